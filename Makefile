@@ -1,0 +1,39 @@
+# `make demo` and `make test` set everything up by themselves: python3 (>= 3.11) with venv, pip and make are all they need.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: demo test lint format benchmarks clean
+
+demo: .venv/core
+	$(BIN)/lipcert demo
+
+test: .venv/dev lint
+	$(BIN)/python -m pytest
+
+lint: .venv/dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: .venv/dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+benchmarks: .venv/dev
+	$(BIN)/python -m benchmarks
+
+.venv/pip:
+	$(PYTHON) -m venv .venv
+	@touch $@
+
+.venv/core: .venv/pip pyproject.toml
+	$(PIP) install --editable .
+	@touch $@
+
+.venv/dev: .venv/pip pyproject.toml
+	$(PIP) install --editable ".[dev]"
+	@touch $@ .venv/core
+
+clean:
+	rm -rf .venv dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage

@@ -1,0 +1,69 @@
+"""Reading and writing files with care: sizes limited on the way in, nothing half-written on the way out."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lipcert.errors import FileFormatError, InputError
+
+MAX_FILE_BYTES = 1 << 30
+MAX_WEIGHTS = 1 << 27  # stored numbers in one network
+MAX_WIDTH = 1 << 22  # neurons in one layer
+
+
+def check_readable(path: str | os.PathLike[str]) -> Path:
+    """The path of an existing, readable, not absurdly large file."""
+    p = Path(path)
+    if not p.exists():
+        raise FileFormatError(f"{p}: no such file")
+    if not p.is_file():
+        raise FileFormatError(f"{p}: not a file")
+    size = p.stat().st_size
+    if size == 0:
+        raise FileFormatError(f"{p}: the file is empty")
+    if size > MAX_FILE_BYTES:
+        raise FileFormatError(
+            f"{p}: {size / 2**30:.1f} GiB is more than the limit of {MAX_FILE_BYTES / 2**30:.0f} GiB"
+        )
+    if not os.access(p, os.R_OK):
+        raise FileFormatError(f"{p}: no permission to read it")
+    return p
+
+
+def write_atomically(path: str | os.PathLike[str], write: Callable[[IO[bytes]], object]) -> None:
+    """Call write(file) on a temporary neighbour of `path`, then rename it: all or nothing."""
+    p = Path(path)
+    try:
+        handle, name = tempfile.mkstemp(dir=p.parent, prefix=f".{p.name}.")
+    except OSError as error:
+        raise InputError(f"{p}: cannot write there ({error.strerror})") from None
+    try:
+        with os.fdopen(handle, "wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(name, 0o666 & ~umask)  # mkstemp makes it private; a saved model is an ordinary file
+        os.replace(name, p)
+    except OSError as error:
+        raise InputError(f"{p}: cannot write there ({error.strerror})") from None
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(name)
+
+
+def write_npz(path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]]) -> None:
+    """An uncompressed .npz, written atomically. Object arrays are refused: they would need pickle to read."""
+    for name, array in arrays.items():
+        if array.dtype.hasobject:
+            raise TypeError(f"array {name!r} holds Python objects")
+    write_atomically(path, lambda file: np.savez(file, allow_pickle=False, **arrays))

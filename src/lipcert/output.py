@@ -1,0 +1,80 @@
+"""The scalar output c'scores whose Lipschitz constant is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from lipcert.errors import InputError
+from lipcert.rounding import Array
+
+OutputChoice = int | tuple[int, int] | ArrayLike | None
+
+
+@dataclass(frozen=True, eq=False)
+class Output:
+    """The weights c, and the words for them."""
+
+    c: Array
+    description: dict[str, Any]
+
+    def __str__(self) -> str:
+        match self.description:
+            case {"label": k}:
+                return f"score {k}"
+            case {"versus": [i, j]}:
+                return f"score {i} - score {j}"
+            case _:
+                return "weighted scores"
+
+
+def choose_output(choice: OutputChoice | Output, outputs: int) -> Output:
+    """One label (int), a difference of two labels (pair of ints), or a weight vector; None when there is only one."""
+    if isinstance(choice, Output):
+        choice = choice.c
+    if choice is None:
+        if outputs != 1:
+            raise InputError(
+                f"the network has {outputs} outputs; choose one label, two labels to compare, or a weight vector"
+            )
+        choice = 0
+    if isinstance(choice, bool):
+        raise InputError("output must be a label, a pair of labels or a weight vector, not a bool")
+    if isinstance(choice, int | np.integer):
+        c = np.zeros(outputs)
+        c[_label(int(choice), outputs)] = 1.0
+        return _frozen(c, {"label": int(choice)})
+    if (
+        isinstance(choice, tuple)
+        and len(choice) == 2
+        and all(isinstance(k, int | np.integer) for k in choice)
+    ):
+        i, j = (_label(int(k), outputs) for k in choice)
+        if i == j:
+            raise InputError(f"versus {i} {j}: the two labels must differ")
+        c = np.zeros(outputs)
+        c[i], c[j] = 1.0, -1.0
+        return _frozen(c, {"versus": [i, j]})
+    try:
+        c = np.array(choice, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError("output weights must be numbers") from None
+    if c.shape != (outputs,) or not np.all(np.isfinite(c)):
+        raise InputError(
+            f"output weights must be {outputs} finite numbers, one per score; got shape {c.shape}"
+        )
+    return _frozen(c, {"weights": [float(e) for e in c]})
+
+
+def _label(k: int, outputs: int) -> int:
+    if not 0 <= k < outputs:
+        raise InputError(f"label {k} is out of range: the network has {outputs} outputs, 0 to {outputs - 1}")
+    return k
+
+
+def _frozen(c: Array, description: dict[str, Any]) -> Output:
+    c.flags.writeable = False
+    return Output(c, description)

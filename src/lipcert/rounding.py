@@ -1,0 +1,71 @@
+"""Outward rounding for matrix products: the error analysis that every proof in this package rests on.
+
+Floats are IEEE binary64 with unit roundoff u = 2^-53. A sum of n products, in any order, with or without fused
+multiply-add, satisfies |fl(a'b) - a'b| <= gamma(n) |a|'|b| + n*tiny, gamma(n) = n u / (1 - n u)  [Higham02, sect. 3.1];
+the second term covers underflow, flushed or gradual. We assume a conventional BLAS: no Strassen-like products.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+UNIT = 2.0**-53
+TINY = float(np.finfo(np.float64).tiny)
+
+
+def gamma(n: int) -> float:
+    """An upper bound on gamma(n) = n u / (1 - n u), itself rounded up."""
+    if n >= 2**40:
+        raise OverflowError(f"a sum of {n} terms is beyond the error analysis")
+    return n * UNIT * (1.0 + 2.0**-10)
+
+
+def grow(x: Array, n: int) -> Array:
+    """An upper bound on an exact value whose floating-point evaluation is x >= 0.
+
+    Valid when x came from at most n operations that only add and multiply non-negative numbers (so that relative
+    errors accumulate without cancellation).
+    """
+    return x * (1.0 + gamma(n + 8)) + (n + 8) * TINY
+
+
+def up(x: Array) -> Array:
+    """The next float above: turns a correctly rounded result into an upper bound."""
+    return np.nextafter(x, np.inf)
+
+
+def down(x: Array) -> Array:
+    """The next float below: turns a correctly rounded result into a lower bound."""
+    return np.nextafter(x, -np.inf)
+
+
+def add_up(a: Array, b: Array) -> Array:
+    """a + b rounded up, and left alone where the sum is exact."""
+    s, e = _two_sum(a, b)
+    return np.where(e > 0, up(s), s)
+
+
+def add_down(a: Array, b: Array) -> Array:
+    """a + b rounded down, and left alone where the sum is exact."""
+    s, e = _two_sum(a, b)
+    return np.where(e < 0, down(s), s)
+
+
+def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:
+    """Sum and exact error of the sum [Knuth]; both operands finite."""
+    s = np.asarray(a + b, dtype=np.float64)
+    t = s - a
+    return s, (a - (s - t)) + (b - t)
+
+
+def sum_up(x: Array) -> float:
+    """An upper bound on the sum of non-negative numbers."""
+    return float(grow(np.sum(x, dtype=np.float64), x.size))
+
+
+def sum_down(x: Array) -> float:
+    """A lower bound on the sum of non-negative numbers, never below zero."""
+    return max(0.0, float(np.sum(x, dtype=np.float64)) * (1.0 - gamma(x.size + 8)) - (x.size + 8) * TINY)
