@@ -1,7 +1,7 @@
 """Activations: values, derivatives, and proved bounds of both on intervals.
 
-Every activation here is non-decreasing with derivative in a slope interval [a, b]. The derivative of a kinked one at its
-kink is any number between its one-sided derivatives; `derivative` returns the left one, bounds contain both.
+Every activation here is non-decreasing with derivative in a slope interval [a, b]. The derivative of a kinked one at
+its kink is any number between its one-sided derivatives; `derivative` returns the left one, bounds contain both.
 """
 
 from __future__ import annotations

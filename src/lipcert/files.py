@@ -30,9 +30,7 @@ def check_readable(path: str | os.PathLike[str]) -> Path:
     if size == 0:
         raise FileFormatError(f"{p}: the file is empty")
     if size > MAX_FILE_BYTES:
-        raise FileFormatError(
-            f"{p}: {size / 2**30:.1f} GiB is more than the limit of {MAX_FILE_BYTES / 2**30:.0f} GiB"
-        )
+        raise FileFormatError(f"{p}: {size / 2**30:.1f} GiB is more than the limit of {MAX_FILE_BYTES / 2**30:.0f} GiB")
     if not os.access(p, os.R_OK):
         raise FileFormatError(f"{p}: no permission to read it")
     return p

@@ -70,9 +70,7 @@ class Affine:
     def after(self, first: Affine) -> Affine:
         """The composition x -> self(first(x)) as one affine map."""
         if first.outputs != self.inputs:
-            raise InputError(
-                f"an affine map with {self.inputs} inputs follows one with {first.outputs} outputs"
-            )
+            raise InputError(f"an affine map with {self.inputs} inputs follows one with {first.outputs} outputs")
         return Affine(_compact(self.weight @ first.weight), self(first.bias[None, :])[0])
 
 
@@ -95,9 +93,7 @@ class Network:
             )
         for i, (first, second) in enumerate(zip(self.affines, self.affines[1:], strict=False), start=1):
             if first.outputs != second.inputs:
-                raise InputError(
-                    f"layer {i} has {first.outputs} outputs, layer {i + 1} expects {second.inputs} inputs"
-                )
+                raise InputError(f"layer {i} has {first.outputs} outputs, layer {i + 1} expects {second.inputs} inputs")
         if sum(a.stored for a in self.affines) > MAX_WEIGHTS:
             raise InputError(f"the network stores more than {MAX_WEIGHTS:,} weights")
 
@@ -113,9 +109,7 @@ class Network:
         matrices = [w if sparse.issparse(w) else np.asarray(w, dtype=np.float64) for w in weights]
         shifts = [np.zeros(w.shape[0]) for w in matrices] if biases is None else biases
         if len(shifts) != len(matrices):
-            raise InputError(
-                f"{len(matrices)} weight matrices and {len(shifts)} biases; give one bias per matrix"
-            )
+            raise InputError(f"{len(matrices)} weight matrices and {len(shifts)} biases; give one bias per matrix")
         maps = [Affine(w, np.asarray(b, dtype=np.float64)) for w, b in zip(matrices, shifts, strict=True)]
         return cls(tuple(maps), (f,) * (len(maps) - 1))
 

@@ -47,11 +47,7 @@ def choose_output(choice: OutputChoice | Output, outputs: int) -> Output:
         c = np.zeros(outputs)
         c[_label(int(choice), outputs)] = 1.0
         return _frozen(c, {"label": int(choice)})
-    if (
-        isinstance(choice, tuple)
-        and len(choice) == 2
-        and all(isinstance(k, int | np.integer) for k in choice)
-    ):
+    if isinstance(choice, tuple) and len(choice) == 2 and all(isinstance(k, int | np.integer) for k in choice):
         i, j = (_label(int(k), outputs) for k in choice)
         if i == j:
             raise InputError(f"versus {i} {j}: the two labels must differ")
@@ -63,9 +59,7 @@ def choose_output(choice: OutputChoice | Output, outputs: int) -> Output:
     except (TypeError, ValueError):
         raise InputError("output weights must be numbers") from None
     if c.shape != (outputs,) or not np.all(np.isfinite(c)):
-        raise InputError(
-            f"output weights must be {outputs} finite numbers, one per score; got shape {c.shape}"
-        )
+        raise InputError(f"output weights must be {outputs} finite numbers, one per score; got shape {c.shape}")
     return _frozen(c, {"weights": [float(e) for e in c]})
 
 

@@ -15,7 +15,7 @@ from lipcert.rounding import Array, add_down, add_up
 class Box:
     """All x with |x_i - center_i| <= radius_i, within [lo, hi] of `clip` when it is given.
 
-    `lo` and `hi` are rounded outward, so that the box of the real numbers given is contained in the box of the floats kept.
+    `lo` and `hi` are rounded outward, so that the box of the real numbers given lies in the box of the floats.
     """
 
     __slots__ = ("center", "hi", "lo", "radius")
@@ -75,9 +75,7 @@ class Box:
         return _restore, (self.lo, self.hi, self.center, self.radius)
 
     def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, Box) and np.array_equal(self.lo, other.lo) and np.array_equal(self.hi, other.hi)
-        )
+        return isinstance(other, Box) and np.array_equal(self.lo, other.lo) and np.array_equal(self.hi, other.hi)
 
     def __hash__(self) -> int:
         return hash((self.lo.tobytes(), self.hi.tobytes()))

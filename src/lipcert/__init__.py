@@ -1,0 +1,1 @@
+"""Certified upper bounds on the Lipschitz constants of ReLU networks."""
