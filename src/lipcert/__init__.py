@@ -1,1 +1,40 @@
 """Certified upper bounds on the Lipschitz constants of ReLU networks."""
+
+from lipcert._version import __version__
+from lipcert.activation import Activation
+from lipcert.bounding import METHODS, Progress, bound
+from lipcert.errors import (
+    FileFormatError,
+    InputError,
+    LipcertError,
+    MethodError,
+    SoundnessError,
+    UnsupportedOperator,
+)
+from lipcert.network import Affine, Network
+from lipcert.readers import load
+from lipcert.readers.torch import from_torch
+from lipcert.region import Box, Everywhere
+from lipcert.result import Result, Status
+
+__all__ = [
+    "METHODS",
+    "Activation",
+    "Affine",
+    "Box",
+    "Everywhere",
+    "FileFormatError",
+    "InputError",
+    "LipcertError",
+    "MethodError",
+    "Network",
+    "Progress",
+    "Result",
+    "SoundnessError",
+    "Status",
+    "UnsupportedOperator",
+    "__version__",
+    "bound",
+    "from_torch",
+    "load",
+]

@@ -106,7 +106,7 @@ class Network:
     ) -> Network:
         """A plain chain with the same activation everywhere: weights (out, in), first layer first."""
         f = activation if isinstance(activation, Activation) else Activation(activation)  # type: ignore[arg-type]
-        matrices = [w if sparse.issparse(w) else np.asarray(w, dtype=np.float64) for w in weights]
+        matrices: list[Matrix] = [w if sparse.issparse(w) else np.asarray(w, dtype=np.float64) for w in weights]
         shifts = [np.zeros(w.shape[0]) for w in matrices] if biases is None else biases
         if len(shifts) != len(matrices):
             raise InputError(f"{len(matrices)} weight matrices and {len(shifts)} biases; give one bias per matrix")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from lipcert.errors import MethodError
 from lipcert.rounding import TINY, Array, gamma, grow, sum_down, sum_up
 
-Matrix = Array | sparse.csr_array
+Matrix = Any  # a float64 array or a scipy CSR array; scipy is untyped
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,11 @@ class Norm:
         """The norm of every row, in plain floating point."""
         match self.p:
             case "inf":
-                return np.abs(rows).max(axis=-1, initial=0.0)
+                return np.asarray(np.abs(rows).max(axis=-1, initial=0.0))
             case "1":
-                return np.abs(rows).sum(axis=-1)
+                return np.asarray(np.abs(rows).sum(axis=-1))
             case _:
-                return np.sqrt(np.einsum("...i,...i->...", rows, rows))
+                return np.asarray(np.sqrt(np.einsum("...i,...i->...", rows, rows)))
 
     def above(self, magnitudes: Array) -> float:
         """An upper bound on the norm of every vector with |v_i| <= magnitudes_i."""
@@ -44,7 +44,7 @@ class Norm:
             case "1":
                 return sum_up(magnitudes)
             case _:
-                return float(grow(np.sqrt(sum_up(magnitudes * magnitudes)), 4))
+                return float(grow(np.sqrt(np.asarray(sum_up(magnitudes * magnitudes))), 4))
 
     def below(self, magnitudes: Array) -> float:
         """A lower bound on the norm of every vector with |v_i| >= magnitudes_i >= 0."""
@@ -69,7 +69,7 @@ class Norm:
             case "1":
                 return column
             case _:  # ||A||_2^2 <= ||A||_1 ||A||_inf
-                return float(grow(np.sqrt(np.float64(row)) * np.sqrt(np.float64(column)), 8))
+                return float(grow(np.sqrt(np.asarray(row)) * np.sqrt(np.asarray(column)), 8))
 
 
 INF = Norm("inf")

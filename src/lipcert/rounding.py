@@ -63,7 +63,7 @@ def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:
 
 def sum_up(x: Array) -> float:
     """An upper bound on the sum of non-negative numbers."""
-    return float(grow(np.sum(x, dtype=np.float64), x.size))
+    return float(grow(np.asarray(np.sum(x, dtype=np.float64)), x.size))
 
 
 def sum_down(x: Array) -> float:

@@ -1,0 +1,62 @@
+"""Readers: one file per format, all into the same `Network`.
+
+The format modules are imported when a file of that kind is read, so that importing lipcert stays fast and needs
+neither onnx nor torch. Nothing here unpickles, and nothing follows a path that a file names.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from lipcert.errors import FileFormatError, InputError
+from lipcert.files import check_readable
+from lipcert.network import Network
+from lipcert.readers.torch import from_torch
+
+__all__ = ["EXTENSIONS", "from_torch", "load"]
+
+EXTENSIONS = (".npz", ".mat", ".nnet", ".onnx")
+PICKLES = (".pt", ".pth", ".pkl", ".pickle", ".ckpt")
+
+
+def load(path: str | os.PathLike[str], *, normalize: bool = False) -> Network:
+    """Read a network from a .npz, .mat, .nnet or .onnx file; the extension decides, in either case.
+
+    normalize: only for .nnet files, which store a normalisation of inputs and outputs beside the weights. The default
+        leaves it aside: the network expects inputs that are already normalised. True folds it into the first and last
+        layers.
+
+    Anything that had to be left out (a softmax at the end, say) is told in `Network.notes`.
+    Raises FileFormatError, or InputError for an option that does not fit the format; the message is one line.
+    """
+    extension = Path(path).suffix.lower()
+    if extension in PICKLES:
+        raise FileFormatError(
+            f"{path}: pickled files can run code and are not read; "
+            "use lipcert.from_torch(module) in Python, or export the network to ONNX"
+        )
+    if extension not in EXTENSIONS:
+        raise FileFormatError(
+            f"{path}: unknown extension {extension!r}; networks are read from {', '.join(EXTENSIONS)} files"
+        )
+    if normalize and extension != ".nnet":
+        raise InputError(f"{path}: normalize=True applies to .nnet files only; leave it out")
+    file = check_readable(path)
+    match extension:
+        case ".npz":
+            from lipcert.readers.npz import read as read_npz
+
+            return read_npz(file)
+        case ".mat":
+            from lipcert.readers.mat import read as read_mat
+
+            return read_mat(file)
+        case ".nnet":
+            from lipcert.readers.nnet import read as read_nnet
+
+            return read_nnet(file, normalize=normalize)
+        case _:
+            from lipcert.readers.onnx import read as read_onnx
+
+            return read_onnx(file)

@@ -1,0 +1,56 @@
+"""Proofs that need no solver: the product of layer norms, and the interval chain rule."""
+
+from __future__ import annotations
+
+import math
+
+from lipcert.certificate.certificate import Certificate
+from lipcert.network import Network
+from lipcert.norms import Norm
+from lipcert.propagation import Interval, gradient_bounds, preactivation_bounds
+from lipcert.region import Region, check_region
+from lipcert.rounding import Array
+
+
+def prove_product(net: Network, region: Region, norm: Norm, c: Array) -> Certificate:
+    """L <= ||A_{m+1}'c||_dual * prod_i (largest slope of f_i) * ||A_i||, on any region, for any activation."""
+    check_region(region, net.inputs)
+    factors = [norm.dual.above(gradient_bounds(_head(net), (), c)[0].magnitude)]
+    for affine, f in zip(net.affines, net.activations, strict=False):
+        factors += [norm.gain(affine.weight), f.slopes[1]]
+    return Certificate("product", net.sha256, region, norm, c, _product_up(factors))
+
+
+def prove_interval(
+    net: Network, region: Region, norm: Norm, c: Array, pre: tuple[Interval, ...] | None = None
+) -> Certificate:
+    """L <= ||largest |gradient entries|||_dual by intervals through the chain rule [FastLip18].
+
+    `pre` are pre-activation bounds on this region from `preactivation_bounds`, when they are at hand already.
+    """
+    if pre is None:
+        pre = preactivation_bounds(net, region)
+    gradient = gradient_bounds(net, pre, c)[0]
+    return Certificate("interval", net.sha256, region, norm, c, norm.dual.above(gradient.magnitude))
+
+
+def _head(net: Network) -> Network:
+    """The last affine map alone."""
+    return Network(net.affines[-1:], ())
+
+
+def _product_up(factors: list[float]) -> float:
+    """An upper bound on a product of non-negative floats, safe from underflow and overflow on the way."""
+    if min(factors) == 0.0:
+        return 0.0
+    if max(factors) == math.inf:
+        return math.inf
+    mantissa, exponent = 1.0, 0
+    for factor in factors:
+        m, e = math.frexp(factor)
+        mantissa, shift = math.frexp(math.nextafter(mantissa * m, math.inf))
+        exponent += e + shift
+    try:
+        return math.nextafter(math.ldexp(mantissa, exponent), math.inf)
+    except OverflowError:
+        return math.inf

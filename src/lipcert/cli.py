@@ -1,0 +1,82 @@
+"""The command line: parses, calls, prints. Results on stdout, progress and errors on stderr.
+
+Exit codes: 0 success, 1 not certified, 2 bad input, 3 a bug of ours, 130 interrupted before anything was proved.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+
+import click
+
+from lipcert._version import __version__
+from lipcert.commands.bound import bound_command
+from lipcert.commands.demo import demo_command
+from lipcert.commands.info import info_command
+from lipcert.errors import InputError, LipcertError
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="lipcert", message="%(prog)s %(version)s")
+def cli() -> None:
+    """Certified upper bounds on the Lipschitz constants of ReLU networks.
+
+    \b
+    lipcert demo                                   see it work on data that ships with it
+    lipcert info model.onnx                        what is in a network file
+    lipcert bound model.onnx --radius 0.1 --output 3   a proved bracket [lower, upper]
+    """
+
+
+for _command in (bound_command, demo_command, info_command):
+    cli.add_command(_command)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit; no traceback reaches a user (LIPCERT_DEBUG=1 shows it)."""
+    sys.exit(run(arguments))
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code."""
+    if not sys.warnoptions:
+        warnings.simplefilter("ignore")  # a library's warning is not a message to the user
+    try:
+        code = cli.main(args=arguments, prog_name="lipcert", standalone_mode=False)
+        sys.stdout.flush()
+    except click.exceptions.NoArgsIsHelpError as error:
+        return _say(error.format_message(), 2, prefix="")
+    except click.ClickException as error:
+        return _say(_one_line(error), 2)
+    except InputError as error:
+        return _say(str(error), 2)
+    except (KeyboardInterrupt, click.Abort):
+        return _say("interrupted", 130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader left; nothing more to say
+        return 0
+    except MemoryError:
+        return _say("out of memory: the network is too large for this machine", 2)
+    except LipcertError as error:
+        return _say(str(error), 3)
+    except Exception as error:
+        if os.environ.get("LIPCERT_DEBUG"):
+            raise
+        return _say(f"internal error ({type(error).__name__}: {error}); set LIPCERT_DEBUG=1 to see where", 3)
+    return code if isinstance(code, int) else 0
+
+
+def _one_line(error: click.ClickException) -> str:
+    message = error.format_message().strip().replace("\n", " ")
+    context = getattr(error, "ctx", None)
+    where = f" (see '{context.command_path} --help')" if context is not None else ""
+    return f"{message.rstrip('.')}{where}"
+
+
+def _say(message: str, code: int, prefix: str = "lipcert: ") -> int:
+    text = message if not prefix else " ".join(message.split())
+    print(f"{prefix}{text}", file=sys.stderr)  # noqa: T201 - the one place that speaks on stderr
+    return code

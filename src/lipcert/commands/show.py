@@ -1,0 +1,55 @@
+"""What a person reads, and what a machine reads."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from lipcert.network import Network
+from lipcert.region import Box, Region
+from lipcert.result import Result
+
+
+def print_json(value: dict[str, Any]) -> None:
+    """One JSON object on stdout; NaN and infinity cannot occur in it."""
+    sys.stdout.write(json.dumps(value, allow_nan=False) + "\n")
+
+
+def console() -> Console:
+    """Wide enough for hashes when nobody watches, the terminal's width when somebody does."""
+    return Console(soft_wrap=True, highlight=False) if not sys.stdout.isatty() else Console(highlight=False)
+
+
+def show_result(result: Result, net: Network, name: str) -> None:
+    """The bracket, in words."""
+    out = console()
+    out.print(
+        f"[bold]Lipschitz constant[/bold] of {result.output} in the {result.norm}-norm, on {words(result.region)}"
+    )
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="bold")
+    table.add_column()
+    proved = f"{result.upper:.7g}" if result.certified else "none"
+    table.add_row("upper", f"{proved}   proved ({result.method})")
+    if result.best is not None:
+        table.add_row("lower", f"{result.best.value:.7g}   attained at a point of the region ({result.best.method})")
+    if result.gap is not None:
+        table.add_row("gap", f"{100 * result.gap:.3g} %   (upper - lower) / lower")
+    table.add_row("network", f"{name}   {'-'.join(map(str, net.shape))}, {net.neurons} hidden neurons")
+    table.add_row("time", f"{result.seconds:.2f} s   {result.status.value}")
+    for note in result.notes:
+        table.add_row("note", note)
+    out.print(table)
+
+
+def words(region: Region) -> str:
+    """The region as a phrase."""
+    if not isinstance(region, Box):
+        return "the whole input space"
+    lo, hi = float(region.radius.min()), float(region.radius.max())
+    radius = f"{lo:g}" if lo == hi else f"{lo:g} to {hi:g}"
+    return f"a box of radius {radius}, values in [{region.lo.min():.6g}, {region.hi.max():.6g}]"

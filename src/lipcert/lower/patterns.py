@@ -1,0 +1,129 @@
+"""One hidden layer of ReLU or leaky ReLU: search among activation patterns, then ask for points that have them.
+
+With w = c A_2 and slopes s = a + (1 - a) u, u in {0, 1}, the gradient is g = (w * s) A. Alternate t = direction of g
+and the best u for t, from many starts at once, until nothing changes; disturb the best patterns and settle again.
+Points with such patterns are found by projections, then by linear programs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from lipcert.lower.program import Patterns, Program
+from lipcert.lower.record import Record
+from lipcert.lower.screen import Batch, Screen, apply, direction
+from lipcert.network import Network
+
+_STARTS = 512
+_POPULATION = 64
+_SETTLING = 60  # alternations at most
+_CHASED = 32
+_CHASING = 200  # steps
+_LEEWAY = 0.02  # beyond the kink, in units of the length of a row on the unit box
+_PATIENCE = 15  # disturbances without improvement
+_PROGRAMS = 40  # linear programs at most, fewer when they are large
+_PROGRAM_ENTRIES = 400_000
+
+
+def applies(net: Network) -> bool:
+    return net.depth == 1 and net.activations[0].kind in ("relu", "leaky_relu")
+
+
+def hunt(record: Record, screen: Screen, program: Program, starts: Batch) -> tuple[Patterns, Batch]:
+    """The best patterns found, best first, and points near them in chart coordinates, already offered to the record."""
+    family = Family(screen, program.free, program.fixed)
+    z = np.concatenate([screen.forward(v)[0] for v in (starts, record.chart.draw(record.rng, 64, screen.dtype))])
+    patterns = _best_patterns(record, family, z > 0)
+    points, norms = chase(record, screen, program, patterns[:_CHASED])
+    record.offer(record.chart.points(points), norms, "patterns")
+    return patterns, points[np.argsort(-norms, kind="stable")]
+
+
+def realise(record: Record, program: Program, patterns: Patterns) -> None:
+    """Linear programs for patterns, best first, while they would improve on the record."""
+    entries = max(int(program.needed.sum()) * record.net.inputs, 1)
+    for u in patterns[: int(np.clip(_PROGRAM_ENTRIES // entries, 1, _PROGRAMS))]:
+        value = record.norm.dual.of(record.net.chain_rule(program.layers(u[None, :]), record.c))
+        if value[0] <= record.best.value * (1 + 1e-6) or record.left <= 0:
+            return
+        answer = program.solve(u, record.left)
+        if answer is not None and answer[1] > 0:
+            record.offer(record.chart.points(answer[0][None, :]), value, "patterns")
+
+
+def chase(record: Record, screen: Screen, program: Program, patterns: Patterns) -> tuple[Batch, Batch]:
+    """Points that try to have the patterns, one row each: relaxed projections on the half-spaces of wrong signs.
+
+    The best points on the way and their true gradient norms.
+    """
+    w = screen.weights[0]
+    lengths = np.sqrt((w * w) @ (screen.scale * screen.scale))
+    needed = program.needed & (lengths > 0)
+    lengths = np.where(needed, lengths, 1).astype(screen.dtype)
+    signs = np.where(patterns, 1, -1).astype(screen.dtype) * needed
+    v = np.zeros((len(patterns), screen.scale.size), dtype=screen.dtype)
+    best, values = v, np.zeros(len(v), dtype=screen.dtype)
+    for _ in range(_CHASING):
+        zs = screen.forward(v)
+        norms = screen.norms(zs)
+        better = norms > values
+        best, values = np.where(better[:, None], v, best), np.where(better, norms, values)
+        lacking = np.maximum(_LEEWAY * needed - signs * zs[0] / lengths, 0)
+        if record.left <= 0 or not lacking.any():
+            break
+        d = ((signs * lacking / lengths) @ w) * screen.scale
+        size = np.maximum(np.einsum("ij,ij->i", d, d), np.finfo(screen.dtype).tiny)
+        v = record.chart.confine(v + (np.einsum("ij,ij->i", lacking, lacking) / size)[:, None] * d)
+    return best, values
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """The patterns that bounds of the first layer allow: `free` neurons choose, the others are as in `fixed`."""
+
+    screen: Screen
+    free: Patterns
+    fixed: Patterns
+
+    def gradients(self, u: Patterns) -> Batch:
+        a = self.screen.activations[0].alpha
+        return np.asarray((self.screen.c * (a + (1 - a) * u).astype(self.screen.dtype)) @ self.screen.weights[0])
+
+    def norms(self, u: Patterns) -> Batch:
+        return self.screen.dual.of(self.gradients(u))
+
+    def settle(self, u: Patterns) -> tuple[Patterns, Batch]:
+        """Alternate until nothing changes; neither half-step can lower the norm."""
+        sign = 1.0 if self.screen.activations[0].alpha < 1 else -1.0
+        u = np.where(self.free, u, self.fixed)
+        for _ in range(_SETTLING):
+            t = direction(self.screen.dual, self.gradients(u))
+            gain = apply(self.screen.weights[0], t) * self.screen.c * sign
+            chosen = np.where(self.free, gain > 0, self.fixed)
+            if np.array_equal(chosen, u):
+                break
+            u = chosen
+        return u, self.norms(u)
+
+
+def _best_patterns(record: Record, family: Family, known: Patterns) -> Patterns:
+    """Distinct patterns, best first: settled from random and known ones, then disturbed and settled again."""
+    rng = record.rng
+    width = family.free.size
+    starts = int(np.clip(family.screen.chunk, 8, _STARTS))
+    random = rng.random((starts, width)) < rng.random((starts, 1))
+    u, values = family.settle(np.concatenate([known, random]))
+    order = np.argsort(-values, kind="stable")[:_POPULATION]
+    u, values = u[order], values[order]
+    stale = 0
+    while stale < _PATIENCE and record.left > 0:
+        before = values.max()
+        rate = 1.0 / width + rng.uniform(0.0, 0.2, (len(u), 1))
+        moved, reached = family.settle(u ^ (rng.random(u.shape) < rate))
+        better = reached > values
+        u, values = np.where(better[:, None], moved, u), np.where(better, reached, values)
+        stale = 0 if values.max() > before * (1 + 1e-6) else stale + 1
+    first = np.unique(u, axis=0, return_index=True)[1]
+    return u[first[np.argsort(-values[first], kind="stable")]]

@@ -1,0 +1,46 @@
+"""The boundary between a file and the package: every failure becomes one line that names the file."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from lipcert.errors import FileFormatError, InputError, UnsupportedOperator
+
+
+@contextmanager
+def located(where: object) -> Iterator[None]:
+    """Put `where` in front of every error raised inside, and keep warnings of libraries from leaking."""
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            yield
+    except UnsupportedOperator as error:
+        raise UnsupportedOperator(f"{where}: {error}") from None
+    except InputError as error:
+        raise FileFormatError(f"{where}: {error}") from None
+    except OSError as error:
+        raise FileFormatError(f"{where}: cannot be read ({error.strerror or 'input error'})") from None
+    except MemoryError:
+        raise FileFormatError(f"{where}: not enough memory to read it") from None
+
+
+@contextmanager
+def parsing(what: str) -> Iterator[None]:
+    """Turn whatever a library raises on damaged bytes into a FileFormatError; only around calls into libraries."""
+    try:
+        yield
+    except (InputError, MemoryError):
+        raise
+    except Exception as error:
+        raise FileFormatError(f"{what} is damaged ({type(error).__name__}); export the network again") from None
+
+
+def quoted(text: str | bytes) -> str:
+    """Text from a file, made safe for a one-line message; protobuf gives bytes where it is not valid text."""
+    if isinstance(text, bytes):
+        text = text.decode("latin-1")
+    return repr(text if len(text) <= 60 else text[:57] + "...")

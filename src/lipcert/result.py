@@ -1,0 +1,97 @@
+"""Result: the bracket [lower, upper] and everything needed to defend it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from lipcert.certificate import Certificate
+from lipcert.errors import SoundnessError
+from lipcert.lower import Witness
+from lipcert.norms import Norm
+from lipcert.output import Output
+from lipcert.region import Region
+from lipcert.rounding import Array
+
+
+class Status(Enum):
+    """How the computation ended; the value is the sentence for a person."""
+
+    DONE = "finished"
+    TIME_LIMIT = "stopped at the time limit with the best proved bracket so far"
+    INTERRUPTED = "interrupted with the best proved bracket so far"
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """lower <= L <= upper: `upper` is proved by `certificate`, `lower` is attained at `witness`."""
+
+    certificate: Certificate
+    best: Witness | None
+    status: Status
+    seconds: float
+    region: Region
+    norm: Norm
+    output: Output
+    network: dict[str, Any]
+    notes: tuple[str, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        if self.best is not None and self.best.value > self.certificate.upper:
+            raise SoundnessError(
+                f"upper bound {self.certificate.upper!r} ({self.certificate.method}) lies below the gradient norm "
+                f"{self.best.value!r} at a point of the region: a bug in lipcert, please report it with the network"
+            )
+
+    @property
+    def upper(self) -> float:
+        return self.certificate.upper
+
+    @property
+    def lower(self) -> float | None:
+        """The largest gradient norm found, rounded down; None when no search was asked for."""
+        return None if self.best is None else self.best.value
+
+    @property
+    def witness(self) -> Array | None:
+        """The input where the gradient has norm `lower`."""
+        return None if self.best is None else self.best.point
+
+    @property
+    def method(self) -> str:
+        return self.certificate.method
+
+    @property
+    def certified(self) -> bool:
+        """True when `upper` is a finite proved number."""
+        return math.isfinite(self.upper)
+
+    @property
+    def gap(self) -> float | None:
+        """(upper - lower) / lower, when both are there and lower > 0 (0 when both are 0)."""
+        if self.lower is None or not self.certified:
+            return None
+        if self.lower == 0.0:
+            return 0.0 if self.upper == 0.0 else None
+        return (self.upper - self.lower) / self.lower
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; an infinite upper bound is null with `certified` false."""
+        return {
+            "upper": self.upper if self.certified else None,
+            "lower": self.lower,
+            "gap": self.gap,
+            "method": self.method,
+            "lower_method": None if self.best is None else self.best.method,
+            "status": self.status.name.lower(),
+            "certified": self.certified,
+            "seconds": round(self.seconds, 4),
+            "norm": str(self.norm),
+            "region": self.region.to_dict(),
+            "output": self.output.description,
+            "network": self.network,
+            "witness": None if self.witness is None else [float(e) for e in self.witness],
+            "notes": list(self.notes),
+        }

@@ -1,0 +1,33 @@
+"""Shared by all tests: where other people's networks are, if they are here, and reproducible hypothesis runs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("lipcert", deadline=None, derandomize=True, print_blob=True)
+settings.load_profile("lipcert")
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def _folder(variable: str, name: str) -> Path:
+    folder = Path(os.environ.get(variable, ROOT.parent / "shared" / name))
+    if not folder.is_dir():
+        pytest.skip(f"{folder} is not here; set {variable} to run this test")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """Real networks and MNIST; they are not part of the project."""
+    return _folder("LIPCERT_DATA", "data")
+
+
+@pytest.fixture(scope="session")
+def reference_folder() -> Path:
+    """The published values, cell by cell; they are not part of the project."""
+    return _folder("LIPCERT_REFERENCE", "reference")

@@ -1,0 +1,83 @@
+"""The exact Lipschitz constant of a small piecewise linear network on a box, by enumerating realisable patterns.
+
+A depth-first search over neurons, layer by layer: under the pattern so far every pre-activation is affine in x. A sign
+is realisable when a sampled point has it, or else when a linear program finds a point with a positive margin.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.optimize import linprog
+
+from lipcert.network import Network
+from lipcert.norms import INF, Norm
+from lipcert.region import Box
+from lipcert.rounding import Array
+
+MARGIN = 1e-8
+
+
+def exact_constant(net: Network, box: Box, c: Array, norm: Norm = INF, samples: int = 400) -> float:
+    """max ||gradient||_dual over the linear pieces that meet the box in a set with interior."""
+    points = np.random.default_rng(0).uniform(box.lo, box.hi, size=(samples, box.size))
+    return _descend(_Piece(net, box, c, norm), 0, np.eye(net.inputs), np.zeros(net.inputs), [], points)
+
+
+class _Piece:
+    def __init__(self, net: Network, box: Box, c: Array, norm: Norm) -> None:
+        self.net, self.box, self.c, self.norm = net, box, c, norm
+
+
+def _descend(piece: _Piece, layer: int, G: Array, h: Array, rows: list[tuple[Array, float]], points: Array) -> float:
+    """x_layer = G x + h on the current piece {a'x + b >= 0 for (a, b) in rows}."""
+    net = piece.net
+    A = net.affines[layer].weight
+    A = A if isinstance(A, np.ndarray) else A.toarray()
+    G, h = A @ G, A @ h + net.affines[layer].bias
+    if layer == net.depth:
+        return float(piece.norm.dual.of((piece.c @ G)[None, :])[0])
+    return _split(piece, layer, 0, G, h, [], rows, points)
+
+
+def _split(
+    piece: _Piece,
+    layer: int,
+    j: int,
+    G: Array,
+    h: Array,
+    signs: list[bool],
+    rows: list[tuple[Array, float]],
+    points: Array,
+) -> float:
+    if j == len(h):
+        f = piece.net.activations[layer]
+        slopes = f.derivative(np.where(signs, 1.0, -1.0))
+        return _descend(piece, layer + 1, slopes[:, None] * G, slopes * h, rows, points)
+    z = points @ G[j] + h[j]
+    best = 0.0
+    for sign in (True, False):
+        s = 1.0 if sign else -1.0
+        half = (s * G[j], s * h[j])
+        kept = points[s * z > MARGIN]
+        if not np.any(G[j]):
+            if (h[j] > 0) == sign:  # a constant neuron has one sign; exactly 0 changes no gradient
+                best = max(best, _split(piece, layer, j + 1, G, h, [*signs, sign], rows, points))
+        elif len(kept) or _realisable([*rows, half], piece.box):
+            best = max(best, _split(piece, layer, j + 1, G, h, [*signs, sign], [*rows, half], kept))
+    return best
+
+
+def _realisable(rows: list[tuple[Array, float]], box: Box) -> bool:
+    A, b = np.array([a for a, _ in rows]), np.array([b for _, b in rows])
+    last = np.abs(A[-1]) @ np.maximum(np.abs(box.lo), np.abs(box.hi))
+    if A[-1] @ (box.lo + box.hi) / 2 + np.abs(A[-1]) @ (box.hi - box.lo) / 2 + b[-1] <= MARGIN * (1 + last) * 1e-3:
+        return False
+    n = A.shape[1]
+    answer = linprog(
+        np.r_[np.zeros(n), -1.0],
+        A_ub=np.c_[-A, np.ones(len(b))],
+        b_ub=b,
+        bounds=[*zip(box.lo, box.hi, strict=True), (None, 1.0)],
+        method="highs",
+    )
+    return bool(answer.status == 0 and answer.x[-1] > MARGIN)

@@ -1,0 +1,155 @@
+"""bound(): the verb, its result, and what it refuses."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+
+import lipcert
+from lipcert import Activation, Affine, Box, Everywhere, Network, Progress, Status
+from lipcert.bounding import METHODS
+from lipcert.certificate import Certificate
+from lipcert.errors import InputError, MethodError, SoundnessError
+from lipcert.lower import Witness, evaluate
+from lipcert.norms import INF
+from lipcert.output import choose_output
+from lipcert.result import Result
+
+
+def net_of(*sizes: int, kind: str = "relu", seed: int = 0) -> Network:
+    rng = np.random.default_rng(seed)
+    weights = [rng.normal(size=(m, n)) / np.sqrt(n) for n, m in itertools.pairwise(sizes)]
+    return Network.from_weights(weights, [rng.normal(size=len(w)) / 4 for w in weights], kind)
+
+
+def test_bracket_and_json() -> None:
+    net = net_of(6, 8, 3)
+    result = lipcert.bound(net, Box(np.zeros(6), 0.3), output=(0, 2), time_limit=5)
+    assert result.lower is not None
+    assert 0 < result.lower <= result.upper
+    assert result.witness is not None
+    assert result.region.contains(result.witness)
+    assert result.lower == evaluate(net, result.witness, result.output.c, INF)
+    assert result.gap == pytest.approx((result.upper - result.lower) / result.lower)
+    data = json.loads(json.dumps(result.to_dict(), allow_nan=False))
+    assert {"upper", "lower", "method", "status", "certified", "seconds", "norm", "region", "output", "network"} <= set(
+        data
+    )
+    assert data["network"] == {"sha256": net.sha256, "shape": [6, 8, 3]}
+    assert data["certified"] is True
+    assert data["output"] == {"versus": [0, 2]}
+
+
+@pytest.mark.parametrize("kind", ["relu", "leaky_relu", "elu", "softplus", "sigmoid", "tanh"])
+@pytest.mark.parametrize("region", [Box(np.zeros(5), 0.5), Everywhere()], ids=["box", "everywhere"])
+def test_every_method_on_every_activation(kind: str, region: Box | Everywhere) -> None:
+    net = net_of(5, 7, 6, 1)
+    net = Network(net.affines, (Activation(kind, 0.2), Activation(kind, 0.2)))  # type: ignore[arg-type]
+    results = {
+        m: lipcert.bound(net, region, method=m, time_limit=2) for m in METHODS if m in ("auto", "product", "interval")
+    }
+    assert results["auto"].upper <= results["interval"].upper <= results["product"].upper
+    assert all(r.lower is not None and 0 < r.lower <= r.upper for r in results.values())
+
+
+def test_affine_network_is_exact() -> None:
+    net = Network((Affine(np.array([[1.0, -2.0], [3.0, 4.0]]), np.zeros(2)),), ())
+    result = lipcert.bound(net, Everywhere(), output=1)
+    assert result.lower == pytest.approx(7.0, rel=1e-14)
+    assert result.upper == pytest.approx(7.0, rel=1e-14)
+    assert result.gap is not None
+    assert result.gap < 1e-13
+
+
+def test_zero_function_has_zero_bounds_and_no_gap() -> None:
+    result = lipcert.bound(net_of(3, 4, 2), Box(np.zeros(3), 1.0), output=[0.0, 0.0])
+    assert result.lower == 0.0
+    assert result.upper < 1e-290
+    assert json.dumps(result.to_dict(), allow_nan=False)
+
+
+def test_no_lower_and_determinism() -> None:
+    net, box = net_of(6, 8, 1), Box(np.zeros(6), 0.3)
+    without = lipcert.bound(net, box, lower=False)
+    assert without.lower is None
+    assert without.gap is None
+    assert without.witness is None
+    first, second = (lipcert.bound(net, box, seed=3, time_limit=20) for _ in range(2))
+    assert first.lower == second.lower
+
+
+def test_progress_reports_a_shrinking_bracket() -> None:
+    seen: list[Progress] = []
+    lipcert.bound(net_of(6, 8, 1), Box(np.zeros(6), 0.3), on_progress=seen.append, time_limit=5)
+    uppers = [p.upper for p in seen]
+    lowers = [p.lower for p in seen if p.lower is not None]
+    assert uppers == sorted(uppers, reverse=True)
+    assert lowers == sorted(lowers)
+    assert lowers
+
+
+def test_interrupt_returns_the_bracket_so_far() -> None:
+    def stop(progress: Progress) -> None:
+        if progress.lower is not None:
+            raise KeyboardInterrupt
+
+    result = lipcert.bound(net_of(6, 8, 1), Box(np.zeros(6), 0.3), on_progress=stop)
+    assert result.status is Status.INTERRUPTED
+    assert result.lower is not None
+    assert result.lower <= result.upper
+
+
+def test_interrupt_before_anything_is_proved_propagates() -> None:
+    def stop(_: Progress) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        lipcert.bound(net_of(6, 8, 1), Box(np.zeros(6), 0.3), method="interval", on_progress=stop)
+
+
+def test_overflowing_network_is_reported_as_not_certified() -> None:
+    net = Network.from_weights([np.full((2, 2), 1e300), np.full((2, 2), 1e300), np.full((1, 2), 1e300)])
+    result = lipcert.bound(net, Box([1.0, 1.0], 0.5), lower=False)
+    assert not result.certified
+    assert result.to_dict()["upper"] is None
+
+
+def test_contradiction_is_an_error_never_clipped() -> None:
+    net, box, output = net_of(6, 8, 1), Box(np.zeros(6), 0.3), choose_output(0, 1)
+    with pytest.raises(SoundnessError, match="bug"):
+        Result(
+            Certificate("interval", net.sha256, box, INF, output.c, 1.0),
+            Witness(np.zeros(6), 2.0, "sampling"),
+            Status.DONE,
+            0.0,
+            box,
+            INF,
+            output,
+            {},
+        )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "message"),
+    [
+        ({"method": "magic"}, MethodError, "auto, product, interval"),
+        ({"norm": "7"}, MethodError, "norm 7"),
+        ({"time_limit": 0}, InputError, "time_limit"),
+        ({"time_limit": float("nan")}, InputError, "time_limit"),
+        ({"seed": -1}, InputError, "seed"),
+        ({"seed": 0.5}, InputError, "seed"),
+        ({"output": 5}, InputError, "out of range"),
+        ({"output": None}, InputError, "2 outputs"),
+    ],
+)
+def test_refused(arguments: dict[str, object], kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind, match=message):
+        lipcert.bound(net_of(3, 4, 2), Box(np.zeros(3), 1.0), **{"output": 0, **arguments})  # type: ignore[arg-type]
+
+
+def test_dimension_mismatch() -> None:
+    with pytest.raises(InputError, match="the center has 4 coordinates, the network has 3 inputs"):
+        lipcert.bound(net_of(3, 4, 1), Box(np.zeros(4), 1.0))

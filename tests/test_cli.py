@@ -1,0 +1,197 @@
+"""The command line as a person meets it: results on stdout, one line of error on stderr, exit codes."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lipcert import Network, Progress
+from lipcert.cli import run
+from lipcert.commands import bound as bound_module
+from lipcert.commands.demo import digits
+from lipcert.commands.progress import ProgressDisplay
+
+
+@pytest.fixture
+def net_file(tmp_path: Path) -> str:
+    path = tmp_path / "net.npz"
+    digits()[0].save(path)
+    return str(path)
+
+
+def call(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = run(list(arguments))
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_bound_json(net_file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = call(
+        capsys, "bound", net_file, "--center", "0.5", "--radius", "0.1", "--versus", "7", "3", "--json"
+    )
+    data = json.loads(out)
+    assert code == 0
+    assert err == ""
+    assert data["lower"] <= data["upper"]
+    assert data["region"] == {"type": "box", "lo": pytest.approx(0.4), "hi": pytest.approx(0.6), "radius": 0.1}
+    assert data["region"]["lo"] < 0.4  # 0.5 - 0.1 is not a float: rounded outward
+    assert data["network"]["shape"] == [64, 32, 10]
+
+
+def test_bound_table(net_file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.save(tmp_path / "center.npy", np.full((8, 8), 0.25))
+    arguments = ["--center", str(tmp_path / "center.npy"), "--radius", "0.1", "--clip", "0", "1", "--output", "3"]
+    code, out, _ = call(capsys, "bound", net_file, *arguments)
+    assert code == 0
+    for word in ("upper", "proved", "lower", "attained", "gap", "64-32-10", "score 3"):
+        assert word in out
+
+
+def test_bound_global_without_lower(net_file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = call(capsys, "bound", net_file, "--global", "--output", "0", "--no-lower", "--method", "product")
+    assert code == 0
+    assert "whole input space" in out
+    assert "attained" not in out
+
+
+def test_not_certified_exits_with_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    big = Network.from_weights([np.full((2, 2), 1e300), np.full((2, 2), 1e300), np.full((1, 2), 1e300)])
+    big.save(tmp_path / "big.npz")
+    code, out, _ = call(capsys, "bound", str(tmp_path / "big.npz"), "--radius", "1", "--no-lower", "--json")
+    assert code == 1
+    assert json.loads(out)["upper"] is None
+
+
+def test_info(net_file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = call(capsys, "info", net_file)
+    assert code == 0
+    assert "sha256" in out
+    code, out, _ = call(capsys, "info", net_file, "--json")
+    assert json.loads(out)["layers"][0]["activation"] == "relu"
+
+
+def test_demo(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = call(capsys, "demo")
+    assert code == 0
+    assert "safe" in out
+    code, out, _ = call(capsys, "demo", "--json")
+    rows = json.loads(out)["rows"]
+    assert all(0 < r["lower"] <= r["upper"] for r in rows)
+
+
+def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(capsys, "--version")[1].startswith("lipcert ")
+    code, out, _ = call(capsys, "bound", "--help")
+    assert code == 0
+    assert "--radius" in out
+    assert call(capsys)[0] == 2
+
+
+BAD = [
+    (["bound", "missing.npz", "--radius", "1"], "missing.npz: no such file"),
+    (["bound", "NET.txt", "--radius", "1"], "extension"),
+    (["bound", "NET", "--radius", "1"], "10 outputs"),
+    (["bound", "NET", "--output", "3"], "--radius"),
+    (["bound", "NET", "--radius", "-1", "--output", "3"], "radius"),
+    (["bound", "NET", "--radius", "nan", "--output", "3"], "radius"),
+    (["bound", "NET", "--radius", "inf", "--output", "3"], "radius"),
+    (["bound", "NET", "--radius", "wide", "--output", "3"], "--radius"),
+    (["bound", "NET", "--radius", "1", "--global", "--output", "3"], "--radius and --global exclude each other"),
+    (["bound", "NET", "--center", "1", "--global", "--output", "3"], "--center and --global"),
+    (["bound", "NET", "--clip", "0", "1", "--global", "--output", "3"], "--clip and --global"),
+    (["bound", "NET", "--radius", "1", "--output", "10"], "label 10 is out of range"),
+    (["bound", "NET", "--radius", "1", "--output", "-1"], "label -1 is out of range"),
+    (["bound", "NET", "--radius", "1", "--versus", "3", "3"], "must differ"),
+    (["bound", "NET", "--radius", "1", "--versus", "3"], "--versus"),
+    (["bound", "NET", "--radius", "1", "--output", "3", "--versus", "3", "4"], "exclude each other"),
+    (["bound", "NET", "--radius", "1", "--output", "3", "--method", "magic"], "auto, product, interval"),
+    (["bound", "NET", "--radius", "1", "--output", "3", "--norm", "2"], "norm 2"),
+    (["bound", "NET", "--radius", "1", "--output", "3", "--time-limit", "0"], "time_limit"),
+    (["bound", "NET", "--radius", "1", "--output", "3", "--seed", "-4"], "seed"),
+    (["bound", "NET", "--radius", "1", "--output", "3", "--clip", "1", "0"], "clip"),
+    (["bound", "NET", "--radius", "1", "--output", "3", "--center", "nan"], "center must be finite"),
+    (["bound", "NET", "--radius", "1", "--output", "3", "--center", "nowhere.npy"], "nowhere.npy: no such file"),
+    (["bound", "NET", "--radius", "1", "--output", "3", "--center", "SHORT"], "3 numbers, the network has 64 inputs"),
+    (["bound", "NET", "--radius", "1", "--output", "3", "--center", "PICKLE"], "not a readable .npy"),
+    (["bound", "NET", "--radius", "1", "--output", "3", "--center", "INF"], "not finite"),
+    (["bound", "NET", "--radius", "1", "--output", "3", "--center", "NET"], "expected an .npy file"),
+    (["bound", "CORRUPT", "--radius", "1"], "CORRUPT.npz"),
+    (["bound", "FOLDER", "--radius", "1"], "not a file"),
+    (["bound", "NET", "--normalize", "--radius", "1"], "nnet"),
+    (["bound"], "NETWORK"),
+    (["bund", "NET"], "bund"),
+    (["bound", "NET", "--radios", "1"], "--radios"),
+    (["info", "EMPTY"], "empty"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), BAD, ids=[" ".join(a[:1] + a[2:]) + m[:12] for a, m in BAD])
+def test_bad_input(
+    arguments: list[str], message: str, tmp_path: Path, net_file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.save(tmp_path / "short.npy", np.ones(3))
+    np.save(tmp_path / "inf.npy", np.full(64, np.inf))
+    np.save(tmp_path / "pickle.npy", np.array([{}], dtype=object), allow_pickle=True)
+    (tmp_path / "NET.txt").write_text("hello")
+    (tmp_path / "CORRUPT.npz").write_bytes(Path(net_file).read_bytes()[:3000])
+    (tmp_path / "empty.npz").write_bytes(b"")
+    (tmp_path / "folder.npz").mkdir()
+    names = {"NET": net_file, "NET.txt": "NET.txt", "SHORT": "short.npy", "PICKLE": "pickle.npy", "INF": "inf.npy"}
+    names |= {"CORRUPT": "CORRUPT.npz", "EMPTY": "empty.npz", "FOLDER": "folder.npz"}
+    before = sorted(tmp_path.iterdir())
+    code, out, err = call(capsys, *[str(tmp_path / names[a]) if a in names else a for a in arguments])
+    assert code == 2
+    assert out == ""
+    assert err.count("\n") == 1
+    assert err.startswith("lipcert: ")
+    assert message in err
+    assert "Traceback" not in err
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_unexpected_errors_are_one_line(
+    net_file: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("boom")
+
+    monkeypatch.setattr(bound_module, "bound", broken)
+    code, _, err = call(capsys, "bound", net_file, "--radius", "1", "--output", "1")
+    assert code == 3
+    assert "internal error (RuntimeError: boom)" in err
+    monkeypatch.setenv("LIPCERT_DEBUG", "1")
+    with pytest.raises(RuntimeError, match="boom"):
+        run(["bound", net_file, "--radius", "1", "--output", "1"])
+
+
+@pytest.mark.parametrize(("error", "expected"), [(KeyboardInterrupt, 130), (MemoryError, 2)])
+def test_interrupt_and_memory(
+    error: type[BaseException],
+    expected: int,
+    net_file: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(bound_module, "bound", broken)
+    code, _, err = call(capsys, "bound", net_file, "--radius", "1", "--output", "1")
+    assert code == expected
+    assert err.strip().count("\n") == 0
+
+
+def test_progress_speaks_after_the_quiet_seconds(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lipcert.commands.progress._QUIET_SECONDS", 0.05)
+    with ProgressDisplay() as display:
+        display.update(Progress(0.0, 1.5, 2.5, "interval"))
+        time.sleep(0.3)
+    err = capsys.readouterr().err
+    assert "lower 1.5" in err
+    assert "upper 2.5" in err

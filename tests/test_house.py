@@ -1,0 +1,83 @@
+"""Public names, import cost, and arrows that point one way."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import lipcert
+
+SOURCE = Path(lipcert.__file__).parent
+
+# The order of the rooms: a module may import from its own room and from rooms above it in this list.
+ROOMS = [
+    {"errors", "_version"},
+    {"rounding", "files"},
+    {"activation", "norms"},
+    {"region", "output"},
+    {"network"},
+    {"readers", "propagation"},
+    {"quadratic"},
+    {"lower", "certificate"},
+    {"result"},
+    {"bounding"},
+    {"experiments"},
+    {"commands"},
+    {"cli"},
+    {"__main__"},
+]
+
+
+def test_public_names() -> None:
+    assert sorted(lipcert.__all__) == [
+        "Activation",
+        "Affine",
+        "Box",
+        "Everywhere",
+        "FileFormatError",
+        "InputError",
+        "LipcertError",
+        "METHODS",
+        "MethodError",
+        "Network",
+        "Progress",
+        "Result",
+        "SoundnessError",
+        "Status",
+        "UnsupportedOperator",
+        "__version__",
+        "bound",
+        "from_torch",
+        "load",
+    ]
+    assert all(hasattr(lipcert, name) for name in lipcert.__all__)
+
+
+def test_arrows_point_one_way() -> None:
+    rank = {name: i for i, room in enumerate(ROOMS) for name in room}
+    files = [p for p in SOURCE.rglob("*.py") if p != SOURCE / "__init__.py"]
+    assert len(files) > 20
+    for path in files:
+        own = path.relative_to(SOURCE).with_suffix("").parts[0]
+        for module in _imports(path):
+            other = module.split(".")[1]
+            assert other == own or rank[other] < rank[own], f"{path.relative_to(SOURCE)} imports {module}"
+
+
+def _imports(path: Path) -> list[str]:
+    found: list[str] = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("lipcert."):
+            found.append(node.module)
+        elif isinstance(node, ast.Import):
+            found += [a.name for a in node.names if a.name.startswith("lipcert.")]
+    return found
+
+
+def test_import_is_light() -> None:
+    """No optional or heavy package is loaded by `import lipcert`."""
+    code = "import sys, lipcert; print(*sorted({m.split('.')[0] for m in sys.modules}))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"onnx", "onnxruntime", "matplotlib", "torch", "click", "rich", "pandas"} & set(loaded)
