@@ -6,29 +6,23 @@ nothing is ever unpickled.
 
 from __future__ import annotations
 
-import math
 import re
-import zipfile
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
-from numpy.lib import format as npy
 from numpy.typing import NDArray
 from scipy import sparse
 
 from lipcert.activation import KINDS, RELU, Activation
+from lipcert.archive import Archive
+from lipcert.boundary import located, parsing, quoted
 from lipcert.errors import FileFormatError
-from lipcert.files import MAX_WEIGHTS, MAX_WIDTH
+from lipcert.files import MAX_WIDTH
 from lipcert.network import FORMAT_VERSION, Affine, Network
 from lipcert.norms import Matrix
-from lipcert.readers.boundary import located, parsing, quoted
 
-MAX_MEMBERS = 4096
-MAX_HEADER = 4096
-_NAME = re.compile(r"(?:W[1-9]\d{0,3}(?:_data|_indices|_indptr|_shape)?|b[1-9]\d{0,3}|format|activations|alphas)\Z")
+_NAMES = re.compile(r"(?:W[1-9]\d{0,3}(?:_data|_indices|_indptr|_shape)?|b[1-9]\d{0,3}|format|activations|alphas)")
 _INDEX = ("_indices", "_indptr")
 _SPARSE = ("_data", "_indices", "_indptr", "_shape")
 
@@ -36,87 +30,11 @@ _SPARSE = ("_data", "_indices", "_indptr", "_shape")
 def read(path: Path) -> Network:
     """The network of an .npz file."""
     with located(path):
-        return _network(_Archive(path))
+        content = "a network, which holds W1, b1, W2, b2, ... with weights (out, in)"
+        return _network(Archive(path, _NAMES, content=content, texts=frozenset({"activations"}), indices=_INDEX))
 
 
-@dataclass(frozen=True)
-class _Header:
-    """What an array's header declares."""
-
-    shape: tuple[int, ...]
-    fortran: bool
-    dtype: np.dtype[Any]
-    offset: int
-
-
-class _Archive(Mapping[str, NDArray[Any]]):
-    """The arrays of an archive, read once all their headers are checked."""
-
-    def __init__(self, path: Path) -> None:
-        with parsing("the archive"):
-            self._zip = zipfile.ZipFile(path)
-        with self._zip:
-            members = self._zip.infolist()
-            if len(members) > MAX_MEMBERS:
-                raise FileFormatError(f"{len(members)} arrays are more than the limit of {MAX_MEMBERS}")
-            if sum(m.file_size for m in members) > 8 * MAX_WEIGHTS + MAX_MEMBERS * MAX_HEADER:
-                raise FileFormatError(f"the arrays declare more than {MAX_WEIGHTS:,} numbers")
-            self._headers: dict[str, _Header] = {}
-            for member in members:
-                name = member.filename.removesuffix(".npy")
-                if name == member.filename or not _NAME.match(name) or name in self._headers:
-                    raise FileFormatError(
-                        f"unexpected array {quoted(name)}; a network holds W1, b1, W2, b2, ... with weights (out, in)"
-                    )
-                with parsing(f"array {name}"), self._zip.open(member) as file:
-                    self._headers[name] = _header(file, name, member.file_size)
-            numbers = sum(math.prod(h.shape) for name, h in self._headers.items() if not name.endswith(_INDEX))
-            if numbers > MAX_WEIGHTS:
-                raise FileFormatError(f"the arrays hold {numbers:,} numbers, more than the limit of {MAX_WEIGHTS:,}")
-            self._arrays = {name: self._read(name) for name in self._headers}
-
-    def __getitem__(self, name: str) -> NDArray[Any]:
-        try:
-            return self._arrays[name]
-        except KeyError:
-            raise FileFormatError(f"array {name} is missing") from None
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._arrays
-
-    def __iter__(self) -> Any:
-        return iter(self._arrays)
-
-    def __len__(self) -> int:
-        return len(self._arrays)
-
-    def _read(self, name: str) -> NDArray[Any]:
-        header = self._headers[name]
-        with parsing(f"array {name}"), self._zip.open(f"{name}.npy") as file:
-            file.read(header.offset)
-            data = np.frombuffer(file.read(), dtype=header.dtype)
-            return data.reshape(header.shape, order="F" if header.fortran else "C")
-
-
-def _header(file: IO[bytes], name: str, size: int) -> _Header:
-    """The header at the start of a member, with its claims checked against the member's size."""
-    version = npy.read_magic(file)
-    if version not in ((1, 0), (2, 0)):
-        raise FileFormatError(f"array {name} has the unknown npy version {version}; save it with numpy.savez")
-    reader = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-    shape, fortran, dtype = reader(file, max_header_size=MAX_HEADER)
-    text = name == "activations"
-    if dtype.hasobject or dtype.kind not in ("U" if text else "fiu") or dtype.itemsize > (256 if text else 16):
-        raise FileFormatError(f"array {name} has type {quoted(str(dtype))}; real numbers are needed")
-    if any(n < 0 for n in shape) or len(shape) > 2 or max(shape, default=0) > MAX_WEIGHTS:
-        raise FileFormatError(f"array {name} has the shape {quoted(str(shape))}, which no network has")
-    offset = file.tell()
-    if offset + math.prod(shape) * dtype.itemsize != size:
-        raise FileFormatError(f"array {name} has the shape {shape}, but {max(size - offset, 0)} bytes of data")
-    return _Header(shape, fortran, dtype, offset)
-
-
-def _network(arrays: _Archive) -> Network:
+def _network(arrays: Archive) -> Network:
     numbers = {int(m.group()) for name in arrays if (m := re.search(r"\d+", name))}
     if not numbers:
         raise FileFormatError("no weights; a network holds W1, b1, W2, b2, ... with weights (out, in)")
@@ -143,7 +61,7 @@ def _check_format(version: NDArray[Any]) -> None:
         raise FileFormatError(f"written in format {version}; this lipcert reads up to {FORMAT_VERSION}, upgrade it")
 
 
-def _weight(arrays: _Archive, i: int) -> Matrix:
+def _weight(arrays: Archive, i: int) -> Matrix:
     parts = [s for s in _SPARSE if f"W{i}{s}" in arrays]
     if not parts:
         weight = arrays[f"W{i}"]
@@ -169,7 +87,7 @@ def _weight(arrays: _Archive, i: int) -> Matrix:
     return sparse.csr_array((data.astype(np.float64), *parts_as_int), shape=(rows, columns))
 
 
-def _activations(arrays: _Archive, count: int) -> tuple[Activation, ...]:
+def _activations(arrays: Archive, count: int) -> tuple[Activation, ...]:
     if "activations" not in arrays:
         if "alphas" in arrays:
             raise FileFormatError("array activations is missing beside alphas")

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from lipcert.activation import Activation
+from lipcert.boundary import quoted
 from lipcert.errors import InputError, UnsupportedOperator
 from lipcert.network import Network
-from lipcert.readers.boundary import quoted
 from lipcert.readers.chain import Chain
 from lipcert.readers.linear_maps import Window
 from lipcert.rounding import Array
