@@ -1,11 +1,110 @@
-"""Options that several commands share."""
+"""Options that several commands share, and the question they ask: which output, where, in which norm."""
 
 from __future__ import annotations
 
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
 import click
+import numpy as np
+
+from lipcert.errors import InputError
+from lipcert.files import read_vector
+from lipcert.output import OutputChoice
+from lipcert.readers.mat import read_center
+from lipcert.region import Box, Everywhere, Region
+from lipcert.rounding import Array
 
 network_argument = click.argument("network", metavar="NETWORK")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 normalization_option = click.option(
     "--normalize", is_flag=True, help="For .nnet: fold the file's input and output normalisation in."
 )
+
+_CENTER = "Centre of the box: an .npy file (or a .mat with x00), 'zero', or one value for all inputs. Default: zero."
+_QUESTION = [
+    click.option("--center", metavar="FILE|zero|VALUE", help=_CENTER),
+    click.option("--radius", type=float, metavar="R", help="Half-width of the box around the centre."),
+    click.option("--global", "everywhere", is_flag=True, help="The whole input space instead of a box."),
+    click.option(
+        "--clip", type=float, nargs=2, metavar="LO HI", help="Keep the box within [LO, HI], e.g. 0 1 for pixels."
+    ),
+    click.option("--output", type=int, metavar="K", help="Bound score K."),
+    click.option("--versus", type=int, nargs=2, metavar="I J", help="Bound score I minus score J."),
+    click.option("--norm", default="inf", show_default=True, metavar="NORM", help="Norm of input changes: inf."),
+]
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked about a network, as typed."""
+
+    center: str | None
+    radius: float | None
+    everywhere: bool
+    clip: tuple[float, float] | None
+    output: int | None
+    versus: tuple[int, int] | None
+    norm: str
+
+    def check(self) -> None:
+        """Refuse contradictions before any file is read."""
+        if self.output is not None and self.versus is not None:
+            raise InputError("--output and --versus exclude each other; give one of them")
+        for name, given in (("--radius", self.radius), ("--center", self.center), ("--clip", self.clip)):
+            if self.everywhere and given is not None:
+                raise InputError(f"{name} and --global exclude each other; give a box or the whole space")
+        if not self.everywhere and self.radius is None:
+            raise InputError("no region: give --radius R (a box around --center) or --global")
+        if self.radius is not None and not (math.isfinite(self.radius) and self.radius >= 0):
+            raise InputError(f"--radius {self.radius:g}: the radius must be finite and >= 0")
+
+    @property
+    def choice(self) -> OutputChoice:
+        return self.versus if self.versus is not None else self.output
+
+    def region(self, inputs: int) -> Region:
+        if self.radius is None:
+            return Everywhere()
+        return Box(_center(self.center, inputs), self.radius, self.clip)
+
+
+def question_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of a `Question`; the command receives them as one argument `question`."""
+    names = tuple(Question.__dataclass_fields__)
+
+    @functools.wraps(command)
+    def wrapped(**arguments: Any) -> Any:
+        question = Question(**{name: arguments.pop(name) for name in names})
+        return command(question=question, **arguments)
+
+    for option in reversed(_QUESTION):
+        wrapped = option(wrapped)
+    return wrapped
+
+
+def _center(text: str | None, inputs: int) -> Array:
+    if text is None or text == "zero":
+        return np.zeros(inputs)
+    try:
+        value = float(text)
+    except ValueError:
+        vector = _center_of_file(text)
+        if vector.size != inputs:
+            raise InputError(f"{text}: the center has {vector.size} numbers, the network has {inputs} inputs") from None
+        return vector
+    if not math.isfinite(value):
+        raise InputError(f"--center {text}: the center must be finite")
+    return np.full(inputs, value)
+
+
+def _center_of_file(path: str) -> Array:
+    if not path.lower().endswith(".mat"):
+        return read_vector(path)
+    center = read_center(path)
+    if center is None:
+        raise InputError(f"{path}: no center 'x00' in it; give an .npy file")
+    return center

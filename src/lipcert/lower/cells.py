@@ -1,7 +1,7 @@
 """Networks of ReLUs and leaky ReLUs: walk over the cells of constant gradient, from the best points found.
 
-Patterns that differ in one or two neurons are valued at once, by the chain rule; those that would improve on the cell in
-hand are asked for a point, one linear program each, best first.
+Patterns that differ in one or two neurons are valued at once, by the chain rule; those that would improve on the cell
+in hand are asked for a point, one linear program each, best first.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ Points with such patterns are found by projections, then by linear programs.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,12 +32,13 @@ def applies(net: Network) -> bool:
     return net.depth == 1 and net.activations[0].kind in ("relu", "leaky_relu")
 
 
-def hunt(record: Record, screen: Screen, program: Program, starts: Batch) -> tuple[Patterns, Batch]:
+def hunt(record: Record, screen: Screen, program: Program, starts: Batch, seconds: float) -> tuple[Patterns, Batch]:
     """The best patterns found, best first, and points near them in chart coordinates, already offered to the record."""
+    end = time.monotonic() + seconds
     family = Family(screen, program.free, program.fixed)
     z = np.concatenate([screen.forward(v)[0] for v in (starts, record.chart.draw(record.rng, 64, screen.dtype))])
-    patterns = _best_patterns(record, family, z > 0)
-    points, norms = chase(record, screen, program, patterns[:_CHASED])
+    patterns = _best_patterns(record, family, z > 0, end)
+    points, norms = chase(record, screen, program, patterns[:_CHASED], end)
     record.offer(record.chart.points(points), norms, "patterns")
     return patterns, points[np.argsort(-norms, kind="stable")]
 
@@ -53,7 +55,7 @@ def realise(record: Record, program: Program, patterns: Patterns) -> None:
             record.offer(record.chart.points(answer[0][None, :]), value, "patterns")
 
 
-def chase(record: Record, screen: Screen, program: Program, patterns: Patterns) -> tuple[Batch, Batch]:
+def chase(record: Record, screen: Screen, program: Program, patterns: Patterns, end: float) -> tuple[Batch, Batch]:
     """Points that try to have the patterns, one row each: relaxed projections on the half-spaces of wrong signs.
 
     The best points on the way and their true gradient norms.
@@ -71,7 +73,7 @@ def chase(record: Record, screen: Screen, program: Program, patterns: Patterns) 
         better = norms > values
         best, values = np.where(better[:, None], v, best), np.where(better, norms, values)
         lacking = np.maximum(_LEEWAY * needed - signs * zs[0] / lengths, 0)
-        if record.left <= 0 or not lacking.any():
+        if time.monotonic() > end or not lacking.any():
             break
         d = ((signs * lacking / lengths) @ w) * screen.scale
         size = np.maximum(np.einsum("ij,ij->i", d, d), np.finfo(screen.dtype).tiny)
@@ -108,7 +110,7 @@ class Family:
         return u, self.norms(u)
 
 
-def _best_patterns(record: Record, family: Family, known: Patterns) -> Patterns:
+def _best_patterns(record: Record, family: Family, known: Patterns, end: float) -> Patterns:
     """Distinct patterns, best first: settled from random and known ones, then disturbed and settled again."""
     rng = record.rng
     width = family.free.size
@@ -118,7 +120,7 @@ def _best_patterns(record: Record, family: Family, known: Patterns) -> Patterns:
     order = np.argsort(-values, kind="stable")[:_POPULATION]
     u, values = u[order], values[order]
     stale = 0
-    while stale < _PATIENCE and record.left > 0:
+    while stale < _PATIENCE and time.monotonic() < end:
         before = values.max()
         rate = 1.0 / width + rng.uniform(0.0, 0.2, (len(u), 1))
         moved, reached = family.settle(u ^ (rng.random(u.shape) < rate))

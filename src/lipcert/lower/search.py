@@ -18,7 +18,8 @@ from lipcert.region import Region
 from lipcert.rounding import Array
 
 _SAMPLING_SHARE = 0.4  # of the time, at most
-_CLIMBING_SHARE = 0.5  # of the rest, where patterns are searched afterwards
+_HUNTING_SHARE = 0.2  # of the time left then
+_CLIMBING_SHARE = 0.7  # of the time left then, where cells are searched afterwards
 
 
 def search(
@@ -85,7 +86,7 @@ def _ascend(record: Record, screen: Screen, starts: Batch) -> None:
             return
         patterns: Patterns = np.zeros((0, record.net.neurons), dtype=bool)
         if applies(record.net):
-            patterns, found = hunt(record, screen, program, starts)
+            patterns, found = hunt(record, screen, program, starts, _HUNTING_SHARE * record.left)
             starts = np.concatenate([found[:ELITE], starts])
         elite = climb(record, screen, starts, _CLIMBING_SHARE * record.left)
         realise(record, program, patterns)
