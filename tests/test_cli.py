@@ -77,7 +77,7 @@ def test_info(net_file: str, capsys: pytest.CaptureFixture[str]) -> None:
 def test_demo(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = call(capsys, "demo")
     assert code == 0
-    assert "safe" in out
+    assert "kept" in out
     code, out, _ = call(capsys, "demo", "--json")
     rows = json.loads(out)["rows"]
     assert all(0 < r["lower"] <= r["upper"] for r in rows)

@@ -43,21 +43,23 @@ def demo_command(as_json: bool) -> None:
         return
     out = console()
     out.print("[bold]A 64-32-10 classifier of handwritten digits (8 x 8 pixels in [0, 1]).[/bold]")
-    out.print(f"Every pixel may change by up to {RADIUS:g}. How far can its lead over the runner-up fall?\n")
-    table = Table("image", "digit", "lead over", "lead", "Lipschitz constant", "gap", "lead can fall by", "verdict")
+    out.print(f"Every pixel may change by up to {RADIUS:g}. How far can its lead over the best rival fall?")
+    out.print("lower and upper bracket the Lipschitz constant of the lead around the image; fall = radius * upper.\n")
+    table = Table("image", "digit", "rival", "lead", "lower", "upper", "gap", "fall", "lead is")
     for row, result in rows:
         table.add_row(
             str(row["image"]),
-            str(row["predicted"]) + ("" if row["predicted"] == row["digit"] else f" (is {row['digit']})"),
-            str(row["runner_up"]),
+            str(row["predicted"]) + ("" if row["predicted"] == row["digit"] else f" (a {row['digit']})"),
+            str(row["rival"]),
             f"{row['lead']:.2f}",
-            f"[{result.lower:.3f}, {result.upper:.3f}]",
+            f"{result.lower:.1f}",
+            f"{result.upper:.1f}",
             "-" if result.gap is None else f"{100 * result.gap:.1f} %",
             f"{row['fall']:.2f}",
-            "safe" if row["safe"] else "not proved",
+            "kept" if row["kept"] else "open",
         )
     out.print(table)
-    out.print("Lower ends are attained at a pixel vector near the image; upper ends are proved, rounded outward.")
+    out.print("lower is attained at an input within the radius, upper is proved with outward rounding.")
     out.print(f"{time.monotonic() - start:.1f} s. Next: lipcert bound YOUR_MODEL.onnx --radius 0.02 --versus 7 3")
 
 
@@ -71,10 +73,10 @@ def _row(net: Network, k: int, image: Array, label: int) -> tuple[dict[str, obje
         "image": k,
         "digit": label,
         "predicted": first,
-        "runner_up": second,
+        "rival": second,
         "lead": lead,
         "lower": result.lower,
         "upper": result.upper,
         "fall": fall,
-        "safe": fall < lead,
+        "kept": fall < lead,
     }, result
