@@ -45,3 +45,11 @@ def run(arguments: Sequence[str]) -> Run:
 def lipcert(*arguments: str) -> Run:
     """The command line in a fresh process."""
     return run([sys.executable, "-m", "lipcert", *arguments])
+
+
+def reference_folder() -> Path:
+    """The published values, not part of the project."""
+    folder = Path(os.environ.get("LIPCERT_REFERENCE", ROOT.parent / "shared" / "reference"))
+    if not folder.is_dir():
+        raise SystemExit(f"{folder} is not here; set LIPCERT_REFERENCE to the folder with the published values")
+    return folder

@@ -122,6 +122,17 @@ BAD = [
     (["bound", "CORRUPT", "--radius", "1"], "CORRUPT.npz"),
     (["bound", "FOLDER", "--radius", "1"], "not a file"),
     (["bound", "NET", "--normalize", "--radius", "1"], "nnet"),
+    (["bound", "NET", "--radius", "1", "--output", "3", "--solver", "magic"], "auto, rank-two, low-rank"),
+    (["bound", "NET", "--radius", "1", "--output", "3", "--certificate", "proof.txt"], ".npz"),
+    (["bound", "NET", "--radius", "1", "--output", "3", "--certificate", "nowhere/p.npz"], "no such folder"),
+    (["export", "NET", "--radius", "1", "--output", "3", "--to", "problem.txt"], ".dat-s"),
+    (["export", "NET", "--radius", "1", "--output", "3", "--to", "nowhere/p.dat-s"], "no such folder"),
+    (["export", "NET", "--radius", "1", "--output", "3", "--to", "p.dat-s", "--method", "auto"], "shor, hr2"),
+    (["export", "NET", "--radius", "1", "--output", "3"], "--to"),
+    (["verify", "NET"], "--network"),
+    (["verify", "NET", "--network", "NET"], "certificate"),
+    (["verify", "missing.npz", "--network", "NET"], "no such file"),
+    (["verify", "NET.txt", "--network", "NET"], ".npz"),
     (["bound"], "NETWORK"),
     (["bund", "NET"], "bund"),
     (["bound", "NET", "--radios", "1"], "--radios"),
@@ -195,3 +206,42 @@ def test_progress_speaks_after_the_quiet_seconds(
     err = capsys.readouterr().err
     assert "lower 1.5" in err
     assert "upper 2.5" in err
+
+
+def test_certificate_is_written_and_verified(net_file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    proof = str(tmp_path / "proof.npz")
+    ask = ["--center", "0.5", "--radius", "0.05", "--versus", "7", "3", "--no-lower", "--json"]
+    code, out, err = call(capsys, "bound", net_file, *ask, "--method", "hr2", "--certificate", proof, "-v")
+    bound = json.loads(out)
+    assert code == 0
+    assert bound["method"] == "hr2"
+    rows = err.splitlines()
+    assert rows[0].split()[:3] == ["it", "seconds", "primal"]
+    assert len(rows) > 5
+    code, out, _ = call(capsys, "verify", proof, "--network", net_file, "--json")
+    answer = json.loads(out)
+    assert code == 0
+    assert answer["proved"] is True
+    assert answer["upper"] == pytest.approx(bound["upper"], rel=1e-12)
+    code, out, _ = call(capsys, "verify", proof, "--network", net_file)
+    assert "proved" in out
+    digits()[0].__class__.from_weights([np.ones((32, 64)), np.ones((10, 32))]).save(tmp_path / "other.npz")
+    code, out, _ = call(capsys, "verify", proof, "--network", str(tmp_path / "other.npz"))
+    assert code == 1
+    assert "another network" in out
+
+
+def test_export(net_file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = tmp_path / "problem.dat-s"
+    code, out, _ = call(capsys, "export", net_file, "--radius", "0.1", "--output", "1", "--to", str(target))
+    assert code == 0
+    assert "order" in out
+    assert target.read_text().splitlines()[2] == "2"
+
+
+def test_method_that_does_not_apply(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    deep = Network.from_weights([np.ones((2, 2)), np.ones((2, 2)), np.ones((1, 2))])
+    deep.save(tmp_path / "deep.npz")
+    code, _, err = call(capsys, "bound", str(tmp_path / "deep.npz"), "--radius", "1", "--method", "hr2")
+    assert code == 2
+    assert "one hidden layer; this network has 2" in err

@@ -3,6 +3,8 @@
 from lipcert._version import __version__
 from lipcert.activation import Activation
 from lipcert.bounding import METHODS, Progress, bound
+from lipcert.certificate import Certificate
+from lipcert.certificate.verify import Verification, verify
 from lipcert.errors import (
     FileFormatError,
     InputError,
@@ -22,6 +24,7 @@ __all__ = [
     "Activation",
     "Affine",
     "Box",
+    "Certificate",
     "Everywhere",
     "FileFormatError",
     "InputError",
@@ -33,8 +36,10 @@ __all__ = [
     "SoundnessError",
     "Status",
     "UnsupportedOperator",
+    "Verification",
     "__version__",
     "bound",
     "from_torch",
     "load",
+    "verify",
 ]

@@ -8,27 +8,36 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from lipcert.certificate import Certificate, prove_interval, prove_product
+from lipcert.certificate.relaxed import RELAXATIONS, build
 from lipcert.errors import InputError, MethodError
 from lipcert.lower import Witness, search
 from lipcert.network import Network
 from lipcert.norms import Norm, parse_norm
 from lipcert.output import Output, OutputChoice, choose_output
-from lipcert.propagation import preactivation_bounds
+from lipcert.propagation import Interval, preactivation_bounds
+from lipcert.quadratic.one_layer import check_applies
 from lipcert.region import Region, check_region
 from lipcert.result import Result, Status
+from lipcert.solvers import Progress as Iteration
+from lipcert.solvers import Status as SolverStatus
+from lipcert.solving import Task, check_solver, solve
+from lipcert.threads import threads_for
 
-METHODS: tuple[str, ...] = ("auto", "product", "interval")
-_LOWER_SHARE = 0.5  # of the time limit, at most, for lower bounds
+METHODS: tuple[str, ...] = ("auto", "product", "interval", *RELAXATIONS)
+_LOWER_SHARE = 0.5  # of the time limit, at most, for lower bounds where no solver runs
+_LOWER_SHARE_BESIDE_A_SOLVER = 0.2
+_CLOSED = 1e-9  # a relative gap that no solver needs to work on
 
 
 @dataclass(frozen=True)
 class Progress:
-    """The bracket in hand while `bound` works."""
+    """The bracket in hand while `bound` works; `iteration` is the solver's last, when one runs."""
 
     seconds: float
     lower: float | None
     upper: float
     stage: str
+    iteration: Iteration | None = None
 
 
 def bound(
@@ -38,6 +47,7 @@ def bound(
     output: OutputChoice | Output = None,
     norm: str | Norm = "inf",
     method: str = "auto",
+    solver: str = "auto",
     time_limit: float = 60.0,
     seed: int = 0,
     lower: bool = True,
@@ -52,7 +62,9 @@ def bound(
         region: `Box(center, radius)` or `Everywhere()`.
         output: a label, a pair (i, j) for score_i - score_j, or a weight vector; may be left out for a single output.
         norm: the norm of input changes; "inf".
-        method: "auto" (the best that the time allows), "product" or "interval".
+        method: "auto" (the best that applies and that the time allows), "product", "interval", or for one hidden
+            layer of ReLU the semidefinite relaxations "shor" and "hr2".
+        solver: "auto", "rank-two" (interior point) or "low-rank" (first order), for the relaxations.
         time_limit: seconds; the best proved bracket so far is returned when it is reached, or on Ctrl-C.
         seed: of the random search for the lower bound.
         lower: False leaves the lower bound out.
@@ -63,16 +75,15 @@ def bound(
     """
     if method not in METHODS:
         raise MethodError(f"unknown method {method!r}; use one of {', '.join(METHODS)}")
+    check_solver(solver)
     if not (isinstance(time_limit, int | float) and math.isfinite(time_limit) and time_limit > 0):
         raise InputError(f"time_limit must be a positive number of seconds, not {time_limit!r}")
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise InputError(f"seed must be a whole number >= 0, not {seed!r}")
     check_region(region, net.inputs)
-    job = _Job(net, region, choose_output(output, net.outputs), parse_norm(norm), on_progress)
+    job = _Job(net, region, choose_output(output, net.outputs), parse_norm(norm), time_limit, on_progress)
     try:
-        job.prove(method, time_limit)
-        if lower:
-            job.search(min(_LOWER_SHARE * time_limit, job.start + time_limit - time.monotonic()), seed)
+        job.run(method, solver, seed if lower else None)
     except KeyboardInterrupt:
         job.status = Status.INTERRUPTED
         if job.best is None:
@@ -84,33 +95,96 @@ class _Job:
     """The mutable side of one call: the best certificate and witness so far."""
 
     def __init__(
-        self, net: Network, region: Region, output: Output, norm: Norm, on_progress: Callable[[Progress], None] | None
+        self,
+        net: Network,
+        region: Region,
+        output: Output,
+        norm: Norm,
+        time_limit: float,
+        on_progress: Callable[[Progress], None] | None,
     ) -> None:
         self.net, self.region, self.output, self.norm = net, region, output, norm
         self.on_progress = on_progress
         self.start = time.monotonic()
+        self.limit = time_limit
         self.status = Status.DONE
         self.best: Certificate | None = None
         self.witness: Witness | None = None
         self.stage = "product"
+        self.iteration: Iteration | None = None
+        self.notes: list[str] = list(net.notes)
 
-    def prove(self, method: str, time_limit: float) -> None:
+    def run(self, method: str, solver: str, seed: int | None) -> None:
+        """Cheap proofs first, then a witness, then a relaxation if one was asked for or applies."""
+        relaxation = self._relaxation(method)
+        pre = self._prove_cheaply(method)
+        if seed is not None:
+            self._search(_LOWER_SHARE if relaxation is None else _LOWER_SHARE_BESIDE_A_SOLVER, seed)
+        if relaxation is not None and (method != "auto" or not self._closed()):
+            self._relax(relaxation, solver, pre)
+
+    def _relaxation(self, method: str) -> str | None:
+        """Which relaxation to solve; a named one that does not apply is refused before any work."""
+        if method not in ("auto", *RELAXATIONS):
+            return None
+        name = "hr2" if method == "auto" else method
+        try:
+            check_applies(self.net, self.norm, name)
+        except MethodError:
+            if method == "auto":
+                return None
+            raise
+        return name
+
+    def _prove_cheaply(self, method: str) -> tuple[Interval, ...] | None:
         arguments = (self.net, self.region, self.norm, self.output.c)
         if method in ("auto", "product"):
             self._keep(prove_product(*arguments))
-        if method in ("auto", "interval"):
-            self._enter("interval")
-            deadline = self.start + time_limit
-            pre = preactivation_bounds(self.net, self.region, deadline=deadline)
-            if time.monotonic() > deadline:
-                self.status = Status.TIME_LIMIT
-            self._keep(prove_interval(*arguments, pre))
+        if method == "product":
+            return None
+        self._enter("interval")
+        deadline = self.start + self.limit
+        pre = preactivation_bounds(self.net, self.region, deadline=deadline)
+        if time.monotonic() > deadline:
+            self.status = Status.TIME_LIMIT
+        self._keep(prove_interval(*arguments, pre))
+        return pre
 
-    def search(self, seconds: float, seed: int) -> None:
+    def _search(self, share: float, seed: int) -> None:
         self._enter("lower bound")
-        self.witness = search(
-            self.net, self.region, self.output.c, self.norm, seconds=max(seconds, 0.0), seed=seed, on_progress=self._see
-        )
+        seconds = max(0.0, min(share * self.limit, self._left()))
+        with threads_for(max(a.stored for a in self.net.affines) ** 0.5):
+            self.witness = search(
+                self.net, self.region, self.output.c, self.norm, seconds=seconds, seed=seed, on_progress=self._see
+            )
+
+    def _relax(self, name: str, solver: str, pre: tuple[Interval, ...] | None) -> None:
+        if self._left() <= 0:
+            self.status = Status.TIME_LIMIT
+            return
+        self._enter(name)
+        relaxation = build(self.net, self.region, self.norm, self.output.c, name, pre)
+        task = Task(self.net, self.region, self.norm, self.output.c, relaxation)
+        try:
+            with threads_for(relaxation.problem.size):
+                ended = solve(task, solver, self._left(), self._keep, self._iterate)
+        except (ArithmeticError, ValueError, MemoryError) as error:  # LinAlgError is a ValueError
+            self.notes.append(f"the solver failed ({type(error).__name__}: {error}); the bound was proved without it")
+            return
+        if ended is SolverStatus.TIME_LIMIT:
+            self.status = Status.TIME_LIMIT
+        elif ended is SolverStatus.INTERRUPTED:
+            self.status = Status.INTERRUPTED
+        elif ended is not SolverStatus.OPTIMAL:
+            self.notes.append(f"the solver ended {ended.value}")
+
+    def _left(self) -> float:
+        return self.start + self.limit - time.monotonic()
+
+    def _closed(self) -> bool:
+        if self.best is None or self.witness is None:
+            return False
+        return self.best.upper <= self.witness.value * (1 + _CLOSED)
 
     def _keep(self, certificate: Certificate) -> None:
         if self.best is None or certificate.upper < self.best.upper:
@@ -121,6 +195,10 @@ class _Job:
         self.witness = witness
         self._report()
 
+    def _iterate(self, iteration: Iteration) -> None:
+        self.iteration = iteration
+        self._report()
+
     def _enter(self, stage: str) -> None:
         self.stage = stage
         self._report()
@@ -129,7 +207,7 @@ class _Job:
         if self.on_progress is not None:
             upper = math.inf if self.best is None else self.best.upper
             lower = None if self.witness is None else self.witness.value
-            self.on_progress(Progress(time.monotonic() - self.start, lower, upper, self.stage))
+            self.on_progress(Progress(time.monotonic() - self.start, lower, upper, self.stage, self.iteration))
 
     def result(self) -> Result:
         assert self.best is not None
@@ -142,5 +220,5 @@ class _Job:
             norm=self.norm,
             output=self.output,
             network={"sha256": self.net.sha256, "shape": list(self.net.shape)},
-            notes=self.net.notes,
+            notes=tuple(self.notes),
         )

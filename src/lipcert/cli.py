@@ -15,7 +15,9 @@ import click
 from lipcert._version import __version__
 from lipcert.commands.bound import bound_command
 from lipcert.commands.demo import demo_command
+from lipcert.commands.export import export_command
 from lipcert.commands.info import info_command
+from lipcert.commands.verify import verify_command
 from lipcert.errors import InputError, LipcertError
 
 
@@ -28,10 +30,12 @@ def cli() -> None:
     lipcert demo                                   see it work on data that ships with it
     lipcert info model.onnx                        what is in a network file
     lipcert bound model.onnx --radius 0.1 --output 3   a proved bracket [lower, upper]
+    lipcert verify proof.npz --network model.onnx  check a proof without any solver
+    lipcert export model.npz ... --to sdp.dat-s    the semidefinite program for other solvers
     """
 
 
-for _command in (bound_command, demo_command, info_command):
+for _command in (bound_command, demo_command, export_command, info_command, verify_command):
     cli.add_command(_command)
 
 

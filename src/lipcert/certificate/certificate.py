@@ -1,19 +1,28 @@
-"""Certificate: what was proved, about what."""
+"""Certificate: what was proved, about what, and by which numbers."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+import numpy as np
+from numpy.typing import NDArray
+
+from lipcert.files import write_npz
 from lipcert.norms import Norm
-from lipcert.region import Region
+from lipcert.region import Box, Region
 from lipcert.rounding import Array
+
+CERTIFICATE_VERSION = 1
 
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
     """||gradient of c'scores||_dual <= upper on the region, for the network with this hash.
 
-    Made by the `prove_*` functions of this package only; `method` names the proof.
+    Made by the `prove_*` functions of this package only; `method` names the proof. A proof by a relaxation keeps its
+    multipliers by family of rows and its diagonal shift by block of variables; the others need no numbers.
     """
 
     method: str
@@ -22,3 +31,22 @@ class Certificate:
     norm: Norm
     c: Array
     upper: float
+    multipliers: Mapping[str, Array] = field(default_factory=dict)
+    shift: Mapping[str, Array] = field(default_factory=dict)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it to an .npz that `lipcert verify` checks without any solver."""
+        arrays: dict[str, NDArray[np.generic]] = {
+            "certificate": np.array(CERTIFICATE_VERSION),
+            "method": np.array(self.method, dtype="U32"),
+            "network": np.array(self.network_sha256, dtype="U64"),
+            "norm": np.array(self.norm.p, dtype="U8"),
+            "c": self.c,
+            "upper": np.array(self.upper),
+        }
+        if isinstance(self.region, Box):
+            arrays |= {"lo": self.region.lo, "hi": self.region.hi}
+        for prefix, parts in (("multipliers", self.multipliers), ("shift", self.shift)):
+            arrays[prefix] = np.array(list(parts), dtype="U64")
+            arrays |= {f"{prefix}_{i}": values for i, values in enumerate(parts.values())}
+        write_npz(path, arrays)

@@ -10,27 +10,35 @@ from lipcert.bounding import METHODS, bound
 from lipcert.commands.options import Question, json_option, network_argument, normalization_option, question_options
 from lipcert.commands.progress import ProgressDisplay
 from lipcert.commands.show import print_json, show_result
+from lipcert.errors import InputError
 from lipcert.readers import load
+from lipcert.solvers import SOLVERS
 
 
 @click.command("bound")
 @network_argument
 @question_options
 @click.option("--method", default="auto", show_default=True, metavar="|".join(METHODS), help="How to prove the bound.")
+@click.option("--solver", default="auto", show_default=True, metavar="|".join(SOLVERS), help="For shor and hr2.")
 @click.option(
     "--time-limit", type=float, default=60.0, show_default=True, metavar="S", help="Seconds to spend at most."
 )
 @click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Seed of the lower bound's search.")
 @click.option("--no-lower", is_flag=True, help="Skip the lower bound.")
+@click.option("--certificate", metavar="FILE.npz", help="Write the proof to a file that `lipcert verify` checks.")
+@click.option("-v", "--verbose", is_flag=True, help="Show the solver's iterations on stderr.")
 @normalization_option
 @json_option
 def bound_command(
     network: str,
     question: Question,
     method: str,
+    solver: str,
     time_limit: float,
     seed: int,
     no_lower: bool,
+    certificate: str | None,
+    verbose: bool,
     normalize: bool,
     as_json: bool,
 ) -> int:
@@ -42,24 +50,39 @@ def bound_command(
     lipcert bound net.npz --radius 0.1 --output 3
     lipcert bound net.onnx --center image.npy --radius 0.02 --clip 0 1 --versus 7 3
     lipcert bound net.nnet --global --output 0 --json
+    lipcert bound net.npz --radius 0.1 --output 3 --method hr2 --certificate proof.npz
     """
     question.check()
+    _check_target(certificate)
     net = load(network, normalize=normalize)
     region = question.region(net.inputs)
-    with ProgressDisplay() as display:
+    with ProgressDisplay(verbose) as display:
         result = bound(
             net,
             region,
             output=question.choice,
             norm=question.norm,
             method=method,
+            solver=solver,
             time_limit=time_limit,
             seed=seed,
             lower=not no_lower,
             on_progress=display.update,
         )
+    if certificate is not None:
+        result.certificate.save(certificate)
     if as_json:
         print_json(result.to_dict())
     else:
         show_result(result, net, Path(network).name)
     return 0 if result.certified else 1
+
+
+def _check_target(certificate: str | None) -> None:
+    """Refuse a place that cannot be written before the work, not after it."""
+    if certificate is None:
+        return
+    if not certificate.endswith(".npz"):
+        raise InputError(f"--certificate {certificate}: certificates are .npz files; give the file that ending")
+    if not Path(certificate).absolute().parent.is_dir():
+        raise InputError(f"--certificate {certificate}: no such folder to write to")

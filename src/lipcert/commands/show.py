@@ -21,7 +21,7 @@ def print_json(value: dict[str, Any]) -> None:
 
 def console() -> Console:
     """Wide enough for hashes when nobody watches, the terminal's width when somebody does."""
-    return Console(soft_wrap=True, highlight=False) if not sys.stdout.isatty() else Console(highlight=False)
+    return Console(highlight=False, width=None if sys.stdout.isatty() else 160)
 
 
 def show_result(result: Result, net: Network, name: str) -> None:
@@ -50,6 +50,6 @@ def words(region: Region) -> str:
     """The region as a phrase."""
     if not isinstance(region, Box):
         return "the whole input space"
-    lo, hi = float(region.radius.min()), float(region.radius.max())
-    radius = f"{lo:g}" if lo == hi else f"{lo:g} to {hi:g}"
+    lo, hi = f"{region.radius.min():g}", f"{region.radius.max():g}"
+    radius = lo if lo == hi else f"{lo} to {hi}"
     return f"a box of radius {radius}, values in [{region.lo.min():.6g}, {region.hi.max():.6g}]"

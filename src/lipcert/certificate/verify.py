@@ -1,0 +1,121 @@
+"""verify(): a certificate checked against a network, without any solver."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lipcert.archive import Archive
+from lipcert.certificate.certificate import CERTIFICATE_VERSION, Certificate
+from lipcert.certificate.cheap import prove_interval, prove_product
+from lipcert.certificate.relaxed import RELAXATIONS, recheck
+from lipcert.errors import FileFormatError, InputError
+from lipcert.files import check_readable
+from lipcert.network import Network
+from lipcert.norms import parse_norm
+from lipcert.region import Box, Everywhere, Region
+from lipcert.rounding import Array
+
+# The stored claim and its recomputation may differ by the order in which a BLAS adds.
+_TOLERANCE = 1e-9
+_NAMES = re.compile(r"certificate|method|network|norm|c|upper|lo|hi|multipliers|shift|(?:multipliers|shift)_\d{1,3}")
+_TEXTS = frozenset({"method", "network", "norm", "multipliers", "shift"})
+
+
+@dataclass(frozen=True)
+class Verification:
+    """`upper` is what was proved just now (infinite when nothing was); `proved` says whether it supports the claim."""
+
+    proved: bool
+    upper: float
+    claim: float
+    reason: str
+
+
+def verify(certificate: Certificate | str | os.PathLike[str], net: Network) -> Verification:
+    """Rebuild the rows from the network, check the hash, the signs, the semidefiniteness, and recompute the bound."""
+    if not isinstance(certificate, Certificate):
+        certificate = load_certificate(certificate)
+    claim = certificate.upper
+    if certificate.network_sha256 != net.sha256:
+        return Verification(False, np.inf, claim, "the certificate is about another network (the hashes differ)")
+    if certificate.c.shape != (net.outputs,):
+        return Verification(
+            False, np.inf, claim, f"the certificate is about {certificate.c.size} scores, not {net.outputs}"
+        )
+    upper = _recompute(certificate, net)
+    if np.isnan(claim) or not upper <= claim * (1 + _TOLERANCE):
+        if np.isinf(upper):
+            return Verification(False, upper, claim, "the multipliers prove no bound")
+        return Verification(False, upper, claim, f"the multipliers prove {upper:.9g} only")
+    return Verification(True, upper, claim, "proved")
+
+
+def load_certificate(path: str | os.PathLike[str]) -> Certificate:
+    """Read a certificate; nothing in it is believed before `verify`."""
+    file = check_readable(path)
+    if file.suffix.lower() != ".npz":
+        raise FileFormatError(f"{file}: certificates are .npz files, as written by --certificate")
+    try:
+        arrays = Archive(file, _NAMES, content="a certificate", texts=_TEXTS)
+        return _parse(arrays)
+    except InputError as error:
+        raise FileFormatError(f"{file}: {error}") from None
+
+
+def _parse(arrays: Mapping[str, Any]) -> Certificate:
+    if "certificate" not in arrays:
+        raise FileFormatError("not a certificate; write one with lipcert bound --certificate")
+    version = arrays["certificate"]
+    if version.shape != () or version.dtype.kind not in "iu" or version != CERTIFICATE_VERSION:
+        raise FileFormatError(f"certificate version {version}; this lipcert reads version {CERTIFICATE_VERSION}")
+    method, network, norm = (_text(arrays, name) for name in ("method", "network", "norm"))
+    c, upper = _vector(arrays, "c"), arrays["upper"].astype(np.float64)
+    if upper.shape != ():
+        raise FileFormatError("the claim 'upper' must be one number")
+    region: Region = Everywhere()
+    if "lo" in arrays or "hi" in arrays:
+        region = Box.from_bounds(_vector(arrays, "lo"), _vector(arrays, "hi"))
+    if not np.all(np.isfinite(c)):
+        raise FileFormatError("the output's weights are not finite")
+    parts = [_named(arrays, prefix) for prefix in ("multipliers", "shift")]
+    return Certificate(method, network, region, parse_norm(norm), c, float(upper), *parts)
+
+
+def _recompute(certificate: Certificate, net: Network) -> float:
+    arguments = (net, certificate.region, certificate.norm, certificate.c)
+    if isinstance(certificate.region, Box) and certificate.region.size != net.inputs:
+        return np.inf
+    if certificate.method == "product":
+        return prove_product(*arguments).upper
+    if certificate.method == "interval":
+        return prove_interval(*arguments).upper
+    if certificate.method in RELAXATIONS:
+        return recheck(*arguments, certificate.method, certificate.multipliers, certificate.shift)
+    raise FileFormatError(f"the certificate names an unknown method {certificate.method!r}; upgrade lipcert")
+
+
+def _text(arrays: Mapping[str, Any], name: str) -> str:
+    value = arrays[name]
+    if value.shape != () or value.dtype.kind != "U":
+        raise FileFormatError(f"{name} must be one word")
+    return str(value)
+
+
+def _vector(arrays: Mapping[str, Any], name: str) -> Array:
+    value = arrays[name]
+    if value.ndim != 1 or value.dtype.kind not in "fiu":
+        raise FileFormatError(f"{name} must be a vector of numbers")
+    return np.asarray(value, dtype=np.float64)
+
+
+def _named(arrays: Mapping[str, Any], prefix: str) -> dict[str, Array]:
+    names = arrays[prefix]
+    if names.ndim != 1 or (names.size and names.dtype.kind != "U"):
+        raise FileFormatError(f"{prefix} must be a list of names")
+    return {str(name): _vector(arrays, f"{prefix}_{i}") for i, name in enumerate(names)}

@@ -1,0 +1,37 @@
+"""`lipcert export`: a relaxation as a semidefinite program in a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from lipcert.certificate.relaxed import RELAXATIONS, build
+from lipcert.commands.options import Question, network_argument, normalization_option, question_options
+from lipcert.commands.show import console
+from lipcert.errors import InputError
+from lipcert.norms import parse_norm
+from lipcert.output import choose_output
+from lipcert.quadratic.sdpa import write_sdpa
+from lipcert.readers import load
+
+
+@click.command("export")
+@network_argument
+@question_options
+@click.option("--method", default="hr2", show_default=True, metavar="|".join(RELAXATIONS), help="The relaxation.")
+@click.option("--to", "target", required=True, metavar="FILE.dat-s", help="Where to write it (SDPA sparse format).")
+@normalization_option
+def export_command(network: str, question: Question, method: str, target: str, normalize: bool) -> None:
+    """Write the semidefinite program of a relaxation of NETWORK for other solvers (CSDP, SDPA, ...)."""
+    if not target.endswith(".dat-s"):
+        raise InputError(f"{target}: the SDPA sparse format has the ending .dat-s")
+    if not Path(target).parent.is_dir():
+        raise InputError(f"{target}: no such folder to write to")
+    question.check()
+    net = load(network, normalize=normalize)
+    output = choose_output(question.choice, net.outputs)
+    relaxation = build(net, question.region(net.inputs), parse_norm(question.norm), output.c, method)
+    write_sdpa(target, relaxation, f"lipcert {method}, {output}, network {net.sha256[:16]}")
+    problem = relaxation.problem
+    console().print(f"{target}: {method}, one matrix of order {problem.size}, {problem.rows} rows")

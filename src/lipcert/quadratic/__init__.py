@@ -1,0 +1,1 @@
+"""The fast road: relaxations as one moment matrix with rank-two rows."""

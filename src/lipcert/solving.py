@@ -1,0 +1,82 @@
+"""From a relaxation to a certificate: a solver proposes multipliers, the certificate code decides what they prove."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from lipcert.certificate import Certificate
+from lipcert.certificate.relaxed import prove_relaxed
+from lipcert.errors import MethodError
+from lipcert.network import Network
+from lipcert.norms import Norm
+from lipcert.quadratic.model import Relaxation
+from lipcert.region import Region
+from lipcert.rounding import Array
+from lipcert.solvers import SOLVERS, Progress, Status, choose_solver
+
+_PROOF_SHARE = 0.08  # of the solver's time may go into proofs on the way
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What is to be proved, by which relaxation."""
+
+    net: Network
+    region: Region
+    norm: Norm
+    c: Array
+    relaxation: Relaxation
+
+    def prove(self, multipliers: Array) -> Certificate:
+        return prove_relaxed(self.net, self.region, self.norm, self.c, self.relaxation, multipliers)
+
+
+def check_solver(name: str) -> None:
+    if name not in SOLVERS:
+        raise MethodError(f"unknown solver {name!r}; use one of {', '.join(SOLVERS)}")
+
+
+def solve(
+    task: Task,
+    solver: str,
+    seconds: float,
+    on_certificate: Callable[[Certificate], None],
+    on_iteration: Callable[[Progress], None] | None = None,
+) -> Status:
+    """Run a solver for at most about `seconds`; every certificate on the way, and the last, go to `on_certificate`.
+
+    Whatever the solver returns, only what the certificate code proves is handed on.
+    """
+    start = time.monotonic()
+    watcher = _Watcher(task, on_certificate, on_iteration, start)
+    reserve = min(0.3 * seconds, 2e-10 * task.relaxation.problem.size**3)
+    result = choose_solver(solver, task.relaxation.problem, seconds - reserve)(watcher)
+    on_certificate(task.prove(result.y))
+    return result.status
+
+
+class _Watcher:
+    """Proves a bound from the current multipliers whenever that costs little of the time spent."""
+
+    def __init__(
+        self,
+        task: Task,
+        on_certificate: Callable[[Certificate], None],
+        on_iteration: Callable[[Progress], None] | None,
+        start: float,
+    ) -> None:
+        self.task, self.on_certificate, self.on_iteration = task, on_certificate, on_iteration
+        self.start, self.spent, self.best = start, 0.0, float("inf")
+
+    def __call__(self, progress: Progress) -> None:
+        if self.on_iteration is not None:
+            self.on_iteration(progress)
+        now = time.monotonic()
+        worth = progress.dual < 0.999 * self.best
+        if now - self.start > 1.0 and worth and self.spent <= _PROOF_SHARE * (now - self.start):
+            certificate = self.task.prove(progress.y)
+            self.best = min(self.best, certificate.upper)
+            self.on_certificate(certificate)
+            self.spent += time.monotonic() - now

@@ -1,0 +1,127 @@
+"""The second checker, in ball arithmetic: the same verdicts from other formulas."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from lipcert import Affine, Box, Everywhere, InputError, MethodError, Network
+from lipcert.certificate import prove_interval
+from lipcert.certificate.exact import check_with_balls
+from lipcert.certificate.relaxed import build, prove_relaxed
+from lipcert.certificate.verify import verify
+from lipcert.norms import INF
+from lipcert.region import Region
+from tests.one_layer_tools import Case, exact, one_layer_cases, random_case, solved, weights
+
+METHODS = ("hr2", "shor")
+
+
+@pytest.fixture(autouse=True)
+def _needs_flint() -> None:
+    pytest.importorskip("flint", reason="python-flint is not installed; pip install 'lipcert[exact]'")
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("seed", "p0", "p1", "radius", "alpha"),
+    [(0, 5, 5, 0.3, 0.0), (1, 5, 8, 1.0, 0.2), (2, 7, 5, 0.1, 0.0), (3, 10, 10, 10.0, 0.01), (4, 40, 30, 0.1, 0.0)],
+)
+def test_both_checkers_agree(method: str, seed: int, p0: int, p1: int, radius: float, alpha: float) -> None:
+    net, box, c = random_case(seed, p0, p1, radius, alpha)
+    regions: list[Region] = [box, Everywhere()]
+    for region in regions:
+        certificate = solved(net, region, c, method)
+        assert check_with_balls(certificate, net) == pytest.approx(certificate.upper, rel=1e-9)
+    plain = solved(net, box, c, "hr2", chords=False)
+    assert check_with_balls(plain, net) == pytest.approx(plain.upper, rel=1e-9)
+
+
+@settings(max_examples=50)
+@given(one_layer_cases(max_inputs=3, max_neurons=4))
+def test_both_checkers_agree_on_odd_networks(case: Case) -> None:
+    """Copies, zeros, dead neurons, flat boxes; good multipliers and none at all."""
+    net, region, c = case
+    true = exact(net, region, c)
+    for method in METHODS:
+        certificate = solved(net, region, c, method)
+        second = check_with_balls(certificate, net)
+        assert second >= true * (1 - 1e-9)
+        assert second == pytest.approx(certificate.upper, rel=1e-9, abs=1e-12)
+        relaxation = build(net, region, INF, c, method)
+        lazy = prove_relaxed(net, region, INF, c, relaxation, np.zeros(relaxation.problem.rows))
+        assert check_with_balls(lazy, net) == pytest.approx(lazy.upper, rel=1e-9, abs=1e-12)
+
+
+def test_scales_of_rows_are_shared() -> None:
+    net, box, c = random_case(5, 4, 6, 0.5)
+    A, b, w = weights(net, c)
+    s = 10.0 ** np.array([-9, 9, -4, 4, 0, 2])
+    other = Network((Affine(A * s[:, None], b * s), Affine((w / s)[None, :], np.zeros(1))), net.activations)
+    for method in METHODS:
+        certificate = solved(other, box, c, method)
+        assert check_with_balls(certificate, other) == pytest.approx(certificate.upper, rel=1e-9)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_forgeries_are_refused_by_both(method: str) -> None:
+    net, box, c = random_case(6, 3, 4, 0.6)
+    honest = solved(net, box, c, method)
+    rng = np.random.default_rng(0)
+    true, refused = exact(net, box, c), 0
+    names = [("multipliers", name) for name in honest.multipliers] + [("shift", name) for name in honest.shift]
+    for k in range(300):
+        part, name = names[k % len(names)]
+        values = np.array(getattr(honest, part)[name])
+        used = np.flatnonzero(values)  # the others belong to stable neurons: the first checker never looks at them
+        if not len(used):
+            continue
+        values[rng.choice(used)] += rng.choice([-1.0, 1.0]) * 10.0 ** rng.uniform(-12, 0)
+        change: dict[str, Any] = {part: {**getattr(honest, part), name: values}}
+        forged = dataclasses.replace(honest, **change)
+        first, second = verify(forged, net).upper, check_with_balls(forged, net)
+        assert second >= true * (1 - 1e-9)
+        refused += math.isinf(second)
+        if math.isfinite(first):  # the second opinion may lift the diagonal a little; it never refuses what is proved
+            assert second == pytest.approx(first, rel=1e-8)
+    assert 30 < refused < 300
+
+
+def test_other_claims() -> None:
+    net, box, c = random_case(7, 3, 4, 0.6)
+    honest = solved(net, box, c, "hr2")
+    changes: list[dict[str, Any]] = [
+        {"network_sha256": "0" * 64},
+        {"c": np.ones(2)},
+        {"region": Box(np.zeros(2), 1.0)},
+        {"region": Everywhere()},
+        {"region": Box(box.center, 5.0)},
+        {"c": 100 * c},
+        {"multipliers": {**honest.multipliers, "y^2 = 1": np.ones(3)}},
+        {"multipliers": {**honest.multipliers, "t^2 = 1": np.ones(2)}},
+        {"multipliers": {**honest.multipliers, "w^2 <= 1": -np.ones(3)}},
+        {"shift": {**honest.shift, "t": np.full(3, np.nan)}},
+        {"shift": {**honest.shift, "t": -np.ones(3)}},
+    ]
+    for change in changes:
+        assert math.isinf(check_with_balls(dataclasses.replace(honest, **change), net)), change
+    with pytest.raises(MethodError, match="exact check"):
+        check_with_balls(prove_interval(net, box, INF, c), net)
+
+
+def test_missing_flint_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    net, box, c = random_case(7, 3, 4, 0.6)
+    certificate = solved(net, box, c, "hr2")
+
+    def absent(name: str, *_: object) -> object:
+        raise ImportError(name)
+
+    monkeypatch.setattr(importlib, "import_module", absent)
+    with pytest.raises(InputError, match=r"pip install 'lipcert\[exact\]'"):
+        check_with_balls(certificate, net)
