@@ -60,8 +60,10 @@ def test_is_positive_is_right_at_the_edge() -> None:
         factor = rng.integers(-3, 4, size=(n, max(1, n - 1))).astype(float) * 10.0 ** rng.integers(-3, 4)
         S = factor @ factor.T
         size = max(float(np.abs(S).max()), 1e-300)
+        noise = rng.normal(size=(n, n)) * size * 10.0 ** rng.uniform(-17, -15)
+        S = S + (noise + noise.T) / 2
         error = np.full(n, size * 10.0 ** rng.uniform(-18, -15) * float(rng.integers(0, 2)))
-        shift = np.abs(rng.normal(size=n)) * size * 10.0 ** rng.uniform(-17, -12)
+        shift = np.abs(rng.normal(size=n)) * size * 10.0 ** rng.uniform(-17, -14)
         answer = is_positive(S, shift, error)
         said[answer] += 1
         assert not answer or _exactly_semidefinite(S, shift, error)
@@ -119,6 +121,33 @@ def test_error_of_the_slack_matrix_counts_before_cancellation() -> None:
 
 
 # Solvers that lie
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_wrong_signs_are_refused_for_their_sign(method: str) -> None:
+    """A negative multiplier turns a true row round: with a shift that makes S definite only the sign test is left."""
+    net, box, c = random_case(4, 3, 4, 0.5)
+    relaxation = build(net, box, INF, c, method)
+    problem = relaxation.problem
+    honest = relaxation.unpack(solved(net, box, c, method).multipliers)
+    for k in np.flatnonzero(~problem.equality):
+        for size in (1e-300, 1e-3, 10.0):
+            y = honest.copy()
+            y[k] = -size
+            S, error = slack_matrix(problem, y)
+            shift = find_shift(S, error)
+            assert is_positive(S, shift, error)
+            assert check(relaxation, y, shift).upper == np.inf
+    S, error = slack_matrix(problem, honest)
+    shift = find_shift(S, error)
+    assert np.isfinite(check(relaxation, honest, shift).upper)
+    more = relaxation.pack(honest)
+    more["w^2 <= 1"] = more["w^2 <= 1"] + 1.0
+    y, negative = relaxation.unpack(more), shift.copy()
+    negative[relaxation.space.slices["w"]] -= 0.5
+    S, error = slack_matrix(problem, y)
+    assert is_positive(S, negative, error)
+    assert check(relaxation, y, negative).upper == np.inf
 
 
 @settings(max_examples=40)

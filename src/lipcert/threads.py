@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_WORTH_SHARING = 400  # the order of square matrices from which a second thread pays
+_WORTH_SHARING = 600  # the order of square matrices from which a second thread pays
 
 
 @contextmanager

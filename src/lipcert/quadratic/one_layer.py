@@ -94,8 +94,9 @@ def box_is_large(data: _Data, box: Box) -> bool:
     tightness, never soundness.
     """
     p1, p0 = data.shape
-    reach = np.abs(data.A) @ ((box.hi - box.lo) / 2)
-    middle = data.A @ ((box.hi + box.lo) / 2) + data.b
+    with np.errstate(over="ignore", invalid="ignore"):
+        reach = np.abs(data.A) @ (box.hi / 2 - box.lo / 2)
+        middle = data.A @ (box.hi / 2 + box.lo / 2) + data.b
     if p1 > p0 or len(data.free) < p1 or np.any(np.abs(middle) > LARGE * reach):
         return False
     return int(np.linalg.matrix_rank(data.A)) == p1

@@ -13,12 +13,13 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import blas, lapack
+from scipy.linalg import lapack
 
 from lipcert.errors import InputError
 from lipcert.quadratic.problem import Floats, RankTwoProblem
 from lipcert.solvers.atoms import AtomForm, atom_form
-from lipcert.solvers.bordered import Bordered, Inverse, symmetrise
+from lipcert.solvers.bordered import Bordered, Inverse
+from lipcert.solvers.dense import cholesky, gram, symmetrise, symv
 from lipcert.solvers.result import Callback, Progress, RankTwoResult, Record, Status
 from lipcert.solvers.schur import Schur
 from lipcert.solvers.start import Iterate, dual_matrix, starting_point
@@ -93,7 +94,7 @@ class _Run:
         self.unequal = np.flatnonzero(~problem.equality)
         self.at: Iterate = starting_point(self.form, y0)
         self.inverse = Inverse(self.at.Z)
-        self.factor_X = _cholesky(self.at.X)
+        self.factor_X = cholesky(self.at.X)
         self.history: list[Record] = []
         self.best = np.inf
         self.best_y = self._given(self.at.y)
@@ -119,14 +120,13 @@ class _Run:
         self.longest = (self.schur.unknowns**3 / 3 + 6.0 * self.form.size**3) / FLOPS
         for iteration in range(self.options.iterations + 1):
             clock = time.perf_counter()
-            record = self._measure(iteration)
-            status = self._finished(record)
+            status = self._finished(self._measure(iteration))
             if status is not None:
                 return status
             if iteration == self.options.iterations:
                 break
             self._advance()
-            self.longest = max(self.longest * 0.9, time.perf_counter() - clock)
+            self.longest = max(self.longest * 0.7, time.perf_counter() - clock)
         return Status.ITERATION_LIMIT
 
     def _measure(self, iteration: int) -> Record:
@@ -189,7 +189,7 @@ class _Run:
         Zi = self.inverse.toarray()
         images = Zi @ form.dense
         self.schur.factor(
-            _gram(at.X, self.images, form.dense), _gram(Zi, images, form.dense), self._weight()
+            gram(at.X, self.images, form.dense), gram(Zi, images, form.dense), self._weight()
         )  # fmt: skip
         self.base = -form.rhs.copy()
         if at.residual is not None:
@@ -239,8 +239,8 @@ class _Run:
     def _steps(self, step: _Direction, damping: float) -> tuple[float, float]:
         at, L = self.at, self.factor_X
         primal = longest_step(
-            lambda v: np.asarray(lapack.dpotrs(L, v, lower=1)[0]), lambda v: _symv(step.dX, v),
-            lambda v: _symv(at.X, v), self.form.size,
+            lambda v: np.asarray(lapack.dpotrs(L, v, lower=1)[0]), lambda v: symv(step.dX, v),
+            lambda v: symv(at.X, v), self.form.size,
         )  # fmt: skip
         dual = longest_step(
             lambda v: self.inverse.times(v[:, None])[:, 0], lambda v: step.dZ.times(v[:, None])[:, 0],
@@ -285,7 +285,7 @@ class _Run:
         X += primal * step.dX
         for _ in range(12):
             try:
-                self.factor_X = _cholesky(X)
+                self.factor_X = cholesky(X)
                 return primal
             except np.linalg.LinAlgError:
                 X -= 0.3 * primal * step.dX
@@ -305,27 +305,3 @@ class _Run:
         return RankTwoResult(
             y, X, last.primal, dual, last.gap, status, last.iteration, seconds, tuple(self.history)
         )  # fmt: skip
-
-
-def _gram(M: Floats, images: Floats, dense: Floats) -> Floats:
-    """[I, Q]' M [I, Q]."""
-    n, d = dense.shape
-    if d == 0:
-        return M
-    G = np.empty((n + d, n + d))
-    G[:n, :n] = M
-    G[:n, n:] = images
-    G[n:, :n] = images.T
-    np.matmul(dense.T, images, out=G[n:, n:])
-    return G
-
-
-def _cholesky(X: Floats) -> Floats:
-    factor, info = lapack.dpotrf(X.T, lower=1, overwrite_a=0, clean=0)
-    if info != 0:
-        raise np.linalg.LinAlgError("X lost positive definiteness")
-    return np.asarray(factor)
-
-
-def _symv(M: Floats, v: Floats) -> Floats:
-    return np.asarray(blas.dgemv(1.0, M.T, v))
