@@ -28,10 +28,10 @@ from lipcert.threads import threads_for
 @dataclass(frozen=True)
 class Cell:
     region: str
+    method: str
     size: int
     sparsity: int
     seed: int
-    method: str
     published: float
     chords: bool | None
 
@@ -48,7 +48,7 @@ def cells(sizes: set[int], chords: bool | None) -> list[Cell]:
     with open(reference_folder() / "one_hidden_layer.csv", newline="") as file:
         rows = [r for r in csv.DictReader(file) if r["method"] in ("HR-2", "SHOR") and int(r["size"]) in sizes]
     return [
-        Cell(r["region"], *(int(r[k]) for k in ("size", "sparsity", "seed")), r["method"], float(r["bound"]), chords)
+        Cell(r["region"], r["method"], int(r["size"]), int(r["sparsity"]), int(r["seed"]), float(r["bound"]), chords)
         for r in rows
     ]
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 
 from lipcert import Affine, Box, Everywhere, InputError, MethodError, Network
 from lipcert.certificate import prove_interval
-from lipcert.certificate.exact import check_with_balls
+from lipcert.certificate.exact import _is_positive_definite, check_with_balls
 from lipcert.certificate.relaxed import build, prove_relaxed
 from lipcert.certificate.verify import verify
 from lipcert.norms import INF
@@ -113,6 +113,22 @@ def test_other_claims() -> None:
         assert math.isinf(check_with_balls(dataclasses.replace(honest, **change), net)), change
     with pytest.raises(MethodError, match="exact check"):
         check_with_balls(prove_interval(net, box, INF, c), net)
+
+
+def test_balls_decide_not_their_middles() -> None:
+    """A matrix whose middle is definite and whose balls are not, and a singular one that Cholesky lets pass."""
+    flint = importlib.import_module("flint")
+    definite = flint.arb_mat([[2, 1], [1, 2]])
+    assert _is_positive_definite(flint, definite, 2)
+    assert _is_positive_definite(flint, flint.arb_mat([[flint.arb(2, 0.5), 1], [1, 2]]), 2)
+    assert not _is_positive_definite(flint, flint.arb_mat([[flint.arb(2, 1.75), 1], [1, 2]]), 2)
+    assert not _is_positive_definite(flint, flint.arb_mat([[1, 2], [2, 1]]), 2)
+    with flint.ctx.workprec(128):
+        third = flint.arb(1) / 3
+        below = flint.arb_mat([[1, third], [third, third * third - flint.arb(2) ** -80]])
+        above = flint.arb_mat([[1, third], [third, third * third + flint.arb(2) ** -20]])
+        assert not _is_positive_definite(flint, below, 2)
+        assert _is_positive_definite(flint, above, 2)
 
 
 def test_missing_flint_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

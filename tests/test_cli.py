@@ -80,6 +80,8 @@ def test_demo(capsys: pytest.CaptureFixture[str]) -> None:
     assert "kept" in out
     code, out, _ = call(capsys, "demo", "--json")
     rows = json.loads(out)["rows"]
+    assert json.loads(out)["verified"] == len(rows)
+    assert "hr2" in {r["method"] for r in rows}
     assert all(0 < r["lower"] <= r["upper"] for r in rows)
 
 

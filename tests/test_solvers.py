@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import clarabel  # type: ignore[import-untyped]
+import clarabel
 import numpy as np
 import pytest
 import scipy.sparse as sp

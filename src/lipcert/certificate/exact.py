@@ -260,24 +260,26 @@ class _Check:
             B = self.flint.arb_mat(S)
             for i in range(n):
                 B[i, i] = B[i, i] + ball(shift[i]) + ball(lift)
-            if self._is_positive_definite(B, n):
+            if _is_positive_definite(self.flint, B, n):
                 return _float_above(ball, self.total + n * ball(lift))
         return math.inf
 
-    def _is_positive_definite(self, B: Any, n: int) -> bool:
-        floats = np.array([[float(B[i, j].mid()) for j in range(n)] for i in range(n)])
-        if not np.all(np.isfinite(floats)):
-            return False
-        factor, failed = lapack.dpotrf(floats, lower=1, clean=1)
-        if failed:
-            return False
-        inverse, failed = lapack.dtrtri(factor, lower=1)
-        if failed or not np.all(np.isfinite(inverse)):
-            return False
-        X = self.flint.arb_mat(n, n, inverse.ravel().tolist())
-        E = X * B * X.transpose()
-        rows = [sum((abs(E[i, j] - int(i == j)) for j in range(n)), self.flint.arb(0)) for i in range(n)]
-        return all(bool(row < 1) for row in rows)
+
+def _is_positive_definite(flint: Any, B: Any, n: int) -> bool:
+    """Proves that every symmetric matrix in the balls of B is positive definite; False proves nothing."""
+    floats = np.array([[float(B[i, j].mid()) for j in range(n)] for i in range(n)])
+    if not np.all(np.isfinite(floats)):
+        return False
+    factor, failed = lapack.dpotrf(floats, lower=1, clean=1)
+    if failed:
+        return False
+    inverse, failed = lapack.dtrtri(factor, lower=1)
+    if failed or not np.all(np.isfinite(inverse)):
+        return False
+    X = flint.arb_mat(n, n, inverse.ravel().tolist())
+    E = X * B * X.transpose()
+    rows = [sum((abs(E[i, j] - int(i == j)) for j in range(n)), flint.arb(0)) for i in range(n)]
+    return all(bool(row < 1) for row in rows)
 
 
 def _float_above(ball: Any, value: Any) -> float:
