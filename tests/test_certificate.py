@@ -231,7 +231,7 @@ def test_honest_certificates_verify_and_survive_a_file(method: str, name: str, t
     net, region = CASES[name]
     kept = _certificate(net, region, np.ones(1), method)
     answer = verify(kept, net)
-    assert answer == Verification(True, kept.upper, kept.upper, "proved")
+    assert answer == Verification(True, kept.upper, kept.claim, "proved")
     kept.save(tmp_path / "a.npz")
     read = load_certificate(tmp_path / "a.npz")
     assert _content(read) == _content(kept)
@@ -240,11 +240,11 @@ def test_honest_certificates_verify_and_survive_a_file(method: str, name: str, t
     refused = verify(kept, other)
     assert not refused.proved
     assert refused.upper == np.inf
-    low = dataclasses.replace(kept, upper=kept.upper * (1 - 1e-6))
+    low = dataclasses.replace(kept, claim=kept.upper * (1 - 1e-12))
     assert not verify(low, net).proved
     assert verify(low, net).upper == kept.upper
-    assert not verify(dataclasses.replace(kept, upper=np.nan), net).proved
-    assert verify(dataclasses.replace(kept, upper=2 * kept.upper), net).proved
+    assert not verify(dataclasses.replace(kept, upper=np.nan, claim=np.nan), net).proved
+    assert verify(dataclasses.replace(kept, claim=2 * kept.upper), net).proved
 
 
 def test_certificates_do_not_travel(tmp_path: Path) -> None:
@@ -277,7 +277,7 @@ def _certificate(net: Network, region: Region, c: Array, method: str) -> Certifi
 
 def _content(certificate: Certificate) -> tuple[Any, ...]:
     parts = [(k, v.tolist()) for m in (certificate.multipliers, certificate.shift) for k, v in m.items()]
-    claims = (certificate.method, certificate.network_sha256, certificate.region, certificate.norm, certificate.upper)
+    claims = (certificate.method, certificate.network_sha256, certificate.region, certificate.norm, certificate.claim)
     return (*claims, certificate.c.tolist(), parts)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -33,6 +34,11 @@ class Certificate:
     upper: float
     multipliers: Mapping[str, Array] = field(default_factory=dict)
     shift: Mapping[str, Array] = field(default_factory=dict)
+    claim: float = math.nan  # what a file states: `upper` with room for the order in which another BLAS adds
+
+    def __post_init__(self) -> None:
+        if math.isnan(self.claim):
+            object.__setattr__(self, "claim", math.nextafter(self.upper * (1.0 + 1e-9), math.inf))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it to an .npz that `lipcert verify` checks without any solver."""
@@ -42,7 +48,7 @@ class Certificate:
             "network": np.array(self.network_sha256, dtype="U64"),
             "norm": np.array(self.norm.p, dtype="U8"),
             "c": self.c,
-            "upper": np.array(self.upper),
+            "upper": np.array(self.claim),
         }
         if isinstance(self.region, Box):
             arrays |= {"lo": self.region.lo, "hi": self.region.hi}
