@@ -1,0 +1,112 @@
+"""Which solver runs: recognised two-sided problems, time that does not suffice, phases in turn."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import lipcert
+from lipcert import Box, Everywhere, Network, Status
+from lipcert.certificate.multipliers import prove
+from lipcert.quadratic.model import Relaxation
+from lipcert.quadratic.one_layer import hr2, shor
+from lipcert.solvers import Progress, choice, choose_solver
+from lipcert.solvers import Status as SolverStatus
+from lipcert.solvers.rank_two import Options, solve_rank_two
+from lipcert.solvers.sides import solve_two_sided, two_sides
+
+
+def network(n: int = 12, seed: int = 0) -> Network:
+    rng = np.random.default_rng(seed)
+    weights = [rng.normal(size=(n, n)) / np.sqrt(n), rng.normal(size=(1, n))]
+    return Network.from_weights(weights, [rng.normal(size=n) / 4, np.zeros(1)])
+
+
+@pytest.fixture
+def local() -> Relaxation:
+    return hr2(network(), Box(np.zeros(12), 0.2), np.ones(1))
+
+
+def ignore(_: Progress) -> None:
+    return None
+
+
+def test_two_sided_problems_are_recognised_and_solved(local: Relaxation) -> None:
+    relaxation = shor(network(), Everywhere(), np.ones(1))
+    sides = two_sides(relaxation.problem)
+    assert sides is not None
+    assert sorted(np.concatenate(sides).tolist()) == list(range(relaxation.problem.size))
+    alternating = solve_two_sided(relaxation.problem, sides, 10.0, None)
+    interior = solve_rank_two(relaxation.problem, Options())
+    assert alternating.dual == pytest.approx(interior.dual, rel=1e-5)
+    assert prove(relaxation, alternating.y).upper == pytest.approx(alternating.dual, rel=1e-9)
+    assert two_sides(local.problem) is None
+
+
+def test_a_zero_objective_has_nothing_to_alternate() -> None:
+    relaxation = shor(network(), Everywhere(), np.zeros(1))
+    sides = two_sides(relaxation.problem)
+    assert sides is not None
+    result = solve_two_sided(relaxation.problem, sides, 1.0, None)
+    assert prove(relaxation, result.y).upper < 1e-9
+
+
+def test_odd_cycles_have_no_two_sides() -> None:
+    from lipcert.quadratic.problem import RankTwoProblem
+
+    n = 3
+    problem = RankTwoProblem(
+        np.ones((n, n)) - np.eye(n), np.eye(n), np.arange(n), np.arange(n), np.ones(n), np.ones(n, bool), np.ones(n)
+    )
+    assert two_sides(problem) is None
+
+
+def test_every_name_gives_a_valid_bound(local: Relaxation) -> None:
+    best = solve_rank_two(local.problem, Options()).dual
+    for name in ("auto", "rank-two", "low-rank"):
+        result = choose_solver(name, local.problem, 5.0)(ignore)
+        assert best * (1 - 1e-6) <= prove(local, result.y).upper <= 1.2 * best
+
+
+def test_the_low_rank_method_alone_when_time_is_short(local: Relaxation, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lipcert.solvers.rank_two.FLOPS", 1.0)  # a very slow machine
+    seen: list[Progress] = []
+    choose_solver("auto", local.problem, 2.0)(seen.append)
+    assert max(p.gap for p in seen) > 0
+    assert len(seen) >= 1
+
+
+def test_phases_in_turn_keep_the_better_multipliers(local: Relaxation, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choice, "_LONG", 0.0)
+    numbers: list[int] = []
+    result = choose_solver("auto", local.problem, 20.0)(lambda p: numbers.append(p.iteration))
+    assert result.status is SolverStatus.OPTIMAL
+    assert numbers.count(0) == 2  # both solvers reported from their start
+    assert prove(local, result.y).upper == pytest.approx(solve_rank_two(local.problem, Options()).dual, rel=1e-6)
+
+
+def test_an_interrupt_in_the_solver_keeps_what_is_proved() -> None:
+    def stop(progress: lipcert.Progress) -> None:
+        if progress.iteration is not None and progress.iteration.iteration == 6:
+            raise KeyboardInterrupt
+
+    result = lipcert.bound(network(), Box(np.zeros(12), 0.2), method="hr2", on_progress=stop)
+    assert result.status is Status.INTERRUPTED
+    assert result.lower is not None
+    assert result.lower <= result.upper
+
+
+def test_a_failing_solver_is_reported_not_fatal(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise np.linalg.LinAlgError("singular")
+
+    monkeypatch.setattr("lipcert.solvers.rank_two.solve_rank_two", broken)
+    result = lipcert.bound(network(), Box(np.zeros(12), 0.2), method="hr2", lower=False)
+    assert result.method == "interval"
+    assert any("solver failed" in note for note in result.notes)
+
+
+def test_a_time_limit_too_short_for_the_solver_returns_the_cheap_bound() -> None:
+    result = lipcert.bound(network(40), Box(np.zeros(40), 0.2), method="hr2", time_limit=1e-3, lower=False)
+    assert result.certified
+    assert result.status is Status.TIME_LIMIT
