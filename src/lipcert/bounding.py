@@ -7,15 +7,16 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from lipcert.certificate import Certificate, prove_interval, prove_product
-from lipcert.certificate.relaxed import RELAXATIONS, build
+from lipcert.certificate.relaxed import RELAXATIONS, build, check_relaxation
 from lipcert.errors import InputError, MethodError
 from lipcert.lower import Witness, search
 from lipcert.network import Network
 from lipcert.norms import Norm, parse_norm
 from lipcert.output import Output, OutputChoice, choose_output
 from lipcert.propagation import Interval, preactivation_bounds
-from lipcert.quadratic.one_layer import check_applies
 from lipcert.region import Region, check_region
 from lipcert.result import Result, Status
 from lipcert.solvers import Progress as Iteration
@@ -26,6 +27,7 @@ from lipcert.threads import threads_for
 METHODS: tuple[str, ...] = ("auto", "product", "interval", *RELAXATIONS)
 _LOWER_SHARE = 0.5  # of the time limit, at most, for lower bounds where no solver runs
 _LOWER_SHARE_BESIDE_A_SOLVER = 0.2
+LARGEST = 4000  # order of a moment matrix that is worth trying
 _CLOSED = 1e-9  # a relative gap that no solver needs to work on
 
 
@@ -63,7 +65,7 @@ def bound(
         output: a label, a pair (i, j) for score_i - score_j, or a weight vector; may be left out for a single output.
         norm: the norm of input changes; "inf".
         method: "auto" (the best that applies and that the time allows), "product", "interval", or for one hidden
-            layer of ReLU the semidefinite relaxations "shor" and "hr2".
+            layer of ReLU the semidefinite relaxations "shor" and "hr2", for any depth "backward".
         solver: "auto", "rank-two" (interior point) or "low-rank" (first order), for the relaxations.
         time_limit: seconds; the best proved bracket so far is returned when it is reached, or on Ctrl-C.
         seed: of the random search for the lower bound.
@@ -89,6 +91,12 @@ def bound(
         if job.best is None:
             raise
     return job.result()
+
+
+def expected_order(net: Network, pre: tuple[Interval, ...]) -> int:
+    """About the order of the moment matrix: twice the inputs, up to three times the neurons whose sign is open."""
+    free = [int(np.sum((z.lo < 0) & (z.hi > 0))) for z in pre]
+    return 1 + 2 * net.inputs + 3 * sum(free[:-1]) + free[-1]
 
 
 class _Job:
@@ -127,21 +135,21 @@ class _Job:
         """Which relaxation to solve; a named one that does not apply is refused before any work."""
         if method not in ("auto", *RELAXATIONS):
             return None
-        name = "hr2" if method == "auto" else method
+        name = ("hr2" if self.net.depth == 1 else "backward") if method == "auto" else method
         try:
-            check_applies(self.net, self.norm, name)
+            check_relaxation(self.net, self.norm, name)
         except MethodError:
             if method == "auto":
                 return None
             raise
         return name
 
-    def _prove_cheaply(self, method: str) -> tuple[Interval, ...] | None:
+    def _prove_cheaply(self, method: str) -> tuple[Interval, ...]:
         arguments = (self.net, self.region, self.norm, self.output.c)
         if method in ("auto", "product"):
             self._keep(prove_product(*arguments))
         if method == "product":
-            return None
+            return ()
         self._enter("interval")
         deadline = self.start + self.limit
         pre = preactivation_bounds(self.net, self.region, deadline=deadline)
@@ -158,14 +166,18 @@ class _Job:
                 self.net, self.region, self.output.c, self.norm, seconds=seconds, seed=seed, on_progress=self._see
             )
 
-    def _relax(self, name: str, solver: str, pre: tuple[Interval, ...] | None) -> None:
+    def _relax(self, name: str, solver: str, pre: tuple[Interval, ...]) -> None:
         if self._left() <= 0:
             self.status = Status.TIME_LIMIT
             return
         self._enter(name)
-        relaxation = build(self.net, self.region, self.norm, self.output.c, name, pre)
-        task = Task(self.net, self.region, self.norm, self.output.c, relaxation)
+        order = expected_order(self.net, pre)
+        if order > LARGEST:
+            self.notes.append(f"{name} would need a matrix of order {order:,}, beyond {LARGEST:,}; left out")
+            return
         try:
+            relaxation = build(self.net, self.region, self.norm, self.output.c, name, pre)
+            task = Task(self.net, self.region, self.norm, self.output.c, relaxation)
             with threads_for(relaxation.problem.size):
                 ended = solve(task, solver, self._left(), self._keep, self._iterate)
         except (ArithmeticError, ValueError, MemoryError) as error:  # LinAlgError is a ValueError

@@ -96,7 +96,9 @@ def _total(relaxation: Relaxation, multipliers: Array, shift: Array) -> float:
         terms = problem.rhs * multipliers
         value = float(np.sum(terms))
         slack = gamma(len(terms) + 8) * float(np.abs(terms).sum()) * 2 + len(terms) * TINY
-        correction = sum_up(grow(problem.diagonal * shift, 2))
+        correction = sum_up(grow(problem.diagonal * shift, 2)) + sum_up(
+            grow(relaxation.tolerance * np.abs(multipliers), 2)
+        )
         total = float(add_up(np.asarray(value), np.asarray(slack + correction + relaxation.offset)))
         total += 4 * 2.0**-53 * (abs(value) + slack + correction + relaxation.offset)
     # No true value is negative: a norm is bounded.

@@ -12,12 +12,14 @@ from lipcert.errors import MethodError
 from lipcert.network import Network
 from lipcert.norms import Norm
 from lipcert.propagation import Interval
+from lipcert.quadratic.backward import backward
+from lipcert.quadratic.backward import check_applies as check_backward
 from lipcert.quadratic.model import Relaxation
 from lipcert.quadratic.one_layer import CHORDS, check_applies, hr2, shor
 from lipcert.region import Region, check_region
 from lipcert.rounding import Array
 
-RELAXATIONS = ("shor", "hr2")
+RELAXATIONS = ("shor", "hr2", "backward")
 
 
 def build(
@@ -33,8 +35,22 @@ def build(
     if method not in RELAXATIONS:
         raise MethodError(f"unknown relaxation {method!r}; use one of {', '.join(RELAXATIONS)}")
     check_region(region, net.inputs)
-    check_applies(net, norm, method)
-    return hr2(net, region, c, pre, chords) if method == "hr2" else shor(net, region, c, pre)
+    check_relaxation(net, norm, method)
+    match method:
+        case "shor":
+            return shor(net, region, c, pre)
+        case "hr2":
+            return hr2(net, region, c, pre, chords)
+        case _:
+            return backward(net, region, c, pre)
+
+
+def check_relaxation(net: Network, norm: Norm, method: str) -> None:
+    """Refuse a network or norm that the relaxation does not cover, by name."""
+    if method == "backward":
+        check_backward(net, norm)
+    else:
+        check_applies(net, norm, method)
 
 
 def prove_relaxed(

@@ -91,6 +91,7 @@ class Family:
     equality: bool
     members: Index
     total: int
+    tolerance: Array | None = None  # of an equality: |(form)(form) - b| <= tolerance at every true point; None is exact
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +108,11 @@ class Relaxation:
     space: Space
     offset: float
     blocks: Mapping[str, tuple[Index, int]] = field(default_factory=dict)
+
+    @property
+    def tolerance(self) -> Array:
+        """Of all rows; zero on inequalities, whose right-hand sides have it already."""
+        return np.concatenate([np.zeros(len(f.members)) if f.tolerance is None else f.tolerance for f in self.families])
 
     def pack(self, y: Array) -> dict[str, Array]:
         """Multipliers of the problem's rows as full arrays by family."""
