@@ -21,7 +21,7 @@ from lipcert.region import Region, check_region
 from lipcert.result import Result, Status
 from lipcert.solvers import Progress as Iteration
 from lipcert.solvers import Status as SolverStatus
-from lipcert.solving import Task, check_solver, solve
+from lipcert.solving import Task, check_solver, rounds_fit, solve, tighten
 from lipcert.threads import threads_for
 
 METHODS: tuple[str, ...] = ("auto", "product", "interval", *RELAXATIONS)
@@ -65,7 +65,8 @@ def bound(
         output: a label, a pair (i, j) for score_i - score_j, or a weight vector; may be left out for a single output.
         norm: the norm of input changes; "inf".
         method: "auto" (the best that applies and that the time allows), "product", "interval", or for one hidden
-            layer of ReLU the semidefinite relaxations "shor" and "hr2", for any depth "backward".
+            layer of ReLU the semidefinite relaxations "shor" and "hr2", for any depth "backward", and "tight": the
+            last two with rows and cuts that the paper does not have.
         solver: "auto", "rank-two" (interior point) or "low-rank" (first order), for the relaxations.
         time_limit: seconds; the best proved bracket so far is returned when it is reached, or on Ctrl-C.
         seed: of the random search for the lower bound.
@@ -135,7 +136,7 @@ class _Job:
         """Which relaxation to solve; a named one that does not apply is refused before any work."""
         if method not in ("auto", *RELAXATIONS):
             return None
-        name = ("hr2" if self.net.depth == 1 else "backward") if method == "auto" else method
+        name = "tight" if method == "auto" else method
         try:
             check_relaxation(self.net, self.norm, name)
         except MethodError:
@@ -179,7 +180,8 @@ class _Job:
             relaxation = build(self.net, self.region, self.norm, self.output.c, name, pre)
             task = Task(self.net, self.region, self.norm, self.output.c, relaxation)
             with threads_for(relaxation.problem.size):
-                ended = solve(task, solver, self._left(), self._keep, self._iterate)
+                run = tighten if name == "tight" and rounds_fit(task, solver, self._left()) else solve
+                ended = run(task, solver, self._left(), self._keep, self._iterate)
         except (ArithmeticError, ValueError, MemoryError) as error:  # LinAlgError is a ValueError
             self.notes.append(f"the solver failed ({type(error).__name__}: {error}); the bound was proved without it")
             return

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from lipcert.certificate import Certificate
 from lipcert.certificate.relaxed import prove_relaxed
 from lipcert.errors import MethodError
 from lipcert.network import Network
 from lipcert.norms import Norm
+from lipcert.quadratic.cuts import NO_CUTS, Cuts, separate, with_cuts
 from lipcert.quadratic.model import Relaxation
 from lipcert.region import Region
 from lipcert.rounding import Array
 from lipcert.solvers import SOLVERS, Progress, Status, choose_solver
+from lipcert.threads import threads_for
 
+_STALL = 2e-4  # a gain that is worth another round of cuts
+_IDLE = 1e-6  # a multiplier, relative to the bound, below which a cut is dropped
 _PROOF_SHARE = 0.08  # of the solver's time may go into proofs on the way
 
 
@@ -28,9 +34,10 @@ class Task:
     norm: Norm
     c: Array
     relaxation: Relaxation
+    cuts: Cuts = NO_CUTS
 
     def prove(self, multipliers: Array) -> Certificate:
-        return prove_relaxed(self.net, self.region, self.norm, self.c, self.relaxation, multipliers)
+        return prove_relaxed(self.net, self.region, self.norm, self.c, self.relaxation, multipliers, self.cuts)
 
 
 def check_solver(name: str) -> None:
@@ -55,6 +62,51 @@ def solve(
     result = choose_solver(solver, task.relaxation.problem, seconds - reserve)(watcher)
     on_certificate(task.prove(result.y))
     return result.status
+
+
+def rounds_fit(task: Task, solver: str, seconds: float) -> bool:
+    """Whether there is time for several solves by the interior point, which the cuts need for its moment matrix."""
+    from lipcert.solvers.rank_two import expected_seconds
+
+    return solver != "low-rank" and 4 * expected_seconds(task.relaxation.problem) < seconds
+
+
+def tighten(
+    task: Task,
+    solver: str,  # noqa: ARG001 - the interior point, the same arguments as `solve`
+    seconds: float,
+    on_certificate: Callable[[Certificate], None],
+    on_iteration: Callable[[Progress], None] | None = None,
+) -> Status:
+    """Solve, add the cuts that the moment matrix violates, drop the idle ones, solve again: a certificate every round.
+
+    Stops when nothing is violated, when two rounds in turn gain less than `_STALL`, or when the next round would not
+    fit the time. Each round's bound stands by itself.
+    """
+    from lipcert.solvers.rank_two import Options, expected_seconds, solve_rank_two
+
+    base, cuts, stalled, best = task.relaxation, NO_CUTS, 0, np.inf
+    end = time.monotonic() + seconds
+    while True:
+        current = replace(task, relaxation=with_cuts(base, cuts), cuts=cuts)
+        problem = current.relaxation.problem
+        left = end - time.monotonic()
+        if left <= 0 or (best < np.inf and expected_seconds(problem) > left):
+            return Status.TIME_LIMIT
+        watcher = _Watcher(current, on_certificate, on_iteration, time.monotonic())
+        with threads_for(problem.size):
+            result = solve_rank_two(problem, Options(tolerance=1e-6, time_limit=left), watcher)
+        certificate = current.prove(result.y)
+        on_certificate(certificate)
+        if result.status in (Status.TIME_LIMIT, Status.INTERRUPTED) or result.X is None:
+            return result.status
+        stalled = stalled + 1 if certificate.upper > best * (1 - _STALL) else 0
+        best = min(best, certificate.upper)
+        busy = cuts.kept(result.y[problem.rows - len(cuts) :] > _IDLE * best) if len(cuts) else cuts
+        found = separate(base, result.X, busy, budget=max(200, 2 * problem.size))
+        if not len(found) or stalled == 2:
+            return Status.OPTIMAL
+        cuts = busy.joined(found)
 
 
 class _Watcher:

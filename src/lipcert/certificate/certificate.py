@@ -34,6 +34,7 @@ class Certificate:
     upper: float
     multipliers: Mapping[str, Array] = field(default_factory=dict)
     shift: Mapping[str, Array] = field(default_factory=dict)
+    cuts: NDArray[np.int64] | None = None  # the table of `quadratic.cuts.Cuts`, when the relaxation had any
     claim: float = math.nan  # what a file states: `upper` with room for the order in which another BLAS adds
 
     def __post_init__(self) -> None:
@@ -52,6 +53,8 @@ class Certificate:
         }
         if isinstance(self.region, Box):
             arrays |= {"lo": self.region.lo, "hi": self.region.hi}
+        if self.cuts is not None:
+            arrays["cuts"] = self.cuts
         for prefix, parts in (("multipliers", self.multipliers), ("shift", self.shift)):
             arrays[prefix] = np.array(list(parts), dtype="U64")
             arrays |= {f"{prefix}_{i}": values for i, values in enumerate(parts.values())}

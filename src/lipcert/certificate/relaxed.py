@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from lipcert.certificate.certificate import Certificate
-from lipcert.certificate.multipliers import Proof, check, prove
+from lipcert.certificate.multipliers import check, prove
 from lipcert.errors import MethodError
 from lipcert.network import Network
 from lipcert.norms import Norm
 from lipcert.propagation import Interval
 from lipcert.quadratic.backward import backward
 from lipcert.quadratic.backward import check_applies as check_backward
+from lipcert.quadratic.cuts import NO_CUTS, Cuts, with_cuts
 from lipcert.quadratic.model import Relaxation
 from lipcert.quadratic.one_layer import CHORDS, check_applies, hr2, shor
 from lipcert.region import Region, check_region
 from lipcert.rounding import Array
 
-RELAXATIONS = ("shor", "hr2", "backward")
+RELAXATIONS = ("shor", "hr2", "backward", "tight")
 
 
 def build(
@@ -41,44 +42,33 @@ def build(
             return shor(net, region, c, pre)
         case "hr2":
             return hr2(net, region, c, pre, chords)
-        case _:
+        case "backward":
             return backward(net, region, c, pre)
+        case _:
+            one = net.depth == 1
+            base = hr2(net, region, c, pre, chords, True) if one else backward(net, region, c, pre, True)
+            return replace(base, name="tight")
 
 
 def check_relaxation(net: Network, norm: Norm, method: str) -> None:
     """Refuse a network or norm that the relaxation does not cover, by name."""
-    if method == "backward":
-        check_backward(net, norm)
+    if method == "backward" or (method == "tight" and net.depth != 1):
+        check_backward(net, norm, method)
     else:
         check_applies(net, norm, method)
 
 
 def prove_relaxed(
-    net: Network, region: Region, norm: Norm, c: Array, relaxation: Relaxation, multipliers: Array
-) -> Certificate:
-    """The certificate from any multipliers, good or bad."""
-    return _certificate(net, region, norm, c, relaxation, prove(relaxation, multipliers))
-
-
-def recheck(
     net: Network,
     region: Region,
     norm: Norm,
     c: Array,
-    method: str,
-    multipliers: Mapping[str, Array],
-    shift: Mapping[str, Array],
-) -> float:
-    """The bound that stored multipliers and shift prove, infinite when none; everything else is rebuilt."""
-    relaxation = build(net, region, norm, c, method, chords=CHORDS in multipliers)
-    if not relaxation.fits(multipliers, shift):
-        return np.inf
-    return check(relaxation, relaxation.unpack(multipliers), relaxation.gather(shift)).upper
-
-
-def _certificate(
-    net: Network, region: Region, norm: Norm, c: Array, relaxation: Relaxation, proof: Proof
+    relaxation: Relaxation,
+    multipliers: Array,
+    cuts: Cuts = NO_CUTS,
 ) -> Certificate:
+    """The certificate from any multipliers, good or bad; `cuts` are those that the relaxation has."""
+    proof = prove(relaxation, multipliers)
     return Certificate(
         relaxation.name,
         net.sha256,
@@ -88,4 +78,16 @@ def _certificate(
         proof.upper,
         relaxation.pack(proof.multipliers),
         relaxation.spread(proof.shift),
+        cuts.table if len(cuts) else None,
     )
+
+
+def recheck(certificate: Certificate, net: Network) -> float:
+    """The bound that a certificate's multipliers and shift prove, infinite when none; everything else is rebuilt."""
+    region, norm, c, multipliers = certificate.region, certificate.norm, certificate.c, certificate.multipliers
+    relaxation = build(net, region, norm, c, certificate.method, chords=CHORDS in multipliers)
+    if certificate.cuts is not None:
+        relaxation = with_cuts(relaxation, Cuts(certificate.cuts))
+    if not relaxation.fits(multipliers, certificate.shift):
+        return np.inf
+    return check(relaxation, relaxation.unpack(multipliers), relaxation.gather(certificate.shift)).upper

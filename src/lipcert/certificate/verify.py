@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lipcert.archive import Archive
 from lipcert.certificate.certificate import CERTIFICATE_VERSION, Certificate
@@ -18,10 +19,13 @@ from lipcert.errors import FileFormatError, InputError
 from lipcert.files import check_readable
 from lipcert.network import Network
 from lipcert.norms import parse_norm
+from lipcert.quadratic.cuts import valid_table
 from lipcert.region import Box, Everywhere, Region
 from lipcert.rounding import Array
 
-_NAMES = re.compile(r"certificate|method|network|norm|c|upper|lo|hi|multipliers|shift|(?:multipliers|shift)_\d{1,3}")
+_NAMES = re.compile(
+    r"certificate|method|network|norm|c|upper|lo|hi|cuts|multipliers|shift|(?:multipliers|shift)_\d{1,3}"
+)
 _TEXTS = frozenset({"method", "network", "norm", "multipliers", "shift"})
 
 
@@ -83,7 +87,7 @@ def _parse(arrays: Mapping[str, Any]) -> Certificate:
         raise FileFormatError("the output's weights are not finite")
     claim = float(upper)
     multipliers, shift = _named(arrays, "multipliers"), _named(arrays, "shift")
-    return Certificate(method, network, region, parse_norm(norm), c, claim, multipliers, shift, claim)
+    return Certificate(method, network, region, parse_norm(norm), c, claim, multipliers, shift, _cuts(arrays), claim)
 
 
 def _recompute(certificate: Certificate, net: Network) -> float:
@@ -95,8 +99,17 @@ def _recompute(certificate: Certificate, net: Network) -> float:
     if certificate.method == "interval":
         return prove_interval(*arguments).upper
     if certificate.method in RELAXATIONS:
-        return recheck(*arguments, certificate.method, certificate.multipliers, certificate.shift)
+        return recheck(certificate, net)
     raise FileFormatError(f"the certificate names an unknown method {certificate.method!r}; upgrade lipcert")
+
+
+def _cuts(arrays: Mapping[str, Any]) -> NDArray[np.int64] | None:
+    if "cuts" not in arrays:
+        return None
+    cuts = arrays["cuts"]
+    if cuts.dtype.kind not in "iu" or not valid_table(cuts.astype(np.int64)):
+        raise FileFormatError("the table of cuts is not one")
+    return np.asarray(cuts, dtype=np.int64)
 
 
 def _text(arrays: Mapping[str, Any], name: str) -> str:

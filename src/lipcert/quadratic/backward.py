@@ -24,6 +24,7 @@ from lipcert.errors import MethodError
 from lipcert.network import Network
 from lipcert.norms import Norm
 from lipcert.propagation import Interval, gradient_bounds, preactivation_bounds
+from lipcert.quadratic.exclusions import exclusions
 from lipcert.quadratic.model import Family, Index, Relaxation, Space, assemble
 from lipcert.quadratic.tracked import Tracked, affine, constants, exactly, merge, product
 from lipcert.region import Box, Region
@@ -33,15 +34,15 @@ NOTHING = 1e-200  # a gradient this small leaves the problem; the offset pays fo
 PRODUCTS_UP_TO = 100  # inputs, for the rows (1 +- t)(1 +- w) >= 0
 
 
-def check_applies(net: Network, norm: Norm) -> None:
+def check_applies(net: Network, norm: Norm, name: str = "backward") -> None:
     """Refuse what this relaxation does not cover, by name."""
     if norm.p != "inf":
-        raise MethodError(f"method backward works in the infinity norm only, not in norm {norm}; use interval")
+        raise MethodError(f"method {name} works in the infinity norm only, not in norm {norm}; use interval")
     if net.depth == 0:
-        raise MethodError("method backward needs a hidden layer; an affine network is exact with interval")
+        raise MethodError(f"method {name} needs a hidden layer; an affine network is exact with interval")
     other = next((f for f in net.activations if f.kind != "relu"), None)
     if other is not None:
-        raise MethodError(f"method backward needs ReLU in every hidden layer, not {other}; use interval")
+        raise MethodError(f"method {name} needs ReLU in every hidden layer, not {other}; use interval")
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,8 +60,13 @@ class _Layer:
         return f"{letter}{self.index}"
 
 
-def backward(net: Network, region: Region, c: Array, pre: tuple[Interval, ...] | None = None) -> Relaxation:
-    """The backward lift; `pre` as from `preactivation_bounds`."""
+def backward(
+    net: Network, region: Region, c: Array, pre: tuple[Interval, ...] | None = None, exclude: bool = False
+) -> Relaxation:
+    """The backward lift; `pre` as from `preactivation_bounds`.
+
+    `exclude` adds the pairs of signs of the first layer that the box does not allow.
+    """
     pre = preactivation_bounds(net, region) if pre is None else pre
     layers = _layers(pre, gradient_bounds(net, pre, c))
     box = region if isinstance(region, Box) and any(len(layer.free) for layer in layers) else None
@@ -69,6 +75,8 @@ def backward(net: Network, region: Region, c: Array, pre: tuple[Interval, ...] |
     families = _diagonal(space, net.inputs, layers, moving, box is not None)
     if box is not None:
         families += _values(net, space, layers, box, moving)
+        if exclude:
+            families += _exclusions(net, space, layers[0], box)
         if net.inputs <= PRODUCTS_UP_TO:
             families += _products(space, moving, net.inputs)
     gradient, more = _gradients(net, space, layers)
@@ -135,6 +143,12 @@ def _values(net: Network, space: Space, layers: list[_Layer], box: Box, moving: 
             families += _switched(space, layer, "x", "z", own, z[layer.free])
             x = merge(space, [(layer.free, own), (layer.on, z[layer.on])], layer.width)
     return families
+
+
+def _exclusions(net: Network, space: Space, first: _Layer, box: Box) -> list[Family]:
+    A = net.affines[0].weight
+    dense = A if isinstance(A, np.ndarray) else np.asarray(A.toarray())
+    return exclusions(space, dense, net.affines[0].bias, box, first.free, first.name("v"))
 
 
 def _sign_and_reach(space: Space, layer: _Layer, z: Tracked) -> list[Family]:

@@ -181,6 +181,14 @@ def assemble(
     return Relaxation(name, problem, tuple(families), space, offset, dict(blocks))
 
 
+def with_families(relaxation: Relaxation, families: list[Family]) -> Relaxation:
+    """The relaxation with more rows behind its own."""
+    if not families:
+        return relaxation
+    r = relaxation
+    return assemble(r.name, r.space, r.problem.objective, [*r.families, *families], r.offset, r.blocks)
+
+
 def _distinct_rows(matrix: Any) -> tuple[Any, Index]:
     """The distinct rows of a sparse matrix, and where each row went: equal forms share one vector."""
     matrix.sum_duplicates()

@@ -27,7 +27,8 @@ from lipcert.errors import MethodError
 from lipcert.network import Network
 from lipcert.norms import Norm
 from lipcert.propagation import Interval, gradient_bounds, preactivation_bounds
-from lipcert.quadratic.model import Family, Forms, Index, Relaxation, Space, assemble
+from lipcert.quadratic.exclusions import exclusions
+from lipcert.quadratic.model import Family, Forms, Index, Relaxation, Space, assemble, with_families
 from lipcert.region import Box, Everywhere, Region
 from lipcert.rounding import TINY, UNIT, Array, add_up, gamma, grow, sum_up
 
@@ -66,16 +67,29 @@ def check_applies(net: Network, norm: Norm, name: str) -> None:
 
 
 def hr2(
-    net: Network, region: Region, c: Array, pre: tuple[Interval, ...] | None = None, chords: bool | None = None
+    net: Network,
+    region: Region,
+    c: Array,
+    pre: tuple[Interval, ...] | None = None,
+    chords: bool | None = None,
+    exclude: bool = False,
 ) -> Relaxation:
-    """The reduced form of HR-2; `pre` as from `preactivation_bounds`, `chords` as the size suggests when None."""
+    """The reduced form of HR-2; `pre` as from `preactivation_bounds`, `chords` as the size suggests when None.
+
+    `exclude` adds the pairs of signs that the box does not allow, which HR-2 does not know.
+    """
     bounds = (preactivation_bounds(net, region) if pre is None else pre)[0]
     data = _instance(net, c, bounds)
     if isinstance(region, Everywhere) or not len(data.free):
         return without_x("hr2", data)
     if chords is None:
         chords = 1 + 2 * region.size + len(data.free) <= CHORDS_UP_TO
-    return _with_x("hr2", data, region, bounds, chords)
+    relaxation = _with_x("hr2", data, region, bounds, chords)
+    return (
+        with_families(relaxation, exclusions(relaxation.space, data.A, data.b, region, data.free, "v"))
+        if exclude
+        else relaxation
+    )
 
 
 def shor(net: Network, region: Region, c: Array, pre: tuple[Interval, ...] | None = None) -> Relaxation:

@@ -1,0 +1,171 @@
+"""Cuts and exclusions: valid at true points, tight on small networks, certified, never fooled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import lipcert
+from lipcert import Box, Everywhere, Network
+from lipcert.certificate import Certificate
+from lipcert.certificate.multipliers import prove
+from lipcert.certificate.relaxed import build
+from lipcert.certificate.verify import load_certificate
+from lipcert.errors import FileFormatError
+from lipcert.experiments.networks import paper_network, paper_region
+from lipcert.norms import INF
+from lipcert.quadratic.cuts import NO_CUTS, Cuts, separate, valid_table, with_cuts
+from lipcert.quadratic.exclusions import excluded_pairs
+from lipcert.rounding import Array
+from lipcert.solving import Task, tighten
+from tests.enumeration import exact_constant
+from tests.strategies import small_cases
+from tests.test_backward import deep_net, true_points
+
+Case = tuple[Network, Box, Array]
+
+
+def tightened(net: Network, region: Box | Everywhere, c: Array, seconds: float = 20.0) -> list[Certificate]:
+    kept: list[Certificate] = []
+    relaxation = build(net, region, INF, c, "tight")
+    tighten(Task(net, region, INF, c, relaxation), "auto", seconds, kept.append)
+    return kept
+
+
+def random_cuts(size: int, names: list[tuple[int, int]], seed: int) -> Cuts:
+    """Any pairs and triples, sensible or not."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for _ in range(size):
+        entries = [names[i] for i in rng.integers(len(names), size=3)]
+        signs = rng.choice([-1, 1], size=3)
+        row = [n for e, s in zip(entries, signs, strict=True) for n in (*e, s)]
+        if rng.uniform() < 0.5:
+            row[6:] = [-1, -1, 0]
+        rows.append(row)
+    return Cuts(np.array(rows, dtype=np.int64))
+
+
+@settings(max_examples=40)
+@given(small_cases(kinds=("relu",)))
+def test_all_cuts_and_exclusions_hold_at_true_points(case: Case) -> None:
+    net, box, c = case
+    relaxation = build(net, box, INF, c, "tight") if net.depth > 1 else None
+    if relaxation is None:
+        return
+    names = [
+        (number, place)
+        for number, (name, part) in enumerate(relaxation.space.slices.items())
+        for place in relaxation.blocks.get(name, (np.arange(part.stop - part.start), 0))[0]
+    ]
+    cut = with_cuts(relaxation, random_cuts(300, names, 0))
+    Y, _ = true_points(cut, net, box, c, 300)
+    forms = np.asarray((cut.problem.vectors.T @ Y.T).T)
+    rows = forms[:, cut.problem.ia] * forms[:, cut.problem.ib] - cut.problem.rhs
+    assert np.all(rows[:, ~cut.problem.equality] <= 1e-9)
+
+
+@settings(max_examples=60)
+@given(small_cases(max_depth=1, kinds=("relu",)))
+def test_excluded_signs_never_occur(case: Case) -> None:
+    net, box, _ = case
+    A, b = np.asarray(net.affines[0].weight), net.affines[0].bias
+    j, k, kind = excluded_pairs(A, b, box)
+    x = np.random.default_rng(0).uniform(box.lo, box.hi, size=(3000, box.size))
+    z = x @ A.T + b
+    signs = np.array([(1, 1), (1, -1), (-1, 1), (-1, -1)])[kind]
+    for one, two, (p, q) in zip(j, k, signs, strict=True):
+        assert not np.any((p * z[:, one] > 0) & (q * z[:, two] > 0))
+
+
+def test_exclusions_are_found_where_they_are() -> None:
+    """z_1 = x, z_2 = -x - 0.1: never positive together; z_3 = x is positive with z_1."""
+    A, b = np.array([[1.0], [-1.0], [1.0]]), np.array([0.0, -0.1, 0.0])
+    found = {tuple(int(n) for n in row) for row in zip(*excluded_pairs(A, b, Box([0.0], 1.0)), strict=True)}
+    assert (0, 1, 0) in found
+    assert (1, 2, 0) in found
+    assert not any(row[:2] == (0, 2) and row[2] == 0 for row in found)
+
+
+@settings(max_examples=60)
+@given(small_cases(kinds=("relu",)))
+def test_tight_is_at_least_the_exact_constant(case: Case) -> None:
+    net, box, c = case
+    certificates = tightened(net, box, c, 10.0)
+    exact = exact_constant(net, box, c)
+    assert all(exact <= k.upper * (1 + 1e-9) + 1e-12 for k in certificates)
+
+
+@pytest.mark.parametrize("seed", [0, 5, 8])
+@pytest.mark.parametrize("region", ["local", "global"])
+def test_tight_is_exact_on_the_papers_small_networks(seed: int, region: str) -> None:
+    """(10,10), s = 20: cuts and exclusions close the gap that HR-2 leaves."""
+    net, box = paper_network(10, 20, seed), paper_region(10, seed, region)
+    best = min(k.upper for k in tightened(net, box, np.ones(1)))
+    exact = exact_constant(net, box, np.ones(1))
+    assert exact * (1 - 1e-9) <= best <= exact * (1 + 1e-4)
+
+
+@pytest.mark.parametrize("net", [deep_net(6, 8, 1), deep_net(5, 6, 6, 1)], ids=["one", "two"])
+def test_certificates_with_cuts_verify_and_forgeries_do_not(net: Network, tmp_path: Path) -> None:
+    box = Box(np.zeros(net.inputs), 0.5)
+    certificates = tightened(net, box, np.ones(1))
+    best = min(certificates, key=lambda k: k.upper)
+    assert best.cuts is not None
+    best.save(tmp_path / "proof.npz")
+    answer = lipcert.verify(tmp_path / "proof.npz", net)
+    assert answer.proved
+    assert answer.upper == pytest.approx(best.upper, rel=1e-9)
+    rng = np.random.default_rng(0)
+    exact = exact_constant(net, box, np.ones(1), samples=4000)
+    read = load_certificate(tmp_path / "proof.npz")
+    for _ in range(60):
+        table = np.array(read.cuts)
+        table[rng.integers(len(table)), rng.integers(8)] += rng.integers(-2, 3)
+        forged = Certificate(
+            read.method, read.network_sha256, read.region, read.norm, read.c, read.upper, read.multipliers, read.shift,
+            table, read.claim,
+        )  # fmt: skip
+        if valid_table(table):
+            assert lipcert.verify(forged, net).upper >= exact * (1 - 1e-9)
+        else:
+            forged.save(tmp_path / "forged.npz")
+            with pytest.raises(FileFormatError, match="cuts"):
+                load_certificate(tmp_path / "forged.npz")
+
+
+def test_separation_finds_the_worst_first_and_nothing_twice() -> None:
+    net, box = deep_net(6, 8, 1), Box(np.zeros(6), 0.5)
+    relaxation = build(net, box, INF, np.ones(1), "tight")
+    rng = np.random.default_rng(0)
+    R = rng.normal(size=(relaxation.space.size, 4))
+    X = (R / np.linalg.norm(R, axis=1, keepdims=True)) @ (R / np.linalg.norm(R, axis=1, keepdims=True)).T
+    few, many = separate(relaxation, X, NO_CUTS, 20), separate(relaxation, X, NO_CUTS, 200)
+    assert len(few) == 20
+    assert len(many) == 200
+    again = separate(relaxation, X, few, 20)
+    assert not {r.tobytes() for r in few.table} & {r.tobytes() for r in again.table}
+
+
+def test_lying_multipliers_on_cuts() -> None:
+    net, box = deep_net(6, 8, 1), Box(np.zeros(6), 0.5)
+    relaxation = build(net, box, INF, np.ones(1), "tight")
+    X = np.eye(relaxation.space.size) * 0.0 - 1.0
+    cut = with_cuts(relaxation, separate(relaxation, X, NO_CUTS, 100))
+    exact = exact_constant(net, box, np.ones(1), samples=4000)
+    rng = np.random.default_rng(0)
+    for scale in (0.0, 0.1, 10.0):
+        assert prove(cut, scale * rng.normal(size=cut.problem.rows)).upper >= exact
+
+
+def test_auto_uses_it() -> None:
+    net, box = deep_net(8, 10, 8, 1), Box(np.zeros(8), 0.3)
+    auto = lipcert.bound(net, box, time_limit=20)
+    plain = lipcert.bound(net, box, time_limit=20, method="backward", lower=False)
+    assert auto.method == "tight"
+    assert auto.upper <= plain.upper * (1 + 1e-6)
+    assert auto.lower is not None
+    assert auto.lower <= auto.upper
