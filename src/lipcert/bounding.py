@@ -28,7 +28,7 @@ METHODS: tuple[str, ...] = ("auto", "product", "interval", *RELAXATIONS)
 _LOWER_SHARE = 0.5  # of the time limit, at most, for lower bounds where no solver runs
 _LOWER_SHARE_BESIDE_A_SOLVER = 0.2
 LARGEST = 4000  # order of a moment matrix that is worth trying
-_CLOSED = 1e-9  # a relative gap that no solver needs to work on
+_CLOSED = 1e-6  # a relative gap that no solver needs to work on
 
 
 @dataclass(frozen=True)
@@ -180,8 +180,9 @@ class _Job:
             relaxation = build(self.net, self.region, self.norm, self.output.c, name, pre)
             task = Task(self.net, self.region, self.norm, self.output.c, relaxation)
             with threads_for(relaxation.problem.size):
-                run = tighten if name == "tight" and rounds_fit(task, solver, self._left()) else solve
-                ended = run(task, solver, self._left(), self._keep, self._iterate)
+                arguments = (task, solver, self._left(), self._keep, self._iterate)
+                rounds = name == "tight" and rounds_fit(task, solver, self._left())
+                ended = tighten(*arguments, self._closed) if rounds else solve(*arguments)
         except (ArithmeticError, ValueError, MemoryError) as error:  # LinAlgError is a ValueError
             self.notes.append(f"the solver failed ({type(error).__name__}: {error}); the bound was proved without it")
             return

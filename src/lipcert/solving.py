@@ -77,10 +77,11 @@ def tighten(
     seconds: float,
     on_certificate: Callable[[Certificate], None],
     on_iteration: Callable[[Progress], None] | None = None,
+    enough: Callable[[], bool] = lambda: False,
 ) -> Status:
     """Solve, add the cuts that the moment matrix violates, drop the idle ones, solve again: a certificate every round.
 
-    Stops when nothing is violated, when two rounds in turn gain less than `_STALL`, or when the next round would not
+    Stops when nothing is violated, when `enough` says so, when two rounds in turn gain less than `_STALL`, or when the next round would not
     fit the time. Each round's bound stands by itself.
     """
     from lipcert.solvers.rank_two import Options, expected_seconds, solve_rank_two
@@ -104,7 +105,7 @@ def tighten(
         best = min(best, certificate.upper)
         busy = cuts.kept(result.y[problem.rows - len(cuts) :] > _IDLE * best) if len(cuts) else cuts
         found = separate(base, result.X, busy, budget=max(200, 2 * problem.size))
-        if not len(found) or stalled == 2:
+        if not len(found) or stalled == 2 or enough():
             return Status.OPTIMAL
         cuts = busy.joined(found)
 
