@@ -81,8 +81,8 @@ def tighten(
 ) -> Status:
     """Solve, add the cuts that the moment matrix violates, drop the idle ones, solve again: a certificate every round.
 
-    Stops when nothing is violated, when `enough` says so, when two rounds in turn gain less than `_STALL`, or when the next round would not
-    fit the time. Each round's bound stands by itself.
+    Stops when nothing is violated, when `enough` says so, when two rounds in turn gain less than `_STALL`, or when the
+    next round would not fit the time. Each round's bound stands by itself.
     """
     from lipcert.solvers.rank_two import Options, expected_seconds, solve_rank_two
 
