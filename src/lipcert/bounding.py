@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from lipcert.certificate import Certificate, prove_interval, prove_product
 from lipcert.certificate.relaxed import RELAXATIONS, build
 from lipcert.errors import InputError, MethodError
@@ -20,7 +22,7 @@ from lipcert.region import Region, check_region
 from lipcert.result import Result, Status
 from lipcert.solvers import Progress as Iteration
 from lipcert.solvers import Status as SolverStatus
-from lipcert.solving import Task, check_solver, solve
+from lipcert.solving import Task, check_solver, proof_fits, proof_seconds, solve
 from lipcert.threads import threads_for
 
 METHODS: tuple[str, ...] = ("auto", "product", "interval", *RELAXATIONS)
@@ -83,7 +85,8 @@ def bound(
     check_region(region, net.inputs)
     job = _Job(net, region, choose_output(output, net.outputs), parse_norm(norm), time_limit, on_progress)
     try:
-        job.run(method, solver, seed if lower else None)
+        with np.errstate(all="ignore"):  # an overflow is an infinite bound or a bad hint, not a message
+            job.run(method, solver, seed if lower else None)
     except KeyboardInterrupt:
         job.status = Status.INTERRUPTED
         if job.best is None:
@@ -164,11 +167,16 @@ class _Job:
             return
         self._enter(name)
         relaxation = build(self.net, self.region, self.norm, self.output.c, name, pre)
+        if not proof_fits(relaxation, self._left()):
+            self.status = Status.TIME_LIMIT
+            order, cost = relaxation.problem.size, proof_seconds(relaxation)
+            self.notes.append(f"{name} left out: a proof of order {order:,} takes about {cost:.0f} s, too long here")
+            return
         task = Task(self.net, self.region, self.norm, self.output.c, relaxation)
         try:
             with threads_for(relaxation.problem.size):
                 ended = solve(task, solver, self._left(), self._keep, self._iterate)
-        except (ArithmeticError, ValueError, MemoryError) as error:  # LinAlgError is a ValueError
+        except (ArithmeticError, ValueError, RuntimeError, MemoryError) as error:  # as numpy and scipy raise them
             self.notes.append(f"the solver failed ({type(error).__name__}: {error}); the bound was proved without it")
             return
         if ended is SolverStatus.TIME_LIMIT:

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from lipcert.certificate import Certificate
 from lipcert.certificate.relaxed import prove_relaxed
 from lipcert.errors import MethodError
@@ -17,6 +19,8 @@ from lipcert.rounding import Array
 from lipcert.solvers import SOLVERS, Progress, Status, choose_solver
 
 _PROOF_SHARE = 0.08  # of the solver's time may go into proofs on the way
+_PROOF_RATE = 2e-10  # seconds times the order cubed: eigenvalues and two factorisations on one core
+_LAST_PROOF_SHARE = 0.7  # of the time, at most, may be kept for the last proof
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +42,16 @@ def check_solver(name: str) -> None:
         raise MethodError(f"unknown solver {name!r}; use one of {', '.join(SOLVERS)}")
 
 
+def proof_seconds(relaxation: Relaxation) -> float:
+    """About how long one proof takes."""
+    return float(_PROOF_RATE * relaxation.problem.size**3)
+
+
+def proof_fits(relaxation: Relaxation, seconds: float) -> bool:
+    """Whether there is time for a solver and a proof; without the proof the solver's answer is no bound."""
+    return proof_seconds(relaxation) <= _LAST_PROOF_SHARE * seconds
+
+
 def solve(
     task: Task,
     solver: str,
@@ -50,10 +64,11 @@ def solve(
     Whatever the solver returns, only what the certificate code proves is handed on.
     """
     start = time.monotonic()
-    watcher = _Watcher(task, on_certificate, on_iteration, start)
-    reserve = min(0.3 * seconds, 2e-10 * task.relaxation.problem.size**3)
+    reserve = min(_LAST_PROOF_SHARE * seconds, proof_seconds(task.relaxation))
+    watcher = _Watcher(task, on_certificate, on_iteration, start, start + seconds - 2 * reserve)
     result = choose_solver(solver, task.relaxation.problem, seconds - reserve)(watcher)
-    on_certificate(task.prove(result.y))
+    if watcher.proved is None or not np.array_equal(watcher.proved, result.y):
+        on_certificate(task.prove(result.y))
     return result.status
 
 
@@ -66,17 +81,21 @@ class _Watcher:
         on_certificate: Callable[[Certificate], None],
         on_iteration: Callable[[Progress], None] | None,
         start: float,
+        latest: float,
     ) -> None:
         self.task, self.on_certificate, self.on_iteration = task, on_certificate, on_iteration
-        self.start, self.spent, self.best = start, 0.0, float("inf")
+        self.start, self.latest, self.spent, self.best = start, latest, 0.0, float("inf")
+        self.proved: Array | None = None  # the multipliers of the last proof
 
     def __call__(self, progress: Progress) -> None:
         if self.on_iteration is not None:
             self.on_iteration(progress)
         now = time.monotonic()
         worth = progress.dual < 0.999 * self.best
-        if now - self.start > 1.0 and worth and self.spent <= _PROOF_SHARE * (now - self.start):
+        in_time = self.start + 1.0 < now < self.latest
+        if in_time and worth and self.spent <= _PROOF_SHARE * (now - self.start):
             certificate = self.task.prove(progress.y)
+            self.proved = progress.y.copy()
             self.best = min(self.best, certificate.upper)
             self.on_certificate(certificate)
             self.spent += time.monotonic() - now
