@@ -166,11 +166,11 @@ class _Job:
             self.status = Status.TIME_LIMIT
             return
         self._enter(name)
+        free = 0 if pre is None else int(np.count_nonzero((pre[0].lo < 0) & (pre[0].hi > 0)))
+        if not self._proof_fits(1 + self.net.inputs + free):  # the least order it can have: building takes time too
+            return
         relaxation = build(self.net, self.region, self.norm, self.output.c, name, pre)
-        if not proof_fits(relaxation, self._left()):
-            self.status = Status.TIME_LIMIT
-            order, cost = relaxation.problem.size, proof_seconds(relaxation)
-            self.notes.append(f"{name} left out: a proof of order {order:,} takes about {cost:.0f} s, too long here")
+        if not self._proof_fits(relaxation.problem.size):
             return
         task = Task(self.net, self.region, self.norm, self.output.c, relaxation)
         try:
@@ -185,6 +185,16 @@ class _Job:
             self.status = Status.INTERRUPTED
         elif ended is not SolverStatus.OPTIMAL:
             self.notes.append(f"the solver ended {ended.value}")
+
+    def _proof_fits(self, order: int) -> bool:
+        if proof_fits(order, self._left()):
+            return True
+        self.status = Status.TIME_LIMIT
+        seconds = proof_seconds(order)
+        self.notes.append(
+            f"{self.stage} left out: a proof of order {order:,} takes about {seconds:.0f} s, too long here"
+        )
+        return False
 
     def _left(self) -> float:
         return self.start + self.limit - time.monotonic()

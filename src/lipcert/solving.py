@@ -42,14 +42,14 @@ def check_solver(name: str) -> None:
         raise MethodError(f"unknown solver {name!r}; use one of {', '.join(SOLVERS)}")
 
 
-def proof_seconds(relaxation: Relaxation) -> float:
-    """About how long one proof takes."""
-    return float(_PROOF_RATE * relaxation.problem.size**3)
+def proof_seconds(order: int) -> float:
+    """About how long one proof with a matrix of this order takes."""
+    return float(_PROOF_RATE * order**3)
 
 
-def proof_fits(relaxation: Relaxation, seconds: float) -> bool:
+def proof_fits(order: int, seconds: float) -> bool:
     """Whether there is time for a solver and a proof; without the proof the solver's answer is no bound."""
-    return proof_seconds(relaxation) <= _LAST_PROOF_SHARE * seconds
+    return proof_seconds(order) <= _LAST_PROOF_SHARE * seconds
 
 
 def solve(
@@ -64,7 +64,7 @@ def solve(
     Whatever the solver returns, only what the certificate code proves is handed on.
     """
     start = time.monotonic()
-    reserve = min(_LAST_PROOF_SHARE * seconds, proof_seconds(task.relaxation))
+    reserve = min(_LAST_PROOF_SHARE * seconds, proof_seconds(task.relaxation.problem.size))
     watcher = _Watcher(task, on_certificate, on_iteration, start, start + seconds - 2 * reserve)
     result = choose_solver(solver, task.relaxation.problem, seconds - reserve)(watcher)
     if watcher.proved is None or not np.array_equal(watcher.proved, result.y):
