@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -16,7 +17,12 @@ from lipcert.errors import InputError, MethodError, SoundnessError
 from lipcert.lower import Witness, evaluate
 from lipcert.norms import INF
 from lipcert.output import choose_output
+from lipcert.quadratic.problem import RankTwoProblem
 from lipcert.result import Result
+from lipcert.rounding import Array
+from lipcert.solvers import Progress as Iteration
+from lipcert.solvers import Status as SolverStatus
+from lipcert.solvers.result import Callback, RankTwoResult
 
 
 def net_of(*sizes: int, kind: str = "relu", seed: int = 0) -> Network:
@@ -115,6 +121,81 @@ def test_overflowing_network_is_reported_as_not_certified() -> None:
     result = lipcert.bound(net, Box([1.0, 1.0], 0.5), lower=False)
     assert not result.certified
     assert result.to_dict()["upper"] is None
+
+
+def test_a_gradient_norm_beyond_the_floats_is_finite_in_json() -> None:
+    net = Network.from_weights([np.full((1, 30), 1.7e308), np.ones((1, 1))], [np.full(1, 1e300), np.zeros(1)])
+    result = lipcert.bound(net, Box(np.zeros(30), 0.0), time_limit=2)
+    assert not result.certified
+    assert result.lower is not None
+    assert 1e308 < result.lower < np.inf
+    assert json.dumps(result.to_dict(), allow_nan=False)
+    assert not lipcert.verify(result.certificate, net).proved
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e200, 1e300])
+def test_extreme_weights_stay_silent(scale: float) -> None:
+    """Warnings are errors here: a solver that overflows is a bad hint, not a message and not a crash."""
+    net = net_of(4, 3, 1)
+    net = Network.from_weights([net.affines[0].weight * scale, net.affines[1].weight], [np.zeros(3), np.zeros(1)])
+    for method in ("shor", "hr2"):
+        result = lipcert.bound(net, Box(np.ones(4), 1.0), method=method, time_limit=5)
+        assert result.lower is not None
+        assert 0 < result.lower <= result.upper < 10 * scale
+
+
+LIES: dict[str, Callable[[int], Array]] = {
+    "zeros": np.zeros,
+    "nan": lambda m: np.full(m, np.nan),
+    "infinite": lambda m: np.full(m, np.inf),
+    "wrong signs": lambda m: -np.ones(m),
+    "wrong length": lambda m: np.ones(m + 1),
+    "noise": lambda m: np.random.default_rng(0).normal(size=m),
+    "huge": lambda m: np.full(m, 1e300),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_lying_solver_loosens_the_bracket_and_never_breaks_it(lie: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Through `bound`: the multipliers of every iteration and of the end are lies; the solver claims a bound of 0."""
+    net, box = net_of(6, 8, 1), Box(np.zeros(6), 0.3)
+    honest = lipcert.bound(net, box, method="hr2", time_limit=20)
+    cheap = lipcert.bound(net, box, method="interval", lower=False)
+
+    def choose(_: str, problem: RankTwoProblem, __: float) -> Callable[[Callback], RankTwoResult]:
+        y = LIES[lie](problem.rows)
+
+        def run(callback: Callback) -> RankTwoResult:
+            callback(Iteration(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, y))
+            return RankTwoResult(y, None, 0.0, 0.0, 0.0, SolverStatus.OPTIMAL, 1, 0.0, ())
+
+        return run
+
+    monkeypatch.setattr("lipcert.solving.choose_solver", choose)
+    result = lipcert.bound(net, box, method="hr2", time_limit=20)
+    assert honest.lower is not None
+    assert honest.lower <= honest.upper <= result.upper <= cheap.upper
+    assert lipcert.verify(result.certificate, net).proved
+
+
+@pytest.mark.parametrize("error", [np.linalg.LinAlgError("singular"), RuntimeError("no convergence"), MemoryError()])
+def test_a_failing_solver_leaves_the_bracket(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("lipcert.solving.choose_solver", fail)
+    result = lipcert.bound(net_of(6, 8, 1), Box(np.zeros(6), 0.3), method="hr2", time_limit=5)
+    assert result.method == "interval"
+    assert result.certified
+    assert "the solver failed" in result.notes[0]
+
+
+def test_a_proof_that_does_not_fit_the_time_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lipcert.solving._PROOF_RATE", 1.0)
+    result = lipcert.bound(net_of(6, 8, 1), Box(np.zeros(6), 0.3), method="hr2", time_limit=5, lower=False)
+    assert result.status is Status.TIME_LIMIT
+    assert result.method == "interval"
+    assert "hr2 left out" in result.notes[0]
 
 
 def test_contradiction_is_an_error_never_clipped() -> None:

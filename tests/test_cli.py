@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from lipcert import Network, Progress
+from lipcert import Everywhere, InputError, Network, Progress, bound
 from lipcert.cli import run
 from lipcert.commands import bound as bound_module
 from lipcert.commands.demo import digits
@@ -29,7 +32,8 @@ def call(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str,
     return code, captured.out, captured.err
 
 
-def test_bound_json(net_file: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bound_json(net_file: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lipcert.commands.progress._QUIET_SECONDS", 600.0)  # silence is promised to a fast machine only
     code, out, err = call(
         capsys, "bound", net_file, "--center", "0.5", "--radius", "0.1", "--versus", "7", "3", "--json"
     )
@@ -127,6 +131,7 @@ BAD = [
     (["bound", "NET", "--radius", "1", "--output", "3", "--solver", "magic"], "auto, rank-two, low-rank"),
     (["bound", "NET", "--radius", "1", "--output", "3", "--certificate", "proof.txt"], ".npz"),
     (["bound", "NET", "--radius", "1", "--output", "3", "--certificate", "nowhere/p.npz"], "no such folder"),
+    (["bound", "NET", "--radius", "1", "--output", "3", "--certificate", "FOLDER"], "cannot write there"),
     (["export", "NET", "--radius", "1", "--output", "3", "--to", "problem.txt"], ".dat-s"),
     (["export", "NET", "--radius", "1", "--output", "3", "--to", "nowhere/p.dat-s"], "no such folder"),
     (["export", "NET", "--radius", "1", "--output", "3", "--to", "p.dat-s", "--method", "auto"], "shor, hr2"),
@@ -214,9 +219,9 @@ def test_certificate_is_written_and_verified(net_file: str, tmp_path: Path, caps
     proof = str(tmp_path / "proof.npz")
     ask = ["--center", "0.5", "--radius", "0.05", "--versus", "7", "3", "--no-lower", "--json"]
     code, out, err = call(capsys, "bound", net_file, *ask, "--method", "hr2", "--certificate", proof, "-v")
-    bound = json.loads(out)
+    found = json.loads(out)
     assert code == 0
-    assert bound["method"] == "hr2"
+    assert found["method"] == "hr2"
     rows = err.splitlines()
     assert rows[0].split()[:3] == ["it", "seconds", "primal"]
     assert len(rows) > 5
@@ -224,13 +229,73 @@ def test_certificate_is_written_and_verified(net_file: str, tmp_path: Path, caps
     answer = json.loads(out)
     assert code == 0
     assert answer["proved"] is True
-    assert answer["upper"] == pytest.approx(bound["upper"], rel=1e-12)
+    assert answer["upper"] == pytest.approx(found["upper"], rel=1e-12)
     code, out, _ = call(capsys, "verify", proof, "--network", net_file)
     assert "proved" in out
     digits()[0].__class__.from_weights([np.ones((32, 64)), np.ones((10, 32))]).save(tmp_path / "other.npz")
     code, out, _ = call(capsys, "verify", proof, "--network", str(tmp_path / "other.npz"))
     assert code == 1
     assert "another network" in out
+
+
+def test_verify_says_which_output(net_file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file whose output was exchanged proves another statement: the reader must be able to see which."""
+    proof = str(tmp_path / "proof.npz")
+    asked: list[tuple[list[str], dict[str, object], str]] = [
+        (["--output", "4"], {"label": 4}, "score 4"),
+        (["--versus", "7", "3"], {"versus": [7, 3]}, "score 7 - score 3"),
+    ]
+    for options, description, words in asked:
+        call(capsys, "bound", net_file, "--radius", "0.05", *options, "--no-lower", "--certificate", proof)
+        assert json.loads(call(capsys, "verify", proof, "--network", net_file, "--json")[1])["output"] == description
+        assert words in call(capsys, "verify", proof, "--network", net_file)[1]
+    net = digits()[0]
+    bound(net, Everywhere(), output=np.full(10, 0.5), method="product", lower=False).certificate.save(proof)
+    assert "weighted scores" in call(capsys, "verify", proof, "--network", net_file)[1]
+
+
+def test_a_failing_write_comes_after_the_bracket(
+    net_file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise InputError("proof.npz: cannot write there (No space left on device)")
+
+    monkeypatch.setattr("lipcert.certificate.certificate.write_npz", full)
+    ask = ["--radius", "0.05", "--output", "1", "--no-lower", "--method", "interval", "--json"]
+    code, out, err = call(capsys, "bound", net_file, *ask, "--certificate", str(tmp_path / "proof.npz"))
+    assert code == 2
+    assert json.loads(out)["certified"] is True
+    assert "No space left" in err
+
+
+def test_no_certificate_of_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Network.from_weights([np.full((2, 2), 1e300), np.full((1, 2), 1e300)]).save(tmp_path / "big.npz")
+    proof = tmp_path / "proof.npz"
+    ask = ["--radius", "1", "--no-lower", "--certificate", str(proof)]
+    code, out, _ = call(capsys, "bound", str(tmp_path / "big.npz"), *ask)
+    assert code == 1
+    assert "nothing was proved" in out
+    assert not proof.exists()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_is_one_line(net_file: str) -> None:
+    with open("/dev/full", "w") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "lipcert", "info", net_file], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert ended.returncode == 2
+    assert ended.stderr == "lipcert: cannot write the result (No space left on device)\n"
+
+
+def test_a_reader_who_leaves_is_no_failure(net_file: str) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    ended = subprocess.run(
+        [sys.executable, "-m", "lipcert", "info", net_file], stdout=writing, stderr=subprocess.PIPE, text=True
+    )
+    os.close(writing)
+    assert (ended.returncode, ended.stderr) == (0, "")
 
 
 def test_export(net_file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -34,6 +34,15 @@ def test_sums_are_bracketed(x: Array) -> None:
     assert rounding.sum_up(x) <= rounding.sum_down(x) * (1 + 1e-13) + 1e-300
 
 
+def test_a_sum_beyond_the_floats_has_a_finite_lower_bound() -> None:
+    x = np.full(30, 1.7e308)
+    low = rounding.sum_down(x)
+    assert np.isfinite(low)
+    assert Fraction(low) <= 30 * Fraction(1.7e308)
+    assert low > 1.7e308
+    assert rounding.sum_up(x[:1]) < np.inf
+
+
 def test_gamma_bounds_the_textbook_constant() -> None:
     for n in (1, 10, 1000, 10**6, 10**9):
         u = Fraction(1, 2**53)

@@ -21,7 +21,7 @@ from lipcert.region import Region, check_region
 from lipcert.result import Result, Status
 from lipcert.solvers import Progress as Iteration
 from lipcert.solvers import Status as SolverStatus
-from lipcert.solving import Task, check_solver, rounds_fit, solve, tighten
+from lipcert.solving import Task, check_solver, proof_fits, proof_seconds, rounds_fit, solve, tighten
 from lipcert.threads import threads_for
 
 METHODS: tuple[str, ...] = ("auto", "product", "interval", *RELAXATIONS)
@@ -86,7 +86,8 @@ def bound(
     check_region(region, net.inputs)
     job = _Job(net, region, choose_output(output, net.outputs), parse_norm(norm), time_limit, on_progress)
     try:
-        job.run(method, solver, seed if lower else None)
+        with np.errstate(all="ignore"):  # an overflow is an infinite bound or a bad hint, not a message
+            job.run(method, solver, seed if lower else None)
     except KeyboardInterrupt:
         job.status = Status.INTERRUPTED
         if job.best is None:
@@ -174,16 +175,20 @@ class _Job:
         self._enter(name)
         order = expected_order(self.net, pre)
         if order > LARGEST:
-            self.notes.append(f"{name} would need a matrix of order {order:,}, beyond {LARGEST:,}; left out")
+            self.notes.append(f"{name} left out: a matrix of order {order:,} is beyond {LARGEST:,}")
+            return
+        if not self._proof_fits(1 + self.net.inputs):  # the least order it can have: building takes time too
             return
         try:
             relaxation = build(self.net, self.region, self.norm, self.output.c, name, pre)
+            if not self._proof_fits(relaxation.problem.size):
+                return
             task = Task(self.net, self.region, self.norm, self.output.c, relaxation)
             with threads_for(relaxation.problem.size):
                 arguments = (task, solver, self._left(), self._keep, self._iterate)
                 rounds = name == "tight" and rounds_fit(task, solver, self._left())
                 ended = tighten(*arguments, self._closed) if rounds else solve(*arguments)
-        except (ArithmeticError, ValueError, MemoryError) as error:  # LinAlgError is a ValueError
+        except (ArithmeticError, ValueError, RuntimeError, MemoryError) as error:  # as numpy and scipy raise them
             self.notes.append(f"the solver failed ({type(error).__name__}: {error}); the bound was proved without it")
             return
         if ended is SolverStatus.TIME_LIMIT:
@@ -192,6 +197,16 @@ class _Job:
             self.status = Status.INTERRUPTED
         elif ended is not SolverStatus.OPTIMAL:
             self.notes.append(f"the solver ended {ended.value}")
+
+    def _proof_fits(self, order: int) -> bool:
+        if proof_fits(order, self._left()):
+            return True
+        self.status = Status.TIME_LIMIT
+        seconds = proof_seconds(order)
+        self.notes.append(
+            f"{self.stage} left out: a proof of order {order:,} takes about {seconds:.0f} s, too long here"
+        )
+        return False
 
     def _left(self) -> float:
         return self.start + self.limit - time.monotonic()

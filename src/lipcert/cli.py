@@ -62,6 +62,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader left; nothing more to say
         return 0
+    except OSError as error:
+        return _say(f"cannot write the result ({error.strerror or error})", 2)
     except MemoryError:
         return _say("out of memory: the network is too large for this machine", 2)
     except LipcertError as error:

@@ -63,6 +63,15 @@ def choose_output(choice: OutputChoice | Output, outputs: int) -> Output:
     return _frozen(c, {"weights": [float(e) for e in c]})
 
 
+def output_of(c: Array) -> Output:
+    """The output that these weights mean, by its labels where it has them."""
+    plus, minus = np.flatnonzero(c == 1.0), np.flatnonzero(c == -1.0)
+    if len(plus) == 1 and len(minus) <= 1 and np.count_nonzero(c) == 1 + len(minus):
+        first, rest = int(plus[0]), [int(j) for j in minus]
+        return choose_output((first, rest[0]) if rest else first, len(c))
+    return choose_output(c, len(c))
+
+
 def _label(k: int, outputs: int) -> int:
     if not 0 <= k < outputs:
         raise InputError(f"label {k} is out of range: the network has {outputs} outputs, 0 to {outputs - 1}")

@@ -67,5 +67,7 @@ def sum_up(x: Array) -> float:
 
 
 def sum_down(x: Array) -> float:
-    """A lower bound on the sum of non-negative numbers, never below zero."""
-    return max(0.0, float(np.sum(x, dtype=np.float64)) * (1.0 - gamma(x.size + 8)) - (x.size + 8) * TINY)
+    """A lower bound on the sum of non-negative numbers, never below zero; finite, also where the sum overflows."""
+    with np.errstate(over="ignore"):
+        total = min(float(np.sum(x, dtype=np.float64)), float(np.finfo(np.float64).max))
+    return max(0.0, total * (1.0 - gamma(x.size + 8)) - (x.size + 8) * TINY)

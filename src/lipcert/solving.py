@@ -23,6 +23,8 @@ from lipcert.threads import threads_for
 _STALL = 2e-4  # a gain that is worth another round of cuts
 _IDLE = 1e-6  # a multiplier, relative to the bound, below which a cut is dropped
 _PROOF_SHARE = 0.08  # of the solver's time may go into proofs on the way
+_PROOF_RATE = 2e-10  # seconds times the order cubed: eigenvalues and two factorisations on one core
+_LAST_PROOF_SHARE = 0.7  # of the time, at most, may be kept for the last proof
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +47,16 @@ def check_solver(name: str) -> None:
         raise MethodError(f"unknown solver {name!r}; use one of {', '.join(SOLVERS)}")
 
 
+def proof_seconds(order: int) -> float:
+    """About how long one proof with a matrix of this order takes."""
+    return float(_PROOF_RATE * order**3)
+
+
+def proof_fits(order: int, seconds: float) -> bool:
+    """Whether there is time for a solver and a proof; without the proof the solver's answer is no bound."""
+    return proof_seconds(order) <= _LAST_PROOF_SHARE * seconds
+
+
 def solve(
     task: Task,
     solver: str,
@@ -57,10 +69,11 @@ def solve(
     Whatever the solver returns, only what the certificate code proves is handed on.
     """
     start = time.monotonic()
-    watcher = _Watcher(task, on_certificate, on_iteration, start)
-    reserve = min(0.3 * seconds, 2e-10 * task.relaxation.problem.size**3)
+    reserve = min(_LAST_PROOF_SHARE * seconds, proof_seconds(task.relaxation.problem.size))
+    watcher = _Watcher(task, on_certificate, on_iteration, start, start + seconds - 2 * reserve)
     result = choose_solver(solver, task.relaxation.problem, seconds - reserve)(watcher)
-    on_certificate(task.prove(result.y))
+    if watcher.proved is None or not np.array_equal(watcher.proved, result.y):
+        on_certificate(task.prove(result.y))
     return result.status
 
 
@@ -94,7 +107,8 @@ def tighten(
         left = end - time.monotonic()
         if left <= 0 or (best < np.inf and expected_seconds(problem) > left):
             return Status.TIME_LIMIT
-        watcher = _Watcher(current, on_certificate, on_iteration, time.monotonic())
+        now = time.monotonic()
+        watcher = _Watcher(current, on_certificate, on_iteration, now, end - 2 * proof_seconds(problem.size))
         with threads_for(problem.size):
             result = solve_rank_two(problem, Options(tolerance=1e-6, time_limit=left), watcher)
         certificate = current.prove(result.y)
@@ -119,17 +133,21 @@ class _Watcher:
         on_certificate: Callable[[Certificate], None],
         on_iteration: Callable[[Progress], None] | None,
         start: float,
+        latest: float,
     ) -> None:
         self.task, self.on_certificate, self.on_iteration = task, on_certificate, on_iteration
-        self.start, self.spent, self.best = start, 0.0, float("inf")
+        self.start, self.latest, self.spent, self.best = start, latest, 0.0, float("inf")
+        self.proved: Array | None = None  # the multipliers of the last proof
 
     def __call__(self, progress: Progress) -> None:
         if self.on_iteration is not None:
             self.on_iteration(progress)
         now = time.monotonic()
         worth = progress.dual < 0.999 * self.best
-        if now - self.start > 1.0 and worth and self.spent <= _PROOF_SHARE * (now - self.start):
+        in_time = self.start + 1.0 < now < self.latest
+        if in_time and worth and self.spent <= _PROOF_SHARE * (now - self.start):
             certificate = self.task.prove(progress.y)
+            self.proved = progress.y.copy()
             self.best = min(self.best, certificate.upper)
             self.on_certificate(certificate)
             self.spent += time.monotonic() - now

@@ -85,7 +85,8 @@ def slack_matrix(problem: RankTwoProblem, multipliers: Array) -> tuple[Array, Ar
     B = sparse.coo_array((np.abs(multipliers) / 2, (problem.ia, problem.ib)), (nf, nf)).tocsr()
     n = 2 * nf + problem.rows + 16
     reach: Any = A @ (B @ (A.T @ ones)) + A @ (B.T @ (A.T @ ones)) + abs(C) @ ones
-    error = grow(gamma(n) * np.asarray(reach) + n * TINY * (1.0 + float(A.sum())) * problem.size, n + 8)
+    underflow = n * TINY * (1.0 + float(A.sum())) ** 2 * problem.size  # of lambda/2, then times two entries of F
+    error = grow(gamma(n) * np.asarray(reach) + underflow, n + 8)
     return S, error
 
 

@@ -50,11 +50,12 @@ def verify(certificate: Certificate | str | os.PathLike[str], net: Network) -> V
         return Verification(
             False, np.inf, claim, f"the certificate is about {certificate.c.size} scores, not {net.outputs}"
         )
-    upper = _recompute(certificate, net)
+    with np.errstate(all="ignore"):  # an overflow proves nothing; it is no message
+        upper = _recompute(certificate, net)
     if not upper <= claim or np.isinf(upper):
         if np.isinf(upper):
-            return Verification(False, upper, claim, "the multipliers prove no bound")
-        return Verification(False, upper, claim, f"the multipliers prove {upper:.9g} only")
+            return Verification(False, upper, claim, f"{certificate.method} proves no bound here")
+        return Verification(False, upper, claim, f"{certificate.method} proves {upper:.9g} only")
     return Verification(True, upper, claim, "proved")
 
 

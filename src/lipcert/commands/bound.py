@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
@@ -69,12 +70,12 @@ def bound_command(
             lower=not no_lower,
             on_progress=display.update,
         )
-    if certificate is not None:
-        result.certificate.save(certificate)
     if as_json:
         print_json(result.to_dict())
     else:
         show_result(result, net, Path(network).name)
+    if certificate is not None and result.certified:
+        result.certificate.save(certificate)  # last: when it fails, the bracket has been shown
     return 0 if result.certified else 1
 
 
@@ -84,5 +85,8 @@ def _check_target(certificate: str | None) -> None:
         return
     if not certificate.endswith(".npz"):
         raise InputError(f"--certificate {certificate}: certificates are .npz files; give the file that ending")
-    if not Path(certificate).absolute().parent.is_dir():
+    folder = Path(certificate).absolute().parent
+    if not folder.is_dir():
         raise InputError(f"--certificate {certificate}: no such folder to write to")
+    if not os.access(folder, os.W_OK) or Path(certificate).is_dir():
+        raise InputError(f"--certificate {certificate}: cannot write there; give another place")

@@ -19,9 +19,16 @@ def print_json(value: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps(value, allow_nan=False) + "\n")
 
 
+class _Console(Console):
+    """Rich leaves with exit code 1 when the reader has left, which here would mean "not certified"."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 def console() -> Console:
     """Wide enough for hashes when nobody watches, the terminal's width when somebody does."""
-    return Console(highlight=False, width=None if sys.stdout.isatty() else 160)
+    return _Console(highlight=False, width=None if sys.stdout.isatty() else 160)
 
 
 def show_result(result: Result, net: Network, name: str) -> None:
@@ -33,8 +40,8 @@ def show_result(result: Result, net: Network, name: str) -> None:
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="bold")
     table.add_column()
-    proved = f"{result.upper:.7g}" if result.certified else "none"
-    table.add_row("upper", f"{proved}   proved ({result.method})")
+    proved = f"{result.upper:.7g}   proved ({result.method})" if result.certified else "none   nothing was proved"
+    table.add_row("upper", proved)
     if result.best is not None:
         table.add_row("lower", f"{result.best.value:.7g}   attained at a point of the region ({result.best.method})")
     if result.gap is not None:

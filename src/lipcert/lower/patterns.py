@@ -96,8 +96,8 @@ class Family:
     def norms(self, u: Patterns) -> Batch:
         return self.screen.dual.of(self.gradients(u))
 
-    def settle(self, u: Patterns) -> tuple[Patterns, Batch]:
-        """Alternate until nothing changes; neither half-step can lower the norm."""
+    def settle(self, u: Patterns, end: float = np.inf) -> tuple[Patterns, Batch]:
+        """Alternate until nothing changes or the time is over; neither half-step can lower the norm."""
         sign = 1.0 if self.screen.activations[0].alpha < 1 else -1.0
         u = np.where(self.free, u, self.fixed)
         for _ in range(_SETTLING):
@@ -107,6 +107,8 @@ class Family:
             if np.array_equal(chosen, u):
                 break
             u = chosen
+            if time.monotonic() > end:
+                break
         return u, self.norms(u)
 
 
@@ -116,14 +118,14 @@ def _best_patterns(record: Record, family: Family, known: Patterns, end: float) 
     width = family.free.size
     starts = int(np.clip(family.screen.chunk, 8, _STARTS))
     random = rng.random((starts, width)) < rng.random((starts, 1))
-    u, values = family.settle(np.concatenate([known, random]))
+    u, values = family.settle(np.concatenate([known, random]), end)
     order = np.argsort(-values, kind="stable")[:_POPULATION]
     u, values = u[order], values[order]
     stale = 0
     while stale < _PATIENCE and time.monotonic() < end:
         before = values.max()
         rate = 1.0 / width + rng.uniform(0.0, 0.2, (len(u), 1))
-        moved, reached = family.settle(u ^ (rng.random(u.shape) < rate))
+        moved, reached = family.settle(u ^ (rng.random(u.shape) < rate), end)
         better = reached > values
         u, values = np.where(better[:, None], moved, u), np.where(better, reached, values)
         stale = 0 if values.max() > before * (1 + 1e-6) else stale + 1
