@@ -17,14 +17,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations, product
-from math import comb
+from math import comb, inf
 
 import numpy as np
 from scipy import sparse
 
+from lipcert.certificate.krivine import prove_krivine
 from lipcert.errors import MethodError
-from lipcert.lcep.chain import Index, Multilinear
+from lipcert.lcep.chain import Index, Multilinear, gradient_polynomial
+from lipcert.network import Network
+from lipcert.propagation import Interval
+from lipcert.region import Region
 from lipcert.rounding import Array
+from lipcert.solvers.conic import Cone, ConicProblem, ConicSolution, solve_conic
 
 MAX_PRODUCTS = 40_000_000
 
@@ -47,6 +52,10 @@ class KrivineProgram:
     def shape(self) -> tuple[int, int]:
         return int(self.products.shape[0]), int(self.products.shape[1])
 
+    def conic(self) -> ConicProblem:
+        """max objective'y s.t. constants + products y >= 0; the dual vector z holds the multipliers."""
+        return ConicProblem(-self.objective, -self.products, self.constants, (Cone("nonnegative", self.shape[0]),))
+
 
 def lipopt_program(f: Multilinear, degree: int) -> KrivineProgram:
     """The products of `degree` factors over the cliques of f; refused when they do not reach a monomial of f."""
@@ -63,6 +72,32 @@ def lipopt_program(f: Multilinear, degree: int) -> KrivineProgram:
     rows, columns, values, constants = _expanded(sets, keys, base)
     matrix = sparse.csc_array((values, (rows, columns)), (len(constants), len(keys)))
     return KrivineProgram(matrix, constants, _objective(f, keys, base), f.constant, f.error)
+
+
+@dataclass(frozen=True, eq=False)
+class LipOptBound:
+    """`upper` is proved from the multipliers `solution.z`; the solver's own value is not in it."""
+
+    upper: float
+    degree: int
+    program: KrivineProgram
+    solution: ConicSolution
+
+
+def lipopt(
+    net: Network,
+    region: Region,
+    c: Array,
+    degree: int = 3,
+    *,
+    pre: tuple[Interval, ...] | None = None,
+    solver: str = "auto",
+    time_limit: float = inf,
+) -> LipOptBound:
+    """LipOpt of this degree in the infinity norm, for one or two hidden layers."""
+    program = lipopt_program(gradient_polynomial(net, region, c, pre), degree)
+    solution = solve_conic(program.conic(), solver, time_limit=time_limit)
+    return LipOptBound(prove_krivine(program, solution.z), degree, program, solution)
 
 
 def _sets(cliques: tuple[Index, ...], degree: int, base: int) -> list[Index]:
