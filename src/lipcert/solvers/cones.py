@@ -204,6 +204,36 @@ def svec_scale(order: int) -> Floats:
     return scale
 
 
+def lower_by_columns(order: int) -> NDArray[np.int64]:
+    """For each entry of the lower triangle by columns (SCS, MOSEK) its place in svec."""
+    row, column = np.triu_indices(order)  # the upper triangle by rows is the lower one by columns
+    return np.asarray(column * (column + 1) // 2 + row, dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Where the rows of all semidefinite blocks lie: row of the problem; block, row <= column in it, scale of svec."""
+
+    rows: NDArray[np.int64]
+    block: NDArray[np.int64]
+    row: NDArray[np.int64]
+    column: NDArray[np.int64]
+    scale: Floats
+
+
+def psd_places(problem: ConicProblem) -> Places:
+    """The matrix entries behind the rows of semidefinite blocks; empty blocks are not counted."""
+    triangles = [np.tril_indices(order) for order in problem.orders]
+    empty = np.empty(0, np.int64)
+    return Places(
+        problem.kind_rows("psd"),
+        np.repeat(np.arange(len(problem.orders)), [triangle(order) for order in problem.orders]),
+        np.concatenate([empty, *(row for _, row in triangles)]),
+        np.concatenate([empty, *(column for column, _ in triangles)]),
+        np.concatenate([np.empty(0), *(svec_scale(order) for order in problem.orders)]),
+    )
+
+
 def _vector(value: ArrayLike, name: str) -> Floats:
     vector = np.array(value, dtype=np.float64)
     if vector.ndim != 1 or not np.all(np.isfinite(vector)):

@@ -32,12 +32,14 @@ __all__ = [
     "svec",
 ]
 
-CONIC_SOLVERS = ("auto", "clarabel", "scs", "highs", "mosek", "csdp", "sdpa")
+CONIC_SOLVERS = ("auto", "clarabel", "scs", "highs", "highs-simplex", "highs-pdlp", "mosek", "csdp", "sdpa")
 
 _BACKENDS = {
     "clarabel": ("clarabel_backend", "solve_clarabel"),
     "scs": ("scs_backend", "solve_scs"),
     "highs": ("highs_backend", "solve_highs"),
+    "highs-simplex": ("highs_backend", "solve_highs_simplex"),
+    "highs-pdlp": ("highs_backend", "solve_highs_pdlp"),
     "mosek": ("mosek_backend", "solve_mosek"),
     "csdp": ("sdpa_backend", "solve_csdp"),
     "sdpa": ("sdpa_backend", "solve_sdpa"),
@@ -73,7 +75,7 @@ def solve_conic(
 
 def choose_conic(problem: ConicProblem) -> str:
     """The solver that `auto` takes."""
-    return "clarabel" if problem.orders else "highs"
+    return "clarabel" if max(problem.orders, default=0) > 1 else "highs"
 
 
 def _trivial(problem: ConicProblem, name: str) -> ConicSolution:
