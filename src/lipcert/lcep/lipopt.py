@@ -95,6 +95,8 @@ def lipopt(
     time_limit: float = inf,
 ) -> LipOptBound:
     """LipOpt of this degree in the infinity norm, for one or two hidden layers."""
+    if net.depth > 2:
+        raise MethodError(f"LipOpt is for one or two hidden layers; this network has {net.depth}")
     program = lipopt_program(gradient_polynomial(net, region, c, pre), degree)
     solution = solve_conic(program.conic(), solver, time_limit=time_limit)
     return LipOptBound(prove_krivine(program, solution.z), degree, program, solution)
