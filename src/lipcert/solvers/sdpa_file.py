@@ -87,7 +87,8 @@ def read_csdp_solution(path: str | os.PathLike[str], problem: ConicProblem) -> t
     try:
         with p.open(encoding="ascii") as file:
             x = np.array(file.readline().split(), dtype=np.float64)
-            entries = np.loadtxt(file, dtype=np.float64, ndmin=2)
+            lines = file.read().splitlines()
+        entries = np.loadtxt(lines, dtype=np.float64, ndmin=2) if lines else np.empty((0, 5))
     except (ValueError, OSError):
         raise _damaged(p, "CSDP") from None
     if len(x) != problem.columns or (entries.size and entries.shape[1] != 5):
