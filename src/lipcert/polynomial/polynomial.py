@@ -34,9 +34,7 @@ class Polynomial:
         rows = np.asarray(self.indices, dtype=np.int32)
         values = np.asarray(self.coefficients, dtype=np.float64)
         if rows.ndim != 2 or values.shape != (len(rows),):
-            raise InputError(
-                f"one coefficient per row is needed; got rows {rows.shape}, values {values.shape}"
-            )
+            raise InputError(f"one coefficient per row is needed; got rows {rows.shape}, values {values.shape}")
         if len(rows) and int(rows.min(initial=-1)) < -1:
             raise InputError("a polynomial's variables are numbered from 0")
         if not np.all(np.isfinite(values)):

@@ -20,14 +20,14 @@ from lipcert.relaxations.model import Block, MomentModel
 
 def reduce_bases(model: MomentModel) -> MomentModel:
     """The same relaxation without basis elements whose Gram rows must vanish."""
-    while True:
+    conic = model.conic()
+    while (smaller := _once(model, conic)) is not None:
         try:
-            smaller = _once(model, model.conic())
+            conic = smaller.conic()
         except InputError:  # the objective needs a monomial that was dropped: it is no sum of squares
             return model
-        if smaller is None:
-            return model
         model = smaller
+    return model
 
 
 def _once(model: MomentModel, conic: MomentConic) -> MomentModel | None:
