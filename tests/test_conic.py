@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from lipcert.errors import InputError
-from lipcert.solvers import conic
+from lipcert.solvers import clarabel_backend, conic
 from lipcert.solvers.conic import CONIC_SOLVERS, Cone, ConicProblem, ConicStatus, choose_conic, smat, solve_conic, svec
 from tests.conic_problems import (
     LINEAR,
@@ -164,6 +164,23 @@ def test_auto_is_highs_for_linear_programs_only() -> None:
     assert {choose_conic(known.problem) for known in SEMIDEFINITE} == {"clarabel"}
     assert solve_conic(LINEAR[0].problem).solver == "highs"
     assert solve_conic(SEMIDEFINITE[0].problem).solver == "clarabel"
+
+
+def test_auto_takes_scs_for_large_blocks_and_short_times() -> None:
+    def moment(order: int) -> ConicProblem:
+        rows = order * (order + 1) // 2
+        return ConicProblem(np.zeros(1), sparse.csc_array((rows, 1)), np.zeros(rows), (Cone("psd", order),))
+
+    assert [choose_conic(moment(order)) for order in (2, 60, 200)] == ["clarabel", "clarabel", "scs"]
+    assert choose_conic(moment(60), time_limit=0.5) == "scs"
+
+
+def test_auto_asks_scs_when_clarabel_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clarabel_backend, "STATUS", {})
+    known = SEMIDEFINITE[0]
+    assert solve_conic(known.problem, "clarabel").status is ConicStatus.ERROR
+    found = solve_conic(known.problem)
+    assert (found.status, found.solver) == (ConicStatus.OPTIMAL, "scs")
 
 
 @pytest.mark.parametrize("solver", ["highs", "highs-simplex", "highs-pdlp"])
