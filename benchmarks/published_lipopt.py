@@ -22,7 +22,7 @@ from lipcert.certificate.krivine import prove_krivine
 from lipcert.experiments.networks import paper_network, paper_region
 from lipcert.lcep.chain import gradient_polynomial
 from lipcert.lcep.lipopt import lipopt_program
-from lipcert.region import Everywhere
+from lipcert.propagation import Interval
 from lipcert.solvers.conic import solve_conic
 
 FILES = {1: "one_hidden_layer.csv", 2: "two_hidden_layers.csv"}
@@ -70,10 +70,12 @@ def cells(options: argparse.Namespace) -> list[Cell]:
 
 def solve(cell: Cell) -> Answer:
     net = paper_network(cell.size, cell.sparsity, cell.seed, cell.layers)
-    # The published global values are of every x: on a box some neurons of sparse networks are stable.
-    region = Everywhere() if cell.region == "global" else paper_region(cell.size, cell.seed, cell.region)
+    region = paper_region(cell.size, cell.seed, cell.region)
     start = time.perf_counter()
-    program = lipopt_program(gradient_polynomial(net, region, np.ones(1)), cell.degree)
+    pre = None
+    if cell.region == "global":  # published with every slope in [0, 1], also where signs of weights fix a neuron
+        pre = tuple(Interval(np.full(a.outputs, -np.inf), np.full(a.outputs, np.inf)) for a in net.affines[:-1])
+    program = lipopt_program(gradient_polynomial(net, region, np.ones(1), pre), cell.degree)
     if program.shape[0] > cell.products:
         return Answer(cell, np.nan, program.shape[0], time.perf_counter() - start, "skipped")
     solution = solve_conic(program.conic(), time_limit=cell.limit)
