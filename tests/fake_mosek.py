@@ -62,6 +62,7 @@ class Task:
 
     def appendvars(self, number: int) -> None:
         self.n = number
+        self.appendbarvars([])
         self.c, self.A, self.free = np.zeros(number), np.zeros((self.m, number)), np.zeros(number, bool)
 
     def putvarboundsliceconst(self, first: int, last: int, key: str, *_: float) -> None:
@@ -83,7 +84,7 @@ class Task:
         self.A[i, j] = values
 
     def appendbarvars(self, orders: list[int]) -> None:
-        self.orders = orders
+        self.orders: list[int] = orders
         self.C = [np.zeros((n, n)) for n in orders]
         self.F = [np.zeros((self.m, n, n)) for n in orders]
 

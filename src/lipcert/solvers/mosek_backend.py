@@ -109,6 +109,8 @@ def _put_problem(mosek: Any, task: Any, problem: ConicProblem) -> None:
 
 
 def _put_matrices(task: Any, problem: ConicProblem, rows: Any) -> None:
+    if not problem.orders:
+        return
     places = psd_places(problem)
     block, row, column = (index.astype(np.int32) for index in (places.block, places.row, places.column))
     task.appendbarvars(list(problem.orders))
