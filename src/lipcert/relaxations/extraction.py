@@ -20,9 +20,9 @@ ATTAINED = 1e-4
 
 
 def extract(
-    model: MomentModel, conic: MomentConic, solution: ConicSolution, scale: Array, bound: float
+    model: MomentModel, conic: MomentConic, solution: ConicSolution, known: tuple[Array, Array, Array], bound: float
 ) -> tuple[Array, float] | None:
-    """The point and its value, or None."""
+    """The point and its value, or None; `known` are the scale and the bounds of the variables."""
     x = solution.x
     if not solution.status.has_solution or not np.all(np.isfinite(x)) or not np.isfinite(bound):
         return None
@@ -32,9 +32,8 @@ def extract(
     single = np.flatnonzero(degree == 1)
     point = np.zeros(model.n)
     point[conic.rows[single, -1]] = conic.moments(x)[single]
-    point = point * scale
-    lower, upper = model.bounds()
-    point = np.clip(point, lower, upper)
+    scale, lower, upper = known
+    point = np.clip(point * scale, lower, upper)
     if violation(model, point) > FEASIBLE:
         return None
     value = float(model.objective.evaluate(point)[0])
@@ -45,11 +44,14 @@ def violation(model: MomentModel, point: Array) -> float:
     """The largest violation of a constraint, relative to the size of the constraint's coefficients."""
     worst = [0.0]
     inequalities = [*model.inequalities, *(b.multiplier for b in model.blocks if b.multiplier is not None)]
-    inequalities += [f for p in model.products if not p.equality for f in p.factors]
     worst += [-_value(g, point) for g in inequalities]
-    equalities = [*model.equalities, *(f for p in model.products if p.equality for f in p.factors)]
+    equalities = [*model.equalities]
     equalities += [Polynomial.from_terms({(i, i): 1.0}) - rule for i, rule in model.rules.items()]
     worst += [abs(_value(h, point)) for h in equalities]
+    for family in model.products:
+        values = np.array([*(_value(f, point) for f in family.factors), 1.0])
+        products = np.prod(values[family.rows], axis=1)
+        worst.append(float((np.abs(products) if family.equality else -products).max(initial=0.0)))
     return max(worst)
 
 

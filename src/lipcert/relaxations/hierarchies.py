@@ -101,12 +101,10 @@ def _on_cliques(
     inequalities = [g for g in problem.inequalities if g not in named]
     _check_order(problem, order, [*inequalities, *equalities], bad is None)
     whole = tuple(range(problem.n))
-    blocks: list[Block] = []
-    if bad is not None and whole not in cliques:
-        blocks.append(Block(((), *((i,) for i in whole))))
-    for clique in cliques:
-        if not (blocks and order == 1 and bad is not None):  # inside M_1 already
-            blocks.append(Block(_basis(clique, order, rules)))
+    first = bad is not None and whole not in cliques
+    blocks = [Block(((), *((i,) for i in whole)))] if first else []
+    if not (first and order == 1):  # inside M_1 already
+        blocks += [Block(_basis(clique, order, rules)) for clique in cliques]
     for g in inequalities:
         k = home(g, cliques)
         clique = cliques[k] if k is not None else whole

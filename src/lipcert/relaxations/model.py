@@ -6,7 +6,7 @@
                      L(x_i^2 m) = L((a_i x_i + b_i) m)   for every rule i and monomial m
 
 L is a linear functional on polynomials. At every feasible point x of the problem behind it the constraints hold with
-L(p) = p(x): h(x) = 0, g(x) >= 0, multipliers and factors are >= 0, and x_i^2 = a_i x_i + b_i.
+L(p) = p(x): h(x) = 0, g(x) >= 0, multipliers and products are >= 0, and x_i^2 = a_i x_i + b_i.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class MomentModel:
     def bounds(self) -> tuple[Array, Array]:
         """Proved bounds of every variable at feasible points, infinite where none was found."""
         squares = tuple(Polynomial.from_terms({(i, i): -1.0}) + rule for i, rule in sorted(self.rules.items()))
-        factors = tuple(f for p in self.products if not p.equality for f in p.factors)
+        factors = tuple(f for p in self.products if not p.equality for f in _alone(p))
         multipliers = tuple(b.multiplier for b in self.blocks if b.multiplier is not None)
         problem = PolynomialProblem(
             self.objective,
@@ -142,6 +142,13 @@ def _normal(p: Polynomial) -> Polynomial:
     """p times the power of two that brings its largest coefficient into [1, 2)."""
     largest = float(np.abs(p.coefficients).max(initial=0.0))
     return p * 2.0 ** -np.floor(np.log2(largest)) if largest else p
+
+
+def _alone(products: Products) -> list[Polynomial]:
+    """Factors that are a product by themselves: only these are known to be non-negative."""
+    rows = products.rows
+    single = rows[(rows >= 0).sum(axis=1) == 1]
+    return [products.factors[k] for k in np.unique(single.max(axis=1, initial=-1)) if k >= 0]
 
 
 def _squared(products: Products) -> list[Polynomial]:

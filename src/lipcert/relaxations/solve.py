@@ -141,11 +141,11 @@ def solve_model(
         proof = _perturbed(conic, identity, run, lambda: _left(time_limit, start) > 1e-2) or proof
     sign = 1.0 if model.sense == "min" else -1.0
     bound = sign * proof.bound / factor
-    found = extract(model, conic, solution, scale, bound)
+    found = extract(model, conic, solution, (scale, lower, upper), bound)
     return PolynomialResult(
         bound=bound,
         sense=model.sense,
-        status=_status(model, conic, proof),
+        status=_status(model, conic, proof, np.maximum(np.abs(lower), np.abs(upper))),
         minimizer=None if found is None else found[0],
         value=None if found is None else found[1],
         certificate=proof,
@@ -186,7 +186,8 @@ def _perturbed(conic: MomentConic, identity: Identity, run: Solve, go_on: Callab
             break
         moved = conic.problem.c + epsilon * (conic.problem.A.T @ identity_rows)
         shifted = ConicProblem(moved, conic.problem.A, conic.problem.b, conic.problem.cones)
-        proof = prove_sos(identity, run(shifted).z + epsilon * identity_rows)
+        z = run(shifted).z
+        proof = prove_sos(identity, z + epsilon * identity_rows if z.shape == identity_rows.shape else z)
         best = proof if np.isfinite(proof.bound) else None
     return best
 
@@ -212,13 +213,12 @@ def _scales(conic: MomentConic, scale: Array) -> Array:
     return np.asarray(np.prod(np.concatenate([scale, [1.0]])[conic.rows], axis=1))
 
 
-def _status(model: MomentModel, conic: MomentConic, proof: SosProof) -> str:
+def _status(model: MomentModel, conic: MomentConic, proof: SosProof, largest: Array) -> str:
     if np.isfinite(proof.bound):
         return "certified"
     if proof.blocker is None:
         return "not certified: the solver's answer proves no finite bound"
-    lower, upper = model.bounds()
-    free = [i for i in monomial_of(conic.rows[proof.blocker]) if not np.isfinite(max(abs(lower[i]), abs(upper[i])))]
+    free = [i for i in monomial_of(conic.rows[proof.blocker]) if not np.isfinite(largest[i])]
     return f"not certified: variable {model.label()[free[0]]} is unbounded"
 
 
