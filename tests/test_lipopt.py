@@ -146,7 +146,7 @@ def test_the_polynomial_is_the_gradient() -> None:
     for depth, kind in ((1, "leaky_relu"), (2, "relu"), (3, "relu")):
         widths = [4, 5, 4, 3][: depth + 1]
         weights = [rng.normal(size=(q, p)) for p, q in zip([*widths], [*widths[1:], 2], strict=True)]
-        f = Activation(kind, 0.2) if kind == "leaky_relu" else Activation("relu")
+        f = Activation("leaky_relu", 0.2) if kind == "leaky_relu" else Activation("relu")
         net = Network.from_weights(weights, [rng.normal(size=w.shape[0]) for w in weights], f)
         box, c = Box(rng.normal(size=4), 0.5), rng.normal(size=2)
         chain = gradient_chain(net, preactivation_bounds(net, box), c)
@@ -157,7 +157,10 @@ def test_the_polynomial_is_the_gradient() -> None:
             z = np.asarray(affine.weight) @ value + affine.bias
             slope = a.derivative(z)
             v[layer.variable[layer.free]] = (slope - layer.low)[layer.free] / layer.width[layer.free]
-            value, g = np.where(z > 0, z, a.alpha * z if kind == "leaky_relu" else 0.0), slope[:, None] * (affine.weight @ g)
+            value, g = (
+                np.where(z > 0, z, a.alpha * z if kind == "leaky_relu" else 0.0),
+                slope[:, None] * (affine.weight @ g),
+            )
         exact_value = c @ np.asarray(net.affines[-1].weight) @ g @ t
         assert chain.coefficients @ np.prod(v[chain.indices], axis=1) == pytest.approx(exact_value, abs=1e-12)
 

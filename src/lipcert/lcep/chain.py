@@ -146,9 +146,7 @@ def _through_slopes(rows: Index, neuron: Index, values: Array, layer: Slopes) ->
     return rows[kept], neuron[kept], values[kept]
 
 
-def _through_weights(
-    rows: Index, neuron: Index, values: Array, A: sparse.csr_array
-) -> tuple[Index, Index, Array]:
+def _through_weights(rows: Index, neuron: Index, values: Array, A: sparse.csr_array) -> tuple[Index, Index, Array]:
     """Each term of neuron k becomes one for every input j with A_kj != 0; like terms are added."""
     counts = np.diff(A.indptr)[neuron]
     total = int(counts.sum())
@@ -158,7 +156,8 @@ def _through_weights(
     place = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts) + A.indptr[neuron[term]]
     keyed = np.concatenate([rows[term], A.indices[place][:, None].astype(np.int64)], axis=1)
     unique, inverse = unique_rows(keyed.astype(np.int32))
-    summed = np.bincount(inverse.reshape(-1), weights=values[term] * A.data[place], minlength=len(unique))
+    weighted = np.asarray(values[term] * A.data[place], dtype=np.float64)
+    summed: Array = np.bincount(inverse, weights=weighted, minlength=len(unique)).astype(np.float64)
     return unique[:, :-1].astype(np.int64), unique[:, -1].astype(np.int64), summed
 
 

@@ -1,7 +1,7 @@
 """Affine forms of the layers' values in the variables of LCEP, with proved distances from the network's own values.
 
 A layer's input is x = constants + coefficients y + d with |d| <= error, where y are variables with |y| <= 1 and the
-coefficients are floats, exact by definition. Pre-activations of neurons with variables are then counted in powers of two.
+coefficients are floats, exact by definition. Pre-activations of neurons with variables are counted in powers of two.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from itertools import combinations, product
 from math import comb, inf
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from lipcert.certificate.krivine import prove_krivine
@@ -64,10 +65,10 @@ def lipopt_program(f: Multilinear, degree: int) -> KrivineProgram:
     base = f.n + 1
     if base**degree >= 2**62:
         raise MethodError(f"LipOpt-{degree} on {f.n} variables is too large")
-    sets = _sets(f.cliques, degree, base)
-    count = sum(len(s) << s.shape[1] for s in sets)
+    count = sum(comb(len(clique) - 1, degree - 1) for clique in f.cliques) << degree
     if count > MAX_PRODUCTS:
-        raise MethodError(f"LipOpt-{degree} has {count:,} products here; the limit is {MAX_PRODUCTS:,}")
+        raise MethodError(f"LipOpt-{degree} has more than {count:,} products here; the limit is {MAX_PRODUCTS:,}")
+    sets = _sets(f.cliques, degree, base)
     keys = np.unique(np.concatenate([_key(s[:, list(w)], base) for s in sets for w in _subsets(s.shape[1])]))
     rows, columns, values, constants = _expanded(sets, keys, base)
     matrix = sparse.csc_array((values, (rows, columns)), (len(constants), len(keys)))
@@ -142,13 +143,14 @@ def _subsets(k: int) -> list[tuple[int, ...]]:
     return [w for d in range(1, k + 1) for w in combinations(range(k), d)]
 
 
-def _expanded(sets: list[Index], keys: Index, base: int) -> tuple[Index, Index, Array, Array]:
-    """Coordinates of the expanded products: prod_{ones} x prod_{others} (1 - x) is a sum over ones <= W of (-1)^|W - ones|.
+def _expanded(sets: list[Index], keys: Index, base: int) -> tuple[NDArray[np.int32], NDArray[np.int32], Array, Array]:
+    """Coordinates of the expanded products.
 
-    Product number 2^k e + pattern belongs to set e; bit q of the pattern is set when factor q is x.
+    prod_{ones} x prod_{others} (1 - x) is the sum over W, ones <= W <= all, of (-1)^|W - ones| prod_W x. Product
+    number 2^k e + pattern belongs to set e; bit q of the pattern is set when factor q is x.
     """
-    rows: list[Index] = []
-    columns: list[Index] = []
+    rows: list[NDArray[np.int32]] = []
+    columns: list[NDArray[np.int32]] = []
     values: list[Array] = []
     constants: list[Array] = []
     start = 0

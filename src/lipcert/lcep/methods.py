@@ -57,7 +57,8 @@ def literal_bound(
         solver: one of CONIC_SOLVERS.
         time_limit: seconds for the solver.
 
-    Returns the upper bound and how it came about. The bound is proved from the solver's multipliers, whatever they are; inf when they prove nothing.
+    Returns the upper bound and how it came about. The bound is proved from the solver's multipliers, whatever they
+    are; it is inf when they prove nothing.
     """
     check_region(region, net.inputs)
     if norm != INF:
@@ -69,7 +70,7 @@ def literal_bound(
     if family == "lipopt":
         found = lipopt(net, region, c, number, pre=pre, solver=solver, time_limit=time_limit)
         products, monomials = found.program.shape
-        details = {"degree": number, "products": products, "monomials": monomials}
+        details: dict[str, Any] = {"degree": number, "products": products, "monomials": monomials}
         status, name = found.solution.status.value, found.solution.solver
         return found.upper, LiteralInfo(method, status, name, time.perf_counter() - start, details)
     if family == "shor":

@@ -5,13 +5,14 @@
          x_i (x_i - z_i) = 0,  x_i >= 0,  x_i >= z_i                                                     (i < m)
          u_i (hi - z_i) >= 0,  (1 - u_i)(z_i - lo) >= 0                        proved pre-activation bounds
 
-Variables: x_0, t, then u_i, z_i and x_i layer by layer, of the neurons whose sign is not known. Units are changed: x_0 is
-counted from the middle of the box in its radius, z_i and x_i in a power of two that brings them into [-1, 1]. On the whole
-space x and z say nothing and are left out.
+Variables: x_0, t, then u_i, z_i and x_i layer by layer, of the neurons whose sign is not known. Units are changed:
+x_0 is counted from the middle of the box in its radius, z_i and x_i in a power of two that brings them into [-1, 1]. On
+the whole space x and z say nothing and are left out.
 
-*Exactness.* z_i and x_i are *defined* by the floating-point coefficients of the ties and by x_i = ReLU(z_i); they differ
-from those of the given network by at most a proved e_i. So the ties are exact, (u_i - 1/2) z_i >= -e_i / 2 is true of the
-network's own u_i, and bounds of z_i are widened by e_i. What the objective's coefficients lose is in `error`.
+*Exactness.* z_i and x_i are *defined* by the floating-point coefficients of the ties and by x_i = ReLU(z_i); they
+differ from those of the given network by at most a proved e_i. So the ties are exact, (u_i - 1/2) z_i >= -e_i / 2 is
+true of the network's own u_i, and bounds of z_i are widened by e_i. What the objective's coefficients lose is in
+`error`.
 """
 
 from __future__ import annotations
@@ -200,5 +201,3 @@ class _Builder:
 
 def _inside(i: int) -> Polynomial:
     return Polynomial.from_terms({(): 1.0, (i, i): -1.0})
-
-
