@@ -176,6 +176,17 @@ def test_input_errors() -> None:
         dense(PolynomialProblem(sum(x, Polynomial.constant(0.0)) + Polynomial.variable(60)), 4)
 
 
+@pytest.mark.parametrize("name", ["product on the disk", "himmelblau", "styblinski-tang 3", "six-hump camel"])
+def test_the_sos_identity_can_be_read(name: str) -> None:
+    named = next(n for n in LIBRARY if n.name == name)
+    result = solve_problem(named.problem, named.relaxation, named.order)
+    assert result.sos is not None
+    assert result.sos.gamma == result.bound
+    difference = named.problem.objective - result.sos.right_hand_side()
+    scale = np.abs(named.problem.objective.coefficients).max()
+    assert np.abs(difference.coefficients).max(initial=0.0) <= 1e-5 * scale
+
+
 def test_krivine() -> None:
     """Bilinear on the unit square, exact; and x^2 - x on an interval, whose bounds rise with the degree."""
     problem = PolynomialProblem(x[0] * x[1] - x[0] - x[1], lower=np.zeros(2), upper=np.ones(2)).boxed()

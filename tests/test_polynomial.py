@@ -151,6 +151,21 @@ def test_variable_bounds() -> None:
     assert lower[5] == -np.inf
 
 
+def test_bounds_from_long_affine_constraints() -> None:
+    rng = np.random.default_rng(2)
+    for _ in range(20):
+        a, lower = rng.normal(size=12), -rng.uniform(size=12)
+        upper = lower + rng.uniform(size=12)
+        z = Polynomial.affine(0.3, [*range(12), 12], [*a, -1.0])
+        problem = PolynomialProblem(z, equalities=(z,), lower=np.append(lower, -np.inf), upper=np.append(upper, np.inf))
+        low, high = (float(v[12]) for v in variable_bounds(problem))
+        pairs = [(Fraction(c), Fraction(lo), Fraction(hi)) for c, lo, hi in zip(a, lower, upper, strict=True)]
+        least = Fraction(0.3) + sum((min(c * lo, c * hi) for c, lo, hi in pairs), Fraction(0))
+        most = Fraction(0.3) + sum((max(c * lo, c * hi) for c, lo, hi in pairs), Fraction(0))
+        assert least - Fraction(1, 10**12) <= Fraction(low) <= least
+        assert most <= Fraction(high) <= most + Fraction(1, 10**12)
+
+
 def test_problem_is_validated() -> None:
     x = Polynomial.variable(2)
     with pytest.raises(InputError, match="sense"):

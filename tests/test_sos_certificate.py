@@ -12,11 +12,11 @@ from lipcert.certificate.sos import Identity, SosProof, monomial_reach, prove_so
 from lipcert.polynomial import Polynomial, PolynomialProblem
 from lipcert.relaxations.assembly import MomentConic
 from lipcert.relaxations.hierarchies import dense
-from lipcert.relaxations.model import MomentModel
+from lipcert.relaxations.model import Block, MomentModel
 from lipcert.relaxations.solve import identity_of, minimize, relax, solve_model
 from lipcert.rounding import Array
 from lipcert.solvers.conic import ConicProblem, ConicSolution, ConicStatus, solve_conic
-from tests.polynomial_problems import LIBRARY, Named
+from tests.polynomial_problems import DISK, LIBRARY, Named
 
 x = [Polynomial.variable(i) for i in range(4)]
 rng = np.random.default_rng(0)
@@ -168,10 +168,32 @@ def test_reach() -> None:
 
 def test_empty_identity() -> None:
     nothing = np.zeros(0, dtype=np.int64)
-    identity = Identity(np.array([2.0]), nothing, nothing, np.zeros(0), 8, (), np.ones(1))
+    identity = Identity(np.array([2.0]), np.zeros(1), nothing, nothing, np.zeros(0), 8, (), np.ones(1))
     assert prove_sos(identity, np.zeros(0)).bound <= 2.0
     constant = minimize(Polynomial.constant(3.0), lower=[0.0], upper=[1.0])
     assert 3.0 - 1e-6 <= constant.bound <= 3.0
+
+
+def test_rules_that_round() -> None:
+    """x^2 = 0.1 x + 0.3: the objective's merged coefficients carry an error, and the bound stays below both roots."""
+    rule = 0.1 * x[0] + 0.3
+    f = 0.7 * x[0] ** 3 + 0.1 * x[0] ** 2 - 0.9 * x[0]
+    model = MomentModel(f, blocks=(Block(((), (0,))),), rules={0: rule}, n=1)
+    assert np.all(model.conic().objective_error[:2] > 0)
+    roots = [0.05 + s * np.sqrt(0.0025 + 0.3) for s in (1.0, -1.0)]
+    result = solve_model(model)
+    best = min(float(f.evaluate([r])[0]) for r in roots)
+    assert best - 1e-6 <= result.bound <= best + 1e-15
+    assert not np.any(dense(DISK, 1).conic().objective_error)
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-160, 1e160, 1e300])
+def test_ends_of_the_range(size: float) -> None:
+    """Whatever over- or underflows, no false bound: min size (x^2 - x) = -size / 4 on [-1, 1]."""
+    for f in (size * x[0] ** 2 - size * x[0], x[0] ** 2 - x[0] + size * x[1] ** 3):
+        result = minimize(f, lower=[-1.0, -1.0], upper=[1.0, 1.0], order=2)
+        best = -size / 4 if f.degree == 2 else -0.25 - size
+        assert result.bound <= best * (1 - 1e-15)
 
 
 def test_scaling_is_undone() -> None:

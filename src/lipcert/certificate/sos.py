@@ -32,10 +32,12 @@ class Identity:
 
     Slot s is a row of the cones in order: "zero" and "nonnegative" of `size` rows, "psd" of order `size` with its upper
     triangle by columns. A term adds coefficient times monomial to the slot's polynomial; monomial 0 is the constant 1.
-    Each coefficient is within `roundings` relative roundings of the exact one. `reach` >= |x^a| on K, or infinite.
+    Each coefficient is within `roundings` relative roundings of the exact one, the objective within `objective_error`.
+    `reach` >= |x^a| on K, or infinite.
     """
 
     objective: Array
+    objective_error: Array
     slots: Index
     columns: Index
     coefficients: Array
@@ -73,21 +75,33 @@ def monomial_reach(rows: NDArray[np.int32], lower: Array, upper: Array) -> Array
 
 
 def prove_sos(identity: Identity, z: Array) -> SosProof:
-    """The bound from any dual vector z (conic convention: off-diagonal entries times sqrt(2)), however wrong."""
+    """The bound from any dual vector z (conic convention: off-diagonal entries times sqrt(2)), however wrong.
+
+    The better of two: residuals paid for where they are, or first moved into the Gram matrices, which may have room.
+    """
     with np.errstate(all="ignore"):
         weights = _sanitise(identity, z)
-        residual, error = _residual(identity, weights)
-        weights, holders = _absorb(identity, weights, residual, error)
-        residual, error = _residual(identity, weights)
-        grams, caps = _grams(identity, weights), _caps(identity)
-        absorbed = {slot: abs(float(residual[c])) + float(error[c]) for c, slot in holders.items()}
-        shifts = _shifts(identity, grams, caps, absorbed)
-        cost = [np.where(s > 0, s * cap, 0.0) for s, cap in zip(shifts, caps, strict=True)]
-        gamma = float(residual[0])
-        residual = grow(np.abs(residual) + error, 2)
-        residual[0] = error[0]
-        residual[list(holders)] = 0.0
-        bound = _total(identity, gamma, residual, cost)
+        infinite = ~np.isfinite(identity.reach)
+        proof = _prove(identity, weights, infinite)
+        if len(_plain_terms(identity)):
+            moved = _prove(identity, weights, np.arange(len(infinite)) > 0)
+            proof = moved if moved.bound > proof.bound else proof
+    return proof
+
+
+def _prove(identity: Identity, weights: Array, move: NDArray[np.bool_]) -> SosProof:
+    """The bound from weights by slot, with the residuals marked in `move` put into Gram matrices beforehand."""
+    weights, holders = _absorb(identity, weights, move)
+    residual, error = _residual(identity, weights)
+    grams, caps = _grams(identity, weights), _caps(identity)
+    absorbed = {slot: abs(float(residual[c])) + float(error[c]) for c, slot in holders.items()}
+    shifts = _shifts(identity, grams, caps, absorbed)
+    cost = [np.where(s == 0, 0.0, s * cap) for s, cap in zip(shifts, caps, strict=True)]
+    gamma = float(residual[0])
+    residual = grow(np.abs(residual) + error, 2)
+    residual[0] = error[0]
+    residual[list(holders)] = 0.0
+    bound = _total(identity, gamma, residual, cost)
     blocker = None if np.isfinite(bound) else _blocker(identity, residual)
     return SosProof(bound, weights, grams, shifts, residual, blocker)
 
@@ -119,34 +133,38 @@ def _residual(identity: Identity, weights: Array) -> tuple[Array, Array]:
     relative = 1.01 * (count + identity.roundings + 8) * 2.0**-53
     used = np.bincount(identity.columns, weights=weights[identity.slots] != 0, minlength=size) > 0
     error = grow(relative * mass + (count + 8) * 4 * TINY, n)
-    return identity.objective - total, np.where(used, error, 0.0)
+    error = np.where(used, grow(error + identity.objective_error, 2), identity.objective_error)
+    return identity.objective - total, error
 
 
-def _absorb(identity: Identity, weights: Array, residual: Array, error: Array) -> tuple[Array, dict[int, int]]:
-    """Move residuals of infinite reach into plain Gram entries, spread evenly; and one such slot for what remains.
+def _absorb(identity: Identity, weights: Array, move: NDArray[np.bool_]) -> tuple[Array, dict[int, int]]:
+    """Move marked residuals into plain Gram entries, spread evenly; and for infinite reach one slot for what remains.
 
-    Columns without such an entry are left to be paid for, that is, to fail, unless their residual is exactly zero.
+    Columns without such an entry are left to be paid for, which fails where the reach is infinite.
     """
-    infinite = np.flatnonzero(~np.isfinite(identity.reach) & (np.abs(residual) + error > 0))
-    if not len(infinite):
+    residual, error = _residual(identity, weights)
+    marked = move & (np.abs(residual) + error > 0)
+    if not marked.any():
         return weights, {}
     plain = _plain_terms(identity)
+    plain = plain[marked[identity.columns[plain]]]
     slots, columns = identity.slots[plain], identity.columns[plain]
-    entries = np.where(_diagonal(identity)[slots], 1.0, 2.0)  # an off-diagonal slot is two entries of Q
+    diagonal = _diagonal(identity)[slots]
+    entries = np.where(diagonal, 1.0, 2.0)  # an off-diagonal slot is two entries of Q
     spread = np.bincount(columns, weights=entries, minlength=len(residual))
-    chosen = np.isin(columns, infinite)
     adjusted = weights.copy()
-    adjusted[slots[chosen]] += (residual / np.maximum(spread, 1.0))[columns[chosen]] * entries[chosen]
-    order = np.argsort(~_diagonal(identity)[slots[chosen]], kind="stable")[::-1]  # a diagonal slot wins
-    holders = dict(zip(columns[chosen][order].tolist(), slots[chosen][order].tolist(), strict=True))
-    return adjusted, holders
+    adjusted[slots] += (residual / np.maximum(spread, 1.0))[columns] * entries
+    order = np.argsort(~diagonal, kind="stable")[::-1]  # a diagonal slot wins
+    order = order[~np.isfinite(identity.reach[columns[order]])]
+    return adjusted, dict(zip(columns[order].tolist(), slots[order].tolist(), strict=True))
 
 
 def _plain_terms(identity: Identity) -> Index:
     """Terms that are all of a psd slot, with coefficient one."""
-    size = _cone_slots(identity)[-1][1].stop
+    parts = _cone_slots(identity)
+    size = parts[-1][1].stop if parts else 0
     psd = np.zeros(size, dtype=bool)
-    for (kind, _), rows in _cone_slots(identity):
+    for (kind, _), rows in parts:
         psd[rows] = kind == "psd"
     alone = np.bincount(identity.slots, minlength=size) == 1
     return np.flatnonzero((psd & alone)[identity.slots] & (identity.coefficients == 1.0))
@@ -177,7 +195,7 @@ def _shifts(
             a, b = int(i[slot - rows.start]), int(j[slot - rows.start])
             for e in {a, b}:
                 error[e] += absorbed[slot] if a == b else absorbed[slot] / 2
-        shifts.append(_shift(Q, grow(error, len(Q) + 4), cap))
+        shifts.append(_shift(Q, grow(error, len(Q) + identity.roundings), cap))
     return tuple(shifts)
 
 
@@ -203,7 +221,7 @@ def _caps(identity: Identity) -> tuple[Array, ...]:
 
 def _total(identity: Identity, gamma: float, residual: Array, cost: list[Array]) -> float:
     """gamma - sum |r| reach - sum shift cap, rounded down."""
-    price = np.where(residual > 0, residual * identity.reach, 0.0)
+    price = np.where(residual == 0, 0.0, residual * identity.reach)  # what is no number stays so
     total = sum_up(grow(np.concatenate([price, *cost]), 2))
     bound = float(add_down(np.asarray(gamma), np.asarray(-total)))
     return bound if np.isfinite(total) and np.isfinite(bound) else -np.inf

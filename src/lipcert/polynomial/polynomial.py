@@ -20,7 +20,7 @@ from lipcert.rounding import Array
 
 __all__ = ["Monomial", "Polynomial"]
 
-MAX_TERMS = 1 << 25
+MAX_ENTRIES = 1 << 28  # terms times degree of a product before it is collected
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +110,7 @@ class Polynomial:
 
     def __mul__(self, other: Polynomial | float) -> Polynomial:
         right = _polynomial(other)
-        if len(self.coefficients) * len(right.coefficients) > MAX_TERMS:
+        if len(self.coefficients) * len(right.coefficients) * (1 + self.degree + right.degree) > MAX_ENTRIES:
             raise InputError(f"a product of {len(self.coefficients)} and {len(right.coefficients)} terms is too large")
         rows = multiply(self.indices, right.indices)
         return Polynomial(rows, np.outer(self.coefficients, right.coefficients).reshape(-1))

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from lipcert.errors import InputError
 from lipcert.polynomial.polynomial import Polynomial
-from lipcert.rounding import Array
+from lipcert.rounding import TINY, UNIT, Array, gamma
 
 INF = float("inf")
 
@@ -139,6 +139,9 @@ def _from_quadratic(g: Polynomial, lo: Array, hi: Array) -> None:
 
 def _from_affine(g: Polynomial, lo: Array, hi: Array) -> None:
     """a + sum_i b_i x_i >= 0: b_i x_i >= -a - sum of the largest values of the others."""
+    if len(g.coefficients) > 8:
+        _from_long_affine(g, lo, hi)
+        return
     pairs = [(int(r[0]), Fraction(float(v))) for r, v in zip(g.indices, g.coefficients, strict=True)]
     constant = sum((b for i, b in pairs if i < 0), Fraction(0))
     tops = {i: (hi[i] if b > 0 else lo[i]) for i, b in pairs if i >= 0}
@@ -155,6 +158,26 @@ def _from_affine(g: Polynomial, lo: Array, hi: Array) -> None:
             lo[i] = max(lo[i], -_up(-limit))
         else:
             hi[i] = min(hi[i], _up(limit))
+
+
+def _from_long_affine(g: Polynomial, lo: Array, hi: Array) -> None:
+    """The same in floating point with its error added, for speed."""
+    where, b = g.indices[:, 0], g.coefficients
+    constant, (i, b) = float(b[where < 0].sum()), (where[where >= 0], b[where >= 0])
+    tops = np.where(b > 0, hi[i], lo[i])
+    infinite = ~np.isfinite(tops)
+    if infinite.sum() > 1:
+        return
+    terms = np.where(infinite, 0.0, b * np.where(infinite, 0.0, tops))
+    size = abs(constant) + np.abs(terms).sum()
+    largest = constant + terms.sum() + 2 * gamma(len(terms) + 8) * size + len(terms) * TINY
+    limit = -(largest - terms) / b
+    room = 8 * UNIT * (np.abs(limit) + np.abs(terms / b)) + 2 * gamma(8) * size / np.abs(b) + TINY
+    chosen = infinite if infinite.any() else np.ones(len(b), dtype=bool)
+    below, above = chosen & (b > 0), chosen & (b < 0)
+    with np.errstate(invalid="ignore"):
+        lo[i[below]] = np.fmax(lo[i[below]], (limit - room)[below])
+        hi[i[above]] = np.fmin(hi[i[above]], (limit + room)[above])
 
 
 def _up(value: Fraction) -> float:

@@ -29,7 +29,7 @@ from lipcert.polynomial.monomials import (
 from lipcert.polynomial.polynomial import Polynomial
 from lipcert.polynomial.text import show
 from lipcert.relaxations.model import Block, MomentModel, Products
-from lipcert.rounding import Array
+from lipcert.rounding import Array, gamma, grow
 from lipcert.solvers.conic import Cone, ConicProblem
 
 Terms = tuple[Index, Rows, Array]  # slot, monomial, coefficient
@@ -41,12 +41,14 @@ class MomentConic:
 
     Column 0 of `rows`, `objective` and `columns` is the monomial 1, which is no variable of `problem`: variable j is
     moment j + 1. `slots` number the rows of `problem`; a term adds `coefficients` times its monomial to its slot. Each
-    coefficient is within `roundings` relative roundings of the exact one, before any summation.
+    coefficient is within `roundings` relative roundings of the exact one, before any summation; `objective_error`
+    bounds what rules that merge monomials of the objective have rounded there.
     """
 
     problem: ConicProblem
     rows: Rows
     objective: Array
+    objective_error: Array
     slots: Index
     columns: Index
     coefficients: Array
@@ -69,18 +71,44 @@ def assemble(model: MomentModel) -> MomentConic:
     matrix = [b for b in model.blocks if len(b.basis) > 1]
     some = _section(model.inequalities, scalar, [p for p in model.products if not p.equality])
     blocks = _blocks(matrix)
-    sign = 1.0 if model.sense == "min" else -1.0
-    objective = (np.zeros(len(model.objective.coefficients), np.int64), model.objective.indices)
+    goal = (np.zeros(len(model.objective.coefficients), np.int64), model.objective.indices, _signed(model))
     terms, rows = _numbered(
-        [zero[0], some[0], blocks[0], (*objective, sign * model.objective.coefficients)],
+        [zero[0], some[0], blocks[0], goal],
         [0, zero[1], zero[1] + some[1], zero[1] + some[1] + blocks[1]],
         model,
     )
     last = zero[1] + some[1] + blocks[1]
     of_objective = terms[0] == last
-    f = np.bincount(terms[1][of_objective], weights=terms[2][of_objective], minlength=len(rows)).astype(np.float64)
+    objective = _objective(terms[1][of_objective], terms[2][of_objective], len(rows), model)
     kept = tuple(part[~of_objective] for part in terms)
-    return _program(kept, (zero[1], some[1]), [len(b.basis) for b in matrix], rows, f, model)
+    return _program(kept, (zero[1], some[1]), [len(b.basis) for b in matrix], rows, objective, model)
+
+
+def _objective(columns: Index, values: Array, size: int, model: MomentModel) -> tuple[Array, Array]:
+    """Coefficients of the objective by monomial, and a bound on their error: zero unless rules changed it."""
+    total = np.bincount(columns, weights=values, minlength=size).astype(np.float64)
+    if np.array_equal(np.sort(total[total != 0]), np.sort(_signed(model))):
+        return total, np.zeros(size)
+    mass = np.bincount(columns, weights=np.abs(values), minlength=size).astype(np.float64)
+    n = len(values) + _roundings(model.objective.degree, model)
+    return total, grow(gamma(n + 8) * mass, n + 8)
+
+
+def _signed(model: MomentModel) -> Array:
+    return model.objective.coefficients if model.sense == "min" else -model.objective.coefficients
+
+
+def _width(model: MomentModel) -> int:
+    """A degree that no term exceeds before rules are used."""
+    of_blocks = [2 * max(map(len, b.basis)) + (b.multiplier.degree if b.multiplier else 0) for b in model.blocks]
+    of_products = [int(p.rows.shape[1]) * max((f.degree for f in p.factors), default=0) for p in model.products]
+    plain = [p.degree for p in (model.objective, *model.equalities, *model.inequalities)]
+    return max([*of_blocks, *of_products, *plain])
+
+
+def _roundings(width: int, model: MomentModel) -> int:
+    """More than the roundings in any coefficient: one per rule used, one per factor of a product."""
+    return 4 * max([width, *(int(p.rows.shape[1]) for p in model.products)]) + 8
 
 
 def _program(
@@ -88,7 +116,7 @@ def _program(
     scalars: tuple[int, int],
     orders: Sequence[int],
     rows: Rows,
-    objective: Array,
+    objective: tuple[Array, Array],
     model: MomentModel,
 ) -> MomentConic:
     """Scale off-diagonal entries, drop scalar rows that vanished, and check that the objective is covered."""
@@ -104,18 +132,17 @@ def _program(
     slots, columns, values = place[slots[live]], columns[live], values[live]
     matrix = matrix[np.flatnonzero(alive)]
     counts = int(alive[: scalars[0]].sum()), int(alive[scalars[0] : sum(scalars)].sum())
-    _check_covered(matrix, rows, objective, model)
+    _check_covered(matrix, rows, objective[0], model)
     scale = np.concatenate([np.ones(sum(counts)), *(_scale(n) for n in orders)])
     scaled = sparse.csc_array(sparse.diags_array(scale) @ matrix)
     cones = [Cone("zero", counts[0]), Cone("nonnegative", counts[1]), *(Cone("psd", n) for n in orders)]
     problem = ConicProblem(
-        c=objective[1:].copy(),
+        c=objective[0][1:].copy(),
         A=sparse.csc_array(-scaled[:, 1:]),
         b=np.asarray(scaled[:, [0]].toarray()).reshape(-1),
         cones=tuple(c for c in cones if c.size),
     )
-    width = max([rows.shape[1], *(p.rows.shape[1] for p in model.products)])
-    return MomentConic(problem, rows, objective, slots, columns, values, 4 * width + 8)
+    return MomentConic(problem, rows, *objective, slots, columns, values, _roundings(_width(model), model))
 
 
 def _check_covered(matrix: sparse.csr_array, rows: Rows, objective: Array, model: MomentModel) -> None:

@@ -42,7 +42,7 @@ def chordal_cliques(neighbours: Sequence[set[int]]) -> tuple[Clique, ...]:
             graph[i] |= graph[v]
             graph[i] -= {i, v}
         left.remove(v)
-    return tuple(tuple(sorted(c)) for c in reversed(found))
+    return tuple(tuple(sorted(c)) for c in reversed(found)) or ((),)
 
 
 def running_intersection(cliques: Sequence[Clique]) -> bool:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
 from lipcert.certificate.sos import SosProof
 from lipcert.polynomial.monomials import Monomial, Rows, monomial_of
+from lipcert.relaxations.decomposition import SosDecomposition
 from lipcert.rounding import Array
 
 
@@ -18,7 +20,7 @@ class PolynomialResult:
 
     `status` is "certified", or "not certified: " and the reason. `minimizer` and its `value` are there when the moment
     matrices have rank one and the point is feasible up to 1e-6 and attains the bound: evidence, not part of the proof.
-    `certificate` holds the Gram matrices and multipliers of the SOS identity, in scaled variables.
+    `certificate` holds the Gram matrices and multipliers of the SOS identity, in scaled variables; `sos` shows them.
     """
 
     bound: float
@@ -33,6 +35,12 @@ class PolynomialResult:
     monomial_rows: Rows
     moment_values: Array
     notes: tuple[str, ...] = ()
+    decompose: Callable[[], SosDecomposition] | None = field(default=None, repr=False)
+
+    @cached_property
+    def sos(self) -> SosDecomposition | None:
+        """The sum-of-squares identity in the problem's own variables, to look at (of -f for a maximum)."""
+        return None if self.decompose is None else self.decompose()
 
     @property
     def certified(self) -> bool:

@@ -19,6 +19,7 @@ from lipcert.polynomial.monomials import monomial_of
 from lipcert.polynomial.polynomial import Polynomial
 from lipcert.polynomial.problem import PolynomialProblem
 from lipcert.relaxations.assembly import MomentConic
+from lipcert.relaxations.decomposition import decompose
 from lipcert.relaxations.extraction import extract
 from lipcert.relaxations.facial import reduce_bases
 from lipcert.relaxations.hierarchies import dense, least_order, nearly_sparse, sparse
@@ -133,7 +134,9 @@ def solve_model(
     if not np.all(np.isfinite(lower) & np.isfinite(upper)):
         model = reduce_bases(model)
     scale, factor = _scaling(model, lower, upper)
-    conic = model.rescaled(scale, factor).conic()
+    scaled = model if factor is None else model.rescaled(scale, factor)
+    factor = factor or 1.0
+    conic = scaled.conic()
     identity = identity_of(conic, lower / scale, upper / scale)
     solution = run(conic.problem)
     proof = prove_sos(identity, solution.z)
@@ -155,6 +158,7 @@ def solve_model(
         monomial_rows=conic.rows,
         moment_values=conic.moments(solution.x) * _scales(conic, scale),
         notes=model.notes,
+        decompose=lambda: decompose(scaled, conic, proof, scale, factor),
     )
 
 
@@ -162,6 +166,7 @@ def identity_of(conic: MomentConic, lower: Array, upper: Array) -> Identity:
     """What the certificate needs of a relaxation."""
     return Identity(
         objective=conic.objective,
+        objective_error=conic.objective_error,
         slots=conic.slots,
         columns=conic.columns,
         coefficients=conic.coefficients,
@@ -192,18 +197,22 @@ def _perturbed(conic: MomentConic, identity: Identity, run: Solve, go_on: Callab
     return best
 
 
-def _scaling(model: MomentModel, lower: Array, upper: Array) -> tuple[Array, float]:
-    """Powers of two: bounded variables come into [-1, 1], the objective's largest coefficient into [1, 2)."""
+def _scaling(model: MomentModel, lower: Array, upper: Array) -> tuple[Array, float | None]:
+    """Powers of two: bounded variables come into [-1, 1], the objective's largest coefficient into [1, 2).
+
+    No factor means no scaling: powers of two are exact only away from the ends of the floating-point range.
+    """
     polynomials = [model.objective, *model.equalities, *model.inequalities, *model.rules.values()]
     polynomials += [b.multiplier for b in model.blocks if b.multiplier is not None]
     polynomials += [f for p in model.products for f in p.factors]
     sizes = np.abs(np.concatenate([p.coefficients for p in polynomials]))
     if sizes.size and (sizes.max() > 1e100 or sizes.min() < 1e-100):
-        return np.ones(model.n), 1.0  # powers of two are exact only away from the ends of the range
+        return np.ones(model.n), None
     largest = np.maximum(np.abs(lower), np.abs(upper))
     known = np.isfinite(largest) & (largest > 0)
+    limit = min(20, 300 // max(1, *(p.degree for p in polynomials)))
     exponent = np.zeros(model.n)
-    exponent[known] = np.clip(np.ceil(np.log2(largest[known])), -20, 20)
+    exponent[known] = np.clip(np.ceil(np.log2(largest[known])), -limit, limit)
     scale = 2.0**exponent
     top = float(np.abs(model.objective.rescale(scale).coefficients).max(initial=0.0))
     return scale, 2.0 ** -float(np.floor(np.log2(top))) if top else 1.0
