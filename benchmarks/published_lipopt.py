@@ -81,7 +81,7 @@ def solve(cell: Cell) -> Answer:
     if program.shape[0] > cell.products:
         return Answer(cell, np.nan, program.shape[0], time.perf_counter() - start, "skipped")
     solution = solve_conic(program.conic(), cell.solver, time_limit=cell.limit)
-    upper = prove_krivine(program, solution.z)
+    upper = prove_krivine(program, program.multipliers(solution))
     return Answer(cell, upper, program.shape[0], time.perf_counter() - start, solution.status.name)
 
 

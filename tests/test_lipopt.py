@@ -127,8 +127,17 @@ def test_nudged_multipliers_stay_above() -> None:
     found = lipopt(net, box, c, 3)
     true = exact(net, box, c)
     for factor in (1 - 1e-3, 1 - 1e-6, 1 - 1e-9, 1.0):
-        assert prove_krivine(found.program, found.solution.z * factor) >= true * (1 - 1e-9)
+        assert prove_krivine(found.program, found.program.multipliers(found.solution) * factor) >= true * (1 - 1e-9)
     assert found.upper <= prove_krivine(found.program, None)
+
+
+@pytest.mark.parametrize("factor", [1e-12, 1e12])
+def test_units_of_the_weights_do_not_matter(factor: float) -> None:
+    net, box, c = random_case(1, 3, 4, 0.5)
+    scaled = Network.from_weights(
+        [np.asarray(net.affines[0].weight), net.affines[1].weight * factor], [net.affines[0].bias, np.zeros(1)]
+    )
+    assert lipopt(scaled, box, c, 3).upper == pytest.approx(lipopt(net, box, c, 3).upper * factor, rel=1e-6)
 
 
 def test_an_uncovered_monomial_is_an_error() -> None:

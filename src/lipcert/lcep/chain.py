@@ -111,10 +111,10 @@ def _layers(weights: tuple[Array, ...], head: Array, slopes: tuple[Interval, ...
     """A neuron has a variable when its slope is not known and it lies on a path from the input to the output."""
     forward: list[Mask] = [np.ones(weights[0].shape[1], dtype=bool)]
     for A, slope in zip(weights, slopes, strict=True):
-        forward.append(((A != 0) @ forward[-1]) & (slope.hi > 0))
+        forward.append(((A != 0) @ forward[-1]) & _alive(slope))
     onward: list[Mask] = [head != 0]
     for A, slope in zip(reversed(weights), reversed(slopes), strict=True):
-        onward.append((A != 0).T @ (onward[-1] & (slope.hi > 0)))
+        onward.append((A != 0).T @ (onward[-1] & _alive(slope)))
     layers, start = [], weights[0].shape[1]
     for slope, fore, on in zip(slopes, forward[1:], onward[-2::-1], strict=True):
         width = np.where(slope.hi > slope.lo, add_up(slope.hi, -slope.lo), 0.0)
@@ -122,6 +122,10 @@ def _layers(weights: tuple[Array, ...], head: Array, slopes: tuple[Interval, ...
         layers.append(Slopes(slope.lo, width, np.where(free, start + np.cumsum(free) - 1, -1)))
         start += int(free.sum())
     return tuple(layers)
+
+
+def _alive(slope: Interval) -> Mask:
+    return np.asarray((slope.lo != 0) | (slope.hi != 0))
 
 
 def _terms(weights: tuple[Array, ...], head: Array, layers: tuple[Slopes, ...]) -> tuple[Index, Array]:
@@ -178,7 +182,7 @@ def _cliques(chain: Chain) -> tuple[Index, ...]:
     reached: Mask = np.eye(chain.inputs, dtype=bool)
     found = []
     for A, layer in zip(chain.weights, chain.layers, strict=True):
-        reached = (reached @ (A.T != 0)) & (layer.low + layer.width > 0)
+        reached = (reached @ (A.T != 0)) & ((layer.low != 0) | (layer.width != 0))
         found.append(reached[:, layer.free])
     variables = np.concatenate([layer.variable[layer.free] for layer in chain.layers])
     masks = np.concatenate(found, axis=1)
@@ -186,13 +190,16 @@ def _cliques(chain: Chain) -> tuple[Index, ...]:
 
 
 def _error(weights: tuple[Array, ...], head: Array, head_error: Array, layers: tuple[Slopes, ...]) -> float:
-    """A bound on |t'g - polynomial| for |t| <= 1: the same sums over absolute values, times the rounding of each."""
+    """A bound on |t'g - polynomial| for |t| <= 1: the same sums over absolute values, times the rounding of each.
+
+    It leaves room for low + width being rounded: for (leaky) ReLU, v may be read as the exact indicator of z > 0.
+    """
     size = sum(max(A.shape) for A in weights) + 64
     g = 8 * gamma(size)
     with np.errstate(over="ignore", invalid="ignore"):
         exact, off = np.abs(head), head_error
         for A, layer in zip(reversed(weights), reversed(layers), strict=True):
-            slope = layer.low + layer.width
+            slope = grow(np.abs(layer.low) + layer.width, 2)
             exact = grow(np.abs(A).T @ (slope * exact), size) + TINY
             off = grow(np.abs(A).T @ (slope * off), size) + TINY
         total = sum_up(off + g * exact + size * size * TINY)

@@ -53,9 +53,20 @@ class KrivineProgram:
     def shape(self) -> tuple[int, int]:
         return int(self.products.shape[0]), int(self.products.shape[1])
 
+    @property
+    def unit(self) -> float:
+        """The power of two that the solver counts the objective in."""
+        top = float(np.abs(self.objective).max(initial=0.0))
+        return 2.0 ** float(np.clip(np.floor(np.log2(top)), -900, 900)) if top else 1.0
+
     def conic(self) -> ConicProblem:
-        """max objective'y s.t. constants + products y >= 0; the dual vector z holds the multipliers."""
-        return ConicProblem(-self.objective, -self.products, self.constants, (Cone("nonnegative", self.shape[0]),))
+        """max objective'y / unit s.t. constants + products y >= 0; see `multipliers` for its dual vector z."""
+        cones = (Cone("nonnegative", self.shape[0]),)
+        return ConicProblem(-self.objective / self.unit, -self.products, self.constants, cones)
+
+    def multipliers(self, solution: ConicSolution) -> Array:
+        """What the solver suggests for the proof."""
+        return np.asarray(solution.z * self.unit)
 
 
 def lipopt_program(f: Multilinear, degree: int) -> KrivineProgram:
@@ -77,7 +88,7 @@ def lipopt_program(f: Multilinear, degree: int) -> KrivineProgram:
 
 @dataclass(frozen=True, eq=False)
 class LipOptBound:
-    """`upper` is proved from the multipliers `solution.z`; the solver's own value is not in it."""
+    """`upper` is proved from `program.multipliers(solution)`; the solver's own value is not in it."""
 
     upper: float
     degree: int
@@ -100,7 +111,7 @@ def lipopt(
         raise MethodError(f"LipOpt is for one or two hidden layers; this network has {net.depth}")
     program = lipopt_program(gradient_polynomial(net, region, c, pre), degree)
     solution = solve_conic(program.conic(), solver, time_limit=time_limit)
-    return LipOptBound(prove_krivine(program, solution.z), degree, program, solution)
+    return LipOptBound(prove_krivine(program, program.multipliers(solution)), degree, program, solution)
 
 
 def _sets(cliques: tuple[Index, ...], degree: int, base: int) -> list[Index]:
