@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from lipcert.certificate.sos import Identity, SosProof, monomial_reach, prove_sos
+from lipcert.errors import InputError
 from lipcert.polynomial import Polynomial, PolynomialProblem
 from lipcert.relaxations.assembly import MomentConic
 from lipcert.relaxations.hierarchies import dense
@@ -187,13 +188,20 @@ def test_rules_that_round() -> None:
     assert not np.any(dense(DISK, 1).conic().objective_error)
 
 
-@pytest.mark.parametrize("size", [1e-300, 1e-160, 1e160, 1e300])
-def test_ends_of_the_range(size: float) -> None:
-    """Whatever over- or underflows, no false bound: min size (x^2 - x) = -size / 4 on [-1, 1]."""
+@pytest.mark.parametrize("size", [1e-90, 1e-30, 1e30, 1e90])
+def test_large_and_small_coefficients(size: float) -> None:
+    """min size (x^2 - x) = -size / 4 on [-1, 1], and mixed sizes."""
     for f in (size * x[0] ** 2 - size * x[0], x[0] ** 2 - x[0] + size * x[1] ** 3):
         result = minimize(f, lower=[-1.0, -1.0], upper=[1.0, 1.0], order=2)
         best = -size / 4 if f.degree == 2 else -0.25 - size
         assert result.bound <= best * (1 - 1e-15)
+        assert result.bound >= best - 1e-6 * max(size, 1.0 if f.degree == 3 else 0.0)
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-160, 1e160, 1e300])
+def test_ends_of_the_range_are_refused(size: float) -> None:
+    with pytest.raises(InputError, match="rescale the problem"):
+        minimize(size * x[0] ** 2 - x[0], lower=[-1.0], upper=[1.0])
 
 
 def test_scaling_is_undone() -> None:

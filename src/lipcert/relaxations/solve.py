@@ -134,8 +134,7 @@ def solve_model(
     if not np.all(np.isfinite(lower) & np.isfinite(upper)):
         model = reduce_bases(model)
     scale, factor = _scaling(model, lower, upper)
-    scaled = model if factor is None else model.rescaled(scale, factor)
-    factor = factor or 1.0
+    scaled = model.rescaled(scale, factor)
     conic = scaled.conic()
     identity = identity_of(conic, lower / scale, upper / scale)
     solution = run(conic.problem)
@@ -197,17 +196,18 @@ def _perturbed(conic: MomentConic, identity: Identity, run: Solve, go_on: Callab
     return best
 
 
-def _scaling(model: MomentModel, lower: Array, upper: Array) -> tuple[Array, float | None]:
+def _scaling(model: MomentModel, lower: Array, upper: Array) -> tuple[Array, float]:
     """Powers of two: bounded variables come into [-1, 1], the objective's largest coefficient into [1, 2).
 
-    No factor means no scaling: powers of two are exact only away from the ends of the floating-point range.
+    They are exact only away from the ends of the floating-point range: coefficients near those are refused.
     """
     polynomials = [model.objective, *model.equalities, *model.inequalities, *model.rules.values()]
     polynomials += [b.multiplier for b in model.blocks if b.multiplier is not None]
     polynomials += [f for p in model.products for f in p.factors]
     sizes = np.abs(np.concatenate([p.coefficients for p in polynomials]))
     if sizes.size and (sizes.max() > 1e100 or sizes.min() < 1e-100):
-        return np.ones(model.n), None
+        worst = sizes[np.argmax(np.abs(np.log10(sizes)))]
+        raise InputError(f"a coefficient of size {worst:.1e}: rescale the problem to sizes between 1e-100 and 1e100")
     largest = np.maximum(np.abs(lower), np.abs(upper))
     known = np.isfinite(largest) & (largest > 0)
     limit = min(20, 300 // max(1, *(p.degree for p in polynomials)))
