@@ -33,6 +33,7 @@ from lipcert.rounding import Array
 from lipcert.solvers.conic import Cone, ConicProblem, ConicSolution, solve_conic
 
 MAX_PRODUCTS = 40_000_000
+FIRST_ORDER_FROM = 150_000  # products: from about here PDLP is faster than the interior point
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +111,8 @@ def lipopt(
     if net.depth > 2:
         raise MethodError(f"LipOpt is for one or two hidden layers; this network has {net.depth}")
     program = lipopt_program(gradient_polynomial(net, region, c, pre), degree)
+    if solver == "auto" and program.shape[0] > FIRST_ORDER_FROM:
+        solver = "highs-pdlp"
     solution = solve_conic(program.conic(), solver, time_limit=time_limit)
     return LipOptBound(prove_krivine(program, program.multipliers(solution)), degree, program, solution)
 
