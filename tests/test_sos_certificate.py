@@ -17,7 +17,7 @@ from lipcert.relaxations.model import Block, MomentModel
 from lipcert.relaxations.solve import identity_of, minimize, relax, solve_model
 from lipcert.rounding import Array
 from lipcert.solvers.conic import ConicProblem, ConicSolution, ConicStatus, solve_conic
-from tests.polynomial_problems import DISK, LIBRARY, Named
+from tests.polynomial_problems import CHAIN, CYCLE5, DISK, LIBRARY, Named, max_cut
 
 x = [Polynomial.variable(i) for i in range(4)]
 rng = np.random.default_rng(0)
@@ -55,6 +55,17 @@ def test_a_lying_solver_loosens_and_never_breaks(lie: str) -> None:
         assert sign * bound <= sign * named.optimum + 1e-9 * (1 + abs(named.optimum)), named.name
         if lie == "little noise":
             assert np.isfinite(bound)
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_lies_about_other_relaxations(lie: str) -> None:
+    """Nearly sparse with squares of a bad equality (optimum -0.96), Krivine (-1), rules (max-cut, 4)."""
+    chain = PolynomialProblem(CHAIN.objective, CHAIN.inequalities, (0.3 - 0.3 * x[0] - 0.3 * x[1] - 0.3 * x[2],))
+    square = PolynomialProblem(x[0] * x[1] - x[0] - x[1], lower=np.zeros(2), upper=np.ones(2)).boxed()
+    liar = lying(LIES[lie])
+    assert solve_model(relax(chain, "nearly-sparse", 2, [(0, 1), (1, 2)]), solve=liar).bound <= -0.96
+    assert solve_model(relax(square, "krivine", 2), solve=liar).bound <= -1.0
+    assert solve_model(relax(max_cut(5, CYCLE5), "dense", 2), solve=liar).bound >= 4.0
 
 
 def test_true_duals_are_nearly_the_solvers_value() -> None:
@@ -129,6 +140,27 @@ def _is_semidefinite(Q: Array, shift: Array) -> bool:
                 for j in range(k + 1, n):
                     M[i][j] -= ratio * M[k][j]
     return True
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_problems_bound_their_samples(seed: int) -> None:
+    """Cubic objectives on boxes with a binary variable, a quadratic and an affine constraint; every relaxation."""
+    random = np.random.default_rng(seed)
+    monomials = [tuple(sorted(random.integers(0, 3, size=k).tolist())) for k in random.integers(0, 4, size=7)]
+    f = Polynomial.from_terms({m: float(random.normal()) for m in monomials})
+    lower = np.array([random.uniform(-2, -0.1), 0.0, random.uniform(-1, 0)])
+    upper = np.array([random.uniform(0.1, 3), 1.0, random.uniform(0.1, 1)])
+    g = (1.7 - 0.3 * x[0] * x[0] - 0.9 * x[0] * x[2], 1.9 - 0.7 * x[0] - 0.6 * x[1] - 0.4 * x[2])
+    sense = "min" if seed % 2 else "max"
+    problem = PolynomialProblem(f, g, (x[1] ** 2 - x[1],), sense, lower=lower, upper=upper).boxed()
+    points = random.uniform(lower, upper, size=(20000, 3))
+    points[:, 1] = np.round(points[:, 1])
+    inside = np.all([h.evaluate(points) >= 0 for h in g], axis=0)
+    values = f.evaluate(points[inside])
+    for relaxation, order in (("dense", 2), ("sparse", 2), ("nearly-sparse", 2), ("krivine", 3)):
+        bound = solve_model(relax(problem, relaxation, order)).bound
+        assert np.isfinite(bound)
+        assert bound <= values.min() if sense == "min" else bound >= values.max()
 
 
 def test_unbounded_variables() -> None:
