@@ -14,9 +14,12 @@ from lipcert.errors import (
     UnsupportedOperator,
 )
 from lipcert.network import Affine, Network
+from lipcert.polynomial import Polynomial, PolynomialProblem
 from lipcert.readers import load
 from lipcert.readers.torch import from_torch
 from lipcert.region import Box, Everywhere
+from lipcert.relaxations.result import PolynomialResult
+from lipcert.relaxations.solve import maximize, minimize
 from lipcert.result import Result, Status
 
 __all__ = [
@@ -31,6 +34,9 @@ __all__ = [
     "LipcertError",
     "MethodError",
     "Network",
+    "Polynomial",
+    "PolynomialProblem",
+    "PolynomialResult",
     "Progress",
     "Result",
     "SoundnessError",
@@ -41,5 +47,7 @@ __all__ = [
     "bound",
     "from_torch",
     "load",
+    "maximize",
+    "minimize",
     "verify",
 ]

@@ -17,6 +17,7 @@ from lipcert.commands.bound import bound_command
 from lipcert.commands.demo import demo_command
 from lipcert.commands.export import export_command
 from lipcert.commands.info import info_command
+from lipcert.commands.pop import pop_command
 from lipcert.commands.verify import verify_command
 from lipcert.errors import InputError, LipcertError
 
@@ -35,7 +36,7 @@ def cli() -> None:
     """
 
 
-for _command in (bound_command, demo_command, export_command, info_command, verify_command):
+for _command in (bound_command, demo_command, export_command, info_command, pop_command, verify_command):
     cli.add_command(_command)
 
 

@@ -2,6 +2,21 @@
 multipliers prove is decided by the certificate code."""
 
 from lipcert.solvers.choice import SOLVERS, choose_solver
+from lipcert.solvers.conic import CONIC_SOLVERS, Cone, ConicProblem, ConicSolution, ConicStatus, solve_conic
 from lipcert.solvers.result import Callback, Progress, RankTwoResult, Record, Status
 
-__all__ = ["SOLVERS", "Callback", "Progress", "RankTwoResult", "Record", "Status", "choose_solver"]
+__all__ = [
+    "CONIC_SOLVERS",
+    "SOLVERS",
+    "Callback",
+    "Cone",
+    "ConicProblem",
+    "ConicSolution",
+    "ConicStatus",
+    "Progress",
+    "RankTwoResult",
+    "Record",
+    "Status",
+    "choose_solver",
+    "solve_conic",
+]

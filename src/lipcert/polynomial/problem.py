@@ -1,0 +1,217 @@
+"""Polynomial optimisation problems.
+
+min or max  f(x)    s.t.   g_i(x) >= 0,   h_j(x) = 0,   x in R^n
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import isfinite, nextafter, sqrt
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from lipcert.errors import InputError
+from lipcert.polynomial.polynomial import Polynomial
+from lipcert.rounding import TINY, UNIT, Array, gamma
+
+INF = float("inf")
+
+
+@dataclass(frozen=True, eq=False)
+class PolynomialProblem:
+    """min or max f(x) subject to g_i(x) >= 0 (`inequalities`) and h_j(x) = 0 (`equalities`).
+
+    `lower` and `upper` are facts about the feasible set: every feasible x lies between them. They serve rigorous
+    rounding only; `boxed` turns them into constraints. Coefficients are exact by definition.
+    """
+
+    objective: Polynomial
+    inequalities: tuple[Polynomial, ...] = ()
+    equalities: tuple[Polynomial, ...] = ()
+    sense: str = "min"
+    names: tuple[str, ...] | None = None
+    lower: Array | None = None
+    upper: Array | None = None
+
+    def __post_init__(self) -> None:
+        if self.sense not in ("min", "max"):
+            raise InputError(f"sense {self.sense!r}: must be 'min' or 'max'")
+        for name in ("inequalities", "equalities"):
+            listed = tuple(getattr(self, name))
+            if not all(isinstance(p, Polynomial) for p in listed):
+                raise InputError(f"{name} must be polynomials")
+            object.__setattr__(self, name, listed)
+        needed = 1 + max((int(p.indices.max()) for p in self.polynomials if p.degree), default=-1)
+        sizes = [len(s) for s in (self.names, self.lower, self.upper) if s is not None]
+        if any(s != max(sizes) for s in sizes) or (sizes and sizes[0] < needed):
+            raise InputError(f"{needed} variables occur, but names, lower and upper have lengths {sizes}")
+        n = max([needed, *sizes])
+        object.__setattr__(self, "names", tuple(self.names) if self.names else tuple(f"x{i + 1}" for i in range(n)))
+        object.__setattr__(self, "lower", _bound(self.lower, n, -INF, "lower"))
+        object.__setattr__(self, "upper", _bound(self.upper, n, INF, "upper"))
+
+    @property
+    def polynomials(self) -> tuple[Polynomial, ...]:
+        """Objective and constraints."""
+        return (self.objective, *self.inequalities, *self.equalities)
+
+    @property
+    def n(self) -> int:
+        """The number of variables."""
+        return len(self.names or ())
+
+    def boxed(self) -> PolynomialProblem:
+        """The same problem with the finite bounds added as constraints."""
+        lo, hi = _arrays(self)
+        extra = [box_constraint(i, lo[i], hi[i]) for i in range(self.n) if isfinite(lo[i]) or isfinite(hi[i])]
+        return replace(self, inequalities=self.inequalities + tuple(extra))
+
+    def violation(self, x: Array) -> float:
+        """How far a point is from feasible: the largest violated constraint value, 0 when all hold."""
+        worst = [-float(g.evaluate(x)[0]) for g in self.inequalities]
+        worst += [abs(float(h.evaluate(x)[0])) for h in self.equalities]
+        lo, hi = _arrays(self)
+        return float(max([0.0, *worst, *(lo - x), *(x - hi)]))
+
+
+def box_constraint(i: int, lower: float, upper: float) -> Polynomial:
+    """g with g(x) >= 0 for every x_i in [lower, upper]: (x - lower)(upper - x), its constant rounded up.
+
+    With one side infinite it is affine.
+    """
+    if not lower <= upper:
+        raise InputError(f"bounds of variable {i}: {lower} <= {upper} does not hold")
+    if not isfinite(upper):
+        return Polynomial.affine(-lower, [i], [1.0])
+    if not isfinite(lower):
+        return Polynomial.affine(upper, [i], [-1.0])
+    linear = lower + upper
+    slack = abs(Fraction(linear) - Fraction(lower) - Fraction(upper)) * Fraction(max(abs(lower), abs(upper)))
+    constant = _up(slack - Fraction(lower) * Fraction(upper))
+    return Polynomial.from_terms({(): constant, (i,): linear, (i, i): -1.0})
+
+
+def variable_bounds(problem: PolynomialProblem) -> tuple[Array, Array]:
+    """Bounds that every feasible point obeys, proved in rational arithmetic.
+
+    From `lower` and `upper`, from separable concave quadratic constraints (1 - x^2 >= 0, (x - a)(b - x) >= 0, balls,
+    u^2 = u) and, repeatedly, from affine constraints.
+    """
+    lo, hi = (a.copy() for a in _arrays(problem))
+    both = [*problem.inequalities, *problem.equalities, *(-h for h in problem.equalities)]
+    for g in both:
+        if g.degree == 2:
+            _from_quadratic(g, lo, hi)
+    affine = [g for g in both if g.degree == 1]
+    for _ in range(6):
+        before = lo.copy(), hi.copy()
+        for g in affine:
+            _from_affine(g, lo, hi)
+        if np.array_equal(before[0], lo) and np.array_equal(before[1], hi):
+            break
+    return lo, hi
+
+
+def _from_quadratic(g: Polynomial, lo: Array, hi: Array) -> None:
+    """a + sum_i (b_i x_i - c_i x_i^2) >= 0 with all c_i > 0: |x_i - m_i| <= sqrt(R / c_i), m_i = b_i / (2 c_i)."""
+    rows = g.indices
+    if np.any((rows[:, 0] >= 0) & (rows[:, 0] != rows[:, 1])):
+        return
+    parts = {v: [Fraction(0), Fraction(0)] for v in g.variables.tolist()}
+    constant = Fraction(0)
+    for row, value in zip(rows.tolist(), g.coefficients.tolist(), strict=True):
+        if row[1] < 0:
+            constant = Fraction(value)
+        else:
+            parts[row[1]][0 if row[0] < 0 else 1] += Fraction(value)
+    if any(c >= 0 for _, c in parts.values()):
+        return
+    total = constant + sum((b * b / (-4 * c) for b, c in parts.values()), Fraction(0))
+    for i, (b, c) in parts.items():
+        middle, square = b / (-2 * c), max(total, Fraction(0)) / -c
+        radius = Fraction(_root_up(square))
+        lo[i] = max(lo[i], -_up(radius - middle))
+        hi[i] = min(hi[i], _up(middle + radius))
+
+
+def _from_affine(g: Polynomial, lo: Array, hi: Array) -> None:
+    """a + sum_i b_i x_i >= 0: b_i x_i >= -a - sum of the largest values of the others."""
+    if len(g.coefficients) > 8:
+        _from_long_affine(g, lo, hi)
+        return
+    pairs = [(int(r[0]), Fraction(float(v))) for r, v in zip(g.indices, g.coefficients, strict=True)]
+    constant = sum((b for i, b in pairs if i < 0), Fraction(0))
+    tops = {i: (hi[i] if b > 0 else lo[i]) for i, b in pairs if i >= 0}
+    unbounded = [i for i, t in tops.items() if not isfinite(t)]
+    if len(unbounded) > 1:
+        return
+    finite = {i: b * Fraction(float(tops[i])) for i, b in pairs if i >= 0 and i not in unbounded}
+    largest = constant + sum(finite.values(), Fraction(0))
+    for i, b in pairs:
+        if i < 0 or (unbounded and i != unbounded[0]):
+            continue
+        limit = -(largest - finite.get(i, Fraction(0))) / b
+        if b > 0:
+            lo[i] = max(lo[i], -_up(-limit))
+        else:
+            hi[i] = min(hi[i], _up(limit))
+
+
+def _from_long_affine(g: Polynomial, lo: Array, hi: Array) -> None:
+    """The same in floating point with its error added, for speed."""
+    where, b = g.indices[:, 0], g.coefficients
+    constant, (i, b) = float(b[where < 0].sum()), (where[where >= 0], b[where >= 0])
+    tops = np.where(b > 0, hi[i], lo[i])
+    infinite = ~np.isfinite(tops)
+    if infinite.sum() > 1:
+        return
+    terms = np.where(infinite, 0.0, b * np.where(infinite, 0.0, tops))
+    size = abs(constant) + np.abs(terms).sum()
+    largest = constant + terms.sum() + 2 * gamma(len(terms) + 8) * size + len(terms) * TINY
+    limit = -(largest - terms) / b
+    room = 8 * UNIT * (np.abs(limit) + np.abs(terms / b)) + 2 * gamma(8) * size / np.abs(b) + TINY
+    chosen = infinite if infinite.any() else np.ones(len(b), dtype=bool)
+    below, above = chosen & (b > 0), chosen & (b < 0)
+    with np.errstate(invalid="ignore"):
+        lo[i[below]] = np.fmax(lo[i[below]], (limit - room)[below])
+        hi[i[above]] = np.fmin(hi[i[above]], (limit + room)[above])
+
+
+def _up(value: Fraction) -> float:
+    """The float at or above an exact number."""
+    try:
+        near = float(value)
+    except OverflowError:
+        return INF if value > 0 else -1.7976931348623157e308
+    return near if not isfinite(near) or Fraction(near) >= value else nextafter(near, INF)
+
+
+def _root_up(value: Fraction) -> float:
+    """A float at or above the square root."""
+    root = sqrt(_up(value))
+    while isfinite(root) and Fraction(root) ** 2 < value:
+        root = nextafter(root, INF)
+    return root
+
+
+def _arrays(problem: PolynomialProblem) -> tuple[Array, Array]:
+    return np.asarray(problem.lower), np.asarray(problem.upper)
+
+
+def _bound(values: ArrayLike | None, n: int, default: float, name: str) -> Array:
+    array = np.full(n, default) if values is None else np.array(values, dtype=np.float64)
+    if array.shape != (n,) or np.isnan(array).any():
+        raise InputError(f"{name} must be {n} numbers, one per variable")
+    array.flags.writeable = False
+    return array
+
+
+def check_cliques(cliques: Iterable[Sequence[int]], n: int) -> tuple[tuple[int, ...], ...]:
+    """Cliques as sorted tuples of distinct variables."""
+    checked = tuple(tuple(sorted({int(i) for i in c})) for c in cliques)
+    if not checked or not all(checked) or any(c[0] < 0 or c[-1] >= n for c in checked):
+        raise InputError(f"cliques must be non-empty sets of variables 0 to {n - 1}")
+    return checked

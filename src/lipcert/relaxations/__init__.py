@@ -1,0 +1,1 @@
+"""Moment and linear relaxations of polynomial problems: dense, sparse, nearly sparse, Krivine-Stengle."""
