@@ -11,9 +11,11 @@ import pytest
 
 import lipcert
 from lipcert import Activation, Affine, Box, Everywhere, Network, Progress, Status
-from lipcert.bounding import METHODS
+from lipcert.bounding import LITERAL_METHODS, METHODS
 from lipcert.certificate import Certificate
 from lipcert.errors import InputError, MethodError, SoundnessError
+from lipcert.lcep import methods
+from lipcert.lcep.methods import LiteralInfo
 from lipcert.lower import Witness, evaluate
 from lipcert.norms import INF
 from lipcert.output import choose_output
@@ -234,3 +236,35 @@ def test_refused(arguments: dict[str, object], kind: type[Exception], message: s
 def test_dimension_mismatch() -> None:
     with pytest.raises(InputError, match="the center has 4 coordinates, the network has 3 inputs"):
         lipcert.bound(net_of(3, 4, 1), Box(np.zeros(4), 1.0))
+
+
+def test_literal_methods_by_name_and_by_flag() -> None:
+    net, box = net_of(4, 5, 1), Box(np.zeros(4), 0.3)
+    fast = lipcert.bound(net, box, method="hr2", lower=False).upper
+    literal = lipcert.bound(net, box, method="hr2", literal=True, lower=False)
+    assert literal.method == "hr2-literal"
+    assert literal.upper == pytest.approx(fast, rel=1e-3)
+    linear = lipcert.bound(net, box, method="lipopt3", time_limit=20)
+    assert linear.method == "lipopt3-literal"
+    assert linear.lower is not None
+    assert linear.lower <= linear.upper
+    assert any(n.startswith("highs") for n in linear.notes)
+    with pytest.raises(MethodError, match="no literal form"):
+        lipcert.bound(net, box, method="tight", literal=True)
+    with pytest.raises(MethodError, match="clarabel"):
+        lipcert.bound(net, box, method="lipopt3", solver="rank-two")
+    with pytest.raises(MethodError, match="low-rank"):
+        lipcert.bound(net, box, method="hr2", solver="clarabel")
+
+
+def test_a_literal_method_that_proves_nothing_keeps_the_cheap_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "lipcert.lcep.methods.literal_bound", lambda *_, **__: (np.inf, LiteralInfo("hr1", "stalled", "x", 0.0))
+    )
+    result = lipcert.bound(net_of(4, 5, 1), Box(np.zeros(4), 0.3), method="hr1", lower=False)
+    assert result.method == "interval"
+    assert any("proved nothing" in n for n in result.notes)
+
+
+def test_names_of_literal_methods_agree() -> None:
+    assert LITERAL_METHODS == methods.LITERAL_METHODS

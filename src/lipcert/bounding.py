@@ -24,7 +24,9 @@ from lipcert.solvers import Status as SolverStatus
 from lipcert.solving import Task, check_solver, proof_fits, proof_seconds, rounds_fit, solve, tighten
 from lipcert.threads import threads_for
 
+LITERAL_METHODS: tuple[str, ...] = ("shor", "hr1", "hr2", "hr3", "lipopt3", "lipopt4", "lifting")
 METHODS: tuple[str, ...] = ("auto", "product", "interval", *RELAXATIONS)
+METHODS += tuple(m for m in LITERAL_METHODS if m not in METHODS)  # these exist in the paper's form only
 _LOWER_SHARE = 0.5  # of the time limit, at most, for lower bounds where no solver runs
 _LOWER_SHARE_BESIDE_A_SOLVER = 0.2
 LARGEST = 4000  # order of a moment matrix that is worth trying
@@ -53,6 +55,7 @@ def bound(
     time_limit: float = 60.0,
     seed: int = 0,
     lower: bool = True,
+    literal: bool = False,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Result:
     """Bracket the Lipschitz constant of one scalar output on a region:
@@ -67,7 +70,10 @@ def bound(
         method: "auto" (the best that applies and that the time allows), "product", "interval", or for one hidden
             layer of ReLU the semidefinite relaxations "shor" and "hr2", for any depth "backward", and "tight": the
             last two with rows and cuts that the paper does not have.
-        solver: "auto", "rank-two" (interior point) or "low-rank" (first order), for the relaxations.
+            The paper's other estimators "hr1", "hr3", "lipopt3", "lipopt4", "lifting" are solved as it states them.
+        literal: solve "shor" or "hr2" as the paper states them too, by a general conic solver.
+        solver: "auto", "rank-two" (interior point) or "low-rank" (first order); for literal methods a conic solver:
+            "clarabel", "scs", "highs", "mosek", "csdp", ...
         time_limit: seconds; the best proved bracket so far is returned when it is reached, or on Ctrl-C.
         seed: of the random search for the lower bound.
         lower: False leaves the lower bound out.
@@ -78,7 +84,10 @@ def bound(
     """
     if method not in METHODS:
         raise MethodError(f"unknown method {method!r}; use one of {', '.join(METHODS)}")
-    check_solver(solver)
+    literal = literal or method not in ("auto", "product", "interval", *RELAXATIONS)
+    if literal and method not in LITERAL_METHODS:
+        raise MethodError(f"method {method} has no literal form; use one of {', '.join(LITERAL_METHODS)}")
+    check_solver(solver, literal)
     if not (isinstance(time_limit, int | float) and math.isfinite(time_limit) and time_limit > 0):
         raise InputError(f"time_limit must be a positive number of seconds, not {time_limit!r}")
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
@@ -87,7 +96,7 @@ def bound(
     job = _Job(net, region, choose_output(output, net.outputs), parse_norm(norm), time_limit, on_progress)
     try:
         with np.errstate(all="ignore"):  # an overflow is an infinite bound or a bad hint, not a message
-            job.run(method, solver, seed if lower else None)
+            job.run(method, solver, seed if lower else None, literal)
     except KeyboardInterrupt:
         job.status = Status.INTERRUPTED
         if job.best is None:
@@ -124,8 +133,14 @@ class _Job:
         self.iteration: Iteration | None = None
         self.notes: list[str] = list(net.notes)
 
-    def run(self, method: str, solver: str, seed: int | None) -> None:
+    def run(self, method: str, solver: str, seed: int | None, literal: bool) -> None:
         """Cheap proofs first, then a witness, then a relaxation if one was asked for or applies."""
+        if literal:
+            self._prove_cheaply(method)
+            if seed is not None:
+                self._search(_LOWER_SHARE_BESIDE_A_SOLVER, seed)
+            self._literally(method, solver)
+            return
         relaxation = self._relaxation(method)
         pre = self._prove_cheaply(method)
         if seed is not None:
@@ -197,6 +212,22 @@ class _Job:
             self.status = Status.INTERRUPTED
         elif ended is not SolverStatus.OPTIMAL:
             self.notes.append(f"the solver ended {ended.value}")
+
+    def _literally(self, method: str, solver: str) -> None:
+        """The paper's estimator as it is stated; its own bound is the answer, the cheap one where it proves nothing."""
+        from lipcert.lcep.methods import literal_bound
+
+        self._enter(f"{method}, literal")
+        arguments = (self.net, self.region, self.norm, self.output.c)
+        upper, info = literal_bound(*arguments, method, solver=solver, time_limit=max(self._left(), 1.0))
+        self.notes.append(f"{info.solver}: {info.status}")
+        if not math.isfinite(upper):
+            self.notes.append(f"{method} proved nothing; the bound was proved without it")
+            return
+        if self.best is not None and self.best.upper < upper:
+            self.notes.append(f"{self.best.method} proves {self.best.upper:.6g}, which is less")
+        self.best = Certificate(f"{method}-literal", self.net.sha256, *arguments[1:], upper)
+        self._report()
 
     def _proof_fits(self, order: int) -> bool:
         if proof_fits(order, self._left()):

@@ -17,7 +17,7 @@ from lipcert.quadratic.cuts import NO_CUTS, Cuts, separate, with_cuts
 from lipcert.quadratic.model import Relaxation
 from lipcert.region import Region
 from lipcert.rounding import Array
-from lipcert.solvers import SOLVERS, Progress, Status, choose_solver
+from lipcert.solvers import CONIC_SOLVERS, SOLVERS, Progress, Status, choose_solver
 from lipcert.threads import threads_for
 
 _STALL = 2e-4  # a gain that is worth another round of cuts
@@ -42,9 +42,11 @@ class Task:
         return prove_relaxed(self.net, self.region, self.norm, self.c, self.relaxation, multipliers, self.cuts)
 
 
-def check_solver(name: str) -> None:
-    if name not in SOLVERS:
-        raise MethodError(f"unknown solver {name!r}; use one of {', '.join(SOLVERS)}")
+def check_solver(name: str, literal: bool = False) -> None:
+    """Refuse a solver that is not there: the conic ones are for the literal relaxations only."""
+    known = CONIC_SOLVERS if literal else SOLVERS
+    if name not in known:
+        raise MethodError(f"unknown solver {name!r} here; use one of {', '.join(known)}")
 
 
 def proof_seconds(order: int) -> float:

@@ -7,20 +7,28 @@ from pathlib import Path
 
 import click
 
-from lipcert.bounding import METHODS, bound
+from lipcert.bounding import LITERAL_METHODS, METHODS, bound
+from lipcert.certificate.relaxed import RELAXATIONS
 from lipcert.commands.options import Question, json_option, network_argument, normalization_option, question_options
 from lipcert.commands.progress import ProgressDisplay
 from lipcert.commands.show import print_json, show_result
 from lipcert.errors import InputError
 from lipcert.readers import load
-from lipcert.solvers import SOLVERS
+from lipcert.solvers import CONIC_SOLVERS, SOLVERS
 
 
 @click.command("bound")
 @network_argument
 @question_options
 @click.option("--method", default="auto", show_default=True, metavar="|".join(METHODS), help="How to prove the bound.")
-@click.option("--solver", default="auto", show_default=True, metavar="|".join(SOLVERS), help="For shor and hr2.")
+@click.option("--literal", is_flag=True, help="Solve shor or hr2 as the paper states them, by a general solver.")
+@click.option(
+    "--solver",
+    default="auto",
+    show_default=True,
+    metavar="NAME",
+    help=f"{', '.join(SOLVERS)}; for literal methods {', '.join(CONIC_SOLVERS)}.",
+)
 @click.option(
     "--time-limit", type=float, default=60.0, show_default=True, metavar="S", help="Seconds to spend at most."
 )
@@ -34,6 +42,7 @@ def bound_command(
     network: str,
     question: Question,
     method: str,
+    literal: bool,
     solver: str,
     time_limit: float,
     seed: int,
@@ -55,6 +64,8 @@ def bound_command(
     """
     question.check()
     _check_target(certificate)
+    if certificate is not None and (literal or method in set(LITERAL_METHODS) - set(RELAXATIONS)):
+        raise InputError("--certificate: literal methods have no certificate file; leave one of both out")
     net = load(network, normalize=normalize)
     region = question.region(net.inputs)
     with ProgressDisplay(verbose) as display:
@@ -64,6 +75,7 @@ def bound_command(
             output=question.choice,
             norm=question.norm,
             method=method,
+            literal=literal,
             solver=solver,
             time_limit=time_limit,
             seed=seed,
