@@ -315,3 +315,13 @@ def test_method_that_does_not_apply(tmp_path: Path, capsys: pytest.CaptureFixtur
     code, _, err = call(capsys, "bound", str(tmp_path / "deep.npz"), "--radius", "1", "--method", "hr2")
     assert code == 2
     assert "one hidden layer; this network has 2" in err
+
+
+@pytest.mark.parametrize(("name", "optimum"), [("disk", -0.5), ("nearly_sparse", -0.96)])
+def test_the_examples_of_polynomial_problems(name: str, optimum: float, capsys: pytest.CaptureFixture[str]) -> None:
+    path = Path(__file__).parent.parent / "examples" / f"{name}.pop"
+    code, out, _ = call(capsys, "pop", str(path), "--order", "1", "--relaxation", "nearly-sparse", "--json")
+    answer = json.loads(out)
+    assert code == 0
+    assert answer["bound"] <= optimum
+    assert answer["bound"] == pytest.approx(optimum, abs=1e-4)

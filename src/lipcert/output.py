@@ -34,6 +34,8 @@ class Output:
 def choose_output(choice: OutputChoice | Output, outputs: int) -> Output:
     """One label (int), a difference of two labels (pair of ints), or a weight vector; None when there is only one."""
     if isinstance(choice, Output):
+        if choice.c.shape == (outputs,):
+            return choice
         choice = choice.c
     if choice is None:
         if outputs != 1:
