@@ -11,6 +11,7 @@ import numpy as np
 
 from lipcert.certificate import Certificate, prove_interval, prove_product
 from lipcert.certificate.relaxed import RELAXATIONS, build, check_relaxation
+from lipcert.certificate.stated import prove_stated
 from lipcert.errors import InputError, MethodError
 from lipcert.lower import Witness, search
 from lipcert.network import Network
@@ -226,7 +227,7 @@ class _Job:
             return
         if self.best is not None and self.best.upper < upper:
             self.notes.append(f"{self.best.method} proves {self.best.upper:.6g}, which is less")
-        self.best = Certificate(f"{method}-literal", self.net.sha256, *arguments[1:], upper)
+        self.best = prove_stated(*arguments, method, upper)
         self._report()
 
     def _proof_fits(self, order: int) -> bool:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import re
 import time
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
+from lipcert.certificate.stated import with_error
 from lipcert.errors import MethodError
 from lipcert.lcep.lipopt import lipopt
 from lipcert.lcep.literal import SUBMOMENTS, hr, lifted, shor
@@ -80,7 +80,7 @@ def literal_bound(
     else:
         model, error = lifted(net, region, c, number, pre)
     result = solve_model(model, solver, time_limit)
-    upper = math.nextafter(result.bound + error, inf)
+    upper = with_error(result.bound, error)
     details = {"order": number, "variables": model.n, "blocks": len(model.blocks), "proof": result.status}
     seconds = time.perf_counter() - start
     return upper, LiteralInfo(method, result.solver_status, result.solver, seconds, details)

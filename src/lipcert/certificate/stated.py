@@ -1,0 +1,21 @@
+"""Certificates of relaxations solved as the paper states them; the proofs are those of `sos` and `krivine`."""
+
+from __future__ import annotations
+
+import math
+
+from lipcert.certificate.certificate import Certificate
+from lipcert.network import Network
+from lipcert.norms import Norm
+from lipcert.region import Region
+from lipcert.rounding import Array
+
+
+def with_error(bound: float, error: float) -> float:
+    """A proved bound of the polynomial in hand, plus how far that polynomial may be from the gradient, rounded up."""
+    return math.nextafter(bound + error, math.inf)
+
+
+def prove_stated(net: Network, region: Region, norm: Norm, c: Array, method: str, upper: float) -> Certificate:
+    """The certificate of a bound from `literal_bound`; its multipliers are not kept, so it has no file to verify."""
+    return Certificate(f"{method}-literal", net.sha256, region, norm, c, upper)
