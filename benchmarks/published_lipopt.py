@@ -96,12 +96,25 @@ def main() -> None:
     parser.add_argument("--solver", default="auto")
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()
+    answers = []
     with ProcessPoolExecutor(options.jobs) as pool:
-        answers = list(pool.map(solve, cells(options)))
+        for answer in pool.map(solve, cells(options)):  # a line per cell: the whole table takes hours
+            answers.append(answer)
+            _line(answer)
     print("layers region size degree: cells solved/all, largest and median |ours - published|, within 1e-4, seconds")
     groups = sorted({(a.cell.layers, a.cell.region, a.cell.size, a.cell.degree) for a in answers})
     for group in groups:
         _summary(group, [a for a in answers if _group(a) == group])
+
+
+def _line(answer: Answer) -> None:
+    c = answer.cell
+    print(
+        f"LipOpt-{c.degree} layers {c.layers} {c.region} size {c.size} s={c.sparsity} seed {c.seed}: "
+        f"{answer.upper:.6f}, published {c.published:.6f}, {answer.difference:+.1e}, {answer.products:,} products, "
+        f"{answer.seconds:.1f} s, {answer.status}",
+        flush=True,
+    )
 
 
 def _summary(group: tuple[int, str, int, int], answers: list[Answer]) -> None:
