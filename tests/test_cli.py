@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -132,6 +133,7 @@ BAD = [
     (["bound", "NET", "--radius", "1", "--output", "3", "--method", "interval", "--literal"], "no literal form"),
     (["bound", "NET", "--radius", "1", "--output", "3", "--literal", "--certificate", "p.npz"], "no certificate file"),
     (["pop", "missing.pop"], "no such file"),
+    (["pop", "DISK", "--to", "disk.txt"], ".dat-s"),
     (["bound", "NET", "--radius", "1", "--output", "3", "--certificate", "proof.txt"], ".npz"),
     (["bound", "NET", "--radius", "1", "--output", "3", "--certificate", "nowhere/p.npz"], "no such folder"),
     (["bound", "NET", "--radius", "1", "--output", "3", "--certificate", "FOLDER"], "cannot write there"),
@@ -162,6 +164,7 @@ def test_bad_input(
     (tmp_path / "empty.npz").write_bytes(b"")
     (tmp_path / "folder.npz").mkdir()
     names = {"NET": net_file, "NET.txt": "NET.txt", "SHORT": "short.npy", "PICKLE": "pickle.npy", "INF": "inf.npy"}
+    names |= {"DISK": str(Path(__file__).parent.parent / "examples" / "disk.pop")}
     names |= {"CORRUPT": "CORRUPT.npz", "EMPTY": "empty.npz", "FOLDER": "folder.npz"}
     before = sorted(tmp_path.iterdir())
     code, out, err = call(capsys, *[str(tmp_path / names[a]) if a in names else a for a in arguments])
@@ -325,3 +328,15 @@ def test_the_examples_of_polynomial_problems(name: str, optimum: float, capsys: 
     assert code == 0
     assert answer["bound"] <= optimum
     assert answer["bound"] == pytest.approx(optimum, abs=1e-4)
+
+
+@pytest.mark.skipif(not shutil.which("csdp"), reason="csdp is not here: apt install coinor-csdp")
+def test_another_solver_reads_a_polynomial_problem(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, target = tmp_path / "p.pop", tmp_path / "p.dat-s"
+    path.write_text("variables x y\nmaximize 3 - x*y\nx^2 + y^2 <= 1\n")
+    code, out, _ = call(capsys, "pop", str(path), "--to", str(target))
+    assert code == 0
+    assert "bound = -(least value + -3.0)" in out.replace("\n", " ")
+    run = subprocess.run(["csdp", str(target), str(tmp_path / "s")], capture_output=True, text=True, check=False)
+    least = float(run.stdout.split("Primal objective value:")[1].split()[0])
+    assert -least + 3.0 == pytest.approx(3.5, abs=1e-5)

@@ -79,6 +79,22 @@ def test_the_simplex_decides_where_the_interior_point_does_not(monkeypatch: pyte
     assert (found.status, found.solver) == (ConicStatus.OPTIMAL, "highs")
 
 
+def test_a_panic_of_clarabel_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    import clarabel
+
+    class PanicException(BaseException):  # as Rust's assertions arrive in Python
+        pass
+
+    def panic(*_: object) -> None:
+        raise PanicException("assertion failed")
+
+    monkeypatch.setattr(clarabel, "DefaultSolver", panic)
+    assert solve_conic(SEMIDEFINITE[0].problem, "clarabel").status is ConicStatus.ERROR
+    monkeypatch.setattr(clarabel, "DefaultSolver", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        solve_conic(SEMIDEFINITE[0].problem, "clarabel")
+
+
 def test_missing_vectors_are_nan() -> None:
     found = make_solution(
         LINEAR[0].problem,

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from lipcert.certificate.relaxed import RELAXATIONS, build
-from lipcert.commands.options import Question, network_argument, normalization_option, question_options
+from lipcert.commands.options import Question, check_target, network_argument, normalization_option, question_options
 from lipcert.commands.show import console
-from lipcert.errors import InputError
 from lipcert.norms import parse_norm
 from lipcert.output import choose_output
 from lipcert.quadratic.sdpa import write_sdpa
@@ -24,10 +21,7 @@ from lipcert.readers import load
 @normalization_option
 def export_command(network: str, question: Question, method: str, target: str, normalize: bool) -> None:
     """Write the semidefinite program of a relaxation of NETWORK for other solvers (CSDP, SDPA, ...)."""
-    if not target.endswith(".dat-s"):
-        raise InputError(f"{target}: the SDPA sparse format has the ending .dat-s")
-    if not Path(target).parent.is_dir():
-        raise InputError(f"{target}: no such folder to write to")
+    check_target(target)
     question.check()
     net = load(network, normalize=normalize)
     output = choose_output(question.choice, net.outputs)

@@ -6,6 +6,7 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import click
@@ -36,6 +37,14 @@ _QUESTION = [
     click.option("--versus", type=int, nargs=2, metavar="I J", help="Bound score I minus score J."),
     click.option("--norm", default="inf", show_default=True, metavar="NORM", help="Norm of input changes: inf."),
 ]
+
+
+def check_target(target: str) -> None:
+    """Refuse a place for an SDPA file before any work."""
+    if not target.endswith(".dat-s"):
+        raise InputError(f"{target}: the SDPA sparse format has the ending .dat-s")
+    if not Path(target).parent.is_dir():
+        raise InputError(f"{target}: no such folder to write to")
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,14 @@ from typing import Any
 import click
 from rich.table import Table
 
-from lipcert.commands.options import json_option
+from lipcert.commands.options import check_target, json_option
 from lipcert.commands.show import console, print_json
 from lipcert.polynomial.files import ProblemFile, load_problem
+from lipcert.relaxations.model import MomentModel
 from lipcert.relaxations.result import PolynomialResult
-from lipcert.relaxations.solve import RELAXATIONS, solve_problem
+from lipcert.relaxations.solve import RELAXATIONS, relax, solve_problem
 from lipcert.solvers.conic import CONIC_SOLVERS
+from lipcert.solvers.sdpa_file import write_conic
 
 
 @click.command("pop")
@@ -27,8 +29,19 @@ from lipcert.solvers.conic import CONIC_SOLVERS
 )
 @click.option("--solver", default="auto", show_default=True, metavar="|".join(CONIC_SOLVERS), help="Conic solver.")
 @click.option("--time-limit", type=float, default=inf, metavar="S", help="Seconds that the solver may take.")
+@click.option(
+    "--to", "target", metavar="FILE.dat-s", help="Write the relaxation (SDPA sparse format), do not solve it."
+)
 @json_option
-def pop_command(file: str, order: int | None, relaxation: str, solver: str, time_limit: float, as_json: bool) -> int:
+def pop_command(
+    file: str,
+    order: int | None,
+    relaxation: str,
+    solver: str,
+    time_limit: float,
+    target: str | None,
+    as_json: bool,
+) -> int:
     """Bound the optimum of the polynomial problem in FILE (.pop or .json).
 
     The bound is proved for the coefficients in the file, whatever the solver said; without a proof there is none, and
@@ -42,16 +55,32 @@ def pop_command(file: str, order: int | None, relaxation: str, solver: str, time
     \b
     lipcert pop disk.pop --order 1
     lipcert pop chain.pop --relaxation sparse --order 2 --json
+    lipcert pop chain.pop --order 2 --to chain.dat-s
     """
     read = load_problem(file)
     cliques = None if relaxation == "dense" else read.cliques
     bad = read.bad if relaxation == "nearly-sparse" else None
+    if target is not None:
+        _write(target, relax(read.problem, relaxation, order, cliques, bad), Path(file).name)
+        return 0
     result = solve_problem(read.problem, relaxation, order, cliques, bad, solver=solver, time_limit=time_limit)
     if as_json:
         print_json(_to_dict(result, read, relaxation))
     else:
         _show(result, read, relaxation, Path(file).name)
     return 0 if result.certified else 1
+
+
+def _write(target: str, model: MomentModel, name: str) -> None:
+    """The relaxation as a file; its first line says how the optimum comes from the value of the program."""
+    check_target(target)
+    conic = model.conic()
+    sign = "" if model.sense == "min" else "-"
+    title = f"{name}: bound = {sign}(least value + {float(conic.objective[0])!r})"
+    write_conic(target, conic.problem, title)
+    problem = conic.problem
+    blocks = f"{len(problem.orders)} matrices of order up to {max(problem.orders, default=0)}"
+    console().print(f"{target}: {problem.columns} moments, {problem.rows} rows, {blocks}\n{title}")
 
 
 def _to_dict(result: PolynomialResult, read: ProblemFile, relaxation: str) -> dict[str, Any]:

@@ -39,9 +39,23 @@ def solve_clarabel(problem: ConicProblem, limits: Limits) -> ConicSolution:
     settings.static_regularization_constant = REGULARISATION
     P = sparse.csc_matrix((problem.columns, problem.columns))
     A = sparse.csc_matrix(problem.A)
-    solver = clarabel.DefaultSolver(P, problem.c, A, problem.b, _cones(clarabel, problem), settings)
-    found = solver.solve()
-    message = str(found.status)
+    try:
+        found = clarabel.DefaultSolver(P, problem.c, A, problem.b, _cones(clarabel, problem), settings).solve()
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # Rust's assertions; no subclass of Exception
+            raise
+        found = None
+    message = "a failed assertion" if found is None else str(found.status)
+    if found is None:
+        return make_solution(
+            problem,
+            ConicStatus.ERROR,
+            (None, None, None),
+            seconds=time.perf_counter() - start,
+            iterations=0,
+            solver="clarabel",
+            message=message,
+        )
     return make_solution(
         problem,
         STATUS.get(message, ConicStatus.ERROR),
