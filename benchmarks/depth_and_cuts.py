@@ -1,10 +1,11 @@
 """Any depth and cuts: bounds against exact, HR-2, and the strongest published figures; real networks.
 
-python -m benchmarks.depth_and_cuts [small|large|two|real ...]
+python -m benchmarks.depth_and_cuts [small|cells|large|two|real ...]
 """
 
 from __future__ import annotations
 
+import csv
 import gzip
 import sys
 import time
@@ -13,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import lipcert
-from benchmarks._measure import data_folder
+from benchmarks._measure import data_folder, reference_folder
 from lipcert.experiments.networks import paper_network, paper_region
 from lipcert.network import Network
 from lipcert.output import OutputChoice
@@ -41,6 +42,32 @@ def small() -> None:
                 values.append(lipcert.bound(net, box, method=method, time_limit=30, lower=False).upper / lower)
         means = ", ".join(f"{m} {np.mean(v):.6f} (largest {np.max(v):.6f})" for m, v in ratios.items())
         print(f"(10,10) s=20 {region}: mean upper/lower {means}")
+
+
+def cells() -> None:
+    """Every network of size 10 and 20 that the paper has: tight against the smaller of published HR-2 and LipOpt-3."""
+    with open(reference_folder() / "one_hidden_layer.csv", newline="") as file:
+        rows = [r for r in csv.DictReader(file) if r["size"] in ("10", "20") and r["method"] in ("HR-2", "LipOpt-3")]
+    published: dict[tuple[str, int, int, int], float] = {}
+    for r in rows:
+        key = (r["region"], int(r["size"]), int(r["sparsity"]), int(r["seed"]))
+        published[key] = min(published.get(key, np.inf), float(r["bound"]))
+    over, seconds = [], []
+    for (region, size, sparsity, seed), least in sorted(published.items()):
+        start = time.perf_counter()
+        net, box = paper_network(size, sparsity, seed), paper_region(size, seed, region)
+        upper = lipcert.bound(net, box, method="tight", time_limit=60, lower=False).upper
+        seconds.append(time.perf_counter() - start)
+        over.append(upper - least)
+        if over[-1] > 1e-4:
+            print(
+                f"  {region} ({size},{size}) s={sparsity} seed {seed}: {upper:.6f}, published {least:.6f}", flush=True
+            )
+    low = sum(d <= 1e-4 for d in over)
+    print(
+        f"{low} of {len(over)} cells at most min(HR-2, LipOpt-3) + 1e-4; largest difference {max(over):+.1e}, "
+        f"median {np.median(over):+.1e}; {np.median(seconds):.2f} s median, {max(seconds):.1f} s largest"
+    )
 
 
 def large() -> None:
@@ -90,7 +117,7 @@ def first_image(path: Path) -> np.ndarray:
 
 
 def main() -> None:
-    parts = {"small": small, "large": large, "two": two, "real": real}
+    parts = {"small": small, "cells": cells, "large": large, "two": two, "real": real}
     for name in sys.argv[1:] or parts:
         parts[name]()
 
