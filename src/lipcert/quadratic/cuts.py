@@ -115,13 +115,16 @@ def _signs_only(space: Space) -> NDArray[np.bool_]:
 def separate(relaxation: Relaxation, X: Array, known: Cuts, budget: int, tolerance: float = 1e-3) -> Cuts:
     """The most violated cuts at the moment matrix X that are not known yet, at most `budget`."""
     names = _names(relaxation)
-    pairs = _violated_pairs(X, budget, tolerance)
-    triples = _violated_triples(relaxation.space, X, budget // 2, tolerance)
-    found = np.concatenate([_table(names, pairs), _table(names, triples)])
-    if len(known):
-        old = {row.tobytes() for row in known.table}
-        found = found[np.array([row.tobytes() not in old for row in found], dtype=bool)] if len(found) else found
-    return Cuts(found[:budget])
+    triples = _unknown(_table(names, _violated_triples(relaxation.space, X, budget, tolerance)), known)[: budget // 2]
+    pairs = _unknown(_table(names, _violated_pairs(X, budget, tolerance)), known)[: budget - len(triples)]
+    return Cuts(np.concatenate([pairs, triples]))
+
+
+def _unknown(found: NDArray[np.int64], known: Cuts) -> NDArray[np.int64]:
+    if not len(found) or not len(known):
+        return found
+    old = {row.tobytes() for row in known.table}
+    return found[np.array([row.tobytes() not in old for row in found], dtype=bool)]
 
 
 def _names(relaxation: Relaxation) -> NDArray[np.int64]:
