@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from lipcert.lower import drift
 from lipcert.lower.cells import walk
 from lipcert.lower.patterns import applies, hunt, realise
 from lipcert.lower.program import Patterns, Program
@@ -19,7 +20,8 @@ from lipcert.rounding import Array
 
 _SAMPLING_SHARE = 0.4  # of the time, at most
 _HUNTING_SHARE = 0.2  # of the time left then
-_CLIMBING_SHARE = 0.7  # of the time left then, where cells are searched afterwards
+_DRIFTING_SHARE = 0.3  # of the time left then
+_CLIMBING_SHARE = 0.4  # of the time left then, where cells are searched afterwards
 
 
 def search(
@@ -88,6 +90,18 @@ def _ascend(record: Record, screen: Screen, starts: Batch) -> None:
         if applies(record.net):
             patterns, found = hunt(record, screen, program, starts, _HUNTING_SHARE * record.left)
             starts = np.concatenate([found[:ELITE], starts])
-        elite = climb(record, screen, starts, _CLIMBING_SHARE * record.left)
         realise(record, program, patterns)
-        walk(record, program, elite)
+        _rounds(record, screen, program, starts)
+
+
+def _rounds(record: Record, screen: Screen, program: Program, starts: Batch) -> None:
+    """Drift, ascent and walk in turn, each from what the others found, until a round gains nothing."""
+    while record.left > 0:
+        before = record.best.value
+        if drift.applies(record):
+            starts = np.concatenate([drift.drift(record, screen, starts, _DRIFTING_SHARE * record.left), starts])
+        elite = climb(record, screen, starts, _CLIMBING_SHARE * record.left)
+        walk(record, screen, program, elite)
+        if record.best.value <= before * (1 + 1e-6):
+            return
+        starts = elite
