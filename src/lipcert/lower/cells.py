@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from lipcert.lower.chase import Catch, chase, row_lengths
+from lipcert.lower.patterns import values_of
 from lipcert.lower.program import Patterns, Program
 from lipcert.lower.record import Record
 from lipcert.lower.screen import Batch, Screen
-from lipcert.rounding import Array
+from lipcert.quadratic.model import Index
 
 _CHASED = 256  # patterns of one expansion, fewer where a pass is expensive
 _STEPS = 60
@@ -55,7 +56,7 @@ class _Pool:
             return None
         return self.cells.pop(max(self.cells, key=lambda key: self.cells[key][0]))
 
-    def fresh(self, patterns: Patterns, most: int) -> Array:
+    def fresh(self, patterns: Patterns, most: int) -> Index:
         """The first rows that were not tried before, marked as tried."""
         rows = []
         for row, u in enumerate(patterns):
@@ -128,27 +129,20 @@ def _neighbours(record: Record, pool: _Pool, u: Patterns) -> tuple[Patterns, Bat
     free = np.flatnonzero(pool.program.needed)
     limit = int(np.clip(_NEIGHBOUR_ENTRIES // (u.size + record.net.inputs), 1, _NEIGHBOURS))
     singles = _flipped(u, free[:limit], free[:limit])
-    alone = free[:limit][np.argsort(-_values(pool, singles), kind="stable")]
+    alone = free[:limit][np.argsort(-values_of(pool.screen, singles), kind="stable")]
     top = alone[: max(2, int(np.sqrt(limit)))]
     first, second = np.triu_indices(top.size, 1)
     some = record.rng.choice(free, (limit // 2, 2))
     pairs = np.concatenate([np.stack([top[first], top[second]], axis=1), some])
     pairs = pairs[pairs[:, 0] != pairs[:, 1]]
     candidates = np.concatenate([singles, _flipped(u, pairs[:, 0], pairs[:, 1])])
-    values = _values(pool, candidates)
+    values = values_of(pool.screen, candidates)
     order = np.argsort(-values, kind="stable")
     return candidates[order], values[order]
 
 
-def _flipped(u: Patterns, first: Array, second: Array) -> Patterns:
+def _flipped(u: Patterns, first: Index, second: Index) -> Patterns:
     flipped = np.zeros((first.size, u.size), dtype=bool)
     rows = np.arange(first.size)
     flipped[rows, first] = flipped[rows, second] = True
     return u ^ flipped
-
-
-def _values(pool: _Pool, patterns: Patterns) -> Batch:
-    """Gradient norms of patterns by the chain rule."""
-    ends = np.cumsum([w.shape[0] for w in pool.screen.weights])[:-1]
-    signs = np.where(patterns, 1, -1).astype(pool.screen.dtype)
-    return pool.screen.norms(np.split(signs, ends, axis=1))

@@ -33,12 +33,13 @@ class Catch:
 def chase(
     screen: Screen, program: Program, starts: Batch, patterns: Patterns, lengths: Array, steps: int, end: float
 ) -> Catch:
-    """Step from the rows of `starts` towards points that have the rows of `patterns`; `lengths` as from `row_lengths`."""
+    """Step from the rows of `starts` towards points that have the rows of `patterns`; see `row_lengths`."""
     ends = np.cumsum([w.shape[0] for w in screen.weights])[:-1]
     needed = np.split(program.needed & (lengths > 0), ends)
     units = np.split(np.where(lengths > 0, lengths, 1.0).astype(screen.dtype), ends)
     slopes = [s.astype(screen.dtype) for s in program.layers(patterns)]
-    signs = [np.where(u, 1, -1).astype(screen.dtype) * n for u, n in zip(np.split(patterns, ends, axis=1), needed)]
+    split = zip(np.split(patterns, ends, axis=1), needed, strict=True)
+    signs = [np.where(u, 1, -1).astype(screen.dtype) * n for u, n in split]
     v = starts.astype(screen.dtype)
     best, values = v, np.zeros(len(v), dtype=screen.dtype)
     violation = np.full(len(v), np.inf, dtype=screen.dtype)

@@ -1,8 +1,8 @@
 """A population of points that tries moves of every size and keeps what is no worse: any depth, any activation.
 
-Half of the moves are random, along one coordinate, a few or all of them; half are differences of two other members, which
-have the lengths and directions that still matter. Few inputs make this the best search there is: thin cells are found by
-trying. With many inputs random moves change little, and the smoothed ascent does better.
+Half of the moves are random, along one coordinate, a few or all of them; half are differences of two other members,
+which have the lengths and directions that still matter. With few inputs thin cells are found by trying, and nothing
+else found them; with many inputs random moves change little, and the smoothed ascent does better.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ def drift(record: Record, screen: Screen, starts: Batch, seconds: float = np.inf
         v = np.where(better[:, None], moved[rows, chosen], v)
         values = np.where(better, reached[rows, chosen], values)
         before = record.best.value
-        record.offer(record.chart.points(v), values, "drift")
+        if values.max() > before * (1 + 1e-6):  # more than single precision adds by itself
+            record.offer(record.chart.points(v), values, "drift")
         stale = 0 if record.best.value > before * (1 + 1e-6) else stale + 1
         if turn % _RENEW == 0:
             worst = np.argsort(values, kind="stable")[: _MEMBERS // 4]

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lipcert.lower.chase import chase, row_lengths
+from lipcert.lower.moments import Candidates
 from lipcert.lower.program import Patterns, Program
 from lipcert.lower.record import Record
 from lipcert.lower.screen import Batch, Screen, apply, direction
@@ -22,6 +23,7 @@ _STARTS = 512
 _POPULATION = 64
 _SETTLING = 60  # alternations at most
 _CHASED = 32
+_PURSUED = 256
 _CHASING = 200  # steps
 _PATIENCE = 15  # disturbances without improvement
 _PROGRAMS = 40  # linear programs at most, fewer when they are large
@@ -45,7 +47,34 @@ def hunt(record: Record, screen: Screen, program: Program, starts: Batch, second
     return patterns, caught.points[np.argsort(-caught.values, kind="stable")]
 
 
-def realise(record: Record, program: Program, patterns: Patterns) -> None:
+def pursue(record: Record, screen: Screen, program: Program, found: Candidates, seconds: float) -> Batch:
+    """Points for candidates of any depth: as they are, chased to their patterns, asked for. All points, best first."""
+    end = time.monotonic() + seconds
+    v = found.points.astype(screen.dtype)
+    zs = screen.forward(v)
+    own = np.where(program.free, np.concatenate(zs, axis=1) > 0, program.fixed)
+    u = np.where(program.free & found.known, found.patterns, own)
+    if applies(record.net):
+        u = np.concatenate([u, Family(screen, program.free, program.fixed).settle(u, end)[0]])
+        v = np.concatenate([v, v])
+    promised = values_of(screen, u)
+    order = np.argsort(-promised, kind="stable")[: int(np.clip(screen.chunk // 4, 1, _PURSUED))]
+    caught = chase(screen, program, v[order], u[order], row_lengths(program, u[order[0]]), _CHASING, end)
+    points = np.concatenate([caught.points, found.points.astype(screen.dtype)])
+    norms = np.concatenate([caught.values, np.broadcast_to(screen.norms(zs), len(found.points))])
+    record.offer(record.chart.points(points), norms, "moments")
+    realise(record, program, u[order], "moments")
+    return points[np.argsort(-norms, kind="stable")]
+
+
+def values_of(screen: Screen, patterns: Patterns) -> Batch:
+    """Gradient norms of patterns by the chain rule, any depth."""
+    ends = np.cumsum([w.shape[0] for w in screen.weights])[:-1]
+    signs = np.where(patterns, 1, -1).astype(screen.dtype)
+    return screen.norms(np.split(signs, ends, axis=1))
+
+
+def realise(record: Record, program: Program, patterns: Patterns, method: str = "patterns") -> None:
     """Linear programs for patterns, best first, while they would improve on the record."""
     entries = max(int(program.needed.sum()) * record.net.inputs, 1)
     for u in patterns[: int(np.clip(_PROGRAM_ENTRIES // entries, 1, _PROGRAMS))]:
@@ -54,7 +83,7 @@ def realise(record: Record, program: Program, patterns: Patterns) -> None:
             return
         answer = program.solve(u, record.left)
         if answer is not None and answer[1] > 0:
-            record.offer(record.chart.points(answer[0][None, :]), value, "patterns")
+            record.offer(record.chart.points(answer[0][None, :]), value, method)
 
 
 @dataclass(frozen=True, eq=False)
