@@ -20,7 +20,7 @@ from lipcert.output import Output, OutputChoice, choose_output
 from lipcert.propagation import Interval, preactivation_bounds
 from lipcert.quadratic.model import Relaxation
 from lipcert.region import Region, check_region
-from lipcert.result import Result, Status
+from lipcert.result import Result, Status, relative_gap
 from lipcert.rounding import Array
 from lipcert.solvers import Progress as Iteration
 from lipcert.solvers import Status as SolverStatus
@@ -34,6 +34,7 @@ _LOWER_SHARE = 0.5  # of the time limit, at most, for lower bounds where no solv
 _LOWER_SHARE_BESIDE_A_SOLVER = 0.2
 _MOMENTS_SHARE = 0.04  # of the time limit, at most, for lower bounds from one moment matrix
 _MOMENTS_SHARE_LEFT = 0.15  # of the time left then
+_MOMENTS_RATE = 5e-7  # seconds times the order squared: eigenvectors of one moment matrix
 _MOMENTS_SHARE_LEAST = 0.004  # of the time limit, below which no matrix is looked at any more
 LARGEST = 4000  # order of a moment matrix that is worth trying
 _CLOSED = 1e-6  # a relative gap that no solver needs to work on
@@ -48,6 +49,11 @@ class Progress:
     upper: float
     stage: str
     iteration: Iteration | None = None
+
+    @property
+    def gap(self) -> float | None:
+        """As `Result.gap`."""
+        return relative_gap(self.lower, self.upper)
 
 
 def bound(
@@ -198,10 +204,12 @@ class _Job:
             return
         before = self.witness.value
         seconds = min(self.moments_share * self.limit, _MOMENTS_SHARE_LEFT * self._left())
+        if seconds < _MOMENTS_RATE * len(X) ** 2:
+            return
         self.seed += 1
         arguments = (self.net, self.region, self.output.c, self.norm, self.witness, relaxation, X)
         with threads_for(max(a.stored for a in self.net.affines) ** 0.5):
-            self.witness = improve(*arguments, seconds=max(seconds, 0.0), seed=self.seed, on_progress=self._see)
+            self.witness = improve(*arguments, seconds=seconds, seed=self.seed, on_progress=self._see)
         if self.witness.value <= before * (1 + 1e-6):
             self.moments_share /= 2
 

@@ -26,7 +26,8 @@ _NEIGHBOURS = 4096
 _NEIGHBOUR_ENTRIES = 8_000_000
 _PROGRAMS = 8  # of one expansion
 _PROGRAM_SHARE = 0.5  # of the time spent here
-_PATIENCE = 20  # expansions without improvement of the record
+_PATIENCE = 8  # expansions without improvement of the record; three times as many where they are cheap
+_CHEAP = 20_000  # weights
 _WORTH = 0.9  # of the record, for a cell or a pattern to be looked at
 
 
@@ -75,7 +76,8 @@ def walk(record: Record, screen: Screen, program: Program, starts: Batch, second
     best = record.chart.coordinates(record.best.point[None, :])
     pool.add(np.concatenate([best.astype(screen.dtype), starts]), 0.0)
     spent, begin, stale = 0.0, time.monotonic(), 0
-    while stale < _PATIENCE and time.monotonic() < end and (cell := pool.pop()) is not None:
+    patience = _PATIENCE * (3 if sum(a.stored for a in record.net.affines) <= _CHEAP else 1)
+    while stale < patience and time.monotonic() < end and (cell := pool.pop()) is not None:
         before = record.best.value
         caught, patterns, values = _expand(record, pool, cell, end)
         now = time.monotonic()
