@@ -19,7 +19,7 @@ from lipcert.norms import INF
 from lipcert.quadratic.model import Relaxation
 from lipcert.region import Region
 from lipcert.rounding import Array
-from lipcert.solving import Task, solve, tighten
+from lipcert.solving import Task, solve
 from tests.enumeration import exact_constant
 from tests.test_lower import check, random_network
 
@@ -41,8 +41,7 @@ def moments(net: Network, region: Region, c: Array, name: str) -> tuple[Relaxati
     """A relaxation and its moment matrix, as the solver hands them over."""
     found: list[tuple[Relaxation, Array]] = []
     task = Task(net, region, INF, c, build(net, region, INF, c, name))
-    run = tighten if name == "tight" else solve
-    run(task, "rank-two", 3.0, lambda _: None, None, lambda r, X: found.append((r, X)))
+    solve(task, "rank-two", 10.0, lambda _: None, None, lambda r, X: found.append((r, X)))
     return found[-1]
 
 
@@ -64,14 +63,13 @@ def test_moments_of_one_point_give_it_back() -> None:
         assert np.array_equal(found.patterns[0][found.known], pattern[found.known])
 
 
-@pytest.mark.parametrize("method", ["tight", "backward"])
-def test_rounding_finds_the_constant_and_no_more(method: str) -> None:
-    reached, seeds = 0, range(4)
+def test_rounding_finds_the_constant_and_no_more() -> None:
+    reached, seeds = 0, range(6)
     for seed in seeds:
         net, box, c = case(seed)
         exact = exact_constant(net, box, c)
         known = middle(net, box, c)
-        relaxation, X = moments(net, box, c, method)
+        relaxation, X = moments(net, box, c, "backward")
         found = candidates(net, relaxation, X, np.random.default_rng(0))
         assert np.all(np.abs(found.points) <= 1.0)
         assert found.patterns.shape == (len(found.points), net.neurons)
@@ -134,7 +132,7 @@ def test_chase_reaches_patterns_that_points_have() -> None:
 
 
 def test_search_equals_enumeration_on_random_networks() -> None:
-    reached, seeds = 0, range(20, 26)
+    reached, seeds = 0, range(20, 25)
     for seed in seeds:
         net, box, c = case(seed)
         exact = exact_constant(net, box, c)
