@@ -13,13 +13,15 @@ from lipcert.certificate import Certificate, prove_interval, prove_product
 from lipcert.certificate.relaxed import RELAXATIONS, build, check_relaxation
 from lipcert.certificate.stated import prove_stated
 from lipcert.errors import InputError, MethodError
-from lipcert.lower import Witness, search
+from lipcert.lower import Witness, improve, search
 from lipcert.network import Network
 from lipcert.norms import Norm, parse_norm
 from lipcert.output import Output, OutputChoice, choose_output
 from lipcert.propagation import Interval, preactivation_bounds
+from lipcert.quadratic.model import Relaxation
 from lipcert.region import Region, check_region
-from lipcert.result import Result, Status
+from lipcert.result import Result, Status, relative_gap
+from lipcert.rounding import Array
 from lipcert.solvers import Progress as Iteration
 from lipcert.solvers import Status as SolverStatus
 from lipcert.solving import Task, check_solver, proof_fits, proof_seconds, rounds_fit, solve, tighten
@@ -30,6 +32,10 @@ METHODS: tuple[str, ...] = ("auto", "product", "interval", *RELAXATIONS)
 METHODS += tuple(m for m in LITERAL_METHODS if m not in METHODS)  # these exist in the paper's form only
 _LOWER_SHARE = 0.5  # of the time limit, at most, for lower bounds where no solver runs
 _LOWER_SHARE_BESIDE_A_SOLVER = 0.2
+_MOMENTS_SHARE = 0.04  # of the time limit, at most, for lower bounds from one moment matrix
+_MOMENTS_SHARE_LEFT = 0.15  # of the time left then
+_MOMENTS_RATE = 5e-7  # seconds times the order squared: eigenvectors of one moment matrix
+_MOMENTS_SHARE_LEAST = 0.004  # of the time limit, below which no matrix is looked at any more
 LARGEST = 4000  # order of a moment matrix that is worth trying
 _CLOSED = 1e-6  # a relative gap that no solver needs to work on
 
@@ -43,6 +49,11 @@ class Progress:
     upper: float
     stage: str
     iteration: Iteration | None = None
+
+    @property
+    def gap(self) -> float | None:
+        """As `Result.gap`."""
+        return relative_gap(self.lower, self.upper)
 
 
 def bound(
@@ -133,6 +144,8 @@ class _Job:
         self.stage = "product"
         self.iteration: Iteration | None = None
         self.notes: list[str] = list(net.notes)
+        self.seed = 0
+        self.moments_share = _MOMENTS_SHARE
 
     def run(self, method: str, solver: str, seed: int | None, literal: bool) -> None:
         """Cheap proofs first, then a witness, then a relaxation if one was asked for or applies."""
@@ -178,11 +191,27 @@ class _Job:
 
     def _search(self, share: float, seed: int) -> None:
         self._enter("lower bound")
+        self.seed = seed
         seconds = max(0.0, min(share * self.limit, self._left()))
         with threads_for(max(a.stored for a in self.net.affines) ** 0.5):
             self.witness = search(
                 self.net, self.region, self.output.c, self.norm, seconds=seconds, seed=seed, on_progress=self._see
             )
+
+    def _round(self, relaxation: Relaxation, X: Array) -> None:
+        """A better witness from a moment matrix; half the time for the next one after a matrix that gave none."""
+        if self.witness is None or self._closed() or self.moments_share < _MOMENTS_SHARE_LEAST:
+            return
+        before = self.witness.value
+        seconds = min(self.moments_share * self.limit, _MOMENTS_SHARE_LEFT * self._left())
+        if seconds < _MOMENTS_RATE * len(X) ** 2:
+            return
+        self.seed += 1
+        arguments = (self.net, self.region, self.output.c, self.norm, self.witness, relaxation, X)
+        with threads_for(max(a.stored for a in self.net.affines) ** 0.5):
+            self.witness = improve(*arguments, seconds=seconds, seed=self.seed, on_progress=self._see)
+        if self.witness.value <= before * (1 + 1e-6):
+            self.moments_share /= 2
 
     def _relax(self, name: str, solver: str, pre: tuple[Interval, ...]) -> None:
         if self._left() <= 0:
@@ -201,7 +230,7 @@ class _Job:
                 return
             task = Task(self.net, self.region, self.norm, self.output.c, relaxation)
             with threads_for(relaxation.problem.size):
-                arguments = (task, solver, self._left(), self._keep, self._iterate)
+                arguments = (task, solver, self._left(), self._keep, self._iterate, self._round)
                 rounds = name == "tight" and rounds_fit(task, solver, self._left())
                 ended = tighten(*arguments, self._closed) if rounds else solve(*arguments)
         except (ArithmeticError, ValueError, RuntimeError, MemoryError) as error:  # as numpy and scipy raise them

@@ -16,6 +16,15 @@ from lipcert.region import Region
 from lipcert.rounding import Array
 
 
+def relative_gap(lower: float | None, upper: float) -> float | None:
+    """(upper - lower) / lower, when both are there and lower > 0 (0 when both are 0)."""
+    if lower is None or not math.isfinite(upper):
+        return None
+    if lower <= 0.0:
+        return 0.0 if lower == upper == 0.0 else None
+    return (upper - lower) / lower
+
+
 class Status(Enum):
     """How the computation ended; the value is the sentence for a person."""
 
@@ -71,11 +80,7 @@ class Result:
     @property
     def gap(self) -> float | None:
         """(upper - lower) / lower, when both are there and lower > 0 (0 when both are 0)."""
-        if self.lower is None or not self.certified:
-            return None
-        if self.lower == 0.0:
-            return 0.0 if self.upper == 0.0 else None
-        return (self.upper - self.lower) / self.lower
+        return relative_gap(self.lower, self.upper)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; an infinite upper bound is null with `certified` false."""

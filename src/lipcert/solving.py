@@ -20,6 +20,8 @@ from lipcert.rounding import Array
 from lipcert.solvers import CONIC_SOLVERS, SOLVERS, Progress, Status, choose_solver
 from lipcert.threads import threads_for
 
+OnMoments = Callable[[Relaxation, Array], None]  # a relaxation and its moment matrix, while the solver rests
+
 _STALL = 2e-4  # a gain that is worth another round of cuts
 _IDLE = 1e-6  # a multiplier, relative to the bound, below which a cut is dropped
 _PROOF_SHARE = 0.08  # of the solver's time may go into proofs on the way
@@ -65,10 +67,12 @@ def solve(
     seconds: float,
     on_certificate: Callable[[Certificate], None],
     on_iteration: Callable[[Progress], None] | None = None,
+    on_moments: OnMoments | None = None,
 ) -> Status:
     """Run a solver for at most about `seconds`; every certificate on the way, and the last, go to `on_certificate`.
 
-    Whatever the solver returns, only what the certificate code proves is handed on.
+    The moment matrix, where the solver has one, goes to `on_moments` afterwards. Whatever the solver returns, only what
+    the certificate code proves is handed on.
     """
     start = time.monotonic()
     reserve = min(_LAST_PROOF_SHARE * seconds, proof_seconds(task.relaxation.problem.size))
@@ -76,6 +80,8 @@ def solve(
     result = choose_solver(solver, task.relaxation.problem, seconds - reserve)(watcher)
     if watcher.proved is None or not np.array_equal(watcher.proved, result.y):
         on_certificate(task.prove(result.y))
+    if on_moments is not None and result.X is not None:
+        on_moments(task.relaxation, result.X)
     return result.status
 
 
@@ -92,6 +98,7 @@ def tighten(
     seconds: float,
     on_certificate: Callable[[Certificate], None],
     on_iteration: Callable[[Progress], None] | None = None,
+    on_moments: OnMoments | None = None,
     enough: Callable[[], bool] = lambda: False,
 ) -> Status:
     """Solve, add the cuts that the moment matrix violates, drop the idle ones, solve again: a certificate every round.
@@ -115,6 +122,8 @@ def tighten(
             result = solve_rank_two(problem, Options(tolerance=1e-6, time_limit=left), watcher)
         certificate = current.prove(result.y)
         on_certificate(certificate)
+        if on_moments is not None and result.X is not None:
+            on_moments(current.relaxation, result.X)
         if result.status in (Status.TIME_LIMIT, Status.INTERRUPTED) or result.X is None:
             return result.status
         stalled = stalled + 1 if certificate.upper > best * (1 - _STALL) else 0

@@ -68,7 +68,8 @@ class ProgressDisplay:
         p = self._last
         lower = "?" if p.lower is None else f"{p.lower:.6g}"
         upper = "?" if math.isinf(p.upper) else f"{p.upper:.6g}"
-        return f"{time.monotonic() - self._start:6.1f} s   lower {lower}   upper {upper}   {p.stage}"
+        gap = "?" if p.gap is None else f"{100 * p.gap:.3g} %"
+        return f"{time.monotonic() - self._start:6.1f} s   lower {lower}   upper {upper}   gap {gap}   {p.stage}"
 
 
 def _row(progress: Progress, i: Iteration) -> str:

@@ -44,8 +44,8 @@ def show_result(result: Result, net: Network, name: str) -> None:
     table.add_row("upper", proved)
     if result.best is not None:
         table.add_row("lower", f"{result.best.value:.7g}   attained at a point of the region ({result.best.method})")
-    if result.gap is not None:
-        table.add_row("gap", f"{100 * result.gap:.3g} %   (upper - lower) / lower")
+    gap = "unknown" if result.gap is None else f"{100 * result.gap:.3g} %"
+    table.add_row("gap", f"{gap}   (upper - lower) / lower")
     table.add_row("network", f"{name}   {'-'.join(map(str, net.shape))}, {net.neurons} hidden neurons")
     table.add_row("time", f"{result.seconds:.2f} s   {result.status.value}")
     for note in result.notes:

@@ -1,7 +1,7 @@
 """Lower bounds with a witness: a point of the region and the dual norm of the gradient there."""
 
 from lipcert.lower.sampling import sample_points, sampling
-from lipcert.lower.search import ascent, search
+from lipcert.lower.search import ascent, improve, search
 from lipcert.lower.witness import Witness, evaluate
 
-__all__ = ["Witness", "ascent", "evaluate", "sample_points", "sampling", "search"]
+__all__ = ["Witness", "ascent", "evaluate", "improve", "sample_points", "sampling", "search"]

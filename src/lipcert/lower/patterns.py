@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lipcert.lower.chase import chase, row_lengths
+from lipcert.lower.moments import Candidates
 from lipcert.lower.program import Patterns, Program
 from lipcert.lower.record import Record
 from lipcert.lower.screen import Batch, Screen, apply, direction
@@ -21,8 +23,8 @@ _STARTS = 512
 _POPULATION = 64
 _SETTLING = 60  # alternations at most
 _CHASED = 32
+_PURSUED = 256
 _CHASING = 200  # steps
-_LEEWAY = 0.02  # beyond the kink, in units of the length of a row on the unit box
 _PATIENCE = 15  # disturbances without improvement
 _PROGRAMS = 40  # linear programs at most, fewer when they are large
 _PROGRAM_ENTRIES = 400_000
@@ -38,12 +40,41 @@ def hunt(record: Record, screen: Screen, program: Program, starts: Batch, second
     family = Family(screen, program.free, program.fixed)
     z = np.concatenate([screen.forward(v)[0] for v in (starts, record.chart.draw(record.rng, 64, screen.dtype))])
     patterns = _best_patterns(record, family, z > 0, end)
-    points, norms = chase(record, screen, program, patterns[:_CHASED], end)
-    record.offer(record.chart.points(points), norms, "patterns")
-    return patterns, points[np.argsort(-norms, kind="stable")]
+    chosen = patterns[:_CHASED]
+    middle = np.zeros((len(chosen), record.net.inputs), dtype=screen.dtype)
+    caught = chase(screen, program, middle, chosen, row_lengths(program, patterns[0]), _CHASING, end)
+    record.offer(record.chart.points(caught.points), caught.values, "patterns")
+    return patterns, caught.points[np.argsort(-caught.values, kind="stable")]
 
 
-def realise(record: Record, program: Program, patterns: Patterns) -> None:
+def pursue(record: Record, screen: Screen, program: Program, found: Candidates, seconds: float) -> Batch:
+    """Points for candidates of any depth: as they are, chased to their patterns, asked for. All points, best first."""
+    end = time.monotonic() + seconds
+    v = found.points.astype(screen.dtype)
+    zs = screen.forward(v)
+    own = np.where(program.free, np.concatenate(zs, axis=1) > 0, program.fixed)
+    u = np.where(program.free & found.known, found.patterns, own)
+    if applies(record.net):
+        u = np.concatenate([u, Family(screen, program.free, program.fixed).settle(u, end)[0]])
+        v = np.concatenate([v, v])
+    promised = values_of(screen, u)
+    order = np.argsort(-promised, kind="stable")[: int(np.clip(screen.chunk // 4, 1, _PURSUED))]
+    caught = chase(screen, program, v[order], u[order], row_lengths(program, u[order[0]]), _CHASING, end)
+    points = np.concatenate([caught.points, found.points.astype(screen.dtype)])
+    norms = np.concatenate([caught.values, np.broadcast_to(screen.norms(zs), len(found.points))])
+    record.offer(record.chart.points(points), norms, "moments")
+    realise(record, program, u[order], "moments")
+    return points[np.argsort(-norms, kind="stable")]
+
+
+def values_of(screen: Screen, patterns: Patterns) -> Batch:
+    """Gradient norms of patterns by the chain rule, any depth."""
+    ends = np.cumsum([w.shape[0] for w in screen.weights])[:-1]
+    signs = np.where(patterns, 1, -1).astype(screen.dtype)
+    return screen.norms(np.split(signs, ends, axis=1))
+
+
+def realise(record: Record, program: Program, patterns: Patterns, method: str = "patterns") -> None:
     """Linear programs for patterns, best first, while they would improve on the record."""
     entries = max(int(program.needed.sum()) * record.net.inputs, 1)
     for u in patterns[: int(np.clip(_PROGRAM_ENTRIES // entries, 1, _PROGRAMS))]:
@@ -52,33 +83,7 @@ def realise(record: Record, program: Program, patterns: Patterns) -> None:
             return
         answer = program.solve(u, record.left)
         if answer is not None and answer[1] > 0:
-            record.offer(record.chart.points(answer[0][None, :]), value, "patterns")
-
-
-def chase(record: Record, screen: Screen, program: Program, patterns: Patterns, end: float) -> tuple[Batch, Batch]:
-    """Points that try to have the patterns, one row each: relaxed projections on the half-spaces of wrong signs.
-
-    The best points on the way and their true gradient norms.
-    """
-    w = screen.weights[0]
-    lengths = np.sqrt((w * w) @ (screen.scale * screen.scale))
-    needed = program.needed & (lengths > 0)
-    lengths = np.where(needed, lengths, 1).astype(screen.dtype)
-    signs = np.where(patterns, 1, -1).astype(screen.dtype) * needed
-    v = np.zeros((len(patterns), screen.scale.size), dtype=screen.dtype)
-    best, values = v, np.zeros(len(v), dtype=screen.dtype)
-    for _ in range(_CHASING):
-        zs = screen.forward(v)
-        norms = screen.norms(zs)
-        better = norms > values
-        best, values = np.where(better[:, None], v, best), np.where(better, norms, values)
-        lacking = np.maximum(_LEEWAY * needed - signs * zs[0] / lengths, 0)
-        if time.monotonic() > end or not lacking.any():
-            break
-        d = ((signs * lacking / lengths) @ w) * screen.scale
-        size = np.maximum(np.einsum("ij,ij->i", d, d), np.finfo(screen.dtype).tiny)
-        v = record.chart.confine(v + (np.einsum("ij,ij->i", lacking, lacking) / size)[:, None] * d)
-    return best, values
+            record.offer(record.chart.points(answer[0][None, :]), value, method)
 
 
 @dataclass(frozen=True, eq=False)

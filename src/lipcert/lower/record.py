@@ -34,6 +34,7 @@ class Record:
         seconds: float = np.inf,
         on_progress: OnProgress | None = None,
         center: bool = True,
+        known: Witness | None = None,
     ) -> None:
         check_region(region, net.inputs)
         self.net, self.c, self.norm = net, np.asarray(c, dtype=np.float64), norm
@@ -42,7 +43,9 @@ class Record:
         self.deadline = time.monotonic() + seconds
         self.on_progress = on_progress
         self.best = Witness(self.chart.points(np.zeros(net.inputs)), -1.0, "none")
-        if center:
+        if known is not None:
+            self.best = known
+        elif center:
             self.offer(self.best.point[None, :], np.array([np.inf]), "center")
 
     @property

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from lipcert.lower import drift
 from lipcert.lower.cells import walk
-from lipcert.lower.patterns import applies, hunt, realise
+from lipcert.lower.moments import candidates
+from lipcert.lower.patterns import applies, hunt, pursue, realise
 from lipcert.lower.program import Patterns, Program
 from lipcert.lower.record import OnProgress, Record
 from lipcert.lower.sampling import ELITE, sample
@@ -14,12 +16,15 @@ from lipcert.lower.smooth import climb
 from lipcert.lower.witness import Witness
 from lipcert.network import Network
 from lipcert.norms import Norm
+from lipcert.quadratic.model import Relaxation
 from lipcert.region import Region
 from lipcert.rounding import Array
 
 _SAMPLING_SHARE = 0.4  # of the time, at most
 _HUNTING_SHARE = 0.2  # of the time left then
-_CLIMBING_SHARE = 0.7  # of the time left then, where cells are searched afterwards
+_DRIFTING_SHARE = 0.3  # of the time left then
+_CHASING_SHARE = 0.4  # of the time for a moment matrix
+_CLIMBING_SHARE = 0.4  # of the time left then, where cells are searched afterwards
 
 
 def search(
@@ -71,6 +76,39 @@ def ascent(
     return record.best
 
 
+def improve(
+    net: Network,
+    region: Region,
+    c: Array,
+    norm: Norm,
+    known: Witness,
+    relaxation: Relaxation,
+    X: Array,
+    *,
+    seconds: float,
+    seed: int = 0,
+    on_progress: OnProgress | None = None,
+) -> Witness:
+    """The better of a known witness and what the moment matrix of a relaxation leads to within about `seconds`.
+
+    Its points are valued as they are, its patterns are chased and asked for points, and the best of all are climbed
+    and walked from. A matrix that means nothing costs the time, no more.
+    """
+    rng = np.random.default_rng(seed)
+    record = Record(net, region, c, norm, rng=rng, seconds=seconds, on_progress=on_progress, known=known)
+    if _constant(record) or not Program.applies(net):
+        return record.best
+    with np.errstate(all="ignore"):
+        program = Program.of(net, record.chart, record.c)
+        found = candidates(net, relaxation, X, rng)
+        if program.needed.any() and len(found.points):
+            screen = Screen(net, record.chart, record.c, norm)
+            starts = pursue(record, screen, program, found, _CHASING_SHARE * record.left)
+            elite = climb(record, screen, starts, _CLIMBING_SHARE * record.left)
+            walk(record, screen, program, elite)
+    return record.best
+
+
 def _constant(record: Record) -> bool:
     """One gradient everywhere, or one point."""
     return record.net.depth == 0 or not record.chart.scale.any()
@@ -88,6 +126,18 @@ def _ascend(record: Record, screen: Screen, starts: Batch) -> None:
         if applies(record.net):
             patterns, found = hunt(record, screen, program, starts, _HUNTING_SHARE * record.left)
             starts = np.concatenate([found[:ELITE], starts])
-        elite = climb(record, screen, starts, _CLIMBING_SHARE * record.left)
         realise(record, program, patterns)
-        walk(record, program, elite)
+        _rounds(record, screen, program, starts)
+
+
+def _rounds(record: Record, screen: Screen, program: Program, starts: Batch) -> None:
+    """Drift, ascent and walk in turn, each from what the others found, until the walk gains nothing."""
+    while record.left > 0:
+        if drift.applies(record):
+            starts = np.concatenate([drift.drift(record, screen, starts, _DRIFTING_SHARE * record.left), starts])
+        elite = climb(record, screen, starts, _CLIMBING_SHARE * record.left)
+        before = record.best.value
+        walk(record, screen, program, elite)
+        if record.best.value <= before * (1 + 1e-6):
+            return
+        starts = elite

@@ -17,7 +17,7 @@ from lipcert.lower.screen import Batch, Screen
 
 _ROWS = 64
 _STEPS = (100, 400, 800)  # of the first, second and later rounds
-_PATIENCE = 2  # full rounds without improvement; twice as many where they are cheap
+_PATIENCE = 1  # full rounds without improvement; twice as many where they are cheap
 _CHEAP = 20_000  # weights
 _LAST_SHARPNESS = 20.0  # in units of 1 / (typical |z| of the neuron)
 _LAST_STEP = 0.02

@@ -1,0 +1,160 @@
+"""Moment matrices to witnesses, chases and walks: points of the region, never more than the constant."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import lipcert
+from lipcert import Box, Everywhere, Network
+from lipcert import bounding as bounding_module
+from lipcert.bounding import Progress
+from lipcert.certificate.relaxed import build
+from lipcert.lower import Witness, evaluate, improve, search
+from lipcert.lower.chase import chase, row_lengths
+from lipcert.lower.moments import candidates
+from lipcert.lower.program import Program
+from lipcert.lower.screen import Chart, Screen
+from lipcert.norms import INF
+from lipcert.quadratic.model import Relaxation
+from lipcert.region import Region
+from lipcert.rounding import Array
+from lipcert.solving import Task, solve
+from tests.enumeration import exact_constant
+from tests.test_lower import check, random_network
+
+Case = tuple[Network, Box, Array]
+SHAPES = ((3, 6, 1), (2, 4, 3, 1), (3, 4, 3, 2))
+
+
+def case(seed: int) -> Case:
+    net = random_network(seed, SHAPES[seed % len(SHAPES)])
+    return net, Box(np.full(net.inputs, 0.1), 1.0), np.ones(net.outputs)
+
+
+def middle(net: Network, region: Region, c: Array) -> Witness:
+    point = Chart.of(net, region).points(np.zeros(net.inputs))
+    return Witness(point, evaluate(net, point, c, INF), "middle")
+
+
+def moments(net: Network, region: Region, c: Array, name: str) -> tuple[Relaxation, Array]:
+    """A relaxation and its moment matrix, as the solver hands them over."""
+    found: list[tuple[Relaxation, Array]] = []
+    task = Task(net, region, INF, c, build(net, region, INF, c, name))
+    solve(task, "rank-two", 10.0, lambda _: None, None, lambda r, X: found.append((r, X)))
+    return found[-1]
+
+
+def test_moments_of_one_point_give_it_back() -> None:
+    for seed in range(6):
+        net, box, c = case(seed)
+        relaxation = build(net, box, INF, c, "tight")
+        rng = np.random.default_rng(seed)
+        w = rng.uniform(-1.0, 1.0, net.inputs)
+        zs = net.preactivations(Chart.of(net, box).points(w)[None, :])
+        names = ["v"] if net.depth == 1 else [f"v{i}" for i in range(1, net.depth + 1)]
+        full = {"one": np.ones(1), "w": w} | {n: np.where(z[0] > 0, 1.0, -1.0) for n, z in zip(names, zs, strict=True)}
+        y = relaxation.gather({k: v for k, v in full.items() if k in relaxation.space.slices})
+        found = candidates(net, relaxation, np.outer(y, y), rng)
+        if not found.known.any():
+            continue
+        assert np.allclose(found.points[0], w)
+        pattern = np.concatenate([z[0] > 0 for z in zs])
+        assert np.array_equal(found.patterns[0][found.known], pattern[found.known])
+
+
+def test_rounding_finds_the_constant_and_no_more() -> None:
+    reached, seeds = 0, range(6)
+    for seed in seeds:
+        net, box, c = case(seed)
+        exact = exact_constant(net, box, c)
+        known = middle(net, box, c)
+        relaxation, X = moments(net, box, c, "backward")
+        found = candidates(net, relaxation, X, np.random.default_rng(0))
+        assert np.all(np.abs(found.points) <= 1.0)
+        assert found.patterns.shape == (len(found.points), net.neurons)
+        better = improve(net, box, c, INF, known, relaxation, X, seconds=0.2)
+        check(better, net, box, c)
+        assert known.value <= better.value <= exact * (1 + 1e-9)
+        reached += better.value >= exact * (1 - 1e-7)
+    assert reached >= len(seeds) - 1
+
+
+def test_rounding_on_the_whole_space_uses_signs_alone() -> None:
+    net, c = random_network(3, (3, 6, 1)), np.ones(1)
+    relaxation, X = moments(net, Everywhere(), c, "hr2")
+    better = improve(net, Everywhere(), c, INF, middle(net, Everywhere(), c), relaxation, X, seconds=0.5)
+    check(better, net, Everywhere(), c)
+    assert better.value >= search(net, Everywhere(), c, INF, seconds=2.0).value * (1 - 1e-9)
+
+
+def test_a_matrix_that_means_nothing_is_harmless() -> None:
+    net, box, c = case(1)
+    exact = exact_constant(net, box, c)
+    known = middle(net, box, c)
+    relaxation = build(net, box, INF, c, "tight")
+    n = relaxation.space.size
+    noise = np.random.default_rng(0).normal(size=(n, n))
+    bad = [
+        np.full((n, n), np.nan),
+        np.full((n, n), np.inf),
+        np.zeros((n, n)),
+        np.eye(2),
+        -np.eye(n),
+        noise,
+        1e300 * noise,
+    ]
+    for X in bad:
+        better = improve(net, box, c, INF, known, relaxation, X, seconds=0.1)
+        check(better, net, box, c)
+        assert known.value <= better.value <= exact * (1 + 1e-9)
+
+
+def test_a_relaxation_of_another_network_is_harmless() -> None:
+    net, box, c = case(1)
+    other = build(random_network(5, (5, 7, 6, 1)), Box(np.zeros(5), 1.0), INF, np.ones(1), "tight")
+    better = improve(net, box, c, INF, middle(net, box, c), other, np.eye(other.space.size), seconds=0.1)
+    check(better, net, box, c)
+
+
+def test_chase_reaches_patterns_that_points_have() -> None:
+    net, box, c = random_network(4, (6, 8, 7, 2)), Box(np.zeros(6), 1.0), np.array([1.0, -1.0])
+    chart = Chart.of(net, box)
+    program, screen = Program.of(net, chart, c), Screen(net, chart, c, INF)
+    points = chart.draw(np.random.default_rng(0), 40, screen.dtype)
+    u = np.where(program.free, np.concatenate(screen.forward(points), axis=1) > 0, program.fixed)
+    start = np.zeros_like(points)
+    caught = chase(screen, program, start, u, row_lengths(program, u[0]), 200, np.inf)
+    assert np.all(np.abs(caught.points) <= 1.0)
+    assert np.allclose(caught.values, screen.norms(screen.forward(caught.points)))
+    own = screen.norms(screen.forward(points))
+    assert np.mean(caught.values >= own * (1 - 1e-4)) > 0.7
+
+
+def test_search_equals_enumeration_on_random_networks() -> None:
+    reached, seeds = 0, range(20, 25)
+    for seed in seeds:
+        net, box, c = case(seed)
+        exact = exact_constant(net, box, c)
+        value = search(net, box, c, INF, seconds=0.3, samples=200).value
+        assert value <= exact * (1 + 1e-9)
+        reached += value >= exact * (1 - 1e-7)
+    assert reached >= len(seeds) - 1
+
+
+def test_bound_rounds_while_it_solves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search that stays in the middle: the moment matrix alone leads to the constant, and the gap is told."""
+    net, box, c = case(3)
+
+    def lazy(net: Network, region: Region, c: Array, *_: object, **__: object) -> Witness:
+        return middle(net, region, c)
+
+    monkeypatch.setattr(bounding_module, "search", lazy)
+    seen: list[Progress] = []
+    result = lipcert.bound(net, box, output=c, method="tight", time_limit=10.0, on_progress=seen.append)
+    assert result.lower is not None
+    assert result.lower >= exact_constant(net, box, c) * (1 - 1e-7)
+    assert result.lower > middle(net, box, c).value
+    assert result.gap == pytest.approx(seen[-1].gap)
+    assert seen[0].gap is None
+    assert lipcert.bound(net, box, output=c, method="tight", time_limit=10.0, lower=False).lower is None
