@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import types
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -17,8 +18,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import lipcert
 from lipcert.errors import InputError
 from lipcert.jobs import Answer, End, JobFolder, Piece, Progress, cluster, isolated, local, processes, run_pieces
+from lipcert.jobs.executors import worker_count
 from lipcert.jobs.names import file_stem
 from lipcert.jobs.piece import describe
 from lipcert.jobs.progress import estimate
@@ -382,6 +385,19 @@ def test_few_futures_in_the_order_given() -> None:
     assert executor.most <= 6
 
 
+def test_an_executor_without_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Empty(Bounded):
+        lost = True
+
+        def submit(self, *_, **__):  # type: ignore[no-untyped-def]
+            return Future()
+
+    monkeypatch.setattr("lipcert.jobs.run._TICK", 0.01)
+    run = run_pieces(SQUARES, None, Empty())
+    assert run.end is End.EXECUTOR_LOST
+    assert not run.outcomes
+
+
 def test_an_executor_that_breaks_is_not_the_pieces_fault() -> None:
     run = run_pieces(SQUARES, None, Bounded(breaks_at=3))
     assert run.end is End.EXECUTOR_LOST
@@ -426,3 +442,60 @@ def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(InputError, match=r"pip install 'lipcert\[cluster\]'"):
         cluster("tcp://127.0.0.1:1")
+
+
+def fake_distributed(monkeypatch: pytest.MonkeyPatch, found: object, workers: dict[str, int]) -> None:
+    """A package with just the client that `cluster` asks for."""
+
+    class Client:
+        def __init__(self, address: str, **_: object) -> None:
+            if address == "nowhere":
+                raise OSError("timed out")
+
+        def wait_for_workers(self, count: int, **_: float) -> None:
+            if len(workers) < count:
+                raise TimeoutError
+
+        def run(self, _: object, name: str, on_error: str) -> dict[str, object]:
+            assert (name, on_error) == ("lipcert.jobs.executors:VERSION", "return")
+            return {"tcp://a": found}
+
+        def nthreads(self) -> dict[str, int]:
+            return workers
+
+        def get_executor(self, **_: bool) -> Executor:
+            return ThreadPoolExecutor(2)
+
+        def close(self) -> None: ...
+
+    module = types.ModuleType("distributed")
+    module.Client = Client  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "distributed", module)
+
+
+def test_clusters_that_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_distributed(monkeypatch, lipcert.__version__, {})
+    with pytest.raises(InputError, match=r"no Dask scheduler answers there \(timed out\)"):
+        cluster("nowhere")
+    with pytest.raises(InputError, match="has no workers"):
+        cluster("tcp://a")
+    fake_distributed(monkeypatch, "0.0.1", {"tcp://a": 2})
+    with pytest.raises(InputError, match=r"this worker has lipcert 0.0.1, not"):
+        cluster("tcp://a")
+    fake_distributed(monkeypatch, ModuleNotFoundError("No module named 'lipcert'"), {"tcp://a": 2})
+    with pytest.raises(InputError, match="cannot import lipcert"):
+        cluster("tcp://a")
+
+
+def test_a_cluster_loses_all_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    workers = {"tcp://a": 2, "tcp://b": 4}
+    fake_distributed(monkeypatch, lipcert.__version__, workers)
+    monkeypatch.setattr("lipcert.jobs.executors._COUNT_SECONDS", 0.0)
+    with cluster("tcp://a") as executor:
+        assert worker_count(executor) == 6
+        assert run_pieces(SQUARES, None, executor).complete
+        workers.clear()
+        assert worker_count(executor) == 1
+        assert not executor.lost  # type: ignore[attr-defined]
+        monkeypatch.setattr("lipcert.jobs.executors._PATIENCE_SECONDS", -1.0)
+        assert executor.lost  # type: ignore[attr-defined]
