@@ -18,6 +18,7 @@ from lipcert.commands.demo import demo_command
 from lipcert.commands.export import export_command
 from lipcert.commands.info import info_command
 from lipcert.commands.pop import pop_command
+from lipcert.commands.report import report_command
 from lipcert.commands.verify import verify_command
 from lipcert.errors import InputError, LipcertError
 
@@ -36,7 +37,15 @@ def cli() -> None:
     """
 
 
-for _command in (bound_command, demo_command, export_command, info_command, pop_command, verify_command):
+for _command in (
+    bound_command,
+    demo_command,
+    export_command,
+    info_command,
+    pop_command,
+    report_command,
+    verify_command,
+):
     cli.add_command(_command)
 
 
