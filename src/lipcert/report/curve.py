@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lipcert.report.figures import percent, plain, ticks
 from lipcert.report.job import Job
@@ -27,6 +28,7 @@ def certified_curve(job: Job) -> Markup | None:
     frame = Frame(x_top=float(found.radii[-1]), y_top=1.0)
     low = list(_steps(frame, found, found.certified / job.count))
     high = list(_steps(frame, found, found.possible / job.count))
+    drop = f"{frame.x(frame.x_top):.2f},{frame.y(found.possible_at_end / job.count):.2f}"
     y_ticks = [(v / 100, f"{v} %") for v in range(0, 101, 20)]
     x_ticks = [(v, plain(v)) for v in ticks(frame.x_top)]
     floor = f"{frame.x(frame.x_top):.2f},{frame.bottom:.2f} {frame.left:.2f},{frame.bottom:.2f}"
@@ -39,7 +41,7 @@ def certified_curve(job: Job) -> Markup | None:
         frame.axes(x_ticks, y_ticks, f"radius ε of the change, {job.norm}-norm", "share of all inputs"),
         tag("polygon", points=" ".join([*low, *reversed(high)]), fill="url(#curve-hatch)"),
         tag("polygon", points=" ".join([*low, floor]), class_="certified-area"),
-        tag("polyline", points=" ".join(high), class_="possible-line"),
+        tag("polyline", points=" ".join([*high, drop]), class_="possible-line"),
         tag("polyline", points=" ".join(low), class_="certified-line"),
         _marks(job, frame),
     )
@@ -61,13 +63,14 @@ def swatch(kind: str) -> Markup:
     return tag("svg", *parts, viewBox="0 0 32 14", class_="swatch", aria_hidden="true")
 
 
-def _steps(frame: Frame, found: Shares, heights: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> Iterable[str]:
+def _steps(frame: Frame, found: Shares, heights: NDArray[np.float64]) -> Iterable[str]:
     """A staircase; corners between equal heights are left out."""
     starts = np.flatnonzero(np.append(True, np.diff(heights) != 0))
     ends = np.append(starts[1:], heights.size)
     for a, b in zip(starts, ends, strict=True):
         y = frame.y(float(heights[a]))
-        yield f"{frame.x(float(found.radii[a])):.2f},{y:.2f} {frame.x(float(found.radii[b])):.2f},{y:.2f}"
+        yield f"{frame.x(float(found.radii[a])):.2f},{y:.2f}"
+        yield f"{frame.x(float(found.radii[b])):.2f},{y:.2f}"
 
 
 def _marks(job: Job, frame: Frame) -> Markup:

@@ -41,6 +41,11 @@ def count(number: int) -> str:
     return f"{number:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
 
 
+def several(number: int, thing: str) -> str:
+    """1 pair, 45 pairs."""
+    return f"{count(number)} {thing}{'' if number == 1 else 's'}"
+
+
 def duration(seconds: float) -> str:
     """Seconds, minutes or hours, whichever reads best."""
     if seconds < 60:

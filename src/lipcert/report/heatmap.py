@@ -10,6 +10,7 @@ from lipcert.report.markup import Markup, tag, together
 from lipcert.report.svg import WIDTH, hatching, picture, text
 
 _LIGHT, _DARK = np.array([241.0, 246.0, 252.0]), np.array([8.0, 48.0, 107.0])
+BALANCE = 0.179  # the luminance on which black and white stand out equally
 _NUMBERS = 12  # classes up to which a cell has room for its number
 
 
@@ -60,11 +61,18 @@ def _cell(
     ]
     if classes <= _NUMBERS:
         label = up(pair.upper, 3)
-        ink = "#ffffff" if level > 0.45 else "#10233d"
+        ink = "#ffffff" if luminance(level) < BALANCE else "#000000"
         size = min(13.0, 1.65 * side / max(len(label), 3), 0.5 * side)
         style = f"fill:{ink};font-size:{size:.1f}px"
         parts.append(text(x + side / 2, y + side / 2 + 0.36 * size, label, style=style))
     return tag("g", *parts)
+
+
+def luminance(level: float) -> float:
+    """Relative luminance of a cell, as the web's guidelines for contrast define it."""
+    part = (_LIGHT + (_DARK - _LIGHT) * level) / 255
+    linear = np.where(part <= 0.04045, part / 12.92, ((part + 0.055) / 1.055) ** 2.4)
+    return float(linear @ [0.2126, 0.7152, 0.0722])
 
 
 def _colour(level: float) -> str:

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lipcert.report.figures import several
+
 UNDECIDED, CERTIFIED, ATTACKED, MISCLASSIFIED = range(4)
 
 
@@ -99,12 +101,12 @@ class Job:
         found = [] if self.complete else ["The job has not finished. This page shows what there is so far."]
         proved = sum(p.upper is not None for p in self.pairs)
         if proved < self.expected_pairs:
-            found.append(f"{proved} of {self.expected_pairs} constants are proved.")
+            found.append(f"{proved} of {several(self.expected_pairs, 'constant')} proved.")
         if self.failed:
-            found.append(f"{len(self.failed)} pieces of work failed; they are listed at the end.")
+            found.append(f"{several(len(self.failed), 'failure')}, listed at the end.")
         absent = sum(p.certificate is not None and not p.present for p in self.pairs)
         if absent:
-            found.append(f"{absent} certificates are not in the folder any more.")
+            found.append(f"{several(absent, 'certificate')} no longer in the folder.")
         if self.points is None:
             found.append("The results of single inputs are not here: no curve by input, no radii, no pictures.")
         elif self.last is not None and not self._agree(self.points, self.last):

@@ -42,7 +42,7 @@ def _main(job: Job) -> Markup:
         ("asked", "What was asked", asked(job)),
         ("curve", "Proved robust, against the radius", curve_section(job)),
         ("constants", "Lipschitz constants", constants_section(job)),
-        ("radii", "Certified radii", radii_section(job)),
+        ("radii", "Radii of single inputs", radii_section(job)),
         ("inputs", "Inputs", inputs_section(job)),
         ("verify", "How to verify the certificates", verify_section(job)),
     ]

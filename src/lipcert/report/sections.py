@@ -6,9 +6,10 @@ import json
 import shlex
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lipcert.report.curve import LEGEND, certified_curve, swatch
-from lipcert.report.figures import count, duration, percent, plain
+from lipcert.report.figures import count, duration, percent, plain, several
 from lipcert.report.gallery import galleries
 from lipcert.report.heatmap import heat_map
 from lipcert.report.histogram import bins_of, histogram
@@ -43,6 +44,7 @@ def summary(job: Job) -> Markup:
 def asked(job: Job) -> Markup:
     """The question."""
     region = "all inputs" if job.domain is None else f"inputs in [{plain(job.domain[0])}, {plain(job.domain[1])}]"
+    radii = ", ".join(plain(r) for r in job.radii)
     given = facts(
         (
             ("network", tag("code", job.network)),
@@ -50,17 +52,17 @@ def asked(job: Job) -> Markup:
             ("content hash", tag("code", job.sha256)),
             ("data", together([tag("code", job.data), f", {count(job.count)} inputs, scale {job.scale}"])),
             ("domain", region),
-            ("change", f"{job.norm}-norm, radius {', '.join(plain(r) for r in job.radii) or 'not given'}"),
+            ("change", f"radius {radii or 'not given'} in the {job.norm}-norm, in the units of the scaled inputs"),
             ("method", job.method),
-            ("classes", f"{job.classes}, {count(job.expected_pairs)} pairs of scores"),
+            ("classes", f"{job.classes}, {several(job.expected_pairs, 'pair')} of scores"),
             ("time", duration(job.seconds)),
             ("version", f"lipcert {job.version}"),
         )
     )
     words = (
         "An input is proved robust at radius ε when its label keeps the largest score under every change of norm at "
-        "most ε, whatever the change. The proof: score i minus score r, plus ε times the proved Lipschitz constant of "
-        "that difference, stays below 0 for every other label i."
+        "most ε, whatever the change. With shared constants the proof is: for every label i other than the input's "
+        "label r, score i minus score r, plus ε times the proved Lipschitz constant of that difference, is below 0."
     )
     whole = clean(json.dumps(job.question, indent=2, ensure_ascii=False))
     details = tag("details", tag("summary", "The question as it was stored"), tag("pre", whole))
@@ -73,7 +75,7 @@ def curve_section(job: Job) -> Markup:
     if drawing is None:
         return tag("p", "No curve yet: no radius has been decided.")
     legend = tag("ul", *(tag("li", swatch(kind), words) for kind, words in LEGEND), class_="legend")
-    return tag("div", tag("figure", drawing, legend), radius_table(job), class_="two")
+    return tag("div", tag("figure", drawing, legend), radius_table(job), class_="two table")
 
 
 def constants_section(job: Job) -> Markup:
@@ -90,7 +92,7 @@ def constants_section(job: Job) -> Markup:
         return together([words, bracket_table(job)])
     note = "Proved upper bounds, rounded up; darker is larger. A hatched cell with ? has no proved constant."
     figure = tag("figure", drawing, tag("figcaption", note))
-    return together([words, tag("div", figure, bracket_table(job), class_="two")])
+    return together([words, tag("div", figure, bracket_table(job), class_="two table")])
 
 
 def radii_section(job: Job) -> Markup:
@@ -121,7 +123,7 @@ def _radii_figure(job: Job, points: Points, top: float) -> Markup:
     return tag("figure", tag("h3", title), drawing, tag("figcaption", note), numbers)
 
 
-def _attack_figure(job: Job, radii: np.ndarray[tuple[int, ...], np.dtype[np.float64]], top: float) -> Markup:
+def _attack_figure(job: Job, radii: NDArray[np.float64], top: float) -> Markup:
     bins = bins_of(radii, top)
     title = "Smallest known counterexamples"
     drawing = histogram("attacks", title, bins, f"radius of the counterexample, {job.norm}-norm", hatched=True)
@@ -157,7 +159,10 @@ def verify_section(job: Job) -> Markup:
         "Every upper bound has a certificate: the multipliers of its proof. Checking one needs the network and no "
         "solver; the bound is computed again from the file, rounded outward, and compared with the claim."
     )
-    last = "Given the constants, the decision for an input is the inequality at the top of this page."
+    last = (
+        "Given the constants, the decision for an input is the inequality under “What was asked”. An input that needed "
+        "a bound of its own is proved by the run that found it, not by these certificates."
+    )
     items = tag("ol", *(tag("li", *parts) for parts in steps))
     return together([tag("p", words), items, tag("p", last)])
 

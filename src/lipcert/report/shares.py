@@ -14,11 +14,12 @@ _STEPS = 400  # finer than a drawing's pixels
 
 @dataclass(frozen=True)
 class Shares:
-    """On the piece (radii[k], radii[k + 1]] at least certified[k] inputs are robust, at most possible[k] can be."""
+    """Between radii[k] and radii[k + 1] at least certified[k] inputs are robust, at most possible[k] can be."""
 
     radii: NDArray[np.float64]
     certified: NDArray[np.int64]
     possible: NDArray[np.int64]
+    possible_at_end: int  # at the last radius itself, where counterexamples of exactly that size count
 
 
 def shares(job: Job) -> Shares | None:
@@ -33,6 +34,7 @@ def shares(job: Job) -> Shares | None:
         np.array([0.0, *(t.radius for t in tallies)]),
         np.array([t.certified for t in tallies], dtype=np.int64),
         np.array(possible[:-1], dtype=np.int64),
+        possible[-1],
     )
 
 
@@ -42,4 +44,4 @@ def _by_input(points: Points, grid: NDArray[np.float64]) -> Shares:
     refuted = np.sort(points.attack_radius[correct])
     certified = proved.size - np.searchsorted(proved, grid, side="left")  # radius >= epsilon
     possible = refuted.size - np.searchsorted(refuted, grid, side="right")  # counterexample beyond epsilon only
-    return Shares(grid, certified[1:].astype(np.int64), possible[:-1].astype(np.int64))
+    return Shares(grid, certified[1:].astype(np.int64), possible[:-1].astype(np.int64), int(possible[-1]))

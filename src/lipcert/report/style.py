@@ -15,7 +15,7 @@ h2 { font-size: 1.25rem; margin: 2rem 0 .75rem; padding-top: .75rem; border-top:
 h3 { font-size: 1.05rem; margin: 1.25rem 0 .5rem; }
 p { margin: .5rem 0; max-width: 46rem; }
 .lead { font-size: 1.1rem; }
-.soft, figcaption, caption { color: var(--soft); font-size: .9rem; }
+.soft, figcaption { color: var(--soft); font-size: .9rem; }
 .notice { background: var(--warn); border-left: 5px solid var(--warn-line); padding: .6rem .9rem; margin: 1rem 0; }
 .notice ul { margin: .3rem 0; padding-left: 1.2rem; }
 .cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(9.5rem, 1fr)); gap: .75rem; margin: 1rem 0;
@@ -23,7 +23,8 @@ p { margin: .5rem 0; max-width: 46rem; }
 .cards li { background: var(--panel); border: 1px solid var(--line); border-radius: .4rem; padding: .6rem .8rem; }
 .cards strong { display: block; font-size: 1.5rem; line-height: 1.3; font-variant-numeric: tabular-nums; }
 .two { display: grid; grid-template-columns: minmax(0, 1fr); gap: 1.5rem; align-items: start; }
-@media (min-width: 56rem) { .two { grid-template-columns: minmax(0, 1fr) minmax(0, 1fr); } }
+@media (min-width: 56rem) { .two { grid-template-columns: minmax(0, 1fr) minmax(0, 1fr); }
+  .two.table { grid-template-columns: minmax(0, 5fr) minmax(0, 6fr); } }
 figure { margin: 0; }
 .chart { display: block; width: 100%; height: auto; max-width: 36rem; }
 .chart text { fill: var(--ink); font-size: 13px; font-family: inherit; font-variant-numeric: tabular-nums; }
@@ -43,9 +44,10 @@ figure { margin: 0; }
 .swatch { flex: none; width: 2.6rem; height: 1.15rem; margin-top: .15rem; }
 .scroll { overflow: auto; max-height: 30rem; border: 1px solid var(--line); border-radius: .3rem; }
 table { border-collapse: collapse; width: 100%; font-size: .92rem; font-variant-numeric: tabular-nums; }
-caption { text-align: left; padding: .4rem .6rem; }
 th, td { padding: .3rem .6rem; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap; }
-thead th { position: sticky; top: 0; background: var(--panel); }
+thead th { position: sticky; top: 0; background: var(--panel); white-space: normal; overflow-wrap: normal; }
+tbody th { position: sticky; left: 0; background: var(--paper); }
+@media (max-width: 30rem) { table { font-size: .8rem; } th, td { padding: .25rem .3rem; } }
 .left { text-align: left; }
 dl { display: grid; grid-template-columns: minmax(6.5rem, max-content) minmax(0, 1fr); gap: .3rem 1rem; margin: 0; }
 dt { color: var(--soft); } dd { margin: 0; }
@@ -53,9 +55,10 @@ code, pre { font-family: ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, mono
 pre { background: var(--panel); border: 1px solid var(--line); border-radius: .3rem; padding: .6rem .8rem;
   margin: .5rem 0; white-space: pre-wrap; }
 details { margin: .75rem 0; } summary { cursor: pointer; }
-.gallery { display: grid; grid-template-columns: repeat(auto-fill, minmax(7.2rem, 1fr)); gap: .75rem; padding: 0;
+.gallery { display: grid; grid-template-columns: repeat(auto-fill, minmax(7.4rem, 1fr)); gap: .75rem; padding: 0;
   list-style: none; }
-.gallery.pairs { grid-template-columns: repeat(auto-fill, minmax(10rem, 1fr)); }
+.gallery.pairs { grid-template-columns: repeat(auto-fill, minmax(9.5rem, 1fr)); }
+@media (max-width: 30rem) { .gallery { grid-template-columns: repeat(auto-fill, minmax(6.2rem, 1fr)); } }
 .gallery .pictures { display: flex; gap: .3rem; }
 .gallery img { flex: 1 1 0; width: 100%; min-width: 0; max-width: 9rem; height: auto; image-rendering: pixelated;
   border: 1px solid var(--line); }
@@ -64,7 +67,7 @@ footer { margin: 2.5rem 0 1rem; padding-top: .75rem; border-top: 1px solid var(-
 @media print { :root { --paper: #fff; --ink: #000; --soft: #333; --panel: #f4f4f4; --line: #bbb; --proof: #1f5fa8;
     --proof-area: #cfe0f3; --attack: #a8430f; --warn: #fff; --hatch: #777; }
   body { max-width: none; padding: 0; font-size: 10.5pt; }
-  .scroll { max-height: none; overflow: visible; border: 0; } thead th { position: static; }
+  .scroll { max-height: none; overflow: visible; border: 0; } th { position: static !important; }
   figure, .cards li, tr, .gallery li { break-inside: avoid; } h2, h3 { break-after: avoid; }
   * { print-color-adjust: exact; -webkit-print-color-adjust: exact; } }
 """

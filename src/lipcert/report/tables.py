@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import PurePosixPath
 
 from lipcert.report.figures import count, down, near, percent, plain, up
 from lipcert.report.histogram import Bins, span
-from lipcert.report.job import ATTACKED, CERTIFIED, UNDECIDED, Job, Points
+from lipcert.report.job import ATTACKED, CERTIFIED, UNDECIDED, Job, Pair, Points
 from lipcert.report.markup import Markup, tag, together
 
 
@@ -14,8 +15,9 @@ def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]], lef
     """A table that scrolls inside its own frame when it is larger than the page; `left` are columns of words."""
     head = tag("tr", *(tag("th", h, scope="col", class_=_side(k, left)) for k, h in enumerate(heads)))
     body = together(_row(cells, left) for cells in rows)
-    inner = tag("table", tag("caption", caption), tag("thead", head), tag("tbody", body))
-    return tag("div", inner, class_="scroll", role="region", aria_label=caption, tabindex=0)
+    inner = tag("table", tag("thead", head), tag("tbody", body), aria_label=caption)
+    frame = tag("div", inner, class_="scroll", role="region", aria_label=caption, tabindex=0)
+    return tag("div", tag("p", caption, class_="soft"), frame)
 
 
 def facts(pairs: Iterable[tuple[str, str]]) -> Markup:
@@ -25,7 +27,7 @@ def facts(pairs: Iterable[tuple[str, str]]) -> Markup:
 
 def radius_table(job: Job) -> Markup:
     """How the inputs end at every radius that was asked."""
-    heads = ("radius ε", "proved robust", "undecided", "attacked", "at most robust")
+    heads = ("radius ε", "proved robust", "undecided", "attacked", "at most")
     rows = [
         (
             plain(t.radius),
@@ -42,7 +44,7 @@ def radius_table(job: Job) -> Markup:
 
 def bracket_table(job: Job) -> Markup:
     """The brackets of the constants."""
-    heads = ("scores", "lower", "upper (proved)", "gap", "method", "time", "certificate")
+    heads = ("scores", "lower", "upper", "gap", "method", "time", "certificate")
     rows = [
         (
             f"{p.i} and {p.j}",
@@ -51,7 +53,7 @@ def bracket_table(job: Job) -> Markup:
             _gap(p.lower, p.upper),
             p.method,
             f"{near(p.seconds)} s",
-            (p.certificate or "none") + ("" if p.present or p.certificate is None else " (missing)"),
+            _certificate(p),
         )
         for p in job.pairs
     ]
@@ -81,6 +83,12 @@ def label_table(points: Points, largest: float) -> Markup:
         row = (str(label), count(total), share, count(ends[1]), count(ends[2]), count(wrong), down(middle, 3))
         rows.append(row)
     return table(f"By label, at radius {plain(largest)}", heads, rows, frozenset())
+
+
+def _certificate(pair: Pair) -> str:
+    if pair.certificate is None:
+        return "none"
+    return PurePosixPath(pair.certificate).name + ("" if pair.present else " (missing)")
 
 
 def _gap(lower: float | None, upper: float | None) -> str:
