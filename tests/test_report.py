@@ -98,7 +98,7 @@ def test_page_of_a_finished_job(folder: Path) -> None:
     sentence = (
         f"Of 600 inputs, {job.last.certified} ({figures.percent(job.last.certified, 600)}) are classified correctly"
     )
-    assert sentence in outline.text
+    assert " ".join(sentence.split()) in outline.text
     assert job.notices == ()
     kinds = [element for element, _ in outline.found]
     assert kinds.count("img") == 16 + 16 + 2 * 16
@@ -114,7 +114,7 @@ def test_page_of_a_finished_job(folder: Path) -> None:
     assert Decimal(figures.up(row.upper, 6)) >= Decimal(row.upper)
     assert figures.up(row.upper, 6) in outline.text
     sizes = [json.loads((folder / "result.json").read_text())["per_radius"][k]["certified"] for k in range(len(RADII))]
-    assert all(f"{n} ({figures.percent(n, 600)})" in outline.text for n in sizes)
+    assert all(f"{n} ({figures.percent(n, 600)})".replace("\xa0", " ") in outline.text for n in sizes)
 
 
 def test_page_of_a_binary_classifier(tmp_path: Path) -> None:
@@ -124,11 +124,35 @@ def test_page_of_a_binary_classifier(tmp_path: Path) -> None:
     assert "score i against score j" not in outline.text
 
 
+def test_optional_fields(folder: Path) -> None:
+    result = json.loads((folder / "result.json").read_text())
+    change(folder, clip=True, refined=7, notes=["the time <was> used"], network=result["network"] | {"file": None})
+    change(folder, data=result["data"] | {"file": None}, domain=None)
+    outline = check_page(page(read_job(folder)))
+    for words in (
+        "Robustness of a network on a data set",
+        "stay in it",
+        "7 open inputs looked at",
+        "<was> used",
+        "--network NETWORK",
+    ):
+        assert words in outline.text
+    change(folder, notes=[1])
+    with pytest.raises(InputError, match="list of texts"):
+        read_job(folder)
+
+
 def test_page_of_many_classes_has_no_crowded_cells(tmp_path: Path) -> None:
     outline = check_page(page(read_job(make_folder(tmp_path / "job", classes=16))))
-    cells = [a for element, a in outline.found if element == "rect" and a.get("class") == "cell"]
+    cells = [a for element, a in outline.found if element == "rect" and a.get("class") == "cell dense"]
     assert len(cells) == 16 * 15
     assert not [a for element, a in outline.found if element == "text" and "font-size" in str(a.get("style"))]
+
+
+def test_page_of_very_many_classes_stays_small(tmp_path: Path) -> None:
+    text = page(read_job(make_folder(tmp_path / "job", classes=70)))
+    assert "The 2 000 largest of 2 415 constants" in check_page(text).text
+    assert len(text) < 2_000_000
 
 
 def test_unfinished_job_says_so_at_the_top(tmp_path: Path) -> None:
@@ -187,8 +211,8 @@ def test_figures_round_outward(value: float, digits: int) -> None:
 def test_figures_by_hand() -> None:
     assert (figures.up(0.1), figures.down(0.1), figures.up(None)) == ("0.1000", "0.1000", "–")
     assert (figures.up(12345.6), figures.down(12345.6), figures.up(1e30)) == ("12350", "12340", "1.000e+30")
-    assert (figures.percent(2, 3), figures.percent(2, 3, ceiling=True)) == ("66.66 %", "66.67 %")
-    assert (figures.percent(3, 3, ceiling=True), figures.percent(0, 0)) == ("100.00 %", "–")
+    assert (figures.percent(2, 3), figures.percent(2, 3, ceiling=True)) == ("66.66\xa0%", "66.67\xa0%")
+    assert (figures.percent(3, 3, ceiling=True), figures.percent(0, 0)) == ("100.00\xa0%", "–")
     assert figures.ticks(0.1) == pytest.approx([0, 0.02, 0.04, 0.06, 0.08, 0.1])
     assert (figures.duration(5), figures.duration(7300)) == ("5.00 s", "2 h 1 min")
 

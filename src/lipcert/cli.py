@@ -34,6 +34,7 @@ def cli() -> None:
     lipcert bound model.onnx --radius 0.1 --output 3   a proved bracket [lower, upper]
     lipcert verify proof.npz --network model.onnx  check a proof without any solver
     lipcert export model.npz ... --to sdp.dat-s    the semidefinite program for other solvers
+    lipcert report DIR                             the folder of a certify job as a page to read
     """
 
 

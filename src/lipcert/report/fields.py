@@ -35,6 +35,16 @@ class Fields:
     def text(self, name: str) -> str:
         return clean(self._get(name, (str,), "text"))
 
+    def text_or_none(self, name: str) -> str | None:
+        return None if self.values.get(name) is None else self.text(name)
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """A list of texts that may be left out."""
+        items = self._items(name) if name in self.values else []
+        if not all(isinstance(item, str) for item in items):
+            raise FileFormatError(f"{quoted(self._where + name)} should be a list of texts")
+        return tuple(clean(item) for item in items)
+
     def flag(self, name: str) -> bool:
         return bool(self._get(name, (bool,), "true or false"))
 

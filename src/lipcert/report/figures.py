@@ -33,7 +33,7 @@ def percent(part: int, total: int, *, ceiling: bool = False) -> str:
     if total == 0:
         return _NONE
     hundredths = -(-part * 10000 // total) if ceiling else part * 10000 // total
-    return f"{hundredths // 100}.{hundredths % 100:02d} %"
+    return f"{hundredths // 100}.{hundredths % 100:02d}\N{NO-BREAK SPACE}%"
 
 
 def count(number: int) -> str:

@@ -63,15 +63,16 @@ def _job(place: Path, question: dict[str, Any], fields: Fields) -> Job:
         folder=place,
         question=question,
         complete=fields.flag("complete"),
-        network=network.text("file"),
+        network=network.text_or_none("file"),
         sha256=network.text("sha256"),
         shape=network.wholes("shape"),
-        data=data.text("file"),
+        data=data.text_or_none("file"),
         count=data.whole("count"),
         scale=data.scalar("scale"),
         image_shape=_image_shape(data),
         norm=fields.scalar("norm"),
         domain=None if fields.values.get("domain") is None else fields.numbers("domain", negative=True),
+        clip="clip" in fields.values and fields.flag("clip"),
         radii=fields.numbers("radii"),
         method=fields.text("method"),
         classes=classes,
@@ -80,6 +81,8 @@ def _job(place: Path, question: dict[str, Any], fields: Fields) -> Job:
         misclassified=counts.whole("misclassified"),
         tallies=tuple(sorted((_tally(f) for f in fields.each("per_radius")), key=lambda t: t.radius)),
         failed=tuple((f.text("name"), f.text("error")) for f in fields.each("failed")),
+        refined=fields.whole("refined") if "refined" in fields.values else 0,
+        notes=fields.texts("notes"),
         seconds=fields.number("seconds"),
         version=fields.text("version"),
         points=None,
@@ -104,7 +107,7 @@ def _pair(place: Path, fields: Fields, classes: int) -> Pair:
     upper, lower = fields.number_or_none("upper"), fields.number_or_none("lower")
     if upper is not None and lower is not None and lower > upper:
         raise SoundnessError(f"{place}: pair ({i}, {j}) has a lower bound {lower!r} above its upper bound {upper!r}")
-    name = None if fields.values.get("certificate") is None else fields.text("certificate")
+    name = fields.text_or_none("certificate")
     return Pair(
         *(min(i, j), max(i, j), upper, lower),
         method=fields.text("method"),

@@ -11,13 +11,14 @@ from lipcert.report.svg import WIDTH, hatching, picture, text
 
 _LIGHT, _DARK = np.array([241.0, 246.0, 252.0]), np.array([8.0, 48.0, 107.0])
 BALANCE = 0.179  # the luminance on which black and white stand out equally
+_DRAWN = 64  # classes up to which a cell is still seen
 _NUMBERS = 12  # classes up to which a cell has room for its number
 
 
 def heat_map(job: Job) -> Markup | None:
-    """The drawing; None for two classes (one constant needs no matrix) and before any constant is proved."""
+    """The drawing; None for two classes (one constant needs no matrix), for very many, and before any is proved."""
     proved = [p.upper for p in job.pairs if p.upper is not None]
-    if job.classes < 3 or not proved:
+    if not 3 <= job.classes <= _DRAWN or not proved:
         return None
     lo, hi = min(proved), max(proved)
     left, top = 34.0, 40.0
@@ -57,7 +58,7 @@ def _cell(
     lower = "" if pair.lower is None else f", at least {down(pair.lower)}"
     parts = [
         tag("title", f"{where}at most {up(pair.upper)}{lower}"),
-        tag("rect", **square, style=f"fill:{_colour(level)}", class_="cell"),
+        tag("rect", **square, style=f"fill:{_colour(level)}", class_="cell" if classes <= _NUMBERS else "cell dense"),
     ]
     if classes <= _NUMBERS:
         label = up(pair.upper, 3)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from lipcert.report.figures import count, plain, ticks
 from lipcert.report.markup import Markup, tag
-from lipcert.report.svg import Frame, hatching, picture
+from lipcert.report.svg import Frame, hatching, picture, text
 
 _BINS = 20
 
@@ -27,10 +27,12 @@ def bins_of(radii: NDArray[np.float64], top: float) -> Bins:
     return Bins(edges, counts.astype(np.int64))
 
 
-def histogram(name: str, title: str, bins: Bins, x_title: str, *, hatched: bool = False) -> Markup:
-    """Bars; hatched ones are for what attacks found, so that two histograms are told apart without colour."""
+def histogram(name: str, title: str, bins: Bins, x_title: str, asked: float, *, hatched: bool = False) -> Markup:
+    """Bars, and a line at the radius that was asked; hatched bars are for what attacks found, told apart by more than
+    colour.
+    """
     most = max(1, int(bins.counts.max()))
-    frame = Frame(x_top=float(bins.edges[-1]), y_top=1.05 * most)
+    frame = Frame(x_top=float(bins.edges[-1]), y_top=1.05 * most, top=26.0)
     bars = []
     for lo, hi, n in zip(bins.edges[:-1].tolist(), bins.edges[1:].tolist(), bins.counts.tolist(), strict=True):
         x, y = frame.x(lo), frame.y(n)
@@ -42,7 +44,18 @@ def histogram(name: str, title: str, bins: Bins, x_title: str, *, hatched: bool 
     x_ticks = [(v, plain(v)) for v in ticks(frame.x_top)]
     total = f"{count(int(bins.counts.sum()))} inputs in {_BINS} bins; the numbers are in the table below the drawing."
     axes = frame.axes(x_ticks, y_ticks, x_title, "number of inputs")
-    return picture(name, title, total, frame.height, hatching(f"{name}-hatch", "attack-hatch"), axes, *bars)
+    return picture(
+        name, title, total, frame.height, hatching(f"{name}-hatch", "attack-hatch"), axes, *bars, *_mark(frame, asked)
+    )
+
+
+def _mark(frame: Frame, asked: float) -> list[Markup]:
+    if not 0 < asked <= frame.x_top:
+        return []
+    x = frame.x(asked)
+    anchor = "end" if asked > 0.75 * frame.x_top else "start"
+    line = tag("line", x1=x, x2=x, y1=frame.top - 10, y2=frame.bottom, class_="asked-line")
+    return [line, text(x, frame.top - 14, f"largest ε asked: {plain(asked)}", anchor)]
 
 
 def span(lo: float, hi: float) -> str:

@@ -65,15 +65,16 @@ class Job:
     folder: Path
     question: Mapping[str, Any]
     complete: bool
-    network: str
+    network: str | None  # None: it came from memory, not from a file
     sha256: str
     shape: tuple[int, ...]
-    data: str
+    data: str | None
     count: int
     scale: str
     image_shape: tuple[int, ...] | None
     norm: str
     domain: tuple[float, ...] | None
+    clip: bool
     radii: tuple[float, ...]
     method: str
     classes: int
@@ -81,7 +82,9 @@ class Job:
     correct: int
     misclassified: int
     tallies: tuple[Tally, ...]
+    refined: int
     failed: tuple[tuple[str, str], ...]
+    notes: tuple[str, ...]
     seconds: float
     version: str
     points: Points | None

@@ -23,7 +23,7 @@ _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-ur
 
 def page(job: Job) -> str:
     """The whole report as HTML."""
-    title = f"Robustness of {_name(job.network)} on {_name(job.data)}"
+    title = f"Robustness of {_name(job.network, 'a network')} on {_name(job.data, 'a data set')}"
     head = tag(
         "head",
         void("meta", charset="utf-8"),
@@ -70,5 +70,5 @@ def _footer(job: Job) -> Markup:
     return tag("footer", together([f"{made}{job.version}."]), class_="soft")
 
 
-def _name(path: str) -> str:
-    return PurePath(path).name or path
+def _name(path: str | None, instead: str) -> str:
+    return instead if path is None else PurePath(path).name or path

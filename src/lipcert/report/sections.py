@@ -43,20 +43,23 @@ def summary(job: Job) -> Markup:
 
 def asked(job: Job) -> Markup:
     """The question."""
-    region = "all inputs" if job.domain is None else f"inputs in [{plain(job.domain[0])}, {plain(job.domain[1])}]"
+    region = "not stated" if job.domain is None else f"inputs in [{plain(job.domain[0])}, {plain(job.domain[1])}]"
+    region += "; changed inputs stay in it" if job.clip else ""
     radii = ", ".join(plain(r) for r in job.radii)
     given = facts(
         (
-            ("network", tag("code", job.network)),
+            ("network", _file(job.network)),
             ("layers", "-".join(map(str, job.shape))),
             ("content hash", tag("code", job.sha256)),
-            ("data", together([tag("code", job.data), f", {count(job.count)} inputs, scale {job.scale}"])),
+            ("data", together([_file(job.data), f", {count(job.count)} inputs, scale {job.scale}"])),
             ("domain", region),
             ("change", f"radius {radii or 'not given'} in the {job.norm}-norm, in the units of the scaled inputs"),
             ("method", job.method),
             ("classes", f"{job.classes}, {several(job.expected_pairs, 'pair')} of scores"),
+            *([("on their own", f"{several(job.refined, 'open input')} looked at")] if job.refined else []),
             ("time", duration(job.seconds)),
             ("version", f"lipcert {job.version}"),
+            *(("note", note) for note in job.notes),
         )
     )
     words = (
@@ -67,6 +70,10 @@ def asked(job: Job) -> Markup:
     whole = clean(json.dumps(job.question, indent=2, ensure_ascii=False))
     details = tag("details", tag("summary", "The question as it was stored"), tag("pre", whole))
     return together([tag("p", words), given, details])
+
+
+def _file(name: str | None) -> Markup:
+    return tag("code", name) if name is not None else tag("span", "from memory, no file")
 
 
 def curve_section(job: Job) -> Markup:
@@ -89,7 +96,7 @@ def constants_section(job: Job) -> Markup:
         return together([words, tag("p", "No constant is finished yet.")])
     drawing = heat_map(job)
     if drawing is None:
-        return together([words, bracket_table(job)])
+        return together([words, bracket_table(job)])  # two classes, or more than a drawing holds
     note = "Proved upper bounds, rounded up; darker is larger. A hatched cell with ? has no proved constant."
     figure = tag("figure", drawing, tag("figcaption", note))
     return together([words, tag("div", figure, bracket_table(job), class_="two table")])
@@ -114,10 +121,11 @@ def _radii_figure(job: Job, points: Points, top: float) -> Markup:
     radii = points.certified_radius[points.correct]
     bins = bins_of(np.minimum(radii, top), top)
     title = "Certified radii"
-    drawing = histogram("radii", title, bins, f"certified radius, {job.norm}-norm")
+    largest = max(job.radii, default=0.0)
+    drawing = histogram("radii", title, bins, f"certified radius, {job.norm}-norm", largest)
     full = int((radii >= top).sum())
     note = f"The {count(radii.size)} correctly classified inputs."
-    if full:
+    if full and top == largest:
         note += f" {count(full)} of them reach {plain(top)}, the end of the axis."
     numbers = tag("details", tag("summary", "The numbers"), bins_table(title, bins))
     return tag("figure", tag("h3", title), drawing, tag("figcaption", note), numbers)
@@ -126,7 +134,14 @@ def _radii_figure(job: Job, points: Points, top: float) -> Markup:
 def _attack_figure(job: Job, radii: NDArray[np.float64], top: float) -> Markup:
     bins = bins_of(radii, top)
     title = "Smallest known counterexamples"
-    drawing = histogram("attacks", title, bins, f"radius of the counterexample, {job.norm}-norm", hatched=True)
+    drawing = histogram(
+        "attacks",
+        title,
+        bins,
+        f"radius of the counterexample, {job.norm}-norm",
+        max(job.radii, default=0.0),
+        hatched=True,
+    )
     note = f"{count(radii.size)} correctly classified inputs for which an attack found one."
     numbers = tag("details", tag("summary", "The numbers"), bins_table(title, bins))
     return tag("figure", tag("h3", title), drawing, tag("figcaption", note), numbers)
@@ -144,15 +159,15 @@ def inputs_section(job: Job) -> Markup:
 
 def verify_section(job: Job) -> Markup:
     """What a reader who trusts nobody runs."""
-    network = shlex.quote(job.network)
+    network = "NETWORK" if job.network is None else shlex.quote(job.network)
     kept = [p.certificate for p in job.pairs if p.certificate is not None]
     if not kept:
         return tag("p", "This job kept no certificates.")
     one = f"lipcert verify {shlex.quote(kept[0])} --network {network}"
-    every = f'for c in pieces/*.npz; do lipcert verify "$c" --network {network} || echo "NOT PROVED: $c"; done'
+    every = f'for c in pieces/pair-*.npz; do lipcert verify "$c" --network {network} || echo "NOT PROVED: $c"; done'
     steps = (
         ("Check that you have the same network; its content hash is above:", tag("pre", f"lipcert info {network}")),
-        ("In the folder of the job, check one constant:", tag("pre", one)),
+        ("In the folder of the job, with the network there or its full path, check one constant:", tag("pre", one)),
         (f"Or all {len(kept)}:", tag("pre", every)),
     )
     words = (

@@ -37,17 +37,21 @@ figure { margin: 0; }
 .possible-line { fill: none; stroke: var(--attack); stroke-width: 2; stroke-dasharray: 6 4; }
 .possible-mark { fill: var(--paper); stroke: var(--attack); stroke-width: 1.8; }
 .outline { fill-opacity: 1; stroke: var(--soft); stroke-width: 1; } rect.outline:not([fill]) { fill: none; }
+.asked-line { stroke: var(--ink); stroke-width: 1.2; stroke-dasharray: 2 3; }
 .bar { fill: var(--proof); } .diagonal { fill: var(--panel); }
-.cell { stroke: var(--paper); stroke-width: 1; } .chart .absent { fill: var(--ink); font-weight: bold; }
+.cell { stroke: var(--paper); stroke-width: 1; } .dense { stroke-width: .3; }
+.chart .absent { fill: var(--ink); font-weight: bold; }
 .legend { list-style: none; padding: 0; margin: .5rem 0; font-size: .9rem; }
 .legend li { display: flex; gap: .6rem; align-items: flex-start; margin: .2rem 0; }
 .swatch { flex: none; width: 2.6rem; height: 1.15rem; margin-top: .15rem; }
 .scroll { overflow: auto; max-height: 30rem; border: 1px solid var(--line); border-radius: .3rem; }
 table { border-collapse: collapse; width: 100%; font-size: .92rem; font-variant-numeric: tabular-nums; }
-th, td { padding: .3rem .6rem; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap; }
+th, td { padding: .3rem .6rem; text-align: right; border-bottom: 1px solid var(--line);
+  white-space: nowrap; overflow-wrap: normal; }
 thead th { position: sticky; top: 0; background: var(--panel); white-space: normal; overflow-wrap: normal; }
 tbody th { position: sticky; left: 0; background: var(--paper); }
-@media (max-width: 30rem) { table { font-size: .8rem; } th, td { padding: .25rem .3rem; } }
+@media (max-width: 30rem) { table { font-size: .8rem; } th, td { padding: .25rem .3rem; }
+  .narrow td { white-space: normal; } }
 .left { text-align: left; }
 dl { display: grid; grid-template-columns: minmax(6.5rem, max-content) minmax(0, 1fr); gap: .3rem 1rem; margin: 0; }
 dt { color: var(--soft); } dd { margin: 0; }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
 
@@ -10,8 +11,12 @@ from lipcert.report.histogram import Bins, span
 from lipcert.report.job import ATTACKED, CERTIFIED, UNDECIDED, Job, Pair, Points
 from lipcert.report.markup import Markup, tag, together
 
+_ROWS = 2000  # of brackets in one page
 
-def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]], left: frozenset[int]) -> Markup:
+
+def table(
+    caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]], left: frozenset[int] = frozenset()
+) -> Markup:
     """A table that scrolls inside its own frame when it is larger than the page; `left` are columns of words."""
     head = tag("tr", *(tag("th", h, scope="col", class_=_side(k, left)) for k, h in enumerate(heads)))
     body = together(_row(cells, left) for cells in rows)
@@ -39,11 +44,14 @@ def radius_table(job: Job) -> Markup:
         for t in job.tallies
     ]
     caption = f"{count(job.count)} inputs, {count(job.misclassified)} of them misclassified at every radius"
-    return table(caption, heads, rows, frozenset())
+    return tag("div", table(caption, heads, rows), class_="narrow")
 
 
 def bracket_table(job: Job) -> Markup:
     """The brackets of the constants."""
+    shown = job.pairs
+    if len(shown) > _ROWS:
+        shown = tuple(sorted(shown, key=lambda p: math.inf if p.upper is None else p.upper, reverse=True)[:_ROWS])
     heads = ("scores", "lower", "upper", "gap", "method", "time", "certificate")
     rows = [
         (
@@ -55,9 +63,11 @@ def bracket_table(job: Job) -> Markup:
             f"{near(p.seconds)} s",
             _certificate(p),
         )
-        for p in job.pairs
+        for p in shown
     ]
     caption = "Brackets of the constants; lower bounds are rounded down, upper bounds up, gap = (upper - lower) / lower"
+    if len(shown) < len(job.pairs):
+        caption = f"The {count(len(shown))} largest of {count(len(job.pairs))} constants. {caption}"
     return table(caption, heads, rows, frozenset({0, 4, 6}))
 
 
@@ -65,7 +75,7 @@ def bins_table(caption: str, bins: Bins) -> Markup:
     """The numbers of a histogram."""
     edges, counts = bins.edges.tolist(), bins.counts.tolist()
     rows = [(span(edges[k], edges[k + 1]), count(n)) for k, n in enumerate(counts)]
-    return table(caption, ("radius", "inputs"), rows, frozenset())
+    return table(caption, ("radius", "inputs"), rows)
 
 
 def label_table(points: Points, largest: float) -> Markup:
@@ -82,7 +92,7 @@ def label_table(points: Points, largest: float) -> Markup:
         middle = radii[(len(radii) - 1) // 2] if radii else None
         row = (str(label), count(total), share, count(ends[1]), count(ends[2]), count(wrong), down(middle, 3))
         rows.append(row)
-    return table(f"By label, at radius {plain(largest)}", heads, rows, frozenset())
+    return table(f"By label, at radius {plain(largest)}", heads, rows)
 
 
 def _certificate(pair: Pair) -> str:
