@@ -26,7 +26,7 @@ ROOMS = [
     {"lcep"},
     {"result", "solving"},
     {"bounding"},
-    {"experiments"},
+    {"experiments", "report"},
     {"commands"},
     {"cli"},
     {"__main__"},

@@ -36,7 +36,7 @@ class Archive(Mapping[str, NDArray[Any]]):
     """The arrays of an .npz file whose names match `names`, read once all their headers are checked.
 
     `texts` names the arrays of text among the numbers, `indices` are endings of arrays that do not count as numbers
-    kept, `content` says what the file should hold, for the error messages.
+    kept, `content` says what the file should hold and `advice` what to do when it is damaged, for the error messages.
     """
 
     def __init__(
@@ -47,8 +47,10 @@ class Archive(Mapping[str, NDArray[Any]]):
         content: str,
         texts: frozenset[str] = frozenset(),
         indices: tuple[str, ...] = (),
+        advice: str = "export the network again",
     ) -> None:
-        with parsing("the archive"):
+        self._advice = advice
+        with parsing("the archive", advice):
             self._zip = zipfile.ZipFile(path)
         with self._zip:
             members = self._zip.infolist()
@@ -61,7 +63,7 @@ class Archive(Mapping[str, NDArray[Any]]):
                 name = member.filename.removesuffix(".npy")
                 if name == member.filename or not names.fullmatch(name) or name in self._headers:
                     raise FileFormatError(f"unexpected array {quoted(name)} in {content}")
-                with parsing(f"array {name}"), self._zip.open(member) as file:
+                with parsing(f"array {name}", advice), self._zip.open(member) as file:
                     self._headers[name] = _header(file, name, member.file_size, name in texts)
             numbers = sum(math.prod(h.shape) for name, h in self._headers.items() if not name.endswith(indices))
             if numbers > MAX_WEIGHTS:
@@ -85,7 +87,7 @@ class Archive(Mapping[str, NDArray[Any]]):
 
     def _read(self, name: str) -> NDArray[Any]:
         header = self._headers[name]
-        with parsing(f"array {name}"), self._zip.open(f"{name}.npy") as file:
+        with parsing(f"array {name}", self._advice), self._zip.open(f"{name}.npy") as file:
             file.read(header.offset)
             data = np.frombuffer(file.read(), dtype=header.dtype)
             return data.reshape(header.shape, order="F" if header.fortran else "C")

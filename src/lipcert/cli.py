@@ -18,6 +18,7 @@ from lipcert.commands.demo import demo_command
 from lipcert.commands.export import export_command
 from lipcert.commands.info import info_command
 from lipcert.commands.pop import pop_command
+from lipcert.commands.report import report_command
 from lipcert.commands.verify import verify_command
 from lipcert.errors import InputError, LipcertError
 
@@ -33,10 +34,19 @@ def cli() -> None:
     lipcert bound model.onnx --radius 0.1 --output 3   a proved bracket [lower, upper]
     lipcert verify proof.npz --network model.onnx  check a proof without any solver
     lipcert export model.npz ... --to sdp.dat-s    the semidefinite program for other solvers
+    lipcert report DIR                             the folder of a certify job as a page to read
     """
 
 
-for _command in (bound_command, demo_command, export_command, info_command, pop_command, verify_command):
+for _command in (
+    bound_command,
+    demo_command,
+    export_command,
+    info_command,
+    pop_command,
+    report_command,
+    verify_command,
+):
     cli.add_command(_command)
 
 

@@ -1,0 +1,126 @@
+"""JSON of strangers: every value is asked for with its type, and what is wrong is said in one line."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from lipcert.boundary import located, quoted
+from lipcert.errors import FileFormatError
+from lipcert.files import check_readable
+from lipcert.report.markup import clean
+
+MAX_JSON_BYTES = 64 << 20
+MAX_ITEMS = 1 << 20
+
+
+class Fields:
+    """One JSON object, read field by field."""
+
+    def __init__(self, values: Mapping[str, Any], where: str = "") -> None:
+        self.values = values
+        self._where = where
+
+    def _get(self, name: str, kinds: tuple[type, ...], words: str) -> Any:
+        if name not in self.values:
+            raise FileFormatError(f"{quoted(self._where + name)} is missing")
+        value = self.values[name]
+        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+            raise FileFormatError(f"{quoted(self._where + name)} should be {words}")
+        return value
+
+    def text(self, name: str) -> str:
+        return clean(self._get(name, (str,), "text"))
+
+    def text_or_none(self, name: str) -> str | None:
+        return None if self.values.get(name) is None else self.text(name)
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """A list of texts that may be left out."""
+        items = self._items(name) if name in self.values else []
+        if not all(isinstance(item, str) for item in items):
+            raise FileFormatError(f"{quoted(self._where + name)} should be a list of texts")
+        return tuple(clean(item) for item in items)
+
+    def flag(self, name: str) -> bool:
+        return bool(self._get(name, (bool,), "true or false"))
+
+    def whole(self, name: str, most: int = 1 << 40) -> int:
+        value = self._get(name, (int,), "a whole number")
+        if not 0 <= value <= most:
+            raise FileFormatError(f"{quoted(self._where + name)} should be between 0 and {most}")
+        return int(value)
+
+    def number(self, name: str) -> float:
+        """A finite number >= 0: radii, bounds, seconds."""
+        value = self._get(name, (int, float), "a number")
+        return _finite(value, self._where + name, negative=False)
+
+    def number_or_none(self, name: str) -> float | None:
+        return None if self.values.get(name) is None else self.number(name)
+
+    def numbers(self, name: str, *, negative: bool = False) -> tuple[float, ...]:
+        return tuple(_finite(v, self._where + name, negative=negative) for v in self._items(name))
+
+    def wholes(self, name: str) -> tuple[int, ...]:
+        values = self._items(name)
+        if not all(isinstance(v, int) and not isinstance(v, bool) and 0 < v < 1 << 31 for v in values):
+            raise FileFormatError(f"{quoted(self._where + name)} should be a list of whole numbers > 0")
+        return tuple(values)
+
+    def inner(self, name: str) -> Fields:
+        return Fields(self._get(name, (dict,), "an object"), f"{self._where}{name}.")
+
+    def each(self, name: str) -> list[Fields]:
+        items = self._items(name)
+        if not all(isinstance(item, dict) for item in items):
+            raise FileFormatError(f"{quoted(self._where + name)} should be a list of objects")
+        return [Fields(item, f"{self._where}{name}[{k}].") for k, item in enumerate(items)]
+
+    def scalar(self, name: str) -> str:
+        """Whatever was stated, as text."""
+        value = self.values.get(name)
+        return clean(value) if isinstance(value, str) else json.dumps(value)
+
+    def _items(self, name: str) -> list[Any]:
+        items = self._get(name, (list,), "a list")
+        if len(items) > MAX_ITEMS:
+            raise FileFormatError(f"{quoted(self._where + name)} has {len(items)} items, more than {MAX_ITEMS}")
+        return list(items)
+
+
+def read_fields(path: Path) -> Fields:
+    """The one object in a JSON file."""
+    check_readable(path)
+    with located(path):
+        if path.stat().st_size > MAX_JSON_BYTES:
+            raise FileFormatError(f"more than {MAX_JSON_BYTES >> 20} MiB, which no job writes")
+        try:
+            values = json.loads(path.read_bytes(), parse_constant=_refuse)
+        except (ValueError, RecursionError):
+            raise FileFormatError("not readable JSON; the file is damaged") from None
+        if not isinstance(values, dict):
+            raise FileFormatError("not a JSON object; the file is damaged")
+        return Fields(values)
+
+
+def _finite(value: object, name: str, *, negative: bool) -> float:
+    good = isinstance(value, (int, float)) and not isinstance(value, bool)
+    number = _float(value) if good else math.nan
+    if not math.isfinite(number) or (number < 0 and not negative):
+        raise FileFormatError(f"{quoted(name)} should hold finite numbers{'' if negative else ' >= 0'}")
+    return number
+
+
+def _float(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
+def _refuse(constant: str) -> float:
+    raise ValueError(constant)

@@ -1,0 +1,72 @@
+"""Numbers as people read them. What is proved is rounded outward here too: upper bounds up, certified radii down."""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
+
+_NONE = "–"
+
+
+def up(value: float | None, digits: int = 4) -> str:
+    """At least `value`."""
+    return _rounded(value, digits, ROUND_CEILING)
+
+
+def down(value: float | None, digits: int = 4) -> str:
+    """At most `value`."""
+    return _rounded(value, digits, ROUND_FLOOR)
+
+
+def near(value: float | None, digits: int = 3) -> str:
+    """Close to `value`, for what is measured and not proved."""
+    return _rounded(value, digits, ROUND_HALF_EVEN)
+
+
+def plain(value: float) -> str:
+    """A number that was typed, as it was typed."""
+    return f"{value:.12g}"
+
+
+def percent(part: int, total: int, *, ceiling: bool = False) -> str:
+    """part / total with two decimals, rounded down (or up) in whole numbers."""
+    if total == 0:
+        return _NONE
+    hundredths = -(-part * 10000 // total) if ceiling else part * 10000 // total
+    return f"{hundredths // 100}.{hundredths % 100:02d}\N{NO-BREAK SPACE}%"
+
+
+def count(number: int) -> str:
+    """With thin spaces between the thousands."""
+    return f"{number:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+
+
+def several(number: int, thing: str) -> str:
+    """1 pair, 45 pairs."""
+    return f"{count(number)} {thing}{'' if number == 1 else 's'}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds, minutes or hours, whichever reads best."""
+    if seconds < 60:
+        return f"{near(seconds)} s"
+    if seconds < 3600:
+        return f"{int(seconds // 60)} min {int(seconds % 60)} s"
+    return f"{int(seconds // 3600)} h {int(seconds % 3600 // 60)} min"
+
+
+def ticks(top: float, wanted: int = 5) -> list[float]:
+    """Round numbers from 0 to at most `top` (> 0), about `wanted` steps."""
+    power = 10.0 ** math.floor(math.log10(top / wanted))
+    step = next(power * m for m in (1, 2, 2.5, 5, 10, 20) if top / (power * m) <= wanted)
+    return [k * step for k in range(int(top / step * (1 + 1e-9)) + 1)]
+
+
+def _rounded(value: float | None, digits: int, rounding: str) -> str:
+    if value is None or not math.isfinite(value):
+        return _NONE
+    if value == 0:
+        return "0"
+    exact = Decimal(repr(value))  # the shortest decimal that is this float: 0.1 stays 0.1 when rounded up
+    result = exact.quantize(Decimal(1).scaleb(exact.adjusted() - digits + 1), rounding=rounding)
+    return f"{result:f}" if -5 <= result.adjusted() < digits + 2 else f"{result:.{digits - 1}e}"
