@@ -16,7 +16,7 @@ from lipcert.certificate.relaxed import build, prove_relaxed
 from lipcert.errors import MethodError
 from lipcert.norms import INF, Norm
 from lipcert.propagation import gradient_bounds, preactivation_bounds
-from lipcert.quadratic.backward import backward, check_applies
+from lipcert.quadratic.lifts import backward, check_applies
 from lipcert.quadratic.model import Relaxation
 from lipcert.region import Region
 from lipcert.rounding import Array
