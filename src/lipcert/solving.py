@@ -21,7 +21,8 @@ from lipcert.solvers import CONIC_SOLVERS, SOLVERS, Progress, Status, choose_sol
 from lipcert.threads import threads_for
 
 _STALL = 2e-4  # a gain that is worth another round of cuts
-_IDLE = 1e-6  # a multiplier, relative to the bound, below which a cut is dropped
+_IDLE = 1e-6  # a multiplier, relative to the bound, below which a cut is idle
+_NEAR = 0.1  # an idle cut with less slack than this is kept: dropped, it would be violated again in the next round
 _PROOF_SHARE = 0.08  # of the solver's time may go into proofs on the way
 _PROOF_RATE = 2e-10  # seconds times the order cubed: eigenvalues and two factorisations on one core
 _LAST_PROOF_SHARE = 0.7  # of the time, at most, may be kept for the last proof
@@ -119,7 +120,9 @@ def tighten(
             return result.status
         stalled = stalled + 1 if certificate.upper > best * (1 - _STALL) else 0
         best = min(best, certificate.upper)
-        busy = cuts.kept(result.y[problem.rows - len(cuts) :] > _IDLE * best) if len(cuts) else cuts
+        own = slice(problem.rows - len(cuts), None)
+        slack = (problem.rhs - problem.apply(result.X))[own]
+        busy = cuts.kept((result.y[own] > _IDLE * best) | (slack < _NEAR))
         found = separate(base, result.X, busy, budget=max(200, 2 * problem.size))
         if not len(found) or stalled == 2 or enough():
             return Status.OPTIMAL

@@ -163,7 +163,7 @@ def separate(
     if "pairs" in kinds:
         found.append(_table(names, _violated_pairs(X, budget, tolerance)))
     if "triples" in kinds:
-        found.append(_table(names, _violated_triples(relaxation.space, X, budget // 2, tolerance)))
+        found.append(_table(names, _violated_triples(relaxation.space, X, budget, tolerance)))
     if "factors" in kinds:
         found.append(_factor_table(names, _violated_factors(relaxation, X, budget, tolerance)))
     table = np.concatenate(found)

@@ -11,8 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lipcert.network import Network
+from lipcert.norms import Matrix
 from lipcert.propagation import Interval, gradient_bounds, slope_bounds
 from lipcert.quadratic.model import Index
 from lipcert.rounding import UNIT, Array, add_up, grow, sum_up
@@ -28,6 +30,7 @@ class Layer:
     index: int
     width: int
     binary: bool  # u' is 0 or 1, by the sign of z
+    homogeneous: bool  # f(z) = u z
     free: Index
     pruned: Index
     base: Array
@@ -73,9 +76,7 @@ def layers_of(net: Network, pre: tuple[Interval, ...], c: Array) -> Layers:
                 ]
             )
         )
-    kept = tuple(
-        Interval(np.where(p, 0.0, s.lo), np.where(p, 0.0, s.hi)) for p, s in zip(pruned, slopes, strict=True)
-    )
+    kept = tuple(Interval(np.where(p, 0.0, s.lo), np.where(p, 0.0, s.hi)) for p, s in zip(pruned, slopes, strict=True))
     gradients = gradient_bounds(net, pre, c, kept)
     hidden = tuple(
         _layer(net, i, pre[i], slopes[i], pruned[i], gradients[i + 1], Interval(-q_size[i], q_size[i]))
@@ -84,10 +85,12 @@ def layers_of(net: Network, pre: tuple[Interval, ...], c: Array) -> Layers:
     return Layers(hidden, lost)
 
 
-def _layer(net: Network, i: int, z: Interval, slope: Interval, pruned: Array, g: Interval, q: Interval) -> Layer:
+def _layer(
+    net: Network, i: int, z: Interval, slope: Interval, pruned: NDArray[np.bool_], g: Interval, q: Interval
+) -> Layer:
     f = net.activations[i]
     binary = f.kind in ("relu", "leaky_relu")
-    free = (slope.hi > slope.lo) & ~pruned.astype(bool)
+    free = (slope.hi > slope.lo) & ~pruned
     if binary:
         below = f.alpha
         base, delta = np.full(len(z.lo), below), np.full(len(z.lo), 1.0 - below)
@@ -104,6 +107,7 @@ def _layer(net: Network, i: int, z: Interval, slope: Interval, pruned: Array, g:
         i + 1,
         len(z.lo),
         binary,
+        f.piecewise_linear,
         np.flatnonzero(free),
         np.flatnonzero(pruned),
         base,
@@ -128,6 +132,6 @@ def _sizes(net: Network, slopes: tuple[Interval, ...], c: Array) -> tuple[list[A
     return g[::-1], q
 
 
-def _times(weight: object, size: Array) -> Array:
-    matrix = abs(weight)  # type: ignore[arg-type, var-annotated]
-    return np.nan_to_num(grow(np.asarray(matrix @ size, dtype=np.float64), len(size) + 4), nan=np.inf)
+def _times(weight: Matrix, size: Array) -> Array:
+    product = grow(np.asarray(abs(weight) @ size, dtype=np.float64), len(size) + 4)
+    return np.where(np.isnan(product), np.inf, product)

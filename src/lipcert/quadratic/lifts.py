@@ -10,36 +10,24 @@ substituted at every layer; leaky ReLU and smooth activations are brought to the
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Iterable
 
 import numpy as np
-from scipy import sparse
 
 from lipcert.errors import MethodError
 from lipcert.network import Network
 from lipcert.norms import Norm
 from lipcert.propagation import Interval, preactivation_bounds
+from lipcert.quadratic.derivative import derivative
 from lipcert.quadratic.exclusions import exclusions
 from lipcert.quadratic.layers import Layer, Layers, layers_of
 from lipcert.quadratic.model import Factors, Family, Index, Relaxation, Space, assemble
-from lipcert.quadratic.passes import (
-    Pass,
-    bilinear,
-    corners,
-    directions,
-    gradients,
-    last_gradient,
-    last_slope,
-    ties,
-    values,
-    with_values,
-)
+from lipcert.quadratic.passes import Pass, values, with_values
 from lipcert.quadratic.switched import WIDE, stored
 from lipcert.quadratic.tracked import exactly, product
 from lipcert.region import Box, Region
-from lipcert.rounding import UNIT, Array
+from lipcert.rounding import Array, sum_up
 
-Kind = Literal["backward", "forward", "both"]
 LIFTS = ("backward", "forward", "both", "backward-free", "forward-free", "both-free")
 PRODUCTS_UP_TO = 100  # inputs, for the rows (1 +- t)(1 +- w) >= 0
 WIDE_UP_TO = 400  # the order of the matrix
@@ -82,7 +70,7 @@ def lift(
             families += _exclusions(net, space, layers.hidden[0], box)
         if net.inputs <= PRODUCTS_UP_TO:
             families += _products(space, moving, net.inputs)
-    objective, offset, more, extra = _derivative(net, space, layers, kind, wide)
+    objective, offset, more, extra = derivative(net, space, layers, kind, wide)
     passes += more
     families += [family for part in passes for family in part.families] + extra
     return assemble(
@@ -90,7 +78,7 @@ def lift(
         space,
         objective,
         families,
-        offset + layers.lost,
+        sum_up(np.array([offset, layers.lost])),
         _blocks(space, layers, moving, net.inputs),
         _factors(space, passes),
     )
@@ -132,26 +120,6 @@ def _diagonal(space: Space, p0: int, layers: Layers, moving: Index) -> list[Fami
     return families
 
 
-def _derivative(
-    net: Network, space: Space, layers: Layers, kind: str, wide: bool
-) -> tuple[sparse.csr_array, float, list[Pass], list[Family]]:
-    """The objective with its offset, the passes of the derivative, and what ties them."""
-    t = exactly(space["t"])
-    if kind == "backward":
-        down = gradients(net, space, layers, wide)
-        return *bilinear(space, t, down.ends[0]), [down], []
-    up = directions(net, space, layers, wide)
-    top = last_slope(space, layers, last_gradient(space, layers))
-    at_top, lost_at_top = bilinear(space, top, up.ends[-1])
-    if kind == "forward":
-        return at_top, lost_at_top, [up], []
-    down = gradients(net, space, layers, wide)
-    at_input, lost_at_input = bilinear(space, t, down.ends[0])
-    mean = sparse.csr_array((at_input + at_top) / 2)
-    rounding = 4 * UNIT * float(abs(at_input).sum() + abs(at_top).sum())
-    return mean, max(lost_at_top, lost_at_input) + rounding, [down, up], ties(down, up) + corners(space, down, up)
-
-
 def _factors(space: Space, passes: list[Pass]) -> dict[str, Factors]:
     return {item.layer.name(item.own): stored(space, item) for part in passes for item in part.items}
 
@@ -170,6 +138,6 @@ def _products(space: Space, moving: Index, p0: int) -> list[Family]:
     return [product(f"(1{a}t)(1{b}w) >= 0", -(one + first), one + second, moving, p0) for a, b, first, second in pairs]
 
 
-def has_wide(names: object) -> bool:
+def has_wide(names: Iterable[str]) -> bool:
     """Whether stored families contain wide chords: a certificate is rebuilt with what it used."""
-    return any(str(name).endswith(WIDE) for name in names)  # type: ignore[attr-defined]
+    return any(name.endswith(WIDE) for name in names)

@@ -22,7 +22,7 @@ from lipcert.quadratic.model import Family, Index, Space
 from lipcert.quadratic.switched import Switched, open_and_shut, rows, through, variable
 from lipcert.quadratic.tracked import Tracked, affine, constants, exactly, merge, product
 from lipcert.region import Box
-from lipcert.rounding import Array, add_up
+from lipcert.rounding import add_up
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +38,7 @@ def with_values(layers: Layers) -> tuple[Layer, ...]:
     """The layers whose z is tied to x: all before the first smooth one."""
     kept: list[Layer] = []
     for layer in layers.hidden:
-        if not layer.binary and len(layer.free):
+        if not layer.homogeneous:
             break
         kept.append(layer)
     return tuple(kept)
@@ -161,45 +161,3 @@ def _envelope(space: Space, layer: Layer, q: Tracked) -> list[Family]:
         product(f"{i}: u (qu - q) >= 0", plus, q - high, where, total),
         product(f"{i}: (1-u)(qu - q) >= 0", minus, q - high, where, total),
     ]
-
-
-def ties(gradient: Pass, direction: Pass) -> list[Family]:
-    """The same derivative seen at every layer: s q = s y = g y, neuron by neuron, where u' is 0 or 1.
-
-    And the product of what s and y are between: (s - l u)(y - l' u) >= 0 and its three sisters.
-    """
-    families: list[Family] = []
-    for s, y in zip(gradient.items, direction.items, strict=True):
-        place, i = (s.layer.free, s.layer.width), s.layer.index
-        if s.layer.binary:
-            families += [
-                product(f"{i}: s (q - y) = 0", s.a, y.b - y.a, *place, equality=True),
-                product(f"{i}: (g - s) y = 0", s.b - s.a, y.a, *place, equality=True),
-            ]
-    return families
-
-
-def corners(space: Space, gradient: Pass, direction: Pass) -> list[Family]:
-    """(factor of s)(factor of y) >= 0 where u' = 1."""
-    from lipcert.quadratic.switched import factors
-
-    families: list[Family] = []
-    for s, y in zip(gradient.items, direction.items, strict=True):
-        place, i = (s.layer.free, s.layer.width), s.layer.index
-        of_s, of_y = factors(space, s)[:2], factors(space, y)[:2]
-        for first, a in zip(("s - l u", "h u - s"), of_s, strict=True):
-            for second, b in zip(("y - l u", "h u - y"), of_y, strict=True):
-                families.append(product(f"{i}: ({first})({second}) >= 0", -a, b, *place))
-    return families
-
-
-def bilinear(space: Space, a: Tracked, b: Tracked) -> tuple[sparse.csr_array, float]:
-    """C with y'Cy = sum_k a_k b_k, and what errors and rounding may take from it."""
-    from lipcert.rounding import gamma, grow, sum_up
-
-    half = sparse.csr_array((sparse.csr_array(a.matrix).T @ sparse.csr_array(b.matrix)) / 2)
-    sizes = (a.magnitude, b.magnitude)
-    with np.errstate(over="ignore", invalid="ignore"):
-        terms: Array = sizes[0] * b.error + sizes[1] * a.error + a.error * b.error
-        terms = terms + gamma(len(a) + 8) * sizes[0] * sizes[1]
-        return sparse.csr_array(half + half.T), sum_up(grow(terms, 8))
