@@ -76,7 +76,7 @@ NETWORKS: dict[str, Callable[[], Case]] = {
 
 def bounds(relaxation: Relaxation, kinds: tuple[str, ...], rounds: int) -> tuple[list[float], bool]:
     """The certified bound of every round, the first without cuts; whether patience ended it."""
-    cuts, found = NO_CUTS, []
+    cuts, found = NO_CUTS, list[float]()
     for _ in range(rounds + 1):
         current = with_cuts(relaxation, cuts)
         problem = current.problem

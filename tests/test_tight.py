@@ -94,8 +94,8 @@ def test_exclusions_are_found_where_they_are() -> None:
     assert not any(row[:2] == (0, 2) and row[2] == 0 for row in found)
 
 
-@settings(max_examples=60)
-@given(small_cases(kinds=("relu",)))
+@settings(max_examples=30)
+@given(small_cases())
 def test_tight_is_at_least_the_exact_constant(case: Case) -> None:
     net, box, c = case
     certificates = tightened(net, box, c, 10.0)
@@ -148,8 +148,9 @@ def test_separation_finds_the_worst_first_and_nothing_twice() -> None:
     R = rng.normal(size=(relaxation.space.size, 4))
     X = (R / np.linalg.norm(R, axis=1, keepdims=True)) @ (R / np.linalg.norm(R, axis=1, keepdims=True)).T
     few, many = separate(relaxation, X, NO_CUTS, 20), separate(relaxation, X, NO_CUTS, 200)
-    assert len(few) == 20
-    assert len(many) == 200
+    assert len(few) == 40  # twenty pairs and twenty triples; one hidden layer has no factors
+    assert len(many) > len(few)
+    assert {r.tobytes() for r in few.table} <= {r.tobytes() for r in many.table}
     again = separate(relaxation, X, few, 20)
     assert not {r.tobytes() for r in few.table} & {r.tobytes() for r in again.table}
 

@@ -22,6 +22,7 @@ from lipcert.threads import threads_for
 
 _STALL = 2e-4  # a gain that is worth another round of cuts
 _IDLE = 1e-6  # a multiplier, relative to the bound, below which a cut is idle
+_ROUND_SHARE = 0.5  # of the time left may go into the next round
 _NEAR = 0.1  # an idle cut with less slack than this is kept: dropped, it would be violated again in the next round
 _PROOF_SHARE = 0.08  # of the solver's time may go into proofs on the way
 _PROOF_RATE = 2e-10  # seconds times the order cubed: eigenvalues and two factorisations on one core
@@ -100,7 +101,7 @@ def tighten(
     Stops when nothing is violated, when `enough` says so, when two rounds in turn gain less than `_STALL`, or when the
     next round would not fit the time. Each round's bound stands by itself.
     """
-    from lipcert.solvers.rank_two import Options, expected_seconds, solve_rank_two
+    from lipcert.solvers.rank_two import Options, affordable_rows, expected_seconds, solve_rank_two
 
     base, cuts, stalled, best = task.relaxation, NO_CUTS, 0, np.inf
     end = time.monotonic() + seconds
@@ -126,7 +127,8 @@ def tighten(
         found = separate(base, result.X, busy, budget=max(200, 2 * problem.size))
         if not len(found) or stalled == 2 or enough():
             return Status.OPTIMAL
-        cuts = busy.joined(found)
+        room = affordable_rows(problem.size, _ROUND_SHARE * (end - time.monotonic())) - base.problem.rows - len(busy)
+        cuts = busy.joined(found.first(max(room, 1)))
 
 
 class _Watcher:

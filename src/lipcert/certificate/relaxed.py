@@ -13,7 +13,7 @@ from lipcert.network import Network
 from lipcert.norms import Norm
 from lipcert.propagation import Interval
 from lipcert.quadratic.cuts import NO_CUTS, Cuts, with_cuts
-from lipcert.quadratic.lifts import LIFTS, has_wide, lift
+from lipcert.quadratic.lifts import LIFTS, has_wide, lift, reaches_everything
 from lipcert.quadratic.lifts import check_applies as check_lift
 from lipcert.quadratic.model import Relaxation
 from lipcert.quadratic.one_layer import CHORDS, check_applies, hr2, shor
@@ -32,8 +32,12 @@ def build(
     method: str,
     pre: tuple[Interval, ...] | None = None,
     chords: bool | None = None,
+    values: bool | None = None,
 ) -> Relaxation:
-    """The relaxation that a method's name means for this network, region and output; `chords` as in `hr2`."""
+    """The relaxation that a method's name means for this network, region and output; `chords` as in `hr2`.
+
+    `values` says whether `tight` lifts the values x too; None leaves it to the box.
+    """
     if method not in RELAXATIONS:
         raise MethodError(f"unknown relaxation {method!r}; use one of {', '.join(RELAXATIONS)}")
     check_region(region, net.inputs)
@@ -46,7 +50,10 @@ def build(
         case "tight":
             if _one_layer(net):
                 return replace(hr2(net, region, c, pre, chords, True), name="tight")
-            return replace(lift(TIGHT, net, region, c, pre, chords, True), name="tight")
+            if values is None:
+                values = not reaches_everything(net, region)
+            name = TIGHT if values else f"{TIGHT}-free"
+            return replace(lift(name, net, region, c, pre, chords, True), name="tight")
         case _:
             return lift(method, net, region, c, pre, chords)
 
@@ -91,7 +98,8 @@ def prove_relaxed(
 def recheck(certificate: Certificate, net: Network) -> float:
     """The bound that a certificate's multipliers and shift prove, infinite when none; everything else is rebuilt."""
     region, norm, c, multipliers = certificate.region, certificate.norm, certificate.c, certificate.multipliers
-    relaxation = build(net, region, norm, c, certificate.method, chords=CHORDS in multipliers or has_wide(multipliers))
+    chords, values = CHORDS in multipliers or has_wide(multipliers), "w" in certificate.shift
+    relaxation = build(net, region, norm, c, certificate.method, chords=chords, values=values)
     if certificate.cuts is not None:
         relaxation = with_cuts(relaxation, Cuts(certificate.cuts))
     if not relaxation.fits(multipliers, certificate.shift):

@@ -42,6 +42,9 @@ class Cuts:
     def joined(self, other: Cuts) -> Cuts:
         return Cuts(np.concatenate([self.table, other.table]))
 
+    def first(self, count: int) -> Cuts:
+        return Cuts(self.table[:count])
+
     def kept(self, which: NDArray[np.bool_]) -> Cuts:
         return Cuts(self.table[which])
 
@@ -157,30 +160,38 @@ def separate(
     tolerance: float = 1e-3,
     kinds: tuple[str, ...] = ("pairs", "triples", "factors"),
 ) -> Cuts:
-    """The most violated cuts at the moment matrix X that are not known yet, at most `budget` of a kind."""
+    """The most violated cuts at the moment matrix X that are not known yet, worst first, at most `budget` of a kind."""
     names = _names(relaxation)
-    found = [np.zeros((0, _COLUMNS), dtype=np.int64)]
+    tables, sizes = [np.zeros((0, _COLUMNS), dtype=np.int64)], [np.zeros(0)]
     if "pairs" in kinds:
-        found.append(_table(names, _violated_pairs(X, budget, tolerance)))
+        _gather(tables, sizes, names, _violated_pairs(X, budget, tolerance))
     if "triples" in kinds:
-        found.append(_table(names, _violated_triples(relaxation.space, X, budget, tolerance)))
+        _gather(tables, sizes, names, _violated_triples(relaxation.space, X, budget, tolerance))
     if "factors" in kinds:
-        found.append(_factor_table(names, _violated_factors(relaxation, X, budget, tolerance)))
-    table = np.concatenate(found)
-    if len(known):
+        _gather(tables, sizes, names, _violated_factors(relaxation, X, budget, tolerance))
+    table = np.concatenate(tables)[np.argsort(-np.concatenate(sizes), kind="stable")]
+    if len(known) and len(table):
         old = {row.tobytes() for row in known.table}
-        table = table[np.array([row.tobytes() not in old for row in table], dtype=bool)] if len(table) else table
+        table = table[np.array([row.tobytes() not in old for row in table], dtype=bool)]
     return Cuts(table)
 
 
-def _violated_factors(relaxation: Relaxation, X: Array, budget: int, tolerance: float) -> NDArray[np.int64]:
+Found = tuple[NDArray[np.int64], Array]  # rows (a, p, b, q, c, r) with positions in y, and by how much each is violated
+
+
+def _gather(tables: list[NDArray[np.int64]], sizes: list[Array], names: NDArray[np.int64], found: Found) -> None:
+    tables.append(_table(names, found[0]))
+    sizes.append(found[1])
+
+
+def _violated_factors(relaxation: Relaxation, X: Array, budget: int, tolerance: float) -> Found:
     """L((1 + p a) f) < 0 over all entries a of y and all factors f: rows (a, p, own entry of f, which, -2, 0)."""
     shelf = _Shelf.of(relaxation)
     owners = np.flatnonzero(shelf.rank >= 0)
     owners = owners[np.argsort(shelf.rank[owners])]
     answers, sizes = [np.zeros((0, 6), dtype=np.int64)], [np.zeros(0)]
     if not len(owners):
-        return answers[0]
+        return answers[0], sizes[0]
     G = np.asarray(shelf.forms[:-1] @ X)
     for p in (1, -1):
         violation = -(G[:, :1] + p * G)
@@ -195,12 +206,6 @@ def _violated_factors(relaxation: Relaxation, X: Array, budget: int, tolerance: 
     return _worst(answers, sizes, budget)
 
 
-def _factor_table(names: NDArray[np.int64], found: NDArray[np.int64]) -> NDArray[np.int64]:
-    table = _table(names, found)
-    table[:, 6:] = (_FACTOR, -1, 0)
-    return table
-
-
 def _names(relaxation: Relaxation) -> NDArray[np.int64]:
     """(block, place) of every entry of y."""
     names = np.zeros((relaxation.space.size, 2), dtype=np.int64)
@@ -212,16 +217,17 @@ def _names(relaxation: Relaxation) -> NDArray[np.int64]:
 
 
 def _table(names: NDArray[np.int64], found: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Rows (a, p, b, q, c, r) with positions in y, -1 for no c, as rows of a table of cuts."""
+    """Rows (a, p, b, q, c, r) with positions in y, -1 or -2 for no c, as rows of a table of cuts."""
     table = np.zeros((len(found), _COLUMNS), dtype=np.int64)
     for j in range(3):
         entry, sign = found[:, 2 * j], found[:, 2 * j + 1]
         table[:, 3 * j : 3 * j + 2] = np.where((entry >= 0)[:, None], names[np.maximum(entry, 0)], -1)
         table[:, 3 * j + 2] = sign
+    table[:, 6] = np.where(found[:, 4] == _FACTOR, _FACTOR, table[:, 6])
     return table
 
 
-def _violated_pairs(X: Array, budget: int, tolerance: float) -> NDArray[np.int64]:
+def _violated_pairs(X: Array, budget: int, tolerance: float) -> Found:
     """1 + p m_a + q m_b + p q X_ab < 0, over all pairs and signs at once."""
     m = X[0]
     n = len(m)
@@ -241,11 +247,11 @@ def _violated_pairs(X: Array, budget: int, tolerance: float) -> NDArray[np.int64
     return _worst(answers, sizes, budget)
 
 
-def _violated_triples(space: Space, X: Array, budget: int, tolerance: float) -> NDArray[np.int64]:
+def _violated_triples(space: Space, X: Array, budget: int, tolerance: float) -> Found:
     """1 + pq X_ab + qr X_bc + pr X_ac < 0 over all triples of signs, one plane of the cube at a time."""
     signs = np.flatnonzero(_signs_only(space))[1:]
     if len(signs) > _TRIPLES_UP_TO or len(signs) < 3 or budget <= 0:
-        return np.zeros((0, 6), dtype=np.int64)
+        return np.zeros((0, 6), dtype=np.int64), np.zeros(0)
     M = X[np.ix_(signs, signs)]
     answers, sizes = [], []
     for k in range(len(signs) - 2):
@@ -264,7 +270,7 @@ def _violated_triples(space: Space, X: Array, budget: int, tolerance: float) -> 
     return _worst(answers, sizes, budget)
 
 
-def _worst(answers: list[NDArray[np.int64]], sizes: list[Array], budget: int) -> NDArray[np.int64]:
+def _worst(answers: list[NDArray[np.int64]], sizes: list[Array], budget: int) -> Found:
     rows, size = np.concatenate(answers), np.concatenate(sizes)
     order = np.argsort(-size, kind="stable")[:budget]
-    return rows[order]
+    return rows[order], size[order]

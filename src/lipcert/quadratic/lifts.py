@@ -31,6 +31,8 @@ from lipcert.rounding import Array, sum_up
 LIFTS = ("backward", "forward", "both", "backward-free", "forward-free", "both-free")
 PRODUCTS_UP_TO = 100  # inputs, for the rows (1 +- t)(1 +- w) >= 0
 WIDE_UP_TO = 400  # the order of the matrix
+LARGE = 0.2  # |z| in the middle of the box over its reach
+RANK_UP_TO = 1000  # neurons, for a rank
 
 
 def check_applies(net: Network, norm: Norm, name: str = "backward") -> None:
@@ -82,6 +84,24 @@ def lift(
         _blocks(space, layers, moving, net.inputs),
         _factors(space, passes),
     )
+
+
+def reaches_everything(net: Network, region: Region) -> bool:
+    """Whether values carry little: the box brings every sign pattern of the first layer within easy reach.
+
+    A guess, as `box_is_large` of one hidden layer: leaving x out is a relaxation, and lets cuts do more in the time.
+    """
+    if not isinstance(region, Box) or net.affines[0].outputs > RANK_UP_TO:
+        return not isinstance(region, Box)
+    A, b = net.affines[0].weight, net.affines[0].bias
+    with np.errstate(over="ignore", invalid="ignore"):
+        reach = abs(A) @ (region.hi / 2 - region.lo / 2)
+        middle = A @ (region.hi / 2 + region.lo / 2) + b
+    matters = reach > 0
+    if np.any(np.abs(middle) > LARGE * reach):
+        return False
+    dense = A if isinstance(A, np.ndarray) else np.asarray(A.toarray())
+    return int(np.linalg.matrix_rank(dense[matters])) == int(matters.sum())
 
 
 def backward(
