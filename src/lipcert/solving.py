@@ -22,7 +22,8 @@ from lipcert.threads import threads_for
 
 _STALL = 2e-4  # a gain that is worth another round of cuts
 _IDLE = 1e-6  # a multiplier, relative to the bound, below which a cut is idle
-_ROUND_SHARE = 0.5  # of the time left may go into the next round
+_ROUND_SHARE = 0.3  # of the time left may go into the next round
+_OVERHEAD = 0.2  # seconds of a solve that do not depend on its size
 _NEAR = 0.1  # an idle cut with less slack than this is kept: dropped, it would be violated again in the next round
 _PROOF_SHARE = 0.08  # of the solver's time may go into proofs on the way
 _PROOF_RATE = 2e-10  # seconds times the order cubed: eigenvalues and two factorisations on one core
@@ -103,18 +104,19 @@ def tighten(
     """
     from lipcert.solvers.rank_two import Options, affordable_rows, expected_seconds, solve_rank_two
 
-    base, cuts, stalled, best = task.relaxation, NO_CUTS, 0, np.inf
+    base, cuts, stalled, best, slowness = task.relaxation, NO_CUTS, 0, np.inf, 1.0
     end = time.monotonic() + seconds
     while True:
         current = replace(task, relaxation=with_cuts(base, cuts), cuts=cuts)
         problem = current.relaxation.problem
-        left = end - time.monotonic()
-        if left <= 0 or (best < np.inf and expected_seconds(problem) > left):
+        left, expected = end - time.monotonic(), _OVERHEAD + expected_seconds(problem)
+        if left <= 0 or (best < np.inf and slowness * expected > left):
             return Status.TIME_LIMIT
         now = time.monotonic()
         watcher = _Watcher(current, on_certificate, on_iteration, now, end - 2 * proof_seconds(problem.size))
         with threads_for(problem.size):
             result = solve_rank_two(problem, Options(tolerance=1e-6, time_limit=left), watcher)
+        slowness = max(1.0, (time.monotonic() - now) / expected)  # of this machine, on such a problem
         certificate = current.prove(result.y)
         on_certificate(certificate)
         if result.status in (Status.TIME_LIMIT, Status.INTERRUPTED) or result.X is None:
@@ -127,8 +129,9 @@ def tighten(
         found = separate(base, result.X, busy, budget=max(200, 2 * problem.size))
         if not len(found) or stalled == 2 or enough():
             return Status.OPTIMAL
-        room = affordable_rows(problem.size, _ROUND_SHARE * (end - time.monotonic())) - base.problem.rows - len(busy)
-        cuts = busy.joined(found.first(max(room, 1)))
+        next_seconds = _ROUND_SHARE * (end - time.monotonic()) / slowness - _OVERHEAD
+        room = affordable_rows(problem.size, next_seconds) - base.problem.rows - len(busy)
+        cuts = busy.joined(found.first(max(room, 2 * problem.size)))
 
 
 class _Watcher:
