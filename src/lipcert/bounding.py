@@ -17,7 +17,7 @@ from lipcert.lower import Witness, improve, search
 from lipcert.network import Network
 from lipcert.norms import Norm, parse_norm
 from lipcert.output import Output, OutputChoice, choose_output
-from lipcert.propagation import Interval, preactivation_bounds
+from lipcert.propagation import Interval, preactivation_bounds, slope_bounds
 from lipcert.quadratic.model import Relaxation
 from lipcert.region import Region, check_region
 from lipcert.result import Result, Status, relative_gap
@@ -80,8 +80,9 @@ def bound(
         output: a label, a pair (i, j) for score_i - score_j, or a weight vector; may be left out for a single output.
         norm: the norm of input changes; "inf".
         method: "auto" (the best that applies and that the time allows), "product", "interval", or for one hidden
-            layer of ReLU the semidefinite relaxations "shor" and "hr2", for any depth "backward", and "tight": the
-            last two with rows and cuts that the paper does not have.
+            layer of ReLU the semidefinite relaxations "shor" and "hr2", for any depth and activation the lifts
+            "backward", "forward" and "both" (with "-free": without the values x), and "tight": hr2 or a lift with rows
+            and cuts that the paper does not have.
             The paper's other estimators "hr1", "hr3", "lipopt3", "lipopt4", "lifting" are solved as it states them.
         literal: solve "shor" or "hr2" as the paper states them too, by a general conic solver.
         solver: "auto", "rank-two" (interior point) or "low-rank" (first order); for literal methods a conic solver:
@@ -117,8 +118,8 @@ def bound(
 
 
 def expected_order(net: Network, pre: tuple[Interval, ...]) -> int:
-    """About the order of the moment matrix: twice the inputs, up to three times the neurons whose sign is open."""
-    free = [int(np.sum((z.lo < 0) & (z.hi > 0))) for z in pre]
+    """About the order of the moment matrix: twice the inputs, up to three times the neurons whose slope is open."""
+    free = [int(np.sum(s.hi > s.lo)) for s in slope_bounds(net, pre)]
     return 1 + 2 * net.inputs + 3 * sum(free[:-1]) + free[-1]
 
 

@@ -67,11 +67,17 @@ def slope_bounds(net: Network, pre: Sequence[Interval]) -> tuple[Interval, ...]:
     return tuple(Interval(*f.derivative_bounds(*z)) for f, z in zip(net.activations, pre, strict=True))
 
 
-def gradient_bounds(net: Network, pre: Sequence[Interval], c: Array) -> tuple[Interval, ...]:
-    """Bounds of the gradient of c'scores with respect to x_0, x_1, .., x_m (the derivative passes down through A')."""
+def gradient_bounds(
+    net: Network, pre: Sequence[Interval], c: Array, slopes: Sequence[Interval] | None = None
+) -> tuple[Interval, ...]:
+    """Bounds of the gradient of c'scores with respect to x_0, x_1, .., x_m (the derivative passes down through A').
+
+    `slopes` instead of those that `pre` allows.
+    """
+    slopes = slope_bounds(net, pre) if slopes is None else slopes
     g = _linear_interval(net.affines[-1].weight.T, Interval(c, c))
     gradients = [g]
-    for s, affine in zip(reversed(slope_bounds(net, pre)), reversed(net.affines[:-1]), strict=True):
+    for s, affine in zip(reversed(slopes), reversed(net.affines[:-1]), strict=True):
         g = _linear_interval(affine.weight.T, _scaled(s, g))
         gradients.append(g)
     return tuple(reversed(gradients))

@@ -23,7 +23,10 @@ from lipcert.threads import threads_for
 OnMoments = Callable[[Relaxation, Array], None]  # a relaxation and its moment matrix, while the solver rests
 
 _STALL = 2e-4  # a gain that is worth another round of cuts
-_IDLE = 1e-6  # a multiplier, relative to the bound, below which a cut is dropped
+_IDLE = 1e-6  # a multiplier, relative to the bound, below which a cut is idle
+_ROUND_SHARE = 0.3  # of the time left may go into the next round
+_OVERHEAD = 0.2  # seconds of a solve that do not depend on its size
+_NEAR = 0.1  # an idle cut with less slack than this is kept: dropped, it would be violated again in the next round
 _PROOF_SHARE = 0.08  # of the solver's time may go into proofs on the way
 _PROOF_RATE = 2e-10  # seconds times the order cubed: eigenvalues and two factorisations on one core
 _LAST_PROOF_SHARE = 0.7  # of the time, at most, may be kept for the last proof
@@ -106,20 +109,21 @@ def tighten(
     Stops when nothing is violated, when `enough` says so, when two rounds in turn gain less than `_STALL`, or when the
     next round would not fit the time. Each round's bound stands by itself.
     """
-    from lipcert.solvers.rank_two import Options, expected_seconds, solve_rank_two
+    from lipcert.solvers.rank_two import Options, affordable_rows, expected_seconds, solve_rank_two
 
-    base, cuts, stalled, best = task.relaxation, NO_CUTS, 0, np.inf
+    base, cuts, stalled, best, slowness = task.relaxation, NO_CUTS, 0, np.inf, 1.0
     end = time.monotonic() + seconds
     while True:
         current = replace(task, relaxation=with_cuts(base, cuts), cuts=cuts)
         problem = current.relaxation.problem
-        left = end - time.monotonic()
-        if left <= 0 or (best < np.inf and expected_seconds(problem) > left):
+        left, expected = end - time.monotonic(), _OVERHEAD + expected_seconds(problem)
+        if left <= 0 or (best < np.inf and slowness * expected > left):
             return Status.TIME_LIMIT
         now = time.monotonic()
         watcher = _Watcher(current, on_certificate, on_iteration, now, end - 2 * proof_seconds(problem.size))
         with threads_for(problem.size):
             result = solve_rank_two(problem, Options(tolerance=1e-6, time_limit=left), watcher)
+        slowness = max(1.0, (time.monotonic() - now) / expected)  # of this machine, on such a problem
         certificate = current.prove(result.y)
         on_certificate(certificate)
         if on_moments is not None and result.X is not None:
@@ -128,11 +132,15 @@ def tighten(
             return result.status
         stalled = stalled + 1 if certificate.upper > best * (1 - _STALL) else 0
         best = min(best, certificate.upper)
-        busy = cuts.kept(result.y[problem.rows - len(cuts) :] > _IDLE * best) if len(cuts) else cuts
+        own = slice(problem.rows - len(cuts), None)
+        slack = (problem.rhs - problem.apply(result.X))[own]
+        busy = cuts.kept((result.y[own] > _IDLE * best) | (slack < _NEAR))
         found = separate(base, result.X, busy, budget=max(200, 2 * problem.size))
         if not len(found) or stalled == 2 or enough():
             return Status.OPTIMAL
-        cuts = busy.joined(found)
+        next_seconds = _ROUND_SHARE * (end - time.monotonic()) / slowness - _OVERHEAD
+        room = affordable_rows(problem.size, next_seconds) - base.problem.rows - len(busy)
+        cuts = busy.joined(found.first(max(room, 2 * problem.size)))
 
 
 class _Watcher:

@@ -12,15 +12,16 @@ from lipcert.errors import MethodError
 from lipcert.network import Network
 from lipcert.norms import Norm
 from lipcert.propagation import Interval
-from lipcert.quadratic.backward import backward
-from lipcert.quadratic.backward import check_applies as check_backward
 from lipcert.quadratic.cuts import NO_CUTS, Cuts, with_cuts
+from lipcert.quadratic.lifts import LIFTS, has_wide, lift, reaches_everything
+from lipcert.quadratic.lifts import check_applies as check_lift
 from lipcert.quadratic.model import Relaxation
 from lipcert.quadratic.one_layer import CHORDS, check_applies, hr2, shor
 from lipcert.region import Region, check_region
 from lipcert.rounding import Array
 
-RELAXATIONS = ("shor", "hr2", "backward", "tight")
+RELAXATIONS = ("shor", "hr2", *LIFTS, "tight")
+TIGHT = "backward"  # the lift behind tight, chosen by measurement: docs/ablation.md
 
 
 def build(
@@ -31,8 +32,12 @@ def build(
     method: str,
     pre: tuple[Interval, ...] | None = None,
     chords: bool | None = None,
+    values: bool | None = None,
 ) -> Relaxation:
-    """The relaxation that a method's name means for this network, region and output; `chords` as in `hr2`."""
+    """The relaxation that a method's name means for this network, region and output; `chords` as in `hr2`.
+
+    `values` says whether `tight` lifts the values x too; None leaves it to the box.
+    """
     if method not in RELAXATIONS:
         raise MethodError(f"unknown relaxation {method!r}; use one of {', '.join(RELAXATIONS)}")
     check_region(region, net.inputs)
@@ -42,18 +47,26 @@ def build(
             return shor(net, region, c, pre)
         case "hr2":
             return hr2(net, region, c, pre, chords)
-        case "backward":
-            return backward(net, region, c, pre)
+        case "tight":
+            if _one_layer(net):
+                return replace(hr2(net, region, c, pre, chords, True), name="tight")
+            if values is None:
+                values = not reaches_everything(net, region)
+            name = TIGHT if values else f"{TIGHT}-free"
+            return replace(lift(name, net, region, c, pre, chords, True), name="tight")
         case _:
-            one = net.depth == 1
-            base = hr2(net, region, c, pre, chords, True) if one else backward(net, region, c, pre, True)
-            return replace(base, name="tight")
+            return lift(method, net, region, c, pre, chords)
+
+
+def _one_layer(net: Network) -> bool:
+    """Whether `tight` is `hr2` with more rows."""
+    return net.depth == 1 and net.activations[0].kind in ("relu", "leaky_relu") and net.activations[0].alpha <= 1.0
 
 
 def check_relaxation(net: Network, norm: Norm, method: str) -> None:
     """Refuse a network or norm that the relaxation does not cover, by name."""
-    if method == "backward" or (method == "tight" and net.depth != 1):
-        check_backward(net, norm, method)
+    if method in LIFTS or (method == "tight" and not _one_layer(net)):
+        check_lift(net, norm, method)
     else:
         check_applies(net, norm, method)
 
@@ -85,7 +98,8 @@ def prove_relaxed(
 def recheck(certificate: Certificate, net: Network) -> float:
     """The bound that a certificate's multipliers and shift prove, infinite when none; everything else is rebuilt."""
     region, norm, c, multipliers = certificate.region, certificate.norm, certificate.c, certificate.multipliers
-    relaxation = build(net, region, norm, c, certificate.method, chords=CHORDS in multipliers)
+    chords, values = CHORDS in multipliers or has_wide(multipliers), "w" in certificate.shift
+    relaxation = build(net, region, norm, c, certificate.method, chords=chords, values=values)
     if certificate.cuts is not None:
         relaxation = with_cuts(relaxation, Cuts(certificate.cuts))
     if not relaxation.fits(multipliers, certificate.shift):

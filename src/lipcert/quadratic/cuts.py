@@ -2,24 +2,27 @@
 
     pairs     (1 + p a)(1 + q b) >= 0           for |a|, |b| <= 1: all entries of y, p and q signs
     triples   (p a + q b + r c)^2 >= 1          for signs a, b, c: the sum of three odd numbers is odd
+    factors   (1 + p a) f >= 0                  f one of the relaxation's `factors`, such as s - l u or h u - s
 
-Pairs are the triangle inequalities of max-cut that use the constant; triples are the others. Both are rank-two rows and
-hold at every true point whatever the network, so a certificate can name any of them.
+Pairs are the triangle inequalities of max-cut that use the constant; triples are the others. All are rank-two rows and
+hold at every true point, so a certificate can name any of them.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from lipcert.quadratic.model import Family, Forms, Index, Relaxation, Space, with_families
-from lipcert.rounding import Array
+from lipcert.rounding import Array, grow
 
 FAMILY = "cuts"
 _COLUMNS = 9  # block, place, sign of a, of b, of c; block -1 where there is no c
+_FACTOR = -2  # in place of c's block: b is the variable of a factor, its "sign" says which of its four, from 1
 _TRIPLES_UP_TO = 300  # signs, for the search over all triples
 
 
@@ -39,6 +42,9 @@ class Cuts:
     def joined(self, other: Cuts) -> Cuts:
         return Cuts(np.concatenate([self.table, other.table]))
 
+    def first(self, count: int) -> Cuts:
+        return Cuts(self.table[:count])
+
     def kept(self, which: NDArray[np.bool_]) -> Cuts:
         return Cuts(self.table[which])
 
@@ -51,44 +57,78 @@ def valid_table(table: NDArray[np.int64]) -> bool:
     if table.ndim != 2 or table.shape[1] != _COLUMNS:
         return False
     signs = table[:, 2::3]
-    alone = table[:, 6] == -1
-    return bool(np.all(np.abs(signs[:, :2]) == 1) and np.all(np.where(alone, 0, 1) == np.abs(signs[:, 2])))
+    two, factor = table[:, 6] < 0, table[:, 6] == _FACTOR
+    second = np.where(factor, (signs[:, 1] >= 1) & (signs[:, 1] <= 4), np.abs(signs[:, 1]) == 1)
+    third = np.abs(signs[:, 2]) == np.where(two, 0, 1)
+    return bool(np.all(table[:, 6] >= _FACTOR) and np.all(np.abs(signs[:, 0]) == 1) and np.all(second & third))
 
 
 def with_cuts(relaxation: Relaxation, cuts: Cuts) -> Relaxation:
     """The relaxation with these rows besides its own; cuts on entries that are not there are left out."""
     if not len(cuts):
         return relaxation
-    space = relaxation.space
-    where = np.stack([_entries(relaxation, cuts.table[:, k], cuts.table[:, k + 1]) for k in (0, 3, 6)], axis=1)
-    three = cuts.table[:, 6] >= 0
-    binary = _signs_only(space)
-    possible = np.all(where[:, :2] >= 0, axis=1)
-    odd = three & possible & (where[:, 2] >= 0) & np.all(binary[np.maximum(where, 0)], axis=1)
-    members = np.flatnonzero(np.where(three, odd, possible))
-    signs = cuts.table[:, 2::3].astype(np.float64)
-    first = _forms(space, where, signs, three, members, True)
-    second = _forms(space, where, signs, three, members, False)
-    rhs = np.where(three[members], -1.0, 0.0)
-    family = Family(FAMILY, -first, second, rhs, False, members, len(cuts))
-    return with_families(relaxation, [family])
+    space, table = relaxation.space, cuts.table
+    where = np.stack([_entries(relaxation, table[:, k], table[:, k + 1]) for k in (0, 3, 6)], axis=1)
+    three, factor = table[:, 6] >= 0, table[:, 6] == _FACTOR
+    shelf = _Shelf.of(relaxation)
+    placed = np.where(factor, shelf.rows(where[:, 1], table[:, 5]), 0)
+    odd = np.all(where >= 0, axis=1) & np.all(_signs_only(space)[np.maximum(where, 0)], axis=1)
+    members = np.flatnonzero(np.all(where[:, :2] >= 0, axis=1) & (placed >= 0) & (odd | ~three))
+    kind = np.where(three, 2, np.where(factor, 1, 0))[members]
+    where, signs, placed = where[members], table[members, 2::3].astype(np.float64), placed[members]
+    first, second = _pair(space, where, signs, 0), _pair(space, where, signs, 1)
+    sums = _triple(space, where, signs)
+    take = [sparse.diags_array((kind == k).astype(np.float64)) for k in range(3)]
+    left = (take[0] + take[1]) @ first + take[2] @ sums
+    right = take[0] @ second + take[1] @ shelf.forms[placed] + take[2] @ sums
+    # (1 + p a) is at most 2, and the form of a factor is off by at most its error.
+    rhs = np.where(kind == 2, -1.0, np.where(kind == 1, grow(2 * shelf.errors[placed], 4), 0.0))
+    forms = (Forms(-sparse.csr_array(left)), Forms(sparse.csr_array(right)))
+    return with_families(relaxation, [Family(FAMILY, *forms, rhs, False, members, len(cuts))])
 
 
-def _forms(space: Space, where: Index, signs: Array, three: NDArray[np.bool_], members: Index, left: bool) -> Forms:
-    """1 + p a (left) and 1 + q b (right) of pairs; p a + q b + r c on both sides of triples."""
-    k = len(members)
-    rows, columns, values = [], [], []
-    pair, triple = np.flatnonzero(~three[members]), np.flatnonzero(three[members])
-    side = 0 if left else 1
-    rows += [pair, pair]
-    columns += [np.zeros(len(pair), dtype=np.int64), where[members[pair], side]]
-    values += [np.ones(len(pair)), signs[members[pair], side]]
-    for j in range(3):
-        rows.append(triple)
-        columns.append(where[members[triple], j])
-        values.append(signs[members[triple], j])
-    entries = (np.concatenate(values), (np.concatenate(rows), np.concatenate(columns)))
-    return Forms(sparse.csr_array(sparse.coo_array(entries, (k, space.size))))
+def _pair(space: Space, where: Index, signs: Array, side: int) -> Any:
+    """1 + p a (side 0) or 1 + q b (side 1)."""
+    k = np.arange(len(where))
+    one = sparse.csr_array((np.ones(len(k)), (k, np.zeros_like(k))), (len(k), space.size))
+    return one + sparse.csr_array((signs[:, side], (k, where[:, side])), (len(k), space.size))
+
+
+def _triple(space: Space, where: Index, signs: Array) -> Any:
+    """p a + q b + r c, whatever stands for c where there is none."""
+    k = np.repeat(np.arange(len(where)), 3)
+    entries = (signs.ravel(), (k, np.maximum(where, 0).ravel()))
+    return sparse.csr_array(sparse.coo_array(entries, (len(where), space.size)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Shelf:
+    """All factors of a relaxation in one batch. Factor k = 1..4 of the entry `own` of y is in row 4 * rank + k - 1."""
+
+    forms: Any
+    errors: Array
+    rank: Index  # of every entry of y among those with factors, -1 for the others
+
+    @classmethod
+    def of(cls, relaxation: Relaxation) -> _Shelf:
+        size = relaxation.space.size
+        rank = np.full(size, -1, dtype=np.int64)
+        forms, errors, count = [sparse.csr_array((0, size))], [np.zeros(0)], 0
+        for name, factors in relaxation.factors.items():
+            part = relaxation.space.slices[name]
+            n = part.stop - part.start
+            rank[part] = count + np.arange(n)
+            order = np.arange(4 * n).reshape(4, n).T.ravel()  # the four of a neuron side by side
+            forms.append(sparse.csr_array(sparse.vstack(factors.forms))[order])
+            errors.append(np.concatenate(factors.errors)[order])
+            count += n
+        blank = sparse.csr_array((1, size))  # row -1, for cuts without a factor
+        return cls(sparse.csr_array(sparse.vstack([*forms, blank])), np.append(np.concatenate(errors), 0.0), rank)
+
+    def rows(self, own: Index, which: NDArray[np.int64]) -> Index:
+        """-1 where the entry has no factors."""
+        rank = np.where(own >= 0, self.rank[np.maximum(own, 0)], -1)
+        return np.where(rank >= 0, 4 * rank + which - 1, -1)
 
 
 def _entries(relaxation: Relaxation, blocks: NDArray[np.int64], places: NDArray[np.int64]) -> Index:
@@ -112,19 +152,58 @@ def _signs_only(space: Space) -> NDArray[np.bool_]:
     return binary
 
 
-def separate(relaxation: Relaxation, X: Array, known: Cuts, budget: int, tolerance: float = 1e-3) -> Cuts:
-    """The most violated cuts at the moment matrix X that are not known yet, at most `budget`."""
+def separate(
+    relaxation: Relaxation,
+    X: Array,
+    known: Cuts,
+    budget: int,
+    tolerance: float = 1e-3,
+    kinds: tuple[str, ...] = ("pairs", "triples", "factors"),
+) -> Cuts:
+    """The most violated cuts at the moment matrix X that are not known yet, worst first, at most `budget` of a kind."""
     names = _names(relaxation)
-    triples = _unknown(_table(names, _violated_triples(relaxation.space, X, budget, tolerance)), known)[: budget // 2]
-    pairs = _unknown(_table(names, _violated_pairs(X, budget, tolerance)), known)[: budget - len(triples)]
-    return Cuts(np.concatenate([pairs, triples]))
+    tables, sizes = [np.zeros((0, _COLUMNS), dtype=np.int64)], [np.zeros(0)]
+    if "pairs" in kinds:
+        _gather(tables, sizes, names, _violated_pairs(X, budget, tolerance))
+    if "triples" in kinds:
+        _gather(tables, sizes, names, _violated_triples(relaxation.space, X, budget, tolerance))
+    if "factors" in kinds:
+        _gather(tables, sizes, names, _violated_factors(relaxation, X, budget, tolerance))
+    table = np.concatenate(tables)[np.argsort(-np.concatenate(sizes), kind="stable")]
+    if len(known) and len(table):
+        old = {row.tobytes() for row in known.table}
+        table = table[np.array([row.tobytes() not in old for row in table], dtype=bool)]
+    return Cuts(table)
 
 
-def _unknown(found: NDArray[np.int64], known: Cuts) -> NDArray[np.int64]:
-    if not len(found) or not len(known):
-        return found
-    old = {row.tobytes() for row in known.table}
-    return found[np.array([row.tobytes() not in old for row in found], dtype=bool)]
+Found = tuple[NDArray[np.int64], Array]  # rows (a, p, b, q, c, r) with positions in y, and by how much each is violated
+
+
+def _gather(tables: list[NDArray[np.int64]], sizes: list[Array], names: NDArray[np.int64], found: Found) -> None:
+    tables.append(_table(names, found[0]))
+    sizes.append(found[1])
+
+
+def _violated_factors(relaxation: Relaxation, X: Array, budget: int, tolerance: float) -> Found:
+    """L((1 + p a) f) < 0 over all entries a of y and all factors f: rows (a, p, own entry of f, which, -2, 0)."""
+    shelf = _Shelf.of(relaxation)
+    owners = np.flatnonzero(shelf.rank >= 0)
+    owners = owners[np.argsort(shelf.rank[owners])]
+    answers, sizes = [np.zeros((0, 6), dtype=np.int64)], [np.zeros(0)]
+    if not len(owners):
+        return answers[0], sizes[0]
+    G = np.asarray(shelf.forms[:-1] @ X)
+    for p in (1, -1):
+        violation = -(G[:, :1] + p * G)
+        violation[:, 0] = 0.0
+        flat = np.flatnonzero(violation > tolerance)
+        if len(flat) > budget:
+            flat = flat[np.argpartition(violation.ravel()[flat], -budget)[-budget:]]
+        row, a = np.divmod(flat, G.shape[1])
+        fixed = np.ones(len(a), dtype=np.int64)
+        answers.append(np.stack([a, p * fixed, owners[row // 4], row % 4 + 1, _FACTOR * fixed, 0 * fixed], axis=1))
+        sizes.append(violation.ravel()[flat])
+    return _worst(answers, sizes, budget)
 
 
 def _names(relaxation: Relaxation) -> NDArray[np.int64]:
@@ -138,16 +217,17 @@ def _names(relaxation: Relaxation) -> NDArray[np.int64]:
 
 
 def _table(names: NDArray[np.int64], found: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Rows (a, p, b, q, c, r) with positions in y, -1 for no c, as rows of a table of cuts."""
+    """Rows (a, p, b, q, c, r) with positions in y, -1 or -2 for no c, as rows of a table of cuts."""
     table = np.zeros((len(found), _COLUMNS), dtype=np.int64)
     for j in range(3):
         entry, sign = found[:, 2 * j], found[:, 2 * j + 1]
         table[:, 3 * j : 3 * j + 2] = np.where((entry >= 0)[:, None], names[np.maximum(entry, 0)], -1)
         table[:, 3 * j + 2] = sign
+    table[:, 6] = np.where(found[:, 4] == _FACTOR, _FACTOR, table[:, 6])
     return table
 
 
-def _violated_pairs(X: Array, budget: int, tolerance: float) -> NDArray[np.int64]:
+def _violated_pairs(X: Array, budget: int, tolerance: float) -> Found:
     """1 + p m_a + q m_b + p q X_ab < 0, over all pairs and signs at once."""
     m = X[0]
     n = len(m)
@@ -167,11 +247,11 @@ def _violated_pairs(X: Array, budget: int, tolerance: float) -> NDArray[np.int64
     return _worst(answers, sizes, budget)
 
 
-def _violated_triples(space: Space, X: Array, budget: int, tolerance: float) -> NDArray[np.int64]:
+def _violated_triples(space: Space, X: Array, budget: int, tolerance: float) -> Found:
     """1 + pq X_ab + qr X_bc + pr X_ac < 0 over all triples of signs, one plane of the cube at a time."""
     signs = np.flatnonzero(_signs_only(space))[1:]
     if len(signs) > _TRIPLES_UP_TO or len(signs) < 3 or budget <= 0:
-        return np.zeros((0, 6), dtype=np.int64)
+        return np.zeros((0, 6), dtype=np.int64), np.zeros(0)
     M = X[np.ix_(signs, signs)]
     answers, sizes = [], []
     for k in range(len(signs) - 2):
@@ -190,7 +270,7 @@ def _violated_triples(space: Space, X: Array, budget: int, tolerance: float) -> 
     return _worst(answers, sizes, budget)
 
 
-def _worst(answers: list[NDArray[np.int64]], sizes: list[Array], budget: int) -> NDArray[np.int64]:
+def _worst(answers: list[NDArray[np.int64]], sizes: list[Array], budget: int) -> Found:
     rows, size = np.concatenate(answers), np.concatenate(sizes)
     order = np.argsort(-size, kind="stable")[:budget]
-    return rows[order]
+    return rows[order], size[order]

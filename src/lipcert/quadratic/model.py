@@ -95,6 +95,15 @@ class Family:
 
 
 @dataclass(frozen=True, eq=False)
+class Factors:
+    """Batches of forms of quantities that are >= 0, k x N each, for the members of a block; a form is off by at most
+    its error. Cuts multiply them with 1 +- any entry of y."""
+
+    forms: tuple[Any, ...]
+    errors: tuple[Array, ...]
+
+
+@dataclass(frozen=True, eq=False)
 class Relaxation:
     """A rank-two problem with the names of its rows and blocks.
 
@@ -108,6 +117,7 @@ class Relaxation:
     space: Space
     offset: float
     blocks: Mapping[str, tuple[Index, int]] = field(default_factory=dict)
+    factors: Mapping[str, Factors] = field(default_factory=dict)
 
     @property
     def tolerance(self) -> Array:
@@ -164,6 +174,7 @@ def assemble(
     families: list[Family],
     offset: float,
     blocks: Mapping[str, tuple[Index, int]],
+    factors: Mapping[str, Factors] | None = None,
 ) -> Relaxation:
     """The relaxation of these rows; every y_i^2 is bounded by one in scaled variables."""
     forms = [form.matrix for f in families for form in (f.first, f.second)]
@@ -178,7 +189,7 @@ def assemble(
         equality=np.concatenate([np.full(len(f.members), f.equality) for f in families]),
         diagonal=np.ones(space.size),
     )
-    return Relaxation(name, problem, tuple(families), space, offset, dict(blocks))
+    return Relaxation(name, problem, tuple(families), space, offset, dict(blocks), dict(factors or {}))
 
 
 def with_families(relaxation: Relaxation, families: list[Family]) -> Relaxation:
@@ -186,7 +197,7 @@ def with_families(relaxation: Relaxation, families: list[Family]) -> Relaxation:
     if not families:
         return relaxation
     r = relaxation
-    return assemble(r.name, r.space, r.problem.objective, [*r.families, *families], r.offset, r.blocks)
+    return assemble(r.name, r.space, r.problem.objective, [*r.families, *families], r.offset, r.blocks, r.factors)
 
 
 def _distinct_rows(matrix: Any) -> tuple[Any, Index]:

@@ -76,6 +76,12 @@ def expected_seconds(problem: RankTwoProblem, iterations: int = 14) -> float:
     return iterations * (unknowns**3 / 3 + 6.0 * problem.size**3) / FLOPS
 
 
+def affordable_rows(size: int, seconds: float, iterations: int = 14) -> int:
+    """About how many rows fit into these seconds with a matrix of this order: the inverse of `expected_seconds`."""
+    flops = seconds * FLOPS / iterations - 6.0 * size**3
+    return int((3.0 * max(flops, 0.0)) ** (1 / 3) / 0.8)
+
+
 @dataclass(eq=False)
 class _Direction:
     dX: Floats  # noqa: N815 - the letters of the literature

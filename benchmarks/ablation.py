@@ -1,0 +1,124 @@
+"""Which lift, with or without values, with which cuts: certified bounds as a Markdown table.
+
+python -m benchmarks.ablation [--rounds R] [NETWORK ...]
+
+"none" is the relaxation as built; "pairs" and "all" (pairs, triples, factors) after R rounds of cuts. A cell whose next
+solve is expected to take longer than a minute keeps its last value and is marked with *.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+import lipcert
+from benchmarks._measure import data_folder
+from benchmarks.depth_and_cuts import first_image
+from lipcert.activation import Activation
+from lipcert.certificate.multipliers import prove
+from lipcert.experiments.networks import paper_network, paper_region
+from lipcert.network import Network
+from lipcert.quadratic.cuts import NO_CUTS, separate, with_cuts
+from lipcert.quadratic.lifts import LIFTS, lift
+from lipcert.quadratic.model import Relaxation
+from lipcert.region import Box
+from lipcert.rounding import Array
+from lipcert.solvers.rank_two import Options, expected_seconds, solve_rank_two
+
+CUTS: dict[str, tuple[str, ...]] = {"pairs": ("pairs",), "all": ("pairs", "triples", "factors")}
+PATIENCE = 60.0  # seconds, for one solve
+NEAR = 0.1
+
+Case = tuple[Network, Box, Array]
+
+
+def paper(size: int, sparsity: int, seed: int, region: str, activation: Activation | None = None) -> Case:
+    net = paper_network(size, sparsity, seed, hidden_layers=2)
+    if activation is not None:
+        net = Network(net.affines, (activation,) * net.depth)
+    return net, paper_region(size, seed, region), np.ones(1)
+
+
+def random_deep(radius: float, activation: str = "relu") -> Case:
+    rng = np.random.default_rng(7)
+    sizes = (8, 10, 10, 10, 10, 1)
+    weights = [rng.normal(size=(m, n)) * np.sqrt(2 / n) for n, m in zip(sizes, sizes[1:], strict=False)]  # noqa: RUF007
+    net = Network.from_weights(weights, [rng.normal(size=len(w)) / 3 for w in weights], activation)
+    return net, Box(np.zeros(8), radius), np.ones(1)
+
+
+def acas(radius: float) -> Case:
+    net = lipcert.load(data_folder() / "nets" / "ACASXU_experimental_v2a_1_1.nnet")
+    return net, Box(np.zeros(5), radius), np.eye(net.outputs)[0]
+
+
+def eran() -> Case:
+    net = lipcert.load(data_folder() / "nets" / "eran_mnist_relu_3_50.onnx")
+    image = first_image(data_folder() / "mnist" / "t10k-images-idx3-ubyte.gz")
+    return net, Box(image, 0.02, (0, 1)), np.eye(net.outputs)[7] - np.eye(net.outputs)[3]
+
+
+NETWORKS: dict[str, Callable[[], Case]] = {
+    "(10,10,10) global": lambda: paper(10, 20, 0, "global"),
+    "(10,10,10) local": lambda: paper(10, 20, 0, "local"),
+    "(10,10,10) leaky 0.1, global": lambda: paper(10, 20, 0, "global", Activation("leaky_relu", 0.1)),
+    "(10,10,10) tanh, local": lambda: paper(10, 20, 0, "local", Activation("tanh")),
+    "depth 4, radius 0.3": lambda: random_deep(0.3),
+    "(40,40,10) s=20, global": lambda: paper(40, 20, 0, "global"),
+    "(40,40,10) s=80, global": lambda: paper(40, 80, 0, "global"),
+    "ACAS Xu 1_1, 0.02": lambda: acas(0.02),
+    "ERAN 3_50, 0.02": eran,
+}
+
+
+def bounds(relaxation: Relaxation, kinds: tuple[str, ...], rounds: int) -> tuple[list[float], bool]:
+    """The certified bound of every round, the first without cuts; whether patience ended it."""
+    cuts, found = NO_CUTS, list[float]()
+    for _ in range(rounds + 1):
+        current = with_cuts(relaxation, cuts)
+        problem = current.problem
+        if found and expected_seconds(problem) > PATIENCE:
+            return found, True
+        result = solve_rank_two(problem, Options(tolerance=1e-6))
+        found.append(min([prove(current, result.y).upper, *found]))
+        if result.X is None:
+            break
+        own = slice(problem.rows - len(cuts), None)
+        slack = (problem.rhs - problem.apply(result.X))[own]
+        kept = cuts.kept((result.y[own] > 1e-6 * found[-1]) | (slack < NEAR))
+        more = separate(relaxation, result.X, kept, max(200, 2 * problem.size), kinds=kinds)
+        if not len(more):
+            break
+        cuts = kept.joined(more)
+    return found, False
+
+
+def line(title: str, case: Case, rounds: int) -> None:
+    net, box, c = case
+    for name in LIFTS:
+        start = time.process_time()
+        relaxation = lift(name, net, box, c, exclude=True)
+        cells = []
+        for kinds in CUTS.values():
+            found, cut_short = bounds(relaxation, kinds, rounds)
+            cells.append((found, f"{found[-1]:.5g}{'*' if cut_short else ''}"))
+        none = f"{cells[0][0][0]:.5g}"
+        texts = [title, name, str(relaxation.space.size), none, *(text for _, text in cells)]
+        print(f"| {' | '.join(texts)} | {time.process_time() - start:.0f} |", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("networks", nargs="*", default=list(NETWORKS))
+    arguments = parser.parse_args()
+    print("| network | lift | order | none | pairs | all | CPU s |\n|---|---|---|---|---|---|---|")
+    for title in arguments.networks:
+        line(title, NETWORKS[title](), arguments.rounds)
+
+
+if __name__ == "__main__":
+    main()

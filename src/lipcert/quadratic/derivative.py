@@ -1,0 +1,74 @@
+"""The derivative as an objective: at the input, behind the last layer, or both with the identities that tie them.
+
+t' A_1' s_1  =  sum_j s_ij q_ij  =  sum_j g_ij y_ij  =  s_m' q_m       the same number, seen at every layer i
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+
+from lipcert.network import Network
+from lipcert.quadratic.layers import Layers
+from lipcert.quadratic.model import Family, Space
+from lipcert.quadratic.passes import Pass, directions, gradients, last_gradient, last_slope
+from lipcert.quadratic.switched import factors
+from lipcert.quadratic.tracked import Tracked, exactly, product
+from lipcert.rounding import UNIT, Array, gamma, grow, sum_up
+
+
+def derivative(
+    net: Network, space: Space, layers: Layers, kind: str, wide: bool
+) -> tuple[sparse.csr_array, float, list[Pass], list[Family]]:
+    """The objective, what it may be off, the passes that it needs, and the rows that tie them."""
+    t = exactly(space["t"])
+    if kind == "backward":
+        down = gradients(net, space, layers, wide)
+        return *bilinear(t, down.ends[0]), [down], []
+    up = directions(net, space, layers, wide)
+    top = last_slope(space, layers, last_gradient(space, layers))
+    at_top, off_at_top = bilinear(top, up.ends[-1])
+    if kind == "forward":
+        return at_top, off_at_top, [up], []
+    down = gradients(net, space, layers, wide)
+    at_input, off_at_input = bilinear(t, down.ends[0])
+    # Equal at true points, and in the relaxation too where every layer is tied: the mean serves layers that are not.
+    mean = sparse.csr_array((at_input + at_top) / 2)
+    rounding = 4 * UNIT * float(abs(at_input).sum() + abs(at_top).sum())
+    off = sum_up(np.array([max(off_at_top, off_at_input), rounding]))
+    return mean, off, [down, up], ties(down, up) + corners(space, down, up)
+
+
+def ties(gradient: Pass, direction: Pass) -> list[Family]:
+    """s q = s y = g y, neuron by neuron, where u' is 0 or 1."""
+    families: list[Family] = []
+    for s, y in zip(gradient.items, direction.items, strict=True):
+        place, i = (s.layer.free, s.layer.width), s.layer.index
+        if s.layer.binary:
+            families += [
+                product(f"{i}: s (q - y) = 0", s.a, y.b - y.a, *place, equality=True),
+                product(f"{i}: (g - s) y = 0", s.b - s.a, y.a, *place, equality=True),
+            ]
+    return families
+
+
+def corners(space: Space, gradient: Pass, direction: Pass) -> list[Family]:
+    """(s - l u)(y - l' u) >= 0 and its three sisters: what s and y are between, multiplied."""
+    families: list[Family] = []
+    for s, y in zip(gradient.items, direction.items, strict=True):
+        place, i = (s.layer.free, s.layer.width), s.layer.index
+        of_s, of_y = factors(space, s)[:2], factors(space, y)[:2]
+        for first, a in zip(("s - l u", "h u - s"), of_s, strict=True):
+            for second, b in zip(("y - l u", "h u - y"), of_y, strict=True):
+                families.append(product(f"{i}: ({first})({second}) >= 0", -a, b, *place))
+    return families
+
+
+def bilinear(a: Tracked, b: Tracked) -> tuple[sparse.csr_array, float]:
+    """C with y'Cy = sum_k a_k b_k, and what errors and rounding may take from it."""
+    half = sparse.csr_array((sparse.csr_array(a.matrix).T @ sparse.csr_array(b.matrix)) / 2)
+    sizes = (a.magnitude, b.magnitude)
+    with np.errstate(over="ignore", invalid="ignore"):
+        terms: Array = sizes[0] * b.error + sizes[1] * a.error + a.error * b.error
+        terms = terms + gamma(len(a) + 8) * sizes[0] * sizes[1]
+        return sparse.csr_array(half + half.T), sum_up(grow(terms, 8))

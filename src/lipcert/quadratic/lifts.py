@@ -1,0 +1,163 @@
+"""Any depth: the chain rule as variables, one moment matrix over (1, w, t, v_i, x_i, s_i, y_i), in the infinity norm.
+
+    backward    the gradient's way down:  L = max t' A_1' s_1
+    forward     the direction's way up:   L = max s_m' q_m
+    both        s_i and y_i with the identities that make the derivative the same at every layer
+
+each with the values x, or free of them (everywhere, or on boxes where x carries little). Stable neurons are
+substituted at every layer; leaky ReLU and smooth activations are brought to the rows of ReLU (`layers`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from lipcert.errors import MethodError
+from lipcert.network import Network
+from lipcert.norms import Norm
+from lipcert.propagation import Interval, preactivation_bounds
+from lipcert.quadratic.derivative import derivative
+from lipcert.quadratic.exclusions import exclusions
+from lipcert.quadratic.layers import Layer, Layers, layers_of
+from lipcert.quadratic.model import Factors, Family, Index, Relaxation, Space, assemble
+from lipcert.quadratic.passes import Pass, values, with_values
+from lipcert.quadratic.switched import WIDE, stored
+from lipcert.quadratic.tracked import exactly, product
+from lipcert.region import Box, Region
+from lipcert.rounding import Array, sum_up
+
+LIFTS = ("backward", "forward", "both", "backward-free", "forward-free", "both-free")
+PRODUCTS_UP_TO = 100  # inputs, for the rows (1 +- t)(1 +- w) >= 0
+WIDE_UP_TO = 600  # the order of the matrix
+LARGE = 0.2  # |z| in the middle of the box over its reach
+RANK_UP_TO = 1000  # neurons, for a rank
+
+
+def check_applies(net: Network, norm: Norm, name: str = "backward") -> None:
+    """Refuse what the lifts do not cover, by name."""
+    if norm.p != "inf":
+        raise MethodError(f"method {name} works in the infinity norm only, not in norm {norm}; use interval")
+    if net.depth == 0:
+        raise MethodError(f"method {name} needs a hidden layer; an affine network is exact with interval")
+
+
+def lift(
+    name: str,
+    net: Network,
+    region: Region,
+    c: Array,
+    pre: tuple[Interval, ...] | None = None,
+    wide: bool | None = None,
+    exclude: bool = False,
+) -> Relaxation:
+    """One of LIFTS; `pre` as from `preactivation_bounds`, wide chords as the size suggests when None.
+
+    `exclude` adds the pairs of signs of the first layer that the box does not allow.
+    """
+    pre = preactivation_bounds(net, region) if pre is None else pre
+    layers = layers_of(net, pre, c)
+    kind, _, free = name.partition("-")
+    box = region if isinstance(region, Box) and not free and any(len(k.free) for k in with_values(layers)) else None
+    moving = np.flatnonzero(box.hi > box.lo) if box is not None else np.arange(0)
+    space = _space(net, layers, kind, None if box is None else len(moving))
+    if wide is None:
+        wide = space.size <= WIDE_UP_TO
+    families = _diagonal(space, net.inputs, layers, moving)
+    passes: list[Pass] = []
+    if box is not None:
+        passes.append(values(net, space, layers, box, moving, wide))
+        if exclude:
+            families += _exclusions(net, space, layers.hidden[0], box)
+        if net.inputs <= PRODUCTS_UP_TO:
+            families += _products(space, moving, net.inputs)
+    objective, offset, more, extra = derivative(net, space, layers, kind, wide)
+    passes += more
+    families += [family for part in passes for family in part.families] + extra
+    return assemble(
+        name,
+        space,
+        objective,
+        families,
+        sum_up(np.array([offset, layers.lost])),
+        _blocks(space, layers, moving, net.inputs),
+        _factors(space, passes),
+    )
+
+
+def reaches_everything(net: Network, region: Region) -> bool:
+    """Whether values carry little: the box brings every sign pattern of the first layer within easy reach.
+
+    A guess, as `box_is_large` of one hidden layer: leaving x out is a relaxation, and lets cuts do more in the time.
+    """
+    if not isinstance(region, Box) or net.affines[0].outputs > RANK_UP_TO:
+        return not isinstance(region, Box)
+    A, b = net.affines[0].weight, net.affines[0].bias
+    with np.errstate(over="ignore", invalid="ignore"):
+        reach = abs(A) @ (region.hi / 2 - region.lo / 2)
+        middle = A @ (region.hi / 2 + region.lo / 2) + b
+    matters = reach > 0
+    if np.any(np.abs(middle) > LARGE * reach):
+        return False
+    dense = A if isinstance(A, np.ndarray) else np.asarray(A.toarray())
+    return int(np.linalg.matrix_rank(dense[matters])) == int(matters.sum())
+
+
+def backward(
+    net: Network, region: Region, c: Array, pre: tuple[Interval, ...] | None = None, exclude: bool = False
+) -> Relaxation:
+    """The backward lift with values."""
+    return lift("backward", net, region, c, pre, exclude=exclude)
+
+
+def _space(net: Network, layers: Layers, kind: str, moving: int | None) -> Space:
+    sizes: dict[str, int] = {} if moving is None else {"w": moving}
+    sizes["t"] = net.inputs
+    sizes |= {layer.switch: len(layer.free) for layer in layers.hidden}
+    if moving is not None:
+        sizes |= {layer.name("x"): len(layer.free) for layer in with_values(layers)[:-1]}
+    for letter, other in (("s", "forward"), ("y", "backward")):
+        if kind != other:
+            sizes |= {layer.name(letter): len(layer.free) for layer in layers.hidden[:-1]}
+    return Space(**sizes)
+
+
+def _blocks(space: Space, layers: Layers, moving: Index, inputs: int) -> dict[str, tuple[Index, int]]:
+    blocks = {layer.name(letter): (layer.free, layer.width) for layer in layers.hidden for letter in "vdxsy"}
+    return {name: where for name, where in (blocks | {"w": (moving, inputs)}).items() if name in space.slices}
+
+
+def _diagonal(space: Space, p0: int, layers: Layers, moving: Index) -> list[Family]:
+    """y_i^2 = 1 for signs, y_i^2 <= 1 for scaled quantities."""
+    where = _blocks(space, layers, moving, p0) | {"one": (np.arange(1), 1), "t": (np.arange(p0), p0)}
+    families = []
+    for name in space.slices:
+        (members, total), forms = where[name], space[name]
+        sign = name in ("one", "t") or name.startswith("v")
+        text = f"{name}^2 {'=' if sign else '<='} 1"
+        families.append(Family(text, forms, forms, np.ones(len(members)), sign, members, total))
+    return families
+
+
+def _factors(space: Space, passes: list[Pass]) -> dict[str, Factors]:
+    return {item.layer.name(item.own): stored(space, item) for part in passes for item in part.items}
+
+
+def _exclusions(net: Network, space: Space, first: Layer, box: Box) -> list[Family]:
+    A = net.affines[0].weight
+    dense = A if isinstance(A, np.ndarray) else np.asarray(A.toarray())
+    return exclusions(space, dense, net.affines[0].bias, box, first.free, first.name("v"))
+
+
+def _products(space: Space, moving: Index, p0: int) -> list[Family]:
+    """(1 + s t_i)(1 + q w_i) >= 0 for the coordinates that move."""
+    one, w = exactly(space.constant(np.ones(len(moving)))), exactly(space["w"])
+    t = exactly(space["t"])[moving]
+    pairs = [(a, b, t if a == "+" else -t, w if b == "+" else -w) for a in "+-" for b in "+-"]
+    return [product(f"(1{a}t)(1{b}w) >= 0", -(one + first), one + second, moving, p0) for a, b, first, second in pairs]
+
+
+def has_wide(names: Iterable[str]) -> bool:
+    """Whether stored families contain wide chords: a certificate is rebuilt with what it used."""
+    return any(name.endswith(WIDE) for name in names)

@@ -1,0 +1,87 @@
+"""For the tests of lifts: networks, and the vectors y that true points have."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+from lipcert import Activation, Box, Network
+from lipcert.propagation import Interval, preactivation_bounds
+from lipcert.quadratic.layers import Layer, layers_of
+from lipcert.quadratic.model import Relaxation
+from lipcert.rounding import Array
+
+
+def deep_net(*sizes: int, seed: int = 0, activation: Activation | str = "relu") -> Network:
+    rng = np.random.default_rng(seed)
+    weights = [rng.normal(size=(m, n)) / np.sqrt(n) for n, m in itertools.pairwise(sizes)]
+    return Network.from_weights(weights, [rng.normal(size=len(w)) / 3 for w in weights], activation)
+
+
+def sampled(box: Box, count: int) -> tuple[Array, Array]:
+    """Points of the box, a third of them corners, and directions t."""
+    rng = np.random.default_rng(count)
+    x = rng.uniform(box.lo, box.hi, size=(count, box.size))
+    x[::3] = np.where(rng.uniform(size=x[::3].shape) < 0.5, box.lo, box.hi)
+    return x, np.where(rng.uniform(size=x.shape) < 0.5, -1.0, 1.0)
+
+
+def true_points(relaxation: Relaxation, net: Network, box: Box, c: Array, count: int) -> tuple[Array, Array]:
+    """y at points of the box with random t, by the definitions of the variables; and t'gradient there."""
+    x, t = sampled(box, count)
+    zs = net.preactivations(x)
+    layers = layers_of(net, preactivation_bounds(net, box), c)
+    radius = (box.hi - box.lo) / 2
+    blocks = {"one": np.ones((count, 1)), "t": t}
+    blocks["w"] = (x - (box.lo / 2 + box.hi / 2)) / np.where(radius > 0, radius, 1.0)
+    slopes = [f.derivative(z) for f, z in zip(net.activations, zs, strict=True)]
+    opens = [_open(layer, z, u) for layer, z, u in zip(layers.hidden, zs, slopes, strict=True)]
+    for u, layer in zip(slopes, layers.hidden, strict=True):
+        u[:, layer.pruned] = 0.0
+    g = np.broadcast_to(c @ _dense(net, net.depth), (count, net.affines[-1].inputs))
+    for i in range(net.depth, 0, -1):
+        layer = layers.hidden[i - 1]
+        blocks[layer.switch] = 2 * opens[i - 1] - 1
+        blocks[f"x{i}"] = _scaled(opens[i - 1] * zs[i - 1], Interval(np.zeros(layer.width), layer.z.hi))
+        blocks[f"s{i}"] = _scaled(opens[i - 1] * g, layer.g)
+        g = (slopes[i - 1] * g) @ _dense(net, i - 1)
+    q = t
+    for i, layer in enumerate(layers.hidden):
+        q = q @ _dense(net, i).T
+        blocks[f"y{i + 1}"] = _scaled(opens[i] * q, layer.q)
+        q = slopes[i] * q
+    parts = []
+    for name, where in relaxation.space.slices.items():
+        members = relaxation.blocks.get(name, (np.arange(where.stop - where.start), 0))[0]
+        parts.append(blocks[name][:, members])
+    return np.concatenate(parts, axis=1), np.einsum("ki,ki->k", t, net.gradient(x, c))
+
+
+def violations(relaxation: Relaxation, Y: Array) -> float:
+    """The largest violation of any row, of the diagonal, over the points Y."""
+    problem = relaxation.problem
+    forms = np.asarray((problem.vectors.T @ Y.T).T)
+    rows = forms[:, problem.ia] * forms[:, problem.ib] - problem.rhs
+    off = np.where(problem.equality, np.abs(rows) - relaxation.tolerance, rows)
+    return float(max(off.max(initial=0.0), (Y**2 - problem.diagonal).max(initial=0.0)))
+
+
+def objective(relaxation: Relaxation, Y: Array) -> Array:
+    return np.asarray(np.einsum("ki,ki->k", Y, np.asarray((relaxation.problem.objective @ Y.T).T)))
+
+
+def _open(layer: Layer, z: Array, u: Array) -> Array:
+    """u' of every neuron."""
+    if layer.binary:
+        return (z > 0).astype(float)
+    return np.asarray(np.clip((u - layer.base) / np.where(layer.delta > 0, layer.delta, 1.0), 0.0, 1.0))
+
+
+def _scaled(values: Array, interval: Interval) -> Array:
+    lo, hi = np.minimum(interval.lo, 0.0), np.maximum(interval.hi, 0.0)
+    return np.asarray((values - (lo + hi) / 2) / np.where(hi > lo, (hi - lo) / 2, 1.0))
+
+
+def _dense(net: Network, i: int) -> Array:
+    return np.asarray(net.affines[i].weight)
