@@ -8,6 +8,7 @@ import numpy as np
 
 from lipcert.certificate.certificate import Certificate
 from lipcert.certificate.multipliers import check, prove
+from lipcert.certificate.reduced import reduced
 from lipcert.errors import MethodError
 from lipcert.network import Network
 from lipcert.norms import Norm
@@ -17,6 +18,7 @@ from lipcert.quadratic.backward import check_applies as check_backward
 from lipcert.quadratic.cuts import NO_CUTS, Cuts, with_cuts
 from lipcert.quadratic.model import Relaxation
 from lipcert.quadratic.one_layer import CHORDS, check_applies, hr2, shor
+from lipcert.quadratic.reduction import Reduction, reduction_from
 from lipcert.region import Region, check_region
 from lipcert.rounding import Array
 
@@ -31,12 +33,18 @@ def build(
     method: str,
     pre: tuple[Interval, ...] | None = None,
     chords: bool | None = None,
+    reduction: Reduction | None = None,
 ) -> Relaxation:
-    """The relaxation that a method's name means for this network, region and output; `chords` as in `hr2`."""
+    """The relaxation that a method's name means for this network, region and output; `chords` as in `hr2`.
+
+    `reduction` says which part of a large network the matrix keeps.
+    """
     if method not in RELAXATIONS:
         raise MethodError(f"unknown relaxation {method!r}; use one of {', '.join(RELAXATIONS)}")
     check_region(region, net.inputs)
     check_relaxation(net, norm, method)
+    if reduction is not None:
+        return replace(reduced(net, region, c, reduction, pre), name=method)
     match method:
         case "shor":
             return shor(net, region, c, pre)
@@ -66,8 +74,9 @@ def prove_relaxed(
     relaxation: Relaxation,
     multipliers: Array,
     cuts: Cuts = NO_CUTS,
+    reduction: Reduction | None = None,
 ) -> Certificate:
-    """The certificate from any multipliers, good or bad; `cuts` are those that the relaxation has."""
+    """The certificate from any multipliers, good or bad; `cuts` and `reduction` are those that the relaxation has."""
     proof = prove(relaxation, multipliers)
     return Certificate(
         relaxation.name,
@@ -79,13 +88,19 @@ def prove_relaxed(
         relaxation.pack(proof.multipliers),
         relaxation.spread(proof.shift),
         cuts.table if len(cuts) else None,
+        reduction=None if reduction is None else reduction.table,
     )
 
 
 def recheck(certificate: Certificate, net: Network) -> float:
     """The bound that a certificate's multipliers and shift prove, infinite when none; everything else is rebuilt."""
     region, norm, c, multipliers = certificate.region, certificate.norm, certificate.c, certificate.multipliers
-    relaxation = build(net, region, norm, c, certificate.method, chords=CHORDS in multipliers)
+    part = None
+    if certificate.reduction is not None:
+        part = reduction_from(certificate.reduction, net.shape)
+        if part is None:
+            return np.inf
+    relaxation = build(net, region, norm, c, certificate.method, chords=CHORDS in multipliers, reduction=part)
     if certificate.cuts is not None:
         relaxation = with_cuts(relaxation, Cuts(certificate.cuts))
     if not relaxation.fits(multipliers, certificate.shift):

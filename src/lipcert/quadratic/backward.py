@@ -26,6 +26,7 @@ from lipcert.norms import Norm
 from lipcert.propagation import Interval, gradient_bounds, preactivation_bounds
 from lipcert.quadratic.exclusions import exclusions
 from lipcert.quadratic.model import Family, Index, Relaxation, Space, assemble
+from lipcert.quadratic.reduction import Share, losses, middle_and_radius, places, without_signs
 from lipcert.quadratic.tracked import Tracked, affine, constants, exactly, merge, product
 from lipcert.region import Box, Region
 from lipcert.rounding import Array, add_up, sum_up
@@ -55,64 +56,80 @@ class _Layer:
     on: Index
     z: Interval
     g: Interval
+    dropped: Index  # with an open sign, but not in the matrix: see reduction.py
 
     def name(self, letter: str) -> str:
         return f"{letter}{self.index}"
 
 
 def backward(
-    net: Network, region: Region, c: Array, pre: tuple[Interval, ...] | None = None, exclude: bool = False
+    net: Network,
+    region: Region,
+    c: Array,
+    pre: tuple[Interval, ...] | None = None,
+    exclude: bool = False,
+    share: Share | None = None,
 ) -> Relaxation:
     """The backward lift; `pre` as from `preactivation_bounds`.
 
-    `exclude` adds the pairs of signs of the first layer that the box does not allow.
+    `exclude` adds the pairs of signs of the first layer that the box does not allow. `share` says what the matrix keeps
+    of a large network; x of a neuron that left is not known, so then the rows with x leave too.
     """
     pre = preactivation_bounds(net, region) if pre is None else pre
-    layers = _layers(pre, gradient_bounds(net, pre, c))
-    box = region if isinstance(region, Box) and any(len(layer.free) for layer in layers) else None
+    gradients = gradient_bounds(net, pre, c) if share is None else share.gradients
+    layers = _layers(pre, gradients, share)
+    signs = np.arange(net.inputs) if share is None else np.flatnonzero(share.inputs)
+    whole = not any(len(layer.dropped) for layer in layers[:-1])
+    box = region if whole and isinstance(region, Box) and any(len(layer.free) for layer in layers) else None
     moving = np.flatnonzero(box.hi > box.lo) if box is not None else np.arange(0)
-    space = _space(net, layers, len(moving), box is not None)
-    families = _diagonal(space, net.inputs, layers, moving, box is not None)
+    space = _space(signs, layers, len(moving), box is not None)
+    families = _diagonal(space, net.inputs, signs, layers, moving, box is not None)
     if box is not None:
         families += _values(net, space, layers, box, moving)
         if exclude:
             families += _exclusions(net, space, layers[0], box)
         if net.inputs <= PRODUCTS_UP_TO:
-            families += _products(space, moving, net.inputs)
+            families += _products(space, moving, signs, net.inputs)
     gradient, more = _gradients(net, space, layers)
-    objective, offset = _objective(space, gradient)
+    objective, offset = _objective(space, gradient) if share is None else _shared(space, gradient, layers, share)
     blocks = {layer.name(letter): (layer.free, layer.width) for layer in layers for letter in "vxs"}
-    kept = {name: where for name, where in blocks.items() if name in space.slices} | {"w": (moving, net.inputs)}
+    kept = {name: where for name, where in blocks.items() if name in space.slices}
+    kept |= {"w": (moving, net.inputs), "t": (signs, net.inputs)}
     blocks = {name: where for name, where in kept.items() if name in space.slices}
     return assemble("backward", space, objective, families + more, offset, blocks)
 
 
-def _layers(pre: tuple[Interval, ...], gradients: tuple[Interval, ...]) -> list[_Layer]:
+def _layers(
+    pre: tuple[Interval, ...], gradients: tuple[Interval, ...], share: Share | None = None
+) -> list[_Layer]:
     layers = []
     for i, (z, g) in enumerate(zip(pre, gradients[1:], strict=True), start=1):
         on, off = (z.lo >= 0) & (z.hi > 0), (z.hi <= 0) & (z.lo < 0)
         free = ~(on | off) & (g.magnitude > NOTHING)
-        layers.append(_Layer(i, len(z.lo), np.flatnonzero(free), np.flatnonzero(on), z, g))
+        left = np.zeros_like(free) if share is None else free & ~share.neurons[i - 1]
+        layers.append(_Layer(i, len(z.lo), places(free & ~left), places(on), z, g, places(left)))
     return layers
 
 
-def _space(net: Network, layers: list[_Layer], moving: int, with_x: bool) -> Space:
+def _space(signs: Index, layers: list[_Layer], moving: int, with_x: bool) -> Space:
     sizes: dict[str, int] = {"w": moving} if with_x else {}
-    sizes["t"] = net.inputs
+    sizes["t"] = len(signs)
     sizes |= {layer.name("v"): len(layer.free) for layer in layers}
     for letter in ("x", "s") if with_x else ("s",):
         sizes |= {layer.name(letter): len(layer.free) for layer in layers[:-1]}
     return Space(**sizes)
 
 
-def _diagonal(space: Space, p0: int, layers: list[_Layer], moving: Index, with_x: bool) -> list[Family]:
+def _diagonal(
+    space: Space, p0: int, signs: Index, layers: list[_Layer], moving: Index, with_x: bool
+) -> list[Family]:
     """y_i^2 = 1 for signs, y_i^2 <= 1 for scaled quantities."""
 
     def squares(name: str, members: Index, total: int, equality: bool) -> Family:
         forms, ones = space[name], np.ones(len(members))
         return Family(f"{name}^2 {'=' if equality else '<='} 1", forms, forms, ones, equality, members, total)
 
-    families = [squares("one", np.arange(1), 1, True), squares("t", np.arange(p0), p0, True)]
+    families = [squares("one", np.arange(1), 1, True), squares("t", signs, p0, True)]
     families += [squares(layer.name("v"), layer.free, layer.width, True) for layer in layers]
     if with_x:
         families.append(squares("w", moving, p0, False))
@@ -191,11 +208,17 @@ def _gradients(net: Network, space: Space, layers: list[_Layer]) -> tuple[Tracke
             own = _slopes(space, layer)
             families += _switched(space, layer, "s", "g", own, free)
             families += _envelope(space, layer, free)
-        rest = np.setdiff1d(np.arange(layer.width), np.concatenate([layer.free, layer.on]))
+        rest = np.setdiff1d(np.arange(layer.width), np.concatenate([layer.free, layer.on, layer.dropped]))
         nothing = constants(space, np.zeros(len(rest)), np.where(layer.z.hi <= 0, 0.0, layer.g.magnitude)[rest])
-        s = merge(space, [(layer.free, own), (layer.on, g[layer.on]), (rest, nothing)], layer.width)
+        s = merge(space, [(layer.free, own), (layer.on, g[layer.on]), (rest, nothing), _middles(space, layer)], layer.width)
         g = affine(space, affine_map.weight.T, s)
     return g, families
+
+
+def _middles(space: Space, layer: _Layer) -> tuple[Index, Tracked]:
+    """The neurons that left, at the middle of their s: what that changes is paid in the offset."""
+    lo, hi = np.minimum(layer.g.lo, 0.0)[layer.dropped], np.maximum(layer.g.hi, 0.0)[layer.dropped]
+    return layer.dropped, constants(space, middle_and_radius(lo, hi)[0])
 
 
 def _slopes(space: Space, layer: _Layer) -> Tracked:
@@ -222,10 +245,11 @@ def _envelope(space: Space, layer: _Layer, g: Tracked) -> list[Family]:
     ]
 
 
-def _products(space: Space, moving: Index, p0: int) -> list[Family]:
-    """(1 + s t_i)(1 + q w_i) >= 0 for the coordinates that move."""
-    one, w = exactly(space.constant(np.ones(len(moving)))), exactly(space["w"])
-    t = exactly(space["t"])[moving]
+def _products(space: Space, moving: Index, signs: Index, p0: int) -> list[Family]:
+    """(1 + s t_i)(1 + q w_i) >= 0 for the coordinates that move and have a sign."""
+    moving, of_w, of_t = np.intersect1d(moving, signs, assume_unique=True, return_indices=True)
+    one, w = exactly(space.constant(np.ones(len(moving)))), exactly(space["w"])[of_w]
+    t = exactly(space["t"])[of_t]
     pairs = [(a, b, t if a == "+" else -t, w if b == "+" else -w) for a in "+-" for b in "+-"]
     return [product(f"(1{a}t)(1{b}w) >= 0", -(one + first), one + second, moving, p0) for a, b, first, second in pairs]
 
@@ -236,3 +260,19 @@ def _objective(space: Space, gradient: Tracked) -> tuple[sparse.csr_array, float
     part = sparse.coo_array(gradient.matrix)
     half = sparse.coo_array((part.data / 2, (part.coords[0] + start, part.coords[1])), (space.size, space.size))
     return sparse.csr_array(half + half.T), sum_up(gradient.error)
+
+
+def _shared(
+    space: Space, gradient: Tracked, layers: list[_Layer], share: Share
+) -> tuple[sparse.csr_array, float]:
+    """y'Cy = t'(weighted gradient) on the inputs with a sign, chords on the others, and the price of all that left."""
+    signs, others = places(share.inputs), places(~share.inputs)
+    C, offset = _objective(space, gradient[signs].scaled(share.weights[signs]))
+    g = Interval(share.gradients[0].lo[others], share.gradients[0].hi[others])
+    chord, paid = without_signs(space, gradient[others], g, share.weights[others])
+    half = sparse.csr_array(chord.matrix) / 2
+    first = sparse.csr_array((half.data, half.indices, np.array([0, half.nnz] + [half.nnz] * (space.size - 1))), C.shape)
+    free = [np.isin(np.arange(layer.width), layer.dropped) for layer in layers]
+    lost = sum(sum_up(part) for part in losses(share, tuple(free))[1])
+    total = sum_up(np.array([offset, sum_up(chord.error), paid, lost]))
+    return sparse.csr_array(C + first + first.T), total

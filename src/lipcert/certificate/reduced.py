@@ -1,0 +1,56 @@
+"""The relaxation of a part of a network: the proved numbers that `quadratic.reduction` needs, and the builder with them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lipcert.certificate.gains import Gains, gains, mixed_gradient_bounds
+from lipcert.network import Network
+from lipcert.propagation import Interval, gradient_bounds, preactivation_bounds
+from lipcert.quadratic.backward import backward
+from lipcert.quadratic.model import Relaxation
+from lipcert.quadratic.reduction import Mask, Reduction, Share
+from lipcert.region import Box, Everywhere, Region
+from lipcert.rounding import Array
+
+
+def reduced(
+    net: Network,
+    region: Region,
+    c: Array,
+    reduction: Reduction,
+    pre: tuple[Interval, ...] | None = None,
+    known: Gains | None = None,
+) -> Relaxation:
+    """The backward lift of the layers behind the cut; `pre` and `known` are of the whole network."""
+    pre = preactivation_bounds(net, region) if pre is None else pre
+    share = share_of(net, pre, c, reduction, gains(net, pre) if known is None else known)
+    tail = behind(net, reduction.cut)
+    where = _region(net, region, pre, reduction.cut) if reduction.values else Everywhere()
+    return backward(tail, where, c, pre[reduction.cut :], reduction.cut == 0 and reduction.values, share)
+
+
+def behind(net: Network, cut: int) -> Network:
+    """The layers behind hidden layer `cut`."""
+    return Network(net.affines[cut:], net.activations[cut:]) if cut else net
+
+
+def open_signs(pre: tuple[Interval, ...]) -> tuple[Mask, ...]:
+    """Which neurons may have either sign."""
+    return tuple(~(((z.lo >= 0) & (z.hi > 0)) | ((z.hi <= 0) & (z.lo < 0))) for z in pre)
+
+
+def share_of(net: Network, pre: tuple[Interval, ...], c: Array, reduction: Reduction, known: Gains) -> Share:
+    """The numbers that pay. With neurons left out the vectors kept are not the gradient, only intervals hold them."""
+    cut = reduction.cut
+    left = [np.any(mask & ~kept) for mask, kept in zip(open_signs(pre[cut:]), reduction.neurons, strict=True)]
+    bounds = (gradient_bounds if any(left) else mixed_gradient_bounds)(net, pre, c)
+    return Share(reduction.inputs, reduction.neurons, known.after[cut], known.before[cut:], bounds[cut:])
+
+
+def _region(net: Network, region: Region, pre: tuple[Interval, ...], cut: int) -> Region:
+    """Where x_cut lives."""
+    if cut == 0:
+        return region
+    lo, hi = net.activations[cut - 1].value_bounds(*pre[cut - 1])
+    return Box.from_bounds(lo, hi) if np.all(np.isfinite(lo)) and np.all(np.isfinite(hi)) else Everywhere()
