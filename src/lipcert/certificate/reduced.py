@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from lipcert.certificate.gains import Gains, gains, mixed_gradient_bounds
@@ -45,7 +47,13 @@ def share_of(net: Network, pre: tuple[Interval, ...], c: Array, reduction: Reduc
     cut = reduction.cut
     left = [np.any(mask & ~kept) for mask, kept in zip(open_signs(pre[cut:]), reduction.neurons, strict=True)]
     bounds = (gradient_bounds if any(left) else mixed_gradient_bounds)(net, pre, c)
-    return Share(reduction.inputs, reduction.neurons, known.after[cut], known.before[cut:], bounds[cut:])
+    share = Share(reduction.inputs, reduction.neurons, known.after[cut], known.before[cut:], bounds[cut:])
+    if not reduction.euclid:
+        return share
+    # About the bound itself, so that the matrix bounds a number of that size; any scale is sound.
+    scale = known.reach[cut] * float(np.linalg.norm(bounds[cut].magnitude))
+    usable = np.isfinite(scale) and 1e-150 < scale < 1e150
+    return replace(share, reach=known.reach[cut], scale=scale if usable else 1.0)
 
 
 def _region(net: Network, region: Region, pre: tuple[Interval, ...], cut: int) -> Region:

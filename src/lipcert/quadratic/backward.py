@@ -15,7 +15,7 @@ On the whole space the rows with x are left out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import sparse
@@ -25,8 +25,8 @@ from lipcert.network import Network
 from lipcert.norms import Norm
 from lipcert.propagation import Interval, gradient_bounds, preactivation_bounds
 from lipcert.quadratic.exclusions import exclusions
-from lipcert.quadratic.model import Family, Index, Relaxation, Space, assemble
-from lipcert.quadratic.reduction import Share, losses, middle_and_radius, places, without_signs
+from lipcert.quadratic.model import Family, Finish, Index, Relaxation, Space, assemble
+from lipcert.quadratic.reduction import Share, losses, middle_and_radius, places, squared, without_signs
 from lipcert.quadratic.tracked import Tracked, affine, constants, exactly, merge, product
 from lipcert.region import Box, Region
 from lipcert.rounding import Array, add_up, sum_up
@@ -78,7 +78,7 @@ def backward(
     pre = preactivation_bounds(net, region) if pre is None else pre
     gradients = gradient_bounds(net, pre, c) if share is None else share.gradients
     layers = _layers(pre, gradients, share)
-    signs = np.arange(net.inputs) if share is None else np.flatnonzero(share.inputs)
+    signs = np.arange(net.inputs) if share is None else places(share.inputs & (share.reach == 0))
     whole = not any(len(layer.dropped) for layer in layers[:-1])
     box = region if whole and isinstance(region, Box) and any(len(layer.free) for layer in layers) else None
     moving = np.flatnonzero(box.hi > box.lo) if box is not None else np.arange(0)
@@ -91,12 +91,13 @@ def backward(
         if net.inputs <= PRODUCTS_UP_TO:
             families += _products(space, moving, signs, net.inputs)
     gradient, more = _gradients(net, space, layers)
-    objective, offset = _objective(space, gradient) if share is None else _shared(space, gradient, layers, share)
+    objective, offset = _objective(space, gradient) if share is None else _shared(space, gradient, share)
     blocks = {layer.name(letter): (layer.free, layer.width) for layer in layers for letter in "vxs"}
     kept = {name: where for name, where in blocks.items() if name in space.slices}
     kept |= {"w": (moving, net.inputs), "t": (signs, net.inputs)}
     blocks = {name: where for name, where in kept.items() if name in space.slices}
-    return assemble("backward", space, objective, families + more, offset, blocks)
+    relaxation = assemble("backward", space, objective, families + more, offset, blocks)
+    return relaxation if share is None else replace(relaxation, finish=_finish(layers, share))
 
 
 def _layers(
@@ -262,17 +263,22 @@ def _objective(space: Space, gradient: Tracked) -> tuple[sparse.csr_array, float
     return sparse.csr_array(half + half.T), sum_up(gradient.error)
 
 
-def _shared(
-    space: Space, gradient: Tracked, layers: list[_Layer], share: Share
-) -> tuple[sparse.csr_array, float]:
-    """y'Cy = t'(weighted gradient) on the inputs with a sign, chords on the others, and the price of all that left."""
+def _shared(space: Space, gradient: Tracked, share: Share) -> tuple[sparse.csr_array, float]:
+    """y'Cy = t'(weighted gradient) on the inputs with a sign and chords on the others; or its Euclidean norm."""
+    if share.reach:
+        return squared(space, gradient, share)
     signs, others = places(share.inputs), places(~share.inputs)
     C, offset = _objective(space, gradient[signs].scaled(share.weights[signs]))
     g = Interval(share.gradients[0].lo[others], share.gradients[0].hi[others])
     chord, paid = without_signs(space, gradient[others], g, share.weights[others])
     half = sparse.csr_array(chord.matrix) / 2
-    first = sparse.csr_array((half.data, half.indices, np.array([0, half.nnz] + [half.nnz] * (space.size - 1))), C.shape)
-    free = [np.isin(np.arange(layer.width), layer.dropped) for layer in layers]
-    lost = sum(sum_up(part) for part in losses(share, tuple(free))[1])
-    total = sum_up(np.array([offset, sum_up(chord.error), paid, lost]))
-    return sparse.csr_array(C + first + first.T), total
+    pointer = np.array([0, half.nnz] + [half.nnz] * (space.size - 1))
+    first = sparse.csr_array((half.data, half.indices, pointer), C.shape)
+    return sparse.csr_array(C + first + first.T), sum_up(np.array([offset, sum_up(chord.error), paid]))
+
+
+def _finish(layers: list[_Layer], share: Share) -> Finish:
+    """The root of a Euclidean reduction, and the price of the neurons that left."""
+    dropped = [np.isin(np.arange(layer.width), layer.dropped) for layer in layers]
+    price = sum_up(np.array([sum_up(part) for part in losses(share, tuple(dropped))[1]]))
+    return Finish(share.scale if share.reach else 0.0, price)

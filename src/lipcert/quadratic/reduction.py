@@ -9,6 +9,9 @@ of row j of J: the Lipschitz problem of the layers above k, with inputs weighted
 is linear in s_j, so the gradient moves by at most radius_j times the L_1 norm of the gradient of z_j, a number. The
 vectors that the matrix keeps are those of the backward pass with the middles in it; intervals contain them too.
 
+*Euclid.* With r >= |J t|_2 for every unit change t of the input, |J'g|_1 <= r |g|_2: no signs t at all, the matrix bounds
+r^2 |g|_2^2 / scale, and the bound is sqrt(scale * that).
+
 *Inputs.* A coordinate of the gradient between l and h needs no sign variable: |G| <= a G + b, the chord, exact where
 the sign of G is known.
 """
@@ -19,11 +22,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from lipcert.propagation import Interval
 from lipcert.quadratic.model import Index, Space
 from lipcert.quadratic.tracked import Tracked, affine
-from lipcert.rounding import Array, add_up, grow, sum_up
+from lipcert.rounding import TINY, Array, add_up, gamma, grow, sum_up
 
 Mask = NDArray[np.bool_]
 
@@ -32,31 +36,33 @@ Mask = NDArray[np.bool_]
 class Reduction:
     """`cut`: the hidden layer the matrix starts behind, 0 for the input. `values`: whether x is there.
 
-    `inputs` and `neurons` (one mask per hidden layer behind the cut) say who may have variables.
+    `inputs` and `neurons` (one mask per hidden layer behind the cut) say who may have variables. `euclid`: whether the
+    Euclidean norm of the gradient is bounded in place of its signs.
     """
 
     cut: int
     values: bool
     inputs: Mask
     neurons: tuple[Mask, ...]
+    euclid: bool = False
 
     @property
     def table(self) -> NDArray[np.int64]:
         """As one array of whole numbers, for a file."""
         masks = np.concatenate([self.inputs, *self.neurons]).astype(np.int64)
-        return np.concatenate([np.array([self.cut, int(self.values)], dtype=np.int64), masks])
+        return np.concatenate([np.array([self.cut, self.values, self.euclid], dtype=np.int64), masks])
 
 
 def reduction_from(table: NDArray[np.int64], shape: tuple[int, ...]) -> Reduction | None:
     """The inverse of `table` for a network of this shape; None where it is no reduction of such a network."""
-    if table.ndim != 1 or len(table) < 2 or not 0 <= table[0] < len(shape) - 2 or np.any((table[1:] != 0) & (table[1:] != 1)):
+    if table.ndim != 1 or len(table) < 3 or not 0 <= table[0] < len(shape) - 2 or not np.all(np.isin(table[1:], (0, 1))):
         return None
     cut = int(table[0])
     widths = shape[cut:-1]
-    if len(table) != 2 + sum(widths):
+    if len(table) != 3 + sum(widths):
         return None
-    parts = np.split(table[2:].astype(bool), np.cumsum(widths)[:-1])
-    return Reduction(cut, bool(table[1]), parts[0], tuple(parts[1:]))
+    parts = np.split(table[3:].astype(bool), np.cumsum(widths)[:-1])
+    return Reduction(cut, bool(table[1]), parts[0], tuple(parts[1:]), bool(table[2]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +70,7 @@ class Share:
     """What the matrix keeps of a (cut) network, with the proved numbers that pay for the rest.
 
     `weights` are Y of its inputs; `prices` bound the L_1 norms of the gradients of z_1, z_2, .. with respect to the whole
-    network's input; `gradients` as from `gradient_bounds`.
+    network's input; `gradients` as from `gradient_bounds`. `reach` is r of a Euclidean reduction, 0 where there is none.
     """
 
     inputs: Mask
@@ -72,6 +78,8 @@ class Share:
     weights: Array
     prices: tuple[Array, ...]
     gradients: tuple[Interval, ...]
+    reach: float = 0.0
+    scale: float = 1.0
 
 
 def middle_and_radius(lo: Array, hi: Array) -> tuple[Array, Array]:
@@ -95,6 +103,21 @@ def without_signs(space: Space, gradient: Tracked, g: Interval, weights: Array) 
     a, b = chords(g, weights)
     total = affine(space, np.ones((1, len(a))), gradient.scaled(a))
     return total, sum_up(b)
+
+
+def squared(space: Space, gradient: Tracked, share: Share) -> tuple[sparse.csr_array, float]:
+    """C and offset with r^2 |gradient|_2^2 / scale <= y'Cy + offset.
+
+    (f + e)^2 <= f^2 + 2 |f| e + e^2, and the product of the forms rounds by at most gamma sum_j |f_j|^2.
+    """
+    factor = share.reach / np.sqrt(share.scale)
+    factor = float(grow(np.asarray(factor), 4))
+    forms = gradient.scaled(np.full(len(gradient), factor))
+    C = sparse.csr_array(forms.matrix.T @ forms.matrix)
+    size, error = forms.magnitude, forms.error
+    rounding = gamma(len(gradient) + 8) * sum_up(grow(size * size, 2)) + len(gradient) * space.size * TINY
+    paid = sum_up(grow(2 * size * error + error * error, 4))
+    return sparse.csr_array((C + C.T) / 2), sum_up(np.array([rounding, paid]))
 
 
 def losses(share: Share, free: tuple[Mask, ...]) -> tuple[Array, tuple[Array, ...]]:
