@@ -35,8 +35,8 @@ class Certificate:
     multipliers: Mapping[str, Array] = field(default_factory=dict)
     shift: Mapping[str, Array] = field(default_factory=dict)
     cuts: NDArray[np.int64] | None = None  # the table of `quadratic.cuts.Cuts`, when the relaxation had any
-    reduction: NDArray[np.int64] | None = None  # the table of `quadratic.reduction.Reduction`, of a part of the network
     claim: float = math.nan  # what a file states: `upper` with room for the order in which another BLAS adds
+    reduction: NDArray[np.int64] | None = None  # the table of `quadratic.reduction.Reduction`, of a part of the network
 
     def __post_init__(self) -> None:
         if math.isnan(self.claim):

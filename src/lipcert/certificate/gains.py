@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from lipcert.certificate.certificate import Certificate
@@ -130,6 +131,12 @@ def _operations(net: Network, i: int) -> float:
     return float(sum(net.affines[k].outputs * below[k] for k in range(1, i + 1)))
 
 
+def gains_operations(net: Network) -> float:
+    """About the operations of `gains` and `prove_mixed`: the Jacobians' rows, and each layer's Gram matrix twice."""
+    rows = sum(op for op in (_operations(net, i) for i in range(1, net.depth)) if op <= _OPERATIONS)
+    return rows + sum(3.0 * a.stored * min(a.inputs, a.outputs) for a in net.affines[:-1])
+
+
 def _jacobian_rows(net: Network, pre: Sequence[Interval], i: int) -> Array:
     """The L_1 norms of the gradients of z_{i+1}, by the interval chain rule for all its rows at once."""
     weight = net.affines[i].weight
@@ -165,7 +172,7 @@ def _row_norms(weight: Matrix) -> Array:
     return grow(np.sqrt(exact), 4)
 
 
-def _spectral(weight: Matrix, active: Array) -> float:
+def _spectral(weight: Matrix, active: NDArray[np.bool_]) -> float:
     """An upper bound of the spectral norm of the active rows: mu I - A A' (or A'A) is proved positive semidefinite."""
     rows = weight[np.flatnonzero(active)]
     if 0 in rows.shape:

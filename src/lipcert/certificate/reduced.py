@@ -1,4 +1,4 @@
-"""The relaxation of a part of a network: the proved numbers that `quadratic.reduction` needs, and the builder with them."""
+"""The relaxation of a part of a network: the proved numbers that pay for the rest, and the builder with them."""
 
 from __future__ import annotations
 

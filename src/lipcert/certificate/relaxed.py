@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from lipcert.certificate.certificate import Certificate
+from lipcert.certificate.gains import Gains
 from lipcert.certificate.multipliers import check, prove
 from lipcert.certificate.reduced import reduced
 from lipcert.errors import MethodError
@@ -34,17 +35,19 @@ def build(
     pre: tuple[Interval, ...] | None = None,
     chords: bool | None = None,
     reduction: Reduction | None = None,
+    known: Gains | None = None,
 ) -> Relaxation:
     """The relaxation that a method's name means for this network, region and output; `chords` as in `hr2`.
 
-    `reduction` says which part of a large network the matrix keeps.
+    `reduction` says which part of a large network the matrix keeps; `known` are its gains when at hand already.
     """
     if method not in RELAXATIONS:
         raise MethodError(f"unknown relaxation {method!r}; use one of {', '.join(RELAXATIONS)}")
     check_region(region, net.inputs)
     check_relaxation(net, norm, method)
     if reduction is not None:
-        return replace(reduced(net, region, c, reduction, pre), name=method)
+        check_backward(net, norm, method)
+        return replace(reduced(net, region, c, reduction, pre, known), name=method)
     match method:
         case "shor":
             return shor(net, region, c, pre)

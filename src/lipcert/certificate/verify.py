@@ -89,8 +89,8 @@ def _parse(arrays: Mapping[str, Any]) -> Certificate:
         raise FileFormatError("the output's weights are not finite")
     claim = float(upper)
     multipliers, shift = _named(arrays, "multipliers"), _named(arrays, "shift")
-    proof = (multipliers, shift, _cuts(arrays), _reduction(arrays))
-    return Certificate(method, network, region, parse_norm(norm), c, claim, *proof, claim)
+    proof = (multipliers, shift, _cuts(arrays), claim, _reduction(arrays))
+    return Certificate(method, network, region, parse_norm(norm), c, claim, *proof)
 
 
 def _recompute(certificate: Certificate, net: Network) -> float:

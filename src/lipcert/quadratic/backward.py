@@ -100,9 +100,7 @@ def backward(
     return relaxation if share is None else replace(relaxation, finish=_finish(layers, share))
 
 
-def _layers(
-    pre: tuple[Interval, ...], gradients: tuple[Interval, ...], share: Share | None = None
-) -> list[_Layer]:
+def _layers(pre: tuple[Interval, ...], gradients: tuple[Interval, ...], share: Share | None = None) -> list[_Layer]:
     layers = []
     for i, (z, g) in enumerate(zip(pre, gradients[1:], strict=True), start=1):
         on, off = (z.lo >= 0) & (z.hi > 0), (z.hi <= 0) & (z.lo < 0)
@@ -121,9 +119,7 @@ def _space(signs: Index, layers: list[_Layer], moving: int, with_x: bool) -> Spa
     return Space(**sizes)
 
 
-def _diagonal(
-    space: Space, p0: int, signs: Index, layers: list[_Layer], moving: Index, with_x: bool
-) -> list[Family]:
+def _diagonal(space: Space, p0: int, signs: Index, layers: list[_Layer], moving: Index, with_x: bool) -> list[Family]:
     """y_i^2 = 1 for signs, y_i^2 <= 1 for scaled quantities."""
 
     def squares(name: str, members: Index, total: int, equality: bool) -> Family:
@@ -211,7 +207,9 @@ def _gradients(net: Network, space: Space, layers: list[_Layer]) -> tuple[Tracke
             families += _envelope(space, layer, free)
         rest = np.setdiff1d(np.arange(layer.width), np.concatenate([layer.free, layer.on, layer.dropped]))
         nothing = constants(space, np.zeros(len(rest)), np.where(layer.z.hi <= 0, 0.0, layer.g.magnitude)[rest])
-        s = merge(space, [(layer.free, own), (layer.on, g[layer.on]), (rest, nothing), _middles(space, layer)], layer.width)
+        s = merge(
+            space, [(layer.free, own), (layer.on, g[layer.on]), (rest, nothing), _middles(space, layer)], layer.width
+        )
         g = affine(space, affine_map.weight.T, s)
     return g, families
 

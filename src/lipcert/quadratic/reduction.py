@@ -1,16 +1,17 @@
 """A network that is too large for one moment matrix: which part of it the matrix keeps, and who pays for the rest.
 
-*Cut.* With J the Jacobian of x_k and g the gradient behind it, |J'g|_1 <= sum_j Y_j |g_j|, where Y_j bounds the L_1 norm
-of row j of J: the Lipschitz problem of the layers above k, with inputs weighted by Y. Y are floats and exact by definition.
+*Cut.* With J the Jacobian of x_k and g the gradient behind it, |J'g|_1 <= sum_j Y_j |g_j|, where Y_j bounds the L_1
+norm of row j of J: the Lipschitz problem of the layers above k, with inputs weighted by Y. Y are floats and exact by
+definition.
 
 *Values.* The rows with x (and its variables) may be left out: a relaxation.
 
-*Neurons.* A neuron with an open sign may leave: s_j = u_j g_j is replaced by the middle of its bounds. The backward pass
-is linear in s_j, so the gradient moves by at most radius_j times the L_1 norm of the gradient of z_j, a number. The
-vectors that the matrix keeps are those of the backward pass with the middles in it; intervals contain them too.
+*Neurons.* A neuron with an open sign may leave: s_j = u_j g_j is replaced by the middle of its bounds. The backward
+pass is linear in s_j, so the gradient moves by at most radius_j times the L_1 norm of the gradient of z_j, a number.
+The vectors that the matrix keeps are those of the backward pass with the middles in it; intervals contain them too.
 
-*Euclid.* With r >= |J t|_2 for every unit change t of the input, |J'g|_1 <= r |g|_2: no signs t at all, the matrix bounds
-r^2 |g|_2^2 / scale, and the bound is sqrt(scale * that).
+*Euclid.* With r >= |J t|_2 for every unit change t of the input, |J'g|_1 <= r |g|_2: no signs t at all, the matrix
+bounds r^2 |g|_2^2 / scale, and the bound is sqrt(scale * that).
 
 *Inputs.* A coordinate of the gradient between l and h needs no sign variable: |G| <= a G + b, the chord, exact where
 the sign of G is known.
@@ -55,7 +56,12 @@ class Reduction:
 
 def reduction_from(table: NDArray[np.int64], shape: tuple[int, ...]) -> Reduction | None:
     """The inverse of `table` for a network of this shape; None where it is no reduction of such a network."""
-    if table.ndim != 1 or len(table) < 3 or not 0 <= table[0] < len(shape) - 2 or not np.all(np.isin(table[1:], (0, 1))):
+    if (
+        table.ndim != 1
+        or len(table) < 3
+        or not 0 <= table[0] < len(shape) - 2
+        or not np.all(np.isin(table[1:], (0, 1)))
+    ):
         return None
     cut = int(table[0])
     widths = shape[cut:-1]
@@ -69,8 +75,8 @@ def reduction_from(table: NDArray[np.int64], shape: tuple[int, ...]) -> Reductio
 class Share:
     """What the matrix keeps of a (cut) network, with the proved numbers that pay for the rest.
 
-    `weights` are Y of its inputs; `prices` bound the L_1 norms of the gradients of z_1, z_2, .. with respect to the whole
-    network's input; `gradients` as from `gradient_bounds`. `reach` is r of a Euclidean reduction, 0 where there is none.
+    `weights` are Y of its inputs; `prices` bound the L_1 norms of the gradients of z_1, z_2, .. with respect to the
+    whole network's input; `gradients` as from `gradient_bounds`. `reach` is r of a Euclidean reduction, else 0.
     """
 
     inputs: Mask
