@@ -22,6 +22,7 @@ LARGEST = 4000  # order of a moment matrix that is worth trying
 _EASY = 0.6  # of the time: when the whole network takes less, parts of it are not needed
 _MOST = 0.6  # of the time that one step may be expected to take
 _RATE = 5e10  # operations per second, as the interior point's own estimate
+_TWO_SIDED = 6e-10  # seconds times the order cubed: alternation is quick, its two proofs are not
 _PARTS = 5  # steps besides the whole network
 
 
@@ -78,8 +79,9 @@ def _parts(
             step = _step(part, free)
             if step.order <= LARGEST and step.seconds <= _MOST * seconds:
                 steps.append(step)
-            elif not part.euclid and min(by_signs, by_norm) < np.inf:
-                steps.append(_trimmed(net, pre, c, known, part, free, seconds))
+            elif not part.euclid:
+                step, lost = _trimmed(net, pre, c, known, part, free, seconds)
+                steps += [step] if lost < min(by_signs, by_norm) else []
     return steps
 
 
@@ -88,7 +90,7 @@ def _step(part: Reduction, free: tuple[Mask, ...]) -> Step:
     inner, signs = sum(kept[:-1]), int(part.inputs.sum())
     order = 1 + signs + 2 * inner + kept[-1]
     two_sided = len(kept) == 1 and not part.euclid
-    return Step(part, order, 2e-9 * order**3 if two_sided else expected_work(inner, order, 7))
+    return Step(part, order, _TWO_SIDED * order**3 if two_sided else expected_work(inner, order, 7))
 
 
 def _trimmed(
@@ -99,8 +101,8 @@ def _trimmed(
     part: Reduction,
     free: tuple[Mask, ...],
     seconds: float,
-) -> Step:
-    """The part with as many signs and neurons as fit, those that cost most to leave out first."""
+) -> tuple[Step, float]:
+    """The part with as many signs and neurons as fit, those that cost most to leave out first; and the others' price."""
     nothing = Reduction(part.cut, False, np.zeros_like(part.inputs), tuple(np.zeros_like(m) for m in part.neurons))
     share = share_of(net, pre, c, nothing, known)  # with neurons left out only intervals are bounds
     few, many = 0, LARGEST
@@ -108,7 +110,10 @@ def _trimmed(
         budget = (few + many) // 2
         step = _step(_most_costly(part, share, free[part.cut :], budget), free)
         few, many = (budget, many) if step.seconds <= _MOST * seconds / 2 else (few, budget)
-    return _step(_most_costly(part, share, free[part.cut :], few), free)
+    kept = _most_costly(part, share, free[part.cut :], few)
+    inputs, neurons = losses(share, free[part.cut :])
+    lost = sum(float(n[~own].sum()) for n, own in zip(neurons, kept.neurons, strict=True))
+    return _step(kept, free), lost + float(inputs[~kept.inputs].sum())
 
 
 def _most_costly(part: Reduction, share: Share, free: tuple[Mask, ...], budget: int) -> Reduction:
