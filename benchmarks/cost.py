@@ -2,8 +2,8 @@
 
 python -m benchmarks.cost [--seconds 120] [--csv docs/cost.csv] [--plot docs/images/cost.svg] [--only-plot]
 
-He-normal networks with 30 inputs, a box of radius 0.1. Two times are taken from `bound`: to the first certified bound of
-the relaxation, and to the end. The plot needs matplotlib: pip install matplotlib.
+He-normal networks with 30 inputs, a box of radius 0.1. Two times are taken from `bound`: to the first certified bound
+of the relaxation, and to the end. The plot needs matplotlib: pip install matplotlib.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import argparse
 import csv
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -64,7 +65,7 @@ def draw(rows: list[dict[str, str]], path: Path) -> None:
         marker, dash = MARKERS[depth]
         neurons = [int(r["neurons"]) for r in own]
         label = f"{depth} hidden layer{'s' if depth > 1 else ''}"
-        style = {"color": shades[depth], "marker": marker, "linestyle": dash}
+        style: dict[str, Any] = {"color": shades[depth], "marker": marker, "linestyle": dash}
         axes.plot(neurons, [float(r["seconds"]) for r in own], label=label, **style)
         axes.plot(neurons, [float(r["first_seconds"]) for r in own], fillstyle="none", linewidth=0.6, **style)
     axes.set(xscale="log", yscale="log", xlabel="hidden neurons (number)", ylabel="time (seconds)")

@@ -68,11 +68,9 @@ def one(name: str, seconds: float) -> None:
     result = lipcert.bound(net, box, output=(0, 1), time_limit=seconds)
     spent = time.perf_counter() - start
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    print(
-        f"{name:24s} radius {radius:g}: interval {interval:.5g}, mixed {mixed:.5g}, "
-        f"{result.method} {result.upper:.6g}, lower {result.lower:.6g}, {spent:.0f} s of {seconds:.0f}, {memory:.2f} GB  {'; '.join(result.notes)}",
-        flush=True,
-    )
+    print(f"{name:24s} radius {radius:g}: interval {interval:.5g}, mixed {mixed:.5g}, ", end="")
+    print(f"{result.method} {result.upper:.6g}, lower {result.lower:.6g}, ", end="")
+    print(f"{spent:.0f} s of {seconds:.0f}, {memory:.2f} GB  {'; '.join(result.notes)}", flush=True)
 
 
 def main(arguments: list[str]) -> None:

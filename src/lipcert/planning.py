@@ -102,7 +102,7 @@ def _trimmed(
     free: tuple[Mask, ...],
     seconds: float,
 ) -> tuple[Step, float]:
-    """The part with as many signs and neurons as fit, those that cost most to leave out first; and the others' price."""
+    """The part with as many signs and neurons as fit, those that cost most to leave out first; and what is lost."""
     nothing = Reduction(part.cut, False, np.zeros_like(part.inputs), tuple(np.zeros_like(m) for m in part.neurons))
     share = share_of(net, pre, c, nothing, known)  # with neurons left out only intervals are bounds
     few, many = 0, LARGEST
