@@ -71,8 +71,8 @@ def bound(
         region: `Box(center, radius)` or `Everywhere()`.
         output: a label, a pair (i, j) for score_i - score_j, or a weight vector; may be left out for a single output.
         norm: the norm of input changes; "inf".
-        method: "auto" (the best that applies and that the time allows), "product", "interval", or for one hidden
-            layer of ReLU the semidefinite relaxations "shor" and "hr2", for any depth "backward", and "tight": the
+        method: "auto" (the best that applies and that the time allows), "product", "interval", "mixed", or for one
+            hidden layer of ReLU the semidefinite relaxations "shor" and "hr2", for any depth "backward", and "tight": the
             last two with rows and cuts that the paper does not have.
             The paper's other estimators "hr1", "hr3", "lipopt3", "lipopt4", "lifting" are solved as it states them.
         literal: solve "shor" or "hr2" as the paper states them too, by a general conic solver.

@@ -20,7 +20,7 @@ from lipcert.rounding import Array
 
 LARGEST = 4000  # order of a moment matrix that is worth trying
 _EASY = 0.6  # of the time: when the whole network takes less, parts of it are not needed
-_MOST = 0.6  # of the time that one step may be expected to take
+_MOST = 0.85  # of the time that one step may be expected to take
 _RATE = 5e10  # operations per second, as the interior point's own estimate
 _TWO_SIDED = 6e-10  # seconds times the order cubed: alternation is quick, its two proofs are not
 _PARTS = 5  # steps besides the whole network
