@@ -20,6 +20,8 @@ from lipcert.rounding import Array
 
 LARGEST = 4000  # order of a moment matrix that is worth trying
 _EASY = 0.6  # of the time: when the whole network takes less, parts of it are not needed
+_QUICK = 0.5  # seconds: nothing needs to come before a whole network that takes less
+_FIRST = 0.02  # of the time: parts that come before a whole network that fits
 _MOST = 0.85  # of the time that one step may be expected to take
 _RATE = 5e10  # operations per second, as the interior point's own estimate
 _TWO_SIDED = 6e-10  # seconds times the order cubed: alternation is quick, its two proofs are not
@@ -54,10 +56,12 @@ def plan(net: Network, pre: tuple[Interval, ...], c: Array, known: Gains | None,
     inner = sum(int(mask.sum()) for mask in free[:-1])
     whole = Step(None, order, expected_work(inner, order, 14) if net.depth > 1 else expected_work(order, order, 2))
     fits = order <= LARGEST
-    if known is None or (fits and whole.seconds <= _EASY * seconds):
+    if known is None or (fits and whole.seconds <= min(_QUICK, _EASY * seconds)):
         return [whole] if fits else []
     parts = [step for step in _parts(net, pre, c, known, free, seconds) if step.order > 1]
     chosen = sorted(parts, key=lambda step: step.seconds)[:_PARTS]
+    if fits and whole.seconds <= _EASY * seconds:  # a first bound, in case the whole takes longer than expected
+        chosen = [step for step in chosen if step.seconds <= _FIRST * seconds][:2]
     return [*chosen, whole] if fits else chosen
 
 
