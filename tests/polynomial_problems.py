@@ -166,7 +166,12 @@ LIBRARY = [
         MN13,
     ),
     Named(
-        "heart dipole", boxed(HEART, HEART_BOX), -1.74344857935, 2, 1e-4, MN13 + ", proved there >= -1.744; the digits by multistart local search"
+        "heart dipole",
+        boxed(HEART, HEART_BOX),
+        -1.74344857935,
+        2,
+        1e-4,
+        MN13 + ", proved there >= -1.744; digits by multistart",
     ),
     Named(
         "magnetism",

@@ -24,7 +24,7 @@ ROOMS = [
     {"lower", "certificate", "solvers"},
     {"relaxations"},
     {"lcep"},
-    {"result", "solving"},
+    {"result", "solving", "planning"},
     {"bounding"},
     {"experiments", "report"},
     {"commands"},

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lipcert.certificate import Certificate, prove_interval, prove_product
+from lipcert.certificate.gains import Gains, gains, gains_operations, prove_mixed
 from lipcert.certificate.relaxed import RELAXATIONS, build, check_relaxation
 from lipcert.certificate.stated import prove_stated
 from lipcert.errors import InputError, MethodError
@@ -17,7 +18,8 @@ from lipcert.lower import Witness, improve, search
 from lipcert.network import Network
 from lipcert.norms import Norm, parse_norm
 from lipcert.output import Output, OutputChoice, choose_output
-from lipcert.propagation import Interval, preactivation_bounds, slope_bounds
+from lipcert.planning import LARGEST, Step, expected_order, plan
+from lipcert.propagation import Interval, preactivation_bounds
 from lipcert.quadratic.model import Relaxation
 from lipcert.region import Region, check_region
 from lipcert.result import Result, Status, relative_gap
@@ -28,7 +30,7 @@ from lipcert.solving import Task, check_solver, proof_fits, proof_seconds, round
 from lipcert.threads import threads_for
 
 LITERAL_METHODS: tuple[str, ...] = ("shor", "hr1", "hr2", "hr3", "lipopt3", "lipopt4", "lifting")
-METHODS: tuple[str, ...] = ("auto", "product", "interval", *RELAXATIONS)
+METHODS: tuple[str, ...] = ("auto", "product", "interval", "mixed", *RELAXATIONS)
 METHODS += tuple(m for m in LITERAL_METHODS if m not in METHODS)  # these exist in the paper's form only
 _LOWER_SHARE = 0.5  # of the time limit, at most, for lower bounds where no solver runs
 _LOWER_SHARE_BESIDE_A_SOLVER = 0.2
@@ -36,7 +38,8 @@ _MOMENTS_SHARE = 0.04  # of the time limit, at most, for lower bounds from one m
 _MOMENTS_SHARE_LEFT = 0.15  # of the time left then
 _MOMENTS_RATE = 5e-7  # seconds times the order squared: eigenvectors of one moment matrix
 _MOMENTS_SHARE_LEAST = 0.004  # of the time limit, below which no matrix is looked at any more
-LARGEST = 4000  # order of a moment matrix that is worth trying
+_MIXED_RATE = 1.5e10  # operations per second of the mixed norms on one core
+_STEP_SHARE = 0.5  # of the time left, at most, for a step that others follow
 _CLOSED = 1e-6  # a relative gap that no solver needs to work on
 
 
@@ -79,8 +82,8 @@ def bound(
         region: `Box(center, radius)` or `Everywhere()`.
         output: a label, a pair (i, j) for score_i - score_j, or a weight vector; may be left out for a single output.
         norm: the norm of input changes; "inf".
-        method: "auto" (the best that applies and that the time allows), "product", "interval", or for one hidden
-            layer of ReLU the semidefinite relaxations "shor" and "hr2", for any depth and activation the lifts
+        method: "auto" (the best that applies and that the time allows), "product", "interval", "mixed", or for one
+            hidden layer of ReLU the semidefinite relaxations "shor" and "hr2", for any depth and activation the lifts
             "backward", "forward" and "both" (with "-free": without the values x), and "tight": hr2 or a lift with rows
             and cuts that the paper does not have.
             The paper's other estimators "hr1", "hr3", "lipopt3", "lipopt4", "lifting" are solved as it states them.
@@ -97,7 +100,7 @@ def bound(
     """
     if method not in METHODS:
         raise MethodError(f"unknown method {method!r}; use one of {', '.join(METHODS)}")
-    literal = literal or method not in ("auto", "product", "interval", *RELAXATIONS)
+    literal = literal or method not in ("auto", "product", "interval", "mixed", *RELAXATIONS)
     if literal and method not in LITERAL_METHODS:
         raise MethodError(f"method {method} has no literal form; use one of {', '.join(LITERAL_METHODS)}")
     check_solver(solver, literal)
@@ -115,12 +118,6 @@ def bound(
         if job.best is None:
             raise
     return job.result()
-
-
-def expected_order(net: Network, pre: tuple[Interval, ...]) -> int:
-    """About the order of the moment matrix: twice the inputs, up to three times the neurons whose slope is open."""
-    free = [int(np.sum(s.hi > s.lo)) for s in slope_bounds(net, pre)]
-    return 1 + 2 * net.inputs + 3 * sum(free[:-1]) + free[-1]
 
 
 class _Job:
@@ -144,6 +141,7 @@ class _Job:
         self.witness: Witness | None = None
         self.stage = "product"
         self.iteration: Iteration | None = None
+        self.known: Gains | None = None
         self.notes: list[str] = list(net.notes)
         self.seed = 0
         self.moments_share = _MOMENTS_SHARE
@@ -188,7 +186,18 @@ class _Job:
         if time.monotonic() > deadline:
             self.status = Status.TIME_LIMIT
         self._keep(prove_interval(*arguments, pre))
+        if method != "interval" and self.norm.p == "inf":
+            self._prove_mixed(method, pre)
         return pre
+
+    def _prove_mixed(self, method: str, pre: tuple[Interval, ...]) -> None:
+        """Euclidean norms beside the intervals: what keeps wide and deep networks finite, and pays for their parts."""
+        in_time = method == "mixed" or gains_operations(self.net) / _MIXED_RATE < 0.5 * self._left()
+        self._enter("mixed")
+        with threads_for(max(a.stored for a in self.net.affines) ** 0.5):
+            known = gains(self.net, pre, rows=in_time)
+            self._keep(prove_mixed(self.net, self.region, self.norm, self.output.c, pre, known))
+        self.known = known if in_time else None  # a part is proved with the best gains only: a checker computes those
 
     def _search(self, share: float, seed: int) -> None:
         self._enter("lower bound")
@@ -219,21 +228,38 @@ class _Job:
             self.status = Status.TIME_LIMIT
             return
         self._enter(name)
-        order = expected_order(self.net, pre)
-        if order > LARGEST:
-            self.notes.append(f"{name} left out: a matrix of order {order:,} is beyond {LARGEST:,}")
-            return
-        if not self._proof_fits(1 + self.net.inputs):  # the least order it can have: building takes time too
-            return
-        try:
-            relaxation = build(self.net, self.region, self.norm, self.output.c, name, pre)
-            if not self._proof_fits(relaxation.problem.size):
+        relu = all(f.kind == "relu" for f in self.net.activations)
+        steps = plan(self.net, pre, self.output.c, self.known if relu else None, self._left())
+        if not steps or steps[-1].reduction is not None:
+            order = expected_order(self.net, pre)
+            instead = "parts of the network take its place" if steps else "no part of it fits the time"
+            self.notes.append(f"{name} of the whole left out: order {order:,} is beyond {LARGEST:,}; {instead}")
+        for step in steps:
+            share = 1.0 if step is steps[-1] else _STEP_SHARE
+            if self.status is Status.INTERRUPTED or (step is not steps[0] and self._closed()):
                 return
-            task = Task(self.net, self.region, self.norm, self.output.c, relaxation)
+            self._step(name, solver, pre, step, share * self._left())
+
+    def _step(self, name: str, solver: str, pre: tuple[Interval, ...], step: Step, seconds: float) -> None:
+        """One relaxation of all or of a part of the network."""
+        part = step.reduction
+        # The least order the whole can have: building takes time too.
+        if not self._proof_fits(1 + self.net.inputs if part is None else step.order, seconds):
+            return
+        method = name if part is None else "tight"
+        arguments = (self.net, self.region, self.norm, self.output.c)
+        begin = time.monotonic()
+        try:
+            relaxation = build(*arguments, method, pre, reduction=part, known=self.known)
+            seconds -= time.monotonic() - begin
+            if not self._proof_fits(relaxation.problem.size, seconds):
+                return
+            task = Task(*arguments, relaxation, reduction=part)
             with threads_for(relaxation.problem.size):
-                arguments = (task, solver, self._left(), self._keep, self._iterate, self._round)
-                rounds = name == "tight" and rounds_fit(task, solver, self._left())
-                ended = tighten(*arguments, self._closed) if rounds else solve(*arguments)
+                look = self._round if part is None else None
+                todo = (task, solver, seconds, self._keep, self._iterate, look)
+                rounds = name == "tight" and rounds_fit(task, solver, seconds)
+                ended = tighten(*todo, self._closed) if rounds else solve(*todo)
         except (ArithmeticError, ValueError, RuntimeError, MemoryError) as error:  # as numpy and scipy raise them
             self.notes.append(f"the solver failed ({type(error).__name__}: {error}); the bound was proved without it")
             return
@@ -260,8 +286,8 @@ class _Job:
         self.best = prove_stated(*arguments, method, upper)
         self._report()
 
-    def _proof_fits(self, order: int) -> bool:
-        if proof_fits(order, self._left()):
+    def _proof_fits(self, order: int, left: float) -> bool:
+        if proof_fits(order, left):
             return True
         self.status = Status.TIME_LIMIT
         seconds = proof_seconds(order)

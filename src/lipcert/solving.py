@@ -15,6 +15,7 @@ from lipcert.network import Network
 from lipcert.norms import Norm
 from lipcert.quadratic.cuts import NO_CUTS, Cuts, separate, with_cuts
 from lipcert.quadratic.model import Relaxation
+from lipcert.quadratic.reduction import Reduction
 from lipcert.region import Region
 from lipcert.rounding import Array
 from lipcert.solvers import CONIC_SOLVERS, SOLVERS, Progress, Status, choose_solver
@@ -42,9 +43,11 @@ class Task:
     c: Array
     relaxation: Relaxation
     cuts: Cuts = NO_CUTS
+    reduction: Reduction | None = None  # when the relaxation is of a part of the network
 
     def prove(self, multipliers: Array) -> Certificate:
-        return prove_relaxed(self.net, self.region, self.norm, self.c, self.relaxation, multipliers, self.cuts)
+        about = (self.net, self.region, self.norm, self.c)
+        return prove_relaxed(*about, self.relaxation, multipliers, self.cuts, self.reduction)
 
 
 def check_solver(name: str, literal: bool = False) -> None:

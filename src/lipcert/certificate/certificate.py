@@ -36,6 +36,7 @@ class Certificate:
     shift: Mapping[str, Array] = field(default_factory=dict)
     cuts: NDArray[np.int64] | None = None  # the table of `quadratic.cuts.Cuts`, when the relaxation had any
     claim: float = math.nan  # what a file states: `upper` with room for the order in which another BLAS adds
+    reduction: NDArray[np.int64] | None = None  # the table of `quadratic.reduction.Reduction`, of a part of the network
 
     def __post_init__(self) -> None:
         if math.isnan(self.claim):
@@ -55,6 +56,8 @@ class Certificate:
             arrays |= {"lo": self.region.lo, "hi": self.region.hi}
         if self.cuts is not None:
             arrays["cuts"] = self.cuts
+        if self.reduction is not None:
+            arrays["reduction"] = self.reduction
         for prefix, parts in (("multipliers", self.multipliers), ("shift", self.shift)):
             arrays[prefix] = np.array(list(parts), dtype="U64")
             arrays |= {f"{prefix}_{i}": values for i, values in enumerate(parts.values())}

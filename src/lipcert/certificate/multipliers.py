@@ -103,4 +103,4 @@ def _total(relaxation: Relaxation, multipliers: Array, shift: Array) -> float:
         total = float(add_up(np.asarray(value), np.asarray(slack + correction + relaxation.offset)))
         total += 4 * 2.0**-53 * (abs(value) + slack + correction + relaxation.offset)
     # No true value is negative: a norm is bounded.
-    return max(total, 0.0) if np.isfinite(total) else np.inf
+    return relaxation.finish(max(total, 0.0)) if np.isfinite(total) else np.inf

@@ -7,7 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from lipcert.certificate.certificate import Certificate
+from lipcert.certificate.gains import Gains
 from lipcert.certificate.multipliers import check, prove
+from lipcert.certificate.reduced import check_part, reduced
 from lipcert.errors import MethodError
 from lipcert.network import Network
 from lipcert.norms import Norm
@@ -17,6 +19,7 @@ from lipcert.quadratic.lifts import LIFTS, has_wide, lift, reaches_everything
 from lipcert.quadratic.lifts import check_applies as check_lift
 from lipcert.quadratic.model import Relaxation
 from lipcert.quadratic.one_layer import CHORDS, check_applies, hr2, shor
+from lipcert.quadratic.reduction import Reduction, reduction_from
 from lipcert.region import Region, check_region
 from lipcert.rounding import Array
 
@@ -33,15 +36,21 @@ def build(
     pre: tuple[Interval, ...] | None = None,
     chords: bool | None = None,
     values: bool | None = None,
+    reduction: Reduction | None = None,
+    known: Gains | None = None,
 ) -> Relaxation:
     """The relaxation that a method's name means for this network, region and output; `chords` as in `hr2`.
 
     `values` says whether `tight` lifts the values x too; None leaves it to the box.
+    `reduction` says which part of a large network the matrix keeps; `known` are its gains when at hand already.
     """
     if method not in RELAXATIONS:
         raise MethodError(f"unknown relaxation {method!r}; use one of {', '.join(RELAXATIONS)}")
     check_region(region, net.inputs)
     check_relaxation(net, norm, method)
+    if reduction is not None:
+        check_part(net, norm, method)
+        return replace(reduced(net, region, c, reduction, pre, known), name=method)
     match method:
         case "shor":
             return shor(net, region, c, pre)
@@ -79,8 +88,9 @@ def prove_relaxed(
     relaxation: Relaxation,
     multipliers: Array,
     cuts: Cuts = NO_CUTS,
+    reduction: Reduction | None = None,
 ) -> Certificate:
-    """The certificate from any multipliers, good or bad; `cuts` are those that the relaxation has."""
+    """The certificate from any multipliers, good or bad; `cuts` and `reduction` are those that the relaxation has."""
     proof = prove(relaxation, multipliers)
     return Certificate(
         relaxation.name,
@@ -92,6 +102,7 @@ def prove_relaxed(
         relaxation.pack(proof.multipliers),
         relaxation.spread(proof.shift),
         cuts.table if len(cuts) else None,
+        reduction=None if reduction is None else reduction.table,
     )
 
 
@@ -99,7 +110,12 @@ def recheck(certificate: Certificate, net: Network) -> float:
     """The bound that a certificate's multipliers and shift prove, infinite when none; everything else is rebuilt."""
     region, norm, c, multipliers = certificate.region, certificate.norm, certificate.c, certificate.multipliers
     chords, values = CHORDS in multipliers or has_wide(multipliers), "w" in certificate.shift
-    relaxation = build(net, region, norm, c, certificate.method, chords=chords, values=values)
+    part = None
+    if certificate.reduction is not None:
+        part = reduction_from(certificate.reduction, net.shape)
+        if part is None:
+            return np.inf
+    relaxation = build(net, region, norm, c, certificate.method, None, chords, values, part)
     if certificate.cuts is not None:
         relaxation = with_cuts(relaxation, Cuts(certificate.cuts))
     if not relaxation.fits(multipliers, certificate.shift):

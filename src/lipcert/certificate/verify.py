@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from lipcert.archive import Archive
 from lipcert.certificate.certificate import CERTIFICATE_VERSION, Certificate
 from lipcert.certificate.cheap import prove_interval, prove_product
+from lipcert.certificate.gains import prove_mixed
 from lipcert.certificate.relaxed import RELAXATIONS, recheck
 from lipcert.errors import FileFormatError, InputError
 from lipcert.files import check_readable
@@ -24,7 +25,7 @@ from lipcert.region import Box, Everywhere, Region
 from lipcert.rounding import Array
 
 _NAMES = re.compile(
-    r"certificate|method|network|norm|c|upper|lo|hi|cuts|multipliers|shift|(?:multipliers|shift)_\d{1,3}"
+    r"certificate|method|network|norm|c|upper|lo|hi|cuts|reduction|multipliers|shift|(?:multipliers|shift)_\d{1,3}"
 )
 _TEXTS = frozenset({"method", "network", "norm", "multipliers", "shift"})
 
@@ -88,7 +89,8 @@ def _parse(arrays: Mapping[str, Any]) -> Certificate:
         raise FileFormatError("the output's weights are not finite")
     claim = float(upper)
     multipliers, shift = _named(arrays, "multipliers"), _named(arrays, "shift")
-    return Certificate(method, network, region, parse_norm(norm), c, claim, multipliers, shift, _cuts(arrays), claim)
+    proof = (multipliers, shift, _cuts(arrays), claim, _reduction(arrays))
+    return Certificate(method, network, region, parse_norm(norm), c, claim, *proof)
 
 
 def _recompute(certificate: Certificate, net: Network) -> float:
@@ -99,6 +101,8 @@ def _recompute(certificate: Certificate, net: Network) -> float:
         return prove_product(*arguments).upper
     if certificate.method == "interval":
         return prove_interval(*arguments).upper
+    if certificate.method == "mixed":
+        return prove_mixed(*arguments).upper
     if certificate.method in RELAXATIONS:
         return recheck(certificate, net)
     raise FileFormatError(f"the certificate names an unknown method {certificate.method!r}; upgrade lipcert")
@@ -111,6 +115,15 @@ def _cuts(arrays: Mapping[str, Any]) -> NDArray[np.int64] | None:
     if cuts.dtype.kind not in "iu" or not valid_table(cuts.astype(np.int64)):
         raise FileFormatError("the table of cuts is not one")
     return np.asarray(cuts, dtype=np.int64)
+
+
+def _reduction(arrays: Mapping[str, Any]) -> NDArray[np.int64] | None:
+    if "reduction" not in arrays:
+        return None
+    table = arrays["reduction"]
+    if table.dtype.kind not in "iu" or table.ndim != 1:
+        raise FileFormatError("the reduction is not a list of whole numbers")
+    return np.asarray(table, dtype=np.int64)
 
 
 def _text(arrays: Mapping[str, Any], name: str) -> str:

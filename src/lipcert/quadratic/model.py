@@ -12,7 +12,7 @@ arithmetic.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from lipcert.quadratic.problem import RankTwoProblem
-from lipcert.rounding import Array
+from lipcert.rounding import Array, grow
 
 Index = NDArray[np.int64]
 
@@ -94,6 +94,22 @@ class Family:
     tolerance: Array | None = None  # of an equality: |(form)(form) - b| <= tolerance at every true point; None is exact
 
 
+@dataclass(frozen=True)
+class Finish:
+    """From the bound that the matrix proves to the bound of what is asked: sqrt(scale * bound), or the bound itself
+    where scale is 0; plus a price."""
+
+    scale: float = 0.0
+    price: float = 0.0
+
+    def __call__(self, bound: float) -> float:
+        """Rounded up; `bound` >= 0."""
+        root = np.asarray(bound)
+        if self.scale:
+            root = grow(np.sqrt(grow(np.asarray(bound * self.scale), 2)), 4)
+        return float(root if self.price == 0.0 else grow(root + self.price, 2))
+
+
 @dataclass(frozen=True, eq=False)
 class Factors:
     """Batches of forms of quantities that are >= 0, k x N each, for the members of a block; a form is off by at most
@@ -108,7 +124,7 @@ class Relaxation:
     """A rank-two problem with the names of its rows and blocks.
 
     For every true point y: y'Cy >= (what is bounded) - offset, every row holds, and y_i^2 <= diagonal_i. Hence any
-    multipliers prove a bound (see `certificate`).
+    multipliers prove a bound (see `certificate`); `finish` makes it one of what is asked.
     """
 
     name: str
@@ -118,6 +134,7 @@ class Relaxation:
     offset: float
     blocks: Mapping[str, tuple[Index, int]] = field(default_factory=dict)
     factors: Mapping[str, Factors] = field(default_factory=dict)
+    finish: Finish = Finish()
 
     @property
     def tolerance(self) -> Array:
@@ -197,7 +214,9 @@ def with_families(relaxation: Relaxation, families: list[Family]) -> Relaxation:
     if not families:
         return relaxation
     r = relaxation
-    return assemble(r.name, r.space, r.problem.objective, [*r.families, *families], r.offset, r.blocks, r.factors)
+    rows = [*r.families, *families]
+    more = assemble(r.name, r.space, r.problem.objective, rows, r.offset, r.blocks, r.factors)
+    return replace(more, finish=r.finish)
 
 
 def _distinct_rows(matrix: Any) -> tuple[Any, Index]:

@@ -112,6 +112,8 @@ def gradients(net: Network, space: Space, layers: Layers, wide: bool) -> Pass:
             items.append(Switched(layer, "s", "g", a, g[layer.free], layer.g, layer.g))
             families += rows(space, items[-1], wide)
             s = through(space, layer, g, a)
+        if layer.constant is not None:
+            s = Tracked(sparse.csr_array(s.matrix + space.constant(layer.constant).matrix), s.error)
         g = affine(space, affine_map.weight.T, s)
         ends.append(g)
     return Pass(tuple(families), tuple(items[::-1]), tuple(ends[::-1]))

@@ -1,0 +1,153 @@
+"""Parts of a network: sound against enumeration, exact where nothing is lost, stored, verified, forged."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import lipcert
+from lipcert import Box, Everywhere, Network
+from lipcert.certificate import prove_interval
+from lipcert.certificate.gains import gains, prove_mixed
+from lipcert.certificate.multipliers import prove
+from lipcert.certificate.relaxed import build, prove_relaxed
+from lipcert.norms import INF
+from lipcert.planning import plan
+from lipcert.propagation import Interval, preactivation_bounds
+from lipcert.quadratic.reduction import Reduction, chords, everything, reduction_from
+from lipcert.rounding import Array
+from lipcert.solvers.rank_two import Options, solve_rank_two
+from tests.enumeration import exact_constant
+from tests.lift_tools import deep_net
+from tests.strategies import small_cases
+
+Case = tuple[Network, Box, Array]
+
+
+def some_part(net: Network, rng: np.random.Generator) -> Reduction:
+    """A cut, with or without signs and a random choice of neurons."""
+    cut = int(rng.integers(net.depth))
+    whole = everything(cut, net.shape)
+    share = rng.choice([1.0, 0.7])
+    masks = [rng.uniform(size=m.shape) < share for m in (whole.inputs, *whole.neurons)]
+    return Reduction(cut, masks[0], tuple(masks[1:]), bool(rng.integers(2)))
+
+
+def solved(net: Network, box: Box, c: Array, part: Reduction) -> float:
+    relaxation = build(net, box, INF, c, "tight", reduction=part)
+    rows = relaxation.problem.rows
+    y = solve_rank_two(relaxation.problem, Options()).y if relaxation.problem.size > 3 else np.ones(rows)
+    return prove(relaxation, y).upper
+
+
+@settings(max_examples=25)
+@given(small_cases(kinds=("relu",)))
+def test_no_part_is_below_the_exact_constant(case: Case) -> None:
+    net, box, c = case
+    exact, rng = exact_constant(net, box, c), np.random.default_rng(net.neurons)
+    assert prove_mixed(net, box, INF, c).upper >= exact * (1 - 1e-9)
+    assert prove_mixed(net, box, INF, c).upper <= prove_interval(net, box, INF, c).upper * (1 + 1e-9) + 1e-300
+    for _ in range(3):
+        assert solved(net, box, c, some_part(net, rng)) >= exact * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("sizes", [(3, 4, 4, 2), (3, 4, 3, 4, 2), (4, 3, 3, 3, 3, 2)])
+def test_deep_networks(sizes: tuple[int, ...]) -> None:
+    """Every cut of depth 2 to 4; without a cut the part loses nothing against the lift without x."""
+    net, box, c = deep_net(*sizes, seed=1), Box(np.zeros(sizes[0]), 0.7), np.array([1.0, -1.0])
+    exact, rng = exact_constant(net, box, c), np.random.default_rng(0)
+    for cut in range(net.depth):
+        whole = everything(cut, net.shape)
+        few = tuple(rng.uniform(size=m.shape) < 0.6 for m in whole.neurons)
+        for part in (whole, replace(whole, euclid=True), replace(whole, neurons=few)):
+            assert solved(net, box, c, part) >= exact * (1 - 1e-9)
+    no_cut = everything(0, net.shape)
+    assert solved(net, box, c, no_cut) <= prove_interval(net, box, INF, c).upper * (1 + 1e-6)
+
+
+def test_gains_hold_at_true_points() -> None:
+    net, box = deep_net(5, 7, 6, 5, 1, seed=4), Box(np.zeros(5), 0.5)
+    known = gains(net, preactivation_bounds(net, box))
+    x = np.random.default_rng(0).uniform(box.lo, box.hi, size=(2000, 5))
+    J = np.broadcast_to(np.eye(5), (2000, 5, 5))
+    for i, z in enumerate(net.preactivations(x)):
+        J = np.asarray(net.affines[i].weight) @ J
+        assert np.all(np.abs(J).sum(axis=2) <= known.before[i] * (1 + 1e-9))
+        J = J * (z > 0)[:, :, None]
+        assert np.all(np.abs(J).sum(axis=2) <= known.after[i + 1] * (1 + 1e-9))
+        t = np.where(x > 0, 1.0, -1.0)
+        assert np.all(np.linalg.norm(np.einsum("kij,kj->ki", J, t), axis=1) <= known.reach[i + 1] * (1 + 1e-9))
+
+
+def test_chords_are_above_the_absolute_value() -> None:
+    rng = np.random.default_rng(0)
+    lo, width, weights = rng.normal(size=500), rng.exponential(size=500), rng.exponential(size=500)
+    g = Interval(lo, lo + width)
+    a, b = chords(g, weights)
+    for share in np.linspace(0, 1, 21):
+        G = lo + share * width
+        assert np.all(weights * np.abs(G) <= (a * G + b) * (1 + 1e-12) + 1e-15)
+    known = (lo >= 0) | (lo + width <= 0)
+    assert np.all(b[known] == 0)
+
+
+@pytest.mark.parametrize("euclid", [False, True])
+def test_certificates_of_parts(euclid: bool, tmp_path: Path) -> None:
+    """Stored with the part, rebuilt from the whole network; a forged cut or another part proves nothing too small."""
+    net, box, c = deep_net(4, 5, 5, 4, 2, seed=2), Box(np.zeros(4), 0.6), np.array([1.0, -1.0])
+    whole = everything(1, net.shape)
+    part = replace(whole, neurons=(whole.neurons[0], np.arange(4) < 3), euclid=euclid)
+    relaxation = build(net, box, INF, c, "tight", reduction=part)
+    y = solve_rank_two(relaxation.problem, Options()).y
+    kept = prove_relaxed(net, box, INF, c, relaxation, y, reduction=part)
+    kept.save(tmp_path / "part.npz")
+    answer = lipcert.verify(tmp_path / "part.npz", net)
+    assert answer.proved
+    assert answer.upper == pytest.approx(kept.upper, rel=1e-9)
+    exact = exact_constant(net, box, c)
+    for cut in range(net.depth):
+        forged = replace(kept, reduction=everything(cut, net.shape).table)
+        assert lipcert.verify(forged, net).upper >= exact
+    for table in (part.table[:-1], np.r_[7, part.table[1:]], np.r_[part.table[:-1], 2], np.zeros(0, dtype=np.int64)):
+        assert not lipcert.verify(replace(kept, reduction=table), net).proved
+    assert not lipcert.verify(replace(kept, claim=0.9 * kept.upper), net).proved
+    rng = np.random.default_rng(0)
+    for lie in (np.zeros_like(y), -y, rng.normal(size=y.shape), np.full_like(y, np.nan), 0.5 * y):
+        assert prove_relaxed(net, box, INF, c, relaxation, lie, reduction=part).upper >= exact * (1 - 1e-9)
+
+
+def test_tables() -> None:
+    part = everything(1, (3, 4, 5, 2))
+    again = reduction_from(part.table, (3, 4, 5, 2))
+    assert again is not None
+    assert np.array_equal(again.table, part.table)
+    assert reduction_from(part.table, (3, 4, 6, 2)) is None
+
+
+def test_mixed_by_name(tmp_path: Path) -> None:
+    net = deep_net(6, 30, 30, 2, seed=5)
+    result = lipcert.bound(net, Everywhere(), output=0, method="mixed", time_limit=5)
+    assert result.method == "mixed"
+    assert result.upper < 0.8 * prove_interval(net, Everywhere(), INF, np.array([1.0, 0.0])).upper
+    result.certificate.save(tmp_path / "mixed.npz")
+    assert lipcert.verify(tmp_path / "mixed.npz", net).proved
+
+
+def test_plans_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cheap steps first, none beyond the largest order, the whole network last and only where it fits."""
+    net, box, c = deep_net(20, 40, 40, 40, 1), Box(np.zeros(20), 0.3), np.ones(1)
+    pre = preactivation_bounds(net, box)
+    assert plan(net, pre, c, gains(net, pre), 60.0)[-1].reduction is None
+    monkeypatch.setattr("lipcert.planning.LARGEST", 130)
+    steps = plan(net, pre, c, gains(net, pre), 60.0)
+    assert len(steps) >= 2
+    assert all(step.reduction is not None and 1 < step.order <= 130 for step in steps)
+    assert [s.seconds for s in steps] == sorted(s.seconds for s in steps)
+    result = lipcert.bound(net, box, time_limit=3, lower=False)
+    assert result.method == "tight"
+    assert result.upper < prove_mixed(net, box, INF, c).upper
+    assert lipcert.verify(result.certificate, net).proved
