@@ -30,7 +30,7 @@ from lipcert.solvers.rank_two import Options, expected_seconds, solve_rank_two
 
 CUTS: dict[str, tuple[str, ...]] = {"pairs": ("pairs",), "all": ("pairs", "triples", "factors")}
 PATIENCE = 60.0  # seconds, for one solve
-NEAR = 0.1
+NEAR = 0.15
 
 Case = tuple[Network, Box, Array]
 
