@@ -23,6 +23,7 @@ from lipcert.rounding import Array, grow
 FAMILY = "cuts"
 _COLUMNS = 9  # block, place, sign of a, of b, of c; block -1 where there is no c
 _FACTOR = -2  # in place of c's block: b is the variable of a factor, its "sign" says which of its four, from 1
+_TURNS = {"pairs": 4.0, "factors": 1.0, "triples": 1.0}  # of a kind, where not all can be had
 _TRIPLES_UP_TO = 300  # signs, for the search over all triples
 
 
@@ -160,28 +161,28 @@ def separate(
     tolerance: float = 1e-3,
     kinds: tuple[str, ...] = ("pairs", "triples", "factors"),
 ) -> Cuts:
-    """The most violated cuts at the moment matrix X that are not known yet, worst first, at most `budget` of a kind."""
+    """The most violated cuts at the moment matrix X that are not known yet, at most `budget` of a kind.
+
+    The kinds take turns, the worst of each first: whoever takes the first few has some of all.
+    """
     names = _names(relaxation)
-    tables, sizes = [np.zeros((0, _COLUMNS), dtype=np.int64)], [np.zeros(0)]
+    found: dict[str, Found] = {}
     if "pairs" in kinds:
-        _gather(tables, sizes, names, _violated_pairs(X, budget, tolerance))
-    if "triples" in kinds:
-        _gather(tables, sizes, names, _violated_triples(relaxation.space, X, budget, tolerance))
+        found["pairs"] = _violated_pairs(X, budget, tolerance)
     if "factors" in kinds:
-        _gather(tables, sizes, names, _violated_factors(relaxation, X, budget, tolerance))
-    table = np.concatenate(tables)[np.argsort(-np.concatenate(sizes), kind="stable")]
+        found["factors"] = _violated_factors(relaxation, X, budget, tolerance)
+    if "triples" in kinds:
+        found["triples"] = _violated_triples(relaxation.space, X, budget, tolerance)
+    table = np.concatenate([_table(names, rows) for rows in found.values()])
+    turns = [np.arange(len(rows)) / _TURNS[kind] for kind, rows in found.items()]
+    table = table[np.argsort(np.concatenate(turns), kind="stable")]
     if len(known) and len(table):
         old = {row.tobytes() for row in known.table}
         table = table[np.array([row.tobytes() not in old for row in table], dtype=bool)]
     return Cuts(table)
 
 
-Found = tuple[NDArray[np.int64], Array]  # rows (a, p, b, q, c, r) with positions in y, and by how much each is violated
-
-
-def _gather(tables: list[NDArray[np.int64]], sizes: list[Array], names: NDArray[np.int64], found: Found) -> None:
-    tables.append(_table(names, found[0]))
-    sizes.append(found[1])
+Found = NDArray[np.int64]  # rows (a, p, b, q, c, r) with positions in y, the most violated first
 
 
 def _violated_factors(relaxation: Relaxation, X: Array, budget: int, tolerance: float) -> Found:
@@ -191,7 +192,7 @@ def _violated_factors(relaxation: Relaxation, X: Array, budget: int, tolerance: 
     owners = owners[np.argsort(shelf.rank[owners])]
     answers, sizes = [np.zeros((0, 6), dtype=np.int64)], [np.zeros(0)]
     if not len(owners):
-        return answers[0], sizes[0]
+        return answers[0]
     G = np.asarray(shelf.forms[:-1] @ X)
     for p in (1, -1):
         violation = -(G[:, :1] + p * G)
@@ -251,7 +252,7 @@ def _violated_triples(space: Space, X: Array, budget: int, tolerance: float) -> 
     """1 + pq X_ab + qr X_bc + pr X_ac < 0 over all triples of signs, one plane of the cube at a time."""
     signs = np.flatnonzero(_signs_only(space))[1:]
     if len(signs) > _TRIPLES_UP_TO or len(signs) < 3 or budget <= 0:
-        return np.zeros((0, 6), dtype=np.int64), np.zeros(0)
+        return np.zeros((0, 6), dtype=np.int64)
     M = X[np.ix_(signs, signs)]
     answers, sizes = [], []
     for k in range(len(signs) - 2):
@@ -273,4 +274,4 @@ def _violated_triples(space: Space, X: Array, budget: int, tolerance: float) -> 
 def _worst(answers: list[NDArray[np.int64]], sizes: list[Array], budget: int) -> Found:
     rows, size = np.concatenate(answers), np.concatenate(sizes)
     order = np.argsort(-size, kind="stable")[:budget]
-    return rows[order], size[order]
+    return rows[order]

@@ -30,7 +30,7 @@ from lipcert.rounding import Array, sum_up
 
 LIFTS = ("backward", "forward", "both", "backward-free", "forward-free", "both-free")
 PRODUCTS_UP_TO = 100  # inputs, for the rows (1 +- t)(1 +- w) >= 0
-WIDE_UP_TO = 600  # the order of the matrix
+WIDE_UP_TO = 300  # the order of the matrix
 LARGE = 0.2  # |z| in the middle of the box over its reach
 RANK_UP_TO = 1000  # neurons, for a rank
 
