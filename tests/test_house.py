@@ -25,6 +25,7 @@ ROOMS = [
     {"relaxations"},
     {"lcep"},
     {"result", "solving"},
+    {"products"},
     {"bounding"},
     {"experiments"},
     {"commands"},

@@ -17,6 +17,7 @@ from lipcert.lower import Witness, search
 from lipcert.network import Network
 from lipcert.norms import Norm, parse_norm
 from lipcert.output import Output, OutputChoice, choose_output
+from lipcert.products import products_fit, solve_products
 from lipcert.propagation import Interval, preactivation_bounds
 from lipcert.region import Region, check_region
 from lipcert.result import Result, Status
@@ -202,8 +203,12 @@ class _Job:
             task = Task(self.net, self.region, self.norm, self.output.c, relaxation)
             with threads_for(relaxation.problem.size):
                 arguments = (task, solver, self._left(), self._keep, self._iterate)
-                rounds = name == "tight" and rounds_fit(task, solver, self._left())
-                ended = tighten(*arguments, self._closed) if rounds else solve(*arguments)
+                if name == "tight" and products_fit(task, solver, self._left()):
+                    ended = solve_products(task, self._left(), self._keep, self._iterate, self._closed).status
+                elif name == "tight" and rounds_fit(task, solver, self._left()):
+                    ended = tighten(*arguments, self._closed)
+                else:
+                    ended = solve(*arguments)
         except (ArithmeticError, ValueError, RuntimeError, MemoryError) as error:  # as numpy and scipy raise them
             self.notes.append(f"the solver failed ({type(error).__name__}: {error}); the bound was proved without it")
             return
