@@ -10,7 +10,6 @@ solves (`shifted`), and its multipliers with L are dual feasible.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,11 +24,7 @@ from lipcert.solvers.bordered import Bordered
 from lipcert.solvers.pairs import Moments, Watched
 from lipcert.solvers.start import balance, diagonal_rows, dual_matrix, lowest_eigenvalue
 
-_MARGIN = 0.15  # a product this near its bound is watched
-_GROWTH = 1.3  # of the penalties, when a round gains little
-_SLOW = 0.7  # what "little" is
-_LARGEST = 2.0  # penalty of the products, in units of the mean diagonal multiplier: more makes the climb inexact
-_LARGEST_ROWS = 20.0
+_MARGIN = 0.08  # a product this near its bound is watched
 
 
 @dataclass(frozen=True)
@@ -41,8 +36,8 @@ class GridOptions:
     inner: int = 60
     rank: int = 40
     time_limit: float = float("inf")
-    penalty: float = 0.5
-    row_penalty: float = 2.0
+    penalty: float = 0.4  # of the products, in units of the mean diagonal multiplier; fixed, because larger ones make
+    row_penalty: float = 4.0  # the climb inexact, and what it leaves the multipliers then take up
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,12 +94,22 @@ class GridRun:
         self.length = np.sqrt(np.maximum(form.rhs[self.row] / self.coefficient, 0.0))
         self.free = np.ones(form.rhs.size, dtype=bool)
         self.free[self.row[self.fixed]] = False
+        self.aim = self._aim()
         self.weight = balance(form.objective)
         mean = float(self.weight.mean())
         self.penalty, self.row_penalty = options.penalty * mean, options.row_penalty * mean
-        self.caps = _LARGEST * mean, _LARGEST_ROWS * mean
         self.round, self.last = 0, np.inf
         self._begin(start)
+
+    def _aim(self) -> Moments:
+        """C at (a_i, b_j), (1, a_i), (1, b_j), scaled; the method needs it to have nothing else."""
+        grid, scale = self.grid, self.form.value_scale
+        C = sp.csr_matrix(self.problem.objective) / scale
+        cross = np.asarray(C[grid.left][:, grid.right].toarray())
+        rows, columns = (np.asarray(C[side][:, [grid.one]].toarray())[:, 0] for side in (grid.left, grid.right))
+        if C.nnz != 2 * sum(np.count_nonzero(part) for part in (cross, rows, columns)) + np.sum(C.data == 0):
+            raise InputError("GridRun(problem): the objective must join the two sides and the constant only")
+        return cross, rows, columns
 
     def _begin(self, start: GridStart | None) -> None:
         form, rank = self.form, min(self.options.rank, self.form.size)
@@ -120,6 +125,7 @@ class GridRun:
             if start.R is not None and start.R.shape == self.R.shape:
                 self.R = start.R[form.permutation].copy()
         self.R = self._vectors(self.R)[0]
+        self.base, self.speed = (self.y, self.L), 1.0
         self._watch()
 
     def _watch(self) -> None:
@@ -132,12 +138,12 @@ class GridRun:
         primal = float(np.vdot(form.objective.times(self.R), self.R)) * form.value_scale
         seconds = time.perf_counter() - self.begin
         back = self.R[np.argsort(form.permutation)]
-        y, L = self.given(self.y)
+        y, L = self.given(self.base[0])
         return GridState(self.round, seconds, primal, max(self.violation, self.row_violation), y, L, back)
 
     def given(self, y: Floats) -> tuple[Floats, Floats]:
         """Multipliers of the given problem from scaled ones; the constant's own row takes the products' corner."""
-        L = self.L * self.form.value_scale
+        L = self.base[1] * self.form.value_scale
         given = self.form.multipliers(y)
         given = np.where(self.unequal, np.maximum(given, 0.0), given)
         given[self.row[self.one]] += float(L.sum())
@@ -151,24 +157,28 @@ class GridRun:
         excess = self.watched.excess(self._moments(self.R))
         pressed = np.maximum(self.pressed + self.penalty * excess, 0.0)
         change = float(np.linalg.norm(pressed - self.pressed)) / self.penalty
-        self.L.ravel()[self.watched.flat] = pressed
+        L = np.zeros(self.L.size)
+        L[self.watched.flat] = pressed
+        y = self.y
         if self.free.any():
-            self.row_violation, more = self._press_rows()
-            change = float(np.hypot(change, more))
+            y = self._pressure(self._row_excess(self._images(self.R)))
+            step = (y - self.y) / self.row_penalty
+            self.row_violation = float(np.abs(step).max())
+            change = float(np.hypot(change, np.linalg.norm(step)))
+        self._extrapolate(y, L.reshape(self.L.shape), change)
         self._watch()
-        if change > _SLOW * self.last:
-            self.penalty = min(_GROWTH * self.penalty, self.caps[0])
-            self.row_penalty = min(_GROWTH * self.row_penalty, self.caps[1])
-        self.last = change
         self.round += 1
         return self.round < self.options.rounds and max(self.violation, self.row_violation) > self.options.tolerance
 
-    def _press_rows(self) -> tuple[float, float]:
-        excess = self._row_excess(self.R)
-        y = self._pressure(excess)
-        change = (y - self.y) / self.row_penalty
-        self.y = y
-        return float(np.abs(change).max()), float(np.linalg.norm(change))
+    def _extrapolate(self, y: Floats, L: Floats, change: float) -> None:
+        """The next round's multipliers: a step further along the last change (Nesterov), unless it grew."""
+        self.speed = 1.0 if change > self.last else (1.0 + np.sqrt(1.0 + 4.0 * self.speed**2)) / 2
+        ahead = (self.speed - 1.0) / (self.speed + 2.0)
+        self.y = y + ahead * (y - self.base[0])
+        self.y = np.where(self.unequal, np.maximum(self.y, 0.0), self.y)
+        self.L = np.maximum(L + ahead * (L - self.base[1]), 0.0)
+        self.base = (y, L)
+        self.last = change
 
     def _vectors(self, R: Floats) -> tuple[Floats, Floats]:
         """Rows of fixed length, and the lengths they had."""
@@ -181,9 +191,11 @@ class GridRun:
         T, W, e = V[self.left], V[self.right], V[self.one]
         return T @ W.T, T @ e, W @ e
 
-    def _row_excess(self, V: Floats) -> Floats:
+    def _images(self, V: Floats) -> Floats:
+        return np.vstack([V, self.form.dense.T @ V])
+
+    def _row_excess(self, images: Floats) -> Floats:
         form = self.form
-        images = np.vstack([V, form.dense.T @ V])
         atoms = np.einsum("ij,ij->i", images[form.first], images[form.second])
         return np.where(self.free, form.rows @ atoms - form.rhs, 0.0)
 
@@ -191,12 +203,11 @@ class GridRun:
         y = self.y + self.row_penalty * excess
         return np.where(self.unequal, np.maximum(y, 0.0), y) * self.free
 
-    def _row_pull(self, y: Floats, V: Floats) -> Floats:
-        """A*(y) V."""
+    def _row_pull(self, y: Floats, images: Floats) -> Floats:
+        """A*(y) V, from [V; Q'V]."""
         form, n, d = self.form, self.form.size, self.form.dense.shape[1]
         core = sp.csr_matrix(((form.rows.T @ y) / 2, (form.first, form.second)), shape=(n + d, n + d))
-        images = np.vstack([V, form.dense.T @ V])
-        result = core @ images + core.T @ images
+        result = (core + core.T) @ images
         return np.asarray(result[:n] + form.dense @ result[n:])
 
     def _grid_pull(self, parts: Moments, V: Floats) -> Floats:
@@ -214,15 +225,17 @@ class GridRun:
         if time.perf_counter() - self.begin > self.options.time_limit:
             raise TimeoutError
         V, norm = self._vectors(flat.reshape(self.R.shape))
-        slope = self.form.objective.times(V)
-        value = float(np.vdot(slope, V))
-        m = np.maximum(self.pressed + self.penalty * self.watched.excess(self._moments(V)), 0.0)
+        moments = self._moments(V)
+        value = 2.0 * sum(float(np.vdot(one, two)) for one, two in zip(self.aim, moments, strict=True))
+        m = np.maximum(self.pressed + self.penalty * self.watched.excess(moments), 0.0)
         value -= (float(m @ m) - float(self.pressed @ self.pressed)) / (2 * self.penalty)
-        slope -= self._grid_pull(self.watched.parts(m), V)
+        parts = self.watched.parts(m)
+        slope = self._grid_pull((self.aim[0] - parts[0], self.aim[1] - parts[1], self.aim[2] - parts[2]), V)
         if self.free.any():
-            y = self._pressure(self._row_excess(V))
+            images = self._images(V)
+            y = self._pressure(self._row_excess(images))
             value -= (float(y @ y) - float(self.y @ self.y)) / (2 * self.row_penalty)
-            slope -= self._row_pull(y, V)
+            slope -= self._row_pull(y, images)
         inward = np.einsum("ij,ij->i", slope, V) / np.maximum(self.length, 1e-300) ** 2
         slope -= np.where(self.fixed, inward, 0.0)[:, None] * V
         slope *= np.where(self.fixed, self.length / norm, 1.0)[:, None]
@@ -240,10 +253,10 @@ class GridRun:
     def feasible(self) -> tuple[Floats, Floats, float]:
         """Dual feasible multipliers from the current ones, and their bound: only the diagonal ones are recomputed."""
         form = self.form
-        y = self.y.copy()
+        y = self.base[0].copy()
         y[self.row] = 0.0
         S = dual_matrix(form, y)
-        self._add(S, grid_parts(self.L))
+        self._add(S, grid_parts(self.base[1]))
         weight = self._stationary(S)
         low = lowest_eigenvalue(S, 1.0 / np.sqrt(weight), 100)
         y[self.row] = weight * max(0.0, -low) * (1.0 + 1e-9) / self.coefficient
@@ -274,6 +287,3 @@ class GridRun:
             V = image / np.maximum(np.linalg.norm(image, axis=1), 1e-300)[:, None]
         weight = weight / np.maximum(self.length, 1e-12)
         return np.asarray(np.maximum(weight, 1e-3 * weight.mean() + 1e-300))
-
-
-Look = Callable[[GridState], bool | None]
