@@ -21,13 +21,14 @@ from lipcert.quadratic.grid import grid_cuts, grid_matrix, grid_of
 from lipcert.quadratic.model import Relaxation
 from lipcert.region import Region
 from lipcert.rounding import Array
+from lipcert.solvers import Progress
 from lipcert.solvers.grid import GridOptions, GridRun, GridStart, GridState
 from lipcert.solvers.rank_two import Options, solve_rank_two
 from lipcert.solving import Task
 from tests.one_layer_tools import exact, random_net, solved
 from tests.test_backward import true_points
 
-QUICK = GridOptions(rounds=80, inner=60, rank=12, tolerance=1e-5)
+QUICK = GridOptions(rounds=40, inner=60, rank=12, tolerance=1e-5)
 ONE = np.ones(1)
 REGIONS = [Box(np.zeros(6), 0.5), Everywhere()]
 
@@ -158,10 +159,12 @@ def test_progress_and_an_early_end() -> None:
     kept: list[Certificate] = []
     net: Network = random_net(5, 6, 6)
     values: list[Array] = []
-    solve_products(
-        task(net, Everywhere()), 10.0, kept.append, lambda p: (seen.append(p.primal), values.append(p.y))[0],
-        lambda: len(seen) > 2, options=QUICK,
-    )  # fmt: skip
+
+    def watch(progress: Progress) -> None:
+        seen.append(progress.primal)
+        values.append(progress.y)
+
+    solve_products(task(net, Everywhere()), 10.0, kept.append, watch, lambda: len(seen) > 2, options=QUICK)
     assert 3 <= len(seen) <= 4
     assert kept
     assert all(np.all(np.isfinite(v)) for v in values)

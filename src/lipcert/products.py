@@ -1,8 +1,8 @@
 """All products of the inputs' signs with the neurons' signs, for one hidden layer: the grid's road to a certificate.
 
-The low-rank method finds multipliers of the products (`solvers.grid`). At fixed multipliers the rest is a problem without
-products: over unit vectors where x plays no part, for the interior point where it does. Whatever they return, a bound is
-what the certificate code proves; the positive products are cuts of the certificate.
+The low-rank method finds multipliers of the products (`solvers.grid`). At fixed multipliers the rest is a problem
+without products: over unit vectors where x plays no part, for the interior point where it does. Whatever they return,
+a bound is what the certificate code proves; the positive products are cuts of the certificate.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def solve_products(
     start: GridStart | None = None,
     options: GridOptions = GridOptions(),  # noqa: B008 - frozen
 ) -> Products:
-    """Bounds with all products, at most about `seconds` long; certificates on the way and the last to `on_certificate`."""
+    """Bounds with all products, for at most about `seconds`; every certificate on the way goes to `on_certificate`."""
     task = without_x_if_idle(task)
     grid = grid_of(task.relaxation)
     if grid is None:
@@ -187,11 +187,9 @@ class _Road:
         from lipcert.solvers.rank_two import Options, solve_rank_two
 
         cut, values = self._with(L)
-        size = cut.relaxation.problem.size
-        watcher = Watcher(
-            _Fixed(cut, values), self.on_certificate, self.on_iteration, time.monotonic(), self.end - proof_seconds(size)
-        )  # fmt: skip
-        left = max(self.end - time.monotonic() - proof_seconds(size), 1.0)
+        now, latest = time.monotonic(), self.end - proof_seconds(cut.relaxation.problem.size)
+        watcher = Watcher(_Fixed(cut, values), self.on_certificate, self.on_iteration, now, latest)
+        left = max(latest - now, 1.0)
         options = Options(tolerance=1e-5, time_limit=left, keep_primal=False)
         result = solve_rank_two(shifted(self.task.relaxation.problem, self.grid, L), options, watcher)
         self.on_certificate(cut.prove(np.concatenate([result.y, values])))

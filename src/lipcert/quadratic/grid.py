@@ -2,12 +2,13 @@
 
 They are 4 p0 p1 rows, millions for a large network, but as a family they are four matrices of multipliers L_pq >= 0:
 
-    G*(L) = - sum L_pq (1 + p t)(1 + q v)    adds  - sum_pq p q L_pq / 2      at (t, v),
-                                                   - sum_pq p L_pq 1 / 2      at (1, t),   - sum_pq q L_pq' 1 / 2 at (1, v),
-                                                   - sum of all L             at (1, 1)
+    G*(L) = - sum L_pq (1 + p t)(1 + q v)     adds to the slack matrix
 
-to the slack matrix. At an optimum few of them are positive (7,000 of 1.6 million on SDP-NN), and each is a cut on a pair
-(`quadratic.cuts`): that is how a certificate names them.
+    at (t, v)   - sum_pq p q L_pq / 2             at (1, t)   - sum_pq p (row sums of L_pq) / 2
+    at (1, 1)   - sum of all entries              at (1, v)   - sum_pq q (column sums of L_pq) / 2
+
+At an optimum few of them are positive (7,000 of 1.6 million on SDP-NN), and each is a cut on a pair of variables:
+that is how a certificate names them (`quadratic.cuts`).
 """
 
 from __future__ import annotations

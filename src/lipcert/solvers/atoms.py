@@ -153,9 +153,7 @@ def atom_form(problem: RankTwoProblem, outside: Integers | None = None) -> AtomF
     )  # fmt: skip
 
 
-def _permutation(
-    objective: Any, p: Integers, q: Integers, n: int, outside: Integers | None
-) -> tuple[Integers, int]:
+def _permutation(objective: Any, p: Integers, q: Integers, n: int, outside: Integers | None) -> tuple[Integers, int]:
     """Variables outside the border first; and how many they are."""
     low, high = np.minimum(p, q), np.maximum(p, q)
     if np.any(low >= n):  # a product of two dense vectors fills the matrix

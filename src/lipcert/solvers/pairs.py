@@ -66,5 +66,6 @@ class Watched:
         """G*(m) at (a_i, b_j), (1, a_i), (1, b_j)."""
         p, q = self.shape
         left, right = -0.5 * self.p * m, -0.5 * self.q * m
-        cross = np.bincount(self.pair, self.p * right, minlength=p * q).reshape(p, q)
-        return cross, np.bincount(self.i, left, minlength=p), np.bincount(self.j, right, minlength=q)
+        kinds = ((self.pair, self.p * right, p * q), (self.i, left, p), (self.j, right, q))
+        cross, rows, columns = (np.bincount(at, value, minlength=n).astype(float) for at, value, n in kinds)
+        return cross.reshape(p, q), rows, columns
