@@ -24,7 +24,7 @@ from lipcert.solving import Task, Watcher, proof_seconds
 from lipcert.threads import threads_for
 
 FROM = 600  # the order from which products at once beat rounds of cuts
-_INTERIOR_TIMES = 5.0  # expected times of the interior point that must fit, where x takes part
+_INTERIOR_TIMES = 4.0  # expected times of the interior point that must fit, where x takes part
 _INTERIOR_SHARE = 0.3  # of the time kept for it, at least
 _LOOK_SHARE = 0.2  # of the time may go into bounds on the way
 _GAIN = 1e-3  # in a bound that is worth a proof on the way
@@ -97,47 +97,44 @@ class _Road:
     ) -> None:
         self.task, self.grid, self.enough = task, grid, enough
         self.on_certificate, self.on_iteration = on_certificate, on_iteration
-        self.begin = time.monotonic()
+        self.begin, self.cpu = time.monotonic(), time.process_time()
         self.end = self.begin + seconds - proof_seconds(task.relaxation.problem.size)
         self.rows = _has_rows(task)
         self.best = np.inf  # proved
         self.spent, self.idle = 0.0, 0
-        self.promised = np.inf  # the best bound not proved yet
         self.start: GridStart | None = None
 
     def run(self, start: GridStart | None, options: GridOptions) -> Products:
-        total = self.end - time.monotonic()
-        climbing = max(total - self._reserve(total), 0.05 * total)
-        run = GridRun(self.task.relaxation.problem, self.grid, replace(options, time_limit=climbing), start)
-        until = time.monotonic() + climbing
+        run = GridRun(self.task.relaxation.problem, self.grid, options, start)
         going = True
-        while going and time.monotonic() < until and not self.enough():
-            going = run.advance()
+        while going and not self.enough():
+            run.deadline = time.perf_counter() + (late := self._latest() - time.monotonic())
+            going = late > 0 and run.advance()
             state = run.state()
-            self.start = GridStart(state.y, state.L, state.R)
             self._show(state)
             if going and self.spent <= _LOOK_SHARE * (time.monotonic() - self.begin) and self.idle < 4:
                 self._look(run, state)
         self.start = GridStart((state := run.state()).y, state.L, state.R)
         if self.rows:
-            status = self._interior(state.L)
-        else:
-            self._keep(*self._over_unit_vectors(state, 400), state.L, last=True)
-            status = Status.TIME_LIMIT if going else Status.OPTIMAL
-        return Products(status, self.start)
+            return Products(self._interior(state.L), self.start)
+        self._keep(*self._over_unit_vectors(state, 400), state.L, last=True)
+        return Products(Status.TIME_LIMIT if time.monotonic() > self._latest() else Status.OPTIMAL, self.start)
 
-    def _reserve(self, total: float) -> float:
-        """Seconds for the exact solve at the end."""
+    def _latest(self) -> float:
+        """When the exact solve at the end must begin; earlier on a machine that has other things to do."""
         from lipcert.solvers.rank_two import expected_seconds
 
+        total = self.end - self.begin
         if not self.rows:
-            return 0.03 * total
-        return max(1.7 * expected_seconds(self.task.relaxation.problem), _INTERIOR_SHARE * total)
+            return self.end - 0.03 * total
+        wall, cpu = time.monotonic() - self.begin, time.process_time() - self.cpu
+        busy = min(max(wall / cpu, 1.0), 3.0) if cpu > 1.0 else 1.0
+        reserve = max(1.7 * busy * expected_seconds(self.task.relaxation.problem), _INTERIOR_SHARE * total)
+        return self.end - min(reserve, 0.6 * total)
 
     def _show(self, state: GridState) -> None:
         if self.on_iteration is not None:
-            dual = min(self.best, self.promised)
-            gap = abs(dual - state.primal) / max(abs(state.primal), 1e-3)
+            dual, gap = self.best, abs(self.best - state.primal) / max(abs(state.primal), 1e-3)
             seen = Progress(state.round, state.seconds, state.primal, dual, state.violation, 0.0, gap, state.y)
             self.on_iteration(seen)
 
@@ -190,7 +187,7 @@ class _Road:
         now, latest = time.monotonic(), self.end - proof_seconds(cut.relaxation.problem.size)
         watcher = Watcher(_Fixed(cut, values), self.on_certificate, self.on_iteration, now, latest)
         left = max(latest - now, 1.0)
-        options = Options(tolerance=1e-5, time_limit=left, keep_primal=False)
+        options = Options(tolerance=3e-5, time_limit=left, keep_primal=False)
         result = solve_rank_two(shifted(self.task.relaxation.problem, self.grid, L), options, watcher)
         self.on_certificate(cut.prove(np.concatenate([result.y, values])))
         if self.start is not None:

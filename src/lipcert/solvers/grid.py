@@ -79,6 +79,7 @@ class GridRun:
         start: GridStart | None = None,
     ) -> None:
         self.begin = time.perf_counter()
+        self.deadline = self.begin + options.time_limit  # may be moved between the rounds
         self.problem, self.grid, self.options = problem, grid, options
         if np.any(problem.diagonal != 1.0):
             raise InputError("GridRun(problem): the products need variables with X_ii <= 1")
@@ -152,8 +153,12 @@ class GridRun:
     row_violation = 0.0
 
     def advance(self) -> bool:
-        """One round: climb, update the multipliers, watch anew. False once the violation is below the tolerance."""
-        self._climb()
+        """One round: climb, update the multipliers, watch anew. False at the tolerance or the deadline.
+
+        A climb that the deadline cut short moves nothing: multipliers updated from its vectors would be worse.
+        """
+        if not self._climb():
+            return False
         excess = self.watched.excess(self._moments(self.R))
         pressed = np.maximum(self.pressed + self.penalty * excess, 0.0)
         change = float(np.linalg.norm(pressed - self.pressed)) / self.penalty
@@ -222,7 +227,7 @@ class GridRun:
 
     def _negative(self, flat: Floats) -> tuple[float, Floats]:
         """Minus the augmented Lagrangian, over a scale, and its slope."""
-        if time.perf_counter() - self.begin > self.options.time_limit:
+        if time.perf_counter() > self.deadline:
             raise TimeoutError
         V, norm = self._vectors(flat.reshape(self.R.shape))
         moments = self._moments(V)
@@ -242,13 +247,14 @@ class GridRun:
         scale = float(self.weight.sum())
         return -value / scale, -2.0 * slope.ravel() / scale
 
-    def _climb(self) -> None:
+    def _climb(self) -> bool:
         options = {"maxiter": self.options.inner, "maxcor": 12, "ftol": 1e-13, "gtol": 1e-9}
         try:
             found = minimize(self._negative, self.R.ravel(), jac=True, method="L-BFGS-B", options=options)
-            self.R = self._vectors(found.x.reshape(self.R.shape))[0]
         except TimeoutError:
-            pass
+            return False
+        self.R = self._vectors(found.x.reshape(self.R.shape))[0]
+        return True
 
     def feasible(self) -> tuple[Floats, Floats, float]:
         """Dual feasible multipliers from the current ones, and their bound: only the diagonal ones are recomputed."""
