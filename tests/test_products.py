@@ -28,7 +28,7 @@ from lipcert.solving import Task
 from tests.one_layer_tools import exact, random_net, solved
 from tests.test_backward import true_points
 
-QUICK = GridOptions(rounds=40, inner=60, rank=12, tolerance=1e-5)
+QUICK = GridOptions(rounds=30, inner=50, rank=10, tolerance=1e-5)
 ONE = np.ones(1)
 REGIONS = [Box(np.zeros(6), 0.5), Everywhere()]
 

@@ -43,7 +43,7 @@ def products_fit(task: Task, solver: str, seconds: float) -> bool:
     """Whether the products of this relaxation are worth the time there is."""
     from lipcert.solvers.rank_two import expected_seconds
 
-    if task.net.depth != 1 or grid_of(task.relaxation) is None or solver == "rank-two":
+    if task.net.depth != 1 or grid_of(task.relaxation) is None or solver != "auto":
         return False
     task = without_x_if_idle(task)
     problem = task.relaxation.problem
@@ -116,7 +116,7 @@ class _Road:
                 self._look(run, state)
         self.start = GridStart((state := run.state()).y, state.L, state.R)
         if self.rows:
-            return Products(self._interior(state.L), self.start)
+            return Products(Status.OPTIMAL if self.enough() else self._interior(state.L), self.start)
         self._keep(*self._over_unit_vectors(state, 400), state.L, last=True)
         return Products(Status.TIME_LIMIT if time.monotonic() > self._latest() else Status.OPTIMAL, self.start)
 
