@@ -25,8 +25,9 @@ from lipcert.threads import threads_for
 
 FROM = 600  # the order from which products at once beat rounds of cuts
 _INTERIOR_TIMES = 4.0  # expected times of the interior point that must fit, where x takes part
-_INTERIOR_SHARE = 0.3  # of the time kept for it, at least
+_INTERIOR_SHARE = 0.45  # of the time kept for it, at least
 _LOOK_SHARE = 0.2  # of the time may go into bounds on the way
+_CONTESTED = 1.3  # threads that wait for each other on contested cores lose more than they gain
 _GAIN = 1e-3  # in a bound that is worth a proof on the way
 _PROOFS = 12.0  # proofs that must fit into the time
 
@@ -105,20 +106,26 @@ class _Road:
         self.start: GridStart | None = None
 
     def run(self, start: GridStart | None, options: GridOptions) -> Products:
-        run = GridRun(self.task.relaxation.problem, self.grid, options, start)
-        going = True
+        with threads_for(1):  # thin products: a second thread only waits
+            state = self._climb(GridRun(self.task.relaxation.problem, self.grid, options, start))
+        self.start = GridStart(state.y, state.L, state.R)
+        if self.rows:
+            return Products(Status.OPTIMAL if self.enough() else self._interior(state.L), self.start)
+        self._keep(*self._over_unit_vectors(state, 400), state.L, last=True)
+        return Products(Status.TIME_LIMIT if time.monotonic() > self._latest() else Status.OPTIMAL, self.start)
+
+    def _climb(self, run: GridRun) -> GridState:
+        """Rounds of the low-rank method, with bounds on the way while they cost little."""
+        going, state = True, run.state()
         while going and not self.enough():
-            run.deadline = time.perf_counter() + (late := self._latest() - time.monotonic())
+            late = self._latest() - time.monotonic()
+            run.deadline = time.perf_counter() + late
             going = late > 0 and run.advance()
             state = run.state()
             self._show(state)
             if going and self.spent <= _LOOK_SHARE * (time.monotonic() - self.begin) and self.idle < 4:
                 self._look(run, state)
-        self.start = GridStart((state := run.state()).y, state.L, state.R)
-        if self.rows:
-            return Products(Status.OPTIMAL if self.enough() else self._interior(state.L), self.start)
-        self._keep(*self._over_unit_vectors(state, 400), state.L, last=True)
-        return Products(Status.TIME_LIMIT if time.monotonic() > self._latest() else Status.OPTIMAL, self.start)
+        return state
 
     def _latest(self) -> float:
         """When the exact solve at the end must begin; earlier on a machine that has other things to do."""
@@ -127,10 +134,13 @@ class _Road:
         total = self.end - self.begin
         if not self.rows:
             return self.end - 0.03 * total
+        expected = expected_seconds(self.task.relaxation.problem)
+        return self.end - min(max(1.7 * self._busy() * expected, _INTERIOR_SHARE * total), 0.6 * total)
+
+    def _busy(self) -> float:
+        """Wall seconds per second of one thread: above one where others use the cores."""
         wall, cpu = time.monotonic() - self.begin, time.process_time() - self.cpu
-        busy = min(max(wall / cpu, 1.0), 3.0) if cpu > 1.0 else 1.0
-        reserve = max(1.7 * busy * expected_seconds(self.task.relaxation.problem), _INTERIOR_SHARE * total)
-        return self.end - min(reserve, 0.6 * total)
+        return min(max(wall / cpu, 1.0), 3.0) if cpu > 1.0 else 1.0
 
     def _show(self, state: GridState) -> None:
         if self.on_iteration is not None:
@@ -186,9 +196,12 @@ class _Road:
         cut, values = self._with(L)
         now, latest = time.monotonic(), self.end - proof_seconds(cut.relaxation.problem.size)
         watcher = Watcher(_Fixed(cut, values), self.on_certificate, self.on_iteration, now, latest)
+        watcher.best = self.best  # nothing above it is worth a proof
         left = max(latest - now, 1.0)
         options = Options(tolerance=3e-5, time_limit=left, keep_primal=False)
-        result = solve_rank_two(shifted(self.task.relaxation.problem, self.grid, L), options, watcher)
+        problem = shifted(self.task.relaxation.problem, self.grid, L)
+        with threads_for(problem.size if self._busy() < _CONTESTED else 1):
+            result = solve_rank_two(problem, options, watcher)
         self.on_certificate(cut.prove(np.concatenate([result.y, values])))
         if self.start is not None:
             self.start = replace(self.start, y=result.y)
