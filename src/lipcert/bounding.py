@@ -17,7 +17,6 @@ from lipcert.lower import Witness, search
 from lipcert.network import Network
 from lipcert.norms import Norm, parse_norm
 from lipcert.output import Output, OutputChoice, choose_output
-from lipcert.products import products_fit, solve_products
 from lipcert.propagation import Interval, preactivation_bounds
 from lipcert.region import Region, check_region
 from lipcert.result import Result, Status
@@ -196,6 +195,8 @@ class _Job:
             return
         if not self._proof_fits(1 + self.net.inputs):  # the least order it can have: building takes time too
             return
+        from lipcert.products import products_fit, solve_products  # here, so that importing lipcert stays fast
+
         try:
             relaxation = build(self.net, self.region, self.norm, self.output.c, name, pre)
             if not self._proof_fits(relaxation.problem.size):

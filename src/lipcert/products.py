@@ -28,7 +28,7 @@ _INTERIOR_TIMES = 4.0  # expected times of the interior point that must fit, whe
 _INTERIOR_SHARE = 0.45  # of the time kept for it, at least
 _LOOK_SHARE = 0.2  # of the time may go into bounds on the way
 _CONTESTED = 1.3  # threads that wait for each other on contested cores lose more than they gain
-_GAIN = 1e-3  # in a bound that is worth a proof on the way
+_GAIN = 3e-4  # in a bound that is worth a proof on the way
 _PROOFS = 12.0  # proofs that must fit into the time
 
 
