@@ -25,6 +25,7 @@ ROOMS = [
     {"relaxations"},
     {"lcep"},
     {"result", "solving", "planning"},
+    {"products"},
     {"bounding"},
     {"experiments", "report"},
     {"commands"},

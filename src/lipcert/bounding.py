@@ -246,6 +246,8 @@ class _Job:
         # The least order the whole can have: building takes time too.
         if not self._proof_fits(1 + self.net.inputs if part is None else step.order, seconds):
             return
+        from lipcert.products import products_fit, solve_products  # here, so that importing lipcert stays fast
+
         method = name if part is None else "tight"
         arguments = (self.net, self.region, self.norm, self.output.c)
         begin = time.monotonic()
@@ -258,8 +260,12 @@ class _Job:
             with threads_for(relaxation.problem.size):
                 look = self._round if part is None else None
                 todo = (task, solver, seconds, self._keep, self._iterate, look)
-                rounds = name == "tight" and rounds_fit(task, solver, seconds)
-                ended = tighten(*todo, self._closed) if rounds else solve(*todo)
+                if name == "tight" and part is None and products_fit(task, solver, seconds):
+                    ended = solve_products(task, seconds, self._keep, self._iterate, self._closed).status
+                elif name == "tight" and rounds_fit(task, solver, seconds):
+                    ended = tighten(*todo, self._closed)
+                else:
+                    ended = solve(*todo)
         except (ArithmeticError, ValueError, RuntimeError, MemoryError) as error:  # as numpy and scipy raise them
             self.notes.append(f"the solver failed ({type(error).__name__}: {error}); the bound was proved without it")
             return

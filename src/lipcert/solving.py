@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 
@@ -82,7 +83,7 @@ def solve(
     """
     start = time.monotonic()
     reserve = min(_LAST_PROOF_SHARE * seconds, proof_seconds(task.relaxation.problem.size))
-    watcher = _Watcher(task, on_certificate, on_iteration, start, start + seconds - 2 * reserve)
+    watcher = Watcher(task, on_certificate, on_iteration, start, start + seconds - 2 * reserve)
     result = choose_solver(solver, task.relaxation.problem, seconds - reserve)(watcher)
     if watcher.proved is None or not np.array_equal(watcher.proved, result.y):
         on_certificate(task.prove(result.y))
@@ -123,7 +124,7 @@ def tighten(
         if left <= 0 or (best < np.inf and slowness * expected > left):
             return Status.TIME_LIMIT
         now = time.monotonic()
-        watcher = _Watcher(current, on_certificate, on_iteration, now, end - 2 * proof_seconds(problem.size))
+        watcher = Watcher(current, on_certificate, on_iteration, now, end - 2 * proof_seconds(problem.size))
         with threads_for(problem.size):
             result = solve_rank_two(problem, Options(tolerance=1e-6, time_limit=left), watcher)
         slowness = max(1.0, (time.monotonic() - now) / expected)  # of this machine, on such a problem
@@ -146,12 +147,18 @@ def tighten(
         cuts = busy.joined(found.first(max(room, 2 * problem.size)))
 
 
-class _Watcher:
+class Prover(Protocol):
+    """Whatever turns multipliers into a certificate."""
+
+    def prove(self, multipliers: Array) -> Certificate: ...
+
+
+class Watcher:
     """Proves a bound from the current multipliers whenever that costs little of the time spent."""
 
     def __init__(
         self,
-        task: Task,
+        task: Prover,
         on_certificate: Callable[[Certificate], None],
         on_iteration: Callable[[Progress], None] | None,
         start: float,

@@ -207,6 +207,12 @@ def _violated_factors(relaxation: Relaxation, X: Array, budget: int, tolerance: 
     return _worst(answers, sizes, budget)
 
 
+def pair_cuts(relaxation: Relaxation, a: Index, p: Index, b: Index, q: Index) -> Cuts:
+    """The cuts (1 + p y_a)(1 + q y_b) >= 0 on given entries of y."""
+    none = np.full(len(a), -1, dtype=np.int64)
+    return Cuts(_table(_names(relaxation), np.stack([a, p, b, q, none, 0 * none], axis=1)))
+
+
 def _names(relaxation: Relaxation) -> NDArray[np.int64]:
     """(block, place) of every entry of y."""
     names = np.zeros((relaxation.space.size, 2), dtype=np.int64)

@@ -111,8 +111,11 @@ def scatter(border: Border, row: Integers, col: Integers, value: Floats) -> Bord
     return Bordered(border, flat, B, F)
 
 
-def atom_form(problem: RankTwoProblem) -> AtomForm:
-    """Scale the problem, expand its rows into atoms, substitute the anchor X_00 away."""
+def atom_form(problem: RankTwoProblem, outside: Integers | None = None) -> AtomForm:
+    """Scale the problem, expand its rows into atoms, substitute the anchor X_00 away.
+
+    `outside` are variables that must lie in the border, whatever the rows ask for.
+    """
     n = problem.size
     scale = np.sqrt(problem.diagonal)
     objective = sp.csr_matrix(sp.diags(scale) @ sp.csr_matrix(problem.objective) @ sp.diags(scale))
@@ -121,7 +124,7 @@ def atom_form(problem: RankTwoProblem) -> AtomForm:
     anchor = _anchor(problem)
     generators, Q = _generators(sp.csc_matrix(sp.diags(scale) @ problem.vectors), anchor)
     row, p, q, weight = pair_entries(generators, problem.ia, problem.ib)
-    permutation, inner = _permutation(objective, p, q, n)
+    permutation, inner = _permutation(objective, p, q, n, outside)
     place = np.r_[np.argsort(permutation), n + np.arange(Q.shape[1])]
     p, q = np.minimum(place[p], place[q]), np.maximum(place[p], place[q])
     generator_count = n + Q.shape[1]
@@ -150,13 +153,15 @@ def atom_form(problem: RankTwoProblem) -> AtomForm:
     )  # fmt: skip
 
 
-def _permutation(objective: Any, p: Integers, q: Integers, n: int) -> tuple[Integers, int]:
+def _permutation(objective: Any, p: Integers, q: Integers, n: int, outside: Integers | None) -> tuple[Integers, int]:
     """Variables outside the border first; and how many they are."""
     low, high = np.minimum(p, q), np.maximum(p, q)
     if np.any(low >= n):  # a product of two dense vectors fills the matrix
         return np.arange(n), 0
     forced = np.zeros(n, dtype=bool)
     forced[low[high >= n]] = True
+    if outside is not None:
+        forced[outside] = True
     plain = high < n
     pairs = sp.csr_matrix((np.ones(plain.sum()), (low[plain], high[plain])), shape=(n, n))
     pattern = abs(objective) + pairs + pairs.T

@@ -1,0 +1,170 @@
+"""All products of inputs' and neurons' signs: valid, as tight as rows of an interior point, certified, never fooled."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import lipcert
+from lipcert import Box, Everywhere, Network
+from lipcert.certificate import Certificate
+from lipcert.certificate.multipliers import prove
+from lipcert.certificate.relaxed import build
+from lipcert.certificate.verify import load_certificate
+from lipcert.norms import INF
+from lipcert.products import products_fit, solve_products, without_x_if_idle
+from lipcert.quadratic.cuts import with_cuts
+from lipcert.quadratic.grid import grid_cuts, grid_matrix, grid_of
+from lipcert.quadratic.model import Relaxation
+from lipcert.region import Region
+from lipcert.rounding import Array
+from lipcert.solvers import Progress
+from lipcert.solvers.grid import GridOptions, GridRun, GridStart, GridState
+from lipcert.solvers.rank_two import Options, solve_rank_two
+from lipcert.solving import Task
+from tests.lift_tools import true_points
+from tests.one_layer_tools import exact, random_net, solved
+
+QUICK = GridOptions(rounds=30, inner=50, rank=10, tolerance=1e-5)
+ONE = np.ones(1)
+REGIONS = [Box(np.zeros(6), 0.5), Everywhere()]
+
+
+def task(net: Network, region: Region) -> Task:
+    return Task(net, region, INF, ONE, build(net, region, INF, ONE, "hr2", chords=False))
+
+
+def with_products(net: Network, region: Region, seconds: float = 20.0) -> list[Certificate]:
+    kept: list[Certificate] = []
+    solve_products(task(net, region), seconds, kept.append, options=QUICK)
+    return kept
+
+
+def with_all_rows(relaxation: Relaxation) -> Relaxation:
+    """Every product a row of its own."""
+    grid = grid_of(relaxation)
+    assert grid is not None
+    return with_cuts(relaxation, grid_cuts(relaxation, grid, np.ones(grid.shape))[0])
+
+
+def test_products_hold_at_true_points() -> None:
+    net, box = random_net(0, 5, 7), Box(np.zeros(5), 0.5)
+    relaxation = build(net, box, INF, ONE, "hr2")
+    grid = grid_of(relaxation)
+    assert grid is not None
+    L = np.random.default_rng(0).uniform(size=grid.shape)
+    G = grid_matrix(grid, relaxation.space.size, L)
+    cut = with_all_rows(relaxation)
+    Y, _ = true_points(relaxation, net, box, ONE, 2000)
+    assert np.all(np.einsum("ki,ki->k", Y @ G.toarray(), Y) <= 1e-9)
+    forms = np.asarray((cut.problem.vectors.T @ Y.T).T)
+    mine = slice(relaxation.problem.rows, None)
+    assert np.all(forms[:, cut.problem.ia[mine]] * forms[:, cut.problem.ib[mine]] <= cut.problem.rhs[mine])
+
+
+@pytest.mark.parametrize("region", REGIONS, ids=["box", "everywhere"])
+def test_the_matrix_is_the_sum_of_its_rows(region: Region) -> None:
+    relaxation = build(random_net(1, 6, 5), region, INF, ONE, "hr2")
+    grid = grid_of(relaxation)
+    assert grid is not None
+    L = np.random.default_rng(0).uniform(-1, 1, size=grid.shape).clip(0.0)
+    cuts, values = grid_cuts(relaxation, grid, L)
+    assert len(cuts) == np.count_nonzero(L)
+    cut = with_cuts(relaxation, cuts)
+    y = np.concatenate([np.zeros(relaxation.problem.rows), values])
+    assert np.allclose(cut.problem.adjoint(y), grid_matrix(grid, relaxation.space.size, L).toarray())
+    few, largest = grid_cuts(relaxation, grid, L, most=5)
+    assert len(few) == 5
+    assert largest.min() >= np.sort(values)[-5]
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("region", REGIONS, ids=["box", "everywhere"])
+def test_as_tight_as_rows_of_the_interior_point(region: Region, seed: int) -> None:
+    net = random_net(seed, 6, 6)
+    best = min(c.upper for c in with_products(net, region))
+    relaxation = task(net, region).relaxation
+    all_rows = solve_rank_two(with_all_rows(relaxation).problem, Options())
+    hr2 = solved(net, region, ONE, "hr2", chords=False).upper
+    assert exact(net, region, ONE) <= best * (1 + 1e-9)
+    assert best <= hr2 + 1e-6
+    assert all_rows.dual * (1 - 1e-6) <= best <= all_rows.dual * (1 + 1e-3)
+
+
+def test_certificates_verify_and_forgeries_do_not_prove_too_much(tmp_path: Path) -> None:
+    net, box = random_net(2, 6, 6), Box(np.zeros(6), 0.5)
+    best = min(with_products(net, box), key=lambda c: c.upper)
+    assert best.cuts is not None
+    best.save(tmp_path / "proof.npz")
+    answer = lipcert.verify(tmp_path / "proof.npz", net)
+    assert answer.proved
+    assert answer.upper == pytest.approx(best.upper, rel=1e-9)
+    true, rng = exact(net, box, ONE), np.random.default_rng(0)
+    read = load_certificate(tmp_path / "proof.npz")
+    for _ in range(40):
+        forged = dict(read.multipliers)
+        name = "cuts" if rng.uniform() < 0.7 else str(rng.choice(list(forged)))
+        values = forged[name].copy()
+        values[rng.integers(len(values))] *= rng.choice([-1.0, 0.0, 3.0, 1e6])
+        forged[name] = values
+        assert lipcert.verify(replace(read, multipliers=forged), net).upper >= true * (1 - 1e-9)
+
+
+def test_a_lying_solver_proves_nothing_false(monkeypatch: pytest.MonkeyPatch) -> None:
+    net, region = random_net(3, 6, 6), Everywhere()
+    true, rng = exact(net, region, ONE), np.random.default_rng(0)
+    honest = GridRun.state
+
+    def lie(self: GridRun) -> GridState:
+        state = honest(self)
+        return replace(state, L=np.abs(state.L + rng.normal(size=state.L.shape)), primal=-1.0)
+
+    monkeypatch.setattr(GridRun, "state", lie)
+    certificates = with_products(net, region, 3.0)
+    assert certificates
+    assert all(c.upper >= true * (1 - 1e-9) for c in certificates)
+    relaxation = with_all_rows(task(net, region).relaxation)
+    for scale in (0.0, 0.1, 10.0):
+        assert prove(relaxation, scale * rng.normal(size=relaxation.problem.rows)).upper >= true * (1 - 1e-9)
+
+
+def test_a_run_starts_from_another() -> None:
+    net, region = random_net(4, 6, 6), Everywhere()
+    start = solve_products(task(net, region), 10.0, lambda _: None, options=QUICK).start
+    assert isinstance(start, GridStart)
+    kept: list[Certificate] = []
+    few = replace(QUICK, rounds=2)
+    solve_products(task(net, region), 10.0, kept.append, start=start, options=few)
+    cold: list[Certificate] = []
+    solve_products(task(net, region), 10.0, cold.append, options=few)
+    assert min(c.upper for c in kept) <= min(c.upper for c in cold)
+
+
+def test_when_it_is_taken() -> None:
+    large, small = random_net(0, 300, 320), random_net(0, 6, 6)
+    assert products_fit(task(large, Everywhere()), "auto", 60.0)
+    assert not products_fit(task(large, Everywhere()), "auto", 0.1)
+    assert not products_fit(task(large, Everywhere()), "rank-two", 60.0)
+    assert not products_fit(task(small, Everywhere()), "auto", 60.0)
+    box = Box(np.zeros(6), 100.0)
+    assert "w" in task(random_net(0, 6, 4), box).relaxation.space.slices
+    assert "w" not in without_x_if_idle(task(random_net(0, 6, 4), box)).relaxation.space.slices
+
+
+def test_progress_and_an_early_end() -> None:
+    seen: list[float] = []
+    kept: list[Certificate] = []
+    net: Network = random_net(5, 6, 6)
+    values: list[Array] = []
+
+    def watch(progress: Progress) -> None:
+        seen.append(progress.primal)
+        values.append(progress.y)
+
+    solve_products(task(net, Everywhere()), 10.0, kept.append, watch, lambda: len(seen) > 2, options=QUICK)
+    assert 3 <= len(seen) <= 4
+    assert kept
+    assert all(np.all(np.isfinite(v)) for v in values)
