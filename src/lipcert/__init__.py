@@ -21,6 +21,9 @@ from lipcert.region import Box, Everywhere
 from lipcert.relaxations.result import PolynomialResult
 from lipcert.relaxations.solve import maximize, minimize
 from lipcert.result import Result, Status
+from lipcert.robustness.certify import certify
+from lipcert.robustness.data import DataSet, read_data
+from lipcert.robustness.result import Certification
 
 __all__ = [
     "METHODS",
@@ -28,6 +31,8 @@ __all__ = [
     "Affine",
     "Box",
     "Certificate",
+    "Certification",
+    "DataSet",
     "Everywhere",
     "FileFormatError",
     "InputError",
@@ -45,9 +50,11 @@ __all__ = [
     "Verification",
     "__version__",
     "bound",
+    "certify",
     "from_torch",
     "load",
     "maximize",
     "minimize",
+    "read_data",
     "verify",
 ]
