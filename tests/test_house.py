@@ -15,7 +15,7 @@ SOURCE = Path(lipcert.__file__).parent
 ROOMS = [
     {"errors", "_version"},
     {"rounding", "files", "boundary", "threads"},
-    {"archive", "polynomial"},
+    {"archive", "polynomial", "jobs"},
     {"activation", "norms"},
     {"region", "output"},
     {"network"},

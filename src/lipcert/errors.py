@@ -5,6 +5,7 @@ LipcertError
 │   ├── FileFormatError   a file is missing, damaged, too large or not what its name says
 │   │   └── UnsupportedOperator   a well-formed network with an operator that we do not read
 │   └── MethodError       an unknown method, or one that does not apply to this network, region or norm
+├── PieceLost             a piece of a job whose process died or was stopped; recorded as its outcome
 └── SoundnessError        a proved bound contradicts a witness: a bug of ours, never hidden
 
 Each message is one line: what was wrong, where, what to do.
@@ -29,6 +30,10 @@ class UnsupportedOperator(FileFormatError):  # noqa: N818 - named for what it is
 
 class MethodError(InputError):
     """An unknown method, or one that does not apply here."""
+
+
+class PieceLost(LipcertError):  # noqa: N818 - named for what it is
+    """A piece of a job whose process died or was stopped."""
 
 
 class SoundnessError(LipcertError):

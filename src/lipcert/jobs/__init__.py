@@ -1,0 +1,26 @@
+"""Long work in independent pieces that survives a kill; this room knows nothing of networks.
+
+with JobFolder.open("job", "certify", question, resume=True) as folder, processes(2) as executor:
+    run = run_pieces([Piece("pair-0-1", work, (net, 0, 1)), ...], folder, executor)
+"""
+
+from lipcert.jobs.executors import cluster, isolated, local, processes
+from lipcert.jobs.folder import JobFolder
+from lipcert.jobs.piece import Answer, Outcome, Piece
+from lipcert.jobs.progress import Progress
+from lipcert.jobs.run import End, Run, run_pieces
+
+__all__ = [
+    "Answer",
+    "End",
+    "JobFolder",
+    "Outcome",
+    "Piece",
+    "Progress",
+    "Run",
+    "cluster",
+    "isolated",
+    "local",
+    "processes",
+    "run_pieces",
+]

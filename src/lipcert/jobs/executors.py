@@ -1,0 +1,131 @@
+"""Where pieces run: in this process, in processes of this machine, or on a Dask cluster."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from types import TracebackType
+from typing import Any, ParamSpec, TypeVar
+
+from lipcert.errors import InputError
+from lipcert.jobs.processes import Processes
+
+P = ParamSpec("P")
+T = TypeVar("T")
+_CONNECT_SECONDS = 5.0
+_COUNT_SECONDS = 5.0  # a cluster may grow; asking it takes a round trip
+
+
+class Local(Executor):
+    """In this process, one after another, at once."""
+
+    workers = 1
+    depth = 1  # submitting means doing: the outcome must be kept before the next
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        future: Future[T] = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
+class Cluster(Executor):
+    """A Dask client; a piece whose worker dies is repeated by the scheduler."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._executor = client.get_executor(pure=False)
+        self._counted, self._count = -_COUNT_SECONDS, 1
+
+    @property
+    def workers(self) -> int:
+        """Threads of all workers, now."""
+        if time.monotonic() - self._counted > _COUNT_SECONDS:
+            self._counted = time.monotonic()
+            self._count = max(1, sum(self._client.nthreads().values()))
+        return self._count
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        return self._executor.submit(fn, *args, **kwargs)  # type: ignore[no-any-return]
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        self._executor.shutdown(wait=wait and not cancel_futures)
+        self._client.close()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.shutdown(cancel_futures=True)  # as for processes
+
+
+def local() -> Executor:
+    """One piece after another, in this process."""
+    return Local()
+
+
+def processes(workers: int) -> Executor:
+    """Pieces in `workers` processes, the cores shared among them; a piece whose process dies twice has failed."""
+    _check_workers(workers)
+    return Processes(workers, threads=_threads_each(workers))
+
+
+def isolated(workers: int = 1, *, memory: int | None = None, seconds: float | None = None) -> Executor:
+    """Every piece in a process of its own.
+
+    Args:
+        memory: bytes of address space (RLIMIT_AS) it may have; a started process needs about 1 GiB of it.
+        seconds: after which it is killed.
+    """
+    _check_workers(workers)
+    if memory is not None and memory <= 0:
+        raise InputError(f"memory must be a positive number of bytes, not {memory}")
+    if seconds is not None and not seconds > 0:
+        raise InputError(f"seconds must be positive, not {seconds}")
+    # No second try: a process that dies under a limit dies again, after the same hours.
+    return Processes(workers, fresh=True, threads=_threads_each(workers), memory=memory, seconds=seconds, retries=0)
+
+
+def cluster(address: str) -> Executor:
+    """The workers of the Dask scheduler at "tcp://host:port". They need lipcert installed.
+
+    BLAS threads are those of the workers' environment; Dask's own nanny starts them with one.
+    """
+    try:
+        from distributed import Client
+    except ImportError:
+        raise InputError("a cluster needs the package distributed: pip install 'lipcert[cluster]'") from None
+    try:
+        client = Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
+    except (OSError, ValueError, TypeError) as error:  # TimeoutError is an OSError
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(f"{address}: no Dask scheduler answers there ({reason})") from None
+    try:
+        client.wait_for_workers(1, timeout=_CONNECT_SECONDS)
+    except OSError:
+        client.close()
+        raise InputError(f"{address}: the scheduler has no workers; start some with `dask worker {address}`") from None
+    return Cluster(client)
+
+
+def worker_count(executor: Executor) -> int:
+    """How many pieces it works on at once; executors of the standard library keep the number to themselves."""
+    return int(getattr(executor, "workers", None) or getattr(executor, "_max_workers", None) or 1)
+
+
+def queue_depth(executor: Executor) -> int:
+    """How many pieces to submit at once: one for each worker and one to follow it."""
+    return int(getattr(executor, "depth", 2 * worker_count(executor)))
+
+
+def _check_workers(workers: int) -> None:
+    if workers < 1:
+        raise InputError(f"the number of processes must be at least 1, not {workers}")
+
+
+def _threads_each(workers: int) -> int:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, cores // workers)

@@ -1,0 +1,185 @@
+"""The job folder: what was asked, and one small file per finished piece.
+
+job.json             format, kind, the question, its fingerprint
+lock                 the process that works here
+pieces/NAME.json     the outcome of a piece: value or error, seconds, sizes of its files
+pieces/NAME.<ext>    files of the answer, written before NAME.json: the record is what makes a piece done
+pieces/NAME.log      the traceback of a piece that failed
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from lipcert.errors import InputError
+from lipcert.files import write_atomically
+from lipcert.jobs.lock import FolderLock
+from lipcert.jobs.names import file_stem
+from lipcert.jobs.piece import Finished, Outcome
+
+FORMAT = 1
+_BEFORE_THE_JOB = {"lock", "pieces"}  # what a process killed while it made a folder leaves behind
+
+
+class JobFolder:
+    """An open, locked job folder. `notes` says what was found damaged."""
+
+    def __init__(self, path: Path, lock: FolderLock, resumed: bool) -> None:
+        self.path = path
+        self.resumed = resumed
+        self.notes: list[str] = []
+        self._lock = lock
+
+    @classmethod
+    def open(cls, path: str | Path, kind: str, question: Mapping[str, Any], *, resume: bool = False) -> JobFolder:
+        """Make the folder, or go on with the same job in it.
+
+        Args:
+            path: a folder that is new, empty, or (with `resume`) holds this very job.
+            kind: the verb, e.g. "certify".
+            question: everything the results depend on, JSON-able: hashes of network and data, options.
+        """
+        folder = Path(path)
+        asked = {"format": FORMAT, "kind": kind, "question": json.loads(json.dumps(dict(question)))}
+        asked["fingerprint"] = fingerprint(asked)
+        _check(folder, asked, resume)
+        try:
+            (folder / "pieces").mkdir(parents=True, exist_ok=True)
+            lock = FolderLock(folder / "lock")
+        except OSError as error:
+            raise InputError(f"{folder}: cannot write there ({error.strerror})") from None
+        try:
+            resumed = _check(folder, asked, resume)  # again: another process may have come first
+            if not resumed:
+                _write_json(folder / "job.json", asked)
+            for left in (*folder.glob(".job.json.*"), *(folder / "pieces").glob(".*")):
+                left.unlink(missing_ok=True)  # half-written by a process that was killed
+        except BaseException:
+            lock.release()
+            raise
+        return cls(folder, lock, resumed)
+
+    def load(self, name: str) -> Outcome | None:
+        """The stored outcome; None when there is none, or (with a note) when its record or files are damaged."""
+        record = self._file(name, "json")
+        try:
+            stored = json.loads(record.read_bytes())
+            files = {extension: self._file(name, extension) for extension in stored["files"]}
+            outcome = Outcome(stored["name"], stored["value"], stored["error"], float(stored["seconds"]), files)
+            if outcome.name != name or (outcome.value is None) == (outcome.error is None):
+                raise ValueError
+            if any(file.stat().st_size != stored["files"][extension] for extension, file in files.items()):
+                raise ValueError
+        except FileNotFoundError:
+            if record.exists():
+                self._redo(name)
+            return None
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            self._redo(name)
+            return None
+        return outcome
+
+    def store(self, finished: Finished) -> Outcome:
+        """Write one outcome, its files before its record; returns it with the files as paths."""
+        outcome = finished.outcome
+        files: dict[str, bytes | Path] = {}
+        for extension in outcome.files:
+            files[extension] = _write(self._file(outcome.name, extension), outcome.read(extension))
+        log = self._file(outcome.name, "log")
+        if finished.trace is not None:
+            _write(log, finished.trace.encode("utf-8", "replace"))
+        else:
+            log.unlink(missing_ok=True)
+        record = {
+            "name": outcome.name,
+            "value": outcome.value,
+            "error": outcome.error,
+            "seconds": outcome.seconds,
+            "files": {extension: len(outcome.read(extension)) for extension in outcome.files},
+        }
+        _write_json(self._file(outcome.name, "json"), record)
+        return Outcome(outcome.name, outcome.value, outcome.error, outcome.seconds, files)
+
+    def close(self) -> None:
+        self._lock.release()
+
+    def __enter__(self) -> JobFolder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _file(self, name: str, extension: str) -> Path:
+        return self.path / "pieces" / f"{file_stem(name)}.{extension}"
+
+    def _redo(self, name: str) -> None:
+        self.notes.append(f"{self._file(name, 'json')}: damaged, the piece is done again")
+
+
+def fingerprint(job: Mapping[str, Any]) -> str:
+    """The same for the same kind and question, whatever the order of their keys."""
+    text = json.dumps([job["kind"], job["question"]], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _check(folder: Path, asked: Mapping[str, Any], resume: bool) -> bool:
+    """Whether the folder holds this job already; refuse everything that is not ours to write into."""
+    try:
+        inside = {path.name for path in folder.iterdir()}
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be used as a job folder ({error.strerror})") from None
+    if "job.json" not in inside:
+        if any(name not in _BEFORE_THE_JOB and not name.startswith(".job.json.") for name in inside):
+            raise InputError(f"{folder}: not empty and no job; choose a new or empty folder")
+        return False
+    found = _read_job(folder / "job.json")
+    if found["fingerprint"] != asked["fingerprint"]:
+        raise InputError(f"{folder}: holds another job: {_difference(found, asked)}; choose another folder")
+    if not resume:
+        raise InputError(f"{folder}: holds this job already; use --resume to go on with it, or another folder")
+    return True
+
+
+def _read_job(path: Path) -> dict[str, Any]:
+    try:
+        job = json.loads(path.read_bytes())
+        if not isinstance(job, dict) or not isinstance(job["question"], dict) or job["fingerprint"] != fingerprint(job):
+            raise ValueError
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        raise InputError(f"{path}: damaged or not a job of lipcert; choose another folder") from None
+    if job.get("format") != FORMAT:
+        raise InputError(f"{path}: format {job.get('format')!r} is not known to this version, which writes {FORMAT}")
+    return job
+
+
+def _difference(found: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
+    """The first thing in which two jobs differ, in words."""
+    if found["kind"] != asked["kind"]:
+        return f"{found['kind']}, not {asked['kind']}"
+    there, here = found["question"], asked["question"]
+    key = next(k for k in sorted({*there, *here}) if (k in there, there.get(k)) != (k in here, here.get(k)))
+    values = [_short(side[key]) if key in side else "nothing" for side in (there, here)]
+    return f"its {key} is {values[0]}, not {values[1]}"
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _write(path: Path, contents: bytes) -> Path:
+    write_atomically(path, lambda file: file.write(contents))
+    return path
+
+
+def _write_json(path: Path, value: Mapping[str, Any]) -> None:
+    _write(path, (json.dumps(value, indent=1) + "\n").encode())

@@ -1,0 +1,192 @@
+"""Processes on this machine as an executor: one call at a time in each, and a process that dies loses only its call."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from multiprocessing import resource_tracker
+from multiprocessing.connection import wait
+from types import TracebackType
+from typing import Any, ParamSpec, TypeVar
+
+from lipcert.errors import PieceLost
+from lipcert.jobs.worker import READY, serve
+
+P = ParamSpec("P")
+T = TypeVar("T")
+_GOODBYE_SECONDS = 10.0
+
+
+class WorkerDied(Exception):  # noqa: N818 - named for what it is
+    """The process ended without an answer."""
+
+
+class Processes(Executor):
+    """`workers` spawned processes. concurrent.futures.ProcessPoolExecutor gives up every call in flight when one
+    process dies, and does not say whose fault it was; here each call has its own pipe.
+
+    Args:
+        fresh: a new process for every call.
+        threads: of BLAS, in each process.
+        memory: bytes of address space of each process.
+        seconds: of each call; the process is killed when they are over.
+        retries: how often a call is repeated whose process died.
+    """
+
+    def __init__(
+        self,
+        workers: int,
+        *,
+        fresh: bool = False,
+        threads: int = 1,
+        memory: int | None = None,
+        seconds: float | None = None,
+        retries: int = 1,
+    ) -> None:
+        self.workers = workers
+        self._fresh, self._threads, self._memory = fresh, threads, memory
+        self._seconds, self._retries = seconds, retries
+        self._waiters = ThreadPoolExecutor(workers)  # each thread waits for one process
+        self._guard = threading.Lock()
+        self._idle: list[_Process] = []
+        self._all: set[_Process] = set()
+        self._closed = self._killed = False
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        return self._waiters.submit(self._call, fn, args, kwargs)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """With `cancel_futures` the calls under way are stopped too."""
+        with self._guard:
+            self._closed = True
+            self._killed |= cancel_futures
+            doomed, self._idle = [*(self._all if cancel_futures else self._idle)], []
+        for process in doomed:
+            process.kill()
+        self._waiters.shutdown(wait=wait, cancel_futures=cancel_futures)
+        for process in doomed:
+            process.join()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.shutdown(cancel_futures=True)  # what still runs at the end was given up: nobody is going to read it
+
+    def _call(self, function: Callable[..., T], arguments: Any, named: Any) -> T:
+        call = pickle.dumps((function, arguments, named))
+        deaths = 0
+        while True:
+            process = self._borrow()
+            try:
+                worked, result = process.call(call, self._seconds)
+            except WorkerDied as died:
+                deaths += 1
+                if self._killed:
+                    raise CancelledError from None
+                if deaths > self._retries:
+                    times = "" if deaths == 1 else f", {deaths} times"
+                    raise PieceLost(f"{died}{times}{self._under_limit()}") from None
+                continue
+            finally:
+                self._give_back(process)
+            if worked:
+                return result  # type: ignore[no-any-return]
+            raise result
+
+    def _borrow(self) -> _Process:
+        with self._guard:
+            if self._killed:
+                raise CancelledError
+            if self._idle:
+                return self._idle.pop()
+            process = _Process(self._threads, self._memory)
+            self._all.add(process)
+            return process
+
+    def _give_back(self, process: _Process) -> None:
+        with self._guard:
+            if process.usable and not self._fresh and not self._closed:
+                self._idle.append(process)
+                return
+            self._all.discard(process)
+        process.kill()
+        process.join()
+
+    def _under_limit(self) -> str:
+        if self._memory is None:
+            return ""
+        return f" under a memory limit of {self._memory / 2**30:.1f} GiB: probably out of memory"
+
+
+class _Process:
+    """One worker process and our end of its pipe."""
+
+    def __init__(self, threads: int, memory: int | None) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._pipe, there = context.Pipe()
+        self._process = context.Process(target=serve, args=(there, threads, memory), daemon=True)
+        with _sigint_blocked():
+            self._process.start()
+        there.close()
+        self._ready = False
+        self.usable = True
+
+    def call(self, call: bytes, seconds: float | None) -> tuple[bool, Any]:
+        """Send a call and wait for the answer; `seconds` count from when the process has started up."""
+        self.usable = False  # until it has answered
+        if not self._ready:
+            if self._receive(None) != READY:
+                raise WorkerDied("the worker process did not start")
+            self._ready = True
+        with suppress(OSError):  # a dead process: said by the next line
+            self._pipe.send_bytes(call)
+        answer: tuple[bool, Any] = pickle.loads(self._receive(seconds))
+        self.usable = True
+        return answer
+
+    def kill(self) -> None:
+        """The process and, on POSIX, whatever programs it started."""
+        if os.name == "posix" and self._process.pid is not None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.kill()
+
+    def join(self) -> None:
+        self._process.join(_GOODBYE_SECONDS)
+
+    def _receive(self, seconds: float | None) -> bytes:
+        found = wait([self._pipe, self._process.sentinel], seconds)
+        if not found:
+            raise PieceLost(f"out of time: stopped after {seconds:g} s")
+        with suppress(EOFError, OSError):
+            if self._pipe.poll():  # also when it died: the answer may have come first
+                return self._pipe.recv_bytes()
+        self._process.join(_GOODBYE_SECONDS)
+        raise WorkerDied(f"the worker process died ({_cause(self._process.exitcode)})")
+
+
+def _cause(code: int | None) -> str:
+    if code is None or code >= 0:
+        return f"exit code {code}"
+    name = signal.Signals(-code).name if -code in {*signal.Signals} else f"signal {-code}"
+    return f"{name}, as when the system runs out of memory" if name == "SIGKILL" else name
+
+
+@contextmanager
+def _sigint_blocked() -> Iterator[None]:
+    """A child starts with the mask of the thread that starts it: Ctrl-C must not reach it before it can ignore it."""
+    if os.name != "posix":
+        yield
+        return
+    resource_tracker.ensure_running()  # started on first use otherwise, which unblocks the signal again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -1,0 +1,192 @@
+"""Run the pieces of a job, keep every outcome when it arrives, and stop without losing one."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
+from dataclasses import dataclass
+from enum import Enum
+
+from lipcert.errors import InputError
+from lipcert.jobs.executors import queue_depth, worker_count
+from lipcert.jobs.folder import JobFolder
+from lipcert.jobs.names import file_stem
+from lipcert.jobs.piece import Finished, Outcome, Piece, execute, lost
+from lipcert.jobs.progress import Progress, estimate
+
+
+class End(Enum):
+    """Why the run ended."""
+
+    FINISHED = "every piece has an outcome"
+    DEADLINE = "out of time: the pieces that are missing were not done"
+    INTERRUPTED = "interrupted: the pieces that are missing were not done"
+    EXECUTOR_LOST = "the workers are gone: the pieces that are missing were not done"
+
+
+@dataclass(frozen=True)
+class Run:
+    """What there is: outcomes in the order of the pieces, how many of them were there before, and how it ended."""
+
+    outcomes: dict[str, Outcome]
+    end: End
+    resumed: int
+    notes: tuple[str, ...] = ()
+
+    @property
+    def complete(self) -> bool:
+        return self.end is End.FINISHED
+
+    @property
+    def failures(self) -> dict[str, str]:
+        """Name -> the error, in one line, of the pieces that failed."""
+        return {name: o.error for name, o in self.outcomes.items() if o.error is not None}
+
+
+def run_pieces(
+    pieces: Sequence[Piece],
+    folder: JobFolder | None,
+    executor: Executor,
+    on_progress: Callable[[Progress], None] | None = None,
+    deadline: float | None = None,
+    retry_failed: bool = False,
+) -> Run:
+    """Do every piece that has no outcome yet, in the order given, and return all outcomes.
+
+    Args:
+        pieces: with different names.
+        folder: keeps the outcomes; None keeps them in memory.
+        executor: `local()`, `processes(n)`, `isolated(...)`, `cluster(address)`, or any other.
+        on_progress: called at the start and after every piece.
+        deadline: on the clock of time.monotonic(); no piece is waited for after it. A local piece is not interrupted.
+        retry_failed: do the pieces again that failed in an earlier run of the folder.
+
+    Guarantees: a piece that raises, dies or runs out of time is an outcome with an error. At the deadline, on Ctrl-C,
+    or when the executor breaks, every outcome that has arrived is kept, and a later run does the others.
+    """
+    stems = {file_stem(piece.name): piece.name for piece in pieces}
+    if len(stems) != len(pieces):
+        raise InputError("two pieces of the job have the same name")
+    run = _Running(pieces, folder, executor, on_progress, deadline)
+    run.resume(retry_failed)
+    try:
+        run.go()
+    except KeyboardInterrupt:
+        run.end = End.INTERRUPTED
+    finally:
+        run.withdraw()
+    return run.result()
+
+
+class _Running:
+    """The mutable side of one call."""
+
+    def __init__(
+        self,
+        pieces: Sequence[Piece],
+        folder: JobFolder | None,
+        executor: Executor,
+        on_progress: Callable[[Progress], None] | None,
+        deadline: float | None,
+    ) -> None:
+        self.pieces, self.folder, self.executor = pieces, folder, executor
+        self.on_progress, self.deadline = on_progress, deadline
+        self.start = time.monotonic()
+        self.end = End.FINISHED
+        self.resumed = 0
+        self.outcomes: dict[str, Outcome] = {}
+        self.failed: set[str] = set()
+        self.worked = 0.0  # seconds of all outcomes
+        self.waiting: deque[Piece] = deque()
+        self.under_way: dict[Future[Finished], Piece] = {}  # in the order of submission
+        self.since: dict[str, float] = {}  # when a piece came among the first, which are the ones being worked on
+
+    def resume(self, retry_failed: bool) -> None:
+        for piece in self.pieces:
+            outcome = self.folder.load(piece.name) if self.folder is not None else None
+            if outcome is None or (outcome.failed and retry_failed):
+                self.waiting.append(piece)
+            else:
+                self._count(outcome)
+        self.resumed = len(self.outcomes)
+
+    def go(self) -> None:
+        self._report(None)
+        while self.waiting or self.under_way:
+            if self.deadline is not None and time.monotonic() >= self.deadline:
+                self.end = End.DEADLINE
+                return
+            if not self._submit():
+                return
+            left = None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+            for future in wait(self.under_way, left, FIRST_COMPLETED).done:
+                if not self._keep(future):
+                    self.end = End.EXECUTOR_LOST
+                    return
+
+    def withdraw(self) -> None:
+        """Cancel what is under way and keep what has arrived meanwhile."""
+        for future in [*self.under_way]:
+            if not future.cancel() and future.done():
+                self._keep(future)
+
+    def result(self) -> Run:
+        outcomes = {p.name: self.outcomes[p.name] for p in self.pieces if p.name in self.outcomes}
+        notes = tuple(self.folder.notes) if self.folder is not None else ()
+        return Run(outcomes, self.end if len(outcomes) < len(self.pieces) else End.FINISHED, self.resumed, notes)
+
+    def _submit(self) -> bool:
+        """Fill the queue, not more: a million futures would hold a million arguments."""
+        depth = queue_depth(self.executor)
+        while self.waiting and len(self.under_way) < depth:
+            piece = self.waiting[0]
+            try:
+                future = self.executor.submit(execute, piece)
+            except (RuntimeError, OSError):  # shut down or broken; what a piece raises is caught where it runs
+                self.end = End.EXECUTOR_LOST
+                return False
+            except Exception as error:  # arguments that cannot be sent
+                future = Future()
+                future.set_exception(error)
+            self.waiting.popleft()
+            self.under_way[future] = piece
+        for piece in [*self.under_way.values()][: worker_count(self.executor)]:
+            self.since.setdefault(piece.name, time.monotonic())
+        return True
+
+    def _keep(self, future: Future[Finished]) -> bool:
+        """Store an outcome; it counts as under way until it is stored. False: the executor broke, not the piece."""
+        piece = self.under_way[future]
+        try:
+            finished = future.result()
+        except (CancelledError, BrokenExecutor):
+            return False
+        except Exception as error:
+            finished = lost(piece, error, time.monotonic() - self.since.get(piece.name, time.monotonic()))
+        outcome = finished.outcome if self.folder is None else self.folder.store(finished)
+        self._count(outcome)
+        del self.under_way[future]
+        self.since.pop(piece.name, None)
+        self._report(piece.name)
+        return True
+
+    def _count(self, outcome: Outcome) -> None:
+        if outcome.name in self.outcomes:
+            return  # Ctrl-C came between keeping it and crossing it off
+        self.outcomes[outcome.name] = outcome
+        self.worked += outcome.seconds
+        if outcome.failed:
+            self.failed.add(outcome.name)
+
+    def _report(self, last: str | None) -> None:
+        if self.on_progress is None:
+            return
+        now = time.monotonic()
+        ages = [now - since for since in self.since.values()]
+        waiting = len(self.pieces) - len(self.outcomes) - len(ages)
+        mean = self.worked / len(self.outcomes) if self.outcomes else None
+        remaining = estimate(mean, ages, waiting, worker_count(self.executor))
+        total = len(self.pieces)
+        self.on_progress(Progress(len(self.outcomes), len(self.failed), total, now - self.start, remaining, last))

@@ -1,0 +1,428 @@
+"""Jobs: nothing lost and nothing done twice, whatever is killed; failures are outcomes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lipcert.errors import InputError
+from lipcert.jobs import Answer, End, JobFolder, Piece, Progress, cluster, isolated, local, processes, run_pieces
+from lipcert.jobs.names import file_stem
+from lipcert.jobs.piece import describe
+from lipcert.jobs.progress import estimate
+from tests import job_pieces
+from tests.conftest import ROOT
+from tests.job_pieces import QUESTION, alive, counted_pieces, executions, until, values
+
+SQUARES = [Piece(f"n={i}", job_pieces.square, (i,)) for i in range(6)]
+
+
+def open_job(path: Path, resume: bool = False) -> JobFolder:
+    return JobFolder.open(path, "test", QUESTION, resume=resume)
+
+
+class Killed(BaseException):
+    """Stands for the end of the process: nothing catches it."""
+
+
+# --- outcomes ---------------------------------------------------------------------------------------------------------
+
+
+def test_in_memory_in_order() -> None:
+    run = run_pieces(SQUARES, None, local())
+    assert run.complete
+    assert not run.failures
+    assert [*run.outcomes] == [p.name for p in SQUARES]
+    assert run.outcomes["n=5"].value == {"square": 25, "third": 5 / 3, "pair": [5, None]}
+
+
+def test_failures_are_outcomes(tmp_path: Path) -> None:
+    pieces = [
+        Piece("raises", job_pieces.broken, ("no\nsuch   thing",)),
+        Piece("exits", job_pieces.exits),
+        Piece("unjsonable", job_pieces.unjsonable),
+        SQUARES[3],
+    ]
+    with open_job(tmp_path) as folder:
+        run = run_pieces(pieces, folder, local())
+    assert run.complete
+    assert run.failures == {
+        "raises": "ValueError: no such thing",
+        "exits": "SystemExit: enough",
+        "unjsonable": "TypeError: Object of type object is not JSON serializable",
+    }
+    assert "Traceback" in (tmp_path / "pieces" / "raises.log").read_text()
+    assert "Traceback" not in (tmp_path / "pieces" / "raises.json").read_text()
+    assert len(describe(ValueError("x" * 10_000))) == 500
+    with open_job(tmp_path, resume=True) as folder:  # kept, or done again when asked
+        assert run_pieces(pieces, folder, local()).resumed == 4
+        good = [Piece("raises", job_pieces.square, (2,)), *pieces[1:]]
+        again = run_pieces(good, folder, local(), retry_failed=True)
+    assert again.resumed == 1
+    assert "raises" not in again.failures
+    assert not (tmp_path / "pieces" / "raises.log").exists()
+
+
+def test_files_and_extensions(tmp_path: Path) -> None:
+    with open_job(tmp_path / "job") as opened:
+        for folder in (None, opened):
+            run = run_pieces(counted_pieces(tmp_path, 1, 0.0), folder, local())
+            assert run.outcomes["piece 0"].read("txt") == b"0"
+    for extension in ("json", "log", "a.b", "../x", "", "A"):
+        with pytest.raises(InputError, match="extension"):
+            Answer({}, {extension: b""})
+
+
+def test_infinity_is_kept(tmp_path: Path) -> None:
+    with open_job(tmp_path) as folder:
+        run_pieces([Piece("a", dict, ([("upper", float("inf"))],))], folder, local())
+    with open_job(tmp_path, resume=True) as folder:
+        outcome = folder.load("a")
+    assert outcome is not None
+    assert outcome.value == {"upper": float("inf")}
+
+
+def test_same_name_twice() -> None:
+    with pytest.raises(InputError, match="same name"):
+        run_pieces([SQUARES[0], SQUARES[0]], None, local())
+
+
+# --- killed at any moment ---------------------------------------------------------------------------------------------
+
+
+def test_stopped_at_every_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process ends before or after each rename in turn; then the job is resumed."""
+    expected = values(run_pieces(counted_pieces(tmp_path, 3, 0.0), None, local()).outcomes)
+    replace = os.replace
+    for moment in range(14):
+        home, log = tmp_path / f"job{moment}", tmp_path / f"log{moment}"
+        log.mkdir()
+        renames = iter(range(100))
+
+        def stop(source: str, target: str, moment: int = moment, renames: object = renames) -> None:
+            k = next(renames)  # type: ignore[call-overload]
+            if moment == 2 * k:
+                raise Killed
+            replace(source, target)
+            if moment == 2 * k + 1:
+                raise Killed
+
+        pieces = counted_pieces(log, 3, 0.0)
+        monkeypatch.setattr("lipcert.files.os.replace", stop)
+        with pytest.raises(Killed), open_job(home) as folder:
+            run_pieces(pieces, folder, local())
+        monkeypatch.setattr("lipcert.files.os.replace", replace)
+        recorded = {json.loads(f.read_text())["name"] for f in (home / "pieces").glob("*.json")}
+        with open_job(home, resume=True) as folder:
+            run = run_pieces(pieces, folder, local())
+        assert run.complete
+        assert run.resumed == len(recorded)
+        assert values(run.outcomes) == expected
+        counts = executions(log)
+        assert all(counts[int(name.split()[1])] == 1 for name in recorded)
+        assert sum(counts.values()) <= 4
+        assert not run.notes
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_kill_9_and_resume(tmp_path: Path, workers: int) -> None:
+    log, home = tmp_path / "log", tmp_path / "job"
+    log.mkdir()
+    arguments = [str(home), str(log), str(workers), "12", "0.05"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src"), *sys.path])}
+    child = subprocess.Popen([sys.executable, "-m", "tests.job_pieces", *arguments], cwd=ROOT, env=environment)
+    pieces = home / "pieces"
+    until(lambda: pieces.is_dir() and len([*pieces.glob("*.json")]) >= 4)
+    child.kill()
+    child.wait()
+    recorded = {int(json.loads(f.read_text())["name"].split()[1]) for f in pieces.glob("*.json")}
+    assert 4 <= len(recorded) < 12
+    with open_job(home, resume=True) as folder:  # the lock of a dead process locks nobody out
+        run = run_pieces(counted_pieces(log, 12, 0.0), folder, local())
+        assert run.resumed == len(recorded)
+    counts = executions(log)
+    assert all(counts[i] == 1 for i in recorded)
+    assert all(1 <= counts[i] <= 2 for i in range(12))
+    whole = run_pieces(counted_pieces(log, 12, 0.0), None, local())
+    assert values(run.outcomes) == values(whole.outcomes)
+
+
+# --- folders ----------------------------------------------------------------------------------------------------------
+
+
+def test_damaged_records_are_done_again(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.mkdir()
+    pieces = counted_pieces(log, 7, 0.0)
+    with open_job(tmp_path / "job") as folder:
+        whole = run_pieces(pieces, folder, local())
+    files = [tmp_path / "job" / "pieces" / f"piece=20{i}.json" for i in range(7)]
+    files[0].write_text(files[0].read_text()[:-20])
+    files[1].write_text("")
+    files[2].write_text("[1]")
+    files[3].write_text(files[4].read_text())
+    files[5].with_suffix(".txt").write_text("longer than it was")
+    files[6].with_suffix(".txt").unlink()
+    with open_job(tmp_path / "job", resume=True) as folder:
+        run = run_pieces(pieces, folder, local())
+    assert run.resumed == 1
+    assert len(run.notes) == 6
+    assert "piece=200.json: damaged, the piece is done again" in run.notes[0]
+    assert values(run.outcomes) == values(whole.outcomes)
+    assert executions(log)[4] == 1
+
+
+def test_which_folders_are_used(tmp_path: Path) -> None:
+    open_job(tmp_path / "new" / "deep").close()
+    with pytest.raises(InputError, match="use --resume"):
+        open_job(tmp_path / "new" / "deep")
+    JobFolder.open(tmp_path / "b", "certify", QUESTION).close()
+    with pytest.raises(InputError, match="holds another job: certify, not test"):
+        open_job(tmp_path / "b", resume=True)
+    other = {**QUESTION, "network": "4567"}
+    with pytest.raises(InputError, match='holds another job: its network is "0123", not "4567"'):
+        JobFolder.open(tmp_path / "new" / "deep", "test", other, resume=True)
+    with pytest.raises(InputError, match="its seed is nothing, not 1"):
+        JobFolder.open(tmp_path / "new" / "deep", "test", {**QUESTION, "seed": 1}, resume=True)
+    with pytest.raises(InputError, match="not empty and no job"):
+        open_job(tmp_path, resume=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["b", "new"]  # refused, nothing was written
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="cannot be used"):
+        open_job(tmp_path / "file")
+    job = tmp_path / "b" / "job.json"
+    job.write_text(job.read_text().replace('"format": 1', '"format": 9'))
+    with pytest.raises(InputError, match="format 9"):
+        open_job(tmp_path / "b", resume=True)
+    for text in ("{", "[]", job.read_text().replace("certify", "test")):
+        job.write_text(text)
+        with pytest.raises(InputError, match="damaged"):
+            open_job(tmp_path / "b", resume=True)
+
+
+def test_one_process_at_a_time(tmp_path: Path) -> None:
+    with open_job(tmp_path), pytest.raises(InputError, match=f"in use by process {os.getpid()} on"):
+        open_job(tmp_path, resume=True)
+    (tmp_path / "lock").write_text(f"process {os.getppid()} on here\n")  # alive, but it does not hold the lock
+    open_job(tmp_path, resume=True).close()
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="cannot"):
+        open_job(tmp_path / "file" / "job")
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=()), min_size=1), min_size=2, max_size=8, unique=True))
+def test_names_are_safe_and_differ(names: list[str]) -> None:
+    stems = [file_stem(name) for name in names]
+    assert len({stem.lower() for stem in stems}) == len(names)
+    for stem in stems:
+        assert set(stem) <= set("abcdefghijklmnopqrstuvwxyz0123456789_.-=")
+        assert len(stem) <= 120
+        assert stem[0] not in ".-"
+
+
+def test_particular_names() -> None:
+    assert file_stem("pair-0_1") == "pair-0_1"
+    assert file_stem("Con") == "=43on"
+    assert file_stem("con") == "=63on"
+    assert file_stem("nul.x") == "=6eul.x"
+    assert file_stem("../a") == "=2e.=2fa"
+    assert file_stem("x" * 300) != file_stem("x" * 301)
+    with pytest.raises(InputError, match="empty"):
+        file_stem("")
+
+
+# --- processes --------------------------------------------------------------------------------------------------------
+
+
+def test_processes_share_the_cores_and_survive_deaths(tmp_path: Path) -> None:
+    pieces = [
+        Piece("look", job_pieces.surroundings),
+        Piece("dies", job_pieces.dies),
+        Piece("dies once", job_pieces.dies_once, (str(tmp_path / "flag"),)),
+        Piece("cannot be sent", job_pieces.square, (threading.Lock(),)),
+        *SQUARES,
+    ]
+    seen: list[Progress] = []
+    with processes(2) as executor:
+        run = run_pieces(pieces, None, executor, seen.append)
+    assert run.complete
+    look = run.outcomes["look"].value
+    assert look is not None
+    assert look["ignores"]
+    assert look["pid"] != os.getpid()
+    assert look["threads"]
+    assert max(look["threads"]) <= max(1, len(os.sched_getaffinity(0)) // 2)
+    assert run.failures == {
+        "dies": "the worker process died (SIGKILL, as when the system runs out of memory), 2 times",
+        "cannot be sent": "TypeError: cannot pickle '_thread.lock' object",
+    }
+    assert run.outcomes["n=4"].value == job_pieces.square(4) | {"pair": [4, None]}
+    assert [p.done for p in seen] == [*range(len(pieces) + 1)]
+    assert (seen[-1].failed, seen[-1].remaining) == (2, 0.0)
+
+
+def test_isolated_limits(tmp_path: Path) -> None:
+    pieces = [
+        Piece("slow", job_pieces.starts_a_program, (str(tmp_path / "pid"),)),
+        Piece("hungry", job_pieces.hungry, (30.0,)),
+        Piece("modest", job_pieces.hungry, (0.01,)),
+    ]
+    with isolated(2, memory=4 << 30, seconds=0.5) as executor:
+        run = run_pieces(pieces, None, executor)
+    assert run.failures == {"slow": "out of time: stopped after 0.5 s", "hungry": "out of memory"}
+    assert run.outcomes["modest"].value is not None
+    until(lambda: not alive(int((tmp_path / "pid").read_text())))  # and the program that the piece had started
+
+
+def test_deadline_stops_processes() -> None:
+    pieces = [SQUARES[0], Piece("slow", job_pieces.sleeps, (60.0,)), *SQUARES[1:]]
+    start = time.monotonic()
+    with processes(1) as executor:
+        first = run_pieces(SQUARES[:1], None, executor)  # the process has started
+        run = run_pieces(pieces, None, executor, deadline=time.monotonic() + 0.3)
+    assert time.monotonic() - start < 20.0
+    assert first.complete
+    assert run.end is End.DEADLINE
+    assert [*run.outcomes] == ["n=0"]
+
+
+def test_bad_options() -> None:
+    with pytest.raises(InputError, match="at least 1, not 0"):
+        processes(0)
+    with pytest.raises(InputError, match="memory"):
+        isolated(1, memory=-1)
+    with pytest.raises(InputError, match="seconds"):
+        isolated(1, seconds=0.0)
+
+
+# --- stopping ---------------------------------------------------------------------------------------------------------
+
+
+def test_local_deadline(tmp_path: Path) -> None:
+    pieces = [Piece(str(i), job_pieces.sleeps, (0.05,)) for i in range(5)]
+    with open_job(tmp_path) as folder:
+        run = run_pieces(pieces, folder, local(), deadline=time.monotonic() + 0.07)
+        assert run.end is End.DEADLINE
+        assert 1 <= len(run.outcomes) < 5
+        assert run_pieces(pieces, folder, local(), deadline=time.monotonic()).resumed == len(run.outcomes)
+        assert run_pieces(pieces, folder, local()).complete
+
+
+def test_ctrl_c_keeps_what_is_finished(tmp_path: Path) -> None:
+    def interrupt(progress: Progress) -> None:
+        if progress.done == 3:
+            signal.raise_signal(signal.SIGINT)
+
+    with open_job(tmp_path) as folder:
+        run = run_pieces(SQUARES, folder, local(), interrupt)
+        assert run.end is End.INTERRUPTED
+        assert [*run.outcomes] == [p.name for p in SQUARES[:3]]
+        assert run_pieces(SQUARES, folder, local()).resumed == 3
+
+
+def test_ctrl_c_while_an_outcome_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It had arrived, so it is written all the same."""
+    replace, armed = os.replace, [True]
+
+    def interrupted(source: str, target: str) -> None:
+        if armed and str(target).endswith("n=3d2.json"):
+            armed.clear()
+            raise KeyboardInterrupt
+        replace(source, target)
+
+    with open_job(tmp_path) as folder:
+        monkeypatch.setattr("lipcert.files.os.replace", interrupted)
+        run = run_pieces(SQUARES, folder, local())
+    assert run.end is End.INTERRUPTED
+    assert [*run.outcomes] == ["n=0", "n=1", "n=2"]
+
+
+class Bounded(Executor):
+    """Counts the futures that are not done."""
+
+    workers = 3
+
+    def __init__(self, breaks_at: int | None = None) -> None:
+        self.threads = ThreadPoolExecutor(3)
+        self.order: list[str] = []
+        self.open: set[Future[object]] = set()
+        self.most = 0
+        self.breaks_at = breaks_at
+
+    def submit(self, fn, /, *args, **kwargs):  # type: ignore[no-untyped-def]
+        if len(self.order) == self.breaks_at:
+            raise RuntimeError("cannot schedule new futures after shutdown")
+        self.order.append(args[0].name)
+        future = self.threads.submit(fn, *args, **kwargs)
+        self.open = {f for f in self.open if not f.done()} | {future}
+        self.most = max(self.most, len(self.open))
+        return future
+
+
+def test_few_futures_in_the_order_given() -> None:
+    pieces = [Piece(str(i), job_pieces.square, (i,)) for i in range(200)]
+    executor = Bounded()
+    assert run_pieces(pieces, None, executor).complete
+    assert executor.order == [p.name for p in pieces]
+    assert executor.most <= 6
+
+
+def test_an_executor_that_breaks_is_not_the_pieces_fault() -> None:
+    run = run_pieces(SQUARES, None, Bounded(breaks_at=3))
+    assert run.end is End.EXECUTOR_LOST
+    assert not run.failures
+    assert len(run.outcomes) <= 3
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as executor:
+        broken = run_pieces([SQUARES[0], Piece("dies", job_pieces.dies), *SQUARES[1:]], None, executor)
+    assert broken.end is End.EXECUTOR_LOST
+    assert not broken.failures
+
+
+# --- progress ---------------------------------------------------------------------------------------------------------
+
+
+def test_estimates() -> None:
+    assert estimate(None, [1.0], 5, 2) is None
+    assert estimate(3.0, [], 0, 2) == 0.0
+    assert estimate(10.0, [], 8, 2) == pytest.approx(40.0)
+    assert estimate(10.0, [5.0, 1.0], 8, 2) == pytest.approx(47.0)
+    assert estimate(10.0, [], 1, 8) == pytest.approx(10.0)  # one piece is not shared
+    assert estimate(10.0, [100.0], 0, 8) == pytest.approx(50.0)  # long overdue
+    words = [str(Progress(3, 1, 9, s, r)) for s, r in ((5.0, None), (70.0, 7200.0), (9e4, 200000.0))]
+    assert words == [
+        "3 of 9 done, 1 failed, 5 s",
+        "3 of 9 done, 1 failed, 1 min 10 s, about 2 h 0 min left",
+        "3 of 9 done, 1 failed, 1 d 1 h, about 2 d 7 h left",
+    ]
+
+
+def test_estimate_of_a_steady_job() -> None:
+    seen: list[Progress] = []
+    run_pieces([Piece(str(i), job_pieces.sleeps, (0.02,)) for i in range(10)], None, local(), seen.append)
+    assert seen[0].remaining is None
+    assert all(p.remaining is not None and p.remaining >= 0.02 * (10 - p.done) * 0.99 for p in seen[1:])
+    assert seen[-1].remaining == 0.0
+
+
+# --- clusters ---------------------------------------------------------------------------------------------------------
+
+
+def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(InputError, match=r"pip install 'lipcert\[cluster\]'"):
+        cluster("tcp://127.0.0.1:1")
