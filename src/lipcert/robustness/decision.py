@@ -86,7 +86,7 @@ def certified_radii(classified: Classified, constants: Array, reach: Array) -> A
     each = np.where(np.isnan(each) | (np.isinf(upper) & np.isfinite(classified.lead)), 0.0, each)
     rows = np.arange(len(each))
     each[rows, classified.labels] = np.inf
-    return np.minimum(np.maximum(each.min(axis=1), 0.0), reach)
+    return np.asarray(np.minimum(np.maximum(each.min(axis=1), 0.0), reach), dtype=np.float64)
 
 
 def decide(radius: float, certified: Array, attacked: Array, wrong: NDArray[np.bool_]) -> Codes:
