@@ -48,8 +48,10 @@ class Archive(Mapping[str, NDArray[Any]]):
         texts: frozenset[str] = frozenset(),
         indices: tuple[str, ...] = (),
         axes: int = 2,
+        hint: str = "export the network again",
     ) -> None:
-        with parsing("the archive"):
+        self._hint = hint
+        with parsing("the archive", hint):
             self._zip = zipfile.ZipFile(path)
         with self._zip:
             members = self._zip.infolist()
@@ -62,7 +64,7 @@ class Archive(Mapping[str, NDArray[Any]]):
                 name = member.filename.removesuffix(".npy")
                 if name == member.filename or not names.fullmatch(name) or name in self._headers:
                     raise FileFormatError(f"unexpected array {quoted(name)} in {content}")
-                with parsing(f"array {name}"), self._zip.open(member) as file:
+                with parsing(f"array {name}", hint), self._zip.open(member) as file:
                     self._headers[name] = _header(file, name, member.file_size, name in texts, axes)
             numbers = sum(math.prod(h.shape) for name, h in self._headers.items() if not name.endswith(indices))
             if numbers > MAX_WEIGHTS:
@@ -86,7 +88,7 @@ class Archive(Mapping[str, NDArray[Any]]):
 
     def _read(self, name: str) -> NDArray[Any]:
         header = self._headers[name]
-        with parsing(f"array {name}"), self._zip.open(f"{name}.npy") as file:
+        with parsing(f"array {name}", self._hint), self._zip.open(f"{name}.npy") as file:
             file.read(header.offset)
             data = np.frombuffer(file.read(), dtype=header.dtype)
             return data.reshape(header.shape, order="F" if header.fortran else "C")
@@ -95,7 +97,7 @@ class Archive(Mapping[str, NDArray[Any]]):
 def read_npy(path: Path, axes: int) -> NDArray[Any]:
     """The numbers of an .npy file with at most `axes` axes; its header is checked before any data are read."""
     with path.open("rb") as file:
-        with parsing("the header"):
+        with parsing("the header", "save it again with numpy.save"):
             header = _header(file, "of the file", path.stat().st_size, False, axes)
         if math.prod(header.shape) > MAX_WEIGHTS:
             raise FileFormatError(f"{math.prod(header.shape):,} numbers are more than the limit of {MAX_WEIGHTS:,}")

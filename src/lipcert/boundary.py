@@ -29,14 +29,14 @@ def located(where: object) -> Iterator[None]:
 
 
 @contextmanager
-def parsing(what: str) -> Iterator[None]:
+def parsing(what: str, hint: str = "export the network again") -> Iterator[None]:
     """Turn whatever a library raises on damaged bytes into a FileFormatError; only around calls into libraries."""
     try:
         yield
     except (InputError, MemoryError):
         raise
     except Exception as error:
-        raise FileFormatError(f"{what} is damaged ({type(error).__name__}); export the network again") from None
+        raise FileFormatError(f"{what} is damaged ({type(error).__name__}); {hint}") from None
 
 
 def quoted(text: str | bytes) -> str:

@@ -31,6 +31,7 @@ LABEL_NAMES = ("labels", "y", "targets", "y_test")
 _MAX_AXES = 4
 _NAMES = re.compile(r"[A-Za-z]\w{0,63}")
 _IDX = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
+_HINT = "make the file again"
 _SCALE = re.compile(r"([-+.\deE]+)(?:/([-+.\deE]+))?")
 
 
@@ -171,7 +172,7 @@ def _read(path: str, wanted: tuple[str, ...], own_labels: bool = False) -> tuple
 
 
 def _of_archive(file: Path, wanted: tuple[str, ...], own_labels: bool) -> tuple[NDArray[Any], NDArray[Any] | None]:
-    arrays = Archive(file, _NAMES, content="a data set", axes=_MAX_AXES)
+    arrays = Archive(file, _NAMES, content="a data set", axes=_MAX_AXES, hint=_HINT)
     name = next((n for n in wanted if n in arrays), None)
     if name is None and len(arrays) == 1:
         name = next(iter(arrays))
@@ -183,16 +184,16 @@ def _of_archive(file: Path, wanted: tuple[str, ...], own_labels: bool) -> tuple[
 
 def _idx(stream: IO[bytes] | gzip.GzipFile) -> NDArray[Any]:
     """The format of the MNIST files: two zeros, a type, the number of axes, their lengths, the numbers."""
-    with parsing("the idx data"):
+    with parsing("the idx data", _HINT):
         magic = stream.read(4)
         kind = _IDX.get(magic[2]) if len(magic) == 4 and magic[:2] == b"\0\0" else None
         axes = magic[3] if len(magic) == 4 else 0
         if kind is None or not 1 <= axes <= _MAX_AXES:
             raise FileFormatError("not an idx file: it does not begin with two zeros, a known type and 1 to 4 axes")
-        lengths = np.frombuffer(stream.read(4 * axes), dtype=">u4")
-        if len(lengths) != axes:
+        lengths = stream.read(4 * axes)
+        if len(lengths) != 4 * axes:
             raise FileFormatError("the idx header is cut short")
-        shape = tuple(int(n) for n in lengths)
+        shape = tuple(int(n) for n in np.frombuffer(lengths, dtype=">u4"))
         count, dtype = math.prod(shape), np.dtype(kind)
         if count > MAX_WEIGHTS:
             raise FileFormatError(f"the idx header declares {count:,} numbers; the limit is {MAX_WEIGHTS:,}")
@@ -204,7 +205,7 @@ def _idx(stream: IO[bytes] | gzip.GzipFile) -> NDArray[Any]:
 
 def _csv(file: Path) -> NDArray[Any]:
     """Numbers between commas, one input in a line; a first line of words is skipped. Whole numbers stay whole."""
-    with parsing("the text"):
+    with parsing("the text", _HINT):
         text = file.read_text(encoding="utf-8")
     first, _, rest = text.partition("\n")
     body = rest if re.search(r"[A-DF-Za-df-z_]", first.replace("nan", "").replace("inf", "")) else text

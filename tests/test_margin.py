@@ -1,0 +1,98 @@
+"""The margin relaxation: rows at true points, bounds above the exact maximum, solvers that lie."""
+
+from __future__ import annotations
+
+import itertools
+import time
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+from lipcert import Box, MethodError, Network
+from lipcert.certificate.multipliers import prove
+from lipcert.propagation import preactivation_bounds
+from lipcert.quadratic.margin import Margin, margin
+from lipcert.robustness.refine import linear_margins, margin_bound
+from lipcert.rounding import Array
+from lipcert.solvers.rank_two import solve_rank_two
+from tests.test_certify import small_net
+
+
+def points(problem: Margin, net: Network, box: Box, x: Array) -> Array:
+    """y of true points, one in a row."""
+    space, blocks = problem.relaxation.space, problem.relaxation.blocks
+    y = np.ones((len(x), space.size))
+    middle, radius = (box.lo + box.hi) / 2, (box.hi - box.lo) / 2
+    moving = blocks["w"][0]
+    y[:, space.slices["w"]] = ((x - middle) / np.where(radius > 0, radius, 1.0))[:, moving]
+    for i, (z, bounds) in enumerate(zip(net.preactivations(x), preactivation_bounds(net, box), strict=True), start=1):
+        free = blocks[f"s{i}"][0]
+        y[:, space.slices[f"s{i}"]] = 2 * np.maximum(z[:, free], 0.0) / bounds.hi[free] - 1.0
+    return y
+
+
+def exact_maximum(net: Network, box: Box, c: Array) -> float:
+    """One hidden layer: one linear program for every pattern."""
+    A, b = np.asarray(net.affines[0].weight), net.affines[0].bias
+    C, d = np.asarray(c @ net.affines[1].weight), float(c @ net.affines[1].bias)
+    best = -np.inf
+    for pattern in itertools.product((0.0, 1.0), repeat=len(b)):
+        u = np.array(pattern)
+        sign = 2 * u - 1
+        found = linprog(
+            -(u * C) @ A, -sign[:, None] * A, sign * b, bounds=list(zip(box.lo, box.hi, strict=True)), method="highs"
+        )
+        if found.status == 0:
+            best = max(best, float(-found.fun + (u * C) @ b + d))
+    return best
+
+
+@pytest.mark.parametrize("hidden", [(6,), (5, 4), (4, 4, 4)])
+def test_rows_hold_at_true_points(hidden: tuple[int, ...]) -> None:
+    net = small_net(11, 3, hidden)
+    box = Box.from_bounds(np.array([-0.5, 0.2, 0.3]), np.array([0.7, 0.2, 0.9]))  # one input does not move
+    c = np.array([1.0, -1.0, 0.0])
+    problem = margin(net, box, c)
+    relaxation, rank_two = problem.relaxation, problem.relaxation.problem
+    rng = np.random.default_rng(0)
+    F = rank_two.vectors.toarray()
+    x = rng.uniform(box.lo, box.hi, (4000, 3))
+    y = points(problem, net, box, x)
+    values = (y @ F)[:, rank_two.ia] * (y @ F)[:, rank_two.ib]
+    equal = rank_two.equality
+    assert np.all(values[:, ~equal] <= rank_two.rhs[~equal] + 1e-12)
+    assert np.all(np.abs(values - rank_two.rhs)[:, equal] <= relaxation.tolerance[equal] + 1e-12)
+    assert np.all(np.abs(y) <= 1 + 1e-12)
+    value = np.einsum("ki,ij,kj->k", y, rank_two.objective.toarray(), y, optimize=True) - problem.lift
+    assert np.all(np.abs(value - net.forward(x) @ c) < 1e-10)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_bounds_are_above_the_exact_maximum(seed: int) -> None:
+    net = small_net(seed, 3, (5,))
+    box = Box(np.random.default_rng(seed).normal(size=3), 0.4)
+    c = np.array([1.0, -1.0, 0.0])
+    exact = exact_maximum(net, box, c)
+    problem = margin(net, box, c)
+    solved = prove(problem.relaxation, solve_rank_two(problem.relaxation.problem).y).upper - problem.lift
+    assert exact - 1e-9 <= solved <= linear_margins(net, box, c[None, :])[1][0] + 1e-5
+    first = margin_bound(problem, time.monotonic() + 20)  # it stops at the first proof below zero
+    assert first >= exact - 1e-9
+    assert (first < 0) == (solved < -1e-4) or abs(solved) < 1e-3
+    rng = np.random.default_rng(1)
+    for scale in (0.0, 1e-3, 1.0, 1e6):
+        lie = scale * rng.standard_normal(problem.relaxation.problem.rows)
+        assert prove(problem.relaxation, lie).upper - problem.lift >= exact - 1e-9
+    assert prove(problem.relaxation, np.full(3, np.nan)).upper - problem.lift >= exact - 1e-9
+
+
+def test_only_relu() -> None:
+    net = Network.from_weights([np.eye(2), np.eye(2)], activation="tanh")
+    with pytest.raises(MethodError, match="ReLU"):
+        margin(net, Box(np.zeros(2), 1.0), np.array([1.0, -1.0]))
+
+
+def test_late_is_unknown() -> None:
+    net = small_net(0)
+    assert margin_bound(margin(net, Box(np.zeros(3), 1.0), np.array([1.0, -1.0, 0.0])), time.monotonic() - 1) == np.inf
