@@ -20,7 +20,7 @@ from lipcert.experiments.spheres import PUBLISHED, REACH, box_points, sphere_poi
 from lipcert.network import Network
 from lipcert.robustness.attack import attack
 from lipcert.robustness.data import DataSet
-from lipcert.robustness.decision import Classified, certified_radii, classify
+from lipcert.robustness.decision import Classified, classify, rival_radii
 from lipcert.robustness.refine import SECONDS_EACH, Ball, refine_input
 from lipcert.rounding import Array
 
@@ -93,20 +93,20 @@ def kept_constants(job: str) -> Array:
 
 
 def decision(net: Network, data: DataSet, job: str) -> tuple[Classified, Array]:
-    """Scores, leads and radii of all images; the radii hold at ten epsilons and at any other."""
+    """Scores, leads and radii of all images and rivals; they hold at ten epsilons and at any other."""
     start = time.perf_counter()
     classified = classify(net, data.inputs, data.labels)
-    radii = certified_radii(classified, kept_constants(job), np.full(len(data), 0.1))
-    shares = [float(np.mean(radii >= r)) for r in EPSILONS]
+    radii = rival_radii(classified, kept_constants(job), np.full(len(data), 0.1))
+    shares = [float(np.mean(radii.min(axis=1) >= r)) for r in EPSILONS]
     print(f"  decision for {len(data):,} images: {time.perf_counter() - start:.2f} s; {100 * shares[-1]:.2f} % at 0.1")
     return classified, radii
 
 
-def refine(job: str, count: int) -> None:
+def refine(job: str, count: int, seconds: float) -> None:
     """The first images that the constants leave open at 0.1, perturbed images within [0, 1]: as the SDP verifier."""
     net, data = mnist()
     classified, radii = decision(net, data, job)
-    still = np.flatnonzero(~classified.wrong & (radii < 0.1))[:count]
+    still = np.flatnonzero(~classified.wrong & (radii.min(axis=1) < 0.1))[:count]
     start = time.perf_counter()
     found = attack(net, data.inputs, classified.labels, 0.1, domain=(0.0, 1.0), where=still)
     attacked = int(np.sum(np.isfinite(found.radius)))
@@ -114,14 +114,23 @@ def refine(job: str, count: int) -> None:
     balls = Ball.open_ones(data.inputs, classified, radii, found.radius, (0.1,), (0.0, 1.0))
     chosen, certified, spent = [b for b in balls if b.index in set(still.tolist())], 0, []
     for ball in sorted(chosen, key=lambda b: b.index):
-        start = time.perf_counter()
-        value = refine_input(net, ball, SECONDS_EACH)
-        spent.append(time.perf_counter() - start)
+        start, cpu = time.perf_counter(), time.process_time()
+        value = refine_input(net, ball, seconds)
+        spent.append((time.perf_counter() - start, time.process_time() - cpu))
         certified += value["radius"] > 0
-        print(f"    image {ball.index:5d} {spent[-1]:6.1f} s  {value['attempts'][-1]}", flush=True)
+        last = value["attempts"][-1]
+        pairs = int(np.sum(ball.rivals < 0.1))
+        print(
+            f"    image {ball.index:5d} {spent[-1][0]:6.1f} s ({spent[-1][1]:5.1f} s CPU)  {pairs} open pairs  "
+            f"{'certified' if last['proved'] else 'open'} ({last['how']}, {last['worst']})",
+            flush=True,
+        )
     left = len(still) - certified - attacked
     print(f"  of {len(still)}: certified {certified}, attacked {attacked}, undecided {left}")
-    print(f"  seconds for an image: mean {np.mean(spent):.1f}, largest {np.max(spent):.1f}")
+    for name, column in zip(("seconds", "processor seconds"), np.transpose(spent), strict=True):
+        print(
+            f"  {name} for an image: mean {np.mean(column):.1f}, median {np.median(column):.1f}, most {np.max(column):.1f}"
+        )
 
 
 def attacks(job: str) -> None:
@@ -132,7 +141,7 @@ def attacks(job: str) -> None:
         start = time.perf_counter()
         found = attack(net, data.inputs, classified.labels, 0.1, domain=domain)
         fell = np.isfinite(found.radius)
-        bugs = int(np.sum(fell & ~classified.wrong & (found.radius <= radii)))
+        bugs = int(np.sum(fell & ~classified.wrong & (found.radius <= radii.min(axis=1))))
         print(
             f"  domain {domain}: {len(data):,} attacks in {time.perf_counter() - start:.1f} s; "
             f"{np.sum(fell & ~classified.wrong):,} correct images fell; certified ones among them: {bugs}"
@@ -144,6 +153,7 @@ def main() -> None:
     parser.add_argument("part", choices=["spheres", "mnist-shor", "mnist-tight", "refine", "attacks"])
     parser.add_argument("--job", default="sdp-nn-job", help="the job folder with the constants")
     parser.add_argument("--count", type=int, default=100, help="open images to refine")
+    parser.add_argument("--seconds", type=float, default=SECONDS_EACH, help="for each of them")
     arguments = parser.parse_args()
     match arguments.part:
         case "spheres":
@@ -153,7 +163,7 @@ def main() -> None:
         case "mnist-tight":
             constants("tight", arguments.job, 78.0)
         case "refine":
-            refine(arguments.job, arguments.count)
+            refine(arguments.job, arguments.count, arguments.seconds)
         case "attacks":
             attacks(arguments.job)
 

@@ -146,7 +146,7 @@ def test_linear_margins_hold() -> None:
     _, upper = linear_margins(net, box, rows)
     cloud = np.random.default_rng(0).uniform(box.lo, box.hi, (4000, 3))
     assert np.all(net.forward(cloud) @ rows.T <= upper + 1e-12)
-    verdict = prove_ball(net, box, 1, time.monotonic() + 10)
+    verdict = prove_ball(net, box, 1, np.array([0, 2, 3]), time.monotonic() + 10)
     wins = np.all(net.forward(cloud) @ rows.T < 0)
     assert wins or not verdict.proved
 

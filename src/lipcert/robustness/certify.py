@@ -18,7 +18,7 @@ from lipcert.jobs import End, JobFolder, Progress, Run, cluster, local, processe
 from lipcert.network import Network
 from lipcert.robustness.attack import Counterexamples, attack, no_counterexamples
 from lipcert.robustness.data import DataSet, as_inputs, as_labels, check_fits
-from lipcert.robustness.decision import Classified, certified_radii, classify, room, shared_region
+from lipcert.robustness.decision import Classified, classify, rival_radii, room, shared_region
 from lipcert.robustness.pairs import PairOptions, constants_of, matrix, pair_pieces, settle
 from lipcert.robustness.refine import Ball, refine_pieces, refined_radii
 from lipcert.robustness.result import Certification
@@ -156,32 +156,31 @@ class _Job:
         self._stage("decision")
         classified = classify(q.net, q.data.inputs, q.data.labels)
         reach = room(q.data.inputs, where, q.radii[-1], q.clip)
-        certified = certified_radii(classified, matrix(pairs, class_count(q.net)), reach)
+        rivals = rival_radii(classified, matrix(pairs, class_count(q.net)), reach)
+        certified = np.asarray(rivals.min(axis=1), dtype=np.float64)
         found = no_counterexamples(len(q.data), q.net.inputs)
         if attacks and run.end is not End.INTERRUPTED:
             self._stage("attacks")
             found = search_counterexamples(q.net, q.data.inputs, classified, certified, q.radii, q.limits, q.pairs.seed)
         refined = np.zeros(len(q.data), dtype=bool)
         if q.refine > 0 and run.complete:
-            certified, refined = self._refine(classified, certified, found)
+            certified, refined = self._refine(classified, rivals, found)
         result = self._result(method, pairs, classified, certified, found, refined)
         if self.folder is not None:
             result.save(self.folder.path)
         return result
 
-    def _refine(
-        self, classified: Classified, certified: Array, found: Counterexamples
-    ) -> tuple[Array, NDArray[np.bool_]]:
+    def _refine(self, classified: Classified, rivals: Array, found: Counterexamples) -> tuple[Array, NDArray[np.bool_]]:
         """Inputs that are neither certified nor attacked at some radius, one by one, while the time lasts."""
         q = self.q
         deadline = time.monotonic() + q.refine
-        balls = Ball.open_ones(q.data.inputs, classified, certified, found.radius, q.radii, q.limits)
+        balls = Ball.open_ones(q.data.inputs, classified, rivals, found.radius, q.radii, q.limits)
         run = self._pieces("refinement", refine_pieces(q.net, balls, q.refine), deadline)
         if run.end is End.DEADLINE:
             self.complete = True  # the time given was used
             left = len(balls) - len(run.outcomes)
             self.notes.append(f"refinement stopped at its time limit; {left} open inputs were not looked at")
-        return refined_radii(certified, run.outcomes)
+        return refined_radii(np.asarray(rivals.min(axis=1), dtype=np.float64), run.outcomes)
 
     def _pieces(self, stage: str, pieces: list[Any], deadline: float | None) -> Run:
         def see(progress: Progress) -> None:

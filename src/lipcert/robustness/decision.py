@@ -67,26 +67,32 @@ def shared_region(inputs: Array, radius: float, domain: tuple[float, float] | No
 
 def room(inputs: Array, region: Region, radius: float, clip: bool) -> Array:
     """For every input a radius whose ball lies in the region of `shared_region`: at least `radius`, rounded down."""
-    if isinstance(region, Everywhere):
+    if isinstance(region, Everywhere) or clip:  # the part of a ball in the domain is in the region, which is the domain
         return np.full(len(inputs), np.inf)
-    if clip:  # beyond the width of the domain the ball is the whole domain
-        return np.full(len(inputs), float(np.max(add_up(region.hi, -region.lo))))
     below, above = (inputs - region.lo).min(axis=1), (region.hi - inputs).min(axis=1)
     return np.asarray(np.maximum(down(np.minimum(below, above)), radius), dtype=np.float64)
 
 
-def certified_radii(classified: Classified, constants: Array, reach: Array) -> Array:
-    """The largest certified radius of every input, rounded down; `constants` is the symmetric matrix of upper L_ij,
-    infinite where none is known. Zero where no radius is: then nothing is certified.
+def rival_radii(classified: Classified, constants: Array, reach: Array) -> Array:
+    """For every input and rival the largest radius within which the rival stays behind, rounded down; infinite for the
+    input's own class. (inputs, classes)
+
+    `constants` is the symmetric matrix of upper L_ij, infinite where none is known; `reach` as from `room`. Zero where
+    no radius is: then nothing is certified.
     """
     upper = constants[classified.labels]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         each = np.where(upper > 0, down(classified.lead / upper), np.inf)
     each = np.where(classified.lead > 0, each, 0.0)  # eps L < lead is false for every eps >= 0
     each = np.where(np.isnan(each) | (np.isinf(upper) & np.isfinite(classified.lead)), 0.0, each)
-    rows = np.arange(len(each))
-    each[rows, classified.labels] = np.inf
-    return np.asarray(np.minimum(np.maximum(each.min(axis=1), 0.0), reach), dtype=np.float64)
+    each = np.minimum(np.maximum(each, 0.0), reach[:, None])
+    each[np.arange(len(each)), classified.labels] = np.inf
+    return np.asarray(each, dtype=np.float64)
+
+
+def certified_radii(classified: Classified, constants: Array, reach: Array) -> Array:
+    """The largest certified radius of every input: the least over its rivals."""
+    return np.asarray(rival_radii(classified, constants, reach).min(axis=1), dtype=np.float64)
 
 
 def decide(radius: float, certified: Array, attacked: Array, wrong: NDArray[np.bool_]) -> Codes:

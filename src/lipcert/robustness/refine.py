@@ -22,7 +22,6 @@ from lipcert.propagation import Interval, preactivation_bounds
 from lipcert.quadratic.margin import Margin, applies, margin
 from lipcert.region import Box
 from lipcert.robustness.decision import Classified
-from lipcert.robustness.scores import class_count
 from lipcert.rounding import Array
 from lipcert.solvers import Progress
 
@@ -42,26 +41,30 @@ class Ball:
     label: int
     radii: tuple[float, ...]
     limits: Domain
-    promise: float  # certified radius over the largest open one
+    rivals: Array  # the radius within which each class stays behind already, by the shared constants
+
+    @property
+    def promise(self) -> float:
+        """Certified radius over the largest open one."""
+        return float(self.rivals.min() / self.radii[-1])
 
     @classmethod
     def open_ones(
         cls,
         inputs: Array,
         classified: Classified,
-        certified: Array,
+        rivals: Array,
         attacked: Array,
         radii: tuple[float, ...],
         limits: Domain,
     ) -> list[Ball]:
         """What is neither certified nor attacked at some radius, most promising first."""
-        balls = []
+        balls, certified = [], rivals.min(axis=1)
         candidates = ~classified.wrong & (classified.lead.min(axis=1) > 0)
         for k in np.flatnonzero(candidates):
             left = tuple(r for r in radii if certified[k] < r < attacked[k])
             if left:
-                promise = float(certified[k] / left[-1])
-                balls.append(cls(int(k), inputs[k], int(classified.labels[k]), left, limits, promise))
+                balls.append(cls(int(k), inputs[k], int(classified.labels[k]), left, limits, rivals[k]))
         return sorted(balls, key=lambda ball: -ball.promise)
 
 
@@ -101,7 +104,8 @@ def refine_input(net: Network, ball: Ball, seconds: float) -> dict[str, Any]:
         if start > deadline and attempts:
             break
         radius = ball.radii[probe]
-        verdict = prove_ball(net, Box(ball.center, radius, ball.limits), ball.label, deadline)
+        still = np.flatnonzero(ball.rivals < radius)
+        verdict = prove_ball(net, Box(ball.center, radius, ball.limits), ball.label, still, deadline)
         spent = round(time.monotonic() - start, 3)
         worst = verdict.worst if np.isfinite(verdict.worst) else None
         attempts.append(
@@ -115,9 +119,8 @@ def refine_input(net: Network, ball: Ball, seconds: float) -> dict[str, Any]:
     return {"input": ball.index, "radius": best, "attempts": attempts}
 
 
-def prove_ball(net: Network, box: Box, label: int, deadline: float) -> Verdict:
-    """Whether `label` beats every rival on the whole box; the hardest rival is asked first."""
-    rivals = np.array([i for i in range(class_count(net)) if i != label])
+def prove_ball(net: Network, box: Box, label: int, rivals: NDArray[np.intp], deadline: float) -> Verdict:
+    """Whether `label` beats each of the rivals on the whole box; the hardest rival is asked first."""
     rows = np.array([against(net, label, int(i)) for i in rivals])
     pre, linear = linear_margins(net, box, rows)
     still = np.flatnonzero(~(linear < 0))
