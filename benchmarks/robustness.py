@@ -128,9 +128,8 @@ def refine(job: str, count: int, seconds: float) -> None:
     left = len(still) - certified - attacked
     print(f"  of {len(still)}: certified {certified}, attacked {attacked}, undecided {left}")
     for name, column in zip(("seconds", "processor seconds"), np.transpose(spent), strict=True):
-        print(
-            f"  {name} for an image: mean {np.mean(column):.1f}, median {np.median(column):.1f}, most {np.max(column):.1f}"
-        )
+        middle, most = np.median(column), np.max(column)
+        print(f"  {name} for an image: mean {np.mean(column):.1f}, median {middle:.1f}, most {most:.1f}")
 
 
 def attacks(job: str) -> None:
