@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import re
 import signal
 import subprocess
@@ -24,8 +25,8 @@ from lipcert.cli import run
 from lipcert.jobs import Answer
 from lipcert.robustness.attack import another_class_wins, attack
 from lipcert.robustness.decision import certified_radii, classify, decide, room, shared_region
-from lipcert.robustness.pairs import PairOptions, pair_constant, settle
-from lipcert.robustness.refine import against, linear_margins, prove_ball
+from lipcert.robustness.pairs import PairOptions, pair_constant, pair_pieces, settle
+from lipcert.robustness.refine import Ball, against, linear_margins, prove_ball, refine_pieces
 from lipcert.robustness.scores import class_scores
 from lipcert.rounding import Array
 
@@ -160,6 +161,41 @@ def test_a_lying_constant_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pairs_module, "pair_constant", lie)
     with pytest.raises(SoundnessError, match="counterexample"):
         certify(small_net(7), np.random.default_rng(1).uniform(0, 1, (40, 3)), radius=0.3)
+
+
+def test_a_contradiction_inside_a_piece_is_fatal(monkeypatch: pytest.MonkeyPatch) -> None:
+    def contradict(*_arguments: Any) -> Answer:
+        raise SoundnessError("upper below lower")
+
+    monkeypatch.setattr(pairs_module, "pair_constant", contradict)
+    with pytest.raises(SoundnessError, match="pair-0-1"):
+        certify(small_net(7), np.zeros((1, 3)), radius=0.3)
+
+
+def test_a_piece_that_fails_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without its constant nothing is certified, and the rest of the answer stands."""
+
+    def fail(net: Network, region: Any, i: int, j: int, *rest: Any) -> Answer:
+        if (i, j) == (0, 1):
+            raise MemoryError
+        return pair_constant(net, region, i, j, *rest)
+
+    monkeypatch.setattr(pairs_module, "pair_constant", fail)
+    inputs = np.random.default_rng(1).uniform(0, 1, (20, 3))
+    result = certify(small_net(7), inputs, radius=0.01, method="interval")
+    assert [name for name, _ in result.failed] == ["pair-0-1"]
+    assert result.to_dict()["failed"][0]["error"].startswith("out of memory")
+    assert np.all(result.certified_radius[result.labels != 2] == 0)
+    assert len(result.pairs) == 2
+
+
+def test_pieces_can_be_sent_away() -> None:
+    net = small_net(7)
+    classified = classify(net, np.full((1, 3), 0.2), None)
+    balls = Ball.open_ones(np.full((1, 3), 0.2), classified, np.zeros((1, 3)), np.array([np.inf]), (0.1,), (0.0, 1.0))
+    for piece in [*pair_pieces(net, Box(np.zeros(3), 1.0), PairOptions("interval")), *refine_pieces(net, balls, 9.0)]:
+        again = pickle.loads(pickle.dumps(piece))
+        assert again.work(*again.arguments)
 
 
 def test_attacks_find_the_nearest_side_of_a_line() -> None:

@@ -9,7 +9,7 @@ substituted. The rows are
     value    x (x - z) = 0,  x >= z
     chord    x <= the line through (lo, 0) and (hi, hi)
 
-With c = e_i - e_r a bound below zero says that class r beats class i on the whole box, without the detour through a
+Neurons that count little may be left to their lines alone (`keep`). With c = e_i - e_r a bound below zero says that class r beats class i on the whole box, without the detour through a
 Lipschitz constant.
 """
 
@@ -22,7 +22,7 @@ from scipy import sparse
 
 from lipcert.errors import MethodError
 from lipcert.network import Network
-from lipcert.propagation import Interval, preactivation_bounds
+from lipcert.propagation import Interval, gradient_bounds, preactivation_bounds
 from lipcert.quadratic.model import Family, Index, Relaxation, Space, assemble
 from lipcert.quadratic.tracked import Tracked, affine, constants, exactly, merge, product
 from lipcert.region import Box
@@ -41,12 +41,20 @@ def applies(net: Network) -> bool:
     return net.depth > 0 and all(f.kind == "relu" for f in net.activations)
 
 
-def margin(net: Network, box: Box, c: Array, pre: tuple[Interval, ...] | None = None) -> Margin:
-    """The relaxation of the largest c'scores on the box; `pre` as from `preactivation_bounds`."""
+def margin(
+    net: Network, box: Box, c: Array, pre: tuple[Interval, ...] | None = None, keep: int | None = None
+) -> Margin:
+    """The relaxation of the largest c'scores on the box; `pre` as from `preactivation_bounds`.
+
+    `keep` leaves a variable to that many neurons of the last hidden layer, those for which it matters most. The others
+    are replaced by the line above or below them, as their weight in c'scores has it: looser, and faster to solve.
+    """
     if not applies(net):
         raise MethodError("the margin relaxation needs ReLU in every hidden layer")
     pre = preactivation_bounds(net, box) if pre is None else pre
     open_ones = [np.flatnonzero((z.lo < 0) & (z.hi > 0)) for z in pre]
+    above, below = _light(net, c, pre[-1], open_ones[-1], keep)
+    open_ones[-1] = np.setdiff1d(open_ones[-1], np.concatenate([above, below]))
     moving = np.flatnonzero(box.hi > box.lo)
     space = Space(w=len(moving), **{f"s{i}": len(free) for i, free in enumerate(open_ones, start=1)})
     families = [_squares(space, "one", np.arange(1), 1, True), _squares(space, "w", moving, net.inputs, False)]
@@ -58,10 +66,36 @@ def margin(net: Network, box: Box, c: Array, pre: tuple[Interval, ...] | None = 
         families.append(_squares(space, f"s{i}", free, width, False))
         families += _rows(space, net, i, own, forms[free], Interval(z.lo[free], z.hi[free]), free)
         on = np.flatnonzero(z.lo >= 0)
-        x = merge(space, [(free, own), (on, forms[on])], width)
+        parts = [(free, own), (on, forms[on])]
+        if i == net.depth:
+            parts += _lines(space, net, forms, z, above, below)
+        x = merge(space, parts, width)
     last = net.affines[-1]
     value = affine(space, c[None, :], affine(space, last.weight, x, last.bias))
     return _assembled(space, value, families, moving, open_ones, net)
+
+
+def _light(net: Network, c: Array, z: Interval, free: Index, keep: int | None) -> tuple[Index, Index]:
+    """Neurons that count least and whose weight has a proved sign: positive, to be bounded above; negative, below."""
+    if keep is None or len(free) <= keep:
+        return free[:0], free[:0]
+    weight = gradient_bounds(Network(net.affines[-1:], ()), (), c)[0]
+    lo, hi = z.lo[free], z.hi[free]
+    chord, piece = hi * (-lo / (hi - lo)), np.minimum(hi, -lo)  # the largest distance of the line above, and below
+    up, down = weight.lo[free] >= 0, weight.hi[free] <= 0
+    loss = weight.magnitude[free] * np.where(up, chord, piece)
+    light = np.argsort(np.where(up | down, loss, np.inf), kind="stable")[: len(free) - keep]
+    return np.sort(free[light[up[light]]]), np.sort(free[light[down[light] & ~up[light]]])
+
+
+def _lines(
+    space: Space, net: Network, z: Tracked, bounds: Interval, above: Index, below: Index
+) -> list[tuple[Index, Tracked]]:
+    """The lines that stand for light neurons."""
+    lines = net.activations[-1].lines(bounds.lo, bounds.hi)
+    up = z[above].scaled(lines.up_slope[above]) + constants(space, lines.up_shift[above])
+    low = z[below].scaled(lines.low_slope[below]) + constants(space, lines.low_shift[below])
+    return [(above, up), (below, low)]
 
 
 def _inputs(space: Space, box: Box, moving: Index) -> Tracked:

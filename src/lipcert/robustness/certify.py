@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lipcert.errors import InputError
+from lipcert.errors import InputError, SoundnessError
 from lipcert.jobs import End, JobFolder, Progress, Run, cluster, local, processes, run_pieces
 from lipcert.network import Network
 from lipcert.robustness.attack import Counterexamples, attack, no_counterexamples
@@ -187,6 +187,9 @@ class _Job:
             self._stage(stage, progress)
 
         run = run_pieces(pieces, self.folder, self.executor, see, deadline)
+        for name, error in run.failures.items():
+            if error.startswith(SoundnessError.__name__):  # a contradiction is never just a failure
+                raise SoundnessError(f"{name}: {error}")
         self.failed += list(run.failures.items())
         self.notes += run.notes
         self.complete = self.complete and run.complete
