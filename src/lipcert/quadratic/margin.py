@@ -9,8 +9,8 @@ substituted. The rows are
     value    x (x - z) = 0,  x >= z
     chord    x <= the line through (lo, 0) and (hi, hi)
 
-Neurons that count little may be left to their lines alone (`keep`). With c = e_i - e_r a bound below zero says that class r beats class i on the whole box, without the detour through a
-Lipschitz constant.
+With c = e_i - e_r a bound below zero says that class r beats class i on the whole box, without the detour through a
+Lipschitz constant. Neurons that count little may be left to their lines alone (`keep`).
 """
 
 from __future__ import annotations
