@@ -128,7 +128,8 @@ def prove_ball(net: Network, box: Box, label: int, rivals: NDArray[np.intp], dea
     if not still.size:
         return Verdict(True, "linear", float(linear.max()))
     order = 1 + net.inputs + sum(int(np.sum((z.lo < 0) & (z.hi > 0))) for z in pre)
-    if not applies(net) or order > LARGEST:
+    finite = all(np.all(np.isfinite(z.lo)) and np.all(np.isfinite(z.hi)) for z in pre)
+    if not (applies(net) and finite and order <= LARGEST):
         return Verdict(False, "linear", float(linear.max()))
     worst = float(np.max(linear[linear < 0], initial=-np.inf))
     for k in still[np.argsort(-linear[still])]:
