@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.table import Table
@@ -34,12 +35,14 @@ from lipcert.robustness.result import Certification
 @click.option("--time-limit", type=float, default=60.0, show_default=True, metavar="S", help="Seconds for each pair.")
 @click.option("--lower", is_flag=True, help="Look for lower bounds of the constants too.")
 @click.option("--refine", type=float, default=0.0, metavar="S", help="Seconds for inputs that are left open.")
-@click.option("--no-attack", is_flag=True, help="Do not look for counterexamples.")
+@click.option("--attack/--no-attack", "attacks", default=True, help="Look for counterexamples, or not.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="Of the attacks.")
 @click.option("--out", metavar="DIR", help="Keep certificates and results there, piece by piece.")
 @click.option("--resume", is_flag=True, help="Go on with the job in --out.")
 @click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Processes.")
-@click.option("--cluster", metavar="ADDRESS", help="A Dask scheduler, tcp://host:port, instead of processes.")
+@click.option(
+    "--cluster", "scheduler", metavar="ADDRESS", help="A Dask scheduler, tcp://host:port, instead of processes."
+)
 @normalization_option
 @json_option
 def certify_command(
@@ -49,21 +52,11 @@ def certify_command(
     labels: str | None,
     scale: str | None,
     first: int | None,
-    domain: tuple[float, float] | None,
-    clip: bool,
-    method: str,
-    solver: str,
-    time_limit: float,
-    lower: bool,
-    refine: float,
-    no_attack: bool,
-    seed: int,
     out: str | None,
     resume: bool,
-    workers: int,
-    cluster: str | None,
     normalize: bool,
     as_json: bool,
+    **options: Any,
 ) -> int:
     """Which inputs of DATA keep their class when every value may move by up to EPS?
 
@@ -87,21 +80,11 @@ def certify_command(
             net,
             kept,
             radius=radii,
-            domain=domain,
-            clip=clip,
-            method=method,
-            solver=solver,
-            time_limit=time_limit,
-            lower=lower,
-            refine=refine,
-            attacks=not no_attack,
-            seed=seed,
             out=out,
             resume=resume,
-            workers=workers,
-            scheduler=cluster,
             network_file=Path(network).name,
             on_progress=display.update,
+            **options,  # by the names that `certify` has for them
         )
     if as_json:
         print_json(result.to_dict())

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from lipcert.errors import InputError, SoundnessError
 from lipcert.jobs import End, JobFolder, Progress, Run, cluster, local, processes, run_pieces
 from lipcert.network import Network
 from lipcert.robustness.attack import Counterexamples, attack, no_counterexamples
-from lipcert.robustness.data import DataSet, as_inputs, as_labels, check_fits
+from lipcert.robustness.data import DataSet, as_data_set, check_fits
 from lipcert.robustness.decision import Classified, classify, rival_radii, room, shared_region
 from lipcert.robustness.pairs import PairOptions, constants_of, matrix, pair_pieces, settle
 from lipcert.robustness.refine import Ball, refine_pieces, refined_radii
@@ -61,12 +61,10 @@ def certify(
         inputs: one row or image for each, or a `DataSet`; pixels in the units that the network takes.
         labels: the true classes; left out, those that the network predicts.
         radius: one or several. The shared constants are proved for the largest.
-        domain: (lo, hi) of every input value. The shared region is this box enlarged by the largest radius; left out,
-            the box around the inputs enlarged by it.
+        domain: (lo, hi) of every input value; the shared region is this box, or the inputs' own, and the largest radius.
         clip: perturbed inputs stay in the domain, as pixels do.
-        method, solver, time_limit, lower: of every pair constant, as in `bound`; "shor" is proved on the whole space.
+        method, solver, time_limit, lower: of every pair constant, as in `bound`; "shor" holds on the whole space.
         refine: seconds to spend on inputs that the shared constants leave open, most promising first.
-        attacks: False leaves the search for counterexamples out.
         out: a job folder that keeps certificates and results, and survives a kill; `resume` goes on with it.
         workers: processes; `scheduler`: the address of a Dask cluster instead.
         on_progress: called with a stage and the progress of its pieces.
@@ -74,10 +72,7 @@ def certify(
     Guarantees: a certified radius is proved with outward rounding for the given float64 weights and inputs; a
     counterexample lies within its radius and another class is proved to win there.
     """
-    if isinstance(inputs, DataSet):
-        data = inputs if labels is None else replace(inputs, labels=as_labels(labels))
-    else:
-        data = DataSet(as_inputs(inputs), None if labels is None else as_labels(labels))
+    data = as_data_set(inputs, labels)
     options = PairOptions(method, solver, float(time_limit), lower, seed)
     question = _Question(net, data, _check_radii(radius), _check_domain(domain), clip, options, _seconds(refine))
     question.check()
@@ -86,8 +81,7 @@ def certify(
         if out is not None:
             folder = stack.enter_context(JobFolder.open(out, "certify", question.to_dict(), resume=resume))
         executor = stack.enter_context(_executor(workers, scheduler))
-        job = _Job(question, folder, executor, on_progress, network_file)
-        return job.run(attacks)
+        return _Job(question, folder, executor, on_progress, network_file).run(attacks)
 
 
 @dataclass(frozen=True, eq=False)

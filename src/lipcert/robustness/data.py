@@ -11,7 +11,7 @@ import hashlib
 import io
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -100,6 +100,13 @@ def read_data(path: str, labels: str | None = None, scale: str | None = None) ->
     factor = factor or Scale()
     checked = None if marks is None else as_labels(marks, labels or path)
     return DataSet(as_inputs(factor(raw), path), checked, Path(path).name, factor.text, _image_shape(raw.shape))
+
+
+def as_data_set(inputs: ArrayLike | DataSet, labels: ArrayLike | None) -> DataSet:
+    """Arrays as a data set; labels given beside a data set replace its own."""
+    if not isinstance(inputs, DataSet):
+        return DataSet(as_inputs(inputs), None if labels is None else as_labels(labels))
+    return inputs if labels is None else replace(inputs, labels=as_labels(labels))
 
 
 def as_inputs(values: ArrayLike, where: str = "inputs") -> Array:
