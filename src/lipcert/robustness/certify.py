@@ -61,7 +61,7 @@ def certify(
         inputs: one row or image for each, or a `DataSet`; pixels in the units that the network takes.
         labels: the true classes; left out, those that the network predicts.
         radius: one or several. The shared constants are proved for the largest.
-        domain: (lo, hi) of every input value; the shared region is this box, or the inputs' own, and the largest radius.
+        domain: (lo, hi) of every input value; the shared region is this box, or the inputs' own, plus the radius.
         clip: perturbed inputs stay in the domain, as pixels do.
         method, solver, time_limit, lower: of every pair constant, as in `bound`; "shor" holds on the whole space.
         refine: seconds to spend on inputs that the shared constants leave open, most promising first.
