@@ -102,16 +102,16 @@ def decision(net: Network, data: DataSet, job: str) -> tuple[Classified, Array]:
     return classified, radii
 
 
-def refine(job: str, count: int, seconds: float) -> None:
-    """The first images that the constants leave open at 0.1, perturbed images within [0, 1]: as the SDP verifier."""
+def refine(job: str, count: int, seconds: float, limits: tuple[float, float] | None) -> None:
+    """The first images that the constants leave open at 0.1; limits [0, 1] are those of the SDP verifier."""
     net, data = mnist()
     classified, radii = decision(net, data, job)
     still = np.flatnonzero(~classified.wrong & (radii.min(axis=1) < 0.1))[:count]
     start = time.perf_counter()
-    found = attack(net, data.inputs, classified.labels, 0.1, domain=(0.0, 1.0), where=still)
+    found = attack(net, data.inputs, classified.labels, 0.1, domain=limits, where=still)
     attacked = int(np.sum(np.isfinite(found.radius)))
     print(f"  {len(still)} open images, {attacked} attacked in {time.perf_counter() - start:.1f} s")
-    balls = Ball.open_ones(data.inputs, classified, radii, found.radius, (0.1,), (0.0, 1.0))
+    balls = Ball.open_ones(data.inputs, classified, radii, found.radius, (0.1,), limits)
     chosen, certified, spent = [b for b in balls if b.index in set(still.tolist())], 0, []
     for ball in sorted(chosen, key=lambda b: b.index):
         start, cpu = time.perf_counter(), time.process_time()
@@ -153,6 +153,7 @@ def main() -> None:
     parser.add_argument("--job", default="sdp-nn-job", help="the job folder with the constants")
     parser.add_argument("--count", type=int, default=100, help="open images to refine")
     parser.add_argument("--seconds", type=float, default=SECONDS_EACH, help="for each of them")
+    parser.add_argument("--no-clip", action="store_true", help="perturbed images may leave [0, 1]")
     arguments = parser.parse_args()
     match arguments.part:
         case "spheres":
@@ -162,7 +163,8 @@ def main() -> None:
         case "mnist-tight":
             constants("tight", arguments.job, 78.0)
         case "refine":
-            refine(arguments.job, arguments.count, arguments.seconds)
+            limits = None if arguments.no_clip else (0.0, 1.0)
+            refine(arguments.job, arguments.count, arguments.seconds, limits)
         case "attacks":
             attacks(arguments.job)
 
