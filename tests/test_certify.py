@@ -280,6 +280,8 @@ def test_the_command_and_its_files(files: Path, capsys: pytest.CaptureFixture[st
     assert "--resume" in capsys.readouterr().err
     assert run([*command, "--resume"]) == 0
     assert "certified" in capsys.readouterr().out
+    assert run([*command, "--resume", "--first", "3"]) == 2  # other data
+    assert "another job" in capsys.readouterr().err
     assert run([*command, "--resume", "--clip"]) == 2
     assert "another job" in capsys.readouterr().err
 

@@ -53,6 +53,9 @@ def test_labels_and_floats(tmp_path: Path) -> None:
         assert data.inputs[1].tolist() == [2.5, -3.0]
         assert data.labels is not None
         assert data.labels.tolist() == [1, 0]
+    np.save(tmp_path / "y.npy", np.zeros(3, dtype=int))
+    with pytest.raises(InputError, match="3 labels for 2 inputs"):
+        read_data(str(tmp_path / "x.npy"), str(tmp_path / "y.npy"))
     (tmp_path / "x.csv").write_text("0.5,1.5\n2.5,-3\n")
     assert np.array_equal(read_data(str(tmp_path / "x.csv")).inputs, data.inputs)
     assert read_data(str(tmp_path / "x.csv")).sha256 != data.sha256  # labels count

@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 import threading
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.status import Status
 
-from lipcert.jobs import Progress
+if TYPE_CHECKING:
+    from lipcert.jobs import Progress
 
 _QUIET_SECONDS = 2.0
 

@@ -98,8 +98,10 @@ def read_data(path: str, labels: str | None = None, scale: str | None = None) ->
         )
     marks = inside if labels is None else _read(labels, LABEL_NAMES, own_labels=True)[0]
     factor = factor or Scale()
-    checked = None if marks is None else as_labels(marks, labels or path)
-    return DataSet(as_inputs(factor(raw), path), checked, Path(path).name, factor.text, _image_shape(raw.shape))
+    inputs, checked = as_inputs(factor(raw), path), None if marks is None else as_labels(marks, labels or path)
+    if checked is not None and len(checked) != len(inputs):
+        raise InputError(f"{labels or path}: {len(checked)} labels for {len(inputs)} inputs; give one label each")
+    return DataSet(inputs, checked, Path(path).name, factor.text, _image_shape(raw.shape))
 
 
 def as_data_set(inputs: ArrayLike | DataSet, labels: ArrayLike | None) -> DataSet:

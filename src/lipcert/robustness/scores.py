@@ -48,7 +48,8 @@ def lead(scores: Interval, labels: np.ndarray[tuple[int], np.dtype[np.int64]]) -
 
 def _block(net: Network, points: Array) -> tuple[Array, Array]:
     """Intervals through the layers, points as columns: two matrix products for each layer."""
-    x = Interval(points.T, points.T)
+    columns = points.T
+    x = Interval(columns, columns)
     with np.errstate(all="ignore"):  # what overflows becomes an infinite end
         for affine, f in zip(net.affines, net.activations, strict=False):
             x = Interval(*f.value_bounds(*_image(affine, x)))
@@ -65,8 +66,11 @@ def _image(affine: Affine, x: Interval) -> Interval:
     weight, bias = affine.weight, affine.bias[:, None]
     n, size = affine.inputs, abs(affine.weight)
     g = gamma(n + 4)
-    m = x.lo / 2 + x.hi / 2
-    r = np.maximum(add_up(x.hi, -m), add_up(m, -x.lo))
+    if x.lo is x.hi:  # points
+        m, r = x.lo, np.zeros(1)
+    else:
+        m = x.lo / 2 + x.hi / 2
+        r = np.maximum(add_up(x.hi, -m), add_up(m, -x.lo))
     z = weight @ m + bias
     underflow = 2 * TINY * (1.0 + np.asarray(size.sum(axis=1), dtype=np.float64).reshape(-1, 1))
     spread = grow(size @ (r + g * np.abs(m)) + g * np.abs(bias) + underflow, n + 8)
