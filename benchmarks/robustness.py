@@ -115,7 +115,7 @@ def refine(job: str, count: int, seconds: float, limits: tuple[float, float] | N
     chosen, certified, spent = [b for b in balls if b.index in set(still.tolist())], 0, []
     for ball in sorted(chosen, key=lambda b: b.index):
         start, cpu = time.perf_counter(), time.process_time()
-        value = refine_input(net, ball, seconds)
+        value = refine_input(net, ball, seconds).value
         spent.append((time.perf_counter() - start, time.process_time() - cpu))
         certified += value["radius"] > 0
         last = value["attempts"][-1]

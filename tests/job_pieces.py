@@ -16,6 +16,7 @@ from typing import Any
 from lipcert.jobs import Answer, JobFolder, Piece, local, processes, run_pieces
 from lipcert.jobs.piece import Outcome
 
+SHORT = 5
 QUESTION = {"network": "0123", "options": {"radius": 0.1}}
 
 
@@ -25,13 +26,18 @@ def square(number: int) -> dict[str, Any]:
 
 def counted(log: str, number: int, seconds: float = 0.0) -> Answer:
     """Leaves a file for every execution, then works a little."""
-    (Path(log) / f"{number}-{uuid.uuid4().hex}").touch()
+    (Path(log) / f"{number}-{os.getpid()}-{uuid.uuid4().hex}").touch()
     time.sleep(seconds)
     return Answer(square(number), {"txt": b"%d" % number})
 
 
 def executions(log: Path) -> Counter[int]:
     return Counter(int(file.name.split("-")[0]) for file in log.iterdir())
+
+
+def processes_of(log: Path) -> set[int]:
+    """The processes that did or do the executions."""
+    return {int(file.name.split("-")[1]) for file in log.iterdir()}
 
 
 def broken(message: str) -> dict[str, Any]:
@@ -86,7 +92,7 @@ def surroundings() -> dict[str, Any]:
     }
 
 
-def counted_pieces(log: Path, count: int, seconds: float) -> list[Piece]:
+def counted_pieces(log: Path, count: int, seconds: float = 0.0) -> list[Piece]:
     return [Piece(f"piece {i}", counted, (str(log), i, seconds)) for i in range(count)]
 
 
@@ -109,13 +115,14 @@ def until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
         time.sleep(0.01)
 
 
-def main(folder: str, log: str, workers: str, count: str, seconds: str) -> None:
-    """A job in a process that the test may kill."""
+def main(folder: str, log: str, workers: str) -> None:
+    """A job in a process that the test stops: a few short pieces, then very long ones."""
+    pieces = counted_pieces(Path(log), SHORT) + counted_pieces(Path(log), 12, 300.0)[SHORT:]
     with (
         JobFolder.open(folder, "test", QUESTION, resume=True) as job,
         processes(int(workers)) if int(workers) > 1 else local() as executor,
     ):
-        run = run_pieces(counted_pieces(Path(log), int(count), float(seconds)), job, executor)
+        run = run_pieces(pieces, job, executor)
     sys.stdout.write(run.end.name)
 
 

@@ -21,12 +21,13 @@ import pytest
 import lipcert.robustness.pairs as pairs_module
 from lipcert import Box, Everywhere, InputError, MethodError, Network, SoundnessError, certify, verify
 from lipcert.archive import Archive
+from lipcert.certificate.margins import linear_margins
 from lipcert.cli import run
 from lipcert.jobs import Answer
 from lipcert.robustness.attack import another_class_wins, attack
 from lipcert.robustness.decision import certified_radii, classify, decide, room, shared_region
 from lipcert.robustness.pairs import PairOptions, pair_constant, pair_pieces, settle
-from lipcert.robustness.refine import Ball, against, linear_margins, prove_ball, refine_pieces
+from lipcert.robustness.refine import Ball, against, prove_ball, refine_pieces
 from lipcert.robustness.scores import class_scores
 from lipcert.rounding import Array
 

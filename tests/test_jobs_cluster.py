@@ -14,6 +14,7 @@ import pytest
 
 from lipcert.errors import InputError
 from lipcert.jobs import JobFolder, Piece, Progress, cluster, local, run_pieces
+from lipcert.jobs.executors import worker_count
 from tests import job_pieces
 from tests.conftest import ROOT
 from tests.job_pieces import QUESTION, counted_pieces, executions, until, values
@@ -35,25 +36,27 @@ def dask(folder: Path, program: str, *arguments: str) -> Iterator[subprocess.Pop
 
 
 @pytest.mark.filterwarnings("ignore:::distributed", "ignore:::dask", "ignore:::tornado")
-def test_a_cluster_that_loses_a_worker(tmp_path: Path) -> None:
+def test_a_cluster_that_loses_a_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed", reason="distributed is not installed: pip install 'lipcert[cluster]'")
     log, home, where = tmp_path / "log", tmp_path / "job", tmp_path / "scheduler.json"
     log.mkdir()
     worker = ("--scheduler-file", str(where), "--no-nanny", "--nthreads", "1", "--host", "127.0.0.1")
     pieces = [*counted_pieces(log, 30, 0.1), Piece("raises", job_pieces.broken, ("no",))]
-    with dask(tmp_path, "scheduler", "--port", "0", "--host", "127.0.0.1", "--scheduler-file", str(where)):
-        until(where.exists)
+    with (
+        dask(tmp_path, "scheduler", "--port", "0", "--host", "127.0.0.1", "--scheduler-file", str(where)),
+        dask(tmp_path, "worker", *worker) as victim,
+        dask(tmp_path, "worker", *worker),
+    ):
+        until(lambda: (tmp_path / "dask.log").read_text().count("Registered to") >= 2)
         address = json.loads(where.read_text())["address"]
-        with dask(tmp_path, "worker", *worker) as victim, dask(tmp_path, "worker", *worker):
-            until(lambda: (tmp_path / "dask.log").read_text().count("Registered to") >= 2)
-            with cluster(address) as executor, JobFolder.open(home, "test", QUESTION) as folder:
+        with cluster(address) as executor, JobFolder.open(home, "test", QUESTION) as folder:
 
-                def murder(progress: Progress) -> None:
-                    if progress.done == 5:
-                        victim.kill()
+            def murder(progress: Progress) -> None:
+                if progress.done == 5:
+                    victim.kill()
 
-                assert executor.workers == 2  # type: ignore[attr-defined]
-                run = run_pieces(pieces, folder, executor, murder)
+            assert worker_count(executor) == 2
+            run = run_pieces(pieces, folder, executor, murder)
     assert victim.returncode == -9
     assert run.complete
     assert run.failures == {"raises": "ValueError: no"}
@@ -63,5 +66,6 @@ def test_a_cluster_that_loses_a_worker(tmp_path: Path) -> None:
     assert again.resumed == 31
     assert values(again.outcomes) == values(run.outcomes)
     assert run.outcomes["piece 7"].read("txt") == b"7"
+    monkeypatch.setattr("lipcert.jobs.executors._CONNECT_SECONDS", 0.5)
     with pytest.raises(InputError, match="no Dask scheduler answers there"):
         cluster(address)

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import itertools
+import json
 import time
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.optimize import linprog
 
 from lipcert import Box, MethodError, Network
+from lipcert.certificate.margins import (
+    MarginProof,
+    certificate_of,
+    linear_margins,
+    load_margins,
+    prove_margin,
+    verify_margins,
+)
 from lipcert.certificate.multipliers import prove
+from lipcert.cli import run
 from lipcert.propagation import preactivation_bounds
 from lipcert.quadratic.margin import Margin, margin
-from lipcert.robustness.refine import linear_margins, margin_bound
+from lipcert.robustness.refine import Ball, prove_rival, refine_input, solve_margin
 from lipcert.rounding import Array
 from lipcert.solvers.rank_two import solve_rank_two
 from tests.test_certify import small_net
@@ -83,13 +95,17 @@ def test_bounds_are_above_the_exact_maximum(seed: int) -> None:
     fewer = margin(net, box, c, keep=2)
     looser = prove(fewer.relaxation, solve_rank_two(fewer.relaxation.problem).y).upper - fewer.lift
     assert solved - 1e-5 <= looser <= linear_margins(net, box, c[None, :])[1][0] + 1e-5
-    first = margin_bound(problem, time.monotonic() + 20)  # it stops at the first proof below zero
-    assert first >= exact - 1e-9
-    assert (first < 0) == (solved < -1e-4) or abs(solved) < 1e-3
+    proof = prove_rival(net, box, c, preactivation_bounds(net, box), time.monotonic() + 20)
+    assert proof is not None
+    assert proof.upper >= exact - 1e-9  # it stops at the first proof below zero
+    assert (proof.upper < 0) == (solved < -1e-4) or abs(solved) < 1e-3
+    recomputed = verify_margins(certificate_of(net, box, (proof,)), net)[0]
+    assert exact - 1e-9 <= recomputed <= proof.claim
     rng = np.random.default_rng(1)
     for scale in (0.0, 1e-3, 1.0, 1e6):
         lie = scale * rng.standard_normal(problem.relaxation.problem.rows)
         assert prove(problem.relaxation, lie).upper - problem.lift >= exact - 1e-9
+        assert prove_margin(problem, c, 9, lie).upper >= exact - 1e-9
     assert prove(problem.relaxation, np.full(3, np.nan)).upper - problem.lift >= exact - 1e-9
 
 
@@ -101,4 +117,53 @@ def test_only_relu() -> None:
 
 def test_late_is_unknown() -> None:
     net = small_net(0)
-    assert margin_bound(margin(net, Box(np.zeros(3), 1.0), np.array([1.0, -1.0, 0.0])), time.monotonic() - 1) == np.inf
+    c = np.array([1.0, -1.0, 0.0])
+    assert solve_margin(margin(net, Box(np.zeros(3), 1.0), c), c, 9, time.monotonic() - 1) is None
+
+
+def refined(seed: int) -> tuple[Network, bytes]:
+    """The certificate of an input whose class holds on its box by relaxation."""
+    net = small_net(seed, 3, (12,))
+    for x in np.random.default_rng(seed).normal(size=(40, 3)):
+        label = int(np.argmax(net.forward(x)))
+        ball = Ball(0, x, label, (0.25,), None, np.where(np.arange(3) == label, np.inf, 0.0))
+        answer = refine_input(net, ball, 10.0)
+        if answer.files and answer.value["attempts"][0]["how"] == "margin":
+            return net, answer.files["npz"]
+    raise AssertionError("no such input")
+
+
+def test_certificates_of_margins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    net, contents = refined(2)
+    net.save(tmp_path / "net.npz")
+    (tmp_path / "proof.npz").write_bytes(contents)
+    command = ["verify", str(tmp_path / "proof.npz"), "--network", str(tmp_path / "net.npz")]
+    assert run(command) == 0
+    assert "proved" in capsys.readouterr().out
+    assert run([*command, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["proved"]
+    assert all(row["upper"] <= row["claim"] < 0 for row in answer["margins"])
+    small_net(3, 3, (12,)).save(tmp_path / "net.npz")
+    assert run(command) == 1  # another network
+    certificate = load_margins(tmp_path / "proof.npz")
+    cloud = np.random.default_rng(0).uniform(certificate.box.lo, certificate.box.hi, (2000, 3))
+    true = [float((net.forward(cloud) @ p.c).max()) for p in certificate.proofs]
+    for forged in _forgeries(certificate.proofs):
+        upper = verify_margins(certificate_of(net, certificate.box, forged), net)
+        assert all(u >= t for u, t in zip(upper, true, strict=True))
+    (tmp_path / "proof.npz").write_bytes(contents[: len(contents) // 2])
+    assert run(command) == 2
+    assert "\n" not in capsys.readouterr().err.strip()
+
+
+def _forgeries(proofs: tuple[MarginProof, ...]) -> list[tuple[MarginProof, ...]]:
+    """Multipliers scaled, negated, without a shift, with another selection, cut short."""
+    changes = [
+        [replace(p, multipliers={n: factor * v for n, v in p.multipliers.items()}) for p in proofs]
+        for factor in (0.0, 0.5, -1.0, 2.0, np.nan)
+    ]
+    changes.append([replace(p, shift={n: 0 * v for n, v in p.shift.items()}) for p in proofs])
+    changes.append([replace(p, keep=1) for p in proofs])
+    changes.append([replace(p, multipliers={n: v[:-1] for n, v in p.multipliers.items()}) for p in proofs])
+    return [tuple(change) for change in changes]

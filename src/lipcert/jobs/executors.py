@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import math
 import os
+import pkgutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, Future
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
+from lipcert._version import __version__ as VERSION  # noqa: N812 - read by name from the workers of a cluster
 from lipcert.errors import InputError
+from lipcert.jobs.piece import describe
 from lipcert.jobs.processes import Processes
 
 P = ParamSpec("P")
 T = TypeVar("T")
 _CONNECT_SECONDS = 5.0
 _COUNT_SECONDS = 5.0  # a cluster may grow; asking it takes a round trip
+_PATIENCE_SECONDS = 120.0  # a cluster without workers may be about to get some
 
 
 class Local(Executor):
@@ -39,15 +45,24 @@ class Cluster(Executor):
     def __init__(self, client: Any) -> None:
         self._client = client
         self._executor = client.get_executor(pure=False)
-        self._counted, self._count = -_COUNT_SECONDS, 1
+        self._counted, self._count = -math.inf, 1
+        self._last_seen = time.monotonic()
 
     @property
     def workers(self) -> int:
-        """Threads of all workers, now."""
+        """Threads of all workers, lately; 1 when there is none."""
         if time.monotonic() - self._counted > _COUNT_SECONDS:
-            self._counted = time.monotonic()
-            self._count = max(1, sum(self._client.nthreads().values()))
-        return self._count
+            self._counted, self._count = time.monotonic(), 0
+            with suppress(OSError, RuntimeError):  # no answer is no worker
+                self._count = sum(self._client.nthreads().values())
+            if self._count:
+                self._last_seen = time.monotonic()
+        return max(1, self._count)
+
+    @property
+    def lost(self) -> bool:
+        """No worker for so long that nobody should wait for one; the scheduler itself would wait for ever."""
+        return not self._count and time.monotonic() - self._last_seen > _PATIENCE_SECONDS
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         return self._executor.submit(fn, *args, **kwargs)  # type: ignore[no-any-return]
@@ -108,7 +123,21 @@ def cluster(address: str) -> Executor:
     except OSError:
         client.close()
         raise InputError(f"{address}: the scheduler has no workers; start some with `dask worker {address}`") from None
+    try:
+        _check_versions(client.run(pkgutil.resolve_name, f"{__name__}:VERSION", on_error="return"))
+    except InputError:
+        client.close()
+        raise
     return Cluster(client)
+
+
+def _check_versions(found: Mapping[str, Any]) -> None:
+    """Before any piece is sent: a Dask worker that cannot read its piece dies of it, and so does the next one."""
+    for worker, version in found.items():
+        if isinstance(version, BaseException):
+            raise InputError(f"{worker}: this worker cannot import lipcert ({describe(version)}); install it there")
+        if version != VERSION:
+            raise InputError(f"{worker}: this worker has lipcert {version}, not {VERSION}; install the same there")
 
 
 def worker_count(executor: Executor) -> int:

@@ -16,6 +16,8 @@ from lipcert.jobs.names import file_stem
 from lipcert.jobs.piece import Finished, Outcome, Piece, execute, lost
 from lipcert.jobs.progress import Progress, estimate
 
+_TICK = 10.0  # seconds after which to look whether the executor still has workers
+
 
 class End(Enum):
     """Why the run ended."""
@@ -120,11 +122,14 @@ class _Running:
                 return
             if not self._submit():
                 return
-            left = None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+            left = _TICK if self.deadline is None else min(_TICK, max(0.0, self.deadline - time.monotonic()))
             for future in wait(self.under_way, left, FIRST_COMPLETED).done:
                 if not self._keep(future):
                     self.end = End.EXECUTOR_LOST
                     return
+            if getattr(self.executor, "lost", False):
+                self.end = End.EXECUTOR_LOST
+                return
 
     def withdraw(self) -> None:
         """Cancel what is under way and keep what has arrived meanwhile."""

@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.activation import IDENTITY
-from lipcert.certificate.multipliers import prove
-from lipcert.jobs import Outcome, Piece
-from lipcert.network import Affine, Network
-from lipcert.propagation import Interval, preactivation_bounds
+from lipcert.certificate.margins import MarginProof, certificate_of, linear_margins, prove_margin
+from lipcert.jobs import Answer, Outcome, Piece
+from lipcert.network import Network
+from lipcert.propagation import Interval
 from lipcert.quadratic.margin import Margin, applies, margin
 from lipcert.region import Box
 from lipcert.robustness.decision import Classified
@@ -76,6 +75,7 @@ class Verdict:
     proved: bool
     how: str
     worst: float
+    proofs: tuple[MarginProof, ...] = ()
 
 
 def refine_pieces(net: Network, balls: list[Ball], seconds: float) -> list[Piece]:
@@ -95,10 +95,11 @@ def refined_radii(certified: Array, outcomes: Mapping[str, Outcome]) -> tuple[Ar
     return radii, seen
 
 
-def refine_input(net: Network, ball: Ball, seconds: float) -> dict[str, Any]:
-    """The largest of the open radii that can be proved: the largest first, then by bisection."""
+def refine_input(net: Network, ball: Ball, seconds: float) -> Answer:
+    """The largest of the open radii that can be proved: the largest first, then by bisection. The proofs go with it."""
     deadline = time.monotonic() + seconds
     attempts: list[dict[str, Any]] = []
+    files: dict[str, bytes] = {}
     best, low, high, probe = 0.0, -1, len(ball.radii), len(ball.radii) - 1
     while low < probe < high:
         start = time.monotonic()
@@ -106,7 +107,8 @@ def refine_input(net: Network, ball: Ball, seconds: float) -> dict[str, Any]:
             break
         radius = ball.radii[probe]
         still = np.flatnonzero(ball.rivals < radius)
-        verdict = prove_ball(net, Box(ball.center, radius, ball.limits), ball.label, still, deadline)
+        box = Box(ball.center, radius, ball.limits)
+        verdict = prove_ball(net, box, ball.label, still, deadline)
         spent = round(time.monotonic() - start, 3)
         worst = verdict.worst if np.isfinite(verdict.worst) else None
         attempts.append(
@@ -114,10 +116,11 @@ def refine_input(net: Network, ball: Ball, seconds: float) -> dict[str, Any]:
         )
         if verdict.proved:
             best, low = radius, probe
+            files = {"npz": certificate_of(net, box, verdict.proofs).to_bytes()}
         else:
             high = probe
         probe = (low + high) // 2
-    return {"input": ball.index, "radius": best, "attempts": attempts}
+    return Answer({"input": ball.index, "label": ball.label, "radius": best, "attempts": attempts}, files)
 
 
 def prove_ball(net: Network, box: Box, label: int, rivals: NDArray[np.intp], deadline: float) -> Verdict:
@@ -125,30 +128,34 @@ def prove_ball(net: Network, box: Box, label: int, rivals: NDArray[np.intp], dea
     rows = np.array([against(net, label, int(i)) for i in rivals])
     pre, linear = linear_margins(net, box, rows)
     still = np.flatnonzero(~(linear < 0))
+    proofs = [MarginProof(rows[k], float(linear[k])) for k in np.flatnonzero(linear < 0)]
     if not still.size:
-        return Verdict(True, "linear", float(linear.max()))
+        return Verdict(True, "linear", float(linear.max()), tuple(proofs))
     order = 1 + net.inputs + sum(int(np.sum((z.lo < 0) & (z.hi > 0))) for z in pre)
     finite = all(np.all(np.isfinite(z.lo)) and np.all(np.isfinite(z.hi)) for z in pre)
     if not (applies(net) and finite and order <= LARGEST):
         return Verdict(False, "linear", float(linear.max()))
-    worst = float(np.max(linear[linear < 0], initial=-np.inf))
     for k in still[np.argsort(-linear[still])]:
-        upper = rival_bound(net, box, rows[k], pre, deadline)
-        worst = max(worst, upper)
-        if not upper < 0:
-            return Verdict(False, "margin", worst)
-    return Verdict(True, "margin", worst)
+        proof = prove_rival(net, box, rows[k], pre, deadline)
+        if proof is None or not proof.upper < 0:
+            return Verdict(False, "margin", np.inf if proof is None else proof.upper)
+        proofs.append(proof)
+    return Verdict(True, "margin", max(p.upper for p in proofs), tuple(proofs))
 
 
-def rival_bound(net: Network, box: Box, row: Array, pre: tuple[Interval, ...], deadline: float) -> float:
+def prove_rival(
+    net: Network, box: Box, row: Array, pre: tuple[Interval, ...], deadline: float, kept: tuple[int, ...] = KEPT
+) -> MarginProof | None:
     """A proved upper bound of row @ scores: with few variables first, with more where that does not settle it."""
-    upper = np.inf
+    best: MarginProof | None = None
     open_ones = int(np.sum((pre[-1].lo < 0) & (pre[-1].hi > 0)))
-    for keep in KEPT:
-        upper = min(upper, margin_bound(margin(net, box, row, pre, keep), deadline))
-        if upper < 0 or open_ones <= keep:
+    for keep in kept:
+        proof = solve_margin(margin(net, box, row, pre, keep), row, keep, deadline)
+        if proof is not None and (best is None or proof.upper < best.upper):
+            best = proof
+        if open_ones <= keep or (best is not None and best.upper < 0):
             break
-    return upper
+    return best
 
 
 def against(net: Network, label: int, rival: int) -> Array:
@@ -160,27 +167,16 @@ def against(net: Network, label: int, rival: int) -> Array:
     return c
 
 
-def linear_margins(net: Network, box: Box, rows: Array) -> tuple[tuple[Interval, ...], Array]:
-    """Pre-activation bounds on the box, and upper bounds of rows @ scores: the rows as one more layer."""
-    count = len(rows)
-    longer = Network(
-        (*net.affines, Affine(rows, np.zeros(count)), Affine(np.eye(count), np.zeros(count))),
-        (*net.activations, IDENTITY, IDENTITY),
-    )
-    bounds = preactivation_bounds(longer, box)
-    return bounds[: net.depth], bounds[-1].hi
-
-
-def margin_bound(problem: Margin, deadline: float) -> float:
-    """A proved upper bound of the margin: the first below zero, or what is known when it is hopeless or late."""
+def solve_margin(problem: Margin, row: Array, keep: int, deadline: float) -> MarginProof | None:
+    """The first proof of a margin below zero, or what is known when that is hopeless or late; None when nothing is."""
     from lipcert.solvers.rank_two import Options, solve_rank_two  # here, so that importing lipcert stays fast
 
     seconds = deadline - time.monotonic()
     if seconds <= 0:
-        return np.inf
-    watcher = _Watcher(problem)
+        return None
+    watcher = _Watcher(problem, row, keep)
     result = solve_rank_two(problem.relaxation.problem, Options(tolerance=1e-5, time_limit=seconds), watcher)
-    if not watcher.best < 0:
+    if not watcher.settled:
         watcher.prove(result.y)
     return watcher.best
 
@@ -188,16 +184,22 @@ def margin_bound(problem: Margin, deadline: float) -> float:
 class _Watcher:
     """Stops the interior point as soon as the question is settled."""
 
-    def __init__(self, problem: Margin) -> None:
-        self.problem, self.best = problem, np.inf
+    def __init__(self, problem: Margin, row: Array, keep: int) -> None:
+        self.problem, self.row, self.keep = problem, row, keep
+        self.best: MarginProof | None = None
+
+    @property
+    def settled(self) -> bool:
+        return self.best is not None and self.best.upper < 0
 
     def __call__(self, progress: Progress) -> bool:
         lift = self.problem.lift
         if progress.dual < lift * (1.0 - 1e-9):
             self.prove(progress.y)
-            return bool(self.best < 0)
+            return self.settled
         return progress.primal - lift > _HOPELESS * max(progress.primal_infeasibility, 1e-6) * lift
 
     def prove(self, y: Array) -> None:
-        upper = prove(self.problem.relaxation, y).upper
-        self.best = min(self.best, float(np.nextafter(upper - self.problem.lift, np.inf)))
+        proof = prove_margin(self.problem, self.row, self.keep, y)
+        if self.best is None or proof.upper < self.best.upper:
+            self.best = proof
