@@ -214,6 +214,9 @@ def test_methods_and_regions() -> None:
     assert settle(net, box, PairOptions("shor")) == ("shor", Everywhere())
     assert settle(net, box, PairOptions("tight")) == ("tight", box)
     assert settle(small_net(0, inputs=400), Box(np.zeros(400), 1.0), PairOptions())[0] == "shor"
+    wide, large = small_net(0, inputs=400), Box(np.zeros(400), 1.0)
+    assert settle(wide, large, PairOptions("tight")) == ("tight", Everywhere())
+    assert settle(wide, Box(np.full(400, 9.0), 1e-3), PairOptions("tight"))[1] != Everywhere()
     with pytest.raises(MethodError, match="unknown method"):
         certify(net, np.zeros((1, 3)), radius=0.1, method="hr3")
     with pytest.raises(MethodError, match="one hidden layer"):

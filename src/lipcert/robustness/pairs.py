@@ -18,6 +18,7 @@ from lipcert.errors import InputError, MethodError
 from lipcert.jobs import Answer, Outcome, Piece
 from lipcert.network import Network
 from lipcert.norms import INF
+from lipcert.propagation import preactivation_bounds
 from lipcert.region import Everywhere, Region
 from lipcert.robustness.scores import class_count, pair_output
 from lipcert.rounding import Array
@@ -78,16 +79,24 @@ def settle(net: Network, region: Region, options: PairOptions) -> tuple[str, Reg
     """The method that `auto` means here, and the region that the proofs are about.
 
     `shor` is proved without x, on the whole input space: a proof for every region, and many times faster. `auto` takes
-    it for one wide hidden layer, where the relaxations with x take minutes for each pair.
+    it for one wide hidden layer, where the relaxations with x take minutes for each pair. So does `tight` there when the
+    region fixes no neuron: x then only costs time, and the proof on the whole space was the better one (PERFORMANCE.md).
     """
     method = options.method
-    if method == "auto" and net.depth == 1 and 1 + 2 * net.inputs + net.neurons > _TIGHT_UP_TO:
+    wide = net.depth == 1 and 1 + 2 * net.inputs + net.neurons > _TIGHT_UP_TO
+    if method == "auto" and wide:
         try:
             check_relaxation(net, INF, "shor")
             method = "shor"
         except MethodError:
             return method, region
-    return method, Everywhere() if method == "shor" else region
+    free = method == "shor" or (method == "tight" and wide and _fixes_nothing(net, region))
+    return method, Everywhere() if free else region
+
+
+def _fixes_nothing(net: Network, region: Region) -> bool:
+    z = preactivation_bounds(net, region)[0]
+    return bool(np.all((z.lo < 0) & (z.hi > 0)))
 
 
 def pair_pieces(net: Network, region: Region, options: PairOptions) -> list[Piece]:
