@@ -79,8 +79,8 @@ def settle(net: Network, region: Region, options: PairOptions) -> tuple[str, Reg
     """The method that `auto` means here, and the region that the proofs are about.
 
     `shor` is proved without x, on the whole input space: a proof for every region, and many times faster. `auto` takes
-    it for one wide hidden layer, where the relaxations with x take minutes for each pair. So does `tight` there when the
-    region fixes no neuron: x then only costs time, and the proof on the whole space was the better one (PERFORMANCE.md).
+    it for one wide hidden layer, where the relaxations with x take minutes for each pair. `tight` leaves x out there
+    too when the region fixes no neuron: x then only costs time (PERFORMANCE.md).
     """
     method = options.method
     wide = net.depth == 1 and 1 + 2 * net.inputs + net.neurons > _TIGHT_UP_TO
