@@ -36,7 +36,8 @@ class Archive(Mapping[str, NDArray[Any]]):
     """The arrays of an .npz file whose names match `names`, read once all their headers are checked.
 
     `texts` names the arrays of text among the numbers, `indices` are endings of arrays that do not count as numbers
-    kept, `content` says what the file should hold and `advice` what to do when it is damaged, for the error messages.
+    kept, `content` says what the file should hold and `advice` what to do when it is damaged, for the error messages;
+    arrays have at most `axes` axes.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class Archive(Mapping[str, NDArray[Any]]):
         content: str,
         texts: frozenset[str] = frozenset(),
         indices: tuple[str, ...] = (),
+        axes: int = 2,
         advice: str = "export the network again",
     ) -> None:
         self._advice = advice
@@ -64,7 +66,7 @@ class Archive(Mapping[str, NDArray[Any]]):
                 if name == member.filename or not names.fullmatch(name) or name in self._headers:
                     raise FileFormatError(f"unexpected array {quoted(name)} in {content}")
                 with parsing(f"array {name}", advice), self._zip.open(member) as file:
-                    self._headers[name] = _header(file, name, member.file_size, name in texts)
+                    self._headers[name] = _header(file, name, member.file_size, name in texts, axes)
             numbers = sum(math.prod(h.shape) for name, h in self._headers.items() if not name.endswith(indices))
             if numbers > MAX_WEIGHTS:
                 raise FileFormatError(f"the arrays hold {numbers:,} numbers, more than the limit of {MAX_WEIGHTS:,}")
@@ -93,7 +95,18 @@ class Archive(Mapping[str, NDArray[Any]]):
             return data.reshape(header.shape, order="F" if header.fortran else "C")
 
 
-def _header(file: IO[bytes], name: str, size: int, text: bool) -> _Header:
+def read_npy(path: Path, axes: int) -> NDArray[Any]:
+    """The numbers of an .npy file with at most `axes` axes; its header is checked before any data are read."""
+    with path.open("rb") as file:
+        with parsing("the header", "save it again with numpy.save"):
+            header = _header(file, "of the file", path.stat().st_size, False, axes)
+        if math.prod(header.shape) > MAX_WEIGHTS:
+            raise FileFormatError(f"{math.prod(header.shape):,} numbers are more than the limit of {MAX_WEIGHTS:,}")
+        data = np.frombuffer(file.read(), dtype=header.dtype)
+    return data.reshape(header.shape, order="F" if header.fortran else "C")
+
+
+def _header(file: IO[bytes], name: str, size: int, text: bool, axes: int) -> _Header:
     """The header at the start of a member, with its claims checked against the member's size."""
     version = npy.read_magic(file)
     if version not in ((1, 0), (2, 0)):
@@ -103,7 +116,7 @@ def _header(file: IO[bytes], name: str, size: int, text: bool) -> _Header:
     if dtype.hasobject or dtype.kind not in ("U" if text else "fiu") or dtype.itemsize > (256 if text else 16):
         wanted = "text is" if text else "real numbers are"
         raise FileFormatError(f"array {name} has type {quoted(str(dtype))}; {wanted} needed")
-    if any(n < 0 for n in shape) or len(shape) > 2 or max(shape, default=0) > MAX_WEIGHTS:
+    if any(n < 0 for n in shape) or len(shape) > axes or max(shape, default=0) > MAX_WEIGHTS:
         raise FileFormatError(f"array {name} has the shape {quoted(str(shape))}, which is not possible here")
     offset = file.tell()
     if offset + math.prod(shape) * dtype.itemsize != size:

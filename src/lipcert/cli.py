@@ -14,6 +14,7 @@ import click
 
 from lipcert._version import __version__
 from lipcert.commands.bound import bound_command
+from lipcert.commands.certify import certify_command
 from lipcert.commands.demo import demo_command
 from lipcert.commands.export import export_command
 from lipcert.commands.info import info_command
@@ -33,20 +34,23 @@ def cli() -> None:
     lipcert info model.onnx                        what is in a network file
     lipcert bound model.onnx --radius 0.1 --output 3   a proved bracket [lower, upper]
     lipcert verify proof.npz --network model.onnx  check a proof without any solver
+    lipcert certify model.onnx images.npy --radius 0.1 --out job   which inputs keep their class
     lipcert export model.npz ... --to sdp.dat-s    the semidefinite program for other solvers
     lipcert report DIR                             the folder of a certify job as a page to read
     """
 
 
-for _command in (
+_COMMANDS = (
     bound_command,
+    certify_command,
     demo_command,
     export_command,
     info_command,
     pop_command,
     report_command,
     verify_command,
-):
+)
+for _command in _COMMANDS:
     cli.add_command(_command)
 
 

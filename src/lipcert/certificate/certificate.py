@@ -44,6 +44,10 @@ class Certificate:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it to an .npz that `lipcert verify` checks without any solver."""
+        write_npz(path, self.arrays())
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """What `save` writes, by name."""
         arrays: dict[str, NDArray[np.generic]] = {
             "certificate": np.array(CERTIFICATE_VERSION),
             "method": np.array(self.method, dtype="U32"),
@@ -61,4 +65,4 @@ class Certificate:
         for prefix, parts in (("multipliers", self.multipliers), ("shift", self.shift)):
             arrays[prefix] = np.array(list(parts), dtype="U64")
             arrays |= {f"{prefix}_{i}": values for i, values in enumerate(parts.values())}
-        write_npz(path, arrays)
+        return arrays

@@ -1,0 +1,1 @@
+"""Robustness of classifiers on data sets: certified radii from shared Lipschitz constants, refinement, attacks."""

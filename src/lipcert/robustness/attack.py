@@ -1,0 +1,198 @@
+"""Attacks: projected gradient steps on the exact network, from the other side of the question.
+
+Every input of a batch descends its lead over a rival by sign steps inside its own ball; the gradients are matrix
+products over the batch. A point counts only when the enclosed scores prove that another class wins there, and when it
+lies in the ball in real arithmetic; it is then pulled towards its input as far as the proof still holds.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lipcert.network import Network
+from lipcert.robustness.data import Labels
+from lipcert.robustness.scores import class_scores
+from lipcert.rounding import Array, add_down, add_up
+
+Places = NDArray[np.intp]
+Domain = tuple[float, float] | None
+
+STEPS = 24
+RESTARTS = 2
+_BATCH = 2048
+_HALVINGS = 12  # of the segment between an input and its counterexample
+
+
+@dataclass(frozen=True, eq=False)
+class Counterexamples:
+    """`radius` is the distance of the counterexample, rounded up, and infinite where none is known."""
+
+    radius: Array
+    places: Places  # the inputs that have one
+    points: Array
+
+    def merged(self, other: Counterexamples) -> Counterexamples:
+        """The nearer one of both for every input."""
+        nearer = other.radius < self.radius
+        kept = ~nearer[self.places]
+        gained = nearer[other.places]
+        places = np.concatenate([self.places[kept], other.places[gained]])
+        points = np.concatenate([self.points[kept], other.points[gained]])
+        order = np.argsort(places)
+        return Counterexamples(np.minimum(self.radius, other.radius), places[order], points[order])
+
+
+def no_counterexamples(count: int, inputs: int) -> Counterexamples:
+    return Counterexamples(np.full(count, np.inf), np.zeros(0, dtype=np.intp), np.zeros((0, inputs)))
+
+
+def attack(
+    net: Network,
+    inputs: Array,
+    labels: Labels,
+    radius: float,
+    *,
+    domain: Domain = None,
+    where: Places | None = None,
+    seed: int = 0,
+    steps: int = STEPS,
+    restarts: int = RESTARTS,
+    deadline: float | None = None,
+) -> Counterexamples:
+    """Look for a counterexample within `radius` of every input of `where`, inside the domain when one is given.
+
+    Past `deadline` (time.monotonic) the remaining batches are left alone.
+    """
+    rng = np.random.default_rng(seed)
+    found = no_counterexamples(len(inputs), net.inputs)
+    places = np.arange(len(inputs)) if where is None else where
+    radii, kept, points = found.radius, [found.places], [found.points]
+    for start in range(0, len(places), _BATCH):
+        if deadline is not None and time.monotonic() > deadline:
+            break
+        chosen = places[start : start + _BATCH]
+        search = _Search(net, inputs[chosen], labels[chosen], radius, domain, rng)
+        for k in range(restarts):
+            search.descend(steps, k)
+        radii[chosen] = search.distance
+        hit = np.flatnonzero(np.isfinite(search.distance))
+        kept.append(chosen[hit])
+        points.append(search.best[hit])
+    return Counterexamples(radii, np.concatenate(kept), np.concatenate(points))
+
+
+class _Search:
+    """One batch: the balls, and the nearest proved counterexample of each input so far."""
+
+    def __init__(
+        self, net: Network, x: Array, labels: Labels, radius: float, domain: Domain, rng: np.random.Generator
+    ) -> None:
+        self.net, self.x, self.labels, self.radius, self.rng = net, x, labels, radius, rng
+        ends = np.full(x.shape, radius)
+        # Rounded inward: every float between lo and hi is in the ball of real numbers.
+        self.lo, self.hi = add_up(x, -ends), add_down(x, ends)
+        if domain is not None:
+            self.lo, self.hi = np.maximum(self.lo, domain[0]), np.minimum(self.hi, domain[1])
+        self.distance = np.full(len(x), np.inf)
+        self.best = x.copy()
+
+    def descend(self, steps: int, restart: int) -> None:
+        """The first run starts at the input and follows the nearest rival; the others start at random points and
+        keep the rival that is second, third, ... there."""
+        rows = np.flatnonzero(np.isinf(self.distance))
+        if not rows.size:
+            return
+        lo, hi = self.lo[rows], self.hi[rows]
+        point = self.x[rows] if restart == 0 else self.rng.uniform(lo, np.maximum(lo, hi))
+        point = np.clip(point, lo, hi)
+        rivals = None if restart == 0 else self._rivals(rows, restart)
+        for k in range(steps):
+            gradient, done = self._gradient(point, self.labels[rows], rivals)
+            if done.any():
+                self._offer(rows[done], point[done])
+                if done.all():
+                    return
+                rows, gradient = rows[~done], gradient[~done]
+                point, lo, hi = point[~done], lo[~done], hi[~done]
+                rivals = None if rivals is None else rivals[~done]
+            length = 2.0 * self.radius * 0.5 ** (5.0 * k / steps)
+            point = np.clip(point - length * np.sign(gradient), lo, hi)
+        leads = _leads(self.net, point, self.labels[rows])
+        self._offer(rows[leads.min(axis=1) < 0], point[leads.min(axis=1) < 0])
+
+    def _rivals(self, rows: Places, rank: int) -> Labels:
+        leads = _leads(self.net, self.x[rows], self.labels[rows])
+        return np.argsort(leads, axis=1)[:, min(rank, leads.shape[1] - 2)].astype(np.int64)
+
+    def _gradient(self, point: Array, labels: Labels, rivals: Labels | None) -> tuple[Array, NDArray[np.bool_]]:
+        """The gradient of score_label - score_rival, and whether a rival leads already."""
+        zs = self.net.preactivations(point)
+        top = self.net.activations[-1](zs[-1]) if zs else point
+        leads = _leads_of(self.net.affines[-1](top), labels)
+        rivals = np.argmin(leads, axis=1).astype(np.int64) if rivals is None else rivals
+        rows = np.arange(len(point))
+        c = np.zeros((len(point), leads.shape[1]))
+        c[rows, labels], c[rows, rivals] = 1.0, -1.0
+        g = self.net.affines[-1].pull_back(c[:, 1:] if self.net.outputs == 1 else c)
+        for f, z, affine in zip(
+            reversed(self.net.activations), reversed(zs), reversed(self.net.affines[:-1]), strict=True
+        ):
+            g = affine.pull_back(g * f.derivative(z))
+        return g, leads.min(axis=1) < 0
+
+    def _offer(self, rows: Places, points: Array) -> None:
+        """Keep what is proved, moved along the segment to the input by bisection."""
+        if not rows.size:
+            return
+        good = self._proved(rows, points)
+        rows, points = rows[good], points[good]
+        near = np.zeros(len(rows))  # the fraction of the segment that is too near, and one that is far enough
+        far = np.ones(len(rows))
+        best = points.copy()
+        for _ in range(_HALVINGS):
+            middle = near / 2 + far / 2
+            tried = np.clip(self.x[rows] + middle[:, None] * (points - self.x[rows]), self.lo[rows], self.hi[rows])
+            wins = self._proved(rows, tried)
+            far, near = np.where(wins, middle, far), np.where(wins, near, middle)
+            best[wins] = tried[wins]
+        distance = _distance(best, self.x[rows])
+        nearer = (distance < self.distance[rows]) & (distance <= self.radius)
+        self.distance[rows[nearer]], self.best[rows[nearer]] = distance[nearer], best[nearer]
+
+    def _proved(self, rows: Places, points: Array) -> NDArray[np.bool_]:
+        return another_class_wins(self.net, points, self.labels[rows])
+
+
+def another_class_wins(net: Network, points: Array, labels: Labels) -> NDArray[np.bool_]:
+    """Whether the exact scores prove it, for every point."""
+    if not len(points):
+        return np.zeros(0, dtype=bool)
+    scores = class_scores(net, points)
+    rows = np.arange(len(labels))
+    others = scores.lo.copy()
+    others[rows, labels] = -np.inf
+    return np.asarray(others.max(axis=1) > scores.hi[rows, labels])
+
+
+def _leads(net: Network, points: Array, labels: Labels) -> Array:
+    return _leads_of(net.forward(points), labels)
+
+
+def _leads_of(scores: Array, labels: Labels) -> Array:
+    """score_label - score_i in plain floating point, infinite for the label itself."""
+    if scores.shape[1] == 1:
+        scores = np.concatenate([np.zeros_like(scores), scores], axis=1)
+    rows = np.arange(len(labels))
+    leads = scores[rows, labels][:, None] - scores
+    leads[rows, labels] = np.inf
+    return leads
+
+
+def _distance(points: Array, x: Array) -> Array:
+    """The largest |change| of a coordinate, rounded up."""
+    change = np.maximum(add_up(points, -x), add_up(x, -points))
+    return np.asarray(change.max(axis=1, initial=0.0), dtype=np.float64)

@@ -1,0 +1,279 @@
+"""certify(): one set of constants for a whole data set, a decision for every input, and attacks from the other side."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lipcert.errors import InputError, SoundnessError
+from lipcert.jobs import End, JobFolder, Progress, Run, cluster, local, processes, run_pieces
+from lipcert.network import Network
+from lipcert.robustness.attack import Counterexamples, attack, no_counterexamples
+from lipcert.robustness.data import DataSet, as_data_set, check_fits
+from lipcert.robustness.decision import Classified, classify, rival_radii, room, shared_region
+from lipcert.robustness.pairs import PairOptions, constants_of, matrix, pair_pieces, settle
+from lipcert.robustness.refine import Ball, refine_pieces, refined_radii
+from lipcert.robustness.result import Certification
+from lipcert.robustness.scores import class_count
+from lipcert.rounding import Array
+
+Radii = float | Sequence[float]
+Domain = tuple[float, float] | None
+OnProgress = Callable[[str, Progress | None], None]
+
+MAX_RADII = 1000
+
+
+def certify(
+    net: Network,
+    inputs: ArrayLike | DataSet,
+    labels: ArrayLike | None = None,
+    *,
+    radius: Radii,
+    domain: tuple[float, float] | None = None,
+    clip: bool = False,
+    method: str = "auto",
+    solver: str = "auto",
+    time_limit: float = 60.0,
+    lower: bool = False,
+    refine: float = 0.0,
+    attacks: bool = True,
+    seed: int = 0,
+    out: str | None = None,
+    resume: bool = False,
+    workers: int = 1,
+    scheduler: str | None = None,
+    network_file: str | None = None,
+    on_progress: OnProgress | None = None,
+) -> Certification:
+    """Which inputs keep their class within `radius` in the infinity norm?
+
+    Args:
+        net: the classifier; one output is a binary classifier by its sign.
+        inputs: one row or image for each, or a `DataSet`; pixels in the units that the network takes.
+        labels: the true classes; left out, those that the network predicts.
+        radius: one or several. The shared constants are proved for the largest.
+        domain: (lo, hi) of every input value; the shared region is this box, or the inputs' own, plus the radius.
+        clip: perturbed inputs stay in the domain, as pixels do.
+        method, solver, time_limit, lower: of every pair constant, as in `bound`; "shor" holds on the whole space.
+        refine: seconds to spend on inputs that the shared constants leave open, most promising first.
+        out: a job folder that keeps certificates and results, and survives a kill; `resume` goes on with it.
+        workers: processes; `scheduler`: the address of a Dask cluster instead.
+        on_progress: called with a stage and the progress of its pieces.
+
+    Guarantees: a certified radius is proved with outward rounding for the given float64 weights and inputs; a
+    counterexample lies within its radius and another class is proved to win there.
+    """
+    data = as_data_set(inputs, labels)
+    options = PairOptions(method, solver, float(time_limit), lower, seed)
+    question = _Question(net, data, _check_radii(radius), _check_domain(domain), clip, options, _seconds(refine))
+    question.check()
+    with ExitStack() as stack:
+        folder = None
+        if out is not None:
+            folder = stack.enter_context(JobFolder.open(out, "certify", question.to_dict(), resume=resume))
+        executor = stack.enter_context(_executor(workers, scheduler))
+        return _Job(question, folder, executor, on_progress, network_file).run(attacks)
+
+
+@dataclass(frozen=True, eq=False)
+class _Question:
+    """Everything that the answer depends on."""
+
+    net: Network
+    data: DataSet
+    radii: tuple[float, ...]
+    domain: Domain
+    clip: bool
+    pairs: PairOptions
+    refine: float
+
+    def check(self) -> None:
+        check_fits(self.data, self.net.inputs, class_count(self.net), self.domain)
+        self.pairs.check(self.net)
+        if self.clip and self.domain is None:
+            raise InputError("clip needs a domain to clip to; give --domain LO HI")
+
+    @property
+    def limits(self) -> Domain:
+        """Where perturbed inputs must stay."""
+        return self.domain if self.clip else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Without `refine`: more time for the same job is a reason to resume it."""
+        return {
+            "network": self.net.sha256,
+            "data": self.data.sha256,
+            "radii": list(self.radii),
+            "domain": None if self.domain is None else list(self.domain),
+            "clip": self.clip,
+            "method": self.pairs.method,
+            "solver": self.pairs.solver,
+            "time_limit": self.pairs.time_limit,
+            "lower": self.pairs.lower,
+            "seed": self.pairs.seed,
+        }
+
+
+class _Job:
+    """The mutable side of one call: the clock, and what ended early or failed."""
+
+    def __init__(
+        self,
+        question: _Question,
+        folder: JobFolder | None,
+        executor: Executor,
+        on_progress: OnProgress | None,
+        network_file: str | None,
+    ) -> None:
+        self.q, self.folder, self.executor, self.on_progress = question, folder, executor, on_progress
+        self.network_file = network_file
+        self.start = time.monotonic()
+        self.complete = True
+        self.failed: list[tuple[str, str]] = []
+        self.notes: list[str] = list(question.net.notes)
+
+    def run(self, attacks: bool) -> Certification:
+        q = self.q
+        region = shared_region(q.data.inputs, q.radii[-1], q.domain, q.clip)
+        method, where = settle(q.net, region, q.pairs)
+        run = self._pieces("pair constants", pair_pieces(q.net, region, q.pairs), None)
+        pairs = constants_of(run.outcomes)
+        self._stage("decision")
+        classified = classify(q.net, q.data.inputs, q.data.labels)
+        reach = room(q.data.inputs, where, q.radii[-1], q.clip)
+        rivals = rival_radii(classified, matrix(pairs, class_count(q.net)), reach)
+        certified = np.asarray(rivals.min(axis=1), dtype=np.float64)
+        found = no_counterexamples(len(q.data), q.net.inputs)
+        if attacks and run.end is not End.INTERRUPTED:
+            self._stage("attacks")
+            found = search_counterexamples(q.net, q.data.inputs, classified, certified, q.radii, q.limits, q.pairs.seed)
+        refined = np.zeros(len(q.data), dtype=bool)
+        if q.refine > 0 and run.complete:
+            certified, refined = self._refine(classified, rivals, found)
+        result = self._result(method, pairs, classified, certified, found, refined)
+        if self.folder is not None:
+            result.save(self.folder.path)
+        return result
+
+    def _refine(self, classified: Classified, rivals: Array, found: Counterexamples) -> tuple[Array, NDArray[np.bool_]]:
+        """Inputs that are neither certified nor attacked at some radius, one by one, while the time lasts."""
+        q = self.q
+        deadline = time.monotonic() + q.refine
+        balls = Ball.open_ones(q.data.inputs, classified, rivals, found.radius, q.radii, q.limits)
+        run = self._pieces("refinement", refine_pieces(q.net, balls, q.refine), deadline)
+        if run.end is End.DEADLINE:
+            self.complete = True  # the time given was used
+            left = len(balls) - len(run.outcomes)
+            self.notes.append(f"refinement stopped at its time limit; {left} open inputs were not looked at")
+        return refined_radii(np.asarray(rivals.min(axis=1), dtype=np.float64), run.outcomes)
+
+    def _pieces(self, stage: str, pieces: list[Any], deadline: float | None) -> Run:
+        def see(progress: Progress) -> None:
+            self._stage(stage, progress)
+
+        run = run_pieces(pieces, self.folder, self.executor, see, deadline)
+        for name, error in run.failures.items():
+            if error.startswith(SoundnessError.__name__):  # a contradiction is never just a failure
+                raise SoundnessError(f"{name}: {error}")
+        self.failed += list(run.failures.items())
+        self.notes += run.notes
+        self.complete = self.complete and run.complete
+        return run
+
+    def _stage(self, stage: str, progress: Progress | None = None) -> None:
+        if self.on_progress is not None:
+            self.on_progress(stage, progress)
+
+    def _result(
+        self,
+        method: str,
+        pairs: tuple[Any, ...],
+        classified: Classified,
+        certified: Array,
+        found: Counterexamples,
+        refined: NDArray[np.bool_],
+    ) -> Certification:
+        q = self.q
+        return Certification(
+            network={"file": self.network_file, "sha256": q.net.sha256, "shape": list(q.net.shape)},
+            data=q.data,
+            domain=q.domain,
+            clip=q.clip,
+            radii=q.radii,
+            method=method,
+            classes=class_count(q.net),
+            pairs=pairs,
+            labels=classified.labels,
+            predicted=classified.predicted,
+            certified_radius=np.where(classified.wrong, 0.0, certified),
+            counterexamples=found,
+            refined=refined,
+            seconds=time.monotonic() - self.start,
+            complete=self.complete,
+            failed=tuple(self.failed),
+            notes=tuple(dict.fromkeys(self.notes)),
+        )
+
+
+def search_counterexamples(
+    net: Network,
+    inputs: Array,
+    classified: Classified,
+    certified: Array,
+    radii: tuple[float, ...],
+    limits: Domain,
+    seed: int,
+) -> Counterexamples:
+    """Attack every correct input at the largest radius, certified or not: a certified one that falls is a bug that must
+    come out. Then go down the radii with those that fell, where they are not certified.
+    """
+    found = no_counterexamples(len(inputs), net.inputs)
+    for k, radius in enumerate(reversed(radii)):
+        if k == 0:
+            where = np.flatnonzero(~classified.wrong)
+        else:
+            fell = np.isfinite(found.radius) & (found.radius > radius)
+            where = np.flatnonzero(fell & (certified < radius))
+        new = attack(net, inputs, classified.labels, radius, domain=limits, where=where, seed=seed)
+        found = found.merged(new)
+    return found
+
+
+def _check_radii(radius: Radii) -> tuple[float, ...]:
+    try:
+        radii = sorted({float(r) for r in np.atleast_1d(np.asarray(radius, dtype=np.float64))})
+    except (TypeError, ValueError):
+        raise InputError(f"radius must be a number or several, not {radius!r}") from None
+    if not radii or len(radii) > MAX_RADII or not all(math.isfinite(r) and r > 0 for r in radii):
+        raise InputError(f"radius must be 1 to {MAX_RADII} positive finite numbers")
+    return tuple(radii)
+
+
+def _check_domain(domain: tuple[float, float] | None) -> Domain:
+    if domain is None:
+        return None
+    lo, hi = float(domain[0]), float(domain[1])
+    if not (math.isfinite(lo) and math.isfinite(hi) and lo <= hi):
+        raise InputError(f"the domain [{lo:g}, {hi:g}] needs two finite numbers, low <= high")
+    return lo, hi
+
+
+def _seconds(refine: float) -> float:
+    if not (math.isfinite(refine) and refine >= 0):
+        raise InputError(f"refine must be a number of seconds >= 0, not {refine!r}")
+    return float(refine)
+
+
+def _executor(workers: int, scheduler: str | None) -> Executor:
+    if scheduler is not None:
+        return cluster(scheduler)
+    return local() if workers == 1 else processes(workers)

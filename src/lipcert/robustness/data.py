@@ -1,0 +1,234 @@
+"""Data sets of strangers: inputs and labels from .npy, .npz, idx (.gz) and CSV files, with the scaling stated.
+
+Nothing is unpickled, sizes are checked against what a header declares before data are read, and whole numbers are never
+guessed to be pixels: they need a scale.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import math
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lipcert.archive import Archive, read_npy
+from lipcert.boundary import located, parsing
+from lipcert.errors import FileFormatError, InputError
+from lipcert.files import MAX_WEIGHTS, check_readable
+from lipcert.rounding import Array
+
+Labels = NDArray[np.int64]
+
+INPUT_NAMES = ("inputs", "images", "x", "X", "data", "x_test", "X_test")
+LABEL_NAMES = ("labels", "y", "targets", "y_test")
+_MAX_AXES = 4
+_NAMES = re.compile(r"[A-Za-z]\w{0,63}")
+_IDX = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
+_HINT = "make the file again"
+_SCALE = re.compile(r"([-+.\deE]+)(?:/([-+.\deE]+))?")
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Inputs are raw * numerator / denominator: `1/255` is a division, correctly rounded."""
+
+    text: str = "1"
+    numerator: float = 1.0
+    denominator: float = 1.0
+
+    def __call__(self, raw: NDArray[Any]) -> Array:
+        values = raw.astype(np.float64)
+        return values if self.numerator == self.denominator == 1.0 else values * self.numerator / self.denominator
+
+
+@dataclass(frozen=True, eq=False)
+class DataSet:
+    """Inputs as rows, labels where there are any, and what a report needs to know of where they come from."""
+
+    inputs: Array
+    labels: Labels | None
+    source: str | None = None
+    scale: str = "1"
+    image_shape: tuple[int, int] | None = None
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    @property
+    def sha256(self) -> str:
+        digest = hashlib.sha256(f"{self.inputs.shape}".encode())
+        digest.update(self.inputs.astype("<f8").tobytes())
+        if self.labels is not None:
+            digest.update(self.labels.astype("<i8").tobytes())
+        return digest.hexdigest()
+
+    def first(self, count: int) -> DataSet:
+        """The first inputs alone."""
+        labels = None if self.labels is None else self.labels[:count]
+        return DataSet(self.inputs[:count], labels, self.source, self.scale, self.image_shape)
+
+
+def parse_scale(text: str) -> Scale:
+    """A number, or a quotient of two: 1/255."""
+    match = _SCALE.fullmatch(text.strip())
+    try:
+        top, bottom = (float(match[1]), float(match[2] or 1.0)) if match else (math.nan, math.nan)
+    except ValueError:
+        top = bottom = math.nan
+    if not (math.isfinite(top) and math.isfinite(bottom) and top != 0 and bottom != 0):
+        raise InputError(f"--scale {text}: give a number or a quotient, such as 1/255")
+    return Scale(text.strip(), top, bottom)
+
+
+def read_data(path: str, labels: str | None = None, scale: str | None = None) -> DataSet:
+    """The data set of one file of inputs and, where given, one of labels; an .npz may hold both."""
+    factor = None if scale is None else parse_scale(scale)
+    raw, inside = _read(path, INPUT_NAMES)
+    if raw.dtype.kind in "iu" and factor is None:
+        raise InputError(
+            f"{path}: whole numbers up to {int(raw.max(initial=0))} need a scale; give --scale 1/255 for pixels, "
+            f"--scale 1 to take them as they are"
+        )
+    marks = inside if labels is None else _read(labels, LABEL_NAMES, own_labels=True)[0]
+    factor = factor or Scale()
+    inputs, checked = as_inputs(factor(raw), path), None if marks is None else as_labels(marks, labels or path)
+    if checked is not None and len(checked) != len(inputs):
+        raise InputError(f"{labels or path}: {len(checked)} labels for {len(inputs)} inputs; give one label each")
+    return DataSet(inputs, checked, Path(path).name, factor.text, _image_shape(raw.shape))
+
+
+def as_data_set(inputs: ArrayLike | DataSet, labels: ArrayLike | None) -> DataSet:
+    """Arrays as a data set; labels given beside a data set replace its own."""
+    if not isinstance(inputs, DataSet):
+        return DataSet(as_inputs(inputs), None if labels is None else as_labels(labels))
+    return inputs if labels is None else replace(inputs, labels=as_labels(labels))
+
+
+def as_inputs(values: ArrayLike, where: str = "inputs") -> Array:
+    """Rows of finite numbers: images are flattened, in the order in which they are stored."""
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{where}: the inputs must be an array of numbers, one row or image each") from None
+    if array.ndim < 2 or array.size == 0:
+        raise InputError(f"{where}: the inputs have the shape {array.shape}; one row or image for each is needed")
+    rows = np.ascontiguousarray(array.reshape(len(array), -1))
+    bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
+    if bad.size:
+        raise InputError(f"{where}: {bad.size} of the inputs are not finite, the first is number {bad[0]}")
+    return rows
+
+
+def as_labels(values: ArrayLike, where: str = "labels") -> Labels:
+    """One whole number for each input; shape (n,) or (n, 1)."""
+    array = np.asarray(values)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1 or array.dtype.kind not in "iuf":
+        raise InputError(f"{where}: labels must be one whole number for each input, not an array of {array.shape}")
+    if not np.all(np.isfinite(array)) or np.any(array != np.floor(array)) or np.any(np.abs(array) > 2**31):
+        raise InputError(f"{where}: labels must be whole numbers")
+    return array.astype(np.int64)
+
+
+def check_fits(data: DataSet, inputs: int, classes: int, domain: tuple[float, float] | None) -> None:
+    """Refuse data of another shape than the network's, labels that are no classes, values outside the domain."""
+    where = data.source or "inputs"
+    if data.inputs.shape[1] != inputs:
+        raise InputError(f"{where}: an input has {data.inputs.shape[1]} values, the network takes {inputs}")
+    if data.labels is not None:
+        if len(data.labels) != len(data):
+            raise InputError(f"{where}: {len(data.labels)} labels for {len(data)} inputs; give one label each")
+        if data.labels.min() < 0 or data.labels.max() >= classes:
+            found = f"{data.labels.min()} to {data.labels.max()}"
+            raise InputError(f"{where}: labels {found}; the network's classes are 0 to {classes - 1}")
+    if domain is not None:
+        outside = np.flatnonzero((data.inputs.min(axis=1) < domain[0]) | (data.inputs.max(axis=1) > domain[1]))
+        if outside.size:
+            found = f"{data.inputs.min():g} to {data.inputs.max():g}"
+            raise InputError(
+                f"{where}: {outside.size} inputs have values outside the domain [{domain[0]:g}, {domain[1]:g}] "
+                f"(values {found}), the first is number {outside[0]}; check the scale"
+            )
+
+
+def _read(path: str, wanted: tuple[str, ...], own_labels: bool = False) -> tuple[NDArray[Any], NDArray[Any] | None]:
+    """The array asked for, and the labels that lie beside it in an .npz."""
+    file = check_readable(path)
+    suffixes = [s.lower() for s in file.suffixes]
+    with located(file):
+        match suffixes[-1:]:
+            case [".npy"]:
+                return read_npy(file, _MAX_AXES), None
+            case [".npz"]:
+                return _of_archive(file, wanted, own_labels)
+            case [".csv"]:
+                return _csv(file), None
+            case [".gz"]:
+                with gzip.open(file, "rb") as stream:
+                    return _idx(stream), None
+            case _ if "idx" in file.name.lower():
+                with file.open("rb") as stream:
+                    return _idx(stream), None
+        raise FileFormatError("unknown kind of data; use .npy, .npz, idx (also .gz) or .csv")
+
+
+def _of_archive(file: Path, wanted: tuple[str, ...], own_labels: bool) -> tuple[NDArray[Any], NDArray[Any] | None]:
+    arrays = Archive(file, _NAMES, content="a data set", axes=_MAX_AXES, advice=_HINT)
+    name = next((n for n in wanted if n in arrays), None)
+    if name is None and len(arrays) == 1:
+        name = next(iter(arrays))
+    if name is None:
+        raise FileFormatError(f"none of the arrays {', '.join(wanted)}; it holds {', '.join(sorted(arrays)[:8])}")
+    marks = None if own_labels else next((arrays[n] for n in LABEL_NAMES if n in arrays), None)
+    return arrays[name], marks
+
+
+def _idx(stream: IO[bytes] | gzip.GzipFile) -> NDArray[Any]:
+    """The format of the MNIST files: two zeros, a type, the number of axes, their lengths, the numbers."""
+    with parsing("the idx data", _HINT):
+        magic = stream.read(4)
+        kind = _IDX.get(magic[2]) if len(magic) == 4 and magic[:2] == b"\0\0" else None
+        axes = magic[3] if len(magic) == 4 else 0
+        if kind is None or not 1 <= axes <= _MAX_AXES:
+            raise FileFormatError("not an idx file: it does not begin with two zeros, a known type and 1 to 4 axes")
+        lengths = stream.read(4 * axes)
+        if len(lengths) != 4 * axes:
+            raise FileFormatError("the idx header is cut short")
+        shape = tuple(int(n) for n in np.frombuffer(lengths, dtype=">u4"))
+        count, dtype = math.prod(shape), np.dtype(kind)
+        if count > MAX_WEIGHTS:
+            raise FileFormatError(f"the idx header declares {count:,} numbers; the limit is {MAX_WEIGHTS:,}")
+        data = stream.read(count * dtype.itemsize + 1)  # a byte more shows whether there is more
+        if len(data) != count * dtype.itemsize:
+            raise FileFormatError(f"the idx header declares the shape {shape}, but the data are not of that length")
+        return np.frombuffer(data, dtype=dtype).reshape(shape).astype(dtype.newbyteorder("="))
+
+
+def _csv(file: Path) -> NDArray[Any]:
+    """Numbers between commas, one input in a line; a first line of words is skipped. Whole numbers stay whole."""
+    with parsing("the text", _HINT):
+        text = file.read_text(encoding="utf-8")
+    first, _, rest = text.partition("\n")
+    body = rest if re.search(r"[A-DF-Za-df-z_]", first.replace("nan", "").replace("inf", "")) else text
+    if not body.strip():
+        raise FileFormatError("no lines with numbers")
+    try:
+        values = np.loadtxt(io.StringIO(body), delimiter=",", ndmin=2, comments=None)
+    except ValueError as error:
+        raise FileFormatError(f"not a table of numbers ({str(error).splitlines()[0]})") from None
+    whole = not re.search(r"[.eEnN]", body)
+    return values.astype(np.int64) if whole and np.abs(values).max() < 2**53 else values
+
+
+def _image_shape(shape: tuple[int, ...]) -> tuple[int, int] | None:
+    """Height and width when the raw array held grey images."""
+    sides = tuple(n for n in shape[1:] if n > 1) if len(shape) == 4 else shape[1:]
+    return (int(sides[0]), int(sides[1])) if len(shape) > 2 and len(sides) == 2 else None

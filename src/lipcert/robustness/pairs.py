@@ -1,0 +1,166 @@
+"""The constants L_ij of score_i - score_j on the shared region: one piece of a job each, L_ij = L_ji."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from lipcert.bounding import LITERAL_METHODS, METHODS, bound
+from lipcert.certificate import Certificate
+from lipcert.certificate.relaxed import RELAXATIONS, check_relaxation
+from lipcert.errors import InputError, MethodError
+from lipcert.jobs import Answer, Outcome, Piece
+from lipcert.network import Network
+from lipcert.norms import INF
+from lipcert.propagation import preactivation_bounds
+from lipcert.region import Everywhere, Region
+from lipcert.robustness.scores import class_count, pair_output
+from lipcert.rounding import Array
+from lipcert.solving import check_solver
+
+SHARED_METHODS = tuple(m for m in METHODS if m in ("auto", "product", "interval", *RELAXATIONS))
+MAX_CLASSES = 200
+_TIGHT_UP_TO = 800  # order of the moment matrix up to which `auto` takes the region into account
+
+
+@dataclass(frozen=True)
+class PairOptions:
+    """How the constants are proved; `time_limit` is for each."""
+
+    method: str = "auto"
+    solver: str = "auto"
+    time_limit: float = 60.0
+    lower: bool = False
+    seed: int = 0
+
+    def check(self, net: Network) -> None:
+        """Refuse before any work."""
+        if self.method not in SHARED_METHODS:
+            hint = " (its literal form has no certificate)" if self.method in LITERAL_METHODS else ""
+            raise MethodError(f"unknown method {self.method!r}{hint}; use one of {', '.join(SHARED_METHODS)}")
+        if self.method in RELAXATIONS:
+            check_relaxation(net, INF, self.method)
+        check_solver(self.solver)
+        if not (math.isfinite(self.time_limit) and self.time_limit > 0):
+            raise InputError(f"the time limit must be a positive number of seconds, not {self.time_limit:g}")
+
+
+@dataclass(frozen=True)
+class PairConstant:
+    """lower <= L_ij <= upper on the region; no upper when nothing was proved, no lower when none was asked for."""
+
+    i: int
+    j: int
+    upper: float | None
+    lower: float | None
+    method: str
+    seconds: float
+    certificate: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "i": self.i,
+            "j": self.j,
+            "upper": self.upper,
+            "lower": self.lower,
+            "method": self.method,
+            "seconds": round(self.seconds, 4),
+            "certificate": self.certificate,
+        }
+
+
+def settle(net: Network, region: Region, options: PairOptions) -> tuple[str, Region]:
+    """The method that `auto` means here, and the region that the proofs are about.
+
+    `shor` is proved without x, on the whole input space: a proof for every region, and many times faster. `auto` takes
+    it for one wide hidden layer, where the relaxations with x take minutes for each pair. `tight` leaves x out there
+    too when the region fixes no neuron: x then only costs time (PERFORMANCE.md).
+    """
+    method = options.method
+    wide = net.depth == 1 and 1 + 2 * net.inputs + net.neurons > _TIGHT_UP_TO
+    if method == "auto" and wide:
+        try:
+            check_relaxation(net, INF, "shor")
+            method = "shor"
+        except MethodError:
+            return method, region
+    free = method == "shor" or (method == "tight" and wide and _fixes_nothing(net, region))
+    return method, Everywhere() if free else region
+
+
+def _fixes_nothing(net: Network, region: Region) -> bool:
+    z = preactivation_bounds(net, region)[0]
+    return bool(np.all((z.lo < 0) & (z.hi > 0)))
+
+
+def pair_pieces(net: Network, region: Region, options: PairOptions) -> list[Piece]:
+    """One piece for every pair of classes."""
+    classes = class_count(net)
+    if classes > MAX_CLASSES:
+        raise InputError(f"{classes} classes have {classes * (classes - 1) // 2:,} pairs; the limit is {MAX_CLASSES}")
+    method, where = settle(net, region, options)
+    rest = (method, options.solver, options.time_limit, options.lower, options.seed)
+    return [
+        Piece(f"pair-{i}-{j}", pair_constant, (net, where, i, j, *rest)) for i, j in combinations(range(classes), 2)
+    ]
+
+
+def pair_constant(
+    net: Network, region: Region, i: int, j: int, method: str, solver: str, time_limit: float, lower: bool, seed: int
+) -> Answer:
+    """Bracket L_ij; the certificate goes with it."""
+    result = bound(
+        net,
+        region,
+        output=pair_output(net, i, j),
+        method=method,
+        solver=solver,
+        time_limit=time_limit,
+        lower=lower,
+        seed=seed,
+    )
+    value = {
+        "i": i,
+        "j": j,
+        "upper": result.upper if result.certified else None,
+        "lower": result.lower,
+        "method": result.method,
+        "status": result.status.name.lower(),
+        "notes": list(result.notes),
+    }
+    return Answer(value, {"npz": _bytes(result.certificate)} if result.certified else {})
+
+
+def constants_of(outcomes: Mapping[str, Outcome]) -> tuple[PairConstant, ...]:
+    """The pairs that have an answer."""
+    found = []
+    for outcome in outcomes.values():
+        v = outcome.value
+        if v is not None:
+            kept = f"pieces/{outcome.name}.npz" if "npz" in outcome.files else None
+            pair = (int(v["i"]), int(v["j"]), v["upper"], v["lower"], str(v["method"]))
+            found.append(PairConstant(*pair, outcome.seconds, kept))
+    return tuple(found)
+
+
+def matrix(pairs: tuple[PairConstant, ...], classes: int) -> Array:
+    """The symmetric matrix of upper bounds; infinite where there is none."""
+    L = np.full((classes, classes), np.inf)
+    np.fill_diagonal(L, 0.0)
+    for pair in pairs:
+        if pair.upper is not None:
+            L[pair.i, pair.j] = L[pair.j, pair.i] = pair.upper
+    return L
+
+
+def _bytes(certificate: Certificate) -> bytes:
+    stream = io.BytesIO()
+    arrays: dict[str, Any] = certificate.arrays()
+    np.savez(stream, allow_pickle=False, **arrays)
+    return stream.getvalue()

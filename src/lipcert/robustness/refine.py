@@ -1,0 +1,205 @@
+"""Inputs that shared constants leave open, one by one: bounds of the margins on the input's own box.
+
+Linear bounds first; for the rivals that they leave, the margin relaxation (`quadratic/margin.py`), solved by the
+interior point until its multipliers prove a margin below zero, or until its primal says that they never will.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lipcert.certificate.margins import MarginProof, certificate_of, linear_margins, prove_margin
+from lipcert.jobs import Answer, Outcome, Piece
+from lipcert.network import Network
+from lipcert.propagation import Interval
+from lipcert.quadratic.margin import Margin, applies, margin
+from lipcert.region import Box
+from lipcert.robustness.decision import Classified
+from lipcert.rounding import Array
+from lipcert.solvers import Progress
+
+Domain = tuple[float, float] | None
+
+SECONDS_EACH = 60.0
+LARGEST = 2500  # order of the margin relaxation that is worth trying
+KEPT = (100, 240)  # neurons of the last hidden layer with a variable: see PERFORMANCE.md
+_HOPELESS = 10.0  # times the infeasibility: how far above zero a primal value must be to count
+
+
+@dataclass(frozen=True, eq=False)
+class Ball:
+    """An input and the radii at which it is open, in increasing order."""
+
+    index: int
+    center: Array
+    label: int
+    radii: tuple[float, ...]
+    limits: Domain
+    rivals: Array  # the radius within which each class stays behind already, by the shared constants
+
+    @property
+    def promise(self) -> float:
+        """Certified radius over the largest open one."""
+        return float(self.rivals.min() / self.radii[-1])
+
+    @classmethod
+    def open_ones(
+        cls,
+        inputs: Array,
+        classified: Classified,
+        rivals: Array,
+        attacked: Array,
+        radii: tuple[float, ...],
+        limits: Domain,
+    ) -> list[Ball]:
+        """What is neither certified nor attacked at some radius, most promising first."""
+        balls, certified = [], rivals.min(axis=1)
+        candidates = ~classified.wrong & (classified.lead.min(axis=1) > 0)
+        for k in np.flatnonzero(candidates):
+            left = tuple(r for r in radii if certified[k] < r < attacked[k])
+            if left:
+                balls.append(cls(int(k), inputs[k], int(classified.labels[k]), left, limits, rivals[k]))
+        return sorted(balls, key=lambda ball: -ball.promise)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether the class holds on the whole box, by which means, and the largest margin bound of a rival."""
+
+    proved: bool
+    how: str
+    worst: float
+    proofs: tuple[MarginProof, ...] = ()
+
+
+def refine_pieces(net: Network, balls: list[Ball], seconds: float) -> list[Piece]:
+    """One piece for every open input."""
+    each = min(SECONDS_EACH, seconds)
+    return [Piece(f"input-{ball.index}", refine_input, (net, ball, each)) for ball in balls]
+
+
+def refined_radii(certified: Array, outcomes: Mapping[str, Outcome]) -> tuple[Array, NDArray[np.bool_]]:
+    """The certified radii with what refinement added, and which inputs were looked at."""
+    radii, seen = certified.copy(), np.zeros(len(certified), dtype=bool)
+    for outcome in outcomes.values():
+        if outcome.value is not None:
+            k = int(outcome.value["input"])
+            radii[k] = max(radii[k], float(outcome.value["radius"]))
+            seen[k] = True
+    return radii, seen
+
+
+def refine_input(net: Network, ball: Ball, seconds: float) -> Answer:
+    """The largest of the open radii that can be proved: the largest first, then by bisection. The proofs go with it."""
+    deadline = time.monotonic() + seconds
+    attempts: list[dict[str, Any]] = []
+    files: dict[str, bytes] = {}
+    best, low, high, probe = 0.0, -1, len(ball.radii), len(ball.radii) - 1
+    while low < probe < high:
+        start = time.monotonic()
+        if start > deadline and attempts:
+            break
+        radius = ball.radii[probe]
+        still = np.flatnonzero(ball.rivals < radius)
+        box = Box(ball.center, radius, ball.limits)
+        verdict = prove_ball(net, box, ball.label, still, deadline)
+        spent = round(time.monotonic() - start, 3)
+        worst = verdict.worst if np.isfinite(verdict.worst) else None
+        attempts.append(
+            {"radius": radius, "proved": verdict.proved, "how": verdict.how, "worst": worst, "seconds": spent}
+        )
+        if verdict.proved:
+            best, low = radius, probe
+            files = {"npz": certificate_of(net, box, verdict.proofs).to_bytes()}
+        else:
+            high = probe
+        probe = (low + high) // 2
+    return Answer({"input": ball.index, "label": ball.label, "radius": best, "attempts": attempts}, files)
+
+
+def prove_ball(net: Network, box: Box, label: int, rivals: NDArray[np.intp], deadline: float) -> Verdict:
+    """Whether `label` beats each of the rivals on the whole box; the hardest rival is asked first."""
+    rows = np.array([against(net, label, int(i)) for i in rivals])
+    pre, linear = linear_margins(net, box, rows)
+    still = np.flatnonzero(~(linear < 0))
+    proofs = [MarginProof(rows[k], float(linear[k])) for k in np.flatnonzero(linear < 0)]
+    if not still.size:
+        return Verdict(True, "linear", float(linear.max()), tuple(proofs))
+    order = 1 + net.inputs + sum(int(np.sum((z.lo < 0) & (z.hi > 0))) for z in pre)
+    finite = all(np.all(np.isfinite(z.lo)) and np.all(np.isfinite(z.hi)) for z in pre)
+    if not (applies(net) and finite and order <= LARGEST):
+        return Verdict(False, "linear", float(linear.max()))
+    for k in still[np.argsort(-linear[still])]:
+        proof = prove_rival(net, box, rows[k], pre, deadline)
+        if proof is None or not proof.upper < 0:
+            return Verdict(False, "margin", np.inf if proof is None else proof.upper)
+        proofs.append(proof)
+    return Verdict(True, "margin", max(p.upper for p in proofs), tuple(proofs))
+
+
+def prove_rival(
+    net: Network, box: Box, row: Array, pre: tuple[Interval, ...], deadline: float, kept: tuple[int, ...] = KEPT
+) -> MarginProof | None:
+    """A proved upper bound of row @ scores: with few variables first, with more where that does not settle it."""
+    best: MarginProof | None = None
+    open_ones = int(np.sum((pre[-1].lo < 0) & (pre[-1].hi > 0)))
+    for keep in kept:
+        proof = solve_margin(margin(net, box, row, pre, keep), row, keep, deadline)
+        if proof is not None and (best is None or proof.upper < best.upper):
+            best = proof
+        if open_ones <= keep or (best is not None and best.upper < 0):
+            break
+    return best
+
+
+def against(net: Network, label: int, rival: int) -> Array:
+    """c with c'scores = score_rival - score_label."""
+    if net.outputs == 1:
+        return np.array([1.0 if rival == 1 else -1.0])
+    c = np.zeros(net.outputs)
+    c[rival], c[label] = 1.0, -1.0
+    return c
+
+
+def solve_margin(problem: Margin, row: Array, keep: int, deadline: float) -> MarginProof | None:
+    """The first proof of a margin below zero, or what is known when that is hopeless or late; None when nothing is."""
+    from lipcert.solvers.rank_two import Options, solve_rank_two  # here, so that importing lipcert stays fast
+
+    seconds = deadline - time.monotonic()
+    if seconds <= 0:
+        return None
+    watcher = _Watcher(problem, row, keep)
+    result = solve_rank_two(problem.relaxation.problem, Options(tolerance=1e-5, time_limit=seconds), watcher)
+    if not watcher.settled:
+        watcher.prove(result.y)
+    return watcher.best
+
+
+class _Watcher:
+    """Stops the interior point as soon as the question is settled."""
+
+    def __init__(self, problem: Margin, row: Array, keep: int) -> None:
+        self.problem, self.row, self.keep = problem, row, keep
+        self.best: MarginProof | None = None
+
+    @property
+    def settled(self) -> bool:
+        return self.best is not None and self.best.upper < 0
+
+    def __call__(self, progress: Progress) -> bool:
+        lift = self.problem.lift
+        if progress.dual < lift * (1.0 - 1e-9):
+            self.prove(progress.y)
+            return self.settled
+        return progress.primal - lift > _HOPELESS * max(progress.primal_infeasibility, 1e-6) * lift
+
+    def prove(self, y: Array) -> None:
+        proof = prove_margin(self.problem, self.row, self.keep, y)
+        if self.best is None or proof.upper < self.best.upper:
+            self.best = proof

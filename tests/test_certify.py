@@ -1,0 +1,339 @@
+"""Certified data sets: decisions against exact arithmetic, proofs against attacks, result files, resuming."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import re
+import signal
+import subprocess
+import sys
+import time
+from fractions import Fraction
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lipcert.robustness.pairs as pairs_module
+from lipcert import Box, Everywhere, InputError, MethodError, Network, SoundnessError, certify, verify
+from lipcert.archive import Archive
+from lipcert.certificate.margins import linear_margins
+from lipcert.cli import run
+from lipcert.jobs import Answer
+from lipcert.robustness.attack import another_class_wins, attack
+from lipcert.robustness.decision import certified_radii, classify, decide, room, shared_region
+from lipcert.robustness.pairs import PairOptions, pair_constant, pair_pieces, settle
+from lipcert.robustness.refine import Ball, against, prove_ball, refine_pieces
+from lipcert.robustness.scores import class_scores
+from lipcert.rounding import Array
+
+
+def small_net(seed: int, outputs: int = 3, hidden: tuple[int, ...] = (6,), inputs: int = 3) -> Network:
+    rng = np.random.default_rng(seed)
+    widths = (inputs, *hidden, outputs)
+    weights = [rng.normal(size=(b, a)) for a, b in pairwise(widths)]
+    return Network.from_weights(weights, [0.3 * rng.normal(size=len(w)) for w in weights])
+
+
+def exact_scores(net: Network, x: Array) -> list[Fraction]:
+    values = [Fraction(float(e)) for e in x]
+    for k, affine in enumerate(net.affines):
+        rows = affine.weight.tolist()
+        values = [
+            sum((Fraction(w) * v for w, v in zip(row, values, strict=True)), Fraction(b))
+            for row, b in zip(rows, affine.bias.tolist(), strict=True)
+        ]
+        if k < net.depth:
+            values = [max(v, Fraction(0)) for v in values]
+    return values if len(values) > 1 else [Fraction(0), *values]
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_scores_and_radii_against_exact_arithmetic(outputs: int) -> None:
+    net = small_net(outputs, outputs, (5, 4))
+    rng = np.random.default_rng(0)
+    points = np.concatenate([rng.normal(size=(40, 3)), np.zeros((1, 3)), 1e-310 * np.ones((1, 3)), 1e12 * np.eye(3)])
+    scores, classified = class_scores(net, points), classify(net, points, None)
+    L = np.abs(rng.normal(size=(max(2, outputs),) * 2)) + 0.1
+    L = L + L.T
+    radii = certified_radii(classified, L, np.full(len(points), np.inf))
+    for k, x in enumerate(points):
+        exact = exact_scores(net, x)
+        ends = zip(scores.lo[k], exact, scores.hi[k], strict=True)
+        assert all(Fraction(lo) <= e <= Fraction(hi) for lo, e, hi in ends)
+        r = int(classified.labels[k])
+        ratios = [(exact[r] - e) / Fraction(float(L[r, i])) for i, e in enumerate(exact) if i != r]
+        assert radii[k] < min(ratios) or radii[k] == 0
+        assert radii[k] >= float(min(ratios)) * (1 - 1e-9) - 1e-12
+
+
+def test_a_ball_that_touches_is_not_certified() -> None:
+    """score_i - score_r + eps L < 0 is strict: lead 0.5, L = 1, eps = 0.5 ends in a tie."""
+    net = Network.from_weights([np.eye(2)])
+    classified = classify(net, np.array([[0.75, 0.25], [0.5, 0.5]]), np.array([0, 0]))
+    radii = certified_radii(classified, np.array([[0.0, 1.0], [1.0, 0.0]]), np.full(2, np.inf))
+    assert 0.4999999 < radii[0] < 0.5
+    assert radii[1] == 0.0  # a tie has no radius
+    assert decide(0.5, radii, np.full(2, np.inf), classified.wrong).tolist() == [0, 0]
+
+
+def test_unknown_and_zero_constants() -> None:
+    net = Network.from_weights([np.eye(3)])
+    classified = classify(net, np.array([[3.0, 1.0, 2.0]]), None)
+    L = np.array([[0.0, 0.0, 1.0], [0.0, 0.0, 1.0], [1.0, 1.0, 0.0]])
+    assert 0.99 < certified_radii(classified, L, np.array([np.inf]))[0] < 1.0
+    L[0, 2] = L[2, 0] = np.inf  # not proved
+    assert certified_radii(classified, L, np.array([np.inf]))[0] == 0.0
+    L[0, 2] = L[2, 0] = 0.0
+    assert certified_radii(classified, L, np.array([0.1]))[0] == 0.1  # never beyond the region
+
+
+def test_the_shared_region_holds_every_ball() -> None:
+    inputs = np.array([[0.0, 0.3], [0.7, 1.0]])
+    region = shared_region(inputs, 0.1, (0.0, 1.0), False)
+    assert np.all(region.lo == -0.1)
+    assert np.all(region.hi >= 1.1)
+    assert np.all(room(inputs, region, 0.1, False) >= 0.1)
+    own = shared_region(inputs, 0.1, None, False)
+    assert np.all(own.lo <= inputs.min(axis=0) - 0.1)
+    assert np.all(own.hi[1] >= 1.1)
+    assert shared_region(inputs, 0.1, (0.0, 1.0), True) == Box.from_bounds(np.zeros(2), np.ones(2))
+    assert np.all(np.isinf(room(inputs, Everywhere(), 0.1, False)))
+
+
+@pytest.mark.parametrize("clip", [False, True])
+@pytest.mark.parametrize(("outputs", "hidden"), [(3, (6,)), (1, (6,)), (3, (4, 4))])
+def test_certified_is_never_attacked(outputs: int, hidden: tuple[int, ...], clip: bool) -> None:
+    """Constants, refinement and attacks agree with each other and with random points of the balls."""
+    net = small_net(7, outputs, hidden)
+    rng = np.random.default_rng(1)
+    inputs = rng.uniform(0, 1, (24, 3))
+    result = certify(net, inputs, radius=[0.02, 0.1, 0.3], domain=(0.0, 1.0), clip=clip, method="interval", refine=30.0)
+    labels = classify(net, inputs, None).labels
+    for k in range(len(inputs)):
+        r = float(result.certified_radius[k])
+        cloud = inputs[k] + r * rng.uniform(-1, 1, (300, 3))
+        cloud = np.clip(cloud, 0, 1) if clip else cloud
+        assert not another_class_wins(net, cloud, np.full(300, labels[k])).any()
+        example = result.counterexample(k)
+        if example is not None:
+            assert np.abs(example - inputs[k]).max() <= result.attack_radius[k] <= 0.3
+            assert another_class_wins(net, example[None, :], labels[k : k + 1])[0]
+            assert not clip or (example.min() >= 0 and example.max() <= 1)
+    for r in result.radii:
+        assert sum(result.counts(r).values()) == len(inputs)
+    assert set(result.words()) <= {"certified", "attacked", "undecided"}
+    assert result.refined.any()
+    # On networks this small the margin relaxation and the attacks leave next to nothing open.
+    assert result.counts(0.1)["undecided"] <= 2
+
+
+def test_refinement_certifies_more_than_the_constants() -> None:
+    net = small_net(3)
+    inputs = np.random.default_rng(2).uniform(0, 1, (30, 3))
+    plain = certify(net, inputs, radius=0.1, domain=(0.0, 1.0), method="interval", attacks=False)
+    more = certify(net, inputs, radius=0.1, domain=(0.0, 1.0), method="interval", refine=30.0)
+    assert np.all(more.certified_radius >= plain.certified_radius)
+    assert more.counts(0.1)["certified"] > plain.counts(0.1)["certified"]
+
+
+def test_linear_margins_hold() -> None:
+    net = small_net(5, 4, (5, 5))
+    box = Box(np.array([0.2, -0.4, 0.1]), 0.2)
+    rows = np.array([against(net, 1, i) for i in (0, 2, 3)])
+    _, upper = linear_margins(net, box, rows)
+    cloud = np.random.default_rng(0).uniform(box.lo, box.hi, (4000, 3))
+    assert np.all(net.forward(cloud) @ rows.T <= upper + 1e-12)
+    verdict = prove_ball(net, box, 1, np.array([0, 2, 3]), time.monotonic() + 10)
+    wins = np.all(net.forward(cloud) @ rows.T < 0)
+    assert wins or not verdict.proved
+
+
+def test_a_lying_constant_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A constant that is too small certifies what an attack breaks: fatal, never a result."""
+
+    def lie(_net: Network, _region: Any, i: int, j: int, *_rest: Any) -> Answer:
+        return Answer({"i": i, "j": j, "upper": 1e-6, "lower": None, "method": "lie", "status": "done", "notes": []})
+
+    monkeypatch.setattr(pairs_module, "pair_constant", lie)
+    with pytest.raises(SoundnessError, match="counterexample"):
+        certify(small_net(7), np.random.default_rng(1).uniform(0, 1, (40, 3)), radius=0.3)
+
+
+def test_a_contradiction_inside_a_piece_is_fatal(monkeypatch: pytest.MonkeyPatch) -> None:
+    def contradict(*_arguments: Any) -> Answer:
+        raise SoundnessError("upper below lower")
+
+    monkeypatch.setattr(pairs_module, "pair_constant", contradict)
+    with pytest.raises(SoundnessError, match="pair-0-1"):
+        certify(small_net(7), np.zeros((1, 3)), radius=0.3)
+
+
+def test_a_piece_that_fails_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without its constant nothing is certified, and the rest of the answer stands."""
+
+    def fail(net: Network, region: Any, i: int, j: int, *rest: Any) -> Answer:
+        if (i, j) == (0, 1):
+            raise MemoryError
+        return pair_constant(net, region, i, j, *rest)
+
+    monkeypatch.setattr(pairs_module, "pair_constant", fail)
+    inputs = np.random.default_rng(1).uniform(0, 1, (20, 3))
+    result = certify(small_net(7), inputs, radius=0.01, method="interval")
+    assert [name for name, _ in result.failed] == ["pair-0-1"]
+    assert result.to_dict()["failed"][0]["error"].startswith("out of memory")
+    assert np.all(result.certified_radius[result.labels != 2] == 0)
+    assert len(result.pairs) == 2
+
+
+def test_pieces_can_be_sent_away() -> None:
+    net = small_net(7)
+    classified = classify(net, np.full((1, 3), 0.2), None)
+    balls = Ball.open_ones(np.full((1, 3), 0.2), classified, np.zeros((1, 3)), np.array([np.inf]), (0.1,), (0.0, 1.0))
+    for piece in [*pair_pieces(net, Box(np.zeros(3), 1.0), PairOptions("interval")), *refine_pieces(net, balls, 9.0)]:
+        again = pickle.loads(pickle.dumps(piece))
+        assert again.work(*again.arguments)
+
+
+def test_attacks_find_the_nearest_side_of_a_line() -> None:
+    """x_0 > x_1 decides: the distance to the line is half the difference in the infinity norm."""
+    net = Network.from_weights([np.eye(2)])
+    found = attack(net, np.array([[0.6, 0.4], [0.9, 0.1]]), np.array([0, 0]), 0.2)
+    assert 0.1 < found.radius[0] < 0.101
+    assert np.isinf(found.radius[1])
+    assert found.places.tolist() == [0]
+
+
+def test_methods_and_regions() -> None:
+    net = small_net(0)
+    box = Box(np.zeros(3), 1.0)
+    assert settle(net, box, PairOptions("shor")) == ("shor", Everywhere())
+    assert settle(net, box, PairOptions("tight")) == ("tight", box)
+    assert settle(small_net(0, inputs=400), Box(np.zeros(400), 1.0), PairOptions())[0] == "shor"
+    wide, large = small_net(0, inputs=400), Box(np.zeros(400), 1.0)
+    assert settle(wide, large, PairOptions("tight")) == ("tight", Everywhere())
+    assert settle(wide, Box(np.full(400, 9.0), 1e-3), PairOptions("tight"))[1] != Everywhere()
+    with pytest.raises(MethodError, match="unknown method"):
+        certify(net, np.zeros((1, 3)), radius=0.1, method="hr3")
+    with pytest.raises(MethodError, match="one hidden layer"):
+        certify(small_net(0, 3, (4, 4)), np.zeros((1, 3)), radius=0.1, method="shor")
+    answer = pair_constant(net, box, 0, 2, "hr2", "auto", 5.0, True, 0)
+    assert answer.value["lower"] <= answer.value["upper"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"radius": 0.0}, "positive"),
+        ({"radius": []}, "positive"),
+        ({"radius": "wide"}, "number"),
+        ({"domain": (1.0, 0.0)}, "low <= high"),
+        ({"domain": (0.2, 1.0)}, "outside the domain"),
+        ({"labels": [0, 1]}, "2 labels for 4 inputs"),
+        ({"labels": [0, 1, 2, 3]}, "classes are 0 to 2"),
+        ({"labels": [0.5, 1, 2, 0]}, "whole numbers"),
+        ({"inputs": np.zeros((4, 5))}, "takes 3"),
+        ({"inputs": np.full((4, 3), np.nan)}, "not finite"),
+        ({"inputs": np.zeros(3)}, "one row"),
+        ({"clip": True}, "domain"),
+        ({"refine": -1.0}, "refine"),
+        ({"time_limit": 0.0}, "time limit"),
+    ],
+)
+def test_bad_questions(change: dict[str, Any], message: str) -> None:
+    arguments: dict[str, Any] = {"inputs": np.zeros((4, 3)), "labels": None, "radius": 0.1, **change}
+    inputs, labels = arguments.pop("inputs"), arguments.pop("labels")
+    with pytest.raises(InputError, match=message):
+        certify(small_net(0), inputs, labels, **arguments)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    small_net(7).save(tmp_path / "net.npz")
+    rng = np.random.default_rng(1)
+    np.save(tmp_path / "points.npy", rng.uniform(0, 1, (12, 3)))
+    np.save(tmp_path / "labels.npy", rng.integers(0, 3, 12))
+    return tmp_path
+
+
+def test_the_command_and_its_files(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    job = str(files / "job")
+    command = ["certify", str(files / "net.npz"), str(files / "points.npy"), "--labels", str(files / "labels.npy")]
+    command += ["--radius", "0.1,0.02", "--domain", "0", "1", "--method", "hr2", "--out", job]
+    assert run([*command, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer == json.loads((files / "job" / "result.json").read_text())
+    assert answer["radii"] == [0.02, 0.1]
+    assert [(p["i"], p["j"]) for p in answer["pairs"]] == [(0, 1), (0, 2), (1, 2)]
+    assert answer["counts"]["correct"] + answer["counts"]["misclassified"] == 12
+    for row in answer["per_radius"]:
+        assert row["certified"] + row["attacked"] + row["undecided"] == answer["counts"]["correct"]
+    net = small_net(7)
+    for pair in answer["pairs"]:
+        assert verify(files / "job" / pair["certificate"], net).proved
+    arrays = Archive(files / "job" / "arrays.npz", re.compile(r"[a-z_]+"), content="results")
+    assert arrays["status"].dtype == np.uint8
+    assert arrays["images"].shape == (12, 3)
+    assert np.all(arrays["certified_radius"][arrays["status"] == 3] == 0)
+    # The same folder again: refused without --resume, the same answer with it, another question refused.
+    assert run(command) == 2
+    assert "--resume" in capsys.readouterr().err
+    assert run([*command, "--resume"]) == 0
+    assert "certified" in capsys.readouterr().out
+    assert run([*command, "--resume", "--first", "3"]) == 2  # other data
+    assert "another job" in capsys.readouterr().err
+    assert run([*command, "--resume", "--clip"]) == 2
+    assert "another job" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        (["--radius", "far"], "give a number"),
+        (["--radius", "-1"], "positive"),
+        (["--radius", "0.1", "--resume"], "--out"),
+        (["--radius", "0.1", "--labels", "no.npy"], "no such file"),
+        (["--radius", "0.1", "--scale", "x"], "1/255"),
+        (["--radius", "0.1", "--domain", "0", "0.1"], "outside the domain"),
+        (["--radius", "0.1", "--method", "best"], "unknown method"),
+        (["--radius", "0.1", "--solver", "best"], "unknown solver"),
+        (["--radius", "0.1", "--workers", "0"], "workers"),
+        ([], "--radius"),
+    ],
+)
+def test_bad_commands(files: Path, capsys: pytest.CaptureFixture[str], extra: list[str], message: str) -> None:
+    assert run(["certify", str(files / "net.npz"), str(files / "points.npy"), *extra]) == 2
+    error = capsys.readouterr().err.strip()
+    assert message in error
+    assert "\n" not in error
+
+
+def test_killed_and_resumed(files: Path) -> None:
+    """A job killed between two pieces goes on where it was, and ends with the same answer."""
+    small_net(1, outputs=4, hidden=(12,)).save(files / "net.npz")
+    job = files / "job"
+    command = [sys.executable, "-m", "lipcert", "certify", str(files / "net.npz"), str(files / "points.npy")]
+    command += ["--radius", "0.05", "--method", "hr2", "--json"]
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    process = subprocess.Popen([*command, "--out", str(job)], env=environment, stdout=subprocess.DEVNULL)
+    end = time.monotonic() + 30
+    while time.monotonic() < end and not list(job.glob("pieces/*.json")) and process.poll() is None:
+        time.sleep(0.002)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    before = {path.name: path.stat().st_mtime_ns for path in job.glob("pieces/*.json")}
+    assert before
+    arguments = [*command[3:], "--out", str(job), "--resume"]
+    assert run(arguments) == 0
+    after = {path.name: path.stat().st_mtime_ns for path in job.glob("pieces/pair-*.json")}
+    assert len(after) == 6
+    assert before.items() <= after.items()
+    kept = json.loads((job / "result.json").read_text())
+    points = np.load(files / "points.npy")
+    whole = certify(small_net(1, outputs=4, hidden=(12,)), points, radius=0.05, method="hr2").to_dict()
+    assert kept["per_radius"] == whole["per_radius"]
+    assert [p["upper"] for p in kept["pairs"]] == [p["upper"] for p in whole["pairs"]]
