@@ -51,6 +51,8 @@ def true_points(relaxation: Relaxation, net: Network, box: Box, c: Array, count:
         q = q @ _dense(net, i).T
         blocks[f"y{i + 1}"] = _scaled(opens[i] * q, layer.q)
         q = slopes[i] * q
+    if net.depth == 1:  # as the relaxations of one hidden layer call them
+        blocks["v"] = blocks[layers.hidden[0].switch]
     parts = []
     for name, where in relaxation.space.slices.items():
         members = relaxation.blocks.get(name, (np.arange(where.stop - where.start), 0))[0]
