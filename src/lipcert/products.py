@@ -133,7 +133,8 @@ class _Road:
 
         total = self.end - self.begin
         if not self.rows:
-            return self.end - 0.03 * total
+            last = 6.0 * self._busy() * proof_seconds(self.task.relaxation.problem.size)  # alternation and a proof
+            return self.end - min(last + 0.03 * total, 0.4 * total)
         expected = expected_seconds(self.task.relaxation.problem)
         return self.end - min(max(1.7 * self._busy() * expected, _INTERIOR_SHARE * total), 0.6 * total)
 
@@ -169,6 +170,7 @@ class _Road:
         found = solve_unit_vectors(
             C[np.ix_(grid.left, grid.right)] - cross, C[grid.left, grid.one] - rows, C[grid.right, grid.one] - columns,
             state.R[grid.left], state.R[grid.right], state.R[grid.one], sweeps,
+            time_limit=max(self.end - time.monotonic() - 2.0 * self._busy() * proof_seconds(problem.size), 0.0),
         )  # fmt: skip
         total = float(state.L.sum())
         diagonal = np.empty(problem.size)
