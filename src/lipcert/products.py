@@ -76,11 +76,13 @@ def solve_products(
     options: GridOptions = GridOptions(),  # noqa: B008 - frozen
 ) -> Products:
     """Bounds with all products, for at most about `seconds`; every certificate on the way goes to `on_certificate`."""
+    entered = time.monotonic()
     task = without_x_if_idle(task)
     grid = grid_of(task.relaxation)
     if grid is None:
         return Products(Status.OPTIMAL, None)
     with threads_for(task.relaxation.problem.size):
+        seconds -= time.monotonic() - entered
         return _Road(task, grid, seconds, on_certificate, on_iteration, enough).run(start, options)
 
 
@@ -111,7 +113,8 @@ class _Road:
         self.start = GridStart(state.y, state.L, state.R)
         if self.rows:
             return Products(Status.OPTIMAL if self.enough() else self._interior(state.L), self.start)
-        self._keep(*self._over_unit_vectors(state, 400), state.L, last=True)
+        with threads_for(self._order()):
+            self._keep(*self._over_unit_vectors(state, 400), state.L, last=True)
         return Products(Status.TIME_LIMIT if time.monotonic() > self._latest() else Status.OPTIMAL, self.start)
 
     def _climb(self, run: GridRun) -> GridState:
@@ -133,9 +136,14 @@ class _Road:
 
         total = self.end - self.begin
         if not self.rows:
-            return self.end - 0.03 * total
+            last = 6.0 * self._busy() * proof_seconds(self.task.relaxation.problem.size)  # alternation and a proof
+            return self.end - min(last + 0.03 * total, 0.4 * total)
         expected = expected_seconds(self.task.relaxation.problem)
         return self.end - min(max(1.7 * self._busy() * expected, _INTERIOR_SHARE * total), 0.6 * total)
+
+    def _order(self) -> int:
+        """For `threads_for`: the order of the matrices, or one where the cores are contested."""
+        return self.task.relaxation.problem.size if self._busy() < _CONTESTED else 1
 
     def _busy(self) -> float:
         """Wall seconds per second of one thread: above one where others use the cores."""
@@ -169,6 +177,7 @@ class _Road:
         found = solve_unit_vectors(
             C[np.ix_(grid.left, grid.right)] - cross, C[grid.left, grid.one] - rows, C[grid.right, grid.one] - columns,
             state.R[grid.left], state.R[grid.right], state.R[grid.one], sweeps,
+            time_limit=max(self.end - time.monotonic() - 2.0 * self._busy() * proof_seconds(problem.size), 0.0),
         )  # fmt: skip
         total = float(state.L.sum())
         diagonal = np.empty(problem.size)
@@ -200,7 +209,7 @@ class _Road:
         left = max(latest - now, 1.0)
         options = Options(tolerance=3e-5, time_limit=left, keep_primal=False)
         problem = shifted(self.task.relaxation.problem, self.grid, L)
-        with threads_for(problem.size if self._busy() < _CONTESTED else 1):
+        with threads_for(self._order()):
             result = solve_rank_two(problem, options, watcher)
         self.on_certificate(cut.prove(np.concatenate([result.y, values])))
         if self.start is not None:

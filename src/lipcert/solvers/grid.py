@@ -36,8 +36,8 @@ class GridOptions:
     inner: int = 60
     rank: int = 40
     time_limit: float = float("inf")
-    penalty: float = 0.4  # of the products, in units of the mean diagonal multiplier; fixed, because larger ones make
-    row_penalty: float = 4.0  # the climb inexact, and what it leaves the multipliers then take up
+    penalty: float = 0.4  # of the products, in units of the mean diagonal multiplier; fixed, see PERFORMANCE.md
+    row_penalty: float = 4.0  # of the problem's rows, in the same units
 
 
 @dataclass(frozen=True, eq=False)
