@@ -174,3 +174,15 @@ def test_auto_uses_it() -> None:
     assert auto.upper <= plain.upper * (1 + 1e-6)
     assert auto.lower is not None
     assert auto.lower <= auto.upper
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh"])
+def test_certificates_of_tight_without_values_verify(activation: str, tmp_path: Path) -> None:
+    """A box that reaches every sign pattern, or a smooth first layer: no x, and the checker finds that out."""
+    net, box = deep_net(4, 4, 3, 1, activation=activation), Box(np.zeros(4), 50.0)
+    best = min(tightened(net, box, np.ones(1), 3.0), key=lambda k: k.upper)
+    assert "w" not in best.shift
+    best.save(tmp_path / "proof.npz")
+    answer = lipcert.verify(tmp_path / "proof.npz", net)
+    assert answer.proved
+    assert answer.upper == pytest.approx(best.upper, rel=1e-9)

@@ -121,7 +121,7 @@ def tighten(
         current = replace(task, relaxation=with_cuts(base, cuts), cuts=cuts)
         problem = current.relaxation.problem
         left, expected = end - time.monotonic(), _OVERHEAD + expected_seconds(problem)
-        if left <= 0 or (best < np.inf and slowness * expected > left):
+        if left <= 0 or (best < np.inf and expected > left):
             return Status.TIME_LIMIT
         now = time.monotonic()
         watcher = Watcher(current, on_certificate, on_iteration, now, end - 2 * proof_seconds(problem.size))
