@@ -1,6 +1,6 @@
 """Any depth and cuts: bounds against exact, HR-2, and the strongest published figures; real networks.
 
-python -m benchmarks.depth_and_cuts [small|cells|large|two|real ...]
+python -m benchmarks.depth_and_cuts [small|cells|large|two|literal|real ...]
 """
 
 from __future__ import annotations
@@ -95,6 +95,17 @@ def two() -> None:
             line(f"(40,40,10) s={s} {region}", net, box, None, 120, f"GeoLIP {known}" if region == "global" else "")
 
 
+def literal() -> None:
+    """The paper's own estimators on the local (40,40,10) networks of `two`."""
+    for s in (20, 40, 60, 80):
+        net, box = paper_network(40, s, 0, hidden_layers=2), paper_region(40, 0, "local")
+        for method in ("lipopt3", "hr1", "hr2"):
+            start = time.perf_counter()
+            result = lipcert.bound(net, box, method=method, literal=True, time_limit=200, lower=False)
+            spent = time.perf_counter() - start
+            print(f"(40,40,10) s={s} local: {result.method} {result.upper:.6g}, {spent:.0f} s, {result.notes[0][:60]}")
+
+
 def real() -> None:
     """Networks of other hands."""
     data = data_folder()
@@ -117,7 +128,7 @@ def first_image(path: Path) -> np.ndarray:
 
 
 def main() -> None:
-    parts = {"small": small, "cells": cells, "large": large, "two": two, "real": real}
+    parts = {"small": small, "cells": cells, "large": large, "two": two, "literal": literal, "real": real}
     for name in sys.argv[1:] or parts:
         parts[name]()
 
