@@ -26,7 +26,7 @@ from lipcert.cli import run
 from lipcert.jobs import Answer
 from lipcert.robustness.attack import another_class_wins, attack
 from lipcert.robustness.decision import certified_radii, classify, decide, room, shared_region
-from lipcert.robustness.pairs import PairOptions, pair_constant, pair_pieces, settle
+from lipcert.robustness.pairs import PairConstant, PairOptions, matrix, pair_constant, pair_pieces, settle
 from lipcert.robustness.refine import Ball, against, prove_ball, refine_pieces
 from lipcert.robustness.scores import class_scores
 from lipcert.rounding import Array
@@ -90,6 +90,9 @@ def test_unknown_and_zero_constants() -> None:
     assert certified_radii(classified, L, np.array([np.inf]))[0] == 0.0
     L[0, 2] = L[2, 0] = 0.0
     assert certified_radii(classified, L, np.array([0.1]))[0] == 0.1  # never beyond the region
+    for damaged in (np.nan, -1.0, None):
+        known = [PairConstant(i, j, damaged if i else 1.0, None, "tight", 0.0) for i, j in ((0, 1), (0, 2), (1, 2))]
+        assert np.isinf(matrix(tuple(known), 3)[1, 2])
 
 
 def test_the_shared_region_holds_every_ball() -> None:

@@ -23,6 +23,7 @@ from lipcert.certificate.margins import (
 )
 from lipcert.certificate.multipliers import prove
 from lipcert.cli import run
+from lipcert.errors import FileFormatError
 from lipcert.propagation import preactivation_bounds
 from lipcert.quadratic.margin import Margin, margin
 from lipcert.robustness.refine import Ball, prove_rival, refine_input, solve_margin
@@ -152,6 +153,12 @@ def test_certificates_of_margins(tmp_path: Path, capsys: pytest.CaptureFixture[s
     for forged in _forgeries(certificate.proofs):
         upper = verify_margins(certificate_of(net, certificate.box, forged), net)
         assert all(u >= t for u, t in zip(upper, true, strict=True))
+    with np.load(tmp_path / "proof.npz") as file:
+        kept = {name: file[name] for name in ("margins", "network", "lo", "hi")}
+        none = {name: file[name][:0] for name in ("c", "keep", "claim")}
+    np.savez(tmp_path / "proof.npz", allow_pickle=False, **kept, **none)
+    with pytest.raises(FileFormatError, match="no margins"):
+        load_margins(tmp_path / "proof.npz")
     (tmp_path / "proof.npz").write_bytes(contents[: len(contents) // 2])
     assert run(command) == 2
     assert "\n" not in capsys.readouterr().err.strip()

@@ -12,12 +12,13 @@ from hypothesis import given, settings
 import lipcert
 from lipcert import Box, Everywhere, Network
 from lipcert.certificate import prove_interval
-from lipcert.certificate.gains import gains, prove_mixed
+from lipcert.certificate.gains import gains, mixed_gradient_bounds, prove_mixed
 from lipcert.certificate.multipliers import prove
+from lipcert.certificate.reduced import share_of
 from lipcert.certificate.relaxed import build, prove_relaxed
 from lipcert.norms import INF
 from lipcert.planning import plan
-from lipcert.propagation import Interval, preactivation_bounds
+from lipcert.propagation import Interval, gradient_bounds, preactivation_bounds
 from lipcert.quadratic.reduction import Reduction, chords, everything, reduction_from
 from lipcert.rounding import Array
 from lipcert.solvers.rank_two import Options, solve_rank_two
@@ -151,3 +152,15 @@ def test_plans_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.method == "tight"
     assert result.upper < prove_mixed(net, box, INF, c).upper
     assert lipcert.verify(result.certificate, net).proved
+
+
+def test_neurons_without_a_gradient_leave_the_euclidean_bounds_too() -> None:
+    """They are constants in the matrix, so that its vectors are not the gradient: only intervals hold them."""
+    net, box = deep_net(3, 6, 6, 6, 1, seed=3), Box(np.zeros(3), 1.0)
+    pre = preactivation_bounds(net, box)
+    for size, bounds in ((1.0, mixed_gradient_bounds), (1e-202, gradient_bounds)):
+        c = np.array([size])
+        share = share_of(net, pre, c, everything(0, net.shape), gains(net, pre))
+        for mine, wanted in zip(share.gradients, bounds(net, pre, c), strict=True):
+            assert np.array_equal(mine.lo, wanted.lo)
+            assert np.array_equal(mine.hi, wanted.hi)

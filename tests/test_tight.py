@@ -13,8 +13,8 @@ import lipcert
 from lipcert import Box, Everywhere, Network
 from lipcert.certificate import Certificate
 from lipcert.certificate.multipliers import prove
-from lipcert.certificate.relaxed import build
-from lipcert.certificate.verify import load_certificate
+from lipcert.certificate.relaxed import build, prove_relaxed
+from lipcert.certificate.verify import load_certificate, verify
 from lipcert.errors import FileFormatError
 from lipcert.experiments.networks import paper_network, paper_region
 from lipcert.norms import INF
@@ -186,3 +186,17 @@ def test_certificates_of_tight_without_values_verify(activation: str, tmp_path: 
     answer = lipcert.verify(tmp_path / "proof.npz", net)
     assert answer.proved
     assert answer.upper == pytest.approx(best.upper, rel=1e-9)
+
+
+def test_a_table_that_is_none_proves_nothing() -> None:
+    """(1 + 3t)(1 - 3t) >= 0 is false; with t^2 = 1 it would prove any bound. Files are refused, so are objects."""
+    net, box, c = deep_net(2, 3, 1, seed=1), Box(np.zeros(2), 1.0), np.ones(1)
+    relaxation = build(net, box, INF, c, "tight")
+    t = list(relaxation.space.slices).index("t")
+    cuts = Cuts(np.array([[t, 0, 3, t, 0, -3, -1, -1, 0]], dtype=np.int64))
+    worse = with_cuts(relaxation, cuts)
+    y = {f.name: np.zeros(f.total) for f in worse.families}
+    y["cuts"][0], y["t^2 = 1"][0], y["1 = 1"][0] = 100.0, -900.0, 100.0
+    certificate = prove_relaxed(net, box, INF, c, worse, worse.unpack(y), cuts)
+    assert certificate.upper < exact_constant(net, box, c)
+    assert not verify(certificate, net).proved

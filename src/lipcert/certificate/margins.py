@@ -172,6 +172,8 @@ def _parse(arrays: _Texts) -> MarginCertificate:
     c, keep, claim = arrays.array("c", 2), arrays.array("keep", 1, "iu"), arrays.array("claim", 1)
     if not len(c) == len(keep) == len(claim) or not np.all(np.isfinite(c)) or len(c) > MAX_ROWS:
         raise FileFormatError("the rows, their sizes and their claims do not fit together")
+    if not len(c):
+        raise FileFormatError("no margins at all")  # "proved" would be true, and say nothing
     box = Box.from_bounds(arrays.array("lo", 1), arrays.array("hi", 1))
     proofs = tuple(
         MarginProof(

@@ -11,6 +11,7 @@ from lipcert.errors import MethodError
 from lipcert.network import Network
 from lipcert.norms import Norm
 from lipcert.propagation import Interval, gradient_bounds, preactivation_bounds
+from lipcert.quadratic.layers import NOTHING
 from lipcert.quadratic.model import Relaxation
 from lipcert.quadratic.partial import partial
 from lipcert.quadratic.reduction import Reduction, Share, open_signs
@@ -39,10 +40,15 @@ def behind(net: Network, cut: int) -> Network:
 
 
 def share_of(net: Network, pre: tuple[Interval, ...], c: Array, reduction: Reduction, known: Gains) -> Share:
-    """The numbers that pay. With neurons left out the vectors kept are not the gradient, only intervals hold them."""
+    """The numbers that pay. With neurons left out the vectors kept are not the gradient, only intervals hold them.
+
+    Neurons leave by the reduction's choice, or because their gradient is next to nothing.
+    """
     cut = reduction.cut
-    left = [np.any(mask & ~kept) for mask, kept in zip(open_signs(pre[cut:]), reduction.neurons, strict=True)]
-    bounds = (gradient_bounds if any(left) else mixed_gradient_bounds)(net, pre, c)
+    bounds = mixed_gradient_bounds(net, pre, c)
+    parts = zip(open_signs(pre[cut:]), reduction.neurons, bounds[cut + 1 :], strict=True)
+    if any(np.any(mask & ~(kept & (g.magnitude > NOTHING))) for mask, kept, g in parts):
+        bounds = gradient_bounds(net, pre, c)
     share = Share(reduction.inputs, reduction.neurons, known.after[cut], known.before[cut:], bounds[cut:])
     if not reduction.euclid:
         return share

@@ -14,7 +14,7 @@ from lipcert.errors import MethodError
 from lipcert.network import Network
 from lipcert.norms import Norm
 from lipcert.propagation import Interval
-from lipcert.quadratic.cuts import NO_CUTS, Cuts, with_cuts
+from lipcert.quadratic.cuts import NO_CUTS, Cuts, valid_table, with_cuts
 from lipcert.quadratic.lifts import LIFTS, has_wide, lift, reaches_everything
 from lipcert.quadratic.lifts import check_applies as check_lift
 from lipcert.quadratic.model import Relaxation
@@ -111,6 +111,8 @@ def recheck(certificate: Certificate, net: Network) -> float:
     region, norm, c, multipliers = certificate.region, certificate.norm, certificate.c, certificate.multipliers
     chords, values = CHORDS in multipliers or has_wide(multipliers), "w" in certificate.shift
     part = None
+    if certificate.cuts is not None and not valid_table(certificate.cuts):
+        return np.inf  # a file's table was looked at when it was read, one made in memory was not
     if certificate.reduction is not None:
         part = reduction_from(certificate.reduction, net.shape)
         if part is None:

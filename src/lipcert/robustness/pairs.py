@@ -154,7 +154,7 @@ def matrix(pairs: tuple[PairConstant, ...], classes: int) -> Array:
     L = np.full((classes, classes), np.inf)
     np.fill_diagonal(L, 0.0)
     for pair in pairs:
-        if pair.upper is not None:
+        if pair.upper is not None and pair.upper >= 0:  # NaN or less than zero, from a damaged record, is no bound
             L[pair.i, pair.j] = L[pair.j, pair.i] = pair.upper
     return L
 
