@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ class StageDisplay:
 
     def __init__(self) -> None:
         self._console = Console(stderr=True, highlight=False)
-        self._line = "starting"
+        self._line, self._start = "starting", time.monotonic()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
@@ -42,10 +43,13 @@ class StageDisplay:
         if self._stop.wait(_QUIET_SECONDS):
             return
         if not sys.stderr.isatty():
-            self._console.print(self._line)
+            self._console.print(self._text())
             while not self._stop.wait(10.0):
-                self._console.print(self._line)
+                self._console.print(self._text())
             return
-        with Status(self._line, console=self._console) as status:
+        with Status(self._text(), console=self._console) as status:
             while not self._stop.wait(0.25):
-                status.update(self._line)
+                status.update(self._text())
+
+    def _text(self) -> str:
+        return f"{time.monotonic() - self._start:.0f} s   {self._line}"
