@@ -2,9 +2,9 @@
 
 python -m benchmarks.ablation [--rounds R] [NETWORK ...]
 
-"bare" is the relaxation without the rows of proved bounds (McCormick, reach, chords), "none" as built; "pairs" and "all"
-(pairs, triples, factors) after R rounds of cuts. A cell whose next solve is expected to take longer than a minute keeps
-its last value and is marked with *.
+"bare" is the relaxation without the rows of proved bounds (McCormick, reach, chords), "none" as built; "pairs" and
+"all" (pairs, triples, factors) after R rounds of cuts. A cell whose next solve is expected to take longer than a
+minute keeps its last value and is marked with *.
 """
 
 from __future__ import annotations
