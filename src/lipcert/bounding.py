@@ -40,6 +40,8 @@ _MOMENTS_RATE = 5e-7  # seconds times the order squared: eigenvectors of one mom
 _MOMENTS_SHARE_LEAST = 0.004  # of the time limit, below which no matrix is looked at any more
 _MIXED_RATE = 1.5e10  # operations per second of the mixed norms on one core
 _STEP_SHARE = 0.5  # of the time left, at most, for a step that others follow
+_FIRST_SHARE = 0.05  # of the time left, at most, for a part before the whole network
+_FIRST_TIMES = 4.0  # times its expected seconds, at most, for such a part
 _CLOSED = 1e-6  # a relative gap that no solver needs to work on
 
 
@@ -234,11 +236,19 @@ class _Job:
             order = expected_order(self.net, pre)
             instead = "parts of the network take its place" if steps else "no part of it fits the time"
             self.notes.append(f"{name} of the whole left out: order {order:,} is beyond {LARGEST:,}; {instead}")
+        whole = bool(steps) and steps[-1].reduction is None
         for step in steps:
-            share = 1.0 if step is steps[-1] else _STEP_SHARE
             if self.status is Status.INTERRUPTED or (step is not steps[0] and self._closed()):
                 return
-            self._step(name, solver, pre, step, share * self._left())
+            seconds = self._left() if step is steps[-1] else _STEP_SHARE * self._left()
+            if whole and step.reduction is not None:  # a first bound only: the time belongs to the whole network
+                seconds = min(seconds, _FIRST_TIMES * step.seconds, _FIRST_SHARE * self._left())
+                if not proof_fits(step.order, seconds):
+                    continue
+            before = self.status
+            self._step(name, solver, pre, step, seconds)
+            if step is not steps[-1] and self.status is Status.TIME_LIMIT:
+                self.status = before  # its own share was over, not the time
 
     def _step(self, name: str, solver: str, pre: tuple[Interval, ...], step: Step, seconds: float) -> None:
         """One relaxation of all or of a part of the network."""
