@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from lipcert.certificate.multipliers import prove
 from lipcert.certificate.reduced import share_of
 from lipcert.certificate.relaxed import build, prove_relaxed
 from lipcert.norms import INF
-from lipcert.planning import plan
+from lipcert.planning import Step, plan
 from lipcert.propagation import Interval, gradient_bounds, preactivation_bounds
 from lipcert.quadratic.reduction import Reduction, chords, everything, reduction_from
 from lipcert.rounding import Array
@@ -164,3 +165,24 @@ def test_neurons_without_a_gradient_leave_the_euclidean_bounds_too() -> None:
         for mine, wanted in zip(share.gradients, bounds(net, pre, c), strict=True):
             assert np.array_equal(mine.lo, wanted.lo)
             assert np.array_equal(mine.hi, wanted.hi)
+
+
+def test_a_part_before_the_whole_network_takes_little_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is there for a first bound; half of the time for it once cost the whole network its products."""
+    net, box = deep_net(4, 5, 5, 1), Box(np.zeros(4), 0.5)
+    part = Step(everything(1, net.shape), 12, 0.1)
+    given: list[tuple[bool, float]] = []
+
+    def step(_: object, *arguments: Any) -> None:
+        given.append((arguments[3].reduction is None, arguments[4]))
+
+    monkeypatch.setattr("lipcert.bounding.plan", lambda *_: [part, Step(None, 30, 20.0)])
+    monkeypatch.setattr("lipcert.bounding._Job._step", step)
+    lipcert.bound(net, box, method="tight", time_limit=100, lower=False)
+    assert [whole for whole, _ in given] == [False, True]
+    assert given[0][1] <= 1.0
+    assert given[1][1] > 95.0
+    given.clear()
+    monkeypatch.setattr("lipcert.bounding.plan", lambda *_: [part, part])
+    lipcert.bound(net, box, method="tight", time_limit=100, lower=False)
+    assert given[0][1] > 40.0
