@@ -117,7 +117,7 @@ def line(title: str, case: Case, rounds: int) -> None:
             found, cut_short = bounds(relaxation, kinds, rounds)
             cells.append((found, f"{found[-1]:.5g}{'*' if cut_short else ''}"))
         none = f"{cells[0][0][0]:.5g}"
-        least = f"{bounds(bare(relaxation), ("pairs",), 0)[0][0]:.5g}"
+        least = f"{bounds(bare(relaxation), CUTS['pairs'], 0)[0][0]:.5g}"
         texts = [title, name, str(relaxation.space.size), least, none, *(text for _, text in cells)]
         print(f"| {' | '.join(texts)} | {time.process_time() - start:.0f} |", flush=True)
 
