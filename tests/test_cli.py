@@ -34,7 +34,7 @@ def call(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str,
 
 
 def test_bound_json(net_file: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lipcert.commands.progress._QUIET_SECONDS", 600.0)  # silence is promised to a fast machine only
+    monkeypatch.setattr("lipcert.commands.live._QUIET_SECONDS", 600.0)  # silence is promised to a fast machine only
     code, out, err = call(
         capsys, "bound", net_file, "--center", "0.5", "--radius", "0.1", "--versus", "7", "3", "--json"
     )
@@ -212,7 +212,7 @@ def test_interrupt_and_memory(
 def test_progress_speaks_after_the_quiet_seconds(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lipcert.commands.progress._QUIET_SECONDS", 0.05)
+    monkeypatch.setattr("lipcert.commands.live._QUIET_SECONDS", 0.05)
     with ProgressDisplay() as display:
         display.update(Progress(0.0, 1.5, 2.5, "interval"))
         time.sleep(0.3)
