@@ -1,0 +1,190 @@
+"""Bound against time for every method on three networks that anyone can regenerate: a CSV and a plot.
+
+    python -m benchmarks.methods [--seconds 60] [--csv FILE] [--plot FILE] [--only-plot]
+
+    (80,80)          the paper's network of seed 0, s = 80, box of radius 0.1
+    (40,40,10)       the paper's network of seed 0, s = 40, box of radius 10
+    784-100-100-10   He-normal weights, score 0 against score 1, box of radius 0.01 around a point of the unit cube
+
+Every certified bound that `bound` reports on its way is a row of the CSV, and so is the end of every method. The lower
+bound comes from a search of its own. The plot needs matplotlib: pip install matplotlib.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import math
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import lipcert
+from benchmarks._measure import ROOT
+from benchmarks.large import he_normal
+from lipcert.experiments.networks import paper_network, paper_region
+from lipcert.lower import search
+from lipcert.network import Network
+from lipcert.norms import INF
+from lipcert.region import Box
+
+CHEAP = ("product", "interval", "mixed")
+COLUMNS = ("network", "method", "seconds", "upper", "event")
+Row = dict[str, Any]
+
+# marker, filled, offset of the label in points; the paper's own estimators are drawn hollow
+STYLES: dict[str, tuple[str, bool]] = {
+    "product": ("v", True),
+    "interval": ("s", True),
+    "mixed": ("D", True),
+    "shor": ("o", True),
+    "hr2": ("^", True),
+    "backward": ("<", True),
+    "forward": (">", True),
+    "both": ("P", True),
+    "tight": ("*", True),
+    "lipopt3": ("o", False),
+    "hr1": ("s", False),
+    "hr2 literal": ("^", False),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One network, and the methods that apply to it."""
+
+    name: str
+    make: Callable[[], tuple[Network, Box]]
+    weights: tuple[float, ...]
+    methods: tuple[str, ...]
+
+
+def _paper(size: int, sparsity: int, layers: int, region: str) -> tuple[Network, Box]:
+    return paper_network(size, sparsity, 0, layers), paper_region(size, 0, region)
+
+
+def _wide() -> tuple[Network, Box]:
+    return he_normal((784, 100, 100, 10)), Box(np.random.default_rng(1).uniform(size=784), 0.01)
+
+
+CASES = (
+    Case(
+        "(80,80), radius 0.1",
+        lambda: _paper(80, 80, 1, "local"),
+        (1.0,),
+        (*CHEAP, "shor", "hr2", "tight", "lipopt3", "hr2 literal"),
+    ),
+    Case(
+        "(40,40,10), radius 10",
+        lambda: _paper(40, 40, 2, "global"),
+        (1.0,),
+        (*CHEAP, "backward", "forward", "both", "tight", "lipopt3", "hr1"),
+    ),
+    Case(
+        "784-100-100-10, radius 0.01",
+        _wide,
+        (1.0, -1.0, *(0.0,) * 8),
+        (*CHEAP, "backward", "forward", "both", "tight"),
+    ),
+)
+
+
+def measure(case: Case, seconds: float) -> Iterable[Row]:
+    """The lower bound first, then method after method."""
+    net, box = case.make()
+    c = np.array(case.weights)
+    start = time.perf_counter()
+    found = search(net, box, c, INF, seconds=seconds / 2)
+    yield _row(case, "lower", time.perf_counter() - start, found.value, "end")
+    for method in case.methods:
+        name, literal = method.removesuffix(" literal"), method.endswith(" literal")
+        seen: list[Row] = []
+
+        def watch(p: lipcert.Progress, method: str = method, seen: list[Row] = seen) -> None:
+            if math.isfinite(p.upper) and (not seen or p.upper < seen[-1]["upper"]):
+                seen.append(_row(case, method, p.seconds, p.upper, "progress"))
+
+        start = time.perf_counter()
+        result = lipcert.bound(
+            net, box, output=c, method=name, literal=literal, time_limit=seconds, lower=False, on_progress=watch
+        )
+        yield from seen
+        yield _row(case, method, time.perf_counter() - start, result.upper, result.status.name.lower())
+
+
+def _row(case: Case, method: str, seconds: float, upper: float, event: str) -> Row:
+    return {"network": case.name, "method": method, "seconds": round(seconds, 4), "upper": upper, "event": event}
+
+
+def draw(rows: list[dict[str, str]], path: Path) -> None:
+    try:
+        import matplotlib as mpl
+    except ImportError:
+        raise SystemExit("the plot needs matplotlib, which is not installed: pip install matplotlib") from None
+    mpl.use("svg")
+    mpl.rcParams.update({"svg.hashsalt": "lipcert", "svg.fonttype": "none", "font.family": "sans-serif"})
+    import matplotlib.pyplot as plt
+
+    names = list(dict.fromkeys(r["network"] for r in rows))
+    figure, panels = plt.subplots(1, len(names), figsize=(4.2 * len(names), 4.4), constrained_layout=True)
+    for axes, name in zip(panels, names, strict=True):
+        _panel(axes, name, [r for r in rows if r["network"] == name])
+    panels[0].set_ylabel("certified upper bound / best lower bound")
+    figure.savefig(path, metadata={"Date": None})
+
+
+def _panel(axes: Any, name: str, rows: list[dict[str, str]]) -> None:
+    lower = next(float(r["upper"]) for r in rows if r["method"] == "lower")
+    for method in dict.fromkeys(r["method"] for r in rows):
+        own = [(float(r["seconds"]), float(r["upper"]) / lower, r["event"]) for r in rows if r["method"] == method]
+        if method == "lower" or not math.isfinite(own[-1][1]):
+            continue
+        marker, filled = STYLES[method]
+        way = [(max(t, 1e-3), u) for t, u, event in own if event == "progress"]
+        seconds, ratio, _ = own[-1]
+        if method == "tight" and way:
+            axes.step(*zip(*[*way, (seconds, ratio)], strict=True), where="post", color="0.6", linewidth=1.0, zorder=1)
+        face = "black" if filled else "white"
+        axes.plot([max(seconds, 1e-3)], [ratio], marker, color="black", markerfacecolor=face, markersize=7, zorder=3)
+        right = seconds > 5
+        axes.annotate(
+            f"{method} {ratio:.3g}",
+            (max(seconds, 1e-3), ratio),
+            xytext=(-7 if right else 7, 3),
+            textcoords="offset points",
+            ha="right" if right else "left",
+            fontsize=8.5,
+        )
+    axes.axhline(1.0, color="black", linewidth=0.8, linestyle=":")
+    axes.set(xscale="log", yscale="log", xlabel="time (seconds)", title=name)
+    axes.set_xlim(1e-3, 200)
+    axes.grid(True, which="major", linewidth=0.3, color="0.85")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=60.0, help="limit for each method")
+    parser.add_argument("--csv", type=Path, default=ROOT / "docs" / "methods.csv")
+    parser.add_argument("--plot", type=Path, default=ROOT / "docs" / "images" / "methods.svg")
+    parser.add_argument("--only-plot", action="store_true", help="draw the CSV that is there")
+    options = parser.parse_args()
+    if not options.only_plot:
+        with options.csv.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, COLUMNS)
+            writer.writeheader()
+            for case in CASES:
+                for row in measure(case, options.seconds):
+                    writer.writerow(row)
+                    if row["event"] != "progress":
+                        print(*row.values(), flush=True)
+                file.flush()
+    with options.csv.open(newline="", encoding="utf-8") as file:
+        draw(list(csv.DictReader(file)), options.plot)
+
+
+if __name__ == "__main__":
+    main()
