@@ -32,7 +32,11 @@ class Lines(NamedTuple):
 
 @dataclass(frozen=True)
 class Activation:
-    """One of KINDS. `alpha` is the slope of a leaky ReLU below zero, or the scale of an ELU; the others ignore it."""
+    """What a hidden layer applies to every neuron.
+
+    `kind` is "identity", "relu", "leaky_relu", "elu", "softplus", "sigmoid" or "tanh". `alpha` is the slope of a leaky
+    ReLU below zero, or the scale of an ELU; the others ignore it.
+    """
 
     kind: Kind
     alpha: float = 0.0
@@ -55,6 +59,7 @@ class Activation:
 
     @property
     def piecewise_linear(self) -> bool:
+        """True for the identity, ReLU and leaky ReLU."""
         return self.kind in ("identity", "relu", "leaky_relu")
 
     @property

@@ -47,7 +47,10 @@ _CLOSED = 1e-6  # a relative gap that no solver needs to work on
 
 @dataclass(frozen=True)
 class Progress:
-    """The bracket in hand while `bound` works; `iteration` is the solver's last, when one runs."""
+    """The bracket in hand while `bound` works, `seconds` after its start.
+
+    `stage` is the method at work, `iteration` the solver's last, when one runs.
+    """
 
     seconds: float
     lower: float | None

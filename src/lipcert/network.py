@@ -48,10 +48,12 @@ class Affine:
 
     @property
     def inputs(self) -> int:
+        """The columns of the weight."""
         return int(self.weight.shape[1])
 
     @property
     def outputs(self) -> int:
+        """The rows of the weight."""
         return int(self.weight.shape[0])
 
     @property
@@ -76,7 +78,10 @@ class Affine:
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """Affine maps A_1..A_{m+1} with activations f_1..f_m between them. Equal networks have equal `sha256`."""
+    """Affine maps A_1..A_{m+1} with activations f_1..f_m between them, frozen; `notes` say what a reader left out.
+
+    Usually made by `load`, `from_torch` or `Network.from_weights`. Equal networks have equal `sha256`.
+    """
 
     affines: tuple[Affine, ...]
     activations: tuple[Activation, ...]
@@ -142,10 +147,12 @@ class Network:
 
     @property
     def inputs(self) -> int:
+        """The number of input coordinates."""
         return self.affines[0].inputs
 
     @property
     def outputs(self) -> int:
+        """The number of scores."""
         return self.affines[-1].outputs
 
     @property

@@ -85,12 +85,15 @@ class Box:
 
     @property
     def size(self) -> int:
+        """The number of coordinates."""
         return int(self.lo.size)
 
     def contains(self, points: Array) -> bool:
+        """Whether all of these points lie in the box, its edge included."""
         return bool(np.all(points >= self.lo) and np.all(points <= self.hi))
 
     def project(self, points: Array) -> Array:
+        """The nearest points of the box."""
         return np.clip(points, self.lo, self.hi)
 
     def to_dict(self) -> dict[str, Any]:
@@ -109,12 +112,15 @@ class Everywhere:
     """The whole input space."""
 
     def contains(self, points: Array) -> bool:
+        """Whether all coordinates are finite."""
         return bool(np.all(np.isfinite(points)))
 
     def project(self, points: Array) -> Array:
+        """The points themselves."""
         return points
 
     def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
         return {"type": "everywhere"}
 
 

@@ -35,7 +35,11 @@ class Status(Enum):
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """lower <= L <= upper: `upper` is proved by `certificate`, `lower` is attained at `witness`."""
+    """What `bound` returns: lower <= L <= upper.
+
+    `upper` is proved by `certificate`, which can be saved and verified; `lower` is attained at `witness`. `status` says
+    how the computation ended, `seconds` how long it took, `notes` what the user should know (what was left out, say).
+    """
 
     certificate: Certificate
     best: Witness | None
@@ -56,6 +60,7 @@ class Result:
 
     @property
     def upper(self) -> float:
+        """The proved upper bound; infinite when nothing was proved."""
         return self.certificate.upper
 
     @property
@@ -70,6 +75,7 @@ class Result:
 
     @property
     def method(self) -> str:
+        """The method that proved `upper`."""
         return self.certificate.method
 
     @property

@@ -32,7 +32,10 @@ _TEXTS = frozenset({"method", "network", "norm", "multipliers", "shift"})
 
 @dataclass(frozen=True)
 class Verification:
-    """`upper` is what was proved just now (infinite when nothing was); `proved` says whether it supports the claim."""
+    """What `verify` found: `upper` is what was proved just now, infinite when nothing was.
+
+    `proved` says whether that supports the `claim` of the certificate, `reason` in words why or why not.
+    """
 
     proved: bool
     upper: float
@@ -41,7 +44,14 @@ class Verification:
 
 
 def verify(certificate: Certificate | str | os.PathLike[str], net: Network) -> Verification:
-    """Rebuild the rows from the network, check the hash, the signs, the semidefiniteness, and recompute the bound."""
+    """Check a proof without any solver: what does it prove about this network?
+
+    certificate: as in `Result.certificate`, or the path of a file that `Certificate.save` wrote.
+    net: the network that it is about.
+
+    Rows are rebuilt from the network, so nothing that the file says about them is believed; the hash, the signs of the
+    multipliers and the semidefiniteness are checked, and the bound is computed again with outward rounding.
+    """
     if not isinstance(certificate, Certificate):
         certificate = load_certificate(certificate)
     claim = certificate.claim

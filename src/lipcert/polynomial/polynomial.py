@@ -25,7 +25,11 @@ MAX_ENTRIES = 1 << 28  # terms times degree of a product before it is collected
 
 @dataclass(frozen=True, eq=False)
 class Polynomial:
-    """A polynomial in canonical form: distinct rows in lexicographic order, no zero coefficients."""
+    """A polynomial; made from `Polynomial.variable(i)` with +, -, *, / (by numbers) and **.
+
+    In canonical form: `indices` has one row of variables for every monomial, distinct and in lexicographic order, -1
+    where there is none; `coefficients` are not zero.
+    """
 
     indices: Rows
     coefficients: Array
@@ -147,7 +151,7 @@ class Polynomial:
         return f"Polynomial({show(self) if len(self.coefficients) <= 20 else f'{len(self.coefficients)} terms'})"
 
     def evaluate(self, points: ArrayLike) -> Array:
-        """Values at points (B, n), in floating point."""
+        """Values at points (B, n), or at one point, as an array (B,), in floating point."""
         x = np.atleast_2d(np.asarray(points, dtype=np.float64))
         if self.degree and int(self.indices.max()) >= x.shape[1]:
             raise InputError(f"a point with {x.shape[1]} coordinates; variable {int(self.indices.max())} is needed")

@@ -65,8 +65,10 @@ def certify(
         clip: perturbed inputs stay in the domain, as pixels do.
         method, solver, time_limit, lower: of every pair constant, as in `bound`; "shor" holds on the whole space.
         refine: seconds to spend on inputs that the shared constants leave open, most promising first.
+        attacks, seed: look for counterexamples by projected gradients, from this seed.
         out: a job folder that keeps certificates and results, and survives a kill; `resume` goes on with it.
         workers: processes; `scheduler`: the address of a Dask cluster instead.
+        network_file: where the network came from, for the report.
         on_progress: called with a stage and the progress of its pieces.
 
     Guarantees: a certified radius is proved with outward rounding for the given float64 weights and inputs; a

@@ -63,6 +63,7 @@ class DataSet:
 
     @property
     def sha256(self) -> str:
+        """A hash of inputs and labels."""
         digest = hashlib.sha256(f"{self.inputs.shape}".encode())
         digest.update(self.inputs.astype("<f8").tobytes())
         if self.labels is not None:
@@ -88,7 +89,12 @@ def parse_scale(text: str) -> Scale:
 
 
 def read_data(path: str, labels: str | None = None, scale: str | None = None) -> DataSet:
-    """The data set of one file of inputs and, where given, one of labels; an .npz may hold both."""
+    """The data set of one file of inputs and, where given, one of labels; an .npz may hold both.
+
+    path: .npy, .npz, idx (as MNIST comes, .gz too) or .csv; inputs along the first axis.
+    labels: a file of the same kinds.
+    scale: inputs are the file's numbers times this, "1/255" say; must be given when they are whole numbers.
+    """
     factor = None if scale is None else parse_scale(scale)
     raw, inside = _read(path, INPUT_NAMES)
     if raw.dtype.kind in "iu" and factor is None:

@@ -66,6 +66,7 @@ class Certification:
 
     @property
     def attack_radius(self) -> Array:
+        """The distance of the nearest counterexample known, infinite where there is none."""
         return self.counterexamples.radius
 
     def status(self, radius: float | None = None) -> Codes:
@@ -83,6 +84,7 @@ class Certification:
         return None if not place.size else self.counterexamples.points[place[0]]
 
     def counts(self, radius: float) -> dict[str, int]:
+        """How many inputs are certified, attacked and undecided at a radius; misclassified ones are in none."""
         status = self.status(radius)
         codes = {"certified": CERTIFIED, "attacked": ATTACKED, "undecided": UNDECIDED}
         return {name: int(np.sum(status == code)) for name, code in codes.items()}

@@ -1,0 +1,56 @@
+"""The documentation: generated parts are up to date, links lead somewhere, commands and methods that it names exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from scripts.api_reference import FILE, GROUPS, reference
+
+import lipcert
+from lipcert.cli import cli
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+LINK = re.compile(r"\]\(([^)#\s]+)(#[^)\s]*)?\)")
+
+
+def test_reference_is_up_to_date() -> None:
+    assert FILE.read_text(encoding="utf-8") == reference(), "run python -m scripts.api_reference"
+
+
+def test_reference_has_every_public_name_once() -> None:
+    names = [name for names in GROUPS.values() for name in names]
+    assert sorted(names) == sorted(lipcert.__all__)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target, _ in LINK.findall(page.read_text(encoding="utf-8")):
+        if "://" not in target:
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_index_links_to_every_page() -> None:
+    text = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    linked = {target for target, _ in LINK.findall(text)}
+    assert {p.name for p in (ROOT / "docs").glob("*.md")} - {"index.md"} <= linked
+    assert "docs/index.md" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_every_method_is_explained() -> None:
+    text = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
+    assert [m for m in lipcert.METHODS if f"`{m}`" not in text] == []
+
+
+@pytest.mark.parametrize("page", ["tutorial.md", "methods.md"])
+def test_options_exist(page: str) -> None:
+    """Every --option in a shell command of the page is one of that command's."""
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8").replace("\\\n", " ")
+    lines = re.findall(r"^\$ lipcert (\w+)(.*)$", text, re.MULTILINE)
+    assert lines
+    for command, rest in lines:
+        shown = CliRunner().invoke(cli, [command, "--help"]).output
+        assert [o for o in re.findall(r"--[a-z][a-z-]*", rest) if o not in shown] == [], f"{command}{rest}"

@@ -1,0 +1,70 @@
+"""The scripts in examples/ run as they stand, and say what they promise."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SECONDS = 60  # a hang, not a speed limit: machines may be busy
+
+
+def run(name: str) -> subprocess.CompletedProcess[str]:
+    own = {"PYTHONPATH": str(ROOT / "src"), "PYTHONWARNINGS": "error", "OPENBLAS_NUM_THREADS": "1"}
+    script = str(ROOT / "examples" / f"{name}.py")
+    return subprocess.run(
+        [sys.executable, script],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **own},
+        timeout=SECONDS,
+    )
+
+
+def test_every_script_is_run_here() -> None:
+    scripts = {path.stem for path in (ROOT / "examples").glob("*.py")}
+    assert scripts == {"controller_nnet", "onnx_user", "polynomial_researcher", "pytorch_user"}
+
+
+def test_controller() -> None:
+    done = run("controller_nnet")
+    assert (done.returncode, done.stderr) == (0, "")
+    brackets = [tuple(map(float, pair)) for pair in re.findall(r"\[([\d.]+), ([\d.]+)\]", done.stdout)]
+    assert len(brackets) == 3
+    assert all(0 < lower <= upper for lower, upper in brackets)
+    assert max(upper for _, upper in brackets[1:]) <= brackets[0][1]  # parts of the envelope are not steeper
+    assert done.stdout.count("the force moves by at most") == 3
+
+
+def test_onnx() -> None:
+    pytest.importorskip("onnx")
+    done = run("onnx_user")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Network(64-144-16-3, relu)" in done.stdout
+    assert "without a solver: proved True" in done.stdout
+
+
+def test_polynomial() -> None:
+    done = run("polynomial_researcher")
+    assert (done.returncode, done.stderr) == (0, "")
+    rows = re.findall(r"(-?[\d.]+) <= minimum <= (-?[\d.]+)", done.stdout)
+    assert len(rows) == 3
+    assert all(float(bound) <= float(found) + 1e-6 for bound, found in rows)
+    assert float(rows[2][0]) > float(rows[1][0]) + 0.1  # the constraint that fits no clique is worth a lot
+
+
+def test_torch() -> None:
+    done = run("pytorch_user")
+    if importlib.util.find_spec("torch") is None:
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr == "this example needs torch, which is not installed: pip install torch\n"
+        return
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("constant of score 0 - score 1 between") == 2
