@@ -17,15 +17,8 @@ SECONDS = 60  # a hang, not a speed limit: machines may be busy
 
 def run(name: str) -> subprocess.CompletedProcess[str]:
     own = {"PYTHONPATH": str(ROOT / "src"), "PYTHONWARNINGS": "error", "OPENBLAS_NUM_THREADS": "1"}
-    script = str(ROOT / "examples" / f"{name}.py")
-    return subprocess.run(
-        [sys.executable, script],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, **own},
-        timeout=SECONDS,
-    )
+    command = [sys.executable, str(ROOT / "examples" / f"{name}.py")]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | own, timeout=SECONDS)
 
 
 def test_every_script_is_run_here() -> None:
