@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test lint format benchmarks clean
+.PHONY: demo test lint format api benchmarks clean
 
 demo: .venv/core
 	$(BIN)/lipcert demo
@@ -19,6 +19,9 @@ lint: .venv/dev
 format: .venv/dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+api: .venv/dev
+	$(BIN)/python -m scripts.api_reference
 
 benchmarks: .venv/dev
 	$(BIN)/python -m benchmarks
