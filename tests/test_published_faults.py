@@ -1,0 +1,20 @@
+"""The fault of the published HR-1 for two hidden layers, on a network that takes a second."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from benchmarks._two_layer_program import two_layer_value
+from benchmarks.published_faults import HR1_GLOBAL
+
+from lipcert.experiments.networks import paper_network, paper_region, paper_samples
+from lipcert.lower import sample_points
+from lipcert.norms import INF
+
+
+def test_published_value_is_that_of_nonnegative_directions_and_no_bound() -> None:
+    net, box = paper_network(5, 4, 7, 2), paper_region(5, 7, "global")
+    published = HR1_GLOBAL[5, 4][7]
+    assert two_layer_value(net, box, positive=True) == pytest.approx(published, abs=1e-5)
+    sampled = sample_points(net, paper_samples(5, 7, 2), np.ones(1), INF).value  # the paper's own points
+    assert published < sampled < two_layer_value(net, box, positive=False)
