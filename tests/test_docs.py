@@ -54,3 +54,11 @@ def test_options_exist(page: str) -> None:
     for command, rest in lines:
         shown = CliRunner().invoke(cli, [command, "--help"]).output
         assert [o for o in re.findall(r"--[a-z][a-z-]*", rest) if o not in shown] == [], f"{command}{rest}"
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md", "docs/reproduction.md"])
+def test_python_in_pages_compiles(page: str) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
+    assert blocks
+    for block in blocks:
+        compile(block, page, "exec")
