@@ -1,6 +1,6 @@
 """Bound against time for every method on three networks that anyone can regenerate: a CSV and a plot.
 
-    python -m benchmarks.methods [--seconds 60] [--csv FILE] [--plot FILE] [--only-plot]
+    python -m benchmarks.methods [--seconds 60] [--add] [--csv FILE] [--plot FILE] [--only-plot]
 
     (80,80)          the paper's network of seed 0, s = 80, box of radius 0.1
     (40,40,10)       the paper's network of seed 0, s = 40, box of radius 10
@@ -51,6 +51,8 @@ STYLES: dict[str, tuple[str, bool, int]] = {
     "backward": ("<", True, -8),
     "forward": (">", True, 8),
     "both": ("P", True, 0),
+    "backward-free": ("<", True, -8),
+    "both-free": ("P", True, 8),
     "tight": ("*", True, -9),
     "lipopt3": ("o", False, 0),
     "hr1": ("s", False, 0),
@@ -94,7 +96,7 @@ CASES = (
         "784-100-100-10, radius 0.01",
         _wide,
         (1.0, -1.0, *(0.0,) * 8),
-        (*CHEAP, "backward", "forward", "both", "tight"),
+        (*CHEAP, "backward-free", "both-free", "backward", "forward", "both", "tight"),
         1.5,
     ),
 )
@@ -111,15 +113,17 @@ class Clock:
         return dict(zip(COLUMNS, (case.name, method, round(seconds, 4), round(wall, 4), upper, event), strict=True))
 
 
-def measure(case: Case, seconds: float) -> Iterable[Row]:
-    """The lower bound first, then method after method."""
+def measure(case: Case, seconds: float, known: set[tuple[str, str]]) -> Iterable[Row]:
+    """The lower bound first, then method after method; what is `known` is left out."""
     net, box = case.make()
     c, limit = np.array(case.weights), case.patience * seconds
-    clock = Clock()
-    found = search(net, box, c, INF, seconds=seconds / 2)
-    yield clock.row(case, "lower", found.value, "done")
+    if (case.name, "lower") not in known:
+        clock = Clock()
+        found = search(net, box, c, INF, seconds=seconds / 2)
+        yield clock.row(case, "lower", found.value, "done")
     for method in case.methods:
-        yield from _method(case, net, box, c, method, limit)
+        if (case.name, method) not in known:
+            yield from _method(case, net, box, c, method, limit)
 
 
 def _method(case: Case, net: Network, box: Box, c: Array, method: str, limit: float) -> Iterable[Row]:
@@ -197,20 +201,33 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0, help="limit for each method")
     parser.add_argument("--csv", type=Path, default=ROOT / "docs" / "methods.csv")
     parser.add_argument("--plot", type=Path, default=ROOT / "docs" / "images" / "methods.svg")
+    parser.add_argument("--add", action="store_true", help="keep the CSV and measure what it lacks")
     parser.add_argument("--only-plot", action="store_true", help="draw the CSV that is there")
     options = parser.parse_args()
+    rows = _read(options.csv) if options.add or options.only_plot else []
     if not options.only_plot:
-        with options.csv.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, COLUMNS)
-            writer.writeheader()
-            for case in CASES:
-                for row in measure(case, options.seconds):
-                    writer.writerow(row)
-                    if row["event"] != "progress":
-                        print(*row.values(), flush=True)
-                file.flush()
-    with options.csv.open(newline="", encoding="utf-8") as file:
-        draw(list(csv.DictReader(file)), options.plot)
+        known = {(r["network"], r["method"]) for r in rows}
+        for case in CASES:
+            for row in measure(case, options.seconds, known):
+                rows.append({key: str(value) for key, value in row.items()})
+                if row["event"] != "progress":
+                    print(*row.values(), flush=True)
+                    _write(options.csv, rows)
+    draw(rows, options.plot)
+
+
+def _read(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def _write(path: Path, rows: list[dict[str, str]]) -> None:
+    """Network by network, in the order of the cases."""
+    places = {case.name: k for k, case in enumerate(CASES)}
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(sorted(rows, key=lambda r: places.get(r["network"], len(places))))
 
 
 if __name__ == "__main__":
