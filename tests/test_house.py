@@ -22,6 +22,7 @@ ROOMS = [
     {"readers", "propagation"},
     {"quadratic"},
     {"lower", "certificate", "solvers"},
+    {"mip"},
     {"relaxations"},
     {"lcep"},
     {"result", "solving", "planning"},

@@ -48,6 +48,8 @@ def show_result(result: Result, net: Network, name: str) -> None:
     table.add_row("gap", f"{gap}   (upper - lower) / lower")
     table.add_row("network", f"{name}   {'-'.join(map(str, net.shape))}, {net.neurons} hidden neurons")
     table.add_row("time", f"{result.seconds:.2f} s   {result.status.value}")
+    if result.claim is not None:
+        table.add_row("claim", str(result.claim))
     for note in result.notes:
         table.add_row("note", note)
     out.print(table)
