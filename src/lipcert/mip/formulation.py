@@ -7,9 +7,9 @@ the derivative a + (1-a) u. With proved bounds l <= z <= h, and gl <= g <= gu of
     gl u <= w <= gu u,   g - gu (1-u) <= w <= g - gl (1-u)        w = u g, the switched gradient (McCormick)
     p <= G + 2 |Gl| (1-b),   p <= -G + 2 Gu b                     p = |G|, b its sign, G the gradient at the input
 
-For whole u and b these say exactly that; z = 0 allows both slopes, as LCEP does. Norm inf maximises the sum of p, norm 1
-chooses one coordinate and sign. Inputs enter as x = middle + radius v, |v| <= 1. Coefficients are rounded as they are
-computed: the program belongs to a solver with tolerances, not to a proof.
+For whole u and b these say exactly that; z = 0 allows both slopes, as LCEP does. Norm inf maximises the sum of p, norm
+1 chooses one coordinate and sign. Inputs enter as x = middle + radius v, |v| <= 1. Coefficients are rounded as they
+are computed: the program belongs to a solver with tolerances, not to a proof.
 """
 
 from __future__ import annotations
@@ -133,9 +133,7 @@ def formulate(net: Network, box: Box, norm: Norm, c: Array, pre: tuple[Interval,
     return Formulation(problem, net, box, norm, c, v, layers, G, signs, free, p)
 
 
-def _values(
-    build: Assembly, net: Network, box: Box, pre: tuple[Interval, ...], v: slice
-) -> tuple[Layer, ...]:
+def _values(build: Assembly, net: Network, box: Box, pre: tuple[Interval, ...], v: slice) -> tuple[Layer, ...]:
     """Pre-activations, signs and values, layer by layer from the input."""
     m, r = _middle_and_radius(box)
     inputs: list[Term] = [(v, -_csr(net.affines[0].weight) @ diagonal(r))]

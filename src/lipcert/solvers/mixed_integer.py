@@ -86,25 +86,36 @@ def solve_mixed_integer(
     An interruption is a status, not an exception: what was found is handed back.
     """
     begin = time.monotonic()
-    if not len(problem.cost):
-        return MixedIntegerSolution(ConicStatus.OPTIMAL, np.zeros(0), 0.0, 0.0, 0, 0.0)
     scaled, units, unit = _scaled(problem)
     run = _Run(scaled, seconds, None if start is None else start / units)
-    interrupted = False
-    end = begin + seconds + 1.0  # HiGHS looks at its own clock; this is for where it does not
-    while run.alive:
-        try:
-            for event in run.events(_POLL):
-                if on_event is not None:
-                    on_event(Event(event.bound * unit, None if event.x is None else event.x * units))
-        except KeyboardInterrupt:
-            interrupted = True
-        if interrupted or time.monotonic() > end:
-            run.stop()
+
+    def hand_on(event: Event) -> None:
+        if on_event is not None:
+            on_event(Event(event.bound * unit, None if event.x is None else event.x * units))
+
+    interrupted = _watch(run, begin + seconds, hand_on)
     status, x, value, bound, nodes = run.answer()
     status = ConicStatus.INTERRUPTED if interrupted else status
     found = None if x is None else x * units
-    return MixedIntegerSolution(status, found, value * unit, bound * unit, nodes, time.monotonic() - begin)
+    ends = value * unit + 0.0, bound * unit + 0.0  # no minus in front of zero
+    return MixedIntegerSolution(status, found, *ends, nodes, time.monotonic() - begin)
+
+
+def _watch(run: _Run, deadline: float, hand_on: Callable[[Event], None]) -> bool:
+    """Wait for the end of a run; whether Ctrl-C ended it. HiGHS looks at its clock itself, in most places."""
+    interrupted = False
+    try:
+        while run.alive:
+            try:
+                for event in run.events(_POLL):
+                    hand_on(event)
+            except KeyboardInterrupt:
+                interrupted = True
+            if interrupted or time.monotonic() > deadline + 1.0:
+                run.stop()
+    finally:
+        run.finish()
+    return interrupted
 
 
 def _scaled(problem: MixedIntegerProblem) -> tuple[MixedIntegerProblem, Floats, float]:
@@ -125,7 +136,7 @@ def _power_of_two(sizes: Floats) -> Floats:
 
 
 class _Run:
-    """HiGHS at work in a thread; a subclass of nothing, a mutable thing on purpose."""
+    """HiGHS at work in a thread of its own."""
 
     def __init__(self, problem: MixedIntegerProblem, seconds: float, start: Floats | None) -> None:
         import highspy
@@ -152,19 +163,34 @@ class _Run:
         self.highs.HandleUserInterrupt = True
         self.highs.cbMipInterrupt += self._progress
         self.highs.cbMipImprovingSolution += self._improved
-        self._thread = threading.Thread(target=self.highs.run, daemon=True)
-        self._thread.start()
+        self._done = threading.Event()
+        threading.Thread(target=self._work, daemon=True).start()
+
+    def _work(self) -> None:
+        try:
+            self.highs.run()
+        finally:
+            self._done.set()
 
     @property
     def alive(self) -> bool:
-        return self._thread.is_alive() or not self._news.empty()
+        return not self._done.is_set() or not self._news.empty()
 
     def stop(self) -> None:
         self.highs.cancelSolve()
 
+    def finish(self) -> None:
+        """Leave no thread behind, however the waiting ended."""
+        if not self._done.is_set():
+            self.stop()
+            self._done.wait()
+
     def events(self, seconds: float) -> list[Event]:
-        """What happened; waits up to `seconds` for the thread to end."""
-        self._thread.join(seconds)
+        """What happened; waits up to `seconds` for the end.
+
+        Not with `Thread.join`: Ctrl-C in it marks a thread as stopped that still runs (CPython 3.11).
+        """
+        self._done.wait(seconds)
         happened = [] if self._bound == math.inf else [Event(self._bound)]
         while not self._news.empty():
             happened.append(self._news.get())
