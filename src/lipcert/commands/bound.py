@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -60,6 +61,7 @@ def bound_command(
     lipcert bound net.npz --radius 0.1 --output 3
     lipcert bound net.onnx --center image.npy --radius 0.02 --clip 0 1 --versus 7 3
     lipcert bound net.nnet --global --output 0 --json
+    lipcert bound acasxu.onnx --vnnlib prop_3.vnnlib --output 0
     lipcert bound net.npz --radius 0.1 --output 3 --method hr2 --certificate proof.npz
     """
     question.check()
@@ -67,7 +69,7 @@ def bound_command(
     if certificate is not None and (literal or method in set(LITERAL_METHODS) - set(RELAXATIONS)):
         raise InputError("--certificate: literal methods have no certificate file; leave one of both out")
     net = load(network, normalize=normalize)
-    region = question.region(net.inputs)
+    region, about = question.place(net.inputs)
     with ProgressDisplay(verbose) as display:
         result = bound(
             net,
@@ -82,6 +84,7 @@ def bound_command(
             lower=not no_lower,
             on_progress=display.update,
         )
+    result = replace(result, notes=(*result.notes, *about))
     if as_json:
         print_json(result.to_dict())
     else:
