@@ -17,7 +17,7 @@ import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from fractions import Fraction
+from decimal import Decimal
 from pathlib import Path
 from typing import NamedTuple
 
@@ -143,8 +143,8 @@ class _Bounds:
 
     def __init__(self) -> None:
         self.declared: dict[Index, int] = {}  # with the line
-        self.lo: dict[Index, tuple[Fraction, int]] = {}
-        self.hi: dict[Index, tuple[Fraction, int]] = {}
+        self.lo: dict[Index, tuple[Decimal, int]] = {}
+        self.hi: dict[Index, tuple[Decimal, int]] = {}
         self.left_aside = 0
 
     def declare(self, name: Atom) -> None:
@@ -210,7 +210,9 @@ class _Bounds:
                 raise FileFormatError(
                     f"{at}: the bounds of {_name(i)} contradict each other, so no input satisfies them"
                 )
-        return Box.from_bounds([_below(self.lo[i][0]) for i in order], [-_below(-self.hi[i][0]) for i in order])
+        return Box.from_bounds(
+            [_below(self.lo[i][0]) for i in order], [-_below(self.hi[i][0].copy_negate()) for i in order]
+        )
 
     def notes(self) -> tuple[str, ...]:
         if not self.left_aside:
@@ -256,21 +258,20 @@ def _variable(name: Atom) -> tuple[str | None, Index]:
     return match.group(1), tuple(int(i) for i in match.group(2)[1:].split("_"))
 
 
-def _number(part: Atom | Form) -> Fraction | None:
+def _number(part: Atom | Form) -> Decimal | None:
     """A decimal number, or (- number) as SMT-LIB writes negative ones."""
     if isinstance(part, Form):
         inner = _number(part.parts[1]) if part.head == "-" and len(part.parts) == 2 else None
-        return None if inner is None else -inner
-    return Fraction(part.text) if _NUMBER.match(part.text) else None
+        return None if inner is None else inner.copy_negate()  # a minus sign would round
+    return Decimal(part.text) if _NUMBER.match(part.text) else None
 
 
-def _below(value: Fraction) -> float:
-    """The largest float that is at most `value`."""
-    try:
-        near = float(value)
-    except OverflowError:
-        raise FileFormatError("a bound is beyond the range of floats; boxes are finite") from None
-    return near if Fraction(near) <= value else math.nextafter(near, -math.inf)
+def _below(value: Decimal) -> float:
+    """The largest float that is at most `value`; decimals compare exactly."""
+    near = float(value)
+    if not math.isfinite(near):
+        raise FileFormatError("a bound is beyond the range of floats; boxes are finite")
+    return near if Decimal(near) <= value else math.nextafter(near, -math.inf)
 
 
 def _name(index: Index) -> str:
