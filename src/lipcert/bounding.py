@@ -269,7 +269,7 @@ class _Job:
             return
         from lipcert.products import products_fit, solve_products  # here, so that importing lipcert stays fast
 
-        method = name if part is None else "tight"
+        method = name if part is None or name == "tight" else "backward"  # what a part is the lift of
         arguments = (self.net, self.region, self.norm, self.output.c)
         begin = time.monotonic()
         try:
