@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.table import Table
 
 from lipcert.certificate.relaxed import RELAXATIONS
 from lipcert.commands.options import json_option, network_argument, normalization_option
-from lipcert.commands.show import console, print_json
+from lipcert.commands.show import console, grid, print_json
 from lipcert.commands.stages import StageDisplay
 from lipcert.errors import InputError
 from lipcert.readers import load
@@ -114,7 +113,7 @@ def _show(result: Certification, out: str | None) -> None:
     if known:
         count = f"{len(known)} of {result.classes * (result.classes - 1) // 2}"
         screen.print(f"constants: {count} proved ({result.method}), from {min(known):.6g} to {max(known):.6g}")
-    table = Table("radius", "certified", "attacked", "undecided")
+    table = grid("radius", "certified", "attacked", "undecided")
     for radius in result.radii:
         counts = result.counts(radius)
         shares = [f"{n:,} ({100 * n / total:.2f} %)" for n in counts.values()]

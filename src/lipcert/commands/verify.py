@@ -6,12 +6,11 @@ import time
 
 import click
 import numpy as np
-from rich.table import Table
 
 from lipcert.certificate.margins import MarginCertificate, holds_margins, load_margins, verify_margins
 from lipcert.certificate.verify import load_certificate, verify
 from lipcert.commands.options import json_option, normalization_option
-from lipcert.commands.show import console, print_json, words
+from lipcert.commands.show import console, facts, print_json, words
 from lipcert.network import Network
 from lipcert.output import output_of
 from lipcert.readers import load
@@ -54,9 +53,7 @@ def verify_command(certificate: str, network: str, normalize: bool, as_json: boo
         return 0 if answer.proved else 1
     out = console()
     out.print("[bold]proved[/bold]" if answer.proved else f"[bold]not proved[/bold]: {answer.reason}")
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="bold")
-    table.add_column()
+    table = facts()
     table.add_row("upper", f"{answer.upper:.9g}   recomputed now ({kept.method})" if finite else "none")
     table.add_row("claim", f"{answer.claim:.9g}   as stored")
     table.add_row("about", f"{output} in the {kept.norm}-norm, on {words(kept.region)}")
