@@ -112,6 +112,8 @@ def bound(
     literal = literal or method not in ("auto", "product", "interval", "mixed", "mip", *RELAXATIONS)
     if literal and method not in LITERAL_METHODS:
         raise MethodError(f"method {method} has no literal form; use one of {', '.join(LITERAL_METHODS)}")
+    if method == "mip" and solver != "auto":
+        raise MethodError(f"method mip has a solver of its own, HiGHS, not {solver}; leave the solver out")
     check_solver(solver, literal)
     if not (isinstance(time_limit, int | float) and math.isfinite(time_limit) and time_limit > 0):
         raise InputError(f"time_limit must be a positive number of seconds, not {time_limit!r}")

@@ -30,13 +30,16 @@ def cli() -> None:
     """Certified upper bounds on the Lipschitz constants of ReLU networks.
 
     \b
-    lipcert demo                                   see it work on data that ships with it
-    lipcert info model.onnx                        what is in a network file
+    lipcert demo                                       see it work on data that ships with it
+    lipcert info model.onnx                            what is in a network file
     lipcert bound model.onnx --radius 0.1 --output 3   a proved bracket [lower, upper]
-    lipcert verify proof.npz --network model.onnx  check a proof without any solver
-    lipcert certify model.onnx images.npy --radius 0.1 --out job   which inputs keep their class
-    lipcert export model.npz ... --to sdp.dat-s    the semidefinite program for other solvers
-    lipcert report DIR                             the folder of a certify job as a page to read
+    lipcert verify proof.npz --network model.onnx      check a proof without any solver
+    lipcert certify model.onnx images.npy --radius 0.1 which inputs keep their class
+    lipcert report DIR                                 the folder of a certify job as a page
+    lipcert export model.npz ... --to sdp.dat-s        the semidefinite program for other solvers
+    lipcert pop problem.pop                            any polynomial problem, bounded
+
+    Exit codes: 0 success, 1 nothing or not all was proved, 2 bad input, 3 a bug, 130 interrupted.
     """
 
 

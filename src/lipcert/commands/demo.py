@@ -31,7 +31,7 @@ def digits() -> tuple[Network, Array, Array]:
         return net, data["images"] / 16.0, data["labels"].astype(np.int64)
 
 
-@click.command("demo")
+@click.command("demo", short_help="Bound a small digit classifier around a few images.")
 @json_option
 def demo_command(as_json: bool) -> None:
     """Bound a small digit classifier around a few images: how far can a score difference move?"""

@@ -116,6 +116,8 @@ def question_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def _center(text: str | None, inputs: int) -> Array:
     if text is None or text == "zero":
         return np.zeros(inputs)
+    if not text:
+        raise InputError("--center is empty; give an .npy file, 'zero' or one value")
     try:
         value = float(text)
     except ValueError:

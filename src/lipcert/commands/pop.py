@@ -18,7 +18,7 @@ from lipcert.solvers.conic import CONIC_SOLVERS
 from lipcert.solvers.sdpa_file import write_conic
 
 
-@click.command("pop")
+@click.command("pop", short_help="Bound the optimum of the polynomial problem in FILE.")
 @click.argument("file", metavar="FILE")
 @click.option(
     "--order", type=int, metavar="D", help="Order of the hierarchy, or degree for krivine. Default: the least."

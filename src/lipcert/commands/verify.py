@@ -16,7 +16,7 @@ from lipcert.output import output_of
 from lipcert.readers import load
 
 
-@click.command("verify")
+@click.command("verify", short_help="Check the proof in CERTIFICATE against a network.")
 @click.argument("certificate", metavar="CERTIFICATE")
 @click.option("--network", required=True, metavar="NETWORK", help="The network file that the certificate is about.")
 @normalization_option
@@ -25,6 +25,9 @@ def verify_command(certificate: str, network: str, normalize: bool, as_json: boo
     """Rebuild the proof in CERTIFICATE from NETWORK and print the bound that it proves.
 
     Exit code 0 when the claim is proved, 1 when it is not, 2 on bad input.
+
+    \b
+    lipcert verify proof.npz --network net.npz
     """
     start = time.monotonic()
     if holds_margins(certificate):
