@@ -95,7 +95,10 @@ def solve_mixed_integer(
 
     interrupted = _watch(run, begin + seconds, hand_on)
     status, x, value, bound, nodes = run.answer()
-    status = ConicStatus.INTERRUPTED if interrupted else status
+    if interrupted:
+        status = ConicStatus.INTERRUPTED
+    elif status is ConicStatus.INTERRUPTED:  # by the clock here, which was not waited for there
+        status = ConicStatus.TIME_LIMIT
     found = None if x is None else x * units
     ends = value * unit + 0.0, bound * unit + 0.0  # no minus in front of zero
     return MixedIntegerSolution(status, found, *ends, nodes, time.monotonic() - begin)
