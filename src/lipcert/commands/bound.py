@@ -69,9 +69,7 @@ def bound_command(
     lipcert bound net.npz --radius 0.1 --output 3 --method hr2 --certificate proof.npz
     """
     question.check()
-    _check_target(certificate)
-    if certificate is not None and (literal or method in set(LITERAL_METHODS) - set(RELAXATIONS)):
-        raise InputError("--certificate: literal methods have no certificate file; leave one of both out")
+    _check_target(certificate, literal or method in set(LITERAL_METHODS) - set(RELAXATIONS))
     net = load(network, normalize=normalize)
     region, about = question.place(net.inputs)
     with ProgressDisplay(verbose) as display:
@@ -98,10 +96,12 @@ def bound_command(
     return 0 if result.certified else 1
 
 
-def _check_target(certificate: str | None) -> None:
+def _check_target(certificate: str | None, literal: bool) -> None:
     """Refuse a place that cannot be written before the work, not after it."""
     if certificate is None:
         return
+    if literal:
+        raise InputError("--certificate: literal methods have no certificate file; leave one of both out")
     if not certificate.endswith(".npz"):
         raise InputError(f"--certificate {certificate}: certificates are .npz files; give the file that ending")
     folder = Path(certificate).absolute().parent
