@@ -18,6 +18,7 @@ from lipcert.cli import run
 from lipcert.commands import bound as bound_module
 from lipcert.commands.demo import digits
 from lipcert.commands.progress import ProgressDisplay
+from lipcert.solvers import Progress as Iteration
 
 
 @pytest.fixture
@@ -145,6 +146,14 @@ BAD = [
     (["verify", "NET", "--network", "NET"], "certificate"),
     (["verify", "missing.npz", "--network", "NET"], "no such file"),
     (["verify", "NET.txt", "--network", "NET"], ".npz"),
+    (["bound", "NET", "--radius", "1", "--output", "3", "--method", "mip", "--solver", "rank-two"], "of its own"),
+    (["bound", "NET", "--global", "--output", "3", "--method", "mip"], "needs a box"),
+    (["bound", "NET", "--radius", "1", "--output", "3", "--certificate", "/proc/p.npz"], "--certificate /proc/p.npz: "),
+    (["bound", "NET", "--radius", "1", "--output", "3", "--center", ""], "--center is empty"),
+    (["bound", "", "--radius", "1"], "a name without extension"),
+    (["bound", "NET", "--radius", "0,1", "--output", "3"], "'0,1' is not a valid float"),
+    (["bound", "NET", "--radius", "1", "--versus", "3,4"], "--versus"),
+    (["bound", "NET", "--radius", "1", "--output", "3", "--json", "out.json"], "out.json"),
     (["bound"], "NETWORK"),
     (["bund", "NET"], "bund"),
     (["bound", "NET", "--radios", "1"], "--radios"),
@@ -221,7 +230,26 @@ def test_progress_speaks_after_the_quiet_seconds(
     assert "upper 2.5" in err
 
 
-def test_certificate_is_written_and_verified(net_file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verbose_rows_and_the_line_take_turns(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no solver iterates, as in the search for a lower bound, the line says how far the work is."""
+    monkeypatch.setattr("lipcert.commands.live._QUIET_SECONDS", 0.05)
+    with ProgressDisplay(verbose=True) as display:
+        display.update(Progress(0.0, 1.5, 2.5, "lower bound"))
+        time.sleep(0.3)
+    assert "lower bound" in capsys.readouterr().err
+    iteration = Iteration(3, 0.1, 1.0, 2.0, 1e-3, 1e-3, 1e-2, np.zeros(1))
+    with ProgressDisplay(verbose=True) as display:
+        display.update(Progress(0.0, 1.5, 2.5, "hr2", iteration))
+        time.sleep(0.3)
+    assert [line.split()[0] for line in capsys.readouterr().err.splitlines()] == ["it", "3"]
+
+
+def test_certificate_is_written_and_verified(
+    net_file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lipcert.commands.live._QUIET_SECONDS", 600.0)  # rows alone, also on a slow machine
     proof = str(tmp_path / "proof.npz")
     ask = ["--center", "0.5", "--radius", "0.05", "--versus", "7", "3", "--no-lower", "--json"]
     code, out, err = call(capsys, "bound", net_file, *ask, "--method", "hr2", "--certificate", proof, "-v")
@@ -302,6 +330,53 @@ def test_a_reader_who_leaves_is_no_failure(net_file: str) -> None:
     )
     os.close(writing)
     assert (ended.returncode, ended.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_closed_streams_are_no_failure(stream: str, net_file: str) -> None:
+    closing = f"import os; os.close({1 if stream == 'stdout' else 2}); os.execv({sys.executable!r}, "
+    started = f"[{sys.executable!r}, '-m', 'lipcert', 'info', {net_file!r}])"
+    ended = subprocess.run([sys.executable, "-c", closing + started], capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ("sha256" in ended.stdout) == (stream == "stderr")
+
+
+def test_help_to_a_reader_who_leaves_is_no_failure() -> None:
+    """Text that click prints takes another way than ours."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "lipcert", "bound", "--help"]
+    ended = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True)
+    os.close(writing)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_an_interrupt_while_loading_is_one_line() -> None:
+    code = (
+        "import runpy, sys\n"
+        "class Impatient:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'numpy':\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Impatient())\n"
+        "sys.argv = ['lipcert', 'demo']\n"
+        "runpy.run_module('lipcert', run_name='__main__')\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "lipcert: interrupted\n")
+
+
+@pytest.mark.parametrize("columns", [30, 50])
+def test_narrow_terminals_lose_nothing(
+    columns: int, net_file: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lipcert.commands.show.WIDTH", columns)
+    ask = ["--center", "0.5", "--radius", "0.05", "--output", "3", "--method", "interval", "--no-lower"]
+    for arguments in (["bound", net_file, *ask], ["info", net_file]):
+        out = call(capsys, *arguments)[1]
+        assert max(len(line) for line in out.splitlines()) <= columns
+        assert "…" not in out
+        assert arguments[0] == "info" or "proved(interval)" in "".join(out.split())
 
 
 def test_export(net_file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -153,6 +153,9 @@ def test_plans_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.method == "tight"
     assert result.upper < prove_mixed(net, box, INF, c).upper
     assert lipcert.verify(result.certificate, net).proved
+    plain = lipcert.bound(net, box, method="forward", time_limit=2, lower=False)
+    assert plain.method == "backward"  # a part is a backward lift, whatever was asked for the whole
+    assert lipcert.verify(plain.certificate, net).proved
 
 
 def test_neurons_without_a_gradient_leave_the_euclidean_bounds_too() -> None:

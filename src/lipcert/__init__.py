@@ -4,34 +4,52 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from lipcert._version import __version__
-from lipcert.activation import Activation
-from lipcert.bounding import METHODS, Progress, bound
-from lipcert.certificate import Certificate
-from lipcert.certificate.verify import Verification, verify
-from lipcert.errors import (
-    FileFormatError,
-    InputError,
-    LipcertError,
-    MethodError,
-    SoundnessError,
-    UnsupportedOperator,
-)
-from lipcert.network import Affine, Network
-from lipcert.polynomial import Polynomial, PolynomialProblem
-from lipcert.readers import load
-from lipcert.readers.torch import from_torch
-from lipcert.region import Box, Everywhere
-from lipcert.relaxations.result import PolynomialResult
-from lipcert.relaxations.solve import maximize, minimize
-from lipcert.result import Result, Status
 
 if TYPE_CHECKING:
+    from lipcert.activation import Activation
+    from lipcert.bounding import METHODS, Progress, bound
+    from lipcert.certificate import Certificate
+    from lipcert.certificate.verify import Verification, verify
+    from lipcert.errors import (
+        FileFormatError,
+        InputError,
+        LipcertError,
+        MethodError,
+        SoundnessError,
+        UnsupportedOperator,
+    )
+    from lipcert.network import Affine, Network
+    from lipcert.polynomial import Polynomial, PolynomialProblem
+    from lipcert.readers import load
+    from lipcert.readers.torch import from_torch
+    from lipcert.region import Box, Everywhere
+    from lipcert.relaxations.result import PolynomialResult
+    from lipcert.relaxations.solve import maximize, minimize
+    from lipcert.result import Result, Status
     from lipcert.robustness.certify import certify
     from lipcert.robustness.data import DataSet, read_data
     from lipcert.robustness.result import Certification
 
-# Loaded when they are asked for, because the machinery of jobs takes time to import.
-_LATER = {"certify": "certify", "DataSet": "data", "read_data": "data", "Certification": "result"}
+# Loaded when they are asked for: `import lipcert` costs nothing, and the command line is at its post before numpy is.
+_WHERE = {
+    "activation": ["Activation"],
+    "bounding": ["METHODS", "Progress", "bound"],
+    "certificate": ["Certificate"],
+    "certificate.verify": ["Verification", "verify"],
+    "errors": ["FileFormatError", "InputError", "LipcertError", "MethodError", "SoundnessError", "UnsupportedOperator"],
+    "network": ["Affine", "Network"],
+    "polynomial": ["Polynomial", "PolynomialProblem"],
+    "readers": ["load"],
+    "readers.torch": ["from_torch"],
+    "region": ["Box", "Everywhere"],
+    "relaxations.result": ["PolynomialResult"],
+    "relaxations.solve": ["maximize", "minimize"],
+    "result": ["Result", "Status"],
+    "robustness.certify": ["certify"],
+    "robustness.data": ["DataSet", "read_data"],
+    "robustness.result": ["Certification"],
+}
+_HOME = {name: f"lipcert.{module}" for module, names in _WHERE.items() for name in names}
 
 __all__ = [
     "METHODS",
@@ -69,6 +87,12 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LATER:
-        return getattr(importlib.import_module(f"lipcert.robustness.{_LATER[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *_HOME]

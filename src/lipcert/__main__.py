@@ -1,5 +1,16 @@
-"""`python -m lipcert` is the command line."""
+"""`lipcert` and `python -m lipcert` are the command line; Ctrl-C while it is being loaded is one line too."""
 
-from lipcert.cli import main
+import sys
 
-main()
+
+def main() -> None:
+    try:
+        from lipcert.cli import main as command_line
+    except KeyboardInterrupt:
+        sys.stderr.write("lipcert: interrupted\n")
+        sys.exit(130)
+    command_line()
+
+
+if __name__ == "__main__":
+    main()

@@ -15,15 +15,17 @@ from lipcert.certificate.relaxed import RELAXATIONS, build, check_relaxation
 from lipcert.certificate.stated import prove_stated
 from lipcert.errors import InputError, MethodError
 from lipcert.lower import Witness, improve, search
+from lipcert.mip.claim import Claim
 from lipcert.network import Network
 from lipcert.norms import Norm, parse_norm
 from lipcert.output import Output, OutputChoice, choose_output
 from lipcert.planning import LARGEST, Step, expected_order, plan
 from lipcert.propagation import Interval, preactivation_bounds
 from lipcert.quadratic.model import Relaxation
-from lipcert.region import Region, check_region
+from lipcert.region import Box, Region, check_region
 from lipcert.result import Result, Status, relative_gap
 from lipcert.rounding import Array
+from lipcert.solvers import ConicStatus
 from lipcert.solvers import Progress as Iteration
 from lipcert.solvers import Status as SolverStatus
 from lipcert.solving import Task, check_solver, proof_fits, proof_seconds, rounds_fit, solve, tighten
@@ -32,8 +34,10 @@ from lipcert.threads import threads_for
 LITERAL_METHODS: tuple[str, ...] = ("shor", "hr1", "hr2", "hr3", "lipopt3", "lipopt4", "lifting")
 METHODS: tuple[str, ...] = ("auto", "product", "interval", "mixed", *RELAXATIONS)
 METHODS += tuple(m for m in LITERAL_METHODS if m not in METHODS)  # these exist in the paper's form only
+METHODS += ("mip",)
 _LOWER_SHARE = 0.5  # of the time limit, at most, for lower bounds where no solver runs
 _LOWER_SHARE_BESIDE_A_SOLVER = 0.2
+_LOWER_SHARE_BESIDE_MIP = 0.02  # a start for a search of its own
 _MOMENTS_SHARE = 0.04  # of the time limit, at most, for lower bounds from one moment matrix
 _MOMENTS_SHARE_LEFT = 0.15  # of the time left then
 _MOMENTS_RATE = 5e-7  # seconds times the order squared: eigenvectors of one moment matrix
@@ -42,6 +46,7 @@ _MIXED_RATE = 1.5e10  # operations per second of the mixed norms on one core
 _STEP_SHARE = 0.5  # of the time left, at most, for a step that others follow
 _FIRST_SHARE = 0.05  # of the time left, at most, for a part before the whole network
 _FIRST_TIMES = 4.0  # times its expected seconds, at most, for such a part
+_AGREEMENT = 1e-5  # by how much a solver without proofs may miss what is proved
 _CLOSED = 1e-6  # a relative gap that no solver needs to work on
 
 
@@ -92,6 +97,8 @@ def bound(
             "backward", "forward" and "both" (with "-free": without the values x), and "tight": hr2 or a lift with rows
             and cuts that the paper does not have.
             The paper's other estimators "hr1", "hr3", "lipopt3", "lipopt4", "lifting" are solved as it states them.
+            "mip" has a mixed-integer solver look for the largest gradient (ReLU or leaky ReLU, a box): its points are
+            witnesses, its optimum is in `Result.claim`, and `upper` is what "mixed" proves.
         literal: solve "shor" or "hr2" as the paper states them too, by a general conic solver.
         solver: "auto", "rank-two" (interior point) or "low-rank" (first order); for literal methods a conic solver:
             "clarabel", "scs", "highs", "mosek", "csdp", ...
@@ -105,9 +112,11 @@ def bound(
     """
     if method not in METHODS:
         raise MethodError(f"unknown method {method!r}; use one of {', '.join(METHODS)}")
-    literal = literal or method not in ("auto", "product", "interval", "mixed", *RELAXATIONS)
+    literal = literal or method not in ("auto", "product", "interval", "mixed", "mip", *RELAXATIONS)
     if literal and method not in LITERAL_METHODS:
         raise MethodError(f"method {method} has no literal form; use one of {', '.join(LITERAL_METHODS)}")
+    if method == "mip" and solver != "auto":
+        raise MethodError(f"method mip has a solver of its own, HiGHS, not {solver}; leave the solver out")
     check_solver(solver, literal)
     if not (isinstance(time_limit, int | float) and math.isfinite(time_limit) and time_limit > 0):
         raise InputError(f"time_limit must be a positive number of seconds, not {time_limit!r}")
@@ -150,6 +159,7 @@ class _Job:
         self.notes: list[str] = list(net.notes)
         self.seed = 0
         self.moments_share = _MOMENTS_SHARE
+        self.claim: Claim | None = None
 
     def run(self, method: str, solver: str, seed: int | None, literal: bool) -> None:
         """Cheap proofs first, then a witness, then a relaxation if one was asked for or applies."""
@@ -158,6 +168,9 @@ class _Job:
             if seed is not None:
                 self._search(_LOWER_SHARE_BESIDE_A_SOLVER, seed)
             self._literally(method, solver)
+            return
+        if method == "mip":
+            self._mixed_integer(seed)
             return
         relaxation = self._relaxation(method)
         pre = self._prove_cheaply(method)
@@ -261,7 +274,7 @@ class _Job:
             return
         from lipcert.products import products_fit, solve_products  # here, so that importing lipcert stays fast
 
-        method = name if part is None else "tight"
+        method = name if part is None or name == "tight" else "backward"  # what a part is the lift of
         arguments = (self.net, self.region, self.norm, self.output.c)
         begin = time.monotonic()
         try:
@@ -304,6 +317,45 @@ class _Job:
             self.notes.append(f"{self.best.method} proves {self.best.upper:.6g}, which is less")
         self.best = prove_stated(*arguments, method, upper)
         self._report()
+
+    def _mixed_integer(self, seed: int | None) -> None:
+        """What a solver without proofs says, beside what is proved cheaply; its points are witnesses like any other."""
+        from lipcert.mip.formulation import check_mip
+        from lipcert.mip.search import maximise
+
+        check_mip(self.net, self.region, self.norm)
+        assert isinstance(self.region, Box)  # or it was refused
+        pre = self._prove_cheaply("mip")
+        if seed is not None:
+            self._search(_LOWER_SHARE_BESIDE_MIP, seed)
+        self._enter("mip")
+        arguments = (self.net, self.region, self.norm, self.output.c, pre)
+        try:
+            claim, ended = maximise(
+                *arguments, seconds=self._left(), known=self.witness, on_witness=self._see, on_bound=self._hear
+            )
+        except MethodError as error:
+            self.notes.append(str(error))
+            return
+        if ended is ConicStatus.TIME_LIMIT:
+            self.status = Status.TIME_LIMIT
+        elif ended is ConicStatus.INTERRUPTED:
+            self.status = Status.INTERRUPTED
+        if self._credible(claim):
+            self.claim = claim
+
+    def _hear(self, bound: float) -> None:
+        if math.isfinite(bound):
+            self._enter(f"mip: nothing above {bound:.6g}, not certified")
+
+    def _credible(self, claim: Claim) -> bool:
+        """Whether a claim agrees with what is proved."""
+        lower = -math.inf if self.witness is None else self.witness.value
+        upper = math.inf if self.best is None else self.best.upper
+        if claim.bound >= lower * (1 - _AGREEMENT) and claim.value <= upper * (1 + _AGREEMENT):
+            return True
+        self.notes.append(f"left out, because it contradicts what is proved: {claim}")
+        return False
 
     def _proof_fits(self, order: int, left: float) -> bool:
         if proof_fits(order, left):
@@ -358,4 +410,5 @@ class _Job:
             output=self.output,
             network={"sha256": self.net.sha256, "shape": list(self.net.shape)},
             notes=tuple(self.notes),
+            claim=self.claim,
         )

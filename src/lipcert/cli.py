@@ -30,13 +30,16 @@ def cli() -> None:
     """Certified upper bounds on the Lipschitz constants of ReLU networks.
 
     \b
-    lipcert demo                                   see it work on data that ships with it
-    lipcert info model.onnx                        what is in a network file
+    lipcert demo                                       see it work on data that ships with it
+    lipcert info model.onnx                            what is in a network file
     lipcert bound model.onnx --radius 0.1 --output 3   a proved bracket [lower, upper]
-    lipcert verify proof.npz --network model.onnx  check a proof without any solver
-    lipcert certify model.onnx images.npy --radius 0.1 --out job   which inputs keep their class
-    lipcert export model.npz ... --to sdp.dat-s    the semidefinite program for other solvers
-    lipcert report DIR                             the folder of a certify job as a page to read
+    lipcert verify proof.npz --network model.onnx      check a proof without any solver
+    lipcert certify model.onnx images.npy --radius 0.1 which inputs keep their class
+    lipcert report DIR                                 the folder of a certify job as a page
+    lipcert export model.npz ... --to sdp.dat-s        the semidefinite program for other solvers
+    lipcert pop problem.pop                            any polynomial problem, bounded
+
+    Exit codes: 0 success, 1 nothing or not all was proved, 2 bad input, 3 a bug, 130 interrupted.
     """
 
 
@@ -63,6 +66,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     if not sys.warnoptions:
         warnings.simplefilter("ignore")  # a library's warning is not a message to the user
+    _mend_streams()
     try:
         code = cli.main(args=arguments, prog_name="lipcert", standalone_mode=False)
         sys.stdout.flush()
@@ -74,8 +78,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return _say(str(error), 2)
     except (KeyboardInterrupt, click.Abort):
         return _say("interrupted", 130)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader left; nothing more to say
+    except (BrokenPipeError, SystemExit):  # the reader left, nothing more to say; click answers that with an exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
         return _say(f"cannot write the result ({error.strerror or error})", 2)
@@ -88,6 +92,13 @@ def run(arguments: Sequence[str] | None = None) -> int:
             raise
         return _say(f"internal error ({type(error).__name__}: {error}); set LIPCERT_DEBUG=1 to see where", 3)
     return code if isinstance(code, int) else 0
+
+
+def _mend_streams() -> None:
+    """Python has None for a stream that the caller closed; whatever is written there goes nowhere."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - for the life of the process
 
 
 def _one_line(error: click.ClickException) -> str:

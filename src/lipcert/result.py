@@ -10,6 +10,7 @@ from typing import Any
 from lipcert.certificate import Certificate
 from lipcert.errors import SoundnessError
 from lipcert.lower import Witness
+from lipcert.mip.claim import Claim
 from lipcert.norms import Norm
 from lipcert.output import Output
 from lipcert.region import Region
@@ -50,6 +51,7 @@ class Result:
     output: Output
     network: dict[str, Any]
     notes: tuple[str, ...] = field(default=())
+    claim: Claim | None = None  # what a mixed-integer solver says; no part of the bracket
 
     def __post_init__(self) -> None:
         if self.best is not None and self.best.value > self.certificate.upper:
@@ -104,5 +106,6 @@ class Result:
             "output": self.output.description,
             "network": self.network,
             "witness": None if self.witness is None else [float(e) for e in self.witness],
+            "claim": None if self.claim is None else self.claim.to_dict(),
             "notes": list(self.notes),
         }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import os
+import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -17,10 +18,12 @@ from lipcert.readers import load
 from lipcert.solvers import CONIC_SOLVERS, SOLVERS
 
 
-@click.command("bound")
+@click.command("bound", short_help="Bracket the Lipschitz constant of one output of NETWORK.")
 @network_argument
 @question_options
-@click.option("--method", default="auto", show_default=True, metavar="|".join(METHODS), help="How to prove the bound.")
+@click.option(
+    "--method", default="auto", show_default=True, metavar="NAME", help=f"How to prove it: {', '.join(METHODS)}."
+)
 @click.option("--literal", is_flag=True, help="Solve shor or hr2 as the paper states them, by a general solver.")
 @click.option(
     "--solver",
@@ -54,20 +57,21 @@ def bound_command(
 ) -> int:
     """Bracket the Lipschitz constant of one output of NETWORK (.npz, .mat, .nnet, .onnx).
 
-    At the time limit, or on Ctrl-C, the best proved bracket so far is printed.
+    At the time limit, or on Ctrl-C, the best proved bracket so far is printed. Exit code 0 when an upper bound was
+    proved, 1 when none was, 2 on bad input. --method mip also prints the optimum that a mixed-integer solver claims
+    for ReLU networks on a box; the claim is not certified and no part of the bracket.
 
     \b
     lipcert bound net.npz --radius 0.1 --output 3
     lipcert bound net.onnx --center image.npy --radius 0.02 --clip 0 1 --versus 7 3
     lipcert bound net.nnet --global --output 0 --json
+    lipcert bound acasxu.onnx --vnnlib prop_3.vnnlib --output 0
     lipcert bound net.npz --radius 0.1 --output 3 --method hr2 --certificate proof.npz
     """
     question.check()
-    _check_target(certificate)
-    if certificate is not None and (literal or method in set(LITERAL_METHODS) - set(RELAXATIONS)):
-        raise InputError("--certificate: literal methods have no certificate file; leave one of both out")
+    _check_target(certificate, literal or method in set(LITERAL_METHODS) - set(RELAXATIONS))
     net = load(network, normalize=normalize)
-    region = question.region(net.inputs)
+    region, about = question.place(net.inputs)
     with ProgressDisplay(verbose) as display:
         result = bound(
             net,
@@ -82,6 +86,7 @@ def bound_command(
             lower=not no_lower,
             on_progress=display.update,
         )
+    result = replace(result, notes=(*result.notes, *about))
     if as_json:
         print_json(result.to_dict())
     else:
@@ -91,14 +96,25 @@ def bound_command(
     return 0 if result.certified else 1
 
 
-def _check_target(certificate: str | None) -> None:
+def _check_target(certificate: str | None, literal: bool) -> None:
     """Refuse a place that cannot be written before the work, not after it."""
     if certificate is None:
         return
+    if literal:
+        raise InputError("--certificate: literal methods have no certificate file; leave one of both out")
     if not certificate.endswith(".npz"):
         raise InputError(f"--certificate {certificate}: certificates are .npz files; give the file that ending")
     folder = Path(certificate).absolute().parent
     if not folder.is_dir():
         raise InputError(f"--certificate {certificate}: no such folder to write to")
-    if not os.access(folder, os.W_OK) or Path(certificate).is_dir():
+    if Path(certificate).is_dir() or not _writable(folder):
         raise InputError(f"--certificate {certificate}: cannot write there; give another place")
+
+
+def _writable(folder: Path) -> bool:
+    """Permissions do not tell the whole truth: a superuser, a full disk, a folder that the system fills."""
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False

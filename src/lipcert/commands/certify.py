@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.table import Table
 
 from lipcert.certificate.relaxed import RELAXATIONS
 from lipcert.commands.options import json_option, network_argument, normalization_option
-from lipcert.commands.show import console, print_json
+from lipcert.commands.show import console, grid, print_json
 from lipcert.commands.stages import StageDisplay
 from lipcert.errors import InputError
 from lipcert.readers import load
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 _METHODS = ("auto", "product", "interval", *RELAXATIONS)
 
 
-@click.command("certify")
+@click.command("certify", short_help="Which inputs of DATA keep their class within a radius?")
 @network_argument
 @click.argument("data", metavar="DATA")
 @click.option("--radius", required=True, metavar="EPS[,EPS...]", help="How far every input value may move.")
@@ -31,17 +30,25 @@ _METHODS = ("auto", "product", "interval", *RELAXATIONS)
 @click.option("--domain", type=float, nargs=2, metavar="LO HI", help="Where input values live, e.g. 0 1 for pixels.")
 @click.option("--clip", is_flag=True, help="Perturbed inputs stay in the domain too.")
 @click.option(
-    "--method", default="auto", show_default=True, metavar="|".join(_METHODS), help="How constants are proved."
+    "--method",
+    default="auto",
+    show_default=True,
+    metavar="NAME",
+    help=f"How constants are proved: {', '.join(_METHODS)}.",
 )
 @click.option("--solver", default="auto", show_default=True, metavar="NAME", help="auto, rank-two or low-rank.")
 @click.option("--time-limit", type=float, default=60.0, show_default=True, metavar="S", help="Seconds for each pair.")
 @click.option("--lower", is_flag=True, help="Look for lower bounds of the constants too.")
 @click.option("--refine", type=float, default=0.0, metavar="S", help="Seconds for inputs that are left open.")
 @click.option("--attack/--no-attack", "attacks", default=True, help="Look for counterexamples, or not.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="Of the attacks.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="Seed of the attacks."
+)
 @click.option("--out", metavar="DIR", help="Keep certificates and results there, piece by piece.")
 @click.option("--resume", is_flag=True, help="Go on with the job in --out.")
-@click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Processes.")
+@click.option(
+    "--workers", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Processes to use."
+)
 @click.option(
     "--cluster", "scheduler", metavar="ADDRESS", help="A Dask scheduler, tcp://host:port, instead of processes."
 )
@@ -114,7 +121,7 @@ def _show(result: Certification, out: str | None) -> None:
     if known:
         count = f"{len(known)} of {result.classes * (result.classes - 1) // 2}"
         screen.print(f"constants: {count} proved ({result.method}), from {min(known):.6g} to {max(known):.6g}")
-    table = Table("radius", "certified", "attacked", "undecided")
+    table = grid("radius", "certified", "attacked", "undecided")
     for radius in result.radii:
         counts = result.counts(radius)
         shares = [f"{n:,} ({100 * n / total:.2f} %)" for n in counts.values()]

@@ -7,12 +7,11 @@ from importlib.resources import as_file, files
 
 import click
 import numpy as np
-from rich.table import Table
 
 from lipcert.bounding import bound
 from lipcert.certificate.verify import verify
 from lipcert.commands.options import json_option
-from lipcert.commands.show import console, print_json
+from lipcert.commands.show import console, grid, print_json
 from lipcert.network import Network
 from lipcert.readers import load
 from lipcert.region import Box
@@ -32,7 +31,7 @@ def digits() -> tuple[Network, Array, Array]:
         return net, data["images"] / 16.0, data["labels"].astype(np.int64)
 
 
-@click.command("demo")
+@click.command("demo", short_help="Bound a small digit classifier around a few images.")
 @json_option
 def demo_command(as_json: bool) -> None:
     """Bound a small digit classifier around a few images: how far can a score difference move?"""
@@ -47,7 +46,7 @@ def demo_command(as_json: bool) -> None:
     out.print("[bold]A 64-32-10 classifier of handwritten digits (8 x 8 pixels in [0, 1]).[/bold]")
     out.print(f"Every pixel may change by up to {RADIUS:g}. How far can its lead over the best rival fall?")
     out.print("lower and upper bracket the Lipschitz constant of the lead around the image; fall = radius * upper.\n")
-    table = Table("image", "digit", "rival", "lead", "lower", "upper", "gap", "fall", "lead is")
+    table = grid("image", "digit", "rival", "lead", "lower", "upper", "gap", "fall", "lead is")
     for row, result in rows:
         table.add_row(
             str(row["image"]),

@@ -13,14 +13,18 @@ from lipcert.quadratic.sdpa import write_sdpa
 from lipcert.readers import load
 
 
-@click.command("export")
+@click.command("export", short_help="Write a relaxation of NETWORK as a semidefinite program.")
 @network_argument
 @question_options
-@click.option("--method", default="hr2", show_default=True, metavar="|".join(RELAXATIONS), help="The relaxation.")
+@click.option("--method", default="hr2", show_default=True, metavar="NAME", help=f"One of {', '.join(RELAXATIONS)}.")
 @click.option("--to", "target", required=True, metavar="FILE.dat-s", help="Where to write it (SDPA sparse format).")
 @normalization_option
 def export_command(network: str, question: Question, method: str, target: str, normalize: bool) -> None:
-    """Write the semidefinite program of a relaxation of NETWORK for other solvers (CSDP, SDPA, ...)."""
+    """Write the semidefinite program of a relaxation of NETWORK for other solvers (CSDP, SDPA, ...).
+
+    \b
+    lipcert export net.npz --radius 0.1 --output 3 --method hr2 --to problem.dat-s
+    """
     check_target(target)
     question.check()
     net = load(network, normalize=normalize)

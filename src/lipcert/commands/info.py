@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.table import Table
 from scipy import sparse
 
 from lipcert.commands.options import json_option, network_argument, normalization_option
-from lipcert.commands.show import console, print_json
+from lipcert.commands.show import console, grid, print_json
 from lipcert.network import Network
 from lipcert.readers import load
 
@@ -27,7 +26,7 @@ def info_command(network: str, normalize: bool, as_json: bool) -> None:
         return
     out = console()
     out.print(f"[bold]{Path(network).name}[/bold]   {'-'.join(map(str, net.shape))}   {net.neurons} hidden neurons")
-    table = Table("layer", "inputs", "outputs", "stored weights", "activation")
+    table = grid("layer", "inputs", "outputs", "stored weights", "activation")
     for row in describe(net)["layers"]:
         kept = f"{row['stored']:,}{' (sparse)' if row['sparse'] else ''}"
         table.add_row(str(row["layer"]), str(row["inputs"]), str(row["outputs"]), kept, row["activation"] or "-")

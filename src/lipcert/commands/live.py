@@ -17,15 +17,18 @@ _QUIET_SECONDS = 2.0
 class LiveLine:
     """Shows `line()` while the block runs, for anything that takes longer than two seconds."""
 
-    def __init__(self, silent: bool = False) -> None:
+    def __init__(self) -> None:
         self.console = Console(stderr=True, highlight=False)
-        self._silent = silent
         self._start = time.monotonic()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
     def line(self) -> str:
         raise NotImplementedError
+
+    def silent(self) -> bool:
+        """Whether something else has said enough since the last time; asked where the line cannot be redrawn."""
+        return False
 
     @property
     def seconds(self) -> float:
@@ -42,13 +45,17 @@ class LiveLine:
         self._thread.join()
 
     def _watch(self) -> None:
-        if self._silent or self._stop.wait(_QUIET_SECONDS):
+        if self._stop.wait(_QUIET_SECONDS):
             return
         if not sys.stderr.isatty():
-            self.console.print(self.line())
+            self._say()
             while not self._stop.wait(10.0):
-                self.console.print(self.line())
+                self._say()
             return
         with Status(self.line(), console=self.console) as status:
             while not self._stop.wait(0.25):
                 status.update(self.line())
+
+    def _say(self) -> None:
+        if not self.silent():
+            self.console.print(self.line(), soft_wrap=True)

@@ -16,6 +16,7 @@ from lipcert.errors import InputError
 from lipcert.files import read_vector
 from lipcert.output import OutputChoice
 from lipcert.readers.mat import read_center
+from lipcert.readers.vnnlib import read_property
 from lipcert.region import Box, Everywhere, Region
 from lipcert.rounding import Array
 
@@ -32,6 +33,9 @@ _QUESTION = [
     click.option("--global", "everywhere", is_flag=True, help="The whole input space instead of a box."),
     click.option(
         "--clip", type=float, nargs=2, metavar="LO HI", help="Keep the box within [LO, HI], e.g. 0 1 for pixels."
+    ),
+    click.option(
+        "--vnnlib", metavar="FILE", help="The input box of a VNN-LIB property (.vnnlib, .vnnlib.gz) as the region."
     ),
     click.option("--output", type=int, metavar="K", help="Bound score K."),
     click.option("--versus", type=int, nargs=2, metavar="I J", help="Bound score I minus score J."),
@@ -55,6 +59,7 @@ class Question:
     radius: float | None
     everywhere: bool
     clip: tuple[float, float] | None
+    vnnlib: str | None
     output: int | None
     versus: tuple[int, int] | None
     norm: str
@@ -66,8 +71,12 @@ class Question:
         for name, given in (("--radius", self.radius), ("--center", self.center), ("--clip", self.clip)):
             if self.everywhere and given is not None:
                 raise InputError(f"{name} and --global exclude each other; give a box or the whole space")
-        if not self.everywhere and self.radius is None:
-            raise InputError("no region: give --radius R (a box around --center) or --global")
+            if self.vnnlib is not None and given is not None:
+                raise InputError(f"{name} and --vnnlib exclude each other; the property's box is the region")
+        if self.everywhere and self.vnnlib is not None:
+            raise InputError("--vnnlib and --global exclude each other; give a box or the whole space")
+        if not self.everywhere and self.radius is None and self.vnnlib is None:
+            raise InputError("no region: give --radius R (a box around --center), --vnnlib FILE or --global")
         if self.radius is not None and not (math.isfinite(self.radius) and self.radius >= 0):
             raise InputError(f"--radius {self.radius:g}: the radius must be finite and >= 0")
 
@@ -76,9 +85,18 @@ class Question:
         return self.versus if self.versus is not None else self.output
 
     def region(self, inputs: int) -> Region:
+        return self.place(inputs)[0]
+
+    def place(self, inputs: int) -> tuple[Region, tuple[str, ...]]:
+        """The region, and what is to be said about it."""
+        if self.vnnlib is not None:
+            read = read_property(self.vnnlib)
+            if read.box.size != inputs:
+                raise InputError(f"{self.vnnlib}: the property has {read.box.size} inputs, the network {inputs}")
+            return read.box, read.notes
         if self.radius is None:
-            return Everywhere()
-        return Box(_center(self.center, inputs), self.radius, self.clip)
+            return Everywhere(), ()
+        return Box(_center(self.center, inputs), self.radius, self.clip), ()
 
 
 def question_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -98,6 +116,8 @@ def question_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def _center(text: str | None, inputs: int) -> Array:
     if text is None or text == "zero":
         return np.zeros(inputs)
+    if not text:
+        raise InputError("--center is empty; give an .npy file, 'zero' or one value")
     try:
         value = float(text)
     except ValueError:

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.table import Table
 
 from lipcert.commands.options import check_target, json_option
-from lipcert.commands.show import console, print_json
+from lipcert.commands.show import console, facts, print_json
 from lipcert.polynomial.files import ProblemFile, load_problem
 from lipcert.relaxations.model import MomentModel
 from lipcert.relaxations.result import PolynomialResult
@@ -19,7 +18,7 @@ from lipcert.solvers.conic import CONIC_SOLVERS
 from lipcert.solvers.sdpa_file import write_conic
 
 
-@click.command("pop")
+@click.command("pop", short_help="Bound the optimum of the polynomial problem in FILE.")
 @click.argument("file", metavar="FILE")
 @click.option(
     "--order", type=int, metavar="D", help="Order of the hierarchy, or degree for krivine. Default: the least."
@@ -104,9 +103,7 @@ def _to_dict(result: PolynomialResult, read: ProblemFile, relaxation: str) -> di
 def _show(result: PolynomialResult, read: ProblemFile, relaxation: str, name: str) -> None:
     problem = read.problem
     side = "lower bound" if result.sense == "min" else "upper bound"
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="bold")
-    table.add_column()
+    table = facts()
     table.add_row(side, f"{result.bound:.9g}   proved" if result.certified else f"none   {result.status}")
     if result.minimizer is not None:
         names = problem.names or ()

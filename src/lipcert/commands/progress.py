@@ -12,12 +12,13 @@ _HEADER = "  it  seconds          primal            dual    gap   pinf   dinf   
 
 
 class ProgressDisplay(LiveLine):
-    """Shows time, bracket and stage; when `verbose`, the solver's iterations instead, a fixed-width row each."""
+    """Shows time, bracket and stage; when `verbose`, also the solver's iterations, a fixed-width row each."""
 
     def __init__(self, verbose: bool = False) -> None:
-        super().__init__(silent=verbose)
+        super().__init__()
         self._verbose = verbose
         self._row = -1
+        self._spoke = False  # in rows, since the line was last asked for
         self._last = Progress(0.0, None, math.inf, "starting")
 
     def update(self, progress: Progress) -> None:
@@ -26,8 +27,12 @@ class ProgressDisplay(LiveLine):
         if self._verbose and iteration is not None and iteration.iteration != self._row:
             if self._row < 0:
                 self.console.print(_HEADER, soft_wrap=True)
-            self._row = iteration.iteration
+            self._row, self._spoke = iteration.iteration, True
             self.console.print(_row(progress, iteration), soft_wrap=True)
+
+    def silent(self) -> bool:
+        spoke, self._spoke = self._spoke, False
+        return spoke
 
     def line(self) -> str:
         p = self._last

@@ -15,7 +15,7 @@ from lipcert.report.page import page
 from lipcert.report.plots import FORMATS, check_matplotlib, write_plots
 
 
-@click.command("report")
+@click.command("report", short_help="Write an HTML page about the certify job in DIR.")
 @click.argument("folder", metavar="DIR")
 @click.option("--to", "target", metavar="FILE.html", help="Where to write the page. Default: DIR/report.html.")
 @click.option("--plots", type=click.Choice(FORMATS), help="Also write the charts as files beside the page.")

@@ -26,9 +26,28 @@ class _Console(Console):
         raise BrokenPipeError
 
 
+WIDTH = 160  # enough for hashes, when nobody watches
+
+
 def console() -> Console:
-    """Wide enough for hashes when nobody watches, the terminal's width when somebody does."""
-    return _Console(highlight=False, width=None if sys.stdout.isatty() else 160)
+    """The terminal's width when somebody watches."""
+    return _Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
+
+
+def facts() -> Table:
+    """Names and values in two columns; what does not fit a narrow terminal goes on in the next line, all of it."""
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    return table
+
+
+def grid(*heads: str) -> Table:
+    """A table with heads that loses nothing on a narrow terminal either."""
+    table = Table()
+    for head in heads:
+        table.add_column(head, overflow="fold")
+    return table
 
 
 def show_result(result: Result, net: Network, name: str) -> None:
@@ -37,9 +56,7 @@ def show_result(result: Result, net: Network, name: str) -> None:
     out.print(
         f"[bold]Lipschitz constant[/bold] of {result.output} in the {result.norm}-norm, on {words(result.region)}"
     )
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="bold")
-    table.add_column()
+    table = facts()
     proved = f"{result.upper:.7g}   proved ({result.method})" if result.certified else "none   nothing was proved"
     table.add_row("upper", proved)
     if result.best is not None:
@@ -48,6 +65,8 @@ def show_result(result: Result, net: Network, name: str) -> None:
     table.add_row("gap", f"{gap}   (upper - lower) / lower")
     table.add_row("network", f"{name}   {'-'.join(map(str, net.shape))}, {net.neurons} hidden neurons")
     table.add_row("time", f"{result.seconds:.2f} s   {result.status.value}")
+    if result.claim is not None:
+        table.add_row("claim", str(result.claim))
     for note in result.notes:
         table.add_row("note", note)
     out.print(table)

@@ -6,18 +6,17 @@ import time
 
 import click
 import numpy as np
-from rich.table import Table
 
 from lipcert.certificate.margins import MarginCertificate, holds_margins, load_margins, verify_margins
 from lipcert.certificate.verify import load_certificate, verify
 from lipcert.commands.options import json_option, normalization_option
-from lipcert.commands.show import console, print_json, words
+from lipcert.commands.show import console, facts, print_json, words
 from lipcert.network import Network
 from lipcert.output import output_of
 from lipcert.readers import load
 
 
-@click.command("verify")
+@click.command("verify", short_help="Check the proof in CERTIFICATE against a network.")
 @click.argument("certificate", metavar="CERTIFICATE")
 @click.option("--network", required=True, metavar="NETWORK", help="The network file that the certificate is about.")
 @normalization_option
@@ -26,6 +25,9 @@ def verify_command(certificate: str, network: str, normalize: bool, as_json: boo
     """Rebuild the proof in CERTIFICATE from NETWORK and print the bound that it proves.
 
     Exit code 0 when the claim is proved, 1 when it is not, 2 on bad input.
+
+    \b
+    lipcert verify proof.npz --network net.npz
     """
     start = time.monotonic()
     if holds_margins(certificate):
@@ -54,9 +56,7 @@ def verify_command(certificate: str, network: str, normalize: bool, as_json: boo
         return 0 if answer.proved else 1
     out = console()
     out.print("[bold]proved[/bold]" if answer.proved else f"[bold]not proved[/bold]: {answer.reason}")
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="bold")
-    table.add_column()
+    table = facts()
     table.add_row("upper", f"{answer.upper:.9g}   recomputed now ({kept.method})" if finite else "none")
     table.add_row("claim", f"{answer.claim:.9g}   as stored")
     table.add_row("about", f"{output} in the {kept.norm}-norm, on {words(kept.region)}")

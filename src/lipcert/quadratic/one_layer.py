@@ -59,9 +59,9 @@ def check_applies(net: Network, norm: Norm, name: str) -> None:
     if norm.p != "inf":
         raise MethodError(f"method {name} works in the infinity norm only, not in norm {norm}; use interval")
     if net.depth != 1:
-        raise MethodError(f"method {name} needs exactly one hidden layer; this network has {net.depth}; use interval")
+        raise MethodError(f"method {name} needs exactly one hidden layer; this network has {net.depth}; use tight")
     if net.activations[0].kind not in ("relu", "leaky_relu"):
-        raise MethodError(f"method {name} needs ReLU or leaky ReLU, not {net.activations[0]}; use interval")
+        raise MethodError(f"method {name} needs ReLU or leaky ReLU, not {net.activations[0]}; use tight")
     if not 0.0 <= net.activations[0].alpha <= 1.0:
         raise MethodError(f"method {name} needs a leaky ReLU with slope at most 1, not {net.activations[0].alpha:g}")
 

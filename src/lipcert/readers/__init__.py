@@ -37,9 +37,8 @@ def load(path: str | os.PathLike[str], *, normalize: bool = False) -> Network:
             "use lipcert.from_torch(module) in Python, or export the network to ONNX"
         )
     if extension not in EXTENSIONS:
-        raise FileFormatError(
-            f"{path}: unknown extension {extension!r}; networks are read from {', '.join(EXTENSIONS)} files"
-        )
+        found = f"unknown extension {extension!r}" if extension else "a name without extension"
+        raise FileFormatError(f"{path or repr('')}: {found}; networks are read from {', '.join(EXTENSIONS)} files")
     if normalize and extension != ".nnet":
         raise InputError(f"{path}: normalize=True applies to .nnet files only; leave it out")
     file = check_readable(path)

@@ -1,0 +1,1 @@
+"""The mixed-integer formulation: the largest gradient norm over a box as a program with binary signs."""
