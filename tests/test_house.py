@@ -29,6 +29,7 @@ ROOMS = [
     {"bounding"},
     {"robustness"},
     {"experiments", "report"},
+    {"reproduction"},
     {"commands"},
     {"cli"},
     {"__main__"},

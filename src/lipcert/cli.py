@@ -20,6 +20,7 @@ from lipcert.commands.export import export_command
 from lipcert.commands.info import info_command
 from lipcert.commands.pop import pop_command
 from lipcert.commands.report import report_command
+from lipcert.commands.reproduce import reproduce_command
 from lipcert.commands.verify import verify_command
 from lipcert.errors import InputError, LipcertError
 
@@ -37,6 +38,7 @@ def cli() -> None:
     lipcert certify model.onnx images.npy --radius 0.1 --out job   which inputs keep their class
     lipcert export model.npz ... --to sdp.dat-s    the semidefinite program for other solvers
     lipcert report DIR                             the folder of a certify job as a page to read
+    lipcert reproduce all --quick                  the paper's tables and figures, beside the published numbers
     """
 
 
@@ -48,6 +50,7 @@ _COMMANDS = (
     info_command,
     pop_command,
     report_command,
+    reproduce_command,
     verify_command,
 )
 for _command in _COMMANDS:

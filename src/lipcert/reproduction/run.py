@@ -1,0 +1,300 @@
+"""reproduce(): train what must be trained, compute every cell in a process of its own, decide, write.
+
+One job folder holds everything: the same folder goes on where it was left, and serves other targets with the cells it
+has. The constants of Table 4 and the matrix are a `certify` job inside it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lipcert._version import __version__
+from lipcert.errors import InputError
+from lipcert.experiments import digits784
+from lipcert.jobs import End, JobFolder, Piece, Progress, Run, cluster, isolated, run_pieces
+from lipcert.network import Network
+from lipcert.readers import load
+from lipcert.report.folder import read_job
+from lipcert.report.heatmap import heat_map
+from lipcert.report.markup import tag
+from lipcert.report.style import STYLE
+from lipcert.reproduction import trained
+from lipcert.reproduction.cells import Cell
+from lipcert.reproduction.estimators import solve_cell
+from lipcert.reproduction.figures import figure_report, table1_report
+from lipcert.reproduction.outcomes import Findings
+from lipcert.reproduction.published import EPSILONS, TABLE2_NETWORK
+from lipcert.reproduction.report import Report
+from lipcert.reproduction.statistics import Agreement, agreement
+from lipcert.reproduction.tables import matrix_report, table2_report, table3_report, table4_report
+from lipcert.reproduction.targets import FIGURES, NEEDS_IMAGES, target_cells
+from lipcert.robustness.certify import certify
+from lipcert.robustness.result import Certification
+
+QUICK_SECONDS, FULL_SECONDS = 10.0, 600.0
+MEMORY = 4.0  # GiB of a cell
+_LEAST_MEMORY = 0.5
+_PAIR_SECONDS = 60.0
+OnProgress = Callable[[str, Progress | None], None]
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to run: limits for each cell (GiB, seconds), processes or a cluster."""
+
+    quick: bool = False
+    seconds: float = FULL_SECONDS
+    memory: float = MEMORY
+    workers: int = 1
+    scheduler: str | None = None
+
+    def check(self) -> None:
+        if not 0 < self.seconds < float("inf"):
+            raise InputError(f"the time limit must be a positive number of seconds, not {self.seconds:g}")
+        if not _LEAST_MEMORY <= self.memory < float("inf"):
+            raise InputError(f"the memory limit must be at least {_LEAST_MEMORY:g} GiB, not {self.memory:g}")
+
+    def question(self) -> dict[str, Any]:
+        """What every cell of the folder depends on; which cells there are, their names say."""
+        return {"time_limit": self.seconds, "memory_limit": self.memory, "version": __version__}
+
+    def executor(self) -> Executor:
+        """Solvers keep the limit by themselves; building a program and the last proof may take as long again."""
+        if self.scheduler is not None:
+            return cluster(self.scheduler)
+        return isolated(self.workers, memory=int(self.memory * 2**30), seconds=2 * self.seconds + 20)
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What was written, what could not run, and how the cells of one hidden layer compare."""
+
+    folder: Path
+    files: tuple[Path, ...]
+    lines: tuple[tuple[str, str], ...]  # target -> a line about it
+    skipped: tuple[tuple[str, str], ...]  # target -> why
+    failed: tuple[tuple[str, str], ...]
+    one_layer: Agreement
+    complete: bool
+    resumed: int
+    notes: tuple[str, ...] = field(default=())
+
+    def to_dict(self) -> dict[str, Any]:
+        a = self.one_layer
+        return {
+            "folder": str(self.folder),
+            "files": [path.name for path in self.files],
+            "lines": [{"target": t, "line": line} for t, line in self.lines],
+            "skipped": [{"target": t, "why": why} for t, why in self.skipped],
+            "failed": [{"cell": name, "error": error} for name, error in self.failed],
+            "one_hidden_layer": {
+                "agree": a.agree,
+                "explained": a.explained,
+                "differ": a.differ,
+                "unfinished": a.unfinished,
+            },
+            "complete": self.complete,
+            "resumed": self.resumed,
+            "notes": list(self.notes),
+        }
+
+
+def reproduce(
+    targets: Sequence[str],
+    out: str | Path,
+    files: trained.Files,
+    options: Options,
+    on_progress: OnProgress | None = None,
+) -> Reproduction:
+    """Compute the targets into the folder `out`; what it has already is not computed again."""
+    options.check()
+    missing = [t for t in targets if t in NEEDS_IMAGES and not files.covers(t) and not digits784.available()]
+    if "table2" in missing and files.classifier is not None and files.data is not None:
+        missing.remove("table2")
+    wanted = [t for t in targets if t not in missing]
+    with ExitStack() as stack:
+        folder = stack.enter_context(JobFolder.open(out, "reproduce", options.question(), resume=True))
+        executor = stack.enter_context(options.executor())
+        job = _Job(folder, executor, options, files, on_progress)
+        reports = job.run(wanted)
+    written = [path for report in reports for path in report.write(folder.path)]
+    rows = [row for report in reports for row in report.rows if row.layers == 1]
+    return Reproduction(
+        folder.path,
+        tuple(written),
+        tuple((report.target, line) for report in reports for line in report.lines),
+        tuple((t, digits784.MISSING) for t in missing),
+        tuple(job.failed.items()),
+        agreement(rows),
+        job.complete,
+        job.resumed,
+        tuple(dict.fromkeys(job.notes)),
+    )
+
+
+class _Job:
+    """The mutable side of one call."""
+
+    def __init__(
+        self,
+        folder: JobFolder,
+        executor: Executor,
+        options: Options,
+        files: trained.Files,
+        on_progress: OnProgress | None,
+    ) -> None:
+        self.folder, self.executor, self.options, self.files = folder, executor, options, files
+        self.on_progress = on_progress
+        self.complete, self.interrupted = True, False
+        self.resumed = 0
+        self.failed: dict[str, str] = {}
+        self.notes: list[str] = []
+        self.networks: dict[str, tuple[Network, float]] = {}
+
+    def run(self, targets: Sequence[str]) -> list[Report]:
+        self._train(targets)
+        quick = self.options.quick
+        cells = {t: target_cells(t, quick) for t in targets}
+        if "table2" in targets:
+            cells["table2"] = trained.table2_cells(self.files, self._network(trained.DIGITS), quick)
+        if "table3" in targets:
+            cells["table3"] = trained.table3_cells(self._network(trained.SPHERES), quick)
+        unique = {cell.name: cell for own in cells.values() for cell in own}
+        pieces = [Piece(name, solve_cell, (cell, self.options.seconds)) for name, cell in unique.items()]
+        run = self._pieces("cells", pieces)
+        findings = Findings(unique.values(), run.outcomes)
+        return [r for t in targets for r in self._report(t, cells[t], findings)]
+
+    def _train(self, targets: Sequence[str]) -> None:
+        pieces = trained.training_pieces(targets, self.files)
+        run = self._pieces("networks", pieces) if pieces else None
+        for name, outcome in run.outcomes.items() if run else ():
+            path = outcome.files.get("npz")
+            if outcome.value is not None and isinstance(path, Path):
+                self.networks[name] = (load(path), float(outcome.value["accuracy"]))
+
+    def _network(self, name: str) -> Network | None:
+        return self.networks[name][0] if name in self.networks else None
+
+    def _pieces(self, stage: str, pieces: list[Piece]) -> Run:
+        """Everything that is there already counts also after Ctrl-C."""
+
+        def see(progress: Progress) -> None:
+            self._stage(stage, progress)
+
+        todo = [] if self.interrupted else pieces
+        run = run_pieces(todo, self.folder, self.executor, see)
+        if self.interrupted:
+            kept = {p.name: self.folder.load(p.name) for p in pieces}
+            run = Run({k: v for k, v in kept.items() if v is not None}, End.INTERRUPTED, 0)
+        self.interrupted |= run.end is End.INTERRUPTED
+        self.complete &= run.complete
+        self.resumed += run.resumed
+        self.failed |= run.failures
+        self.notes += run.notes
+        return run
+
+    def _stage(self, stage: str, progress: Progress | None = None) -> None:
+        if self.on_progress is not None:
+            self.on_progress(stage, progress)
+
+    def _report(self, target: str, cells: list[Cell], findings: Findings) -> list[Report]:
+        """The target's report; none when what it needs is missing."""
+        if target in FIGURES:
+            return [figure_report(target, cells, findings)]
+        if target == "table1":
+            return [table1_report(cells, findings)]
+        if target == "table2":
+            return [table2_report(cells, findings, self._about())] if cells else []
+        if target == "table3":
+            return self._table3(cells, findings)
+        result = self._certify()
+        if result is None:
+            return []
+        if target == "table4":
+            return [table4_report(result, self._about())]
+        return [matrix_report(result, self._matrix_plot(), self._about())]
+
+    def _table3(self, cells: list[Cell], findings: Findings) -> list[Report]:
+        found = {c.method: findings[c].value for c in cells}
+        constants = {method: value for method, value in found.items() if value is not None}
+        if trained.SPHERES not in self.networks or not constants:
+            return []
+        net, accuracy = self.networks[trained.SPHERES]
+        points = trained.QUICK_POINTS if self.options.quick else trained.POINTS
+        stamp = hashlib.sha256(json.dumps([net.sha256, constants, points], sort_keys=True).encode()).hexdigest()[:12]
+        run = self._pieces("table3", [Piece(f"table3-{stamp}", trained.decide_spheres, (net, constants, points))])
+        return [
+            table3_report(cells, findings, outcome.value, accuracy)
+            for outcome in run.outcomes.values()
+            if outcome.value is not None
+        ]
+
+    def _certify(self) -> Certification | None:
+        """The 45 constants and the decision, as a job of `certify` inside this one; the second call finds it done."""
+        chosen = trained.certifier(self.files, self._network(trained.DIGITS))
+        if chosen is None or self.interrupted:
+            self.complete = False
+            return None
+        net, data = chosen
+        result = certify(
+            net,
+            data,
+            radius=EPSILONS,
+            domain=(0.0, 1.0),
+            method="shor" if self.options.quick else "auto",
+            time_limit=min(self.options.seconds, _PAIR_SECONDS),
+            attacks=False,
+            out=str(self._certify_folder(net, data.sha256)),
+            resume=True,
+            workers=self.options.workers,
+            scheduler=self.options.scheduler,
+            on_progress=self.on_progress,
+        )
+        self.complete &= result.complete
+        self.failed |= dict(result.failed)
+        return result
+
+    def _certify_folder(self, net: Network, data: str) -> Path:
+        kind = "quick" if self.options.quick else "full"
+        return self.folder.path / f"certify-{kind}-{net.sha256[:8]}-{data[:8]}"
+
+    def _matrix_plot(self) -> str:
+        """The heat map of the report, as a file of its own."""
+        chosen = trained.certifier(self.files, self._network(trained.DIGITS))
+        assert chosen is not None
+        map_ = heat_map(read_job(str(self._certify_folder(chosen[0], chosen[1].sha256))))
+        inside = [tag("style", STYLE.replace("prefers-color-scheme: dark", "not all")), *([map_] if map_ else [])]
+        white = tag("rect", width=440, height=520, fill="#ffffff")
+        return (
+            str(
+                tag(
+                    "svg",
+                    white,
+                    *inside,
+                    xmlns="http://www.w3.org/2000/svg",
+                    viewBox="0 0 440 520",
+                    width=660,
+                    height=780,
+                )
+            )
+            + "\n"
+        )
+
+    def _about(self) -> str:
+        """Which trained network it is."""
+        if self.files.single is not None and self.files.single.sha256 == TABLE2_NETWORK:
+            return "The network of the paper (SDP-NN)."
+        if trained.DIGITS in self.networks:
+            accuracy = 100 * self.networks[trained.DIGITS][1]
+            return (
+                f"A 784-500-10 network trained here on 4,000 images of MNIST ({accuracy:.1f} % of 1,000 others right)."
+            )
+        return "The network that was given."
