@@ -12,7 +12,7 @@ from lipcert.reproduction.outcomes import Findings
 from lipcert.reproduction.plot import Panel, Series, drawing
 from lipcert.reproduction.published import TABLE1, TABLE1_SPARSITIES, Line, published
 from lipcert.reproduction.report import Report, number, records, seconds, spread, summary, table
-from lipcert.reproduction.statistics import LOWEST, Row, agreement, lower_bounds_than_ours, summarise
+from lipcert.reproduction.statistics import LOWEST, Quartiles, Row, agreement, lower_bounds_than_ours, summarise
 
 _PRINTED = 5e-3 + 2e-3  # Table 1 has two decimals
 _EXPLAIN = (
@@ -140,7 +140,13 @@ def _markdown(rows: Sequence[Row]) -> str:
     )
 
 
+def _three(values: Quartiles | None) -> tuple[float | None, float | None, float | None]:
+    return (None, None, None) if values is None else (values.median, values.low, values.high)
+
+
 def _row_record(r: Row) -> RowRecord:
+    middle, low, high = _three(r.values)
+    typical, fast, slow = _three(r.seconds)
     return RowRecord(
         network=shape_words(r.layers, r.size),
         size=r.size,
@@ -148,12 +154,12 @@ def _row_record(r: Row) -> RowRecord:
         region=r.region,
         method=r.method,
         networks=r.attempted,
-        median=r.values and r.values.median,
-        low_quartile=r.values and r.values.low,
-        high_quartile=r.values and r.values.high,
-        seconds_median=r.seconds and r.seconds.median,
-        seconds_low=r.seconds and r.seconds.low,
-        seconds_high=r.seconds and r.seconds.high,
+        median=middle,
+        low_quartile=low,
+        high_quartile=high,
+        seconds_median=typical,
+        seconds_low=fast,
+        seconds_high=slow,
         unfinished=r.words,
         median_beside_published=r.ours,
         published_median=r.published,
