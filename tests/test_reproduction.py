@@ -32,6 +32,7 @@ from lipcert.reproduction.plot import LOOKS, Panel, Series, drawing
 from lipcert.reproduction.published import EPSILONS, MATRIX, TABLE4, published, random_networks
 from lipcert.reproduction.run import Options, reproduce
 from lipcert.reproduction.statistics import Quartiles, Verdict, agreement, summarise
+from lipcert.reproduction.tables import table2_report
 from lipcert.reproduction.targets import FIGURES, TARGETS, check_target, target_cells
 from lipcert.robustness.data import DataSet
 from tests.conftest import ROOT
@@ -56,10 +57,6 @@ def findings(estimates: dict[tuple[int, str], Estimate | str], group: tuple[int,
         outcomes[cell.name] = Outcome(cell.name, value, error, 1.0)
         cells.append(cell)
     return Findings(cells, outcomes)
-
-
-def only_row(found: Findings, method: str) -> object:
-    return [r for r in summarise([f.cell for f in found], found) if r.method == method]
 
 
 # --- what was published -----------------------------------------------------------------------------------------------
@@ -148,12 +145,14 @@ def test_words_and_agreement() -> None:
     )
 
 
-def test_median_of_ten_where_no_network_was_published() -> None:
-    """Local SHOR (80,80): networks 5 to 9 were published in the median only; here only those finish."""
-    found = findings({(seed, SHOR): Estimate(upper=1.096) for seed in range(10)}, (1, 80, 20), "local")
-    (row,) = summarise([f.cell for f in found], found)
-    assert row.published != 1.096  # the five networks that were published one by one are compared
-    assert row.verdict is Verdict.DIFFERS or row.remarks
+def test_the_published_median_of_ten() -> None:
+    """Local SHOR (80,80), s = 20: networks 5 to 9 were published in the median over ten only, 1.096."""
+    ten = findings({(seed, SHOR): Estimate(upper=1.096) for seed in range(10)}, (1, 80, 20), "local")
+    (row,) = summarise([f.cell for f in ten], ten)
+    assert (row.published, row.verdict) == (1.096, Verdict.AGREES)
+    two = findings({(seed, SHOR): Estimate(upper=1.096) for seed in (5, 6)}, (1, 80, 20), "local")
+    (row,) = summarise([f.cell for f in two], two)
+    assert (row.ours, row.published, row.verdict) == (None, 1.096, Verdict.NOTHING)
 
 
 def test_faults_of_the_publication() -> None:
@@ -332,38 +331,46 @@ def small_net(inputs: int, hidden: int, outputs: int) -> Network:
     return Network.from_weights(weights, [0.1 * rng.normal(size=len(w)) for w in weights])
 
 
-def test_tables_of_given_networks(tmp_path: Path) -> None:
-    """Tables 2, 4 and the matrix on a small classifier; the second run computes nothing."""
+def test_certified_images_and_the_matrix(tmp_path: Path) -> None:
+    """Table 4 and the matrix on a small classifier, by one job of `certify`."""
     rng = np.random.default_rng(0)
     data = DataSet(rng.uniform(size=(30, 4)), rng.integers(0, 3, 30))
     files = trained.Files(classifier=small_net(4, 5, 3), data=data)
-    done = reproduce(["table2", "table4", "matrix"], tmp_path, files, Options(quick=True, seconds=2.0, workers=2))
+    done = reproduce(["table4", "matrix"], tmp_path, files, Options(quick=True, seconds=2.0))
     assert done.complete
     assert not done.skipped
-    assert {p.name for p in done.files} == {
-        f"{t}.{e}" for t in ("table2", "table4", "matrix") for e in ("csv", "md", "svg")
-    }
+    assert {p.name for p in done.files} == {f"{t}.{e}" for t in ("table4", "matrix") for e in ("csv", "md", "svg")}
     for path in done.files:
         if path.suffix == ".svg":
             ET.fromstring(path.read_text())
     with (tmp_path / "matrix.csv").open() as file:
-        assert [(r["i"], r["j"], r["published"]) for r in csv.DictReader(file)] == [
-            ("0", "1", ""),
-            ("0", "2", ""),
-            ("1", "2", ""),
-        ]
-    assert "another network" in (tmp_path / "table2.md").read_text()
+        pairs = [(r["i"], r["j"], r["published"]) for r in csv.DictReader(file)]
+    assert pairs == [("0", "1", ""), ("0", "2", ""), ("1", "2", "")]
+    assert len([*tmp_path.glob("certify-*/pieces/*.npz")]) == 3
+
+
+def test_one_score_of_a_given_network() -> None:
+    """Table 2 in this process; what was stopped shows what it had proved."""
+    cells = trained.table2_cells(trained.Files(single=small_net(4, 5, 1)), None)
+    values = {c.name: solve_cell(c, 2.0) for c in trained.quick_ones(cells) if c.method != OURS}
+    stopped = next(c for c in cells if c.method == SHOR)
+    values[stopped.name]["ended"] = "time"
+    report = table2_report(
+        cells, Findings(cells, {k: Outcome(k, v, None, 1.0) for k, v in values.items()}), "A network."
+    )
+    assert f"time: at most {values[stopped.name]['upper']:.4f}" in report.markdown
+    assert "another network" in report.markdown
+    assert "not run" in report.markdown
+    ET.fromstring(report.plot)
 
 
 def test_the_paper_s_network_is_recognised(data_folder: Path) -> None:
     file = data_folder / "sdp_nn" / "sdp_nn_paper.mat"
     files = trained.read_files([str(file)], None, None, None)
-    cells = trained.table2_cells(files, None, quick=False)
+    cells = trained.table2_cells(files, None)
     assert len(cells) == 10
     lbs = solve_cell(cells[0], 5.0)
     assert 8.0 < lbs["lower"] < 15.0
-    from lipcert.reproduction.tables import table2_report
-
     outcomes = {cells[0].name: Outcome(cells[0].name, lbs, None, 1.0)}
     assert "The weights are those of the paper" in table2_report(cells, Findings(cells, outcomes), "").markdown
 

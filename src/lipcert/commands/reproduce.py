@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import click
@@ -61,7 +60,7 @@ def reproduce_command(
     lipcert reproduce table4 --weights net.npz --images t10k-images-idx3-ubyte.gz \\
         --labels t10k-labels-idx1-ubyte.gz --scale 1/255
     """
-    from lipcert.reproduction.run import FULL_SECONDS, MEMORY, QUICK_SECONDS, Options, reproduce
+    from lipcert.reproduction.run import FULL_SECONDS, MEMORY, QUICK_SECONDS, Options, cores, reproduce
     from lipcert.reproduction.targets import check_target
     from lipcert.reproduction.trained import read_files
 
@@ -70,7 +69,7 @@ def reproduce_command(
         raise InputError("--jobs and --cluster exclude each other; give one of them")
     limit = time_limit if time_limit is not None else QUICK_SECONDS if quick else FULL_SECONDS
     memory = MEMORY if memory_limit is None else memory_limit
-    options = Options(quick, limit, memory, jobs or len(os.sched_getaffinity(0)), scheduler)
+    options = Options(quick, limit, memory, jobs or cores(), scheduler)
     options.check()
     files = read_files(weights, images, labels, scale)
     with StageDisplay() as display:
@@ -91,9 +90,8 @@ def _show(result: Reproduction) -> None:
     for target, line in result.lines:
         out.print(f"{target}: {line}", markup=False)
     out.print(f"one hidden layer, all targets: {result.one_layer}", markup=False)
-    words = [error for _, error in result.failed]
-    if words:
-        out.print(f"{len(words)} cells without a value (out of time or memory, or failed): see the tables")
+    if result.failed:
+        out.print(f"{len(result.failed)} cells were stopped (out of time or memory) or failed: see the tables")
     if result.resumed:
         out.print(f"{result.resumed} cells were there already")
     for note in result.notes:

@@ -6,8 +6,9 @@ import csv
 import io
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, field, fields
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from lipcert.files import write_atomically
 from lipcert.reproduction.statistics import Agreement, Quartiles, Row
@@ -34,9 +35,12 @@ class Report:
         contents = {f"{self.target}.md": self.markdown, f"{self.target}.svg": self.plot}
         contents |= {f"{stem}.csv": as_csv(rows) for stem, rows in self.tables}
         for name, content in sorted(contents.items()):
-            data = content.encode("utf-8")
-            write_atomically(folder / name, lambda file, data=data: file.write(data))  # type: ignore[misc]
+            write_atomically(folder / name, partial(_put, content.encode("utf-8")))
         return [folder / name for name in sorted(contents)]
+
+
+def _put(data: bytes, file: IO[bytes]) -> None:
+    file.write(data)
 
 
 def as_csv(rows: Sequence[Sequence[Text]]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from lipcert._version import __version__
-from lipcert.errors import InputError
+from lipcert.errors import InputError, SoundnessError
 from lipcert.experiments import digits784
 from lipcert.jobs import End, JobFolder, Piece, Progress, Run, cluster, isolated, run_pieces
 from lipcert.network import Network
@@ -42,7 +43,13 @@ QUICK_SECONDS, FULL_SECONDS = 10.0, 600.0
 MEMORY = 4.0  # GiB of a cell
 _LEAST_MEMORY = 0.5
 _PAIR_SECONDS = 60.0
+
 OnProgress = Callable[[str, Progress | None], None]
+
+
+def cores() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @dataclass(frozen=True)
@@ -163,10 +170,11 @@ class _Job:
         quick = self.options.quick
         cells = {t: target_cells(t, quick) for t in targets}
         if "table2" in targets:
-            cells["table2"] = trained.table2_cells(self.files, self._network(trained.DIGITS), quick)
+            cells["table2"] = trained.table2_cells(self.files, self._network(trained.DIGITS))
         if "table3" in targets:
-            cells["table3"] = trained.table3_cells(self._network(trained.SPHERES), quick)
-        unique = {cell.name: cell for own in cells.values() for cell in own}
+            cells["table3"] = trained.table3_cells(self._network(trained.SPHERES))
+        every = [cell for own in cells.values() for cell in own]
+        unique = {cell.name: cell for cell in (trained.quick_ones(every) if quick else every)}
         pieces = [Piece(name, solve_cell, (cell, self.options.seconds)) for name, cell in unique.items()]
         run = self._pieces("cells", pieces)
         findings = Findings(unique.values(), run.outcomes)
@@ -194,6 +202,9 @@ class _Job:
         if self.interrupted:
             kept = {p.name: self.folder.load(p.name) for p in pieces}
             run = Run({k: v for k, v in kept.items() if v is not None}, End.INTERRUPTED, 0)
+        for name, error in run.failures.items():
+            if error.startswith(SoundnessError.__name__):  # a contradiction is never just a failure
+                raise SoundnessError(f"{name}: {error}")
         self.interrupted |= run.end is End.INTERRUPTED
         self.complete &= run.complete
         self.resumed += run.resumed

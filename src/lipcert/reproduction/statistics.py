@@ -48,7 +48,7 @@ class Quartiles:
 class Row:
     """One method on the networks of a group: those that finished, and words for those that did not.
 
-    `ours` and `published` are medians over the same networks: those that finished here and were published.
+    `ours` and `published` are medians over the same networks, see `_compare`.
     """
 
     layers: int
@@ -105,26 +105,31 @@ def _row(group: tuple[int, int, int], region: str, method: str, found: list[Foun
 def _compare(
     found: list[Found], told: Values, findings: Findings
 ) -> tuple[float | None, float | None, Verdict, list[str]]:
-    """Medians over the same networks; a difference is explained when it is in every network that shows it."""
-    pairs = [(f, f.value, told.of(_seed(f))) for f in found if f.value is not None]
-    both = [(f, mine, theirs) for f, mine, theirs in pairs if theirs is not None]
-    if not both:
-        if told.median is None or len(pairs) < _ALL_SEEDS:
-            return None, told.median, Verdict.NOTHING, []
-        ours = float(np.median([mine for _, mine, _ in pairs]))
-        verdict = Verdict.AGREES if abs(ours - told.median) <= TOLERANCE else Verdict.DIFFERS
-        return ours, told.median, verdict, []
-    ours, theirs = (float(np.median(v)) for v in zip(*((mine, t) for _, mine, t in both), strict=True))
-    reasons: list[str] = []
-    unexplained = False
-    for f, mine, t in both:
-        if abs(mine - t) > TOLERANCE and f.estimate is not None:
-            reason = explanation(f.cell, t, f.estimate, findings.lower(f.cell))
-            unexplained |= not reason
-            reasons += [reason] if reason and reason not in reasons else []
+    """Medians over the same networks: all ten where that median was published, else those that finished and were."""
+    done = [(f, f.value, told.of(_seed(f))) for f in found if f.value is not None]
+    both = [(f, mine, theirs) for f, mine, theirs in done if theirs is not None]
+    if told.median is not None and len(done) == _ALL_SEEDS:
+        ours, theirs = float(np.median([mine for _, mine, _ in done])), told.median
+    elif both:
+        ours, theirs = float(np.median([mine for _, mine, _ in both])), float(np.median([t for _, _, t in both]))
+    else:
+        return None, told.median, Verdict.NOTHING, []
+    reasons, unexplained = _reasons(both, findings)
     if abs(ours - theirs) <= TOLERANCE:
         return ours, theirs, Verdict.AGREES, reasons
-    return ours, theirs, Verdict.DIFFERS if unexplained else Verdict.EXPLAINED, reasons
+    return ours, theirs, Verdict.EXPLAINED if reasons and not unexplained else Verdict.DIFFERS, reasons
+
+
+def _reasons(both: list[tuple[Found, float, float]], findings: Findings) -> tuple[list[str], bool]:
+    """Why single networks differ, and whether one differs without a reason."""
+    reasons: dict[str, None] = {}
+    unexplained = False
+    for f, mine, theirs in both:
+        if abs(mine - theirs) > TOLERANCE and f.estimate is not None:
+            reason = explanation(f.cell, theirs, f.estimate, findings.lower(f.cell))
+            unexplained |= not reason
+            reasons |= {reason: None} if reason else {}
+    return [*reasons], unexplained
 
 
 def _not_lowest(found: list[Found], findings: Findings) -> list[str]:
