@@ -51,8 +51,8 @@ def reproduce_command(
     in a process of its own; one that runs out of time or memory says so in the tables. Run the same command again to
     go on after Ctrl-C or a kill.
 
-    Exit code 0 when all was done, 1 when it was interrupted, 2 on bad input, and when a target could not run because
-    an extra is missing (the others are done first).
+    Exit code 0 when all was done, 1 when something was interrupted or failed, 2 on bad input, and when a target could
+    not run because an extra is missing (the others are done first).
 
     \b
     lipcert reproduce all --quick
@@ -60,6 +60,7 @@ def reproduce_command(
     lipcert reproduce table4 --weights net.npz --images t10k-images-idx3-ubyte.gz \\
         --labels t10k-labels-idx1-ubyte.gz --scale 1/255
     """
+    from lipcert.experiments.digits784 import MISSING
     from lipcert.reproduction.run import FULL_SECONDS, MEMORY, QUICK_SECONDS, Options, cores, reproduce
     from lipcert.reproduction.targets import check_target
     from lipcert.reproduction.trained import read_files
@@ -80,7 +81,7 @@ def reproduce_command(
         print_json(result.to_dict())
     else:
         _show(result)
-    if result.skipped:
+    if any(why == MISSING for _, why in result.skipped):
         return 2
     return 0 if result.complete else 1
 

@@ -11,7 +11,6 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -72,11 +71,14 @@ class Options:
         """What every cell of the folder depends on; which cells there are, their names say."""
         return {"time_limit": self.seconds, "memory_limit": self.memory, "version": __version__}
 
-    def executor(self) -> Executor:
-        """Solvers keep the limit by themselves; building a program and the last proof may take as long again."""
+    def executor(self, *, timed: bool) -> Executor:
+        """For cells with their limit, or for what they need. Solvers keep the limit by themselves; building a program
+        and the last proof may take as long again.
+        """
         if self.scheduler is not None:
             return cluster(self.scheduler)
-        return isolated(self.workers, memory=int(self.memory * 2**30), seconds=2 * self.seconds + 20)
+        seconds = 2 * self.seconds + 20 if timed else None
+        return isolated(self.workers, memory=int(self.memory * 2**30), seconds=seconds)
 
 
 @dataclass(frozen=True)
@@ -123,13 +125,9 @@ def reproduce(
     """Compute the targets into the folder `out`; what it has already is not computed again."""
     options.check()
     missing = [t for t in targets if t in NEEDS_IMAGES and not files.covers(t) and not digits784.available()]
-    if "table2" in missing and files.classifier is not None and files.data is not None:
-        missing.remove("table2")
     wanted = [t for t in targets if t not in missing]
-    with ExitStack() as stack:
-        folder = stack.enter_context(JobFolder.open(out, "reproduce", options.question(), resume=True))
-        executor = stack.enter_context(options.executor())
-        job = _Job(folder, executor, options, files, on_progress)
+    with JobFolder.open(out, "reproduce", options.question(), resume=True) as folder:
+        job = _Job(folder, options, files, on_progress)
         reports = job.run(wanted)
     written = [path for report in reports for path in report.write(folder.path)]
     rows = [row for report in reports for row in report.rows if row.layers == 1]
@@ -137,10 +135,10 @@ def reproduce(
         folder.path,
         tuple(written),
         tuple((report.target, line) for report in reports for line in report.lines),
-        tuple((t, digits784.MISSING) for t in missing),
+        (*((t, digits784.MISSING) for t in missing), *job.skipped.items()),
         tuple(job.failed.items()),
         agreement(rows),
-        job.complete,
+        job.complete and not job.skipped,
         job.resumed,
         tuple(dict.fromkeys(job.notes)),
     )
@@ -152,16 +150,16 @@ class _Job:
     def __init__(
         self,
         folder: JobFolder,
-        executor: Executor,
         options: Options,
         files: trained.Files,
         on_progress: OnProgress | None,
     ) -> None:
-        self.folder, self.executor, self.options, self.files = folder, executor, options, files
+        self.folder, self.options, self.files = folder, options, files
         self.on_progress = on_progress
         self.complete, self.interrupted = True, False
         self.resumed = 0
         self.failed: dict[str, str] = {}
+        self.skipped: dict[str, str] = {}
         self.notes: list[str] = []
         self.networks: dict[str, tuple[Network, float]] = {}
 
@@ -176,7 +174,7 @@ class _Job:
         every = [cell for own in cells.values() for cell in own]
         unique = {cell.name: cell for cell in (trained.quick_ones(every) if quick else every)}
         pieces = [Piece(name, solve_cell, (cell, self.options.seconds)) for name, cell in unique.items()]
-        run = self._pieces("cells", pieces)
+        run = self._pieces("cells", pieces, timed=True)
         findings = Findings(unique.values(), run.outcomes)
         return [r for t in targets for r in self._report(t, cells[t], findings)]
 
@@ -191,15 +189,16 @@ class _Job:
     def _network(self, name: str) -> Network | None:
         return self.networks[name][0] if name in self.networks else None
 
-    def _pieces(self, stage: str, pieces: list[Piece]) -> Run:
-        """Everything that is there already counts also after Ctrl-C."""
+    def _pieces(self, stage: str, pieces: list[Piece], *, timed: bool = False) -> Run:
+        """What is there already counts also after Ctrl-C. Only a cell that ran out of its limits stays so."""
 
         def see(progress: Progress) -> None:
             self._stage(stage, progress)
 
-        todo = [] if self.interrupted else pieces
-        run = run_pieces(todo, self.folder, self.executor, see)
-        if self.interrupted:
+        if not self.interrupted:
+            with self.options.executor(timed=timed) as executor:
+                run = run_pieces(pieces, self.folder, executor, see, retry_failed=not timed)
+        else:
             kept = {p.name: self.folder.load(p.name) for p in pieces}
             run = Run({k: v for k, v in kept.items() if v is not None}, End.INTERRUPTED, 0)
         for name, error in run.failures.items():
@@ -217,42 +216,44 @@ class _Job:
             self.on_progress(stage, progress)
 
     def _report(self, target: str, cells: list[Cell], findings: Findings) -> list[Report]:
-        """The target's report; none when what it needs is missing."""
+        """The target's report; none, and a reason kept, when what it needs is missing."""
         if target in FIGURES:
             return [figure_report(target, cells, findings)]
         if target == "table1":
             return [table1_report(cells, findings)]
+        found = self._trained_report(target, cells, findings)
+        if found is None:
+            self.skipped[target] = "not complete" if self.interrupted else "what it needs failed, see pieces/*.log"
+        return [] if found is None else [found]
+
+    def _trained_report(self, target: str, cells: list[Cell], findings: Findings) -> Report | None:
         if target == "table2":
-            return [table2_report(cells, findings, self._about())] if cells else []
+            return table2_report(cells, findings, self._about()) if cells else None
         if target == "table3":
             return self._table3(cells, findings)
         result = self._certify()
         if result is None:
-            return []
+            return None
         if target == "table4":
-            return [table4_report(result, self._about())]
-        return [matrix_report(result, self._matrix_plot(), self._about())]
+            return table4_report(result, self._about())
+        return matrix_report(result, self._matrix_plot(), self._about())
 
-    def _table3(self, cells: list[Cell], findings: Findings) -> list[Report]:
+    def _table3(self, cells: list[Cell], findings: Findings) -> Report | None:
         found = {c.method: findings[c].value for c in cells}
         constants = {method: value for method, value in found.items() if value is not None}
         if trained.SPHERES not in self.networks or not constants:
-            return []
+            return None
         net, accuracy = self.networks[trained.SPHERES]
         points = trained.QUICK_POINTS if self.options.quick else trained.POINTS
         stamp = hashlib.sha256(json.dumps([net.sha256, constants, points], sort_keys=True).encode()).hexdigest()[:12]
         run = self._pieces("table3", [Piece(f"table3-{stamp}", trained.decide_spheres, (net, constants, points))])
-        return [
-            table3_report(cells, findings, outcome.value, accuracy)
-            for outcome in run.outcomes.values()
-            if outcome.value is not None
-        ]
+        shares = [outcome.value for outcome in run.outcomes.values() if outcome.value is not None]
+        return table3_report(cells, findings, shares[0], accuracy) if shares else None
 
     def _certify(self) -> Certification | None:
         """The 45 constants and the decision, as a job of `certify` inside this one; the second call finds it done."""
         chosen = trained.certifier(self.files, self._network(trained.DIGITS))
         if chosen is None or self.interrupted:
-            self.complete = False
             return None
         net, data = chosen
         result = certify(

@@ -45,8 +45,8 @@ class Files:
 
     def covers(self, target: str) -> bool:
         """Whether a target needs no images of ours."""
-        if target == "table2":
-            return self.single is not None
+        if target == "table2" and self.single is not None:
+            return True
         return self.classifier is not None and self.data is not None
 
 
