@@ -36,6 +36,7 @@ LOOKS = {
     "LipOpt-3": Look("#b45f06", "6 3 1 3", "diamond"),
     "LipOpt-4": Look("#6a329f", "2 2 8 2", "cross"),
     "ours": Look("#a61c00", "", "circle"),
+    "computed": Look("#a61c00", "", "circle"),
     "published": Look("#444444", "2 5", "square"),
 }
 _OTHER = Look("#444444", "5 5", "square")
