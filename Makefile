@@ -1,9 +1,9 @@
-# `make demo` and `make test` set everything up by themselves: python3 (>= 3.11) with venv, pip and make are all they need.
+# `make demo`, `make test` and `make reproduce` set everything up by themselves: python3 (>= 3.11) with venv, pip and make are all they need.
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test lint format api benchmarks clean
+.PHONY: demo test lint format api benchmarks reproduce clean
 
 demo: .venv/core
 	$(BIN)/lipcert demo
@@ -26,6 +26,9 @@ api: .venv/dev
 benchmarks: .venv/dev
 	$(BIN)/python -m benchmarks
 
+reproduce: .venv/experiments
+	$(BIN)/lipcert reproduce all --quick
+
 .venv/pip:
 	$(PYTHON) -m venv .venv
 	@touch $@
@@ -33,6 +36,10 @@ benchmarks: .venv/dev
 .venv/core: .venv/pip pyproject.toml
 	$(PIP) install --editable .
 	@touch $@
+
+.venv/experiments: .venv/pip pyproject.toml
+	$(PIP) install --editable ".[experiments]"
+	@touch $@ .venv/core
 
 .venv/dev: .venv/pip pyproject.toml
 	$(PIP) install --editable ".[dev]"

@@ -30,6 +30,7 @@ ROOMS = [
     {"bounding"},
     {"robustness"},
     {"experiments", "report"},
+    {"reproduction"},
     {"commands"},
     {"cli"},
     {"__main__"},

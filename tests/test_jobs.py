@@ -43,6 +43,26 @@ class Killed(BaseException):
 # --- outcomes ---------------------------------------------------------------------------------------------------------
 
 
+class SlowStart(ThreadPoolExecutor):
+    """As an executor that starts a process for every piece."""
+
+    def submit(self, fn, /, *args, **kwargs):  # type: ignore[no-untyped-def]
+        def late() -> object:
+            time.sleep(0.05)
+            return fn(*args, **kwargs)
+
+        return super().submit(late)
+
+
+def test_the_estimate_counts_starting_a_process() -> None:
+    seen: list[Progress] = []
+    with SlowStart(1) as executor:
+        run_pieces(SQUARES[:3], None, executor, seen.append)
+    first = next(p for p in seen if p.done == 1)
+    assert first.remaining is not None
+    assert first.remaining > 0.05  # two pieces are left, whose own work takes microseconds
+
+
 def test_in_memory_in_order() -> None:
     run = run_pieces(SQUARES, None, local())
     assert run.complete

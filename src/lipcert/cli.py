@@ -20,6 +20,7 @@ from lipcert.commands.export import export_command
 from lipcert.commands.info import info_command
 from lipcert.commands.pop import pop_command
 from lipcert.commands.report import report_command
+from lipcert.commands.reproduce import reproduce_command
 from lipcert.commands.verify import verify_command
 from lipcert.errors import InputError, LipcertError
 
@@ -38,6 +39,7 @@ def cli() -> None:
     lipcert report DIR                                 the folder of a certify job as a page
     lipcert export model.npz ... --to sdp.dat-s        the semidefinite program for other solvers
     lipcert pop problem.pop                            any polynomial problem, bounded
+    lipcert reproduce all --quick                      the paper's tables and figures, beside the published
 
     Exit codes: 0 success, 1 nothing or not all was proved, 2 bad input, 3 a bug, 130 interrupted.
     """
@@ -51,6 +53,7 @@ _COMMANDS = (
     info_command,
     pop_command,
     report_command,
+    reproduce_command,
     verify_command,
 )
 for _command in _COMMANDS:

@@ -100,7 +100,7 @@ class _Running:
         self.resumed = 0
         self.outcomes: dict[str, Outcome] = {}
         self.failed: set[str] = set()
-        self.worked = 0.0  # seconds of all outcomes
+        self.worked = 0.0  # seconds of all outcomes, starting them included
         self.waiting: deque[Piece] = deque()
         self.under_way: dict[Future[Finished], Piece] = {}  # in the order of submission
         self.since: dict[str, float] = {}  # when a piece came among the first, which are the ones being worked on
@@ -173,7 +173,9 @@ class _Running:
         outcome = finished.outcome if self.folder is None else self.folder.store(finished)
         self._count(outcome)
         del self.under_way[future]
-        self.since.pop(piece.name, None)
+        begun = self.since.pop(piece.name, None)
+        if begun is not None:  # starting a process takes time too, and the estimate must know of it
+            self.worked += max(0.0, time.monotonic() - begun - outcome.seconds)
         self._report(piece.name)
         return True
 

