@@ -26,6 +26,7 @@ ROOMS = [
     {"lcep"},
     {"result", "solving", "planning"},
     {"products"},
+    {"triangles"},
     {"bounding"},
     {"robustness"},
     {"experiments", "report"},

@@ -257,6 +257,7 @@ class _Job:
         if not self._proof_fits(1 + self.net.inputs if part is None else step.order, seconds):
             return
         from lipcert.products import products_fit, solve_products  # here, so that importing lipcert stays fast
+        from lipcert.triangles import solve_triangles, triangles_fit
 
         method = name if part is None else "tight"
         arguments = (self.net, self.region, self.norm, self.output.c)
@@ -270,7 +271,9 @@ class _Job:
             with threads_for(relaxation.problem.size):
                 look = self._round if part is None else None
                 todo = (task, solver, seconds, self._keep, self._iterate, look)
-                if name == "tight" and part is None and products_fit(task, solver, seconds):
+                if name == "tight" and part is None and triangles_fit(task, solver, seconds):
+                    ended = solve_triangles(task, seconds, self._keep, self._iterate, self._closed).status
+                elif name == "tight" and part is None and products_fit(task, solver, seconds):
                     ended = solve_products(task, seconds, self._keep, self._iterate, self._closed).status
                 elif name == "tight" and rounds_fit(task, solver, seconds):
                     ended = tighten(*todo, self._closed)
