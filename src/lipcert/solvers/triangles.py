@@ -29,7 +29,7 @@ class TriangleOptions:
     """Settings; measured in PERFORMANCE.md."""
 
     rank: int = 40
-    inner: int = 60  # steps of a climb
+    inner: int = 100  # steps of a climb
     penalty: float = 0.04  # in units of the mean diagonal multiplier
     joining: int = 30_000  # triangles that may join in a round
     often: int = 16  # rounds at first in which the list is drawn anew every other time
@@ -177,7 +177,7 @@ class TriangleRun:
         ahead = (self.speed - 1.0) / (self.speed + 2.0)
         self.g, self.base, self.last = np.maximum(new + ahead * (new - self.base), 0.0), new, change
         self.served += 1
-        self.mean = self.mean + (new - self.mean) / self.served
+        self.mean = self.mean + (new - self.mean) * (2.0 / (self.served + 1.0))  # later rounds weigh more
 
     def primal(self) -> float:
         """The value of the vectors, which still violate some triangles."""
