@@ -161,7 +161,7 @@ def main() -> None:
         case "mnist-shor":
             constants("shor", arguments.job, 60.0)
         case "mnist-tight":
-            constants("tight", arguments.job, 110.0, "--workers", "2")
+            constants("tight", arguments.job, 130.0, "--workers", "2")
         case "refine":
             limits = None if arguments.no_clip else (0.0, 1.0)
             refine(arguments.job, arguments.count, arguments.seconds, limits)

@@ -28,9 +28,9 @@ _MARGIN = 0.08  # a triangle this near its bound stays in the list
 class TriangleOptions:
     """Settings; measured in PERFORMANCE.md."""
 
-    rank: int = 40
-    inner: int = 100  # steps of a climb
-    penalty: float = 0.04  # in units of the mean diagonal multiplier
+    rank: int | None = None  # None: beyond sqrt(2 N), where local maxima are global
+    inner: int = 120  # steps of a climb
+    penalty: float = 0.06  # in units of the mean diagonal multiplier
     joining: int = 30_000  # triangles that may join in a round
     often: int = 16  # rounds at first in which the list is drawn anew every other time
     seldom: int = 16  # rounds that a list serves after that: multipliers need a list that stays
@@ -81,7 +81,7 @@ class TriangleRun:
         self.M = C - np.diag(self.constant)
         self.single = self.M.astype(np.float32)
         self.options, self.size = options, len(C)
-        rank = min(options.rank, self.size)
+        rank = min(options.rank or int(np.sqrt(2.0 * self.size)) + 2, self.size)
         V = np.random.default_rng(0).standard_normal((self.size, rank)).astype(np.float32)
         self.triangles, self.g = NO_TRIANGLES, np.zeros(0)
         self.scale, self.weight = 1.0, 1.0
