@@ -150,7 +150,8 @@ class _Job:
         self._stage("decision")
         classified = classify(q.net, q.data.inputs, q.data.labels)
         reach = room(q.data.inputs, where, q.radii[-1], q.clip)
-        rivals = rival_radii(classified, matrix(pairs, class_count(q.net)), reach)
+        constants = matrix(pairs, class_count(q.net))
+        rivals = rival_radii(classified, constants, reach)
         certified = np.asarray(rivals.min(axis=1), dtype=np.float64)
         found = no_counterexamples(len(q.data), q.net.inputs)
         if attacks and run.end is not End.INTERRUPTED:
@@ -158,17 +159,19 @@ class _Job:
             found = search_counterexamples(q.net, q.data.inputs, classified, certified, q.radii, q.limits, q.pairs.seed)
         refined = np.zeros(len(q.data), dtype=bool)
         if q.refine > 0 and run.complete:
-            certified, refined = self._refine(classified, rivals, found)
+            certified, refined = self._refine(classified, rivals, found, constants, reach)
         result = self._result(method, pairs, classified, certified, found, refined)
         if self.folder is not None:
             result.save(self.folder.path)
         return result
 
-    def _refine(self, classified: Classified, rivals: Array, found: Counterexamples) -> tuple[Array, NDArray[np.bool_]]:
+    def _refine(
+        self, classified: Classified, rivals: Array, found: Counterexamples, constants: Array, reach: Array
+    ) -> tuple[Array, NDArray[np.bool_]]:
         """Inputs that are neither certified nor attacked at some radius, one by one, while the time lasts."""
         q = self.q
         deadline = time.monotonic() + q.refine
-        balls = Ball.open_ones(q.data.inputs, classified, rivals, found.radius, q.radii, q.limits)
+        balls = Ball.open_ones(q.data.inputs, classified, rivals, found.radius, q.radii, q.limits, constants, reach)
         run = self._pieces("refinement", refine_pieces(q.net, balls, q.refine), deadline)
         if run.end is End.DEADLINE:
             self.complete = True  # the time given was used
