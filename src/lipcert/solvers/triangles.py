@@ -35,6 +35,7 @@ class TriangleOptions:
     often: int = 16  # rounds at first in which the list is drawn anew every other time
     seldom: int = 16  # rounds that a list serves after that: multipliers need a list that stays
     tolerance: float = 2e-3  # of the violation, at which the rounds end
+    rounds: int = 10_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,15 +94,22 @@ class TriangleRun:
         self.V, self.round, self.violation, self.threshold = unit(V), 0, np.inf, 0.35
         self.edges = _Edges(self.triangles, self.size)
         self.deadline = np.inf
-        self._first(start is None)
+        self._first()
 
-    def _first(self, cold: bool) -> None:
-        """Vectors and a scale from the problem without triangles."""
+    def _first(self) -> None:
+        """A scale from the problem without triangles, and its vectors, unless given ones suit the multipliers more."""
         V = climb(self._free, self.V, 60)
         lengths = np.linalg.norm(self.single @ V, axis=1)
         self.scale, self.weight = float(lengths.sum()), self.options.penalty * float(lengths.mean())
-        if cold:
+        M = self._priced()
+        if np.vdot(M @ V, V) > np.vdot(M @ self.V, self.V):
             self.V = V
+
+    def _priced(self) -> Floats:
+        """The objective with the triangles paid at the mean multipliers."""
+        S = np.zeros((self.size, self.size))
+        S.reshape(-1)[self.edges.at] = self.edges.B @ self.mean
+        return np.asarray(self.M + (S + S.T) / 2)
 
     def _free(self, V: Singles) -> tuple[float, Singles]:
         image = self.single @ V
@@ -117,7 +125,7 @@ class TriangleRun:
         self.V = V
         self._update()
         self.round += 1
-        return self.violation > self.options.tolerance
+        return self.violation > self.options.tolerance and self.round < self.options.rounds
 
     def _due(self) -> bool:
         """Whether the list is drawn anew: often at first, seldom later, never when there is no time left to use it."""
@@ -189,10 +197,7 @@ class TriangleRun:
 
     def dual(self, sweeps: int) -> Dual:
         """Multipliers of the diagonal at fixed multipliers of the triangles."""
-        S = np.zeros((self.size, self.size))
-        S.reshape(-1)[self.edges.at] = self.edges.B @ self.mean
-        M = self.M + (S + S.T) / 2
-        d = _diagonal(M, self.V.astype(np.float64), sweeps) + self.constant
+        d = _diagonal(self._priced(), self.V.astype(np.float64), sweeps) + self.constant
         used = self.mean > 0
         g = self.mean[used]
         return Dual(self.triangles[used], g, d, float(d.sum() + g.sum()))
