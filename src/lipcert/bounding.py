@@ -245,10 +245,12 @@ class _Job:
                 seconds = min(seconds, _FIRST_TIMES * step.seconds, _FIRST_SHARE * self._left())
                 if not proof_fits(step.order, seconds):
                     continue
-            before = self.status
+            before, said = self.status, len(self.notes)
             self._step(name, solver, pre, step, seconds)
             if step is not steps[-1] and self.status is Status.TIME_LIMIT:
                 self.status = before  # its own share was over, not the time
+                if whole:
+                    del self.notes[said:]  # the whole network is still to come: nothing was left out
 
     def _step(self, name: str, solver: str, pre: tuple[Interval, ...], step: Step, seconds: float) -> None:
         """One relaxation of all or of a part of the network."""

@@ -41,6 +41,7 @@ _METHODS = ("auto", "product", "interval", *RELAXATIONS)
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="Of the attacks.")
 @click.option("--out", metavar="DIR", help="Keep certificates and results there, piece by piece.")
 @click.option("--resume", is_flag=True, help="Go on with the job in --out.")
+@click.option("--recheck", is_flag=True, help="Prove the constants in --out again from their certificates.")
 @click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Processes.")
 @click.option(
     "--cluster", "scheduler", metavar="ADDRESS", help="A Dask scheduler, tcp://host:port, instead of processes."
