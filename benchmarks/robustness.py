@@ -60,7 +60,7 @@ def mnist() -> tuple[Network, DataSet]:
     return load(folder / "sdp_nn" / "sdp_nn_rsl18a.npz"), read_data(files[0], files[1], "1/255")
 
 
-def constants(method: str, job: str, time_limit: float) -> None:
+def constants(method: str, job: str, time_limit: float, *more: str) -> None:
     """All 45 constants through the command line, then the decision alone."""
     folder = data_folder()
     run = lipcert(
@@ -69,7 +69,7 @@ def constants(method: str, job: str, time_limit: float) -> None:
         str(folder / "mnist" / "t10k-images-idx3-ubyte.gz"),
         *("--labels", str(folder / "mnist" / "t10k-labels-idx1-ubyte.gz"), "--scale", "1/255", "--domain", "0", "1"),
         *("--radius", ",".join(map(str, EPSILONS)), "--method", method, "--time-limit", str(time_limit)),
-        *("--no-attack", "--out", job, "--resume", "--json"),
+        *("--no-attack", "--out", job, "--resume", "--json", *more),
     )
     answer = json.loads(run.output)
     seconds = sum(pair["seconds"] for pair in answer["pairs"])
@@ -161,7 +161,7 @@ def main() -> None:
         case "mnist-shor":
             constants("shor", arguments.job, 60.0)
         case "mnist-tight":
-            constants("tight", arguments.job, 78.0)
+            constants("tight", arguments.job, 130.0, "--workers", "2")
         case "refine":
             limits = None if arguments.no_clip else (0.0, 1.0)
             refine(arguments.job, arguments.count, arguments.seconds, limits)

@@ -287,6 +287,17 @@ def test_the_command_and_its_files(files: Path, capsys: pytest.CaptureFixture[st
     assert "--resume" in capsys.readouterr().err
     assert run([*command, "--resume"]) == 0
     assert "certified" in capsys.readouterr().out
+    assert run([*command, "--resume", "--recheck", "--json"]) == 0
+    again = json.loads(capsys.readouterr().out)
+    assert np.allclose([p["upper"] for p in again["pairs"]], [p["upper"] for p in answer["pairs"]], rtol=1e-9)
+    first, second = (files / "job" / answer["pairs"][k]["certificate"] for k in (0, 1))
+    first.write_bytes(second.read_bytes())  # a record with the certificate of another pair
+    folder_says = json.loads((files / "job" / "pieces" / "pair-0-1.json").read_text())["value"]["upper"]
+    assert folder_says == answer["pairs"][0]["upper"]
+    assert run([*command, "--resume", "--recheck", "--json"]) == 1
+    again = json.loads(capsys.readouterr().out)
+    assert again["pairs"][0]["upper"] is None
+    assert "something else" in again["notes"][0]
     assert run([*command, "--resume", "--first", "3"]) == 2  # other data
     assert "another job" in capsys.readouterr().err
     assert run([*command, "--resume", "--clip"]) == 2
@@ -299,6 +310,7 @@ def test_the_command_and_its_files(files: Path, capsys: pytest.CaptureFixture[st
         (["--radius", "far"], "give a number"),
         (["--radius", "-1"], "positive"),
         (["--radius", "0.1", "--resume"], "--out"),
+        (["--radius", "0.1", "--recheck"], "--out"),
         (["--radius", "0.1", "--labels", "no.npy"], "no such file"),
         (["--radius", "0.1", "--scale", "x"], "1/255"),
         (["--radius", "0.1", "--domain", "0", "0.1"], "outside the domain"),

@@ -27,6 +27,7 @@ ROOMS = [
     {"lcep"},
     {"result", "solving", "planning"},
     {"products"},
+    {"triangles"},
     {"bounding"},
     {"robustness"},
     {"experiments", "report"},

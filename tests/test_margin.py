@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from lipcert import Box, MethodError, Network
+import lipcert
+from lipcert import Box, Certificate, MethodError, Network
 from lipcert.certificate.margins import (
     MarginProof,
     certificate_of,
@@ -24,6 +25,7 @@ from lipcert.certificate.margins import (
 from lipcert.certificate.multipliers import prove
 from lipcert.cli import run
 from lipcert.errors import FileFormatError
+from lipcert.norms import INF
 from lipcert.propagation import preactivation_bounds
 from lipcert.quadratic.margin import Margin, margin
 from lipcert.robustness.refine import Ball, prove_rival, refine_input, solve_margin
@@ -132,6 +134,31 @@ def refined(seed: int) -> tuple[Network, bytes]:
         if answer.files and answer.value["attempts"][0]["how"] == "margin":
             return net, answer.files["npz"]
     raise AssertionError("no such input")
+
+
+def test_a_margin_reaches_beyond_its_ball() -> None:
+    """x_0 > x_1 decides: the line is at 0.1, and a margin at 0.04 with the constant 2 says so."""
+    net = Network.from_weights([np.eye(2)])
+    ball = Ball(0, np.array([0.6, 0.4]), 0, (0.04,), None, np.array([np.inf, 0.0]), np.array([0.0, 2.0]), 1.0)
+    assert 0.1 - 1e-9 < refine_input(net, ball, 5.0).value["radius"] <= 0.1
+    assert refine_input(net, replace(ball, slopes=None), 5.0).value["radius"] == 0.04
+    assert refine_input(net, replace(ball, slopes=np.array([0.0, np.inf])), 5.0).value["radius"] == 0.04
+    assert refine_input(net, replace(ball, reach=0.07), 5.0).value["radius"] == 0.07
+    assert refine_input(net, replace(ball, slopes=np.zeros(2)), 5.0).value["radius"] == 1.0
+    three = Ball(0, ball.center, 0, (0.04,), None, np.array([np.inf, 0.0, 0.05]), np.array([0.0, 2.0, 1.0]))
+    assert three.beyond(0.04, np.array([1]), np.array([-0.12])) == 0.05  # the third class is behind up to there only
+
+
+def test_an_overflow_proves_nothing() -> None:
+    net = Network.from_weights([np.full((2, 2), 1e200), np.full((2, 2), 1e200)])
+    box, c = Box(np.zeros(2), 1e100), np.array([1.0, -1.0])
+    rows = {"x": np.zeros(1)}
+    certificate = certificate_of(net, box, (MarginProof(c, -1.0, 5, rows, rows),))
+    assert verify_margins(certificate, net) == [np.inf]
+    for method in ("shor", "hr2", "tight", "backward"):
+        answer = lipcert.verify(Certificate(method, net.sha256, box, INF, c, 1.0, rows, rows), net)
+        assert not answer.proved
+        assert np.isinf(answer.upper)
 
 
 def test_certificates_of_margins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -261,10 +261,12 @@ class _Job:
                 seconds = min(seconds, _FIRST_TIMES * step.seconds, _FIRST_SHARE * self._left())
                 if not proof_fits(step.order, seconds):
                     continue
-            before = self.status
+            before, said = self.status, len(self.notes)
             self._step(name, solver, pre, step, seconds)
             if step is not steps[-1] and self.status is Status.TIME_LIMIT:
                 self.status = before  # its own share was over, not the time
+                if whole:
+                    del self.notes[said:]  # the whole network is still to come: nothing was left out
 
     def _step(self, name: str, solver: str, pre: tuple[Interval, ...], step: Step, seconds: float) -> None:
         """One relaxation of all or of a part of the network."""
@@ -273,6 +275,7 @@ class _Job:
         if not self._proof_fits(1 + self.net.inputs if part is None else step.order, seconds):
             return
         from lipcert.products import products_fit, solve_products  # here, so that importing lipcert stays fast
+        from lipcert.triangles import solve_triangles, triangles_fit
 
         method = name if part is None or name == "tight" else "backward"  # what a part is the lift of
         arguments = (self.net, self.region, self.norm, self.output.c)
@@ -286,7 +289,9 @@ class _Job:
             with threads_for(relaxation.problem.size):
                 look = self._round if part is None else None
                 todo = (task, solver, seconds, self._keep, self._iterate, look)
-                if name == "tight" and part is None and products_fit(task, solver, seconds):
+                if name == "tight" and part is None and triangles_fit(task, solver, seconds):
+                    ended = solve_triangles(task, seconds, self._keep, self._iterate, self._closed).status
+                elif name == "tight" and part is None and products_fit(task, solver, seconds):
                     ended = solve_products(task, seconds, self._keep, self._iterate, self._closed).status
                 elif name == "tight" and rounds_fit(task, solver, seconds):
                     ended = tighten(*todo, self._closed)

@@ -17,7 +17,7 @@ from lipcert.activation import IDENTITY
 from lipcert.archive import Archive
 from lipcert.boundary import located
 from lipcert.certificate.multipliers import check, prove
-from lipcert.errors import FileFormatError
+from lipcert.errors import FileFormatError, InputError
 from lipcert.files import check_readable
 from lipcert.network import Affine, Network
 from lipcert.propagation import Interval, preactivation_bounds
@@ -105,7 +105,14 @@ def verify_margins(certificate: MarginCertificate, net: Network) -> list[float]:
     if certificate.network_sha256 != net.sha256 or box.size != net.inputs:
         return [np.inf] * len(certificate.proofs)
     with np.errstate(all="ignore"):  # an overflow proves nothing; it is no message
-        return [_recheck(proof, net, box) for proof in certificate.proofs]
+        return [_rechecked(proof, net, box) for proof in certificate.proofs]
+
+
+def _rechecked(proof: MarginProof, net: Network, box: Box) -> float:
+    try:
+        return _recheck(proof, net, box)
+    except InputError:  # rows that overflow
+        return np.inf
 
 
 def _recheck(proof: MarginProof, net: Network, box: Box) -> float:

@@ -46,6 +46,7 @@ _METHODS = ("auto", "product", "interval", *RELAXATIONS)
 )
 @click.option("--out", metavar="DIR", help="Keep certificates and results there, piece by piece.")
 @click.option("--resume", is_flag=True, help="Go on with the job in --out.")
+@click.option("--recheck", is_flag=True, help="Prove the constants in --out again from their certificates.")
 @click.option(
     "--workers", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Processes to use."
 )

@@ -213,6 +213,11 @@ def pair_cuts(relaxation: Relaxation, a: Index, p: Index, b: Index, q: Index) ->
     return Cuts(_table(_names(relaxation), np.stack([a, p, b, q, none, 0 * none], axis=1)))
 
 
+def triple_cuts(relaxation: Relaxation, nodes: NDArray[np.int64], signs: NDArray[np.int64]) -> Cuts:
+    """The cuts (p y_a + q y_b + r y_c)^2 >= 1 on given entries of y, a row of three for each."""
+    return Cuts(_table(_names(relaxation), np.stack([nodes, signs], axis=2).reshape(len(nodes), 6)))
+
+
 def _names(relaxation: Relaxation) -> NDArray[np.int64]:
     """(block, place) of every entry of y."""
     names = np.zeros((relaxation.space.size, 2), dtype=np.int64)

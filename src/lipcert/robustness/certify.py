@@ -20,6 +20,7 @@ from lipcert.robustness.attack import Counterexamples, attack, no_counterexample
 from lipcert.robustness.data import DataSet, as_data_set, check_fits
 from lipcert.robustness.decision import Classified, classify, rival_radii, room, shared_region
 from lipcert.robustness.pairs import PairOptions, constants_of, matrix, pair_pieces, settle
+from lipcert.robustness.recheck import rechecked
 from lipcert.robustness.refine import Ball, refine_pieces, refined_radii
 from lipcert.robustness.result import Certification
 from lipcert.robustness.scores import class_count
@@ -49,6 +50,7 @@ def certify(
     seed: int = 0,
     out: str | None = None,
     resume: bool = False,
+    recheck: bool = False,
     workers: int = 1,
     scheduler: str | None = None,
     network_file: str | None = None,
@@ -67,6 +69,7 @@ def certify(
         refine: seconds to spend on inputs that the shared constants leave open, most promising first.
         attacks, seed: look for counterexamples by projected gradients, from this seed.
         out: a job folder that keeps certificates and results, and survives a kill; `resume` goes on with it.
+        recheck: prove every constant again from its certificate in `out`, which takes seconds for each.
         workers: processes; `scheduler`: the address of a Dask cluster instead.
         network_file: where the network came from, for the report.
         on_progress: called with a stage and the progress of its pieces.
@@ -78,12 +81,14 @@ def certify(
     options = PairOptions(method, solver, float(time_limit), lower, seed)
     question = _Question(net, data, _check_radii(radius), _check_domain(domain), clip, options, _seconds(refine))
     question.check()
+    if recheck and out is None:
+        raise InputError("recheck needs a job folder with certificates; give --out DIR")
     with ExitStack() as stack:
         folder = None
         if out is not None:
             folder = stack.enter_context(JobFolder.open(out, "certify", question.to_dict(), resume=resume))
         executor = stack.enter_context(_executor(workers, scheduler))
-        return _Job(question, folder, executor, on_progress, network_file).run(attacks)
+        return _Job(question, folder, executor, on_progress, network_file).run(attacks, recheck)
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,16 +148,21 @@ class _Job:
         self.failed: list[tuple[str, str]] = []
         self.notes: list[str] = list(question.net.notes)
 
-    def run(self, attacks: bool) -> Certification:
+    def run(self, attacks: bool, recheck: bool) -> Certification:
         q = self.q
         region = shared_region(q.data.inputs, q.radii[-1], q.domain, q.clip)
         method, where = settle(q.net, region, q.pairs)
         run = self._pieces("pair constants", pair_pieces(q.net, region, q.pairs), None)
         pairs = constants_of(run.outcomes)
+        if recheck and self.folder is not None:
+            self._stage("recheck")
+            pairs, notes = rechecked(pairs, self.folder.path, q.net, where)
+            self.notes += notes
         self._stage("decision")
         classified = classify(q.net, q.data.inputs, q.data.labels)
         reach = room(q.data.inputs, where, q.radii[-1], q.clip)
-        rivals = rival_radii(classified, matrix(pairs, class_count(q.net)), reach)
+        constants = matrix(pairs, class_count(q.net))
+        rivals = rival_radii(classified, constants, reach)
         certified = np.asarray(rivals.min(axis=1), dtype=np.float64)
         found = no_counterexamples(len(q.data), q.net.inputs)
         if attacks and run.end is not End.INTERRUPTED:
@@ -160,17 +170,19 @@ class _Job:
             found = search_counterexamples(q.net, q.data.inputs, classified, certified, q.radii, q.limits, q.pairs.seed)
         refined = np.zeros(len(q.data), dtype=bool)
         if q.refine > 0 and run.complete:
-            certified, refined = self._refine(classified, rivals, found)
+            certified, refined = self._refine(classified, rivals, found, constants, reach)
         result = self._result(method, pairs, classified, certified, found, refined)
         if self.folder is not None:
             result.save(self.folder.path)
         return result
 
-    def _refine(self, classified: Classified, rivals: Array, found: Counterexamples) -> tuple[Array, NDArray[np.bool_]]:
+    def _refine(
+        self, classified: Classified, rivals: Array, found: Counterexamples, constants: Array, reach: Array
+    ) -> tuple[Array, NDArray[np.bool_]]:
         """Inputs that are neither certified nor attacked at some radius, one by one, while the time lasts."""
         q = self.q
         deadline = time.monotonic() + q.refine
-        balls = Ball.open_ones(q.data.inputs, classified, rivals, found.radius, q.radii, q.limits)
+        balls = Ball.open_ones(q.data.inputs, classified, rivals, found.radius, q.radii, q.limits, constants, reach)
         run = self._pieces("refinement", refine_pieces(q.net, balls, q.refine), deadline)
         if run.end is End.DEADLINE:
             self.complete = True  # the time given was used

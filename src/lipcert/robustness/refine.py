@@ -2,6 +2,8 @@
 
 Linear bounds first; for the rivals that they leave, the margin relaxation (`quadratic/margin.py`), solved by the
 interior point until its multipliers prove a margin below zero, or until its primal says that they never will.
+
+A margin of -d on the ball of radius r holds further out by the shared constant: within r + d / L the rival is behind.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from lipcert.propagation import Interval
 from lipcert.quadratic.margin import Margin, applies, margin
 from lipcert.region import Box
 from lipcert.robustness.decision import Classified
-from lipcert.rounding import Array
+from lipcert.rounding import Array, add_down, down
 from lipcert.solvers import Progress
 
 Domain = tuple[float, float] | None
@@ -42,6 +44,21 @@ class Ball:
     radii: tuple[float, ...]
     limits: Domain
     rivals: Array  # the radius within which each class stays behind already, by the shared constants
+    slopes: Array | None = None  # the constant of each class's lead, infinite where none is proved
+    reach: float = np.inf  # the radius up to which the constants hold
+
+    def beyond(self, radius: float, rivals: NDArray[np.intp], margins: Array) -> float:
+        """The radius within which every class stays behind, when these are within `radius` by these margins.
+
+        A point further out is nearer than the difference to its projection on the ball, which the limits keep.
+        """
+        furthest = self.rivals.copy()
+        slopes = np.full(len(rivals), np.inf) if self.slopes is None else self.slopes[rivals]
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            steps = np.where(slopes > 0, down(-margins / slopes), np.inf)
+            steps = np.where(np.isfinite(slopes) & (margins < 0), np.clip(steps, 0.0, 1e300), 0.0)
+            furthest[rivals] = np.maximum(add_down(np.full(len(rivals), radius), steps), radius)
+        return max(radius, min(float(furthest.min()), self.reach))
 
     @property
     def promise(self) -> float:
@@ -57,14 +74,19 @@ class Ball:
         attacked: Array,
         radii: tuple[float, ...],
         limits: Domain,
+        constants: Array | None = None,
+        reach: Array | None = None,
     ) -> list[Ball]:
-        """What is neither certified nor attacked at some radius, most promising first."""
+        """What is neither certified nor attacked at some radius, most promising first; the rest as in `rival_radii`."""
         balls, certified = [], rivals.min(axis=1)
         candidates = ~classified.wrong & (classified.lead.min(axis=1) > 0)
         for k in np.flatnonzero(candidates):
             left = tuple(r for r in radii if certified[k] < r < attacked[k])
             if left:
-                balls.append(cls(int(k), inputs[k], int(classified.labels[k]), left, limits, rivals[k]))
+                label = int(classified.labels[k])
+                known = None if constants is None or reach is None else constants[label]
+                furthest = np.inf if reach is None else float(reach[k])
+                balls.append(cls(int(k), inputs[k], label, left, limits, rivals[k], known, furthest))
         return sorted(balls, key=lambda ball: -ball.promise)
 
 
@@ -76,6 +98,7 @@ class Verdict:
     how: str
     worst: float
     proofs: tuple[MarginProof, ...] = ()
+    rivals: tuple[int, ...] = ()  # of the proofs
 
 
 def refine_pieces(net: Network, balls: list[Ball], seconds: float) -> list[Piece]:
@@ -96,7 +119,9 @@ def refined_radii(certified: Array, outcomes: Mapping[str, Outcome]) -> tuple[Ar
 
 
 def refine_input(net: Network, ball: Ball, seconds: float) -> Answer:
-    """The largest of the open radii that can be proved: the largest first, then by bisection. The proofs go with it."""
+    """The largest of the open radii that can be proved, the largest first, then by bisection, and what follows from it
+    with the shared constants. The proofs go with it.
+    """
     deadline = time.monotonic() + seconds
     attempts: list[dict[str, Any]] = []
     files: dict[str, bytes] = {}
@@ -115,7 +140,8 @@ def refine_input(net: Network, ball: Ball, seconds: float) -> Answer:
             {"radius": radius, "proved": verdict.proved, "how": verdict.how, "worst": worst, "seconds": spent}
         )
         if verdict.proved:
-            best, low = radius, probe
+            margins = np.array([proof.upper for proof in verdict.proofs])
+            best, low = ball.beyond(radius, np.array(verdict.rivals, dtype=np.intp), margins), probe
             files = {"npz": certificate_of(net, box, verdict.proofs).to_bytes()}
         else:
             high = probe
@@ -128,9 +154,10 @@ def prove_ball(net: Network, box: Box, label: int, rivals: NDArray[np.intp], dea
     rows = np.array([against(net, label, int(i)) for i in rivals])
     pre, linear = linear_margins(net, box, rows)
     still = np.flatnonzero(~(linear < 0))
-    proofs = [MarginProof(rows[k], float(linear[k])) for k in np.flatnonzero(linear < 0)]
+    done = [int(k) for k in np.flatnonzero(linear < 0)]
+    proofs = [MarginProof(rows[k], float(linear[k])) for k in done]
     if not still.size:
-        return Verdict(True, "linear", float(linear.max()), tuple(proofs))
+        return Verdict(True, "linear", float(linear.max()), tuple(proofs), tuple(int(rivals[k]) for k in done))
     order = 1 + net.inputs + sum(int(np.sum((z.lo < 0) & (z.hi > 0))) for z in pre)
     finite = all(np.all(np.isfinite(z.lo)) and np.all(np.isfinite(z.hi)) for z in pre)
     if not (applies(net) and finite and order <= LARGEST):
@@ -140,7 +167,8 @@ def prove_ball(net: Network, box: Box, label: int, rivals: NDArray[np.intp], dea
         if proof is None or not proof.upper < 0:
             return Verdict(False, "margin", np.inf if proof is None else proof.upper)
         proofs.append(proof)
-    return Verdict(True, "margin", max(p.upper for p in proofs), tuple(proofs))
+        done.append(int(k))
+    return Verdict(True, "margin", max(p.upper for p in proofs), tuple(proofs), tuple(int(rivals[k]) for k in done))
 
 
 def prove_rival(
