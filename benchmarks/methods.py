@@ -41,22 +41,22 @@ Row = dict[str, Any]
 
 FIRST, LEAST = 1e-3, 1e-4  # seconds and gap below which the plot does not look
 
-# marker, filled (the paper's own estimators as it states them are hollow), how far above the mark its name stands
-STYLES: dict[str, tuple[str, bool, int]] = {
-    "product": ("v", True, 0),
-    "interval": ("s", True, 0),
-    "mixed": ("D", True, 0),
-    "shor": ("o", True, 0),
-    "hr2": ("^", True, -8),
-    "backward": ("<", True, -8),
-    "forward": (">", True, 8),
-    "both": ("P", True, 0),
-    "backward-free": ("<", True, -8),
-    "both-free": ("P", True, 8),
-    "tight": ("*", True, -9),
-    "lipopt3": ("o", False, 0),
-    "hr1": ("s", False, 0),
-    "hr2 literal": ("^", False, 0),
+# marker and shade; the paper's own estimators, as it states them, are hollow
+STYLES: dict[str, tuple[str, str]] = {
+    "product": ("v", "0.5"),
+    "interval": ("s", "0.5"),
+    "mixed": ("D", "0.5"),
+    "shor": ("o", "0.0"),
+    "hr2": ("^", "0.0"),
+    "backward": ("<", "0.0"),
+    "forward": (">", "0.0"),
+    "both": ("P", "0.0"),
+    "backward-free": ("h", "0.0"),
+    "both-free": ("X", "0.0"),
+    "tight": ("*", "0.0"),
+    "lipopt3": ("o", "1.0"),
+    "hr1": ("s", "1.0"),
+    "hr2 literal": ("^", "1.0"),
 }
 
 
@@ -152,10 +152,11 @@ def draw(rows: list[dict[str, str]], path: Path) -> None:
     import matplotlib.pyplot as plt
 
     names = list(dict.fromkeys(r["network"] for r in rows))
-    figure, panels = plt.subplots(1, len(names), figsize=(4.2 * len(names), 4.4), constrained_layout=True)
+    figure, panels = plt.subplots(1, len(names), figsize=(4.2 * len(names), 4.8), constrained_layout=True)
     for axes, name in zip(panels, names, strict=True):
         _panel(axes, name, [r for r in rows if r["network"] == name])
     panels[0].set_ylabel("certified upper bound above the best lower bound")
+    _legend(figure, panels)
     figure.savefig(path, metadata={"Date": None})
 
 
@@ -174,26 +175,21 @@ def _panel(axes: Any, name: str, rows: list[dict[str, str]]) -> None:
 
 
 def _method_mark(axes: Any, method: str, seconds: list[float], gaps: list[float]) -> None:
-    """The end of a method, its name beside it; the way of `tight` as a staircase."""
-    marker, filled, lift = STYLES[method]
+    """The end of a method; the way of `tight` as a staircase."""
+    marker, shade = STYLES[method]
     if method == "tight":
-        axes.step(seconds, gaps, where="post", color="0.55", linewidth=1.0, zorder=1)
-    face = "black" if filled else "white"
-    axes.plot(seconds[-1:], gaps[-1:], marker, color="black", markerfacecolor=face, markersize=7, zorder=3)
-    late = seconds[-1] > 5
-    axes.annotate(
-        f"{method} {_percent(gaps[-1])}",
-        (seconds[-1], gaps[-1]),
-        xytext=(-7 if late else 7, lift),
-        textcoords="offset points",
-        ha="right" if late else "left",
-        va="center",
-        fontsize=8.5,
-    )
+        axes.step(seconds, gaps, where="post", color="0.6", linewidth=1.0, zorder=1)
+    edge = "black" if shade == "1.0" else "white"
+    size = 13 if method == "tight" else 9
+    style = {"markerfacecolor": shade, "markeredgecolor": edge, "markeredgewidth": 0.8, "markersize": size}
+    axes.plot(seconds[-1:], gaps[-1:], marker, linestyle="none", label=method, zorder=3, **style)
 
 
-def _percent(gap: float) -> str:
-    return f"{gap:,.0f} %" if gap >= 10 else f"{gap:.1f} %"
+def _legend(figure: Any, panels: Any) -> None:
+    """One for all panels, in the order of STYLES."""
+    found = {label: mark for axes in panels for mark, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+    labels = [method for method in STYLES if method in found]
+    figure.legend([found[m] for m in labels], labels, loc="outside lower center", ncol=7, frameon=False)
 
 
 def main() -> None:
