@@ -153,9 +153,26 @@ def test_plans_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.method == "tight"
     assert result.upper < prove_mixed(net, box, INF, c).upper
     assert lipcert.verify(result.certificate, net).proved
-    plain = lipcert.bound(net, box, method="forward", time_limit=2, lower=False)
-    assert plain.method == "backward"  # a part is a backward lift, whatever was asked for the whole
-    assert lipcert.verify(plain.certificate, net).proved
+
+
+def test_parts_have_the_name_of_what_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part is a backward lift, whatever was asked for the whole, and tight only where cuts were asked for."""
+    net, box = deep_net(20, 40, 40, 40, 1), Box(np.zeros(20), 0.3)
+    names: list[str] = []
+
+    def built(*arguments: object, **_: object) -> None:
+        names.append(str(arguments[4]))
+        raise ValueError("seen")
+
+    monkeypatch.setattr("lipcert.planning.LARGEST", 130)
+    monkeypatch.setattr("lipcert.bounding.build", built)
+    for method, name in (("forward", "backward"), ("backward", "backward"), ("tight", "tight")):
+        names.clear()
+        lipcert.bound(net, box, method=method, time_limit=60, lower=False)
+        assert set(names) == {name}
+    monkeypatch.undo()
+    part = everything(0, net.shape)
+    assert build(net, box, INF, np.ones(1), "backward", reduction=part).name == "backward"
 
 
 def test_neurons_without_a_gradient_leave_the_euclidean_bounds_too() -> None:
