@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from lipcert.quadratic.model import Family, Forms, Index, Relaxation, Space, with_families
+from lipcert.quadratic.model import Family, Forms, Index, Relaxation, Space, is_sign, with_families
 from lipcert.rounding import Array, grow
 
 FAMILY = "cuts"
@@ -146,10 +146,10 @@ def _entries(relaxation: Relaxation, blocks: NDArray[np.int64], places: NDArray[
 
 
 def _signs_only(space: Space) -> NDArray[np.bool_]:
-    """Which entries of y are signs: the constant, t and the blocks of u."""
+    """Which entries of y are signs."""
     binary = np.zeros(space.size, dtype=bool)
     for name, part in space.slices.items():
-        binary[part] = name in ("one", "t") or name.startswith("v")
+        binary[part] = is_sign(name)
     return binary
 
 

@@ -25,6 +25,11 @@ from lipcert.rounding import Array, grow
 Index = NDArray[np.int64]
 
 
+def is_sign(block: str) -> bool:
+    """Whether the entries of a block are -1 or 1: the constant, the signs t and o of both ends, those of neurons."""
+    return block in ("one", "t", "o") or block.startswith("v")
+
+
 class Space:
     """The blocks of y; the first entry is the constant 1."""
 
@@ -92,6 +97,7 @@ class Family:
     members: Index
     total: int
     tolerance: Array | None = None  # of an equality: |(form)(form) - b| <= tolerance at every true point; None is exact
+    grouped: bool = False  # the products are summed: one row for all of them
 
 
 @dataclass(frozen=True)
@@ -197,6 +203,8 @@ def assemble(
     forms = [form.matrix for f in families for form in (f.first, f.second)]
     stacked, place = _distinct_rows(sparse.csr_array(sparse.vstack(forms)))
     sides = np.split(place, np.cumsum([m.shape[0] for m in forms])[:-1])
+    owner = [np.zeros(len(f.first), int) if f.grouped else np.arange(len(f.first)) for f in families]
+    starts = np.cumsum([0] + [len(f.members) for f in families])
     problem = RankTwoProblem(
         objective=objective,
         vectors=stacked.T,
@@ -205,6 +213,7 @@ def assemble(
         rhs=np.concatenate([f.rhs for f in families]),
         equality=np.concatenate([np.full(len(f.members), f.equality) for f in families]),
         diagonal=np.ones(space.size),
+        owner=np.concatenate([rows + start for rows, start in zip(owner, starts, strict=False)]),
     )
     return Relaxation(name, problem, tuple(families), space, offset, dict(blocks), dict(factors or {}))
 
