@@ -10,18 +10,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from lipcert.certificate import Certificate, prove_interval, prove_product
+from lipcert.certificate.cases import case_norm, has_cases
 from lipcert.certificate.gains import Gains, gains, gains_operations, prove_mixed
 from lipcert.certificate.relaxed import RELAXATIONS, build, check_relaxation
 from lipcert.certificate.stated import prove_stated
 from lipcert.errors import InputError, MethodError
-from lipcert.lower import Witness, improve, search
+from lipcert.lower import Witness, improve, search, search_whole
 from lipcert.network import Network
-from lipcert.norms import Norm, parse_norm
+from lipcert.norms import INF, Norm, parse_norm, parse_norms
 from lipcert.output import Output, OutputChoice, choose_output
 from lipcert.planning import LARGEST, Step, expected_order, plan
 from lipcert.propagation import Interval, preactivation_bounds
 from lipcert.quadratic.model import Relaxation
-from lipcert.region import Region, check_region
+from lipcert.region import Ball, Region, check_region
 from lipcert.result import Result, Status, relative_gap
 from lipcert.rounding import Array
 from lipcert.solvers import Progress as Iteration
@@ -67,6 +68,7 @@ def bound(
     *,
     output: OutputChoice | Output = None,
     norm: str | Norm = "inf",
+    output_norm: str | None = None,
     method: str = "auto",
     solver: str = "auto",
     time_limit: float = 60.0,
@@ -75,15 +77,18 @@ def bound(
     literal: bool = False,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Result:
-    """Bracket the Lipschitz constant of one scalar output on a region:
+    """Bracket the Lipschitz constant of one scalar output, or of the whole map, on a region:
 
         L = max { ||gradient of c'scores at x||_dual : x in region }
+        L = max { ||Jacobian of the scores at x||_(p to q) : x in region }
 
     Args:
         net: from `lipcert.load`, `lipcert.from_torch` or `Network.from_weights`.
-        region: `Box(center, radius)` or `Everywhere()`.
+        region: `Box(center, radius)`, `Ball(center, radius)` or `Everywhere()`.
         output: a label, a pair (i, j) for score_i - score_j, or a weight vector; may be left out for a single output.
-        norm: the norm of input changes; "inf".
+            "all" for the whole map.
+        norm: the norm of input changes, p: "inf", "2" or "1".
+        output_norm: the norm of output changes, q, of the whole map: "inf", "2" or "1"; p where it is left out.
         method: "auto" (the best that applies and that the time allows), "product", "interval", "mixed", or for one
             hidden layer of ReLU the semidefinite relaxations "shor" and "hr2", for any depth and activation the lifts
             "backward", "forward" and "both" (with "-free": without the values x), and "tight": hr2 or a lift with rows
@@ -111,7 +116,8 @@ def bound(
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise InputError(f"seed must be a whole number >= 0, not {seed!r}")
     check_region(region, net.inputs)
-    job = _Job(net, region, choose_output(output, net.outputs), parse_norm(norm), time_limit, on_progress)
+    chosen = choose_output(output, net.outputs)
+    job = _Job(net, region, chosen, _norms(norm, output_norm, chosen), time_limit, on_progress)
     try:
         with np.errstate(all="ignore"):  # an overflow is an infinite bound or a bad hint, not a message
             job.run(method, solver, seed if lower else None, literal)
@@ -120,6 +126,24 @@ def bound(
         if job.best is None:
             raise
     return job.result()
+
+
+def _norms(norm: str | Norm, output_norm: str | None, output: Output) -> Norm:
+    """The norms of both ends; that of outputs belongs to the whole map alone."""
+    if output.c.ndim == 2:
+        p = parse_norm(norm)
+        return p if p.out is not None else parse_norms(p, p.p if output_norm is None else output_norm)
+    if output_norm is not None or (isinstance(norm, Norm) and norm.out is not None):
+        raise InputError("a norm of outputs belongs to the whole map; ask for output 'all'")
+    return parse_norm(norm)
+
+
+def check_literal(method: str, region: Region, norm: Norm) -> None:
+    """Refuse before any work what the paper's estimators do not cover."""
+    if norm != INF:
+        raise MethodError(f"method {method} works for one output in the infinity norm only, not in norm {norm.words}")
+    if isinstance(region, Ball):
+        raise MethodError(f"method {method}, as the paper states it, works on boxes, not on balls; use tight")
 
 
 class _Job:
@@ -151,6 +175,7 @@ class _Job:
     def run(self, method: str, solver: str, seed: int | None, literal: bool) -> None:
         """Cheap proofs first, then a witness, then a relaxation if one was asked for or applies."""
         if literal:
+            check_literal(method, self.region, self.norm)
             self._prove_cheaply(method)
             if seed is not None:
                 self._search(_LOWER_SHARE_BESIDE_A_SOLVER, seed)
@@ -165,11 +190,13 @@ class _Job:
 
     def _relaxation(self, method: str) -> str | None:
         """Which relaxation to solve; a named one that does not apply is refused before any work."""
+        if method == "mixed" and self.norm.out is not None:
+            raise MethodError("method mixed is for one output, not for the whole map; use interval or tight")
         if method not in ("auto", *RELAXATIONS):
             return None
         name = "tight" if method == "auto" else method
         try:
-            check_relaxation(self.net, self.norm, name)
+            check_relaxation(self.net, case_norm(self.norm), name, self.region)
         except MethodError:
             if method == "auto":
                 return None
@@ -188,7 +215,7 @@ class _Job:
         if time.monotonic() > deadline:
             self.status = Status.TIME_LIMIT
         self._keep(prove_interval(*arguments, pre))
-        if method != "interval" and self.norm.p == "inf":
+        if method != "interval" and self.norm.out is None:
             self._prove_mixed(method, pre)
         return pre
 
@@ -197,7 +224,7 @@ class _Job:
         in_time = method == "mixed" or gains_operations(self.net) / _MIXED_RATE < 0.5 * self._left()
         self._enter("mixed")
         with threads_for(max(a.stored for a in self.net.affines) ** 0.5):
-            known = gains(self.net, pre, rows=in_time)
+            known = gains(self.net, pre, self.norm, rows=in_time)
             self._keep(prove_mixed(self.net, self.region, self.norm, self.output.c, pre, known))
         self.known = known if in_time else None  # a part is proved with the best gains only: a checker computes those
 
@@ -205,10 +232,13 @@ class _Job:
         self._enter("lower bound")
         self.seed = seed
         seconds = max(0.0, min(share * self.limit, self._left()))
+        about = (self.net, self.region, self.output.c, self.norm)
         with threads_for(max(a.stored for a in self.net.affines) ** 0.5):
-            self.witness = search(
-                self.net, self.region, self.output.c, self.norm, seconds=seconds, seed=seed, on_progress=self._see
-            )
+            if self.norm.out is not None:
+                whole = (self.net, self.region, self.norm)
+                self.witness = search_whole(*whole, seconds=seconds, seed=seed, on_progress=self._see)
+            else:
+                self.witness = search(*about, seconds=seconds, seed=seed, on_progress=self._see)
 
     def _round(self, relaxation: Relaxation, X: Array) -> None:
         """A better witness from a moment matrix; half the time for the next one after a matrix that gave none."""
@@ -230,10 +260,14 @@ class _Job:
             self.status = Status.TIME_LIMIT
             return
         self._enter(name)
+        if has_cases(self.norm):
+            self._cases(name, solver, pre)
+            return
         relu = all(f.kind == "relu" for f in self.net.activations)
-        steps = plan(self.net, pre, self.output.c, self.known if relu else None, self._left())
+        known = self.known if relu and self.norm == INF else None  # parts of a network are for the infinity norm
+        steps = plan(self.net, pre, self.output.c, known, self._left(), self._signs())
         if not steps or steps[-1].reduction is not None:
-            order = expected_order(self.net, pre)
+            order = expected_order(self.net, pre, self._signs())
             instead = "parts of the network take its place" if steps else "no part of it fits the time"
             self.notes.append(f"{name} of the whole left out: order {order:,} is beyond {LARGEST:,}; {instead}")
         whole = bool(steps) and steps[-1].reduction is None
@@ -250,11 +284,30 @@ class _Job:
             if step is not steps[-1] and self.status is Status.TIME_LIMIT:
                 self.status = before  # its own share was over, not the time
 
+    def _signs(self) -> int:
+        """How many variables the ends of the chain rule take: the Euclidean norm needs none at the input."""
+        ends = 0 if self.norm.p == "2" else self.net.inputs
+        return ends + (self.net.outputs + self.net.shape[-2] if self.norm.out is not None else 0)
+
+    def _cases(self, name: str, solver: str, pre: tuple[Interval, ...]) -> None:
+        """The largest of several problems, worst first."""
+        from lipcert.cases import solve_cases  # here, so that importing lipcert stays fast
+
+        about = (self.net, self.region, self.norm, self.output.c)
+        lower = (lambda: 0.0) if self.witness is None else (lambda: self.witness.value if self.witness else 0.0)
+        try:
+            ended = solve_cases(*about, name, solver, pre, self._left(), lower, self._keep, self._iterate)
+        except (ArithmeticError, ValueError, RuntimeError, MemoryError) as error:  # as numpy and scipy raise them
+            self.notes.append(f"the solver failed ({type(error).__name__}: {error}); the bound was proved without it")
+            return
+        self._ended(ended)
+
     def _step(self, name: str, solver: str, pre: tuple[Interval, ...], step: Step, seconds: float) -> None:
         """One relaxation of all or of a part of the network."""
         part = step.reduction
         # The least order the whole can have: building takes time too.
-        if not self._proof_fits(1 + self.net.inputs if part is None else step.order, seconds):
+        least = 1 + (self.net.inputs if self.norm.p == "inf" else 0)
+        if not self._proof_fits(least if part is None else step.order, seconds):
             return
         from lipcert.products import products_fit, solve_products  # here, so that importing lipcert stays fast
 
@@ -268,7 +321,7 @@ class _Job:
                 return
             task = Task(*arguments, relaxation, reduction=part)
             with threads_for(relaxation.problem.size):
-                look = self._round if part is None else None
+                look = self._round if part is None and self.norm.out is None else None
                 todo = (task, solver, seconds, self._keep, self._iterate, look)
                 if name == "tight" and part is None and products_fit(task, solver, seconds):
                     ended = solve_products(task, seconds, self._keep, self._iterate, self._closed).status
@@ -279,6 +332,9 @@ class _Job:
         except (ArithmeticError, ValueError, RuntimeError, MemoryError) as error:  # as numpy and scipy raise them
             self.notes.append(f"the solver failed ({type(error).__name__}: {error}); the bound was proved without it")
             return
+        self._ended(ended)
+
+    def _ended(self, ended: SolverStatus) -> None:
         if ended is SolverStatus.TIME_LIMIT:
             self.status = Status.TIME_LIMIT
         elif ended is SolverStatus.INTERRUPTED:
