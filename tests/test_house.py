@@ -25,7 +25,7 @@ ROOMS = [
     {"relaxations"},
     {"lcep"},
     {"result", "solving", "planning"},
-    {"products"},
+    {"products", "cases"},
     {"bounding"},
     {"robustness"},
     {"experiments", "report"},
@@ -39,6 +39,7 @@ def test_public_names() -> None:
     assert sorted(lipcert.__all__) == [
         "Activation",
         "Affine",
+        "Ball",
         "Box",
         "Certificate",
         "Certification",

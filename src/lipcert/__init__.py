@@ -20,7 +20,7 @@ from lipcert.network import Affine, Network
 from lipcert.polynomial import Polynomial, PolynomialProblem
 from lipcert.readers import load
 from lipcert.readers.torch import from_torch
-from lipcert.region import Box, Everywhere
+from lipcert.region import Ball, Box, Everywhere
 from lipcert.relaxations.result import PolynomialResult
 from lipcert.relaxations.solve import maximize, minimize
 from lipcert.result import Result, Status
@@ -37,6 +37,7 @@ __all__ = [
     "METHODS",
     "Activation",
     "Affine",
+    "Ball",
     "Box",
     "Certificate",
     "Certification",

@@ -1,4 +1,4 @@
-"""The largest of several constants (`certificate.cases`): cheap bounds for all, then the relaxation where it can decide.
+"""The largest of several constants (`certificate.cases`): cheap bounds for all, then a relaxation where it can decide.
 
 The problem with the largest bound is solved next. It is done when its bound falls to what another problem, or a
 witness, keeps the answer at anyway; everything is done when no open problem is above that.

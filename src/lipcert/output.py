@@ -35,8 +35,10 @@ class Output:
 
 
 def choose_output(choice: OutputChoice | Output, outputs: int) -> Output:
-    """One label (int), a difference of two labels (pair of ints), or a weight vector; None when there is only one; "all"
-    for the whole map."""
+    """One label (int), a difference of two labels (pair of ints), a weight vector, or "all" for the whole map.
+
+    None when there is only one.
+    """
     if isinstance(choice, Output):
         if choice.c.shape in ((outputs,), (outputs, outputs)):
             return choice

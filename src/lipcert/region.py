@@ -180,7 +180,9 @@ class Ball:
             unit = moved / np.where(size > 0, size, 1.0)
             length = size * np.sqrt(np.einsum("...i,...i->...", unit, unit))[..., None]
             spare = 1.0 - 4 * gamma(self.size + 16) - 8 * 2.0**-53 * (1.0 + self._offset)
-            factor = np.where(length > self.radius * spare, self.radius * spare / np.where(length > 0, length, 1.0), 1.0)
+            factor = np.where(
+                length > self.radius * spare, self.radius * spare / np.where(length > 0, length, 1.0), 1.0
+            )
         return np.clip(self.center + np.maximum(factor, 0.0) * moved, self.box.lo, self.box.hi)
 
     @property

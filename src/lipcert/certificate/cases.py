@@ -45,7 +45,7 @@ def case_table(net: Network, region: Region, norm: Norm, c: Array, pre: tuple[In
 
 
 def case_of(net: Network, norm: Norm, c: Array, row: int, column: int) -> tuple[Array, int, int | None]:
-    """The weights of the output, the number of the output (-1: as asked) and the coordinate of an entry of the table."""
+    """The weights of the output, its number (-1: as asked) and the input coordinate of an entry of the table."""
     output = row if norm.out == "inf" else -1
     weights = np.eye(net.outputs)[row] if output >= 0 else c
     return weights, output, column if norm.p == "1" else None

@@ -4,10 +4,10 @@ With J_i the Jacobian of x_i, g_i the gradient behind x_i, and t a unit change o
 
     L  =  max t'J_i'g_i  <=  sum_j Y_ij G_ij    and    L  <=  max |J_i t|_2  max |g_i|_2
 
-where Y_ij bounds the dual norm (L_1 in the infinity norm) of row j of J_i and G_ij bounds |g_ij|. Entries and Euclidean norms help each other: an
-entry is at most the norm of its row of weights times the Euclidean norm before it, and the norm of a vector is at most
-that of its entries' bounds. Intervals gain a factor of about the width in every layer whose signs are open; Euclidean
-norms gain the spectral norm, which for a wide layer is far less.
+where Y_ij bounds the dual norm of row j of J_i (L_1 in the infinity norm) and G_ij bounds |g_ij|. Entries and Euclidean
+norms help each other: an entry is at most the norm of its row of weights times the Euclidean norm before it, and the
+norm of a vector is at most that of its entries' bounds. Intervals gain a factor of about the width in every layer whose
+signs are open; Euclidean norms gain the spectral norm, which for a wide layer is far less.
 """
 
 from __future__ import annotations

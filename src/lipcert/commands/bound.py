@@ -52,7 +52,7 @@ def bound_command(
     normalize: bool,
     as_json: bool,
 ) -> int:
-    """Bracket the Lipschitz constant of one output of NETWORK (.npz, .mat, .nnet, .onnx).
+    """Bracket the Lipschitz constant of one output, or of all, of NETWORK (.npz, .mat, .nnet, .onnx).
 
     At the time limit, or on Ctrl-C, the best proved bracket so far is printed.
 
@@ -61,6 +61,8 @@ def bound_command(
     lipcert bound net.onnx --center image.npy --radius 0.02 --clip 0 1 --versus 7 3
     lipcert bound net.nnet --global --output 0 --json
     lipcert bound net.npz --radius 0.1 --output 3 --method hr2 --certificate proof.npz
+    lipcert bound net.npz --radius 0.5 --ball --versus 7 3 --norm 2
+    lipcert bound net.npz --global --output all --norm 2
     """
     question.check()
     _check_target(certificate)
@@ -74,6 +76,7 @@ def bound_command(
             region,
             output=question.choice,
             norm=question.norm,
+            output_norm=question.output_norm,
             method=method,
             literal=literal,
             solver=solver,

@@ -43,13 +43,13 @@ def jacobian(net: Network, point: Array) -> Array:
     zs = net.preactivations(point)
     with np.errstate(all="ignore"):
         rows = [net.gradient_from(zs, e)[0] for e in np.eye(net.outputs)]
-    return np.nan_to_num(np.array(rows), nan=0.0, posinf=0.0, neginf=0.0)
+    return np.asarray(np.nan_to_num(np.array(rows), nan=0.0, posinf=0.0, neginf=0.0), dtype=np.float64)
 
 
 def steepest(J: Array, norm: Norm) -> Array:
     """d in the ball dual to q with |J'd|_dual large: the largest for q = inf, for p = 1 and from 2 to 2."""
     if norm.out == "inf":
-        return np.eye(len(J))[int(np.argmax(norm.dual.of(J)))]
+        return np.asarray(np.eye(len(J))[int(np.argmax(norm.dual.of(J)))])
     if norm.p == "1":
         return _unit(norm.outputs, J[:, int(np.argmax(norm.outputs.of(J.T)))])
     left = np.linalg.svd(J, full_matrices=False)[0][:, 0]

@@ -16,7 +16,7 @@ from lipcert.quadratic.layers import Layers
 from lipcert.quadratic.model import Family, Space
 from lipcert.quadratic.passes import Pass, directions, gradients, last_gradient, last_slope
 from lipcert.quadratic.switched import factors
-from lipcert.quadratic.tracked import Tracked, exactly, product
+from lipcert.quadratic.tracked import Tracked, product
 from lipcert.rounding import UNIT, Array, gamma, grow, sum_up
 
 
@@ -32,7 +32,12 @@ class Derivative:
 
 
 def derivative(
-    net: Network, space: Space, layers: Layers, kind: str, wide: bool, ends: Ends = Ends()  # noqa: B008 - frozen
+    net: Network,
+    space: Space,
+    layers: Layers,
+    kind: str,
+    wide: bool,
+    ends: Ends = Ends(),  # noqa: B008 - frozen
 ) -> Derivative:
     """The objective, what it may be off, the passes that it needs, and the rows that tie them."""
     t, d, head = ends.source(space, net.inputs), ends.weights(space), ends.head(net, space)

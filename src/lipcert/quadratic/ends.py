@@ -76,7 +76,7 @@ class Ends:
         if self.coordinate is None:
             return self.norm.dual.rows_above(weight)
         column = weight[:, [self.coordinate]]
-        return np.abs(np.asarray(column.toarray() if sparse.issparse(column) else column)).reshape(-1)
+        return np.asarray(abs(column.toarray() if sparse.issparse(column) else column), dtype=np.float64).reshape(-1)
 
     def pull(self, net: Network) -> Array:
         """Bounds of |A_{m+1}'d|, entry by entry: d in the ball dual to q."""
