@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import pickle
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from lipcert.certificate.cases import case_norm, case_of, case_table
 from lipcert.certificate.multipliers import prove
 from lipcert.certificate.relaxed import build
 from lipcert.certificate.spectral import operator_norm
+from lipcert.cli import run
 from lipcert.lower import evaluate_whole
 from lipcert.norms import Norm
 from lipcert.propagation import preactivation_bounds
@@ -32,6 +34,7 @@ from tests.strategies import small_cases
 
 Case = tuple[Network, Box, Array]
 NORMS = [Norm(p, q) for p in ("inf", "2", "1") for q in (None, "1", "2", "inf")]
+SOLVED = ("backward", "forward", "both", "tight")
 ONE_PROBLEM = [norm for norm in NORMS if norm.out != "inf"]
 
 
@@ -48,7 +51,7 @@ def bound(net: Network, region: lipcert.region.Region, norm: Norm, c: Array, **o
     return lipcert.bound(net, region, output=output, norm=norm.p, output_norm=norm.out, **options)  # type: ignore[arg-type]
 
 
-@settings(max_examples=40)
+@settings(max_examples=12)
 @given(small_cases(kinds=("relu", "leaky_relu", "tanh")), st.sampled_from(LIFTS), st.sampled_from(ONE_PROBLEM))
 def test_rows_hold_at_true_points(case: Case, name: str, norm: Norm) -> None:
     """All rows of a lift with every pair of ends, on boxes and balls, at 1,000 points."""
@@ -63,21 +66,25 @@ def test_rows_hold_at_true_points(case: Case, name: str, norm: Norm) -> None:
         assert np.all(proved >= value - 1e-8 * (1 + np.abs(value)))
 
 
-@settings(max_examples=24)
-@given(small_cases(max_neurons=7), st.sampled_from(NORMS), st.sampled_from(("backward", "forward", "both", "tight")))
+@settings(max_examples=12)
+@given(
+    small_cases(max_depth=3, max_neurons=6),
+    st.sampled_from(NORMS),
+    st.sampled_from(SOLVED),
+)
 def test_between_enumeration_and_every_method(case: Case, norm: Norm, name: str) -> None:
     """lower <= exact <= upper for all norms; products and intervals are above the exact constant too."""
     net, box, c = case
     exact = exact_constant(net, box, weights_of(net, norm, c), norm)
     for method in ("product", "interval", name):
-        result = bound(net, box, norm, c, method=method, time_limit=2, lower=method == name)
+        result = bound(net, box, norm, c, method=method, time_limit=0.4, lower=method == name)
         assert exact <= result.upper * (1 + 1e-9) + 1e-12, method
     assert result.lower is not None
     assert result.lower <= exact * (1 + 1e-9) + 1e-12
 
 
-@settings(max_examples=12)
-@given(small_cases(max_neurons=7), st.sampled_from(NORMS), st.integers(0, 2**32 - 1))
+@settings(max_examples=6)
+@given(small_cases(max_depth=3, max_neurons=6), st.sampled_from(NORMS), st.integers(0, 2**32 - 1))
 def test_any_multipliers_prove_something_true(case: Case, norm: Norm, seed: int) -> None:
     """A solver that lies: random multipliers, also on the rows that share one, never prove less than the truth."""
     net, box, c = case
@@ -87,7 +94,7 @@ def test_any_multipliers_prove_something_true(case: Case, norm: Norm, seed: int)
     relaxation = build(net, box, case_norm(norm), weights, "tight", coordinate=column)
     exact = exact_constant(net, box, weights, case_norm(norm))
     if norm.p == "1":  # of all coordinates the first alone
-        points = sampled(box, 300)[0]
+        points = sampled(box, 100)[0]
         exact = max(float(operator_column(net, x, weights, norm)) for x in points)
     for scale in (1e-3, 1.0, 1e3):
         upper = prove(relaxation, scale * rng.normal(size=relaxation.problem.rows)).upper
@@ -104,14 +111,14 @@ def operator_column(net: Network, x: Array, weights: Array, norm: Norm) -> float
     return abs(float(J[0])) if J.ndim == 1 else float(norm.outputs.of(J[:, :1].T)[0])
 
 
-@settings(max_examples=10)
+@settings(max_examples=6)
 @given(small_cases(max_neurons=6), st.sampled_from(NORMS), st.booleans())
 def test_balls_against_samples(case: Case, norm: Norm, clipped: bool) -> None:
     """Sampled operator norms in the ball are below the bound, the witness is in the ball, the proof is verified."""
     net, box, c = case
     ball = Ball(box.center, float(box.radius.max()), (float(box.center.min()), 1e3) if clipped else None)
-    result = bound(net, ball, norm, c, time_limit=2)
-    points = ball.project(sampled(ball.box, 200)[0])
+    result = bound(net, ball, norm, c, time_limit=0.4)
+    points = ball.project(sampled(ball.box, 100)[0])
     weights = weights_of(net, norm, c)
     assert max(operator(weights @ jacobian(net, x), norm) for x in points) <= result.upper * (1 + 1e-9) + 1e-12
     assert result.witness is not None
@@ -231,7 +238,7 @@ def lipsdp_neuron(net: Network) -> float:
     return float(np.sqrt(answer.obj_val))
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_two_to_two_contains_lipsdp(seed: int) -> None:
     """Never above LipSDP-Neuron; equal to it when nothing but slopes and the ball of outputs is kept."""
     rng = np.random.default_rng(seed)
@@ -249,16 +256,16 @@ def test_two_to_two_contains_lipsdp(seed: int) -> None:
     packed = relaxation.pack(y)
     only = relaxation.unpack({f.name: packed[f.name] for f in slopes})
     # The multipliers of a slope-only relaxation are those of LipSDP: T = lambda, rho = that of the ball.
-    assert prove(relaxation, only).upper == pytest.approx(known, rel=2e-3)
+    assert prove(relaxation, only).upper == pytest.approx(known, rel=1e-4)
 
 
-@pytest.mark.parametrize("norm", [Norm("2"), Norm("1"), Norm("2", "2"), Norm("1", "inf"), Norm("inf", "1")])
+@pytest.mark.parametrize("norm", [Norm("2"), Norm("1"), Norm("2", "2"), Norm("1", "inf")])
 def test_certificates_are_checked(norm: Norm, tmp_path: Path) -> None:
     """The file proves its claim; with another norm, a larger ball, other numbers or a part less it proves less."""
     net = deep_net(3, 6, 5, 2, seed=4)
     ball = Ball(np.full(3, 0.1), 0.4)
-    result = bound(net, ball, norm, np.array([1.0, -1.0]), time_limit=3)
-    assert result.method == "tight"
+    result = bound(net, ball, norm, np.array([1.0, -1.0]), method="backward", lower=False)
+    assert result.method == "backward"
     file = tmp_path / "proof.npz"
     result.certificate.save(file)
     answer = lipcert.verify(file, net)
@@ -269,8 +276,10 @@ def test_certificates_are_checked(norm: Norm, tmp_path: Path) -> None:
     for change in _forgeries(kept, norm):
         np.savez(file, **(kept | change))
         forged = lipcert.verify(file, net)
-        larger = bound(net, _region(kept | change), _norm(kept | change), np.array([1.0, -1.0]), time_limit=2)
-        assert not forged.proved or forged.upper >= (larger.lower or 0.0), list(change)
+        about = kept | change
+        points = _region(about).project(np.random.default_rng(0).normal(size=(50, 3)))
+        seen = max(operator(about["c"] @ jacobian(net, x), _norm(about)) for x in points)
+        assert not forged.proved or forged.upper >= seen, list(change)
     lighter = {name: value for name, value in kept.items() if not name.startswith("part_")}
     if len(lighter) < len(kept):
         np.savez(file, **lighter)
@@ -299,14 +308,14 @@ def _norm(kept: dict[str, Array]) -> Norm:
 def test_norm_1_solves_what_can_win_alone() -> None:
     """One column is far larger than the others: theirs stay with their intervals."""
     rng = np.random.default_rng(0)
-    A = rng.normal(size=(8, 12))
+    A = rng.normal(size=(5, 6))
     A[:, 3] *= 6
-    net = Network.from_weights([A, rng.normal(size=(1, 8))])
-    result = lipcert.bound(net, Everywhere(), norm="1", time_limit=5)
+    net = Network.from_weights([A, rng.normal(size=(1, 5))])
+    result = lipcert.bound(net, Everywhere(), norm="1", time_limit=2)
     assert [part.coordinate for part in result.certificate.parts] in ([], [3])
-    assert result.upper == pytest.approx(exact_constant(net, Box(np.zeros(12), 1e4), np.ones(1), Norm("1")), rel=1e-4)
+    assert result.upper == pytest.approx(exact_constant(net, Box(np.zeros(6), 1e4), np.ones(1), Norm("1")), rel=1e-4)
     table = case_table(net, Everywhere(), Norm("1"), np.ones(1))
-    assert table.shape == (1, 12)
+    assert table.shape == (1, 6)
     assert table[0, 3] == table.max()
 
 
@@ -332,3 +341,54 @@ def test_refusals() -> None:
         lipcert.bound(net, box, output=0, norm="2", output_norm="2")
     with pytest.raises(InputError, match="2 coordinates"):
         lipcert.bound(net, Ball(np.zeros(2), 0.1), output=0)
+
+
+@pytest.mark.parametrize("norm", ["2", "1"])
+def test_certify_in_the_norm_of_its_radius(norm: str) -> None:
+    """Certified radii against the exact distance to the decision line of a linear classifier, and against attacks."""
+    rng = np.random.default_rng(1)
+    A = rng.normal(size=(3, 4))
+    inputs = rng.normal(size=(30, 4))
+    result = lipcert.certify(Network.from_weights([A]), inputs, radius=[0.1, 0.5], norm=norm, method="product")
+    scores = inputs @ A.T
+    label = scores.argmax(axis=1)
+    for k, radius in enumerate(result.certified_radius):
+        rivals = [i for i in range(3) if i != label[k]]
+        dual = Norm(norm).dual
+        exact = min((scores[k, label[k]] - scores[k, i]) / dual.of(A[label[k]] - A[i]) for i in rivals)
+        assert radius <= exact * (1 + 1e-12)
+        assert radius >= 0.999 * min(exact, 0.5)
+        if np.isfinite(result.attack_radius[k]):
+            assert exact <= result.attack_radius[k] <= 0.5
+            point = result.counterexamples.points[list(result.counterexamples.places).index(k)]
+            assert Norm(norm).of(point - inputs[k]) <= 0.5
+    assert np.isfinite(result.attack_radius).sum() >= 0.8 * (result.certified_radius < 0.45).sum() > 0
+    assert result.to_dict()["norm"] == norm
+    deep = lipcert.certify(deep_net(3, 5, 4, 2), inputs[:4, :3], radius=0.2, norm=norm, time_limit=1)
+    assert all(pair.upper is not None for pair in deep.pairs)
+    with pytest.raises(InputError, match="refinement"):
+        lipcert.certify(deep_net(3, 5, 4, 2), inputs[:4, :3], radius=0.2, norm=norm, refine=1.0)
+
+
+def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    net, file, proof = deep_net(3, 5, 2), str(tmp_path / "net.npz"), str(tmp_path / "proof.npz")
+    net.save(file)
+    whole = ["bound", file, "--radius", "0.3", "--ball", "--clip", "-1", "1", "--output", "all", "--norm", "2"]
+    assert run([*whole, "--output-norm", "1", "--certificate", proof]) == 0
+    out = capsys.readouterr().out
+    assert "all scores from the 2-norm to the 1-norm" in out
+    assert "a Euclidean ball of radius 0.3, values in [-1, 1]" in out
+    assert run(["verify", proof, "--network", file, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["proved"]
+    assert (told["norm"], told["output_norm"], told["output"]) == ("2", "1", {"all": 2})
+    assert told["region"]["type"] == "ball"
+    for wrong, message in (
+        (["--global", "--output", "0", "--norm", "2", "--method", "hr2"], "infinity norm only"),
+        (["--global", "--ball", "--output", "0"], "--ball"),
+        (["--global", "--output", "0", "--output-norm", "2"], "--output all"),
+        (["--global", "--output", "some"], "--output some"),
+        (["--global", "--output", "0", "--norm", "5"], "norm 5"),
+    ):
+        assert run(["bound", file, *wrong]) == 2
+        assert message in capsys.readouterr().err
