@@ -109,7 +109,8 @@ def within(space: Space, x: Tracked, center: Array, radius: float) -> list[Famil
 
 
 def _group(name: str, forms: Forms, rhs: float) -> Family:
-    return Family(name, forms, forms, np.array([rhs]), False, np.arange(1), 1, None, True)
+    owner = np.zeros(len(forms), dtype=np.int64)
+    return Family(name, forms, forms, np.array([rhs]), False, np.arange(1), 1, None, owner)
 
 
 def squared(space: Space, vector: Tracked, factor: float) -> tuple[sparse.csr_array, float]:

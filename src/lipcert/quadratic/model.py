@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,9 @@ from scipy import sparse
 
 from lipcert.quadratic.problem import RankTwoProblem
 from lipcert.rounding import Array, grow
+
+if TYPE_CHECKING:
+    from lipcert.quadratic.tracked import Tracked
 
 Index = NDArray[np.int64]
 
@@ -97,7 +100,7 @@ class Family:
     members: Index
     total: int
     tolerance: Array | None = None  # of an equality: |(form)(form) - b| <= tolerance at every true point; None is exact
-    grouped: bool = False  # the products are summed: one row for all of them
+    owner: Index | None = None  # the row of each product, where products are summed; None: each is a row
 
 
 @dataclass(frozen=True)
@@ -123,6 +126,7 @@ class Factors:
 
     forms: tuple[Any, ...]
     errors: tuple[Array, ...]
+    pair: tuple[Tracked, Tracked] | None = None  # a and b of a = u b with u in {0, 1}
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,7 +207,7 @@ def assemble(
     forms = [form.matrix for f in families for form in (f.first, f.second)]
     stacked, place = _distinct_rows(sparse.csr_array(sparse.vstack(forms)))
     sides = np.split(place, np.cumsum([m.shape[0] for m in forms])[:-1])
-    owner = [np.zeros(len(f.first), int) if f.grouped else np.arange(len(f.first)) for f in families]
+    owner = [np.arange(len(f.first)) if f.owner is None else f.owner for f in families]
     starts = np.cumsum([0] + [len(f.members) for f in families])
     problem = RankTwoProblem(
         objective=objective,
