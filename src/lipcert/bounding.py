@@ -15,7 +15,7 @@ from lipcert.certificate.gains import Gains, gains, gains_operations, prove_mixe
 from lipcert.certificate.relaxed import RELAXATIONS, build, check_relaxation
 from lipcert.certificate.stated import prove_stated
 from lipcert.errors import InputError, MethodError
-from lipcert.lower import Witness, improve, search, search_whole
+from lipcert.lower import Witness, improve, improve_whole, search, search_whole
 from lipcert.network import Network
 from lipcert.norms import INF, Norm, parse_norm, parse_norms
 from lipcert.output import Output, OutputChoice, choose_output
@@ -240,7 +240,7 @@ class _Job:
             else:
                 self.witness = search(*about, seconds=seconds, seed=seed, on_progress=self._see)
 
-    def _round(self, relaxation: Relaxation, X: Array) -> None:
+    def _round(self, relaxation: Relaxation, X: Array, weights: Array | None = None) -> None:
         """A better witness from a moment matrix; half the time for the next one after a matrix that gave none."""
         if self.witness is None or self._closed() or self.moments_share < _MOMENTS_SHARE_LEAST:
             return
@@ -249,9 +249,14 @@ class _Job:
         if seconds < _MOMENTS_RATE * len(X) ** 2:
             return
         self.seed += 1
-        arguments = (self.net, self.region, self.output.c, self.norm, self.witness, relaxation, X)
+        found = (self.witness, relaxation, X)
         with threads_for(max(a.stored for a in self.net.affines) ** 0.5):
-            self.witness = improve(*arguments, seconds=seconds, seed=self.seed, on_progress=self._see)
+            if self.norm.out is None:
+                about = (self.net, self.region, self.output.c, self.norm)
+                self.witness = improve(*about, *found, seconds=seconds, seed=self.seed, on_progress=self._see)
+            else:
+                whole = (self.net, self.region, self.norm, *found, self.output.c if weights is None else weights)
+                self.witness = improve_whole(*whole, seconds=seconds, seed=self.seed, on_progress=self._see)
         if self.witness.value <= before * (1 + 1e-6):
             self.moments_share /= 2
 
@@ -296,7 +301,7 @@ class _Job:
         about = (self.net, self.region, self.norm, self.output.c)
         lower = (lambda: 0.0) if self.witness is None else (lambda: self.witness.value if self.witness else 0.0)
         try:
-            ended = solve_cases(*about, name, solver, pre, self._left(), lower, self._keep, self._iterate)
+            ended = solve_cases(*about, name, solver, pre, self._left(), lower, self._keep, self._iterate, self._round)
         except (ArithmeticError, ValueError, RuntimeError, MemoryError) as error:  # as numpy and scipy raise them
             self.notes.append(f"the solver failed ({type(error).__name__}: {error}); the bound was proved without it")
             return
@@ -321,7 +326,7 @@ class _Job:
                 return
             task = Task(*arguments, relaxation, reduction=part)
             with threads_for(relaxation.problem.size):
-                look = self._round if part is None and self.norm.out is None else None
+                look = self._round if part is None else None
                 todo = (task, solver, seconds, self._keep, self._iterate, look)
                 if name == "tight" and part is None and products_fit(task, solver, seconds):
                     ended = solve_products(task, seconds, self._keep, self._iterate, self._closed).status

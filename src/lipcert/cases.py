@@ -18,11 +18,14 @@ from lipcert.certificate.relaxed import build
 from lipcert.network import Network
 from lipcert.norms import Norm
 from lipcert.propagation import Interval
+from lipcert.quadratic.model import Relaxation
 from lipcert.region import Region
 from lipcert.rounding import Array
 from lipcert.solvers import Progress, Status
 from lipcert.solving import Task, proof_fits, rounds_fit, solve, tighten
 from lipcert.threads import threads_for
+
+OnCase = Callable[[Relaxation, Array, Array], None]  # a relaxation, its moment matrix, and the outputs' weights
 
 _SHARE = 0.25  # of the time left, at most, for one problem
 _MOST = 1000  # problems that are solved: a certificate's file has room for them
@@ -41,9 +44,10 @@ def solve_cases(
     lower: Callable[[], float],
     on_certificate: Callable[[Certificate], None],
     on_iteration: Callable[[Progress], None] | None = None,
+    on_moments: OnCase | None = None,
 ) -> Status:
     """Bounds for at most about `seconds`; every gain goes to `on_certificate` as a proof of the largest of all."""
-    run = _Run(net, region, norm, c, method, solver, pre, lower, on_certificate, on_iteration)
+    run = _Run(net, region, norm, c, method, solver, pre, lower, on_certificate, on_iteration, on_moments)
     return run.all(time.monotonic() + seconds)
 
 
@@ -62,7 +66,9 @@ class _Run:
         lower: Callable[[], float],
         on_certificate: Callable[[Certificate], None],
         on_iteration: Callable[[Progress], None] | None,
+        on_moments: OnCase | None,
     ) -> None:
+        self.on_moments = on_moments
         self.net, self.region, self.norm, self.c, self.method, self.solver = net, region, norm, c, method, solver
         self.pre, self.lower, self.on_certificate, self.on_iteration = pre, lower, on_certificate, on_iteration
         self.table = case_table(net, region, norm, c, pre)
@@ -108,10 +114,14 @@ class _Run:
         def enough() -> bool:
             return bool(self.bounds[row, column] <= self.floor * (1 + _CLOSED))
 
+        def look(relaxation: Relaxation, X: Array) -> None:
+            if self.on_moments is not None:
+                self.on_moments(relaxation, X, weights)
+
         with threads_for(relaxation.problem.size):
             if self.method == "tight" and rounds_fit(task, self.solver, seconds):
-                return tighten(task, self.solver, seconds, keep, self.on_iteration, None, enough)
-            return solve(task, self.solver, seconds, keep, self.on_iteration)
+                return tighten(task, self.solver, seconds, keep, self.on_iteration, look, enough)
+            return solve(task, self.solver, seconds, keep, self.on_iteration, look)
 
     def _keep(self, row: int, column: int, output: int, certificate: Certificate) -> None:
         if not certificate.upper < self.bounds[row, column]:

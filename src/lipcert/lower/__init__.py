@@ -2,7 +2,7 @@
 
 from lipcert.lower.sampling import sample_points, sampling
 from lipcert.lower.search import ascent, improve, search
-from lipcert.lower.whole import evaluate_whole, search_whole
+from lipcert.lower.whole import evaluate_whole, improve_whole, search_whole
 from lipcert.lower.witness import Witness, evaluate
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "evaluate",
     "evaluate_whole",
     "improve",
+    "improve_whole",
     "sample_points",
     "sampling",
     "search",

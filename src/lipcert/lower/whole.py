@@ -12,10 +12,11 @@ import numpy as np
 
 from lipcert.lower.record import OnProgress
 from lipcert.lower.screen import Chart, direction
-from lipcert.lower.search import search
+from lipcert.lower.search import improve, search
 from lipcert.lower.witness import Witness, evaluate
 from lipcert.network import Network
 from lipcert.norms import Norm
+from lipcert.quadratic.model import Relaxation
 from lipcert.region import Region, check_region
 from lipcert.rounding import Array, gamma
 
@@ -106,12 +107,43 @@ def search_whole(
     return keep.best
 
 
+def improve_whole(
+    net: Network,
+    region: Region,
+    norm: Norm,
+    known: Witness,
+    relaxation: Relaxation,
+    X: Array,
+    weights: Array,
+    *,
+    seconds: float,
+    seed: int = 0,
+    on_progress: OnProgress | None = None,
+) -> Witness:
+    """The better of a known witness and what a moment matrix leads to: `weights` are those of its outputs, and where
+    they are variables their leading direction is taken."""
+    keep = _Best(net, norm, on_progress, known)
+    d = weights if weights.ndim == 1 else _leading_weights(net, norm, relaxation, X, known)
+    start = Witness(known.point, evaluate(net, known.point, d, Norm(norm.p)), known.method)
+    one = improve(net, region, d, Norm(norm.p), start, relaxation, X, seconds=seconds, seed=seed)
+    keep.offer(one.point, one.method)
+    return keep.best
+
+
+def _leading_weights(net: Network, norm: Norm, relaxation: Relaxation, X: Array, known: Witness) -> Array:
+    block = next((relaxation.space.slices[name] for name in ("o", "ob") if name in relaxation.space.slices), None)
+    if block is None or not np.all(np.isfinite(X)):
+        return steepest(jacobian(net, known.point), norm)
+    leading = np.linalg.eigh(X[block, block])[1][:, -1]
+    return leading if norm.out == "2" else np.where(leading < 0, -1.0, 1.0)
+
+
 class _Best:
     """The best witness so far."""
 
-    def __init__(self, net: Network, norm: Norm, on_progress: OnProgress | None) -> None:
+    def __init__(self, net: Network, norm: Norm, on_progress: OnProgress | None, known: Witness | None = None) -> None:
         self.net, self.norm, self.on_progress = net, norm, on_progress
-        self.best = Witness(np.zeros(net.inputs), -1.0, "none")
+        self.best = Witness(np.zeros(net.inputs), -1.0, "none") if known is None else known
 
     def offer(self, point: Array, method: str) -> None:
         """`point` is inside the region."""

@@ -67,8 +67,7 @@ def rows(pairs: Pairs, i: Index, j: Index, code: NDArray[np.int64], step: NDArra
 
     2 p a b' + 2 q r f' - t b^2 - b'^2 / t <= 0 holds of the quantities; the forms' errors are paid for.
     """
-    exchanged, p, q = code - 1 >= 4, 1.0 - 2.0 * ((code - 1) // 2 % 2), 1.0 - 2.0 * ((code - 1) % 2)
-    t = stretch(step)
+    exchanged, (p, q), t = code > 4, _signs(code), stretch(step)
     inverse = (1.0 / t) * (1.0 + 4 * UNIT)  # t * inverse >= 1 is what the inequality needs
     a, b, a2, b2 = pairs.a[i], pairs.b[i], pairs.a[j], pairs.b[j]
     r, f2 = b - a, a2.scaled(np.full(len(j), 2.0)) - b2
@@ -97,7 +96,7 @@ def violated(pairs: Pairs, X: Array, budget: int, tolerance: float) -> tuple[Ind
     af, rf = 2 * aa - ab, 2 * (ab.T - aa) - rb  # a f', r f'
     upper = np.triu(np.ones(bb.shape, dtype=bool), 1)
     for code in range(1, CODES + 1):
-        p, q = 1.0 - 2.0 * ((code - 1) // 2 % 2), 1.0 - 2.0 * ((code - 1) % 2)
+        p, q = (float(sign[0]) for sign in _signs(np.array([code])))
         value = p * ab + q * rf if code <= 4 else p * rb + q * af
         excess = (value - scale) / largest if largest > 0 else np.zeros_like(value)
         flat = np.flatnonzero(upper & (excess > tolerance))
@@ -121,6 +120,12 @@ def stretch(step: NDArray[np.int64]) -> Array:
 
 def valid(code: NDArray[np.int64], step: NDArray[np.int64]) -> NDArray[np.bool_]:
     return np.asarray((code >= 1) & (code <= CODES) & (np.abs(step) <= _RANGE))
+
+
+def _signs(code: NDArray[np.int64]) -> tuple[Array, Array]:
+    """p and q of a code; those above 4 exchange a and r besides."""
+    p, q = ((code - 1) // 2 % 2).astype(np.float64), ((code - 1) % 2).astype(np.float64)
+    return 1.0 - 2.0 * p, 1.0 - 2.0 * q
 
 
 def _either(chosen: Array, no: Tracked, yes: Tracked) -> Tracked:
