@@ -23,6 +23,8 @@ from lipcert.cli import run
 from lipcert.lower import evaluate_whole
 from lipcert.norms import Norm
 from lipcert.propagation import preactivation_bounds
+from lipcert.quadratic.crosses import Pairs, rows, violated
+from lipcert.quadratic.cuts import Cuts, valid_table, with_cuts
 from lipcert.quadratic.ends import Ends
 from lipcert.quadratic.lifts import LIFTS, lift
 from lipcert.quadratic.problem import RankTwoProblem
@@ -204,6 +206,37 @@ def test_a_row_of_several_terms() -> None:
     assert np.vdot(problem.adjoint(y), X + X.T) == pytest.approx(y @ problem.apply(X + X.T))
     with pytest.raises(InputError, match="owner"):
         RankTwoProblem(C, sparse.identity(8), at, at, np.ones(9), np.zeros(9, bool), np.ones(8), owner + 1)
+
+
+@settings(max_examples=6)
+@given(small_cases(max_depth=3), st.sampled_from([Norm("2", "2"), Norm("inf", "1"), Norm("inf", "2")]), st.booleans())
+def test_crosses_hold_at_true_points(case: Case, norm: Norm, up: bool) -> None:
+    """All eight kinds, any pair, any t; and the search finds those that a matrix of vectors violates."""
+    net, box, c = case
+    relaxation = lift("forward" if up else "backward", net, box, c, ends=ends_of(norm))
+    pairs = Pairs.of(relaxation)
+    names = {name: k for k, name in enumerate(relaxation.space.slices)}
+    blocks = [name for name in relaxation.factors if len(relaxation.space[name])]
+    rng = np.random.default_rng(0)
+    table = np.zeros((200, 9), dtype=np.int64)
+    for row in table:
+        for k in (0, 3):
+            name = blocks[rng.integers(len(blocks))] if blocks else "one"
+            row[k], row[k + 1] = names[name], rng.choice(relaxation.blocks.get(name, (np.zeros(1, int), 0))[0])
+        row[2], row[5], row[6] = rng.integers(1, 9), rng.integers(-80, 80), -3
+    assert valid_table(table)
+    with_them = with_cuts(relaxation, Cuts(table))
+    Y, _ = true_points(relaxation, net, box, c, 500, ends_of(norm))
+    assert violations(with_them, Y) <= 1e-9 * (1 + float(np.exp2(5.0)))
+    assert with_them.problem.terms >= with_them.problem.rows
+    table[0, 2] = 9
+    assert not valid_table(table)
+    if len(pairs.own) > 1:
+        X = np.eye(relaxation.space.size)
+        i, j, code, step = violated(pairs, X, 50, 1e-3)
+        left, right, rhs = rows(pairs, i, j, code, step)
+        value = np.asarray(((left @ X) * right.toarray()).sum(axis=1)).reshape(-1, 4).sum(axis=1)
+        assert np.all(value > rhs)
 
 
 def lipsdp_neuron(net: Network) -> float:

@@ -28,6 +28,7 @@ from lipcert.threads import threads_for
 OnCase = Callable[[Relaxation, Array, Array], None]  # a relaxation, its moment matrix, and the outputs' weights
 
 _SHARE = 0.25  # of the time left, at most, for one problem
+_LEAST = 1.0  # seconds for one problem, where half of the time left is as much
 _MOST = 1000  # problems that are solved: a certificate's file has room for them
 _CLOSED = 1e-6
 
@@ -83,6 +84,7 @@ class _Run:
         return max(self.lower(), float(done.max(initial=0.0)))
 
     def all(self, end: float) -> Status:
+        late = False
         while np.any(self.open) and len(self.parts) < _MOST:
             candidates = np.where(self.open, self.bounds, -1.0)
             row, column = (int(k) for k in np.unravel_index(np.argmax(candidates), candidates.shape))
@@ -91,19 +93,20 @@ class _Run:
             left = end - time.monotonic()
             if left <= 0:
                 return Status.TIME_LIMIT
-            share = left if np.count_nonzero(self.open) == 1 else max(_SHARE * left, min(left, 1.0))
-            status = self._one(row, column, share)
+            status = self._one(row, column, left if np.count_nonzero(self.open) == 1 else _SHARE * left, end)
             if status is Status.INTERRUPTED:
                 return status
+            late = late or status is Status.TIME_LIMIT
             self.open[row, column] = False
-        return Status.OPTIMAL
+        return Status.TIME_LIMIT if late else Status.OPTIMAL
 
-    def _one(self, row: int, column: int, seconds: float) -> Status:
+    def _one(self, row: int, column: int, seconds: float, end: float) -> Status:
         weights, output, coordinate = case_of(self.net, self.norm, self.c, row, column)
         begin = time.monotonic()
         about = (self.net, self.region, case_norm(self.norm), weights)
         relaxation = build(*about, self.method, self.pre, coordinate=coordinate)
-        seconds -= time.monotonic() - begin
+        left = end - time.monotonic()
+        seconds = max(seconds - (time.monotonic() - begin), min(_LEAST, left / 2))
         if not proof_fits(relaxation.problem.size, seconds):
             return Status.TIME_LIMIT
         task = Task(*about, relaxation, coordinate=coordinate)
