@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import pickle
@@ -16,6 +17,7 @@ from scipy import sparse
 import lipcert
 from lipcert import Ball, Box, Everywhere, InputError, MethodError, Network
 from lipcert.certificate.cases import case_norm, case_of, case_table
+from lipcert.certificate.exact import check_with_balls
 from lipcert.certificate.multipliers import prove
 from lipcert.certificate.relaxed import build
 from lipcert.certificate.spectral import operator_norm
@@ -336,6 +338,24 @@ def _region(kept: dict[str, Array]) -> Ball:
 
 def _norm(kept: dict[str, Array]) -> Norm:
     return Norm(str(kept["norm"]), str(kept["output_norm"]) if "output_norm" in kept else None)
+
+
+@pytest.mark.parametrize("norm", [Norm("2"), Norm("inf", "2"), Norm("2", "2")])
+def test_balls_agree_on_rows_of_several_terms(norm: Norm) -> None:
+    """The second checker, in ball arithmetic: the same bound, and none from a forged file."""
+    pytest.importorskip("flint")
+    net, ball = deep_net(3, 4, 2, seed=2), Ball(np.full(3, 0.1), 0.6)
+    for name in ("backward", "forward"):
+        honest = bound(net, ball, norm, np.array([1.0, 2.0]), method=name, lower=False).certificate
+        assert honest.method == name
+        assert check_with_balls(honest, net) == pytest.approx(honest.upper, rel=1e-6)
+        group = next(family for family in honest.multipliers if family.startswith("|"))
+        for change in (0.5 * honest.multipliers[group], -honest.multipliers[group]):
+            forged = dataclasses.replace(honest, multipliers={**honest.multipliers, group: change})
+            upper = lipcert.verify(forged, net).upper
+            balls = check_with_balls(forged, net)
+            assert np.isinf(balls) == np.isinf(upper)
+            assert np.isinf(balls) or balls == pytest.approx(upper, rel=1e-6)
 
 
 def test_norm_1_solves_what_can_win_alone() -> None:

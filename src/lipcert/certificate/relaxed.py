@@ -125,19 +125,25 @@ def prove_relaxed(
 
 def recheck(certificate: Certificate, net: Network) -> float:
     """The bound that a certificate's multipliers and shift prove, infinite when none; everything else is rebuilt."""
+    found = rebuilt(certificate, net)
+    return np.inf if found is None else check(*found).upper
+
+
+def rebuilt(certificate: Certificate, net: Network) -> tuple[Relaxation, Array, Array] | None:
+    """The relaxation of a certificate with its multipliers and shift; None when they do not fit."""
     region, norm, c, multipliers = certificate.region, certificate.norm, certificate.c, certificate.multipliers
     chords, values = CHORDS in multipliers or has_wide(multipliers), "w" in certificate.shift
     part = None
     if certificate.cuts is not None and not valid_table(certificate.cuts):
-        return np.inf  # a file's table was looked at when it was read, one made in memory was not
+        return None  # a file's table was looked at when it was read, one made in memory was not
     if certificate.reduction is not None:
         part = reduction_from(certificate.reduction, net.shape)
         if part is None:
-            return np.inf
+            return None
     about = (net, region, norm, c, certificate.method, None, chords, values, part)
     relaxation = build(*about, coordinate=certificate.coordinate)
     if certificate.cuts is not None:
         relaxation = with_cuts(relaxation, Cuts(certificate.cuts))
     if not relaxation.fits(multipliers, certificate.shift):
-        return np.inf
-    return check(relaxation, relaxation.unpack(multipliers), relaxation.gather(certificate.shift)).upper
+        return None
+    return relaxation, relaxation.unpack(multipliers), relaxation.gather(certificate.shift)
