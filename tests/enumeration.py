@@ -6,6 +6,8 @@ is realisable when a sampled point has it, or else when a linear program finds a
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 from scipy.optimize import linprog
 
@@ -23,6 +25,21 @@ def exact_constant(net: Network, box: Box, c: Array, norm: Norm = INF, samples: 
     return _descend(_Piece(net, box, c, norm), 0, np.eye(net.inputs), np.zeros(net.inputs), [], points)
 
 
+def operator(J: Array, norm: Norm) -> float:
+    """The dual norm of a gradient, or the exact operator norm of a Jacobian, by the corners of one of the balls."""
+    if norm.out is None:
+        return float(norm.dual.of(J[None, :])[0])
+    if norm.out == "inf":
+        return float(norm.dual.of(J).max())
+    if norm.p == "1":
+        return float(norm.outputs.of(J.T).max())
+    if norm.p == norm.out == "2":
+        return float(np.linalg.norm(J, 2))
+    size = J.shape[1] if norm.p == "inf" else J.shape[0]
+    corners = np.array(list(itertools.product((-1.0, 1.0), repeat=size)))
+    return float((norm.outputs.of(corners @ J.T) if norm.p == "inf" else norm.dual.of(corners @ J)).max())
+
+
 class _Piece:
     def __init__(self, net: Network, box: Box, c: Array, norm: Norm) -> None:
         self.net, self.box, self.c, self.norm = net, box, c, norm
@@ -35,7 +52,7 @@ def _descend(piece: _Piece, layer: int, G: Array, h: Array, rows: list[tuple[Arr
     A = A if isinstance(A, np.ndarray) else A.toarray()
     G, h = A @ G, A @ h + net.affines[layer].bias
     if layer == net.depth:
-        return float(piece.norm.dual.of((piece.c @ G)[None, :])[0])
+        return operator(piece.c @ G, piece.norm)
     return _split(piece, layer, 0, G, h, [], rows, points)
 
 

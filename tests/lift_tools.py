@@ -6,8 +6,9 @@ import itertools
 
 import numpy as np
 
-from lipcert import Activation, Box, Network
+from lipcert import Activation, Ball, Box, Network
 from lipcert.propagation import Interval, preactivation_bounds
+from lipcert.quadratic.ends import Ends
 from lipcert.quadratic.layers import Layer, layers_of
 from lipcert.quadratic.model import Relaxation
 from lipcert.rounding import Array
@@ -27,19 +28,30 @@ def sampled(box: Box, count: int) -> tuple[Array, Array]:
     return x, np.where(rng.uniform(size=x.shape) < 0.5, -1.0, 1.0)
 
 
-def true_points(relaxation: Relaxation, net: Network, box: Box, c: Array, count: int) -> tuple[Array, Array]:
-    """y at points of the box with random t, by the definitions of the variables; and t'gradient there."""
+def true_points(
+    relaxation: Relaxation, net: Network, region: Box | Ball, c: Array, count: int, ends: Ends | None = None
+) -> tuple[Array, Array]:
+    """y at points of the region with random ends t and d, by the definitions of the variables; and d'J t there.
+
+    Where an end has no variables, the largest over it: the Euclidean norm.
+    """
+    ends = Ends() if ends is None else ends
+    box = region.box if isinstance(region, Ball) else region
     x, t = sampled(box, count)
+    if isinstance(region, Ball):
+        x = region.project(x)
     zs = net.preactivations(x)
-    layers = layers_of(net, preactivation_bounds(net, box), c)
+    layers = layers_of(net, preactivation_bounds(net, region), c, ends)
     radius = (box.hi - box.lo) / 2
     blocks = {"one": np.ones((count, 1)), "t": t}
+    t = end_points(blocks, t, ends)
+    d = weights(blocks, np.random.default_rng(count + 1).normal(size=(count, net.outputs)), c, ends)
     blocks["w"] = (x - (box.lo / 2 + box.hi / 2)) / np.where(radius > 0, radius, 1.0)
     slopes = [f.derivative(z) for f, z in zip(net.activations, zs, strict=True)]
     opens = [_open(layer, z, u) for layer, z, u in zip(layers.hidden, zs, slopes, strict=True)]
     for u, layer in zip(slopes, layers.hidden, strict=True):
         u[:, layer.pruned] = 0.0
-    g = np.broadcast_to(c @ _dense(net, net.depth), (count, net.affines[-1].inputs))
+    g = d @ _dense(net, net.depth)
     for i in range(net.depth, 0, -1):
         layer = layers.hidden[i - 1]
         blocks[layer.switch] = 2 * opens[i - 1] - 1
@@ -57,14 +69,48 @@ def true_points(relaxation: Relaxation, net: Network, box: Box, c: Array, count:
     for name, where in relaxation.space.slices.items():
         members = relaxation.blocks.get(name, (np.arange(where.stop - where.start), 0))[0]
         parts.append(blocks[name][:, members])
-    return np.concatenate(parts, axis=1), np.einsum("ki,ki->k", t, net.gradient(x, c))
+    J = np.stack([np.broadcast_to(net.gradient(x, e), x.shape) for e in np.eye(net.outputs)], axis=1)
+    down, up = np.einsum("ko,koi->ki", d, J), np.einsum("koi,ki->ko", J, t)
+    if relaxation.finish.scale == 0.0:
+        return np.concatenate(parts, axis=1), np.einsum("ki,ki->k", t, down)
+    return np.concatenate(parts, axis=1), np.linalg.norm(down if relaxation.name[:1] in "bt" else up, axis=1)
+
+
+def end_points(blocks: dict[str, Array], t: Array, ends: Ends) -> Array:
+    """t in the unit ball of the norm, and its block."""
+    match ends.norm.p:
+        case "2":
+            t = np.random.default_rng(len(t)).normal(size=t.shape)
+            blocks["tb"] = t / np.linalg.norm(t, axis=1)[:, None]
+            return blocks["tb"]
+        case "1":
+            blocks["t"] = t[:, :1]
+            return np.asarray(np.eye(t.shape[1])[ends.coordinate] * t[:, :1])
+        case _:
+            return t
+
+
+def weights(blocks: dict[str, Array], d: Array, c: Array, ends: Ends) -> Array:
+    """d: the weights given, or any in the ball dual to the norm of outputs, and its block."""
+    match ends.norm.out:
+        case "2":
+            blocks["ob"] = d / np.linalg.norm(d, axis=1)[:, None]
+            return blocks["ob"]
+        case "1":
+            blocks["o"] = np.where(d < 0, -1.0, 1.0)
+            return blocks["o"]
+        case _:
+            return np.broadcast_to(c, d.shape)
 
 
 def violations(relaxation: Relaxation, Y: Array) -> float:
     """The largest violation of any row, of the diagonal, over the points Y."""
     problem = relaxation.problem
     forms = np.asarray((problem.vectors.T @ Y.T).T)
-    rows = forms[:, problem.ia] * forms[:, problem.ib] - problem.rhs
+    terms = forms[:, problem.ia] * forms[:, problem.ib]
+    rows = np.zeros((len(Y), problem.rows))
+    np.add.at(rows.T, problem.owner, terms.T)
+    rows -= problem.rhs
     off = np.where(problem.equality, np.abs(rows) - relaxation.tolerance, rows)
     return float(max(off.max(initial=0.0), (Y**2 - problem.diagonal).max(initial=0.0)))
 

@@ -26,7 +26,7 @@ ROOMS = [
     {"relaxations"},
     {"lcep"},
     {"result", "solving", "planning"},
-    {"products"},
+    {"products", "cases"},
     {"triangles"},
     {"bounding"},
     {"robustness"},
@@ -42,6 +42,7 @@ def test_public_names() -> None:
     assert sorted(lipcert.__all__) == [
         "Activation",
         "Affine",
+        "Ball",
         "Box",
         "Certificate",
         "Certification",

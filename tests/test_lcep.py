@@ -15,6 +15,7 @@ from lipcert.lcep.literal import shor as literal_shor
 from lipcert.lcep.methods import LITERAL_METHODS, literal_bound
 from lipcert.lcep.problem import lcep
 from lipcert.norms import INF, Norm
+from lipcert.region import Region
 from lipcert.relaxations.hierarchies import dense
 from lipcert.relaxations.solve import solve_model
 from lipcert.rounding import Array
@@ -27,7 +28,7 @@ from tests.test_lipopt import ONE, two_layers
 RADII = (0.1, 0.4, 1.0)
 
 
-def bound(net: Network, region: Box | Everywhere, c: Array, method: str, submoments: str = "large") -> float:
+def bound(net: Network, region: Region, c: Array, method: str, submoments: str = "large") -> float:
     return literal_bound(net, region, INF, c, method, submoments=submoments)[0]
 
 

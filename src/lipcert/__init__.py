@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lipcert.polynomial import Polynomial, PolynomialProblem
     from lipcert.readers import load
     from lipcert.readers.torch import from_torch
-    from lipcert.region import Box, Everywhere
+    from lipcert.region import Ball, Box, Everywhere
     from lipcert.relaxations.result import PolynomialResult
     from lipcert.relaxations.solve import maximize, minimize
     from lipcert.result import Result, Status
@@ -41,7 +41,7 @@ _WHERE = {
     "polynomial": ["Polynomial", "PolynomialProblem"],
     "readers": ["load"],
     "readers.torch": ["from_torch"],
-    "region": ["Box", "Everywhere"],
+    "region": ["Ball", "Box", "Everywhere"],
     "relaxations.result": ["PolynomialResult"],
     "relaxations.solve": ["maximize", "minimize"],
     "result": ["Result", "Status"],
@@ -55,6 +55,7 @@ __all__ = [
     "METHODS",
     "Activation",
     "Affine",
+    "Ball",
     "Box",
     "Certificate",
     "Certification",

@@ -10,19 +10,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from lipcert.certificate import Certificate, prove_interval, prove_product
+from lipcert.certificate.cases import case_norm, has_cases
 from lipcert.certificate.gains import Gains, gains, gains_operations, prove_mixed
 from lipcert.certificate.relaxed import RELAXATIONS, build, check_relaxation
 from lipcert.certificate.stated import prove_stated
 from lipcert.errors import InputError, MethodError
-from lipcert.lower import Witness, improve, search
+from lipcert.lower import Witness, improve, improve_whole, search, search_whole
 from lipcert.mip.claim import Claim
 from lipcert.network import Network
-from lipcert.norms import Norm, parse_norm
+from lipcert.norms import INF, Norm, parse_norm, parse_norms
 from lipcert.output import Output, OutputChoice, choose_output
 from lipcert.planning import LARGEST, Step, expected_order, plan
 from lipcert.propagation import Interval, preactivation_bounds
 from lipcert.quadratic.model import Relaxation
-from lipcert.region import Box, Region, check_region
+from lipcert.region import Ball, Box, Region, check_region
 from lipcert.result import Result, Status, relative_gap
 from lipcert.rounding import Array
 from lipcert.solvers import ConicStatus
@@ -75,6 +76,7 @@ def bound(
     *,
     output: OutputChoice | Output = None,
     norm: str | Norm = "inf",
+    output_norm: str | None = None,
     method: str = "auto",
     solver: str = "auto",
     time_limit: float = 60.0,
@@ -83,15 +85,18 @@ def bound(
     literal: bool = False,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Result:
-    """Bracket the Lipschitz constant of one scalar output on a region:
+    """Bracket the Lipschitz constant of one scalar output, or of the whole map, on a region:
 
         L = max { ||gradient of c'scores at x||_dual : x in region }
+        L = max { ||Jacobian of the scores at x||_(p to q) : x in region }
 
     Args:
         net: from `lipcert.load`, `lipcert.from_torch` or `Network.from_weights`.
-        region: `Box(center, radius)` or `Everywhere()`.
+        region: `Box(center, radius)`, `Ball(center, radius)` or `Everywhere()`.
         output: a label, a pair (i, j) for score_i - score_j, or a weight vector; may be left out for a single output.
-        norm: the norm of input changes; "inf".
+            "all" for the whole map.
+        norm: the norm of input changes, p: "inf", "2" or "1".
+        output_norm: the norm of output changes, q, of the whole map: "inf", "2" or "1"; p where it is left out.
         method: "auto" (the best that applies and that the time allows), "product", "interval", "mixed", or for one
             hidden layer of ReLU the semidefinite relaxations "shor" and "hr2", for any depth and activation the lifts
             "backward", "forward" and "both" (with "-free": without the values x), and "tight": hr2 or a lift with rows
@@ -123,7 +128,8 @@ def bound(
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise InputError(f"seed must be a whole number >= 0, not {seed!r}")
     check_region(region, net.inputs)
-    job = _Job(net, region, choose_output(output, net.outputs), parse_norm(norm), time_limit, on_progress)
+    chosen = choose_output(output, net.outputs)
+    job = _Job(net, region, chosen, _norms(norm, output_norm, chosen), time_limit, on_progress)
     try:
         with np.errstate(all="ignore"):  # an overflow is an infinite bound or a bad hint, not a message
             job.run(method, solver, seed if lower else None, literal)
@@ -132,6 +138,24 @@ def bound(
         if job.best is None:
             raise
     return job.result()
+
+
+def _norms(norm: str | Norm, output_norm: str | None, output: Output) -> Norm:
+    """The norms of both ends; that of outputs belongs to the whole map alone."""
+    if output.c.ndim == 2:
+        p = parse_norm(norm)
+        return p if p.out is not None else parse_norms(p, p.p if output_norm is None else output_norm)
+    if output_norm is not None or (isinstance(norm, Norm) and norm.out is not None):
+        raise InputError("a norm of outputs belongs to the whole map; ask for output 'all'")
+    return parse_norm(norm)
+
+
+def check_literal(method: str, region: Region, norm: Norm) -> None:
+    """Refuse before any work what the paper's estimators do not cover."""
+    if norm != INF:
+        raise MethodError(f"method {method} works for one output in the infinity norm only, not in norm {norm.words}")
+    if isinstance(region, Ball):
+        raise MethodError(f"method {method}, as the paper states it, works on boxes, not on balls; use tight")
 
 
 class _Job:
@@ -164,6 +188,7 @@ class _Job:
     def run(self, method: str, solver: str, seed: int | None, literal: bool) -> None:
         """Cheap proofs first, then a witness, then a relaxation if one was asked for or applies."""
         if literal:
+            check_literal(method, self.region, self.norm)
             self._prove_cheaply(method)
             if seed is not None:
                 self._search(_LOWER_SHARE_BESIDE_A_SOLVER, seed)
@@ -181,11 +206,13 @@ class _Job:
 
     def _relaxation(self, method: str) -> str | None:
         """Which relaxation to solve; a named one that does not apply is refused before any work."""
+        if method == "mixed" and self.norm.out is not None:
+            raise MethodError("method mixed is for one output, not for the whole map; use interval or tight")
         if method not in ("auto", *RELAXATIONS):
             return None
         name = "tight" if method == "auto" else method
         try:
-            check_relaxation(self.net, self.norm, name)
+            check_relaxation(self.net, case_norm(self.norm), name, self.region)
         except MethodError:
             if method == "auto":
                 return None
@@ -204,7 +231,7 @@ class _Job:
         if time.monotonic() > deadline:
             self.status = Status.TIME_LIMIT
         self._keep(prove_interval(*arguments, pre))
-        if method != "interval" and self.norm.p == "inf":
+        if method != "interval" and self.norm.out is None:
             self._prove_mixed(method, pre)
         return pre
 
@@ -213,7 +240,7 @@ class _Job:
         in_time = method == "mixed" or gains_operations(self.net) / _MIXED_RATE < 0.5 * self._left()
         self._enter("mixed")
         with threads_for(max(a.stored for a in self.net.affines) ** 0.5):
-            known = gains(self.net, pre, rows=in_time)
+            known = gains(self.net, pre, self.norm, rows=in_time)
             self._keep(prove_mixed(self.net, self.region, self.norm, self.output.c, pre, known))
         self.known = known if in_time else None  # a part is proved with the best gains only: a checker computes those
 
@@ -221,12 +248,15 @@ class _Job:
         self._enter("lower bound")
         self.seed = seed
         seconds = max(0.0, min(share * self.limit, self._left()))
+        about = (self.net, self.region, self.output.c, self.norm)
         with threads_for(max(a.stored for a in self.net.affines) ** 0.5):
-            self.witness = search(
-                self.net, self.region, self.output.c, self.norm, seconds=seconds, seed=seed, on_progress=self._see
-            )
+            if self.norm.out is not None:
+                whole = (self.net, self.region, self.norm)
+                self.witness = search_whole(*whole, seconds=seconds, seed=seed, on_progress=self._see)
+            else:
+                self.witness = search(*about, seconds=seconds, seed=seed, on_progress=self._see)
 
-    def _round(self, relaxation: Relaxation, X: Array) -> None:
+    def _round(self, relaxation: Relaxation, X: Array, weights: Array | None = None) -> None:
         """A better witness from a moment matrix; half the time for the next one after a matrix that gave none."""
         if self.witness is None or self._closed() or self.moments_share < _MOMENTS_SHARE_LEAST:
             return
@@ -235,9 +265,14 @@ class _Job:
         if seconds < _MOMENTS_RATE * len(X) ** 2:
             return
         self.seed += 1
-        arguments = (self.net, self.region, self.output.c, self.norm, self.witness, relaxation, X)
+        found = (self.witness, relaxation, X)
         with threads_for(max(a.stored for a in self.net.affines) ** 0.5):
-            self.witness = improve(*arguments, seconds=seconds, seed=self.seed, on_progress=self._see)
+            if self.norm.out is None:
+                about = (self.net, self.region, self.output.c, self.norm)
+                self.witness = improve(*about, *found, seconds=seconds, seed=self.seed, on_progress=self._see)
+            else:
+                whole = (self.net, self.region, self.norm, *found, self.output.c if weights is None else weights)
+                self.witness = improve_whole(*whole, seconds=seconds, seed=self.seed, on_progress=self._see)
         if self.witness.value <= before * (1 + 1e-6):
             self.moments_share /= 2
 
@@ -246,10 +281,14 @@ class _Job:
             self.status = Status.TIME_LIMIT
             return
         self._enter(name)
+        if has_cases(self.norm):
+            self._cases(name, solver, pre)
+            return
         relu = all(f.kind == "relu" for f in self.net.activations)
-        steps = plan(self.net, pre, self.output.c, self.known if relu else None, self._left())
+        known = self.known if relu and self.norm == INF else None  # parts of a network are for the infinity norm
+        steps = plan(self.net, pre, self.output.c, known, self._left(), self._signs())
         if not steps or steps[-1].reduction is not None:
-            order = expected_order(self.net, pre)
+            order = expected_order(self.net, pre, self._signs())
             instead = "parts of the network take its place" if steps else "no part of it fits the time"
             self.notes.append(f"{name} of the whole left out: order {order:,} is beyond {LARGEST:,}; {instead}")
         whole = bool(steps) and steps[-1].reduction is None
@@ -268,11 +307,30 @@ class _Job:
                 if whole:
                     del self.notes[said:]  # the whole network is still to come: nothing was left out
 
+    def _signs(self) -> int:
+        """How many variables the ends of the chain rule take: the Euclidean norm needs none at the input."""
+        ends = 0 if self.norm.p == "2" else self.net.inputs
+        return ends + (self.net.outputs + self.net.shape[-2] if self.norm.out is not None else 0)
+
+    def _cases(self, name: str, solver: str, pre: tuple[Interval, ...]) -> None:
+        """The largest of several problems, worst first."""
+        from lipcert.cases import solve_cases  # here, so that importing lipcert stays fast
+
+        about = (self.net, self.region, self.norm, self.output.c)
+        lower = (lambda: 0.0) if self.witness is None else (lambda: self.witness.value if self.witness else 0.0)
+        try:
+            ended = solve_cases(*about, name, solver, pre, self._left(), lower, self._keep, self._iterate, self._round)
+        except (ArithmeticError, ValueError, RuntimeError, MemoryError) as error:  # as numpy and scipy raise them
+            self.notes.append(f"the solver failed ({type(error).__name__}: {error}); the bound was proved without it")
+            return
+        self._ended(ended)
+
     def _step(self, name: str, solver: str, pre: tuple[Interval, ...], step: Step, seconds: float) -> None:
         """One relaxation of all or of a part of the network."""
         part = step.reduction
         # The least order the whole can have: building takes time too.
-        if not self._proof_fits(1 + self.net.inputs if part is None else step.order, seconds):
+        least = 1 + (self.net.inputs if self.norm.p == "inf" else 0)
+        if not self._proof_fits(least if part is None else step.order, seconds):
             return
         from lipcert.products import products_fit, solve_products  # here, so that importing lipcert stays fast
         from lipcert.triangles import solve_triangles, triangles_fit
@@ -300,6 +358,9 @@ class _Job:
         except (ArithmeticError, ValueError, RuntimeError, MemoryError) as error:  # as numpy and scipy raise them
             self.notes.append(f"the solver failed ({type(error).__name__}: {error}); the bound was proved without it")
             return
+        self._ended(ended)
+
+    def _ended(self, ended: SolverStatus) -> None:
         if ended is SolverStatus.TIME_LIMIT:
             self.status = Status.TIME_LIMIT
         elif ended is SolverStatus.INTERRUPTED:

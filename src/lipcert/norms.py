@@ -1,4 +1,8 @@
-"""Norms of the input space, each with its dual: the Lipschitz constant is the largest dual norm of a gradient."""
+"""Norms of the input space, each with its dual: the Lipschitz constant is the largest dual norm of a gradient.
+
+For a map with several outputs it is the largest operator norm of a Jacobian, from a norm p of inputs to a norm q of
+outputs: max d'J t over t in the unit ball of p and d in that of the dual of q.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +16,34 @@ from lipcert.rounding import TINY, Array, gamma, grow, sum_down, sum_up
 
 Matrix = Any  # a float64 array or a scipy CSR array; scipy is untyped
 
+_DUAL = {"inf": "1", "1": "inf", "2": "2"}
+
 
 @dataclass(frozen=True)
 class Norm:
-    """The p-norm on inputs, p in {1, 2, inf}, as text."""
+    """The p-norm on inputs, p in {1, 2, inf}, as text; `out` is the norm on outputs where they are several."""
 
     p: str
+    out: str | None = None
 
     def __str__(self) -> str:
         return self.p
 
     @property
+    def words(self) -> str:
+        """The norms of both ends."""
+        return self.p if self.out is None else f"{self.p} to {self.out}"
+
+    @property
     def dual(self) -> Norm:
-        return Norm({"inf": "1", "1": "inf", "2": "2"}[self.p])
+        """Of the input norm."""
+        return Norm(_DUAL[self.p])
+
+    @property
+    def outputs(self) -> Norm:
+        """The norm on outputs; only where there is one."""
+        assert self.out is not None
+        return Norm(self.out)
 
     def of(self, rows: Array) -> Array:
         """The norm of every row, in plain floating point."""
@@ -45,6 +64,20 @@ class Norm:
                 return sum_up(magnitudes)
             case _:
                 return float(grow(np.sqrt(np.asarray(sum_up(magnitudes * magnitudes))), 4))
+
+    def rows_above(self, weight: Matrix) -> Array:
+        """An upper bound on the norm of every row of a matrix, dense or sparse."""
+        size, n = abs(weight), weight.shape[1]
+        match self.p:
+            case "inf":
+                largest = size.max(axis=1)
+                return np.asarray(largest if isinstance(largest, np.ndarray) else largest.toarray()).reshape(-1)
+            case "1":
+                return grow(np.asarray(size.sum(axis=1), dtype=np.float64).reshape(-1), n)
+            case _:
+                squares = size * size if isinstance(size, np.ndarray) else size.power(2)
+                total = grow(np.asarray(squares.sum(axis=1), dtype=np.float64).reshape(-1), n)
+                return grow(np.sqrt(total), 4)
 
     def below(self, magnitudes: Array) -> float:
         """A lower bound on the norm of every vector with |v_i| >= magnitudes_i >= 0."""
@@ -73,13 +106,22 @@ class Norm:
 
 
 INF = Norm("inf")
-SUPPORTED: tuple[Norm, ...] = (INF,)
+SUPPORTED: tuple[Norm, ...] = (INF, Norm("2"), Norm("1"))
+_NAMES = {"linf": "inf", "infinity": "inf", "l1": "1", "l2": "2", "1.0": "1", "2.0": "2"}
 
 
 def parse_norm(norm: str | float | Norm) -> Norm:
-    """The norm by name; the ones that `bound` does not support yet are refused by name."""
+    """The norm by name; unknown ones are refused by name."""
+    if isinstance(norm, Norm) and Norm(norm.p) in SUPPORTED:
+        return norm if norm.out is None else parse_norms(norm.p, norm.out)
     name = str(norm).lower()
-    name = {"linf": "inf", "infinity": "inf", "l1": "1", "l2": "2", "1.0": "1", "2.0": "2"}.get(name, name)
+    name = _NAMES.get(name, name)
     if Norm(name) in SUPPORTED:
         return Norm(name)
     raise MethodError(f"norm {norm!s} is not supported; use {', '.join(n.p for n in SUPPORTED)}")
+
+
+def parse_norms(norm: str | float | Norm, out: str | float | None) -> Norm:
+    """The norms of inputs and outputs, by name."""
+    p = parse_norm(norm).p
+    return Norm(p) if out is None else Norm(p, parse_norm(out).p)

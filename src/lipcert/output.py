@@ -12,11 +12,12 @@ from lipcert.errors import InputError
 from lipcert.rounding import Array
 
 OutputChoice = int | tuple[int, int] | ArrayLike | None
+ALL = "all"
 
 
 @dataclass(frozen=True, eq=False)
 class Output:
-    """The weights c, and the words for them."""
+    """The weights c, and the words for them; c is the identity where all scores are asked for together."""
 
     c: Array
     description: dict[str, Any]
@@ -27,14 +28,19 @@ class Output:
                 return f"score {k}"
             case {"versus": [i, j]}:
                 return f"score {i} - score {j}"
+            case {"all": _}:
+                return "all scores"
             case _:
                 return "weighted scores"
 
 
 def choose_output(choice: OutputChoice | Output, outputs: int) -> Output:
-    """One label (int), a difference of two labels (pair of ints), or a weight vector; None when there is only one."""
+    """One label (int), a difference of two labels (pair of ints), a weight vector, or "all" for the whole map.
+
+    None when there is only one.
+    """
     if isinstance(choice, Output):
-        if choice.c.shape == (outputs,):
+        if choice.c.shape in ((outputs,), (outputs, outputs)):
             return choice
         choice = choice.c
     if choice is None:
@@ -43,6 +49,8 @@ def choose_output(choice: OutputChoice | Output, outputs: int) -> Output:
                 f"the network has {outputs} outputs; choose one label, two labels to compare, or a weight vector"
             )
         choice = 0
+    if isinstance(choice, str) and choice == ALL:
+        return _frozen(np.eye(outputs), {"all": outputs})
     if isinstance(choice, bool):
         raise InputError("output must be a label, a pair of labels or a weight vector, not a bool")
     if isinstance(choice, int | np.integer):
@@ -67,6 +75,8 @@ def choose_output(choice: OutputChoice | Output, outputs: int) -> Output:
 
 def output_of(c: Array) -> Output:
     """The output that these weights mean, by its labels where it has them."""
+    if c.ndim == 2:
+        return choose_output(ALL, c.shape[1])
     plus, minus = np.flatnonzero(c == 1.0), np.flatnonzero(c == -1.0)
     if len(plus) == 1 and len(minus) <= 1 and np.count_nonzero(c) == 1 + len(minus):
         first, rest = int(plus[0]), [int(j) for j in minus]

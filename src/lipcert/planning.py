@@ -37,10 +37,11 @@ class Step:
     seconds: float
 
 
-def expected_order(net: Network, pre: tuple[Interval, ...]) -> int:
-    """About the order of the moment matrix: twice the inputs, up to three times the neurons whose slope is open."""
+def expected_order(net: Network, pre: tuple[Interval, ...], signs: int | None = None) -> int:
+    """About the order of the moment matrix: the inputs, `signs` of the ends (as many as inputs where left out), up to
+    three times the neurons whose slope is open."""
     free = [int(np.sum(s.hi > s.lo)) for s in slope_bounds(net, pre)]
-    return 1 + 2 * net.inputs + 3 * sum(free[:-1]) + free[-1]
+    return 1 + net.inputs + (net.inputs if signs is None else signs) + 3 * sum(free[:-1]) + free[-1]
 
 
 def expected_work(inner: int, order: int, ties: int) -> float:
@@ -49,10 +50,17 @@ def expected_work(inner: int, order: int, ties: int) -> float:
     return float(14 * (rows**3 / 3 + 6.0 * order**3) / _RATE)
 
 
-def plan(net: Network, pre: tuple[Interval, ...], c: Array, known: Gains | None, seconds: float) -> list[Step]:
+def plan(
+    net: Network,
+    pre: tuple[Interval, ...],
+    c: Array,
+    known: Gains | None,
+    seconds: float,
+    signs: int | None = None,
+) -> list[Step]:
     """The steps in the order in which to take them; without `known` only the whole network can be one."""
     free = open_signs(pre)
-    order = expected_order(net, pre)
+    order = expected_order(net, pre, signs)
     inner = sum(int(mask.sum()) for mask in free[:-1])
     whole = Step(None, order, expected_work(inner, order, 14) if net.depth > 1 else expected_work(order, order, 2))
     fits = order <= LARGEST

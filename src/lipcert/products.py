@@ -15,6 +15,7 @@ import numpy as np
 
 from lipcert.certificate import Certificate
 from lipcert.certificate.relaxed import build
+from lipcert.norms import INF
 from lipcert.quadratic.cuts import with_cuts
 from lipcert.quadratic.grid import Grid, grid_cuts, grid_of, grid_parts
 from lipcert.rounding import Array
@@ -44,7 +45,7 @@ def products_fit(task: Task, solver: str, seconds: float) -> bool:
     """Whether the products of this relaxation are worth the time there is."""
     from lipcert.solvers.rank_two import expected_seconds
 
-    if task.net.depth != 1 or grid_of(task.relaxation) is None or solver != "auto":
+    if task.norm != INF or task.net.depth != 1 or grid_of(task.relaxation) is None or solver != "auto":
         return False
     task = without_x_if_idle(task)
     problem = task.relaxation.problem

@@ -16,11 +16,12 @@ from scipy import sparse
 
 from lipcert.activation import Activation
 from lipcert.network import Affine, Network
-from lipcert.norms import Matrix
-from lipcert.region import Box, Region, check_region
+from lipcert.norms import Matrix, Norm
+from lipcert.region import Ball, Region, check_region, hull
 from lipcert.rounding import TINY, UNIT, Array, add_down, add_up, down, gamma, grow, up
 
 _SMALL = 2.0**-100
+_EUCLIDEAN = Norm("2")
 _CHUNK = 1 << 22  # numbers in one block of rows of a backward substitution
 
 
@@ -49,15 +50,18 @@ def preactivation_bounds(
     `backward=False` leaves it at plain intervals; past `deadline` (time.monotonic) the remaining layers do too.
     """
     check_region(region, net.inputs)
-    bounded = isinstance(region, Box)
-    x = Interval(region.lo, region.hi) if isinstance(region, Box) else _everywhere(net.inputs)
+    box = hull(region)
+    ball = region if isinstance(region, Ball) else None
+    x = _everywhere(net.inputs) if box is None else Interval(box.lo, box.hi)
     inputs: list[Interval] = [x]  # of every layer's affine map
     bounds: list[Interval] = []
     for k, f in enumerate(net.activations):
         z = affine_interval(net.affines[k].weight, net.affines[k].bias, inputs[k])
         in_time = deadline is None or time.monotonic() < deadline
-        if k and bounded and backward and in_time:
-            z = _meet(z, _backward_substitution(net, k, bounds, inputs))
+        if k == 0 and ball is not None:
+            z = _meet(z, _affine_of_ball(net.affines[0].weight, net.affines[0].bias, ball))
+        if k and box is not None and backward and in_time:
+            z = _meet(z, _backward_substitution(net, k, bounds, inputs, ball))
         bounds.append(z)
         inputs.append(Interval(*f.value_bounds(*z)))
     return tuple(bounds)
@@ -116,6 +120,16 @@ def _affine_of_finite(weight: Matrix, bias: Array, x: Interval) -> Interval:
         return _outward(z, spread)
 
 
+def _affine_of_ball(weight: Matrix, bias: Array, ball: Ball) -> Interval:
+    """z = W c + b up to the radius times the Euclidean norm of each row, and rounding as for a box."""
+    n = weight.shape[1]
+    g = gamma(n + 4)
+    with np.errstate(over="ignore", invalid="ignore"):
+        z = weight @ ball.center + bias
+        rounding = abs(weight) @ (g * np.abs(ball.center) + TINY) + g * np.abs(bias)
+        return _outward(z, grow(_EUCLIDEAN.rows_above(weight) * ball.radius + rounding, n + 8))
+
+
 def _linear_interval(weight: Matrix, x: Interval) -> Interval:
     return _affine_of_finite(weight, np.zeros(weight.shape[0]), x)
 
@@ -143,7 +157,9 @@ def _scaled(s: Interval, g: Interval) -> Interval:
     return Interval(np.where(np.isnan(lo), -np.inf, lo), np.where(np.isnan(hi), np.inf, hi))
 
 
-def _backward_substitution(net: Network, k: int, bounds: Sequence[Interval], inputs: Sequence[Interval]) -> Interval:
+def _backward_substitution(
+    net: Network, k: int, bounds: Sequence[Interval], inputs: Sequence[Interval], ball: Ball | None = None
+) -> Interval:
     """Bounds of A x_k + b: x_k, x_{k-1}, .. give way to linear bounds down to the input, in blocks of rows."""
     affine = net.affines[k]
     widest = max(max(a.weight.shape) for a in net.affines[: k + 1])
@@ -153,13 +169,19 @@ def _backward_substitution(net: Network, k: int, bounds: Sequence[Interval], inp
         rows = slice(start, min(start + step, affine.outputs))
         block = affine.weight[rows]
         block = np.asarray(block.toarray() if sparse.issparse(block) else block, dtype=np.float64)
-        hi[rows] = _upper_form(net, k, block, affine.bias[rows], bounds, inputs)
-        lo[rows] = -_upper_form(net, k, -block, -affine.bias[rows], bounds, inputs)
+        hi[rows] = _upper_form(net, k, block, affine.bias[rows], bounds, inputs, ball)
+        lo[rows] = -_upper_form(net, k, -block, -affine.bias[rows], bounds, inputs, ball)
     return Interval(lo, hi)
 
 
 def _upper_form(
-    net: Network, k: int, rows: Array, shift: Array, bounds: Sequence[Interval], inputs: Sequence[Interval]
+    net: Network,
+    k: int,
+    rows: Array,
+    shift: Array,
+    bounds: Sequence[Interval],
+    inputs: Sequence[Interval],
+    ball: Ball | None,
 ) -> Array:
     """An upper bound of rows x_k + shift over the region.
 
@@ -186,6 +208,10 @@ def _upper_form(
         weights = np.abs(rows)
         value = constant + rows @ m
         top = _outward(value, grow(weights @ r + g * (size + weights @ np.abs(m)) + error, 2 * longest)).hi
+        if ball is not None:
+            value, reach = constant + rows @ ball.center, _EUCLIDEAN.rows_above(rows) * ball.radius
+            spread = grow(reach + g * (size + weights @ np.abs(ball.center)) + error, 2 * longest)
+            top = np.fmin(top, _outward(value, spread).hi)
     return np.where(np.isnan(top), np.inf, top)
 
 

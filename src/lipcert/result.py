@@ -102,6 +102,7 @@ class Result:
             "certified": self.certified,
             "seconds": round(self.seconds, 4),
             "norm": str(self.norm),
+            "output_norm": self.norm.out,
             "region": self.region.to_dict(),
             "output": self.output.description,
             "network": self.network,

@@ -45,10 +45,11 @@ class Task:
     relaxation: Relaxation
     cuts: Cuts = NO_CUTS
     reduction: Reduction | None = None  # when the relaxation is of a part of the network
+    coordinate: int | None = None  # of the input, in norm 1
 
     def prove(self, multipliers: Array) -> Certificate:
         about = (self.net, self.region, self.norm, self.c)
-        return prove_relaxed(*about, self.relaxation, multipliers, self.cuts, self.reduction)
+        return prove_relaxed(*about, self.relaxation, multipliers, self.cuts, self.reduction, self.coordinate)
 
 
 def check_solver(name: str, literal: bool = False) -> None:

@@ -12,15 +12,38 @@ from numpy.typing import NDArray
 
 from lipcert.files import write_npz
 from lipcert.norms import Norm
-from lipcert.region import Box, Region
+from lipcert.region import Ball, Box, Region
 from lipcert.rounding import Array
 
 CERTIFICATE_VERSION = 1
 
 
 @dataclass(frozen=True, eq=False)
+class Part:
+    """One problem of several: which output (-1: as asked) and coordinate (-1: all), what its relaxation was built with,
+    all its multipliers and shifts in the order of its families and blocks, its cuts, and the bound."""
+
+    output: int
+    coordinate: int
+    wide: bool
+    values: bool
+    numbers: Array
+    cuts: NDArray[np.int64] | None
+    upper: float
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        head = np.array([self.output, self.coordinate, self.wide, self.values], dtype=np.int64)
+        arrays: dict[str, NDArray[np.generic]] = {"head": head, "numbers": self.numbers}
+        return arrays if self.cuts is None else arrays | {"cuts": self.cuts}
+
+
+@dataclass(frozen=True, eq=False)
 class Certificate:
     """||gradient of c'scores||_dual <= upper on the region, for the network with this hash.
+
+    With a norm of outputs, c is the identity and upper bounds the operator norm of the Jacobian. `coordinate` is that
+    of the input where one partial derivative alone is bounded. `parts` are the problems that were solved where the
+    constant is the largest of several (`certificate.cases`); intervals bound the others.
 
     Made by the `prove_*` functions of this package only; `method` names the proof. A proof by a relaxation keeps its
     multipliers by family of rows and its diagonal shift by block of variables; the others need no numbers.
@@ -37,6 +60,8 @@ class Certificate:
     cuts: NDArray[np.int64] | None = None  # the table of `quadratic.cuts.Cuts`, when the relaxation had any
     claim: float = math.nan  # what a file states: `upper` with room for the order in which another BLAS adds
     reduction: NDArray[np.int64] | None = None  # the table of `quadratic.reduction.Reduction`, of a part of the network
+    coordinate: int | None = None
+    parts: tuple[Part, ...] = ()
 
     def __post_init__(self) -> None:
         if math.isnan(self.claim):
@@ -56,8 +81,16 @@ class Certificate:
             "c": self.c,
             "upper": np.array(self.claim),
         }
+        if self.norm.out is not None:
+            arrays["output_norm"] = np.array(self.norm.out, dtype="U8")
         if isinstance(self.region, Box):
             arrays |= {"lo": self.region.lo, "hi": self.region.hi}
+        elif isinstance(self.region, Ball):
+            arrays |= {"center": self.region.center, "radius": np.array(self.region.radius)}
+            if self.region.clip is not None:
+                arrays["clip"] = np.array(self.region.clip)
+        for k, part in enumerate(self.parts):
+            arrays |= {f"part_{k}_{name}": values for name, values in part.arrays().items()}
         if self.cuts is not None:
             arrays["cuts"] = self.cuts
         if self.reduction is not None:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+from scipy import sparse
+
 from lipcert.certificate.certificate import Certificate
+from lipcert.certificate.gains import rows_down
+from lipcert.certificate.spectral import operator_norm
 from lipcert.network import Network
 from lipcert.norms import Norm
 from lipcert.propagation import Interval, gradient_bounds, preactivation_bounds
@@ -13,11 +18,17 @@ from lipcert.rounding import Array
 
 
 def prove_product(net: Network, region: Region, norm: Norm, c: Array) -> Certificate:
-    """L <= ||A_{m+1}'c||_dual * prod_i (largest slope of f_i) * ||A_i||, on any region, for any activation."""
+    """L <= ||A_{m+1}'c||_dual * prod_i (largest slope of f_i) * ||A_i||, on any region, for any activation.
+
+    For the whole map the last factor is ||A_{m+1}|| from p to q.
+    """
     check_region(region, net.inputs)
-    factors = [norm.dual.above(gradient_bounds(_head(net), (), c)[0].magnitude)]
+    if norm.out is None:
+        factors = [norm.dual.above(gradient_bounds(_head(net), (), c)[0].magnitude)]
+    else:
+        factors = [operator_norm(net.affines[-1].weight, norm.p, norm.out)]
     for affine, f in zip(net.affines, net.activations, strict=False):
-        factors += [norm.gain(affine.weight), f.slopes[1]]
+        factors += [operator_norm(affine.weight, norm.p, norm.p), f.slopes[1]]
     return Certificate("product", net.sha256, region, norm, c, _product_up(factors))
 
 
@@ -26,12 +37,26 @@ def prove_interval(
 ) -> Certificate:
     """L <= ||largest |gradient entries|||_dual by intervals through the chain rule [FastLip18].
 
+    For the whole map: the operator norm of the largest |entries| of the Jacobian, which no Jacobian exceeds.
     `pre` are pre-activation bounds on this region from `preactivation_bounds`, when they are at hand already.
     """
+    size = jacobian_bounds(net, region, norm, c, pre)
+    upper = norm.dual.above(size[0]) if norm.out is None else operator_norm(size, norm.p, norm.out)
+    return Certificate("interval", net.sha256, region, norm, c, upper if not math.isnan(upper) else math.inf)
+
+
+def jacobian_bounds(
+    net: Network, region: Region, norm: Norm, c: Array, pre: tuple[Interval, ...] | None = None
+) -> Array:
+    """Bounds of the magnitudes of all entries of the gradient (one row), or of the Jacobian of the whole map."""
     if pre is None:
         pre = preactivation_bounds(net, region)
-    gradient = gradient_bounds(net, pre, c)[0]
-    return Certificate("interval", net.sha256, region, norm, c, norm.dual.above(gradient.magnitude))
+    if norm.out is None:
+        return gradient_bounds(net, pre, c)[0].magnitude[None, :]
+    head = net.affines[-1].weight
+    with np.errstate(over="ignore", invalid="ignore"):
+        size = rows_down(net, pre, net.depth, np.asarray(head.toarray() if sparse.issparse(head) else head))
+    return np.where(np.isnan(size), np.inf, size)
 
 
 def _head(net: Network) -> Network:

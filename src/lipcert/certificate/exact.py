@@ -7,6 +7,9 @@ slack, in numbers that carry their own error (128 bits), and semidefiniteness is
 
 then X S X' is positive definite, and so is S. Rows are multiplied by the powers of two of `row_scales`, as in the
 builder; only this and the names of the families are shared with it. Meant for orders up to a few hundred.
+
+For the lifts, in every norm, the rows are those of the builder, whose floats are exact by definition; what is done with
+them is checked in balls: the sum of all rows (those of several terms too), semidefiniteness, and the bound.
 """
 
 from __future__ import annotations
@@ -18,13 +21,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from scipy.linalg import lapack
 
+from lipcert.certificate.cases import has_cases
 from lipcert.certificate.certificate import Certificate
+from lipcert.certificate.relaxed import rebuilt
 from lipcert.errors import InputError, MethodError
 from lipcert.network import Network
 from lipcert.propagation import preactivation_bounds
+from lipcert.quadratic.lifts import LIFTS
+from lipcert.quadratic.model import Finish
 from lipcert.quadratic.one_layer import CHORDS, check_applies, row_scales
+from lipcert.quadratic.problem import pair_entries
 from lipcert.region import Box
 from lipcert.rounding import Array
 
@@ -43,6 +52,11 @@ _LIFTS = tuple(2.0**-k for k in (46, 43, 40, 36, 32))
 def check_with_balls(certificate: Certificate, net: Network) -> float:
     """The bound that a relaxation's certificate proves, rounded up; infinite when it proves none."""
     flint = _flint()
+    if certificate.method in LIFTS and not has_cases(certificate.norm):
+        if certificate.network_sha256 != net.sha256 or certificate.c.shape[-1:] != (net.outputs,):
+            return math.inf
+        with flint.ctx.workprec(_BITS):
+            return _check_rows(flint, certificate, net)
     if certificate.method not in _OF_Z:
         raise MethodError(f"the exact check is for {', '.join(_OF_Z)}, not for {certificate.method}; use verify")
     check_applies(net, certificate.norm, certificate.method)
@@ -263,6 +277,50 @@ class _Check:
             if _is_positive_definite(self.flint, B, n):
                 return _float_above(ball, self.total + n * ball(lift))
         return math.inf
+
+
+def _check_rows(flint: Any, certificate: Certificate, net: Network) -> float:
+    """b'lambda + shift + tolerance |lambda| + offset, when sum_k lambda_k A_k - C + diag(shift) > 0, and its finish."""
+    found = rebuilt(certificate, net)
+    if found is None:
+        return math.inf
+    relaxation, multipliers, shift = found
+    problem, ball = relaxation.problem, flint.arb
+    numbers = [multipliers[~problem.equality], shift]
+    if not (np.all(np.isfinite(multipliers)) and all(np.all(v >= 0) and np.all(np.isfinite(v)) for v in numbers)):
+        return math.inf
+    n, S = problem.size, flint.arb_mat(problem.size, problem.size)
+    C = sparse.coo_array(problem.objective)
+    entries = [(int(i), int(j), -ball(float(v))) for i, j, v in zip(*C.coords, C.data, strict=True)]
+    term, p, q, _ = pair_entries(problem.vectors, problem.ia, problem.ib)
+    F = problem.vectors.toarray()
+    for k, i, j in zip(term.tolist(), p.tolist(), q.tolist(), strict=True):
+        weight = ball(float(multipliers[problem.owner[k]])) / 2
+        value = weight * ball(float(F[i, problem.ia[k]])) * ball(float(F[j, problem.ib[k]]))
+        entries += [(i, j, value), (j, i, value)]
+    for i, j, value in entries:
+        S[i, j] = S[i, j] + value
+    total = ball(float(relaxation.offset))
+    paid = [(problem.rhs, multipliers), (relaxation.tolerance, np.abs(multipliers)), (problem.diagonal, shift)]
+    for left, right in paid:
+        total += sum((ball(a) * ball(b) for a, b in zip(left.tolist(), right.tolist(), strict=True)), ball(0))
+    for i in range(n):
+        S[i, i] = S[i, i] + ball(float(shift[i]))
+    for lift in (0.0, *_LIFTS):
+        extra = ball(lift * max(abs(float(S[i, i].mid())) for i in range(n)))
+        B = flint.arb_mat(S)
+        for i in range(n):
+            B[i, i] = B[i, i] + extra
+        if _is_positive_definite(flint, B, n):
+            return _finished(ball, relaxation.finish, total + extra * sum(problem.diagonal.tolist()))
+    return math.inf
+
+
+def _finished(ball: Any, finish: Finish, total: Any) -> float:
+    if not total > 0:
+        total = ball(max(_float_above(ball, total), 0.0))
+    root = (total * ball(finish.scale)).sqrt() if finish.scale else total
+    return _float_above(ball, root + ball(finish.price))
 
 
 def _is_positive_definite(flint: Any, B: Any, n: int) -> bool:

@@ -1,13 +1,13 @@
 """How far a unit change of the input moves each neuron, and how far each neuron moves the output: rigorous, any depth.
 
-With J_i the Jacobian of x_i, g_i the gradient behind x_i, and t a unit change of the input (|t_k| <= 1), for every i
+With J_i the Jacobian of x_i, g_i the gradient behind x_i, and t a unit change of the input (|t| <= 1), for every i
 
     L  =  max t'J_i'g_i  <=  sum_j Y_ij G_ij    and    L  <=  max |J_i t|_2  max |g_i|_2
 
-where Y_ij bounds the L_1 norm of row j of J_i and G_ij bounds |g_ij|. Entries and Euclidean norms help each other: an
-entry is at most the norm of its row of weights times the Euclidean norm before it, and the norm of a vector is at most
-that of its entries' bounds. Intervals gain a factor of about the width in every layer whose signs are open; Euclidean
-norms gain the spectral norm, which for a wide layer is far less.
+where Y_ij bounds the dual norm of row j of J_i (L_1 in the infinity norm) and G_ij bounds |g_ij|. Entries and Euclidean
+norms help each other: an entry is at most the norm of its row of weights times the Euclidean norm before it, and the
+norm of a vector is at most that of its entries' bounds. Intervals gain a factor of about the width in every layer whose
+signs are open; Euclidean norms gain the spectral norm, which for a wide layer is far less.
 """
 
 from __future__ import annotations
@@ -20,22 +20,21 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from lipcert.certificate.certificate import Certificate
-from lipcert.certificate.definite import is_positive
+from lipcert.certificate.spectral import spectral_norm
 from lipcert.network import Network
-from lipcert.norms import Matrix, Norm
+from lipcert.norms import INF, Matrix, Norm
 from lipcert.propagation import Interval, gradient_bounds, preactivation_bounds, slope_bounds
 from lipcert.region import Region, check_region
 from lipcert.rounding import TINY, Array, gamma, grow, sum_up
 
 _EUCLIDEAN = Norm("2")
 _OPERATIONS = 2e11  # for the rows of all Jacobians; the choice must not depend on a clock, a checker repeats it
-_SPECTRAL_UP_TO = 4096  # the shorter side of a matrix whose spectral norm is computed
 _BLOCK = 1 << 22  # numbers in one block of rows of a Jacobian
 
 
 @dataclass(frozen=True, eq=False)
 class Gains:
-    """`before[i]`: bounds of the L_1 norms of the gradients of z_{i+1}; `after[i]` of x_i (ones at the input).
+    """`before[i]`: bounds of the dual norms of the gradients of z_{i+1}; `after[i]` of x_i (ones at the input).
 
     `reach[i]` bounds |J_i t|_2 for every unit change t of the input.
     """
@@ -45,22 +44,24 @@ class Gains:
     reach: tuple[float, ...]
 
 
-def gains(net: Network, pre: Sequence[Interval], *, rows: bool = True) -> Gains:
-    """Bounds for the infinity norm at the input; `pre` as from `preactivation_bounds`.
+def gains(net: Network, pre: Sequence[Interval], norm: Norm = INF, *, rows: bool = True) -> Gains:
+    """Bounds for a norm at the input; `pre` as from `preactivation_bounds`.
 
     `rows=False` leaves out the Jacobians' rows, which take longest.
     """
     slopes = [s.magnitude for s in slope_bounds(net, pre)]
     before: list[Array] = []
-    after, reach = [np.ones(net.inputs)], [_EUCLIDEAN.above(np.ones(net.inputs))]
+    after, reach = [np.ones(net.inputs)], [_EUCLIDEAN.above(np.ones(net.inputs)) if norm.p == "inf" else 1.0]
     with np.errstate(over="ignore", invalid="ignore"):
         for i, slope in enumerate(slopes):
             weight = net.affines[i].weight
             by_rows = grow(np.asarray(abs(weight) @ after[i], dtype=np.float64), weight.shape[1])
-            by_norm = grow(_row_norms(weight) * reach[i], 2)
+            by_norm = grow(_EUCLIDEAN.rows_above(weight) * reach[i], 2)
             z = np.minimum(_number(by_rows), _number(by_norm))
-            if i and rows and _operations(net, i) <= _OPERATIONS:
-                z = np.minimum(z, _number(_jacobian_rows(net, pre, i)))
+            if i == 0:
+                z = np.minimum(z, _number(norm.dual.rows_above(weight)))
+            elif rows and _operations(net, i) <= _OPERATIONS:
+                z = np.minimum(z, _number(_jacobian_rows(net, pre, i, norm)))
             x = grow(slope * z, 2)
             x[slope == 0] = 0.0
             spectral = grow(np.asarray(slope.max(initial=0.0) * _spectral(weight, slope > 0) * reach[i]), 4)
@@ -78,15 +79,16 @@ def prove_mixed(
     pre: tuple[Interval, ...] | None = None,
     known: Gains | None = None,
 ) -> Certificate:
-    """L <= the least over all layers of sum_j Y_j G_j and of the product of Euclidean norms; infinity norm only."""
+    """L <= the least over all layers of sum_j Y_j G_j and of the product of Euclidean norms; one output only."""
     check_region(region, net.inputs)
-    if norm.p != "inf":
+    if norm.out is not None:
         return Certificate("mixed", net.sha256, region, norm, c, np.inf)
     pre = preactivation_bounds(net, region) if pre is None else pre
-    known = gains(net, pre) if known is None else known
+    known = gains(net, pre, norm) if known is None else known
     behind = _behind(net, pre, c)
     with np.errstate(over="ignore", invalid="ignore"):
         values = [_meet(known, i, entries, size) for i, (entries, size) in enumerate(behind)]
+    values.append(norm.dual.above(behind[0][0]))
     return Certificate("mixed", net.sha256, region, norm, c, min(values))
 
 
@@ -108,7 +110,7 @@ def _behind(net: Network, pre: Sequence[Interval], c: Array) -> list[tuple[Array
         for affine, slope, interval in zip(net.affines[-2::-1], slopes[::-1], intervals[-2::-1], strict=True):
             s = np.where(slope == 0, 0.0, grow(slope * entries, 2))
             length = min(_EUCLIDEAN.above(s), float(grow(np.asarray(slope.max(initial=0.0) * size), 2)))
-            by_norm = grow(_row_norms(affine.weight.T) * length, 2)
+            by_norm = grow(_EUCLIDEAN.rows_above(affine.weight.T) * length, 2)
             by_rows = grow(np.asarray(abs(affine.weight).T @ s, dtype=np.float64), len(slope))
             entries = np.minimum(_number(interval.magnitude), np.minimum(_number(by_norm), _number(by_rows)))
             spectral = float(_number(grow(np.asarray(_spectral(affine.weight, slope > 0) * length), 2)))
@@ -140,19 +142,23 @@ def gains_operations(net: Network) -> float:
     return rows + sum(3.0 * a.stored * min(a.inputs, a.outputs) for a in net.affines[:-1])
 
 
-def _jacobian_rows(net: Network, pre: Sequence[Interval], i: int) -> Array:
-    """The L_1 norms of the gradients of z_{i+1}, by the interval chain rule for all its rows at once."""
+def _jacobian_rows(net: Network, pre: Sequence[Interval], i: int, norm: Norm) -> Array:
+    """The dual norms of the gradients of z_{i+1}, by the interval chain rule for all its rows at once."""
     weight = net.affines[i].weight
     step = max(1, _BLOCK // max(max(a.weight.shape) for a in net.affines[: i + 1]))
     parts = []
     for start in range(0, weight.shape[0], step):
         rows = weight[start : start + step]
-        parts.append(_rows_down(net, pre, i, np.asarray(rows.toarray() if sparse.issparse(rows) else rows)))
+        dense = np.asarray(rows.toarray() if sparse.issparse(rows) else rows)
+        parts.append(norm.dual.rows_above(rows_down(net, pre, i, dense)))
     return np.concatenate(parts)
 
 
-def _rows_down(net: Network, pre: Sequence[Interval], i: int, middle: Array) -> Array:
-    """|middle - true| <= radius entry by entry, from the rows of A_{i+1} down to the input."""
+def rows_down(net: Network, pre: Sequence[Interval], i: int, middle: Array) -> Array:
+    """Bounds of the magnitudes of rows (some of A_{i+1}, or any) times the Jacobian of x_i, entry by entry.
+
+    |middle - true| <= radius, from the rows down to the input.
+    """
     radius = np.zeros_like(middle)
     for affine, s in zip(reversed(net.affines[:i]), reversed(slope_bounds(net, pre)[:i]), strict=True):
         # s = centre +- half: (centre +- half)(middle +- radius); a slope that is known costs nothing
@@ -165,47 +171,9 @@ def _rows_down(net: Network, pre: Sequence[Interval], i: int, middle: Array) -> 
         error = gamma(n + 4) * (np.abs(scaled) @ magnitude) + n * TINY
         radius = grow(np.asarray(radius @ magnitude + error, dtype=np.float64), n + 8)
         middle = np.asarray(scaled @ affine.weight, dtype=np.float64)
-    total = np.abs(middle) + radius
-    return grow(total.sum(axis=1), total.shape[1] + 4)
-
-
-def _row_norms(weight: Matrix) -> Array:
-    squares = (weight * weight).sum(axis=1) if not sparse.issparse(weight) else weight.power(2).sum(axis=1)
-    exact = grow(np.asarray(squares, dtype=np.float64).reshape(-1), weight.shape[1])
-    return grow(np.sqrt(exact), 4)
+    return grow(np.abs(middle) + radius, 4)
 
 
 def _spectral(weight: Matrix, active: NDArray[np.bool_]) -> float:
-    """An upper bound of the spectral norm of the active rows: mu I - A A' (or A'A) is proved positive semidefinite."""
-    rows = weight[np.flatnonzero(active)]
-    if 0 in rows.shape:
-        return 0.0
-    cheap = _EUCLIDEAN.gain(rows)
-    A = rows if rows.shape[0] <= rows.shape[1] else rows.T
-    n, terms = A.shape
-    if n > _SPECTRAL_UP_TO or not np.isfinite(cheap) or not 1e-100 < cheap < 1e100:
-        return cheap
-    product = A @ A.T
-    gram = np.asarray(product.toarray() if sparse.issparse(product) else product, dtype=np.float64)
-    gram = (gram + gram.T) / 2
-    magnitude = abs(A)
-    error = grow(gamma(terms + 8) * np.asarray(magnitude @ (magnitude.T @ np.ones(n))) + n * terms * TINY, n + terms)
-    hint = _largest_eigenvalue(gram)
-    for growth in (1e-6, 1e-3, 0.05):
-        mu = np.full(n, hint * (1.0 + growth))
-        if is_positive(-gram, mu, error):
-            return min(cheap, float(grow(np.sqrt(mu[:1]), 4)[0]))
-    return cheap
-
-
-def _largest_eigenvalue(gram: Array) -> float:
-    """A hint only: what it is used for is proved."""
-    from scipy.linalg import eigh  # here, so that importing lipcert stays fast
-
-    n = len(gram)
-    if n <= 400:
-        return float(eigh(gram, eigvals_only=True, subset_by_index=(n - 1, n - 1))[0])
-    from scipy.sparse.linalg import eigsh
-
-    start = np.random.default_rng(0).standard_normal(n)
-    return float(eigsh(gram, k=1, v0=start, tol=1e-7, return_eigenvectors=False)[0])
+    """Of the active rows."""
+    return spectral_norm(weight[np.flatnonzero(active)])

@@ -76,14 +76,15 @@ def slack_matrix(problem: RankTwoProblem, multipliers: Array) -> tuple[Array, Ar
     F = sparse.csr_array(problem.vectors)
     nf = F.shape[1]
     C = sparse.csr_array(problem.objective)
-    T = sparse.coo_array((multipliers / 2, (problem.ia, problem.ib)), (nf, nf)).tocsr()
+    own = multipliers[problem.owner] / 2
+    T = sparse.coo_array((own, (problem.ia, problem.ib)), (nf, nf)).tocsr()
     half = sparse.csr_array(F @ (T @ F.T))
     S = np.asarray((half + half.T - C).toarray(), dtype=np.float64)
     S = (S + S.T) / 2
     ones = np.ones(problem.size)
     A = abs(F)
-    B = sparse.coo_array((np.abs(multipliers) / 2, (problem.ia, problem.ib)), (nf, nf)).tocsr()
-    n = 2 * nf + problem.rows + 16
+    B = sparse.coo_array((np.abs(own), (problem.ia, problem.ib)), (nf, nf)).tocsr()
+    n = 2 * nf + problem.terms + 16
     reach: Any = A @ (B @ (A.T @ ones)) + A @ (B.T @ (A.T @ ones)) + abs(C) @ ones
     underflow = n * TINY * (1.0 + float(A.sum())) ** 2 * problem.size  # of lambda/2, then times two entries of F
     error = grow(gamma(n) * np.asarray(reach) + underflow, n + 8)

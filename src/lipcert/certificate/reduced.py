@@ -9,7 +9,7 @@ import numpy as np
 from lipcert.certificate.gains import Gains, gains, mixed_gradient_bounds
 from lipcert.errors import MethodError
 from lipcert.network import Network
-from lipcert.norms import Norm
+from lipcert.norms import INF, Norm
 from lipcert.propagation import Interval, gradient_bounds, preactivation_bounds
 from lipcert.quadratic.layers import NOTHING
 from lipcert.quadratic.model import Relaxation
@@ -61,5 +61,5 @@ def share_of(net: Network, pre: tuple[Interval, ...], c: Array, reduction: Reduc
 def check_part(net: Network, norm: Norm, name: str) -> None:
     """Refuse what parts do not cover, by name."""
     other = next((f for f in net.activations if f.kind != "relu"), None)
-    if norm.p != "inf" or other is not None:
+    if norm != INF or other is not None:
         raise MethodError(f"method {name} takes parts of ReLU networks in the infinity norm only; use mixed")

@@ -12,15 +12,16 @@ from lipcert.certificate.multipliers import check, prove
 from lipcert.certificate.reduced import check_part, reduced
 from lipcert.errors import MethodError
 from lipcert.network import Network
-from lipcert.norms import Norm
+from lipcert.norms import INF, Norm
 from lipcert.propagation import Interval
 from lipcert.quadratic.cuts import NO_CUTS, Cuts, valid_table, with_cuts
+from lipcert.quadratic.ends import Ends
 from lipcert.quadratic.lifts import LIFTS, has_wide, lift, reaches_everything
 from lipcert.quadratic.lifts import check_applies as check_lift
 from lipcert.quadratic.model import Relaxation
 from lipcert.quadratic.one_layer import CHORDS, check_applies, hr2, shor
 from lipcert.quadratic.reduction import Reduction, reduction_from
-from lipcert.region import Region, check_region
+from lipcert.region import Ball, Box, Everywhere, Region, check_region
 from lipcert.rounding import Array
 
 RELAXATIONS = ("shor", "hr2", *LIFTS, "tight")
@@ -38,16 +39,19 @@ def build(
     values: bool | None = None,
     reduction: Reduction | None = None,
     known: Gains | None = None,
+    coordinate: int | None = None,
 ) -> Relaxation:
     """The relaxation that a method's name means for this network, region and output; `chords` as in `hr2`.
 
     `values` says whether `tight` lifts the values x too; None leaves it to the box.
     `reduction` says which part of a large network the matrix keeps; `known` are its gains when at hand already.
+    `coordinate` is that of the input in norm 1, where the constant is the largest of as many problems.
     """
     if method not in RELAXATIONS:
         raise MethodError(f"unknown relaxation {method!r}; use one of {', '.join(RELAXATIONS)}")
     check_region(region, net.inputs)
-    check_relaxation(net, norm, method)
+    check_relaxation(net, norm, method, region)
+    ends = _ends(norm, coordinate)
     if reduction is not None:
         check_part(net, norm, method)
         return replace(reduced(net, region, c, reduction, pre, known), name=method)
@@ -57,25 +61,36 @@ def build(
         case "hr2":
             return hr2(net, region, c, pre, chords)
         case "tight":
-            if _one_layer(net):
+            if isinstance(region, Box | Everywhere) and _one_layer(net, norm):
                 return replace(hr2(net, region, c, pre, chords, True), name="tight")
             if values is None:
                 values = not reaches_everything(net, region)
             name = TIGHT if values else f"{TIGHT}-free"
-            return replace(lift(name, net, region, c, pre, chords, True), name="tight")
+            return replace(lift(name, net, region, c, pre, chords, True, ends), name="tight")
         case _:
-            return lift(method, net, region, c, pre, chords)
+            return lift(method, net, region, c, pre, chords, ends=ends)
 
 
-def _one_layer(net: Network) -> bool:
+def _ends(norm: Norm, coordinate: int | None) -> Ends:
+    """One problem of a norm; those that are the largest of several need to say which."""
+    if (norm.p == "1") != (coordinate is not None) or norm.out == "inf":
+        raise MethodError(f"the norm {norm.words} is the largest of several problems; ask for one of them")
+    return Ends(norm, coordinate)
+
+
+def _one_layer(net: Network, norm: Norm) -> bool:
     """Whether `tight` is `hr2` with more rows."""
-    return net.depth == 1 and net.activations[0].kind in ("relu", "leaky_relu") and net.activations[0].alpha <= 1.0
+    kinked = net.depth == 1 and net.activations[0].kind in ("relu", "leaky_relu")
+    return kinked and net.activations[0].alpha <= 1.0 and norm == INF
 
 
-def check_relaxation(net: Network, norm: Norm, method: str) -> None:
-    """Refuse a network or norm that the relaxation does not cover, by name."""
-    if method in LIFTS or (method == "tight" and not _one_layer(net)):
-        check_lift(net, norm, method)
+def check_relaxation(net: Network, norm: Norm, method: str, region: Region | None = None) -> None:
+    """Refuse a network, norm or region that the relaxation does not cover, by name."""
+    ball = isinstance(region, Ball)
+    if method in LIFTS or (method == "tight" and (ball or not _one_layer(net, norm))):
+        check_lift(net, method)
+    elif ball:
+        raise MethodError(f"method {method} works on boxes, not on balls; use tight, or one of {', '.join(LIFTS)}")
     else:
         check_applies(net, norm, method)
 
@@ -89,6 +104,7 @@ def prove_relaxed(
     multipliers: Array,
     cuts: Cuts = NO_CUTS,
     reduction: Reduction | None = None,
+    coordinate: int | None = None,
 ) -> Certificate:
     """The certificate from any multipliers, good or bad; `cuts` and `reduction` are those that the relaxation has."""
     proof = prove(relaxation, multipliers)
@@ -103,23 +119,31 @@ def prove_relaxed(
         relaxation.spread(proof.shift),
         cuts.table if len(cuts) else None,
         reduction=None if reduction is None else reduction.table,
+        coordinate=coordinate,
     )
 
 
 def recheck(certificate: Certificate, net: Network) -> float:
     """The bound that a certificate's multipliers and shift prove, infinite when none; everything else is rebuilt."""
+    found = rebuilt(certificate, net)
+    return np.inf if found is None else check(*found).upper
+
+
+def rebuilt(certificate: Certificate, net: Network) -> tuple[Relaxation, Array, Array] | None:
+    """The relaxation of a certificate with its multipliers and shift; None when they do not fit."""
     region, norm, c, multipliers = certificate.region, certificate.norm, certificate.c, certificate.multipliers
     chords, values = CHORDS in multipliers or has_wide(multipliers), "w" in certificate.shift
     part = None
     if certificate.cuts is not None and not valid_table(certificate.cuts):
-        return np.inf  # a file's table was looked at when it was read, one made in memory was not
+        return None  # a file's table was looked at when it was read, one made in memory was not
     if certificate.reduction is not None:
         part = reduction_from(certificate.reduction, net.shape)
         if part is None:
-            return np.inf
-    relaxation = build(net, region, norm, c, certificate.method, None, chords, values, part)
+            return None
+    about = (net, region, norm, c, certificate.method, None, chords, values, part)
+    relaxation = build(*about, coordinate=certificate.coordinate)
     if certificate.cuts is not None:
         relaxation = with_cuts(relaxation, Cuts(certificate.cuts))
     if not relaxation.fits(multipliers, certificate.shift):
-        return np.inf
-    return check(relaxation, relaxation.unpack(multipliers), relaxation.gather(certificate.shift)).upper
+        return None
+    return relaxation, relaxation.unpack(multipliers), relaxation.gather(certificate.shift)

@@ -12,22 +12,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lipcert.archive import Archive
-from lipcert.certificate.certificate import CERTIFICATE_VERSION, Certificate
+from lipcert.certificate.cases import has_cases, recheck_cases
+from lipcert.certificate.certificate import CERTIFICATE_VERSION, Certificate, Part
 from lipcert.certificate.cheap import prove_interval, prove_product
 from lipcert.certificate.gains import prove_mixed
 from lipcert.certificate.relaxed import RELAXATIONS, recheck
 from lipcert.errors import FileFormatError, InputError
 from lipcert.files import check_readable
 from lipcert.network import Network
-from lipcert.norms import parse_norm
+from lipcert.norms import parse_norms
 from lipcert.quadratic.cuts import valid_table
-from lipcert.region import Box, Everywhere, Region
+from lipcert.region import Ball, Box, Everywhere, Region
 from lipcert.rounding import Array
 
 _NAMES = re.compile(
-    r"certificate|method|network|norm|c|upper|lo|hi|cuts|reduction|multipliers|shift|(?:multipliers|shift)_\d{1,3}"
+    r"certificate|method|network|norm|output_norm|c|upper|lo|hi|center|radius|clip|cuts|reduction|multipliers|shift|"
+    r"(?:multipliers|shift)_\d{1,3}|part_\d{1,4}_(?:head|numbers|cuts)"
 )
-_TEXTS = frozenset({"method", "network", "norm", "multipliers", "shift"})
+_TEXTS = frozenset({"method", "network", "norm", "output_norm", "multipliers", "shift"})
 
 
 @dataclass(frozen=True)
@@ -57,10 +59,11 @@ def verify(certificate: Certificate | str | os.PathLike[str], net: Network) -> V
     claim = certificate.claim
     if certificate.network_sha256 != net.sha256:
         return Verification(False, np.inf, claim, "the certificate is about another network (the hashes differ)")
-    if certificate.c.shape != (net.outputs,):
-        return Verification(
-            False, np.inf, claim, f"the certificate is about {certificate.c.size} scores, not {net.outputs}"
-        )
+    if certificate.c.shape[-1:] != (net.outputs,):
+        scores = f"the certificate is about {certificate.c.shape[-1]} scores, not {net.outputs}"
+        return Verification(False, np.inf, claim, scores)
+    if certificate.c.ndim != 1 and not (certificate.norm.out and np.array_equal(certificate.c, np.eye(net.outputs))):
+        return Verification(False, np.inf, claim, "the certificate is about several outputs, but not all of them")
     with np.errstate(all="ignore"):  # an overflow proves nothing; it is no message
         upper = _recompute(certificate, net)
     if not upper <= claim or np.isinf(upper):
@@ -89,23 +92,46 @@ def _parse(arrays: Mapping[str, Any]) -> Certificate:
     if version.shape != () or version.dtype.kind not in "iu" or version != CERTIFICATE_VERSION:
         raise FileFormatError(f"certificate version {version}; this lipcert reads version {CERTIFICATE_VERSION}")
     method, network, norm = (_text(arrays, name) for name in ("method", "network", "norm"))
-    c, upper = _vector(arrays, "c"), arrays["upper"].astype(np.float64)
+    out = _text(arrays, "output_norm") if "output_norm" in arrays else None
+    c, upper = _vector(arrays, "c", 1 if out is None else 2), arrays["upper"].astype(np.float64)
     if upper.shape != ():
         raise FileFormatError("the claim 'upper' must be one number")
-    region: Region = Everywhere()
-    if "lo" in arrays or "hi" in arrays:
-        region = Box.from_bounds(_vector(arrays, "lo"), _vector(arrays, "hi"))
+    region = _region(arrays)
     if not np.all(np.isfinite(c)):
         raise FileFormatError("the output's weights are not finite")
     claim = float(upper)
     multipliers, shift = _named(arrays, "multipliers"), _named(arrays, "shift")
     proof = (multipliers, shift, _cuts(arrays), claim, _reduction(arrays))
-    return Certificate(method, network, region, parse_norm(norm), c, claim, *proof)
+    return Certificate(method, network, region, parse_norms(norm, out), c, claim, *proof, parts=_parts(arrays))
+
+
+def _region(arrays: Mapping[str, Any]) -> Region:
+    if "center" in arrays or "radius" in arrays:
+        radius, clip = arrays["radius"], _vector(arrays, "clip") if "clip" in arrays else None
+        if radius.shape != () or radius.dtype.kind not in "fiu" or (clip is not None and clip.shape != (2,)):
+            raise FileFormatError("the radius must be one number and clip two")
+        ends = None if clip is None else (float(clip[0]), float(clip[1]))
+        return Ball(_vector(arrays, "center"), float(radius), ends)
+    if "lo" in arrays or "hi" in arrays:
+        return Box.from_bounds(_vector(arrays, "lo"), _vector(arrays, "hi"))
+    return Everywhere()
+
+
+def _parts(arrays: Mapping[str, Any]) -> tuple[Part, ...]:
+    parts: list[Part] = []
+    while f"part_{len(parts)}_head" in arrays:
+        name = f"part_{len(parts)}"
+        head, numbers = arrays[f"{name}_head"], _vector(arrays, f"{name}_numbers")
+        if head.shape != (4,) or head.dtype.kind not in "iu" or np.any(head < -1) or np.any(head[2:] < 0):
+            raise FileFormatError(f"{name} must say which output and coordinate it is about")
+        output, coordinate, wide, values = (int(v) for v in head)
+        parts.append(Part(output, coordinate, bool(wide), bool(values), numbers, _cuts(arrays, f"{name}_cuts"), np.inf))
+    return tuple(parts)
 
 
 def _recompute(certificate: Certificate, net: Network) -> float:
     arguments = (net, certificate.region, certificate.norm, certificate.c)
-    if isinstance(certificate.region, Box) and certificate.region.size != net.inputs:
+    if not isinstance(certificate.region, Everywhere) and certificate.region.size != net.inputs:
         return np.inf
     if certificate.method == "product":
         return prove_product(*arguments).upper
@@ -113,6 +139,8 @@ def _recompute(certificate: Certificate, net: Network) -> float:
         return prove_interval(*arguments).upper
     if certificate.method == "mixed":
         return prove_mixed(*arguments).upper
+    if certificate.method in RELAXATIONS and has_cases(certificate.norm):
+        return recheck_cases(certificate, net)
     if certificate.method in RELAXATIONS:
         try:
             return recheck(certificate, net)
@@ -121,10 +149,10 @@ def _recompute(certificate: Certificate, net: Network) -> float:
     raise FileFormatError(f"the certificate names an unknown method {certificate.method!r}; upgrade lipcert")
 
 
-def _cuts(arrays: Mapping[str, Any]) -> NDArray[np.int64] | None:
-    if "cuts" not in arrays:
+def _cuts(arrays: Mapping[str, Any], name: str = "cuts") -> NDArray[np.int64] | None:
+    if name not in arrays:
         return None
-    cuts = arrays["cuts"]
+    cuts = arrays[name]
     if cuts.dtype.kind not in "iu" or not valid_table(cuts.astype(np.int64)):
         raise FileFormatError("the table of cuts is not one")
     return np.asarray(cuts, dtype=np.int64)
@@ -146,9 +174,9 @@ def _text(arrays: Mapping[str, Any], name: str) -> str:
     return str(value)
 
 
-def _vector(arrays: Mapping[str, Any], name: str) -> Array:
+def _vector(arrays: Mapping[str, Any], name: str, axes: int = 1) -> Array:
     value = arrays[name]
-    if value.ndim != 1 or value.dtype.kind not in "fiu":
+    if value.ndim != axes or value.dtype.kind not in "fiu":
         raise FileFormatError(f"{name} must be a vector of numbers")
     return np.asarray(value, dtype=np.float64)
 

@@ -55,7 +55,7 @@ def bound_command(
     normalize: bool,
     as_json: bool,
 ) -> int:
-    """Bracket the Lipschitz constant of one output of NETWORK (.npz, .mat, .nnet, .onnx).
+    """Bracket the Lipschitz constant of one output, or of all, of NETWORK (.npz, .mat, .nnet, .onnx).
 
     At the time limit, or on Ctrl-C, the best proved bracket so far is printed. Exit code 0 when an upper bound was
     proved, 1 when none was, 2 on bad input. --method mip also prints the optimum that a mixed-integer solver claims
@@ -67,6 +67,8 @@ def bound_command(
     lipcert bound net.nnet --global --output 0 --json
     lipcert bound acasxu.onnx --vnnlib prop_3.vnnlib --output 0
     lipcert bound net.npz --radius 0.1 --output 3 --method hr2 --certificate proof.npz
+    lipcert bound net.npz --radius 0.5 --ball --versus 7 3 --norm 2
+    lipcert bound net.npz --global --output all --norm 2
     """
     question.check()
     _check_target(certificate, literal or method in set(LITERAL_METHODS) - set(RELAXATIONS))
@@ -78,6 +80,7 @@ def bound_command(
             region,
             output=question.choice,
             norm=question.norm,
+            output_norm=question.output_norm,
             method=method,
             literal=literal,
             solver=solver,

@@ -23,7 +23,8 @@ _METHODS = ("auto", "product", "interval", *RELAXATIONS)
 @click.command("certify", short_help="Which inputs of DATA keep their class within a radius?")
 @network_argument
 @click.argument("data", metavar="DATA")
-@click.option("--radius", required=True, metavar="EPS[,EPS...]", help="How far every input value may move.")
+@click.option("--radius", required=True, metavar="EPS[,EPS...]", help="How far inputs may move.")
+@click.option("--norm", default="inf", show_default=True, metavar="NORM", help="Norm of the radius: inf, 2 or 1.")
 @click.option("--labels", metavar="FILE", help="True classes (.npy, .npz, idx, .csv). Default: in DATA, or predicted.")
 @click.option("--scale", metavar="S", help="Inputs are DATA times S, e.g. 1/255; needed for whole numbers.")
 @click.option("--first", type=click.IntRange(min=1), metavar="N", help="Take the first N inputs only.")
@@ -68,7 +69,7 @@ def certify_command(
     as_json: bool,
     **options: Any,
 ) -> int:
-    """Which inputs of DATA keep their class when every value may move by up to EPS?
+    """Which inputs of DATA keep their class when every value (or the input, in --norm 2 or 1) may move by up to EPS?
 
     One set of constants, one for each pair of classes, is proved for the whole data set; every input then gets its
     certified radius at once. Counterexamples are looked for from the other side, so that each input ends certified,

@@ -7,6 +7,7 @@ import click
 from lipcert.certificate.relaxed import RELAXATIONS, build
 from lipcert.commands.options import Question, check_target, network_argument, normalization_option, question_options
 from lipcert.commands.show import console
+from lipcert.errors import InputError
 from lipcert.norms import parse_norm
 from lipcert.output import choose_output
 from lipcert.quadratic.sdpa import write_sdpa
@@ -29,6 +30,8 @@ def export_command(network: str, question: Question, method: str, target: str, n
     question.check()
     net = load(network, normalize=normalize)
     output = choose_output(question.choice, net.outputs)
+    if output.c.ndim == 2:
+        raise InputError("export is for one output; give --output K or --versus I J")
     relaxation = build(net, question.region(net.inputs), parse_norm(question.norm), output.c, method)
     write_sdpa(target, relaxation, f"lipcert {method}, {output}, network {net.sha256[:16]}")
     problem = relaxation.problem

@@ -14,10 +14,10 @@ import numpy as np
 
 from lipcert.errors import InputError
 from lipcert.files import read_vector
-from lipcert.output import OutputChoice
+from lipcert.output import ALL, OutputChoice
 from lipcert.readers.mat import read_center
 from lipcert.readers.vnnlib import read_property
-from lipcert.region import Box, Everywhere, Region
+from lipcert.region import Ball, Box, Everywhere, Region
 from lipcert.rounding import Array
 
 network_argument = click.argument("network", metavar="NETWORK")
@@ -26,10 +26,12 @@ normalization_option = click.option(
     "--normalize", is_flag=True, help="For .nnet: fold the file's input and output normalisation in."
 )
 
-_CENTER = "Centre of the box: an .npy file (or a .mat with x00), 'zero', or one value for all inputs. Default: zero."
+_CENTER = (
+    "Centre of the box or ball: an .npy file (or a .mat with x00), 'zero', or one value for all inputs. Default: zero."
+)
 _QUESTION = [
     click.option("--center", metavar="FILE|zero|VALUE", help=_CENTER),
-    click.option("--radius", type=float, metavar="R", help="Half-width of the box around the centre."),
+    click.option("--radius", type=float, metavar="R", help="Half-width of the box, or radius of the ball, around it."),
     click.option("--global", "everywhere", is_flag=True, help="The whole input space instead of a box."),
     click.option(
         "--clip", type=float, nargs=2, metavar="LO HI", help="Keep the box within [LO, HI], e.g. 0 1 for pixels."
@@ -37,9 +39,13 @@ _QUESTION = [
     click.option(
         "--vnnlib", metavar="FILE", help="The input box of a VNN-LIB property (.vnnlib, .vnnlib.gz) as the region."
     ),
-    click.option("--output", type=int, metavar="K", help="Bound score K."),
+    click.option("--ball", is_flag=True, help="A Euclidean ball of this radius instead of a box."),
+    click.option("--output", metavar="K|all", help="Bound score K, or the map of all scores."),
     click.option("--versus", type=int, nargs=2, metavar="I J", help="Bound score I minus score J."),
-    click.option("--norm", default="inf", show_default=True, metavar="NORM", help="Norm of input changes: inf."),
+    click.option("--norm", default="inf", show_default=True, metavar="NORM", help="Norm of input changes: inf, 2, 1."),
+    click.option(
+        "--output-norm", metavar="NORM", help="With --output all: norm of output changes. Default: as --norm."
+    ),
 ]
 
 
@@ -60,15 +66,22 @@ class Question:
     everywhere: bool
     clip: tuple[float, float] | None
     vnnlib: str | None
-    output: int | None
+    ball: bool
+    output: str | None
     versus: tuple[int, int] | None
     norm: str
+    output_norm: str | None
 
     def check(self) -> None:
         """Refuse contradictions before any file is read."""
         if self.output is not None and self.versus is not None:
             raise InputError("--output and --versus exclude each other; give one of them")
-        for name, given in (("--radius", self.radius), ("--center", self.center), ("--clip", self.clip)):
+        if self.output is not None and self.output != ALL and not self.output.isdecimal():
+            raise InputError(f"--output {self.output}: give the number of a score, or all")
+        if self.output_norm is not None and self.output != ALL:
+            raise InputError("--output-norm belongs to --output all")
+        given_region = (("--radius", self.radius), ("--center", self.center), ("--clip", self.clip))
+        for name, given in (*given_region, ("--ball", self.ball or None)):
             if self.everywhere and given is not None:
                 raise InputError(f"{name} and --global exclude each other; give a box or the whole space")
             if self.vnnlib is not None and given is not None:
@@ -82,7 +95,9 @@ class Question:
 
     @property
     def choice(self) -> OutputChoice:
-        return self.versus if self.versus is not None else self.output
+        if self.versus is not None or self.output is None:
+            return self.versus
+        return ALL if self.output == ALL else int(self.output)
 
     def region(self, inputs: int) -> Region:
         return self.place(inputs)[0]
@@ -96,7 +111,8 @@ class Question:
             return read.box, read.notes
         if self.radius is None:
             return Everywhere(), ()
-        return Box(_center(self.center, inputs), self.radius, self.clip), ()
+        center = _center(self.center, inputs)
+        return (Ball if self.ball else Box)(center, self.radius, self.clip), ()
 
 
 def question_options(command: Callable[..., Any]) -> Callable[..., Any]:

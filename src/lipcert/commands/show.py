@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 from lipcert.network import Network
-from lipcert.region import Box, Region
+from lipcert.norms import Norm
+from lipcert.region import Ball, Box, Region
 from lipcert.result import Result
 
 
@@ -53,9 +54,7 @@ def grid(*heads: str) -> Table:
 def show_result(result: Result, net: Network, name: str) -> None:
     """The bracket, in words."""
     out = console()
-    out.print(
-        f"[bold]Lipschitz constant[/bold] of {result.output} in the {result.norm}-norm, on {words(result.region)}"
-    )
+    out.print(f"[bold]Lipschitz constant[/bold] of {result.output} {in_norm(result.norm)}, on {words(result.region)}")
     table = facts()
     proved = f"{result.upper:.7g}   proved ({result.method})" if result.certified else "none   nothing was proved"
     table.add_row("upper", proved)
@@ -72,8 +71,16 @@ def show_result(result: Result, net: Network, name: str) -> None:
     out.print(table)
 
 
+def in_norm(norm: Norm) -> str:
+    """The norms as a phrase."""
+    return f"in the {norm}-norm" if norm.out is None else f"from the {norm.p}-norm to the {norm.out}-norm"
+
+
 def words(region: Region) -> str:
     """The region as a phrase."""
+    if isinstance(region, Ball):
+        clip = "" if region.clip is None else f", values in [{region.clip[0]:g}, {region.clip[1]:g}]"
+        return f"a Euclidean ball of radius {region.radius:g}{clip}"
     if not isinstance(region, Box):
         return "the whole input space"
     lo, hi = f"{region.radius.min():g}", f"{region.radius.max():g}"

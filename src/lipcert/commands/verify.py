@@ -10,7 +10,7 @@ import numpy as np
 from lipcert.certificate.margins import MarginCertificate, holds_margins, load_margins, verify_margins
 from lipcert.certificate.verify import load_certificate, verify
 from lipcert.commands.options import json_option, normalization_option
-from lipcert.commands.show import console, facts, print_json, words
+from lipcert.commands.show import console, facts, in_norm, print_json, words
 from lipcert.network import Network
 from lipcert.output import output_of
 from lipcert.readers import load
@@ -47,6 +47,7 @@ def verify_command(certificate: str, network: str, normalize: bool, as_json: boo
                 "reason": answer.reason,
                 "method": kept.method,
                 "norm": str(kept.norm),
+                "output_norm": kept.norm.out,
                 "output": output.description,
                 "region": kept.region.to_dict(),
                 "network": {"sha256": net.sha256, "shape": list(net.shape)},
@@ -59,7 +60,7 @@ def verify_command(certificate: str, network: str, normalize: bool, as_json: boo
     table = facts()
     table.add_row("upper", f"{answer.upper:.9g}   recomputed now ({kept.method})" if finite else "none")
     table.add_row("claim", f"{answer.claim:.9g}   as stored")
-    table.add_row("about", f"{output} in the {kept.norm}-norm, on {words(kept.region)}")
+    table.add_row("about", f"{output} {in_norm(kept.norm)}, on {words(kept.region)}")
     table.add_row("time", f"{seconds:.2f} s")
     out.print(table)
     return 0 if answer.proved else 1

@@ -15,7 +15,7 @@ from lipcert.lcep.literal import SUBMOMENTS, hr, lifted, shor
 from lipcert.network import Network
 from lipcert.norms import INF, Norm
 from lipcert.propagation import Interval
-from lipcert.region import Region, check_region
+from lipcert.region import Ball, Region, check_region
 from lipcert.relaxations.solve import solve_model
 from lipcert.rounding import Array
 
@@ -62,7 +62,9 @@ def literal_bound(
     """
     check_region(region, net.inputs)
     if norm != INF:
-        raise MethodError(f"method {method} works in the infinity norm only, not in norm {norm}; use interval")
+        raise MethodError(f"method {method} works for one output in the infinity norm only, not in norm {norm.words}")
+    if isinstance(region, Ball):
+        raise MethodError(f"method {method}, as the paper states it, works on boxes, not on balls; use tight")
     if submoments not in SUBMOMENTS:
         raise MethodError(f"submoments {submoments!r}: expected one of {', '.join(SUBMOMENTS)}")
     family, number = _parse(method, order)

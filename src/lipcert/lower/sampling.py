@@ -33,8 +33,9 @@ def sampling(
 ) -> Witness:
     """The best of `samples` random points, found in single precision and recomputed in double precision.
 
-    Points are uniform in a box. Everywhere, they are normal around zero at lengths of 1, 10, 100 and 1000 times the
-    median distance of the origin from the first layer's kinks, in equal shares. Stops early when `seconds` are over.
+    Points are uniform in a box or ball. Everywhere, they are normal around zero at lengths of 1, 10, 100 and 1000
+    times the median distance of the origin from the first layer's kinks, in equal shares. Stops early when `seconds`
+    are over.
     """
     record = Record(net, region, c, norm, rng=rng, seconds=seconds, on_progress=on_progress)
     sample(record, Screen(net, record.chart, record.c, norm), samples)

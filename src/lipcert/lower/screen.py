@@ -24,7 +24,7 @@ from scipy import sparse
 from lipcert.activation import Activation
 from lipcert.network import Network
 from lipcert.norms import Norm
-from lipcert.region import Box, Region
+from lipcert.region import Ball, Box, Everywhere, Region
 from lipcert.rounding import Array
 
 Batch = NDArray[Any]  # rows of float32 or float64
@@ -35,7 +35,8 @@ _SINGLE_LIMIT = 1e30
 
 @dataclass(frozen=True, eq=False)
 class Chart:
-    """x = origin + scale v, with v in [-1, 1]^n for a box; everywhere, v is unbounded and scale a typical length."""
+    """x = origin + scale v, with v in [-1, 1]^n for a box and |v|_2 <= 1 for a ball; everywhere, v is unbounded and
+    scale a typical length. A clipped ball has the chart of the whole ball; `points` come from its own part."""
 
     region: Region
     origin: Array
@@ -45,11 +46,17 @@ class Chart:
     def of(cls, net: Network, region: Region) -> Chart:
         if isinstance(region, Box):
             return cls(region, region.lo / 2 + region.hi / 2, region.hi / 2 - region.lo / 2)
+        if isinstance(region, Ball):
+            return cls(region, region.center, np.full(net.inputs, region.radius))
         return cls(region, np.zeros(net.inputs), np.full(net.inputs, _typical_length(net)))
 
     @property
     def bounded(self) -> bool:
-        return isinstance(self.region, Box)
+        return not isinstance(self.region, Everywhere)
+
+    @property
+    def round(self) -> bool:
+        return isinstance(self.region, Ball)
 
     def points(self, v: Batch) -> Array:
         """The points of the region in float64."""
@@ -62,7 +69,19 @@ class Chart:
 
     def confine(self, v: Batch) -> Batch:
         """Coordinates of the region's nearest points."""
+        if isinstance(self.region, Ball):
+            if self.region.clip is not None:
+                lo, hi = (self.coordinates(end).astype(v.dtype) for end in (self.region.box.lo, self.region.box.hi))
+                v = np.clip(v, lo, hi)
+            return np.asarray(v / np.maximum(Norm("2").of(v)[..., None], 1))
         return np.clip(v, -1, 1) if self.bounded else v
+
+    def uphill(self, d: Batch) -> Batch:
+        """The direction of a step along the derivative d: its signs in a box, its own in a ball."""
+        if not self.round:
+            return np.sign(d)
+        length = Norm("2").of(d)[..., None]
+        return np.asarray(d / np.where(length > 0, length, 1))
 
     def reach(self, v: Batch) -> Batch:
         """The length of a full step, row by row: half the box, or the row's own distance from the origin."""
@@ -71,8 +90,12 @@ class Chart:
         return np.asarray(np.abs(v).mean(axis=1, keepdims=True) + 1e-3, dtype=v.dtype)
 
     def draw(self, rng: np.random.Generator, rows: int, dtype: Any) -> Batch:
-        """Uniform in a box; everywhere, normal at lengths of 1, 10, 100 and 1000 times the typical one, in turn."""
+        """Uniform in a box or ball; everywhere, normal at lengths of 1, 10, 100 and 1000 times the typical one."""
         n = self.origin.size
+        if self.round:
+            v = rng.standard_normal((rows, n), dtype=dtype)
+            lengths = rng.random((rows, 1), dtype=dtype) ** (1.0 / n) / np.maximum(Norm("2").of(v)[:, None], 1e-30)
+            return self.confine(np.asarray(v * lengths, dtype=dtype))
         if self.bounded:
             v = rng.random((rows, n), dtype=dtype)
             v *= 2

@@ -92,7 +92,7 @@ def ascend(
             break
         k, step = schedule.at(i / max(steps - 1, 1))
         _, d = screen.smoothed(zs, [k / unit for unit in units])
-        v = screen.chart.confine(v + step * reach * np.sign(d))
+        v = screen.chart.confine(v + step * reach * screen.chart.uphill(d))
     return best, values
 
 

@@ -35,6 +35,8 @@ Mask = NDArray[np.bool_]
 
 def check_mip(net: Network, region: Region, norm: Norm) -> None:
     """Refuse what has no mixed-integer linear form, before any work."""
+    if norm.out is not None:
+        raise MethodError("method mip: for one output, not for the whole map; give --output K, or another method")
     if norm.p not in ("inf", "1"):
         raise MethodError(f"method mip: the norm {norm} is not linear; use norm inf or 1, or another method")
     if not isinstance(region, Box):

@@ -3,6 +3,7 @@
     pairs     (1 + p a)(1 + q b) >= 0           for |a|, |b| <= 1: all entries of y, p and q signs
     triples   (p a + q b + r c)^2 >= 1          for signs a, b, c: the sum of three odd numbers is odd
     factors   (1 + p a) f >= 0                  f one of the relaxation's `factors`, such as s - l u or h u - s
+    crosses   of two switched quantities, for the whole map: see `crosses`, the only ones with more than one term
 
 Pairs are the triangle inequalities of max-cut that use the constant; triples are the others. All are rank-two rows and
 hold at every true point, so a certificate can name any of them.
@@ -17,13 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from lipcert.quadratic.model import Family, Forms, Index, Relaxation, Space, with_families
+from lipcert.quadratic import crosses
+from lipcert.quadratic.model import Family, Forms, Index, Relaxation, Space, is_sign, with_families
 from lipcert.rounding import Array, grow
 
 FAMILY = "cuts"
 _COLUMNS = 9  # block, place, sign of a, of b, of c; block -1 where there is no c
 _FACTOR = -2  # in place of c's block: b is the variable of a factor, its "sign" says which of its four, from 1
-_TURNS = {"pairs": 4.0, "factors": 1.0, "triples": 1.0}  # of a kind, where not all can be had
+_CROSS = -3  # in place of c's block: a and b are variables of switched quantities, the "signs" are code and step
+_TURNS = {"pairs": 4.0, "factors": 1.0, "triples": 1.0, "crosses": 2.0}  # of a kind, where not all can be had
 _TRIPLES_UP_TO = 300  # signs, for the search over all triples
 
 
@@ -58,10 +61,11 @@ def valid_table(table: NDArray[np.int64]) -> bool:
     if table.ndim != 2 or table.shape[1] != _COLUMNS:
         return False
     signs = table[:, 2::3]
-    two, factor = table[:, 6] < 0, table[:, 6] == _FACTOR
+    two, factor, cross = table[:, 6] < 0, table[:, 6] == _FACTOR, table[:, 6] == _CROSS
     second = np.where(factor, (signs[:, 1] >= 1) & (signs[:, 1] <= 4), np.abs(signs[:, 1]) == 1)
+    both = np.where(cross, crosses.valid(signs[:, 0], signs[:, 1]), (np.abs(signs[:, 0]) == 1) & second)
     third = np.abs(signs[:, 2]) == np.where(two, 0, 1)
-    return bool(np.all(table[:, 6] >= _FACTOR) and np.all(np.abs(signs[:, 0]) == 1) and np.all(second & third))
+    return bool(np.all(table[:, 6] >= _CROSS) and np.all(both & third))
 
 
 def with_cuts(relaxation: Relaxation, cuts: Cuts) -> Relaxation:
@@ -70,12 +74,15 @@ def with_cuts(relaxation: Relaxation, cuts: Cuts) -> Relaxation:
         return relaxation
     space, table = relaxation.space, cuts.table
     where = np.stack([_entries(relaxation, table[:, k], table[:, k + 1]) for k in (0, 3, 6)], axis=1)
-    three, factor = table[:, 6] >= 0, table[:, 6] == _FACTOR
+    three, factor, cross = table[:, 6] >= 0, table[:, 6] == _FACTOR, table[:, 6] == _CROSS
     shelf = _Shelf.of(relaxation)
     placed = np.where(factor, shelf.rows(where[:, 1], table[:, 5]), 0)
+    if np.any(cross):
+        ranks = crosses.Pairs.of(relaxation).ranks(np.where(cross[:, None], where[:, :2], -1), space.size)
+        placed = np.where(cross & ((ranks.min(axis=1) < 0) | (ranks[:, 0] == ranks[:, 1])), -1, placed)
     odd = np.all(where >= 0, axis=1) & np.all(_signs_only(space)[np.maximum(where, 0)], axis=1)
     members = np.flatnonzero(np.all(where[:, :2] >= 0, axis=1) & (placed >= 0) & (odd | ~three))
-    kind = np.where(three, 2, np.where(factor, 1, 0))[members]
+    kind = np.where(three, 2, np.where(cross, 3, np.where(factor, 1, 0)))[members]
     where, signs, placed = where[members], table[members, 2::3].astype(np.float64), placed[members]
     first, second = _pair(space, where, signs, 0), _pair(space, where, signs, 1)
     sums = _triple(space, where, signs)
@@ -84,8 +91,27 @@ def with_cuts(relaxation: Relaxation, cuts: Cuts) -> Relaxation:
     right = take[0] @ second + take[1] @ shelf.forms[placed] + take[2] @ sums
     # (1 + p a) is at most 2, and the form of a factor is off by at most its error.
     rhs = np.where(kind == 2, -1.0, np.where(kind == 1, grow(2 * shelf.errors[placed], 4), 0.0))
-    forms = (Forms(-sparse.csr_array(left)), Forms(sparse.csr_array(right)))
-    return with_families(relaxation, [Family(FAMILY, *forms, rhs, False, members, len(cuts))])
+    left, right, owner = -sparse.csr_array(left), sparse.csr_array(right), np.arange(len(members))
+    if np.any(kind == 3):
+        left, right, rhs, owner = _with_crosses(relaxation, where, signs, kind == 3, left, right, rhs)
+    family = Family(FAMILY, Forms(left), Forms(right), rhs, False, members, len(cuts), None, owner)
+    return with_families(relaxation, [family])
+
+
+def _with_crosses(
+    relaxation: Relaxation, where: Index, signs: Array, cross: NDArray[np.bool_], left: Any, right: Any, rhs: Array
+) -> tuple[Any, Any, Array, Index]:
+    """The rows of one term, with the four terms of each cross in place of its own."""
+    pairs, at = crosses.Pairs.of(relaxation), np.flatnonzero(cross)
+    i, j = (pairs.ranks(where[at, k], relaxation.space.size) for k in (0, 1))
+    code, step = (signs[at, k].astype(np.int64) for k in (0, 1))
+    first, second, paid = crosses.rows(pairs, i, j, code, step)
+    plain = np.flatnonzero(~cross)
+    owner = np.concatenate([plain, np.repeat(at, crosses.TERMS)])
+    rhs = rhs.copy()
+    rhs[at] = paid
+    stacked = (sparse.csr_array(sparse.vstack([a[plain], b])) for a, b in ((left, first), (right, second)))
+    return *stacked, rhs, owner
 
 
 def _pair(space: Space, where: Index, signs: Array, side: int) -> Any:
@@ -146,10 +172,10 @@ def _entries(relaxation: Relaxation, blocks: NDArray[np.int64], places: NDArray[
 
 
 def _signs_only(space: Space) -> NDArray[np.bool_]:
-    """Which entries of y are signs: the constant, t and the blocks of u."""
+    """Which entries of y are signs."""
     binary = np.zeros(space.size, dtype=bool)
     for name, part in space.slices.items():
-        binary[part] = name in ("one", "t") or name.startswith("v")
+        binary[part] = is_sign(name)
     return binary
 
 
@@ -159,7 +185,7 @@ def separate(
     known: Cuts,
     budget: int,
     tolerance: float = 1e-3,
-    kinds: tuple[str, ...] = ("pairs", "triples", "factors"),
+    kinds: tuple[str, ...] = ("pairs", "triples", "factors", "crosses"),
 ) -> Cuts:
     """The most violated cuts at the moment matrix X that are not known yet, at most `budget` of a kind.
 
@@ -173,6 +199,8 @@ def separate(
         found["factors"] = _violated_factors(relaxation, X, budget, tolerance)
     if "triples" in kinds:
         found["triples"] = _violated_triples(relaxation.space, X, budget, tolerance)
+    if "crosses" in kinds and crosses.applies(relaxation):
+        found["crosses"] = _violated_crosses(relaxation, X, budget, tolerance)
     table = np.concatenate([_table(names, rows) for rows in found.values()])
     turns = [np.arange(len(rows)) / _TURNS[kind] for kind, rows in found.items()]
     table = table[np.argsort(np.concatenate(turns), kind="stable")]
@@ -207,6 +235,14 @@ def _violated_factors(relaxation: Relaxation, X: Array, budget: int, tolerance: 
     return _worst(answers, sizes, budget)
 
 
+def _violated_crosses(relaxation: Relaxation, X: Array, budget: int, tolerance: float) -> Found:
+    """Rows (own entry of i, code, own entry of j, step, -3, 0)."""
+    pairs = crosses.Pairs.of(relaxation)
+    i, j, code, step = crosses.violated(pairs, X, budget, tolerance)
+    kind = np.full(len(i), _CROSS, dtype=np.int64)
+    return np.stack([pairs.own[i], code, pairs.own[j], step, kind, 0 * kind], axis=1)
+
+
 def pair_cuts(relaxation: Relaxation, a: Index, p: Index, b: Index, q: Index) -> Cuts:
     """The cuts (1 + p y_a)(1 + q y_b) >= 0 on given entries of y."""
     none = np.full(len(a), -1, dtype=np.int64)
@@ -235,7 +271,7 @@ def _table(names: NDArray[np.int64], found: NDArray[np.int64]) -> NDArray[np.int
         entry, sign = found[:, 2 * j], found[:, 2 * j + 1]
         table[:, 3 * j : 3 * j + 2] = np.where((entry >= 0)[:, None], names[np.maximum(entry, 0)], -1)
         table[:, 3 * j + 2] = sign
-    table[:, 6] = np.where(found[:, 4] == _FACTOR, _FACTOR, table[:, 6])
+    table[:, 6] = np.where(found[:, 4] < -1, found[:, 4], table[:, 6])
     return table
 
 

@@ -5,38 +5,65 @@ t' A_1' s_1  =  sum_j s_ij q_ij  =  sum_j g_ij y_ij  =  s_m' q_m       the same 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from scipy import sparse
 
 from lipcert.network import Network
+from lipcert.quadratic.ends import Ends, euclidean
 from lipcert.quadratic.layers import Layers
 from lipcert.quadratic.model import Family, Space
 from lipcert.quadratic.passes import Pass, directions, gradients, last_gradient, last_slope
 from lipcert.quadratic.switched import factors
-from lipcert.quadratic.tracked import Tracked, exactly, product
+from lipcert.quadratic.tracked import Tracked, product
 from lipcert.rounding import UNIT, Array, gamma, grow, sum_up
 
 
+@dataclass(frozen=True, eq=False)
+class Derivative:
+    """The objective and what it may be off; `scale` as in `Finish`; the passes, and the rows that tie them."""
+
+    objective: sparse.csr_array
+    offset: float
+    scale: float
+    passes: tuple[Pass, ...]
+    families: tuple[Family, ...] = ()
+
+
 def derivative(
-    net: Network, space: Space, layers: Layers, kind: str, wide: bool
-) -> tuple[sparse.csr_array, float, list[Pass], list[Family]]:
+    net: Network,
+    space: Space,
+    layers: Layers,
+    kind: str,
+    wide: bool,
+    ends: Ends = Ends(),  # noqa: B008 - frozen
+) -> Derivative:
     """The objective, what it may be off, the passes that it needs, and the rows that tie them."""
-    t = exactly(space["t"])
+    t, d, head = ends.source(space, net.inputs), ends.weights(space), ends.head(net, space)
     if kind == "backward":
-        down = gradients(net, space, layers, wide)
-        return *bilinear(t, down.ends[0]), [down], []
-    up = directions(net, space, layers, wide)
-    top = last_slope(space, layers, last_gradient(space, layers))
-    at_top, off_at_top = bilinear(top, up.ends[-1])
+        down = gradients(net, space, layers, wide, head)
+        return Derivative(*_meets(space, t, down.ends[0]), (down,))
+    assert t is not None
+    up = directions(net, space, layers, wide, t, ends.whole)
+    if ends.whole:
+        at_top = _meets(space, d, up.ends[-1])
+    else:
+        at_top = *bilinear(last_slope(space, layers, last_gradient(space, layers)), up.ends[-1]), 0.0
     if kind == "forward":
-        return at_top, off_at_top, [up], []
-    down = gradients(net, space, layers, wide)
+        return Derivative(*at_top, (up,))
+    down = gradients(net, space, layers, wide, head)
     at_input, off_at_input = bilinear(t, down.ends[0])
     # Equal at true points, and in the relaxation too where every layer is tied: the mean serves layers that are not.
-    mean = sparse.csr_array((at_input + at_top) / 2)
-    rounding = 4 * UNIT * float(abs(at_input).sum() + abs(at_top).sum())
-    off = sum_up(np.array([max(off_at_top, off_at_input), rounding]))
-    return mean, off, [down, up], ties(down, up) + corners(space, down, up)
+    mean = sparse.csr_array((at_input + at_top[0]) / 2)
+    rounding = 4 * UNIT * float(abs(at_input).sum() + abs(at_top[0]).sum())
+    off = sum_up(np.array([max(at_top[1], off_at_input), rounding]))
+    return Derivative(mean, off, 0.0, (down, up), (*ties(down, up), *corners(space, down, up)))
+
+
+def _meets(space: Space, end: Tracked | None, vector: Tracked) -> tuple[sparse.csr_array, float, float]:
+    """end'vector, or the Euclidean norm of the vector where the end has no variables."""
+    return euclidean(space, vector) if end is None else (*bilinear(end, vector), 0.0)
 
 
 def ties(gradient: Pass, direction: Pass) -> list[Family]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from lipcert.network import Network
 from lipcert.norms import Matrix
 from lipcert.propagation import Interval, gradient_bounds, slope_bounds
+from lipcert.quadratic.ends import Ends
 from lipcert.quadratic.model import Index
 from lipcert.rounding import UNIT, Array, add_up, grow, sum_up
 
@@ -63,10 +64,10 @@ class Layers:
         return any(len(layer.free) for layer in self.hidden)
 
 
-def layers_of(net: Network, pre: tuple[Interval, ...], c: Array) -> Layers:
-    """The layers under these pre-activation bounds."""
+def layers_of(net: Network, pre: tuple[Interval, ...], c: Array, ends: Ends = Ends()) -> Layers:  # noqa: B008 - frozen
+    """The layers under these pre-activation bounds; `c` is not looked at where the outputs' weights are variables."""
     slopes = slope_bounds(net, pre)
-    g_size, q_size = _sizes(net, slopes, c)
+    g_size, q_size = _sizes(net, slopes, c, ends)
     pruned = [(g <= NOTHING) | (q <= NOTHING) for g, q in zip(g_size, q_size, strict=True)]
     with np.errstate(over="ignore", invalid="ignore"):
         lost = sum_up(
@@ -78,7 +79,10 @@ def layers_of(net: Network, pre: tuple[Interval, ...], c: Array) -> Layers:
             )
         )
     kept = tuple(Interval(np.where(p, 0.0, s.lo), np.where(p, 0.0, s.hi)) for p, s in zip(pruned, slopes, strict=True))
-    gradients = gradient_bounds(net, pre, c, kept)
+    if ends.whole:  # d and -d are alike: nothing but magnitudes is known
+        gradients = (Interval(-g_size[0], g_size[0]), *(Interval(-g, g) for g in g_size))
+    else:
+        gradients = gradient_bounds(net, pre, c, kept)
     hidden = tuple(
         _layer(net, i, pre[i], slopes[i], pruned[i], gradients[i + 1], Interval(-q_size[i], q_size[i]))
         for i in range(net.depth)
@@ -121,13 +125,13 @@ def _layer(
     )
 
 
-def _sizes(net: Network, slopes: tuple[Interval, ...], c: Array) -> tuple[list[Array], list[Array]]:
+def _sizes(net: Network, slopes: tuple[Interval, ...], c: Array, ends: Ends) -> tuple[list[Array], list[Array]]:
     """Bounds of |g_i| and of |q_i| by absolute values alone: they hold in every network with neurons taken out."""
     with np.errstate(over="ignore", invalid="ignore"):
-        g = [_times(net.affines[-1].weight.T, np.abs(c))]
+        g = [ends.pull(net) if ends.whole else _times(net.affines[-1].weight.T, np.abs(c))]
         for s, affine in zip(slopes[:0:-1], net.affines[-2:0:-1], strict=True):
             g.append(_times(affine.weight.T, s.hi * g[-1]))
-        q = [_times(net.affines[0].weight, np.ones(net.inputs))]
+        q = [ends.reach(net)]
         for s, affine in zip(slopes[:-1], net.affines[1:-1], strict=True):
             q.append(_times(affine.weight, s.hi * q[-1]))
     return g[::-1], q

@@ -1,4 +1,4 @@
-"""Any depth: the chain rule as variables, one moment matrix over (1, w, t, v_i, x_i, s_i, y_i), in the infinity norm.
+"""Any depth: the chain rule as variables, one moment matrix over (1, w, t, v_i, x_i, s_i, y_i), in any norm (`ends`).
 
     backward    the gradient's way down:  L = max t' A_1' s_1
     forward     the direction's way up:   L = max s_m' q_m
@@ -11,21 +11,23 @@ substituted at every layer; leaky ReLU and smooth activations are brought to the
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 
 from lipcert.errors import MethodError
 from lipcert.network import Network
-from lipcert.norms import Norm
+from lipcert.norms import Matrix, Norm
 from lipcert.propagation import Interval, preactivation_bounds
 from lipcert.quadratic.derivative import derivative
+from lipcert.quadratic.ends import Ends, ball_rows, within
 from lipcert.quadratic.exclusions import exclusions
 from lipcert.quadratic.layers import Layer, Layers, layers_of
-from lipcert.quadratic.model import Factors, Family, Index, Relaxation, Space, assemble
-from lipcert.quadratic.passes import Pass, values, with_values
+from lipcert.quadratic.model import Factors, Family, Finish, Index, Relaxation, Space, assemble, is_sign
+from lipcert.quadratic.passes import Pass, inputs_of, values, with_values
 from lipcert.quadratic.switched import WIDE, stored
-from lipcert.quadratic.tracked import exactly, product
-from lipcert.region import Box, Region
+from lipcert.quadratic.tracked import Tracked, exactly, product
+from lipcert.region import Ball, Box, Region, hull
 from lipcert.rounding import Array, sum_up
 
 LIFTS = ("backward", "forward", "both", "backward-free", "forward-free", "both-free")
@@ -35,10 +37,8 @@ LARGE = 0.2  # |z| in the middle of the box over its reach
 RANK_UP_TO = 1000  # neurons, for a rank
 
 
-def check_applies(net: Network, norm: Norm, name: str = "backward") -> None:
+def check_applies(net: Network, name: str = "backward") -> None:
     """Refuse what the lifts do not cover, by name."""
-    if norm.p != "inf":
-        raise MethodError(f"method {name} works in the infinity norm only, not in norm {norm}; use interval")
     if net.depth == 0:
         raise MethodError(f"method {name} needs a hidden layer; an affine network is exact with interval")
 
@@ -51,39 +51,49 @@ def lift(
     pre: tuple[Interval, ...] | None = None,
     wide: bool | None = None,
     exclude: bool = False,
+    ends: Ends = Ends(),  # noqa: B008 - frozen
 ) -> Relaxation:
     """One of LIFTS; `pre` as from `preactivation_bounds`, wide chords as the size suggests when None.
 
-    `exclude` adds the pairs of signs of the first layer that the box does not allow.
+    `exclude` adds the pairs of signs of the first layer that the box does not allow; `ends` are the norms.
     """
     pre = preactivation_bounds(net, region) if pre is None else pre
-    layers = layers_of(net, pre, c)
+    layers = layers_of(net, pre, c, ends)
     kind, _, free = name.partition("-")
-    box = region if isinstance(region, Box) and not free and any(len(k.free) for k in with_values(layers)) else None
+    box = None if free or not any(len(k.free) for k in with_values(layers)) else hull(region)
     moving = np.flatnonzero(box.hi > box.lo) if box is not None else np.arange(0)
-    space = _space(net, layers, kind, None if box is None else len(moving))
+    space = _space(net, layers, kind, None if box is None else len(moving), ends)
     if wide is None:
         wide = space.size <= WIDE_UP_TO
-    families = _diagonal(space, net.inputs, layers, moving)
+    families = _diagonal(space, net, layers, moving, ends.blocks(net, kind)) + ball_rows(space)
     passes: list[Pass] = []
     if box is not None:
-        passes.append(values(net, space, layers, box, moving, wide))
-        if exclude:
-            families += _exclusions(net, space, layers.hidden[0], box)
-        if net.inputs <= PRODUCTS_UP_TO:
+        x = inputs_of(net, space, box, moving)
+        passes.append(values(net, space, layers, x, wide))
+        families += _of_region(net, space, layers, region, x, moving, exclude)
+        if net.inputs <= PRODUCTS_UP_TO and ends.norm.p == "inf":
             families += _products(space, moving, net.inputs)
-    objective, offset, more, extra = derivative(net, space, layers, kind, wide)
-    passes += more
-    families += [family for part in passes for family in part.families] + extra
-    return assemble(
-        name,
-        space,
-        objective,
-        families,
-        sum_up(np.array([offset, layers.lost])),
-        _blocks(space, layers, moving, net.inputs),
-        _factors(space, passes),
-    )
+    found = derivative(net, space, layers, kind, wide, ends)
+    passes += found.passes
+    families += [*(family for part in passes for family in part.families), *found.families]
+    blocks, offset = _blocks(space, layers, moving, net.inputs), np.array([found.offset])
+    if found.scale == 0.0:
+        offset = np.append(offset, layers.lost)
+    whole = assemble(name, space, found.objective, families, sum_up(offset), blocks, _factors(space, passes))
+    return whole if found.scale == 0.0 else replace(whole, finish=Finish(found.scale, layers.lost))
+
+
+def _of_region(
+    net: Network, space: Space, layers: Layers, region: Region, x: Tracked, moving: Index, exclude: bool
+) -> list[Family]:
+    """Rows of x besides those of its single entries and of the passes."""
+    families: list[Family] = []
+    if isinstance(region, Ball) and len(moving):
+        families += within(space, x, region.center, region.radius)
+    box = hull(region)
+    if exclude and box is not None:
+        families += _exclusions(net, space, layers.hidden[0], box)
+    return families
 
 
 def reaches_everything(net: Network, region: Region) -> bool:
@@ -91,17 +101,19 @@ def reaches_everything(net: Network, region: Region) -> bool:
 
     A guess, as `box_is_large` of one hidden layer: leaving x out is a relaxation, and lets cuts do more in the time.
     """
-    if not isinstance(region, Box) or net.affines[0].outputs > RANK_UP_TO:
-        return not isinstance(region, Box)
+    box = hull(region)
+    if box is None or net.affines[0].outputs > RANK_UP_TO:
+        return box is None
     A, b = net.affines[0].weight, net.affines[0].bias
     with np.errstate(over="ignore", invalid="ignore"):
-        reach = abs(A) @ (region.hi / 2 - region.lo / 2)
-        middle = A @ (region.hi / 2 + region.lo / 2) + b
+        reach = abs(A) @ (box.hi / 2 - box.lo / 2)
+        if isinstance(region, Ball):
+            reach = np.minimum(reach, region.radius * Norm("2").of(_dense(A)))
+        middle = A @ (box.hi / 2 + box.lo / 2) + b
     matters = reach > 0
     if np.any(np.abs(middle) > LARGE * reach):
         return False
-    dense = A if isinstance(A, np.ndarray) else np.asarray(A.toarray())
-    return int(np.linalg.matrix_rank(dense[matters])) == int(matters.sum())
+    return int(np.linalg.matrix_rank(_dense(A)[matters])) == int(matters.sum())
 
 
 def backward(
@@ -111,15 +123,16 @@ def backward(
     return lift("backward", net, region, c, pre, exclude=exclude)
 
 
-def _space(net: Network, layers: Layers, kind: str, moving: int | None) -> Space:
+def _space(net: Network, layers: Layers, kind: str, moving: int | None, ends: Ends) -> Space:
     sizes: dict[str, int] = {} if moving is None else {"w": moving}
-    sizes["t"] = net.inputs
+    sizes |= ends.blocks(net, kind)
     sizes |= {layer.switch: len(layer.free) for layer in layers.hidden}
     if moving is not None:
         sizes |= {layer.name("x"): len(layer.free) for layer in with_values(layers)[:-1]}
+    inner = layers.hidden if ends.whole else layers.hidden[:-1]  # the last s is linear in u where c is given
     for letter, other in (("s", "forward"), ("y", "backward")):
         if kind != other:
-            sizes |= {layer.name(letter): len(layer.free) for layer in layers.hidden[:-1]}
+            sizes |= {layer.name(letter): len(layer.free) for layer in inner}
     return Space(**sizes)
 
 
@@ -128,13 +141,14 @@ def _blocks(space: Space, layers: Layers, moving: Index, inputs: int) -> dict[st
     return {name: where for name, where in (blocks | {"w": (moving, inputs)}).items() if name in space.slices}
 
 
-def _diagonal(space: Space, p0: int, layers: Layers, moving: Index) -> list[Family]:
+def _diagonal(space: Space, net: Network, layers: Layers, moving: Index, more: dict[str, int]) -> list[Family]:
     """y_i^2 = 1 for signs, y_i^2 <= 1 for scaled quantities."""
-    where = _blocks(space, layers, moving, p0) | {"one": (np.arange(1), 1), "t": (np.arange(p0), p0)}
+    where = {name: (np.arange(size), size) for name, size in ({"one": 1} | more).items()}
+    where |= _blocks(space, layers, moving, net.inputs)
     families = []
     for name in space.slices:
         (members, total), forms = where[name], space[name]
-        sign = name in ("one", "t") or name.startswith("v")
+        sign = is_sign(name)
         text = f"{name}^2 {'=' if sign else '<='} 1"
         families.append(Family(text, forms, forms, np.ones(len(members)), sign, members, total))
     return families
@@ -145,9 +159,7 @@ def _factors(space: Space, passes: list[Pass]) -> dict[str, Factors]:
 
 
 def _exclusions(net: Network, space: Space, first: Layer, box: Box) -> list[Family]:
-    A = net.affines[0].weight
-    dense = A if isinstance(A, np.ndarray) else np.asarray(A.toarray())
-    return exclusions(space, dense, net.affines[0].bias, box, first.free, first.name("v"))
+    return exclusions(space, _dense(net.affines[0].weight), net.affines[0].bias, box, first.free, first.name("v"))
 
 
 def _products(space: Space, moving: Index, p0: int) -> list[Family]:
@@ -156,6 +168,10 @@ def _products(space: Space, moving: Index, p0: int) -> list[Family]:
     t = exactly(space["t"])[moving]
     pairs = [(a, b, t if a == "+" else -t, w if b == "+" else -w) for a in "+-" for b in "+-"]
     return [product(f"(1{a}t)(1{b}w) >= 0", -(one + first), one + second, moving, p0) for a, b, first, second in pairs]
+
+
+def _dense(A: Matrix) -> Array:
+    return A if isinstance(A, np.ndarray) else np.asarray(A.toarray(), dtype=np.float64)
 
 
 def has_wide(names: Iterable[str]) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,15 @@ from scipy import sparse
 from lipcert.quadratic.problem import RankTwoProblem
 from lipcert.rounding import Array, grow
 
+if TYPE_CHECKING:
+    from lipcert.quadratic.tracked import Tracked
+
 Index = NDArray[np.int64]
+
+
+def is_sign(block: str) -> bool:
+    """Whether the entries of a block are -1 or 1: the constant, the signs t and o of both ends, those of neurons."""
+    return block in ("one", "t", "o") or block.startswith("v")
 
 
 class Space:
@@ -92,6 +100,7 @@ class Family:
     members: Index
     total: int
     tolerance: Array | None = None  # of an equality: |(form)(form) - b| <= tolerance at every true point; None is exact
+    owner: Index | None = None  # the row of each product, where products are summed; None: each is a row
 
 
 @dataclass(frozen=True)
@@ -117,6 +126,7 @@ class Factors:
 
     forms: tuple[Any, ...]
     errors: tuple[Array, ...]
+    pair: tuple[Tracked, Tracked] | None = None  # a and b of a = u b with u in {0, 1}
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,6 +207,8 @@ def assemble(
     forms = [form.matrix for f in families for form in (f.first, f.second)]
     stacked, place = _distinct_rows(sparse.csr_array(sparse.vstack(forms)))
     sides = np.split(place, np.cumsum([m.shape[0] for m in forms])[:-1])
+    owner = [np.arange(len(f.first)) if f.owner is None else f.owner for f in families]
+    starts = np.cumsum([0] + [len(f.members) for f in families])
     problem = RankTwoProblem(
         objective=objective,
         vectors=stacked.T,
@@ -205,6 +217,7 @@ def assemble(
         rhs=np.concatenate([f.rhs for f in families]),
         equality=np.concatenate([np.full(len(f.members), f.equality) for f in families]),
         diagonal=np.ones(space.size),
+        owner=np.concatenate([rows + start for rows, start in zip(owner, starts, strict=False)]),
     )
     return Relaxation(name, problem, tuple(families), space, offset, dict(blocks), dict(factors or {}))
 

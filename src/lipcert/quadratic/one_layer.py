@@ -25,11 +25,11 @@ from scipy import sparse
 
 from lipcert.errors import MethodError
 from lipcert.network import Network
-from lipcert.norms import Norm
+from lipcert.norms import INF, Norm
 from lipcert.propagation import Interval, gradient_bounds, preactivation_bounds
 from lipcert.quadratic.exclusions import exclusions
 from lipcert.quadratic.model import Family, Forms, Index, Relaxation, Space, assemble, with_families
-from lipcert.region import Box, Everywhere, Region
+from lipcert.region import Box, Region, hull
 from lipcert.rounding import TINY, UNIT, Array, add_up, gamma, grow, sum_up
 
 CHORDS = "z (z - hi u - lo (1-u)) <= 0"
@@ -56,8 +56,10 @@ class _Data:
 
 def check_applies(net: Network, norm: Norm, name: str) -> None:
     """Refuse what these relaxations do not cover, by name."""
-    if norm.p != "inf":
-        raise MethodError(f"method {name} works in the infinity norm only, not in norm {norm}; use interval")
+    if norm != INF:
+        raise MethodError(
+            f"method {name} works for one output in the infinity norm only, not in norm {norm.words}; use tight"
+        )
     if net.depth != 1:
         raise MethodError(f"method {name} needs exactly one hidden layer; this network has {net.depth}; use tight")
     if net.activations[0].kind not in ("relu", "leaky_relu"):
@@ -80,13 +82,14 @@ def hr2(
     """
     bounds = (preactivation_bounds(net, region) if pre is None else pre)[0]
     data = _instance(net, c, bounds)
-    if isinstance(region, Everywhere) or not len(data.free):
+    box = hull(region)
+    if box is None or not len(data.free):
         return without_x("hr2", data)
     if chords is None:
-        chords = 1 + 2 * region.size + len(data.free) <= CHORDS_UP_TO
-    relaxation = _with_x("hr2", data, region, bounds, chords)
+        chords = 1 + 2 * box.size + len(data.free) <= CHORDS_UP_TO
+    relaxation = _with_x("hr2", data, box, bounds, chords)
     return (
-        with_families(relaxation, exclusions(relaxation.space, data.A, data.b, region, data.free, "v"))
+        with_families(relaxation, exclusions(relaxation.space, data.A, data.b, box, data.free, "v"))
         if exclude
         else relaxation
     )
@@ -95,9 +98,10 @@ def hr2(
 def shor(net: Network, region: Region, c: Array, pre: tuple[Interval, ...] | None = None) -> Relaxation:
     """The paper's first-order relaxation; without x everywhere and on large boxes."""
     data = _instance(net, c, (preactivation_bounds(net, region) if pre is None else pre)[0])
-    if isinstance(region, Everywhere) or not len(data.free) or box_is_large(data, region):
+    box = hull(region)
+    if box is None or not len(data.free) or box_is_large(data, box):
         return without_x("shor", data)
-    return _with_x("shor", data, region, None)
+    return _with_x("shor", data, box, None)
 
 
 def box_is_large(data: _Data, box: Box) -> bool:

@@ -14,8 +14,9 @@ from scipy import sparse
 from lipcert.network import Network
 from lipcert.propagation import Interval
 from lipcert.quadratic.derivative import bilinear
+from lipcert.quadratic.ends import squared
 from lipcert.quadratic.layers import NOTHING, Layer, Layers
-from lipcert.quadratic.model import Family, Finish, Index, Relaxation, Space, assemble
+from lipcert.quadratic.model import Family, Finish, Index, Relaxation, Space, assemble, is_sign
 from lipcert.quadratic.passes import gradients
 from lipcert.quadratic.reduction import (
     Mask,
@@ -24,12 +25,11 @@ from lipcert.quadratic.reduction import (
     middle_and_radius,
     open_signs,
     places,
-    squared,
     without_signs,
 )
 from lipcert.quadratic.switched import stored
 from lipcert.quadratic.tracked import Tracked, exactly
-from lipcert.rounding import sum_up
+from lipcert.rounding import grow, sum_up
 
 
 def partial(net: Network, pre: tuple[Interval, ...], share: Share) -> Relaxation:
@@ -78,7 +78,7 @@ def _diagonal(space: Space, blocks: dict[str, tuple[Index, int]]) -> list[Family
     families = []
     for name in space.slices:
         (members, total), forms = blocks.get(name, (np.arange(1), 1)), space[name]
-        sign = name in ("one", "t") or name.startswith("v")
+        sign = is_sign(name)
         text = f"{name}^2 {'=' if sign else '<='} 1"
         families.append(Family(text, forms, forms, np.ones(len(members)), sign, members, total))
     return families
@@ -87,7 +87,8 @@ def _diagonal(space: Space, blocks: dict[str, tuple[Index, int]]) -> list[Family
 def _objective(space: Space, gradient: Tracked, share: Share) -> tuple[sparse.csr_array, float]:
     """y'Cy = t'(weighted gradient) on the inputs with a sign and chords on the others; or its Euclidean norm."""
     if share.reach:
-        return squared(space, gradient, share)
+        factor = share.reach / np.sqrt(share.scale)
+        return squared(space, gradient, float(grow(np.asarray(factor), 4)))
     signs, others = places(share.inputs), places(~share.inputs)
     C, offset = bilinear(exactly(space["t"]), gradient[signs].scaled(share.weights[signs]))
     g = Interval(share.gradients[0].lo[others], share.gradients[0].hi[others])

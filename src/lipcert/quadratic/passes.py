@@ -44,12 +44,16 @@ def with_values(layers: Layers) -> tuple[Layer, ...]:
     return tuple(kept)
 
 
-def values(net: Network, space: Space, layers: Layers, box: Box, moving: Index, wide: bool) -> Pass:
-    """z_i as forms in w and x_1 .. x_{i-1}, and the rows that tie x_i and u_i to it."""
+def inputs_of(net: Network, space: Space, box: Box, moving: Index) -> Tracked:
+    """x_0 = m + r w."""
     middle = box.lo / 2 + box.hi / 2
     radius = np.maximum(add_up(box.hi, -middle), add_up(middle, -box.lo))
     steps = merge(space, [(moving, exactly(space["w"].scaled(radius[moving])))], net.inputs)
-    x = Tracked(sparse.csr_array(steps.matrix + space.constant(middle).matrix), np.zeros(net.inputs))
+    return Tracked(sparse.csr_array(steps.matrix + space.constant(middle).matrix), np.zeros(net.inputs))
+
+
+def values(net: Network, space: Space, layers: Layers, x: Tracked, wide: bool) -> Pass:
+    """z_i as forms in x_0 and x_1 .. x_{i-1}, and the rows that tie x_i and u_i to it."""
     tied = with_values(layers)
     families: list[Family] = []
     items: list[Switched] = []
@@ -98,14 +102,17 @@ def _sign_and_reach(space: Space, layer: Layer, z: Tracked, wide: bool) -> list[
     return families
 
 
-def gradients(net: Network, space: Space, layers: Layers, wide: bool) -> Pass:
-    """g_m .. g_0 (last in `ends`), and the rows that tie every s_i to g_i and u_i."""
-    g = last_gradient(space, layers)
+def gradients(net: Network, space: Space, layers: Layers, wide: bool, head: Tracked | None = None) -> Pass:
+    """g_m .. g_0 (last in `ends`), and the rows that tie every s_i to g_i and u_i.
+
+    `head` is g_m where it depends on the outputs' weights; the last layer then has an s of its own.
+    """
+    g = last_gradient(space, layers) if head is None else head
     families: list[Family] = []
     items: list[Switched] = []
     ends = [g]
     for affine_map, layer in zip(reversed(net.affines[:-1]), reversed(layers.hidden), strict=True):
-        if layer is layers.hidden[-1]:
+        if layer is layers.hidden[-1] and head is None:
             s = last_slope(space, layers, g)
         else:
             a = variable(space, layer, "s", layer.g)
@@ -134,22 +141,26 @@ def last_slope(space: Space, layers: Layers, g: Tracked) -> Tracked:
     return through(space, layer, g, Tracked(own.matrix, g.error[layer.free]))
 
 
-def directions(net: Network, space: Space, layers: Layers, wide: bool) -> Pass:
-    """q_1 .. q_m, and the rows that tie every y_i to q_i and u_i; for the last layer those of u with q."""
-    source = exactly(space["t"])
+def directions(net: Network, space: Space, layers: Layers, wide: bool, source: Tracked, top: bool = False) -> Pass:
+    """q_1 .. q_m from t, and the rows that tie every y_i to q_i and u_i; for the last layer those of u with q.
+
+    `top`: the last layer has a y of its own too, and what leaves it, A_{m+1} y_m, is the last of `ends`.
+    """
     families: list[Family] = []
     items: list[Switched] = []
     ends: list[Tracked] = []
     for affine_map, layer in zip(net.affines, layers.hidden, strict=False):
         q = affine(space, affine_map.weight, source)
         ends.append(q)
-        if layer is layers.hidden[-1]:
+        if layer is layers.hidden[-1] and not top:
             families += _envelope(space, layer, q[layer.free])
             break
         a = variable(space, layer, "y", layer.q)
         items.append(Switched(layer, "y", "q", a, q[layer.free], layer.q, layer.q))
         families += rows(space, items[-1], wide)
         source = through(space, layer, q, a)
+    if top:
+        ends.append(affine(space, net.affines[-1].weight, source))
     return Pass(tuple(families), tuple(items), tuple(ends))
 
 

@@ -2,7 +2,8 @@
 
     max <C, X>   s.t.   f_a(k)' X f_b(k)  (= or <=)  b_k   for k = 1..m,      X >= 0  (N x N)
 
-Every row is <A_k, X> with A_k = sym(f_a f_b'), of rank at most two.  A solver hands back multipliers y, and
+Every row is <A_k, X> with A_k = sym(f_a f_b'), of rank at most two; a few rows are sums of such terms, which share one
+multiplier (|t|^2 <= 1).  A solver hands back multipliers y, and
 
     S(y) = sum_k y_k A_k - C >= 0,  y >= 0 on the inequalities   =>   <C, X> <= b'y   for every feasible X.
 """
@@ -31,10 +32,11 @@ class RankTwoProblem:
     Args:
         objective: C, symmetric, N x N, scipy-sparse or dense.
         vectors: the vectors f as columns, N x nf, sparse (unit vectors, sums of a few, or dense rows of a network).
-        ia, ib: for each row the columns of `vectors` it multiplies.
+        ia, ib: for each term the columns of `vectors` it multiplies.
         rhs: b.
         equality: True where the row is an equality, False where it is `<=`.
         diagonal: proved upper bounds of X_ii over the feasible set; they scale the problem.
+        owner: the row of each term; left out, every term is a row.
     """
 
     objective: Any
@@ -44,6 +46,7 @@ class RankTwoProblem:
     rhs: Floats
     equality: Booleans
     diagonal: Floats
+    owner: Integers = None  # type: ignore[assignment]  # an array from __post_init__ on
 
     def __post_init__(self) -> None:
         dense = not sp.issparse(self.objective)
@@ -52,6 +55,8 @@ class RankTwoProblem:
         object.__setattr__(self, "vectors", sp.csc_matrix(self.vectors, dtype=float))
         for name, kind in (("ia", np.int64), ("ib", np.int64), ("rhs", float), ("equality", bool), ("diagonal", float)):
             object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=kind))
+        owner = np.arange(self.rhs.size) if self.owner is None else np.asarray(self.owner, dtype=np.int64)
+        object.__setattr__(self, "owner", owner)
         self._check_shapes()
         self._check_values()
 
@@ -63,11 +68,13 @@ class RankTwoProblem:
             raise InputError(
                 f"RankTwoProblem(vectors): expected {n} rows as in the objective, got {self.vectors.shape[0]}"
             )
-        for name in ("ia", "ib", "rhs", "equality"):
-            if getattr(self, name).shape != (m,):
+        for name, like in (("rhs", m), ("equality", m), ("ia", self.owner.size), ("ib", self.owner.size)):
+            if getattr(self, name).shape != (like,):
                 raise InputError(
-                    f"RankTwoProblem({name}): expected shape ({m},) as rhs, got {getattr(self, name).shape}"
+                    f"RankTwoProblem({name}): expected shape ({like},) as rhs, got {getattr(self, name).shape}"
                 )
+        if self.owner.ndim != 1 or not np.array_equal(np.unique(self.owner), np.arange(m)):
+            raise InputError(f"RankTwoProblem(owner): every one of the {m} rows needs a term")
         if self.diagonal.shape != (n,):
             raise InputError(f"RankTwoProblem(diagonal): expected shape ({n},), got {self.diagonal.shape}")
         columns = self.vectors.shape[1]
@@ -97,6 +104,16 @@ class RankTwoProblem:
         """m, the number of rows."""
         return int(self.rhs.size)
 
+    @property
+    def terms(self) -> int:
+        """The number of products, at least one for each row."""
+        return int(self.owner.size)
+
+    @cached_property
+    def single(self) -> Booleans:
+        """Which terms are alone in their row."""
+        return np.asarray(np.bincount(self.owner, minlength=self.rows)[self.owner] == 1)
+
     @cached_property
     def _wide(self) -> Booleans:
         return np.asarray(np.diff(self.vectors.indptr) > 4)
@@ -115,7 +132,7 @@ class RankTwoProblem:
         narrow, dense, place = self._split
         X = np.ascontiguousarray(X)
         images = X @ dense
-        value = np.zeros(self.rows)
+        value = np.zeros(self.terms)
         # A wide vector on either side: pair its image X f with the other vector.
         for first, second in ((self.ia, self.ib), (self.ib, self.ia)):
             rows = np.flatnonzero(self._wide[second] & (~self._wide[first] if second is self.ia else True))
@@ -127,12 +144,13 @@ class RankTwoProblem:
         if rows.size:
             row, p, q, weight = pair_entries(narrow, self.ia[rows], self.ib[rows])
             value[rows] = np.bincount(row, weight * X[p, q], minlength=rows.size)
-        return value
+        return np.bincount(self.owner, value, minlength=self.rows).astype(np.float64)
 
     def adjoint(self, y: Floats) -> Floats:
         """sum_k y_k sym(f_a f_b') as a dense matrix."""
         columns = self.vectors.shape[1]
-        core = sp.csr_matrix((np.asarray(y, dtype=float), (self.ia, self.ib)), shape=(columns, columns))
+        weights = np.asarray(y, dtype=float)[self.owner]
+        core = sp.csr_matrix((weights, (self.ia, self.ib)), shape=(columns, columns))
         narrow, dense, _ = self._split
         wide = np.flatnonzero(self._wide)
         total = np.asarray((narrow @ core @ narrow.T).toarray())

@@ -23,12 +23,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from lipcert.propagation import Interval
 from lipcert.quadratic.model import Index, Space
 from lipcert.quadratic.tracked import Tracked, affine
-from lipcert.rounding import TINY, Array, add_up, gamma, grow, sum_up
+from lipcert.rounding import Array, add_up, grow, sum_up
 
 Mask = NDArray[np.bool_]
 
@@ -108,21 +107,6 @@ def without_signs(space: Space, gradient: Tracked, g: Interval, weights: Array) 
     a, b = chords(g, weights)
     total = affine(space, np.ones((1, len(a))), gradient.scaled(a))
     return total, sum_up(b)
-
-
-def squared(space: Space, gradient: Tracked, share: Share) -> tuple[sparse.csr_array, float]:
-    """C and offset with r^2 |gradient|_2^2 / scale <= y'Cy + offset.
-
-    (f + e)^2 <= f^2 + 2 |f| e + e^2, and the product of the forms rounds by at most gamma sum_j |f_j|^2.
-    """
-    factor = share.reach / np.sqrt(share.scale)
-    factor = float(grow(np.asarray(factor), 4))
-    forms = gradient.scaled(np.full(len(gradient), factor))
-    C = sparse.csr_array(forms.matrix.T @ forms.matrix)
-    size, error = forms.magnitude, forms.error
-    rounding = gamma(len(gradient) + 8) * sum_up(grow(size * size, 2)) + len(gradient) * space.size * TINY
-    paid = sum_up(grow(2 * size * error + error * error, 4))
-    return sparse.csr_array((C + C.T) / 2), sum_up(np.array([rounding, paid]))
 
 
 def losses(share: Share, free: tuple[Mask, ...]) -> tuple[Array, tuple[Array, ...]]:

@@ -44,7 +44,8 @@ def _write(file: IO[bytes], relaxation: Relaxation, title: str) -> None:
 
 def _row_entries(problem: RankTwoProblem) -> tuple[Any, int, Any, Any, Array]:
     """The upper triangles of all sym(f_a f_b'), entries of the same place added up."""
-    row, p, q, value = pair_entries(sparse.csc_array(problem.vectors), problem.ia, problem.ib)
+    term, p, q, value = pair_entries(sparse.csc_array(problem.vectors), problem.ia, problem.ib)
+    row = problem.owner[term]
     low, high = np.minimum(p, q), np.maximum(p, q)
     value = np.where(p == q, value, value / 2)
     n = problem.size

@@ -18,7 +18,7 @@ import numpy as np
 from lipcert.propagation import Interval
 from lipcert.quadratic.layers import Layer
 from lipcert.quadratic.model import Factors, Family, Space
-from lipcert.quadratic.tracked import Tracked, constants, exactly, merge, product
+from lipcert.quadratic.tracked import Tracked, constants, exactly, in_common_units, merge, product
 from lipcert.rounding import Array, add_up, grow
 
 WIDE = "wide chord"
@@ -100,7 +100,8 @@ def factors(space: Space, item: Switched) -> tuple[Tracked, Tracked, Tracked, Tr
 def stored(space: Space, item: Switched) -> Factors:
     """The factors as the cuts use them."""
     batches = factors(space, item)
-    return Factors(tuple(f.matrix for f in batches), tuple(f.error for f in batches))
+    pair = in_common_units(item.a, item.b) if item.layer.binary else None
+    return Factors(tuple(f.matrix for f in batches), tuple(f.error for f in batches), pair)
 
 
 def through(space: Space, layer: Layer, source: Tracked, own: Tracked | None) -> Tracked:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from lipcert.quadratic.model import Family, Forms, Index, Space
@@ -59,14 +60,27 @@ class Tracked:
 
     def unit(self) -> Tracked:
         """The same quantities over powers of two, exactly, so that the largest coefficient is about one."""
+        return self.over(self.powers)
+
+    def over(self, powers: NDArray[np.int64]) -> Tracked:
+        """Exactly, times powers of two."""
+        factors = np.ldexp(1.0, powers)
+        return Tracked(sparse.csr_array(sparse.diags_array(factors) @ self.matrix), self.error * factors + TINY)
+
+    @property
+    def powers(self) -> NDArray[np.int64]:
+        """Exponents that bring the largest coefficients to about one."""
         largest = (
             np.asarray(abs(self.matrix).max(axis=1).toarray(), dtype=np.float64).reshape(-1)
             if len(self)
             else self.error
         )
-        powers = np.clip(-np.frexp(np.where(largest > 0, largest, 1.0))[1], -900, 900)
-        factors = np.ldexp(1.0, powers)
-        return Tracked(sparse.csr_array(sparse.diags_array(factors) @ self.matrix), self.error * factors + TINY)
+        return np.clip(-np.frexp(np.where(largest > 0, largest, 1.0))[1], -900, 900).astype(np.int64)
+
+
+def in_common_units(a: Tracked, b: Tracked) -> tuple[Tracked, Tracked]:
+    """Both over the powers of two of the second."""
+    return a.over(b.powers), b.unit()
 
 
 def exactly(forms: Forms) -> Tracked:

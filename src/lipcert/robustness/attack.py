@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lipcert.network import Network
+from lipcert.norms import INF, Norm
 from lipcert.robustness.data import Labels
 from lipcert.robustness.scores import class_scores
 from lipcert.rounding import Array, add_down, add_up
@@ -62,6 +63,7 @@ def attack(
     steps: int = STEPS,
     restarts: int = RESTARTS,
     deadline: float | None = None,
+    norm: Norm = INF,
 ) -> Counterexamples:
     """Look for a counterexample within `radius` of every input of `where`, inside the domain when one is given.
 
@@ -75,7 +77,7 @@ def attack(
         if deadline is not None and time.monotonic() > deadline:
             break
         chosen = places[start : start + _BATCH]
-        search = _Search(net, inputs[chosen], labels[chosen], radius, domain, rng)
+        search = _Search(net, inputs[chosen], labels[chosen], radius, domain, rng, norm)
         for k in range(restarts):
             search.descend(steps, k)
         radii[chosen] = search.distance
@@ -89,9 +91,16 @@ class _Search:
     """One batch: the balls, and the nearest proved counterexample of each input so far."""
 
     def __init__(
-        self, net: Network, x: Array, labels: Labels, radius: float, domain: Domain, rng: np.random.Generator
+        self,
+        net: Network,
+        x: Array,
+        labels: Labels,
+        radius: float,
+        domain: Domain,
+        rng: np.random.Generator,
+        norm: Norm,
     ) -> None:
-        self.net, self.x, self.labels, self.radius, self.rng = net, x, labels, radius, rng
+        self.net, self.x, self.labels, self.radius, self.rng, self.norm = net, x, labels, radius, rng, norm
         ends = np.full(x.shape, radius)
         # Rounded inward: every float between lo and hi is in the ball of real numbers.
         self.lo, self.hi = add_up(x, -ends), add_down(x, ends)
@@ -108,7 +117,7 @@ class _Search:
             return
         lo, hi = self.lo[rows], self.hi[rows]
         point = self.x[rows] if restart == 0 else self.rng.uniform(lo, np.maximum(lo, hi))
-        point = np.clip(point, lo, hi)
+        point = self._inside(np.clip(point, lo, hi), rows)
         rivals = None if restart == 0 else self._rivals(rows, restart)
         for k in range(steps):
             gradient, done = self._gradient(point, self.labels[rows], rivals)
@@ -120,9 +129,28 @@ class _Search:
                 point, lo, hi = point[~done], lo[~done], hi[~done]
                 rivals = None if rivals is None else rivals[~done]
             length = 2.0 * self.radius * 0.5 ** (5.0 * k / steps)
-            point = np.clip(point - length * np.sign(gradient), lo, hi)
+            point = self._inside(np.clip(point - length * self._step(gradient), lo, hi), rows)
         leads = _leads(self.net, point, self.labels[rows])
         self._offer(rows[leads.min(axis=1) < 0], point[leads.min(axis=1) < 0])
+
+    def _step(self, gradient: Array) -> Array:
+        """Steepest in the norm: signs, the gradient itself, or in norm 1 its largest entries (a fifth and more)."""
+        if self.norm.p == "inf":
+            return np.sign(gradient)
+        if self.norm.p == "1":
+            largest = np.abs(gradient).max(axis=1, keepdims=True)
+            gradient = np.where(np.abs(gradient) >= 0.8 * largest, gradient, 0.0)
+        size = self.norm.of(gradient)[:, None]
+        return np.asarray(gradient / np.where(size > 0, size, 1.0))
+
+    def _inside(self, point: Array, rows: Places) -> Array:
+        """Moved towards the inputs until within the radius, with a little to spare for rounding."""
+        if self.norm.p == "inf":
+            return point
+        change = point - self.x[rows]
+        size = self.norm.of(change)[:, None]
+        factor = np.minimum(1.0, self.radius * (1.0 - 1e-9) / np.where(size > 0, size, 1.0))
+        return np.asarray(self.x[rows] + factor * change)
 
     def _rivals(self, rows: Places, rank: int) -> Labels:
         leads = _leads(self.net, self.x[rows], self.labels[rows])
@@ -159,7 +187,7 @@ class _Search:
             wins = self._proved(rows, tried)
             far, near = np.where(wins, middle, far), np.where(wins, near, middle)
             best[wins] = tried[wins]
-        distance = _distance(best, self.x[rows])
+        distance = _distance(best, self.x[rows], self.norm)
         nearer = (distance < self.distance[rows]) & (distance <= self.radius)
         self.distance[rows[nearer]], self.best[rows[nearer]] = distance[nearer], best[nearer]
 
@@ -192,7 +220,7 @@ def _leads_of(scores: Array, labels: Labels) -> Array:
     return leads
 
 
-def _distance(points: Array, x: Array) -> Array:
-    """The largest |change| of a coordinate, rounded up."""
+def _distance(points: Array, x: Array, norm: Norm = INF) -> Array:
+    """The norm of the change, rounded up."""
     change = np.maximum(add_up(points, -x), add_up(x, -points))
-    return np.asarray(change.max(axis=1, initial=0.0), dtype=np.float64)
+    return norm.rows_above(change) if len(change) else np.zeros(0)

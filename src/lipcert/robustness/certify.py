@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from lipcert.errors import InputError, SoundnessError
 from lipcert.jobs import End, JobFolder, Progress, Run, cluster, local, processes, run_pieces
 from lipcert.network import Network
+from lipcert.norms import INF, Norm, parse_norm
 from lipcert.robustness.attack import Counterexamples, attack, no_counterexamples
 from lipcert.robustness.data import DataSet, as_data_set, check_fits
 from lipcert.robustness.decision import Classified, classify, rival_radii, room, shared_region
@@ -41,6 +42,7 @@ def certify(
     radius: Radii,
     domain: tuple[float, float] | None = None,
     clip: bool = False,
+    norm: str | Norm = "inf",
     method: str = "auto",
     solver: str = "auto",
     time_limit: float = 60.0,
@@ -56,7 +58,7 @@ def certify(
     network_file: str | None = None,
     on_progress: OnProgress | None = None,
 ) -> Certification:
-    """Which inputs keep their class within `radius` in the infinity norm?
+    """Which inputs keep their class within `radius` in a norm?
 
     Args:
         net: the classifier; one output is a binary classifier by its sign.
@@ -65,6 +67,7 @@ def certify(
         radius: one or several. The shared constants are proved for the largest.
         domain: (lo, hi) of every input value; the shared region is this box, or the inputs' own, plus the radius.
         clip: perturbed inputs stay in the domain, as pixels do.
+        norm: of the radius: "inf", "2" or "1"; constants and attacks are in that norm.
         method, solver, time_limit, lower: of every pair constant, as in `bound`; "shor" holds on the whole space.
         refine: seconds to spend on inputs that the shared constants leave open, most promising first.
         attacks, seed: look for counterexamples by projected gradients, from this seed.
@@ -78,7 +81,7 @@ def certify(
     counterexample lies within its radius and another class is proved to win there.
     """
     data = as_data_set(inputs, labels)
-    options = PairOptions(method, solver, float(time_limit), lower, seed)
+    options = PairOptions(method, solver, float(time_limit), lower, seed, parse_norm(norm))
     question = _Question(net, data, _check_radii(radius), _check_domain(domain), clip, options, _seconds(refine))
     question.check()
     if recheck and out is None:
@@ -108,6 +111,10 @@ class _Question:
         self.pairs.check(self.net)
         if self.clip and self.domain is None:
             raise InputError("clip needs a domain to clip to; give --domain LO HI")
+        if self.refine > 0 and self.pairs.norm != INF:
+            raise InputError(
+                f"refinement is for radii in the infinity norm, not in norm {self.pairs.norm}; leave it out"
+            )
 
     @property
     def limits(self) -> Domain:
@@ -116,7 +123,8 @@ class _Question:
 
     def to_dict(self) -> dict[str, Any]:
         """Without `refine`: more time for the same job is a reason to resume it."""
-        return {
+        norm = {} if self.pairs.norm == INF else {"norm": str(self.pairs.norm)}  # as jobs were before there were others
+        return norm | {
             "network": self.net.sha256,
             "data": self.data.sha256,
             "radii": list(self.radii),
@@ -167,7 +175,8 @@ class _Job:
         found = no_counterexamples(len(q.data), q.net.inputs)
         if attacks and run.end is not End.INTERRUPTED:
             self._stage("attacks")
-            found = search_counterexamples(q.net, q.data.inputs, classified, certified, q.radii, q.limits, q.pairs.seed)
+            about = (q.net, q.data.inputs, classified, certified, q.radii, q.limits, q.pairs.seed)
+            found = search_counterexamples(*about, q.pairs.norm)
         refined = np.zeros(len(q.data), dtype=bool)
         if q.refine > 0 and run.complete:
             certified, refined = self._refine(classified, rivals, found, constants, reach)
@@ -223,6 +232,7 @@ class _Job:
             domain=q.domain,
             clip=q.clip,
             radii=q.radii,
+            norm=q.pairs.norm,
             method=method,
             classes=class_count(q.net),
             pairs=pairs,
@@ -246,6 +256,7 @@ def search_counterexamples(
     radii: tuple[float, ...],
     limits: Domain,
     seed: int,
+    norm: Norm = INF,
 ) -> Counterexamples:
     """Attack every correct input at the largest radius, certified or not: a certified one that falls is a bug that must
     come out. Then go down the radii with those that fell, where they are not certified.
@@ -257,7 +268,7 @@ def search_counterexamples(
         else:
             fell = np.isfinite(found.radius) & (found.radius > radius)
             where = np.flatnonzero(fell & (certified < radius))
-        new = attack(net, inputs, classified.labels, radius, domain=limits, where=where, seed=seed)
+        new = attack(net, inputs, classified.labels, radius, domain=limits, where=where, seed=seed, norm=norm)
         found = found.merged(new)
     return found
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from lipcert.errors import InputError
 from lipcert.network import Network
 from lipcert.propagation import Interval
-from lipcert.region import Box, Everywhere, Region
+from lipcert.region import Box, Everywhere
 from lipcert.robustness.data import Labels
 from lipcert.robustness.scores import class_scores, lead
 from lipcert.rounding import Array, add_down, add_up, down
@@ -65,7 +65,7 @@ def shared_region(inputs: Array, radius: float, domain: tuple[float, float] | No
     return Box.from_bounds(add_down(lo, np.full(size, -radius)), add_up(hi, np.full(size, radius)))
 
 
-def room(inputs: Array, region: Region, radius: float, clip: bool) -> Array:
+def room(inputs: Array, region: Box | Everywhere, radius: float, clip: bool) -> Array:
     """For every input a radius whose ball lies in the region of `shared_region`: at least `radius`, rounded down."""
     if isinstance(region, Everywhere) or clip:  # the part of a ball in the domain is in the region, which is the domain
         return np.full(len(inputs), np.inf)

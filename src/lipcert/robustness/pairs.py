@@ -17,9 +17,9 @@ from lipcert.certificate.relaxed import RELAXATIONS, check_relaxation
 from lipcert.errors import InputError, MethodError
 from lipcert.jobs import Answer, Outcome, Piece
 from lipcert.network import Network
-from lipcert.norms import INF
+from lipcert.norms import INF, Norm
 from lipcert.propagation import preactivation_bounds
-from lipcert.region import Everywhere, Region
+from lipcert.region import Box, Everywhere, Region
 from lipcert.robustness.scores import class_count, pair_output
 from lipcert.rounding import Array
 from lipcert.solving import check_solver
@@ -38,6 +38,7 @@ class PairOptions:
     time_limit: float = 60.0
     lower: bool = False
     seed: int = 0
+    norm: Norm = INF
 
     def check(self, net: Network) -> None:
         """Refuse before any work."""
@@ -45,7 +46,7 @@ class PairOptions:
             hint = " (its literal form has no certificate)" if self.method in LITERAL_METHODS else ""
             raise MethodError(f"unknown method {self.method!r}{hint}; use one of {', '.join(SHARED_METHODS)}")
         if self.method in RELAXATIONS:
-            check_relaxation(net, INF, self.method)
+            check_relaxation(net, self.norm, self.method)
         check_solver(self.solver)
         if not (math.isfinite(self.time_limit) and self.time_limit > 0):
             raise InputError(f"the time limit must be a positive number of seconds, not {self.time_limit:g}")
@@ -75,15 +76,19 @@ class PairConstant:
         }
 
 
-def settle(net: Network, region: Region, options: PairOptions) -> tuple[str, Region]:
+def settle(net: Network, region: Box | Everywhere, options: PairOptions) -> tuple[str, Box | Everywhere]:
     """The method that `auto` means here, and the region that the proofs are about.
 
     `shor` is proved without x, on the whole input space: a proof for every region, and many times faster. `auto` takes
     it for one wide hidden layer, where the relaxations with x take minutes for each pair. `tight` leaves x out there
-    too when the region fixes no neuron: x then only costs time (PERFORMANCE.md).
+    too when the region fixes no neuron: x then only costs time (PERFORMANCE.md). In the other norms the lift without x
+    takes its place.
     """
     method = options.method
     wide = net.depth == 1 and 1 + 2 * net.inputs + net.neurons > _TIGHT_UP_TO
+    if options.norm != INF:
+        free = method == "auto" and wide
+        return ("backward-free", Everywhere()) if free else (method, region)
     if method == "auto" and wide:
         try:
             check_relaxation(net, INF, "shor")
@@ -99,26 +104,36 @@ def _fixes_nothing(net: Network, region: Region) -> bool:
     return bool(np.all((z.lo < 0) & (z.hi > 0)))
 
 
-def pair_pieces(net: Network, region: Region, options: PairOptions) -> list[Piece]:
+def pair_pieces(net: Network, region: Box | Everywhere, options: PairOptions) -> list[Piece]:
     """One piece for every pair of classes."""
     classes = class_count(net)
     if classes > MAX_CLASSES:
         raise InputError(f"{classes} classes have {classes * (classes - 1) // 2:,} pairs; the limit is {MAX_CLASSES}")
     method, where = settle(net, region, options)
-    rest = (method, options.solver, options.time_limit, options.lower, options.seed)
+    rest = (method, options.solver, options.time_limit, options.lower, options.seed, options.norm)
     return [
         Piece(f"pair-{i}-{j}", pair_constant, (net, where, i, j, *rest)) for i, j in combinations(range(classes), 2)
     ]
 
 
 def pair_constant(
-    net: Network, region: Region, i: int, j: int, method: str, solver: str, time_limit: float, lower: bool, seed: int
+    net: Network,
+    region: Region,
+    i: int,
+    j: int,
+    method: str,
+    solver: str,
+    time_limit: float,
+    lower: bool,
+    seed: int,
+    norm: Norm = INF,
 ) -> Answer:
     """Bracket L_ij; the certificate goes with it."""
     result = bound(
         net,
         region,
         output=pair_output(net, i, j),
+        norm=norm,
         method=method,
         solver=solver,
         time_limit=time_limit,

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from lipcert._version import __version__
 from lipcert.errors import SoundnessError
 from lipcert.files import write_atomically, write_npz
+from lipcert.norms import INF, Norm
 from lipcert.robustness.attack import Counterexamples
 from lipcert.robustness.data import DataSet, Labels
 from lipcert.robustness.decision import ATTACKED, CERTIFIED, STATUSES, UNDECIDED, Codes, decide
@@ -49,6 +50,7 @@ class Certification:
     complete: bool = True
     failed: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = field(default=())
+    norm: Norm = INF
 
     def __post_init__(self) -> None:
         contradicted = np.flatnonzero(~self.wrong & (self.attack_radius <= self.certified_radius))
@@ -104,7 +106,7 @@ class Certification:
                 "scale": self.data.scale,
                 "image_shape": None if shape is None else list(shape),
             },
-            "norm": "inf",
+            "norm": str(self.norm),
             "domain": None if self.domain is None else list(self.domain),
             "clip": self.clip,
             "radii": list(self.radii),

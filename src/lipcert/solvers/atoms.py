@@ -123,7 +123,8 @@ def atom_form(problem: RankTwoProblem, outside: Integers | None = None) -> AtomF
     value_scale = float(np.linalg.norm(objective.data)) or 1.0
     anchor = _anchor(problem)
     generators, Q = _generators(sp.csc_matrix(sp.diags(scale) @ problem.vectors), anchor)
-    row, p, q, weight = pair_entries(generators, problem.ia, problem.ib)
+    term, p, q, weight = pair_entries(generators, problem.ia, problem.ib)
+    row = problem.owner[term]
     permutation, inner = _permutation(objective, p, q, n, outside)
     place = np.r_[np.argsort(permutation), n + np.arange(Q.shape[1])]
     p, q = np.minimum(place[p], place[q]), np.maximum(place[p], place[q])
@@ -175,7 +176,7 @@ def _anchor(problem: RankTwoProblem) -> int:
     """The variable that stands for 1: fixed by an equality row e_i, e_i and present in the most vectors."""
     F = problem.vectors
     single = np.diff(F.indptr) == 1
-    fixed = problem.equality & (problem.ia == problem.ib) & single[problem.ia]
+    fixed = problem.equality[problem.owner] & problem.single & (problem.ia == problem.ib) & single[problem.ia]
     index = F.indices[F.indptr[problem.ia[fixed]]]
     if index.size == 0:
         return -1

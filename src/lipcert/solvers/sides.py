@@ -21,7 +21,7 @@ def two_sides(problem: RankTwoProblem) -> tuple[Index, Index] | None:
     """
     F = sparse.csc_array(problem.vectors)
     diagonal = (
-        problem.rows == problem.size
+        problem.rows == problem.terms == problem.size
         and bool(np.all(problem.equality))
         and np.array_equal(problem.ia, problem.ib)
         and bool(np.all(np.diff(F.indptr) == 1))
