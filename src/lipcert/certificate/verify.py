@@ -16,6 +16,7 @@ from lipcert.certificate.certificate import CERTIFICATE_VERSION, Certificate
 from lipcert.certificate.cheap import prove_interval, prove_product
 from lipcert.certificate.gains import prove_mixed
 from lipcert.certificate.relaxed import RELAXATIONS, recheck
+from lipcert.certificate.tree import METHOD, TREE_NAMES, TREE_TEXTS, check_tree, read_tree
 from lipcert.errors import FileFormatError, InputError
 from lipcert.files import check_readable
 from lipcert.network import Network
@@ -25,9 +26,10 @@ from lipcert.region import Box, Everywhere, Region
 from lipcert.rounding import Array
 
 _NAMES = re.compile(
-    r"certificate|method|network|norm|c|upper|lo|hi|cuts|reduction|multipliers|shift|(?:multipliers|shift)_\d{1,3}"
+    r"certificate|method|network|norm|c|upper|lo|hi|cuts|reduction|multipliers|shift|(?:multipliers|shift)_\d{1,3}|"
+    + TREE_NAMES
 )
-_TEXTS = frozenset({"method", "network", "norm", "multipliers", "shift"})
+_TEXTS = frozenset({"method", "network", "norm", "multipliers", "shift"}) | TREE_TEXTS
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,8 @@ def _parse(arrays: Mapping[str, Any]) -> Certificate:
         raise FileFormatError("the output's weights are not finite")
     claim = float(upper)
     multipliers, shift = _named(arrays, "multipliers"), _named(arrays, "shift")
-    proof = (multipliers, shift, _cuts(arrays), claim, _reduction(arrays))
+    tree = read_tree(arrays) if "tree" in arrays else None
+    proof = (multipliers, shift, _cuts(arrays), claim, _reduction(arrays), tree)
     return Certificate(method, network, region, parse_norm(norm), c, claim, *proof)
 
 
@@ -103,6 +106,8 @@ def _recompute(certificate: Certificate, net: Network) -> float:
         return prove_interval(*arguments).upper
     if certificate.method == "mixed":
         return prove_mixed(*arguments).upper
+    if certificate.method == METHOD:
+        return np.inf if certificate.tree is None else check_tree(certificate.tree, *arguments)
     if certificate.method in RELAXATIONS:
         return recheck(certificate, net)
     raise FileFormatError(f"the certificate names an unknown method {certificate.method!r}; upgrade lipcert")
