@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from lipcert.rounding import Array
 
 BOXES_UP_TO = 8  # inputs, for splits of the box
 _NEURONS = 3  # tried at a time
+_SMALL = 64  # neurons
 _NARROW = 1e-9  # a box that is this narrow beside its numbers is not split
 
 
@@ -79,7 +81,7 @@ def try_splits(net: Network, norm: Norm, c: Array, nodes: list[Node], threshold:
     origin = np.repeat(np.repeat(np.arange(len(nodes)), [len(s) for s in splits]), 2)
     above = joined([node.bounds for node in nodes])
     known = tuple(Interval(z.lo[origin], z.hi[origin]) for z in above.pre)
-    bounds = bounds_of(net, parts, known)
+    bounds = _bounds(net, parts, known, [2 * len(s) for s in splits])
     uppers = interval_uppers(net, bounds, norm, c)
     still_open = np.where(bounds.empty, 0, open_neurons(net, bounds.pre, c)[0].sum(axis=1))
     cost = _cost(uppers, still_open, threshold)
@@ -95,6 +97,15 @@ def try_splits(net: Network, norm: Norm, c: Array, nodes: list[Node], threshold:
         answers.append(Halves(some[(k - start) // 2], (parts[k], parts[k + 1]), two, uppers[own], still_open[own]))
         start += 2 * len(some)
     return answers
+
+
+def _bounds(net: Network, parts: list[Part], known: tuple[Interval, ...], counts: list[int]) -> Bounds:
+    """All at once where calls cost more than numbers; else node by node: the halves of one have the same open signs."""
+    if net.neurons <= _SMALL:
+        return bounds_of(net, parts, known)
+    ends = np.cumsum([0, *counts])
+    pieces = [(slice(a, b), [Interval(z.lo[a:b], z.hi[a:b]) for z in known]) for a, b in pairwise(ends) if b > a]
+    return joined([bounds_of(net, parts[own], tuple(pre)) for own, pre in pieces])
 
 
 def _cost(uppers: Array, still_open: Array, threshold: float) -> Array:

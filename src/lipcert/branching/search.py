@@ -170,7 +170,7 @@ class _Search:
         free = worker_count(self.executor) + 1 if worker_count(self.executor) > 1 else 1
         while self.heap and len(chosen) < _BATCH and -self.heap[0][0] > self.threshold:
             node = heapq.heappop(self.heap)[2]
-            if self.worth.relaxes(node, self.net):
+            if self.worth.relaxes(node, self.net, self.threshold):
                 if len(self.under_way) >= free:
                     self._push(node)
                     break
@@ -201,7 +201,7 @@ class _Search:
                 raise
 
     def _relaxed(self, node: Node, reply: Reply) -> None:
-        self.worth.learn(node, reply.upper, self.threshold, reply.seconds)
+        self.worth.learn(node.own, reply.upper, self.threshold)
         node.relaxed = True
         if reply.upper < node.own:
             node.own, node.leaf = reply.upper, reply.leaf

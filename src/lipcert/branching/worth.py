@@ -1,4 +1,9 @@
-"""Whether a relaxation of a part is worth its time: what the last ones gained, against what splitting would cost."""
+"""Whether a relaxation of a part is worth its time: how far above the threshold its intervals may be.
+
+A relaxation gains a certain factor over intervals, which depends on the network and is not known beforehand. The largest
+excess that is tried rises with every success and falls with every failure, so that about half of them decide their
+part. Parts with few open signs are split all the way instead, which takes less time.
+"""
 
 from __future__ import annotations
 
@@ -10,48 +15,40 @@ from lipcert.planning import expected_work
 
 _FEW = 6  # open signs that are split rather than relaxed
 _GROWTH = 0.6  # a part with k open signs is about 2^(0.6 k) parts in the end
-_HOPE = 0.12  # the least chance of success that is worth a try
-_GAIN = 0.4  # of the excess over the threshold: less than this is no success
+_FIRST = 8.0  # the largest excess in powers of two, at first
+_STEP = 0.25
+_GAIN = 0.5  # of the excess: what a success takes away at least
 _OVERHEAD = 0.15  # seconds of a relaxation that do not depend on its size
 
 
 class Worth:
-    """Running averages, by the number of open signs."""
+    """What was learnt so far."""
 
     def __init__(self, possible: bool) -> None:
         self.possible = possible
-        self.tries: dict[int, float] = {}
-        self.gains: dict[int, float] = {}
-        self.slowness = 1.0  # measured seconds over expected ones
+        self.most = _FIRST
         self.seconds = 1e-3  # of one split
 
-    def relaxes(self, node: Node, net: Network) -> bool:
+    def relaxes(self, node: Node, net: Network, threshold: float) -> bool:
         """Whether to relax this part before it is split."""
-        if not self.possible or node.relaxed or node.open <= _FEW:
+        if not self.possible or node.relaxed or node.open <= _FEW or _excess(node.own, threshold) > self.most:
             return False
-        hope = self._hope(node.open)
-        cost = self.slowness * _expected(node.open, net)
-        return hope >= _HOPE and hope * self.seconds * 2.0 ** min(_GROWTH * node.open, 60.0) >= cost
+        return self.seconds * 2.0 ** min(_GROWTH * node.open, 60.0) >= _expected(node.open, net)
 
-    def _hope(self, count: int) -> float:
-        key = _bucket(count)
-        return (self.gains.get(key, 0.0) + 1.0) / (self.tries.get(key, 0.0) + 2.0)
-
-    def learn(self, node: Node, upper: float, threshold: float, seconds: float) -> None:
-        """After a relaxation: `node.upper` is the bound before it."""
-        key = _bucket(node.open)
-        excess = node.upper - threshold
-        gained = upper <= threshold or (math.isfinite(upper) and excess > 0 and node.upper - upper > _GAIN * excess)
-        self.tries[key] = 0.95 * self.tries.get(key, 0.0) + 1.0
-        self.gains[key] = 0.95 * self.gains.get(key, 0.0) + float(gained)
+    def learn(self, before: float, after: float, threshold: float) -> None:
+        """After a relaxation that brought a bound by intervals from `before` to `after`."""
+        gained = _excess(after, threshold) <= (1.0 - _GAIN) * _excess(before, threshold)
+        self.most += _STEP if gained else -_STEP
 
     def split(self, seconds: float, count: int) -> None:
         """After `count` nodes were split."""
         self.seconds += 0.2 * (seconds / max(count, 1) - self.seconds)
 
 
-def _bucket(count: int) -> int:
-    return round(4 * math.log2(1 + count))
+def _excess(upper: float, threshold: float) -> float:
+    if not upper > threshold:
+        return 0.0
+    return math.log2(upper / threshold) if threshold > 0 and math.isfinite(upper) else math.inf
 
 
 def _expected(count: int, net: Network) -> float:

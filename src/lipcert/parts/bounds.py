@@ -22,7 +22,7 @@ from lipcert.propagation import Interval, affine_interval, slope_bounds
 from lipcert.region import Box
 from lipcert.rounding import TINY, UNIT, Array, down, gamma, grow, up
 
-_CHUNK = 1 << 21  # numbers in one array of a backward substitution
+_CHUNK = 1 << 17  # numbers in one array of a backward substitution: it should stay in the cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ def bounds_of(net: Network, parts: Sequence[Part], known: tuple[Interval, ...] |
     `known` are bounds that hold on the parts already, such as those of the parts that they are halves of.
     """
     widest = max(max(a.weight.shape) for a in net.affines)
-    step = max(1, _CHUNK // widest**2)
+    step = max(16, _CHUNK // widest**2)
     pieces = []
     for k in range(0, len(parts), step):
         own = None if known is None else tuple(Interval(z.lo[k : k + step], z.hi[k : k + step]) for z in known)
@@ -103,10 +103,10 @@ def _bounds(net: Network, parts: Sequence[Part], known: tuple[Interval, ...] | N
     first = 0  # neuron of the layer among all
     for k, f in enumerate(net.activations):
         z = _affine(net.affines[k].weight, net.affines[k].bias, inputs[k])
-        if bounded and (k or any(s.any() for s in signs)):
-            z, sides = _by_forms(net, k, pre, inputs, z, sides, signs[k], first)
         if known is not None:
             z = _meet(z, known[k])
+        if bounded and (k or any(s.any() for s in signs)):
+            z, sides = _by_forms(net, k, pre, inputs, z, sides, signs[k], first)
         low, high = np.where(signs[k] > 0, np.maximum(z.lo, 0), z.lo), np.where(signs[k] < 0, np.minimum(z.hi, 0), z.hi)
         empty |= np.any(low > high, axis=1)
         pre.append(Interval(np.minimum(low, high), np.maximum(low, high)))  # of an empty part, anything in order
@@ -125,14 +125,25 @@ def _by_forms(
     signs: NDArray[np.int8],
     first: int,
 ) -> tuple[Interval, Sides]:
-    """Better bounds of layer k by linear forms in x, on the box and on the half-spaces known so far, own ones included."""
-    A, b = _dense(net.affines[k].weight), net.affines[k].bias
+    """Better bounds of layer k by linear forms in x, on the box and on the half-spaces known so far, own ones included.
+
+    Of neurons that are stable already nothing better is needed: none is taken where another part needs it, so that
+    the bounds of a part do not depend on its company.
+    """
+    mine = ((z.lo < 0) & (z.hi > 0)) | (signs != 0)
+    need = np.flatnonzero(np.any(mine, axis=0))
+    if not len(need):
+        return z, sides
+    A, b = _dense(net.affines[k].weight)[need], net.affines[k].bias[need]
     above = _upper_form(net, k, np.concatenate([A, -A]), np.concatenate([b, -b]), pre, inputs)
-    sides = sides.with_signs(above, signs, first)
+    sides = sides.with_signs(above, signs[:, need], first + need)
     top = above.largest(inputs[0])
     if sides.count:
         top = np.minimum(top, pushed(above, sides, inputs[0]).largest(inputs[0]))
-    return _meet(z, Interval(-top[:, len(b) :], top[:, : len(b)])), sides
+    top = np.where(np.tile(mine[:, need], 2), top, np.inf)
+    lo, hi = z.lo.copy(), z.hi.copy()
+    lo[:, need], hi[:, need] = np.maximum(lo[:, need], -top[:, len(b) :]), np.minimum(hi[:, need], top[:, : len(b)])
+    return Interval(lo, hi), sides
 
 
 def _meet(a: Interval, b: Interval) -> Interval:
@@ -190,18 +201,21 @@ def _upper_form(
         for i in range(k - 1, -1, -1):
             affine, z, x = net.affines[i], pre[i], inputs[i]
             lines = net.activations[i].lines(z.lo, z.hi)
-            positive, negative = np.maximum(rows, 0.0), np.minimum(rows, 0.0)
-            constant += each(positive, lines.up_shift) + each(negative, lines.low_shift)
-            size += each(positive - negative, np.maximum(np.abs(lines.up_shift), np.abs(lines.low_shift)))
-            rows = positive * lines.up_slope[:, None, :] + negative * lines.low_slope[:, None, :]
-            weights = np.abs(rows)
-            constant += rows @ affine.bias
-            size += weights @ np.abs(affine.bias)
+            positive = np.maximum(rows, 0.0)
+            constant += each(positive, lines.up_shift)
+            if lines.low_shift.any():
+                constant += each(rows - positive, lines.low_shift)
+            size += each(np.abs(rows), np.maximum(np.abs(lines.up_shift), np.abs(lines.low_shift)))
+            rows = rows * np.where(rows > 0, lines.up_slope[:, None, :], lines.low_slope[:, None, :])
             paid = 4 * UNIT * z.magnitude + g * _times(x.magnitude, abs(affine.weight))
             floor = longest * TINY * (1.0 + z.magnitude.sum(axis=1) + x.magnitude.sum(axis=1))
-            error += each(weights, paid) + floor[:, None]
-            flat = rows.reshape(-1, rows.shape[-1]) @ _dense(affine.weight)
-            rows = flat.reshape(count, block.shape[0], -1)
+            both = np.stack([np.broadcast_to(np.abs(affine.bias), paid.shape), paid], axis=2)
+            more = np.matmul(np.abs(rows), both)
+            size += more[:, :, 0]
+            error += more[:, :, 1] + floor[:, None]
+            flat = rows.reshape(-1, rows.shape[-1])
+            constant += (flat @ affine.bias).reshape(constant.shape)
+            rows = (flat @ _dense(affine.weight)).reshape(count, block.shape[0], -1)
     return Forms(rows, constant, size, error, longest)
 
 

@@ -66,8 +66,8 @@ class Sides:
     def rows(self, k: NDArray[np.int64]) -> Sides:
         return Sides(self.H[k], self.h[k], self.neuron[k])
 
-    def with_signs(self, above: Forms, signs: NDArray[np.int8], first: int) -> Sides:
-        """Besides these the half-spaces of a layer: `above` are forms above z (first half) and -z (second half).
+    def with_signs(self, above: Forms, signs: NDArray[np.int8], neuron: NDArray[np.int64]) -> Sides:
+        """Besides these the half-spaces of some neurons: `above` are forms above z (first half) and -z (second half).
 
         s z >= 0 on the part and s z <= form: so form >= 0.
         """
@@ -81,7 +81,7 @@ class Sides:
         h = np.take_along_axis(above.shifts(), where, axis=1)
         sure = (picked != 0) & np.isfinite(h) & np.all(np.isfinite(H), axis=2)
         H, h = np.where(sure[:, :, None], H, 0.0), np.where(sure, h, 0.0)
-        return stacked([self, Sides(H, h, np.where(sure, first + order, -1))], axis=1)
+        return stacked([self, Sides(H, h, np.where(sure, neuron[order], -1))], axis=1)
 
 
 def no_sides(count: int, inputs: int) -> Sides:
