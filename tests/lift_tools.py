@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 
 from lipcert import Activation, Box, Network
+from lipcert.parts import Part, bounds_of
 from lipcert.propagation import Interval, preactivation_bounds
 from lipcert.quadratic.layers import Layer, layers_of
 from lipcert.quadratic.model import Relaxation
@@ -27,11 +28,23 @@ def sampled(box: Box, count: int) -> tuple[Array, Array]:
     return x, np.where(rng.uniform(size=x.shape) < 0.5, -1.0, 1.0)
 
 
-def true_points(relaxation: Relaxation, net: Network, box: Box, c: Array, count: int) -> tuple[Array, Array]:
-    """y at points of the box with random t, by the definitions of the variables; and t'gradient there."""
+def true_points(
+    relaxation: Relaxation, net: Network, box: Box, c: Array, count: int, part: Part | None = None
+) -> tuple[Array, Array]:
+    """y at points of the box with random t, by the definitions of the variables; and t'gradient there.
+
+    With a part of the box: at its points among them, with its bounds.
+    """
     x, t = sampled(box, count)
+    pre = preactivation_bounds(net, box) if part is None else bounds_of(net, [part]).of(0)
+    if part is not None:
+        inside = np.all(
+            [np.all(s * z >= 0, axis=1) for s, z in zip(part.signs, net.preactivations(x), strict=True)], axis=0
+        )
+        x, t = x[inside], t[inside]
+        count = len(x)
     zs = net.preactivations(x)
-    layers = layers_of(net, preactivation_bounds(net, box), c)
+    layers = layers_of(net, pre, c)
     radius = (box.hi - box.lo) / 2
     blocks = {"one": np.ones((count, 1)), "t": t}
     blocks["w"] = (x - (box.lo / 2 + box.hi / 2)) / np.where(radius > 0, radius, 1.0)

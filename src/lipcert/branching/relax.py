@@ -17,10 +17,9 @@ from lipcert.quadratic.cuts import NO_CUTS, Cuts, separate, with_cuts
 from lipcert.quadratic.model import Relaxation
 from lipcert.region import Box
 from lipcert.rounding import Array
-from lipcert.solvers import Progress
+from lipcert.solvers import Progress, Status
 from lipcert.threads import threads_for
 
-_HOPELESS = 0.05  # relative gap at which a primal value above the threshold ends a solve
 _SETTLED = 2e-3  # relative gap at which a bound that decides nothing is good enough
 _IDLE = 1e-6  # a multiplier, relative to the bound, below which a cut is idle
 
@@ -80,7 +79,10 @@ def _turn(q: Question, base: Relaxation, cuts: Cuts, best: Reply, left: float) -
     relaxation = with_cuts(base, cuts)
     problem = relaxation.problem
     with threads_for(problem.size):
-        result = solve_rank_two(problem, Options(tolerance=1e-8, time_limit=left), _Judge(q.threshold, relaxation.offset))
+        judge = _Judge(q.threshold, relaxation.offset)
+        result = solve_rank_two(problem, Options(tolerance=1e-8, time_limit=left), judge)
+    if result.status is Status.INTERRUPTED and not judge.ended:
+        raise KeyboardInterrupt
     upper, leaf = prove_leaf(relaxation, cuts, result.y)
     reply = replace(best, upper=upper, leaf=leaf) if upper < best.upper else best
     X = result.X
@@ -102,13 +104,13 @@ class _Judge:
     """Ends a solve as soon as it is decided, or cannot be."""
 
     def __init__(self, threshold: float, offset: float) -> None:
-        self.threshold, self.offset = threshold, offset
+        self.threshold, self.offset, self.ended = threshold, offset, False
 
     def __call__(self, progress: Progress) -> bool:
-        if progress.dual_infeasibility < 1e-9 and progress.dual + self.offset < self.threshold * (1 - 1e-9):
-            return True
-        sure = progress.primal_infeasibility < 1e-4 and progress.primal > self.threshold * (1 + 1e-3)
-        return sure and progress.gap < _SETTLED
+        low = progress.dual_infeasibility < 1e-9 and progress.dual + self.offset < self.threshold * (1 - 1e-9)
+        high = progress.primal_infeasibility < 1e-4 and progress.primal > self.threshold * (1 + 1e-3)
+        self.ended = low or (high and progress.gap < _SETTLED)
+        return self.ended
 
 
 def _doubt(net: Network, relaxation: Relaxation, X: Array) -> Array:

@@ -25,7 +25,7 @@ from lipcert.branching.realise import realise
 from lipcert.branching.relax import Question, Reply, relax
 from lipcert.branching.worth import Worth
 from lipcert.certificate import Certificate
-from lipcert.certificate.leaves import BY_INTERVALS
+from lipcert.certificate.leaves import BY_INTERVALS, Leaf
 from lipcert.certificate.relaxed import check_relaxation
 from lipcert.errors import MethodError
 from lipcert.jobs.executors import worker_count
@@ -39,6 +39,7 @@ from lipcert.rounding import Array
 EXACT = 1e-6  # the relative gap at which a bracket is called closed
 LARGEST = 2000  # neurons, or inputs
 _BATCH = 16  # nodes split at a time
+_ROUNDS_AT_ROOT = 4  # of cuts, which all parts inherit
 _SHARE = 0.25  # of the time left, at most, for one relaxation
 
 
@@ -69,6 +70,10 @@ class Outcome:
     closed: bool
     interrupted: bool
     state: State
+
+    @property
+    def leaves(self) -> tuple[Leaf, ...]:
+        return () if self.certificate.tree is None else self.certificate.tree.leaves
 
 
 def branch(
@@ -182,7 +187,15 @@ class _Search:
     def _submit(self, node: Node) -> None:
         left = max(self.deadline - time.monotonic(), 0.01)
         question = Question(
-            self.net, self.norm, self.c, node.part, node.bounds.of(0), self.threshold, max(_SHARE * left, 1.0), node.cuts
+            self.net,
+            self.norm,
+            self.c,
+            node.part,
+            node.bounds.of(0),
+            self.threshold,
+            max(_SHARE * left, 1.0),
+            node.cuts,
+            _ROUNDS_AT_ROOT if node is self.root else 1,
         )
         self.under_way[self.executor.submit(relax, question)] = node
 

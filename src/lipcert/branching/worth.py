@@ -1,8 +1,8 @@
 """Whether a relaxation of a part is worth its time: how far above the threshold its intervals may be.
 
-A relaxation gains a certain factor over intervals, which depends on the network and is not known beforehand. The largest
-excess that is tried rises with every success and falls with every failure, so that about half of them decide their
-part. Parts with few open signs are split all the way instead, which takes less time.
+A relaxation gains a certain factor over intervals, which depends on the network and is not known beforehand. The
+largest excess that is tried rises with every success and falls with every failure, so that about half of them decide
+their part. Parts with few open signs are split all the way instead, which takes less time.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Worth:
         """Whether to relax this part before it is split."""
         if not self.possible or node.relaxed or node.open <= _FEW or _excess(node.own, threshold) > self.most:
             return False
-        return self.seconds * 2.0 ** min(_GROWTH * node.open, 60.0) >= _expected(node.open, net)
+        return self.seconds * math.exp2(min(_GROWTH * node.open, 60.0)) >= _expected(node.open, net)
 
     def learn(self, before: float, after: float, threshold: float) -> None:
         """After a relaxation that brought a bound by intervals from `before` to `after`."""

@@ -67,9 +67,7 @@ def prove_leaf(relaxation: Relaxation, cuts: Cuts, multipliers: Array) -> tuple[
     return proof.upper, leaf
 
 
-def check_relaxed(
-    net: Network, part: Part, norm: Norm, c: Array, pre: tuple[Interval, ...], leaf: Leaf
-) -> float:
+def check_relaxed(net: Network, part: Part, norm: Norm, c: Array, pre: tuple[Interval, ...], leaf: Leaf) -> float:
     """The bound that a leaf's multipliers prove on its part, infinite when none."""
     chords, values = CHORDS in leaf.multipliers or has_wide(leaf.multipliers), "w" in leaf.shift
     if not valid_table(leaf.cuts):
@@ -99,9 +97,7 @@ def shows_empty(part: Part, bounds: Bounds, leaf: Leaf) -> bool:
     return bool(proves_empty(bounds.sides, picked, box)[0])
 
 
-def check_leaves(
-    net: Network, parts: list[Part], bounds: Bounds, norm: Norm, c: Array, leaves: list[Leaf]
-) -> Array:
+def check_leaves(net: Network, parts: list[Part], bounds: Bounds, norm: Norm, c: Array, leaves: list[Leaf]) -> Array:
     """What the leaves prove on their parts: intervals all at once, the others one by one."""
     uppers = interval_uppers(net, bounds, norm, c)
     for k, (part, leaf) in enumerate(zip(parts, leaves, strict=True)):

@@ -110,7 +110,9 @@ def _leaves(arrays: Mapping[str, Any], count: int) -> tuple[Leaf, ...] | None:
     limits = np.array([count, 2, len(names), 1 << 24, len(numbers) + 1])
     starts = np.concatenate([[0], np.cumsum(segments[:, 4])])
     sound = bool(np.all(segments >= 0) and np.all(segments < limits) and starts[-1] == len(numbers))
-    sound = sound and bool(np.all(rows >= 0) and rows.sum() == len(cuts) and np.all((kinds >= 0) & (kinds < len(KINDS))))
+    sound = sound and bool(
+        np.all(rows >= 0) and rows.sum() == len(cuts) and np.all((kinds >= 0) & (kinds < len(KINDS)))
+    )
     if not (sound and np.all(index >= 0) and np.all(index < np.repeat(segments[:, 3], segments[:, 4]))):
         return None
     parts: list[tuple[dict[str, Array], dict[str, Array]]] = [({}, {}) for _ in range(count)]

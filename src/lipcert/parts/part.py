@@ -12,7 +12,6 @@ same gradient. The slopes that a half allows therefore contain those of the true
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +22,8 @@ from lipcert.region import Box, Region
 Signs = tuple[NDArray[np.int8], ...]  # by hidden layer: 1 where z >= 0, -1 where z <= 0, 0 where nothing is fixed
 
 
-class Split(NamedTuple):
+@dataclass(frozen=True)
+class Split:
     """Layer 0: the box at x_index = value. Layer i >= 1: the kink of neuron `index` of hidden layer i."""
 
     layer: int

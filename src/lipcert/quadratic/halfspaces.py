@@ -102,8 +102,7 @@ def _with_signs(relaxation: Relaxation, name: str, sides: Tracked, places: Index
     one = constants(space, np.ones(len(k)))
     where_kept = places[k] * full + members[j]
     return [
-        product(f"(1{s}{name}) half-space", -(one + (a if s == "+" else -a)), z, where_kept, total * full)
-        for s in "+-"
+        product(f"(1{s}{name}) half-space", -(one + (a if s == "+" else -a)), z, where_kept, total * full) for s in "+-"
     ]
 
 
