@@ -105,7 +105,7 @@ def _leaves(arrays: Mapping[str, Any], count: int) -> tuple[Leaf, ...] | None:
     rows, cuts, numbers, index = (arrays[f"leaf_{n}"] for n in ("cut_rows", "cuts", "numbers", "index"))
     shapes = kinds.shape == rows.shape == (count,) and segments.shape[1:] == (5,) and cuts.shape[1:] == (9,)
     whole_numbers = all(a.dtype.kind in "iu" for a in (kinds, segments, rows, cuts, index))
-    if not (shapes and whole_numbers and numbers.shape == index.shape and numbers.ndim == 1):
+    if not (count and shapes and whole_numbers and numbers.shape == index.shape and numbers.ndim == 1):
         return None
     limits = np.array([count, 2, len(names), 1 << 24, len(numbers) + 1])
     starts = np.concatenate([[0], np.cumsum(segments[:, 4])])
