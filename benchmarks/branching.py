@@ -1,4 +1,4 @@
-"""Branch and bound to exact answers: the paper's small networks, (40,40), ACAS Xu: python -m benchmarks.branching [PART]
+"""Branch and bound to exact answers: small nets of the paper, (40,40), ACAS Xu: python -m benchmarks.branching [PART]
 
 PART is small, forty or acas (all by default). Every row is verified again from its certificate. Seconds are wall clock;
 CPU seconds of this process stand beside them, because on a busy machine the first say little.

@@ -39,7 +39,7 @@ CASES = [  # sizes, radius of the box
 ]
 
 
-def solved(net: Network, region: Box | Everywhere, *, gap: float = 0.0, seconds: float = 20.0, **more: Any) -> Outcome:
+def solved(net: Network, region: Box | Everywhere, *, gap: float = 0.0, seconds: float = 120.0, **more: Any) -> Outcome:
     c = np.ones(1)
     witness = search(net, region, c, INF, seconds=0.2, samples=500)
     end = time.monotonic() + seconds

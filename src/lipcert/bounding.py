@@ -178,8 +178,9 @@ class _Job:
         if method == "exact":
             check_branching(self.net)
         pre = self._prove_cheaply(method)
-        if seed is not None:
-            self._search(_LOWER_SHARE if relaxation is None else _LOWER_SHARE_BESIDE_A_SOLVER, seed)
+        if seed is not None or method == "exact":  # parts are closed by a witness, asked for or not
+            alone = relaxation is None and method != "exact"
+            self._search(_LOWER_SHARE if alone else _LOWER_SHARE_BESIDE_A_SOLVER, seed or 0)
         parts = method == "auto" and seed is not None
         if parts and self._worth_branching(pre, _BRANCHING_FEW, 0):
             self._branch(True, _BRANCHING_FIRST * self._left())

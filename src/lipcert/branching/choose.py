@@ -56,8 +56,8 @@ def candidates(net: Network, c: Array, node: Node) -> list[Split]:
         wide = box.hi - box.lo > _NARROW * np.maximum(np.abs(box.lo), np.abs(box.hi))
         middle = box.lo / 2 + box.hi / 2
         splits += [Split(0, int(i), float(middle[i])) for i in np.flatnonzero(wide)]
-    mask, weight = (a[0] for a in open_neurons(net, node.bounds.pre, c))
-    lo, hi = (np.concatenate([getattr(z, end)[0] for z in node.bounds.pre]) for end in ("lo", "hi"))
+    mask, weight = (a[0] for a in open_neurons(net, node.alone.pre, c))
+    lo, hi = (np.concatenate([getattr(z, end)[0] for z in node.alone.pre]) for end in ("lo", "hi"))
     with np.errstate(all="ignore"):
         balance = np.where(np.isfinite(lo) & np.isfinite(hi), np.minimum(hi, -lo) / (hi - lo), 0.5)
     score = weight * (balance if node.doubt is None else balance * (0.02 + node.doubt))
@@ -79,7 +79,7 @@ def try_splits(net: Network, norm: Norm, c: Array, nodes: list[Node], threshold:
         return [None] * len(nodes)
     parts = [part for node, split in pairs for part in halves(node.part, split)]
     origin = np.repeat(np.repeat(np.arange(len(nodes)), [len(s) for s in splits]), 2)
-    above = joined([node.bounds for node in nodes])
+    above = joined([node.alone for node in nodes])
     known = tuple(Interval(z.lo[origin], z.hi[origin]) for z in above.pre)
     bounds = _bounds(net, parts, known, [2 * len(s) for s in splits])
     uppers = interval_uppers(net, bounds, norm, c)

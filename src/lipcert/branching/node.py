@@ -24,7 +24,7 @@ class Node:
     of it alone."""
 
     part: Part
-    bounds: Bounds  # of this part alone
+    bounds: Bounds | None  # of this part alone; none any more when it is split or closed
     upper: float
     own: float
     leaf: Leaf
@@ -32,9 +32,14 @@ class Node:
     split: Split | None = None
     halves: tuple[Node, ...] = ()
     relaxed: bool = False  # whether a relaxation was solved on it
-    stuck: bool = False  # nothing is left to split
     cuts: NDArray[np.int64] = field(default_factory=lambda: NO_CUTS.table)
     doubt: Array | None = None  # by neuron: how undecided the relaxation was about its sign
+
+    @property
+    def alone(self) -> Bounds:
+        """The bounds of a part that is still open."""
+        assert self.bounds is not None
+        return self.bounds
 
 
 def tree_of(root: Node, upper: float) -> Tree:

@@ -20,7 +20,7 @@ def realise(net: Network, c: Array, node: Node) -> tuple[Array | None, Leaf | No
     box = node.part.region
     if not isinstance(box, Box):
         return _anywhere(net, c, node), None
-    sides = node.bounds.sides
+    sides = node.alone.sides
     kept = sides.neuron[0] >= 0
     if not kept.any():
         return np.array(box.center), None
@@ -41,7 +41,7 @@ def realise(net: Network, c: Array, node: Node) -> tuple[Array | None, Leaf | No
         return box.project(box.center + radius * answer.x[:-1]), None
     weights = np.zeros(net.neurons)
     np.add.at(weights, sides.neuron[0][kept], np.maximum(-answer.ineqlin.marginals, 0.0) / length)
-    return None, prove_empty(node.part, node.bounds, weights)
+    return None, prove_empty(node.part, node.alone, weights)
 
 
 def _anywhere(net: Network, c: Array, node: Node) -> Array | None:
@@ -50,6 +50,6 @@ def _anywhere(net: Network, c: Array, node: Node) -> Array | None:
         return None
     chart = Chart.of(net, node.part.region)
     program = Program.of(net, chart, c)
-    lo = np.concatenate([z.lo[0] for z in node.bounds.pre])
+    lo = np.concatenate([z.lo[0] for z in node.alone.pre])
     answer = program.solve(lo >= 0, _SECONDS)
     return None if answer is None or answer[1] <= 0 else chart.points(answer[0][None, :])[0]

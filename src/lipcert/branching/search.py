@@ -191,13 +191,17 @@ class _Search:
             self.norm,
             self.c,
             node.part,
-            node.bounds.of(0),
+            node.alone.of(0),
             self.threshold,
             max(_SHARE * left, 1.0),
             node.cuts,
             _ROUNDS_AT_ROOT if node is self.root else 1,
         )
-        self.under_way[self.executor.submit(relax, question)] = node
+        try:
+            self.under_way[self.executor.submit(relax, question)] = node
+        except (RuntimeError, OSError):  # the executor is broken: intervals alone from now on
+            self.worth.possible = False
+            self._push(node)
 
     def _collect(self) -> None:
         """Take in what has come back; wait only when there is nothing to split."""
@@ -208,10 +212,12 @@ class _Search:
         for future in wait(self.under_way, min(left, 1.0) if idle else 0.0, FIRST_COMPLETED).done:
             node = self.under_way.pop(future)
             try:
-                self._relaxed(node, future.result())
-            except BaseException:
+                reply = future.result()
+            except Exception:  # its process died, twice: the part is split instead
+                node.relaxed = True
                 self._push(node)
-                raise
+                continue
+            self._relaxed(node, reply)
 
     def _relaxed(self, node: Node, reply: Reply) -> None:
         self.worth.learn(node.own, reply.upper, self.threshold)
@@ -256,12 +262,15 @@ class _Search:
             child = Node(part, bounds, upper, float(own), BY_INTERVALS, int(still_open), cuts=node.cuts)
             child.doubt = node.doubt
             children.append(child)
-        node.halves = tuple(children)
+        node.halves, node.bounds = tuple(children), None
         self.parts += 2
         if found.split.layer == 0:
             self._offer(np.stack([part.region.center for part in found.parts]), "parts")  # type: ignore[union-attr]
         for child in children:
-            self._push(child)
+            if child.upper > self.threshold:
+                self._push(child)
+            else:
+                child.bounds = None  # closed for good
 
     def _push(self, node: Node) -> None:
         heapq.heappush(self.heap, (-node.upper, next(self.count), node))
