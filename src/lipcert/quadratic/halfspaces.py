@@ -1,7 +1,7 @@
 """A part of a box in the moment matrix: neurons whose sign is fixed leave it, their half-spaces come in as rows.
 
     s z >= 0                    for every neuron with the fixed sign s, z a form in w and x_1, x_2, ..
-    (1 +- a) s z >= 0           a the signs t and v
+    (1 +- v) s z >= 0           v the open signs
     (s z)(s' z') >= 0           pairs of half-spaces
 
 Pre-activation bounds of the part already make the neuron stable for the builders; without these rows the relaxation
@@ -23,7 +23,7 @@ from lipcert.quadratic.tracked import Tracked, affine, constants, exactly, merge
 from lipcert.region import Box
 from lipcert.rounding import Array, add_up
 
-ROWS_UP_TO = 1500  # products of half-spaces with signs; beyond, only the half-spaces themselves
+ROWS_UP_TO = 1500  # products of half-spaces; beyond, only the half-spaces themselves
 
 
 def with_halfspaces(
@@ -48,7 +48,7 @@ def with_halfspaces(
     total = net.neurons
     one = constants(space, np.ones(len(places)))
     families = [product("half-space", -one, sides, places, total)]
-    others = [name for name in space.slices if name == "t" or name.startswith("v")]
+    others = [name for name in space.slices if name.startswith("v")]
     width = sum(space.slices[n].stop - space.slices[n].start for n in others)
     if products is None:
         products = len(places) * (2 * width + len(places)) <= ROWS_UP_TO
