@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 
 from lipcert import Activation, Ball, Box, Network
+from lipcert.parts import Part, bounds_of
 from lipcert.propagation import Interval, preactivation_bounds
 from lipcert.quadratic.ends import Ends
 from lipcert.quadratic.layers import Layer, layers_of
@@ -29,19 +30,33 @@ def sampled(box: Box, count: int) -> tuple[Array, Array]:
 
 
 def true_points(
-    relaxation: Relaxation, net: Network, region: Box | Ball, c: Array, count: int, ends: Ends | None = None
+    relaxation: Relaxation,
+    net: Network,
+    region: Box | Ball,
+    c: Array,
+    count: int,
+    ends: Ends | None = None,
+    part: Part | None = None,
 ) -> tuple[Array, Array]:
     """y at points of the region with random ends t and d, by the definitions of the variables; and d'J t there.
 
-    Where an end has no variables, the largest over it: the Euclidean norm.
+    Where an end has no variables, the largest over it: the Euclidean norm. With a part of the region: at its points
+    among them, with its bounds.
     """
     ends = Ends() if ends is None else ends
     box = region.box if isinstance(region, Ball) else region
     x, t = sampled(box, count)
     if isinstance(region, Ball):
         x = region.project(x)
+    pre = preactivation_bounds(net, region) if part is None else bounds_of(net, [part]).of(0)
+    if part is not None:
+        inside = np.all(
+            [np.all(s * z >= 0, axis=1) for s, z in zip(part.signs, net.preactivations(x), strict=True)], axis=0
+        )
+        x, t = x[inside], t[inside]
+        count = len(x)
     zs = net.preactivations(x)
-    layers = layers_of(net, preactivation_bounds(net, region), c, ends)
+    layers = layers_of(net, pre, c, ends)
     radius = (box.hi - box.lo) / 2
     blocks = {"one": np.ones((count, 1)), "t": t}
     t = end_points(blocks, t, ends)

@@ -9,19 +9,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lipcert.branching import BOXES_UP_TO, EXACT, State, branch, check_branching
 from lipcert.certificate import Certificate, prove_interval, prove_product
 from lipcert.certificate.cases import case_norm, has_cases
 from lipcert.certificate.gains import Gains, gains, gains_operations, prove_mixed
 from lipcert.certificate.relaxed import RELAXATIONS, build, check_relaxation
 from lipcert.certificate.stated import prove_stated
 from lipcert.errors import InputError, MethodError
+from lipcert.jobs import local, processes
 from lipcert.lower import Witness, improve, improve_whole, search, search_whole
 from lipcert.mip.claim import Claim
 from lipcert.network import Network
 from lipcert.norms import INF, Norm, parse_norm, parse_norms
 from lipcert.output import Output, OutputChoice, choose_output
 from lipcert.planning import LARGEST, Step, expected_order, plan
-from lipcert.propagation import Interval, preactivation_bounds
+from lipcert.propagation import Interval, preactivation_bounds, slope_bounds
 from lipcert.quadratic.model import Relaxation
 from lipcert.region import Ball, Box, Region, check_region
 from lipcert.result import Result, Status, relative_gap
@@ -33,7 +35,7 @@ from lipcert.solving import Task, check_solver, proof_fits, proof_seconds, round
 from lipcert.threads import threads_for
 
 LITERAL_METHODS: tuple[str, ...] = ("shor", "hr1", "hr2", "hr3", "lipopt3", "lipopt4", "lifting")
-METHODS: tuple[str, ...] = ("auto", "product", "interval", "mixed", *RELAXATIONS)
+METHODS: tuple[str, ...] = ("auto", "product", "interval", "mixed", *RELAXATIONS, "exact")
 METHODS += tuple(m for m in LITERAL_METHODS if m not in METHODS)  # these exist in the paper's form only
 METHODS += ("mip",)
 _LOWER_SHARE = 0.5  # of the time limit, at most, for lower bounds where no solver runs
@@ -48,7 +50,11 @@ _STEP_SHARE = 0.5  # of the time left, at most, for a step that others follow
 _FIRST_SHARE = 0.05  # of the time left, at most, for a part before the whole network
 _FIRST_TIMES = 4.0  # times its expected seconds, at most, for such a part
 _AGREEMENT = 1e-5  # by how much a solver without proofs may miss what is proved
-_CLOSED = 1e-6  # a relative gap that no solver needs to work on
+_BRANCHING_LEAST = 0.5  # seconds left, below which `auto` does not begin with parts
+_BRANCHING_LARGEST = 400  # neurons, or inputs, up to which it does
+_BRANCHING_FEW = 14  # open signs that are tried before any relaxation,
+_BRANCHING_FIRST = 0.1  # for this share of the time
+_BRANCHING_OPEN = 40  # signs, unless there are few inputs
 
 
 @dataclass(frozen=True)
@@ -83,6 +89,8 @@ def bound(
     seed: int = 0,
     lower: bool = True,
     literal: bool = False,
+    gap: float = 0.0,
+    workers: int = 1,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Result:
     """Bracket the Lipschitz constant of one scalar output, or of the whole map, on a region:
@@ -100,7 +108,8 @@ def bound(
         method: "auto" (the best that applies and that the time allows), "product", "interval", "mixed", or for one
             hidden layer of ReLU the semidefinite relaxations "shor" and "hr2", for any depth and activation the lifts
             "backward", "forward" and "both" (with "-free": without the values x), and "tight": hr2 or a lift with rows
-            and cuts that the paper does not have.
+            and cuts that the paper does not have. "exact": branch and bound over parts of the region until the gap is
+            closed; "auto" ends with it where tight leaves a gap on a small network.
             The paper's other estimators "hr1", "hr3", "lipopt3", "lipopt4", "lifting" are solved as it states them.
             "mip" has a mixed-integer solver look for the largest gradient (ReLU or leaky ReLU, a box): its points are
             witnesses, its optimum is in `Result.claim`, and `upper` is what "mixed" proves.
@@ -110,6 +119,8 @@ def bound(
         time_limit: seconds; the best proved bracket so far is returned when it is reached, or on Ctrl-C.
         seed: of the random search for the lower bound.
         lower: False leaves the lower bound out.
+        gap: the relative gap at which a bracket is good enough; 0 means exact, to 1e-6.
+        workers: processes that "exact" bounds its parts in.
         on_progress: called with a `Progress` whenever the bracket or the stage changes.
 
     Guarantees: `upper` is proved with outward rounding for the given float64 weights; `lower` is a proved lower bound
@@ -117,7 +128,7 @@ def bound(
     """
     if method not in METHODS:
         raise MethodError(f"unknown method {method!r}; use one of {', '.join(METHODS)}")
-    literal = literal or method not in ("auto", "product", "interval", "mixed", "mip", *RELAXATIONS)
+    literal = literal or method not in ("auto", "product", "interval", "mixed", "exact", "mip", *RELAXATIONS)
     if literal and method not in LITERAL_METHODS:
         raise MethodError(f"method {method} has no literal form; use one of {', '.join(LITERAL_METHODS)}")
     if method == "mip" and solver != "auto":
@@ -127,9 +138,14 @@ def bound(
         raise InputError(f"time_limit must be a positive number of seconds, not {time_limit!r}")
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise InputError(f"seed must be a whole number >= 0, not {seed!r}")
+    if not (isinstance(gap, int | float) and 0 <= gap < math.inf):
+        raise InputError(f"gap must be a number >= 0, such as 0.01, not {gap!r}")
+    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
+        raise InputError(f"workers must be a whole number >= 1, not {workers!r}")
     check_region(region, net.inputs)
     chosen = choose_output(output, net.outputs)
     job = _Job(net, region, chosen, _norms(norm, output_norm, chosen), time_limit, on_progress)
+    job.gap, job.workers = max(float(gap), EXACT), workers
     try:
         with np.errstate(all="ignore"):  # an overflow is an infinite bound or a bad hint, not a message
             job.run(method, solver, seed if lower else None, literal)
@@ -182,6 +198,8 @@ class _Job:
         self.known: Gains | None = None
         self.notes: list[str] = list(net.notes)
         self.seed = 0
+        self.gap, self.workers = EXACT, 1
+        self.parts_upper = math.inf  # what the tree in the making proves
         self.moments_share = _MOMENTS_SHARE
         self.claim: Claim | None = None
 
@@ -198,11 +216,61 @@ class _Job:
             self._mixed_integer(seed)
             return
         relaxation = self._relaxation(method)
+        if method == "exact":
+            check_branching(self.net, self.region, self.norm)
         pre = self._prove_cheaply(method)
-        if seed is not None:
-            self._search(_LOWER_SHARE if relaxation is None else _LOWER_SHARE_BESIDE_A_SOLVER, seed)
+        if seed is not None or method == "exact":  # parts are closed by a witness, asked for or not
+            alone = relaxation is None and method != "exact"
+            self._search(_LOWER_SHARE if alone else _LOWER_SHARE_BESIDE_A_SOLVER, seed or 0)
+        parts = method == "auto" and seed is not None
+        if parts and self._worth_branching(pre, _BRANCHING_FEW, 0):
+            self._branch(True, _BRANCHING_FIRST * self._left())
         if relaxation is not None and (method != "auto" or not self._closed()):
             self._relax(relaxation, solver, pre)
+        if method == "exact" or (parts and self._worth_branching(pre, _BRANCHING_OPEN, BOXES_UP_TO)):
+            self._branch(seed is not None, self._left())
+
+    def _worth_branching(self, pre: tuple[Interval, ...], most_open: int, few_inputs: int) -> bool:
+        """Whether parts are likely to close the gap: few inputs, or few open signs."""
+        try:
+            check_branching(self.net, self.region, self.norm)
+        except MethodError:
+            return False
+        if self._closed() or self.status is not Status.DONE or self._left() < _BRANCHING_LEAST:
+            return False
+        free = sum(int(np.sum(s.hi > s.lo)) for s in slope_bounds(self.net, pre))
+        small = max(self.net.neurons, self.net.inputs) <= _BRANCHING_LARGEST
+        return small and (self.net.inputs <= few_inputs or free <= most_open)
+
+    def _branch(self, lower: bool, seconds: float) -> None:
+        """Parts of the region, until the gap is closed or the time is over."""
+        self._enter("parts")
+        known = math.inf if self.best is None else self.best.upper
+        arguments = (self.net, self.region, self.norm, self.output.c)
+        with local() if self.workers == 1 else processes(self.workers) as executor:
+            outcome = branch(
+                *arguments,
+                gap=self.gap,
+                deadline=time.monotonic() + seconds,
+                executor=executor,
+                witness=self.witness,
+                known=known,
+                on_state=lambda state, witness: self._watch(state, witness if lower else None),
+            )
+        self.witness = outcome.witness if lower else None
+        self.parts_upper = math.inf
+        self._keep(outcome.certificate)
+        if outcome.interrupted:
+            self.status = Status.INTERRUPTED
+        elif not outcome.closed and outcome.state.upper > outcome.state.lower and self._left() <= 0:
+            self.status = Status.TIME_LIMIT
+        self.notes.append(f"{outcome.state.parts:,} parts of the region, {len(outcome.leaves):,} in the proof")
+
+    def _watch(self, state: State, witness: Witness | None) -> None:
+        self.parts_upper = state.upper
+        self.witness = witness
+        self.stage = f"parts: {state.open:,} open of {state.parts:,}"
+        self._report()
 
     def _relaxation(self, method: str) -> str | None:
         """Which relaxation to solve; a named one that does not apply is refused before any work."""
@@ -439,7 +507,7 @@ class _Job:
     def _closed(self) -> bool:
         if self.best is None or self.witness is None:
             return False
-        return self.best.upper <= self.witness.value * (1 + _CLOSED)
+        return self.best.upper <= self.witness.value * (1 + self.gap)
 
     def _keep(self, certificate: Certificate) -> None:
         if self.best is None or certificate.upper < self.best.upper:
@@ -460,7 +528,7 @@ class _Job:
 
     def _report(self) -> None:
         if self.on_progress is not None:
-            upper = math.inf if self.best is None else self.best.upper
+            upper = min(self.parts_upper, math.inf if self.best is None else self.best.upper)
             lower = None if self.witness is None else self.witness.value
             self.on_progress(Progress(time.monotonic() - self.start, lower, upper, self.stage, self.iteration))
 

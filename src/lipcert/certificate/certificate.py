@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,9 @@ from lipcert.files import write_npz
 from lipcert.norms import Norm
 from lipcert.region import Ball, Box, Region
 from lipcert.rounding import Array
+
+if TYPE_CHECKING:  # a tree is made of proofs that end in certificates
+    from lipcert.certificate.tree import Tree
 
 CERTIFICATE_VERSION = 1
 
@@ -62,6 +66,7 @@ class Certificate:
     reduction: NDArray[np.int64] | None = None  # the table of `quadratic.reduction.Reduction`, of a part of the network
     coordinate: int | None = None
     parts: tuple[Part, ...] = ()
+    tree: Tree | None = None  # of a proof by parts of the region
 
     def __post_init__(self) -> None:
         if math.isnan(self.claim):
@@ -95,6 +100,8 @@ class Certificate:
             arrays["cuts"] = self.cuts
         if self.reduction is not None:
             arrays["reduction"] = self.reduction
+        if self.tree is not None:
+            arrays |= self.tree.arrays()
         for prefix, parts in (("multipliers", self.multipliers), ("shift", self.shift)):
             arrays[prefix] = np.array(list(parts), dtype="U64")
             arrays |= {f"{prefix}_{i}": values for i, values in enumerate(parts.values())}

@@ -17,6 +17,7 @@ from lipcert.certificate.certificate import CERTIFICATE_VERSION, Certificate, Pa
 from lipcert.certificate.cheap import prove_interval, prove_product
 from lipcert.certificate.gains import prove_mixed
 from lipcert.certificate.relaxed import RELAXATIONS, recheck
+from lipcert.certificate.tree import METHOD, TREE_NAMES, TREE_TEXTS, check_tree, read_tree
 from lipcert.errors import FileFormatError, InputError
 from lipcert.files import check_readable
 from lipcert.network import Network
@@ -27,9 +28,9 @@ from lipcert.rounding import Array
 
 _NAMES = re.compile(
     r"certificate|method|network|norm|output_norm|c|upper|lo|hi|center|radius|clip|cuts|reduction|multipliers|shift|"
-    r"(?:multipliers|shift)_\d{1,3}|part_\d{1,4}_(?:head|numbers|cuts)"
+    r"(?:multipliers|shift)_\d{1,3}|part_\d{1,4}_(?:head|numbers|cuts)|" + TREE_NAMES
 )
-_TEXTS = frozenset({"method", "network", "norm", "output_norm", "multipliers", "shift"})
+_TEXTS = frozenset({"method", "network", "norm", "output_norm", "multipliers", "shift"}) | TREE_TEXTS
 
 
 @dataclass(frozen=True)
@@ -101,8 +102,11 @@ def _parse(arrays: Mapping[str, Any]) -> Certificate:
         raise FileFormatError("the output's weights are not finite")
     claim = float(upper)
     multipliers, shift = _named(arrays, "multipliers"), _named(arrays, "shift")
+    tree = read_tree(arrays) if "tree" in arrays else None
     proof = (multipliers, shift, _cuts(arrays), claim, _reduction(arrays))
-    return Certificate(method, network, region, parse_norms(norm, out), c, claim, *proof, parts=_parts(arrays))
+    return Certificate(
+        method, network, region, parse_norms(norm, out), c, claim, *proof, parts=_parts(arrays), tree=tree
+    )
 
 
 def _region(arrays: Mapping[str, Any]) -> Region:
@@ -141,6 +145,8 @@ def _recompute(certificate: Certificate, net: Network) -> float:
         return prove_mixed(*arguments).upper
     if certificate.method in RELAXATIONS and has_cases(certificate.norm):
         return recheck_cases(certificate, net)
+    if certificate.method == METHOD:
+        return np.inf if certificate.tree is None else check_tree(certificate.tree, *arguments)
     if certificate.method in RELAXATIONS:
         try:
             return recheck(certificate, net)

@@ -35,6 +35,12 @@ from lipcert.solvers import CONIC_SOLVERS, SOLVERS
 @click.option(
     "--time-limit", type=float, default=60.0, show_default=True, metavar="S", help="Seconds to spend at most."
 )
+@click.option(
+    "--gap", type=float, default=0.0, show_default=True, metavar="G", help="Relative gap to stop at; 0: exact, to 1e-6."
+)
+@click.option(
+    "--workers", type=int, default=1, show_default=True, metavar="N", help="Processes for the parts of --method exact."
+)
 @click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Seed of the lower bound's search.")
 @click.option("--no-lower", is_flag=True, help="Skip the lower bound.")
 @click.option("--certificate", metavar="FILE.npz", help="Write the proof to a file that `lipcert verify` checks.")
@@ -48,6 +54,8 @@ def bound_command(
     literal: bool,
     solver: str,
     time_limit: float,
+    gap: float,
+    workers: int,
     seed: int,
     no_lower: bool,
     certificate: str | None,
@@ -69,6 +77,7 @@ def bound_command(
     lipcert bound net.npz --radius 0.1 --output 3 --method hr2 --certificate proof.npz
     lipcert bound net.npz --radius 0.5 --ball --versus 7 3 --norm 2
     lipcert bound net.npz --global --output all --norm 2
+    lipcert bound net.nnet --radius 0.05 --output 0 --method exact --gap 0.5 --workers 2
     """
     question.check()
     _check_target(certificate, literal or method in set(LITERAL_METHODS) - set(RELAXATIONS))
@@ -85,6 +94,8 @@ def bound_command(
             literal=literal,
             solver=solver,
             time_limit=time_limit,
+            gap=gap,
+            workers=workers,
             seed=seed,
             lower=not no_lower,
             on_progress=display.update,

@@ -70,11 +70,11 @@ def values(net: Network, space: Space, layers: Layers, x: Tracked, wide: bool) -
         on, off = Interval(nothing, layer.z.hi), Interval(layer.z.lo, nothing)
         items.append(Switched(layer, "x", "z", a, inside, on, off))
         families += rows(space, items[-1], wide)
-        x = _with_pruned(space, layer, through(space, layer, z, a))
+        x = with_pruned(space, layer, through(space, layer, z, a))
     return Pass(tuple(families), tuple(items), tuple(ends))
 
 
-def _with_pruned(space: Space, layer: Layer, x: Tracked) -> Tracked:
+def with_pruned(space: Space, layer: Layer, x: Tracked) -> Tracked:
     """Pruned neurons pass no derivative but have values: the middle of their range, with the rest as error."""
     if not len(layer.pruned):
         return x

@@ -1,0 +1,56 @@
+"""Whether a relaxation of a part is worth its time: how far above the threshold its intervals may be.
+
+A relaxation gains a certain factor over intervals, which depends on the network and is not known beforehand. The
+largest excess that is tried rises with every success and falls with every failure, so that about half of them decide
+their part. Parts with few open signs are split all the way instead, which takes less time.
+"""
+
+from __future__ import annotations
+
+import math
+
+from lipcert.branching.node import Node
+from lipcert.network import Network
+from lipcert.planning import expected_work
+
+_FEW = 6  # open signs that are split rather than relaxed
+_GROWTH = 0.6  # a part with k open signs is about 2^(0.6 k) parts in the end
+_FIRST = 8.0  # the largest excess in powers of two, at first
+_STEP = 0.25
+_GAIN = 0.5  # of the excess: what a success takes away at least
+_OVERHEAD = 0.15  # seconds of a relaxation that do not depend on its size
+
+
+class Worth:
+    """What was learnt so far."""
+
+    def __init__(self, possible: bool) -> None:
+        self.possible = possible
+        self.most = _FIRST
+        self.seconds = 1e-3  # of one split
+
+    def relaxes(self, node: Node, net: Network, threshold: float) -> bool:
+        """Whether to relax this part before it is split."""
+        if not self.possible or node.relaxed or node.open <= _FEW or _excess(node.own, threshold) > self.most:
+            return False
+        return self.seconds * math.exp2(min(_GROWTH * node.open, 60.0)) >= _expected(node.open, net)
+
+    def learn(self, before: float, after: float, threshold: float) -> None:
+        """After a relaxation that brought a bound by intervals from `before` to `after`."""
+        gained = _excess(after, threshold) <= (1.0 - _GAIN) * _excess(before, threshold)
+        self.most += _STEP if gained else -_STEP
+
+    def split(self, seconds: float, count: int) -> None:
+        """After `count` nodes were split."""
+        self.seconds += 0.2 * (seconds / max(count, 1) - self.seconds)
+
+
+def _excess(upper: float, threshold: float) -> float:
+    if not upper > threshold:
+        return 0.0
+    return math.log2(upper / threshold) if threshold > 0 and math.isfinite(upper) else math.inf
+
+
+def _expected(count: int, net: Network) -> float:
+    order = 1 + 2 * net.inputs + (3 if net.depth > 1 else 1) * count
+    return _OVERHEAD + expected_work(count, order, 14 if net.depth > 1 else 2)

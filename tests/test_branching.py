@@ -1,0 +1,354 @@
+"""Branch and bound: parts are bounded soundly and cover the region, answers are exact, trees cannot be forged."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lipcert
+from lipcert import Box, Certificate, Everywhere, InputError, MethodError, Network, Status
+from lipcert.branching import Outcome, State, branch
+from lipcert.branching.relax import Question, relax
+from lipcert.certificate.leaves import BY_INTERVALS, Leaf, check_relaxed, prove_empty, relaxation_of
+from lipcert.certificate.tree import NO_TREE, Tree, check_tree
+from lipcert.certificate.verify import load_certificate, verify
+from lipcert.cli import run
+from lipcert.jobs import local, processes
+from lipcert.lower import Witness, search
+from lipcert.norms import INF
+from lipcert.parts import Part, Split, bounds_of, halves, interval_uppers, splits_here, whole
+from lipcert.parts.bounds import gradient_bounds
+from lipcert.quadratic.cuts import NO_CUTS
+from lipcert.rounding import Array
+from tests.enumeration import exact_constant
+from tests.lift_tools import deep_net, true_points, violations
+
+CASES = [  # sizes, radius of the box
+    ((3, 6, 1), 0.4),
+    ((4, 7, 1), 5.0),
+    ((3, 5, 4, 1), 0.3),
+    ((3, 4, 4, 1), 2.0),
+    ((2, 4, 3, 3, 1), 0.5),
+    ((12, 4, 2, 1), 0.5),
+]
+
+
+def solved(net: Network, region: Box | Everywhere, *, gap: float = 0.0, seconds: float = 120.0, **more: Any) -> Outcome:
+    c = np.ones(1)
+    witness = search(net, region, c, INF, seconds=0.2, samples=500)
+    end = time.monotonic() + seconds
+    executor = more.pop("executor", None) or local()
+    return branch(net, region, INF, c, gap=gap, deadline=end, executor=executor, witness=witness, **more)
+
+
+def random_part(net: Network, box: Box, seed: int, depth: int = 4) -> Part:
+    """Some half of a half of a half, of the kind that has points."""
+    rng = np.random.default_rng(seed)
+    part = whole(net, box)
+    x = rng.uniform(box.lo, box.hi)
+    z = net.preactivations(x[None, :])
+    for _ in range(depth):
+        layer = int(rng.integers(net.depth + 1))
+        if layer == 0:
+            assert isinstance(part.region, Box)
+            i = int(rng.integers(net.inputs))
+            split = Split(0, i, float(rng.uniform(part.region.lo[i], part.region.hi[i])))
+            part = halves(part, split)[int(x[i] > split.value)]
+        else:
+            split = Split(layer, int(rng.integers(net.shape[layer])))
+            if splits_here(part, split, net):
+                part = halves(part, split)[int(z[layer - 1][0, split.index] > 0)]
+    return part
+
+
+def points_of(part: Part, net: Network, count: int = 4000) -> Array:
+    assert isinstance(part.region, Box)
+    x = np.random.default_rng(0).uniform(part.region.lo, part.region.hi, size=(count, net.inputs))
+    signs = zip(part.signs, net.preactivations(x), strict=True)
+    return x[np.all([np.all(s * z >= 0, axis=1) for s, z in signs], axis=0)]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_bounds_of_parts_hold_at_their_points(seed: int) -> None:
+    net, box, c = deep_net(3, 6, 5, 4, 1, seed=seed), Box(np.zeros(3), 1.0), np.ones(1)
+    parts = [random_part(net, box, 10 * seed + k, depth=5) for k in range(12)]
+    bounds = bounds_of(net, parts)
+    gradients = gradient_bounds(net, bounds.pre, c)[0]
+    uppers = interval_uppers(net, bounds, INF, c)
+    for k, part in enumerate(parts):
+        x = points_of(part, net)
+        assert not (bounds.empty[k] and len(x))
+        for z, own in zip(net.preactivations(x), bounds.of(k), strict=True):
+            assert np.all(z >= own.lo - 1e-12)
+            assert np.all(z <= own.hi + 1e-12)
+        sides = bounds.sides
+        assert np.all(x @ sides.H[k].T + sides.h[k] >= -1e-12)
+        g = net.gradient(x, c)
+        assert np.all(g >= gradients.lo[k] - 1e-12)
+        assert np.all(g <= gradients.hi[k] + 1e-12)
+        assert np.all(np.abs(g).sum(axis=1) <= uppers[k] + 1e-12)
+        alone = bounds_of(net, [part])
+        for a, b in zip(alone.of(0), bounds.of(k), strict=True):  # a part's bounds do not depend on its company
+            np.testing.assert_allclose([*a.lo, *a.hi], [*b.lo, *b.hi], rtol=1e-9, atol=1e-12)
+
+
+def test_half_spaces_tighten_other_neurons() -> None:
+    """z_1 = x + y, z_2 = x + y - 1: where z_2 >= 0, z_1 >= 1; where z_1 <= 0, z_2 <= -1."""
+    net = Network.from_weights(
+        [np.array([[1.0, 1.0], [1.0, 1.0]]), np.ones((1, 2))], [np.array([0.0, -1.0]), np.zeros(1)]
+    )
+    root = whole(net, Box(np.zeros(2), 1.0))
+    above, below = halves(root, Split(1, 1))[1], halves(root, Split(1, 0))[0]
+    z = bounds_of(net, [above, below]).pre[0]
+    assert abs(z.lo[0, 0] - 1.0) < 1e-9
+    assert abs(z.hi[1, 1] + 1.0) < 1e-9
+    both = halves(below, Split(1, 1))[1]
+    assert bounds_of(net, [both]).empty[0]
+
+
+@pytest.mark.parametrize(("sizes", "radius"), [((4, 7, 1), 1.0), ((3, 6, 5, 1), 1.0), ((3, 4, 4, 3, 1), 0.8)])
+def test_rows_of_half_spaces_hold_at_true_points(sizes: tuple[int, ...], radius: float) -> None:
+    seen = 0
+    for seed in range(4):
+        net, box, c = deep_net(*sizes, seed=seed), Box(np.zeros(sizes[0]), radius), np.ones(1)
+        rng = np.random.default_rng(seed)
+        part = whole(net, box)
+        z = net.preactivations(rng.uniform(box.lo, box.hi)[None, :])
+        for layer in range(1, net.depth + 1):
+            j = int(rng.integers(net.shape[layer]))
+            part = halves(part, Split(layer, j))[int(z[layer - 1][0, j] > 0)]
+        relaxation = relaxation_of(net, part, INF, c, bounds_of(net, [part]).of(0))
+        if "half-space" not in {f.name for f in relaxation.families}:
+            continue
+        Y, value = true_points(relaxation, net, box, c, 4000, part=part)
+        assert violations(relaxation, Y) <= 1e-9
+        top = np.einsum("ki,ij,kj->k", Y, relaxation.problem.objective.toarray(), Y)
+        assert np.all(value <= top + relaxation.offset + 1e-9)
+        seen += len(Y)
+    assert seen > 1000
+
+
+@pytest.mark.parametrize(("sizes", "radius"), CASES)
+def test_exact_is_the_enumerated_constant(sizes: tuple[int, ...], radius: float) -> None:
+    for seed in range(2):
+        net, box = deep_net(*sizes, seed=seed), Box(np.zeros(sizes[0]), radius)
+        outcome = solved(net, box)
+        truth = exact_constant(net, box, np.ones(1))
+        assert outcome.closed
+        assert truth * (1 - 1e-9) <= outcome.certificate.upper <= truth * (1 + 2e-6)
+        assert verify(outcome.certificate, net).proved
+
+
+def test_relaxations_decide_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same answers when every part is relaxed before it is split."""
+    monkeypatch.setattr("lipcert.branching.worth._FEW", 1)
+    monkeypatch.setattr("lipcert.branching.worth._GROWTH", 60.0)
+    kinds: set[str] = set()
+    for sizes, radius in CASES[1:3]:
+        net, box = deep_net(*sizes, seed=3), Box(np.zeros(sizes[0]), radius)
+        outcome = solved(net, box)
+        truth = exact_constant(net, box, np.ones(1))
+        assert truth * (1 - 1e-9) <= outcome.certificate.upper <= truth * (1 + 2e-6)
+        assert verify(outcome.certificate, net).proved
+        kinds |= {leaf.kind for leaf in outcome.leaves}
+    assert "tight" in kinds
+
+
+def test_everywhere_splits_neurons_only() -> None:
+    net = deep_net(5, 4, 1, seed=2)
+    result = lipcert.bound(net, Everywhere(), method="exact", time_limit=10)
+    large = exact_constant(net, Box(np.zeros(5), 1e3), np.ones(1))
+    assert result.gap is not None
+    assert result.gap <= 1e-6
+    assert abs(result.upper - large) <= 1e-6 * large
+    assert verify(result.certificate, net).proved
+
+
+def test_smooth_activations_and_leaky_relu() -> None:
+    leaky, box = deep_net(3, 5, 4, 1, activation=lipcert.Activation("leaky_relu", 0.1)), Box(np.zeros(3), 0.5)
+    outcome = solved(leaky, box)
+    truth = exact_constant(leaky, box, np.ones(1))
+    assert truth * (1 - 1e-9) <= outcome.certificate.upper <= truth * (1 + 2e-6)
+    smooth = deep_net(2, 4, 3, 1, activation="tanh")
+    outcome = solved(smooth, Box(np.zeros(2), 0.5), gap=0.05, seconds=4)
+    assert outcome.witness is not None
+    assert outcome.witness.value <= outcome.certificate.upper <= 1.05 * outcome.witness.value
+    assert verify(outcome.certificate, smooth).proved
+
+
+Case = tuple[Network, Box, Certificate, Tree]
+
+
+@pytest.fixture(scope="module")
+def case() -> Case:
+    net, box = deep_net(3, 5, 4, 1, seed=1), Box(np.zeros(3), 1.0)
+    kept = solved(net, box).certificate
+    assert kept.tree is not None
+    assert len(kept.tree.leaves) > 3
+    return net, box, kept, kept.tree
+
+
+def test_a_changed_tree_proves_nothing(case: Case, tmp_path: Path) -> None:
+    net, _, kept, _ = case
+    file, model = tmp_path / "proof.npz", tmp_path / "net.npz"
+    kept.save(file)
+    net.save(model)
+    assert verify(file, net).proved
+    assert run(["verify", str(file), "--network", str(model)]) == 0
+    with np.load(file) as data:
+        arrays = {name: data[name] for name in data.files}
+    changed = dict(arrays, leaf_kinds=arrays["leaf_kinds"][:-1], leaf_cut_rows=arrays["leaf_cut_rows"][:-1])
+    shifted = dict(arrays, tree_values=arrays["tree_values"] + np.where(arrays["tree"][:, 0] == 0, 1e-3, 0.0) + 1e-9)
+    moved = dict(arrays, tree=arrays["tree"][::-1])
+    fewer = dict(arrays, tree=arrays["tree"][:-1], tree_values=arrays["tree_values"][:-1])
+    for forged in (changed, shifted, moved, fewer):
+        np.savez(file, **forged)
+        assert not verify(file, net).proved
+        assert run(["verify", str(file), "--network", str(model)]) == 1
+
+
+def test_a_forged_tree_with_its_own_digest_proves_only_what_is_true(case: Case, tmp_path: Path) -> None:
+    """Whoever writes a whole new file gets what its leaves prove, never less than the constant."""
+    net, box, kept, tree = case
+    c = np.ones(1)
+    truth = exact_constant(net, box, c)
+    leaf = tree.splits.index(None)
+    lost = Tree(tree.splits[:leaf] + tree.splits[leaf + 1 :], tree.leaves[1:])
+    pruned = Tree((None,), (BY_INTERVALS,))
+    odd = Tree((Split(1, 99), None, None), (BY_INTERVALS,) * 2)
+    outside = Tree((Split(0, 0, 7.0), None, None), (BY_INTERVALS,) * 2)
+    twice = Tree((Split(1, 0), Split(1, 0), None, None, None), (BY_INTERVALS,) * 3)
+    empty = Tree((Split(1, 0), None, None), (Leaf("empty", {"half-spaces": np.ones(net.neurons)}),) * 2)
+    for forged in (lost, pruned, odd, outside, twice, empty, NO_TREE):
+        assert check_tree(forged, net, box, INF, c) > kept.claim >= truth
+        replace(kept, tree=forged).save(tmp_path / "forged.npz")
+        assert not verify(tmp_path / "forged.npz", net).proved
+    assert not verify(replace(kept, tree=None), net).proved
+    read = load_certificate(tmp_path / "forged.npz")
+    assert read.tree is not None
+    assert not read.tree.splits
+
+
+def test_leaves_with_multipliers_are_checked_on_their_own_part() -> None:
+    net, box, c = deep_net(4, 8, 1, seed=3), Box(np.zeros(4), 1.0), np.ones(1)
+    below, above = halves(whole(net, box), Split(1, 2))
+    bounds = bounds_of(net, [below, above])
+    replies = [
+        relax(Question(net, INF, c, part, bounds.of(k), 0.0, 10.0, NO_CUTS.table))
+        for k, part in enumerate((below, above))
+    ]
+    own = [check_relaxed(net, p, INF, c, bounds.of(k), replies[k].leaf) for k, p in enumerate((below, above))]
+    assert own == pytest.approx([r.upper for r in replies], rel=1e-9)
+    x = np.random.default_rng(1).uniform(box.lo, box.hi, size=(20000, 4))
+    norms, z = np.abs(net.gradient(x, c)).sum(axis=1), net.preactivations(x)[0][:, 2]
+    for k, mask in enumerate((z <= 0, z >= 0)):
+        exchanged = check_relaxed(net, (below, above)[k], INF, c, bounds.of(k), replies[1 - k].leaf)
+        assert exchanged >= norms[mask].max() - 1e-9  # another part's multipliers: true or infinite
+        assert own[k] >= norms[mask].max() - 1e-9
+
+
+def test_only_empty_parts_are_proved_empty() -> None:
+    net, box = deep_net(3, 6, 1, seed=0), Box(np.zeros(3), 1.0)
+    rng = np.random.default_rng(0)
+    for seed in range(20):
+        part = random_part(net, box, seed, depth=6)
+        if part.fixed:
+            bounds = bounds_of(net, [part])
+            assert all(prove_empty(part, bounds, rng.exponential(size=6)) is None for _ in range(20))
+
+
+def test_a_lying_solver_proves_nothing_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    from lipcert.solvers import rank_two
+
+    honest = rank_two.solve_rank_two
+    rng = np.random.default_rng(0)
+
+    def lie(problem: Any, *arguments: Any) -> Any:
+        answer = honest(problem, *arguments)
+        y = answer.y * rng.choice([0.0, 0.5, 1.0, -1.0, np.nan], size=answer.y.shape)
+        return replace(answer, y=y, X=None if answer.X is None else rng.normal(size=answer.X.shape))
+
+    monkeypatch.setattr(rank_two, "solve_rank_two", lie)
+    monkeypatch.setattr("lipcert.branching.worth._FEW", 2)
+    monkeypatch.setattr("lipcert.branching.worth._GROWTH", 60.0)
+    net, box = deep_net(4, 7, 1, seed=5), Box(np.zeros(4), 1.0)
+    outcome = solved(net, box, seconds=5)
+    truth = exact_constant(net, box, np.ones(1))
+    assert outcome.certificate.upper >= truth * (1 - 1e-9)
+    assert outcome.witness is not None
+    assert outcome.witness.value <= truth * (1 + 1e-9)
+    assert verify(outcome.certificate, net).proved
+
+
+def test_interrupt_time_limit_and_gap_leave_a_proof(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lipcert.branching.worth._FEW", 100)  # intervals are enough here
+    net, box = deep_net(6, 12, 10, 1, seed=1), Box(np.zeros(6), 1.0)
+    states: list[State] = []
+
+    def stop(state: State, _: Witness | None) -> None:
+        states.append(state)
+        if state.parts > 40:
+            raise KeyboardInterrupt
+
+    outcome = solved(net, box, on_state=stop)
+    assert outcome.interrupted
+    assert not outcome.closed
+    assert verify(outcome.certificate, net).proved
+    uppers = [s.upper for s in states]
+    assert uppers == sorted(uppers, reverse=True)
+    assert all(s.lower <= s.upper for s in states)
+    short = solved(net, box, seconds=0.05)
+    assert not short.closed
+    assert verify(short.certificate, net).proved
+    rough = solved(net, box, gap=10.0)
+    assert rough.closed
+    assert rough.state.parts < 41
+
+
+def test_processes_give_the_same_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lipcert.branching.worth._FEW", 3)
+    monkeypatch.setattr("lipcert.branching.worth._GROWTH", 60.0)
+    net, box = deep_net(5, 9, 1, seed=4), Box(np.zeros(5), 1.0)
+    serial = solved(net, box)
+    with processes(2) as executor:
+        parallel = solved(net, box, executor=executor)
+    assert parallel.closed
+    assert serial.closed
+    assert parallel.certificate.upper == pytest.approx(serial.certificate.upper, rel=2e-6)
+    assert verify(parallel.certificate, net).proved
+
+
+def test_bound_and_its_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    net, box = deep_net(3, 6, 4, 1, seed=2), Box(np.zeros(3), 0.7)
+    seen: list[lipcert.Progress] = []
+    result = lipcert.bound(net, box, method="exact", time_limit=20, on_progress=seen.append)
+    assert result.status is Status.DONE
+    assert result.gap is not None
+    assert result.gap <= 1e-6
+    assert seen[-1].upper == result.upper
+    assert lipcert.bound(net, box, time_limit=20).upper == pytest.approx(result.upper, rel=2e-6)  # auto
+    net.save(tmp_path / "net.npz")
+    proof = str(tmp_path / "proof.npz")
+    asked = ["bound", str(tmp_path / "net.npz"), "--radius", "0.7", "--method", "exact", "--gap", "0.5", "--json"]
+    assert run([*asked, "--certificate", proof]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["method"] == "tree"
+    assert answer["gap"] <= 0.5
+    assert run(["verify", proof, "--network", str(tmp_path / "net.npz")]) == 0
+
+
+def test_what_is_refused() -> None:
+    net, box = deep_net(3, 4, 1), Box(np.zeros(3), 1.0)
+    for wrong in ({"gap": -0.1}, {"gap": float("nan")}, {"workers": 0}, {"workers": True}):
+        with pytest.raises(InputError):
+            lipcert.bound(net, box, method="exact", **wrong)
+    with pytest.raises(MethodError, match="hidden layer"):
+        lipcert.bound(deep_net(3, 1), box, method="exact")
+    with pytest.raises(MethodError, match="up to"):
+        lipcert.bound(Network.from_weights([np.ones((2001, 3)), np.ones((1, 2001))]), box, method="exact")
