@@ -242,7 +242,7 @@ def test_crosses_hold_at_true_points(case: Case, norm: Norm, up: bool) -> None:
 
 
 def lipsdp_neuron(net: Network) -> float:
-    """LipSDP-Neuron [FRHMP19] with one hidden layer, by Clarabel: min sqrt(rho), [rho I, -A'T; -TA, 2T - B'B] >= 0."""
+    """LipSDP-Neuron [LipSDP19] with one hidden layer, by Clarabel: min sqrt(rho), [rho I, -A'T; -TA, 2T - B'B] >= 0."""
     clarabel = pytest.importorskip("clarabel")
     A, B = np.asarray(net.affines[0].weight), np.asarray(net.affines[1].weight)
     p1, p0 = A.shape

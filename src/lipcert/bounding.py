@@ -14,7 +14,7 @@ from lipcert.certificate import Certificate, prove_interval, prove_product
 from lipcert.certificate.cases import case_norm, has_cases
 from lipcert.certificate.gains import Gains, gains, gains_operations, prove_mixed
 from lipcert.certificate.relaxed import RELAXATIONS, build, check_relaxation
-from lipcert.certificate.stated import prove_stated
+from lipcert.certificate.stated import check_stated, prove_stated
 from lipcert.errors import InputError, MethodError
 from lipcert.jobs import local, processes
 from lipcert.lower import Witness, improve, improve_whole, search, search_whole
@@ -25,7 +25,7 @@ from lipcert.output import Output, OutputChoice, choose_output
 from lipcert.planning import LARGEST, Step, expected_order, plan
 from lipcert.propagation import Interval, preactivation_bounds, slope_bounds
 from lipcert.quadratic.model import Relaxation
-from lipcert.region import Ball, Box, Region, check_region
+from lipcert.region import Box, Region, check_region
 from lipcert.result import Result, Status, relative_gap
 from lipcert.rounding import Array
 from lipcert.solvers import ConicStatus
@@ -166,14 +166,6 @@ def _norms(norm: str | Norm, output_norm: str | None, output: Output) -> Norm:
     return parse_norm(norm)
 
 
-def check_literal(method: str, region: Region, norm: Norm) -> None:
-    """Refuse before any work what the paper's estimators do not cover."""
-    if norm != INF:
-        raise MethodError(f"method {method} works for one output in the infinity norm only, not in norm {norm.words}")
-    if isinstance(region, Ball):
-        raise MethodError(f"method {method}, as the paper states it, works on boxes, not on balls; use tight")
-
-
 class _Job:
     """The mutable side of one call: the best certificate and witness so far."""
 
@@ -206,7 +198,7 @@ class _Job:
     def run(self, method: str, solver: str, seed: int | None, literal: bool) -> None:
         """Cheap proofs first, then a witness, then a relaxation if one was asked for or applies."""
         if literal:
-            check_literal(method, self.region, self.norm)
+            check_stated(method, self.region, self.norm)
             self._prove_cheaply(method)
             if seed is not None:
                 self._search(_LOWER_SHARE_BESIDE_A_SOLVER, seed)

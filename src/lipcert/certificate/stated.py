@@ -5,10 +5,19 @@ from __future__ import annotations
 import math
 
 from lipcert.certificate.certificate import Certificate
+from lipcert.errors import MethodError
 from lipcert.network import Network
-from lipcert.norms import Norm
-from lipcert.region import Region
+from lipcert.norms import INF, Norm
+from lipcert.region import Ball, Region
 from lipcert.rounding import Array
+
+
+def check_stated(method: str, region: Region, norm: Norm) -> None:
+    """Refuse what the paper's estimators do not cover."""
+    if norm != INF:
+        raise MethodError(f"method {method} works for one output in the infinity norm only, not in norm {norm.words}")
+    if isinstance(region, Ball):
+        raise MethodError(f"method {method}, as the paper states it, works on boxes, not on balls; use tight")
 
 
 def with_error(bound: float, error: float) -> float:

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
-from lipcert.certificate.stated import with_error
+from lipcert.certificate.stated import check_stated, with_error
 from lipcert.errors import MethodError
 from lipcert.lcep.lipopt import lipopt
 from lipcert.lcep.literal import SUBMOMENTS, hr, lifted, shor
 from lipcert.network import Network
-from lipcert.norms import INF, Norm
+from lipcert.norms import Norm
 from lipcert.propagation import Interval
-from lipcert.region import Ball, Region, check_region
+from lipcert.region import Region, check_region
 from lipcert.relaxations.solve import solve_model
 from lipcert.rounding import Array
 
@@ -61,10 +61,7 @@ def literal_bound(
     are; it is inf when they prove nothing.
     """
     check_region(region, net.inputs)
-    if norm != INF:
-        raise MethodError(f"method {method} works for one output in the infinity norm only, not in norm {norm.words}")
-    if isinstance(region, Ball):
-        raise MethodError(f"method {method}, as the paper states it, works on boxes, not on balls; use tight")
+    check_stated(method, region, norm)
     if submoments not in SUBMOMENTS:
         raise MethodError(f"submoments {submoments!r}: expected one of {', '.join(SUBMOMENTS)}")
     family, number = _parse(method, order)

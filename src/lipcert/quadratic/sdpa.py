@@ -27,8 +27,11 @@ def _write(file: IO[bytes], relaxation: Relaxation, title: str) -> None:
     problem = relaxation.problem
     slacks = np.flatnonzero(~problem.equality)
     blocks = [problem.size, -len(slacks)] if len(slacks) else [problem.size]
+    bound = f"optimal value + {relaxation.offset:.3e}"
+    if relaxation.finish.scale:
+        bound = f"sqrt({relaxation.finish.scale!r} * ({bound}))"
     header = [
-        f'"{title}; bound = optimal value + {relaxation.offset:.3e}"',
+        f'"{title}; bound = {bound}"',
         str(problem.rows),
         str(len(blocks)),
         " ".join(map(str, blocks)),
