@@ -23,7 +23,7 @@ from lipcert.jobs import local, processes
 from lipcert.lower import Witness, search
 from lipcert.norms import INF
 from lipcert.parts import Part, Split, bounds_of, halves, interval_uppers, splits_here, whole
-from lipcert.parts.bounds import gradient_bounds
+from lipcert.parts.gradients import gradient_bounds, gradient_magnitudes
 from lipcert.quadratic.cuts import NO_CUTS
 from lipcert.rounding import Array
 from tests.enumeration import exact_constant
@@ -80,6 +80,8 @@ def test_bounds_of_parts_hold_at_their_points(seed: int) -> None:
     parts = [random_part(net, box, 10 * seed + k, depth=5) for k in range(12)]
     bounds = bounds_of(net, parts)
     gradients = gradient_bounds(net, bounds.pre, c)[0]
+    magnitudes = gradient_magnitudes(net, bounds.pre, c)
+    assert np.all(magnitudes <= gradients.magnitude)
     uppers = interval_uppers(net, bounds, INF, c)
     for k, part in enumerate(parts):
         x = points_of(part, net)
@@ -92,6 +94,7 @@ def test_bounds_of_parts_hold_at_their_points(seed: int) -> None:
         g = net.gradient(x, c)
         assert np.all(g >= gradients.lo[k] - 1e-12)
         assert np.all(g <= gradients.hi[k] + 1e-12)
+        assert np.all(np.abs(g) <= magnitudes[k] + 1e-12)
         assert np.all(np.abs(g).sum(axis=1) <= uppers[k] + 1e-12)
         alone = bounds_of(net, [part])
         for a, b in zip(alone.of(0), bounds.of(k), strict=True):  # a part's bounds do not depend on its company

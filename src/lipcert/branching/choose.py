@@ -12,7 +12,8 @@ from lipcert.branching.node import Node
 from lipcert.network import Network
 from lipcert.norms import Norm
 from lipcert.parts import Bounds, Part, Split, bounds_of, halves, interval_uppers
-from lipcert.parts.bounds import gradient_bounds, joined
+from lipcert.parts.bounds import joined
+from lipcert.parts.gradients import gradient_bounds
 from lipcert.propagation import Interval, slope_bounds
 from lipcert.region import Box
 from lipcert.rounding import Array
@@ -48,11 +49,17 @@ def open_neurons(net: Network, pre: tuple[Interval, ...], c: Array) -> tuple[NDA
     return np.concatenate(masks, axis=1), np.concatenate(weights, axis=1)
 
 
+def splits_boxes(net: Network, node: Node) -> bool:
+    """Whether coordinates are split too: few inputs, and more to gain than with the neurons of one layer."""
+    box = node.part.region
+    return isinstance(box, Box) and box.size <= BOXES_UP_TO and (net.depth > 1 or not node.open)
+
+
 def candidates(net: Network, c: Array, node: Node) -> list[Split]:
     """Coordinates of a box with few inputs, and the neurons that matter most."""
     splits: list[Split] = []
     box = node.part.region
-    if isinstance(box, Box) and box.size <= BOXES_UP_TO and (net.depth > 1 or not node.open):
+    if isinstance(box, Box) and splits_boxes(net, node):
         wide = box.hi - box.lo > _NARROW * np.maximum(np.abs(box.lo), np.abs(box.hi))
         middle = box.lo / 2 + box.hi / 2
         splits += [Split(0, int(i), float(middle[i])) for i in np.flatnonzero(wide)]

@@ -1,6 +1,6 @@
 """Whether a relaxation of a part is worth its time: how far above the threshold its intervals may be.
 
-A relaxation gains a certain factor over intervals, which depends on the network and is not known beforehand. The
+A relaxation gains a certain factor over the cheap bounds, which depends on the network and is not known beforehand. The
 largest excess that is tried rises with every success and falls with every failure, so that about half of them decide
 their part. Parts with few open signs are split all the way instead, which takes less time.
 """
@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import math
 
+from lipcert.branching.choose import splits_boxes
 from lipcert.branching.node import Node
 from lipcert.network import Network
 from lipcert.planning import expected_work
 
 _FEW = 6  # open signs that are split rather than relaxed
 _GROWTH = 0.6  # a part with k open signs is about 2^(0.6 k) parts in the end
-_FIRST = 8.0  # the largest excess in powers of two, at first
+_SHRINKING = 0.8  # where boxes are split, one with an excess of 2^e is about 2^(0.8 e) parts,
+_NEAR = 2.0  # times two to this power, because the last of the excess goes slowly
+_FIRST = 4.0  # the largest excess in powers of two, at first
 _STEP = 0.25
 _GAIN = 0.5  # of the excess: what a success takes away at least
+_SLOWER = 3.0  # than the planner thinks, because matrices are small and cuts follow
 _OVERHEAD = 0.15  # seconds of a relaxation that do not depend on its size
 
 
@@ -31,9 +35,13 @@ class Worth:
 
     def relaxes(self, node: Node, net: Network, threshold: float) -> bool:
         """Whether to relax this part before it is split."""
-        if not self.possible or node.relaxed or node.open <= _FEW or _excess(node.own, threshold) > self.most:
+        excess = _excess(node.own, threshold)
+        if not self.possible or node.relaxed or node.open <= _FEW or excess > self.most:
             return False
-        return self.seconds * math.exp2(min(_GROWTH * node.open, 60.0)) >= _expected(node.open, net)
+        parts = min(_GROWTH * node.open, 60.0)
+        if splits_boxes(net, node):
+            parts = min(parts, _SHRINKING * excess + _NEAR)
+        return self.seconds * math.exp2(parts) >= _expected(node.open, net)
 
     def learn(self, before: float, after: float, threshold: float) -> None:
         """After a relaxation that brought a bound by intervals from `before` to `after`."""
@@ -53,4 +61,4 @@ def _excess(upper: float, threshold: float) -> float:
 
 def _expected(count: int, net: Network) -> float:
     order = 1 + 2 * net.inputs + (3 if net.depth > 1 else 1) * count
-    return _OVERHEAD + expected_work(count, order, 14 if net.depth > 1 else 2)
+    return _OVERHEAD + _SLOWER * expected_work(count, order, 14 if net.depth > 1 else 2)

@@ -13,8 +13,9 @@ from lipcert.certificate.multipliers import check, prove
 from lipcert.certificate.relaxed import build
 from lipcert.network import Network
 from lipcert.norms import Norm
-from lipcert.parts.bounds import Bounds, interval_uppers
+from lipcert.parts.bounds import Bounds
 from lipcert.parts.forms import proves_empty
+from lipcert.parts.gradients import interval_uppers
 from lipcert.parts.part import Part
 from lipcert.propagation import Interval
 from lipcert.quadratic.cuts import NO_CUTS, Cuts, valid_table, with_cuts

@@ -12,15 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from lipcert.network import Network
-from lipcert.norms import Matrix, Norm
-from lipcert.parts.forms import Forms, Sides, each, middle_and_radius, no_sides, outward, pushed, stacked
+from lipcert.norms import Matrix
+from lipcert.parts.forms import Forms, Sides, affine_of_finite, dense, each, no_sides, pushed, stacked, times
 from lipcert.parts.part import Part
-from lipcert.propagation import Interval, affine_interval, slope_bounds
+from lipcert.propagation import Interval, affine_interval
 from lipcert.region import Box
-from lipcert.rounding import TINY, UNIT, Array, down, gamma, grow, up
+from lipcert.rounding import TINY, UNIT, Array, gamma
 
 _CHUNK = 1 << 17  # numbers in one array of a backward substitution: it should stay in the cache
 
@@ -66,26 +65,6 @@ def joined(pieces: Sequence[Bounds]) -> Bounds:
         for layer in zip(*(p.pre for p in pieces), strict=True)
     )
     return Bounds(pre, stacked([p.sides for p in pieces]), np.concatenate([p.empty for p in pieces]))
-
-
-def interval_uppers(net: Network, bounds: Bounds, norm: Norm, c: Array) -> Array:
-    """The interval bound of the gradient's dual norm on every part, zero on empty ones."""
-    gradient = gradient_bounds(net, bounds.pre, c)[0]
-    uppers = np.array([norm.dual.above(row) for row in gradient.magnitude])
-    return np.where(bounds.empty, 0.0, uppers)
-
-
-def gradient_bounds(net: Network, pre: tuple[Interval, ...], c: Array) -> tuple[Interval, ...]:
-    """As `propagation.gradient_bounds`, for every part: with respect to x_0 .. x_m."""
-    slopes = slope_bounds(net, pre)
-    count = len(pre[0].lo) if pre else 1
-    weights = np.broadcast_to(c, (count, len(c)))
-    g = _linear(net.affines[-1].weight.T, Interval(weights, weights))
-    gradients = [g]
-    for s, affine in zip(reversed(slopes), reversed(net.affines[:-1]), strict=True):
-        g = _linear(affine.weight.T, _scaled(s, g))
-        gradients.append(g)
-    return tuple(reversed(gradients))
 
 
 def _bounds(net: Network, parts: Sequence[Part], known: tuple[Interval, ...] | None) -> Bounds:
@@ -134,7 +113,7 @@ def _by_forms(
     need = np.flatnonzero(np.any(mine, axis=0))
     if not len(need):
         return z, sides
-    A, b = _dense(net.affines[k].weight)[need], net.affines[k].bias[need]
+    A, b = dense(net.affines[k].weight)[need], net.affines[k].bias[need]
     above = _upper_form(net, k, np.concatenate([A, -A]), np.concatenate([b, -b]), pre, inputs)
     sides = sides.with_signs(above, signs[:, need], first + need)
     top = above.largest(inputs[0])
@@ -152,39 +131,9 @@ def _meet(a: Interval, b: Interval) -> Interval:
 
 def _affine(weight: Matrix, bias: Array, x: Interval) -> Interval:
     if np.all(np.isfinite(x.lo)) and np.all(np.isfinite(x.hi)):
-        return _affine_of_finite(weight, bias, x)
+        return affine_of_finite(weight, bias, x)
     rows = [affine_interval(weight, bias, Interval(lo, hi)) for lo, hi in zip(x.lo, x.hi, strict=True)]
     return Interval(np.stack([r.lo for r in rows]), np.stack([r.hi for r in rows]))
-
-
-def _affine_of_finite(weight: Matrix, bias: Array, x: Interval) -> Interval:
-    n = weight.shape[1]
-    g = gamma(n + 4)
-    with np.errstate(over="ignore", invalid="ignore"):
-        m, r = middle_and_radius(x)
-        z = _times(m, weight) + bias
-        spread = grow(_times(r + g * np.abs(m) + TINY, abs(weight)) + g * np.abs(bias), n + 8)
-        return outward(z, spread)
-
-
-def _linear(weight: Matrix, x: Interval) -> Interval:
-    return _affine_of_finite(weight, np.zeros(weight.shape[0]), x)
-
-
-def _times(x: Array, weight: Matrix) -> Array:
-    """weight x for every row x."""
-    return np.asarray((weight @ x.T).T, dtype=np.float64)
-
-
-def _scaled(s: Interval, g: Interval) -> Interval:
-    """Bounds of s g with s >= 0."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        lo = np.where(g.lo >= 0, s.lo, s.hi) * g.lo
-        hi = np.where(g.hi <= 0, s.lo, s.hi) * g.hi
-    exact = (s.lo == s.hi) & ((s.lo == 1.0) | (s.lo == 0.0))
-    zero = s.hi == 0
-    lo, hi = np.where(zero, 0.0, np.where(exact, lo, down(lo))), np.where(zero, 0.0, np.where(exact, hi, up(hi)))
-    return Interval(np.where(np.isnan(lo), -np.inf, lo), np.where(np.isnan(hi), np.inf, hi))
 
 
 def _upper_form(
@@ -207,7 +156,7 @@ def _upper_form(
                 constant += each(rows - positive, lines.low_shift)
             size += each(np.abs(rows), np.maximum(np.abs(lines.up_shift), np.abs(lines.low_shift)))
             rows = rows * np.where(rows > 0, lines.up_slope[:, None, :], lines.low_slope[:, None, :])
-            paid = 4 * UNIT * z.magnitude + g * _times(x.magnitude, abs(affine.weight))
+            paid = 4 * UNIT * z.magnitude + g * times(x.magnitude, abs(affine.weight))
             floor = longest * TINY * (1.0 + z.magnitude.sum(axis=1) + x.magnitude.sum(axis=1))
             both = np.stack([np.broadcast_to(np.abs(affine.bias), paid.shape), paid], axis=2)
             more = np.matmul(np.abs(rows), both)
@@ -215,9 +164,5 @@ def _upper_form(
             error += more[:, :, 1] + floor[:, None]
             flat = rows.reshape(-1, rows.shape[-1])
             constant += (flat @ affine.bias).reshape(constant.shape)
-            rows = (flat @ _dense(affine.weight)).reshape(count, block.shape[0], -1)
+            rows = (flat @ dense(affine.weight)).reshape(count, block.shape[0], -1)
     return Forms(rows, constant, size, error, longest)
-
-
-def _dense(weight: Matrix) -> Array:
-    return np.asarray(weight.toarray() if sparse.issparse(weight) else weight, dtype=np.float64)

@@ -17,7 +17,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
+from lipcert.norms import Matrix
 from lipcert.propagation import Interval
 from lipcert.rounding import TINY, Array, add_down, add_up, gamma, grow
 
@@ -186,3 +188,23 @@ def outward(value: Array, spread: Array) -> Interval:
     lo, hi = add_down(value, -spread), add_up(value, spread)
     unknown = ~(np.isfinite(lo) & np.isfinite(hi))
     return Interval(np.where(unknown, -np.inf, lo), np.where(unknown, np.inf, hi))
+
+
+def affine_of_finite(weight: Matrix, bias: Array, x: Interval) -> Interval:
+    """Bounds of weight x + bias on every part, as in `propagation`."""
+    n = weight.shape[1]
+    g = gamma(n + 4)
+    with np.errstate(over="ignore", invalid="ignore"):
+        m, r = middle_and_radius(x)
+        z = times(m, weight) + bias
+        spread = grow(times(r + g * np.abs(m) + TINY, abs(weight)) + g * np.abs(bias), n + 8)
+        return outward(z, spread)
+
+
+def times(x: Array, weight: Matrix) -> Array:
+    """weight x for every row x."""
+    return np.asarray((weight @ x.T).T, dtype=np.float64)
+
+
+def dense(weight: Matrix) -> Array:
+    return np.asarray(weight.toarray() if sparse.issparse(weight) else weight, dtype=np.float64)
