@@ -33,7 +33,7 @@ from lipcert.solvers.rank_two import Options, solve_rank_two
 from lipcert.solving import Task, solve
 from lipcert.threads import threads_for
 
-OURS_SECONDS = 120.0  # more is spent on no cell: rounds of cuts fill any limit
+OURS_SECONDS = (15.0, 120.0)  # at least and at most, whatever the limit: it is anytime, and its rounds fill any limit
 _INTERIOR_UP_TO = 600  # order of a matrix that the interior point takes without a choice of solvers
 _STARTS = 500  # of the alternation
 
@@ -168,7 +168,7 @@ def largest_pattern(net: Network, c: Array, z: Interval) -> float:
 
 def _ours(q: _Question) -> Estimate:
     """`auto`: the best that applies within the time. Its bound at the limit is its bound."""
-    seconds = min(q.seconds, OURS_SECONDS)
+    seconds = float(np.clip(q.seconds, *OURS_SECONDS))
     result = bound(q.net, q.region, output=q.c, time_limit=seconds)
     ended = "" if result.status is Status.DONE else "ended by time"
     return Estimate(result.upper, lower=result.lower, note=f"{result.method} {ended}".strip())

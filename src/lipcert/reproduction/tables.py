@@ -50,7 +50,8 @@ def table2_report(cells: Sequence[Cell], findings: Findings, about: str) -> Repo
     good = [r for r in found if r.ratio is not None and isinstance(r.published, float)]
     agree = sum(abs((r.value or 0) - float(r.published or 0)) <= _PRINTED for r in good)
     explained = sum(abs((r.value or 0) - float(r.published or 0)) > _PRINTED and bool(r.remarks) for r in good)
-    note = f"{agree} of {len(good)} printed numbers agree, {explained} explained" if paper else OTHER_NETWORK
+    note = f"{agree} of {len(good)} printed numbers agree, {explained} explained"
+    note = note if paper else "another network than the paper's"
     return Report("table2", "\n".join(text), (("table2", records(found)),), drawing(title, panels), (note,))
 
 
@@ -84,7 +85,7 @@ def _table2_words(r: Table2Record) -> tuple[str, ...]:
 def _same_network(paper: bool) -> str:
     if paper:
         return "The weights are those of the paper, so the columns compare.\n"
-    return f"The published column is of {OTHER_NETWORK}; give the paper's weights with --weights to compare.\n"
+    return "The published column is the paper's; this is another network. Give the paper's with --weights to compare.\n"
 
 
 def _table2_panel(region: str, found: Sequence[Table2Record]) -> Panel:
