@@ -22,7 +22,7 @@ WIDTH = 100
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "Networks": ("load", "from_torch", "Network", "Affine", "Activation"),
-    "Regions": ("Box", "Everywhere"),
+    "Regions": ("Box", "Ball", "Everywhere"),
     "Bounds": ("bound", "METHODS", "Result", "Status", "Progress"),
     "Certificates": ("verify", "Certificate", "Verification"),
     "Data sets": ("certify", "Certification", "read_data", "DataSet"),
