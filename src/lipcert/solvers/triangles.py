@@ -33,7 +33,7 @@ class TriangleOptions:
     penalty: float = 0.06  # in units of the mean diagonal multiplier
     joining: int = 30_000  # triangles that may join in a round
     often: int = 16  # rounds at first in which the list is drawn anew every other time
-    seldom: int = 16  # rounds that a list serves after that: multipliers need a list that stays
+    seldom: int = 16  # rounds that the next list serves, and how many more each following one
     tolerance: float = 2e-3  # of the violation, at which the rounds end
     rounds: int = 10_000
 
@@ -90,6 +90,7 @@ class TriangleRun:
             V, self.triangles, self.g = start.V, start.triangles, start.g
         self.base, self.mean, self.speed, self.last = self.g, self.g, 1.0, np.inf
         self.served = 0  # rounds since the list was drawn
+        self.period = options.seldom  # rounds that it lasts, more each time: a longer list converges slower
         self.begin = time.perf_counter()
         self.V, self.round, self.violation, self.threshold = unit(V), 0, np.inf, 0.35
         self.edges = _Edges(self.triangles, self.size)
@@ -129,21 +130,23 @@ class TriangleRun:
 
     def _due(self) -> bool:
         """Whether the list is drawn anew: often at first, seldom later, never when there is no time left to use it."""
-        wait = self.options.seldom
         if self.round < self.options.often:
             return self.round % 2 == 0
         seconds = (time.perf_counter() - self.begin) / self.round
-        return self.served >= wait and time.perf_counter() + wait * seconds < self.deadline
+        following = self.period + self.options.seldom
+        return self.served >= self.period and time.perf_counter() + following * seconds < self.deadline
 
     @property
     def settled(self) -> bool:
         """Whether the multipliers have seen their list for as long as it is going to last."""
-        return self.round % 8 == 0 if self.round < self.options.often else self.served % self.options.seldom == 0
+        return self.round % 8 == 0 if self.round < self.options.often else self.served % self.period == 0
 
     def _draw(self) -> None:
         X = self.V @ self.V.T
         keep = (self.mean > 0) | (self.edges.excess(X) > -_MARGIN)
         known = self.triangles[keep]
+        if self.round >= self.options.often:
+            self.period += self.options.seldom
         found, size, self.threshold = violated(X, self.threshold, self.options.joining, self.round)
         new = found[~np.isin(found.names(), known.names())]
         self.violation = float(size.max(initial=0.0))
