@@ -117,7 +117,7 @@ BAD = [
     (["bound", "NET", "--radius", "1", "--versus", "3"], "--versus"),
     (["bound", "NET", "--radius", "1", "--output", "3", "--versus", "3", "4"], "exclude each other"),
     (["bound", "NET", "--radius", "1", "--output", "3", "--method", "magic"], "auto, product, interval"),
-    (["bound", "NET", "--radius", "1", "--output", "3", "--norm", "2"], "norm 2"),
+    (["bound", "NET", "--radius", "1", "--output", "3", "--norm", "3"], "norm 3"),
     (["bound", "NET", "--radius", "1", "--output", "3", "--time-limit", "0"], "time_limit"),
     (["bound", "NET", "--radius", "1", "--output", "3", "--seed", "-4"], "seed"),
     (["bound", "NET", "--radius", "1", "--output", "3", "--clip", "1", "0"], "clip"),

@@ -55,7 +55,7 @@ def bound(net: Network, region: lipcert.region.Region, norm: Norm, c: Array, **o
     return lipcert.bound(net, region, output=output, norm=norm.p, output_norm=norm.out, **options)  # type: ignore[arg-type]
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(small_cases(kinds=("relu", "leaky_relu", "tanh")), st.sampled_from(LIFTS), st.sampled_from(ONE_PROBLEM))
 def test_rows_hold_at_true_points(case: Case, name: str, norm: Norm) -> None:
     """All rows of a lift with every pair of ends, on boxes and balls, at 1,000 points."""

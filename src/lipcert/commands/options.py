@@ -76,7 +76,7 @@ class Question:
         """Refuse contradictions before any file is read."""
         if self.output is not None and self.versus is not None:
             raise InputError("--output and --versus exclude each other; give one of them")
-        if self.output is not None and self.output != ALL and not self.output.isdecimal():
+        if self.output is not None and self.output != ALL and not self.output.removeprefix("-").isdecimal():
             raise InputError(f"--output {self.output}: give the number of a score, or all")
         if self.output_norm is not None and self.output != ALL:
             raise InputError("--output-norm belongs to --output all")
