@@ -32,7 +32,8 @@ class Worth:
     def __init__(self, possible: bool) -> None:
         self.possible = possible
         self.most = _FIRST
-        self.seconds = 1e-3  # of one split
+        self.slowness = 1.0  # of relaxations, against what is expected
+        self.seconds = 1e-3  # of CPU, for one split
 
     def relaxes(self, node: Node, net: Network, threshold: float) -> bool:
         """Whether to relax this part before it is split."""
@@ -42,10 +43,11 @@ class Worth:
         parts = min(_GROWTH * node.open, 60.0)
         if splits_boxes(net, node):
             parts = min(parts, _SHRINKING * excess + _NEAR)
-        return self.seconds * math.exp2(parts) >= _expected(node.open, net)
+        return self.seconds * math.exp2(parts) >= self.slowness * _expected(node.open, net)
 
-    def learn(self, node: Node, net: Network, decided: bool) -> None:
-        """After a relaxation of this part."""
+    def learn(self, node: Node, net: Network, decided: bool, seconds: float) -> None:
+        """After a relaxation of this part that took so many seconds of CPU."""
+        self.slowness += 0.2 * (seconds / _expected(node.open, net) - self.slowness)
         least = _LEAST_OF_BOXES if splits_boxes(net, node) else _LEAST
         self.most = max(self.most + (_STEP if decided else -_STEP), least)
 
