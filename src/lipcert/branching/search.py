@@ -227,7 +227,7 @@ class _Search:
             self._relaxed(node, reply)
 
     def _relaxed(self, node: Node, reply: Reply) -> None:
-        self.worth.learn(node.own, reply.upper, self.threshold)
+        self.worth.learn(node, self.net, reply.upper <= self.threshold, reply.seconds)
         node.relaxed = True
         if reply.upper < node.own:
             node.own, node.leaf = reply.upper, reply.leaf

@@ -20,7 +20,8 @@ _SHRINKING = 0.8  # where boxes are split, one with an excess of 2^e is about 2^
 _NEAR = 2.0  # times two to this power, because the last of the excess goes slowly
 _FIRST = 4.0  # the largest excess in powers of two, at first
 _STEP = 0.25
-_GAIN = 0.5  # of the excess: what a success takes away at least
+_LEAST = 2.0  # however often it fails: without boxes to split there is nothing better
+_LEAST_OF_BOXES = 0.25
 _SLOWER = 3.0  # than the planner thinks, because matrices are small and cuts follow
 _OVERHEAD = 0.15  # seconds of a relaxation that do not depend on its size
 
@@ -31,7 +32,8 @@ class Worth:
     def __init__(self, possible: bool) -> None:
         self.possible = possible
         self.most = _FIRST
-        self.seconds = 1e-3  # of one split
+        self.slowness = 1.0  # of relaxations, against what is expected
+        self.seconds = 1e-3  # of CPU, for one split
 
     def relaxes(self, node: Node, net: Network, threshold: float) -> bool:
         """Whether to relax this part before it is split."""
@@ -41,12 +43,13 @@ class Worth:
         parts = min(_GROWTH * node.open, 60.0)
         if splits_boxes(net, node):
             parts = min(parts, _SHRINKING * excess + _NEAR)
-        return self.seconds * math.exp2(parts) >= _expected(node.open, net)
+        return self.seconds * math.exp2(parts) >= self.slowness * _expected(node.open, net)
 
-    def learn(self, before: float, after: float, threshold: float) -> None:
-        """After a relaxation that brought a bound by intervals from `before` to `after`."""
-        gained = _excess(after, threshold) <= (1.0 - _GAIN) * _excess(before, threshold)
-        self.most += _STEP if gained else -_STEP
+    def learn(self, node: Node, net: Network, decided: bool, seconds: float) -> None:
+        """After a relaxation of this part that took so many seconds of CPU."""
+        self.slowness += 0.2 * (seconds / _expected(node.open, net) - self.slowness)
+        least = _LEAST_OF_BOXES if splits_boxes(net, node) else _LEAST
+        self.most = max(self.most + (_STEP if decided else -_STEP), least)
 
     def split(self, seconds: float, count: int) -> None:
         """After `count` nodes were split."""
