@@ -175,7 +175,7 @@ def _y_ticks(scale: _Scale) -> list[tuple[float, str]]:
     ]
 
 
-def _thinned(xs: Sequence[float], most: int = 10) -> list[float]:
+def _thinned(xs: Sequence[float], most: int = 9) -> list[float]:
     return [*xs][:: max(1, -(-len(xs) // most))]
 
 
