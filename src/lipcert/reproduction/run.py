@@ -27,7 +27,7 @@ from lipcert.report.markup import tag
 from lipcert.report.style import STYLE
 from lipcert.reproduction import trained
 from lipcert.reproduction.cells import Cell
-from lipcert.reproduction.estimators import solve_cell
+from lipcert.reproduction.estimators import OURS_SECONDS, solve_cell
 from lipcert.reproduction.figures import figure_report, table1_report
 from lipcert.reproduction.outcomes import Findings
 from lipcert.reproduction.published import EPSILONS, TABLE2_NETWORK
@@ -69,7 +69,8 @@ class Options:
 
     def question(self) -> dict[str, Any]:
         """What every cell of the folder depends on; which cells there are, their names say."""
-        return {"time_limit": self.seconds, "memory_limit": self.memory, "version": __version__}
+        limits = {"time_limit": self.seconds, "memory_limit": self.memory, "ours_seconds": list(OURS_SECONDS)}
+        return {**limits, "version": __version__}
 
     def executor(self, *, timed: bool) -> Executor:
         """For cells with their limit, or for what they need. Solvers keep the limit by themselves; building a program
