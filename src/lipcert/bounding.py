@@ -193,6 +193,8 @@ class _Job:
         """Whether parts are likely to close the gap: few inputs, or few open signs."""
         if self.net.depth == 0 or self._closed() or self.status is not Status.DONE or self._left() < _BRANCHING_LEAST:
             return False
+        if self.witness is None or self.witness.value <= 0:  # no gap is small beside nothing
+            return False
         free = sum(int(np.sum(s.hi > s.lo)) for s in slope_bounds(self.net, pre))
         small = max(self.net.neurons, self.net.inputs) <= _BRANCHING_LARGEST
         return small and (self.net.inputs <= few_inputs or free <= most_open)
