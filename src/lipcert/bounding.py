@@ -230,6 +230,8 @@ class _Job:
             return False
         if self._closed() or self.status is not Status.DONE or self._left() < _BRANCHING_LEAST:
             return False
+        if self.witness is None or self.witness.value <= 0:  # no gap is small beside nothing
+            return False
         free = sum(int(np.sum(s.hi > s.lo)) for s in slope_bounds(self.net, pre))
         small = max(self.net.neurons, self.net.inputs) <= _BRANCHING_LARGEST
         return small and (self.net.inputs <= few_inputs or free <= most_open)
