@@ -396,7 +396,7 @@ def test_forged_trees_of_odd_networks_prove_nothing_and_raise_nothing() -> None:
 
 def test_a_coordinate_at_the_smallest_float_keeps_its_value() -> None:
     """Half of it is zero: the form of x is off by that much, and says so."""
-    least, big = 5e-324, 1e300
+    least, big = 5e-324, 1e100
     net = Network.from_weights([np.array([[big, 1.0]]), np.ones((1, 1))], [np.zeros(1), np.zeros(1)])
     box = Box.from_bounds(np.array([least, -1.0]), np.array([least, 1.0]))
     part = halves(whole(net, box), Split(1, 0))[1]
