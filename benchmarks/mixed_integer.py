@@ -54,10 +54,10 @@ def main() -> None:
 def _random(norm: Norm, nets: int, limit: float) -> None:
     worst, seconds, missed = 0.0, [], 0
     for seed in range(nets):
-        net, box, c = _random_case(seed)
+        net, box, c = random_case(seed)
         exact = exact_constant(net, box, c, norm)
         start = time.process_time()
-        found = _solve(net, box, c, norm, limit)
+        found = solve(net, box, c, norm, limit)
         seconds.append(time.process_time() - start)
         away = max(abs(found.value - exact), abs(found.bound - exact)) / max(exact, 1e-9)
         worst, missed = max(worst, away), missed + (away > AGREED)
@@ -65,7 +65,7 @@ def _random(norm: Norm, nets: int, limit: float) -> None:
     print(f"{ended}; HiGHS median {np.median(seconds):.3f} CPU s, largest {max(seconds):.2f} s", flush=True)
 
 
-def _random_case(seed: int) -> tuple[Network, Box, Array]:
+def random_case(seed: int) -> tuple[Network, Box, Array]:
     rng = np.random.default_rng(10_000 + seed)
     depth = 1 + seed % 3
     sizes = [int(rng.integers(1, 6)), *(int(w) for w in rng.integers(2, (12, 7, 5)[depth - 1], size=depth)), 2]
@@ -80,7 +80,7 @@ def _paper(layers: int, size: int, sparsity: int, region: str, seeds: int, limit
     for seed in range(seeds):
         net, box = paper_network(size, sparsity, seed, layers), paper_region(size, seed, region)
         start = time.process_time()
-        found = _solve(net, box, np.ones(1), INF, limit)
+        found = solve(net, box, np.ones(1), INF, limit)
         seconds.append(time.process_time() - start)
         ended += found.bound <= found.value * (1 + AGREED)
         for method in proofs:
@@ -94,7 +94,7 @@ def _paper(layers: int, size: int, sparsity: int, region: str, seeds: int, limit
     print(f"{name:24s} optimal {ended}/{seeds}, HiGHS {taken}{compared}", flush=True)
 
 
-def _solve(net: Network, box: Box, c: Array, norm: Norm, limit: float) -> MixedIntegerSolution:
+def solve(net: Network, box: Box, c: Array, norm: Norm, limit: float) -> MixedIntegerSolution:
     problem = formulate(net, box, norm, c, preactivation_bounds(net, box)).problem
     return solve_mixed_integer(problem, seconds=limit)
 

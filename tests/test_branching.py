@@ -21,13 +21,16 @@ from lipcert.certificate.verify import load_certificate, verify
 from lipcert.cli import run
 from lipcert.jobs import local, processes
 from lipcert.lower import Witness, search
-from lipcert.norms import INF
+from lipcert.norms import INF, Norm
 from lipcert.parts import Part, Split, bounds_of, halves, interval_uppers, splits_here, whole
 from lipcert.parts.gradients import gradient_bounds, gradient_magnitudes
 from lipcert.quadratic.cuts import NO_CUTS
+from lipcert.quadratic.ends import Ends
+from lipcert.quadratic.lifts import lift
+from lipcert.quadratic.passes import inputs_of
 from lipcert.rounding import Array
 from tests.enumeration import exact_constant
-from tests.lift_tools import deep_net, true_points, violations
+from tests.lift_tools import deep_net, objective, true_points, violations
 
 CASES = [  # sizes, radius of the box
     ((3, 6, 1), 0.4),
@@ -355,3 +358,56 @@ def test_what_is_refused() -> None:
         lipcert.bound(deep_net(3, 1), box, method="exact")
     with pytest.raises(MethodError, match="up to"):
         lipcert.bound(Network.from_weights([np.ones((2001, 3)), np.ones((1, 2001))]), box, method="exact")
+
+
+def test_half_spaces_know_the_norm() -> None:
+    """A neuron with a row of zeros is pruned in one norm and not in the other: the rows must agree with the matrix."""
+    weights = [np.array([[1.0], [0.0], [-2.0]]), np.array([[-2.0, 1.0, -2.0], [1.0, -2.0, 2.0]]), np.ones((1, 2))]
+    biases = [np.array([0.3, 0.0, -0.1]), np.array([1.0, -0.3]), np.zeros(1)]
+    net, box, c = Network.from_weights(weights, biases), Box(np.zeros(1), 1.0), np.ones(1)
+    for norm in (INF, Norm("2")):
+        for part in halves(whole(net, box), Split(2, 0)):
+            pre = bounds_of(net, [part]).of(0)
+            with np.errstate(all="ignore"):  # as `bound` and `verify` do
+                relaxation = relaxation_of(net, part, norm, c, pre)
+            assert "half-space" in {f.name for f in relaxation.families}
+            Y, value = true_points(relaxation, net, box, c, 500, Ends(norm), part)
+            assert len(Y)
+            assert violations(relaxation, Y) <= 1e-9
+            reached = objective(relaxation, Y) + relaxation.offset
+            assert all(relaxation.finish(max(v, 0.0)) >= w - 1e-9 for v, w in zip(reached, value, strict=True))
+
+
+def test_forged_trees_of_odd_networks_prove_nothing_and_raise_nothing() -> None:
+    """No hidden layer, weights whose products overflow, and inputs that are the smallest floats."""
+    box, leaf = Box(np.zeros(2), 1.0), Leaf("tight")
+    affine = Network((lipcert.Affine(np.ones((1, 2)), np.zeros(1)),), ())
+    huge = Network.from_weights([np.full((3, 2), 1e200), np.full((1, 3), 1e200)], [np.zeros(3), np.zeros(1)])
+    for norm in (INF, Norm("2"), Norm("1")):
+        for net, tree in (
+            (affine, Tree((None,), (BY_INTERVALS,))),
+            (affine, Tree((Split(0, 0), None, None), (leaf, leaf))),
+            (huge, Tree((Split(1, 0), None, None), (leaf, leaf))),
+        ):
+            found = verify(Certificate("tree", net.sha256, box, norm, np.ones(1), 1.0, tree=tree), net)
+            assert not found.proved
+            assert found.upper == np.inf
+
+
+def test_a_coordinate_at_the_smallest_float_keeps_its_value() -> None:
+    """Half of it is zero: the form of x is off by that much, and says so."""
+    least, big = 5e-324, 1e100
+    net = Network.from_weights([np.array([[big, 1.0]]), np.ones((1, 1))], [np.zeros(1), np.zeros(1)])
+    box = Box.from_bounds(np.array([least, -1.0]), np.array([least, 1.0]))
+    part = halves(whole(net, box), Split(1, 0))[1]
+    for norm in (INF, Norm("2")):
+        with np.errstate(all="ignore"):  # as `bound` and `verify` do
+            relaxation = relaxation_of(net, part, norm, np.ones(1), bounds_of(net, [part]).of(0), values=True)
+        assert relaxation.problem.rows
+    with np.errstate(all="ignore"):
+        lifted = lift("backward", net, box, np.ones(1))
+    moving = lifted.blocks["w"][0]
+    x = inputs_of(net, lifted.space, box, moving)
+    assert list(moving) == [1]
+    assert x.error[0] >= least
+    assert x.error[1] == 0.0

@@ -30,6 +30,7 @@ from lipcert.quadratic.cuts import Cuts, valid_table, with_cuts
 from lipcert.quadratic.ends import Ends
 from lipcert.quadratic.lifts import LIFTS, lift
 from lipcert.quadratic.problem import RankTwoProblem
+from lipcert.robustness.attack import _Search
 from lipcert.rounding import Array
 from lipcert.solvers.rank_two import solve_rank_two
 from tests.enumeration import exact_constant, operator
@@ -445,3 +446,16 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     ):
         assert run(["bound", file, *wrong]) == 2
         assert message in capsys.readouterr().err
+
+
+def test_attacks_in_other_norms_stay_in_the_domain() -> None:
+    """x + (point - x) is past a point on the domain's edge for some x, by rounding."""
+    edge = 0.3
+    x = np.random.default_rng(0).uniform(-3.0, edge, size=(2000, 1))
+    point = np.full_like(x, edge)
+    assert np.any(x + (point - x) > edge)
+    net = Network.from_weights([np.ones((1, 1)), np.ones((2, 1))], [np.zeros(1), np.zeros(2)])
+    labels = np.zeros(len(x), dtype=np.int64)
+    for name in ("2", "1"):
+        search = _Search(net, x, labels, 10.0, (-3.0, edge), np.random.default_rng(0), Norm(name))
+        assert np.all(search._inside(point, np.arange(len(x))) <= edge)

@@ -19,6 +19,7 @@ from lipcert.parts.gradients import interval_uppers
 from lipcert.parts.part import Part
 from lipcert.propagation import Interval
 from lipcert.quadratic.cuts import NO_CUTS, Cuts, valid_table, with_cuts
+from lipcert.quadratic.ends import Ends
 from lipcert.quadratic.halfspaces import with_halfspaces
 from lipcert.quadratic.lifts import has_wide
 from lipcert.quadratic.model import Relaxation
@@ -59,7 +60,7 @@ def relaxation_of(
     if not isinstance(part.region, Box):
         return relaxation
     signs = tuple(s.astype(np.int64) for s in part.signs)
-    return with_halfspaces(relaxation, net, part.region, c, pre, signs)
+    return with_halfspaces(relaxation, net, part.region, c, pre, signs, ends=Ends(norm))
 
 
 def prove_leaf(relaxation: Relaxation, cuts: Cuts, multipliers: Array) -> tuple[float, Leaf]:

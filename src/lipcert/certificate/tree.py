@@ -128,7 +128,7 @@ def _leaves(arrays: Mapping[str, Any], count: int) -> tuple[Leaf, ...] | None:
 def check_tree(tree: Tree, net: Network, region: Region, norm: Norm, c: Array) -> float:
     """The bound that the tree proves on the region, infinite when it is none: level by level, many nodes at once."""
     below = _children(tree.splits)
-    if norm.out is not None or isinstance(region, Ball):
+    if norm.out is not None or isinstance(region, Ball) or net.depth == 0:
         return np.inf  # there is no such tree
     if below is None or tree.splits.count(None) != len(tree.leaves):
         return np.inf

@@ -143,18 +143,22 @@ def _recompute(certificate: Certificate, net: Network) -> float:
         return prove_interval(*arguments).upper
     if certificate.method == "mixed":
         return prove_mixed(*arguments).upper
-    if certificate.method in RELAXATIONS and has_cases(certificate.norm):
-        return recheck_cases(certificate, net)
-    if certificate.method == METHOD:
-        return np.inf if certificate.tree is None else check_tree(certificate.tree, *arguments)
-    if certificate.method in RELAXATIONS:
+    if certificate.method in (METHOD, *RELAXATIONS):
         try:
-            return recheck(certificate, net)
+            return _relaxed(certificate, net)
         except MethodError:  # a method that this network does not have: said by name
             raise
         except InputError:  # rows that overflow
             return np.inf
     raise FileFormatError(f"the certificate names an unknown method {certificate.method!r}; upgrade lipcert")
+
+
+def _relaxed(certificate: Certificate, net: Network) -> float:
+    """What rests on multipliers: one relaxation, one for each of several problems, or those of a tree."""
+    if certificate.method == METHOD:
+        about = (net, certificate.region, certificate.norm, certificate.c)
+        return np.inf if certificate.tree is None else check_tree(certificate.tree, *about)
+    return recheck_cases(certificate, net) if has_cases(certificate.norm) else recheck(certificate, net)
 
 
 def _cuts(arrays: Mapping[str, Any], name: str = "cuts") -> NDArray[np.int64] | None:

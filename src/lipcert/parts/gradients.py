@@ -94,8 +94,9 @@ def _switch(form: _Affine, slope: Interval, range_: Interval) -> _Affine:
     new = np.zeros((len(half), len(fresh), half.shape[1]))
     new[:, np.arange(len(fresh)), fresh] = coefficient[:, fresh]
     symbols = np.concatenate([form.symbols * half[:, None, :], new], axis=1)
-    # The middle slope, the products with it and the width of the slopes are rounded once each.
-    slack = gamma(8) * reach * (half + spread) + (symbols.shape[1] + 4) * TINY
+    # The middle slope, the products with it and the width of the slopes are rounded once each; slopes can be so small
+    # that their halves underflow.
+    slack = (gamma(8) * (half + spread) + TINY) * reach + (symbols.shape[1] + 4) * TINY
     return _Affine(form.middle * half, symbols, grow(half * form.rest + slack, 8))
 
 

@@ -15,13 +15,14 @@ from scipy import sparse
 
 from lipcert.network import Network
 from lipcert.propagation import Interval
-from lipcert.quadratic.layers import layers_of
-from lipcert.quadratic.model import Family, Index, Relaxation, Space, with_families
-from lipcert.quadratic.passes import with_pruned, with_values
+from lipcert.quadratic.ends import Ends
+from lipcert.quadratic.layers import Layers, layers_of
+from lipcert.quadratic.model import Family, Index, Relaxation, with_families
+from lipcert.quadratic.passes import inputs_of, with_pruned, with_values
 from lipcert.quadratic.switched import through, variable
-from lipcert.quadratic.tracked import Tracked, affine, constants, exactly, merge, product
+from lipcert.quadratic.tracked import Tracked, affine, constants, exactly, product
 from lipcert.region import Box
-from lipcert.rounding import Array, add_up
+from lipcert.rounding import Array
 
 ROWS_UP_TO = 1500  # products of half-spaces; beyond, only the half-spaces themselves
 
@@ -34,15 +35,17 @@ def with_halfspaces(
     pre: tuple[Interval, ...],
     signs: tuple[Index, ...],
     products: bool | None = None,
+    ends: Ends = Ends(),  # noqa: B008 - frozen
 ) -> Relaxation:
     """The relaxation of a part: rows for `signs`, 1 or -1 where fixed; nothing where the matrix has no x.
 
-    `pre` are the bounds of the part that the relaxation was built with; `products` as the number of rows when None.
+    `pre` are the bounds of the part that the relaxation was built with, `ends` its norms: which neurons are pruned
+    depends on both. `products` as the number of rows when None.
     """
     space = relaxation.space
     if "w" not in space.slices or not any(s.any() for s in signs):
         return relaxation
-    sides, places = _sides(net, space, box, c, pre, signs)
+    sides, places = _sides(layers_of(net, pre, c, ends), net, relaxation, box, signs)
     if not len(places):
         return relaxation
     total = net.neurons
@@ -59,15 +62,11 @@ def with_halfspaces(
 
 
 def _sides(
-    net: Network, space: Space, box: Box, c: Array, pre: tuple[Interval, ...], signs: tuple[Index, ...]
+    layers: Layers, net: Network, relaxation: Relaxation, box: Box, signs: tuple[Index, ...]
 ) -> tuple[Tracked, Index]:
     """s z of the neurons with a fixed sign, and their places among all neurons."""
-    layers = layers_of(net, pre, c)
-    middle = box.lo / 2 + box.hi / 2
-    radius = np.maximum(add_up(box.hi, -middle), add_up(middle, -box.lo))
-    moving = np.flatnonzero(box.hi > box.lo)
-    steps = merge(space, [(moving, exactly(space["w"].scaled(radius[moving])))], net.inputs)
-    x = Tracked(sparse.csr_array(steps.matrix + space.constant(middle).matrix), np.zeros(net.inputs))
+    space = relaxation.space
+    x = inputs_of(net, space, box, relaxation.blocks["w"][0])
     tied = with_values(layers)
     found: list[Tracked] = []
     places: list[Index] = []

@@ -45,11 +45,13 @@ def with_values(layers: Layers) -> tuple[Layer, ...]:
 
 
 def inputs_of(net: Network, space: Space, box: Box, moving: Index) -> Tracked:
-    """x_0 = m + r w."""
+    """x_0 = m + r w; m is a coordinate that does not move, but for the smallest floats, which have no half."""
     middle = box.lo / 2 + box.hi / 2
     radius = np.maximum(add_up(box.hi, -middle), add_up(middle, -box.lo))
     steps = merge(space, [(moving, exactly(space["w"].scaled(radius[moving])))], net.inputs)
-    return Tracked(sparse.csr_array(steps.matrix + space.constant(middle).matrix), np.zeros(net.inputs))
+    error = radius.copy()
+    error[moving] = 0.0
+    return Tracked(sparse.csr_array(steps.matrix + space.constant(middle).matrix), error)
 
 
 def values(net: Network, space: Space, layers: Layers, x: Tracked, wide: bool) -> Pass:

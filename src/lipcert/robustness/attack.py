@@ -150,7 +150,8 @@ class _Search:
         change = point - self.x[rows]
         size = self.norm.of(change)[:, None]
         factor = np.minimum(1.0, self.radius * (1.0 - 1e-9) / np.where(size > 0, size, 1.0))
-        return np.asarray(self.x[rows] + factor * change)
+        moved = self.x[rows] + factor * change  # x + (point - x) can round past a point on the edge of the domain
+        return np.asarray(np.clip(moved, self.lo[rows], self.hi[rows]))
 
     def _rivals(self, rows: Places, rank: int) -> Labels:
         leads = _leads(self.net, self.x[rows], self.labels[rows])
