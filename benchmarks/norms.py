@@ -5,7 +5,7 @@ python -m benchmarks.norms [name ...]
 
 from __future__ import annotations
 
-import sys
+import argparse
 import time
 from collections.abc import Callable
 
@@ -73,10 +73,15 @@ def eran() -> None:
 PARTS: dict[str, Callable[[], None]] = {"lipsdp": lipsdp, "paper": paper, "eran": eran}
 
 
-def main(names: list[str]) -> None:
+def main() -> None:
+    parser = argparse.ArgumentParser(description="The norms 2 and 1, balls and whole maps, certified and verified.")
+    parser.add_argument("part", nargs="*", metavar="PART", help=f"{', '.join(PARTS)}; all of them when left out")
+    names = parser.parse_args().part
+    if unknown := set(names) - set(PARTS):
+        parser.error(f"unknown part {min(unknown)}")
     for name in names or PARTS:
         PARTS[name]()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()
