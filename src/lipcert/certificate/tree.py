@@ -30,6 +30,7 @@ TREE_NAMES = r"tree|tree_values|tree_digest|leaf_(?:kinds|names|segments|index|n
 TREE_TEXTS = frozenset({"leaf_names", "tree_digest"})
 _LEAF = -1  # in place of a layer
 _AT_ONCE = 4096  # nodes of a level
+_NUMBERS_UP_TO = 1 << 27  # of all leaves together, zeros included: what a file may ask to be laid out in memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +111,7 @@ def _leaves(arrays: Mapping[str, Any], count: int) -> tuple[Leaf, ...] | None:
     limits = np.array([count, 2, len(names), 1 << 24, len(numbers) + 1])
     starts = np.concatenate([[0], np.cumsum(segments[:, 4])])
     sound = bool(np.all(segments >= 0) and np.all(segments < limits) and starts[-1] == len(numbers))
+    sound = sound and int(segments[:, 3].sum()) <= _NUMBERS_UP_TO
     sound = sound and bool(
         np.all(rows >= 0) and rows.sum() == len(cuts) and np.all((kinds >= 0) & (kinds < len(KINDS)))
     )
