@@ -7,6 +7,7 @@ import itertools
 import json
 import pickle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -398,7 +399,7 @@ def test_refusals() -> None:
 
 
 @pytest.mark.parametrize("norm", ["2", "1"])
-def test_certify_in_the_norm_of_its_radius(norm: str) -> None:
+def test_certify_in_the_norm_of_its_radius(norm: str, tmp_path: Path) -> None:
     """Certified radii against the exact distance to the decision line of a linear classifier, and against attacks."""
     rng = np.random.default_rng(1)
     A = rng.normal(size=(3, 4))
@@ -418,7 +419,10 @@ def test_certify_in_the_norm_of_its_radius(norm: str) -> None:
             assert Norm(norm).of(point - inputs[k]) <= 0.5
     assert np.isfinite(result.attack_radius).sum() >= 0.8 * (result.certified_radius < 0.45).sum() > 0
     assert result.to_dict()["norm"] == norm
-    deep = lipcert.certify(deep_net(3, 5, 4, 2), inputs[:4, :3], radius=0.2, norm=norm, time_limit=1)
+    about: dict[str, Any] = {"radius": 0.2, "norm": norm, "time_limit": 1, "out": tmp_path / "job"}
+    deep = lipcert.certify(deep_net(3, 5, 4, 2), inputs[:4, :3], **about)
+    again = lipcert.certify(deep_net(3, 5, 4, 2), inputs[:4, :3], **about, resume=True, recheck=True)
+    assert again.pairs[0].upper == pytest.approx(deep.pairs[0].upper, rel=1e-9)
     assert all(pair.upper is not None for pair in deep.pairs)
     with pytest.raises(InputError, match="refinement"):
         lipcert.certify(deep_net(3, 5, 4, 2), inputs[:4, :3], radius=0.2, norm=norm, refine=1.0)

@@ -60,7 +60,7 @@ def demo_command(as_json: bool) -> None:
             "kept" if row["kept"] else "open",
         )
     out.print(table)
-    out.print("lower is attained at an input within the radius; upper is proved by a semidefinite program.")
+    out.print("lower is attained at an input within the radius; upper is proved, and a file can keep the proof.")
     out.print(f"{checked} of {len(rows)} certificates verified again without any solver.")
     out.print(f"{time.monotonic() - start:.1f} s. Next: lipcert bound YOUR_MODEL.onnx --radius 0.02 --versus 7 3")
 

@@ -164,7 +164,7 @@ class _Job:
         pairs = constants_of(run.outcomes)
         if recheck and self.folder is not None:
             self._stage("recheck")
-            pairs, notes = rechecked(pairs, self.folder.path, q.net, where)
+            pairs, notes = rechecked(pairs, self.folder.path, q.net, where, q.pairs.norm)
             self.notes += notes
         self._stage("decision")
         classified = classify(q.net, q.data.inputs, q.data.labels)

@@ -10,7 +10,7 @@ import numpy as np
 from lipcert.certificate.verify import load_certificate, verify
 from lipcert.errors import InputError
 from lipcert.network import Network
-from lipcert.norms import INF
+from lipcert.norms import Norm
 from lipcert.output import choose_output
 from lipcert.region import Everywhere, Region
 from lipcert.robustness.pairs import PairConstant
@@ -18,19 +18,19 @@ from lipcert.robustness.scores import pair_output
 
 
 def rechecked(
-    pairs: tuple[PairConstant, ...], folder: Path, net: Network, region: Region
+    pairs: tuple[PairConstant, ...], folder: Path, net: Network, region: Region, norm: Norm
 ) -> tuple[tuple[PairConstant, ...], list[str]]:
     """The pairs with the bounds that their certificates prove just now, none where they prove none; and notes."""
     answers, notes = [], []
     for pair in pairs:
-        upper, reason = _upper(pair, folder, net, region)
+        upper, reason = _upper(pair, folder, net, region, norm)
         answers.append(replace(pair, upper=upper))
         if upper is None and pair.upper is not None:
             notes.append(f"the constant of {pair.i} and {pair.j} was left out: {reason}")
     return tuple(answers), notes
 
 
-def _upper(pair: PairConstant, folder: Path, net: Network, region: Region) -> tuple[float | None, str]:
+def _upper(pair: PairConstant, folder: Path, net: Network, region: Region, norm: Norm) -> tuple[float | None, str]:
     if pair.certificate is None:
         return None, "it has no certificate"
     try:
@@ -38,7 +38,7 @@ def _upper(pair: PairConstant, folder: Path, net: Network, region: Region) -> tu
     except InputError as error:
         return None, str(error)
     c = choose_output(pair_output(net, pair.i, pair.j), net.outputs).c
-    same = certificate.norm == INF and np.array_equal(certificate.c, c)
+    same = certificate.norm == norm and np.array_equal(certificate.c, c)
     if not same or not (isinstance(certificate.region, Everywhere) or certificate.region == region):
         return None, "its certificate is about something else"
     answer = verify(certificate, net)
