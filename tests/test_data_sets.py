@@ -72,7 +72,7 @@ def test_labels_and_floats(tmp_path: Path) -> None:
         ("a-idx3-ubyte", b"\0\0\x08\x03\0\0", "cut short"),
         ("a-idx3-ubyte", b"\0\0\x08\x02\xff\xff\xff\xff\xff\xff\xff\xff", "limit"),
         ("a-idx3-ubyte", b"\0\0\x07\x02", "not an idx file"),
-        ("a-idx3-ubyte.gz", gzip.compress(idx(IMAGES))[:-9], "damaged"),
+        ("a-idx3-ubyte.gz", gzip.compress(idx(IMAGES), mtime=0)[:-9], "damaged"),
         ("a-idx3-ubyte.gz", b"plain", "damaged"),
         ("a.csv", b"1,2\n3\n", "table"),
         ("a.csv", b"one,two\n", "no lines"),
