@@ -83,7 +83,7 @@ def gradient_bounds(
     g = _linear_interval(net.affines[-1].weight.T, Interval(c, c))
     gradients = [g]
     for s, affine in zip(reversed(slopes), reversed(net.affines[:-1]), strict=True):
-        g = _linear_interval(affine.weight.T, _scaled(s, g))
+        g = _linear_interval(affine.weight.T, scaled(s, g))
         gradients.append(g)
     return tuple(reversed(gradients))
 
@@ -112,12 +112,12 @@ def _affine_of_finite(weight: Matrix, bias: Array, x: Interval) -> Interval:
     n = weight.shape[1]
     g = gamma(n + 4)
     with np.errstate(over="ignore", invalid="ignore"):
-        m, r = _middle_and_radius(x)
+        m, r = middle_and_radius(x)
         z = weight @ m + bias
         reach = r + g * np.abs(m)
         least = max(TINY, _SMALL * float(reach.max(initial=0.0)))
         spread = grow(abs(weight) @ (reach + least) + g * np.abs(bias), n + 8)
-        return _outward(z, spread)
+        return outward(z, spread)
 
 
 def _affine_of_ball(weight: Matrix, bias: Array, ball: Ball) -> Interval:
@@ -127,26 +127,26 @@ def _affine_of_ball(weight: Matrix, bias: Array, ball: Ball) -> Interval:
     with np.errstate(over="ignore", invalid="ignore"):
         z = weight @ ball.center + bias
         rounding = abs(weight) @ (g * np.abs(ball.center) + TINY) + g * np.abs(bias)
-        return _outward(z, grow(_EUCLIDEAN.rows_above(weight) * ball.radius + rounding, n + 8))
+        return outward(z, grow(_EUCLIDEAN.rows_above(weight) * ball.radius + rounding, n + 8))
 
 
 def _linear_interval(weight: Matrix, x: Interval) -> Interval:
     return _affine_of_finite(weight, np.zeros(weight.shape[0]), x)
 
 
-def _middle_and_radius(x: Interval) -> tuple[Array, Array]:
+def middle_and_radius(x: Interval) -> tuple[Array, Array]:
     m = x.lo / 2 + x.hi / 2
     return m, np.maximum(add_up(x.hi, -m), add_up(m, -x.lo))
 
 
-def _outward(value: Array, spread: Array) -> Interval:
+def outward(value: Array, spread: Array) -> Interval:
     """[value - spread, value + spread]; where a sum overflowed, nothing is known."""
     lo, hi = add_down(value, -spread), add_up(value, spread)
     unknown = ~(np.isfinite(lo) & np.isfinite(hi))
     return Interval(np.where(unknown, -np.inf, lo), np.where(unknown, np.inf, hi))
 
 
-def _scaled(s: Interval, g: Interval) -> Interval:
+def scaled(s: Interval, g: Interval) -> Interval:
     """Bounds of s g with s >= 0, entry by entry."""
     with np.errstate(over="ignore", invalid="ignore"):
         lo = np.where(g.lo >= 0, s.lo, s.hi) * g.lo
@@ -204,14 +204,14 @@ def _upper_form(
             paid = 4 * UNIT * z.magnitude + g * (abs(affine.weight) @ x.magnitude)
             error += weights @ paid + longest * TINY * (1.0 + z.magnitude.sum() + x.magnitude.sum())
             rows = np.asarray(rows @ affine.weight, dtype=np.float64)
-        m, r = _middle_and_radius(inputs[0])
+        m, r = middle_and_radius(inputs[0])
         weights = np.abs(rows)
         value = constant + rows @ m
-        top = _outward(value, grow(weights @ r + g * (size + weights @ np.abs(m)) + error, 2 * longest)).hi
+        top = outward(value, grow(weights @ r + g * (size + weights @ np.abs(m)) + error, 2 * longest)).hi
         if ball is not None:
             value, reach = constant + rows @ ball.center, _EUCLIDEAN.rows_above(rows) * ball.radius
             spread = grow(reach + g * (size + weights @ np.abs(ball.center)) + error, 2 * longest)
-            top = np.fmin(top, _outward(value, spread).hi)
+            top = np.fmin(top, outward(value, spread).hi)
     return np.where(np.isnan(top), np.inf, top)
 
 

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from lipcert.norms import Matrix
-from lipcert.propagation import Interval
-from lipcert.rounding import TINY, Array, add_down, add_up, gamma, grow
+from lipcert.propagation import Interval, middle_and_radius, outward
+from lipcert.rounding import TINY, Array, add_up, gamma, grow
 
 _SWEEPS = 2  # over the half-spaces
 
@@ -176,18 +176,6 @@ def _least(a: Array, G: Array, slope: Array) -> Array:
 def each(rows: Array, x: Array) -> Array:
     """rows[k] x[k] for every part k."""
     return np.asarray(np.matmul(rows, x[:, :, None])[:, :, 0])
-
-
-def middle_and_radius(x: Interval) -> tuple[Array, Array]:
-    m = x.lo / 2 + x.hi / 2
-    return m, np.maximum(add_up(x.hi, -m), add_up(m, -x.lo))
-
-
-def outward(value: Array, spread: Array) -> Interval:
-    """[value - spread, value + spread]; where a sum overflowed, nothing is known."""
-    lo, hi = add_down(value, -spread), add_up(value, spread)
-    unknown = ~(np.isfinite(lo) & np.isfinite(hi))
-    return Interval(np.where(unknown, -np.inf, lo), np.where(unknown, np.inf, hi))
 
 
 def affine_of_finite(weight: Matrix, bias: Array, x: Interval) -> Interval:

@@ -18,8 +18,8 @@ from lipcert.network import Network
 from lipcert.norms import Matrix, Norm
 from lipcert.parts.bounds import Bounds
 from lipcert.parts.forms import affine_of_finite, dense
-from lipcert.propagation import Interval, slope_bounds
-from lipcert.rounding import TINY, Array, add_up, down, gamma, grow, up
+from lipcert.propagation import Interval, scaled, slope_bounds
+from lipcert.rounding import TINY, Array, add_up, gamma, grow
 
 _CHUNK = 1 << 18  # numbers in one array of symbols
 
@@ -38,7 +38,7 @@ def gradient_bounds(net: Network, pre: tuple[Interval, ...], c: Array) -> tuple[
     g = _linear(net.affines[-1].weight.T, Interval(weights, weights))
     gradients = [g]
     for s, affine in zip(reversed(slopes), reversed(net.affines[:-1]), strict=True):
-        g = _linear(affine.weight.T, _scaled(s, g))
+        g = _linear(affine.weight.T, scaled(s, g))
         gradients.append(g)
     return tuple(reversed(gradients))
 
@@ -113,14 +113,3 @@ def _pull_back(weight: Matrix, form: _Affine) -> _Affine:
 
 def _linear(weight: Matrix, x: Interval) -> Interval:
     return affine_of_finite(weight, np.zeros(weight.shape[0]), x)
-
-
-def _scaled(s: Interval, g: Interval) -> Interval:
-    """Bounds of s g with s >= 0."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        lo = np.where(g.lo >= 0, s.lo, s.hi) * g.lo
-        hi = np.where(g.hi <= 0, s.lo, s.hi) * g.hi
-    exact = (s.lo == s.hi) & ((s.lo == 1.0) | (s.lo == 0.0))
-    zero = s.hi == 0
-    lo, hi = np.where(zero, 0.0, np.where(exact, lo, down(lo))), np.where(zero, 0.0, np.where(exact, hi, up(hi)))
-    return Interval(np.where(np.isnan(lo), -np.inf, lo), np.where(np.isnan(hi), np.inf, hi))
