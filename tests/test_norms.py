@@ -317,7 +317,7 @@ def test_certificates_are_checked(norm: Norm, tmp_path: Path) -> None:
         points = _region(about).project(np.random.default_rng(0).normal(size=(50, 3)))
         seen = max(operator(about["c"] @ jacobian(net, x), _norm(about)) for x in points)
         assert not forged.proved or forged.upper >= seen, list(change)
-    lighter = {name: value for name, value in kept.items() if not name.startswith("part_")}
+    lighter = {name: value for name, value in kept.items() if not name.startswith("case_")}
     if len(lighter) < len(kept):
         np.savez(file, **lighter)
         assert not lipcert.verify(file, net).proved
@@ -367,7 +367,7 @@ def test_norm_1_solves_what_can_win_alone() -> None:
     A[:, 3] *= 6
     net = Network.from_weights([A, rng.normal(size=(1, 5))])
     result = lipcert.bound(net, Everywhere(), norm="1", time_limit=2)
-    assert [part.coordinate for part in result.certificate.parts] in ([], [3])
+    assert [case.coordinate for case in result.certificate.cases] in ([], [3])
     assert result.upper == pytest.approx(exact_constant(net, Box(np.zeros(6), 1e4), np.ones(1), Norm("1")), rel=1e-4)
     table = case_table(net, Everywhere(), Norm("1"), np.ones(1))
     assert table.shape == (1, 6)

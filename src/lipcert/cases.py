@@ -12,8 +12,8 @@ from collections.abc import Callable
 import numpy as np
 
 from lipcert.certificate import Certificate
-from lipcert.certificate.cases import case_norm, case_of, case_table, part_of, prove_cases
-from lipcert.certificate.certificate import Part
+from lipcert.certificate.cases import case_norm, case_of, case_table, prove_cases, proved_case
+from lipcert.certificate.certificate import ProvedCase
 from lipcert.certificate.relaxed import build
 from lipcert.network import Network
 from lipcert.norms import Norm
@@ -75,7 +75,7 @@ class _Run:
         self.table = case_table(net, region, norm, c, pre)
         self.bounds = self.table.copy()
         self.open = np.ones(self.table.shape, dtype=bool)
-        self.parts: dict[tuple[int, int], Part] = {}
+        self.proved: dict[tuple[int, int], ProvedCase] = {}
 
     @property
     def floor(self) -> float:
@@ -85,7 +85,7 @@ class _Run:
 
     def all(self, end: float) -> Status:
         late = False
-        while np.any(self.open) and len(self.parts) < _MOST:
+        while np.any(self.open) and len(self.proved) < _MOST:
             candidates = np.where(self.open, self.bounds, -1.0)
             row, column = (int(k) for k in np.unravel_index(np.argmax(candidates), candidates.shape))
             if candidates[row, column] <= self.floor * (1 + _CLOSED):
@@ -130,6 +130,6 @@ class _Run:
         if not certificate.upper < self.bounds[row, column]:
             return
         self.bounds[row, column] = certificate.upper
-        self.parts[row, column] = part_of(certificate, output)
+        self.proved[row, column] = proved_case(certificate, output)
         about = (self.net, self.region, self.norm, self.c, self.method)
-        self.on_certificate(prove_cases(*about, self.table, tuple(self.parts.values())))
+        self.on_certificate(prove_cases(*about, self.table, tuple(self.proved.values())))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lipcert.certificate.certificate import Certificate, Part
+from lipcert.certificate.certificate import Certificate, ProvedCase
 from lipcert.certificate.cheap import jacobian_bounds
 from lipcert.certificate.multipliers import check
 from lipcert.certificate.relaxed import build
@@ -51,56 +51,56 @@ def case_of(net: Network, norm: Norm, c: Array, row: int, column: int) -> tuple[
     return weights, output, column if norm.p == "1" else None
 
 
-def part_of(certificate: Certificate, output: int) -> Part:
+def proved_case(certificate: Certificate, output: int) -> ProvedCase:
     """What is kept of the proof of one problem."""
     values = [*certificate.multipliers.values(), *certificate.shift.values()]
     wide, with_x = CHORDS in certificate.multipliers or has_wide(certificate.multipliers), "w" in certificate.shift
     coordinate = -1 if certificate.coordinate is None else certificate.coordinate
-    return Part(output, coordinate, wide, with_x, np.concatenate(values), certificate.cuts, certificate.upper)
+    return ProvedCase(output, coordinate, wide, with_x, np.concatenate(values), certificate.cuts, certificate.upper)
 
 
 def prove_cases(
-    net: Network, region: Region, norm: Norm, c: Array, method: str, table: Array, parts: tuple[Part, ...]
+    net: Network, region: Region, norm: Norm, c: Array, method: str, table: Array, cases: tuple[ProvedCase, ...]
 ) -> Certificate:
     """The largest of all problems; `table` are their interval bounds."""
     table = table.copy()
-    for part in parts:
-        at = max(part.output, 0), max(part.coordinate, 0)
-        table[at] = min(table[at], part.upper)
-    return Certificate(method, net.sha256, region, norm, c, float(table.max()), parts=parts)
+    for case in cases:
+        at = max(case.output, 0), max(case.coordinate, 0)
+        table[at] = min(table[at], case.upper)
+    return Certificate(method, net.sha256, region, norm, c, float(table.max()), cases=cases)
 
 
 def recheck_cases(certificate: Certificate, net: Network) -> float:
-    """The bound that the parts prove together with intervals for all the others."""
+    """The bound that the cases prove together with intervals for all the others."""
     about = (net, certificate.region, certificate.norm, certificate.c)
     if not has_cases(certificate.norm):
         return np.inf
     table = case_table(*about)
-    for part in certificate.parts:
-        row, column = max(part.output, 0), max(part.coordinate, 0)
+    for case in certificate.cases:
+        row, column = max(case.output, 0), max(case.coordinate, 0)
         if row >= table.shape[0] or column >= table.shape[1]:
             return np.inf
-        table[row, column] = min(table[row, column], _recheck_part(certificate, net, part, row, column))
+        table[row, column] = min(table[row, column], _recheck_case(certificate, net, case, row, column))
     return float(table.max())
 
 
-def _recheck_part(certificate: Certificate, net: Network, part: Part, row: int, column: int) -> float:
+def _recheck_case(certificate: Certificate, net: Network, case: ProvedCase, row: int, column: int) -> float:
     weights, _, coordinate = case_of(net, certificate.norm, certificate.c, row, column)
-    norm, options = case_norm(certificate.norm), (None, part.wide, part.values)
-    if part.cuts is not None and not valid_table(part.cuts):
+    norm, options = case_norm(certificate.norm), (None, case.wide, case.values)
+    if case.cuts is not None and not valid_table(case.cuts):
         return np.inf
     about = (net, certificate.region, norm, weights, certificate.method, *options)
     relaxation = build(*about, coordinate=coordinate)
-    if part.cuts is not None:
-        relaxation = with_cuts(relaxation, Cuts(part.cuts))
-    multipliers, shift = _unflatten(relaxation, part.numbers)
+    if case.cuts is not None:
+        relaxation = with_cuts(relaxation, Cuts(case.cuts))
+    multipliers, shift = _unflatten(relaxation, case.numbers)
     if multipliers is None or shift is None:
         return np.inf
     return check(relaxation, multipliers, shift).upper
 
 
 def _unflatten(relaxation: Relaxation, numbers: Array) -> tuple[Array | None, Array | None]:
-    """Multipliers of the rows and shifts of the variables from the array of a part; None when it does not fit."""
+    """Multipliers of the rows and shifts of the variables from the array of a case; None when it does not fit."""
     totals = [f.total for f in relaxation.families]
     widths = {name: len(v) for name, v in relaxation.spread(np.zeros(relaxation.space.size)).items()}
     if numbers.shape != (sum(totals) + sum(widths.values()),):

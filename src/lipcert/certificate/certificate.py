@@ -23,7 +23,7 @@ CERTIFICATE_VERSION = 1
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class ProvedCase:
     """One problem of several: which output (-1: as asked) and coordinate (-1: all), what its relaxation was built with,
     all its multipliers and shifts in the order of its families and blocks, its cuts, and the bound."""
 
@@ -65,7 +65,7 @@ class Certificate:
     claim: float = math.nan  # what a file states: `upper` with room for the order in which another BLAS adds
     reduction: NDArray[np.int64] | None = None  # the table of `quadratic.reduction.Reduction`, of a part of the network
     coordinate: int | None = None
-    parts: tuple[Part, ...] = ()
+    cases: tuple[ProvedCase, ...] = ()
     tree: Tree | None = None  # of a proof by parts of the region
 
     def __post_init__(self) -> None:
@@ -94,8 +94,8 @@ class Certificate:
             arrays |= {"center": self.region.center, "radius": np.array(self.region.radius)}
             if self.region.clip is not None:
                 arrays["clip"] = np.array(self.region.clip)
-        for k, part in enumerate(self.parts):
-            arrays |= {f"part_{k}_{name}": values for name, values in part.arrays().items()}
+        for k, case in enumerate(self.cases):
+            arrays |= {f"case_{k}_{name}": values for name, values in case.arrays().items()}
         if self.cuts is not None:
             arrays["cuts"] = self.cuts
         if self.reduction is not None:

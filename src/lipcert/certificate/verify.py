@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from lipcert.archive import Archive
 from lipcert.certificate.cases import has_cases, recheck_cases
-from lipcert.certificate.certificate import CERTIFICATE_VERSION, Certificate, Part
+from lipcert.certificate.certificate import CERTIFICATE_VERSION, Certificate, ProvedCase
 from lipcert.certificate.cheap import prove_interval, prove_product
 from lipcert.certificate.gains import prove_mixed
 from lipcert.certificate.relaxed import RELAXATIONS, recheck
@@ -28,7 +28,7 @@ from lipcert.rounding import Array
 
 _NAMES = re.compile(
     r"certificate|method|network|norm|output_norm|c|upper|lo|hi|center|radius|clip|cuts|reduction|multipliers|shift|"
-    r"(?:multipliers|shift)_\d{1,3}|part_\d{1,4}_(?:head|numbers|cuts)|" + TREE_NAMES
+    r"(?:multipliers|shift)_\d{1,3}|case_\d{1,4}_(?:head|numbers|cuts)|" + TREE_NAMES
 )
 _TEXTS = frozenset({"method", "network", "norm", "output_norm", "multipliers", "shift"}) | TREE_TEXTS
 
@@ -105,7 +105,7 @@ def _parse(arrays: Mapping[str, Any]) -> Certificate:
     tree = read_tree(arrays) if "tree" in arrays else None
     proof = (multipliers, shift, _cuts(arrays), claim, _reduction(arrays))
     return Certificate(
-        method, network, region, parse_norms(norm, out), c, claim, *proof, parts=_parts(arrays), tree=tree
+        method, network, region, parse_norms(norm, out), c, claim, *proof, cases=_cases(arrays), tree=tree
     )
 
 
@@ -121,16 +121,18 @@ def _region(arrays: Mapping[str, Any]) -> Region:
     return Everywhere()
 
 
-def _parts(arrays: Mapping[str, Any]) -> tuple[Part, ...]:
-    parts: list[Part] = []
-    while f"part_{len(parts)}_head" in arrays:
-        name = f"part_{len(parts)}"
+def _cases(arrays: Mapping[str, Any]) -> tuple[ProvedCase, ...]:
+    cases: list[ProvedCase] = []
+    while f"case_{len(cases)}_head" in arrays:
+        name = f"case_{len(cases)}"
         head, numbers = arrays[f"{name}_head"], _vector(arrays, f"{name}_numbers")
         if head.shape != (4,) or head.dtype.kind not in "iu" or np.any(head < -1) or np.any(head[2:] < 0):
             raise FileFormatError(f"{name} must say which output and coordinate it is about")
         output, coordinate, wide, values = (int(v) for v in head)
-        parts.append(Part(output, coordinate, bool(wide), bool(values), numbers, _cuts(arrays, f"{name}_cuts"), np.inf))
-    return tuple(parts)
+        cases.append(
+            ProvedCase(output, coordinate, bool(wide), bool(values), numbers, _cuts(arrays, f"{name}_cuts"), np.inf)
+        )
+    return tuple(cases)
 
 
 def _recompute(certificate: Certificate, net: Network) -> float:
