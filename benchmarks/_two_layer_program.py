@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from lipcert.network import Network
-from lipcert.propagation import Interval
-from lipcert.region import Box
-from lipcert.solvers.conic import Cone, ConicProblem, solve_conic
+from lipcert.bounds.propagation import Interval
+from lipcert.problem.network import Network
+from lipcert.problem.region import Box
+from lipcert.solver.conic.conic import Cone, ConicProblem, solve_conic
 
 Index = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -19,16 +19,16 @@ import numpy as np
 import lipcert
 from benchmarks._measure import data_folder
 from benchmarks.depth_and_cuts import first_image
-from lipcert.activation import Activation
-from lipcert.certificate.multipliers import prove
-from lipcert.experiments.networks import paper_network, paper_region
-from lipcert.network import Network
-from lipcert.quadratic.cuts import NO_CUTS, separate, with_cuts
-from lipcert.quadratic.lifts import LIFTS, lift
-from lipcert.quadratic.model import Relaxation, assemble
-from lipcert.region import Box
+from lipcert.paper.networks import paper_network, paper_region
+from lipcert.problem.activation import Activation
+from lipcert.problem.network import Network
+from lipcert.problem.region import Box
+from lipcert.proof.multipliers import prove
+from lipcert.relaxation.cuts import NO_CUTS, separate, with_cuts
+from lipcert.relaxation.lifts import LIFTS, lift
+from lipcert.relaxation.model import Relaxation, assemble
 from lipcert.rounding import Array
-from lipcert.solvers.rank_two import Options, expected_seconds, solve_rank_two
+from lipcert.solver.rank_two import Options, expected_seconds, solve_rank_two
 
 CUTS: dict[str, tuple[str, ...]] = {"pairs": ("pairs",), "all": ("pairs", "triples", "factors")}
 PATIENCE = 60.0  # seconds, for one solve

@@ -17,7 +17,7 @@ from tests.enumeration import exact_constant
 
 from benchmarks.mixed_integer import random_case, solve
 from lipcert import bound, verify
-from lipcert.norms import Norm
+from lipcert.problem.norms import Norm
 
 AGREED = 1e-5
 SMALL = 1e-3  # constants below are compared absolutely: some networks are constant, and HiGHS has tolerances

@@ -18,12 +18,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from lipcert.experiments.networks import paper_network, paper_region
-from lipcert.lcep.literal import hr
+from lipcert.paper.networks import paper_network, paper_region
+from lipcert.polynomial.hierarchy.hierarchies import dense, sparse
+from lipcert.polynomial.lcep.literal import hr
 from lipcert.polynomial.polynomial import Polynomial
 from lipcert.polynomial.problem import PolynomialProblem
-from lipcert.relaxations.hierarchies import dense, sparse
-from lipcert.solvers.conic import ConicProblem, ConicSolution, ConicStatus, choose_conic, smat, solve_conic
+from lipcert.solver.conic.conic import ConicProblem, ConicSolution, ConicStatus, choose_conic, smat, solve_conic
 
 Terms = dict[tuple[int, ...], float]
 

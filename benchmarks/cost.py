@@ -19,9 +19,9 @@ import numpy as np
 import lipcert
 from benchmarks._measure import ROOT
 from benchmarks.large import he_normal
-from lipcert.certificate import prove_interval
-from lipcert.norms import INF
-from lipcert.region import Box
+from lipcert.problem.norms import INF
+from lipcert.problem.region import Box
+from lipcert.proof import prove_interval
 
 INPUTS, RADIUS = 30, 0.1
 NEURONS = (20, 50, 100, 200, 500, 1000)

@@ -15,10 +15,10 @@ import numpy as np
 
 import lipcert
 from benchmarks._measure import data_folder, reference_folder
-from lipcert.experiments.networks import paper_network, paper_region
-from lipcert.network import Network
-from lipcert.output import OutputChoice
-from lipcert.region import Box
+from lipcert.paper.networks import paper_network, paper_region
+from lipcert.problem.network import Network
+from lipcert.problem.output import OutputChoice
+from lipcert.problem.region import Box
 
 
 def line(

@@ -20,15 +20,15 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks._measure import data_folder, lipcert
-from lipcert.certificate.multipliers import check, prove
-from lipcert.experiments.networks import paper_network, paper_region
-from lipcert.network import Network
-from lipcert.quadratic.model import Relaxation
-from lipcert.quadratic.one_layer import hr2
-from lipcert.quadratic.sdpa import write_sdpa
-from lipcert.region import Box
-from lipcert.solvers.rank_two import Options, solve_rank_two
-from lipcert.threads import threads_for
+from lipcert.budget.threads import threads_for
+from lipcert.paper.networks import paper_network, paper_region
+from lipcert.problem.network import Network
+from lipcert.problem.region import Box
+from lipcert.proof.multipliers import check, prove
+from lipcert.relaxation.model import Relaxation
+from lipcert.relaxation.one_layer import hr2
+from lipcert.relaxation.sdpa import write_sdpa
+from lipcert.solver.rank_two import Options, solve_rank_two
 
 
 def random_net(n: int) -> tuple[Network, Box]:

@@ -15,11 +15,11 @@ from scipy import sparse
 
 import lipcert
 from benchmarks._measure import ROOT
-from lipcert.certificate import prove_interval
-from lipcert.certificate.gains import prove_mixed
-from lipcert.network import Network
-from lipcert.norms import INF, Matrix
-from lipcert.region import Box
+from lipcert.problem.network import Network
+from lipcert.problem.norms import INF, Matrix
+from lipcert.problem.region import Box
+from lipcert.proof import prove_interval
+from lipcert.proof.cheap import prove_mixed
 
 NETWORKS: dict[str, tuple[tuple[int, ...], float]] = {
     "784-3000-10": ((784, 3000, 10), 0.1),

@@ -16,15 +16,15 @@ import time
 import numpy as np
 
 from benchmarks._measure import run
-from lipcert.certificate.krivine import prove_krivine
-from lipcert.experiments.networks import paper_network, paper_region
-from lipcert.lcep.chain import gradient_polynomial
-from lipcert.lcep.lipopt import lipopt_program
-from lipcert.lcep.literal import hr
-from lipcert.lcep.methods import literal_bound
-from lipcert.norms import INF
-from lipcert.region import Everywhere
-from lipcert.solvers.conic import solve_conic
+from lipcert.paper.networks import paper_network, paper_region
+from lipcert.polynomial.lcep.chain import gradient_polynomial
+from lipcert.polynomial.lcep.lipopt import lipopt_program
+from lipcert.polynomial.lcep.literal import hr
+from lipcert.polynomial.lcep.methods import literal_bound
+from lipcert.problem.norms import INF
+from lipcert.problem.region import Everywhere
+from lipcert.proof.krivine import prove_krivine
+from lipcert.solver.conic.conic import solve_conic
 
 ONE = np.ones(1)
 

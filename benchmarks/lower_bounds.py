@@ -15,12 +15,12 @@ from pathlib import Path
 import numpy as np
 from scipy.io import loadmat
 
-from lipcert.experiments.networks import paper_network, paper_region
-from lipcert.lower import Witness, sampling, search
-from lipcert.network import Network
-from lipcert.norms import INF
-from lipcert.region import Box, Everywhere, Region
+from lipcert.paper.networks import paper_network, paper_region
+from lipcert.problem.network import Network
+from lipcert.problem.norms import INF
+from lipcert.problem.region import Box, Everywhere, Region
 from lipcert.rounding import Array
+from lipcert.witness import Witness, sampling, search
 
 DATA = Path(os.environ.get("LIPCERT_DATA", Path(__file__).parents[2] / "shared" / "data"))
 

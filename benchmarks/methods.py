@@ -28,12 +28,12 @@ import numpy as np
 import lipcert
 from benchmarks._measure import ROOT
 from benchmarks.large import he_normal
-from lipcert.experiments.networks import paper_network, paper_region
-from lipcert.lower import search
-from lipcert.network import Network
-from lipcert.norms import INF
-from lipcert.region import Box
+from lipcert.paper.networks import paper_network, paper_region
+from lipcert.problem.network import Network
+from lipcert.problem.norms import INF
+from lipcert.problem.region import Box
 from lipcert.rounding import Array
+from lipcert.witness import search
 
 CHEAP = ("product", "interval", "mixed")
 COLUMNS = ("network", "method", "seconds", "wall", "upper", "event")

@@ -18,12 +18,12 @@ import numpy as np
 from tests.enumeration import exact_constant
 
 from lipcert import METHODS, Activation, Box, Network, bound
-from lipcert.experiments.networks import paper_network, paper_region
-from lipcert.mip.formulation import formulate
-from lipcert.norms import INF, Norm
-from lipcert.propagation import preactivation_bounds
+from lipcert.bounds.propagation import preactivation_bounds
+from lipcert.method.mip.formulation import formulate
+from lipcert.paper.networks import paper_network, paper_region
+from lipcert.problem.norms import INF, Norm
 from lipcert.rounding import Array
-from lipcert.solvers.mixed_integer import MixedIntegerSolution, solve_mixed_integer
+from lipcert.solver.mixed_integer import MixedIntegerSolution, solve_mixed_integer
 
 AGREED = 1e-5
 CELLS = (  # hidden layers, size, sparsity, region

@@ -13,9 +13,9 @@ import numpy as np
 
 import lipcert
 from benchmarks._measure import data_folder
-from lipcert.experiments.networks import paper_network
-from lipcert.network import Network
-from lipcert.region import Ball, Box, Everywhere, Region
+from lipcert.paper.networks import paper_network
+from lipcert.problem.network import Network
+from lipcert.problem.region import Ball, Box, Everywhere, Region
 from lipcert.rounding import Array
 
 

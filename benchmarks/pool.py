@@ -17,9 +17,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from lipcert.bounding import bound
-from lipcert.experiments.networks import paper_network, paper_region
 from lipcert.jobs import JobFolder, Piece, processes, run_pieces
+from lipcert.method.bounding import bound
+from lipcert.paper.networks import paper_network, paper_region
 
 ASKED = 1.7
 

@@ -15,12 +15,12 @@ import numpy as np
 
 from benchmarks._measure import data_folder, lipcert
 from lipcert import Box, load
-from lipcert.certificate import Certificate
-from lipcert.certificate.relaxed import build
-from lipcert.norms import INF
-from lipcert.products import solve_products
-from lipcert.solvers.grid import GridStart
-from lipcert.solving import Task
+from lipcert.method.products import solve_products
+from lipcert.method.solving import Task
+from lipcert.problem.norms import INF
+from lipcert.proof import Certificate
+from lipcert.proof.relaxed import build
+from lipcert.solver.grid import GridStart
 
 
 def paper(seconds: float) -> None:

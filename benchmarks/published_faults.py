@@ -25,15 +25,15 @@ from benchmarks._measure import data_folder, reference_folder
 from benchmarks._two_layer_program import two_layer_value
 from benchmarks.published_lipopt import Cell, largest_pattern, solve
 from lipcert import Box, bound, load
-from lipcert.certificate.multipliers import prove
-from lipcert.experiments.networks import paper_network, paper_region, paper_samples
-from lipcert.lower import evaluate, sample_points, search
-from lipcert.norms import INF
-from lipcert.quadratic.one_layer import hr2
+from lipcert.budget.threads import threads_for
+from lipcert.method.result import Result
+from lipcert.paper.networks import paper_network, paper_region, paper_samples
+from lipcert.problem.norms import INF
+from lipcert.proof.multipliers import prove
 from lipcert.readers.mat import read_center
-from lipcert.result import Result
-from lipcert.solvers.rank_two import Options, solve_rank_two
-from lipcert.threads import threads_for
+from lipcert.relaxation.one_layer import hr2
+from lipcert.solver.rank_two import Options, solve_rank_two
+from lipcert.witness import evaluate, sample_points, search
 
 ONE = np.ones(1)
 SECONDS = 8.0

@@ -22,12 +22,12 @@ import numpy as np
 from scipy import sparse
 
 from benchmarks._measure import reference_folder
-from lipcert.certificate.krivine import prove_krivine
-from lipcert.experiments.networks import paper_network, paper_region
-from lipcert.lcep.chain import gradient_polynomial
-from lipcert.lcep.lipopt import lipopt_program
-from lipcert.propagation import Interval, preactivation_bounds
-from lipcert.solvers.conic import solve_conic
+from lipcert.bounds.propagation import Interval, preactivation_bounds
+from lipcert.paper.networks import paper_network, paper_region
+from lipcert.polynomial.lcep.chain import gradient_polynomial
+from lipcert.polynomial.lcep.lipopt import lipopt_program
+from lipcert.proof.krivine import prove_krivine
+from lipcert.solver.conic.conic import solve_conic
 
 FILES = {1: "one_hidden_layer.csv", 2: "two_hidden_layers.csv"}
 

@@ -19,13 +19,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks._measure import reference_folder
-from lipcert.certificate.multipliers import prove
-from lipcert.experiments.networks import paper_network, paper_region
-from lipcert.lcep.methods import literal_bound
-from lipcert.norms import INF
-from lipcert.quadratic.one_layer import hr2, shor
-from lipcert.solvers.rank_two import Options, solve_rank_two
-from lipcert.threads import threads_for
+from lipcert.budget.threads import threads_for
+from lipcert.paper.networks import paper_network, paper_region
+from lipcert.polynomial.lcep.methods import literal_bound
+from lipcert.problem.norms import INF
+from lipcert.proof.multipliers import prove
+from lipcert.relaxation.one_layer import hr2, shor
+from lipcert.solver.rank_two import Options, solve_rank_two
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-from lipcert.experiments.networks import paper_network, paper_samples
-from lipcert.lower import sample_points
-from lipcert.norms import INF
+from lipcert.paper.networks import paper_network, paper_samples
+from lipcert.problem.norms import INF
+from lipcert.witness import sample_points
 
 FOLDER = Path(os.environ.get("LIPCERT_REFERENCE", Path(__file__).parents[2] / "shared" / "reference"))
 TABLES = {"one_hidden_layer.csv": 1, "two_hidden_layers.csv": 2}

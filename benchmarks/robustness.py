@@ -16,8 +16,8 @@ import numpy as np
 
 from benchmarks._measure import data_folder, lipcert
 from lipcert import certify, load, read_data, verify
-from lipcert.experiments.spheres import PUBLISHED, REACH, box_points, sphere_points, train
-from lipcert.network import Network
+from lipcert.paper.spheres import PUBLISHED, REACH, box_points, sphere_points, train
+from lipcert.problem.network import Network
 from lipcert.robustness.attack import attack
 from lipcert.robustness.data import DataSet
 from lipcert.robustness.decision import Classified, classify, rival_radii

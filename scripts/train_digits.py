@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from lipcert.files import write_npz
-from lipcert.network import Network
+from lipcert.problem.network import Network
 from lipcert.rounding import Array
 
 DATA = Path(__file__).resolve().parent.parent / "src" / "lipcert" / "data"

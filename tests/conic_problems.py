@@ -8,7 +8,7 @@ from math import sqrt
 import numpy as np
 from scipy import sparse
 
-from lipcert.solvers.conic import Cone, ConicProblem, ConicSolution, smat, svec
+from lipcert.solver.conic.conic import Cone, ConicProblem, ConicSolution, smat, svec
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ import itertools
 import numpy as np
 from scipy.optimize import linprog
 
-from lipcert.network import Network
-from lipcert.norms import INF, Norm
-from lipcert.region import Box
+from lipcert.problem.network import Network
+from lipcert.problem.norms import INF, Norm
+from lipcert.problem.region import Box
 from lipcert.rounding import Array
 
 MARGIN = 1e-8

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from lipcert.solvers.conic import Cone, ConicProblem, ConicStatus, smat, solve_conic, svec
+from lipcert.solver.conic.conic import Cone, ConicProblem, ConicStatus, smat, solve_conic, svec
 
 
 class Error(Exception):

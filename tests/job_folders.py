@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.commands.demo import digits
+from lipcert.cli.demo import digits
 
 RADII = (0.02, 0.04, 0.06, 0.08, 0.1)
 HOSTILE = "<script>alert(1)</script>\"'&\u202e\ud800 https://evil.example/x.npz"

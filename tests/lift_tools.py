@@ -7,11 +7,11 @@ import itertools
 import numpy as np
 
 from lipcert import Activation, Ball, Box, Network
-from lipcert.parts import Part, bounds_of
-from lipcert.propagation import Interval, preactivation_bounds
-from lipcert.quadratic.ends import Ends
-from lipcert.quadratic.layers import Layer, layers_of
-from lipcert.quadratic.model import Relaxation
+from lipcert.bounds import Part, bounds_of
+from lipcert.bounds.propagation import Interval, preactivation_bounds
+from lipcert.relaxation.ends import Ends
+from lipcert.relaxation.layers import Layer, layers_of
+from lipcert.relaxation.model import Relaxation
 from lipcert.rounding import Array
 
 

@@ -5,8 +5,8 @@ matrices M_1(g y) on the cliques {x_i, t_i} and {u_j, z_j}; and of the affine co
 
     L(z - A x - b) = 0,     L((z - A x - b)^2) = 0.
 
-Nothing of `lipcert.quadratic` is used. The only liberty is a change of units inside the cliques (x by the box, z by its
-range), which changes no relaxation. A slope alpha below zero enters the objective as alpha + (1 - alpha) u.
+Nothing of `lipcert.relaxation` is used. The only liberty is a change of units inside the cliques (x by the box, z by
+its range), which changes no relaxation. A slope alpha below zero enters the objective as alpha + (1 - alpha) u.
 """
 
 from __future__ import annotations

@@ -6,13 +6,13 @@ import numpy as np
 from hypothesis import strategies as st
 
 from lipcert import Activation, Affine, Box, Everywhere, Network
-from lipcert.certificate import Certificate
-from lipcert.certificate.relaxed import build, prove_relaxed
-from lipcert.norms import INF
-from lipcert.region import Region
+from lipcert.problem.norms import INF
+from lipcert.problem.region import Region
+from lipcert.proof import Certificate
+from lipcert.proof.relaxed import build, prove_relaxed
 from lipcert.rounding import Array
-from lipcert.solvers import RankTwoResult
-from lipcert.solvers.rank_two import Options, solve_rank_two
+from lipcert.solver import RankTwoResult
+from lipcert.solver.rank_two import Options, solve_rank_two
 from tests.enumeration import exact_constant
 
 Case = tuple[Network, Region, Array]

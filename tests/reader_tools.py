@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from lipcert.errors import InputError
-from lipcert.network import Network
+from lipcert.problem.network import Network
 from lipcert.readers import load
 from lipcert.rounding import Array
 

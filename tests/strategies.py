@@ -7,9 +7,9 @@ import itertools
 import numpy as np
 from hypothesis import strategies as st
 
-from lipcert.activation import Activation
-from lipcert.network import Affine, Network
-from lipcert.region import Box
+from lipcert.problem.activation import Activation
+from lipcert.problem.network import Affine, Network
+from lipcert.problem.region import Box
 from lipcert.rounding import Array
 
 SMOOTH = ("elu", "softplus", "sigmoid", "tanh")

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lipcert.activation import KINDS, RELU, Activation
 from lipcert.errors import InputError
+from lipcert.problem.activation import KINDS, RELU, Activation
 
 ALL = [Activation(kind, alpha) for kind in KINDS for alpha in (0.3, 1.7)]
 ends = st.floats(-40, 40)

@@ -11,20 +11,20 @@ import pytest
 
 import lipcert
 from lipcert import Activation, Affine, Box, Everywhere, Network, Progress, Status
-from lipcert.bounding import LITERAL_METHODS, METHODS
-from lipcert.certificate import Certificate
 from lipcert.errors import InputError, MethodError, SoundnessError
-from lipcert.lcep import methods
-from lipcert.lcep.methods import LiteralInfo
-from lipcert.lower import Witness, evaluate
-from lipcert.norms import INF
-from lipcert.output import choose_output
-from lipcert.quadratic.problem import RankTwoProblem
-from lipcert.result import Result
+from lipcert.method.bounding import LITERAL_METHODS, METHODS
+from lipcert.method.result import Result
+from lipcert.polynomial.lcep import methods
+from lipcert.polynomial.lcep.methods import LiteralInfo
+from lipcert.problem.norms import INF
+from lipcert.problem.output import choose_output
+from lipcert.proof import Certificate
+from lipcert.relaxation.rank_two import RankTwoProblem
 from lipcert.rounding import Array
-from lipcert.solvers import Progress as Iteration
-from lipcert.solvers import Status as SolverStatus
-from lipcert.solvers.result import Callback, RankTwoResult
+from lipcert.solver import Progress as Iteration
+from lipcert.solver import Status as SolverStatus
+from lipcert.solver.result import Callback, RankTwoResult
+from lipcert.witness import Witness, evaluate
 
 
 def net_of(*sizes: int, kind: str = "relu", seed: int = 0) -> Network:
@@ -173,7 +173,7 @@ def test_a_lying_solver_loosens_the_bracket_and_never_breaks_it(lie: str, monkey
 
         return run
 
-    monkeypatch.setattr("lipcert.solving.choose_solver", choose)
+    monkeypatch.setattr("lipcert.method.solving.choose_solver", choose)
     result = lipcert.bound(net, box, method="hr2", time_limit=20)
     assert honest.lower is not None
     assert honest.lower <= honest.upper <= result.upper <= cheap.upper
@@ -185,7 +185,7 @@ def test_a_failing_solver_leaves_the_bracket(error: Exception, monkeypatch: pyte
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr("lipcert.solving.choose_solver", fail)
+    monkeypatch.setattr("lipcert.method.solving.choose_solver", fail)
     result = lipcert.bound(net_of(6, 8, 1), Box(np.zeros(6), 0.3), method="hr2", time_limit=5)
     assert result.method == "interval"
     assert result.certified
@@ -193,7 +193,7 @@ def test_a_failing_solver_leaves_the_bracket(error: Exception, monkeypatch: pyte
 
 
 def test_a_proof_that_does_not_fit_the_time_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lipcert.solving._PROOF_RATE", 1.0)
+    monkeypatch.setattr("lipcert.method.solving._PROOF_RATE", 1.0)
     result = lipcert.bound(net_of(6, 8, 1), Box(np.zeros(6), 0.3), method="hr2", time_limit=5, lower=False)
     assert result.status is Status.TIME_LIMIT
     assert result.method == "interval"
@@ -258,9 +258,8 @@ def test_literal_methods_by_name_and_by_flag() -> None:
 
 
 def test_a_literal_method_that_proves_nothing_keeps_the_cheap_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "lipcert.lcep.methods.literal_bound", lambda *_, **__: (np.inf, LiteralInfo("hr1", "stalled", "x", 0.0))
-    )
+    nothing = (np.inf, LiteralInfo("hr1", "stalled", "x", 0.0))
+    monkeypatch.setattr("lipcert.polynomial.lcep.methods.literal_bound", lambda *_, **__: nothing)
     result = lipcert.bound(net_of(4, 5, 1), Box(np.zeros(4), 0.3), method="hr1", lower=False)
     assert result.method == "interval"
     assert any("proved nothing" in n for n in result.notes)

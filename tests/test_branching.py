@@ -13,22 +13,22 @@ import pytest
 
 import lipcert
 from lipcert import Box, Certificate, Everywhere, InputError, MethodError, Network, Status
-from lipcert.branching import Outcome, State, branch
-from lipcert.branching.relax import Question, relax
-from lipcert.certificate.leaves import BY_INTERVALS, Leaf, check_relaxed, prove_empty, relaxation_of
-from lipcert.certificate.tree import NO_TREE, Tree, check_tree
-from lipcert.certificate.verify import load_certificate, verify
-from lipcert.cli import run
+from lipcert.bounds import Part, Split, bounds_of, halves, interval_uppers, splits_here, whole
+from lipcert.bounds.gradients import gradient_bounds, gradient_magnitudes
+from lipcert.cli.app import run
 from lipcert.jobs import local, processes
-from lipcert.lower import Witness, search
-from lipcert.norms import INF, Norm
-from lipcert.parts import Part, Split, bounds_of, halves, interval_uppers, splits_here, whole
-from lipcert.parts.gradients import gradient_bounds, gradient_magnitudes
-from lipcert.quadratic.cuts import NO_CUTS
-from lipcert.quadratic.ends import Ends
-from lipcert.quadratic.lifts import lift
-from lipcert.quadratic.passes import inputs_of
+from lipcert.method.branching import Outcome, State, branch
+from lipcert.method.branching.relax import Question, relax
+from lipcert.problem.norms import INF, Norm
+from lipcert.proof.leaves import BY_INTERVALS, Leaf, check_relaxed, prove_empty, relaxation_of
+from lipcert.proof.tree import NO_TREE, Tree, check_tree
+from lipcert.proof.verify import load_certificate, verify
+from lipcert.relaxation.cuts import NO_CUTS
+from lipcert.relaxation.ends import Ends
+from lipcert.relaxation.lifts import lift
+from lipcert.relaxation.passes import inputs_of
 from lipcert.rounding import Array
+from lipcert.witness import Witness, search
 from tests.enumeration import exact_constant
 from tests.lift_tools import deep_net, objective, true_points, violations
 
@@ -153,8 +153,8 @@ def test_exact_is_the_enumerated_constant(sizes: tuple[int, ...], radius: float)
 
 def test_relaxations_decide_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same answers when every part is relaxed before it is split."""
-    monkeypatch.setattr("lipcert.branching.worth._FEW", 1)
-    monkeypatch.setattr("lipcert.branching.worth._GROWTH", 60.0)
+    monkeypatch.setattr("lipcert.method.branching.worth._FEW", 1)
+    monkeypatch.setattr("lipcert.method.branching.worth._GROWTH", 60.0)
     kinds: set[str] = set()
     for sizes, radius in CASES[1:3]:
         net, box = deep_net(*sizes, seed=3), Box(np.zeros(sizes[0]), radius)
@@ -270,7 +270,7 @@ def test_only_empty_parts_are_proved_empty() -> None:
 
 
 def test_a_lying_solver_proves_nothing_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    from lipcert.solvers import rank_two
+    from lipcert.solver import rank_two
 
     honest = rank_two.solve_rank_two
     rng = np.random.default_rng(0)
@@ -281,8 +281,8 @@ def test_a_lying_solver_proves_nothing_wrong(monkeypatch: pytest.MonkeyPatch) ->
         return replace(answer, y=y, X=None if answer.X is None else rng.normal(size=answer.X.shape))
 
     monkeypatch.setattr(rank_two, "solve_rank_two", lie)
-    monkeypatch.setattr("lipcert.branching.worth._FEW", 2)
-    monkeypatch.setattr("lipcert.branching.worth._GROWTH", 60.0)
+    monkeypatch.setattr("lipcert.method.branching.worth._FEW", 2)
+    monkeypatch.setattr("lipcert.method.branching.worth._GROWTH", 60.0)
     net, box = deep_net(4, 7, 1, seed=5), Box(np.zeros(4), 1.0)
     outcome = solved(net, box, seconds=5)
     truth = exact_constant(net, box, np.ones(1))
@@ -293,7 +293,7 @@ def test_a_lying_solver_proves_nothing_wrong(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_interrupt_time_limit_and_gap_leave_a_proof(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lipcert.branching.worth._FEW", 100)  # intervals are enough here
+    monkeypatch.setattr("lipcert.method.branching.worth._FEW", 100)  # intervals are enough here
     net, box = deep_net(6, 12, 10, 1, seed=1), Box(np.zeros(6), 1.0)
     states: list[State] = []
 
@@ -318,8 +318,8 @@ def test_interrupt_time_limit_and_gap_leave_a_proof(monkeypatch: pytest.MonkeyPa
 
 
 def test_processes_give_the_same_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lipcert.branching.worth._FEW", 3)
-    monkeypatch.setattr("lipcert.branching.worth._GROWTH", 60.0)
+    monkeypatch.setattr("lipcert.method.branching.worth._FEW", 3)
+    monkeypatch.setattr("lipcert.method.branching.worth._GROWTH", 60.0)
     net, box = deep_net(5, 9, 1, seed=4), Box(np.zeros(5), 1.0)
     serial = solved(net, box)
     with processes(2) as executor:

@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 
 import lipcert
 from lipcert import Box, Everywhere, FileFormatError, InputError, MethodError, Network
-from lipcert.certificate import Certificate, prove_interval, prove_product
-from lipcert.certificate.definite import find_shift, is_positive
-from lipcert.certificate.multipliers import check, prove, slack_matrix
-from lipcert.certificate.relaxed import build, prove_relaxed
-from lipcert.certificate.verify import Verification, load_certificate, verify
-from lipcert.norms import INF
-from lipcert.quadratic.problem import RankTwoProblem
-from lipcert.region import Region
+from lipcert.problem.norms import INF
+from lipcert.problem.region import Region
+from lipcert.proof import Certificate, prove_interval, prove_product
+from lipcert.proof.multipliers import check, prove, slack_matrix
+from lipcert.proof.relaxed import build, prove_relaxed
+from lipcert.proof.verify import Verification, load_certificate, verify
+from lipcert.relaxation.rank_two import RankTwoProblem
 from lipcert.rounding import Array
+from lipcert.rounding.definite import find_shift, is_positive
 from tests.one_layer_tools import Case, exact, one_layer_cases, random_case, random_net, solved, weights
 
 METHODS = ("hr2", "shor")
@@ -377,7 +377,7 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
 
 
 def test_the_checker_knows_no_solver() -> None:
-    """Everything that lipcert.certificate imports, directly or not; the package's own front door aside."""
+    """Everything that lipcert.proof imports, directly or not; the package's own front door aside."""
     source = Path(lipcert.__file__).parent
     todo = list((source / "certificate").glob("*.py"))
     seen: set[Path] = set()

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 
 from lipcert import Affine, Box, Everywhere, InputError, MethodError, Network
-from lipcert.certificate import prove_interval
-from lipcert.certificate.exact import _is_positive_definite, check_with_balls
-from lipcert.certificate.relaxed import build, prove_relaxed
-from lipcert.certificate.verify import verify
-from lipcert.norms import INF
-from lipcert.region import Region
+from lipcert.problem.norms import INF
+from lipcert.problem.region import Region
+from lipcert.proof import prove_interval
+from lipcert.proof.exact import _is_positive_definite, check_with_balls
+from lipcert.proof.relaxed import build, prove_relaxed
+from lipcert.proof.verify import verify
 from tests.one_layer_tools import Case, exact, one_layer_cases, random_case, solved, weights
 
 METHODS = ("hr2", "shor")

@@ -20,10 +20,10 @@ import pytest
 
 import lipcert.robustness.pairs as pairs_module
 from lipcert import Box, Everywhere, InputError, MethodError, Network, SoundnessError, certify, verify
-from lipcert.archive import Archive
-from lipcert.certificate.margins import linear_margins
-from lipcert.cli import run
+from lipcert.cli.app import run
+from lipcert.files.archive import Archive
 from lipcert.jobs import Answer
+from lipcert.proof.margins import linear_margins
 from lipcert.robustness.attack import another_class_wins, attack
 from lipcert.robustness.decision import certified_radii, classify, decide, room, shared_region
 from lipcert.robustness.pairs import PairConstant, PairOptions, matrix, pair_constant, pair_pieces, settle

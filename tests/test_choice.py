@@ -7,13 +7,13 @@ import pytest
 
 import lipcert
 from lipcert import Box, Everywhere, Network, Status
-from lipcert.certificate.multipliers import prove
-from lipcert.quadratic.model import Relaxation
-from lipcert.quadratic.one_layer import hr2, shor
-from lipcert.solvers import Progress, choice, choose_solver
-from lipcert.solvers import Status as SolverStatus
-from lipcert.solvers.rank_two import Options, solve_rank_two
-from lipcert.solvers.sides import solve_two_sided, two_sides
+from lipcert.proof.multipliers import prove
+from lipcert.relaxation.model import Relaxation
+from lipcert.relaxation.one_layer import hr2, shor
+from lipcert.solver import Progress, choice, choose_solver
+from lipcert.solver import Status as SolverStatus
+from lipcert.solver.rank_two import Options, solve_rank_two
+from lipcert.solver.sides import solve_two_sided, two_sides
 
 
 def network(n: int = 12, seed: int = 0) -> Network:
@@ -52,7 +52,7 @@ def test_a_zero_objective_has_nothing_to_alternate() -> None:
 
 
 def test_odd_cycles_have_no_two_sides() -> None:
-    from lipcert.quadratic.problem import RankTwoProblem
+    from lipcert.relaxation.rank_two import RankTwoProblem
 
     n = 3
     problem = RankTwoProblem(
@@ -69,7 +69,7 @@ def test_every_name_gives_a_valid_bound(local: Relaxation) -> None:
 
 
 def test_the_low_rank_method_alone_when_time_is_short(local: Relaxation, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lipcert.solvers.rank_two.FLOPS", 1.0)  # a very slow machine
+    monkeypatch.setattr("lipcert.solver.rank_two.FLOPS", 1.0)  # a very slow machine
     seen: list[Progress] = []
     choose_solver("auto", local.problem, 2.0)(seen.append)
     assert max(p.gap for p in seen) > 0
@@ -100,7 +100,7 @@ def test_a_failing_solver_is_reported_not_fatal(monkeypatch: pytest.MonkeyPatch)
     def broken(*_: object, **__: object) -> None:
         raise np.linalg.LinAlgError("singular")
 
-    monkeypatch.setattr("lipcert.solvers.rank_two.solve_rank_two", broken)
+    monkeypatch.setattr("lipcert.solver.rank_two.solve_rank_two", broken)
     result = lipcert.bound(network(), Box(np.zeros(12), 0.2), method="hr2", lower=False)
     assert result.method == "interval"
     assert any("solver failed" in note for note in result.notes)

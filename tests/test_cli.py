@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 from lipcert import Everywhere, InputError, Network, Progress, bound
-from lipcert.cli import run
-from lipcert.commands import bound as bound_module
-from lipcert.commands.demo import digits
-from lipcert.commands.progress import ProgressDisplay
-from lipcert.solvers import Progress as Iteration
+from lipcert.cli import bound as bound_module
+from lipcert.cli.app import run
+from lipcert.cli.demo import digits
+from lipcert.cli.progress import ProgressDisplay
+from lipcert.solver import Progress as Iteration
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def call(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str,
 
 
 def test_bound_json(net_file: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lipcert.commands.live._QUIET_SECONDS", 600.0)  # silence is promised to a fast machine only
+    monkeypatch.setattr("lipcert.cli.live._QUIET_SECONDS", 600.0)  # silence is promised to a fast machine only
     code, out, err = call(
         capsys, "bound", net_file, "--center", "0.5", "--radius", "0.1", "--versus", "7", "3", "--json"
     )
@@ -221,7 +221,7 @@ def test_interrupt_and_memory(
 def test_progress_speaks_after_the_quiet_seconds(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lipcert.commands.live._QUIET_SECONDS", 0.05)
+    monkeypatch.setattr("lipcert.cli.live._QUIET_SECONDS", 0.05)
     with ProgressDisplay() as display:
         display.update(Progress(0.0, 1.5, 2.5, "interval"))
         time.sleep(0.3)
@@ -234,7 +234,7 @@ def test_verbose_rows_and_the_line_take_turns(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where no solver iterates, as in the search for a lower bound, the line says how far the work is."""
-    monkeypatch.setattr("lipcert.commands.live._QUIET_SECONDS", 0.05)
+    monkeypatch.setattr("lipcert.cli.live._QUIET_SECONDS", 0.05)
     with ProgressDisplay(verbose=True) as display:
         display.update(Progress(0.0, 1.5, 2.5, "lower bound"))
         time.sleep(0.3)
@@ -249,7 +249,7 @@ def test_verbose_rows_and_the_line_take_turns(
 def test_certificate_is_written_and_verified(
     net_file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lipcert.commands.live._QUIET_SECONDS", 600.0)  # rows alone, also on a slow machine
+    monkeypatch.setattr("lipcert.cli.live._QUIET_SECONDS", 600.0)  # rows alone, also on a slow machine
     proof = str(tmp_path / "proof.npz")
     ask = ["--center", "0.5", "--radius", "0.05", "--versus", "7", "3", "--no-lower", "--json"]
     code, out, err = call(capsys, "bound", net_file, *ask, "--method", "hr2", "--certificate", proof, "-v")
@@ -294,7 +294,7 @@ def test_a_failing_write_comes_after_the_bracket(
     def full(*_: object, **__: object) -> None:
         raise InputError("proof.npz: cannot write there (No space left on device)")
 
-    monkeypatch.setattr("lipcert.certificate.certificate.write_npz", full)
+    monkeypatch.setattr("lipcert.proof.certificate.write_npz", full)
     ask = ["--radius", "0.05", "--output", "1", "--no-lower", "--method", "interval", "--json"]
     code, out, err = call(capsys, "bound", net_file, *ask, "--certificate", str(tmp_path / "proof.npz"))
     assert code == 2
@@ -370,7 +370,7 @@ def test_an_interrupt_while_loading_is_one_line() -> None:
 def test_narrow_terminals_lose_nothing(
     columns: int, net_file: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lipcert.commands.show.WIDTH", columns)
+    monkeypatch.setattr("lipcert.cli.show.WIDTH", columns)
     ask = ["--center", "0.5", "--radius", "0.05", "--output", "3", "--method", "interval", "--no-lower"]
     for arguments in (["bound", net_file, *ask], ["info", net_file]):
         out = call(capsys, *arguments)[1]

@@ -14,8 +14,17 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from lipcert.errors import InputError
-from lipcert.solvers import clarabel_backend, conic
-from lipcert.solvers.conic import CONIC_SOLVERS, Cone, ConicProblem, ConicStatus, choose_conic, smat, solve_conic, svec
+from lipcert.solver.conic import clarabel_backend, conic
+from lipcert.solver.conic.conic import (
+    CONIC_SOLVERS,
+    Cone,
+    ConicProblem,
+    ConicStatus,
+    choose_conic,
+    smat,
+    solve_conic,
+    svec,
+)
 from tests.conic_problems import (
     LINEAR,
     SEMIDEFINITE,
@@ -245,6 +254,6 @@ def test_svec_is_an_isometry(order: int, batch: int, seed: int) -> None:
 
 
 def test_importing_the_solvers_imports_no_back_end() -> None:
-    code = "import sys, lipcert, lipcert.solvers.conic; print(*sys.modules)"
+    code = "import sys, lipcert, lipcert.solver.conic.conic; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {"clarabel", "scs", "highspy", "mosek"} & set(loaded)

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from scripts.api_reference import FILE, GROUPS, reference
 
 import lipcert
-from lipcert.cli import cli
+from lipcert.cli.app import cli
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from lipcert.commands.pop import pop_command
+from lipcert.cli.pop import pop_command
 from lipcert.errors import InputError
 from lipcert.polynomial import Polynomial, PolynomialProblem, box_constraint
-from lipcert.relaxations.cliques import chordal_cliques, correlative_graph, running_intersection
-from lipcert.relaxations.hierarchies import dense, find_rules, nearly_sparse, sparse
-from lipcert.relaxations.krivine import krivine
-from lipcert.relaxations.model import Block, MomentModel, Products, with_submoments
-from lipcert.relaxations.solve import maximize, minimize, relax, solve_model, solve_problem
+from lipcert.polynomial.hierarchy.cliques import chordal_cliques, correlative_graph, running_intersection
+from lipcert.polynomial.hierarchy.hierarchies import dense, find_rules, nearly_sparse, sparse
+from lipcert.polynomial.hierarchy.krivine import krivine
+from lipcert.polynomial.hierarchy.model import Block, MomentModel, Products, with_submoments
+from lipcert.polynomial.hierarchy.solve import maximize, minimize, relax, solve_model, solve_problem
 from tests.polynomial_problems import CHAIN, CYCLE5, DISK, LIBRARY, Named, max_cut, rosenbrock_chain
 
 x = [Polynomial.variable(i) for i in range(6)]

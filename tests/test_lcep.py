@@ -9,17 +9,17 @@ from hypothesis import strategies as st
 
 from lipcert import Box, Everywhere, Network
 from lipcert.errors import MethodError
-from lipcert.experiments.networks import paper_network, paper_region
-from lipcert.lcep.literal import cubic_bases, hr, lift, lifted
-from lipcert.lcep.literal import shor as literal_shor
-from lipcert.lcep.methods import LITERAL_METHODS, literal_bound
-from lipcert.lcep.problem import lcep
-from lipcert.norms import INF, Norm
-from lipcert.region import Region
-from lipcert.relaxations.hierarchies import dense
-from lipcert.relaxations.solve import solve_model
+from lipcert.paper.networks import paper_network, paper_region
+from lipcert.polynomial.hierarchy.hierarchies import dense
+from lipcert.polynomial.hierarchy.solve import solve_model
+from lipcert.polynomial.lcep.literal import cubic_bases, hr, lift, lifted
+from lipcert.polynomial.lcep.literal import shor as literal_shor
+from lipcert.polynomial.lcep.methods import LITERAL_METHODS, literal_bound
+from lipcert.polynomial.lcep.problem import lcep
+from lipcert.problem.norms import INF, Norm
+from lipcert.problem.region import Region
 from lipcert.rounding import Array
-from lipcert.solvers.conic import ConicProblem, ConicSolution, ConicStatus
+from lipcert.solver.conic.conic import ConicProblem, ConicSolution, ConicStatus
 from tests import literal
 from tests.enumeration import exact_constant
 from tests.one_layer_tools import Case, exact, one_layer_cases, random_case, solved, weights
@@ -148,7 +148,7 @@ def test_true_points_are_feasible(seed: int) -> None:
 
 
 def true_point(net: Network, box: Box, found: object, x: Array, t: Array) -> Array:
-    """The variables at an input; units as in `lcep.forms`: powers of two read off the ties."""
+    """The variables at an input; units as in `polynomial.lcep.forms`: powers of two read off the ties."""
     problem, layers = found.problem, found.layers  # type: ignore[attr-defined]
     point = np.zeros(problem.n)
     point[found.x] = (x - (box.lo + box.hi) / 2) / ((box.hi - box.lo) / 2)  # type: ignore[attr-defined]

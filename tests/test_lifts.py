@@ -12,15 +12,15 @@ from scipy import sparse
 
 import lipcert
 from lipcert import Activation, Affine, Box, Everywhere, Network
-from lipcert.certificate import prove_interval
-from lipcert.certificate.multipliers import prove
-from lipcert.certificate.relaxed import build, prove_relaxed
 from lipcert.errors import MethodError
-from lipcert.norms import INF
-from lipcert.quadratic.lifts import LIFTS, backward, check_applies, lift
-from lipcert.region import Region
+from lipcert.problem.norms import INF
+from lipcert.problem.region import Region
+from lipcert.proof import prove_interval
+from lipcert.proof.multipliers import prove
+from lipcert.proof.relaxed import build, prove_relaxed
+from lipcert.relaxation.lifts import LIFTS, backward, check_applies, lift
 from lipcert.rounding import Array
-from lipcert.solvers.rank_two import Options, solve_rank_two
+from lipcert.solver.rank_two import Options, solve_rank_two
 from tests.enumeration import exact_constant
 from tests.lift_tools import deep_net, objective, sampled, true_points, violations
 from tests.strategies import SMOOTH, small_cases
@@ -171,7 +171,7 @@ def test_refusals() -> None:
 
 
 def test_a_network_that_is_too_large_is_bounded_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lipcert.planning.LARGEST", 25)
+    monkeypatch.setattr("lipcert.method.planning.LARGEST", 25)
     net, box = deep_net(8, 10, 10, 1), Box(np.zeros(8), 0.1)
     result = lipcert.bound(net, box, lower=False)
     assert result.upper < prove_interval(net, box, INF, np.ones(1)).upper

@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lipcert import Activation, Box, Everywhere, Network
-from lipcert.certificate.krivine import prove_krivine
+from lipcert.bounds.propagation import Interval, preactivation_bounds
 from lipcert.errors import MethodError
-from lipcert.experiments.networks import paper_network, paper_region
-from lipcert.lcep.chain import gradient_chain, gradient_polynomial
-from lipcert.lcep.lipopt import lipopt, lipopt_program
-from lipcert.propagation import Interval, preactivation_bounds
+from lipcert.paper.networks import paper_network, paper_region
+from lipcert.polynomial.lcep.chain import gradient_chain, gradient_polynomial
+from lipcert.polynomial.lcep.lipopt import lipopt, lipopt_program
+from lipcert.proof.krivine import prove_krivine
 from tests.enumeration import exact_constant
 from tests.one_layer_tools import Case, exact, one_layer_cases, random_case
 

@@ -11,17 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from lipcert.activation import Activation, Kind
 from lipcert.errors import InputError
-from lipcert.lower import Witness, ascent, evaluate, sample_points, sampling, search
-from lipcert.lower import screen as screens
-from lipcert.lower.patterns import applies
-from lipcert.lower.program import Program
-from lipcert.lower.screen import Chart, Screen
-from lipcert.network import Network
-from lipcert.norms import INF, Norm
-from lipcert.region import Box, Everywhere, Region
+from lipcert.problem.activation import Activation, Kind
+from lipcert.problem.network import Network
+from lipcert.problem.norms import INF, Norm
+from lipcert.problem.region import Box, Everywhere, Region
 from lipcert.rounding import Array
+from lipcert.witness import Witness, ascent, evaluate, sample_points, sampling, search
+from lipcert.witness import screen as screens
+from lipcert.witness.patterns import applies
+from lipcert.witness.program import Program
+from lipcert.witness.screen import Chart, Screen
 
 SMOOTH_AND_KINKED: tuple[Activation, ...] = (
     Activation("identity"),

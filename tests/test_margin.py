@@ -14,7 +14,11 @@ from scipy.optimize import linprog
 
 import lipcert
 from lipcert import Box, Certificate, MethodError, Network
-from lipcert.certificate.margins import (
+from lipcert.bounds.propagation import preactivation_bounds
+from lipcert.cli.app import run
+from lipcert.errors import FileFormatError
+from lipcert.problem.norms import INF
+from lipcert.proof.margins import (
     MarginProof,
     certificate_of,
     linear_margins,
@@ -22,15 +26,11 @@ from lipcert.certificate.margins import (
     prove_margin,
     verify_margins,
 )
-from lipcert.certificate.multipliers import prove
-from lipcert.cli import run
-from lipcert.errors import FileFormatError
-from lipcert.norms import INF
-from lipcert.propagation import preactivation_bounds
-from lipcert.quadratic.margin import Margin, margin
+from lipcert.proof.multipliers import prove
+from lipcert.relaxation.margin import Margin, margin
 from lipcert.robustness.refine import Ball, prove_rival, refine_input, solve_margin
 from lipcert.rounding import Array
-from lipcert.solvers.rank_two import solve_rank_two
+from lipcert.solver.rank_two import solve_rank_two
 from tests.test_certify import small_net
 
 

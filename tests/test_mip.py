@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from lipcert import Activation, Box, Everywhere, MethodError, Network, Status, bound
-from lipcert.experiments.networks import paper_network, paper_region
-from lipcert.mip import search as mip_search
-from lipcert.mip.formulation import check_mip, formulate
-from lipcert.norms import INF, Norm
-from lipcert.propagation import preactivation_bounds
+from lipcert.bounds.propagation import preactivation_bounds
+from lipcert.method.mip import search as mip_search
+from lipcert.method.mip.formulation import check_mip, formulate
+from lipcert.paper.networks import paper_network, paper_region
+from lipcert.problem.norms import INF, Norm
 from lipcert.rounding import Array
-from lipcert.solvers import ConicStatus
-from lipcert.solvers.mixed_integer import MixedIntegerProblem, MixedIntegerSolution, solve_mixed_integer
+from lipcert.solver import ConicStatus
+from lipcert.solver.mixed_integer import MixedIntegerProblem, MixedIntegerSolution, solve_mixed_integer
 from tests.enumeration import exact_constant
 
 L1 = Norm("1")

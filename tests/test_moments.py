@@ -8,18 +8,18 @@ import pytest
 import lipcert
 from lipcert import Box, Everywhere, Network
 from lipcert import bounding as bounding_module
-from lipcert.bounding import Progress
-from lipcert.certificate.relaxed import build
-from lipcert.lower import Witness, evaluate, improve, search
-from lipcert.lower.chase import chase, row_lengths
-from lipcert.lower.moments import candidates
-from lipcert.lower.program import Program
-from lipcert.lower.screen import Chart, Screen
-from lipcert.norms import INF
-from lipcert.quadratic.model import Relaxation
-from lipcert.region import Region
+from lipcert.method.bounding import Progress
+from lipcert.method.solving import Task, solve
+from lipcert.problem.norms import INF
+from lipcert.problem.region import Region
+from lipcert.proof.relaxed import build
+from lipcert.relaxation.model import Relaxation
 from lipcert.rounding import Array
-from lipcert.solving import Task, solve
+from lipcert.witness import Witness, evaluate, improve, search
+from lipcert.witness.chase import chase, row_lengths
+from lipcert.witness.moments import candidates
+from lipcert.witness.program import Program
+from lipcert.witness.screen import Chart, Screen
 from tests.enumeration import exact_constant
 from tests.test_lower import check, random_network
 

@@ -14,7 +14,7 @@ from scipy import sparse
 
 from lipcert import Activation, Affine, Network, load
 from lipcert.errors import InputError
-from lipcert.output import choose_output
+from lipcert.problem.output import choose_output
 from lipcert.rounding import Array
 from tests.strategies import SMOOTH, small_cases
 

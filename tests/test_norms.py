@@ -17,23 +17,24 @@ from scipy import sparse
 
 import lipcert
 from lipcert import Ball, Box, Everywhere, InputError, MethodError, Network
-from lipcert.certificate.cases import case_norm, case_of, case_table
-from lipcert.certificate.exact import check_with_balls
-from lipcert.certificate.multipliers import prove
-from lipcert.certificate.relaxed import build
-from lipcert.certificate.spectral import operator_norm
-from lipcert.cli import run
-from lipcert.lower import evaluate_whole
-from lipcert.norms import Norm
-from lipcert.propagation import preactivation_bounds
-from lipcert.quadratic.crosses import Pairs, rows, violated
-from lipcert.quadratic.cuts import Cuts, valid_table, with_cuts
-from lipcert.quadratic.ends import Ends
-from lipcert.quadratic.lifts import LIFTS, lift
-from lipcert.quadratic.problem import RankTwoProblem
+from lipcert.bounds.propagation import preactivation_bounds
+from lipcert.bounds.spectral import operator_norm
+from lipcert.cli.app import run
+from lipcert.problem.norms import Norm
+from lipcert.problem.region import Region
+from lipcert.proof.cases import case_norm, case_of, case_table
+from lipcert.proof.exact import check_with_balls
+from lipcert.proof.multipliers import prove
+from lipcert.proof.relaxed import build
+from lipcert.relaxation.crosses import Pairs, rows, violated
+from lipcert.relaxation.cuts import Cuts, valid_table, with_cuts
+from lipcert.relaxation.ends import Ends
+from lipcert.relaxation.lifts import LIFTS, lift
+from lipcert.relaxation.rank_two import RankTwoProblem
 from lipcert.robustness.attack import _Search
 from lipcert.rounding import Array
-from lipcert.solvers.rank_two import solve_rank_two
+from lipcert.solver.rank_two import solve_rank_two
+from lipcert.witness import evaluate_whole
 from tests.enumeration import exact_constant, operator
 from tests.lift_tools import deep_net, objective, sampled, true_points, violations
 from tests.strategies import small_cases
@@ -52,7 +53,7 @@ def weights_of(net: Network, norm: Norm, c: Array) -> Array:
     return c if norm.out is None else np.eye(net.outputs)
 
 
-def bound(net: Network, region: lipcert.region.Region, norm: Norm, c: Array, **options: object) -> lipcert.Result:
+def bound(net: Network, region: Region, norm: Norm, c: Array, **options: object) -> lipcert.Result:
     output = "all" if norm.out is not None else c
     return lipcert.bound(net, region, output=output, norm=norm.p, output_norm=norm.out, **options)  # type: ignore[arg-type]
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from lipcert.errors import InputError
-from lipcert.experiments.networks import (
+from lipcert.paper.networks import (
     SAMPLES,
     SPARSITIES,
     SPARSITIES_TWO_LAYERS,
@@ -19,8 +19,8 @@ from lipcert.experiments.networks import (
     paper_region,
     paper_samples,
 )
-from lipcert.lower import sample_points
-from lipcert.norms import INF
+from lipcert.problem.norms import INF
+from lipcert.witness import sample_points
 
 # (size, sparsity, seed, hidden layers) -> global LBS as published with the code of [CLMP20].
 PUBLISHED: dict[tuple[int, int, int, int], float] = {

@@ -10,21 +10,21 @@ import pytest
 
 import lipcert
 from lipcert import Box, Everywhere, Network
-from lipcert.certificate import Certificate
-from lipcert.certificate.multipliers import prove
-from lipcert.certificate.relaxed import build
-from lipcert.certificate.verify import load_certificate
-from lipcert.norms import INF
-from lipcert.products import products_fit, solve_products, without_x_if_idle
-from lipcert.quadratic.cuts import with_cuts
-from lipcert.quadratic.grid import grid_cuts, grid_matrix, grid_of
-from lipcert.quadratic.model import Relaxation
-from lipcert.region import Region
+from lipcert.method.products import products_fit, solve_products, without_x_if_idle
+from lipcert.method.solving import Task
+from lipcert.problem.norms import INF
+from lipcert.problem.region import Region
+from lipcert.proof import Certificate
+from lipcert.proof.multipliers import prove
+from lipcert.proof.relaxed import build
+from lipcert.proof.verify import load_certificate
+from lipcert.relaxation.cuts import with_cuts
+from lipcert.relaxation.grid import grid_cuts, grid_matrix, grid_of
+from lipcert.relaxation.model import Relaxation
 from lipcert.rounding import Array
-from lipcert.solvers import Progress
-from lipcert.solvers.grid import GridOptions, GridRun, GridStart, GridState
-from lipcert.solvers.rank_two import Options, solve_rank_two
-from lipcert.solving import Task
+from lipcert.solver import Progress
+from lipcert.solver.grid import GridOptions, GridRun, GridStart, GridState
+from lipcert.solver.rank_two import Options, solve_rank_two
 from tests.lift_tools import true_points
 from tests.one_layer_tools import exact, random_net, solved
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from lipcert import Box, Everywhere, Network
+from lipcert.bounds.propagation import Interval, affine_interval, gradient_bounds, preactivation_bounds
 from lipcert.errors import InputError
-from lipcert.propagation import Interval, affine_interval, gradient_bounds, preactivation_bounds
 from lipcert.rounding import Array
 from tests.strategies import SMOOTH, small_cases
 

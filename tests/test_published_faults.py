@@ -7,9 +7,9 @@ import pytest
 from benchmarks._two_layer_program import two_layer_value
 from benchmarks.published_faults import HR1_GLOBAL
 
-from lipcert.experiments.networks import paper_network, paper_region, paper_samples
-from lipcert.lower import sample_points
-from lipcert.norms import INF
+from lipcert.paper.networks import paper_network, paper_region, paper_samples
+from lipcert.problem.norms import INF
+from lipcert.witness import sample_points
 
 
 def test_published_value_is_that_of_nonnegative_directions_and_no_bound() -> None:

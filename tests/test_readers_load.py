@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from lipcert.errors import FileFormatError, InputError
-from lipcert.network import Network
+from lipcert.problem.network import Network
 from lipcert.readers import load
 from tests.reader_tools import refuse
 

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from lipcert.activation import Activation
 from lipcert.errors import FileFormatError
-from lipcert.network import Affine, Network
+from lipcert.problem.activation import Activation
+from lipcert.problem.network import Affine, Network
 from lipcert.readers import load
 from tests.reader_tools import accuracy, data_file, refuse, survive
 

@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from lipcert.errors import FileFormatError, InputError, UnsupportedOperator
-from lipcert.network import Network
+from lipcert.problem.network import Network
 from lipcert.readers import load
 from tests.reader_tools import accuracy, data_file, refuse, survive
 

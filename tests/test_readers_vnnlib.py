@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from lipcert import FileFormatError, Network
-from lipcert.cli import run
+from lipcert.cli.app import run
 from lipcert.readers import vnnlib
 from lipcert.readers.vnnlib import read_property
 

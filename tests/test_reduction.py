@@ -12,17 +12,18 @@ from hypothesis import given, settings
 
 import lipcert
 from lipcert import Box, Everywhere, Network
-from lipcert.certificate import prove_interval
-from lipcert.certificate.gains import gains, mixed_gradient_bounds, prove_mixed
-from lipcert.certificate.multipliers import prove
-from lipcert.certificate.reduced import share_of
-from lipcert.certificate.relaxed import build, prove_relaxed
-from lipcert.norms import INF
-from lipcert.planning import Step, plan
-from lipcert.propagation import Interval, gradient_bounds, preactivation_bounds
-from lipcert.quadratic.reduction import Reduction, chords, everything, reduction_from
+from lipcert.bounds.gains import gains, mixed_gradient_bounds
+from lipcert.bounds.propagation import Interval, gradient_bounds, preactivation_bounds
+from lipcert.method.planning import Step, plan
+from lipcert.problem.norms import INF
+from lipcert.proof import prove_interval
+from lipcert.proof.cheap import prove_mixed
+from lipcert.proof.multipliers import prove
+from lipcert.proof.relaxed import build, prove_relaxed
+from lipcert.relaxation.reduced import share_of
+from lipcert.relaxation.reduction import Reduction, chords, everything, reduction_from
 from lipcert.rounding import Array
-from lipcert.solvers.rank_two import Options, solve_rank_two
+from lipcert.solver.rank_two import Options, solve_rank_two
 from tests.enumeration import exact_constant
 from tests.lift_tools import deep_net
 from tests.strategies import small_cases
@@ -144,7 +145,7 @@ def test_plans_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     net, box, c = deep_net(20, 40, 40, 40, 1), Box(np.zeros(20), 0.3), np.ones(1)
     pre = preactivation_bounds(net, box)
     assert plan(net, pre, c, gains(net, pre), 60.0)[-1].reduction is None
-    monkeypatch.setattr("lipcert.planning.LARGEST", 130)
+    monkeypatch.setattr("lipcert.method.planning.LARGEST", 130)
     steps = plan(net, pre, c, gains(net, pre), 60.0)
     assert len(steps) >= 2
     assert all(step.reduction is not None and 1 < step.order <= 130 for step in steps)
@@ -164,8 +165,8 @@ def test_parts_have_the_name_of_what_they_are(monkeypatch: pytest.MonkeyPatch) -
         names.append(str(arguments[4]))
         raise ValueError("seen")
 
-    monkeypatch.setattr("lipcert.planning.LARGEST", 130)
-    monkeypatch.setattr("lipcert.bounding.build", built)
+    monkeypatch.setattr("lipcert.method.planning.LARGEST", 130)
+    monkeypatch.setattr("lipcert.method.bounding.build", built)
     for method, name in (("forward", "backward"), ("backward", "backward"), ("tight", "tight")):
         names.clear()
         lipcert.bound(net, box, method=method, time_limit=60, lower=False)
@@ -196,13 +197,13 @@ def test_a_part_before_the_whole_network_takes_little_time(monkeypatch: pytest.M
     def step(_: object, *arguments: Any) -> None:
         given.append((arguments[3].reduction is None, arguments[4]))
 
-    monkeypatch.setattr("lipcert.bounding.plan", lambda *_: [part, Step(None, 30, 20.0)])
-    monkeypatch.setattr("lipcert.bounding._Job._step", step)
+    monkeypatch.setattr("lipcert.method.bounding.plan", lambda *_: [part, Step(None, 30, 20.0)])
+    monkeypatch.setattr("lipcert.method.bounding._Job._step", step)
     lipcert.bound(net, box, method="tight", time_limit=100, lower=False)
     assert [whole for whole, _ in given] == [False, True]
     assert given[0][1] <= 1.0
     assert given[1][1] > 95.0
     given.clear()
-    monkeypatch.setattr("lipcert.bounding.plan", lambda *_: [part, part])
+    monkeypatch.setattr("lipcert.method.bounding.plan", lambda *_: [part, part])
     lipcert.bound(net, box, method="tight", time_limit=100, lower=False)
     assert given[0][1] > 40.0

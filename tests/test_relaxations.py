@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 
 from lipcert import Affine, Box, Everywhere, Network
-from lipcert.certificate import prove_interval
-from lipcert.certificate.relaxed import build
-from lipcert.norms import INF
-from lipcert.quadratic.model import Relaxation
-from lipcert.region import Region
+from lipcert.problem.norms import INF
+from lipcert.problem.region import Region
+from lipcert.proof import prove_interval
+from lipcert.proof.relaxed import build
+from lipcert.relaxation.model import Relaxation
 from lipcert.rounding import Array
-from lipcert.solvers import Status
+from lipcert.solver import Status
 from tests import literal
 from tests.one_layer_tools import Case, exact, one_layer_cases, random_case, solve, solved, weights
 

@@ -22,7 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lipcert import InputError, SoundnessError
-from lipcert.cli import run
+from lipcert.cli.app import run
 from lipcert.report import figures, heatmap
 from lipcert.report.folder import read_job
 from lipcert.report.markup import Markup, clean, tag

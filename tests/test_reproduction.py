@@ -17,23 +17,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import lipcert.reproduction.run as run_module
+import lipcert.paper.run as run_module
 from lipcert import Box, Network, SoundnessError
-from lipcert.cli import run
-from lipcert.experiments import digits784
+from lipcert.bounds.propagation import preactivation_bounds
+from lipcert.cli.app import run
 from lipcert.jobs import Outcome, Progress
-from lipcert.propagation import preactivation_bounds
-from lipcert.reproduction import faults, trained
-from lipcert.reproduction.cells import HR2, LBS, LIPOPT3, LIPOPT4, METHODS, OURS, SHOR, Cell, Given, Random
-from lipcert.reproduction.estimators import Estimate, largest_pattern, solve_cell
-from lipcert.reproduction.figures import figure_report, table1_report
-from lipcert.reproduction.outcomes import FAILED, MEMORY, TIME, Findings, error_word
-from lipcert.reproduction.plot import LOOKS, Panel, Series, drawing
-from lipcert.reproduction.published import EPSILONS, MATRIX, TABLE4, published, random_networks
-from lipcert.reproduction.run import Options, reproduce
-from lipcert.reproduction.statistics import Quartiles, Verdict, agreement, summarise
-from lipcert.reproduction.tables import table2_report
-from lipcert.reproduction.targets import FIGURES, TARGETS, check_target, target_cells
+from lipcert.paper import digits784, faults, trained
+from lipcert.paper.cells import HR2, LBS, LIPOPT3, LIPOPT4, METHODS, OURS, SHOR, Cell, Given, Random
+from lipcert.paper.estimators import Estimate, largest_pattern, solve_cell
+from lipcert.paper.figures import figure_report, table1_report
+from lipcert.paper.outcomes import FAILED, MEMORY, TIME, Findings, error_word
+from lipcert.paper.plot import LOOKS, Panel, Series, drawing
+from lipcert.paper.published import EPSILONS, MATRIX, TABLE4, published, random_networks
+from lipcert.paper.run import Options, reproduce
+from lipcert.paper.statistics import Quartiles, Verdict, agreement, summarise
+from lipcert.paper.tables import table2_report
+from lipcert.paper.targets import FIGURES, TARGETS, check_target, target_cells
 from lipcert.robustness.data import DataSet
 from tests.conftest import ROOT
 
@@ -273,7 +272,7 @@ def test_interrupted_killed_damaged_and_resumed(tmp_path: Path, monkeypatch: pyt
     options = Options(quick=True, seconds=7.0, workers=1)
     out = tmp_path / "out"
     code = (
-        "import lipcert.reproduction.run as r, tests.test_reproduction as t; r.target_cells = t.tiny_cells; "
+        "import lipcert.paper.run as r, tests.test_reproduction as t; r.target_cells = t.tiny_cells; "
         f"r.reproduce(['figure-global-1'], {str(out)!r}, t.NO_FILES, r.Options(quick=True, seconds=7.0, workers=1))"
     )
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}

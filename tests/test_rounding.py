@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from lipcert import rounding
-from lipcert.norms import INF, Norm, parse_norm
+from lipcert.problem.norms import INF, Norm, parse_norm
 from lipcert.rounding import Array
 
 magnitudes = st.floats(0, 1e300, allow_subnormal=True)

@@ -10,10 +10,10 @@ import pytest
 from scipy import sparse
 
 from lipcert import Box, Everywhere
-from lipcert.certificate.relaxed import build
-from lipcert.norms import INF
-from lipcert.quadratic.sdpa import write_sdpa
-from lipcert.region import Region
+from lipcert.problem.norms import INF
+from lipcert.problem.region import Region
+from lipcert.proof.relaxed import build
+from lipcert.relaxation.sdpa import write_sdpa
 from tests.one_layer_tools import random_case, solved
 
 

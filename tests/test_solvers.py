@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from lipcert.quadratic.problem import RankTwoProblem
-from lipcert.solvers import Progress, RankTwoResult, Status
-from lipcert.solvers.atoms import atom_form
-from lipcert.solvers.bipartite import solve_bipartite
-from lipcert.solvers.bordered import Inverse
-from lipcert.solvers.low_rank import LowRankOptions, solve_low_rank
-from lipcert.solvers.rank_two import Options, solve_rank_two
-from lipcert.solvers.schur import Schur
+from lipcert.relaxation.rank_two import RankTwoProblem
+from lipcert.solver import Progress, RankTwoResult, Status
+from lipcert.solver.atoms import atom_form
+from lipcert.solver.bipartite import solve_bipartite
+from lipcert.solver.bordered import Inverse
+from lipcert.solver.low_rank import LowRankOptions, solve_low_rank
+from lipcert.solver.rank_two import Options, solve_rank_two
+from lipcert.solver.schur import Schur
 
 
 def max_cut(weights: np.ndarray[Any, Any]) -> RankTwoProblem:

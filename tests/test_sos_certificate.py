@@ -8,15 +8,15 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from lipcert.certificate.sos import Identity, SosProof, monomial_reach, prove_sos
 from lipcert.errors import InputError
 from lipcert.polynomial import Polynomial, PolynomialProblem
-from lipcert.relaxations.assembly import MomentConic
-from lipcert.relaxations.hierarchies import dense
-from lipcert.relaxations.model import Block, MomentModel
-from lipcert.relaxations.solve import identity_of, minimize, relax, solve_model
+from lipcert.polynomial.hierarchy.assembly import MomentConic
+from lipcert.polynomial.hierarchy.hierarchies import dense
+from lipcert.polynomial.hierarchy.model import Block, MomentModel
+from lipcert.polynomial.hierarchy.solve import identity_of, minimize, relax, solve_model
+from lipcert.proof.sos import Identity, SosProof, monomial_reach, prove_sos
 from lipcert.rounding import Array
-from lipcert.solvers.conic import ConicProblem, ConicSolution, ConicStatus, solve_conic
+from lipcert.solver.conic.conic import ConicProblem, ConicSolution, ConicStatus, solve_conic
 from tests.polynomial_problems import CHAIN, CYCLE5, DISK, LIBRARY, Named, max_cut
 
 x = [Polynomial.variable(i) for i in range(4)]

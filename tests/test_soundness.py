@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 
 from lipcert import Box, Network
-from lipcert.certificate import prove_interval, prove_product
-from lipcert.lower import search
-from lipcert.norms import INF
+from lipcert.problem.norms import INF
+from lipcert.proof import prove_interval, prove_product
 from lipcert.rounding import Array
+from lipcert.witness import search
 from tests.enumeration import exact_constant
 from tests.strategies import small_cases
 

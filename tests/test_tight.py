@@ -11,18 +11,18 @@ from hypothesis import strategies as st
 
 import lipcert
 from lipcert import Box, Everywhere, Network
-from lipcert.certificate import Certificate
-from lipcert.certificate.multipliers import prove
-from lipcert.certificate.relaxed import build, prove_relaxed
-from lipcert.certificate.verify import load_certificate, verify
 from lipcert.errors import FileFormatError
-from lipcert.experiments.networks import paper_network, paper_region
-from lipcert.norms import INF
-from lipcert.quadratic.cuts import NO_CUTS, Cuts, separate, valid_table, with_cuts
-from lipcert.quadratic.exclusions import excluded_pairs
-from lipcert.quadratic.lifts import LIFTS
+from lipcert.method.solving import Task, tighten
+from lipcert.paper.networks import paper_network, paper_region
+from lipcert.problem.norms import INF
+from lipcert.proof import Certificate
+from lipcert.proof.multipliers import prove
+from lipcert.proof.relaxed import build, prove_relaxed
+from lipcert.proof.verify import load_certificate, verify
+from lipcert.relaxation.cuts import NO_CUTS, Cuts, separate, valid_table, with_cuts
+from lipcert.relaxation.exclusions import excluded_pairs
+from lipcert.relaxation.lifts import LIFTS
 from lipcert.rounding import Array
-from lipcert.solving import Task, tighten
 from tests.enumeration import exact_constant
 from tests.lift_tools import deep_net, true_points, violations
 from tests.strategies import small_cases

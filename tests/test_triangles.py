@@ -10,19 +10,19 @@ import pytest
 
 import lipcert
 from lipcert import Box, Everywhere, Network
-from lipcert.certificate import Certificate
-from lipcert.certificate.relaxed import build
-from lipcert.norms import INF
-from lipcert.quadratic.cuts import with_cuts
-from lipcert.quadratic.model import Relaxation
-from lipcert.quadratic.triangles import Triangles, triangle_rows
-from lipcert.region import Region
-from lipcert.solvers.rank_two import Options, solve_rank_two
-from lipcert.solvers.sphere import climb, unit
-from lipcert.solvers.triangles import Dual, TriangleOptions, TriangleRun
-from lipcert.solvers.violated import violated
-from lipcert.solving import Task
-from lipcert.triangles import solve_triangles, triangles_fit
+from lipcert.method.solving import Task
+from lipcert.method.triangles import solve_triangles, triangles_fit
+from lipcert.problem.norms import INF
+from lipcert.problem.region import Region
+from lipcert.proof import Certificate
+from lipcert.proof.relaxed import build
+from lipcert.relaxation.cuts import with_cuts
+from lipcert.relaxation.model import Relaxation
+from lipcert.relaxation.triangles import Triangles, triangle_rows
+from lipcert.solver.rank_two import Options, solve_rank_two
+from lipcert.solver.sphere import climb, unit
+from lipcert.solver.triangles import Dual, TriangleOptions, TriangleRun
+from lipcert.solver.violated import violated
 from tests.lift_tools import true_points
 from tests.one_layer_tools import exact, random_net
 

@@ -6,10 +6,6 @@ from typing import TYPE_CHECKING, Any
 from lipcert._version import __version__
 
 if TYPE_CHECKING:
-    from lipcert.activation import Activation
-    from lipcert.bounding import METHODS, Progress, bound
-    from lipcert.certificate import Certificate
-    from lipcert.certificate.verify import Verification, verify
     from lipcert.errors import (
         FileFormatError,
         InputError,
@@ -18,33 +14,37 @@ if TYPE_CHECKING:
         SoundnessError,
         UnsupportedOperator,
     )
-    from lipcert.network import Affine, Network
+    from lipcert.method.bounding import METHODS, Progress, bound
+    from lipcert.method.result import Result, Status
     from lipcert.polynomial import Polynomial, PolynomialProblem
+    from lipcert.polynomial.hierarchy.result import PolynomialResult
+    from lipcert.polynomial.hierarchy.solve import maximize, minimize
+    from lipcert.problem.activation import Activation
+    from lipcert.problem.network import Affine, Network
+    from lipcert.problem.region import Ball, Box, Everywhere
+    from lipcert.proof import Certificate
+    from lipcert.proof.verify import Verification, verify
     from lipcert.readers import load
     from lipcert.readers.torch import from_torch
-    from lipcert.region import Ball, Box, Everywhere
-    from lipcert.relaxations.result import PolynomialResult
-    from lipcert.relaxations.solve import maximize, minimize
-    from lipcert.result import Result, Status
     from lipcert.robustness.certify import certify
     from lipcert.robustness.data import DataSet, read_data
     from lipcert.robustness.result import Certification
 
 # Loaded when they are asked for: `import lipcert` costs nothing, and the command line is at its post before numpy is.
 _WHERE = {
-    "activation": ["Activation"],
-    "bounding": ["METHODS", "Progress", "bound"],
-    "certificate": ["Certificate"],
-    "certificate.verify": ["Verification", "verify"],
+    "problem.activation": ["Activation"],
+    "method.bounding": ["METHODS", "Progress", "bound"],
+    "proof": ["Certificate"],
+    "proof.verify": ["Verification", "verify"],
     "errors": ["FileFormatError", "InputError", "LipcertError", "MethodError", "SoundnessError", "UnsupportedOperator"],
-    "network": ["Affine", "Network"],
+    "problem.network": ["Affine", "Network"],
     "polynomial": ["Polynomial", "PolynomialProblem"],
     "readers": ["load"],
     "readers.torch": ["from_torch"],
-    "region": ["Ball", "Box", "Everywhere"],
-    "relaxations.result": ["PolynomialResult"],
-    "relaxations.solve": ["maximize", "minimize"],
-    "result": ["Result", "Status"],
+    "problem.region": ["Ball", "Box", "Everywhere"],
+    "polynomial.hierarchy.result": ["PolynomialResult"],
+    "polynomial.hierarchy.solve": ["maximize", "minimize"],
+    "method.result": ["Result", "Status"],
     "robustness.certify": ["certify"],
     "robustness.data": ["DataSet", "read_data"],
     "robustness.result": ["Certification"],

@@ -5,7 +5,7 @@ import sys
 
 def main() -> None:
     try:
-        from lipcert.cli import main as command_line
+        from lipcert.cli.app import main as command_line
     except KeyboardInterrupt:
         sys.stderr.write("lipcert: interrupted\n")
         sys.exit(130)

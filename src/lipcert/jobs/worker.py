@@ -10,8 +10,8 @@ import threading
 from multiprocessing.connection import Connection
 from typing import Any
 
+from lipcert.budget.threads import limit_threads
 from lipcert.errors import PieceLost
-from lipcert.threads import limit_threads
 
 READY = b"ready"
 

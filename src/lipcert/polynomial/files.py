@@ -29,9 +29,9 @@ from typing import Any
 
 import numpy as np
 
-from lipcert.boundary import located, quoted
 from lipcert.errors import FileFormatError, InputError
 from lipcert.files import check_readable
+from lipcert.files.boundary import located, quoted
 from lipcert.polynomial.polynomial import Polynomial
 from lipcert.polynomial.problem import PolynomialProblem
 from lipcert.polynomial.text import parse

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from lipcert.boundary import quoted
 from lipcert.errors import InputError
+from lipcert.files.boundary import quoted
 from lipcert.polynomial.polynomial import Polynomial, total
 
 MAX_TEXT = 1 << 22

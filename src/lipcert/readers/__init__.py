@@ -11,7 +11,7 @@ from pathlib import Path
 
 from lipcert.errors import FileFormatError, InputError
 from lipcert.files import check_readable
-from lipcert.network import Network
+from lipcert.problem.network import Network
 from lipcert.readers.torch import from_torch
 
 __all__ = ["EXTENSIONS", "from_torch", "load"]

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from lipcert.activation import IDENTITY, Activation
 from lipcert.errors import InputError, UnsupportedOperator
-from lipcert.network import Affine, Network
-from lipcert.norms import Matrix
+from lipcert.problem.activation import IDENTITY, Activation
+from lipcert.problem.network import Affine, Network
+from lipcert.problem.norms import Matrix
 from lipcert.readers.linear_maps import (
     Index,
     Window,

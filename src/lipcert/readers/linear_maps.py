@@ -17,7 +17,7 @@ from scipy import sparse
 
 from lipcert.errors import InputError
 from lipcert.files import MAX_WEIGHTS, MAX_WIDTH
-from lipcert.norms import Matrix
+from lipcert.problem.norms import Matrix
 from lipcert.rounding import Array
 
 Index = NDArray[np.int64]

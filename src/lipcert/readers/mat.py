@@ -13,11 +13,11 @@ from pathlib import Path
 
 import numpy as np
 
-from lipcert.boundary import located, quoted
 from lipcert.errors import FileFormatError
 from lipcert.files import check_readable
-from lipcert.network import Network
-from lipcert.norms import Matrix
+from lipcert.files.boundary import located, quoted
+from lipcert.problem.network import Network
+from lipcert.problem.norms import Matrix
 from lipcert.readers.mat5 import Variable, read_variables
 from lipcert.rounding import Array
 

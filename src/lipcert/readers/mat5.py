@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from lipcert.boundary import quoted
 from lipcert.errors import FileFormatError
 from lipcert.files import MAX_WEIGHTS, MAX_WIDTH
-from lipcert.norms import Matrix
+from lipcert.files.boundary import quoted
+from lipcert.problem.norms import Matrix
 
 Variable = Matrix | list[Any]  # a matrix, or a cell array's contents in column order
 

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import numpy as np
 
-from lipcert.activation import RELU, Activation
-from lipcert.boundary import located, quoted
 from lipcert.errors import FileFormatError
 from lipcert.files import MAX_WEIGHTS, MAX_WIDTH
-from lipcert.network import Affine, Network
+from lipcert.files.boundary import located, quoted
+from lipcert.problem.activation import RELU, Activation
+from lipcert.problem.network import Affine, Network
 from lipcert.rounding import Array
 
 

@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from lipcert.activation import KINDS, RELU, Activation
-from lipcert.archive import Archive
-from lipcert.boundary import located, parsing, quoted
 from lipcert.errors import FileFormatError
 from lipcert.files import MAX_WIDTH
-from lipcert.network import FORMAT_VERSION, Affine, Network
-from lipcert.norms import Matrix
+from lipcert.files.archive import Archive
+from lipcert.files.boundary import located, parsing, quoted
+from lipcert.problem.activation import KINDS, RELU, Activation
+from lipcert.problem.network import FORMAT_VERSION, Affine, Network
+from lipcert.problem.norms import Matrix
 
 _NAMES = re.compile(r"(?:W[1-9]\d{0,3}(?:_data|_indices|_indptr|_shape)?|b[1-9]\d{0,3}|format|activations|alphas)")
 _INDEX = ("_indices", "_indptr")

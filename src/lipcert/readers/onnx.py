@@ -12,10 +12,10 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from lipcert.boundary import located, parsing, quoted
 from lipcert.errors import FileFormatError, InputError, UnsupportedOperator
 from lipcert.files import MAX_WEIGHTS
-from lipcert.network import Network
+from lipcert.files.boundary import located, parsing, quoted
+from lipcert.problem.network import Network
 from lipcert.readers.chain import Chain
 from lipcert.readers.onnx_constants import FOLDED, fold
 from lipcert.readers.onnx_operation import Live, Operation, tensor_array

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.boundary import parsing, quoted
 from lipcert.errors import FileFormatError, UnsupportedOperator
 from lipcert.files import MAX_WEIGHTS
+from lipcert.files.boundary import parsing, quoted
 
 # TensorProto.DataType -> numpy. Truth values are there for Dropout's switch; weights may not be.
 TENSOR_TYPES = {

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from lipcert.activation import Activation
-from lipcert.boundary import quoted
 from lipcert.errors import InputError, UnsupportedOperator
-from lipcert.network import Network
+from lipcert.files.boundary import quoted
+from lipcert.problem.activation import Activation
+from lipcert.problem.network import Network
 from lipcert.readers.chain import Chain
 from lipcert.readers.linear_maps import Window
 from lipcert.rounding import Array

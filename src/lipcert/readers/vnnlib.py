@@ -23,10 +23,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lipcert.boundary import located, quoted
 from lipcert.errors import FileFormatError
 from lipcert.files import MAX_WIDTH, check_readable
-from lipcert.region import Box
+from lipcert.files.boundary import located, quoted
+from lipcert.problem.region import Box
 
 MAX_BYTES = 1 << 26  # of text, after decompression
 _MAX_DEPTH = 32

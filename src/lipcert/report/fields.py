@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lipcert.boundary import located, quoted
 from lipcert.errors import FileFormatError
 from lipcert.files import check_readable
+from lipcert.files.boundary import located, quoted
 from lipcert.report.markup import clean
 
 MAX_JSON_BYTES = 64 << 20

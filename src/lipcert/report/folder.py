@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.archive import Archive
-from lipcert.boundary import located
 from lipcert.errors import FileFormatError, InputError, SoundnessError
 from lipcert.files import check_readable
+from lipcert.files.archive import Archive
+from lipcert.files.boundary import located
 from lipcert.report.fields import Fields, read_fields
 from lipcert.report.job import Job, Pair, Points, Tally
 

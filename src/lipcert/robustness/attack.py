@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.network import Network
-from lipcert.norms import INF, Norm
+from lipcert.problem.network import Network
+from lipcert.problem.norms import INF, Norm
 from lipcert.robustness.data import Labels
 from lipcert.robustness.scores import class_scores
 from lipcert.rounding import Array, add_down, add_up

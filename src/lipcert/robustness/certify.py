@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from lipcert.errors import InputError, SoundnessError
 from lipcert.jobs import End, JobFolder, Progress, Run, cluster, local, processes, run_pieces
-from lipcert.network import Network
-from lipcert.norms import INF, Norm, parse_norm
+from lipcert.problem.network import Network
+from lipcert.problem.norms import INF, Norm, parse_norm
 from lipcert.robustness.attack import Counterexamples, attack, no_counterexamples
 from lipcert.robustness.data import DataSet, as_data_set, check_fits
 from lipcert.robustness.decision import Classified, classify, rival_radii, room, shared_region

@@ -18,10 +18,10 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lipcert.archive import Archive, read_npy
-from lipcert.boundary import located, parsing
 from lipcert.errors import FileFormatError, InputError
 from lipcert.files import MAX_WEIGHTS, check_readable
+from lipcert.files.archive import Archive, read_npy
+from lipcert.files.boundary import located, parsing
 from lipcert.rounding import Array
 
 Labels = NDArray[np.int64]

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from lipcert.bounds.propagation import Interval
 from lipcert.errors import InputError
-from lipcert.network import Network
-from lipcert.propagation import Interval
-from lipcert.region import Box, Everywhere
+from lipcert.problem.network import Network
+from lipcert.problem.region import Box, Everywhere
 from lipcert.robustness.data import Labels
 from lipcert.robustness.scores import class_scores, lead
 from lipcert.rounding import Array, add_down, add_up, down

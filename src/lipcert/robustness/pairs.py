@@ -11,18 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from lipcert.bounding import LITERAL_METHODS, METHODS, bound
-from lipcert.certificate import Certificate
-from lipcert.certificate.relaxed import RELAXATIONS, check_relaxation
+from lipcert.bounds.propagation import preactivation_bounds
 from lipcert.errors import InputError, MethodError
 from lipcert.jobs import Answer, Outcome, Piece
-from lipcert.network import Network
-from lipcert.norms import INF, Norm
-from lipcert.propagation import preactivation_bounds
-from lipcert.region import Box, Everywhere, Region
+from lipcert.method.bounding import LITERAL_METHODS, METHODS, bound
+from lipcert.method.solving import check_solver
+from lipcert.problem.network import Network
+from lipcert.problem.norms import INF, Norm
+from lipcert.problem.region import Box, Everywhere, Region
+from lipcert.proof import Certificate
+from lipcert.proof.relaxed import RELAXATIONS, check_relaxation
 from lipcert.robustness.scores import class_count, pair_output
 from lipcert.rounding import Array
-from lipcert.solving import check_solver
 
 SHARED_METHODS = tuple(m for m in METHODS if m in ("auto", "product", "interval", *RELAXATIONS))
 MAX_CLASSES = 200

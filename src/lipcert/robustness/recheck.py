@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from lipcert.certificate.verify import load_certificate, verify
 from lipcert.errors import InputError
-from lipcert.network import Network
-from lipcert.norms import Norm
-from lipcert.output import choose_output
-from lipcert.region import Everywhere, Region
+from lipcert.problem.network import Network
+from lipcert.problem.norms import Norm
+from lipcert.problem.output import choose_output
+from lipcert.problem.region import Everywhere, Region
+from lipcert.proof.verify import load_certificate, verify
 from lipcert.robustness.pairs import PairConstant
 from lipcert.robustness.scores import pair_output
 

@@ -16,15 +16,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.certificate.margins import MarginProof, certificate_of, linear_margins, prove_margin
+from lipcert.bounds.propagation import Interval
 from lipcert.jobs import Answer, Outcome, Piece
-from lipcert.network import Network
-from lipcert.propagation import Interval
-from lipcert.quadratic.margin import Margin, applies, margin
-from lipcert.region import Box
+from lipcert.problem.network import Network
+from lipcert.problem.region import Box
+from lipcert.proof.margins import MarginProof, certificate_of, linear_margins, prove_margin
+from lipcert.relaxation.margin import Margin, applies, margin
 from lipcert.robustness.decision import Classified
 from lipcert.rounding import Array, add_down, down
-from lipcert.solvers import Progress
+from lipcert.solver import Progress
 
 Domain = tuple[float, float] | None
 
@@ -197,7 +197,7 @@ def against(net: Network, label: int, rival: int) -> Array:
 
 def solve_margin(problem: Margin, row: Array, keep: int, deadline: float) -> MarginProof | None:
     """The first proof of a margin below zero, or what is known when that is hopeless or late; None when nothing is."""
-    from lipcert.solvers.rank_two import Options, solve_rank_two  # here, so that importing lipcert stays fast
+    from lipcert.solver.rank_two import Options, solve_rank_two  # here, so that importing lipcert stays fast
 
     seconds = deadline - time.monotonic()
     if seconds <= 0:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from lipcert._version import __version__
 from lipcert.errors import SoundnessError
 from lipcert.files import write_atomically, write_npz
-from lipcert.norms import INF, Norm
+from lipcert.problem.norms import INF, Norm
 from lipcert.robustness.attack import Counterexamples
 from lipcert.robustness.data import DataSet, Labels
 from lipcert.robustness.decision import ATTACKED, CERTIFIED, STATUSES, UNDECIDED, Codes, decide

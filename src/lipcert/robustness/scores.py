@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from lipcert.network import Affine, Network
-from lipcert.output import OutputChoice
-from lipcert.propagation import Interval
+from lipcert.bounds.propagation import Interval
+from lipcert.problem.network import Affine, Network
+from lipcert.problem.output import OutputChoice
 from lipcert.rounding import TINY, Array, add_down, add_up, gamma, grow
 
 _CHUNK = 1 << 19  # numbers in one block of the widest layer
@@ -58,7 +58,7 @@ def _block(net: Network, points: Array) -> tuple[Array, Array]:
 
 
 def _image(affine: Affine, x: Interval) -> Interval:
-    """Bounds of weight x + bias for the columns of x, as `propagation.affine_interval` has them for one.
+    """Bounds of weight x + bias for the columns of x, as `bounds.propagation.affine_interval` has them for one.
 
     The terms for underflow are kept out of the product: numbers that small make a processor crawl, and images are
     mostly zeros.

@@ -1,0 +1,198 @@
+"""Linear forms in x above quantities of many parts, and half-spaces that contain the parts.
+
+A form says: quantity <= rows x + constant on the part, in exact arithmetic, up to `error` and the rounding of adding
+constants of total size `size`. Where signs are fixed the part lies in half-spaces H x + h >= 0, and for any
+lambda >= 0
+
+    quantity <= rows x + constant + lambda (H x + h),
+
+whose maximum over the box is often smaller: lambda is searched, one half-space after the other, and proves nothing by
+itself. A sum lambda (H x + h) that is negative on the whole box proves that the part is empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from lipcert.bounds.propagation import Interval, middle_and_radius, outward
+from lipcert.problem.norms import Matrix
+from lipcert.rounding import TINY, Array, add_up, gamma, grow
+
+_SWEEPS = 2  # over the half-spaces
+
+
+@dataclass(frozen=True, eq=False)
+class Forms:
+    """Of every part (leading axis) r forms; `longest` sums of that many terms led to a number."""
+
+    rows: Array
+    constant: Array
+    size: Array
+    error: Array
+    longest: int
+
+    def largest(self, box: Interval) -> Array:
+        """At least the maximum of every quantity over the box of its part."""
+        m, r = middle_and_radius(box)
+        g = gamma(self.longest)
+        with np.errstate(over="ignore", invalid="ignore"):
+            weights = np.abs(self.rows)
+            spread = each(weights, r) + g * (self.size + each(weights, np.abs(m))) + self.error
+            top = outward(self.constant + each(self.rows, m), grow(spread, 2 * self.longest)).hi
+        return np.where(np.isnan(top), np.inf, top)
+
+    def shifts(self) -> Array:
+        """Constants that make the forms bounds in exact arithmetic: errors added, rounded up."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            spread = grow(gamma(self.longest) * self.size + self.error, 2 * self.longest)
+            return add_up(self.constant, spread)
+
+
+@dataclass(frozen=True, eq=False)
+class Sides:
+    """Half-spaces H x + h >= 0, exact by definition: q of every part, of which neuron each is (-1: none, H = h = 0)."""
+
+    H: Array
+    h: Array
+    neuron: NDArray[np.int64]
+
+    @property
+    def count(self) -> int:
+        return int(self.h.shape[1])
+
+    def rows(self, k: NDArray[np.int64]) -> Sides:
+        return Sides(self.H[k], self.h[k], self.neuron[k])
+
+    def with_signs(self, above: Forms, signs: NDArray[np.int8], neuron: NDArray[np.int64]) -> Sides:
+        """Besides these the half-spaces of some neurons: `above` are forms above z (first half) and -z (second half).
+
+        s z >= 0 on the part and s z <= form: so form >= 0.
+        """
+        most = int(np.count_nonzero(signs, axis=1).max(initial=0))
+        if not most:
+            return self
+        order = np.argsort(signs == 0, axis=1, kind="stable")[:, :most]  # the fixed ones first
+        picked = np.take_along_axis(signs, order, axis=1)
+        where = np.where(picked > 0, order, order + signs.shape[1])
+        H = np.take_along_axis(above.rows, where[:, :, None], axis=1)
+        h = np.take_along_axis(above.shifts(), where, axis=1)
+        sure = (picked != 0) & np.isfinite(h) & np.all(np.isfinite(H), axis=2)
+        H, h = np.where(sure[:, :, None], H, 0.0), np.where(sure, h, 0.0)
+        return stacked([self, Sides(H, h, np.where(sure, neuron[order], -1))], axis=1)
+
+
+def no_sides(count: int, inputs: int) -> Sides:
+    """No half-spaces of `count` parts."""
+    return Sides(np.zeros((count, 0, inputs)), np.zeros((count, 0)), np.zeros((count, 0), dtype=np.int64))
+
+
+def stacked(pieces: Sequence[Sides], axis: int = 0) -> Sides:
+    """Half-spaces of several batches (axis 0), or more of the same parts (axis 1)."""
+    if axis == 0:
+        most = max(p.count for p in pieces)
+        pieces = [_padded(p, most) for p in pieces]
+    parts = [np.concatenate([getattr(p, name) for p in pieces], axis=axis) for name in ("H", "h", "neuron")]
+    return Sides(*parts)
+
+
+def _padded(sides: Sides, count: int) -> Sides:
+    more = count - sides.count
+    if not more:
+        return sides
+    return Sides(
+        np.pad(sides.H, ((0, 0), (0, more), (0, 0))),
+        np.pad(sides.h, ((0, 0), (0, more))),
+        np.pad(sides.neuron, ((0, 0), (0, more)), constant_values=-1),
+    )
+
+
+def pushed(forms: Forms, sides: Sides, box: Interval) -> Forms:
+    """The forms plus the multiples of half-spaces that make their maxima over the box small."""
+    with np.errstate(all="ignore"):
+        weights = _multiples(forms, sides, box)
+    return combined(forms, sides, weights, box)
+
+
+def combined(forms: Forms, sides: Sides, weights: Array, box: Interval) -> Forms:
+    """forms + weights (H x + h), weights >= 0; what rounds in the coefficients is paid with the largest |x|."""
+    weights = np.where(np.isfinite(weights), np.maximum(weights, 0.0), 0.0)
+    longest = forms.longest + sides.count + 8
+    g = gamma(sides.count + 8)
+    reach = np.maximum(np.abs(box.lo), np.abs(box.hi))
+    with np.errstate(over="ignore", invalid="ignore"):
+        rows = forms.rows + np.matmul(weights, sides.H)
+        bulk = np.abs(forms.rows) + np.matmul(weights, np.abs(sides.H))
+        more = np.matmul(weights, sides.h[:, :, None])[:, :, 0]
+        size = forms.size + np.abs(forms.constant) + np.matmul(weights, np.abs(sides.h)[:, :, None])[:, :, 0]
+        floor = longest * TINY * (1.0 + reach.sum(axis=1))[:, None]
+        error = grow(forms.error + g * each(bulk, reach) + floor, longest)
+        return Forms(rows, forms.constant + more, size, error, longest)
+
+
+def proves_empty(sides: Sides, weights: Array, box: Interval) -> NDArray[np.bool_]:
+    """Whether weights (H x + h) < 0 on the whole box of a part, for weights >= 0: one vector of weights per part."""
+    count, _, n = sides.H.shape
+    nothing = np.zeros((count, 1))
+    zero = Forms(np.zeros((count, 1, n)), nothing, nothing, nothing, n + 8)
+    return np.asarray(combined(zero, sides, weights[:, None, :], box).largest(box)[:, 0] < 0)
+
+
+def _multiples(forms: Forms, sides: Sides, box: Interval) -> Array:
+    """Hints for the multiples: the exact minimum in one of them after the other."""
+    m, r = middle_and_radius(box)
+    a = forms.rows * r[:, None, :]
+    G = sides.H * r[:, None, :]
+    slope = sides.h + each(sides.H, m)
+    weights = np.zeros((*forms.constant.shape, sides.count))
+    for _ in range(_SWEEPS):
+        for q in range(sides.count):
+            base = a - weights[:, :, q, None] * G[:, None, q, :]
+            best = _least(base, G[:, None, q, :], slope[:, q, None])
+            a = base + best[:, :, None] * G[:, None, q, :]
+            weights[:, :, q] = best
+    return weights
+
+
+def _least(a: Array, G: Array, slope: Array) -> Array:
+    """The lambda >= 0 with the least lambda slope + sum_i |a_i + lambda G_i|: the breakpoint where the slope turns."""
+    G = np.broadcast_to(G, a.shape)
+    point = np.where(G != 0, -a / np.where(G != 0, G, 1.0), -1.0)
+    ahead = point > 0
+    start = slope + np.where(ahead, -np.abs(G), np.abs(G)).sum(axis=2)
+    order = np.argsort(np.where(ahead, point, np.inf), axis=2)
+    gain = np.take_along_axis(np.where(ahead, 2 * np.abs(G), 0.0), order, axis=2)
+    after = start[:, :, None] + np.cumsum(gain, axis=2)
+    turn = np.argmax(after >= 0, axis=2)
+    turn = np.where(np.any(after >= 0, axis=2), turn, np.maximum(ahead.sum(axis=2) - 1, 0))
+    found = np.take_along_axis(np.take_along_axis(point, order, axis=2), turn[:, :, None], axis=2)[:, :, 0]
+    return np.where((start < 0) & (found > 0), found, 0.0)
+
+
+def each(rows: Array, x: Array) -> Array:
+    """rows[k] x[k] for every part k."""
+    return np.asarray(np.matmul(rows, x[:, :, None])[:, :, 0])
+
+
+def affine_of_finite(weight: Matrix, bias: Array, x: Interval) -> Interval:
+    """Bounds of weight x + bias on every part, as in `bounds.propagation`."""
+    n = weight.shape[1]
+    g = gamma(n + 4)
+    with np.errstate(over="ignore", invalid="ignore"):
+        m, r = middle_and_radius(x)
+        z = times(m, weight) + bias
+        spread = grow(times(r + g * np.abs(m) + TINY, abs(weight)) + g * np.abs(bias), n + 8)
+        return outward(z, spread)
+
+
+def times(x: Array, weight: Matrix) -> Array:
+    """weight x for every row x."""
+    return np.asarray((weight @ x.T).T, dtype=np.float64)
+
+
+def dense(weight: Matrix) -> Array:
+    return np.asarray(weight.toarray() if sparse.issparse(weight) else weight, dtype=np.float64)

@@ -1,0 +1,1 @@
+"""How much work a call may do, and how much it has done."""

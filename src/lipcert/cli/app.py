@@ -1,0 +1,117 @@
+"""The command line: parses, calls, prints. Results on stdout, progress and errors on stderr.
+
+Exit codes: 0 success, 1 not certified, 2 bad input, 3 a bug of ours, 130 interrupted before anything was proved.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+
+import click
+
+from lipcert._version import __version__
+from lipcert.cli.bound import bound_command
+from lipcert.cli.certify import certify_command
+from lipcert.cli.demo import demo_command
+from lipcert.cli.export import export_command
+from lipcert.cli.info import info_command
+from lipcert.cli.pop import pop_command
+from lipcert.cli.report import report_command
+from lipcert.cli.reproduce import reproduce_command
+from lipcert.cli.verify import verify_command
+from lipcert.errors import InputError, LipcertError
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="lipcert", message="%(prog)s %(version)s")
+def cli() -> None:
+    """Certified upper bounds on the Lipschitz constants of ReLU networks.
+
+    \b
+    lipcert demo                                       see it work on data that ships with it
+    lipcert info model.onnx                            what is in a network file
+    lipcert bound model.onnx --radius 0.1 --output 3   a proved bracket [lower, upper]
+    lipcert verify proof.npz --network model.onnx      check a proof without any solver
+    lipcert certify model.onnx images.npy --radius 0.1 which inputs keep their class
+    lipcert report DIR                                 the folder of a certify job as a page
+    lipcert export model.npz ... --to sdp.dat-s        the semidefinite program for other solvers
+    lipcert pop problem.pop                            any polynomial problem, bounded
+    lipcert reproduce all --quick                      the paper's tables and figures, beside the published
+
+    Exit codes: 0 success, 1 nothing or not all was proved, 2 bad input, 3 a bug, 130 interrupted.
+    """
+
+
+_COMMANDS = (
+    bound_command,
+    certify_command,
+    demo_command,
+    export_command,
+    info_command,
+    pop_command,
+    report_command,
+    reproduce_command,
+    verify_command,
+)
+for _command in _COMMANDS:
+    cli.add_command(_command)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit; no traceback reaches a user (LIPCERT_DEBUG=1 shows it)."""
+    sys.exit(run(arguments))
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code."""
+    if not sys.warnoptions:
+        warnings.simplefilter("ignore")  # a library's warning is not a message to the user
+    _mend_streams()
+    try:
+        code = cli.main(args=arguments, prog_name="lipcert", standalone_mode=False)
+        sys.stdout.flush()
+    except click.exceptions.NoArgsIsHelpError as error:
+        return _say(error.format_message(), 2, prefix="")
+    except click.ClickException as error:
+        return _say(_one_line(error), 2)
+    except InputError as error:
+        return _say(str(error), 2)
+    except (KeyboardInterrupt, click.Abort):
+        return _say("interrupted", 130)
+    except (BrokenPipeError, SystemExit):  # the reader left, nothing more to say; click answers that with an exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        return _say(f"cannot write the result ({error.strerror or error})", 2)
+    except MemoryError:
+        return _say("out of memory: the network is too large for this machine", 2)
+    except LipcertError as error:
+        return _say(str(error), 3)
+    except Exception as error:
+        if os.environ.get("LIPCERT_DEBUG"):
+            raise
+        return _say(f"internal error ({type(error).__name__}: {error}); set LIPCERT_DEBUG=1 to see where", 3)
+    return code if isinstance(code, int) else 0
+
+
+def _mend_streams() -> None:
+    """Python has None for a stream that the caller closed; whatever is written there goes nowhere."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - for the life of the process
+
+
+def _one_line(error: click.ClickException) -> str:
+    message = error.format_message().strip().replace("\n", " ")
+    context = getattr(error, "ctx", None)
+    where = f" (see '{context.command_path} --help')" if context is not None else ""
+    return f"{message.rstrip('.')}{where}"
+
+
+def _say(message: str, code: int, prefix: str = "lipcert: ") -> int:
+    text = message if not prefix else " ".join(message.split())
+    print(f"{prefix}{text}", file=sys.stderr)  # noqa: T201 - the one place that speaks on stderr
+    return code

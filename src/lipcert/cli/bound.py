@@ -1,0 +1,134 @@
+"""`lipcert bound`: a network file in, a proved bracket out."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from lipcert.cli.options import Question, json_option, network_argument, normalization_option, question_options
+from lipcert.cli.progress import ProgressDisplay
+from lipcert.cli.show import print_json, show_result
+from lipcert.errors import InputError
+from lipcert.method.bounding import LITERAL_METHODS, METHODS, bound
+from lipcert.proof.relaxed import RELAXATIONS
+from lipcert.readers import load
+from lipcert.solver import CONIC_SOLVERS, SOLVERS
+
+
+@click.command("bound", short_help="Bracket the Lipschitz constant of one output of NETWORK.")
+@network_argument
+@question_options
+@click.option(
+    "--method", default="auto", show_default=True, metavar="NAME", help=f"How to prove it: {', '.join(METHODS)}."
+)
+@click.option("--literal", is_flag=True, help="Solve shor or hr2 as the paper states them, by a general solver.")
+@click.option(
+    "--solver",
+    default="auto",
+    show_default=True,
+    metavar="NAME",
+    help=f"{', '.join(SOLVERS)}; for literal methods {', '.join(CONIC_SOLVERS)}.",
+)
+@click.option(
+    "--time-limit", type=float, default=60.0, show_default=True, metavar="S", help="Seconds to spend at most."
+)
+@click.option(
+    "--gap", type=float, default=0.0, show_default=True, metavar="G", help="Relative gap to stop at; 0: exact, to 1e-6."
+)
+@click.option(
+    "--workers", type=int, default=1, show_default=True, metavar="N", help="Processes for the parts of --method exact."
+)
+@click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Seed of the lower bound's search.")
+@click.option("--no-lower", is_flag=True, help="Skip the lower bound.")
+@click.option("--certificate", metavar="FILE.npz", help="Write the proof to a file that `lipcert verify` checks.")
+@click.option("-v", "--verbose", is_flag=True, help="Show the solver's iterations on stderr.")
+@normalization_option
+@json_option
+def bound_command(
+    network: str,
+    question: Question,
+    method: str,
+    literal: bool,
+    solver: str,
+    time_limit: float,
+    gap: float,
+    workers: int,
+    seed: int,
+    no_lower: bool,
+    certificate: str | None,
+    verbose: bool,
+    normalize: bool,
+    as_json: bool,
+) -> int:
+    """Bracket the Lipschitz constant of one output, or of all, of NETWORK (.npz, .mat, .nnet, .onnx).
+
+    At the time limit, or on Ctrl-C, the best proved bracket so far is printed. Exit code 0 when an upper bound was
+    proved, 1 when none was, 2 on bad input. --method mip also prints the optimum that a mixed-integer solver claims
+    for ReLU networks on a box; the claim is not certified and no part of the bracket.
+
+    \b
+    lipcert bound net.npz --radius 0.1 --output 3
+    lipcert bound net.onnx --center image.npy --radius 0.02 --clip 0 1 --versus 7 3
+    lipcert bound net.nnet --global --output 0 --json
+    lipcert bound acasxu.onnx --vnnlib prop_3.vnnlib --output 0
+    lipcert bound net.npz --radius 0.1 --output 3 --method hr2 --certificate proof.npz
+    lipcert bound net.npz --radius 0.5 --ball --versus 7 3 --norm 2
+    lipcert bound net.npz --global --output all --norm 2
+    lipcert bound net.nnet --radius 0.05 --output 0 --method exact --gap 0.5 --workers 2
+    """
+    question.check()
+    _check_target(certificate, literal or method in set(LITERAL_METHODS) - set(RELAXATIONS))
+    net = load(network, normalize=normalize)
+    region, about = question.place(net.inputs)
+    with ProgressDisplay(verbose) as display:
+        result = bound(
+            net,
+            region,
+            output=question.choice,
+            norm=question.norm,
+            output_norm=question.output_norm,
+            method=method,
+            literal=literal,
+            solver=solver,
+            time_limit=time_limit,
+            gap=gap,
+            workers=workers,
+            seed=seed,
+            lower=not no_lower,
+            on_progress=display.update,
+        )
+    result = replace(result, notes=(*result.notes, *about))
+    if as_json:
+        print_json(result.to_dict())
+    else:
+        show_result(result, net, Path(network).name)
+    if certificate is not None and result.certified:
+        result.certificate.save(certificate)  # last: when it fails, the bracket has been shown
+    return 0 if result.certified else 1
+
+
+def _check_target(certificate: str | None, literal: bool) -> None:
+    """Refuse a place that cannot be written before the work, not after it."""
+    if certificate is None:
+        return
+    if literal:
+        raise InputError("--certificate: literal methods have no certificate file; leave one of both out")
+    if not certificate.endswith(".npz"):
+        raise InputError(f"--certificate {certificate}: certificates are .npz files; give the file that ending")
+    folder = Path(certificate).absolute().parent
+    if not folder.is_dir():
+        raise InputError(f"--certificate {certificate}: no such folder to write to")
+    if Path(certificate).is_dir() or not _writable(folder):
+        raise InputError(f"--certificate {certificate}: cannot write there; give another place")
+
+
+def _writable(folder: Path) -> bool:
+    """Permissions do not tell the whole truth: a superuser, a full disk, a folder that the system fills."""
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False

@@ -1,0 +1,38 @@
+"""`lipcert export`: a relaxation as a semidefinite program in a file."""
+
+from __future__ import annotations
+
+import click
+
+from lipcert.cli.options import Question, check_target, network_argument, normalization_option, question_options
+from lipcert.cli.show import console
+from lipcert.errors import InputError
+from lipcert.problem.norms import parse_norm
+from lipcert.problem.output import choose_output
+from lipcert.proof.relaxed import RELAXATIONS, build
+from lipcert.readers import load
+from lipcert.relaxation.sdpa import write_sdpa
+
+
+@click.command("export", short_help="Write a relaxation of NETWORK as a semidefinite program.")
+@network_argument
+@question_options
+@click.option("--method", default="hr2", show_default=True, metavar="NAME", help=f"One of {', '.join(RELAXATIONS)}.")
+@click.option("--to", "target", required=True, metavar="FILE.dat-s", help="Where to write it (SDPA sparse format).")
+@normalization_option
+def export_command(network: str, question: Question, method: str, target: str, normalize: bool) -> None:
+    """Write the semidefinite program of a relaxation of NETWORK for other solvers (CSDP, SDPA, ...).
+
+    \b
+    lipcert export net.npz --radius 0.1 --output 3 --method hr2 --to problem.dat-s
+    """
+    check_target(target)
+    question.check()
+    net = load(network, normalize=normalize)
+    output = choose_output(question.choice, net.outputs)
+    if output.c.ndim == 2:
+        raise InputError("export is for one output; give --output K or --versus I J")
+    relaxation = build(net, question.region(net.inputs), parse_norm(question.norm), output.c, method)
+    write_sdpa(target, relaxation, f"lipcert {method}, {output}, network {net.sha256[:16]}")
+    problem = relaxation.problem
+    console().print(f"{target}: {method}, one matrix of order {problem.size}, {problem.rows} rows")

@@ -1,0 +1,49 @@
+"""`lipcert report`: a job folder as a page that people read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from lipcert.cli.options import json_option
+from lipcert.cli.show import console, print_json
+from lipcert.errors import InputError
+from lipcert.files import write_atomically
+from lipcert.report.folder import read_job
+from lipcert.report.page import page
+from lipcert.report.plots import FORMATS, check_matplotlib, write_plots
+
+
+@click.command("report", short_help="Write an HTML page about the certify job in DIR.")
+@click.argument("folder", metavar="DIR")
+@click.option("--to", "target", metavar="FILE.html", help="Where to write the page. Default: DIR/report.html.")
+@click.option("--plots", type=click.Choice(FORMATS), help="Also write the charts as files beside the page.")
+@json_option
+def report_command(folder: str, target: str | None, plots: str | None, as_json: bool) -> None:
+    """Write a self-contained HTML page about the job in DIR, a folder that `lipcert certify --out DIR` wrote."""
+    place = Path(target) if target is not None else Path(folder) / "report.html"
+    _check_place(place, given=target is not None)
+    if plots is not None:
+        check_matplotlib()
+    job = read_job(folder)
+    content = page(job).encode("utf-8")
+    write_atomically(place, lambda file: file.write(content))
+    drawn = [] if plots is None else write_plots(job, place.parent, plots)
+    if as_json:
+        print_json({"report": str(place), "plots": [str(p) for p in drawn], "complete": job.complete})
+        return
+    out = console()
+    for path in (place, *drawn):
+        out.print(str(path), markup=False)
+    for notice in job.notices:
+        out.print(f"note: {notice}", markup=False)
+
+
+def _check_place(place: Path, *, given: bool) -> None:
+    if not given:
+        return
+    if place.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"{place}: the page is HTML; give a name that ends in .html")
+    if place.is_dir() or not place.parent.is_dir():
+        raise InputError(f"{place}: no such folder to write to")

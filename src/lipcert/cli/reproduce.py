@@ -1,0 +1,104 @@
+"""`lipcert reproduce`: the tables and figures of the paper, computed again beside what was published."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from lipcert.cli.options import json_option
+from lipcert.cli.show import console, print_json
+from lipcert.cli.stages import StageDisplay
+from lipcert.errors import InputError
+
+if TYPE_CHECKING:
+    from lipcert.paper.run import Reproduction
+
+
+@click.command("reproduce")
+@click.argument("target", metavar="TARGET")
+@click.option("--quick", is_flag=True, help="Two networks, a few sparsities, 10 s for each cell: minutes, not days.")
+@click.option("--out", metavar="DIR", help="Where to write; goes on with what is there. Default: reproduction[-quick].")
+@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Processes. Default: one for each core.")
+@click.option("--cluster", "scheduler", metavar="ADDRESS", help="A Dask scheduler instead; it keeps no memory limit.")
+@click.option("--time-limit", type=float, metavar="S", help="Seconds for each cell. Default: 600, quick 10.")
+@click.option("--memory-limit", type=float, metavar="GIB", help="Address space of each cell. Default: 4.")
+@click.option(
+    "--weights", multiple=True, metavar="FILE", help="A trained network for table2 (one output), table4, matrix."
+)
+@click.option("--images", metavar="FILE", help="Images for table4 and matrix (.npy, .npz, idx, .csv).")
+@click.option("--labels", metavar="FILE", help="Their classes.")
+@click.option("--scale", metavar="S", help="Pixels are IMAGES times S, e.g. 1/255; needed for whole numbers.")
+@json_option
+def reproduce_command(
+    target: str,
+    quick: bool,
+    out: str | None,
+    jobs: int | None,
+    scheduler: str | None,
+    time_limit: float | None,
+    memory_limit: float | None,
+    weights: tuple[str, ...],
+    images: str | None,
+    labels: str | None,
+    scale: str | None,
+    as_json: bool,
+) -> int:
+    """Compute TARGET of the paper again and put the published numbers beside.
+
+    TARGET is table1, table2, table3, table4, figure-global-1, figure-local-1, figure-global-2, figure-local-2, matrix
+    or all. Each writes TARGET.csv, TARGET.md and TARGET.svg into DIR. Every cell (a network, a region, a method) runs
+    in a process of its own; one that runs out of time or memory says so in the tables. Run the same command again to
+    go on after Ctrl-C or a kill.
+
+    Exit code 0 when all was done, 1 when something was interrupted or failed, 2 on bad input, and when a target could
+    not run because an extra is missing (the others are done first).
+
+    \b
+    lipcert reproduce all --quick
+    lipcert reproduce table2 --weights sdp_nn.mat --time-limit 300
+    lipcert reproduce table4 --weights net.npz --images t10k-images-idx3-ubyte.gz \\
+        --labels t10k-labels-idx1-ubyte.gz --scale 1/255
+    """
+    from lipcert.paper.digits784 import MISSING
+    from lipcert.paper.run import FULL_SECONDS, MEMORY, QUICK_SECONDS, Options, cores, reproduce
+    from lipcert.paper.targets import check_target
+    from lipcert.paper.trained import read_files
+
+    targets = check_target(target)
+    if jobs is not None and scheduler is not None:
+        raise InputError("--jobs and --cluster exclude each other; give one of them")
+    limit = time_limit if time_limit is not None else QUICK_SECONDS if quick else FULL_SECONDS
+    memory = MEMORY if memory_limit is None else memory_limit
+    options = Options(quick, limit, memory, jobs or cores(), scheduler)
+    options.check()
+    files = read_files(weights, images, labels, scale)
+    with StageDisplay() as display:
+        result = reproduce(
+            targets, out or ("reproduction-quick" if quick else "reproduction"), files, options, display.update
+        )
+    if as_json:
+        print_json(result.to_dict())
+    else:
+        _show(result)
+    if any(why == MISSING for _, why in result.skipped):
+        return 2
+    return 0 if result.complete else 1
+
+
+def _show(result: Reproduction) -> None:
+    out = console()
+    for target, line in result.lines:
+        out.print(f"{target}: {line}", markup=False)
+    out.print(f"one hidden layer, all targets: {result.one_layer}", markup=False)
+    if result.failed:
+        out.print(f"{len(result.failed)} cells were stopped (out of time or memory) or failed: see the tables")
+    if result.resumed:
+        out.print(f"{result.resumed} cells were there already")
+    for note in result.notes:
+        out.print(f"note: {note}", markup=False)
+    for target, why in result.skipped:
+        out.print(f"{target}: not done, {why}", markup=False)
+    if not result.complete:
+        out.print("not complete: run the same command again to go on")
+    out.print(f"written to {result.folder}: {', '.join(path.name for path in result.files)}", markup=False)

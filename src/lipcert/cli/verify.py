@@ -1,0 +1,88 @@
+"""`lipcert verify`: check a certificate against its network, without any solver."""
+
+from __future__ import annotations
+
+import time
+
+import click
+import numpy as np
+
+from lipcert.cli.options import json_option, normalization_option
+from lipcert.cli.show import console, facts, in_norm, print_json, words
+from lipcert.problem.network import Network
+from lipcert.problem.output import output_of
+from lipcert.proof.margins import MarginCertificate, holds_margins, load_margins, verify_margins
+from lipcert.proof.verify import load_certificate, verify
+from lipcert.readers import load
+
+
+@click.command("verify", short_help="Check the proof in CERTIFICATE against a network.")
+@click.argument("certificate", metavar="CERTIFICATE")
+@click.option("--network", required=True, metavar="NETWORK", help="The network file that the certificate is about.")
+@normalization_option
+@json_option
+def verify_command(certificate: str, network: str, normalize: bool, as_json: bool) -> int:
+    """Rebuild the proof in CERTIFICATE from NETWORK and print the bound that it proves.
+
+    Exit code 0 when the claim is proved, 1 when it is not, 2 on bad input.
+
+    \b
+    lipcert verify proof.npz --network net.npz
+    """
+    start = time.monotonic()
+    if holds_margins(certificate):
+        return _verify_margins(load_margins(certificate), load(network, normalize=normalize), as_json)
+    kept = load_certificate(certificate)
+    net = load(network, normalize=normalize)
+    answer = verify(kept, net)
+    seconds = time.monotonic() - start
+    output = output_of(kept.c)
+    finite = bool(np.isfinite(answer.upper))
+    if as_json:
+        print_json(
+            {
+                "proved": answer.proved,
+                "upper": answer.upper if finite else None,
+                "claim": answer.claim if np.isfinite(answer.claim) else None,
+                "reason": answer.reason,
+                "method": kept.method,
+                "norm": str(kept.norm),
+                "output_norm": kept.norm.out,
+                "output": output.description,
+                "region": kept.region.to_dict(),
+                "network": {"sha256": net.sha256, "shape": list(net.shape)},
+                "seconds": round(seconds, 4),
+            }
+        )
+        return 0 if answer.proved else 1
+    out = console()
+    out.print("[bold]proved[/bold]" if answer.proved else f"[bold]not proved[/bold]: {answer.reason}")
+    table = facts()
+    table.add_row("upper", f"{answer.upper:.9g}   recomputed now ({kept.method})" if finite else "none")
+    table.add_row("claim", f"{answer.claim:.9g}   as stored")
+    table.add_row("about", f"{output} {in_norm(kept.norm)}, on {words(kept.region)}")
+    table.add_row("time", f"{seconds:.2f} s")
+    out.print(table)
+    return 0 if answer.proved else 1
+
+
+def _verify_margins(kept: MarginCertificate, net: Network, as_json: bool) -> int:
+    """Margins on an input's own box, as `certify --refine` keeps them."""
+    uppers = verify_margins(kept, net)
+    rows = [
+        {
+            "output": output_of(proof.c).description,
+            "upper": upper if np.isfinite(upper) else None,
+            "claim": claim if np.isfinite(claim) else None,
+        }
+        for proof, upper, claim in zip(kept.proofs, uppers, kept.claims, strict=True)
+    ]
+    proved = all(upper <= claim < np.inf for upper, claim in zip(uppers, kept.claims, strict=True))
+    if as_json:
+        print_json({"proved": proved, "margins": rows, "region": kept.box.to_dict()})
+        return 0 if proved else 1
+    out = console()
+    out.print(f"[bold]{'proved' if proved else 'not proved'}[/bold]: margins on {words(kept.box)}")
+    for proof, upper, claim in zip(kept.proofs, uppers, kept.claims, strict=True):
+        out.print(f"{output_of(proof.c)} <= {upper:.6g}   recomputed now; {claim:.6g} as stored")
+    return 0 if proved else 1

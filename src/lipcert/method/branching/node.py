@@ -1,0 +1,76 @@
+"""The tree while it grows: what is known of every part, and the certificate that follows from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lipcert.bounds import Bounds, Part, Split
+from lipcert.problem.network import Network
+from lipcert.problem.norms import Norm
+from lipcert.problem.region import Region
+from lipcert.proof import Certificate
+from lipcert.proof.leaves import Leaf
+from lipcert.proof.tree import METHOD, Tree
+from lipcert.relaxation.cuts import NO_CUTS
+from lipcert.rounding import Array
+
+
+@dataclass(eq=False)
+class Node:
+    """A part with its proof. `upper` is the least proved of it and of the parts that hold it; `own` what `leaf` proves
+    of it alone."""
+
+    part: Part
+    bounds: Bounds | None  # of this part alone; none any more when it is split or closed
+    upper: float
+    own: float
+    leaf: Leaf
+    open: int  # neurons whose sign is not known
+    split: Split | None = None
+    halves: tuple[Node, ...] = ()
+    relaxed: bool = False  # whether a relaxation was solved on it
+    cuts: NDArray[np.int64] = field(default_factory=lambda: NO_CUTS.table)
+    doubt: Array | None = None  # by neuron: how undecided the relaxation was about its sign
+
+    @property
+    def alone(self) -> Bounds:
+        """The bounds of a part that is still open."""
+        assert self.bounds is not None
+        return self.bounds
+
+
+def tree_of(root: Node, upper: float) -> Tree:
+    """The smallest tree under `root` whose leaves prove `upper`: a part that is proved itself needs no halves."""
+    splits: list[Split | None] = []
+    leaves: list[Leaf] = []
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        if node.own <= upper or node.split is None:
+            splits.append(None)
+            leaves.append(node.leaf)
+        else:
+            splits.append(node.split)
+            waiting += reversed(node.halves)
+    return Tree(tuple(splits), tuple(leaves))
+
+
+def proved(root: Node) -> float:
+    """The bound that the tree proves: of every node the better of its own proof and of its halves."""
+    order: list[Node] = [root]
+    for node in order:
+        order += node.halves
+    value: dict[int, float] = {}
+    for node in reversed(order):
+        below = max(value[id(half)] for half in node.halves) if node.halves else np.inf
+        value[id(node)] = min(node.own, below)
+    return value[id(root)]
+
+
+def certificate_of(root: Node, net: Network, region: Region, norm: Norm, c: Array) -> Certificate:
+    """What the tree proves, with its proof."""
+    upper = proved(root)
+    return Certificate(METHOD, net.sha256, region, norm, c, upper, tree=tree_of(root, upper))

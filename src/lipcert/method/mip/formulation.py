@@ -1,0 +1,251 @@
+"""LCEP on a box as a mixed-integer linear program, for ReLU and leaky ReLU of any depth.
+
+A neuron of open sign has a binary u; a leaky ReLU with slope a below zero has f(z) = a z + (1-a) r, r = max(z, 0), and
+the derivative a + (1-a) u. With proved bounds l <= z <= h, and gl <= g <= gu of the gradient behind the neuron:
+
+    r >= 0,  r >= z,  r <= h u,  r <= z - l (1-u)                 values; in the last layer  l (1-u) <= z <= h u
+    gl u <= w <= gu u,   g - gu (1-u) <= w <= g - gl (1-u)        w = u g, the switched gradient (McCormick)
+    p <= G + 2 |Gl| (1-b),   p <= -G + 2 Gu b                     p = |G|, b its sign, G the gradient at the input
+
+For whole u and b these say exactly that; z = 0 allows both slopes, as LCEP does. Norm inf maximises the sum of p, norm
+1 chooses one coordinate and sign. Inputs enter as x = middle + radius v, |v| <= 1. Coefficients are rounded as they
+are computed: the program belongs to a solver with tolerances, not to a proof.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from lipcert.bounds.propagation import Interval, gradient_bounds, slope_bounds
+from lipcert.errors import MethodError
+from lipcert.method.mip.program import Assembly, Term, chosen, diagonal, identity
+from lipcert.problem.network import Network
+from lipcert.problem.norms import Matrix, Norm
+from lipcert.problem.region import Box, Region
+from lipcert.rounding import Array
+from lipcert.solver.mixed_integer import MixedIntegerProblem
+
+Mask = NDArray[np.bool_]
+
+
+def check_mip(net: Network, region: Region, norm: Norm) -> None:
+    """Refuse what has no mixed-integer linear form, before any work."""
+    if norm.out is not None:
+        raise MethodError("method mip: for one output, not for the whole map; give --output K, or another method")
+    if norm.p not in ("inf", "1"):
+        raise MethodError(f"method mip: the norm {norm} is not linear; use norm inf or 1, or another method")
+    if not isinstance(region, Box):
+        raise MethodError("method mip: needs a box, which bounds its big constants; give --radius, or another method")
+    smooth = [str(f) for f in net.activations if not f.piecewise_linear]
+    if smooth:
+        raise MethodError(f"method mip: for ReLU and leaky ReLU only, this network has {smooth[0]}; use another method")
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """One hidden layer: which signs are open, fixed slopes `d` (of open neurons: that below zero), blocks by name."""
+
+    open: Mask
+    d: Array
+    step: float  # 1 - d of an open neuron
+    z: slice
+    u: slice
+    r: slice | None  # not in the last layer
+    g: slice | None = None  # the gradient behind the layer; of the last one it is a constant
+    w: slice | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Formulation:
+    """The program and the meaning of its variables."""
+
+    problem: MixedIntegerProblem
+    net: Network
+    box: Box
+    norm: Norm
+    c: Array
+    v: slice
+    layers: tuple[Layer, ...]
+    G: slice
+    signs: slice  # b of norm inf, the choice of norm 1
+    free: Mask  # coordinates of G whose sign is open
+    p: slice
+
+    def point(self, solution: Array) -> Array:
+        """The input of a solution."""
+        m, r = _middle_and_radius(self.box)
+        return self.box.project(m + r * solution[self.v])
+
+    def pattern(self, solution: Array) -> Mask:
+        """Which neurons a solution has on, all layers side by side."""
+        parts = []
+        for layer in self.layers:
+            on = layer.d == 1.0
+            on[layer.open] = solution[layer.u] > 0.5
+            parts.append(on)
+        return np.concatenate(parts) if parts else np.zeros(0, dtype=bool)
+
+    def assignment(self, points: Array) -> Array:
+        """All variables at points of the box (a row each), as the true network has them."""
+        full = np.zeros((len(points), len(self.problem.cost)))
+        m, r = _middle_and_radius(self.box)
+        full[:, self.v] = np.divide(points - m, r, out=np.zeros_like(points), where=r > 0)
+        zs = self.net.preactivations(points)
+        g = np.broadcast_to(self.net.affines[-1].pull_back(self.c[None, :]), (len(points), self.net.shape[-2]))
+        for k, layer in reversed(list(enumerate(self.layers))):
+            z, u = zs[k], zs[k][:, layer.open] > 0
+            full[:, layer.z], full[:, layer.u] = z, u
+            if layer.r is not None and layer.g is not None and layer.w is not None:
+                full[:, layer.r] = np.maximum(z[:, layer.open], 0.0)
+                full[:, layer.g], full[:, layer.w] = g, u * g[:, layer.open]
+            g = self.net.affines[k].pull_back(g * self.net.activations[k].derivative(z))
+        full[:, self.G] = g
+        self._assign_objective(full, g)
+        return full
+
+    def _assign_objective(self, full: Array, g: Array) -> None:
+        if self.norm.p == "inf":
+            full[:, self.signs], full[:, self.p] = g[:, self.free] > 0, np.abs(g)
+            return
+        both = np.concatenate([g, -g], axis=1)
+        rows, best = np.arange(len(g)), both.argmax(axis=1)
+        full[rows, self.signs.start + best] = 1.0
+        full[:, self.p] = both[rows, best][:, None]
+
+
+def formulate(net: Network, box: Box, norm: Norm, c: Array, pre: tuple[Interval, ...]) -> Formulation:
+    """The program, with big constants from the pre-activation bounds `pre` and the gradient bounds they give."""
+    check_mip(net, box, norm)
+    gradients = gradient_bounds(net, pre, c)
+    if not all(np.all(np.isfinite(i.magnitude)) for i in (*pre, *gradients)):
+        raise MethodError("method mip: the bounds of this network are not finite, so there are no big constants")
+    build = Assembly()
+    v = build.variables(-np.ones(box.size), np.ones(box.size))
+    layers = _values(build, net, box, pre, v)
+    layers, G = _gradients(build, net, c, layers, gradients)
+    free = (gradients[0].lo < 0) & (gradients[0].hi > 0)
+    largest = _sum_of_magnitudes if norm.p == "inf" else _largest_entry
+    signs, p = largest(build, G, gradients[0], free)
+    problem = build.problem([(p, np.ones(p.stop - p.start))])
+    return Formulation(problem, net, box, norm, c, v, layers, G, signs, free, p)
+
+
+def _values(build: Assembly, net: Network, box: Box, pre: tuple[Interval, ...], v: slice) -> tuple[Layer, ...]:
+    """Pre-activations, signs and values, layer by layer from the input."""
+    m, r = _middle_and_radius(box)
+    inputs: list[Term] = [(v, -_csr(net.affines[0].weight) @ diagonal(r))]
+    shift = net.affines[0](m[None, :])[0]
+    layers: list[Layer] = []
+    for k, (f, bounds, s) in enumerate(zip(net.activations, pre, slope_bounds(net, pre), strict=True)):
+        is_open = s.hi > s.lo
+        below = f.alpha  # zero for ReLU
+        d = np.where(is_open, below, s.lo)
+        z = build.variables(*bounds)
+        u = build.binaries(int(is_open.sum()))
+        build.between(shift, [(z, identity(len(d))), *inputs], shift)
+        last = k == net.depth - 1
+        block = None if last else _switched_value(build, bounds, is_open, z, u)
+        if last:
+            _sign(build, bounds, is_open, z, u)
+        layers.append(Layer(is_open, d, 1.0 - below, z, u, block))
+        weight, shift = _csr(net.affines[k + 1].weight), net.affines[k + 1].bias
+        inputs = [(z, -weight @ diagonal(d))]
+        if block is not None:
+            inputs.append((block, -(1.0 - below) * weight @ chosen(is_open).T))
+    return tuple(layers)
+
+
+def _switched_value(build: Assembly, z_bounds: Interval, is_open: Mask, z: slice, u: slice) -> slice:
+    """r = max(z, 0) for neurons of open sign."""
+    lo, hi = z_bounds.lo[is_open], z_bounds.hi[is_open]
+    r, one, pick = build.variables(np.zeros(len(hi)), hi), identity(len(hi)), chosen(is_open)
+    build.between(None, [(z, pick), (r, -one)], np.zeros(len(hi)))
+    build.between(None, [(r, one), (u, -diagonal(hi))], np.zeros(len(hi)))
+    build.between(None, [(r, one), (z, -pick), (u, -diagonal(lo))], -lo)
+    return r
+
+
+def _sign(build: Assembly, z_bounds: Interval, is_open: Mask, z: slice, u: slice) -> None:
+    """u = 1 where z > 0, u = 0 where z < 0."""
+    lo, hi, pick = z_bounds.lo[is_open], z_bounds.hi[is_open], chosen(is_open)
+    build.between(lo, [(z, pick), (u, diagonal(lo))], None)
+    build.between(None, [(z, pick), (u, -diagonal(hi))], np.zeros(len(hi)))
+
+
+def _gradients(
+    build: Assembly, net: Network, c: Array, layers: tuple[Layer, ...], bounds: tuple[Interval, ...]
+) -> tuple[tuple[Layer, ...], slice]:
+    """Gradients behind the layers, from the output down to the input."""
+    constant = net.affines[-1].pull_back(c[None, :])[0]
+    if not layers:
+        return (), build.variables(constant, constant)
+    done = list(layers)
+    g: slice | None = None
+    for k in reversed(range(net.depth)):
+        layer = layers[k]
+        back, pick = _csr(net.affines[k].weight).T.tocsr(), chosen(layer.open).T
+        if g is None:  # the last layer: linear in the signs, with a constant from the fixed slopes
+            shift = back @ (layer.d * constant)
+            terms: list[Term] = [(layer.u, -layer.step * back @ pick @ diagonal(constant[layer.open]))]
+        else:
+            w = _switched_gradient(build, bounds[k + 1], layer, g)
+            done[k] = replace(layer, g=g, w=w)
+            shift = np.zeros(back.shape[0])
+            terms = [(g, -back @ diagonal(layer.d)), (w, -layer.step * back @ pick)]
+        g = build.variables(*bounds[k])
+        build.between(shift, [(g, identity(len(shift))), *terms], shift)
+    assert g is not None
+    return tuple(done), g
+
+
+def _switched_gradient(build: Assembly, bounds: Interval, layer: Layer, g: slice) -> slice:
+    """w = u g for neurons of open sign."""
+    lo, hi, pick = bounds.lo[layer.open], bounds.hi[layer.open], chosen(layer.open)
+    zero, one = np.zeros(len(lo)), identity(len(lo))
+    w = build.variables(np.minimum(lo, 0.0), np.maximum(hi, 0.0))
+    build.between(zero, [(w, one), (layer.u, -diagonal(lo))], None)
+    build.between(None, [(w, one), (layer.u, -diagonal(hi))], zero)
+    build.between(-hi, [(w, one), (g, -pick), (layer.u, -diagonal(hi))], None)
+    build.between(None, [(w, one), (g, -pick), (layer.u, -diagonal(lo))], -lo)
+    return w
+
+
+def _sum_of_magnitudes(build: Assembly, G: slice, bounds: Interval, free: Mask) -> tuple[slice, slice]:
+    """Norm inf: p_i <= |G_i|, exact at a maximum, with a binary where the sign is open."""
+    lo, hi, one = bounds.lo, bounds.hi, identity(len(free))
+    p = build.variables(np.zeros(len(lo)), bounds.magnitude)
+    b = build.binaries(int(free.sum()))
+    pick = chosen(free)
+    known = np.where(free, 0.0, np.where(lo >= 0, 1.0, -1.0))
+    fixed = chosen(~free)
+    build.between(None, [(p, fixed), (G, -fixed @ diagonal(known))], np.zeros(fixed.shape[0]))
+    reach = -2.0 * lo[free]
+    build.between(None, [(p, pick), (G, -pick @ one), (b, diagonal(reach))], reach)
+    build.between(None, [(p, pick), (G, pick @ one), (b, -diagonal(2.0 * hi[free]))], np.zeros(len(reach)))
+    return b, p
+
+
+def _largest_entry(build: Assembly, G: slice, bounds: Interval, free: Mask) -> tuple[slice, slice]:
+    """Norm 1: p <= s G_i for the one coordinate and sign that is chosen."""
+    n = len(free)
+    largest = np.array([bounds.magnitude.max(initial=0.0)])
+    p, choice = build.variables(-largest, largest), build.binaries(2 * n)
+    slack = largest[0] - np.concatenate([bounds.lo, -bounds.hi])
+    signed = sparse.vstack([-identity(n), identity(n)], format="csr")
+    ones = np.ones((2 * n, 1))
+    build.between(None, [(p, ones), (G, signed), (choice, diagonal(slack))], slack)
+    build.between(np.ones(1), [(choice, np.ones((1, 2 * n)))], np.ones(1))
+    return choice, p
+
+
+def _middle_and_radius(box: Box) -> tuple[Array, Array]:
+    return box.lo / 2 + box.hi / 2, box.hi / 2 - box.lo / 2
+
+
+def _csr(weight: Matrix) -> Any:
+    return sparse.csr_array(weight)

@@ -1,0 +1,53 @@
+"""Why a published value differs from ours: what is known of the publication, and what our own numbers prove."""
+
+from __future__ import annotations
+
+from lipcert.paper.cells import HR1, HR2, LBS, LIPOPT4, Cell, Random
+from lipcert.paper.estimators import Estimate
+
+DROPPED = "monomials were dropped: not an upper bound"
+POSITIVE_SIGNS = "computed with t in [0,1]: not an upper bound"
+BELOW_LOWER = "published value is below a proved lower bound"
+BELOW_OPTIMUM = "published value is below the optimum of its own program"
+ABOVE = "ours is proved and lower: the published program was looser or not solved to its end"
+OTHER_POINTS = "other random points: the paper's are not known"
+MIXED = "mixed statistics: HR-2 is a mean of ten networks, the others are network 0"
+OTHER_NETWORK = "another network: the paper's is not published"
+REFUTED = "refuted: a gradient of norm 15.157 lies in the same box"
+_SLACK = 1e-6  # six decimals were published
+
+
+def known_fault(cell: Cell) -> str:
+    """What is wrong with the published value whatever we compute; empty when nothing is known."""
+    network = cell.network
+    if not isinstance(network, Random):
+        return ""
+    if cell.method == LIPOPT4 and network.layers == 1 and network.sparsity == 4:
+        return DROPPED
+    if cell.method in (HR1, HR2) and network.layers == 2:
+        return POSITIVE_SIGNS
+    return ""
+
+
+def proved_fault(value: float, estimate: Estimate | None, lower: float | None) -> str:
+    """What our numbers prove against a published upper bound. `witness`: the largest gradient norm known there."""
+    if lower is not None and value < lower - _SLACK:
+        return BELOW_LOWER
+    if estimate is not None and estimate.floor is not None and value < estimate.floor - _SLACK:
+        return BELOW_OPTIMUM
+    return ""
+
+
+def explanation(cell: Cell, value: float, estimate: Estimate, lower: float | None) -> str:
+    """Why the published value is not ours; empty when nothing explains it."""
+    if cell.method == LBS:
+        return OTHER_POINTS if estimate.note else ""
+    fault = known_fault(cell) or proved_fault(value, estimate, lower)
+    if fault or estimate.upper is None:
+        return fault
+    return ABOVE if value > estimate.upper else ""
+
+
+def is_valid(cell: Cell, value: float, estimate: Estimate | None, lower: float | None) -> bool:
+    """Whether a published upper bound stands, as far as is known."""
+    return not known_fault(cell) and not proved_fault(value, estimate, lower)

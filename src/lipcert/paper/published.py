@@ -1,0 +1,99 @@
+"""What [CLMP20] published: bounds of the random networks, network by network, and the numbers printed in its tables.
+
+The values of single networks are in `data/published.csv`; what is known to be wrong with some is in `faults`.
+"""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from lipcert.paper.cells import HR1, HR2, LBS, LIPOPT3, LIPOPT4, SHOR
+
+OUT_OF_MEMORY = "memory"
+Printed = float | str  # a number, or why there is none
+
+
+@dataclass(frozen=True)
+class Values:
+    """The values of networks 0, 1, .., and the median over ten networks, where it was published by itself."""
+
+    seeds: tuple[float, ...] = ()
+    median: float | None = None
+
+    def of(self, seed: int) -> float | None:
+        return self.seeds[seed] if seed < len(self.seeds) else None
+
+
+Key = tuple[int, str, int, int, str]  # hidden layers, region, size, sparsity, method
+
+
+@cache
+def random_networks() -> dict[Key, Values]:
+    """All published bounds of the random networks."""
+    text = (files("lipcert") / "data" / "published.csv").read_text(encoding="utf-8")
+    rows = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
+    found: dict[Key, Values] = {}
+    for r in rows:
+        key = (int(r["layers"]), r["region"], int(r["size"]), int(r["sparsity"]), r["method"])
+        numbers, before = tuple(float(v) for v in r["values"].split()), found.get(key, Values())
+        if r["statistic"] == "median":
+            found[key] = Values(before.seeds, numbers[0])
+        else:
+            found[key] = Values(numbers, before.median)
+    return found
+
+
+def published(layers: int, region: str, size: int, sparsity: int, method: str) -> Values:
+    return random_networks().get((layers, region, size, sparsity, method), Values())
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of Table 1: one value for each sparsity, and which statistic over the networks it turned out to be."""
+
+    layers: int
+    size: int
+    method: str
+    values: tuple[Printed, ...]
+    seconds: tuple[Printed, ...]
+    statistic: str  # "mean" of ten networks, or "seed 0"
+
+
+_OOM = OUT_OF_MEMORY
+TABLE1_SPARSITIES = (20, 40, 60, 80)
+TABLE1 = (
+    Line(1, 80, LBS, (1.05, 1.56, 1.65, 1.86), (), "seed 0"),
+    Line(1, 80, HR2, (1.45, 2.05, 2.41, 2.68), (3.14, 7.78, 8.61, 9.82), "mean"),
+    Line(1, 80, LIPOPT3, (1.55, 2.86, 3.85, 4.68), (2.44, 10.36, 20.99, 71.49), "seed 0"),
+    Line(1, 80, LIPOPT4, (1.43, _OOM, _OOM, _OOM), (127.99, _OOM, _OOM, _OOM), "seed 0"),
+    Line(2, 40, LBS, (0.20, 0.48, 0.61, 0.62), (), "seed 0"),
+    Line(2, 40, HR1, (0.50, 1.16, 1.82, 2.05), (271.34, 165.68, 174.86, 174.02), "seed 0"),
+    Line(2, 40, LIPOPT3, (0.56, 1.68, 3.01, 3.57), (3.84, 4.83, 7.91, 6.33), "seed 0"),
+    Line(2, 40, LIPOPT4, (0.29, 0.85, _OOM, _OOM), (321.89, 28034.27, _OOM, _OOM), "seed 0"),
+)
+
+# Table 2: region -> method -> (bound, seconds), of the network whose content hash follows.
+TABLE2: dict[str, dict[str, tuple[Printed, Printed]]] = {
+    "global": {LBS: (9.69, "-"), SHOR: (17.85, 2869.0), HR2: (14.56, 12246.0), LIPOPT3: (_OOM, _OOM)},
+    "local": {LBS: (8.20, "-"), SHOR: (16.07, 4217.0), HR2: (12.70, 20596.0), LIPOPT3: (_OOM, _OOM)},
+}
+TABLE2_NETWORK = "aa93258d525b7b400a404aa6dbf8af9b67076192734703b1f88ddaf0b5cfbc01"
+
+EPSILONS = tuple(round(0.01 * k, 2) for k in range(1, 11))
+# Table 4: % of 10,000 test images certified by HR-2 at these epsilons; the network was not published.
+TABLE4 = (98.80, 97.24, 95.16, 92.84, 90.18, 87.10, 83.01, 78.34, 73.54, 67.63)
+# The constants L_ij behind it, rows i = 0 .. 8 of the upper triangle.
+MATRIX = (
+    (7.94, 7.89, 8.28, 8.64, 8.10, 7.66, 8.04, 7.46, 8.14),
+    (7.74, 7.36, 7.68, 8.81, 8.06, 7.55, 7.36, 8.66),
+    (7.63, 8.81, 10.23, 8.18, 8.13, 7.74, 9.08),
+    (8.52, 7.74, 9.47, 8.01, 7.37, 7.96),
+    (9.44, 7.98, 8.65, 8.49, 7.47),
+    (8.26, 9.26, 8.17, 8.55),
+    (10.18, 8.00, 9.83),
+    (8.28, 7.65),
+    (7.87,),
+)

@@ -1,0 +1,312 @@
+"""reproduce(): train what must be trained, compute every cell in a process of its own, decide, write.
+
+One job folder holds everything: the same folder goes on where it was left, and serves other targets with the cells it
+has. The constants of Table 4 and the matrix are a `certify` job inside it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lipcert._version import __version__
+from lipcert.errors import InputError, SoundnessError
+from lipcert.jobs import End, JobFolder, Piece, Progress, Run, cluster, isolated, run_pieces
+from lipcert.paper import digits784, trained
+from lipcert.paper.cells import Cell
+from lipcert.paper.estimators import OURS_SECONDS, solve_cell
+from lipcert.paper.figures import figure_report, table1_report
+from lipcert.paper.outcomes import Findings
+from lipcert.paper.published import EPSILONS, TABLE2_NETWORK
+from lipcert.paper.report import Report
+from lipcert.paper.statistics import Agreement, agreement
+from lipcert.paper.tables import matrix_report, table2_report, table3_report, table4_report
+from lipcert.paper.targets import FIGURES, NEEDS_IMAGES, target_cells
+from lipcert.problem.network import Network
+from lipcert.readers import load
+from lipcert.report.folder import read_job
+from lipcert.report.heatmap import heat_map
+from lipcert.report.markup import tag
+from lipcert.report.style import STYLE
+from lipcert.robustness.certify import certify
+from lipcert.robustness.result import Certification
+
+QUICK_SECONDS, FULL_SECONDS = 10.0, 600.0
+MEMORY = 4.0  # GiB of a cell
+_LEAST_MEMORY = 0.5
+_PAIR_SECONDS = 60.0
+
+OnProgress = Callable[[str, Progress | None], None]
+
+
+def cores() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to run: limits for each cell (GiB, seconds), processes or a cluster."""
+
+    quick: bool = False
+    seconds: float = FULL_SECONDS
+    memory: float = MEMORY
+    workers: int = 1
+    scheduler: str | None = None
+
+    def check(self) -> None:
+        if not 0 < self.seconds < float("inf"):
+            raise InputError(f"the time limit must be a positive number of seconds, not {self.seconds:g}")
+        if not _LEAST_MEMORY <= self.memory < float("inf"):
+            raise InputError(f"the memory limit must be at least {_LEAST_MEMORY:g} GiB, not {self.memory:g}")
+
+    def question(self) -> dict[str, Any]:
+        """What every cell of the folder depends on; which cells there are, their names say."""
+        limits = {"time_limit": self.seconds, "memory_limit": self.memory, "ours_seconds": list(OURS_SECONDS)}
+        return {**limits, "version": __version__}
+
+    def executor(self, *, timed: bool) -> Executor:
+        """For cells with their limit, or for what they need. Solvers keep the limit by themselves; building a program
+        and the last proof may take as long again.
+        """
+        if self.scheduler is not None:
+            return cluster(self.scheduler)
+        seconds = 2 * self.seconds + 20 if timed else None
+        return isolated(self.workers, memory=int(self.memory * 2**30), seconds=seconds)
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What was written, what could not run, and how the cells of one hidden layer compare."""
+
+    folder: Path
+    files: tuple[Path, ...]
+    lines: tuple[tuple[str, str], ...]  # target -> a line about it
+    skipped: tuple[tuple[str, str], ...]  # target -> why
+    failed: tuple[tuple[str, str], ...]
+    one_layer: Agreement
+    complete: bool
+    resumed: int
+    notes: tuple[str, ...] = field(default=())
+
+    def to_dict(self) -> dict[str, Any]:
+        a = self.one_layer
+        return {
+            "folder": str(self.folder),
+            "files": [path.name for path in self.files],
+            "lines": [{"target": t, "line": line} for t, line in self.lines],
+            "skipped": [{"target": t, "why": why} for t, why in self.skipped],
+            "failed": [{"cell": name, "error": error} for name, error in self.failed],
+            "one_hidden_layer": {
+                "agree": a.agree,
+                "explained": a.explained,
+                "differ": a.differ,
+                "unfinished": a.unfinished,
+            },
+            "complete": self.complete,
+            "resumed": self.resumed,
+            "notes": list(self.notes),
+        }
+
+
+def reproduce(
+    targets: Sequence[str],
+    out: str | Path,
+    files: trained.Files,
+    options: Options,
+    on_progress: OnProgress | None = None,
+) -> Reproduction:
+    """Compute the targets into the folder `out`; what it has already is not computed again."""
+    options.check()
+    missing = [t for t in targets if t in NEEDS_IMAGES and not files.covers(t) and not digits784.available()]
+    wanted = [t for t in targets if t not in missing]
+    with JobFolder.open(out, "reproduce", options.question(), resume=True) as folder:
+        job = _Job(folder, options, files, on_progress)
+        reports = job.run(wanted)
+    written = [path for report in reports for path in report.write(folder.path)]
+    rows = [row for report in reports for row in report.rows if row.layers == 1]
+    return Reproduction(
+        folder.path,
+        tuple(written),
+        tuple((report.target, line) for report in reports for line in report.lines),
+        (*((t, digits784.MISSING) for t in missing), *job.skipped.items()),
+        tuple(job.failed.items()),
+        agreement(rows),
+        job.complete and not job.skipped,
+        job.resumed,
+        tuple(dict.fromkeys(job.notes)),
+    )
+
+
+class _Job:
+    """The mutable side of one call."""
+
+    def __init__(
+        self,
+        folder: JobFolder,
+        options: Options,
+        files: trained.Files,
+        on_progress: OnProgress | None,
+    ) -> None:
+        self.folder, self.options, self.files = folder, options, files
+        self.on_progress = on_progress
+        self.complete, self.interrupted = True, False
+        self.resumed = 0
+        self.failed: dict[str, str] = {}
+        self.skipped: dict[str, str] = {}
+        self.notes: list[str] = []
+        self.networks: dict[str, tuple[Network, float]] = {}
+
+    def run(self, targets: Sequence[str]) -> list[Report]:
+        self._train(targets)
+        quick = self.options.quick
+        cells = {t: target_cells(t, quick) for t in targets}
+        if "table2" in targets:
+            cells["table2"] = trained.table2_cells(self.files, self._network(trained.DIGITS))
+        if "table3" in targets:
+            cells["table3"] = trained.table3_cells(self._network(trained.SPHERES))
+        every = [cell for own in cells.values() for cell in own]
+        unique = {cell.name: cell for cell in (trained.quick_ones(every) if quick else every)}
+        pieces = [Piece(name, solve_cell, (cell, self.options.seconds)) for name, cell in unique.items()]
+        run = self._pieces("cells", pieces, timed=True)
+        findings = Findings(unique.values(), run.outcomes)
+        return [r for t in targets for r in self._report(t, cells[t], findings)]
+
+    def _train(self, targets: Sequence[str]) -> None:
+        pieces = trained.training_pieces(targets, self.files)
+        run = self._pieces("networks", pieces) if pieces else None
+        for name, outcome in run.outcomes.items() if run else ():
+            path = outcome.files.get("npz")
+            if outcome.value is not None and isinstance(path, Path):
+                self.networks[name] = (load(path), float(outcome.value["accuracy"]))
+
+    def _network(self, name: str) -> Network | None:
+        return self.networks[name][0] if name in self.networks else None
+
+    def _pieces(self, stage: str, pieces: list[Piece], *, timed: bool = False) -> Run:
+        """What is there already counts also after Ctrl-C. Only a cell that ran out of its limits stays so."""
+
+        def see(progress: Progress) -> None:
+            self._stage(stage, progress)
+
+        if not self.interrupted:
+            with self.options.executor(timed=timed) as executor:
+                run = run_pieces(pieces, self.folder, executor, see, retry_failed=not timed)
+        else:
+            kept = {p.name: self.folder.load(p.name) for p in pieces}
+            run = Run({k: v for k, v in kept.items() if v is not None}, End.INTERRUPTED, 0)
+        for name, error in run.failures.items():
+            if error.startswith(SoundnessError.__name__):  # a contradiction is never just a failure
+                raise SoundnessError(f"{name}: {error}")
+        self.interrupted |= run.end is End.INTERRUPTED
+        self.complete &= run.complete
+        self.resumed += run.resumed
+        self.failed |= run.failures
+        self.notes += run.notes
+        return run
+
+    def _stage(self, stage: str, progress: Progress | None = None) -> None:
+        if self.on_progress is not None:
+            self.on_progress(stage, progress)
+
+    def _report(self, target: str, cells: list[Cell], findings: Findings) -> list[Report]:
+        """The target's report; none, and a reason kept, when what it needs is missing."""
+        if target in FIGURES:
+            return [figure_report(target, cells, findings)]
+        if target == "table1":
+            return [table1_report(cells, findings)]
+        found = self._trained_report(target, cells, findings)
+        if found is None:
+            self.skipped[target] = "not complete" if self.interrupted else "what it needs failed, see pieces/*.log"
+        return [] if found is None else [found]
+
+    def _trained_report(self, target: str, cells: list[Cell], findings: Findings) -> Report | None:
+        if target == "table2":
+            return table2_report(cells, findings, self._about()) if cells else None
+        if target == "table3":
+            return self._table3(cells, findings)
+        result = self._certify()
+        if result is None:
+            return None
+        if target == "table4":
+            return table4_report(result, self._about())
+        return matrix_report(result, self._matrix_plot(), self._about())
+
+    def _table3(self, cells: list[Cell], findings: Findings) -> Report | None:
+        found = {c.method: findings[c].value for c in cells}
+        constants = {method: value for method, value in found.items() if value is not None}
+        if trained.SPHERES not in self.networks or not constants:
+            return None
+        net, accuracy = self.networks[trained.SPHERES]
+        points = trained.QUICK_POINTS if self.options.quick else trained.POINTS
+        stamp = hashlib.sha256(json.dumps([net.sha256, constants, points], sort_keys=True).encode()).hexdigest()[:12]
+        run = self._pieces("table3", [Piece(f"table3-{stamp}", trained.decide_spheres, (net, constants, points))])
+        shares = [outcome.value for outcome in run.outcomes.values() if outcome.value is not None]
+        return table3_report(cells, findings, shares[0], accuracy) if shares else None
+
+    def _certify(self) -> Certification | None:
+        """The 45 constants and the decision, as a job of `certify` inside this one; the second call finds it done."""
+        chosen = trained.certifier(self.files, self._network(trained.DIGITS))
+        if chosen is None or self.interrupted:
+            return None
+        net, data = chosen
+        result = certify(
+            net,
+            data,
+            radius=EPSILONS,
+            domain=(0.0, 1.0),
+            method="shor" if self.options.quick else "auto",
+            time_limit=min(self.options.seconds, _PAIR_SECONDS),
+            attacks=False,
+            out=str(self._certify_folder(net, data.sha256)),
+            resume=True,
+            workers=self.options.workers,
+            scheduler=self.options.scheduler,
+            on_progress=self.on_progress,
+        )
+        self.complete &= result.complete
+        self.failed |= dict(result.failed)
+        return result
+
+    def _certify_folder(self, net: Network, data: str) -> Path:
+        kind = "quick" if self.options.quick else "full"
+        return self.folder.path / f"certify-{kind}-{net.sha256[:8]}-{data[:8]}"
+
+    def _matrix_plot(self) -> str:
+        """The heat map of the report, as a file of its own."""
+        chosen = trained.certifier(self.files, self._network(trained.DIGITS))
+        assert chosen is not None
+        map_ = heat_map(read_job(str(self._certify_folder(chosen[0], chosen[1].sha256))))
+        inside = [tag("style", STYLE.replace("prefers-color-scheme: dark", "not all")), *([map_] if map_ else [])]
+        white = tag("rect", width=440, height=520, fill="#ffffff")
+        return (
+            str(
+                tag(
+                    "svg",
+                    white,
+                    *inside,
+                    xmlns="http://www.w3.org/2000/svg",
+                    viewBox="0 0 440 520",
+                    width=660,
+                    height=780,
+                )
+            )
+            + "\n"
+        )
+
+    def _about(self) -> str:
+        """Which trained network it is."""
+        if self.files.single is not None and self.files.single.sha256 == TABLE2_NETWORK:
+            return "The network of the paper (SDP-NN)."
+        if trained.DIGITS in self.networks:
+            accuracy = 100 * self.networks[trained.DIGITS][1]
+            return (
+                f"A 784-500-10 network trained here on 4,000 images of MNIST ({accuracy:.1f} % of 1,000 others right)."
+            )
+        return "The network that was given."

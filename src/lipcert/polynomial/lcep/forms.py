@@ -1,0 +1,107 @@
+"""Affine forms of the layers' values in the variables of LCEP, with proved distances from the network's own values.
+
+A layer's input is x = constants + coefficients y + d with |d| <= error, where y are variables with |y| <= 1 and the
+coefficients are floats, exact by definition. Pre-activations of neurons with variables are counted in powers of two.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lipcert.bounds.propagation import Interval
+from lipcert.errors import MethodError
+from lipcert.problem.network import Affine
+from lipcert.problem.region import Box
+from lipcert.rounding import TINY, Array, add_down, add_up, down, gamma, grow, up
+
+Index = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Forms:
+    """|value - constants - coefficients y| <= error, over the columns `variables` of y."""
+
+    constants: Array
+    coefficients: Array
+    error: Array
+    variables: Index
+
+    @property
+    def reach(self) -> Array:
+        """An upper bound on |form|."""
+        return grow(np.abs(self.constants) + np.abs(self.coefficients).sum(axis=1), self.coefficients.shape[1] + 2)
+
+
+@dataclass(frozen=True, eq=False)
+class LayerForms:
+    """One layer: the ties z = constants + coefficients y of the neurons with variables, in units of `scale`.
+
+    `sign_error` is e/2 of (u - 1/2) z >= -e/2; `lo` and `hi` bound z; `all` are the forms of every neuron's z.
+    """
+
+    constants: Array
+    coefficients: Array
+    variables: Index
+    sign_error: Array
+    lo: Array
+    hi: Array
+    scale: Array
+    neurons: Index
+    all: Forms
+    on: NDArray[np.bool_]
+
+    def outputs(self, x: Index) -> Forms:
+        """The forms of ReLU(z): the variable where there is one, z where the neuron is on, 0 where it is off."""
+        z = self.all
+        free = np.zeros(len(z.constants), dtype=bool)
+        free[self.neurons] = True
+        on = self.on & ~free
+        constants = np.where(on, z.constants, 0.0)
+        own = np.zeros((len(constants), len(x)))
+        own[self.neurons, np.arange(len(x))] = self.scale
+        coefficients = np.concatenate([np.where(on[:, None], z.coefficients, 0.0), own], axis=1)
+        # ReLU does not stretch distances, so a neuron with a variable keeps the error of its z.
+        error = np.where(on | free, z.error, 0.0)
+        return Forms(constants, coefficients, error, np.concatenate([z.variables, x]))
+
+
+def input_forms(box: Box, variables: Index) -> Forms:
+    """x_0 = middle + radius y on the coordinates that move."""
+    middle = box.lo / 2 + box.hi / 2
+    radius = np.maximum(add_up(box.hi, -middle), add_up(middle, -box.lo))
+    moving = np.flatnonzero(variables >= 0)
+    coefficients = np.zeros((box.size, len(moving)))
+    coefficients[moving, np.arange(len(moving))] = radius[moving]
+    flat = np.where(variables >= 0, 0.0, radius)
+    return Forms(middle, coefficients, flat, variables[moving])
+
+
+def layer_forms(affine: Affine, x: Forms, known: Interval, neurons: Index) -> LayerForms:
+    """z = A x + b; `known` bounds the network's own z, `neurons` have variables."""
+    A = affine.weight if isinstance(affine.weight, np.ndarray) else np.asarray(affine.weight.toarray())
+    n = A.shape[1] + x.coefficients.shape[1]
+    with np.errstate(over="ignore", invalid="ignore"):
+        constants, coefficients = A @ x.constants + affine.bias, A @ x.coefficients
+        rounding = gamma(n + 8) * (np.abs(A) @ x.reach + np.abs(affine.bias)) + n * TINY
+        error = grow(np.abs(A) @ x.error + rounding, n + 8)
+        lo, hi = down(add_down(known.lo, -error)), up(add_up(known.hi, error))
+    if not all(bool(np.all(np.isfinite(part))) for part in (constants, coefficients, error, lo, hi)):
+        raise MethodError("pre-activations overflow: LCEP has no finite form here")
+    every = Forms(constants, coefficients, error, x.variables)
+    size = np.maximum(np.abs(lo), np.abs(hi))[neurons]
+    scale = np.ldexp(1.0, np.clip(np.frexp(np.where(size > 0, size, 1.0))[1], -400, 400))
+    return LayerForms(
+        constants[neurons] / scale,
+        coefficients[neurons] / scale[:, None],
+        x.variables,
+        grow(error[neurons] / scale / 2 + n * TINY, 4),
+        down(lo[neurons] / scale - n * TINY),
+        up(hi[neurons] / scale + n * TINY),
+        scale,
+        neurons,
+        every,
+        (known.lo >= 0) & (known.hi > 0),
+    )

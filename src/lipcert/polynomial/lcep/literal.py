@@ -1,0 +1,122 @@
+"""The relaxations of [CLMP20], as they are written there, as moment models for `polynomial.hierarchy.solve`.
+
+    shor   one hidden layer: M_1, and L(g) >= 0 of every constraint without the pre-activation bounds
+    hr     order d (MomLCEP-d): M_1 over everything, M_d and localizing matrices on the small cliques, ties z = Ax + b
+           only as L(h) = L(h^2) = 0; order 1 is HR-1. Two hidden layers have cubic terms t_i u1_j u2_k, which need
+
+           "small"   matrices on (1, t_i, u1_j u2_k), one per cubic term
+           "large"   matrices on (1, t, u1 u2_k), one per neuron k of the second layer: tighter
+    lifted two hidden layers with s = u1 u2' as variables: the objective is quadratic (small networks only)
+
+t lies in [-1, 1] throughout; the published values of two hidden layers were computed with t in [0, 1].
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from lipcert.bounds.propagation import Interval
+from lipcert.errors import MethodError
+from lipcert.polynomial.hierarchy.hierarchies import nearly_sparse
+from lipcert.polynomial.hierarchy.model import MomentModel, with_submoments
+from lipcert.polynomial.lcep.problem import Lcep, lcep
+from lipcert.polynomial.monomials import Monomial
+from lipcert.polynomial.polynomial import Polynomial
+from lipcert.polynomial.problem import PolynomialProblem
+from lipcert.problem.network import Network
+from lipcert.problem.region import Region
+from lipcert.rounding import Array
+
+SUBMOMENTS = ("small", "large")
+MAX_LIFTED = 400  # variables s
+
+
+def shor(net: Network, region: Region, c: Array, pre: tuple[Interval, ...] | None = None) -> tuple[MomentModel, float]:
+    """The first-order relaxation for one hidden layer, and the error to add to its bound."""
+    if net.depth != 1:
+        raise MethodError(f"method shor needs exactly one hidden layer; this network has {net.depth}; use hr1")
+    found = lcep(net, region, c, pre=pre, bounds=False)
+    return _model(found, 1), found.error
+
+
+def hr(
+    net: Network,
+    region: Region,
+    c: Array,
+    order: int,
+    submoments: str = "large",
+    pre: tuple[Interval, ...] | None = None,
+) -> tuple[MomentModel, float]:
+    """HR-d for one or two hidden layers, and the error to add to its bound."""
+    if net.depth > 2:
+        raise MethodError(f"method hr{order} is for one or two hidden layers; this network has {net.depth}")
+    if submoments not in SUBMOMENTS:
+        raise MethodError(f"submoments {submoments!r}: expected one of {', '.join(SUBMOMENTS)}")
+    if order < 1:
+        raise MethodError(f"hr{order}: the order must be at least 1")
+    found = lcep(net, region, c, pre=pre)
+    model = _model(found, order)
+    bases = cubic_bases(found.problem.objective, submoments)
+    return (with_submoments(model, bases) if bases else model), found.error
+
+
+def lifted(
+    net: Network, region: Region, c: Array, order: int = 1, pre: tuple[Interval, ...] | None = None
+) -> tuple[MomentModel, float]:
+    """HR-d with s = u1 u2' as variables, for small networks with two hidden layers."""
+    if net.depth != 2:
+        raise MethodError(f"method lifting needs exactly two hidden layers; this network has {net.depth}")
+    found = lift(lcep(net, region, c, pre=pre))
+    return _model(found, order), found.error
+
+
+def _model(found: Lcep, order: int) -> MomentModel:
+    return nearly_sparse(found.problem, order, found.cliques, found.ties)
+
+
+def cubic_bases(objective: Polynomial, submoments: str) -> tuple[tuple[Monomial, ...], ...]:
+    """The monomial bases that hold the cubic terms (t_i, u1_j, u2_k) of the objective."""
+    if objective.degree < 3:
+        return ()
+    cubic = objective.indices[objective.indices[:, 0] >= 0]
+    if submoments == "small":
+        return tuple(((), (t,), (u, w)) for t, u, w in cubic.tolist())
+    bases = []
+    for w in np.unique(cubic[:, 2]).tolist():
+        mine = cubic[cubic[:, 2] == w]
+        ts, us = np.unique(mine[:, 0]).tolist(), np.unique(mine[:, 1]).tolist()
+        bases.append(((), *((t,) for t in ts), *((u, w) for u in us)))
+    return tuple(bases)
+
+
+def lift(found: Lcep) -> Lcep:
+    """The same problem with a variable s for every product u1_j u2_k of the objective."""
+    problem, objective = found.problem, found.problem.objective
+    if objective.degree < 3:
+        return found
+    cubic = objective.indices[:, 0] >= 0
+    pairs, place = np.unique(objective.indices[cubic, 1:], axis=0, return_inverse=True)
+    if len(pairs) > MAX_LIFTED:
+        raise MethodError(f"lifting needs {len(pairs):,} variables s = u1 u2' here; the limit is {MAX_LIFTED}")
+    s = problem.n + np.arange(len(pairs))
+    rows = objective.indices.copy()
+    rows[cubic, 1] = s[place.reshape(-1)]
+    rows[cubic, 2] = -1
+    names = tuple(f"s_{problem.names[j]}_{problem.names[k]}" for j, k in pairs) if problem.names else None
+    products = [
+        Polynomial.from_terms({(v,): 1.0, (j, k): -1.0}) for v, (j, k) in zip(s.tolist(), pairs.tolist(), strict=True)
+    ]
+    binary = [Polynomial.from_terms({(v, v): 1.0, (v,): -1.0}) for v in s.tolist()]
+    lifted_problem = PolynomialProblem(
+        Polynomial(rows, objective.coefficients),
+        problem.inequalities,
+        problem.equalities + tuple(binary) + tuple(products),
+        problem.sense,
+        problem.names + names if problem.names and names else None,
+        np.concatenate([np.asarray(problem.lower), np.zeros(len(s))]),
+        np.concatenate([np.asarray(problem.upper), np.ones(len(s))]),
+    )
+    cliques = tuple((j, k, v) for v, (j, k) in zip(s.tolist(), pairs.tolist(), strict=True))
+    return replace(found, problem=lifted_problem, cliques=found.cliques + cliques)

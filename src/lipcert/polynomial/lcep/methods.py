@@ -1,0 +1,99 @@
+"""The literal estimators by name: `lipcert bound --literal`."""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any
+
+from lipcert.bounds.propagation import Interval
+from lipcert.errors import MethodError
+from lipcert.polynomial.hierarchy.solve import solve_model
+from lipcert.polynomial.lcep.lipopt import lipopt
+from lipcert.polynomial.lcep.literal import SUBMOMENTS, hr, lifted, shor
+from lipcert.problem.network import Network
+from lipcert.problem.norms import Norm
+from lipcert.problem.region import Region, check_region
+from lipcert.proof.stated import check_stated, with_error
+from lipcert.rounding import Array
+
+LITERAL_METHODS = ("shor", "hr1", "hr2", "hr3", "lipopt3", "lipopt4", "lifting")
+_NUMBERED = re.compile(r"(hr|lipopt)([1-9])")
+
+
+@dataclass(frozen=True, eq=False)
+class LiteralInfo:
+    """How a bound came about; `status` is the solver's, in a sentence."""
+
+    method: str
+    status: str
+    solver: str
+    seconds: float
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+def literal_bound(
+    net: Network,
+    region: Region,
+    norm: Norm,
+    c: Array,
+    method: str,
+    *,
+    order: int | None = None,
+    submoments: str = "large",
+    pre: tuple[Interval, ...] | None = None,
+    solver: str = "auto",
+    time_limit: float = inf,
+) -> tuple[float, LiteralInfo]:
+    """Bound the Lipschitz constant of c'scores by one of the paper's relaxations, as it is written.
+
+    Args:
+        method: one of LITERAL_METHODS; `order` replaces the number in its name (the order of hr and lifting, the degree
+            of lipopt).
+        submoments: "large" or "small", how the cubic terms of two hidden layers are relaxed by hr.
+        pre: pre-activation bounds as from `preactivation_bounds`, when they are at hand already.
+        solver: one of CONIC_SOLVERS.
+        time_limit: seconds for the solver.
+
+    Returns the upper bound and how it came about. The bound is proved from the solver's multipliers, whatever they
+    are; it is inf when they prove nothing.
+    """
+    check_region(region, net.inputs)
+    check_stated(method, region, norm)
+    if submoments not in SUBMOMENTS:
+        raise MethodError(f"submoments {submoments!r}: expected one of {', '.join(SUBMOMENTS)}")
+    family, number = _parse(method, order)
+    start = time.perf_counter()
+    if family == "lipopt":
+        found = lipopt(net, region, c, number, pre=pre, solver=solver, time_limit=time_limit)
+        products, monomials = found.program.shape
+        details: dict[str, Any] = {"degree": number, "products": products, "monomials": monomials}
+        status, name = found.solution.status.value, found.solution.solver
+        return found.upper, LiteralInfo(method, status, name, time.perf_counter() - start, details)
+    if family == "shor":
+        model, error = shor(net, region, c, pre)
+    elif family == "hr":
+        model, error = hr(net, region, c, number, submoments, pre)
+    else:
+        model, error = lifted(net, region, c, number, pre)
+    result = solve_model(model, solver, time_limit)
+    upper = with_error(result.bound, error)
+    details = {"order": number, "variables": model.n, "blocks": len(model.blocks), "proof": result.status}
+    seconds = time.perf_counter() - start
+    return upper, LiteralInfo(method, result.solver_status, result.solver, seconds, details)
+
+
+def _parse(method: str, order: int | None) -> tuple[str, int]:
+    """The family of a method and its number."""
+    if order is not None and order < 1:
+        raise MethodError(f"order {order}: must be at least 1")
+    if method == "shor":
+        return "shor", 1
+    if method == "lifting":
+        return "lifting", order or 1
+    match = _NUMBERED.fullmatch(method)
+    if match is None or method not in LITERAL_METHODS:
+        raise MethodError(f"method {method!r} has no literal form; expected one of {', '.join(LITERAL_METHODS)}")
+    return match[1], order or int(match[2])

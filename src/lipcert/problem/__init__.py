@@ -1,0 +1,1 @@
+"""What is asked: network, region, norm and output."""

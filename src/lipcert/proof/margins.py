@@ -1,0 +1,191 @@
+"""Margins on a box as certificates: c'scores <= upper, proved by linear bounds or by a relaxation's multipliers."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lipcert.bounds.propagation import Interval, preactivation_bounds
+from lipcert.errors import FileFormatError, InputError
+from lipcert.files import check_readable
+from lipcert.files.archive import Archive
+from lipcert.files.boundary import located
+from lipcert.problem.activation import IDENTITY
+from lipcert.problem.network import Affine, Network
+from lipcert.problem.region import Box
+from lipcert.proof.multipliers import check, prove
+from lipcert.relaxation.margin import Margin, applies, margin
+from lipcert.rounding import Array
+
+MARGINS_VERSION = 1
+MAX_ROWS = 1000
+_NAMES = re.compile(r"margins|network|lo|hi|c|keep|claim|(?:rows|shift)_\d{1,3}(?:_names|_\d{1,2})?")
+
+
+@dataclass(frozen=True, eq=False)
+class MarginProof:
+    """c'scores <= upper on the box; without multipliers by linear bounds, with them by `margin(.., keep)`."""
+
+    c: Array
+    upper: float
+    keep: int = -1
+    multipliers: Mapping[str, Array] = field(default_factory=dict)
+    shift: Mapping[str, Array] = field(default_factory=dict)
+
+    @property
+    def claim(self) -> float:
+        """What a file states: room for another BLAS, but a margin below zero stays below zero."""
+        room = self.upper + 1e-9 * (1.0 + abs(self.upper))
+        return min(room, self.upper / 2) if self.upper < 0 else room
+
+
+@dataclass(frozen=True, eq=False)
+class MarginCertificate:
+    """Margins of one network on one box."""
+
+    network_sha256: str
+    box: Box
+    proofs: tuple[MarginProof, ...]
+    claims: tuple[float, ...]
+
+    def to_bytes(self) -> bytes:
+        """An .npz that `lipcert verify` checks without any solver."""
+        arrays: dict[str, Any] = {
+            "margins": np.array(MARGINS_VERSION),
+            "network": np.array(self.network_sha256, dtype="U64"),
+            "lo": self.box.lo,
+            "hi": self.box.hi,
+            "c": np.array([p.c for p in self.proofs]),
+            "keep": np.array([p.keep for p in self.proofs], dtype=np.int64),
+            "claim": np.array(self.claims),
+        }
+        for k, proof in enumerate(self.proofs):
+            for prefix, parts in (("rows", proof.multipliers), ("shift", proof.shift)):
+                arrays[f"{prefix}_{k}_names"] = np.array(list(parts), dtype="U64")
+                arrays |= {f"{prefix}_{k}_{i}": values for i, values in enumerate(parts.values())}
+        stream = io.BytesIO()
+        np.savez(stream, allow_pickle=False, **arrays)
+        return stream.getvalue()
+
+
+def certificate_of(net: Network, box: Box, proofs: tuple[MarginProof, ...]) -> MarginCertificate:
+    return MarginCertificate(net.sha256, box, proofs, tuple(p.claim for p in proofs))
+
+
+def linear_margins(net: Network, box: Box, rows: Array) -> tuple[tuple[Interval, ...], Array]:
+    """Pre-activation bounds on the box, and upper bounds of rows @ scores: the rows as one more layer."""
+    count = len(rows)
+    longer = Network(
+        (*net.affines, Affine(rows, np.zeros(count)), Affine(np.eye(count), np.zeros(count))),
+        (*net.activations, IDENTITY, IDENTITY),
+    )
+    bounds = preactivation_bounds(longer, box)
+    return bounds[: net.depth], bounds[-1].hi
+
+
+def prove_margin(problem: Margin, c: Array, keep: int, multipliers: Array) -> MarginProof:
+    """The bound from any multipliers of `margin(net, box, c, keep=keep)`, good or bad."""
+    proof = prove(problem.relaxation, multipliers)
+    relaxation = problem.relaxation
+    rows, shift = relaxation.pack(proof.multipliers), relaxation.spread(proof.shift)
+    return MarginProof(c, _unlifted(proof.upper, problem.lift), keep, rows, shift)
+
+
+def verify_margins(certificate: MarginCertificate, net: Network) -> list[float]:
+    """What each row proves just now, infinite where it proves nothing; everything but the multipliers is rebuilt."""
+    box = certificate.box
+    if certificate.network_sha256 != net.sha256 or box.size != net.inputs:
+        return [np.inf] * len(certificate.proofs)
+    with np.errstate(all="ignore"):  # an overflow proves nothing; it is no message
+        return [_rechecked(proof, net, box) for proof in certificate.proofs]
+
+
+def _rechecked(proof: MarginProof, net: Network, box: Box) -> float:
+    try:
+        return _recheck(proof, net, box)
+    except InputError:  # rows that overflow
+        return np.inf
+
+
+def _recheck(proof: MarginProof, net: Network, box: Box) -> float:
+    if proof.c.shape != (net.outputs,):
+        return np.inf
+    pre, linear = linear_margins(net, box, proof.c[None, :])
+    if not proof.multipliers:
+        return float(linear[0])
+    if not applies(net) or proof.keep < 0:
+        return np.inf
+    problem = margin(net, box, proof.c, pre, proof.keep)
+    relaxation = problem.relaxation
+    if not relaxation.fits(proof.multipliers, proof.shift):
+        return np.inf
+    multipliers, shift = relaxation.unpack(proof.multipliers), relaxation.gather(proof.shift)
+    return _unlifted(check(relaxation, multipliers, shift).upper, problem.lift)
+
+
+def _unlifted(upper: float, lift: float) -> float:
+    return float(np.nextafter(upper - lift, np.inf))
+
+
+def holds_margins(path: str | os.PathLike[str]) -> bool:
+    """Whether a file looks like a certificate of margins rather than of a Lipschitz constant."""
+    try:
+        with zipfile.ZipFile(check_readable(path)) as file:
+            return "margins.npy" in file.namelist()
+    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError):
+        return False
+
+
+def load_margins(path: str | os.PathLike[str]) -> MarginCertificate:
+    """Read a certificate; nothing in it is believed before `verify_margins`."""
+    file = check_readable(path)
+    with located(file):
+        return _parse(_Texts(Archive(file, _NAMES, content="a certificate of margins", texts=_texts())))
+
+
+def _texts() -> frozenset[str]:
+    return frozenset({"network", *(f"{p}_{k}_names" for p in ("rows", "shift") for k in range(MAX_ROWS))})
+
+
+class _Texts:
+    """Arrays of a file with their kinds checked."""
+
+    def __init__(self, arrays: Archive) -> None:
+        self._arrays = arrays
+
+    def array(self, name: str, axes: int, kinds: str = "fiu") -> NDArray[Any]:
+        value = self._arrays[name]
+        if value.ndim != axes or (value.size and value.dtype.kind not in kinds):
+            raise FileFormatError(f"array {name} has the wrong shape or type")
+        return value
+
+    def named(self, prefix: str) -> dict[str, Array]:
+        names = [str(name) for name in self.array(f"{prefix}_names", 1, "U")]
+        return {n: self.array(f"{prefix}_{i}", 1).astype(np.float64) for i, n in enumerate(names)}
+
+
+def _parse(arrays: _Texts) -> MarginCertificate:
+    version = arrays.array("margins", 0, "iu")
+    if version != MARGINS_VERSION:
+        raise FileFormatError(f"margins of version {version}; this lipcert reads version {MARGINS_VERSION}")
+    c, keep, claim = arrays.array("c", 2), arrays.array("keep", 1, "iu"), arrays.array("claim", 1)
+    if not len(c) == len(keep) == len(claim) or not np.all(np.isfinite(c)) or len(c) > MAX_ROWS:
+        raise FileFormatError("the rows, their sizes and their claims do not fit together")
+    if not len(c):
+        raise FileFormatError("no margins at all")  # "proved" would be true, and say nothing
+    box = Box.from_bounds(arrays.array("lo", 1), arrays.array("hi", 1))
+    proofs = tuple(
+        MarginProof(
+            c[k].astype(np.float64), np.inf, int(keep[k]), arrays.named(f"rows_{k}"), arrays.named(f"shift_{k}")
+        )
+        for k in range(len(c))
+    )
+    return MarginCertificate(str(arrays.array("network", 0, "U")), box, proofs, tuple(float(e) for e in claim))

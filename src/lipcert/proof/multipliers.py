@@ -1,0 +1,107 @@
+"""Multipliers to a bound: the one place where a solver's answer becomes a number called upper.
+
+For a relaxation with rows <A_k, yy'> <= b_k (or =) and objective y'Cy at every true point y, y_i^2 <= d_i, and any
+lambda (>= 0 on inequalities) with S = sum_k lambda_k A_k - C:
+
+    y'Cy  =  sum_k lambda_k <A_k, yy'> - y'Sy  <=  b'lambda + sum_i shift_i d_i      whenever  S + diag(shift) >= 0.
+
+S is evaluated in floating point with a proved bound on its error, `is_positive` proves that it is semidefinite, sums
+are rounded up. Nothing is assumed of lambda: a bad one gives a large number, not a wrong one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from lipcert.relaxation.model import Relaxation
+from lipcert.relaxation.rank_two import RankTwoProblem
+from lipcert.rounding import TINY, Array, add_up, gamma, grow, sum_up
+from lipcert.rounding.definite import find_shift, is_positive
+
+
+@dataclass(frozen=True, eq=False)
+class Proof:
+    """lambda, the shift, and the bound that they prove (infinite when they prove nothing)."""
+
+    multipliers: Array
+    shift: Array
+    upper: float
+
+
+def prove(relaxation: Relaxation, multipliers: Array) -> Proof:
+    """The bound from any multipliers: what is no number or has the wrong sign becomes zero, the shift is found here."""
+    clean = sanitise(relaxation.problem, multipliers)
+    with np.errstate(over="ignore", invalid="ignore"):
+        S, error = slack_matrix(relaxation.problem, clean)
+        shift = find_shift(S, error)
+    return Proof(clean, shift, _total(relaxation, clean, shift))
+
+
+def check(relaxation: Relaxation, multipliers: Array, shift: Array) -> Proof:
+    """The bound from given multipliers and shift, infinite when they do not prove one. One factorisation, no search."""
+    problem = relaxation.problem
+    admissible = (
+        np.all(np.isfinite(multipliers))
+        and np.all(multipliers[~problem.equality] >= 0)
+        and np.all(np.isfinite(shift))
+        and np.all(shift >= 0)
+    )
+    if not admissible:
+        return Proof(multipliers, shift, np.inf)
+    with np.errstate(over="ignore", invalid="ignore"):
+        S, error = slack_matrix(problem, multipliers)
+        proved = is_positive(S, shift, error)
+    return Proof(multipliers, shift, _total(relaxation, multipliers, shift) if proved else np.inf)
+
+
+def sanitise(problem: RankTwoProblem, multipliers: Array) -> Array:
+    """Finite multipliers of the right signs and length, whatever came in."""
+    raw = np.asarray(multipliers, dtype=np.float64).reshape(-1)
+    if raw.shape != problem.rhs.shape:
+        raw = np.zeros(problem.rhs.shape)
+    clean = np.where(np.isfinite(raw), raw, 0.0)
+    return np.where(problem.equality, clean, np.maximum(clean, 0.0))
+
+
+def slack_matrix(problem: RankTwoProblem, multipliers: Array) -> tuple[Array, Array]:
+    """S = sum_k lambda_k sym(f_a f_b') - C in floating point, and error_i >= sum_j |error of S_ij|.
+
+    With T the sparse matrix of the lambda_k at (a_k, b_k), S = sym(F T F') - C: at most n = 2 nf + 8 rounded operations
+    lead to an entry, so the error is at most gamma(n) |F||T||F'| entrywise; its row sums are three sparse products.
+    """
+    F = sparse.csr_array(problem.vectors)
+    nf = F.shape[1]
+    C = sparse.csr_array(problem.objective)
+    own = multipliers[problem.owner] / 2
+    T = sparse.coo_array((own, (problem.ia, problem.ib)), (nf, nf)).tocsr()
+    half = sparse.csr_array(F @ (T @ F.T))
+    S = np.asarray((half + half.T - C).toarray(), dtype=np.float64)
+    S = (S + S.T) / 2
+    ones = np.ones(problem.size)
+    A = abs(F)
+    B = sparse.coo_array((np.abs(own), (problem.ia, problem.ib)), (nf, nf)).tocsr()
+    n = 2 * nf + problem.terms + 16
+    reach: Any = A @ (B @ (A.T @ ones)) + A @ (B.T @ (A.T @ ones)) + abs(C) @ ones
+    underflow = n * TINY * (1.0 + float(A.sum())) ** 2 * problem.size  # of lambda/2, then times two entries of F
+    error = grow(gamma(n) * np.asarray(reach) + underflow, n + 8)
+    return S, error
+
+
+def _total(relaxation: Relaxation, multipliers: Array, shift: Array) -> float:
+    """b'lambda + sum_i d_i shift_i + offset, rounded up."""
+    problem = relaxation.problem
+    with np.errstate(over="ignore", invalid="ignore"):
+        terms = problem.rhs * multipliers
+        value = float(np.sum(terms))
+        slack = gamma(len(terms) + 8) * float(np.abs(terms).sum()) * 2 + len(terms) * TINY
+        correction = sum_up(grow(problem.diagonal * shift, 2)) + sum_up(
+            grow(relaxation.tolerance * np.abs(multipliers), 2)
+        )
+        total = float(add_up(np.asarray(value), np.asarray(slack + correction + relaxation.offset)))
+        total += 4 * 2.0**-53 * (abs(value) + slack + correction + relaxation.offset)
+    # No true value is negative: a norm is bounded.
+    return relaxation.finish(max(total, 0.0)) if np.isfinite(total) else np.inf

@@ -1,0 +1,324 @@
+"""Cuts: valid inequalities on pairs and triples of variables, found where a moment matrix violates them.
+
+    pairs     (1 + p a)(1 + q b) >= 0           for |a|, |b| <= 1: all entries of y, p and q signs
+    triples   (p a + q b + r c)^2 >= 1          for signs a, b, c: the sum of three odd numbers is odd
+    factors   (1 + p a) f >= 0                  f one of the relaxation's `factors`, such as s - l u or h u - s
+    crosses   of two switched quantities, for the whole map: see `crosses`, the only ones with more than one term
+
+Pairs are the triangle inequalities of max-cut that use the constant; triples are the others. All are rank-two rows and
+hold at every true point, so a certificate can name any of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from lipcert.relaxation import crosses
+from lipcert.relaxation.model import Family, Forms, Index, Relaxation, Space, is_sign, with_families
+from lipcert.rounding import Array, grow
+
+FAMILY = "cuts"
+_COLUMNS = 9  # block, place, sign of a, of b, of c; block -1 where there is no c
+_FACTOR = -2  # in place of c's block: b is the variable of a factor, its "sign" says which of its four, from 1
+_CROSS = -3  # in place of c's block: a and b are variables of switched quantities, the "signs" are code and step
+_TURNS = {"pairs": 4.0, "factors": 1.0, "triples": 1.0, "crosses": 2.0}  # of a kind, where not all can be had
+_TRIPLES_UP_TO = 300  # signs, for the search over all triples
+
+
+@dataclass(frozen=True, eq=False)
+class Cuts:
+    """A table of cuts, one row each: (block, place, sign) of two or three entries of y.
+
+    Blocks are numbered in the order of the relaxation's space, places are those of `Relaxation.spread`: they do not
+    depend on which neurons happen to be stable.
+    """
+
+    table: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def joined(self, other: Cuts) -> Cuts:
+        return Cuts(np.concatenate([self.table, other.table]))
+
+    def first(self, count: int) -> Cuts:
+        return Cuts(self.table[:count])
+
+    def kept(self, which: NDArray[np.bool_]) -> Cuts:
+        return Cuts(self.table[which])
+
+
+NO_CUTS = Cuts(np.zeros((0, _COLUMNS), dtype=np.int64))
+
+
+def valid_table(table: NDArray[np.int64]) -> bool:
+    """Whether a table read from a file has the form of cuts; which entries it names is up to it."""
+    if table.ndim != 2 or table.shape[1] != _COLUMNS:
+        return False
+    signs = table[:, 2::3]
+    two, factor, cross = table[:, 6] < 0, table[:, 6] == _FACTOR, table[:, 6] == _CROSS
+    second = np.where(factor, (signs[:, 1] >= 1) & (signs[:, 1] <= 4), np.abs(signs[:, 1]) == 1)
+    both = np.where(cross, crosses.valid(signs[:, 0], signs[:, 1]), (np.abs(signs[:, 0]) == 1) & second)
+    third = np.abs(signs[:, 2]) == np.where(two, 0, 1)
+    return bool(np.all(table[:, 6] >= _CROSS) and np.all(both & third))
+
+
+def with_cuts(relaxation: Relaxation, cuts: Cuts) -> Relaxation:
+    """The relaxation with these rows besides its own; cuts on entries that are not there are left out."""
+    if not len(cuts):
+        return relaxation
+    space, table = relaxation.space, cuts.table
+    where = np.stack([_entries(relaxation, table[:, k], table[:, k + 1]) for k in (0, 3, 6)], axis=1)
+    three, factor, cross = table[:, 6] >= 0, table[:, 6] == _FACTOR, table[:, 6] == _CROSS
+    shelf = _Shelf.of(relaxation)
+    placed = np.where(factor, shelf.rows(where[:, 1], table[:, 5]), 0)
+    if np.any(cross):
+        ranks = crosses.Pairs.of(relaxation).ranks(np.where(cross[:, None], where[:, :2], -1), space.size)
+        placed = np.where(cross & ((ranks.min(axis=1) < 0) | (ranks[:, 0] == ranks[:, 1])), -1, placed)
+    odd = np.all(where >= 0, axis=1) & np.all(_signs_only(space)[np.maximum(where, 0)], axis=1)
+    members = np.flatnonzero(np.all(where[:, :2] >= 0, axis=1) & (placed >= 0) & (odd | ~three))
+    kind = np.where(three, 2, np.where(cross, 3, np.where(factor, 1, 0)))[members]
+    where, signs, placed = where[members], table[members, 2::3].astype(np.float64), placed[members]
+    first, second = _pair(space, where, signs, 0), _pair(space, where, signs, 1)
+    sums = _triple(space, where, signs)
+    take = [sparse.diags_array((kind == k).astype(np.float64)) for k in range(3)]
+    left = (take[0] + take[1]) @ first + take[2] @ sums
+    right = take[0] @ second + take[1] @ shelf.forms[placed] + take[2] @ sums
+    # (1 + p a) is at most 2, and the form of a factor is off by at most its error.
+    rhs = np.where(kind == 2, -1.0, np.where(kind == 1, grow(2 * shelf.errors[placed], 4), 0.0))
+    left, right, owner = -sparse.csr_array(left), sparse.csr_array(right), np.arange(len(members))
+    if np.any(kind == 3):
+        left, right, rhs, owner = _with_crosses(relaxation, where, signs, kind == 3, left, right, rhs)
+    family = Family(FAMILY, Forms(left), Forms(right), rhs, False, members, len(cuts), None, owner)
+    return with_families(relaxation, [family])
+
+
+def _with_crosses(
+    relaxation: Relaxation, where: Index, signs: Array, cross: NDArray[np.bool_], left: Any, right: Any, rhs: Array
+) -> tuple[Any, Any, Array, Index]:
+    """The rows of one term, with the four terms of each cross in place of its own."""
+    pairs, at = crosses.Pairs.of(relaxation), np.flatnonzero(cross)
+    i, j = (pairs.ranks(where[at, k], relaxation.space.size) for k in (0, 1))
+    code, step = (signs[at, k].astype(np.int64) for k in (0, 1))
+    first, second, paid = crosses.rows(pairs, i, j, code, step)
+    plain = np.flatnonzero(~cross)
+    owner = np.concatenate([plain, np.repeat(at, crosses.TERMS)])
+    rhs = rhs.copy()
+    rhs[at] = paid
+    stacked = (sparse.csr_array(sparse.vstack([a[plain], b])) for a, b in ((left, first), (right, second)))
+    return *stacked, rhs, owner
+
+
+def _pair(space: Space, where: Index, signs: Array, side: int) -> Any:
+    """1 + p a (side 0) or 1 + q b (side 1)."""
+    k = np.arange(len(where))
+    one = sparse.csr_array((np.ones(len(k)), (k, np.zeros_like(k))), (len(k), space.size))
+    return one + sparse.csr_array((signs[:, side], (k, where[:, side])), (len(k), space.size))
+
+
+def _triple(space: Space, where: Index, signs: Array) -> Any:
+    """p a + q b + r c, whatever stands for c where there is none."""
+    k = np.repeat(np.arange(len(where)), 3)
+    entries = (signs.ravel(), (k, np.maximum(where, 0).ravel()))
+    return sparse.csr_array(sparse.coo_array(entries, (len(where), space.size)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Shelf:
+    """All factors of a relaxation in one batch. Factor k = 1..4 of the entry `own` of y is in row 4 * rank + k - 1."""
+
+    forms: Any
+    errors: Array
+    rank: Index  # of every entry of y among those with factors, -1 for the others
+
+    @classmethod
+    def of(cls, relaxation: Relaxation) -> _Shelf:
+        size = relaxation.space.size
+        rank = np.full(size, -1, dtype=np.int64)
+        forms, errors, count = [sparse.csr_array((0, size))], [np.zeros(0)], 0
+        for name, factors in relaxation.factors.items():
+            part = relaxation.space.slices[name]
+            n = part.stop - part.start
+            rank[part] = count + np.arange(n)
+            order = np.arange(4 * n).reshape(4, n).T.ravel()  # the four of a neuron side by side
+            forms.append(sparse.csr_array(sparse.vstack(factors.forms))[order])
+            errors.append(np.concatenate(factors.errors)[order])
+            count += n
+        blank = sparse.csr_array((1, size))  # row -1, for cuts without a factor
+        return cls(sparse.csr_array(sparse.vstack([*forms, blank])), np.append(np.concatenate(errors), 0.0), rank)
+
+    def rows(self, own: Index, which: NDArray[np.int64]) -> Index:
+        """-1 where the entry has no factors."""
+        rank = np.where(own >= 0, self.rank[np.maximum(own, 0)], -1)
+        return np.where(rank >= 0, 4 * rank + which - 1, -1)
+
+
+def _entries(relaxation: Relaxation, blocks: NDArray[np.int64], places: NDArray[np.int64]) -> Index:
+    """Positions in y of (block, place), -1 where there is none."""
+    answer = np.full(len(blocks), -1, dtype=np.int64)
+    for number, (name, part) in enumerate(relaxation.space.slices.items()):
+        width = part.stop - part.start
+        members, total = relaxation.blocks.get(name, (np.arange(width), width))
+        lookup = np.full(total + 1, -1, dtype=np.int64)
+        lookup[members] = np.arange(part.start, part.stop)
+        mine = (blocks == number) & (places >= 0) & (places < total)
+        answer[mine] = lookup[places[mine]]
+    return answer
+
+
+def _signs_only(space: Space) -> NDArray[np.bool_]:
+    """Which entries of y are signs."""
+    binary = np.zeros(space.size, dtype=bool)
+    for name, part in space.slices.items():
+        binary[part] = is_sign(name)
+    return binary
+
+
+def separate(
+    relaxation: Relaxation,
+    X: Array,
+    known: Cuts,
+    budget: int,
+    tolerance: float = 1e-3,
+    kinds: tuple[str, ...] = ("pairs", "triples", "factors", "crosses"),
+) -> Cuts:
+    """The most violated cuts at the moment matrix X that are not known yet, at most `budget` of a kind.
+
+    The kinds take turns, the worst of each first: whoever takes the first few has some of all.
+    """
+    names = _names(relaxation)
+    found: dict[str, Found] = {}
+    if "pairs" in kinds:
+        found["pairs"] = _violated_pairs(X, budget, tolerance)
+    if "factors" in kinds:
+        found["factors"] = _violated_factors(relaxation, X, budget, tolerance)
+    if "triples" in kinds:
+        found["triples"] = _violated_triples(relaxation.space, X, budget, tolerance)
+    if "crosses" in kinds and crosses.applies(relaxation):
+        found["crosses"] = _violated_crosses(relaxation, X, budget, tolerance)
+    table = np.concatenate([_table(names, rows) for rows in found.values()])
+    turns = [np.arange(len(rows)) / _TURNS[kind] for kind, rows in found.items()]
+    table = table[np.argsort(np.concatenate(turns), kind="stable")]
+    if len(known) and len(table):
+        old = {row.tobytes() for row in known.table}
+        table = table[np.array([row.tobytes() not in old for row in table], dtype=bool)]
+    return Cuts(table)
+
+
+Found = NDArray[np.int64]  # rows (a, p, b, q, c, r) with positions in y, the most violated first
+
+
+def _violated_factors(relaxation: Relaxation, X: Array, budget: int, tolerance: float) -> Found:
+    """L((1 + p a) f) < 0 over all entries a of y and all factors f: rows (a, p, own entry of f, which, -2, 0)."""
+    shelf = _Shelf.of(relaxation)
+    owners = np.flatnonzero(shelf.rank >= 0)
+    owners = owners[np.argsort(shelf.rank[owners])]
+    answers, sizes = [np.zeros((0, 6), dtype=np.int64)], [np.zeros(0)]
+    if not len(owners):
+        return answers[0]
+    G = np.asarray(shelf.forms[:-1] @ X)
+    for p in (1, -1):
+        violation = -(G[:, :1] + p * G)
+        violation[:, 0] = 0.0
+        flat = np.flatnonzero(violation > tolerance)
+        if len(flat) > budget:
+            flat = flat[np.argpartition(violation.ravel()[flat], -budget)[-budget:]]
+        row, a = np.divmod(flat, G.shape[1])
+        fixed = np.ones(len(a), dtype=np.int64)
+        answers.append(np.stack([a, p * fixed, owners[row // 4], row % 4 + 1, _FACTOR * fixed, 0 * fixed], axis=1))
+        sizes.append(violation.ravel()[flat])
+    return _worst(answers, sizes, budget)
+
+
+def _violated_crosses(relaxation: Relaxation, X: Array, budget: int, tolerance: float) -> Found:
+    """Rows (own entry of i, code, own entry of j, step, -3, 0)."""
+    pairs = crosses.Pairs.of(relaxation)
+    i, j, code, step = crosses.violated(pairs, X, budget, tolerance)
+    kind = np.full(len(i), _CROSS, dtype=np.int64)
+    return np.stack([pairs.own[i], code, pairs.own[j], step, kind, 0 * kind], axis=1)
+
+
+def pair_cuts(relaxation: Relaxation, a: Index, p: Index, b: Index, q: Index) -> Cuts:
+    """The cuts (1 + p y_a)(1 + q y_b) >= 0 on given entries of y."""
+    none = np.full(len(a), -1, dtype=np.int64)
+    return Cuts(_table(_names(relaxation), np.stack([a, p, b, q, none, 0 * none], axis=1)))
+
+
+def triple_cuts(relaxation: Relaxation, nodes: NDArray[np.int64], signs: NDArray[np.int64]) -> Cuts:
+    """The cuts (p y_a + q y_b + r y_c)^2 >= 1 on given entries of y, a row of three for each."""
+    return Cuts(_table(_names(relaxation), np.stack([nodes, signs], axis=2).reshape(len(nodes), 6)))
+
+
+def _names(relaxation: Relaxation) -> NDArray[np.int64]:
+    """(block, place) of every entry of y."""
+    names = np.zeros((relaxation.space.size, 2), dtype=np.int64)
+    for number, (name, part) in enumerate(relaxation.space.slices.items()):
+        width = part.stop - part.start
+        names[part, 0] = number
+        names[part, 1] = relaxation.blocks.get(name, (np.arange(width), width))[0]
+    return names
+
+
+def _table(names: NDArray[np.int64], found: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Rows (a, p, b, q, c, r) with positions in y, -1 or -2 for no c, as rows of a table of cuts."""
+    table = np.zeros((len(found), _COLUMNS), dtype=np.int64)
+    for j in range(3):
+        entry, sign = found[:, 2 * j], found[:, 2 * j + 1]
+        table[:, 3 * j : 3 * j + 2] = np.where((entry >= 0)[:, None], names[np.maximum(entry, 0)], -1)
+        table[:, 3 * j + 2] = sign
+    table[:, 6] = np.where(found[:, 4] < -1, found[:, 4], table[:, 6])
+    return table
+
+
+def _violated_pairs(X: Array, budget: int, tolerance: float) -> Found:
+    """1 + p m_a + q m_b + p q X_ab < 0, over all pairs and signs at once."""
+    m = X[0]
+    n = len(m)
+    upper = np.triu(np.ones((n, n), dtype=bool), 1)
+    upper[0] = False
+    answers, sizes = [], []
+    for p in (1, -1):
+        for q in (1, -1):
+            violation = -(1.0 + p * m[:, None] + q * m[None, :] + p * q * X)
+            flat = np.flatnonzero(upper & (violation > tolerance))
+            if len(flat) > budget:
+                flat = flat[np.argpartition(violation.ravel()[flat], -budget)[-budget:]]
+            a, b = np.divmod(flat, n)
+            fixed = np.ones(len(a), dtype=np.int64)
+            answers.append(np.stack([a, p * fixed, b, q * fixed, -fixed, 0 * fixed], axis=1))
+            sizes.append(violation.ravel()[flat])
+    return _worst(answers, sizes, budget)
+
+
+def _violated_triples(space: Space, X: Array, budget: int, tolerance: float) -> Found:
+    """1 + pq X_ab + qr X_bc + pr X_ac < 0 over all triples of signs, one plane of the cube at a time."""
+    signs = np.flatnonzero(_signs_only(space))[1:]
+    if len(signs) > _TRIPLES_UP_TO or len(signs) < 3 or budget <= 0:
+        return np.zeros((0, 6), dtype=np.int64)
+    M = X[np.ix_(signs, signs)]
+    answers, sizes = [], []
+    for k in range(len(signs) - 2):
+        row, rest = M[k, k + 1 :], M[k + 1 :, k + 1 :]
+        for q in (1, -1):
+            for r in (1, -1):
+                violation = -(1.0 + q * row[:, None] + r * row[None, :] + q * r * rest)
+                b, c = np.nonzero(np.triu(violation > tolerance, 1))
+                if len(b) > 64:  # of one plane; the next round sees the others
+                    most = np.argpartition(violation[b, c], -64)[-64:]
+                    b, c = b[most], c[most]
+                fixed = np.ones(len(b), dtype=np.int64)
+                entries = [signs[k] * fixed, fixed, signs[k + 1 + b], q * fixed, signs[k + 1 + c], r * fixed]
+                answers.append(np.stack(entries, axis=1))
+                sizes.append(violation[b, c])
+    return _worst(answers, sizes, budget)
+
+
+def _worst(answers: list[NDArray[np.int64]], sizes: list[Array], budget: int) -> Found:
+    rows, size = np.concatenate(answers), np.concatenate(sizes)
+    order = np.argsort(-size, kind="stable")[:budget]
+    return rows[order]

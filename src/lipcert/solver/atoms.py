@@ -1,0 +1,253 @@
+"""Rows written over atoms, so that the Schur complement needs only entries of X and Z^-1.
+
+A row f_a' X f_b with f_a = e_0 + e_i, f_b = r e_0 + q expands into a few *atoms* g' X h whose vectors g, h are unit
+vectors or normalised dense vectors q.  Rows share atoms: the four products (1 +- t)(1 +- w) are combinations of the
+three atoms t, w, tw and the constant X_00, which one equality fixes and which is substituted away here.  Two gains:
+
+  - the Schur matrix over atoms is entrywise products of slices of X and Z^-1: no row-by-row gathers;
+  - four inequalities over three atoms enter the linear system as three unknowns (see `schur.py`).
+
+The scaled problem solved inside has X_ii <= 1, rows of unit norm over their atoms, and an objective of norm one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from lipcert.relaxation.rank_two import Floats, Integers, RankTwoProblem, pair_entries
+from lipcert.solver.bordered import Border, Bordered, choose_border
+
+NARROW = 3  # vectors with at most this many entries beside the anchor are expanded into unit vectors
+
+
+@dataclass(frozen=True, eq=False)
+class AtomForm:
+    """max <C, X> s.t. P a(X) (= or <=) b with atoms a_j(X) = g_p(j)' X g_q(j), generators g = columns of [I, Q]."""
+
+    border: Border
+    permutation: Integers  # variable i of the form is variable permutation[i] of the given problem
+    objective: Bordered  # C, scaled
+    dense: Floats  # Q, N x d, Fortran order
+    first: Integers  # generator p(j) of each atom
+    second: Integers  # generator q(j)
+    rows: Any  # P, sparse m x atoms
+    rhs: Floats
+    equality: Any
+    anchor_row: int  # row fixing X_00, or -1
+    row_scale: Floats  # scaled row = row_scale * (row - anchor_weight * anchor row)
+    anchor_weight: Floats
+    value_scale: float  # value of the given problem = value_scale * value of the scaled one
+    variable_scale: Floats  # X_given = D X D with D = diag(variable_scale)
+
+    def multipliers(self, y: Floats) -> Floats:
+        """Multipliers of the given problem from those of the scaled one."""
+        given = self.value_scale * self.row_scale * y
+        if self.anchor_row >= 0:
+            given[self.anchor_row] -= self.anchor_weight @ given
+        return given
+
+    def scaled_multipliers(self, given: Floats) -> Floats:
+        """Inverse of `multipliers`, for warm starts."""
+        moved = np.array(given, dtype=float)
+        if self.anchor_row >= 0:
+            moved[self.anchor_row] += self.anchor_weight @ moved
+        return np.asarray(moved / (self.value_scale * self.row_scale))
+
+    @property
+    def size(self) -> int:
+        return self.border.inner + self.border.outer
+
+    def values(self, X: Floats, images: Floats | None = None) -> Floats:
+        """All atoms of a symmetric X; `images` is X Q when it is known already."""
+        n = self.size
+        if images is None and self.dense.size:
+            images = X @ self.dense
+        value = np.empty(self.first.size)
+        plain = self.second < n
+        value[plain] = X[self.first[plain], self.second[plain]]
+        mixed = np.flatnonzero(~plain & (self.first < n))
+        if mixed.size and images is not None:
+            value[mixed] = images[self.first[mixed], self.second[mixed] - n]
+        both = np.flatnonzero(self.first >= n)
+        if both.size and images is not None:
+            value[both] = np.einsum("ij,ij->j", self.dense[:, self.first[both] - n], images[:, self.second[both] - n])
+        return value
+
+    def combine(self, weights: Floats) -> Bordered:
+        """sum_j weights_j sym(g_p g_q')."""
+        n, r, d = self.size, self.border.inner, self.dense.shape[1]
+        plain = self.second < n
+        p, q, value = self.first[plain], self.second[plain], weights[plain] / 2
+        result = scatter(self.border, np.r_[p, q], np.r_[q, p], np.r_[value, value])
+        if d:
+            mixed = (self.first < n) & ~plain
+            at = (self.first[mixed] - r, self.second[mixed] - n)
+            core = sp.csr_matrix((weights[mixed] / 2, at), shape=(n - r, d))
+            product = np.asarray(core @ np.ascontiguousarray(self.dense.T))
+            result.B += product[:, :r].T
+            result.F += product[:, r:] + product[:, r:].T
+            both = self.first >= n
+            if np.any(both):
+                inner = sp.csr_matrix((weights[both], (self.first[both] - n, self.second[both] - n)), shape=(d, d))
+                square = self.dense @ np.asarray(inner @ self.dense.T)
+                result.F += (square + square.T) / 2
+        return result
+
+
+def scatter(border: Border, row: Integers, col: Integers, value: Floats) -> Bordered:
+    """A bordered matrix from coordinates (both triangles given, repeated entries add up)."""
+    r, k = border.inner, border.outer
+    inside = (row < r) & (col < r)
+    place = border.start[row[inside]] + border.within[col[inside]]
+    flat = np.bincount(place, value[inside], minlength=border.order.size).astype(float)
+    side = (row < r) & (col >= r)
+    B = np.bincount(row[side] * k + col[side] - r, value[side], minlength=r * k).astype(float).reshape(r, k)
+    corner = (row >= r) & (col >= r)
+    F = np.bincount((row[corner] - r) * k + col[corner] - r, value[corner], minlength=k * k).astype(float).reshape(k, k)
+    return Bordered(border, flat, B, F)
+
+
+def atom_form(problem: RankTwoProblem, outside: Integers | None = None) -> AtomForm:
+    """Scale the problem, expand its rows into atoms, substitute the anchor X_00 away.
+
+    `outside` are variables that must lie in the border, whatever the rows ask for.
+    """
+    n = problem.size
+    scale = np.sqrt(problem.diagonal)
+    objective = sp.csr_matrix(sp.diags(scale) @ sp.csr_matrix(problem.objective) @ sp.diags(scale))
+    objective.eliminate_zeros()
+    value_scale = float(np.linalg.norm(objective.data)) or 1.0
+    anchor = _anchor(problem)
+    generators, Q = _generators(sp.csc_matrix(sp.diags(scale) @ problem.vectors), anchor)
+    term, p, q, weight = pair_entries(generators, problem.ia, problem.ib)
+    row = problem.owner[term]
+    permutation, inner = _permutation(objective, p, q, n, outside)
+    place = np.r_[np.argsort(permutation), n + np.arange(Q.shape[1])]
+    p, q = np.minimum(place[p], place[q]), np.maximum(place[p], place[q])
+    generator_count = n + Q.shape[1]
+    code, atom = np.unique(p * generator_count + q, return_inverse=True)
+    first, second = code // generator_count, code % generator_count
+    rows = sp.csr_matrix((weight, (row, atom)), shape=(problem.rows, code.size))
+    rhs, anchor_row, moved = problem.rhs.copy(), -1, np.zeros(problem.rows)
+    if anchor >= 0:
+        rows, rhs, anchor_row, moved = _substitute(problem, rows, first, second, int(place[anchor]))
+    norm = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1)).ravel())
+    row_scale = 1.0 / np.where(norm > 0, norm, 1.0)
+    rows = sp.csr_matrix(sp.diags(row_scale) @ rows)
+    rows.eliminate_zeros()
+    used = np.flatnonzero(np.bincount(rows.indices, minlength=code.size))
+    order = used[_family_order(first[used], second[used], n)]
+    C = sp.coo_matrix(objective[permutation][:, permutation])
+    plain = second < n
+    pattern = abs(C) + sp.coo_matrix((np.ones(plain.sum()), (first[plain], second[plain])), shape=(n, n))
+    border = Border.of(pattern, inner)
+    return AtomForm(
+        border=border, permutation=permutation,
+        objective=scatter(border, C.row.astype(np.int64), C.col.astype(np.int64), C.data / value_scale),
+        dense=np.asfortranarray(Q[permutation]), first=first[order], second=second[order],
+        rows=sp.csr_matrix(rows[:, order]), rhs=rhs * row_scale, equality=problem.equality, anchor_row=anchor_row,
+        row_scale=row_scale, anchor_weight=moved, value_scale=value_scale, variable_scale=scale,
+    )  # fmt: skip
+
+
+def _permutation(objective: Any, p: Integers, q: Integers, n: int, outside: Integers | None) -> tuple[Integers, int]:
+    """Variables outside the border first; and how many they are."""
+    low, high = np.minimum(p, q), np.maximum(p, q)
+    if np.any(low >= n):  # a product of two dense vectors fills the matrix
+        return np.arange(n), 0
+    forced = np.zeros(n, dtype=bool)
+    forced[low[high >= n]] = True
+    if outside is not None:
+        forced[outside] = True
+    plain = high < n
+    pairs = sp.csr_matrix((np.ones(plain.sum()), (low[plain], high[plain])), shape=(n, n))
+    pattern = abs(objective) + pairs + pairs.T
+    pattern.setdiag(0)
+    pattern.eliminate_zeros()
+    border = choose_border(pattern, forced)
+    return np.argsort(border, kind="stable"), int(n - border.sum())
+
+
+def _anchor(problem: RankTwoProblem) -> int:
+    """The variable that stands for 1: fixed by an equality row e_i, e_i and present in the most vectors."""
+    F = problem.vectors
+    single = np.diff(F.indptr) == 1
+    fixed = problem.equality[problem.owner] & problem.single & (problem.ia == problem.ib) & single[problem.ia]
+    index = F.indices[F.indptr[problem.ia[fixed]]]
+    if index.size == 0:
+        return -1
+    used = np.bincount(F.indices, minlength=problem.size)
+    best = int(index[np.argmax(used[index])])
+    return best if used[best] > 2 else -1
+
+
+def _generators(vectors: Any, anchor: int) -> tuple[Any, Floats]:
+    """Each vector as a short combination of unit vectors and distinct normalised dense vectors Q."""
+    columns = vectors.shape[1]
+    rest = vectors.tocoo()
+    at_anchor = rest.row == anchor
+    rest = sp.csc_matrix((rest.data[~at_anchor], (rest.row[~at_anchor], rest.col[~at_anchor])), shape=vectors.shape)
+    wide = np.flatnonzero(np.diff(rest.indptr) > NARROW)
+    block = np.asarray(rest[:, wide].toarray())
+    norm = np.linalg.norm(block, axis=0)
+    peak = block[np.argmax(np.abs(block), axis=0), np.arange(wide.size)] if wide.size else np.zeros(0)
+    factor = np.copysign(norm, peak)
+    block = block / np.where(factor == 0, 1.0, factor)
+    # Rows z, z - lo, z - hi differ in the anchor only: one dense vector serves all of them.
+    keep, place = _distinct(block)
+    Q = block[:, keep]
+    narrow = np.ones(columns)
+    narrow[wide] = 0.0
+    units = sp.csc_matrix(rest @ sp.diags(narrow))
+    if anchor >= 0:
+        units = units + (vectors - rest)
+    dense = sp.csc_matrix((factor, (place, wide)), shape=(Q.shape[1], columns))
+    combined = sp.csc_matrix(sp.vstack([units, dense], format="csc"))
+    combined.eliminate_zeros()
+    return combined, Q
+
+
+def _distinct(columns: Floats) -> tuple[Integers, Integers]:
+    """Indices of the first of each kind of equal columns (up to rounding), and each column's place among them."""
+    if columns.shape[1] == 0:
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    mark = np.random.default_rng(0).standard_normal(columns.shape[0]) @ columns
+    order = np.argsort(mark, kind="stable")
+    near = np.abs(columns[:, order[1:]] - columns[:, order[:-1]]).max(axis=0) < 1e-13
+    group = np.empty(order.size, dtype=np.int64)
+    group[order] = np.r_[0, np.cumsum(~near)]
+    _, keep, place = np.unique(group, return_index=True, return_inverse=True)
+    rank = np.argsort(np.argsort(keep))  # in order of appearance, so that runs of rows stay runs
+    return np.sort(keep), rank[place]
+
+
+def _substitute(
+    problem: RankTwoProblem, rows: Any, first: Integers, second: Integers, anchor: int
+) -> tuple[Any, Floats, int, Floats]:
+    """Subtract the anchor's own row from every other row that contains X_00."""
+    atom = int(np.flatnonzero((first == anchor) & (second == anchor))[0])
+    column = np.asarray(rows[:, atom].toarray()).ravel()
+    alone = problem.equality & (np.diff(rows.indptr) == 1) & (column != 0)
+    anchor_row = int(np.flatnonzero(alone)[0])
+    moved = column / column[anchor_row]
+    moved[anchor_row] = 0.0
+    moved[alone] = 0.0  # a repeated anchor row stays a row of its own
+    entries = rows.tocoo()
+    drop = (entries.col == atom) & (moved[entries.row] != 0)
+    kept = (entries.data[~drop], (entries.row[~drop], entries.col[~drop]))
+    return sp.csr_matrix(kept, shape=rows.shape), problem.rhs - moved * problem.rhs[anchor_row], anchor_row, moved
+
+
+def _family_order(first: Integers, second: Integers, n: int) -> Integers:
+    """Atoms of one kind side by side: products with one generator, diagonal, unit-unit by offset, unit-dense."""
+    count = np.bincount(np.r_[first, second], minlength=1)
+    hub = int(np.argmax(count)) if count.size else -1
+    kind = np.select(
+        [(first == hub) | (second == hub), first == second, second < n, first < n], [0, 1, 2, 3], default=4
+    )
+    offset = np.where(kind == 2, second - first, 0)
+    return np.lexsort((second, first, offset, kind))

@@ -1,0 +1,1 @@
+"""General conic and linear solvers behind one interface."""

@@ -1,0 +1,144 @@
+"""Where the interior point begins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from lipcert.relaxation.rank_two import Floats, Integers
+from lipcert.solver.atoms import AtomForm
+from lipcert.solver.bordered import Bordered, Inverse
+
+
+@dataclass(eq=False)
+class Iterate:
+    """X and slacks x > 0 of the inequalities; multipliers y with y > 0 there; Z = A*(y) - C + residual."""
+
+    X: Floats
+    slack: Floats
+    y: Floats
+    Z: Bordered
+    residual: Bordered | None  # C - A*(y) + Z, or None when it vanishes identically
+
+
+def dual_matrix(form: AtomForm, y: Floats) -> Bordered:
+    """Z(y) = A*(y) - C."""
+    return form.combine(form.rows.T @ y).plus(-1.0, form.objective)
+
+
+def diagonal_rows(form: AtomForm) -> tuple[Integers, Floats]:
+    """For each variable a row that bounds its X_ii alone (-1 if none), and the coefficient of X_ii in it."""
+    P = form.rows
+    row = np.full(form.size, -1, dtype=np.int64)
+    coefficient = np.zeros(form.size)
+    single = np.flatnonzero(np.diff(P.indptr) == 1)
+    atom = P.indices[P.indptr[single]]
+    value = P.data[P.indptr[single]]
+    square = (form.first[atom] == form.second[atom]) & (form.first[atom] < form.size) & (value > 0)
+    index = form.first[atom[square]]
+    row[index] = single[square]
+    coefficient[index] = value[square]
+    return row, coefficient
+
+
+def starting_point(form: AtomForm, y0: Floats | None) -> Iterate:
+    """Dual feasible from the start when every X_ii has a row of its own; warm from y0 when it is given."""
+    unequal = ~form.equality
+    row, coefficient = diagonal_rows(form)
+    weight = balance(form.objective)
+    X = np.diag(_diagonal(form, row, coefficient))
+    room = form.rhs - form.rows @ form.values(X)
+    slack = np.maximum(room, SLACK if y0 is None else WARM_SLACK)
+    y = np.zeros(form.rhs.size)
+    y[unequal] = WEIGHT * weight.mean()
+    if y0 is not None:
+        y = form.scaled_multipliers(y0)
+        y[unequal] = np.maximum(y[unequal], WARM * weight.mean())
+    if np.all(row >= 0):
+        if y0 is None:
+            y[row] = 0.0
+        low = lowest_eigenvalue(dual_matrix(form, y), 1.0 / np.sqrt(weight))
+        y[row] += weight * (max(0.0, -low) * 1.01 + (MARGIN if y0 is None else WARM)) / coefficient
+        Z = dual_matrix(form, y)
+        if y0 is not None:
+            X = _matched(Z, np.diagonal(X))
+            slack = np.maximum(form.rhs - form.rows @ form.values(X), WARM_SLACK)
+        return Iterate(X, slack[unequal], y, Z, None)
+    Z = form.objective.plus(-1.0, form.objective)
+    _add_diagonal(Z, max(2.0 * weight.max(), 1.0))
+    return Iterate(X, slack[unequal], y, Z, Z.plus(-1.0, dual_matrix(form, y)))
+
+
+WEIGHT = 0.1  # multipliers of inequalities at the start, in units of the mean diagonal one
+MARGIN = 2.0  # how far inside the dual cone to start, in units of the diagonal multipliers
+SLACK = 0.5
+FLOOR = 0.1  # smallest diagonal multiplier, in units of the mean one
+WARM = 0.02  # the same margins for a warm start
+WARM_SLACK = 0.02
+
+
+def balance(C: Bordered, sweeps: int = 20, rank: int = 10) -> Floats:
+    """Positive weights d, about as small as they can be with a multiple of diag(d) - C positive semidefinite.
+
+    At the maximum of <C, V V'> over unit rows v_i the norms |sum_j C_ij v_j| are the optimal multipliers of the
+    rows X_ii <= 1; a few sweeps give their proportions, which a multiple of the identity would miss.
+    """
+    size = C.border.inner + C.border.outer
+    V = np.random.default_rng(0).standard_normal((size, rank))
+    V /= np.linalg.norm(V, axis=1)[:, None]
+    norm = np.ones(size)
+    for _ in range(sweeps):
+        image = C.times(V)
+        norm = np.linalg.norm(image, axis=1)
+        image += norm[:, None] * V
+        V = image / np.maximum(np.linalg.norm(image, axis=1), 1e-300)[:, None]
+    mean = float(norm.mean())
+    return np.maximum(norm, FLOOR * mean) if mean > 0 else np.ones(size)
+
+
+def _diagonal(form: AtomForm, row: Integers, coefficient: Floats) -> Floats:
+    """X_ii that meets equalities and lies inside inequalities."""
+    diagonal = np.full(form.size, 0.5)
+    known = row >= 0
+    bound = form.rhs[row[known]] / coefficient[known]
+    bound = np.where(bound > 0, bound, 0.5)
+    diagonal[known] = np.where(form.equality[row[known]], bound, 0.7 * bound)
+    return diagonal
+
+
+def _matched(Z: Bordered, diagonal: Floats) -> Floats:
+    """Z^-1 rescaled to the wanted diagonal: on the central path X is a multiple of Z^-1."""
+    X = Inverse(Z).toarray().copy()
+    scale = np.sqrt(diagonal / np.diagonal(X))
+    return np.asarray(X * scale[:, None] * scale)
+
+
+def _add_diagonal(Z: Bordered, value: float) -> None:
+    inner = np.arange(Z.border.inner)
+    Z.flat[Z.border.start[inner] + Z.border.within[inner]] += value
+    Z.F[np.diag_indices_from(Z.F)] += value
+
+
+def lowest_eigenvalue(Z: Bordered, scale: Floats, rounds: int = 60) -> float:
+    """A little below the smallest eigenvalue of diag(scale) Z diag(scale): Lanczos value minus residual."""
+    size = Z.border.inner + Z.border.outer
+    rounds = min(rounds, size)
+    V = np.zeros((rounds, size))
+    v = np.random.default_rng(1).standard_normal(size)
+    v /= np.linalg.norm(v)
+    alpha, beta = np.zeros(rounds), np.zeros(rounds)
+    for k in range(rounds):
+        V[k] = v
+        w = scale * Z.times((scale * v)[:, None])[:, 0]
+        alpha[k] = v @ w
+        for _ in range(2):
+            w -= (V[: k + 1] @ w) @ V[: k + 1]
+        beta[k] = np.linalg.norm(w)
+        if beta[k] < 1e-12:
+            rounds = k + 1
+            break
+        v = w / beta[k]
+    T = np.diag(alpha[:rounds]) + np.diag(beta[: rounds - 1], 1) + np.diag(beta[: rounds - 1], -1)
+    ritz, vectors = np.linalg.eigh(T)
+    return float(ritz[0] - beta[rounds - 1] * abs(vectors[-1, 0]))

@@ -1,0 +1,226 @@
+"""max <C, X> over X >= 0 with X_ii = 1 and all triangles of signs: low-rank augmented Lagrangian with a working list.
+
+    X = V V', rows of V of length one;   excess of a triangle  e = -1 - (pq X_ab + qr X_bc + pr X_ac) <= 0
+
+Between the climbs over V the multipliers g <- (g + w e)_+ are updated, triangles that the vectors violate most join the
+list and idle ones leave it. At fixed g what is left is a problem over unit vectors without rows: its multipliers d, and
+g with them, are dual feasible after one eigenvalue (`Dual`).
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.linalg import eigh
+
+from lipcert.relaxation.rank_two import Floats, Integers
+from lipcert.relaxation.triangles import NO_TRIANGLES, Triangles
+from lipcert.solver.sphere import Singles, climb, unit
+from lipcert.solver.violated import violated
+
+_MARGIN = 0.08  # a triangle this near its bound stays in the list
+
+
+@dataclass(frozen=True)
+class TriangleOptions:
+    """Settings; measured in PERFORMANCE.md."""
+
+    rank: int | None = None  # None: beyond sqrt(2 N), where local maxima are global
+    inner: int = 120  # steps of a climb
+    penalty: float = 0.06  # in units of the mean diagonal multiplier
+    joining: int = 30_000  # triangles that may join in a round
+    often: int = 16  # rounds at first in which the list is drawn anew every other time
+    seldom: int = 16  # rounds that the next list serves, and how many more each following one
+    tolerance: float = 2e-3  # of the violation, at which the rounds end
+    rounds: int = 10_000
+
+
+@dataclass(frozen=True, eq=False)
+class TriangleStart:
+    """What a run hands to the next one on a similar problem."""
+
+    triangles: Triangles
+    g: Floats
+    V: Singles
+
+
+@dataclass(frozen=True, eq=False)
+class Dual:
+    """diag(d) + sum of the triangles at g >= C, up to rounding: sum(d) + sum(g) bounds <C, X>."""
+
+    triangles: Triangles
+    g: Floats
+    d: Floats
+    value: float
+
+
+class _Edges:
+    """Which moments the triangles of a list speak about: excess = -1 - B' x, x the moments at the places `at`."""
+
+    def __init__(self, triangles: Triangles, size: int) -> None:
+        (a, b, c), (p, q, r) = triangles.nodes.T, triangles.signs.T
+        places = np.concatenate([a * size + b, b * size + c, a * size + c])
+        signs = np.concatenate([p * q, q * r, p * r]).astype(np.float32)
+        self.at, edge = np.unique(places, return_inverse=True)
+        self.mirror: Integers = (self.at % size) * size + self.at // size
+        which = np.tile(np.arange(len(triangles), dtype=np.int32), 3)
+        self.B = sp.csr_matrix((signs, (edge.astype(np.int32), which)), shape=(len(self.at), len(triangles)))
+        self.turned = sp.csr_matrix(self.B.T)
+
+    def excess(self, X: Singles) -> Singles:
+        return np.asarray(-1.0 - self.turned @ X.ravel()[self.at], dtype=np.float32)
+
+
+class TriangleRun:
+    """The rounds, one at a time."""
+
+    def __init__(self, C: Floats, options: TriangleOptions, start: TriangleStart | None = None) -> None:
+        self.constant = np.diag(C).copy()
+        self.M = C - np.diag(self.constant)
+        self.single = self.M.astype(np.float32)
+        self.options, self.size = options, len(C)
+        rank = min(options.rank or int(np.sqrt(2.0 * self.size)) + 2, self.size)
+        V = np.random.default_rng(0).standard_normal((self.size, rank)).astype(np.float32)
+        self.triangles, self.g = NO_TRIANGLES, np.zeros(0)
+        self.scale, self.weight = 1.0, 1.0
+        if start is not None and start.V.shape == V.shape and np.all(start.triangles.nodes < self.size):
+            V, self.triangles, self.g = start.V, start.triangles, start.g
+        self.base, self.mean, self.speed, self.last = self.g, self.g, 1.0, np.inf
+        self.served = 0  # rounds since the list was drawn
+        self.period = options.seldom  # rounds that it lasts, more each time: a longer list converges slower
+        self.begin = time.perf_counter()
+        self.V, self.round, self.violation, self.threshold = unit(V), 0, np.inf, 0.35
+        self.edges = _Edges(self.triangles, self.size)
+        self.deadline = np.inf
+        self._first()
+
+    def _first(self) -> None:
+        """A scale from the problem without triangles, and its vectors, unless given ones suit the multipliers more."""
+        V = climb(self._free, self.V, 60)
+        lengths = np.linalg.norm(self.single @ V, axis=1)
+        self.scale, self.weight = float(lengths.sum()), self.options.penalty * float(lengths.mean())
+        M = self._priced()
+        if np.vdot(M @ V, V) > np.vdot(M @ self.V, self.V):
+            self.V = V
+
+    def _priced(self) -> Floats:
+        """The objective with the triangles paid at the mean multipliers."""
+        S = np.zeros((self.size, self.size))
+        S.reshape(-1)[self.edges.at] = self.edges.B @ self.mean
+        return np.asarray(self.M + (S + S.T) / 2)
+
+    def _free(self, V: Singles) -> tuple[float, Singles]:
+        image = self.single @ V
+        return float(np.einsum("ij,ij->", image, V, dtype=np.float64)), 2 * image
+
+    def advance(self) -> bool:
+        """One round: the list is drawn anew, vectors climb, multipliers follow. False at the tolerance."""
+        if self._due():
+            self._draw()
+        V = self._climb()
+        if V is None:
+            return False
+        self.V = V
+        self._update()
+        self.round += 1
+        return self.violation > self.options.tolerance and self.round < self.options.rounds
+
+    def _due(self) -> bool:
+        """Whether the list is drawn anew: often at first, seldom later, never when there is no time left to use it."""
+        if self.round < self.options.often:
+            return self.round % 2 == 0
+        seconds = (time.perf_counter() - self.begin) / self.round
+        following = self.period + self.options.seldom
+        return self.served >= self.period and time.perf_counter() + following * seconds < self.deadline
+
+    @property
+    def settled(self) -> bool:
+        """Whether the multipliers have seen their list for as long as it is going to last."""
+        return self.round % 8 == 0 if self.round < self.options.often else self.served % self.period == 0
+
+    def _draw(self) -> None:
+        X = self.V @ self.V.T
+        keep = (self.mean > 0) | (self.edges.excess(X) > -_MARGIN)
+        known = self.triangles[keep]
+        if self.round >= self.options.often:
+            self.period += self.options.seldom
+        found, size, self.threshold = violated(X, self.threshold, self.options.joining, self.round)
+        new = found[~np.isin(found.names(), known.names())]
+        self.violation = float(size.max(initial=0.0))
+        none = np.zeros(len(new))
+        self.triangles = known.joined(new)
+        g = np.concatenate([self.mean[keep], none])
+        self.g, self.base, self.mean, self.served, self.speed = g, g, g, 0, 1.0
+        self.edges = _Edges(self.triangles, self.size)
+
+    def _climb(self) -> Singles | None:
+        S, edges, g = self.single.copy(), self.edges, self.g.astype(np.float32)
+        flat, given = S.reshape(-1), S.reshape(-1)[edges.at]
+        weight, start = np.float32(self.weight), float(g @ g)
+
+        def lagrangian(V: Singles) -> tuple[float, Singles]:
+            if time.perf_counter() > self.deadline:
+                raise TimeoutError
+            excess = edges.excess(V @ V.T)
+            m = np.maximum(g + weight * excess, 0)
+            pull = (edges.B @ m) / 2
+            flat[edges.at] = flat[edges.mirror] = given + pull
+            image = S @ V
+            # <S, X> holds the triangles' pull too: m'(B'x) = -m'(1 + excess)
+            value = float(np.einsum("ij,ij->", image, V, dtype=np.float64)) + float(m @ (excess + 1))
+            value -= (float(m @ m) - start) / (2 * self.weight)
+            return value / self.scale, image * np.float32(2 / self.scale)
+
+        try:
+            return climb(lagrangian, self.V, self.options.inner)
+        except TimeoutError:
+            return None
+
+    def _update(self) -> None:
+        """(g + w e)_+, then a step further along the last change (Nesterov), unless it grew."""
+        excess = self.edges.excess(self.V @ self.V.T)
+        new = np.maximum(self.g + self.weight * excess, 0.0)
+        change = float(np.linalg.norm(new - self.g))
+        self.speed = 1.0 if change > self.last else (1.0 + np.sqrt(1.0 + 4.0 * self.speed**2)) / 2
+        ahead = (self.speed - 1.0) / (self.speed + 2.0)
+        self.g, self.base, self.last = np.maximum(new + ahead * (new - self.base), 0.0), new, change
+        self.served += 1
+        self.mean = self.mean + (new - self.mean) * (2.0 / (self.served + 1.0))  # later rounds weigh more
+
+    def primal(self) -> float:
+        """The value of the vectors, which still violate some triangles."""
+        return float(np.vdot(self.single @ self.V, self.V)) + float(self.constant.sum())
+
+    def start(self) -> TriangleStart:
+        used = self.mean > 0
+        return TriangleStart(self.triangles[used], self.mean[used], self.V)
+
+    def dual(self, sweeps: int) -> Dual:
+        """Multipliers of the diagonal at fixed multipliers of the triangles."""
+        d = _diagonal(self._priced(), self.V.astype(np.float64), sweeps) + self.constant
+        used = self.mean > 0
+        g = self.mean[used]
+        return Dual(self.triangles[used], g, d, float(d.sum() + g.sum()))
+
+
+def _diagonal(M: Floats, V: Floats, steps: int) -> Floats:
+    """d with diag(d) >= M up to rounding, near the least sum: lengths at a maximum over unit vectors, then lifted."""
+    single, scale = M.astype(np.float32), float(np.abs(M).sum())
+
+    def value(U: Singles) -> tuple[float, Singles]:
+        image = single @ U
+        return float(np.einsum("ij,ij->", image, U, dtype=np.float64)) / scale, image * np.float32(2 / scale)
+
+    V = climb(value, unit(V.astype(np.float32)), steps).astype(np.float64)
+    V /= np.linalg.norm(V, axis=1)[:, None]
+    d = np.einsum("ij,ij->i", M @ V, V)
+    d = np.maximum(d, 1e-4 * max(float(d.mean()), np.finfo(float).tiny))
+    low = eigh(np.diag(d) - M, eigvals_only=True, subset_by_index=(0, 0))[0]
+    shifted = d + max(-float(low), 0.0) * (1.0 + 1e-9)
+    root = 1.0 / np.sqrt(d)
+    high = eigh(M * root[:, None] * root, eigvals_only=True, subset_by_index=(len(d) - 1, len(d) - 1))[0]
+    scaled = d * max(float(high), 0.0) * (1.0 + 1e-12)
+    return np.asarray(shifted if shifted.sum() < scaled.sum() else scaled)

@@ -1,0 +1,83 @@
+"""max <M, V V'> over unit vectors, M joining one family with another and both with a constant.
+
+    max  2 sum_ij K_ij <t_i, v_j> + 2 sum_i r_i <t_i, e> + 2 sum_j k_j <v_j, e>      |t_i| = |v_j| = |e| = 1
+
+The Lagrangian of a grid at fixed multipliers. Alternate exact maxima over t, v and e, with extrapolation; at a fixed
+point the lengths before normalising are the multipliers d of X_ii = 1, and diag(d) - M >= 0. Away from it they are
+scaled or shifted until it holds.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import eigh
+
+from lipcert.relaxation.rank_two import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class UnitResult:
+    """Multipliers of |t_i| = 1, |v_j| = 1, |e| = 1, their sum, and the value of the vectors found."""
+
+    left: Floats
+    right: Floats
+    one: float
+    dual: float
+    primal: float
+
+
+def solve_unit_vectors(
+    K: Floats,
+    r: Floats,
+    k: Floats,
+    T: Floats,
+    W: Floats,
+    e: Floats,
+    sweeps: int = 100,
+    tolerance: float = 1e-6,
+    time_limit: float = float("inf"),
+) -> UnitResult:
+    """The best multipliers found from these vectors on."""
+    begin, turned = time.perf_counter(), np.ascontiguousarray(K.T)
+    W_before, e_before, momentum, last = W, e, 0.0, -np.inf
+    value, before = -np.inf, -np.inf
+    for sweep in range(1, sweeps + 1):
+        W_ahead, e_ahead = W + momentum * (W - W_before), e + momentum * (e - e_before)
+        W_ahead, e_ahead = _unit(W_ahead), _unit(e_ahead[None])[0]
+        T = _unit(K @ W_ahead + r[:, None] * e_ahead)
+        W_before, e_before = W, e
+        image = turned @ T
+        W = _unit(image + k[:, None] * e_ahead)
+        pull = r @ T + k @ W
+        e = _unit(pull[None])[0]
+        value = 2.0 * float(np.vdot(image, W)) + 2.0 * float(np.linalg.norm(pull))
+        momentum = 0.0 if value < last else min(0.9, momentum + 0.1)
+        last = value
+        if sweep % 20 == 0:
+            if value - before < tolerance * abs(value) or time.perf_counter() - begin > time_limit:
+                break
+            before = value
+    left = np.linalg.norm(K @ W + r[:, None] * e, axis=1)
+    right = np.linalg.norm(turned @ T + k[:, None] * e, axis=1)
+    return _feasible(K, r, k, np.concatenate([[float(np.linalg.norm(r @ T + k @ W))], left, right]), value)
+
+
+def _unit(V: Floats) -> Floats:
+    norm = np.sqrt(np.einsum("ij,ij->i", V, V))
+    return np.asarray(V / np.where(norm > 0, norm, 1.0)[:, None])
+
+
+def _feasible(K: Floats, r: Floats, k: Floats, d: Floats, value: float) -> UnitResult:
+    """d scaled until diag(d) - M is positive semidefinite, up to rounding."""
+    d = np.maximum(d, 1e-6 * max(float(d.mean()), np.finfo(float).tiny))
+    p, n = K.shape[0], d.size
+    M = np.zeros((n, n))
+    M[0, 1 : 1 + p], M[0, 1 + p :], M[1 : 1 + p, 1 + p :] = r, k, K
+    M += M.T
+    scale = 1.0 / np.sqrt(d)
+    largest = eigh(M * scale[:, None] * scale, eigvals_only=True, subset_by_index=(n - 1, n - 1))[0]
+    d = d * max(float(largest), 0.0) * (1.0 + 1e-12)
+    return UnitResult(d[1 : 1 + p], d[1 + p :], float(d[0]), float(d.sum()), value)

@@ -1,0 +1,72 @@
+"""The triangles that a matrix of moments violates most, from their strongest edge.
+
+In a violated triangle 1 + pq x_ab + qr x_bc + pr x_ac < 0 the edge of largest |x| pulls down: pq = -sign(x_ab). So the
+pairs with large |x_ab| are enough, and for each the violation over all c is one row: |x_bc - sign x_ac| - (1 - |x_ab|).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lipcert.relaxation.rank_two import Floats
+from lipcert.relaxation.triangles import NO_TRIANGLES, Triangles
+from lipcert.solver.sphere import Singles
+
+_STRONG = 0.4  # |x| of an edge that is looked at; a triangle whose three edges are weaker is violated by at most 0.2
+_WORK = 4e8  # entries looked at in one call; more pairs than that allows are drawn at random, anew in every round
+_BLOCK = 256  # pairs at a time: their rows stay in the cache
+_FROM_BLOCK = 3000  # triangles of one block
+LEAST = 0.02  # a violation that is worth a row
+
+
+def violated(X: Singles, threshold: float, most: int, seed: int) -> tuple[Triangles, Floats, float]:
+    """Triangles violated by more than about `threshold`, `most` at most; their violations; the next threshold."""
+    size = len(X)
+    rng = np.random.default_rng(seed)
+    a, b = np.nonzero(np.triu(np.abs(X) > _STRONG, 1))
+    if len(a) * size > _WORK:
+        some = rng.random(len(a)) < _WORK / (len(a) * size)
+        a, b = a[some], b[some]
+    sign = -np.sign(X[a, b])
+    room = 1.0 - np.abs(X[a, b])
+    pieces = [_of_block(X, a[k], b[k], sign[k], room[k], threshold) for k in _blocks(len(a))]
+    if not pieces:
+        return NO_TRIANGLES, np.zeros(0), max(threshold / 2, LEAST)
+    nodes, signs, size_of = (np.concatenate(part) for part in zip(*pieces, strict=True))
+    following = max(threshold / 2, LEAST)
+    if len(nodes) > most:
+        worst = np.argpartition(-size_of, most)[:most]
+        nodes, signs, size_of = nodes[worst], signs[worst], size_of[worst]
+        following = max(float(size_of.min()), LEAST)
+    return Triangles.of(nodes, signs), size_of, following
+
+
+def _blocks(count: int) -> list[slice]:
+    return [slice(k, k + _BLOCK) for k in range(0, count, _BLOCK)]
+
+
+Found = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def _of_block(
+    X: Singles,
+    a: np.ndarray,
+    b: np.ndarray,
+    sign: np.ndarray,
+    room: np.ndarray,
+    threshold: float,
+) -> Found:
+    """Nodes, signs and violations from these pairs."""
+    pull = X[b]
+    pull *= sign[:, None]
+    pull += X[a]
+    size = np.abs(pull)
+    size -= room[:, None]
+    flat = np.flatnonzero(size > threshold)
+    if len(flat) > _FROM_BLOCK:
+        flat = flat[np.argpartition(-size.ravel()[flat], _FROM_BLOCK)[:_FROM_BLOCK]]
+    pair, c = np.divmod(flat, len(X))
+    second, third = sign[pair].astype(np.int64), -np.sign(pull.ravel()[flat]).astype(np.int64)
+    nodes = np.stack([a[pair], b[pair], c], axis=1)
+    signs = np.stack([np.ones_like(second), second, third], axis=1)
+    return nodes, signs, size.ravel()[flat].astype(np.float64)
