@@ -63,9 +63,7 @@ class Certificate:
     shift: Mapping[str, Array] = field(default_factory=dict)
     cuts: NDArray[np.int64] | None = None  # the table of `relaxation.cuts.Cuts`, when the relaxation had any
     claim: float = math.nan  # what a file states: `upper` with room for the order in which another BLAS adds
-    reduction: NDArray[np.int64] | None = (
-        None  # the table of `relaxation.reduction.Reduction`, of a part of the network
-    )
+    reduction: NDArray[np.int64] | None = None  # the table of `relaxation.reduction.Reduction`
     coordinate: int | None = None
     cases: tuple[ProvedCase, ...] = ()
     tree: Tree | None = None  # of a proof by parts of the region

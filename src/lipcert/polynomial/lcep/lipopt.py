@@ -7,7 +7,8 @@ smaller than k). Repeated factors and shorter products change nothing: on a mult
 and x^2 as x does, and 1 = x + (1-x) makes long products of short ones. The dual has one moment per monomial, which is
 how it is stated here: max L(f) s.t. L(h) >= 0.
 
-f is the gradient over s = (1+t)/2 and slopes in [0, 1] (`polynomial.lcep.chain`); for ReLU the slopes of stable neurons are known.
+f is the gradient over s = (1+t)/2 and slopes in [0, 1] (`polynomial.lcep.chain`); for ReLU the slopes of stable
+neurons are known.
 
 [LRC20] Latorre, Rolland, Cevher: Lipschitz constant estimation of neural networks via sparse polynomial optimization,
 ICLR 2020.
