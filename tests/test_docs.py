@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pydoc
 import re
 from pathlib import Path
 
@@ -62,3 +63,20 @@ def test_python_in_pages_compiles(page: str) -> None:
     assert blocks
     for block in blocks:
         compile(block, page, "exec")
+
+
+NAMED = re.compile(r"`(lipcert(?:\.\w+)+)`")
+
+
+def test_names_in_the_architecture_exist() -> None:
+    """Modules, classes and functions that the page sends a reader to."""
+    names = NAMED.findall((ROOT / "docs" / "architecture.md").read_text(encoding="utf-8"))
+    assert len(names) > 30
+    for name in names:
+        assert pydoc.locate(name) is not None, name
+
+
+def test_the_architecture_shows_every_room() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rooms = {p.stem for p in (ROOT / "src" / "lipcert").iterdir() if p.suffix == ".py" or (p / "__init__.py").exists()}
+    assert {r for r in rooms - {"__init__", "__main__", "_version"} if f"`{r}`" not in text} == set()

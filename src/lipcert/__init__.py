@@ -14,7 +14,9 @@ if TYPE_CHECKING:
         SoundnessError,
         UnsupportedOperator,
     )
-    from lipcert.method.bounding import METHODS, Progress, bound
+    from lipcert.method import METHODS
+    from lipcert.method.bound import bound
+    from lipcert.method.bracket import Progress
     from lipcert.method.result import Result, Status
     from lipcert.polynomial import Polynomial, PolynomialProblem
     from lipcert.polynomial.hierarchy.result import PolynomialResult
@@ -33,7 +35,9 @@ if TYPE_CHECKING:
 # Loaded when they are asked for: `import lipcert` costs nothing, and the command line is at its post before numpy is.
 _WHERE = {
     "problem.activations": ["Activation"],
-    "method.bounding": ["METHODS", "Progress", "bound"],
+    "method": ["METHODS"],
+    "method.bound": ["bound"],
+    "method.bracket": ["Progress"],
     "proof": ["Certificate"],
     "proof.verify": ["Verification", "verify"],
     "errors": ["FileFormatError", "InputError", "LipcertError", "MethodError", "SoundnessError", "UnsupportedOperator"],

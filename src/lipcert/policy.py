@@ -82,3 +82,41 @@ CUT_IDLE = 1e-6  # a multiplier, relative to the bound, below which a cut is idl
 CUT_NEAR = 0.15  # an idle cut with less slack than this is kept: dropped, it would be violated in the next round
 SEPARATION_OPERATIONS = 60.0  # times the order squared: looking for violated cuts
 BUILD_CALLS = 5e3  # calls of building a relaxation
+
+# --- Cells: where to split and when to relax (measured on the paper's small networks and ACAS Xu 1_1) ------------------
+CELLS_AT_ONCE = 16  # nodes split at a time
+CELLS_LARGEST_NETWORK = 2000  # neurons, or inputs, of a network that `exact` takes
+SPLITS_TRIED = 3  # neurons tried at a time, besides coordinates
+SMALL_NETWORK = 64  # neurons, up to which all cells are bounded in one call
+ROUNDS_AT_ROOT = 4  # of cuts, which all cells inherit
+CELL_SHARE = 0.25  # of what is left, at most, for one relaxation,
+CELL_LEAST = 1.0  # and at least so many seconds
+RELAX_OPEN = 6  # open signs, up to which a cell is split rather than relaxed
+CELLS_GROWTH = 0.6  # a cell with k open signs is about 2^(0.6 k) cells in the end
+CELLS_SHRINKING = 0.8  # where boxes are split, one with an excess of 2^e is about 2^(0.8 e) cells,
+CELLS_NEAR = 2.0  # times two to this power, because the last of the excess goes slowly
+EXCESS_FIRST = 4.0  # the largest excess that is relaxed, in powers of two, at first
+EXCESS_STEP = 0.25  # by which it rises with every success and falls with every failure,
+EXCESS_LEAST = 2.0  # however often it fails: without boxes to split there is nothing better
+EXCESS_LEAST_OF_BOXES = 0.25
+CELL_SLOWER = 3.0  # a relaxation of a cell than the planner thinks: matrices are small and cuts follow
+CELL_OVERHEAD = 0.15  # seconds of it that do not depend on its size
+CELL_SETTLED = 2e-3  # the relative gap at which a bound that decides nothing is good enough
+CELL_CALLS = 40.0  # calls around the cheap bounds of one cell
+
+# --- All products and all triangles of one hidden layer (measured on SDP-NN; PERFORMANCE.md) ---------------------------
+PRODUCTS_FROM = 600  # the order from which products at once beat rounds of cuts
+PRODUCTS_INTERIOR_TIMES = 4.0  # expected times of the interior point that must fit, where x takes part
+PRODUCTS_INTERIOR_SHARE = 0.45  # of the budget kept for it, at least
+PRODUCTS_LOOK_SHARE = 0.2  # of the work may go into bounds on the way
+PRODUCTS_GAIN = 3e-4  # in a bound that is worth a proof on the way
+PRODUCTS_PROOFS = 12.0  # proofs that must fit into the budget
+TRIANGLES_LOOK_SHARE = 0.12  # of the work may go into bounds on the way
+TRIANGLES_LOOK_STEPS, TRIANGLES_LAST_STEPS = 300, 1000  # of polishing the vectors before a bound
+TRIANGLES_GAIN = 1e-3  # in a bound that is worth a proof on the way
+TRIANGLES_LAST_PROOFS = 12.0  # proofs whose time the last bound takes, at most
+
+# --- Cases: the largest of several constants ---------------------------------------------------------------------------
+CASE_SHARE = 0.25  # of what is left, at most, for one case,
+CASE_LEAST = 1.0  # and at least so many seconds, where half of what is left is as much
+CASES_MOST = 1000  # that are solved: a certificate's file has room for them

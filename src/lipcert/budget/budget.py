@@ -109,6 +109,10 @@ class Budget:
         """Count work that was just done."""
         self.meter.counted += operations / policy.RATES[kind]
 
+    def add(self, counted: float) -> None:
+        """Count work that another budget counted, in nominal seconds: that of another process, say."""
+        self.meter.counted += counted
+
     @contextmanager
     def measured(self, operations: float, kind: str = policy.DENSE) -> Iterator[None]:
         """Count the work done inside, and learn from how long it took."""

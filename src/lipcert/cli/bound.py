@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -12,8 +13,10 @@ from lipcert.cli.options import Question, json_option, network_argument, normali
 from lipcert.cli.progress import ProgressDisplay
 from lipcert.cli.show import print_json, show_result
 from lipcert.errors import InputError
-from lipcert.method.bounding import LITERAL_METHODS, METHODS, bound
-from lipcert.proof.relaxed import RELAXATIONS
+from lipcert.method import table
+from lipcert.method.base import Method
+from lipcert.method.bound import bound
+from lipcert.method.literal import Literal
 from lipcert.readers import load
 from lipcert.solver import CONIC_SOLVERS, SOLVERS
 
@@ -22,7 +25,7 @@ from lipcert.solver import CONIC_SOLVERS, SOLVERS
 @network_argument
 @question_options
 @click.option(
-    "--method", default="auto", show_default=True, metavar="NAME", help=f"How to prove it: {', '.join(METHODS)}."
+    "--method", default="auto", show_default=True, metavar="NAME", help=f"How to prove it: {', '.join(table.names())}."
 )
 @click.option("--literal", is_flag=True, help="Solve shor or hr2 as the paper states them, by a general solver.")
 @click.option(
@@ -36,10 +39,16 @@ from lipcert.solver import CONIC_SOLVERS, SOLVERS
     "--time-limit", type=float, default=60.0, show_default=True, metavar="S", help="Seconds to spend at most."
 )
 @click.option(
+    "--work",
+    type=float,
+    metavar="W",
+    help="Counted work instead of seconds, about what one core does in W s: the same answer on a busy machine.",
+)
+@click.option(
     "--gap", type=float, default=0.0, show_default=True, metavar="G", help="Relative gap to stop at; 0: exact, to 1e-6."
 )
 @click.option(
-    "--workers", type=int, default=1, show_default=True, metavar="N", help="Processes for the parts of --method exact."
+    "--workers", type=int, default=1, show_default=True, metavar="N", help="Processes for the cells of --method exact."
 )
 @click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Seed of the lower bound's search.")
 @click.option("--no-lower", is_flag=True, help="Skip the lower bound.")
@@ -48,20 +57,7 @@ from lipcert.solver import CONIC_SOLVERS, SOLVERS
 @normalization_option
 @json_option
 def bound_command(
-    network: str,
-    question: Question,
-    method: str,
-    literal: bool,
-    solver: str,
-    time_limit: float,
-    gap: float,
-    workers: int,
-    seed: int,
-    no_lower: bool,
-    certificate: str | None,
-    verbose: bool,
-    normalize: bool,
-    as_json: bool,
+    network: str, question: Question, certificate: str | None, verbose: bool, as_json: bool, **wishes: Any
 ) -> int:
     """Bracket the Lipschitz constant of one output, or of all, of NETWORK (.npz, .mat, .nnet, .onnx).
 
@@ -80,25 +76,14 @@ def bound_command(
     lipcert bound net.nnet --radius 0.05 --output 0 --method exact --gap 0.5 --workers 2
     """
     question.check()
-    _check_target(certificate, literal or method in set(LITERAL_METHODS) - set(RELAXATIONS))
-    net = load(network, normalize=normalize)
+    _check_target(certificate, table.named(wishes["method"], wishes["literal"]))
+    net = load(network, normalize=wishes.pop("normalize"))
     region, about = question.place(net.inputs)
+    about_norms = {"norm": question.norm, "output_norm": question.output_norm}
+    wishes["lower"] = not wishes.pop("no_lower")
     with ProgressDisplay(verbose) as display:
         result = bound(
-            net,
-            region,
-            output=question.choice,
-            norm=question.norm,
-            output_norm=question.output_norm,
-            method=method,
-            literal=literal,
-            solver=solver,
-            time_limit=time_limit,
-            gap=gap,
-            workers=workers,
-            seed=seed,
-            lower=not no_lower,
-            on_progress=display.update,
+            net, region, output=question.choice, **about_norms, **wishes, on_progress=display.update
         )
     result = replace(result, notes=(*result.notes, *about))
     if as_json:
@@ -110,11 +95,11 @@ def bound_command(
     return 0 if result.certified else 1
 
 
-def _check_target(certificate: str | None, literal: bool) -> None:
+def _check_target(certificate: str | None, method: Method) -> None:
     """Refuse a place that cannot be written before the work, not after it."""
     if certificate is None:
         return
-    if literal:
+    if isinstance(method, Literal):
         raise InputError("--certificate: literal methods have no certificate file; leave one of both out")
     if not certificate.endswith(".npz"):
         raise InputError(f"--certificate {certificate}: certificates are .npz files; give the file that ending")

@@ -1,135 +1,125 @@
 """The largest of several constants (`proof.cases`): cheap bounds for all, then a relaxation where it can decide.
 
-The problem with the largest bound is solved next. It is done when its bound falls to what another problem, or a
-witness, keeps the answer at anyway; everything is done when no open problem is above that.
+The case with the largest bound is solved next. It is done when its bound falls to what another case, or a witness,
+keeps the answer at anyway; everything is done when no open case is above that.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lipcert.bounds.propagation import Interval
+from lipcert import policy
+from lipcert.budget import Budget
 from lipcert.budget.threads import threads_for
-from lipcert.method.solving import Task, proof_fits, rounds_fit, solve, tighten
-from lipcert.problem.network import Network
-from lipcert.problem.norms import Norm
-from lipcert.problem.region import Region
-from lipcert.proof import Certificate
-from lipcert.proof.cases import case_norm, case_of, case_table, prove_cases, proved_case
-from lipcert.proof.certificate import ProvedCase
-from lipcert.proof.relaxed import build
+from lipcert.method.bracket import Bracket
+from lipcert.method.lower import Rounder
+from lipcert.method.solving import Task, proof_fits
+from lipcert.problem.problem import Problem
+from lipcert.proof import Certificate, Multipliers
+from lipcert.proof.cases import ProvedCase, case_of, case_table, prove_cases
+from lipcert.relaxation.build import build
 from lipcert.relaxation.model import Relaxation
+from lipcert.relaxation.specification import plan_specification
 from lipcert.rounding import Array
-from lipcert.solver import Progress, Status
+from lipcert.solver import Status
+from lipcert.witness import Witness
 
-OnCase = Callable[[Relaxation, Array, Array], None]  # a relaxation, its moment matrix, and the outputs' weights
-
-_SHARE = 0.25  # of the time left, at most, for one problem
-_LEAST = 1.0  # seconds for one problem, where half of the time left is as much
-_MOST = 1000  # problems that are solved: a certificate's file has room for them
-_CLOSED = 1e-6
+if TYPE_CHECKING:
+    from lipcert.method.relaxed import Relaxed
 
 
-def solve_cases(
-    net: Network,
-    region: Region,
-    norm: Norm,
-    c: Array,
-    method: str,
-    solver: str,
-    pre: tuple[Interval, ...],
-    seconds: float,
-    lower: Callable[[], float],
-    on_certificate: Callable[[Certificate], None],
-    on_iteration: Callable[[Progress], None] | None = None,
-    on_moments: OnCase | None = None,
-) -> Status:
-    """Bounds for at most about `seconds`; every gain goes to `on_certificate` as a proof of the largest of all."""
-    run = _Run(net, region, norm, c, method, solver, pre, lower, on_certificate, on_iteration, on_moments)
-    return run.all(time.monotonic() + seconds)
+def solve_cases(problem: Problem, method: Relaxed, bracket: Bracket, budget: Budget, look: Rounder) -> Status:
+    """Bounds within the budget; every gain improves the bracket by a proof of the largest of all cases."""
+    return _Run(problem, method, bracket, budget, look).all()
 
 
 class _Run:
-    """One call: the bounds of all problems, and the proofs so far."""
+    """One call: the bounds of all cases, and the proofs so far."""
 
-    def __init__(
-        self,
-        net: Network,
-        region: Region,
-        norm: Norm,
-        c: Array,
-        method: str,
-        solver: str,
-        pre: tuple[Interval, ...],
-        lower: Callable[[], float],
-        on_certificate: Callable[[Certificate], None],
-        on_iteration: Callable[[Progress], None] | None,
-        on_moments: OnCase | None,
-    ) -> None:
-        self.on_moments = on_moments
-        self.net, self.region, self.norm, self.c, self.method, self.solver = net, region, norm, c, method, solver
-        self.pre, self.lower, self.on_certificate, self.on_iteration = pre, lower, on_certificate, on_iteration
-        self.table = case_table(net, region, norm, c, pre)
+    def __init__(self, problem: Problem, method: Relaxed, bracket: Bracket, budget: Budget, look: Rounder) -> None:
+        self.problem, self.method, self.bracket, self.budget, self.look = problem, method, bracket, budget, look
+        self.table = case_table(problem)
         self.bounds = self.table.copy()
         self.open = np.ones(self.table.shape, dtype=bool)
         self.proved: dict[tuple[int, int], ProvedCase] = {}
 
     @property
     def floor(self) -> float:
-        """What the answer cannot fall below: a witness, or a problem that is done."""
-        done = self.bounds[~self.open]
-        return max(self.lower(), float(done.max(initial=0.0)))
+        """What the answer cannot fall below: a witness, or a case that is done."""
+        return max(self.bracket.lower, float(self.bounds[~self.open].max(initial=0.0)))
 
-    def all(self, end: float) -> Status:
+    def decided(self, at: tuple[int, int]) -> bool:
+        """Whether a smaller bound of this case would not change the answer."""
+        return bool(self.bounds[at] <= self.floor * (1 + policy.CLOSED))
+
+    def all(self) -> Status:
         late = False
-        while np.any(self.open) and len(self.proved) < _MOST:
+        while np.any(self.open) and len(self.proved) < policy.CASES_MOST:
             candidates = np.where(self.open, self.bounds, -1.0)
             row, column = (int(k) for k in np.unravel_index(np.argmax(candidates), candidates.shape))
-            if candidates[row, column] <= self.floor * (1 + _CLOSED):
+            if self.decided((row, column)):
                 return Status.OPTIMAL
-            left = end - time.monotonic()
-            if left <= 0:
+            if self.budget.over():
                 return Status.TIME_LIMIT
-            status = self._one(row, column, left if np.count_nonzero(self.open) == 1 else _SHARE * left, end)
+            status = self._one((row, column))
             if status is Status.INTERRUPTED:
                 return status
             late = late or status is Status.TIME_LIMIT
             self.open[row, column] = False
         return Status.TIME_LIMIT if late else Status.OPTIMAL
 
-    def _one(self, row: int, column: int, seconds: float, end: float) -> Status:
-        weights, output, coordinate = case_of(self.net, self.norm, self.c, row, column)
-        begin = time.monotonic()
-        about = (self.net, self.region, case_norm(self.norm), weights)
-        relaxation = build(*about, self.method, self.pre, coordinate=coordinate)
-        left = end - time.monotonic()
-        seconds = max(seconds - (time.monotonic() - begin), min(_LEAST, left / 2))
-        if not proof_fits(relaxation.problem.size, seconds):
+    def _one(self, at: tuple[int, int]) -> Status:
+        left, alone = self.budget.left(), np.count_nonzero(self.open) == 1
+        share = left if alone else max(policy.CASE_SHARE * left, min(policy.CASE_LEAST, left / 2))
+        budget, case = self.budget.upto(share), case_of(self.problem, *at)
+        specification = plan_specification(case, self.method.name)
+        with budget.measured(policy.BUILD_CALLS, policy.SCALAR):
+            relaxation = build(case, specification)
+        if not proof_fits(relaxation.problem.size, budget):
             return Status.TIME_LIMIT
-        task = Task(*about, relaxation, coordinate=coordinate)
+        task = Task(case, specification, relaxation)
+        with threads_for(task.order):
+            return self.method.solve(task, _CaseBracket(self, at), budget, self._moments(case))
 
-        def keep(certificate: Certificate) -> None:
-            self._keep(row, column, output, certificate)
+    def _moments(self, case: Problem) -> OnCase:
+        return OnCase(self.look, case)
 
-        def enough() -> bool:
-            return bool(self.bounds[row, column] <= self.floor * (1 + _CLOSED))
-
-        def look(relaxation: Relaxation, X: Array) -> None:
-            if self.on_moments is not None:
-                self.on_moments(relaxation, X, weights)
-
-        with threads_for(relaxation.problem.size):
-            if self.method == "tight" and rounds_fit(task, self.solver, seconds):
-                return tighten(task, self.solver, seconds, keep, self.on_iteration, look, enough)
-            return solve(task, self.solver, seconds, keep, self.on_iteration, look)
-
-    def _keep(self, row: int, column: int, output: int, certificate: Certificate) -> None:
-        if not certificate.upper < self.bounds[row, column]:
+    def keep(self, at: tuple[int, int], certificate: Certificate) -> None:
+        """A better bound of one case is one of the largest of all."""
+        if not certificate.upper < self.bounds[at]:
             return
-        self.bounds[row, column] = certificate.upper
-        self.proved[row, column] = proved_case(certificate, output)
-        about = (self.net, self.region, self.norm, self.c, self.method)
-        self.on_certificate(prove_cases(*about, self.table, tuple(self.proved.values())))
+        assert isinstance(certificate.proof, Multipliers)
+        self.bounds[at] = certificate.upper
+        self.proved[at] = ProvedCase(*at, certificate.proof, certificate.upper)
+        cases = tuple(self.proved.values())
+        self.bracket.improve(prove_cases(self.problem, self.method.name, self.table, cases))
+
+
+class OnCase:
+    """Looks at the moment matrix of one case."""
+
+    def __init__(self, look: Rounder, case: Problem) -> None:
+        self.look, self.case = look, case
+
+    def __call__(self, relaxation: Relaxation, X: Array) -> None:
+        self.look(relaxation, X, self.case)
+
+
+class _CaseBracket(Bracket):
+    """The bracket of one case, as its method sees it: what it proves goes into the proof of the largest."""
+
+    def __init__(self, run: _Run, at: tuple[int, int]) -> None:
+        super().__init__(run.bracket.wishes)
+        self.run, self.at = run, at
+        self.iterate = run.bracket.iterate  # type: ignore[method-assign]
+
+    def improve(self, found: Certificate | Witness) -> None:
+        if isinstance(found, Certificate):
+            self.run.keep(self.at, found)
+        else:
+            self.run.bracket.improve(found)
+
+    def closed(self) -> bool:
+        return self.run.decided(self.at)

@@ -1,8 +1,8 @@
-"""Which relaxations of a network to solve, in which order, given its size and the time: cheap ones first.
+"""Which relaxations of a network to solve, and in which order, within a budget.
 
-The whole network in one moment matrix comes last, where it fits. Before it, or in its place, come parts
-(`relaxation.reduction`): the Euclidean reductions behind each cut, the x-free lift, and, where even that is too large,
-the neurons and signs that cost most to leave out. Every step stands by itself, so the best of them is the answer.
+A relaxation of the whole network is best when its moment matrix fits. Where it does not, parts of the network take its
+place: the layers behind each cut, the lift without values, and, where even that is too large, the neurons and signs
+that cost most to leave out. Every step stands by itself, so the best of them is the answer.
 """
 
 from __future__ import annotations
@@ -11,130 +11,142 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lipcert.bounds.gains import Gains
-from lipcert.bounds.propagation import Interval, slope_bounds
-from lipcert.problem.network import Network
+from lipcert import policy
+from lipcert.bounds import preactivations, slopes
+from lipcert.bounds.gains import GAINS, Gains
+from lipcert.budget import Budget
+from lipcert.problem.norms import INF
+from lipcert.problem.problem import Problem
 from lipcert.relaxation.reduced import share_of
 from lipcert.relaxation.reduction import Mask, Reduction, Share, everything, losses, open_signs
-from lipcert.rounding import Array
-
-LARGEST = 4000  # order of a moment matrix that is worth trying
-_EASY = 0.6  # of the time: when the whole network takes less, parts of it are not needed
-_QUICK = 0.5  # seconds: nothing needs to come before a whole network that takes less
-_FIRST = 0.02  # of the time: parts that come before a whole network that fits
-_MOST = 0.85  # of the time that one step may be expected to take
-_RATE = 5e10  # operations per second, as the interior point's own estimate
-_TWO_SIDED = 6e-10  # seconds times the order cubed: alternation is quick, its two proofs are not
-_PARTS = 5  # steps besides the whole network
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """A part of the network (None: all of it), the order of its matrix, and about how long it takes."""
+    """A part of the network (None: all of it), the order of its matrix, and about how many operations it takes."""
 
     reduction: Reduction | None
     order: int
-    seconds: float
+    operations: float
 
 
-def expected_order(net: Network, pre: tuple[Interval, ...], signs: int | None = None) -> int:
-    """About the order of the moment matrix: the inputs, `signs` of the ends (as many as inputs where left out), up to
-    three times the neurons whose slope is open."""
-    free = [int(np.sum(s.hi > s.lo)) for s in slope_bounds(net, pre)]
-    return 1 + net.inputs + (net.inputs if signs is None else signs) + 3 * sum(free[:-1]) + free[-1]
+def plan(problem: Problem, budget: Budget) -> list[Step]:
+    """The steps in the order in which to take them; parts are for chains of ReLU in the infinity norm.
 
-
-def expected_work(inner: int, order: int, ties: int) -> float:
-    """About the seconds of an interior point: `ties` rows for each of the `inner` neurons besides the diagonal."""
-    rows = 0.8 * (order + ties * inner)
-    return float(14 * (rows**3 / 3 + 6.0 * order**3) / _RATE)
-
-
-def plan(
-    net: Network,
-    pre: tuple[Interval, ...],
-    c: Array,
-    known: Gains | None,
-    seconds: float,
-    signs: int | None = None,
-) -> list[Step]:
-    """The steps in the order in which to take them; without `known` only the whole network can be one."""
-    free = open_signs(pre)
-    order = expected_order(net, pre, signs)
-    inner = sum(int(mask.sum()) for mask in free[:-1])
-    whole = Step(None, order, expected_work(inner, order, 14) if net.depth > 1 else expected_work(order, order, 2))
-    fits = order <= LARGEST
-    if known is None or (fits and whole.seconds <= min(_QUICK, _EASY * seconds)):
+    A whole network that does not take long stands alone. One that fits comes last, after a quick part or two: a first
+    bound, in case the whole takes longer than expected.
+    """
+    whole, left = whole_step(problem), budget.left()
+    fits, seconds = whole.order <= policy.LARGEST_ORDER, budget.expected(whole.operations)
+    known = _gains(problem)
+    if known is None or (fits and seconds <= min(policy.QUICK, policy.EASY_SHARE * left)):
         return [whole] if fits else []
-    parts = [step for step in _parts(net, pre, c, known, free, seconds) if step.order > 1]
-    chosen = sorted(parts, key=lambda step: step.seconds)[:_PARTS]
-    if fits and whole.seconds <= _EASY * seconds:  # a first bound, in case the whole takes longer than expected
-        chosen = [step for step in chosen if step.seconds <= _FIRST * seconds][:2]
+    steps = [step for step in _Parts(problem, known, budget).steps() if step.order > 1]
+    chosen = sorted(steps, key=lambda step: step.operations)[: policy.PARTS]
+    if fits and seconds <= policy.EASY_SHARE * left:
+        quick = policy.FIRST_PART_SHARE * left
+        chosen = [step for step in chosen if budget.expected(step.operations) <= quick][:2]
     return [*chosen, whole] if fits else chosen
 
 
-def _parts(
-    net: Network, pre: tuple[Interval, ...], c: Array, known: Gains, free: tuple[Mask, ...], seconds: float
-) -> list[Step]:
+def whole_step(problem: Problem) -> Step:
+    """The relaxation of the whole network."""
+    order = expected_order(problem)
+    if problem.network.depth == 1:
+        return Step(None, order, interior_operations(order, order, 2))
+    inner = sum(int(np.sum(s.hi > s.lo)) for s in slopes(problem)[:-1])
+    return Step(None, order, interior_operations(inner, order, 14))
+
+
+def expected_order(problem: Problem) -> int:
+    """About the order of the moment matrix: the inputs, the signs of both ends of the chain rule, and up to three times
+    the neurons whose slope is open."""
+    net = problem.network
+    free = [int(np.sum(s.hi > s.lo)) for s in slopes(problem)] or [0]
+    ends = 0 if problem.norm.p == "2" else net.inputs  # the Euclidean norm needs no signs at the input
+    if problem.whole_map:
+        ends += net.outputs + (net.shape[-2] if net.depth else 0)
+    return 1 + net.inputs + ends + 3 * sum(free[:-1]) + free[-1]
+
+
+def interior_operations(inner: int, order: int, ties: int) -> float:
+    """Of an interior point: `ties` rows for each of the `inner` neurons besides the diagonal."""
+    rows = 0.8 * (order + ties * inner)
+    return float(policy.ITERATIONS * (rows**3 / 3 + 6.0 * order**3))
+
+
+def _gains(problem: Problem) -> Gains | None:
+    """What pays for leaving out parts of a network, where parts are covered and it was computed in time."""
+    relu = all(f.kind == "relu" for f in problem.network.activations)
+    if not (relu and problem.norm == INF and problem.network.is_chain and problem.knows(GAINS)):
+        return None
+    known: Gains = problem.kept(GAINS, lambda: None)  # type: ignore[arg-type,return-value]
+    return known
+
+
+class _Parts:
     """Parts that fit the time and are not plainly worse than the others."""
-    steps = []
-    for cut in range(net.depth):
-        whole = everything(cut, net.shape)
-        share = share_of(net, pre, c, whole, known)
+
+    def __init__(self, problem: Problem, known: Gains, budget: Budget) -> None:
+        self.problem, self.known, self.budget = problem, known, budget
+        self.seconds = budget.left()
+        self.free = open_signs(preactivations(problem))
+
+    def steps(self) -> list[Step]:
+        return [step for cut in range(self.problem.network.depth) for step in self._behind(cut)]
+
+    def _behind(self, cut: int) -> list[Step]:
+        """The layers behind a cut, by Euclidean norms and by signs."""
+        steps, whole = [], everything(cut, self.problem.network.shape)
+        share = share_of(self.problem, whole)
         by_signs = float(share.weights @ share.gradients[0].magnitude)
-        by_norm = known.reach[cut] * float(np.linalg.norm(share.gradients[0].magnitude))
-        signs = Reduction(cut, losses(share, free[cut:])[0] > 0, whole.neurons)
+        by_norm = self.known.reach[cut] * float(np.linalg.norm(share.gradients[0].magnitude))
+        signs = Reduction(cut, losses(share, self.free[cut:])[0] > 0, whole.neurons)
         euclid = Reduction(cut, np.zeros_like(whole.inputs), whole.neurons, euclid=True)
         for part, worth in ((euclid, by_norm < 4 * by_signs), (signs, by_signs < 2 * by_norm or cut == 0)):
             if not (worth and np.isfinite(by_signs)):
                 continue
-            step = _step(part, free)
-            if step.order <= LARGEST and step.seconds <= _MOST * seconds:
+            step = self._step(part)
+            if step.order <= policy.LARGEST_ORDER and self._fits(step, policy.STEP_MOST):
                 steps.append(step)
             elif not part.euclid:
-                step, lost = _trimmed(net, pre, c, known, part, free, seconds)
+                step, lost = self._trimmed(part)
                 steps += [step] if lost < min(by_signs, by_norm) else []
-    return steps
+        return steps
+
+    def _fits(self, step: Step, share: float) -> bool:
+        return self.budget.expected(step.operations) <= share * self.seconds
+
+    def _step(self, part: Reduction) -> Step:
+        kept = [int(np.sum(mask & own)) for mask, own in zip(part.neurons, self.free[part.cut :], strict=True)]
+        inner, signs = sum(kept[:-1]), int(part.inputs.sum())
+        order = 1 + signs + 2 * inner + kept[-1]
+        two_sided = len(kept) == 1 and not part.euclid
+        operations = policy.TWO_SIDED_OPERATIONS * order**3 if two_sided else interior_operations(inner, order, 7)
+        return Step(part, order, operations)
+
+    def _trimmed(self, part: Reduction) -> tuple[Step, float]:
+        """The part with as many signs and neurons as fit, those that cost most to leave out first; and what is lost."""
+        nothing = Reduction(part.cut, np.zeros_like(part.inputs), tuple(np.zeros_like(m) for m in part.neurons))
+        share, free = share_of(self.problem, nothing), self.free[part.cut :]  # with neurons left out intervals hold
+        few, many = 0, policy.LARGEST_ORDER
+        while many - few > 20:
+            size = (few + many) // 2
+            fits = self._fits(self._step(_most_costly(part, share, free, size)), policy.STEP_MOST / 2)
+            few, many = (size, many) if fits else (few, size)
+        kept = _most_costly(part, share, free, few)
+        inputs, neurons = losses(share, free)
+        lost = sum(float(n[~own].sum()) for n, own in zip(neurons, kept.neurons, strict=True))
+        return self._step(kept), lost + float(inputs[~kept.inputs].sum())
 
 
-def _step(part: Reduction, free: tuple[Mask, ...]) -> Step:
-    kept = [int(np.sum(mask & own)) for mask, own in zip(part.neurons, free[part.cut :], strict=True)]
-    inner, signs = sum(kept[:-1]), int(part.inputs.sum())
-    order = 1 + signs + 2 * inner + kept[-1]
-    two_sided = len(kept) == 1 and not part.euclid
-    return Step(part, order, _TWO_SIDED * order**3 if two_sided else expected_work(inner, order, 7))
-
-
-def _trimmed(
-    net: Network,
-    pre: tuple[Interval, ...],
-    c: Array,
-    known: Gains,
-    part: Reduction,
-    free: tuple[Mask, ...],
-    seconds: float,
-) -> tuple[Step, float]:
-    """The part with as many signs and neurons as fit, those that cost most to leave out first; and what is lost."""
-    nothing = Reduction(part.cut, np.zeros_like(part.inputs), tuple(np.zeros_like(m) for m in part.neurons))
-    share = share_of(net, pre, c, nothing, known)  # with neurons left out only intervals are bounds
-    few, many = 0, LARGEST
-    while many - few > 20:
-        budget = (few + many) // 2
-        step = _step(_most_costly(part, share, free[part.cut :], budget), free)
-        few, many = (budget, many) if step.seconds <= _MOST * seconds / 2 else (few, budget)
-    kept = _most_costly(part, share, free[part.cut :], few)
-    inputs, neurons = losses(share, free[part.cut :])
-    lost = sum(float(n[~own].sum()) for n, own in zip(neurons, kept.neurons, strict=True))
-    return _step(kept, free), lost + float(inputs[~kept.inputs].sum())
-
-
-def _most_costly(part: Reduction, share: Share, free: tuple[Mask, ...], budget: int) -> Reduction:
-    """The variables in the order of their price per entry of the matrix, up to `budget` entries."""
+def _most_costly(part: Reduction, share: Share, free: tuple[Mask, ...], size: int) -> Reduction:
+    """The variables in the order of their price per entry of the matrix, up to `size` entries."""
     inputs, neurons = losses(share, free)
     entries = [np.ones(len(inputs))] + [np.full(len(n), 2.0) for n in neurons[:-1]] + [np.ones(len(neurons[-1]))]
-    price, size = np.concatenate([inputs, *neurons]), np.concatenate(entries)
-    ranked = np.argsort(-price / size, kind="stable")
+    price, width = np.concatenate([inputs, *neurons]), np.concatenate(entries)
+    ranked = np.argsort(-price / width, kind="stable")
     kept = np.zeros(len(price), dtype=bool)
-    kept[ranked] = np.cumsum(size[ranked]) <= budget
+    kept[ranked] = np.cumsum(width[ranked]) <= size
     masks = np.split(kept & (price > 0), np.cumsum([len(inputs), *(len(n) for n in neurons)])[:-1])
     return Reduction(part.cut, masks[0], tuple(masks[1:]))

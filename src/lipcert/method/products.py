@@ -2,35 +2,28 @@
 
 The low-rank method finds multipliers of the products (`solver.grid`). At fixed multipliers the rest is a problem
 without products: over unit vectors where x plays no part, for the interior point where it does. Whatever they return,
-a bound is what the certificate code proves; the positive products are cuts of the certificate.
+a bound is what the proof room proves; the positive products are cuts of the certificate.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from lipcert import policy
+from lipcert.budget import Budget
 from lipcert.budget.threads import threads_for
-from lipcert.method.solving import Task, Watcher, proof_seconds
+from lipcert.method.bracket import Bracket
+from lipcert.method.solving import Task, Watcher, proof_operations, proved
 from lipcert.problem.norms import INF
 from lipcert.proof import Certificate
-from lipcert.proof.relaxed import build
-from lipcert.relaxation.cuts import with_cuts
+from lipcert.relaxation.build import build
 from lipcert.relaxation.grid import Grid, grid_cuts, grid_of, grid_parts
+from lipcert.relaxation.specification import plan_specification
 from lipcert.rounding import Array
 from lipcert.solver import Progress, Status
 from lipcert.solver.grid import GridOptions, GridRun, GridStart, GridState, shifted
-
-FROM = 600  # the order from which products at once beat rounds of cuts
-_INTERIOR_TIMES = 4.0  # expected times of the interior point that must fit, where x takes part
-_INTERIOR_SHARE = 0.45  # of the time kept for it, at least
-_LOOK_SHARE = 0.2  # of the time may go into bounds on the way
-_CONTESTED = 1.3  # threads that wait for each other on contested cores lose more than they gain
-_GAIN = 3e-4  # in a bound that is worth a proof on the way
-_PROOFS = 12.0  # proofs that must fit into the time
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,25 +34,30 @@ class Products:
     start: GridStart | None
 
 
-def products_fit(task: Task, solver: str, seconds: float) -> bool:
-    """Whether the products of this relaxation are worth the time there is."""
-    from lipcert.solver.rank_two import expected_seconds
+def products_fit(task: Task, solver: str, budget: Budget) -> bool:
+    """Whether the products of this relaxation are worth the budget there is."""
+    from lipcert.solver.rank_two import operations
 
-    if task.norm != INF or task.net.depth != 1 or grid_of(task.relaxation) is None or solver != "auto":
+    one_layer = task.problem.norm == INF and task.problem.network.depth == 1
+    if not one_layer or grid_of(task.relaxation) is None or solver != "auto":
         return False
     task = without_x_if_idle(task)
-    problem = task.relaxation.problem
-    if problem.size < FROM or _PROOFS * proof_seconds(problem.size) > seconds:
+    proofs = policy.PRODUCTS_PROOFS * budget.expected(proof_operations(task.order))
+    if task.order < policy.PRODUCTS_FROM or proofs > budget.left():
         return False
-    return not _has_rows(task) or _INTERIOR_TIMES * expected_seconds(problem) < seconds
+    interior = policy.PRODUCTS_INTERIOR_TIMES * budget.expected(operations(task.relaxation.problem))
+    return not _has_rows(task) or interior < budget.left()
 
 
 def without_x_if_idle(task: Task) -> Task:
     """The task without x where the box reaches every pattern of signs with ease: x then only costs time."""
     if not _has_rows(task):
         return task
-    light = build(task.net, task.region, task.norm, task.c, "shor")
-    return replace(task, relaxation=light) if "w" not in light.space.slices else task
+    specification = plan_specification(task.problem, "shor")
+    if specification.values:
+        return task
+    specification = replace(specification, method=task.specification.method)
+    return Task(task.problem, specification, build(task.problem, specification))
 
 
 def _has_rows(task: Task) -> bool:
@@ -69,104 +67,84 @@ def _has_rows(task: Task) -> bool:
 
 def solve_products(
     task: Task,
-    seconds: float,
-    on_certificate: Callable[[Certificate], None],
-    on_iteration: Callable[[Progress], None] | None = None,
-    enough: Callable[[], bool] = lambda: False,
+    bracket: Bracket,
+    budget: Budget,
     start: GridStart | None = None,
     options: GridOptions = GridOptions(),  # noqa: B008 - frozen
 ) -> Products:
-    """Bounds with all products, for at most about `seconds`; every certificate on the way goes to `on_certificate`."""
-    entered = time.monotonic()
+    """Bounds with all products within the budget; every certificate on the way improves the bracket."""
     task = without_x_if_idle(task)
     grid = grid_of(task.relaxation)
     if grid is None:
         return Products(Status.OPTIMAL, None)
-    with threads_for(task.relaxation.problem.size):
-        seconds -= time.monotonic() - entered
-        return _Road(task, grid, seconds, on_certificate, on_iteration, enough).run(start, options)
+    return _Road(task, grid, bracket, budget).run(start, options)
 
 
 class _Road:
-    """One call: the clock, the best bound, and the two ways to a bound at fixed multipliers of the products."""
+    """One call: the best bound, and the two ways to a bound at fixed multipliers of the products."""
 
-    def __init__(
-        self,
-        task: Task,
-        grid: Grid,
-        seconds: float,
-        on_certificate: Callable[[Certificate], None],
-        on_iteration: Callable[[Progress], None] | None,
-        enough: Callable[[], bool],
-    ) -> None:
-        self.task, self.grid, self.enough = task, grid, enough
-        self.on_certificate, self.on_iteration = on_certificate, on_iteration
-        self.begin, self.cpu = time.monotonic(), time.process_time()
-        self.end = self.begin + seconds - proof_seconds(task.relaxation.problem.size)
+    def __init__(self, task: Task, grid: Grid, bracket: Bracket, budget: Budget) -> None:
+        self.task, self.grid, self.bracket, self.budget = task, grid, bracket, budget
+        self.begin, self.total = budget.now(), budget.left()
         self.rows = _has_rows(task)
         self.best = np.inf  # proved
         self.spent, self.idle = 0.0, 0
         self.start: GridStart | None = None
+
+    @property
+    def proof(self) -> float:
+        """Seconds of one proof, as the machine is now."""
+        return self.budget.expected(proof_operations(self.task.order))
 
     def run(self, start: GridStart | None, options: GridOptions) -> Products:
         with threads_for(1):  # thin products: a second thread only waits
             state = self._climb(GridRun(self.task.relaxation.problem, self.grid, options, start))
         self.start = GridStart(state.y, state.L, state.R)
         if self.rows:
-            return Products(Status.OPTIMAL if self.enough() else self._interior(state.L), self.start)
-        with threads_for(self._order()):
+            return Products(Status.OPTIMAL if self.bracket.closed() else self._interior(state.L), self.start)
+        with threads_for(self.task.order):
             self._keep(*self._over_unit_vectors(state, 400), state.L, last=True)
-        return Products(Status.TIME_LIMIT if time.monotonic() > self._latest() else Status.OPTIMAL, self.start)
+        return Products(Status.TIME_LIMIT if self._late() else Status.OPTIMAL, self.start)
 
     def _climb(self, run: GridRun) -> GridState:
         """Rounds of the low-rank method, with bounds on the way while they cost little."""
         going, state = True, run.state()
-        while going and not self.enough():
-            late = self._latest() - time.monotonic()
-            run.deadline = time.perf_counter() + late
-            going = late > 0 and run.advance()
+        while going and not self.bracket.closed():
+            going = not self._late() and run.advance(self.budget.upto(self.budget.left() - self._last()))
             state = run.state()
             self._show(state)
-            if going and self.spent <= _LOOK_SHARE * (time.monotonic() - self.begin) and self.idle < 4:
+            elapsed = self.budget.now() - self.begin
+            if going and self.spent <= policy.PRODUCTS_LOOK_SHARE * elapsed and self.idle < 4:
                 self._look(run, state)
         return state
 
-    def _latest(self) -> float:
-        """When the exact solve at the end must begin; earlier on a machine that has other things to do."""
-        from lipcert.solver.rank_two import expected_seconds
+    def _late(self) -> bool:
+        return self.budget.left() <= self._last()
 
-        total = self.end - self.begin
-        if not self.rows:
-            last = 6.0 * self._busy() * proof_seconds(self.task.relaxation.problem.size)  # alternation and a proof
-            return self.end - min(last + 0.03 * total, 0.4 * total)
-        expected = expected_seconds(self.task.relaxation.problem)
-        return self.end - min(max(1.7 * self._busy() * expected, _INTERIOR_SHARE * total), 0.6 * total)
+    def _last(self) -> float:
+        """Seconds that the exact solve at the end must have."""
+        from lipcert.solver.rank_two import operations
 
-    def _order(self) -> int:
-        """For `threads_for`: the order of the matrices, or one where the cores are contested."""
-        return self.task.relaxation.problem.size if self._busy() < _CONTESTED else 1
-
-    def _busy(self) -> float:
-        """Wall seconds per second of one thread: above one where others use the cores."""
-        wall, cpu = time.monotonic() - self.begin, time.process_time() - self.cpu
-        return min(max(wall / cpu, 1.0), 3.0) if cpu > 1.0 else 1.0
+        if not self.rows:  # alternation and a proof
+            return self.proof + min(6.0 * self.proof + 0.03 * self.total, 0.4 * self.total)
+        expected = self.budget.expected(operations(self.task.relaxation.problem))
+        return self.proof + min(max(1.7 * expected, policy.PRODUCTS_INTERIOR_SHARE * self.total), 0.6 * self.total)
 
     def _show(self, state: GridState) -> None:
-        if self.on_iteration is not None:
-            dual, gap = self.best, abs(self.best - state.primal) / max(abs(state.primal), 1e-3)
-            seen = Progress(state.round, state.seconds, state.primal, dual, state.violation, 0.0, gap, state.y)
-            self.on_iteration(seen)
+        dual, gap = self.best, abs(self.best - state.primal) / max(abs(state.primal), 1e-3)
+        seconds = self.budget.now() - self.begin
+        self.bracket.iterate(Progress(state.round, seconds, state.primal, dual, state.violation, 0.0, gap, state.y))
 
     def _look(self, run: GridRun, state: GridState) -> None:
         """A bound from where the rounds are; `idle` counts looks in vain, so that a road without gain is left alone."""
-        clock = time.monotonic()
+        clock = self.budget.now()
         if self.rows:
             y, L, dual = run.feasible()
         else:
             (y, dual), L = self._over_unit_vectors(state, 60), state.L
         self.idle = 0 if dual < self.best or not self.rows else self.idle + 1
         self._keep(y, dual, L)
-        self.spent += time.monotonic() - clock
+        self.spent += self.budget.now() - clock
 
     def _over_unit_vectors(self, state: GridState, sweeps: int) -> tuple[Array, float]:
         """Multipliers of X_ii = 1 at fixed L, and the bound."""
@@ -175,10 +153,10 @@ class _Road:
         problem, grid = self.task.relaxation.problem, self.grid
         cross, rows, columns = grid_parts(state.L)
         C = problem.objective.toarray()
+        budget = self.budget.upto(max(self.budget.left() - 3.0 * self.proof, 0.0))
         found = solve_unit_vectors(
             C[np.ix_(grid.left, grid.right)] - cross, C[grid.left, grid.one] - rows, C[grid.right, grid.one] - columns,
-            state.R[grid.left], state.R[grid.right], state.R[grid.one], sweeps,
-            time_limit=max(self.end - time.monotonic() - 2.0 * self._busy() * proof_seconds(problem.size), 0.0),
+            state.R[grid.left], state.R[grid.right], state.R[grid.one], sweeps, budget,
         )  # fmt: skip
         total = float(state.L.sum())
         diagonal = np.empty(problem.size)
@@ -187,32 +165,30 @@ class _Road:
         return diagonal[variable], found.dual + total
 
     def _keep(self, y: Array, dual: float, L: Array, last: bool = False) -> None:
-        if not dual < self.best * (1 - (0.0 if last else _GAIN)):
+        if not dual < self.best * (1 - (0.0 if last else policy.PRODUCTS_GAIN)):
             return
         cut, values = self._with(L)
-        certificate = cut.prove(np.concatenate([y, values]))
+        certificate = proved(cut, np.concatenate([y, values]), self.budget)
         self.best = min(self.best, certificate.upper)
-        self.on_certificate(certificate)
+        self.bracket.improve(certificate)
 
     def _with(self, L: Array) -> tuple[Task, Array]:
         """The task with the positive products as cuts, and their multipliers."""
         cuts, values = grid_cuts(self.task.relaxation, self.grid, L)
-        return replace(self.task, relaxation=with_cuts(self.task.relaxation, cuts), cuts=cuts), values
+        return self.task.cut(cuts), values
 
     def _interior(self, L: Array) -> Status:
         """The interior point on the problem's own rows, the products paid at L."""
         from lipcert.solver.rank_two import Options, solve_rank_two
 
         cut, values = self._with(L)
-        now, latest = time.monotonic(), self.end - proof_seconds(cut.relaxation.problem.size)
-        watcher = Watcher(_Fixed(cut, values), self.on_certificate, self.on_iteration, now, latest)
+        budget = self.budget.upto(max(self.budget.left() - 2.0 * self.proof, 1.0))
+        watcher = Watcher(_Fixed(cut, values), self.bracket, self.budget, latest=budget.end)
         watcher.best = self.best  # nothing above it is worth a proof
-        left = max(latest - now, 1.0)
-        options = Options(tolerance=3e-5, time_limit=left, keep_primal=False)
         problem = shifted(self.task.relaxation.problem, self.grid, L)
-        with threads_for(self._order()):
-            result = solve_rank_two(problem, options, watcher)
-        self.on_certificate(cut.prove(np.concatenate([result.y, values])))
+        with threads_for(self.task.order):
+            result = solve_rank_two(problem, budget, Options(tolerance=3e-5, keep_primal=False), watcher)
+        self.bracket.improve(proved(cut, np.concatenate([result.y, values]), self.budget))
         if self.start is not None:
             self.start = replace(self.start, y=result.y)
         return result.status
@@ -224,6 +200,10 @@ class _Fixed:
 
     task: Task
     values: Array
+
+    @property
+    def order(self) -> int:
+        return self.task.order
 
     def prove(self, multipliers: Array) -> Certificate:
         return self.task.prove(np.concatenate([multipliers, self.values]))

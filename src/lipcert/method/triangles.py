@@ -1,31 +1,25 @@
 """All triangles of signs, for one hidden layer without x: the road from a working list to a certificate.
 
 The low-rank method finds multipliers of the triangles (`solver.triangles`); at fixed multipliers the rest is a problem
-over unit vectors, whose multipliers are feasible after one eigenvalue. Whatever they are, a bound is what the
-certificate code proves; the positive triangles are cuts of the certificate.
+over unit vectors, whose multipliers are feasible after one eigenvalue. Whatever they are, a bound is what the proof
+room proves; the positive triangles are cuts of the certificate.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
+from lipcert import policy
+from lipcert.budget import Budget
 from lipcert.budget.threads import threads_for
+from lipcert.method.bracket import Bracket
 from lipcert.method.products import products_fit, without_x_if_idle
-from lipcert.method.solving import Task, proof_seconds
-from lipcert.proof import Certificate
-from lipcert.relaxation.cuts import with_cuts
+from lipcert.method.solving import Task, proof_operations, proved
 from lipcert.relaxation.triangles import triangle_rows
 from lipcert.solver import Progress, Status
 from lipcert.solver.triangles import Dual, TriangleOptions, TriangleRun, TriangleStart
-
-_LOOK_SHARE = 0.12  # of the time may go into bounds on the way
-_LOOK_STEPS, _LAST_STEPS = 300, 1000  # of polishing the vectors before a bound
-_GAIN = 1e-3  # in a bound that is worth a proof on the way
-_LAST_PROOFS = 12.0  # proofs whose time the last bound takes, at most
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,9 +30,9 @@ class Tightened:
     start: TriangleStart | None
 
 
-def triangles_fit(task: Task, solver: str, seconds: float) -> bool:
-    """Whether the task is one over signs alone, of an order that rounds of cuts cannot do, and the time is enough."""
-    return products_fit(task, solver, seconds) and _only_signs(without_x_if_idle(task))
+def triangles_fit(task: Task, solver: str, budget: Budget) -> bool:
+    """Whether the task is one over signs alone, of an order that rounds of cuts cannot do, and the budget is enough."""
+    return products_fit(task, solver, budget) and _only_signs(without_x_if_idle(task))
 
 
 def _only_signs(task: Task) -> bool:
@@ -52,61 +46,52 @@ def _only_signs(task: Task) -> bool:
 
 def solve_triangles(
     task: Task,
-    seconds: float,
-    on_certificate: Callable[[Certificate], None],
-    on_iteration: Callable[[Progress], None] | None = None,
-    enough: Callable[[], bool] = lambda: False,
+    bracket: Bracket,
+    budget: Budget,
     start: TriangleStart | None = None,
     options: TriangleOptions = TriangleOptions(),  # noqa: B008 - frozen
 ) -> Tightened:
-    """Bounds with triangles, for at most about `seconds`; every certificate on the way goes to `on_certificate`."""
-    entered = time.monotonic()
+    """Bounds with triangles within the budget; every certificate on the way improves the bracket."""
     task = without_x_if_idle(task)
     if not _only_signs(task):
         return Tightened(Status.OPTIMAL, None)
-    road = _Road(task, entered + seconds, on_certificate, on_iteration, enough)
+    road = _Road(task, bracket, budget)
     return road.run(TriangleRun(task.relaxation.problem.objective.toarray(), options, start))
 
 
 class _Road:
-    """One call: the clock and the best bound."""
+    """One call: the best bound, and how long the last one takes."""
 
-    def __init__(
-        self,
-        task: Task,
-        end: float,
-        on_certificate: Callable[[Certificate], None],
-        on_iteration: Callable[[Progress], None] | None,
-        enough: Callable[[], bool],
-    ) -> None:
-        self.task, self.enough = task, enough
-        self.on_certificate, self.on_iteration = on_certificate, on_iteration
-        self.begin = time.monotonic()
-        last = min(_LAST_PROOFS * proof_seconds(task.relaxation.problem.size), 0.4 * (end - self.begin))
-        self.latest = end - last
+    def __init__(self, task: Task, bracket: Bracket, budget: Budget) -> None:
+        self.task, self.bracket, self.budget = task, bracket, budget
+        self.begin, self.total = budget.now(), budget.left()
         self.best, self.spent = np.inf, 0.0
+
+    def _last(self) -> float:
+        """Seconds that the last bound must have."""
+        proof = self.budget.expected(proof_operations(self.task.order))
+        return min(policy.TRIANGLES_LAST_PROOFS * proof, 0.4 * self.total)
 
     def run(self, run: TriangleRun) -> Tightened:
         going = True
-        while going and not self.enough():
-            late = self.latest - time.monotonic()
-            run.deadline = time.perf_counter() + late
+        while going and not self.bracket.closed():
+            left = self.budget.left() - self._last()
             with threads_for(1):  # thin products: a second thread only waits
-                going = late > 0 and run.advance()
+                going = left > 0 and run.advance(self.budget.upto(left))
             self._show(run)
-            if going and run.settled and self.spent <= _LOOK_SHARE * (time.monotonic() - self.begin):
-                clock = time.monotonic()
-                self._keep(run.dual(_LOOK_STEPS), 1 - _GAIN)
-                self.spent += time.monotonic() - clock
-        ended = Status.TIME_LIMIT if time.monotonic() > self.latest else Status.OPTIMAL
-        self._keep(run.dual(_LAST_STEPS), 1.0)
+            elapsed = self.budget.now() - self.begin
+            if going and run.settled and self.spent <= policy.TRIANGLES_LOOK_SHARE * elapsed:
+                clock = self.budget.now()
+                self._keep(run.dual(policy.TRIANGLES_LOOK_STEPS, self.budget), 1 - policy.TRIANGLES_GAIN)
+                self.spent += self.budget.now() - clock
+        ended = Status.TIME_LIMIT if self.budget.left() <= self._last() else Status.OPTIMAL
+        self._keep(run.dual(policy.TRIANGLES_LAST_STEPS, self.budget), 1.0)
         return Tightened(ended, run.start())
 
     def _show(self, run: TriangleRun) -> None:
-        if self.on_iteration is not None:
-            primal, seconds = run.primal(), time.monotonic() - self.begin
-            gap = abs(self.best - primal) / max(abs(primal), 1e-3)
-            self.on_iteration(Progress(run.round, seconds, primal, self.best, run.violation, 0.0, gap, run.base))
+        primal, seconds = run.primal(), self.budget.now() - self.begin
+        gap = abs(self.best - primal) / max(abs(primal), 1e-3)
+        self.bracket.iterate(Progress(run.round, seconds, primal, self.best, run.violation, 0.0, gap, run.base))
 
     def _keep(self, dual: Dual, worth: float) -> None:
         if not dual.value < self.best * worth:
@@ -115,8 +100,7 @@ class _Road:
         problem = relaxation.problem
         cuts, values, diagonal = triangle_rows(relaxation, dual.triangles, dual.g, dual.d)
         own = problem.vectors.indices[problem.vectors.indptr[problem.ia]]
-        cut = replace(self.task, relaxation=with_cuts(relaxation, cuts), cuts=cuts)
         with threads_for(problem.size):
-            certificate = cut.prove(np.concatenate([diagonal[own], values]))
+            certificate = proved(self.task.cut(cuts), np.concatenate([diagonal[own], values]), self.budget)
         self.best = min(self.best, certificate.upper)
-        self.on_certificate(certificate)
+        self.bracket.improve(certificate)

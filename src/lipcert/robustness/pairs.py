@@ -14,8 +14,8 @@ import numpy as np
 from lipcert.bounds.propagation import preactivation_bounds
 from lipcert.errors import InputError, MethodError
 from lipcert.jobs import Answer, Outcome, Piece
-from lipcert.method.bounding import LITERAL_METHODS, METHODS, bound
-from lipcert.method.solving import check_solver
+from lipcert.method import table
+from lipcert.method.bound import bound
 from lipcert.problem.network import Network
 from lipcert.problem.norms import INF, Norm
 from lipcert.problem.region import Box, Everywhere, Region
@@ -24,7 +24,6 @@ from lipcert.proof.relaxed import RELAXATIONS, check_relaxation
 from lipcert.robustness.scores import class_count, pair_output
 from lipcert.rounding import Array
 
-SHARED_METHODS = tuple(m for m in METHODS if m in ("auto", "product", "interval", *RELAXATIONS))
 MAX_CLASSES = 200
 _TIGHT_UP_TO = 800  # order of the moment matrix up to which `auto` takes the region into account
 

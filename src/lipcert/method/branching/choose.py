@@ -1,4 +1,4 @@
-"""Where to split: a few candidates, tried with the cheap bounds, many parts at once."""
+"""Where to split: a few candidates, tried with the cheap bounds, many cells at once."""
 
 from __future__ import annotations
 
@@ -8,68 +8,64 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.bounds import Bounds, Cell, Split, bounds_of, halves, interval_uppers
-from lipcert.bounds.batched import joined
-from lipcert.bounds.gradients import gradient_bounds
-from lipcert.bounds.propagation import Interval, slope_bounds
+from lipcert import policy
+from lipcert.bounds import Bounds, Cell, Interval, Split, bounds_of, gradient_bounds, halves, interval_uppers, joined
+from lipcert.bounds import slope_bounds, times
 from lipcert.method.branching.node import Node
 from lipcert.problem.network import Network
-from lipcert.problem.norms import Norm
+from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box
 from lipcert.rounding import Array
 
-BOXES_UP_TO = 8  # inputs, for splits of the box
-_NEURONS = 3  # tried at a time
-_SMALL = 64  # neurons
 _NARROW = 1e-9  # a box that is this narrow beside its numbers is not split
 
 
 @dataclass(frozen=True, eq=False)
 class Halves:
-    """A split and its two parts with their cheap bounds."""
+    """A split and its two cells with their cheap bounds."""
 
     split: Split
-    parts: tuple[Cell, Cell]
+    cells: tuple[Cell, Cell]
     bounds: tuple[Bounds, Bounds]
     uppers: Array
     open: Array
 
 
-def open_neurons(net: Network, pre: tuple[Interval, ...], c: Array) -> tuple[NDArray[np.bool_], Array]:
-    """Per part: which neurons have an open sign that matters, and how much they can change the gradient at most."""
-    slopes = slope_bounds(net, pre)
-    gradients = gradient_bounds(net, pre, c)
-    reach = np.tile(np.abs(net.affines[0].weight).sum(axis=1), (len(pre[0].lo), 1))
+def open_neurons(problem: Problem, pre: tuple[Interval, ...]) -> tuple[NDArray[np.bool_], Array]:
+    """Per cell: which neurons have an open sign that matters, and how much they can change the gradient at most."""
+    net = problem.network
+    slopes, gradients = slope_bounds(net, pre), gradient_bounds(net, pre, problem.c)
+    reach: list[Array] = [np.ones((len(pre[0].lo), net.inputs))]  # of every block, for changes of the input
     masks, weights = [], []
-    for k, (s, f) in enumerate(zip(slopes, net.activations, strict=True)):
-        weight = np.nan_to_num(gradients[k + 1].magnitude * reach, posinf=1e300)
-        masks.append((s.hi > s.lo) & (weight > 0) & (f.kind in ("relu", "leaky_relu")))
+    for k, (s, block) in enumerate(zip(slopes, net.hidden, strict=True)):
+        moved = sum((times(reach[source], abs(w)) for source, w in block.terms), np.zeros_like(s.hi))
+        weight = np.nan_to_num(gradients[k + 1].magnitude * moved, posinf=1e300)
+        masks.append((s.hi > s.lo) & (weight > 0) & block.activation.kinked)
         weights.append(weight)
-        reach = np.asarray((abs(net.affines[k + 1].weight) @ (s.hi * reach).T).T)
+        reach.append(s.hi * moved)
     return np.concatenate(masks, axis=1), np.concatenate(weights, axis=1)
 
 
 def splits_boxes(net: Network, node: Node) -> bool:
     """Whether coordinates are split too: few inputs, and more to gain than with the neurons of one layer."""
-    box = node.part.region
-    return isinstance(box, Box) and box.size <= BOXES_UP_TO and (net.depth > 1 or not node.open)
+    box = node.cell.region
+    return isinstance(box, Box) and box.size <= policy.CELLS_INPUTS and (net.depth > 1 or not node.open)
 
 
-def candidates(net: Network, c: Array, node: Node) -> list[Split]:
+def candidates(problem: Problem, node: Node) -> list[Split]:
     """Coordinates of a box with few inputs, and the neurons that matter most."""
-    splits: list[Split] = []
-    box = node.part.region
+    net, splits, box = problem.network, [], node.cell.region
     if isinstance(box, Box) and splits_boxes(net, node):
         wide = box.hi - box.lo > _NARROW * np.maximum(np.abs(box.lo), np.abs(box.hi))
         middle = box.lo / 2 + box.hi / 2
         splits += [Split(0, int(i), float(middle[i])) for i in np.flatnonzero(wide)]
-    mask, weight = (a[0] for a in open_neurons(net, node.alone.pre, c))
+    mask, weight = (a[0] for a in open_neurons(problem, node.alone.pre))
     lo, hi = (np.concatenate([getattr(z, end)[0] for z in node.alone.pre]) for end in ("lo", "hi"))
     with np.errstate(all="ignore"):
         balance = np.where(np.isfinite(lo) & np.isfinite(hi), np.minimum(hi, -lo) / (hi - lo), 0.5)
     score = weight * (balance if node.doubt is None else balance * (0.02 + node.doubt))
-    ranked = [int(j) for j in np.argsort(-np.where(mask, score, -1.0), kind="stable")[:_NEURONS] if mask[j]]
-    return splits + [_neuron(net, j) for j in ranked]
+    ranked = np.argsort(-np.where(mask, score, -1.0), kind="stable")[: policy.SPLITS_TRIED]
+    return splits + [_neuron(net, int(j)) for j in ranked if mask[j]]
 
 
 def _neuron(net: Network, j: int) -> Split:
@@ -78,19 +74,20 @@ def _neuron(net: Network, j: int) -> Split:
     return Split(layer + 1, j - int(ends[layer - 1] if layer else 0))
 
 
-def try_splits(net: Network, norm: Norm, c: Array, nodes: list[Node], threshold: float) -> list[Halves | None]:
-    """For every node the candidate whose halves are best by intervals, with these halves; None without candidates."""
-    splits = [candidates(net, c, node) for node in nodes]
+def try_splits(problem: Problem, nodes: list[Node], threshold: float) -> tuple[list[Halves | None], int]:
+    """For every node the candidate whose halves are best by intervals, with these halves (None without candidates), and
+    how many cells were bounded for it."""
+    splits = [candidates(problem, node) for node in nodes]
     pairs = [(node, split) for node, some in zip(nodes, splits, strict=True) for split in some]
     if not pairs:
-        return [None] * len(nodes)
-    parts = [part for node, split in pairs for part in halves(node.part, split)]
+        return [None] * len(nodes), 0
+    cells = [cell for node, split in pairs for cell in halves(node.cell, split)]
     origin = np.repeat(np.repeat(np.arange(len(nodes)), [len(s) for s in splits]), 2)
     above = joined([node.alone for node in nodes])
     known = tuple(Interval(z.lo[origin], z.hi[origin]) for z in above.pre)
-    bounds = _bounds(net, parts, known, [2 * len(s) for s in splits])
-    uppers = interval_uppers(net, bounds, norm, c)
-    still_open = np.where(bounds.empty, 0, open_neurons(net, bounds.pre, c)[0].sum(axis=1))
+    bounds = _bounds(problem.network, cells, known, [2 * len(s) for s in splits])
+    uppers = interval_uppers(problem.network, bounds, problem.norm, problem.c)
+    still_open = np.where(bounds.empty, 0, open_neurons(problem, bounds.pre)[0].sum(axis=1))
     cost = _cost(uppers, still_open, threshold)
     answers: list[Halves | None] = []
     start = 0
@@ -101,23 +98,32 @@ def try_splits(net: Network, norm: Norm, c: Array, nodes: list[Node], threshold:
         k = start + 2 * int(np.argmin(cost[start : start + 2 * len(some)].reshape(-1, 2).sum(axis=1)))
         two = (bounds.rows(np.array([k])), bounds.rows(np.array([k + 1])))
         own = slice(k, k + 2)
-        answers.append(Halves(some[(k - start) // 2], (parts[k], parts[k + 1]), two, uppers[own], still_open[own]))
+        answers.append(Halves(some[(k - start) // 2], (cells[k], cells[k + 1]), two, uppers[own], still_open[own]))
         start += 2 * len(some)
-    return answers
+    return answers, len(cells)
 
 
-def _bounds(net: Network, parts: list[Cell], known: tuple[Interval, ...], counts: list[int]) -> Bounds:
+def _bounds(net: Network, cells: list[Cell], known: tuple[Interval, ...], counts: list[int]) -> Bounds:
     """All at once where calls cost more than numbers; else node by node: the halves of one have the same open signs."""
-    if net.neurons <= _SMALL:
-        return bounds_of(net, parts, known)
+    if net.neurons <= policy.SMALL_NETWORK:
+        return bounds_of(net, cells, known)
     ends = np.cumsum([0, *counts])
     pieces = [(slice(a, b), [Interval(z.lo[a:b], z.hi[a:b]) for z in known]) for a, b in pairwise(ends) if b > a]
-    return joined([bounds_of(net, parts[own], tuple(pre)) for own, pre in pieces])
+    return joined([bounds_of(net, cells[own], tuple(pre)) for own, pre in pieces])
 
 
 def _cost(uppers: Array, still_open: Array, threshold: float) -> Array:
-    """About how much work a part will be: nothing when it is decided, else growing with its open signs and excess."""
+    """About how much work a cell will be: nothing when it is decided, else growing with its open signs and excess."""
     with np.errstate(all="ignore"):
         excess = np.log2(np.maximum(uppers / max(threshold, 1e-300), 1.0))
     excess = np.minimum(np.nan_to_num(excess, nan=100.0, posinf=100.0), 100.0)
     return np.where(excess > 0, np.exp2(0.3 * np.minimum(still_open, 200) + 0.3 * excess), 0.0)
+
+
+def cell_operations(net: Network) -> float:
+    """About the operations of the cheap bounds of one cell: every neuron's form is carried down to the input."""
+    below, total = 0.0, 0.0
+    for block in net.hidden:
+        below += block.stored
+        total += 4.0 * block.width * below
+    return total

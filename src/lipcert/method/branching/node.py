@@ -1,4 +1,4 @@
-"""The tree while it grows: what is known of every part, and the certificate that follows from it."""
+"""The tree while it grows: what is known of every cell, and the certificate that follows from it."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from lipcert.rounding import Array
 
 @dataclass(eq=False)
 class Node:
-    """A part with its proof. `upper` is the least proved of it and of the parts that hold it; `own` what `leaf` proves
+    """A cell with its proof. `upper` is the least proved of it and of the cells that hold it; `own` what `leaf` proves
     of it alone."""
 
-    part: Cell
-    bounds: Bounds | None  # of this part alone; none any more when it is split or closed
+    cell: Cell
+    bounds: Bounds | None  # of this cell alone; none any more when it is split or closed
     upper: float
     own: float
     leaf: Leaf
@@ -37,13 +37,13 @@ class Node:
 
     @property
     def alone(self) -> Bounds:
-        """The bounds of a part that is still open."""
+        """The bounds of a cell that is still open."""
         assert self.bounds is not None
         return self.bounds
 
 
 def tree_of(root: Node, upper: float) -> Tree:
-    """The smallest tree under `root` whose leaves prove `upper`: a part that is proved itself needs no halves."""
+    """The smallest tree under `root` whose leaves prove `upper`: a cell that is proved itself needs no halves."""
     splits: list[Split | None] = []
     leaves: list[Leaf] = []
     waiting = [root]

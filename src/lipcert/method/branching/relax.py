@@ -1,18 +1,19 @@
-"""One part, one relaxation: a pure function of picklable values, run here or in another process."""
+"""One cell, one relaxation: a pure function of picklable values, run here or in another process."""
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lipcert import policy
 from lipcert.bounds import Cell
-from lipcert.bounds.propagation import Interval
+from lipcert.budget import Budget
 from lipcert.budget.threads import threads_for
+from lipcert.method.solving import proof_operations
 from lipcert.problem.network import Network
-from lipcert.problem.norms import Norm
+from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box
 from lipcert.proof.leaves import Leaf, prove_leaf, relaxation_of
 from lipcert.relaxation.cuts import NO_CUTS, Cuts, separate, with_cuts
@@ -20,21 +21,17 @@ from lipcert.relaxation.model import Relaxation
 from lipcert.rounding import Array
 from lipcert.solver import Progress, Status
 
-_SETTLED = 2e-3  # relative gap at which a bound that decides nothing is good enough
-_IDLE = 1e-6  # a multiplier, relative to the bound, below which a cut is idle
-
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """A bound on a part is asked for; one at most `threshold` decides it."""
+    """A bound on a cell is asked for; one at most `threshold` decides it. `problem` is on the box of the cell, with its
+    pre-activation bounds. The work is counted where the run must be `repeatable`."""
 
-    net: Network
-    norm: Norm
-    c: Array
-    part: Cell
-    pre: tuple[Interval, ...]
+    problem: Problem
+    cell: Cell
     threshold: float
     seconds: float
+    repeatable: bool
     cuts: NDArray[np.int64]
     rounds: int = 1  # of cuts
 
@@ -48,31 +45,33 @@ class Reply:
     cuts: NDArray[np.int64]
     doubt: Array  # by neuron, 0 (sure) to 1
     point: Array | None
-    seconds: float  # of CPU
+    counted: float = 0.0  # work, in nominal seconds
+    effort: float = 0.0  # as `Budget.effort` has it
 
 
 def relax(question: Question) -> Reply:
     """Solve, prove, cut and solve again while that decides nothing; a solver that fails proves nothing."""
-    start, cpu = time.monotonic(), time.process_time()
     q = question
-    best = Reply(np.inf, Leaf(), q.cuts, np.zeros(q.net.neurons), None, 0.0)
+    budget = Budget.of_work(q.seconds) if q.repeatable else Budget.of_seconds(q.seconds)
+    start = budget.effort()
+    best = Reply(np.inf, Leaf(), q.cuts, np.zeros(q.problem.network.neurons), None)
     try:
         with np.errstate(all="ignore"):
-            base = relaxation_of(q.net, q.part, q.norm, q.c, q.pre)
+            base = relaxation_of(q.problem, q.cell)
+            budget.charge(policy.BUILD_CALLS, policy.SCALAR)
             cuts = Cuts(q.cuts)
             for turn in range(q.rounds + 1):
-                left = q.seconds - (time.monotonic() - start)
-                if left <= 0:
+                if budget.over():
                     break
-                best, cuts = _turn(q, base, cuts, best, left)
+                best, cuts = _turn(q, base, cuts, best, budget)
                 if best.upper <= q.threshold or turn == q.rounds or not len(cuts):
                     break
     except (ArithmeticError, ValueError, RuntimeError, MemoryError):  # as numpy and scipy raise them
         pass
-    return replace(best, seconds=time.process_time() - cpu)
+    return replace(best, counted=budget.spent().counted, effort=budget.effort() - start)
 
 
-def _turn(q: Question, base: Relaxation, cuts: Cuts, best: Reply, left: float) -> tuple[Reply, Cuts]:
+def _turn(q: Question, base: Relaxation, cuts: Cuts, best: Reply, budget: Budget) -> tuple[Reply, Cuts]:
     """One solve; the better of both replies, and the cuts for the next (none: it would be the same)."""
     from lipcert.solver.rank_two import Options, solve_rank_two  # here, so that importing lipcert stays fast
 
@@ -80,18 +79,19 @@ def _turn(q: Question, base: Relaxation, cuts: Cuts, best: Reply, left: float) -
     problem = relaxation.problem
     with threads_for(problem.size):
         judge = _Judge(q.threshold, relaxation)
-        result = solve_rank_two(problem, Options(tolerance=1e-8, time_limit=left), judge)
+        result = solve_rank_two(problem, budget, Options(tolerance=1e-8), judge)
     if result.status is Status.INTERRUPTED and not judge.ended:
         raise KeyboardInterrupt
-    upper, leaf = prove_leaf(relaxation, cuts, result.y)
+    with budget.measured(proof_operations(problem.size)):
+        upper, leaf = prove_leaf(relaxation, cuts, result.y)
     reply = replace(best, upper=upper, leaf=leaf) if upper < best.upper else best
     X = result.X
     if X is None or not np.all(np.isfinite(X)) or upper <= q.threshold:
         return reply, NO_CUTS
     own = slice(problem.rows - _present(relaxation, cuts), None)
-    busy = cuts if _present(relaxation, cuts) < len(cuts) else cuts.kept(result.y[own] > _IDLE * abs(upper))
+    busy = cuts if _present(relaxation, cuts) < len(cuts) else cuts.kept(result.y[own] > policy.CUT_IDLE * abs(upper))
     found = separate(base, X, busy, budget=max(100, problem.size))
-    reply = replace(reply, cuts=busy.table, doubt=_doubt(q.net, relaxation, X), point=_point(q, relaxation, X))
+    reply = replace(reply, cuts=busy.table, doubt=_doubt(q.problem.network, relaxation, X), point=_point(q, relaxation, X))
     return reply, busy.joined(found.first(2 * problem.size)) if len(found) else NO_CUTS
 
 
@@ -111,7 +111,7 @@ class _Judge:
         dual, primal = finish(max(progress.dual + offset, 0.0)), finish(max(progress.primal, 0.0))
         low = progress.dual_infeasibility < 1e-9 and dual < self.threshold * (1 - 1e-9)
         high = progress.primal_infeasibility < 1e-4 and primal > self.threshold * (1 + 1e-3)
-        self.ended = low or (high and progress.gap < _SETTLED)
+        self.ended = low or (high and progress.gap < policy.CELL_SETTLED)
         return self.ended
 
 
@@ -128,7 +128,7 @@ def _doubt(net: Network, relaxation: Relaxation, X: Array) -> Array:
 
 def _point(q: Question, relaxation: Relaxation, X: Array) -> Array | None:
     """The mean of x, a point of the box."""
-    box = q.part.region
+    box = q.cell.region
     if not isinstance(box, Box) or "w" not in relaxation.space.slices:
         return None
     point = np.array(box.center)

@@ -1,0 +1,58 @@
+"""What a method is: it improves a bracket on a problem within a budget."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lipcert import policy
+from lipcert.errors import MethodError
+from lipcert.solver import SOLVERS
+
+if TYPE_CHECKING:
+    from lipcert.budget import Budget
+    from lipcert.method.bracket import Bracket
+    from lipcert.problem.problem import Problem
+
+
+class Method:
+    """One way to a bound. Adding one is a file in this room and an entry in `table.METHODS`."""
+
+    name: str  # as users write it
+    summary: str  # one line for --help and the docs
+    prelude: tuple[str, ...] = ("interval", "mixed")  # cheap methods first, so that there is an answer whatever happens
+    search: float = policy.SEARCH_BESIDE_A_SOLVER  # of the budget, for a witness before `run`
+    needs_witness: bool = False  # also where the caller does not want one in the answer
+    solvers: tuple[str, ...] = SOLVERS  # that a caller may ask for
+    for_many: bool = True  # whether `certify` offers it for the constants of all pairs of classes
+
+    def applies(self, problem: Problem) -> str | None:
+        """None when the method covers the problem, else one line that says why not and what to use instead."""
+        raise NotImplementedError
+
+    def cost(self, problem: Problem) -> float:
+        """About how much work it is, in nominal seconds (`budget`)."""
+        raise NotImplementedError
+
+    def run(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
+        """Improve the bracket; whatever happens, what the bracket holds is proved."""
+        raise NotImplementedError
+
+    def check_solver(self, name: str) -> None:
+        """Refuse a solver that this method does not have."""
+        if name not in self.solvers:
+            raise MethodError(f"unknown solver {name!r} here; use one of {', '.join(self.solvers)}")
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What the caller asks for besides the problem and the budget.
+
+    `gap` is the relative gap at which a bracket is good enough, `lower` whether a witness is wanted in the answer.
+    """
+
+    solver: str = "auto"
+    seed: int = 0
+    lower: bool = True
+    gap: float = policy.CLOSED
+    workers: int = 1

@@ -1,0 +1,122 @@
+"""bound(): the door. It checks what it is given, and hands a problem, a bracket and a budget to a method."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import nullcontext
+
+import numpy as np
+
+from lipcert import policy
+from lipcert.budget import Budget
+from lipcert.budget.threads import one_thread
+from lipcert.errors import InputError, MethodError
+from lipcert.method import table
+from lipcert.method.base import Method, Wishes
+from lipcert.method.bracket import Bracket, Progress
+from lipcert.method.lower import look
+from lipcert.method.result import Result, Status
+from lipcert.problem.network import Network
+from lipcert.problem.norms import Norm
+from lipcert.problem.output import Output, OutputChoice
+from lipcert.problem.problem import Problem
+from lipcert.problem.region import Region
+
+
+def bound(
+    net: Network,
+    region: Region,
+    *,
+    output: OutputChoice | Output = None,
+    norm: str | Norm = "inf",
+    output_norm: str | None = None,
+    method: str = "auto",
+    solver: str = "auto",
+    time_limit: float = 60.0,
+    work: float | None = None,
+    seed: int = 0,
+    lower: bool = True,
+    literal: bool = False,
+    gap: float = 0.0,
+    workers: int = 1,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> Result:
+    """Bracket the Lipschitz constant of one scalar output, or of the whole map, on a region:
+
+        L = max { ||gradient of c'scores at x||_dual : x in region }
+        L = max { ||Jacobian of the scores at x||_(p to q) : x in region }
+
+    Args:
+        net: from `lipcert.load`, `lipcert.from_torch` or `Network.from_weights`.
+        region: `Box(center, radius)`, `Ball(center, radius)` or `Everywhere()`.
+        output: a label, a pair (i, j) for score_i - score_j, or a weight vector; may be left out for a single output.
+            "all" for the whole map.
+        norm: the norm of input changes, p: "inf", "2" or "1".
+        output_norm: the norm of output changes, q, of the whole map: "inf", "2" or "1"; p where it is left out.
+        method: one of `lipcert.METHODS`. "auto" takes the best that applies and that the time allows; "product",
+            "interval" and "mixed" need no solver; "shor" and "hr2" are the paper's relaxations of one hidden layer;
+            "backward", "forward" and "both" (with "-free": without the values x) lift networks of any depth; "tight"
+            adds rows and cuts that the paper does not have; "exact" is branch and bound over cells of the region. The
+            paper's "hr1", "hr3", "lipopt3", "lipopt4", "lifting" are solved as it states them. "mip" has a
+            mixed-integer solver look for the largest gradient (ReLU or leaky ReLU, a box): its points are witnesses,
+            its optimum is in `Result.claim`, and `upper` is what "mixed" proves.
+        literal: solve "shor" or "hr2" as the paper states them too, by a general conic solver.
+        solver: "auto", "rank-two" (interior point) or "low-rank" (first order); for literal methods a conic solver:
+            "clarabel", "scs", "highs", "mosek", "csdp", ...
+        time_limit: seconds; the best proved bracket so far is returned when it is reached, or on Ctrl-C.
+        work: counted work instead of a time limit, in nominal seconds of one core: the same inputs, seed and work give
+            the same bracket bit for bit, however busy the machine is.
+        seed: of the random search for the lower bound.
+        lower: False leaves the lower bound out.
+        gap: the relative gap at which a bracket is good enough; 0 means exact, to 1e-6.
+        workers: processes that "exact" bounds its cells in; with `work` one, whatever is asked for.
+        on_progress: called with a `Progress` whenever the bracket or the stage changes.
+
+    Guarantees: `upper` is proved with outward rounding for the given float64 weights; `lower` is a proved lower bound
+    of the gradient norm at `witness`, a point of the region.
+    """
+    chosen = table.named(method, literal)
+    chosen.check_solver(solver)
+    _check_numbers(time_limit, work, seed, gap, workers)
+    problem = Problem.of(net, region, output, norm, output_norm)
+    refused = chosen.applies(problem)
+    if refused is not None:
+        raise MethodError(refused)
+    wishes = Wishes(solver, seed, lower, max(float(gap), policy.CLOSED), workers if work is None else 1)
+    budget = Budget.of_seconds(time_limit) if work is None else Budget.of_work(work)
+    bracket = Bracket(wishes, on_progress)
+    bracket.notes += net.notes
+    return run(chosen, problem, bracket, budget)
+
+
+def run(method: Method, problem: Problem, bracket: Bracket, budget: Budget) -> Result:
+    """The prelude of a method, a witness, and the method; an interrupt ends it with what is proved by then."""
+    try:
+        # An overflow is an infinite bound or a bad hint, not a message. Several threads add in another order than one.
+        with np.errstate(all="ignore"), one_thread() if budget.repeatable else nullcontext():
+            for name in method.prelude:
+                first = table.named(name)
+                if first.applies(problem) is None:
+                    first.run(problem, bracket, budget)
+            if bracket.wishes.lower or method.needs_witness:
+                look(problem, bracket, budget.share(method.search))
+            method.run(problem, bracket, budget)
+    except KeyboardInterrupt:
+        bracket.status = Status.INTERRUPTED
+        if bracket.certificate is None:
+            raise
+    return bracket.result(problem)
+
+
+def _check_numbers(time_limit: float, work: float | None, seed: int, gap: float, workers: int) -> None:
+    if not (isinstance(time_limit, int | float) and math.isfinite(time_limit) and time_limit > 0):
+        raise InputError(f"time_limit must be a positive number of seconds, not {time_limit!r}")
+    if work is not None and not (isinstance(work, int | float) and math.isfinite(work) and work > 0):
+        raise InputError(f"work must be a positive number of nominal seconds, not {work!r}")
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise InputError(f"seed must be a whole number >= 0, not {seed!r}")
+    if not (isinstance(gap, int | float) and 0 <= gap < math.inf):
+        raise InputError(f"gap must be a number >= 0, such as 0.01, not {gap!r}")
+    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
+        raise InputError(f"workers must be a whole number >= 1, not {workers!r}")

@@ -1,0 +1,124 @@
+"""Bracket: the only thing in a call that changes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from lipcert.budget import Budget
+from lipcert.method.base import Wishes
+from lipcert.method.result import Claim, Result, Status, relative_gap
+from lipcert.problem.problem import Problem
+from lipcert.proof import Certificate
+from lipcert.solver import Progress as Iteration
+from lipcert.witness import Witness
+
+
+@dataclass(frozen=True)
+class Progress:
+    """The bracket in hand while `bound` works, `seconds` after its start.
+
+    `stage` is the method at work, `iteration` the solver's last, when one runs.
+    """
+
+    seconds: float
+    lower: float | None
+    upper: float
+    stage: str
+    iteration: Iteration | None = None
+
+    @property
+    def gap(self) -> float | None:
+        """As `Result.gap`."""
+        return relative_gap(self.lower, self.upper)
+
+
+class Bracket:
+    """lower <= L <= upper as far as it is known: the best proof, the best witness, and what there is to say.
+
+    Every method writes to it and nothing is taken back. `on_progress` hears of every change.
+    """
+
+    def __init__(
+        self, wishes: Wishes = Wishes(), on_progress: Callable[[Progress], None] | None = None  # noqa: B008 - frozen
+    ) -> None:
+        self.wishes, self.on_progress = wishes, on_progress
+        self.certificate: Certificate | None = None
+        self.witness: Witness | None = None
+        self.claim: Claim | None = None
+        self.status = Status.DONE
+        self.notes: list[str] = []
+        self.stage = "product"
+        self.iteration: Iteration | None = None
+        self.promised = math.inf  # what a proof in the making proves already
+        self.clock = Budget.unlimited()
+
+    @property
+    def upper(self) -> float:
+        """Proved; infinite when nothing is."""
+        return math.inf if self.certificate is None else self.certificate.upper
+
+    @property
+    def lower(self) -> float:
+        """The gradient norm at the witness; zero without one."""
+        return 0.0 if self.witness is None else max(self.witness.value, 0.0)
+
+    def improve(self, found: Certificate | Witness) -> None:
+        """Keep the better one."""
+        if isinstance(found, Certificate):
+            if found.upper < self.upper or self.certificate is None:
+                self.certificate = found
+        elif self.witness is None or found.value >= self.witness.value:
+            self.witness = found
+        self.report()
+
+    def closed(self) -> bool:
+        """Whether the gap is as small as was wished for."""
+        if self.certificate is None or self.witness is None:
+            return False
+        return self.upper <= self.witness.value * (1 + self.wishes.gap)
+
+    def enter(self, stage: str) -> None:
+        """Say what happens next."""
+        self.stage, self.iteration = stage, None
+        self.report()
+
+    def iterate(self, iteration: Iteration) -> None:
+        """Say where a solver is."""
+        self.iteration = iteration
+        self.report()
+
+    def out_of_budget(self, budget: Budget) -> None:
+        """Remember that more work would have been done."""
+        if self.status is Status.DONE:
+            self.status = Status.WORK_LIMIT if budget.repeatable else Status.TIME_LIMIT
+
+    def note(self, text: str) -> None:
+        """Something that the user should know, once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def report(self) -> None:
+        """Tell the callback."""
+        if self.on_progress is not None:
+            lower = None if self.witness is None else self.witness.value
+            upper = min(self.upper, self.promised)
+            self.on_progress(Progress(self.clock.spent().wall, lower, upper, self.stage, self.iteration))
+
+    def result(self, problem: Problem) -> Result:
+        """What `bound` returns; something must have been proved."""
+        assert self.certificate is not None
+        net = problem.network
+        return Result(
+            certificate=self.certificate,
+            best=self.witness if self.wishes.lower else None,
+            status=self.status,
+            seconds=self.clock.spent().wall,
+            region=problem.region,
+            norm=problem.norm,
+            output=problem.output,
+            network={"sha256": net.sha256, "shape": list(net.shape)},
+            notes=tuple(self.notes),
+            claim=self.claim,
+        )

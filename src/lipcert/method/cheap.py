@@ -1,0 +1,87 @@
+"""Methods that need no solver: product, interval, mixed."""
+
+from __future__ import annotations
+
+from lipcert import policy
+from lipcert.bounds import preactivations
+from lipcert.bounds.gains import GAINS, gains, gains_operations
+from lipcert.budget import Budget
+from lipcert.budget.threads import threads_for
+from lipcert.method.base import Method
+from lipcert.method.bracket import Bracket
+from lipcert.problem.problem import Problem
+from lipcert.proof.cheap import prove_interval, prove_mixed, prove_product
+
+
+class Product(Method):
+    """The product of layer norms."""
+
+    name = "product"
+    summary = "the product of the layers' norms: any network, at once, loose"
+    prelude = ()
+    search = policy.SEARCH_ALONE
+
+    def applies(self, problem: Problem) -> str | None:  # noqa: ARG002 - every problem
+        return None
+
+    def cost(self, problem: Problem) -> float:
+        return 2.0 * problem.network.stored / policy.RATES[policy.THIN]
+
+    def run(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
+        stored = problem.network.stored
+        with budget.measured(2.0 * stored, policy.THIN), threads_for(stored**0.5):
+            bracket.improve(prove_product(problem))
+
+
+class Interval(Method):
+    """The interval chain rule."""
+
+    name = "interval"
+    summary = "intervals through the chain rule: any network"
+    prelude = ()
+    search = policy.SEARCH_ALONE
+
+    def applies(self, problem: Problem) -> str | None:  # noqa: ARG002 - every problem
+        return None
+
+    def cost(self, problem: Problem) -> float:
+        return 4.0 * max(problem.network.shape) * problem.network.stored / policy.RATES[policy.DENSE]
+
+    def run(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
+        bracket.enter(self.name)
+        preactivations(problem, budget)
+        if budget.over():
+            bracket.out_of_budget(budget)
+        bracket.improve(prove_interval(problem))
+
+
+class Mixed(Method):
+    """Euclidean norms beside the intervals: what keeps wide and deep networks finite, and pays for their parts."""
+
+    name = "mixed"
+    summary = "Euclidean norms and intervals mixed at the best layer: chains, one output"
+    prelude = ("interval",)
+    search = policy.SEARCH_ALONE
+    for_many = False
+
+    def applies(self, problem: Problem) -> str | None:
+        if problem.whole_map:
+            return "method mixed is for one output, not for the whole map; use interval or tight"
+        if not problem.network.is_chain:
+            return "method mixed is for chains of layers, and this network has branches; use interval or tight"
+        return None
+
+    def cost(self, problem: Problem) -> float:
+        return gains_operations(problem.network) / policy.RATES[policy.DENSE]
+
+    def run(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
+        """A part of the network is proved with the best gains, which a checker computes: only those are kept."""
+        bracket.enter(self.name)
+        net = problem.network
+        operations = gains_operations(net)
+        in_time = budget.expected(operations) < policy.GAINS_SHARE * budget.left()
+        with threads_for(net.stored**0.5), budget.measured(operations if in_time else 4.0 * net.stored):
+            known = gains(net, preactivations(problem), problem.norm, rows=in_time)
+            if in_time:
+                problem.kept(GAINS, lambda: known)
+            bracket.improve(prove_mixed(problem, known))

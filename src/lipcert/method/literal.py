@@ -1,0 +1,66 @@
+"""The paper's estimators as it states them, solved by general conic solvers [CLMP20]."""
+
+from __future__ import annotations
+
+import math
+
+from lipcert import policy
+from lipcert.budget import Budget
+from lipcert.method.base import Method
+from lipcert.method.bracket import Bracket
+from lipcert.problem.norms import INF
+from lipcert.problem.problem import Problem
+from lipcert.problem.region import Ball
+from lipcert.proof.cheap import prove_stated
+from lipcert.solver import CONIC_SOLVERS
+
+
+class Literal(Method):
+    """One estimator. Its own bound is the answer even where a cheap bound is smaller; a note says so then."""
+
+    solvers = CONIC_SOLVERS
+    for_many = False
+
+    def __init__(self, name: str, summary: str, only: bool = True) -> None:
+        self.name, self.summary = name, summary
+        self.only = only  # whether the name means this form; shor and hr2 have a faster one of the same bound
+
+    def applies(self, problem: Problem) -> str | None:
+        if problem.norm != INF:
+            words = problem.norm.words
+            return f"method {self.name} works for one output in the infinity norm only, not in norm {words}"
+        if isinstance(problem.region, Ball):
+            return f"method {self.name}, as the paper states it, works on boxes, not on balls; use tight"
+        if not problem.network.is_chain:
+            return f"method {self.name} is for chains of layers, and this network has branches; use tight"
+        return None
+
+    def cost(self, problem: Problem) -> float:
+        """General solvers vectorise moment matrices: the cube of their entries."""
+        order = 1 + problem.network.inputs + problem.network.neurons
+        return float(order) ** 6 / policy.RATES[policy.DENSE]
+
+    def run(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
+        from lipcert.polynomial.lcep.methods import literal_bound  # here, so that importing lipcert stays fast
+
+        bracket.enter(f"{self.name}, literal")
+        upper, info = literal_bound(problem, self.name, bracket.wishes.solver, budget)
+        bracket.note(f"{info.solver}: {info.status}")
+        if not math.isfinite(upper):
+            bracket.note(f"{self.name} proved nothing; the bound was proved without it")
+            return
+        if bracket.certificate is not None and bracket.upper < upper:
+            bracket.note(f"{bracket.certificate.method} proves {bracket.upper:.6g}, which is less")
+        bracket.certificate = prove_stated(problem, self.name, upper)
+        bracket.report()
+
+
+LITERAL: tuple[Literal, ...] = (
+    Literal("shor", "the first-order moment relaxation", only=False),
+    Literal("hr1", "the paper's heuristic relaxation of order 1, as stated"),
+    Literal("hr2", "the paper's heuristic relaxation of order 2", only=False),
+    Literal("hr3", "the paper's heuristic relaxation of order 3, as stated"),
+    Literal("lipopt3", "LipOpt, products of three factors: a linear program"),
+    Literal("lipopt4", "LipOpt, products of four factors: a linear program"),
+    Literal("lifting", "products of slopes as variables: two hidden layers, tiny networks"),
+)

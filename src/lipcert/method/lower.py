@@ -1,0 +1,47 @@
+"""Witnesses on the way to a bound: the search at the start, and what the moment matrices of solvers lead to."""
+
+from __future__ import annotations
+
+from lipcert import policy
+from lipcert.budget import Budget
+from lipcert.budget.threads import threads_for
+from lipcert.method.bracket import Bracket
+from lipcert.problem.problem import Problem
+from lipcert.relaxation.model import Relaxation
+from lipcert.rounding import Array
+from lipcert.witness import improve, search
+
+
+def look(problem: Problem, bracket: Bracket, budget: Budget) -> None:
+    """Search for a witness within the budget."""
+    bracket.enter("lower bound")
+    with threads_for(problem.network.stored**0.5):
+        bracket.improve(search(problem, budget, seed=bracket.wishes.seed, on_witness=bracket.improve))
+
+
+class Rounder:
+    """Better witnesses from moment matrices; half the share of the budget after a matrix that gave none."""
+
+    def __init__(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
+        self.problem, self.bracket, self.budget = problem, bracket, budget
+        self.share, self.seed, self.total = policy.MOMENTS_SHARE, bracket.wishes.seed, budget.left()
+
+    def __call__(self, relaxation: Relaxation, X: Array, problem: Problem | None = None) -> None:
+        """`problem` where the matrix is of one of several problems (a case)."""
+        bracket, left = self.bracket, self.budget.left()
+        known = bracket.witness
+        if known is None or bracket.closed() or self.share < policy.MOMENTS_LEAST:
+            return
+        seconds = min(self.share * self.total, policy.MOMENTS_SHARE_LEFT * left)
+        if seconds < self.budget.expected(policy.MOMENTS_OPERATIONS * len(X) ** 2, policy.THIN):
+            return
+        self.seed += 1
+        with threads_for(self.problem.network.stored**0.5):
+            asked = self.problem if problem is None else problem
+            found = improve(
+                self.problem, known, relaxation, X, self.budget.upto(seconds),
+                seed=self.seed, on_witness=bracket.improve, weights=asked.c,
+            )  # fmt: skip
+        bracket.improve(found)
+        if found.value <= known.value * (1 + policy.MOMENTS_GAIN):
+            self.share /= 2

@@ -1,0 +1,131 @@
+"""Methods that solve one semidefinite relaxation: the paper's shor and hr2, and the lifts of any depth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lipcert import policy
+from lipcert.budget import Budget
+from lipcert.budget.threads import threads_for
+from lipcert.method.base import Method
+from lipcert.method.bracket import Bracket
+from lipcert.method.cases import solve_cases
+from lipcert.method.lower import Rounder
+from lipcert.method.planning import Step, expected_order, plan, whole_step
+from lipcert.method.result import Status
+from lipcert.method.solving import OnMoments, Task, proof_fits, proof_operations, solve
+from lipcert.problem.problem import Problem
+from lipcert.relaxation.build import build
+from lipcert.relaxation.specification import Specification, plan_specification, refusal
+from lipcert.solver import Status as SolverStatus
+
+_FAILURES = (ArithmeticError, ValueError, RuntimeError, MemoryError)  # as numpy and scipy raise them
+
+
+class Relaxed(Method):
+    """A relaxation of the whole network where it fits, of parts of it where it does not, of each case of a norm."""
+
+    def __init__(self, name: str, summary: str) -> None:
+        self.name, self.summary = name, summary
+
+    def applies(self, problem: Problem) -> str | None:
+        return refusal(problem, self.name)
+
+    def cost(self, problem: Problem) -> float:
+        return whole_step(problem).operations / policy.RATES[policy.DENSE]
+
+    def run(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
+        if budget.over():
+            bracket.out_of_budget(budget)
+            return
+        bracket.enter(self.name)
+        look = Rounder(problem, bracket, budget)
+        if problem.has_cases:
+            ended = _guarded(bracket, lambda: solve_cases(problem, self, bracket, budget, look))
+            _conclude(ended, bracket, budget)
+        else:
+            self._steps(problem, bracket, budget, look)
+
+    def solve(self, task: Task, bracket: Bracket, budget: Budget, look: OnMoments | None) -> SolverStatus:
+        """One relaxation, of the whole network or of a part or case."""
+        return solve(task, bracket, budget, look)
+
+    def _steps(self, problem: Problem, bracket: Bracket, budget: Budget, look: Rounder) -> None:
+        """What `plan` says, each step within its share; a bound of a part is only a first one where the whole fits."""
+        steps = plan(problem, budget)
+        whole = bool(steps) and steps[-1].reduction is None
+        if not whole:
+            instead = "parts of the network take its place" if steps else "no part of it fits the time"
+            order = f"order {expected_order(problem):,} is beyond {policy.LARGEST_ORDER:,}"
+            bracket.note(f"{self.name} of the whole left out: {order}; {instead}")
+        for step in steps:
+            if bracket.status is Status.INTERRUPTED or (step is not steps[0] and bracket.closed()):
+                return
+            last = step is steps[-1]
+            share = budget if last else budget.share(policy.STEP_SHARE)
+            if whole and not last:  # the time belongs to the whole network
+                share = share.upto(policy.FIRST_TIMES * budget.expected(step.operations))
+                share = share.upto(policy.FIRST_SHARE * budget.left())
+            if not self._proof_fits(step.order if step.reduction is not None else 1, bracket, share, say=last):
+                continue
+            ended = _guarded(bracket, lambda step=step, share=share: self._one(problem, bracket, share, step, look))
+            if last or ended is SolverStatus.INTERRUPTED:
+                _conclude(ended, bracket, budget)
+
+    def _one(self, problem: Problem, bracket: Bracket, budget: Budget, step: Step, look: Rounder) -> SolverStatus:
+        """One relaxation of all or of a part of the network."""
+        specification = self._specification(problem, step)
+        with budget.measured(policy.BUILD_CALLS, policy.SCALAR):
+            relaxation = build(problem, specification)
+        if not self._proof_fits(relaxation.problem.size, bracket, budget, say=True):
+            return SolverStatus.TIME_LIMIT
+        task = Task(problem, specification, relaxation)
+        with threads_for(task.order):
+            return self.solve(task, bracket, budget, look if step.reduction is None else None)
+
+    def _specification(self, problem: Problem, step: Step) -> Specification:
+        """A part of a network is the backward lift of it, without values; tight keeps its name for its cuts."""
+        if step.reduction is None:
+            return plan_specification(problem, self.name)
+        name = self.name if self.name == "tight" else "backward"
+        return Specification(name, "backward", values=False, reduction=step.reduction.table)
+
+    def _proof_fits(self, order: int, bracket: Bracket, budget: Budget, say: bool) -> bool:
+        if proof_fits(order, budget):
+            return True
+        if say:
+            seconds = budget.expected(proof_operations(order))
+            bracket.note(f"{self.name} left out: a proof of order {order:,} takes about {seconds:.0f} s, too long here")
+            bracket.out_of_budget(budget)
+        return False
+
+
+def _guarded(bracket: Bracket, run: Callable[[], SolverStatus]) -> SolverStatus | None:
+    """How it ended; None, and a note, where the solver failed."""
+    try:
+        return run()
+    except _FAILURES as error:
+        bracket.note(f"the solver failed ({type(error).__name__}: {error}); the bound was proved without it")
+        return None
+
+
+def _conclude(ended: SolverStatus | None, bracket: Bracket, budget: Budget) -> None:
+    if ended is SolverStatus.TIME_LIMIT:
+        bracket.out_of_budget(budget)
+    elif ended is SolverStatus.INTERRUPTED:
+        bracket.status = Status.INTERRUPTED
+    elif ended not in (None, SolverStatus.OPTIMAL):
+        assert ended is not None
+        bracket.note(f"the solver ended {ended.value}")
+
+
+RELAXED: tuple[Relaxed, ...] = (
+    Relaxed("shor", "the paper's first-order relaxation: one hidden layer of ReLU, infinity norm"),
+    Relaxed("hr2", "the paper's HR-2, reduced: one hidden layer of ReLU, infinity norm"),
+    Relaxed("backward", "the gradient's way down as variables: any depth, activation and norm"),
+    Relaxed("forward", "the direction's way up as variables: contains LipSDP"),
+    Relaxed("both", "both ways, with the identities between them"),
+    Relaxed("backward-free", "backward without the values x: every region at once"),
+    Relaxed("forward-free", "forward without the values x"),
+    Relaxed("both-free", "both without the values x"),
+)

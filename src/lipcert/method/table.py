@@ -1,0 +1,47 @@
+"""All methods, in the order in which they are listed to users."""
+
+from __future__ import annotations
+
+from lipcert.errors import MethodError
+from lipcert.method.auto import Auto
+from lipcert.method.base import Method
+from lipcert.method.cheap import Interval, Mixed, Product
+from lipcert.method.exact import Exact
+from lipcert.method.literal import LITERAL, Literal
+from lipcert.method.mip import Mip
+from lipcert.method.relaxed import RELAXED
+from lipcert.method.tight import Tight
+
+METHODS: tuple[Method, ...] = (
+    Auto(),
+    Product(),
+    Interval(),
+    Mixed(),
+    *RELAXED,
+    Tight(),
+    Exact(),
+    *(method for method in LITERAL if method.only),
+    Mip(),
+)
+
+
+def names() -> tuple[str, ...]:
+    """As users write them."""
+    return tuple(method.name for method in METHODS)
+
+
+def named(name: str, literal: bool = False) -> Method:
+    """The method of this name; `literal` asks for the form that the paper states, where there is one."""
+    if name not in names():
+        raise MethodError(f"unknown method {name!r}; use one of {', '.join(names())}")
+    if literal:
+        return _literal(name)
+    return next(method for method in METHODS if method.name == name)
+
+
+def _literal(name: str) -> Literal:
+    found = next((method for method in LITERAL if method.name == name), None)
+    if found is None:
+        known = ", ".join(method.name for method in LITERAL)
+        raise MethodError(f"method {name} has no literal form; use one of {known}")
+    return found
