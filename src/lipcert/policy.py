@@ -120,8 +120,6 @@ TRIANGLES_LAST_PROOFS = 12.0  # proofs whose time the last bound takes, at most
 CASE_SHARE = 0.25  # of what is left, at most, for one case,
 CASE_LEAST = 1.0  # and at least so many seconds, where half of what is left is as much
 CASES_MOST = 1000  # that are solved: a certificate's file has room for them
-PACE_MEMORY = 4.0  # nominal seconds after which a measurement has faded by half
-PACE_LEAST = 0.02  # real seconds below which a measurement says nothing
 
 # --- Witness: the search for points with a large gradient ------------------------------------------------------------
 # Shares, patience and counts were chosen on ERAN 3_50, ACAS Xu 1_1, a convolution of MNIST, and (80,80), (40,40,10) and

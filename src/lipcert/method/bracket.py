@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from lipcert.budget import Budget
 from lipcert.method.base import Wishes
-from lipcert.method.result import Claim, Result, Status, relative_gap
+from lipcert.method.mip.claim import Claim
+from lipcert.method.result import Result, Status, relative_gap
 from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate
 from lipcert.solver import Progress as Iteration
@@ -93,6 +94,11 @@ class Bracket:
         """Remember that more work would have been done."""
         if self.status is Status.DONE:
             self.status = Status.WORK_LIMIT if budget.repeatable else Status.TIME_LIMIT
+
+    def go_on(self) -> None:
+        """A share of the budget was over, not the budget."""
+        if self.status in (Status.TIME_LIMIT, Status.WORK_LIMIT):
+            self.status = Status.DONE
 
     def note(self, text: str) -> None:
         """Something that the user should know, once."""

@@ -9,7 +9,7 @@ from lipcert.method.bracket import Bracket
 from lipcert.problem.problem import Problem
 from lipcert.relaxation.model import Relaxation
 from lipcert.rounding import Array
-from lipcert.witness import improve, search
+from lipcert.witness import Witness, evaluate, improve, search
 
 
 def look(problem: Problem, bracket: Bracket, budget: Budget) -> None:
@@ -26,8 +26,8 @@ class Rounder:
         self.problem, self.bracket, self.budget = problem, bracket, budget
         self.share, self.seed, self.total = policy.MOMENTS_SHARE, bracket.wishes.seed, budget.left()
 
-    def __call__(self, relaxation: Relaxation, X: Array, problem: Problem | None = None) -> None:
-        """`problem` where the matrix is of one of several problems (a case)."""
+    def __call__(self, relaxation: Relaxation, X: Array, case: Problem | None = None) -> None:
+        """`case` where the matrix is that of one of several problems."""
         bracket, left = self.bracket, self.budget.left()
         known = bracket.witness
         if known is None or bracket.closed() or self.share < policy.MOMENTS_LEAST:
@@ -37,11 +37,20 @@ class Rounder:
             return
         self.seed += 1
         with threads_for(self.problem.network.stored**0.5):
-            asked = self.problem if problem is None else problem
-            found = improve(
-                self.problem, known, relaxation, X, self.budget.upto(seconds),
-                seed=self.seed, on_witness=bracket.improve, weights=asked.c,
-            )  # fmt: skip
+            found = self._found(known, relaxation, X, self.budget.upto(seconds), case)
         bracket.improve(found)
         if found.value <= known.value * (1 + policy.MOMENTS_GAIN):
             self.share /= 2
+
+    def _found(
+        self, known: Witness, relaxation: Relaxation, X: Array, budget: Budget, case: Problem | None
+    ) -> Witness:
+        if case is None or not self.problem.whole_map:
+            return improve(
+                self.problem, known, relaxation, X, budget, seed=self.seed, on_witness=self.bracket.improve
+            )
+        along = self.problem.along(case.c)  # one output of the map; its points are valued by the whole map
+        start = Witness(known.point, evaluate(along, known.point), known.method)
+        point = improve(along, start, relaxation, X, budget, seed=self.seed).point
+        found = Witness(point, evaluate(self.problem, point), known.method)
+        return found if found.value > known.value else known

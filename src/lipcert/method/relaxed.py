@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lipcert import policy
+from lipcert.bounds import cut_short
 from lipcert.budget import Budget
 from lipcert.budget.threads import threads_for
 from lipcert.method.base import Method
@@ -35,10 +36,11 @@ class Relaxed(Method):
         return whole_step(problem).operations / policy.RATES[policy.DENSE]
 
     def run(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
-        if budget.over():
+        if budget.over() or cut_short(problem):  # a checker has better bounds than those: other rows
             bracket.out_of_budget(budget)
             return
         bracket.enter(self.name)
+        budget.calibrate()
         look = Rounder(problem, bracket, budget)
         if problem.has_cases:
             ended = _guarded(bracket, lambda: solve_cases(problem, self, bracket, budget, look))

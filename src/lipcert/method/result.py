@@ -31,6 +31,7 @@ class Status(Enum):
 
     DONE = "finished"
     TIME_LIMIT = "stopped at the time limit with the best proved bracket so far"
+    WORK_LIMIT = "stopped when the work was done, with the best proved bracket so far"
     INTERRUPTED = "interrupted with the best proved bracket so far"
 
 

@@ -7,8 +7,8 @@ from lipcert.method.auto import Auto
 from lipcert.method.base import Method
 from lipcert.method.cheap import Interval, Mixed, Product
 from lipcert.method.exact import Exact
+from lipcert.method.integers import Mip
 from lipcert.method.literal import LITERAL, Literal
-from lipcert.method.mip import Mip
 from lipcert.method.relaxed import RELAXED
 from lipcert.method.tight import Tight
 

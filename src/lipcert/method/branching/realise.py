@@ -1,4 +1,4 @@
-"""A part on which every sign is known: one linear program finds a point of it, or the multiples that prove it empty."""
+"""A cell on which every sign is known: one linear program finds a point of it, or the multiples that prove it empty."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from lipcert.witness.program import Program, inmost
 
 
 def realise(problem: Problem, node: Node, budget: Budget) -> tuple[Array | None, Leaf | None]:
-    """A point well inside the part's half-spaces, or a proof that there is none, or neither when it is too close."""
-    box, budget = node.part.region, budget.upto(policy.REALISE_SECONDS)
+    """A point well inside the cell's half-spaces, or a proof that there is none, or neither when it is too close."""
+    box, budget = node.cell.region, budget.upto(policy.REALISE_SECONDS)
     if not isinstance(box, Box):
         return _anywhere(problem.on(box), node, budget), None
     sides = node.alone.sides
@@ -35,7 +35,7 @@ def realise(problem: Problem, node: Node, budget: Budget) -> tuple[Array | None,
         return box.project(box.center + radius * v), None
     weights = np.zeros(problem.network.neurons)
     np.add.at(weights, sides.neuron[0][kept], np.maximum(multipliers, 0.0) / length)
-    return None, prove_empty(node.part, node.alone, weights)
+    return None, prove_empty(node.cell, node.alone, weights)
 
 
 def _anywhere(problem: Problem, node: Node, budget: Budget) -> Array | None:

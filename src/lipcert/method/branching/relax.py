@@ -15,7 +15,9 @@ from lipcert.method.solving import proof_operations
 from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box
-from lipcert.proof.leaves import Leaf, prove_leaf, relaxation_of
+from lipcert.proof.leaves import BY_INTERVALS, Leaf, prove_leaf
+from lipcert.relaxation.build import build
+from lipcert.relaxation.specification import Specification, plan_specification
 from lipcert.relaxation.cuts import NO_CUTS, Cuts, separate, with_cuts
 from lipcert.relaxation.model import Relaxation
 from lipcert.rounding import Array
@@ -54,16 +56,17 @@ def relax(question: Question) -> Reply:
     q = question
     budget = Budget.of_work(q.seconds) if q.repeatable else Budget.of_seconds(q.seconds)
     start = budget.effort()
-    best = Reply(np.inf, Leaf(), q.cuts, np.zeros(q.problem.network.neurons), None)
+    best = Reply(np.inf, BY_INTERVALS, q.cuts, np.zeros(q.problem.network.neurons), None)
     try:
         with np.errstate(all="ignore"):
-            base = relaxation_of(q.problem, q.cell)
+            plan = plan_specification(q.problem, "tight", tuple(s.astype(np.int64) for s in q.cell.signs))
+            base = build(q.problem, plan)
             budget.charge(policy.BUILD_CALLS, policy.SCALAR)
             cuts = Cuts(q.cuts)
             for turn in range(q.rounds + 1):
                 if budget.over():
                     break
-                best, cuts = _turn(q, base, cuts, best, budget)
+                best, cuts = _turn(q, (plan, base), cuts, best, budget)
                 if best.upper <= q.threshold or turn == q.rounds or not len(cuts):
                     break
     except (ArithmeticError, ValueError, RuntimeError, MemoryError):  # as numpy and scipy raise them
@@ -71,10 +74,11 @@ def relax(question: Question) -> Reply:
     return replace(best, counted=budget.spent().counted, effort=budget.effort() - start)
 
 
-def _turn(q: Question, base: Relaxation, cuts: Cuts, best: Reply, budget: Budget) -> tuple[Reply, Cuts]:
+def _turn(q: Question, made: tuple[Specification, Relaxation], cuts: Cuts, best: Reply, budget: Budget) -> tuple[Reply, Cuts]:
     """One solve; the better of both replies, and the cuts for the next (none: it would be the same)."""
     from lipcert.solver.rank_two import Options, solve_rank_two  # here, so that importing lipcert stays fast
 
+    plan, base = made
     relaxation = with_cuts(base, cuts)
     problem = relaxation.problem
     with threads_for(problem.size):
@@ -83,7 +87,7 @@ def _turn(q: Question, base: Relaxation, cuts: Cuts, best: Reply, budget: Budget
     if result.status is Status.INTERRUPTED and not judge.ended:
         raise KeyboardInterrupt
     with budget.measured(proof_operations(problem.size)):
-        upper, leaf = prove_leaf(relaxation, cuts, result.y)
+        leaf, upper = prove_leaf(plan.with_cuts(cuts), relaxation, result.y)
     reply = replace(best, upper=upper, leaf=leaf) if upper < best.upper else best
     X = result.X
     if X is None or not np.all(np.isfinite(X)) or upper <= q.threshold:
