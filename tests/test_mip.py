@@ -167,7 +167,7 @@ def test_an_interrupt_keeps_what_was_found(monkeypatch: pytest.MonkeyPatch) -> N
 
     def noted(highs: highspy.Highs) -> None:
         cancelled.set()
-        cancel(highs)
+        cancel(highs)  # type: ignore[no-untyped-call]
 
     monkeypatch.setattr(highspy.Highs, "cancelSolve", noted)
     result = bound(net, box, method="mip", time_limit=120.0, on_progress=interrupt)
