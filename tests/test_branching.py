@@ -182,7 +182,7 @@ def test_smooth_activations_and_leaky_relu() -> None:
     truth = exact_constant(leaky, box, np.ones(1))
     assert truth * (1 - 1e-9) <= outcome.certificate.upper <= truth * (1 + 2e-6)
     smooth = deep_net(2, 4, 3, 1, activation="tanh")
-    outcome = solved(smooth, Box(np.zeros(2), 0.5), gap=0.05, seconds=4)
+    outcome = solved(smooth, Box(np.zeros(2), 0.5), gap=0.05)
     assert outcome.witness is not None
     assert outcome.witness.value <= outcome.certificate.upper <= 1.05 * outcome.witness.value
     assert verify(outcome.certificate, smooth).proved
