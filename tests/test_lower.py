@@ -23,6 +23,7 @@ from lipcert.witness.patterns import applies
 from lipcert.witness.program import Program
 from lipcert.witness.screen import Chart, Screen
 from tests.counting import Clock, calls
+from tests.problems import CANCELLED, DEAD_DEEP, KINK, MIRRORED
 
 SMOOTH_AND_KINKED: tuple[Activation, ...] = (
     Activation("identity"),
@@ -88,16 +89,13 @@ def test_a_formal_gradient_at_a_kink_is_no_witness() -> None:
     """f(x) = x - relu(x) + relu(-x) = 0, with a formal gradient of 1 at 0."""
     net = Network.from_weights([[[1.0], [-1.0], [1.0], [-1.0]], [[1.0, -1.0, -1.0, 1.0]]])
     assert evaluate(net, np.zeros(1), np.ones(1), INF) == 0
-    zero = Network.from_weights([[[1.0], [-1.0]], [[-1.0, 1.0]]])  # -relu(x) + relu(-x) = -x; formally 0 at the kink
-    skip = Network.from_weights(
-        [[[1.0], [1.0], [-1.0]], [[1.0, -1.0, 1.0]]], [[5.0, 0.0, 0.0], [-5.0]]
-    )  # x - relu(x) + relu(-x), which is 0 on [-5, 5]
+    skip = CANCELLED.network
     assert np.abs(skip.gradient(np.zeros((1, 1)), np.ones(1))).item() == 1.0
     assert evaluate(skip, np.zeros(1), np.ones(1), INF) == 0
-    for region in (Box([0.0], 1.0), Box([0.0], 0.0)):
-        assert search(skip, region, np.ones(1), INF, seconds=60.0, samples=200).value == 0
+    for known in (CANCELLED, KINK):
+        assert search(*known.case, INF, seconds=60.0, samples=200).value == known.value
     assert sample_points(skip, np.zeros((3, 1)), np.ones(1), INF).value <= 0
-    assert search(zero, Box([0.0], 1.0), np.ones(1), INF, seconds=60.0, samples=200).value == pytest.approx(1)
+    assert search(*MIRRORED.case, INF, seconds=60.0, samples=200).value == pytest.approx(MIRRORED.value)
 
 
 def test_points_on_kinks_are_moved_off_them() -> None:
@@ -261,8 +259,7 @@ def test_dead_neurons_zero_rows_and_unused_outputs() -> None:
     c = np.ones(1)
     result = search(net, box, c, INF, seconds=60.0, samples=500)
     assert result.value == pytest.approx(constant_by_enumeration(net, box, c), rel=1e-9)
-    dead = Network.from_weights([np.ones((2, 3)), np.ones((2, 2)), np.ones((1, 2))], [[-9.0, -9.0], [0.0, 0.0], [0.0]])
-    assert search(dead, Box(np.zeros(3), 1.0), c, INF, seconds=60.0, samples=100).value == 0
+    assert search(*DEAD_DEEP.case, INF, seconds=60.0, samples=100).value == DEAD_DEEP.value
 
 
 def test_sparse_weights_and_huge_weights() -> None:

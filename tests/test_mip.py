@@ -5,6 +5,7 @@ from __future__ import annotations
 import _thread
 import itertools
 import threading
+from dataclasses import replace
 from typing import Any
 
 import highspy
@@ -21,6 +22,7 @@ from lipcert.rounding import Array
 from lipcert.solver import ConicStatus
 from lipcert.solver.mixed_integer import MixedIntegerProblem, MixedIntegerSolution, solve_mixed_integer
 from tests.enumeration import exact_constant
+from tests.problems import AFFINE, AT_A_POINT, CANCELLED, DEAD
 
 L1 = Norm("1")
 
@@ -113,23 +115,19 @@ def test_a_lying_solver_changes_nothing_that_is_proved(
 
 
 def test_at_a_kink_the_claim_may_exceed_the_constant_and_the_witness_does_not() -> None:
-    """x - relu(x) + relu(-x) = 0: LCEP allows both slopes at 0, its optimum is 1."""
-    net = Network.from_weights([[[1.0], [-1.0], [1.0]], [[-1.0, 1.0, 1.0]]], [[0.0, 0.0, 10.0], [0.0]])
-    result = bound(net, Box([0.0], 1.0), method="mip", time_limit=2.0)
+    """LCEP allows both slopes at 0, its optimum is 1."""
+    result = bound(*CANCELLED.pair, method="mip", time_limit=2.0)
     assert result.claim is not None
     assert result.claim.value == pytest.approx(1.0)
-    assert result.lower == pytest.approx(0.0, abs=1e-12)
+    assert result.lower == pytest.approx(CANCELLED.value, abs=1e-12)
     assert result.upper >= 1.0
 
 
 def test_small_cases() -> None:
-    affine = Network.from_weights([[[1.0, -2.0]]])
-    dead = Network.from_weights([np.zeros((2, 2)), np.ones((1, 2))])
-    net = Network.from_weights([np.eye(2), np.ones((1, 2))], [np.ones(2), np.zeros(1)])
-    for network, radius, norm in ((affine, 1.0, 3.0), (dead, 1.0, 0.0), (net, 0.0, 2.0)):
-        claim = bound(network, Box(np.zeros(2), radius), method="mip", time_limit=2.0).claim
+    for known in (DEAD, AT_A_POINT, replace(AFFINE, region=Box(np.zeros(2), 1.0))):
+        claim = bound(*known.pair, output=known.c, method="mip", time_limit=60.0).claim
         assert claim is not None
-        assert [claim.value, claim.bound] == pytest.approx([norm, norm])
+        assert [claim.value, claim.bound] == pytest.approx([known.value, known.value])
     huge = Network.from_weights([np.full((2, 2), 1e300)] * 2 + [np.ones((1, 2))])
     result = bound(huge, Box(np.zeros(2), 1.0), method="mip", lower=False)
     assert result.claim is None
