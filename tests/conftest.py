@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 # Two test processes share the cores: threads of BLAS would only wait for each other. Before numpy is imported.
@@ -22,6 +24,17 @@ def _folder(variable: str, name: str) -> Path:
     if not folder.is_dir():
         pytest.skip(f"{folder} is not here; set {variable} to run this test")
     return folder
+
+
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """SIGINT is KeyboardInterrupt, here and in processes started here.
+
+    A shell script starts what it puts in the background with SIGINT ignored, and Python then leaves it so.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="session")

@@ -52,14 +52,11 @@ def unjsonable() -> dict[str, Any]:
     return {"value": object()}
 
 
-def sleeps(seconds: float) -> dict[str, Any]:
-    time.sleep(seconds)
-    return {"slept": seconds}
-
-
 def starts_a_program(pid_file: str) -> dict[str, Any]:
-    program = subprocess.Popen(["sleep", "60"])
-    Path(pid_file).write_text(str(program.pid))
+    program = subprocess.Popen(["sleep", "600"])
+    unfinished = Path(f"{pid_file}.part")
+    unfinished.write_text(str(program.pid))
+    unfinished.rename(pid_file)  # whoever sees the file sees the number
     program.wait()
     return {}
 
@@ -108,7 +105,8 @@ def alive(pid: int) -> bool:
         return False
 
 
-def until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
+def until(condition: Callable[[], bool], seconds: float = 120.0) -> None:
+    """Wait for an event; the seconds are for what never happens."""
     limit = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < limit

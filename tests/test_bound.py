@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Callable
 
 import numpy as np
 import pytest
+from lipcert.method.bounding import LITERAL_METHODS, METHODS
 
 import lipcert
-from lipcert import Activation, Affine, Box, Everywhere, Network, Progress, Status
+from lipcert import Activation, Box, Everywhere, Network, Progress, Status
 from lipcert.errors import InputError, MethodError, SoundnessError
-from lipcert.method.bounding import LITERAL_METHODS, METHODS
 from lipcert.method.result import Result
 from lipcert.polynomial.lcep import methods
 from lipcert.polynomial.lcep.methods import LiteralInfo
@@ -26,12 +25,7 @@ from lipcert.solver import Progress as Iteration
 from lipcert.solver import Status as SolverStatus
 from lipcert.solver.result import Callback, RankTwoResult
 from lipcert.witness import Witness, evaluate
-
-
-def net_of(*sizes: int, kind: str = "relu", seed: int = 0) -> Network:
-    rng = np.random.default_rng(seed)
-    weights = [rng.normal(size=(m, n)) / np.sqrt(n) for n, m in itertools.pairwise(sizes)]
-    return Network.from_weights(weights, [rng.normal(size=len(w)) / 4 for w in weights], kind)
+from tests.problems import AFFINE, SMALL, TINY, net_of
 
 
 def test_bracket_and_json() -> None:
@@ -65,10 +59,9 @@ def test_every_method_on_every_activation(kind: str, region: Box | Everywhere) -
 
 
 def test_affine_network_is_exact() -> None:
-    net = Network((Affine(np.array([[1.0, -2.0], [3.0, 4.0]]), np.zeros(2)),), ())
-    result = lipcert.bound(net, Everywhere(), output=1)
-    assert result.lower == pytest.approx(7.0, rel=1e-14)
-    assert result.upper == pytest.approx(7.0, rel=1e-14)
+    result = lipcert.bound(AFFINE.network, AFFINE.region, output=1)
+    assert result.lower == pytest.approx(AFFINE.value, rel=1e-14)
+    assert result.upper == pytest.approx(AFFINE.value, rel=1e-14)
     assert result.gap is not None
     assert result.gap < 1e-13
 
@@ -81,7 +74,7 @@ def test_zero_function_has_zero_bounds_and_no_gap() -> None:
 
 
 def test_no_lower_and_determinism() -> None:
-    net, box = net_of(6, 8, 1), Box(np.zeros(6), 0.3)
+    net, box = SMALL.pair
     without = lipcert.bound(net, box, lower=False)
     assert without.lower is None
     assert without.gap is None
@@ -92,7 +85,7 @@ def test_no_lower_and_determinism() -> None:
 
 def test_progress_reports_a_shrinking_bracket() -> None:
     seen: list[Progress] = []
-    lipcert.bound(net_of(6, 8, 1), Box(np.zeros(6), 0.3), on_progress=seen.append, time_limit=5)
+    lipcert.bound(*SMALL.pair, on_progress=seen.append, time_limit=5)
     uppers = [p.upper for p in seen]
     lowers = [p.lower for p in seen if p.lower is not None]
     assert uppers == sorted(uppers, reverse=True)
@@ -105,10 +98,10 @@ def test_interrupt_returns_the_bracket_so_far() -> None:
         if progress.lower is not None:
             raise KeyboardInterrupt
 
-    result = lipcert.bound(net_of(6, 8, 1), Box(np.zeros(6), 0.3), on_progress=stop)
+    result = lipcert.bound(*SMALL.pair, on_progress=stop)
     assert result.status is Status.INTERRUPTED
     assert result.lower is not None
-    assert result.lower <= result.upper
+    assert result.lower <= SMALL.value <= result.upper
 
 
 def test_interrupt_before_anything_is_proved_propagates() -> None:
@@ -116,7 +109,7 @@ def test_interrupt_before_anything_is_proved_propagates() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        lipcert.bound(net_of(6, 8, 1), Box(np.zeros(6), 0.3), method="interval", on_progress=stop)
+        lipcert.bound(*SMALL.pair, method="interval", on_progress=stop)
 
 
 def test_overflowing_network_is_reported_as_not_certified() -> None:
@@ -161,7 +154,7 @@ LIES: dict[str, Callable[[int], Array]] = {
 @pytest.mark.parametrize("lie", LIES)
 def test_a_lying_solver_loosens_the_bracket_and_never_breaks_it(lie: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Through `bound`: the multipliers of every iteration and of the end are lies; the solver claims a bound of 0."""
-    net, box = net_of(6, 8, 1), Box(np.zeros(6), 0.3)
+    net, box = SMALL.pair
     honest = lipcert.bound(net, box, method="hr2", time_limit=20)
     cheap = lipcert.bound(net, box, method="interval", lower=False)
 
@@ -177,7 +170,8 @@ def test_a_lying_solver_loosens_the_bracket_and_never_breaks_it(lie: str, monkey
     monkeypatch.setattr("lipcert.method.solving.choose_solver", choose)
     result = lipcert.bound(net, box, method="hr2", time_limit=20)
     assert honest.lower is not None
-    assert honest.lower <= honest.upper <= result.upper <= cheap.upper
+    assert honest.lower <= SMALL.value * (1 + 1e-12)
+    assert SMALL.value * (1 - 1e-12) <= honest.upper <= result.upper <= cheap.upper
     assert lipcert.verify(result.certificate, net).proved
 
 
@@ -187,7 +181,7 @@ def test_a_failing_solver_leaves_the_bracket(error: Exception, monkeypatch: pyte
         raise error
 
     monkeypatch.setattr("lipcert.method.solving.choose_solver", fail)
-    result = lipcert.bound(net_of(6, 8, 1), Box(np.zeros(6), 0.3), method="hr2", time_limit=5)
+    result = lipcert.bound(*SMALL.pair, method="hr2", time_limit=5)
     assert result.method == "interval"
     assert result.certified
     assert "the solver failed" in result.notes[0]
@@ -195,14 +189,14 @@ def test_a_failing_solver_leaves_the_bracket(error: Exception, monkeypatch: pyte
 
 def test_a_proof_that_does_not_fit_the_time_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lipcert.method.solving._PROOF_RATE", 1.0)
-    result = lipcert.bound(net_of(6, 8, 1), Box(np.zeros(6), 0.3), method="hr2", time_limit=5, lower=False)
+    result = lipcert.bound(*SMALL.pair, method="hr2", time_limit=5, lower=False)
     assert result.status is Status.TIME_LIMIT
     assert result.method == "interval"
     assert "hr2 left out" in result.notes[0]
 
 
 def test_contradiction_is_an_error_never_clipped() -> None:
-    net, box, output = net_of(6, 8, 1), Box(np.zeros(6), 0.3), choose_output(0, 1)
+    net, box, output = *SMALL.pair, choose_output(0, 1)
     with pytest.raises(SoundnessError, match="bug"):
         Result(
             Certificate("interval", net.sha256, box, INF, output.c, 1.0),
@@ -240,7 +234,7 @@ def test_dimension_mismatch() -> None:
 
 
 def test_literal_methods_by_name_and_by_flag() -> None:
-    net, box = net_of(4, 5, 1), Box(np.zeros(4), 0.3)
+    net, box = TINY.pair
     fast = lipcert.bound(net, box, method="hr2", lower=False).upper
     literal = lipcert.bound(net, box, method="hr2", literal=True, lower=False)
     assert literal.method == "hr2-literal"
@@ -261,7 +255,7 @@ def test_literal_methods_by_name_and_by_flag() -> None:
 def test_a_literal_method_that_proves_nothing_keeps_the_cheap_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     nothing = (np.inf, LiteralInfo("hr1", "stalled", "x", 0.0))
     monkeypatch.setattr("lipcert.polynomial.lcep.methods.literal_bound", lambda *_, **__: nothing)
-    result = lipcert.bound(net_of(4, 5, 1), Box(np.zeros(4), 0.3), method="hr1", lower=False)
+    result = lipcert.bound(*TINY.pair, method="hr1", lower=False)
     assert result.method == "interval"
     assert any("proved nothing" in n for n in result.notes)
 

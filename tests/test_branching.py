@@ -33,6 +33,7 @@ from lipcert.rounding import Array
 from lipcert.witness import Witness, search
 from tests.enumeration import exact_constant
 from tests.lift_tools import deep_net, objective, true_points, violations
+from tests.problems import LEAKY
 
 CASES = [  # sizes, radius of the box
     ((3, 6, 1), 0.4),
@@ -179,12 +180,10 @@ def test_everywhere_splits_neurons_only() -> None:
 
 
 def test_smooth_activations_and_leaky_relu() -> None:
-    leaky, box = deep_net(3, 5, 4, 1, activation=lipcert.Activation("leaky_relu", 0.1)), Box(np.zeros(3), 0.5)
-    outcome = solved(leaky, box)
-    truth = exact_constant(leaky, box, np.ones(1))
-    assert truth * (1 - 1e-9) <= outcome.certificate.upper <= truth * (1 + 2e-6)
+    outcome = solved(*LEAKY.pair)
+    assert LEAKY.value * (1 - 1e-9) <= outcome.certificate.upper <= LEAKY.value * (1 + 2e-6)
     smooth = deep_net(2, 4, 3, 1, activation="tanh")
-    outcome = solved(smooth, Box(np.zeros(2), 0.5), gap=0.05, seconds=4)
+    outcome = solved(smooth, Box(np.zeros(2), 0.5), gap=0.05)
     assert outcome.witness is not None
     assert outcome.witness.value <= outcome.certificate.upper <= 1.05 * outcome.witness.value
     assert verify(outcome.certificate, smooth).proved

@@ -25,6 +25,7 @@ from lipcert.relaxation.rank_two import RankTwoProblem
 from lipcert.rounding import Array
 from lipcert.rounding.definite import find_shift, is_positive
 from tests.one_layer_tools import Case, exact, one_layer_cases, random_case, random_net, solved, weights
+from tests.problems import AROUND_4, AROUND_11
 
 METHODS = ("hr2", "shor")
 ROUNDING = 1e-9  # of the enumeration, which is plain floating point
@@ -125,7 +126,7 @@ def test_error_of_the_slack_matrix_counts_before_cancellation() -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_wrong_signs_are_refused_for_their_sign(method: str) -> None:
     """A negative multiplier turns a true row round: with a shift that makes S definite only the sign test is left."""
-    net, box, c = random_case(4, 3, 4, 0.5)
+    net, box, c = AROUND_4.case
     relaxation = build(net, box, INF, c, method)
     problem = relaxation.problem
     honest = relaxation.unpack(solved(net, box, c, method).multipliers)
@@ -185,8 +186,8 @@ def _lies(rng: np.random.Generator, m: int) -> list[Array]:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_noise_loosens_and_never_breaks(method: str) -> None:
-    net, box, c = random_case(4, 3, 4, 0.5)
-    true, honest = exact(net, box, c), solved(net, box, c, method)
+    net, box, c = AROUND_4.case
+    true, honest = AROUND_4.value, solved(net, box, c, method)
     relaxation = build(net, box, INF, c, method)
     y = relaxation.unpack(honest.multipliers)
     rng = np.random.default_rng(0)
@@ -197,7 +198,7 @@ def test_noise_loosens_and_never_breaks(method: str) -> None:
 
 def test_overflow_proves_nothing_and_says_so() -> None:
     """Weights whose products leave the range of floats: an infinite bound or a true one, no exception."""
-    net, box, c = random_case(11, 4, 6, 0.5)
+    net, box, c = AROUND_11.case
     A, b, w = weights(net, c)
     for scale_a, scale_w, radius, factor in (
         (1e200, 1e200, 0.5, 1.0),

@@ -19,6 +19,7 @@ from lipcert.proof.exact import _is_positive_definite, check_with_balls
 from lipcert.proof.relaxed import build, prove_relaxed
 from lipcert.proof.verify import verify
 from tests.one_layer_tools import Case, exact, one_layer_cases, random_case, solved, weights
+from tests.problems import AROUND_7
 
 METHODS = ("hr2", "shor")
 
@@ -94,7 +95,7 @@ def test_forgeries_are_refused_by_both(method: str) -> None:
 
 
 def test_other_claims() -> None:
-    net, box, c = random_case(7, 3, 4, 0.6)
+    net, box, c = AROUND_7.case
     honest = solved(net, box, c, "hr2")
     changes: list[dict[str, Any]] = [
         {"network_sha256": "0" * 64},
@@ -132,7 +133,7 @@ def test_balls_decide_not_their_middles() -> None:
 
 
 def test_missing_flint_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    net, box, c = random_case(7, 3, 4, 0.6)
+    net, box, c = AROUND_7.case
     certificate = solved(net, box, c, "hr2")
 
     def absent(name: str, *_: object) -> object:

@@ -30,6 +30,7 @@ from lipcert.robustness.pairs import PairConstant, PairOptions, matrix, pair_con
 from lipcert.robustness.refine import Ball, against, prove_ball, refine_pieces
 from lipcert.robustness.scores import class_scores
 from lipcert.rounding import Array
+from tests.job_pieces import until
 
 
 def small_net(seed: int, outputs: int = 3, hidden: tuple[int, ...] = (6,), inputs: int = 3) -> Network:
@@ -335,9 +336,7 @@ def test_killed_and_resumed(files: Path) -> None:
     command += ["--radius", "0.05", "--method", "hr2", "--json"]
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
     process = subprocess.Popen([*command, "--out", str(job)], env=environment, stdout=subprocess.DEVNULL)
-    end = time.monotonic() + 30
-    while time.monotonic() < end and not list(job.glob("pieces/*.json")) and process.poll() is None:
-        time.sleep(0.002)
+    until(lambda: bool([*job.glob("pieces/*.json")]) or process.poll() is not None)
     process.send_signal(signal.SIGKILL)
     process.wait()
     before = {path.name: path.stat().st_mtime_ns for path in job.glob("pieces/*.json")}

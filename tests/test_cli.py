@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-import time
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -218,13 +218,32 @@ def test_interrupt_and_memory(
     assert err.strip().count("\n") == 0
 
 
+class Watched(ProgressDisplay):
+    """Its line is due when there is progress to tell, and the test knows when it had its chance."""
+
+    def __init__(self, verbose: bool = False) -> None:
+        super().__init__(verbose)
+        self.due, self.over = threading.Event(), threading.Event()
+
+    def _say(self) -> None:
+        self.due.wait()
+        super()._say()
+        self.over.set()
+
+
+def show(progress: Progress, verbose: bool = False) -> None:
+    """Until the quiet seconds are over and the line was asked for."""
+    with Watched(verbose) as display:
+        display.update(progress)
+        display.due.set()
+        assert display.over.wait(120)
+
+
 def test_progress_speaks_after_the_quiet_seconds(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lipcert.cli.live._QUIET_SECONDS", 0.05)
-    with ProgressDisplay() as display:
-        display.update(Progress(0.0, 1.5, 2.5, "interval"))
-        time.sleep(0.3)
+    monkeypatch.setattr("lipcert.cli.live._QUIET_SECONDS", 0.0)
+    show(Progress(0.0, 1.5, 2.5, "interval"))
     err = capsys.readouterr().err
     assert "lower 1.5" in err
     assert "upper 2.5" in err
@@ -234,15 +253,11 @@ def test_verbose_rows_and_the_line_take_turns(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where no solver iterates, as in the search for a lower bound, the line says how far the work is."""
-    monkeypatch.setattr("lipcert.cli.live._QUIET_SECONDS", 0.05)
-    with ProgressDisplay(verbose=True) as display:
-        display.update(Progress(0.0, 1.5, 2.5, "lower bound"))
-        time.sleep(0.3)
+    monkeypatch.setattr("lipcert.cli.live._QUIET_SECONDS", 0.0)
+    show(Progress(0.0, 1.5, 2.5, "lower bound"), verbose=True)
     assert "lower bound" in capsys.readouterr().err
     iteration = Iteration(3, 0.1, 1.0, 2.0, 1e-3, 1e-3, 1e-2, np.zeros(1))
-    with ProgressDisplay(verbose=True) as display:
-        display.update(Progress(0.0, 1.5, 2.5, "hr2", iteration))
-        time.sleep(0.3)
+    show(Progress(0.0, 1.5, 2.5, "hr2", iteration), verbose=True)
     assert [line.split()[0] for line in capsys.readouterr().err.splitlines()] == ["it", "3"]
 
 

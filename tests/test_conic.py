@@ -156,7 +156,7 @@ def test_time_limit_is_passed_on(solver: str) -> None:
     problem = random_sdp(3, columns=400, orders=(40, 40), equalities=5)
     found = solve_conic(problem, solver, time_limit=1e-3)
     assert found.status is ConicStatus.TIME_LIMIT
-    assert found.seconds < 5
+    assert found.iterations <= 1  # of 10, or of 775
 
 
 @pytest.mark.parametrize("solver", LP_SOLVERS)

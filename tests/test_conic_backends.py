@@ -327,10 +327,10 @@ def test_programs_that_are_missing(solver: str, package: str, tmp_path: Path, mo
 
 
 def test_a_slow_program_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program(tmp_path, "csdp", "exec sleep 30\n", monkeypatch)
+    program(tmp_path, "csdp", "exec sleep 600\n", monkeypatch)
     found = solve_conic(mixed_order().problem, "csdp", time_limit=0.2)
     assert found.status is ConicStatus.TIME_LIMIT
-    assert found.seconds < 5
+    assert found.message == "stopped at the time limit"  # it did not end by itself
     assert np.isnan(found.x).all()
 
 

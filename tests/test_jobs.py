@@ -8,11 +8,11 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import types
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -24,9 +24,11 @@ from lipcert.jobs import Answer, End, JobFolder, Piece, Progress, cluster, isola
 from lipcert.jobs.executors import worker_count
 from lipcert.jobs.names import file_stem
 from lipcert.jobs.piece import describe
+from lipcert.jobs.processes import _Process
 from lipcert.jobs.progress import estimate
 from tests import job_pieces
 from tests.conftest import ROOT
+from tests.counting import Clock
 from tests.job_pieces import QUESTION, SHORT, alive, counted_pieces, executions, processes_of, until, values
 
 SQUARES = [Piece(f"n={i}", job_pieces.square, (i,)) for i in range(6)]
@@ -43,24 +45,37 @@ class Killed(BaseException):
 # --- outcomes ---------------------------------------------------------------------------------------------------------
 
 
-class SlowStart(ThreadPoolExecutor):
-    """As an executor that starts a process for every piece."""
+class SlowStart(ThreadPoolExecutor, Clock):
+    """As an executor that starts a process for every piece, which takes five seconds of its clock."""
+
+    def __init__(self) -> None:
+        ThreadPoolExecutor.__init__(self, 1)
+        Clock.__init__(self)
+        self.looked = threading.Event()
+
+    def monotonic(self) -> float:
+        self.looked.set()
+        return super().monotonic()
 
     def submit(self, fn, /, *args, **kwargs):  # type: ignore[no-untyped-def]
+        self.looked.clear()
+
         def late() -> object:
-            time.sleep(0.05)
+            self.looked.wait()  # until the run has noted when the piece began
+            self.now += 5.0
             return fn(*args, **kwargs)
 
         return super().submit(late)
 
 
-def test_the_estimate_counts_starting_a_process() -> None:
+def test_the_estimate_counts_starting_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Progress] = []
-    with SlowStart(1) as executor:
+    with SlowStart() as executor:
+        monkeypatch.setattr("lipcert.jobs.run.time", executor)
         run_pieces(SQUARES[:3], None, executor, seen.append)
     first = next(p for p in seen if p.done == 1)
     assert first.remaining is not None
-    assert first.remaining > 0.05  # two pieces are left, whose own work takes microseconds
+    assert first.remaining > 5.0  # two pieces are left, whose own work takes microseconds
 
 
 def test_in_memory_in_order() -> None:
@@ -159,6 +174,7 @@ def test_stopped_at_every_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         assert not run.notes
 
 
+@pytest.mark.usefixtures("ctrl_c")
 @pytest.mark.parametrize(("workers", "sent"), [(1, signal.SIGKILL), (2, signal.SIGKILL), (2, signal.SIGINT)])
 def test_stop_a_process_and_resume(tmp_path: Path, workers: int, sent: signal.Signals) -> None:
     log, home = tmp_path / "log", tmp_path / "job"
@@ -175,7 +191,7 @@ def test_stop_a_process_and_resume(tmp_path: Path, workers: int, sent: signal.Si
     until(lambda: len([*home.glob("pieces/*.json")]) == SHORT and len([*log.iterdir()]) == SHORT + workers)
     assert all(alive(pid) for pid in processes_of(log))
     os.killpg(child.pid, sent)  # as Ctrl-C does: everything in the foreground gets it
-    said = child.communicate(timeout=30)
+    said = child.communicate(timeout=120)
     if sent is signal.SIGINT:
         assert said == (b"INTERRUPTED", b"")
     until(lambda: not any(alive(pid) for pid in processes_of(log)))  # nobody works on for nobody
@@ -306,29 +322,50 @@ def test_processes_share_the_cores_and_survive_deaths(tmp_path: Path) -> None:
     assert (seen[-1].failed, seen[-1].remaining) == (2, 0.0)
 
 
-def test_isolated_limits(tmp_path: Path) -> None:
-    pieces = [
-        Piece("slow", job_pieces.starts_a_program, (str(tmp_path / "pid"),)),
-        Piece("hungry", job_pieces.hungry, (40.0,)),
-        Piece("modest", job_pieces.hungry, (0.01,)),
-    ]
-    with isolated(2, memory=16 << 30, seconds=1.5) as executor:
+def test_isolated_limits() -> None:
+    pieces = [Piece("hungry", job_pieces.hungry, (40.0,)), Piece("modest", job_pieces.hungry, (0.01,))]
+    with isolated(2, memory=16 << 30, seconds=600.0) as executor:
         run = run_pieces(pieces, None, executor)
-    assert run.failures == {"slow": "out of time: stopped after 1.5 s", "hungry": "out of memory"}
+    assert run.failures == {"hungry": "out of memory"}
     assert run.outcomes["modest"].value is not None
-    until(lambda: not alive(int((tmp_path / "pid").read_text())))  # and the program that the piece had started
 
 
-def test_deadline_stops_processes() -> None:
-    pieces = [SQUARES[0], Piece("slow", job_pieces.sleeps, (60.0,)), *SQUARES[1:]]
-    start = time.monotonic()
+def test_isolated_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process is killed, and the program that the piece had started."""
+    pid, receive = tmp_path / "pid", _Process._receive
+
+    def late(process: _Process, seconds: float | None) -> bytes:
+        if seconds is not None:  # they begin when the program runs, however long it took to start
+            until(pid.exists)
+        return receive(process, seconds)
+
+    monkeypatch.setattr(_Process, "_receive", late)
+    with isolated(1, seconds=0.1) as executor:
+        run = run_pieces([Piece("slow", job_pieces.starts_a_program, (str(pid),))], None, executor)
+    assert run.failures == {"slow": "out of time: stopped after 0.1 s"}
+    until(lambda: not alive(int(pid.read_text())))
+
+
+class Started(Clock):
+    """Its deadline of 1.0 is over when so many pieces have begun."""
+
+    def __init__(self, log: Path, begun: int) -> None:
+        super().__init__()
+        self.log, self.begun = log, begun
+
+    def monotonic(self) -> float:
+        return 2.0 * (len([*self.log.iterdir()]) >= self.begun)
+
+
+def test_deadline_stops_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    quick, slow = counted_pieces(tmp_path, 1), counted_pieces(tmp_path, 3, 600.0)[1:]
+    monkeypatch.setattr("lipcert.jobs.run.time", Started(tmp_path, 2))
+    monkeypatch.setattr("lipcert.jobs.run._TICK", 0.05)  # how long this clock is not looked at
     with processes(1) as executor:
-        first = run_pieces(SQUARES[:1], None, executor)  # the process has started
-        run = run_pieces(pieces, None, executor, deadline=time.monotonic() + 1.0)
-    assert time.monotonic() - start < 20.0
-    assert first.complete
+        run = run_pieces([*quick, *slow], None, executor, deadline=1.0)
     assert run.end is End.DEADLINE
-    assert [*run.outcomes] == ["n=0"]
+    assert [*run.outcomes] == ["piece 0"]
+    until(lambda: not any(alive(pid) for pid in processes_of(tmp_path)))
 
 
 def test_bad_options() -> None:
@@ -343,16 +380,34 @@ def test_bad_options() -> None:
 # --- stopping ---------------------------------------------------------------------------------------------------------
 
 
-def test_local_deadline(tmp_path: Path) -> None:
-    pieces = [Piece(str(i), job_pieces.sleeps, (0.2,)) for i in range(3)]
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The one that jobs look at."""
+    clock = Clock()
+    monkeypatch.setattr("lipcert.jobs.run.time", clock)
+    monkeypatch.setattr("lipcert.jobs.piece.time", clock)
+    return clock
+
+
+def pieces_of_two_seconds(clock: Clock, count: int) -> list[Piece]:
+    def work() -> dict[str, Any]:
+        clock.now += 2.0
+        return {}
+
+    return [Piece(str(i), work) for i in range(count)]
+
+
+def test_local_deadline(tmp_path: Path, clock: Clock) -> None:
+    pieces = pieces_of_two_seconds(clock, 3)
     with open_job(tmp_path) as folder:
-        run = run_pieces(pieces, folder, local(), deadline=time.monotonic() + 0.35)
+        run = run_pieces(pieces, folder, local(), deadline=3.0)
         assert run.end is End.DEADLINE
-        assert 1 <= len(run.outcomes) < 3
-        assert run_pieces(pieces, folder, local(), deadline=time.monotonic()).resumed == len(run.outcomes)
+        assert [*run.outcomes] == ["0", "1"]
+        assert run_pieces(pieces, folder, local(), deadline=clock.now).resumed == 2
         assert run_pieces(pieces, folder, local()).complete
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_keeps_what_is_finished(tmp_path: Path) -> None:
     def interrupt(progress: Progress) -> None:
         if progress.done == 3:
@@ -454,12 +509,10 @@ def test_estimates() -> None:
     ]
 
 
-def test_estimate_of_a_steady_job() -> None:
+def test_estimate_of_a_steady_job(clock: Clock) -> None:
     seen: list[Progress] = []
-    run_pieces([Piece(str(i), job_pieces.sleeps, (0.02,)) for i in range(10)], None, local(), seen.append)
-    assert seen[0].remaining is None
-    assert all(p.remaining is not None and p.remaining >= 0.02 * (10 - p.done) * 0.99 for p in seen[1:])
-    assert seen[-1].remaining == 0.0
+    run_pieces(pieces_of_two_seconds(clock, 10), None, local(), seen.append)
+    assert [p.remaining for p in seen] == [None, *(2.0 * (10 - p.done) for p in seen[1:])]
 
 
 # --- clusters ---------------------------------------------------------------------------------------------------------

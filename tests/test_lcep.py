@@ -23,6 +23,7 @@ from lipcert.solver.conic.conic import ConicProblem, ConicSolution, ConicStatus
 from tests import literal
 from tests.enumeration import exact_constant
 from tests.one_layer_tools import Case, exact, one_layer_cases, random_case, solved, weights
+from tests.problems import Cell, published
 from tests.test_lipopt import ONE, two_layers
 
 RADII = (0.1, 0.4, 1.0)
@@ -59,21 +60,11 @@ def test_the_fast_road_is_never_looser(seed: int) -> None:
     assert solved(net, box, c, "hr2", chords=True).upper <= slow * (1 + 1e-5)
 
 
-# [CLMP20], the authors' result files: method, region, size, sparsity, seed, bound.
-@pytest.mark.parametrize(
-    ("method", "region", "sparsity", "value"),
-    [
-        ("shor", "global", 8, 0.918992),
-        ("shor", "global", 20, 1.288408),
-        ("shor", "local", 20, 0.931715),
-        ("hr2", "local", 20, 0.844951),
-    ],
-)
-def test_published_values(method: str, region: str, sparsity: int, value: float) -> None:
+@pytest.mark.parametrize("cell", published("SHOR", "HR-2"), ids=str)
+def test_published_values(cell: Cell) -> None:
     """SHOR to 1e-4; the published HR-2 has errors up to 2e-3 of its own (the literal form is ill-conditioned)."""
-    net = paper_network(10, sparsity, 0)
-    room = 1e-4 if method == "shor" else 2e-3
-    assert bound(net, paper_region(10, 0, region), ONE, method) == pytest.approx(value, abs=room)
+    method, room = ("shor", 1e-4) if cell.method == "SHOR" else ("hr2", 2e-3)
+    assert bound(cell.network, cell.box, ONE, method) == pytest.approx(cell.value, abs=room)
 
 
 @settings(max_examples=20, deadline=None)

@@ -21,22 +21,10 @@ from lipcert.polynomial.lcep.lipopt import lipopt, lipopt_program
 from lipcert.proof.krivine import prove_krivine
 from tests.enumeration import exact_constant
 from tests.one_layer_tools import Case, exact, one_layer_cases, random_case
+from tests.problems import Cell, published
 
 ONE = np.ones(1)
 REFERENCE = Path(os.environ.get("LIPCERT_REFERENCE", Path(__file__).parents[2] / "shared" / "reference"))
-
-# [CLMP20], the authors' result files: hidden layers, region, size, sparsity, seed, degree, bound.
-PUBLISHED = [
-    (1, "global", 10, 8, 0, 3, 0.905938),
-    (1, "global", 10, 8, 0, 4, 0.905938),
-    (1, "global", 10, 4, 0, 3, 0.609888),
-    (1, "global", 10, 20, 0, 3, 1.288298),
-    (1, "global", 20, 40, 1, 3, 1.456591),
-    (1, "local", 10, 20, 0, 3, 0.954483),
-    (1, "local", 10, 20, 0, 4, 0.954483),
-    (2, "global", 10, 4, 0, 3, 0.114651),
-    (2, "global", 10, 20, 0, 3, 0.884722),
-]
 
 
 def published_bound(layers: int, region: str, size: int, sparsity: int, seed: int, degree: int) -> float:
@@ -54,11 +42,10 @@ def two_layers(seed: int, p0: int = 3, p1: int = 4, p2: int = 3) -> Network:
     return Network.from_weights(weights, [rng.normal(size=p1) / 3, rng.normal(size=p2) / 3, np.zeros(1)])
 
 
-@pytest.mark.parametrize(("layers", "region", "size", "sparsity", "seed", "degree", "bound"), PUBLISHED)
-def test_published_values(
-    layers: int, region: str, size: int, sparsity: int, seed: int, degree: int, bound: float
-) -> None:
-    assert published_bound(layers, region, size, sparsity, seed, degree) == pytest.approx(bound, abs=1e-5)
+@pytest.mark.parametrize("cell", published("LipOpt-3", "LipOpt-4"), ids=str)
+def test_published_values(cell: Cell) -> None:
+    about = (cell.layers, cell.place, cell.size, cell.sparsity, cell.seed, int(cell.method[-1]))
+    assert published_bound(*about) == pytest.approx(cell.value, abs=1e-5)
 
 
 def test_signs_of_weights_fix_neurons_of_the_second_layer() -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import _thread
 import itertools
 import threading
-import time
+from dataclasses import replace
+from typing import Any
 
+import highspy
 import numpy as np
 import pytest
 
-from lipcert import Activation, Box, Everywhere, MethodError, Network, Status, bound
+from lipcert import Activation, Box, Everywhere, MethodError, Network, Progress, Status, bound
 from lipcert.bounds.propagation import preactivation_bounds
 from lipcert.method.mip import search as mip_search
 from lipcert.method.mip.formulation import check_mip, formulate
@@ -20,6 +22,7 @@ from lipcert.rounding import Array
 from lipcert.solver import ConicStatus
 from lipcert.solver.mixed_integer import MixedIntegerProblem, MixedIntegerSolution, solve_mixed_integer
 from tests.enumeration import exact_constant
+from tests.problems import AFFINE, AT_A_POINT, CANCELLED, DEAD
 
 L1 = Norm("1")
 
@@ -112,51 +115,62 @@ def test_a_lying_solver_changes_nothing_that_is_proved(
 
 
 def test_at_a_kink_the_claim_may_exceed_the_constant_and_the_witness_does_not() -> None:
-    """x - relu(x) + relu(-x) = 0: LCEP allows both slopes at 0, its optimum is 1."""
-    net = Network.from_weights([[[1.0], [-1.0], [1.0]], [[-1.0, 1.0, 1.0]]], [[0.0, 0.0, 10.0], [0.0]])
-    result = bound(net, Box([0.0], 1.0), method="mip", time_limit=2.0)
+    """LCEP allows both slopes at 0, its optimum is 1."""
+    result = bound(*CANCELLED.pair, method="mip", time_limit=2.0)
     assert result.claim is not None
     assert result.claim.value == pytest.approx(1.0)
-    assert result.lower == pytest.approx(0.0, abs=1e-12)
+    assert result.lower == pytest.approx(CANCELLED.value, abs=1e-12)
     assert result.upper >= 1.0
 
 
 def test_small_cases() -> None:
-    affine = Network.from_weights([[[1.0, -2.0]]])
-    dead = Network.from_weights([np.zeros((2, 2)), np.ones((1, 2))])
-    net = Network.from_weights([np.eye(2), np.ones((1, 2))], [np.ones(2), np.zeros(1)])
-    for network, radius, norm in ((affine, 1.0, 3.0), (dead, 1.0, 0.0), (net, 0.0, 2.0)):
-        claim = bound(network, Box(np.zeros(2), radius), method="mip", time_limit=2.0).claim
+    for known in (DEAD, AT_A_POINT, replace(AFFINE, region=Box(np.zeros(2), 1.0))):
+        claim = bound(*known.pair, output=known.c, method="mip", time_limit=60.0).claim
         assert claim is not None
-        assert [claim.value, claim.bound] == pytest.approx([norm, norm])
+        assert [claim.value, claim.bound] == pytest.approx([known.value, known.value])
     huge = Network.from_weights([np.full((2, 2), 1e300)] * 2 + [np.ones((1, 2))])
     result = bound(huge, Box(np.zeros(2), 1.0), method="mip", lower=False)
     assert result.claim is None
     assert "not finite" in result.notes[-1]
 
 
-def test_the_time_limit_is_kept() -> None:
+def test_the_time_limit_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     net, box = paper_network(80, 80, 0), paper_region(80, 0, "global")
-    start = time.monotonic()
+    given: list[float] = []
+
+    def noted(problem: MixedIntegerProblem, *, seconds: float, **more: Any) -> MixedIntegerSolution:
+        given.append(seconds)
+        return solve_mixed_integer(problem, seconds=seconds, **more)
+
+    monkeypatch.setattr(mip_search, "solve_mixed_integer", noted)
     result = bound(net, box, method="mip", time_limit=1.0)
-    assert time.monotonic() - start < 6.0  # the machine may be busy
+    assert len(given) == 1
+    assert given[0] < 1.0  # what was left of it; an optimum would take hours
     assert result.status is Status.TIME_LIMIT
     assert result.claim is not None
     assert result.claim.status == "time limit"
 
 
-def test_an_interrupt_keeps_what_was_found() -> None:
+@pytest.mark.usefixtures("ctrl_c")
+def test_an_interrupt_keeps_what_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
     net, box = paper_network(80, 80, 0), paper_region(80, 0, "global")
-    timer: list[threading.Timer] = []
+    senders: list[threading.Thread] = []
+    cancel, cancelled = highspy.Highs.cancelSolve, threading.Event()
 
-    def interrupt(progress: object) -> None:
-        if not timer and "mip" in str(getattr(progress, "stage", "")):
-            timer.append(threading.Timer(0.3, _thread.interrupt_main))
-            timer[0].start()
+    def interrupt(progress: Progress) -> None:
+        """From another thread, as Ctrl-C comes: while this one waits for the solver."""
+        if not senders and progress.stage.startswith("mip: nothing above"):  # the solver is at work
+            senders.append(threading.Thread(target=_thread.interrupt_main))
+            senders[0].start()
 
-    start = time.monotonic()
-    result = bound(net, box, method="mip", time_limit=40.0, on_progress=interrupt)
-    assert time.monotonic() - start < 20.0
+    def noted(highs: highspy.Highs) -> None:
+        cancelled.set()
+        cancel(highs)  # type: ignore[no-untyped-call]
+
+    monkeypatch.setattr(highspy.Highs, "cancelSolve", noted)
+    result = bound(net, box, method="mip", time_limit=120.0, on_progress=interrupt)
+    senders[0].join()
+    assert cancelled.is_set()  # the solver did not go on to its limit
     assert result.status is Status.INTERRUPTED
     assert result.lower is not None
     assert not [t for t in threading.enumerate() if "_work" in t.name]  # nothing goes on in the background

@@ -21,19 +21,7 @@ from lipcert.paper.networks import (
 )
 from lipcert.problem.problem import Problem
 from lipcert.witness import sample_points
-
-# (size, sparsity, seed, hidden layers) -> global LBS as published with the code of [CLMP20].
-PUBLISHED: dict[tuple[int, int, int, int], float] = {
-    (10, 4, 0, 1): 0.334332,
-    (10, 20, 7, 1): 0.851914,
-    (20, 8, 1, 1): 0.640183,
-    (20, 40, 9, 1): 1.225759,
-    (80, 10, 0, 1): 0.736630,
-    (80, 80, 4, 1): 1.923636,
-    (10, 4, 0, 2): 0.065193,
-    (10, 12, 5, 2): 0.551398,
-    (20, 40, 9, 2): 0.788460,
-}
+from tests.problems import Cell, published
 
 
 def sampled(size: int, sparsity: int, seed: int, layers: int) -> float:
@@ -42,9 +30,9 @@ def sampled(size: int, sparsity: int, seed: int, layers: int) -> float:
     return sample_points(Problem.of(net, paper_region(size, seed, "global")), points).value
 
 
-@pytest.mark.parametrize("cell", PUBLISHED, ids=str)
-def test_published_sampling(cell: tuple[int, int, int, int]) -> None:
-    assert sampled(*cell) == pytest.approx(PUBLISHED[cell], abs=1e-5)
+@pytest.mark.parametrize("cell", published("LBS"), ids=str)
+def test_published_sampling(cell: Cell) -> None:
+    assert sampled(cell.size, cell.sparsity, cell.seed, cell.layers) == pytest.approx(cell.value, abs=1e-5)
 
 
 @pytest.mark.parametrize(("name", "layers"), [("one_hidden_layer.csv", 1), ("two_hidden_layers.csv", 2)])

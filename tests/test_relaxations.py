@@ -20,6 +20,7 @@ from lipcert.rounding import Array
 from lipcert.solver import Status
 from tests import literal
 from tests.one_layer_tools import Case, exact, one_layer_cases, random_case, solve, solved, weights
+from tests.problems import AROUND_11
 
 METHODS = ("hr2", "shor")
 ROUNDING = 1e-9  # of the enumeration, which is plain floating point
@@ -216,7 +217,7 @@ def test_adversarial_weights(method: str) -> None:
 
 
 def _adversarial() -> dict[str, Case]:
-    net, box, c = random_case(11, 4, 6, 0.5)
+    net, box, c = AROUND_11.case
     A, b, w = weights(net, c)
     mixed = 10.0 ** np.array([-12, 12, -6, 6, 0, 3])
     return {

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import xml.etree.ElementTree as ET
 from dataclasses import asdict
 from itertools import pairwise
@@ -35,6 +34,7 @@ from lipcert.paper.tables import table2_report
 from lipcert.paper.targets import FIGURES, TARGETS, check_target, target_cells
 from lipcert.robustness.data import DataSet
 from tests.conftest import ROOT
+from tests.job_pieces import until
 
 NO_FILES = trained.Files()
 SVG = "{http://www.w3.org/2000/svg}"
@@ -277,9 +277,7 @@ def test_interrupted_killed_damaged_and_resumed(tmp_path: Path, monkeypatch: pyt
     )
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
     process = subprocess.Popen([sys.executable, "-c", f"if __name__ == '__main__': {code}"], env=environment)
-    end = time.monotonic() + 60
-    while not [*out.glob("pieces/*.json")] and time.monotonic() < end:
-        time.sleep(0.02)
+    until(lambda: bool([*out.glob("pieces/*.json")]) or process.poll() is not None)
     process.send_signal(signal.SIGKILL)
     process.wait()
     before = {p.name for p in out.glob("pieces/*.json")}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 
@@ -14,6 +13,7 @@ from lipcert.proof import prove_interval, prove_product
 from lipcert.rounding import Array
 from lipcert.witness import search
 from tests.enumeration import exact_constant
+from tests.problems import ABSOLUTE, AFTER_THE_STEP, CANCELLED, STEP
 from tests.strategies import small_cases
 
 
@@ -34,15 +34,9 @@ def test_bracket_contains_the_exact_constant(case: tuple[Network, Box, Array]) -
 
 
 def test_enumeration_knows_closed_forms() -> None:
-    """The oracle itself: |x| has slope 1; relu(x) - relu(x - 1) has slope 1 on [-1, 2] and 0 on [2, 3]."""
-    c = np.ones(1)
-    absolute = Network.from_weights([[[1.0], [-1.0]], [[1.0, 1.0]]])
-    assert exact_constant(absolute, Box([0.0], 1.0), c) == 1.0
-    step = Network.from_weights([[[1.0], [1.0]], [[1.0, -1.0]]], [[0.0, -1.0], [0.0]])
-    assert exact_constant(step, Box([0.5], 1.5), c) == 1.0
-    assert exact_constant(step, Box([2.5], 0.5), c) == 0.0
-    cancelled = Network.from_weights([[[1.0], [-1.0], [1.0]], [[-1.0, 1.0, 1.0]]], [[0.0, 0.0, 10.0], [0.0]])
-    assert exact_constant(cancelled, Box([0.0], 1.0), c) == 0.0
+    """The oracle itself; all closed forms: test_problems."""
+    for known in (ABSOLUTE, STEP, AFTER_THE_STEP, CANCELLED):
+        assert exact_constant(*known.case) == known.value
 
 
 def test_lower_bound_is_not_fooled_by_a_kink() -> None:

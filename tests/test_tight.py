@@ -13,7 +13,6 @@ import lipcert
 from lipcert import Box, Everywhere, Network
 from lipcert.errors import FileFormatError
 from lipcert.method.solving import Task, tighten
-from lipcert.paper.networks import paper_network, paper_region
 from lipcert.problem.norms import INF
 from lipcert.proof import Certificate
 from lipcert.proof.multipliers import prove
@@ -25,6 +24,7 @@ from lipcert.relaxation.lifts import LIFTS
 from lipcert.rounding import Array
 from tests.enumeration import exact_constant
 from tests.lift_tools import deep_net, true_points, violations
+from tests.problems import ONE_LAYER, PAPER, TWO_LAYERS, Known
 from tests.strategies import small_cases
 
 Case = tuple[Network, Box, Array]
@@ -103,19 +103,16 @@ def test_tight_is_at_least_the_exact_constant(case: Case) -> None:
     assert all(exact <= k.upper * (1 + 1e-9) + 1e-12 for k in certificates)
 
 
-@pytest.mark.parametrize("seed", [0, 5, 8])
-@pytest.mark.parametrize("region", ["local", "global"])
-def test_tight_is_exact_on_the_papers_small_networks(seed: int, region: str) -> None:
+@pytest.mark.parametrize("known", PAPER, ids=str)
+def test_tight_is_exact_on_the_papers_small_networks(known: Known) -> None:
     """(10,10), s = 20: cuts and exclusions close the gap that HR-2 leaves."""
-    net, box = paper_network(10, 20, seed), paper_region(10, seed, region)
-    best = min(k.upper for k in tightened(net, box, np.ones(1)))
-    exact = exact_constant(net, box, np.ones(1))
-    assert exact * (1 - 1e-9) <= best <= exact * (1 + 1e-4)
+    best = min(k.upper for k in tightened(*known.case))
+    assert known.value * (1 - 1e-9) <= best <= known.value * (1 + 1e-4)
 
 
-@pytest.mark.parametrize("net", [deep_net(6, 8, 1), deep_net(4, 5, 4, 1)], ids=["one", "two"])
-def test_certificates_with_cuts_verify_and_forgeries_do_not(net: Network, tmp_path: Path) -> None:
-    box = Box(np.zeros(net.inputs), 0.5)
+@pytest.mark.parametrize("known", [ONE_LAYER, TWO_LAYERS], ids=str)
+def test_certificates_with_cuts_verify_and_forgeries_do_not(known: Known, tmp_path: Path) -> None:
+    net, box = known.pair
     certificates = tightened(net, box, np.ones(1))
     best = min(certificates, key=lambda k: k.upper)
     assert best.cuts is not None
@@ -124,7 +121,6 @@ def test_certificates_with_cuts_verify_and_forgeries_do_not(net: Network, tmp_pa
     assert answer.proved
     assert answer.upper == pytest.approx(best.upper, rel=1e-9)
     rng = np.random.default_rng(0)
-    exact = exact_constant(net, box, np.ones(1), samples=4000)
     read = load_certificate(tmp_path / "proof.npz")
     for _ in range(60):
         table = np.array(read.cuts)
@@ -134,7 +130,7 @@ def test_certificates_with_cuts_verify_and_forgeries_do_not(net: Network, tmp_pa
             table, read.claim,
         )  # fmt: skip
         if valid_table(table):
-            assert lipcert.verify(forged, net).upper >= exact * (1 - 1e-9)
+            assert lipcert.verify(forged, net).upper >= known.value * (1 - 1e-9)
         else:
             forged.save(tmp_path / "forged.npz")
             with pytest.raises(FileFormatError, match="cuts"):
@@ -142,7 +138,7 @@ def test_certificates_with_cuts_verify_and_forgeries_do_not(net: Network, tmp_pa
 
 
 def test_separation_finds_the_worst_first_and_nothing_twice() -> None:
-    net, box = deep_net(6, 8, 1), Box(np.zeros(6), 0.5)
+    net, box = ONE_LAYER.pair
     relaxation = build(net, box, INF, np.ones(1), "tight")
     rng = np.random.default_rng(0)
     R = rng.normal(size=(relaxation.space.size, 4))
@@ -156,20 +152,24 @@ def test_separation_finds_the_worst_first_and_nothing_twice() -> None:
 
 
 def test_lying_multipliers_on_cuts() -> None:
-    net, box = deep_net(6, 8, 1), Box(np.zeros(6), 0.5)
+    net, box = ONE_LAYER.pair
     relaxation = build(net, box, INF, np.ones(1), "tight")
     X = np.eye(relaxation.space.size) * 0.0 - 1.0
     cut = with_cuts(relaxation, separate(relaxation, X, NO_CUTS, 100))
-    exact = exact_constant(net, box, np.ones(1), samples=4000)
     rng = np.random.default_rng(0)
     for scale in (0.0, 0.1, 10.0):
-        assert prove(cut, scale * rng.normal(size=cut.problem.rows)).upper >= exact
+        assert prove(cut, scale * rng.normal(size=cut.problem.rows)).upper >= ONE_LAYER.value
 
 
 def test_auto_uses_it() -> None:
     net, box = deep_net(8, 10, 8, 1), Box(np.zeros(8), 0.3)
-    auto = lipcert.bound(net, box, time_limit=6)
-    plain = lipcert.bound(net, box, time_limit=20, method="backward", lower=False)
+    plain = lipcert.bound(net, box, method="backward", lower=False)
+
+    def enough(progress: lipcert.Progress) -> None:
+        if progress.upper <= plain.upper * (1 + 1e-6) and progress.lower is not None:
+            raise KeyboardInterrupt
+
+    auto = lipcert.bound(net, box, time_limit=600, on_progress=enough)
     assert auto.method in ("tight", "tree")
     assert auto.upper <= plain.upper * (1 + 1e-6)
     assert auto.lower is not None

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -77,7 +76,7 @@ def _chain(found: dict[str, Variable]) -> Network:
         if not isinstance(cells, list) or len(cells) != len(weights):
             raise FileFormatError("variable 'biases' must be a cell array with one vector per layer")
         biases = [_vector({"": cell}, "", f"biases{{{i}}}") for i, cell in enumerate(cells, start=1)]
-    return replace(Network.from_weights(weights, biases), notes=notes)
+    return Network.from_blocks(Network.from_weights(weights, biases).blocks, notes)
 
 
 def _fits(weights: list[Matrix]) -> bool:
