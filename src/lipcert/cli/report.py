@@ -6,13 +6,14 @@ from pathlib import Path
 
 import click
 
+from lipcert.chart.raster import check_matplotlib
 from lipcert.cli.options import json_option
 from lipcert.cli.show import console, print_json
 from lipcert.errors import InputError
-from lipcert.files import write_atomically
-from lipcert.report.folder import read_job
-from lipcert.report.page import page
-from lipcert.report.plots import FORMATS, check_matplotlib, write_plots
+from lipcert.files import write_bytes
+from lipcert.report.page import notices, page
+from lipcert.report.plots import FORMATS, write_plots
+from lipcert.robustness.stored import read_job
 
 
 @click.command("report", short_help="Write an HTML page about the certify job in DIR.")
@@ -24,19 +25,18 @@ def report_command(folder: str, target: str | None, plots: str | None, as_json: 
     """Write a self-contained HTML page about the job in DIR, a folder that `lipcert certify --out DIR` wrote."""
     place = Path(target) if target is not None else Path(folder) / "report.html"
     _check_place(place, given=target is not None)
-    if plots is not None:
+    if plots == "png":
         check_matplotlib()
     job = read_job(folder)
-    content = page(job).encode("utf-8")
-    write_atomically(place, lambda file: file.write(content))
+    write_bytes(place, page(job).encode("utf-8"))
     drawn = [] if plots is None else write_plots(job, place.parent, plots)
     if as_json:
-        print_json({"report": str(place), "plots": [str(p) for p in drawn], "complete": job.complete})
+        print_json({"report": str(place), "plots": [str(p) for p in drawn], "complete": job.result.complete})
         return
     out = console()
     for path in (place, *drawn):
         out.print(str(path), markup=False)
-    for notice in job.notices:
+    for notice in notices(job):
         out.print(f"note: {notice}", markup=False)
 
 

@@ -1,4 +1,4 @@
-"""How each method of the paper bounds a cell: pure functions that run in a process of their own."""
+"""How each method of the paper bounds an entry: pure functions that run in a process of their own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lipcert.budget.threads import threads_for
 from lipcert.method.bounding import bound
 from lipcert.method.result import Status
 from lipcert.method.solving import Task, solve
-from lipcert.paper.cells import HR1, HR2, LBS, LIPOPT3, LIPOPT4, OURS, SHOR, Cell, Given, Random
+from lipcert.paper.entries import HR1, HR2, LBS, LIPOPT3, LIPOPT4, OURS, SHOR, Entry, Given, Random
 from lipcert.paper.networks import SAMPLES, paper_samples
 from lipcert.polynomial.lcep.chain import gradient_polynomial
 from lipcert.polynomial.lcep.lipopt import FIRST_ORDER_FROM, lipopt_program
@@ -31,7 +31,7 @@ from lipcert.proof.relaxed import build
 from lipcert.rounding import Array
 from lipcert.solver.conic.conic import ConicStatus, solve_conic
 from lipcert.solver.rank_two import Options, solve_rank_two
-from lipcert.witness import Witness, sample_points, sampling
+from lipcert.witness import sample_points, sampling
 
 OURS_SECONDS = (15.0, 120.0)  # at least and at most, whatever the limit: it is anytime, and its rounds fill any limit
 _INTERIOR_UP_TO = 600  # order of a matrix that the interior point takes without a choice of solvers
@@ -40,7 +40,7 @@ _STARTS = 500  # of the alternation
 
 @dataclass(frozen=True)
 class Estimate:
-    """What became of a cell.
+    """What became of an entry.
 
     `upper` is proved, `witness` attained. `floor`: no program of this relaxation, solved to the end, can give less (its
     primal value, or a gradient that it allows); a published value below it was not solved to the end. `ended` is empty
@@ -55,14 +55,14 @@ class Estimate:
     note: str = ""
 
 
-def solve_cell(cell: Cell, seconds: float) -> dict[str, Any]:
+def solve_entry(entry: Entry, seconds: float) -> dict[str, Any]:
     """The piece of a job: JSON-able."""
     start = time.perf_counter()
-    net, region = cell.network.net(), cell.network.region(cell.region)
+    net, region = entry.network.net(), entry.network.region(entry.region)
     c = np.ones(1)
-    if isinstance(cell.network, Given):
-        c = choose_output(cell.network.output, net.outputs).c
-    found = _METHODS[cell.method](_Question(cell, net, region, c, seconds))
+    if isinstance(entry.network, Given):
+        c = choose_output(entry.network.output, net.outputs).c
+    found = _METHODS[entry.method](_Question(entry, net, region, c, seconds))
     value = asdict(found)
     value["seconds"] = time.perf_counter() - start
     for key in ("upper", "lower", "floor"):
@@ -75,7 +75,7 @@ def solve_cell(cell: Cell, seconds: float) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False)
 class _Question:
-    cell: Cell
+    entry: Entry
     net: Network
     region: Region
     c: Array
@@ -84,22 +84,18 @@ class _Question:
 
 def _lbs(q: _Question) -> Estimate:
     """The paper's own points where its random stream is known, as many others elsewhere."""
-    network = q.cell.network
-    if isinstance(network, Random) and q.cell.region == "global":
+    network = q.entry.network
+    if isinstance(network, Random) and q.entry.region == "global":
         points = paper_samples(network.size, network.seed, network.layers)
-        return _sampled(sample_points(q.net, points, q.c, INF))
-    seed = network.seed if isinstance(network, Random) else 0
-    rng = np.random.default_rng(seed)
-    return _sampled(sampling(q.net, q.region, q.c, INF, samples=SAMPLES, rng=rng), "other random points")
-
-
-def _sampled(witness: Witness, note: str = "") -> Estimate:
-    return Estimate(lower=witness.value, note=note)
+        return Estimate(lower=sample_points(q.net, points, q.c, INF).value)
+    rng = np.random.default_rng(network.seed)
+    witness = sampling(q.net, q.region, q.c, INF, samples=SAMPLES, rng=rng)
+    return Estimate(lower=witness.value, note="other random points")
 
 
 def _relaxed(q: _Question) -> Estimate:
     """SHOR and HR-2 of one hidden layer in their reduced form, by the interior point for rank-two rows."""
-    method = {SHOR: "shor", HR2: "hr2"}[q.cell.method]
+    method = {SHOR: "shor", HR2: "hr2"}[q.entry.method]
     relaxation = build(q.net, q.region, INF, q.c, method)
     order = relaxation.problem.size
     if order <= _INTERIOR_UP_TO:
@@ -115,7 +111,9 @@ def _relaxed(q: _Question) -> Estimate:
 
 def _hierarchy(q: _Question) -> Estimate:
     """HR-1 and HR-2 of two hidden layers as the paper states them, with t in [-1, 1], by a general conic solver."""
-    upper, info = literal_bound(q.net, q.region, INF, q.c, q.cell.method.replace("-", "").lower(), time_limit=q.seconds)
+    upper, info = literal_bound(
+        q.net, q.region, INF, q.c, q.entry.method.replace("-", "").lower(), time_limit=q.seconds
+    )
     return Estimate(upper, ended=_ended(ConicStatus(info.status).name), note=info.solver)
 
 
@@ -132,9 +130,9 @@ def _hr2(q: _Question) -> Estimate:
 
 def _lipopt(q: _Question) -> Estimate:
     """The linear program over [0, 1]^n; global ones with every slope free, as they were published."""
-    degree = int(q.cell.method[-1])
+    degree = int(q.entry.method[-1])
     pre = preactivation_bounds(q.net, q.region)
-    if q.cell.region == "global":
+    if q.entry.region == "global":
         pre = tuple(Interval(np.full(len(z.lo), -np.inf), np.full(len(z.lo), np.inf)) for z in pre)
     start = time.monotonic()
     program = lipopt_program(gradient_polynomial(q.net, q.region, q.c, pre), degree)

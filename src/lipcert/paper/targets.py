@@ -1,4 +1,4 @@
-"""The targets: which cells each table and figure is made of, in full and for a quick look."""
+"""The targets: which entries each table and figure is made of, in full and for a quick look."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from lipcert.errors import InputError
-from lipcert.paper.cells import HR1, HR2, LBS, LIPOPT3, LIPOPT4, OURS, SHOR, Cell, Random
+from lipcert.paper.entries import HR1, HR2, LBS, LIPOPT3, LIPOPT4, OURS, SHOR, Entry, Random
 from lipcert.paper.published import TABLE1_SPARSITIES
 
 FIGURES = ("figure-global-1", "figure-local-1", "figure-global-2", "figure-local-2")
@@ -70,22 +70,22 @@ def check_target(name: str) -> tuple[str, ...]:
     return (name,)
 
 
-def target_cells(target: str, quick: bool) -> list[Cell]:
-    """The cells of a target on random networks; none for the trained ones."""
+def target_entries(target: str, quick: bool) -> list[Entry]:
+    """The entries of a target on random networks; none for the trained ones."""
     seeds = range(QUICK_SEEDS if quick else SEEDS)
     if target == "table1":
         methods = _TABLE1_QUICK if quick else _TABLE1
         grids = [(1, Grid(80, TABLE1_SPARSITIES, methods[1])), (2, Grid(40, TABLE1_SPARSITIES, methods[2]))]
-        return [cell for layers, grid in grids for cell in _cells(layers, grid, "global", seeds)]
+        return [entry for layers, grid in grids for entry in _entries(layers, grid, "global", seeds)]
     if target not in FIGURES:
         return []
     region, layers = target.split("-")[1], int(target[-1])
     chosen = (QUICK if quick else FULL)[layers]
-    return [cell for grid in chosen for cell in _cells(layers, grid, region, seeds)]
+    return [entry for grid in chosen for entry in _entries(layers, grid, region, seeds)]
 
 
-def _cells(layers: int, grid: Grid, region: str, seeds: range) -> list[Cell]:
+def _entries(layers: int, grid: Grid, region: str, seeds: range) -> list[Entry]:
     return [
-        Cell(Random(layers, grid.size, sparsity, seed), region, method)
+        Entry(Random(layers, grid.size, sparsity, seed), region, method)
         for sparsity, method, seed in product(grid.sparsities, grid.methods, seeds)
     ]

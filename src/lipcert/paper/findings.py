@@ -1,4 +1,4 @@
-"""From the outcomes of a job to found values: what a cell says, in a number or in a word."""
+"""From the outcomes of a job to found values: what an entry says, in a number or in a word."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from lipcert.errors import SoundnessError
 from lipcert.jobs import Outcome
-from lipcert.paper.cells import LBS, Cell
+from lipcert.paper.entries import LBS, Entry
 from lipcert.paper.estimators import Estimate
 
 TIME, MEMORY, FAILED, NOT_RUN = "time", "memory", "failed", "not run"
@@ -15,9 +15,9 @@ TIME, MEMORY, FAILED, NOT_RUN = "time", "memory", "failed", "not run"
 
 @dataclass(frozen=True)
 class Found:
-    """A cell with its estimate, or the word that stands in its place."""
+    """An entry with its estimate, or the word that stands in its place."""
 
-    cell: Cell
+    entry: Entry
     estimate: Estimate | None = None
     word: str = NOT_RUN
 
@@ -26,7 +26,7 @@ class Found:
         """The method's own value; None when it did not come to its end."""
         if self.estimate is None or self.word:
             return None
-        return self.estimate.lower if self.cell.method == LBS else self.estimate.upper
+        return self.estimate.lower if self.entry.method == LBS else self.estimate.upper
 
     @property
     def upper(self) -> float | None:
@@ -37,46 +37,55 @@ class Found:
     def lower(self) -> float | None:
         return None if self.estimate is None else self.estimate.lower
 
+    @property
+    def seconds(self) -> float | None:
+        return None if self.estimate is None else self.estimate.seconds
+
+    def record(self) -> dict[str, float | str | None]:
+        """The columns of a CSV file that every table has."""
+        own = {"value": self.value, "upper": self.upper, "lower": self.lower}
+        return {**own, "word": self.word, "seconds": self.seconds}
+
 
 class Findings:
-    """All cells of a job that were asked for, by name; refuses contradictions."""
+    """All entries of a job that were asked for, by name; refuses contradictions."""
 
-    def __init__(self, cells: Iterable[Cell], outcomes: Mapping[str, Outcome]) -> None:
-        self._found = {cell.name: _found(cell, outcomes.get(cell.name)) for cell in cells}
+    def __init__(self, entries: Iterable[Entry], outcomes: Mapping[str, Outcome]) -> None:
+        self._found = {entry.name: _found(entry, outcomes.get(entry.name)) for entry in entries}
         self._lower: dict[tuple[str, str], float] = {}
         for found in self._found.values():
             if found.lower is not None:
-                key = (found.cell.network.name, found.cell.region)
+                key = (found.entry.network.name, found.entry.region)
                 self._lower[key] = max(found.lower, self._lower.get(key, 0.0))
         self._check()
 
-    def __getitem__(self, cell: Cell) -> Found:
-        return self._found.get(cell.name, Found(cell))
+    def __getitem__(self, entry: Entry) -> Found:
+        return self._found.get(entry.name, Found(entry))
 
     def __iter__(self) -> Iterator[Found]:
         return iter(self._found.values())
 
-    def lower(self, cell: Cell) -> float | None:
+    def lower(self, entry: Entry) -> float | None:
         """The largest gradient norm that any method found for this network and region."""
-        return self._lower.get((cell.network.name, cell.region))
+        return self._lower.get((entry.network.name, entry.region))
 
     def _check(self) -> None:
         for found in self._found.values():
-            lower = self.lower(found.cell)
+            lower = self.lower(found.entry)
             if found.upper is not None and lower is not None and found.upper < lower:
                 raise SoundnessError(
-                    f"{found.cell.name}: the bound {found.upper!r} lies below a gradient norm {lower!r} of the same "
+                    f"{found.entry.name}: the bound {found.upper!r} lies below a gradient norm {lower!r} of the same "
                     "region: a bug in lipcert, please report it"
                 )
 
 
-def _found(cell: Cell, outcome: Outcome | None) -> Found:
+def _found(entry: Entry, outcome: Outcome | None) -> Found:
     if outcome is None:
-        return Found(cell)
+        return Found(entry)
     if outcome.value is None:
-        return Found(cell, None, error_word(outcome.error or ""))
+        return Found(entry, None, error_word(outcome.error or ""))
     estimate = Estimate(**outcome.value)
-    return Found(cell, estimate, FAILED if estimate.ended == "solver" else estimate.ended)
+    return Found(entry, estimate, FAILED if estimate.ended == "solver" else estimate.ended)
 
 
 def error_word(error: str) -> str:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
 
-from lipcert.paper.cells import OURS, UPPER, Cell, Random
+from lipcert.chart.lines import Quartiles
+from lipcert.paper.entries import OURS, UPPER, Entry, Random
 from lipcert.paper.faults import explanation, is_valid
-from lipcert.paper.outcomes import NOT_RUN, Findings, Found
-from lipcert.paper.published import Values, published
+from lipcert.paper.findings import NOT_RUN, Findings, Found
+from lipcert.paper.published import Values, published, published_value
 
 TOLERANCE = 2e-3  # of a median against the published one
 LOWEST = 1e-4  # relative: how far above another bound ours may lie and still count as the lowest
@@ -26,22 +27,6 @@ class Verdict(Enum):
     EXPLAINED = "explained"
     DIFFERS = "differs"
     NOTHING = ""  # not published, or not finished here
-
-
-@dataclass(frozen=True)
-class Quartiles:
-    """The middle half of some numbers."""
-
-    low: float
-    median: float
-    high: float
-
-    @classmethod
-    def of(cls, numbers: Sequence[float]) -> Quartiles | None:
-        if not numbers:
-            return None
-        low, median, high = np.quantile(np.asarray(numbers, dtype=np.float64), [0.25, 0.5, 0.75]).tolist()
-        return cls(low, median, high)
 
 
 @dataclass(frozen=True)
@@ -72,12 +57,12 @@ class Row:
         return self.ours / self.published
 
 
-def summarise(cells: Iterable[Cell], findings: Findings) -> list[Row]:
-    """One row for each method and group of networks, in the order of the cells."""
+def summarise(entries: Iterable[Entry], findings: Findings) -> list[Row]:
+    """One row for each method and group of networks, in the order of the entries."""
     groups: dict[tuple[tuple[int, int, int], str, str], list[Found]] = {}
-    for cell in cells:
-        if isinstance(cell.network, Random):
-            groups.setdefault((cell.network.group, cell.region, cell.method), []).append(findings[cell])
+    for entry in entries:
+        if isinstance(entry.network, Random):
+            groups.setdefault((entry.network.group, entry.region, entry.method), []).append(findings[entry])
     return [_row(key[0], key[1], key[2], found, findings) for key, found in groups.items()]
 
 
@@ -106,7 +91,7 @@ def _compare(
     found: list[Found], told: Values, findings: Findings
 ) -> tuple[float | None, float | None, Verdict, list[str]]:
     """Medians over the same networks: all ten where that median was published, else those that finished and were."""
-    done = [(f, f.value, told.of(_seed(f))) for f in found if f.value is not None]
+    done = [(f, f.value, told.of(f.entry.network.seed)) for f in found if f.value is not None]
     both = [(f, mine, theirs) for f, mine, theirs in done if theirs is not None]
     if told.median is not None and len(done) == _ALL_SEEDS:
         ours, theirs = float(np.median([mine for _, mine, _ in done])), told.median
@@ -126,7 +111,7 @@ def _reasons(both: list[tuple[Found, float, float]], findings: Findings) -> tupl
     unexplained = False
     for f, mine, theirs in both:
         if abs(mine - theirs) > TOLERANCE and f.estimate is not None:
-            reason = explanation(f.cell, theirs, f.estimate, findings.lower(f.cell))
+            reason = explanation(f.entry, theirs, f.estimate, findings.lower(f.entry))
             unexplained |= not reason
             reasons |= {reason: None} if reason else {}
     return [*reasons], unexplained
@@ -134,42 +119,28 @@ def _reasons(both: list[tuple[Found, float, float]], findings: Findings) -> tupl
 
 def _not_lowest(found: list[Found], findings: Findings) -> list[str]:
     """Networks in which another valid upper bound, computed here or published, is lower than ours."""
-    lost: dict[str, list[int]] = {}
+    lost: dict[str, list[str]] = {}
     for f in found:
-        beaten = lower_bounds_than_ours(f, findings)
-        for name in beaten:
-            lost.setdefault(name, []).append(_seed(f))
-    return [f"NOT LOWEST: {name} is lower for seed {', '.join(map(str, seeds))}" for name, seeds in lost.items()]
+        for name in lower_bounds_than_ours(f, findings):
+            lost.setdefault(name, []).append(str(f.entry.network.seed))
+    return [f"NOT LOWEST: {name} is lower for seed {', '.join(seeds)}" for name, seeds in lost.items()]
 
 
 def lower_bounds_than_ours(ours: Found, findings: Findings) -> list[str]:
-    """The methods whose valid upper bound of the same network and region lies below ours."""
+    """The methods whose valid upper bound of the same network and region lies below ours, here or as published."""
     if ours.value is None:
         return []
-    beaten = []
+    limit, beaten = ours.value / (1 + LOWEST), []
     for method in UPPER:
         if method == OURS:
             continue
-        cell = Cell(ours.cell.network, ours.cell.region, method)
-        other = findings[cell]
-        if other.upper is not None and _below(other.upper, ours.value):
+        entry = replace(ours.entry, method=method)
+        other, told = findings[entry], published_value(entry)
+        if other.upper is not None and other.upper < limit:
             beaten.append(method)
-        elif isinstance(cell.network, Random):
-            n = cell.network
-            value = published(n.layers, cell.region, n.size, n.sparsity, method).of(n.seed)
-            valid = value is not None and is_valid(cell, value, other.estimate, findings.lower(cell))
-            if value is not None and valid and _below(value, ours.value):
-                beaten.append(f"published {method}")
+        elif told is not None and told < limit and is_valid(entry, told, other.estimate, findings.lower(entry)):
+            beaten.append(f"published {method}")
     return beaten
-
-
-def _below(other: float, ours: float) -> bool:
-    return ours > other * (1 + LOWEST)
-
-
-def _seed(found: Found) -> int:
-    network = found.cell.network
-    return network.seed if isinstance(network, Random) else 0
 
 
 @dataclass(frozen=True)
@@ -188,7 +159,7 @@ class Agreement:
     def __str__(self) -> str:
         left = f"; {self.unfinished} not finished here (time, memory)" if self.unfinished else ""
         return (
-            f"{self.agree} of {self.compared} cells agree to {TOLERANCE:g}, {self.explained} explained, "
+            f"{self.agree} of {self.compared} entries agree to {TOLERANCE:g}, {self.explained} explained, "
             f"{self.differ} not{left}"
         )
 
