@@ -93,9 +93,10 @@ class Frame:
             x = self.at(value, self.y.low)[0]
             shapes += [Line([(x, bottom), (x, bottom + 5)], _AXIS), Text(x, bottom + 19, label)]
         middle = (self.top + bottom) / 2
+        longest = max((len(label) for _, label in self.y.ticks), default=0)
         return [
             *shapes,
             Line([(left, self.top), (left, bottom), (right, bottom)], _AXIS),
             Text((left + right) / 2, bottom + 38, self.x.title, colour="soft"),
-            Text(left - 43, middle, self.y.title, colour="soft", turned=True),
+            Text(left - max(43.0, 14 + 7.8 * longest), middle, self.y.title, colour="soft", turned=True),
         ]

@@ -84,11 +84,14 @@ def line_chart(title: str, panels: Sequence[Panel], looks: Mapping[str, Look], c
     """The panels row by row below one legend, which has the series whose look has a mark; empty panels are left out."""
     shown = [p for p in panels if any(s.points for s in p.series)]
     names = dict.fromkeys(s.name for p in shown for s in p.series if s.points and looks[s.name].mark)
+    joined = {s.name for p in shown for s in p.series if _joined(p, s)}
     columns = max(1, min(columns, len(shown)))
     per_row = int(columns * _WIDTH // _LEGEND_STEP)
     shapes: list[Shape] = []
     for k, name in enumerate(names):
-        shapes += _legend(name, looks[name], k % per_row * _LEGEND_STEP + 16, 10 + k // per_row * _LEGEND_ROW)
+        shapes += _legend(
+            name, looks[name], name in joined, k % per_row * _LEGEND_STEP + 16, 10 + k // per_row * _LEGEND_ROW
+        )
     top = _LEGEND_ROW * math.ceil(len(names) / per_row)
     for k, panel in enumerate(shown):
         shapes += _panel(panel, looks, _WIDTH * (k % columns), top + _HEIGHT * (k // columns))
@@ -98,20 +101,24 @@ def line_chart(title: str, panels: Sequence[Panel], looks: Mapping[str, Look], c
     return Drawing("lines", title, "; ".join(p.title for p in shown), columns * _WIDTH, height, shapes)
 
 
-def _legend(name: str, look: Look, x: float, y: float) -> list[Shape]:
-    line = Line([(x, y), (x + 36, y)], look.line)
-    return [line, *look.mark_at(x + 18, y), Text(x + 44, y + 4.5, name, "start")]
+def _joined(panel: Panel, series: Series) -> bool:
+    """Whether a line is drawn through the points."""
+    return len(series.points) > 1 and not panel.names
+
+
+def _legend(name: str, look: Look, joined: bool, x: float, y: float) -> list[Shape]:
+    line = [Line([(x, y), (x + 36, y)], look.line)] if joined else []
+    return [*line, *look.mark_at(x + 18, y), Text(x + 44, y + 4.5, name, "start")]
 
 
 def _panel(panel: Panel, looks: Mapping[str, Look], x: float, y: float) -> list[Shape]:
-    frame = Frame(_x_axis(panel), _y_axis(panel), x + 62, x + _WIDTH - 12, y + 30, y + _HEIGHT - 46)
+    frame = Frame(_x_axis(panel), _y_axis(panel), x + 66, x + _WIDTH - 12, y + 30, y + _HEIGHT - 46)
     shapes = [Text((frame.left + frame.right) / 2, y + 18, panel.title, bold=True), *frame.shapes()]
-    joined = [s for s in panel.series if len(s.points) > 1 and not panel.names]
-    for s in joined:
-        shapes += _band(s, looks[s.name], frame)
+    for s in panel.series:
+        shapes += _band(s, looks[s.name], frame) if _joined(panel, s) else []
     for s in panel.series:
         look = looks[s.name]
-        if s in joined:
+        if _joined(panel, s):
             shapes.append(Line([frame.at(v, q.median) for v, q in s.points], look.line))
         for v, q in s.points:
             place = "" if panel.names else f", {plain(v)}"
