@@ -26,8 +26,8 @@ from lipcert.jobs import Outcome, Progress
 from lipcert.paper import digits784, faults, trained
 from lipcert.paper.comparison import Verdict, agreement, summarise
 from lipcert.paper.entries import HR2, LBS, LIPOPT3, LIPOPT4, METHODS, OURS, SHOR, Entry, Given, Random
-from lipcert.paper.estimators import Estimate, largest_pattern, solve_entry
-from lipcert.paper.findings import FAILED, MEMORY, TIME, Findings, error_word
+from lipcert.paper.estimators import FAILED, TIME, Estimate, largest_pattern, solve_entry
+from lipcert.paper.findings import MEMORY, Findings, error_word
 from lipcert.paper.published import EPSILONS, MATRIX, TABLE4, published, random_networks
 from lipcert.paper.random_reports import figure_report, table1_report
 from lipcert.paper.report import LOOKS, drawing
@@ -113,7 +113,7 @@ def test_verdicts() -> None:
 
     def verdict(estimate: Estimate | str, method: str = HR2) -> tuple[Verdict, tuple[str, ...]]:
         found = findings({(0, method): estimate}, group, "global")
-        (row,) = summarise([f.entry for f in found], found)
+        (row,) = summarise(found.entries, found)
         return row.verdict, row.remarks
 
     assert verdict(Estimate(upper=2.8312)) == (Verdict.AGREES, ())
@@ -137,7 +137,7 @@ def test_words_and_agreement() -> None:
         (1, 10, 8),
         "global",
     )
-    shor, hr2 = summarise([f.entry for f in found], found)
+    shor, hr2 = summarise(found.entries, found)
     assert (shor.words, shor.ours, shor.published, shor.ratio) == ("1 of 2: time", told[0], told[0], 1.0)
     assert shor.seconds == Quartiles(2.0, 2.0, 2.0)
     assert hr2.values is None
@@ -150,10 +150,10 @@ def test_words_and_agreement() -> None:
 def test_the_published_median_of_ten() -> None:
     """Local SHOR (80,80), s = 20: networks 5 to 9 were published in the median over ten only, 1.096."""
     ten = findings({(seed, SHOR): Estimate(upper=1.096) for seed in range(10)}, (1, 80, 20), "local")
-    (row,) = summarise([f.entry for f in ten], ten)
+    (row,) = summarise(ten.entries, ten)
     assert (row.published, row.verdict) == (1.096, Verdict.AGREES)
     two = findings({(seed, SHOR): Estimate(upper=1.096) for seed in (5, 6)}, (1, 80, 20), "local")
-    (row,) = summarise([f.entry for f in two], two)
+    (row,) = summarise(two.entries, two)
     assert (row.ours, row.published, row.verdict) == (None, 1.096, Verdict.NOTHING)
 
 
@@ -173,11 +173,11 @@ def test_ours_is_marked_where_it_is_not_the_lowest() -> None:
     beaten = findings(
         {(0, OURS): Estimate(upper=2 * told), (0, SHOR): Estimate(upper=1.9 * told)}, (1, 10, 8), "global"
     )
-    row = next(r for r in summarise([f.entry for f in beaten], beaten) if r.method == OURS)
+    row = next(r for r in summarise(beaten.entries, beaten) if r.method == OURS)
     assert any("SHOR is lower for seed 0" in text for text in row.remarks)
     assert any("published LipOpt-3" in text for text in row.remarks)
     best = findings({(0, OURS): Estimate(upper=0.9 * told), (0, SHOR): Estimate(upper=told)}, (1, 10, 8), "global")
-    assert next(r for r in summarise([f.entry for f in best], best) if r.method == OURS).remarks == ()
+    assert next(r for r in summarise(best.entries, best) if r.method == OURS).remarks == ()
 
 
 def test_a_contradiction_is_never_a_table() -> None:

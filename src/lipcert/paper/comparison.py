@@ -12,7 +12,7 @@ import numpy as np
 from lipcert.chart.lines import Quartiles
 from lipcert.paper.entries import OURS, UPPER, Entry, Random
 from lipcert.paper.faults import explanation, is_valid
-from lipcert.paper.findings import NOT_RUN, Findings, Found
+from lipcert.paper.findings import NOT_RUN, Findings
 from lipcert.paper.published import Values, published, published_value
 
 TOLERANCE = 2e-3  # of a median against the published one
@@ -59,88 +59,78 @@ class Row:
 
 def summarise(entries: Iterable[Entry], findings: Findings) -> list[Row]:
     """One row for each method and group of networks, in the order of the entries."""
-    groups: dict[tuple[tuple[int, int, int], str, str], list[Found]] = {}
+    groups: dict[tuple[tuple[int, int, int], str, str], list[Entry]] = {}
     for entry in entries:
         if isinstance(entry.network, Random):
-            groups.setdefault((entry.network.group, entry.region, entry.method), []).append(findings[entry])
-    return [_row(key[0], key[1], key[2], found, findings) for key, found in groups.items()]
+            groups.setdefault((entry.network.group, entry.region, entry.method), []).append(entry)
+    return [_row(*group, region, method, own, findings) for (group, region, method), own in groups.items()]
 
 
-def _row(group: tuple[int, int, int], region: str, method: str, found: list[Found], findings: Findings) -> Row:
-    layers, size, sparsity = group
-    values = [f.value for f in found if f.value is not None]
-    seconds = [f.estimate.seconds for f in found if f.estimate is not None and f.value is not None]
-    words = Counter(f.word for f in found if f.value is None and f.word)
-    told = published(layers, region, size, sparsity, method)
-    ours, theirs, verdict, reasons = _compare(found, told, findings)
-    remarks = [*reasons, *(_not_lowest(found, findings) if method == OURS else [])]
+def _row(
+    layers: int, size: int, sparsity: int, region: str, method: str, entries: list[Entry], findings: Findings
+) -> Row:
+    found = [findings[e] for e in entries]
+    words = Counter(f.ended for f in found if f.ended)
+    ours, theirs, verdict, remarks = _compare(entries, published(layers, region, size, sparsity, method), findings)
+    if method == OURS:
+        remarks += _not_lowest(entries, findings)
     return Row(
         *(layers, size, sparsity, region, method),
-        sum(f.word != NOT_RUN for f in found),
-        Quartiles.of(values),
-        Quartiles.of(seconds),
-        ", ".join(word if n == len(found) else f"{n} of {len(found)}: {word}" for word, n in words.items()),
-        ours,
-        theirs,
-        verdict,
-        tuple(remarks),
+        attempted=sum(f.ended != NOT_RUN for f in found),
+        values=Quartiles.of([f.value for f in found if f.value is not None]),
+        seconds=Quartiles.of([f.seconds for f in found if f.value is not None and f.seconds is not None]),
+        words=", ".join(word if n == len(found) else f"{n} of {len(found)}: {word}" for word, n in words.items()),
+        ours=ours,
+        published=theirs,
+        verdict=verdict,
+        remarks=tuple(remarks),
     )
 
 
 def _compare(
-    found: list[Found], told: Values, findings: Findings
+    entries: list[Entry], told: Values, findings: Findings
 ) -> tuple[float | None, float | None, Verdict, list[str]]:
     """Medians over the same networks: all ten where that median was published, else those that finished and were."""
-    done = [(f, f.value, told.of(f.entry.network.seed)) for f in found if f.value is not None]
-    both = [(f, mine, theirs) for f, mine, theirs in done if theirs is not None]
+    done = [(e, value) for e in entries if (value := findings[e].value) is not None]
+    both = [(e, mine, theirs) for e, mine in done if (theirs := told.of(e.network.seed)) is not None]
     if told.median is not None and len(done) == _ALL_SEEDS:
-        ours, theirs = float(np.median([mine for _, mine, _ in done])), told.median
+        ours, theirs = float(np.median([mine for _, mine in done])), told.median
     elif both:
         ours, theirs = float(np.median([mine for _, mine, _ in both])), float(np.median([t for _, _, t in both]))
     else:
         return None, told.median, Verdict.NOTHING, []
-    reasons, unexplained = _reasons(both, findings)
+    far = [(e, theirs) for e, mine, theirs in both if abs(mine - theirs) > TOLERANCE]
+    reasons = [explanation(e, value, findings[e], findings.lower(e)) for e, value in far]
+    said = [*dict.fromkeys(reason for reason in reasons if reason)]
     if abs(ours - theirs) <= TOLERANCE:
-        return ours, theirs, Verdict.AGREES, reasons
-    return ours, theirs, Verdict.EXPLAINED if reasons and not unexplained else Verdict.DIFFERS, reasons
+        return ours, theirs, Verdict.AGREES, said
+    return ours, theirs, Verdict.EXPLAINED if reasons and all(reasons) else Verdict.DIFFERS, said
 
 
-def _reasons(both: list[tuple[Found, float, float]], findings: Findings) -> tuple[list[str], bool]:
-    """Why single networks differ, and whether one differs without a reason."""
-    reasons: dict[str, None] = {}
-    unexplained = False
-    for f, mine, theirs in both:
-        if abs(mine - theirs) > TOLERANCE and f.estimate is not None:
-            reason = explanation(f.entry, theirs, f.estimate, findings.lower(f.entry))
-            unexplained |= not reason
-            reasons |= {reason: None} if reason else {}
-    return [*reasons], unexplained
-
-
-def _not_lowest(found: list[Found], findings: Findings) -> list[str]:
+def _not_lowest(entries: list[Entry], findings: Findings) -> list[str]:
     """Networks in which another valid upper bound, computed here or published, is lower than ours."""
     lost: dict[str, list[str]] = {}
-    for f in found:
-        for name in lower_bounds_than_ours(f, findings):
-            lost.setdefault(name, []).append(str(f.entry.network.seed))
+    for entry in entries:
+        for name in lower_bounds_than_ours(entry, findings):
+            lost.setdefault(name, []).append(str(entry.network.seed))
     return [f"NOT LOWEST: {name} is lower for seed {', '.join(seeds)}" for name, seeds in lost.items()]
 
 
-def lower_bounds_than_ours(ours: Found, findings: Findings) -> list[str]:
+def lower_bounds_than_ours(ours: Entry, findings: Findings) -> list[str]:
     """The methods whose valid upper bound of the same network and region lies below ours, here or as published."""
-    if ours.value is None:
-        return []
-    limit, beaten = ours.value / (1 + LOWEST), []
-    for method in UPPER:
-        if method == OURS:
-            continue
-        entry = replace(ours.entry, method=method)
+    value, beaten = findings[ours].value, []
+    for method in UPPER if value is not None else ():
+        entry = replace(ours, method=method)
         other, told = findings[entry], published_value(entry)
-        if other.upper is not None and other.upper < limit:
+        if method != OURS and _above(value, other.upper):
             beaten.append(method)
-        elif told is not None and told < limit and is_valid(entry, told, other.estimate, findings.lower(entry)):
+        elif _above(value, told) and told is not None and is_valid(entry, told, other.floor, findings.lower(entry)):
             beaten.append(f"published {method}")
     return beaten
+
+
+def _above(value: float | None, other: float | None) -> bool:
+    return value is not None and other is not None and value > other * (1 + LOWEST)
 
 
 @dataclass(frozen=True)

@@ -38,21 +38,31 @@ _INTERIOR_UP_TO = 600  # order of a matrix that the interior point takes without
 _STARTS = 500  # of the alternation
 
 
+TIME, FAILED = "time", "failed"
+
+
 @dataclass(frozen=True)
 class Estimate:
     """What became of an entry.
 
-    `upper` is proved, `witness` attained. `floor`: no program of this relaxation, solved to the end, can give less (its
-    primal value, or a gradient that it allows); a published value below it was not solved to the end. `ended` is empty
-    when the method came to its end, else "time" or "solver": `upper` is a bound then too, but not the method's.
+    `upper` is proved, `lower` attained by a gradient. `floor`: no program of this relaxation, solved to the end, can
+    give less (its primal value, or a gradient that it allows); a published value below it was not solved to the end.
+    `ended` is empty when the method came to its end, else a word: `upper` is a bound then too, but not the method's.
     """
 
     upper: float | None = None
     lower: float | None = None
     floor: float | None = None
     ended: str = ""
-    seconds: float = 0.0
+    seconds: float | None = None
     note: str = ""
+
+    @property
+    def value(self) -> float | None:
+        """The method's own value: its upper bound, or its lower one if it only samples; None if it was stopped."""
+        if self.ended:
+            return None
+        return self.lower if self.upper is None else self.upper
 
 
 def solve_entry(entry: Entry, seconds: float) -> dict[str, Any]:
@@ -62,14 +72,13 @@ def solve_entry(entry: Entry, seconds: float) -> dict[str, Any]:
     c = np.ones(1)
     if isinstance(entry.network, Given):
         c = choose_output(entry.network.output, net.outputs).c
-    found = _METHODS[entry.method](_Question(entry, net, region, c, seconds))
-    value = asdict(found)
+    value = asdict(_METHODS[entry.method](_Question(entry, net, region, c, seconds)))
     value["seconds"] = time.perf_counter() - start
     for key in ("upper", "lower", "floor"):
         number = value[key]
         value[key] = float(number) if number is not None and math.isfinite(number) else None
-    if value["upper"] is None and value["lower"] is None:
-        value["ended"] = value["ended"] or "solver"
+    if value["lower" if entry.method == LBS else "upper"] is None:
+        value["ended"] = value["ended"] or FAILED
     return value
 
 
@@ -121,7 +130,7 @@ def _ended(status: str) -> str:
     """Stopped close to the tolerance is solved: the bound is proved from the multipliers in any case."""
     if status in ("OPTIMAL", "NEARLY_OPTIMAL"):
         return ""
-    return "time" if status in ("TIME_LIMIT", "ITERATION_LIMIT", "INTERRUPTED") else "solver"
+    return TIME if status in ("TIME_LIMIT", "ITERATION_LIMIT", "INTERRUPTED") else FAILED
 
 
 def _hr2(q: _Question) -> Estimate:

@@ -29,25 +29,25 @@ def known_fault(entry: Entry) -> str:
     return ""
 
 
-def proved_fault(value: float, estimate: Estimate | None, lower: float | None) -> str:
-    """What our numbers prove against a published upper bound. `witness`: the largest gradient norm known there."""
+def proved_fault(value: float, floor: float | None, lower: float | None) -> str:
+    """What our numbers prove against a published upper bound: the floor of its relaxation, and the largest gradient
+    norm that is known there.
+    """
     if lower is not None and value < lower - _SLACK:
         return BELOW_LOWER
-    if estimate is not None and estimate.floor is not None and value < estimate.floor - _SLACK:
-        return BELOW_OPTIMUM
-    return ""
+    return BELOW_OPTIMUM if floor is not None and value < floor - _SLACK else ""
 
 
 def explanation(entry: Entry, value: float, estimate: Estimate, lower: float | None) -> str:
     """Why the published value is not ours; empty when nothing explains it."""
     if entry.method == LBS:
         return OTHER_POINTS if estimate.note else ""
-    fault = known_fault(entry) or proved_fault(value, estimate, lower)
+    fault = known_fault(entry) or proved_fault(value, estimate.floor, lower)
     if fault or estimate.upper is None:
         return fault
     return ABOVE if value > estimate.upper else ""
 
 
-def is_valid(entry: Entry, value: float, estimate: Estimate | None, lower: float | None) -> bool:
+def is_valid(entry: Entry, value: float, floor: float | None, lower: float | None) -> bool:
     """Whether a published upper bound stands, as far as is known."""
-    return not known_fault(entry) and not proved_fault(value, estimate, lower)
+    return not known_fault(entry) and not proved_fault(value, floor, lower)

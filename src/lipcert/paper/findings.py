@@ -1,91 +1,48 @@
-"""From the outcomes of a job to found values: what an entry says, in a number or in a word."""
+"""From the outcomes of a job to estimates: what became of each entry, in a number or in a word."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 
 from lipcert.errors import SoundnessError
 from lipcert.jobs import Outcome
-from lipcert.paper.entries import LBS, Entry
-from lipcert.paper.estimators import Estimate
+from lipcert.paper.entries import Entry
+from lipcert.paper.estimators import FAILED, TIME, Estimate
 
-TIME, MEMORY, FAILED, NOT_RUN = "time", "memory", "failed", "not run"
-
-
-@dataclass(frozen=True)
-class Found:
-    """An entry with its estimate, or the word that stands in its place."""
-
-    entry: Entry
-    estimate: Estimate | None = None
-    word: str = NOT_RUN
-
-    @property
-    def value(self) -> float | None:
-        """The method's own value; None when it did not come to its end."""
-        if self.estimate is None or self.word:
-            return None
-        return self.estimate.lower if self.entry.method == LBS else self.estimate.upper
-
-    @property
-    def upper(self) -> float | None:
-        """A proved upper bound, also when the method was stopped."""
-        return None if self.estimate is None else self.estimate.upper
-
-    @property
-    def lower(self) -> float | None:
-        return None if self.estimate is None else self.estimate.lower
-
-    @property
-    def seconds(self) -> float | None:
-        return None if self.estimate is None else self.estimate.seconds
-
-    def record(self) -> dict[str, float | str | None]:
-        """The columns of a CSV file that every table has."""
-        own = {"value": self.value, "upper": self.upper, "lower": self.lower}
-        return {**own, "word": self.word, "seconds": self.seconds}
+MEMORY, NOT_RUN = "memory", "not run"
 
 
 class Findings:
-    """All entries of a job that were asked for, by name; refuses contradictions."""
+    """The estimates of all entries that were asked for; refuses contradictions."""
 
     def __init__(self, entries: Iterable[Entry], outcomes: Mapping[str, Outcome]) -> None:
-        self._found = {entry.name: _found(entry, outcomes.get(entry.name)) for entry in entries}
+        self.entries = [*entries]
+        self._found = {entry.name: _estimate(outcomes.get(entry.name)) for entry in self.entries}
         self._lower: dict[tuple[str, str], float] = {}
-        for found in self._found.values():
-            if found.lower is not None:
-                key = (found.entry.network.name, found.entry.region)
-                self._lower[key] = max(found.lower, self._lower.get(key, 0.0))
-        self._check()
+        for entry in self.entries:
+            lower, key = self[entry].lower, (entry.network.name, entry.region)
+            if lower is not None:
+                self._lower[key] = max(lower, self._lower.get(key, 0.0))
+        for entry in self.entries:
+            upper, lower = self[entry].upper, self.lower(entry)
+            if upper is not None and lower is not None and upper < lower:
+                raise SoundnessError(
+                    f"{entry.name}: the bound {upper!r} lies below a gradient norm {lower!r} of the same region: "
+                    "a bug in lipcert, please report it"
+                )
 
-    def __getitem__(self, entry: Entry) -> Found:
-        return self._found.get(entry.name, Found(entry))
-
-    def __iter__(self) -> Iterator[Found]:
-        return iter(self._found.values())
+    def __getitem__(self, entry: Entry) -> Estimate:
+        return self._found.get(entry.name, Estimate(ended=NOT_RUN))
 
     def lower(self, entry: Entry) -> float | None:
         """The largest gradient norm that any method found for this network and region."""
         return self._lower.get((entry.network.name, entry.region))
 
-    def _check(self) -> None:
-        for found in self._found.values():
-            lower = self.lower(found.entry)
-            if found.upper is not None and lower is not None and found.upper < lower:
-                raise SoundnessError(
-                    f"{found.entry.name}: the bound {found.upper!r} lies below a gradient norm {lower!r} of the same "
-                    "region: a bug in lipcert, please report it"
-                )
 
-
-def _found(entry: Entry, outcome: Outcome | None) -> Found:
+def _estimate(outcome: Outcome | None) -> Estimate:
     if outcome is None:
-        return Found(entry)
-    if outcome.value is None:
-        return Found(entry, None, error_word(outcome.error or ""))
-    estimate = Estimate(**outcome.value)
-    return Found(entry, estimate, FAILED if estimate.ended == "solver" else estimate.ended)
+        return Estimate(ended=NOT_RUN)
+    return Estimate(ended=error_word(outcome.error or "")) if outcome.value is None else Estimate(**outcome.value)
 
 
 def error_word(error: str) -> str:

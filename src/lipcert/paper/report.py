@@ -12,6 +12,7 @@ from lipcert.chart.lines import Look, Panel, Quartiles, line_chart
 from lipcert.chart.svg import document
 from lipcert.files import write_bytes
 from lipcert.paper.comparison import Row
+from lipcert.paper.estimators import Estimate
 
 Value = str | int | float | None
 Record = Mapping[str, Value]  # a line of a CSV file: column -> value
@@ -69,10 +70,17 @@ def as_csv(records: Sequence[Record]) -> str:
     return stream.getvalue()
 
 
-def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table; a bar inside a text would end its column."""
-    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
-    lines += ["| " + " | ".join(text.replace("|", "/") for text in row) + " |" for row in rows]
+def estimate_record(estimate: Estimate) -> Record:
+    """The columns that the CSV files of all tables have."""
+    bounds = {"value": estimate.value, "upper": estimate.upper, "lower": estimate.lower}
+    return {**bounds, "word": estimate.ended, "seconds": estimate.seconds}
+
+
+def table(rows: Sequence[Mapping[str, str]]) -> str:
+    """A Markdown table of rows (head -> text); a bar inside a text would end its column."""
+    texts = [[*rows[0]], *([text.replace("|", "/") for text in row.values()] for row in rows)] if rows else []
+    lines = ["| " + " | ".join(each) + " |" for each in texts]
+    lines[1:1] = ["|" + "---|" * len(texts[0])] if rows else []
     return "\n".join(lines)
 
 

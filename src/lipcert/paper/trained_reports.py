@@ -11,9 +11,9 @@ from lipcert.chart.svg import document
 from lipcert.paper.comparison import lower_bounds_than_ours
 from lipcert.paper.entries import HR2, LBS, OURS, REGIONS, Entry, Given
 from lipcert.paper.faults import BELOW_LOWER, OTHER_NETWORK, OTHER_POINTS, REFUTED
-from lipcert.paper.findings import Findings, Found
+from lipcert.paper.findings import Findings
 from lipcert.paper.published import EPSILONS, MATRIX, TABLE2, TABLE2_NETWORK, TABLE3, TABLE4
-from lipcert.paper.report import Record, Report, drawing, number, seconds, table
+from lipcert.paper.report import Record, Report, drawing, estimate_record, number, seconds, table
 from lipcert.report.heatmap import heat_map
 from lipcert.robustness.result import Certification
 
@@ -25,26 +25,25 @@ def table2_report(entries: Sequence[Entry], findings: Findings, about: str) -> R
     network = entries[0].network
     paper = isinstance(network, Given) and network.network.sha256 == TABLE2_NETWORK
     title = "Table 2: one score of a trained (784,500) network"
-    records = [_table2_record(findings[e], findings, paper) for e in entries]
+    records = [_table2_record(e, findings, paper) for e in entries]
     compare = "this is another network. Give the paper's with --weights to compare."
     compare = f"The published column is the paper's; {compare}"
     note = "another network than the paper's"
     if paper:
         compare, note = "The weights are those of the paper, so the columns compare.", _table2_agreement(records)
-    heads = ("region", "method", "bound", "time", "published", "ratio", "published time", "remarks")
     panels = [_table2_panel(region, [r for r in records if r["region"] == region]) for region in REGIONS]
-    paragraphs = [about, compare, table(heads, [_table2_words(r) for r in records])]
+    paragraphs = [about, compare, table([_table2_words(r) for r in records])]
     return Report("table2", title, paragraphs, {"table2": records}, drawing(title, panels), (note,))
 
 
-def _table2_record(found: Found, findings: Findings, paper: bool) -> Record:
+def _table2_record(entry: Entry, findings: Findings, paper: bool) -> Record:
     """A line of table2.csv; `upper` is proved also where the method was stopped and has no value."""
-    entry, lower = found.entry, findings.lower(found.entry)
+    found, lower = findings[entry], findings.lower(entry)
     printed, time = TABLE2[entry.region].get(entry.method, (None, None))
     ratio = found.value / printed if paper and found.value is not None and isinstance(printed, float) else None
     remarks = []
     if entry.method == OURS:
-        remarks += [f"NOT LOWEST: {name} is lower" for name in lower_bounds_than_ours(found, findings)]
+        remarks += [f"NOT LOWEST: {name} is lower" for name in lower_bounds_than_ours(entry, findings)]
     if entry.method == LBS and ratio is not None and abs(ratio - 1) > 1e-3:
         remarks.append(OTHER_POINTS)
     if (entry.method, entry.region) == (HR2, "global"):
@@ -53,7 +52,7 @@ def _table2_record(found: Found, findings: Findings, paper: bool) -> Record:
     return {
         "region": entry.region,
         "method": entry.method,
-        **found.record(),
+        **estimate_record(found),
         "published": printed,
         "ratio": ratio,
         "published_seconds": time,
@@ -68,13 +67,21 @@ def _table2_agreement(records: Sequence[Record]) -> str:
     return f"{len(compared) - len(far)} of {len(compared)} printed numbers agree, {explained} explained"
 
 
-def _table2_words(r: Record) -> tuple[str, ...]:
+def _table2_words(r: Record) -> dict[str, str]:
     """For a method that was stopped, the word and what it had proved."""
     bound = number(r["value"])
     if r["value"] is None:
         bound = str(r["word"]) if r["upper"] is None else f"{r['word']}: at most {number(r['upper'])}"
-    told = (number(r["published"], 2), number(r["ratio"]), seconds(r["published_seconds"]))
-    return (str(r["region"]), str(r["method"]), bound, seconds(r["seconds"]), *told, str(r["remarks"] or "-"))
+    return {
+        "region": str(r["region"]),
+        "method": str(r["method"]),
+        "bound": bound,
+        "time": seconds(r["seconds"]),
+        "published": number(r["published"], 2),
+        "ratio": number(r["ratio"]),
+        "published time": seconds(r["published_seconds"]),
+        "remarks": str(r["remarks"] or "-"),
+    }
 
 
 def _table2_panel(region: str, records: Sequence[Record]) -> Panel:
@@ -95,17 +102,23 @@ def table3_report(entries: Sequence[Entry], findings: Findings, shares: Mapping[
     for place, words in (("box", f"{shares['points']:,} points of the box"), ("task", "4,000 points of the task")):
         rows += [(f"{words}, {method}", values) for method, values in shares[place].items()]
     rows += [(f"published, {method}", values) for method, values in TABLE3.items()]
-    found = [findings[e] for e in entries]
-    constants = [(f.entry.method, number(f.word if f.value is None else f.value), seconds(f.seconds)) for f in found]
+    constants = [
+        {
+            "method": e.method,
+            "constant on [-3, 3]^80": number(findings[e].ended or findings[e].value),
+            "time": seconds(findings[e].seconds),
+        }
+        for e in entries
+    ]
     heads = [f"{e:g}" for e in EPSILONS]
+    records: list[dict[str, Any]] = [{"points": name} | dict(zip(heads, values, strict=True)) for name, values in rows]
     paragraphs = [
         f"The classifier is trained here ({100 * accuracy:.2f} % of fresh points are right): {OTHER_NETWORK}. "
         "Points of the box lie far outside both spheres, where a well-trained network is sure; the task's own points "
         "are harder.",
-        table(("method", "constant on [-3, 3]^80", "time"), constants),
-        table(("% certified at", *heads), [(name, *(f"{v:.2f}" for v in values)) for name, values in rows]),
+        table(constants),
+        table([{"% certified at": r["points"]} | {head: f"{r[head]:.2f}" for head in heads} for r in records]),
     ]
-    records: list[Record] = [{"points": name} | dict(zip(heads, values, strict=True)) for name, values in rows]
     panels = [
         _share_panel("the task's own points", shares["task"]),
         _share_panel("points of the box, and published", {**shares["box"], "published": TABLE3[HR2]}),
@@ -128,11 +141,14 @@ def table4_report(result: Certification, about: str) -> Report:
     shares = [100 * result.counts(e)["certified"] / total for e in EPSILONS]
     right = 100 * (total - int(result.wrong.sum())) / total
     rows = [(e, s, p, s / p) for e, s, p in zip(EPSILONS, shares, TABLE4, strict=True)]
-    shown = [(f"{e:g}", f"{s:.2f}", f"{p:.2f}", f"{ratio:.4f}") for e, s, p, ratio in rows]
+    shown = [
+        {"epsilon": f"{e:g}", "certified %": f"{s:.2f}", "published %": f"{p:.2f}", "ratio": f"{ratio:.4f}"}
+        for e, s, p, ratio in rows
+    ]
     paragraphs = [
         f"{about} {right:.2f} % of its {total:,} images are classified correctly; an image counts as certified when it "
         f"is correct and keeps its class. Constants by `{result.method}`. The published column: {OTHER_NETWORK}.",
-        table(("epsilon", "certified %", "published %", "ratio"), shown),
+        table(shown),
     ]
     columns = ("epsilon", "certified_percent", "published_percent", "ratio")
     records = [dict(zip(columns, row, strict=True)) for row in rows]
@@ -160,7 +176,7 @@ def matrix_report(result: Certification, about: str) -> Report:
 
     paragraphs = [
         f"{about} Above the diagonal: proved here (`{result.method}`); below: published, of {OTHER_NETWORK}.",
-        table(("i / j", *map(str, range(n))), [(str(i), *(text(i, j) for j in range(n))) for i in range(n)]),
+        table([{"i / j": str(i)} | {str(j): text(i, j) for j in range(n)} for i in range(n)]),
     ]
     picture = heat_map(result)
     plot = drawing(title, []) if picture is None else document(picture)

@@ -19,7 +19,20 @@ from lipcert.errors import FileFormatError, InputError, SoundnessError
 from lipcert.files import check_readable
 from lipcert.files.archive import Archive
 from lipcert.files.boundary import located
-from lipcert.files.fields import Fields, read_fields
+from lipcert.files.json_kinds import (
+    Kind,
+    an_object,
+    anything,
+    flag,
+    many,
+    maybe,
+    number,
+    read_json,
+    record,
+    size,
+    text,
+    whole,
+)
 from lipcert.problem.norms import Norm
 from lipcert.robustness.attack import Counterexamples, no_counterexamples
 from lipcert.robustness.data import DataSet, Labels
@@ -30,6 +43,28 @@ from lipcert.rounding import Array
 
 _ARRAY_NAMES = re.compile(r"[a-z_]{1,40}")
 _FORMAT = 1
+_WHOLES = many(whole(least=1, most=1 << 31), "be a list of whole numbers > 0")
+_JOB = record(question=an_object)
+_BRACKET = record(upper=maybe(size), lower=maybe(size), method=text, seconds=size, certificate=maybe(text))
+_RESULT = record(
+    complete=flag,
+    network=record(file=maybe(text), sha256=text, shape=_WHOLES),
+    data=record(file=maybe(text), count=whole(), scale=anything, image_shape=maybe(_WHOLES)),
+    norm=anything,
+    domain=maybe(many(number, "hold finite numbers")),
+    clip=maybe(flag, instead=False),
+    radii=many(size, "hold finite numbers >= 0"),
+    method=text,
+    classes=whole(MAX_CLASSES),
+    pairs=many(an_object, "be a list of objects"),
+    counts=record(correct=whole(), misclassified=whole()),
+    per_radius=many(record(radius=size, certified=whole(), attacked=whole(), undecided=whole())),
+    refined=maybe(whole(), instead=0),
+    failed=many(record(name=text, error=text)),
+    notes=maybe(many(text, "be a list of texts"), instead=()),
+    seconds=size,
+    version=text,
+)
 
 
 @dataclass(frozen=True)
@@ -84,109 +119,84 @@ def read_job(folder: str | os.PathLike[str]) -> StoredJob:
     place = Path(folder)
     if not place.is_dir():
         raise InputError(f"{place}: no such folder; give the one that 'lipcert certify --out' wrote")
-    for name, advice in (
-        ("job.json", "in it; give a folder that 'lipcert certify --out' wrote"),
-        ("result.json", "yet; let 'lipcert certify --resume' write one"),
-    ):
-        if not (place / name).exists():
-            raise FileFormatError(f"{place}: no {name} {advice}")
-    asked, told, arrays = read_fields(place / "job.json"), read_fields(place / "result.json"), place / "arrays.npz"
-    with located(place / "job.json"):
-        _check_kind(asked)
-        question = dict(asked.inner("question").values)
+    if not (place / "job.json").exists():
+        raise FileFormatError(f"{place}: no job.json in it; give a folder that 'lipcert certify --out' wrote")
+    if not (place / "result.json").exists():
+        raise FileFormatError(f"{place}: no result.json yet; let 'lipcert certify --resume' write one")
+    question = _read(place / "job.json", _JOB)["question"]
+    told = _read(place / "result.json", _RESULT)
     with located(place / "result.json"):
-        _check_kind(told)
-        count, complete = told.inner("data").whole("count"), told.flag("complete")
-        summary = _summary(told, place)
-        counts = told.inner("counts")
-        correct, wrong = counts.whole("correct"), counts.whole("misclassified")
-        tallies = _tallies(told, count, correct, wrong)
-        refined = told.whole("refined") if told.has("refined") else 0
-        version = told.text("version")
-    if complete:
-        check_readable(arrays)
-    values, status = _no_inputs(), None
-    if arrays.exists():
-        values, status = _inputs(arrays, count, summary["data"])
+        summary, tallies = _summary(told, place), _tallies(told)
+    arrays, values, status = place / "arrays.npz", _no_inputs(), None
+    if told["complete"] or arrays.exists():
+        values, status = _inputs(arrays, told["data"]["count"], summary["data"])
     try:
         result = Certification(**{**summary, **values})
     except SoundnessError as error:
         raise SoundnessError(f"{arrays}: {error}") from None
-    agrees = status is None or _agrees(result, status, tallies, wrong)
-    return StoredJob(place, question, result, count, correct, wrong, tallies, refined, version, agrees)
+    counts = (told["data"]["count"], told["counts"]["correct"], told["counts"]["misclassified"])
+    agrees = status is None or _agrees(result, status, tallies, counts[2])
+    return StoredJob(place, question, result, *counts, tallies, told["refined"], told["version"], agrees)
 
 
-def _check_kind(fields: Fields) -> None:
-    if fields.whole("format") != _FORMAT:
-        raise FileFormatError(f"format {fields.whole('format')} is not known here; this program reads {_FORMAT}")
-    if fields.text("kind") != "certify":
-        raise FileFormatError(f"a job of kind {fields.text('kind')!r}; reports are made of 'certify' jobs")
+def _read(path: Path, kind: Kind) -> dict[str, Any]:
+    value = read_json(path)
+    with located(path):
+        about = record(format=whole(), kind=text)(value, "")
+        if about["format"] != _FORMAT:
+            raise FileFormatError(f"format {about['format']} is not known here; this program reads {_FORMAT}")
+        if about["kind"] != "certify":
+            raise FileFormatError(f"a job of kind {about['kind']!r}; reports are made of 'certify' jobs")
+        return dict(kind(value, ""))
 
 
-def _summary(fields: Fields, place: Path) -> dict[str, Any]:
+def _summary(told: dict[str, Any], place: Path) -> dict[str, Any]:
     """The members of a Certification that are in result.json; its data set has no inputs yet."""
-    network, data = fields.inner("network"), fields.inner("data")
-    domain = fields.numbers("domain", negative=True) if fields.has("domain") else None
+    domain, radii, data = told["domain"], told["radii"], told["data"]
     if domain is not None and (len(domain) != 2 or domain[0] > domain[1]):
         raise FileFormatError("'domain' should be two numbers, the smaller one first")
-    radii = fields.numbers("radii")
     if not radii or min(radii) == 0:
         raise FileFormatError("'radii' should be one or more numbers > 0")
-    classes = fields.whole("classes", MAX_CLASSES)
-    pairs = sorted((_pair(each, place, classes) for each in fields.each("pairs")), key=lambda p: (p.i, p.j))
+    pairs = [_pair(value, f"pairs[{k}]", place, told["classes"]) for k, value in enumerate(told["pairs"])]
     if len({(p.i, p.j) for p in pairs}) < len(pairs):
         raise FileFormatError("a pair of classes occurs twice")
-    name = network.text("file") if network.has("file") else None
-    source = data.text("file") if data.has("file") else None
-    return {
-        "network": {"file": name, "sha256": network.text("sha256"), "shape": network.wholes("shape")},
-        "data": DataSet(np.zeros((0, 0)), None, source, data.scalar("scale"), _image_shape(data)),
-        "domain": domain,
-        "clip": fields.has("clip") and fields.flag("clip"),
+    same = ("network", "domain", "clip", "method", "classes", "seconds", "complete", "notes")
+    return {name: told[name] for name in same} | {
+        "data": DataSet(np.zeros((0, 0)), None, data["file"], data["scale"], _picture_shape(data["image_shape"])),
         "radii": tuple(sorted(radii)),
-        "method": fields.text("method"),
-        "classes": classes,
-        "pairs": tuple(pairs),
-        "seconds": fields.number("seconds"),
-        "complete": fields.flag("complete"),
-        "failed": tuple((each.text("name"), each.text("error")) for each in fields.each("failed")),
-        "notes": fields.texts("notes") if fields.has("notes") else (),
-        "norm": Norm(fields.scalar("norm")),
+        "pairs": tuple(sorted(pairs, key=lambda p: (p.i, p.j))),
+        "failed": tuple((each["name"], each["error"]) for each in told["failed"]),
+        "norm": Norm(told["norm"]),
     }
 
 
-def _image_shape(data: Fields) -> tuple[int, ...] | None:
+def _picture_shape(shape: tuple[int, ...] | None) -> tuple[int, ...] | None:
     """None when the inputs are no pictures that can be shown: neither grey nor of three colours."""
-    if not data.has("image_shape"):
-        return None
-    shape = data.wholes("image_shape")
-    colour = len(shape) == 3 and (shape[-1] in (1, 3) or shape[0] in (1, 3))
-    return shape if len(shape) == 2 or colour else None
+    if shape is None or len(shape) == 2:
+        return shape
+    return shape if len(shape) == 3 and (shape[-1] in (1, 3) or shape[0] in (1, 3)) else None
 
 
-def _pair(fields: Fields, place: Path, classes: int) -> PairConstant:
-    i, j = fields.whole("i"), fields.whole("j")
+def _pair(value: dict[str, Any], name: str, place: Path, classes: int) -> PairConstant:
+    i, j = record(i=whole(), j=whole())(value, name).values()
     if i == j or max(i, j) >= classes:
         raise FileFormatError(f"the pair ({i}, {j}) is none of {classes} classes")
-    upper, lower = (fields.number(name) if fields.has(name) else None for name in ("upper", "lower"))
-    if upper is not None and lower is not None and lower > upper:
-        raise SoundnessError(f"{place}: pair ({i}, {j}) has a lower bound {lower!r} above its upper bound {upper!r}")
-    certificate = fields.text("certificate") if fields.has("certificate") else None
-    about = (fields.text("method"), fields.number("seconds"), certificate)
-    return PairConstant(min(i, j), max(i, j), upper, lower, *about)
+    pair = PairConstant(min(i, j), max(i, j), **_BRACKET(value, name))
+    if pair.upper is not None and pair.lower is not None and pair.lower > pair.upper:
+        bounds = f"a lower bound {pair.lower!r} above its upper bound {pair.upper!r}"
+        raise SoundnessError(f"{place}: pair ({i}, {j}) has {bounds}")
+    return pair
 
 
-def _tallies(fields: Fields, count: int, correct: int, wrong: int) -> tuple[Tally, ...]:
+def _tallies(told: dict[str, Any]) -> tuple[Tally, ...]:
+    count, (correct, wrong) = told["data"]["count"], told["counts"].values()
     if correct + wrong > count:
         raise FileFormatError(f"{correct} correct and {wrong} misclassified of {count} inputs")
-    found = []
-    for each in fields.each("per_radius"):
-        ends = [each.whole(name) for name in ("certified", "attacked", "undecided")]
-        radius = each.number("radius")
-        if sum(ends) > correct:
-            raise FileFormatError(f"more outcomes at radius {radius:g} than correctly classified inputs")
-        found.append(Tally(radius, *ends))
-    return tuple(sorted(found, key=lambda t: t.radius))
+    tallies = tuple(sorted((Tally(**each) for each in told["per_radius"]), key=lambda t: t.radius))
+    for t in tallies:
+        if t.certified + t.attacked + t.undecided > correct:
+            raise FileFormatError(f"more outcomes at radius {t.radius:g} than correctly classified inputs")
+    return tallies
 
 
 def _no_inputs() -> dict[str, Any]:
