@@ -21,7 +21,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lipcert import InputError, SoundnessError
+from lipcert import DataSet, InputError, Network, SoundnessError, certify
 from lipcert.chart import numbers
 from lipcert.chart.axes import round_numbers
 from lipcert.chart.markup import Markup, tag
@@ -118,6 +118,23 @@ def test_page_of_a_finished_job(folder: Path) -> None:
     assert numbers.up(row.upper, 6) in outline.text
     sizes = [json.loads((folder / "result.json").read_text())["per_radius"][k]["certified"] for k in range(len(RADII))]
     assert all(f"{n} ({numbers.percent(n, 600)})".replace("\xa0", " ") in outline.text for n in sizes)
+
+
+def test_a_certification_is_read_back_as_it_was(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    weights = [rng.normal(size=(6, 4)), rng.normal(size=(3, 6))]
+    net = Network.from_weights(weights, [np.zeros(6), np.zeros(3)])
+    data = DataSet(rng.uniform(size=(40, 4)), rng.integers(0, 3, 40), image_shape=(2, 2))
+    wrote = certify(net, data, radius=(0.05, 0.2), domain=(0.0, 1.0), method="interval", out=str(tmp_path / "job"))
+    job = read_job(tmp_path / "job")
+    told, read = wrote.to_dict(), job.result.to_dict()
+    for times in (told, read):
+        times.pop("seconds")
+    assert read == told | {"network": told["network"] | {"shape": (4, 6, 3)}}
+    for name, array in wrote.arrays().items():
+        assert np.array_equal(job.result.arrays()[name], array), name
+    assert notices(job) == []
+    assert "Proved robust" in check_page(page(job)).text
 
 
 def test_page_of_a_binary_classifier(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from lipcert.chart.axes import Axis, Frame, around, from_zero, logarithmic, of_names
 from lipcert.chart.numbers import near, plain
-from lipcert.chart.shapes import Drawing, Line, Mark, Paint, Shape, Text
+from lipcert.chart.shapes import Drawing, Line, Paint, Shape, Text, mark
 
 _WIDTH, _HEIGHT = 400.0, 280.0  # of one panel
 _LEGEND_STEP, _LEGEND_ROW = 150.0, 22.0
@@ -56,7 +56,7 @@ class Look:
 
     def mark_at(self, x: float, y: float, hint: str = "") -> list[Shape]:
         paint = Paint(fill="paper" if self.hollow else self.colour, stroke=self.colour, width=1.8)
-        return [Mark(self.mark, x, y, paint, hint)] if self.mark else []
+        return [mark(self.mark, x, y, paint, hint)] if self.mark else []
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, Any
 
-from lipcert.chart.shapes import OUTLINES, PALETTE, RADIUS, Box, Drawing, Line, Mark, Paint, Shape, Text
+from lipcert.chart.shapes import PALETTE, Box, Drawing, Line, Paint, Shape, Text
 from lipcert.chart.svg import HEAD, headline
 from lipcert.errors import InputError
 
@@ -62,10 +62,6 @@ def _add(axes: Axes, shape: Shape) -> None:
             axes.add_patch(patches.Polygon([*points], closed=closed, **_look(paint)))
         case Box(x, y, width, height, paint):
             axes.add_patch(patches.Rectangle((x, y), width, height, **_look(paint)))
-        case Mark("circle", x, y, paint):
-            axes.add_patch(patches.Circle((x, y), RADIUS, **_look(paint)))
-        case Mark(outline, x, y, paint):
-            axes.add_patch(patches.Polygon([(x + a, y + b) for a, b in OUTLINES[outline]], **_look(paint)))
 
 
 def _look(paint: Paint) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a drawing is made of: lines, boxes, marks and texts, in units of about one pixel, y downwards."""
+"""What a drawing is made of: lines, boxes and texts, in units of about one pixel, y downwards."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Paint:
 
 @dataclass(frozen=True)
 class Line:
-    """A line through points, or the area inside when it is closed."""
+    """A line through points; with a fill, or closed, also the area inside."""
 
     points: Sequence[Point]
     paint: Paint
@@ -63,17 +63,6 @@ class Box:
 
 
 @dataclass(frozen=True)
-class Mark:
-    """A small symbol around a point: "circle", or a name of OUTLINES."""
-
-    shape: str
-    x: float
-    y: float
-    paint: Paint
-    hint: str = ""
-
-
-@dataclass(frozen=True)
 class Text:
     """Words beside a point of their base line; `turned` ones run upwards."""
 
@@ -87,7 +76,7 @@ class Text:
     turned: bool = False
 
 
-Shape = Line | Box | Mark | Text
+Shape = Line | Box | Text
 
 
 @dataclass(frozen=True)
@@ -109,8 +98,8 @@ def _polygon(corners: int, radius: float, inner: float | None = None) -> tuple[P
     return tuple((r * math.sin(a), -r * math.cos(a)) for r, a in zip(radii, angles, strict=True))
 
 
-RADIUS = 4.5  # of a circle
-OUTLINES: dict[str, tuple[Point, ...]] = {
+_OUTLINES: dict[str, tuple[Point, ...]] = {
+    "circle": _polygon(24, 4.6),
     "square": ((-4, -4), (4, -4), (4, 4), (-4, 4)),
     "triangle": ((0, -5), (5, 4), (-5, 4)),
     "triangle-down": ((0, 5), (5, -4), (-5, -4)),
@@ -122,3 +111,9 @@ OUTLINES: dict[str, tuple[Point, ...]] = {
     "plus": ((-5, 0), (5, 0), (0, 0), (0, -5), (0, 5), (0, 0)),
     "cross": ((-4.5, -4.5), (4.5, 4.5), (0, 0), (4.5, -4.5), (-4.5, 4.5), (0, 0)),
 }
+
+
+def mark(outline: str, x: float, y: float, paint: Paint, hint: str = "") -> Line:
+    """A small symbol around a point: circle, square, triangle, diamond, hexagon, star, plus or cross."""
+    corners = _OUTLINES[outline]
+    return Line([(x + a, y + b) for a, b in (*corners, corners[0])], paint, hint=hint)

@@ -2,23 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from lipcert.chart.markup import Markup, tag
-from lipcert.chart.shapes import (
-    OUTLINES,
-    PALETTE,
-    RADIUS,
-    TEXT_SIZE,
-    Box,
-    Drawing,
-    Line,
-    Mark,
-    Paint,
-    Point,
-    Shape,
-    Text,
-)
+from lipcert.chart.shapes import PALETTE, TEXT_SIZE, Box, Drawing, Line, Paint, Shape, Text
 
 HEAD = 34.0  # height of the title above a drawing that is a file
 _FONT = "font-family:system-ui,'DejaVu Sans',Verdana,sans-serif"
@@ -84,14 +69,10 @@ class _Writer:
         look = {"style": self._style(shape.paint), "stroke_dasharray": shape.paint.dash or None}
         match shape:
             case Line(points, _, closed):
-                return tag("polygon" if closed else "polyline", *hint, points=_points(points), **look)
+                corners = " ".join(f"{x:.2f},{y:.2f}" for x, y in points)
+                return tag("polygon" if closed else "polyline", *hint, points=corners, **look)
             case Box(x, y, width, height, kind=kind):
                 return tag("rect", *hint, x=x, y=y, width=width, height=height, class_=kind or None, **look)
-            case Mark("circle", x, y):
-                return tag("circle", *hint, cx=x, cy=y, r=RADIUS, **look)
-            case Mark(outline, x, y):
-                corners = _points([(x + a, y + b) for a, b in OUTLINES[outline]])
-                return tag("path", *hint, d=f"M{corners}z", **look)
 
     def pattern(self, colour: str) -> Markup:
         """Slanted lines, so that an area is told apart without its colour."""
@@ -127,7 +108,3 @@ class _Writer:
 
     def _hatch(self, colour: str) -> str:
         return f"{self.name}-{colour}-lines"
-
-
-def _points(points: Sequence[Point]) -> str:
-    return " ".join(f"{x:.2f},{y:.2f}" for x, y in points)

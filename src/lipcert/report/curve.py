@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from lipcert.chart.axes import Axis, Frame, from_zero
 from lipcert.chart.numbers import percent, plain
-from lipcert.chart.shapes import Box, Drawing, Line, Mark, Paint, Point, Shape, Text
+from lipcert.chart.shapes import Box, Drawing, Line, Paint, Point, Shape, Text, mark
 from lipcert.robustness.result import Certification
 from lipcert.robustness.stored import StoredJob
 
@@ -98,8 +98,8 @@ def _marks(job: StoredJob, frame: Frame) -> list[Shape]:
         possible, where = job.correct - t.attacked, f"radius {plain(t.radius)}: "
         most = f"{where}at most {percent(possible, job.count, ceiling=True)} can be robust"
         least = f"{where}{percent(t.certified, job.count)} proved robust"
-        shapes.append(Mark("triangle", *frame.at(t.radius, possible / job.count), _TRIANGLE, most))
-        shapes.append(Mark("circle", *frame.at(t.radius, t.certified / job.count), _CIRCLE, least))
+        shapes.append(mark("triangle", *frame.at(t.radius, possible / job.count), _TRIANGLE, most))
+        shapes.append(mark("circle", *frame.at(t.radius, t.certified / job.count), _CIRCLE, least))
     return shapes
 
 
@@ -111,10 +111,10 @@ def _legend(x: float, y: float) -> list[Shape]:
         return Line([(x, y + 22 * row), (x + 30, y + 22 * row)], paint)
 
     return [
-        *(line(0, _POSSIBLE), Mark("triangle", x + 15, y, _TRIANGLE)),
+        *(line(0, _POSSIBLE), mark("triangle", x + 15, y, _TRIANGLE)),
         words(0, "the most that attacks leave possible"),
         *(Box(x, y + 16, 30, 12, _HATCH), words(1, "undecided: neither proved nor refuted")),
-        *(Box(x, y + 44, 30, 6, _AREA), line(2, _PROVED), Mark("circle", x + 15, y + 44, _CIRCLE)),
+        *(Box(x, y + 44, 30, 6, _AREA), line(2, _PROVED), mark("circle", x + 15, y + 44, _CIRCLE)),
         words(2, "proved robust; marks at the radii that were asked"),
     ]
 

@@ -34,15 +34,20 @@ from lipcert.files.json_kinds import (
     whole,
 )
 from lipcert.problem.norms import Norm
-from lipcert.robustness.attack import Counterexamples, no_counterexamples
+from lipcert.robustness.attack import Counterexamples
 from lipcert.robustness.data import DataSet, Labels
-from lipcert.robustness.decision import MISCLASSIFIED
+from lipcert.robustness.decision import STATUSES
 from lipcert.robustness.pairs import MAX_CLASSES, PairConstant
 from lipcert.robustness.result import Certification
 from lipcert.rounding import Array
 
 _ARRAY_NAMES = re.compile(r"[a-z_]{1,40}")
 _FORMAT = 1
+_NOTHING = {
+    name: np.zeros(0, dtype=np.int64) for name in ("labels", "predicted", "status", "certified_radius", "attack_radius")
+}
+
+Arrays = Mapping[str, NDArray[Any]]
 _WHOLES = many(whole(least=1, most=1 << 31), "be a list of whole numbers > 0")
 _JOB = record(question=an_object)
 _BRACKET = record(upper=maybe(size), lower=maybe(size), method=text, seconds=size, certificate=maybe(text))
@@ -127,16 +132,23 @@ def read_job(folder: str | os.PathLike[str]) -> StoredJob:
     told = _read(place / "result.json", _RESULT)
     with located(place / "result.json"):
         summary, tallies = _summary(told, place), _tallies(told)
-    arrays, values, status = place / "arrays.npz", _no_inputs(), None
-    if told["complete"] or arrays.exists():
-        values, status = _inputs(arrays, told["data"]["count"], summary["data"])
+    counts = (told["data"]["count"], told["counts"]["correct"], told["counts"]["misclassified"])
+    path = place / "arrays.npz"
+    here = told["complete"] or path.exists()
+    with located(path):
+        arrays = _read_arrays(path) if here else _NOTHING
+        values = _inputs(arrays, counts[0] if here else 0, summary["data"])
     try:
         result = Certification(**{**summary, **values})
     except SoundnessError as error:
-        raise SoundnessError(f"{arrays}: {error}") from None
-    counts = (told["data"]["count"], told["counts"]["correct"], told["counts"]["misclassified"])
-    agrees = status is None or _agrees(result, status, tallies, counts[2])
+        raise SoundnessError(f"{path}: {error}") from None
+    agrees = not here or _agrees(result, arrays["status"], tallies, counts[2])
     return StoredJob(place, question, result, *counts, tallies, told["refined"], told["version"], agrees)
+
+
+def _read_arrays(path: Path) -> Arrays:
+    check_readable(path)
+    return Archive(path, _ARRAY_NAMES, content="the arrays of a job", advice="run the job again")
 
 
 def _read(path: Path, kind: Kind) -> dict[str, Any]:
@@ -199,82 +211,64 @@ def _tallies(told: dict[str, Any]) -> tuple[Tally, ...]:
     return tallies
 
 
-def _no_inputs() -> dict[str, Any]:
-    """The members of a Certification that arrays.npz would hold."""
-    none = np.zeros(0, dtype=np.int64)
+def _inputs(arrays: Arrays, count: int, data: DataSet) -> dict[str, Any]:
+    """The members of a Certification that arrays.npz holds."""
+    if not np.all(np.isin(_wholes(arrays, "status", count), range(len(STATUSES)))):
+        raise FileFormatError("array status should hold 0, 1, 2 and 3 only")
     return {
-        "labels": none,
-        "predicted": none,
-        "certified_radius": np.zeros(0),
-        "counterexamples": no_counterexamples(0, 0),
+        "labels": _wholes(arrays, "labels", count),
+        "predicted": _wholes(arrays, "predicted", count),
+        "certified_radius": _radii(arrays, "certified_radius", count),
+        "data": replace(data, inputs=_pictures(arrays, "images", data.image_shape)),
+        "counterexamples": _examples(arrays, count, data.image_shape),
         "refined": np.zeros(0, dtype=bool),
     }
 
 
-def _inputs(path: Path, count: int, data: DataSet) -> tuple[dict[str, Any], Labels]:
-    """The members of a Certification that arrays.npz holds, and the status of every input as it was stored."""
-    check_readable(path)
-    with located(path):
-        archive = Archive(path, _ARRAY_NAMES, content="the arrays of a job", advice="run the job again")
-        labels, status = _wholes(archive, "labels", count), _wholes(archive, "status", count)
-        if status.size and not 0 <= status.min() <= status.max() <= MISCLASSIFIED:
-            raise FileFormatError("array status should hold 0, 1, 2 and 3 only")
-        pictures = _pictures(archive, "images", data.image_shape)
-        return {
-            "data": replace(data, inputs=pictures),
-            "labels": labels,
-            "predicted": _wholes(archive, "predicted", count),
-            "certified_radius": _radii(archive, "certified_radius", count),
-            "counterexamples": _examples(archive, count, data.image_shape),
-            "refined": np.zeros(0, dtype=bool),
-        }, status
-
-
-def _vector(archive: Archive, name: str, size: int) -> NDArray[Any]:
-    array = archive[name]
-    if array.shape != (size,):
-        raise FileFormatError(f"array {name} has the shape {array.shape}, but there are {size} inputs")
-    return array
-
-
-def _wholes(archive: Archive, name: str, size: int) -> Labels:
-    array = _vector(archive, name, size)
+def _wholes(arrays: Arrays, name: str, count: int) -> Labels:
+    array = arrays[name]
+    _check_shape(name, array, count)
     if array.dtype.kind not in "iu":
         raise FileFormatError(f"array {name} should hold whole numbers")
     return array.astype(np.int64)
 
 
-def _radii(archive: Archive, name: str, size: int) -> Array:
-    array = _vector(archive, name, size).astype(np.float64)
+def _radii(arrays: Arrays, name: str, count: int) -> Array:
+    array = arrays[name]
+    _check_shape(name, array, count)
     if not np.all(array >= 0):
         raise FileFormatError(f"array {name} should hold radii >= 0")
-    return array
+    return array.astype(np.float64)
 
 
-def _pictures(archive: Archive, name: str, shape: tuple[int, ...] | None) -> Array:
+def _check_shape(name: str, array: NDArray[Any], count: int) -> None:
+    if array.shape != (count,):
+        raise FileFormatError(f"array {name} has the shape {array.shape}, but there are {count} inputs")
+
+
+def _pictures(arrays: Arrays, name: str, shape: tuple[int, ...] | None) -> Array:
     """Rows that can be shown as pictures; none when they are not pictures."""
-    if name not in archive or shape is None:
+    if name not in arrays or shape is None:
         return np.zeros((0, 0))
-    array = archive[name]
+    array = arrays[name]
     if array.ndim != 2 or array.shape[1] != math.prod(shape):
         raise FileFormatError(f"array {name} has the shape {array.shape}, but pictures are {shape}")
     return array.astype(np.float64)
 
 
-def _examples(archive: Archive, count: int, shape: tuple[int, ...] | None) -> Counterexamples:
-    radius, points = _radii(archive, "attack_radius", count), _pictures(archive, "examples", shape)
-    if "examples" not in archive:
-        return Counterexamples(radius, np.zeros(0, dtype=np.intp), points)
-    owners = archive["example_index"]
-    whole = owners.dtype.kind in "iu" and owners.shape == (len(archive["examples"]),)
-    if not whole or (owners.size and not 0 <= owners.min() <= owners.max() < count):
+def _examples(arrays: Arrays, count: int, shape: tuple[int, ...] | None) -> Counterexamples:
+    radius, points = _radii(arrays, "attack_radius", count), _pictures(arrays, "examples", shape)
+    owners = arrays["example_index"] if "examples" in arrays else np.zeros(0, dtype=np.int64)
+    expected = (len(arrays["examples"]),) if "examples" in arrays else (0,)
+    if owners.dtype.kind not in "iu" or owners.shape != expected or not np.all((owners >= 0) & (owners < count)):
         raise FileFormatError("array example_index does not say whose examples there are")
     return Counterexamples(radius, owners[: len(points)].astype(np.intp), points)
 
 
-def _agrees(result: Certification, status: Labels, tallies: tuple[Tally, ...], wrong: int) -> bool:
+def _agrees(result: Certification, status: NDArray[Any], tallies: tuple[Tally, ...], wrong: int) -> bool:
+    """Whether the status of every input follows from its radii, and the last tally counts these."""
     if not np.array_equal(status, result.status()):
         return False
-    ends = np.bincount(status, minlength=4).tolist()
-    last = tallies[-1] if tallies else None
-    return last is None or ends == [last.undecided, last.certified, last.attacked, wrong]
+    undecided, certified, attacked, misclassified = np.bincount(status, minlength=len(STATUSES)).tolist()
+    counted = Tally(tallies[-1].radius, certified, attacked, undecided) if tallies else None
+    return counted is None or (counted == tallies[-1] and misclassified == wrong)
