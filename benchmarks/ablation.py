@@ -20,7 +20,7 @@ import lipcert
 from benchmarks._measure import data_folder
 from benchmarks.depth_and_cuts import first_image
 from lipcert.paper.networks import paper_network, paper_region
-from lipcert.problem.activation import Activation
+from lipcert.problem.activations import Activation
 from lipcert.problem.network import Network
 from lipcert.problem.region import Box
 from lipcert.proof.multipliers import prove

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 
 from lipcert import Activation, Ball, Box, Network
-from lipcert.bounds import Part, bounds_of
+from lipcert.bounds import Cell, bounds_of
 from lipcert.bounds.propagation import Interval, preactivation_bounds
 from lipcert.relaxation.ends import Ends
 from lipcert.relaxation.layers import Layer, layers_of
@@ -36,7 +36,7 @@ def true_points(
     c: Array,
     count: int,
     ends: Ends | None = None,
-    part: Part | None = None,
+    part: Cell | None = None,
 ) -> tuple[Array, Array]:
     """y at points of the region with random ends t and d, by the definitions of the variables; and d'J t there.
 

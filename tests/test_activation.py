@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lipcert.errors import InputError
-from lipcert.problem.activation import KINDS, RELU, Activation
+from lipcert.problem.activations import KINDS, RELU, Activation
 
 ALL = [Activation(kind, alpha) for kind in KINDS for alpha in (0.3, 1.7)]
 ends = st.floats(-40, 40)
@@ -93,4 +93,4 @@ def test_construction() -> None:
         with pytest.raises(InputError, match="alpha"):
             Activation("leaky_relu", alpha)
     with pytest.raises(InputError, match="unknown kind"):
-        Activation("swish")  # type: ignore[arg-type]
+        Activation("swish")

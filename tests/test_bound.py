@@ -55,7 +55,7 @@ def test_bracket_and_json() -> None:
 @pytest.mark.parametrize("region", [Box(np.zeros(5), 0.5), Everywhere()], ids=["box", "everywhere"])
 def test_every_method_on_every_activation(kind: str, region: Box | Everywhere) -> None:
     net = net_of(5, 7, 6, 1)
-    net = Network(net.affines, (Activation(kind, 0.2), Activation(kind, 0.2)))  # type: ignore[arg-type]
+    net = Network(net.affines, (Activation(kind, 0.2), Activation(kind, 0.2)))
     results = {
         m: lipcert.bound(net, region, method=m, time_limit=2) for m in METHODS if m in ("auto", "product", "interval")
     }

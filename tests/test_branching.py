@@ -13,7 +13,7 @@ import pytest
 
 import lipcert
 from lipcert import Box, Certificate, Everywhere, InputError, MethodError, Network, Status
-from lipcert.bounds import Part, Split, bounds_of, halves, interval_uppers, splits_here, whole
+from lipcert.bounds import Cell, Split, bounds_of, halves, interval_uppers, splits_here, whole
 from lipcert.bounds.gradients import gradient_bounds, gradient_magnitudes
 from lipcert.cli.app import run
 from lipcert.jobs import local, processes
@@ -50,7 +50,7 @@ def solved(net: Network, region: Box | Everywhere, *, gap: float = 0.0, seconds:
     return branch(net, region, INF, c, gap=gap, deadline=end, executor=executor, witness=witness, **more)
 
 
-def random_part(net: Network, box: Box, seed: int, depth: int = 4) -> Part:
+def random_part(net: Network, box: Box, seed: int, depth: int = 4) -> Cell:
     """Some half of a half of a half, of the kind that has points."""
     rng = np.random.default_rng(seed)
     part = whole(net, box)
@@ -70,7 +70,7 @@ def random_part(net: Network, box: Box, seed: int, depth: int = 4) -> Part:
     return part
 
 
-def points_of(part: Part, net: Network, count: int = 4000) -> Array:
+def points_of(part: Cell, net: Network, count: int = 4000) -> Array:
     assert isinstance(part.region, Box)
     x = np.random.default_rng(0).uniform(part.region.lo, part.region.hi, size=(count, net.inputs))
     signs = zip(part.signs, net.preactivations(x), strict=True)

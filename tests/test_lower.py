@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from lipcert.errors import InputError
-from lipcert.problem.activation import Activation, Kind
+from lipcert.problem.activations import Activation
 from lipcert.problem.network import Network
 from lipcert.problem.norms import INF, Norm
 from lipcert.problem.region import Box, Everywhere, Region
@@ -36,7 +36,7 @@ SMOOTH_AND_KINKED: tuple[Activation, ...] = (
 )
 
 
-def random_network(seed: int, shape: tuple[int, ...], activation: Activation | Kind = "relu") -> Network:
+def random_network(seed: int, shape: tuple[int, ...], activation: Activation | str = "relu") -> Network:
     rng = np.random.default_rng(seed)
     weights = [rng.normal(size=(m, n)) / np.sqrt(n) for n, m in itertools.pairwise(shape)]
     return Network.from_weights(weights, [rng.normal(size=m) * 0.5 for m in shape[1:]], activation)

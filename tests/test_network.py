@@ -95,7 +95,7 @@ def test_frozen() -> None:
     with pytest.raises(ValueError, match="read-only"):
         net.affines[0].weight[0, 0] = 1.0
     with pytest.raises(AttributeError):
-        net.affines = ()  # type: ignore[misc]
+        net.affines = ()
 
 
 @pytest.mark.parametrize("kind", ["relu", "tanh"])

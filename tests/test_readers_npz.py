@@ -14,7 +14,7 @@ import pytest
 from scipy import sparse
 
 from lipcert.errors import FileFormatError
-from lipcert.problem.activation import Activation
+from lipcert.problem.activations import Activation
 from lipcert.problem.network import Affine, Network
 from lipcert.readers import load
 from tests.reader_tools import accuracy, data_file, refuse, survive

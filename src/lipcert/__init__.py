@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lipcert.polynomial import Polynomial, PolynomialProblem
     from lipcert.polynomial.hierarchy.result import PolynomialResult
     from lipcert.polynomial.hierarchy.solve import maximize, minimize
-    from lipcert.problem.activation import Activation
+    from lipcert.problem.activations import Activation
     from lipcert.problem.network import Affine, Network
     from lipcert.problem.region import Ball, Box, Everywhere
     from lipcert.proof import Certificate
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 # Loaded when they are asked for: `import lipcert` costs nothing, and the command line is at its post before numpy is.
 _WHERE = {
-    "problem.activation": ["Activation"],
+    "problem.activations": ["Activation"],
     "method.bounding": ["METHODS", "Progress", "bound"],
     "proof": ["Certificate"],
     "proof.verify": ["Verification", "verify"],

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.bounds.cell import Part
+from lipcert.bounds.cell import Cell
 from lipcert.bounds.forms import Forms, Sides, affine_of_finite, dense, each, no_sides, pushed, stacked, times
 from lipcert.bounds.propagation import Interval, affine_interval
 from lipcert.problem.network import Network
@@ -42,7 +42,7 @@ class Bounds:
         return Bounds(pre, self.sides.rows(k), self.empty[k])
 
 
-def bounds_of(net: Network, parts: Sequence[Part], known: tuple[Interval, ...] | None = None) -> Bounds:
+def bounds_of(net: Network, parts: Sequence[Cell], known: tuple[Interval, ...] | None = None) -> Bounds:
     """Pre-activation bounds of parts of one region; boxes also by backward substitution, many at a time.
 
     `known` are bounds that hold on the parts already, such as those of the parts that they are halves of.
@@ -67,7 +67,7 @@ def joined(pieces: Sequence[Bounds]) -> Bounds:
     return Bounds(pre, stacked([p.sides for p in pieces]), np.concatenate([p.empty for p in pieces]))
 
 
-def _bounds(net: Network, parts: Sequence[Part], known: tuple[Interval, ...] | None) -> Bounds:
+def _bounds(net: Network, parts: Sequence[Cell], known: tuple[Interval, ...] | None) -> Bounds:
     boxes = [p.region for p in parts]
     signs = [np.stack([p.signs[k] for p in parts]) for k in range(net.depth)]
     bounded = all(isinstance(box, Box) for box in boxes)

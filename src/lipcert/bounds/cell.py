@@ -32,7 +32,7 @@ class Split:
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class Cell:
     """The points of a region with these signs."""
 
     region: Region
@@ -44,12 +44,12 @@ class Part:
         return sum(int(np.count_nonzero(s)) for s in self.signs)
 
 
-def whole(net: Network, region: Region) -> Part:
+def whole(net: Network, region: Region) -> Cell:
     """The region itself."""
-    return Part(region, tuple(np.zeros(a.outputs, dtype=np.int8) for a in net.affines[:-1]))
+    return Cell(region, tuple(np.zeros(a.outputs, dtype=np.int8) for a in net.affines[:-1]))
 
 
-def splits_here(part: Part, split: Split, net: Network) -> bool:
+def splits_here(part: Cell, split: Split, net: Network) -> bool:
     """Whether the split means something for this part."""
     if split.layer == 0:
         if not isinstance(part.region, Box) or not 0 <= split.index < part.region.size:
@@ -61,20 +61,20 @@ def splits_here(part: Part, split: Split, net: Network) -> bool:
     return kinked and part.signs[split.layer - 1][split.index] == 0
 
 
-def halves(part: Part, split: Split) -> tuple[Part, Part]:
+def halves(part: Cell, split: Split) -> tuple[Cell, Cell]:
     """Below and above; the split must be one that `splits_here` accepts."""
     if split.layer == 0:
         assert isinstance(part.region, Box)
         hi, lo = part.region.hi.copy(), part.region.lo.copy()
         hi[split.index] = lo[split.index] = split.value
         below, above = Box.from_bounds(part.region.lo, hi), Box.from_bounds(lo, part.region.hi)
-        return Part(below, part.signs), Part(above, part.signs)
+        return Cell(below, part.signs), Cell(above, part.signs)
     return _with_sign(part, split, -1), _with_sign(part, split, 1)
 
 
-def _with_sign(part: Part, split: Split, sign: int) -> Part:
+def _with_sign(part: Cell, split: Split, sign: int) -> Cell:
     signs = list(part.signs)
     own = signs[split.layer - 1].copy()
     own[split.index] = sign
     signs[split.layer - 1] = own
-    return Part(part.region, tuple(signs))
+    return Cell(part.region, tuple(signs))

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from lipcert.problem.activation import Activation
+from lipcert.problem.activations import Activation
 from lipcert.problem.network import Affine, Network
 from lipcert.problem.norms import Matrix, Norm
 from lipcert.problem.region import Ball, Region, check_region, hull

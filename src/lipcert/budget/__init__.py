@@ -1,1 +1,5 @@
-"""How much work a call may do, and how much it has done."""
+"""How much work a call may do, how much it has done, and with how many threads."""
+
+from lipcert.budget.budget import Budget, Meter, Work
+
+__all__ = ["Budget", "Meter", "Work"]

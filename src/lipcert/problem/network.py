@@ -1,30 +1,33 @@
-"""Network: a frozen chain of affine maps and activations, with values, patterns and gradients.
+"""Network: a frozen graph of affine maps and activations, with values, patterns and gradients.
 
-    x_i = f_i(z_i),   z_i = A_i x_{i-1} + b_i,   i = 1..m,      scores = A_{m+1} x_m + b_{m+1}
+    x_i = f_i(z_i),   z_i = b_i + sum_{j<i} A_ij x_j,   i = 1..m,      scores = b_{m+1} + sum_j A_{m+1,j} x_j
 
-A scalar output is c'scores: one score, a difference of two, or any weights c.
+A block i is a group of neurons with one activation; the sum is over the blocks that it reads, 0 being the input. In a
+chain every block reads the one before it. A scalar output is c'scores: one score, a difference of two, or any weights.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from lipcert.errors import InputError
+from lipcert.errors import InputError, MethodError
 from lipcert.files import MAX_WEIGHTS, MAX_WIDTH, write_npz
-from lipcert.problem.activation import IDENTITY, Activation
+from lipcert.problem.activations import IDENTITY, Activation
 from lipcert.problem.norms import Matrix
 from lipcert.rounding import Array
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 1  # of chains
+BRANCHED_VERSION = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,11 +62,11 @@ class Affine:
     @property
     def stored(self) -> int:
         """Numbers kept for the weight."""
-        return int(self.weight.nnz if sparse.issparse(self.weight) else self.weight.size)
+        return _stored(self.weight)
 
     def __call__(self, x: Array) -> Array:
         """The map on every row of a (batch, in) array."""
-        return _times_transposed(x, self.weight) + self.bias
+        return times(self.weight, x) + self.bias
 
     def pull_back(self, g: Array) -> Array:
         """g weight, row by row: the chain rule's step towards the input."""
@@ -77,30 +80,84 @@ class Affine:
 
 
 @dataclass(frozen=True, eq=False)
-class Network:
-    """Affine maps A_1..A_{m+1} with activations f_1..f_m between them, frozen; `notes` say what a reader left out.
+class Block:
+    """A group of neurons: z = bias + sum of weight x_source over its terms, then the activation.
 
-    Usually made by `load`, `from_torch` or `Network.from_weights`. Equal networks have equal `sha256`.
+    `terms` are pairs (source, weight), each source once, in increasing order; source 0 is the input.
     """
 
-    affines: tuple[Affine, ...]
-    activations: tuple[Activation, ...]
-    notes: tuple[str, ...] = field(default=(), compare=False)
+    terms: tuple[tuple[int, Matrix], ...]
+    bias: Array
+    activation: Activation = IDENTITY
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "affines", tuple(self.affines))
-        object.__setattr__(self, "activations", tuple(self.activations))
-        object.__setattr__(self, "notes", tuple(self.notes))
-        if not self.affines or len(self.activations) != len(self.affines) - 1:
+        if not self.terms:
+            raise InputError("a block of neurons needs at least one term: a source and its weight matrix")
+        maps = [Affine(weight, self.bias) for _, weight in self.terms]
+        terms = tuple((int(source), map_.weight) for (source, _), map_ in zip(self.terms, maps, strict=True))
+        sources = [source for source, _ in terms]
+        if sources != sorted(set(sources)):
+            raise InputError(f"a block reads the sources {sources}; give each once, in increasing order")
+        object.__setattr__(self, "terms", terms)
+        object.__setattr__(self, "bias", maps[0].bias)
+
+    @property
+    def width(self) -> int:
+        """The number of neurons."""
+        return len(self.bias)
+
+    @property
+    def stored(self) -> int:
+        """Numbers kept for the weights."""
+        return sum(_stored(weight) for _, weight in self.terms)
+
+    def __call__(self, xs: Sequence[Array]) -> Array:
+        """z on every row of a batch, where xs[j] are the values of block j."""
+        z = self.bias
+        for source, weight in self.terms:
+            z = times(weight, xs[source]) + z
+        return z
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Network:
+    """Blocks of neurons, the last of which are the scores; frozen. `notes` say what a reader left out.
+
+    Usually made by `load`, `from_torch` or `Network.from_weights`. `Network(affines, activations)` is the chain of
+    affine maps A_1..A_{m+1} with activations f_1..f_m between them, `Network.from_blocks` any graph without cycles.
+    Equal networks have equal `sha256`.
+    """
+
+    blocks: tuple[Block, ...]
+    notes: tuple[str, ...]
+
+    def __init__(self, affines: Iterable[Affine], activations: Iterable[Activation], notes: Iterable[str] = ()) -> None:
+        maps, functions = tuple(affines), tuple(activations)
+        if not maps or len(functions) != len(maps) - 1:
             raise InputError(
-                f"a network needs one activation between each two affine maps; got {len(self.affines)} maps "
-                f"and {len(self.activations)} activations"
+                f"a network needs one activation between each two affine maps; got {len(maps)} maps "
+                f"and {len(functions)} activations"
             )
-        for i, (first, second) in enumerate(zip(self.affines, self.affines[1:], strict=False), start=1):
+        for i, (first, second) in enumerate(pairwise(maps), start=1):
             if first.outputs != second.inputs:
                 raise InputError(f"layer {i} has {first.outputs} outputs, layer {i + 1} expects {second.inputs} inputs")
-        if sum(a.stored for a in self.affines) > MAX_WEIGHTS:
-            raise InputError(f"the network stores more than {MAX_WEIGHTS:,} weights")
+        pairs = zip(maps, (*functions, IDENTITY), strict=True)
+        self._freeze(tuple(Block(((i, a.weight),), a.bias, f) for i, (a, f) in enumerate(pairs)), tuple(notes))
+
+    @classmethod
+    def from_blocks(cls, blocks: Iterable[Block], notes: Iterable[str] = ()) -> Network:
+        """The network of these blocks: block i (the first is 1) may read the input, 0, and the blocks before it.
+
+        The last block are the scores; its activation must be the identity.
+        """
+        net = cls.__new__(cls)
+        net._freeze(tuple(blocks), tuple(notes))
+        return net
+
+    def _freeze(self, blocks: tuple[Block, ...], notes: tuple[str, ...]) -> None:
+        object.__setattr__(self, "blocks", blocks)
+        object.__setattr__(self, "notes", notes)
+        _check_graph(blocks)
 
     @classmethod
     def from_weights(
@@ -110,7 +167,7 @@ class Network:
         activation: Activation | str = "relu",
     ) -> Network:
         """A plain chain with the same activation everywhere: weights (out, in), first layer first."""
-        f = activation if isinstance(activation, Activation) else Activation(activation)  # type: ignore[arg-type]
+        f = activation if isinstance(activation, Activation) else Activation(activation)
         matrices: list[Matrix] = [w if sparse.issparse(w) else np.asarray(w, dtype=np.float64) for w in weights]
         shifts = [np.zeros(w.shape[0]) for w in matrices] if biases is None else biases
         if len(shifts) != len(matrices):
@@ -145,49 +202,94 @@ class Network:
             affines.append(_identity_map(affines[-1].outputs))
         return cls(tuple(affines), tuple(activations), tuple(notes))
 
+    @cached_property
+    def is_chain(self) -> bool:
+        """Whether every block reads the one before it and nothing else."""
+        return all(len(b.terms) == 1 and b.terms[0][0] == i for i, b in enumerate(self.blocks))
+
+    @cached_property
+    def affines(self) -> tuple[Affine, ...]:
+        """A_1..A_{m+1} of a chain; a network with branches has none, and whoever needs them says so."""
+        if not self.is_chain:
+            raise MethodError("this network has branches, and the method is for chains of layers only; use tight")
+        return tuple(Affine(b.terms[0][1], b.bias) for b in self.blocks)
+
+    @property
+    def hidden(self) -> tuple[Block, ...]:
+        """The blocks 1..m, without the scores."""
+        return self.blocks[:-1]
+
+    @property
+    def scores(self) -> Block:
+        """The last block."""
+        return self.blocks[-1]
+
+    @property
+    def activations(self) -> tuple[Activation, ...]:
+        """f_1..f_m."""
+        return tuple(b.activation for b in self.hidden)
+
+    @cached_property
+    def readers(self) -> tuple[tuple[tuple[int, Matrix], ...], ...]:
+        """By source j = 0..m: the blocks that read x_j, as pairs (block, weight)."""
+        found: list[list[tuple[int, Matrix]]] = [[] for _ in self.blocks]
+        for i, block in enumerate(self.blocks, start=1):
+            for source, weight in block.terms:
+                found[source].append((i, weight))
+        return tuple(tuple(pairs) for pairs in found)
+
     @property
     def inputs(self) -> int:
         """The number of input coordinates."""
-        return self.affines[0].inputs
+        return int(self.blocks[0].terms[0][1].shape[1])
 
     @property
     def outputs(self) -> int:
         """The number of scores."""
-        return self.affines[-1].outputs
+        return self.scores.width
 
     @property
     def depth(self) -> int:
-        """The number of hidden layers m."""
-        return len(self.activations)
+        """The number of hidden blocks m: the hidden layers of a chain."""
+        return len(self.blocks) - 1
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Widths from the input to the scores."""
-        return (self.inputs, *(a.outputs for a in self.affines))
+        return (self.inputs, *(b.width for b in self.blocks))
 
     @property
     def neurons(self) -> int:
         """The number of hidden neurons."""
-        return sum(a.outputs for a in self.affines[:-1])
+        return sum(b.width for b in self.hidden)
+
+    @property
+    def stored(self) -> int:
+        """Numbers kept for all weights."""
+        return sum(b.stored for b in self.blocks)
 
     @cached_property
     def sha256(self) -> str:
         """A hash of everything that determines the function's formula, whether weights are kept dense or sparse."""
-        digest = hashlib.sha256(f"lipcert network {FORMAT_VERSION} {self.shape}".encode())
-        for affine in self.affines:
-            w = sparse.csr_array(affine.weight, copy=True)
-            w.eliminate_zeros()
-            w.sort_indices()
-            for part in (w.indptr.astype("<i8"), w.indices.astype("<i8"), w.data.astype("<f8")):
-                digest.update(part.tobytes())
-            digest.update((affine.bias + 0.0).astype("<f8").tobytes())
+        version = FORMAT_VERSION if self.is_chain else BRANCHED_VERSION
+        digest = hashlib.sha256(f"lipcert network {version} {self.shape}".encode())
+        for block in self.blocks:
+            for source, weight in block.terms:
+                if not self.is_chain:
+                    digest.update(f"{source} of {len(block.terms)};".encode())
+                w = sparse.csr_array(weight, copy=True)
+                w.eliminate_zeros()
+                w.sort_indices()
+                for part in (w.indptr.astype("<i8"), w.indices.astype("<i8"), w.data.astype("<f8")):
+                    digest.update(part.tobytes())
+            digest.update((block.bias + 0.0).astype("<f8").tobytes())
         for f in self.activations:
             digest.update(f"{f.kind} {f.alpha.hex()};".encode())
         return digest.hexdigest()
 
     def __repr__(self) -> str:
         kinds = ", ".join(dict.fromkeys(str(f) for f in self.activations)) or "affine"
-        return f"Network({'-'.join(map(str, self.shape))}, {kinds})"
+        return f"Network({'-'.join(map(str, self.shape))}, {kinds}{'' if self.is_chain else ', branches'})"
 
     def preactivations(self, x: ArrayLike) -> list[Array]:
         """z_1 .. z_m on a batch (batch, inputs); each (batch, width)."""
@@ -200,7 +302,7 @@ class Network:
         return scores[0] if points.ndim == 1 else scores
 
     def pattern(self, x: ArrayLike) -> list[NDArray[np.bool_]]:
-        """Which neurons have z > 0, layer by layer."""
+        """Which neurons have z > 0, block by block."""
         return [z > 0 for z in self.preactivations(x)]
 
     def gradient(self, x: ArrayLike, c: ArrayLike) -> Array:
@@ -212,35 +314,50 @@ class Network:
         return self.chain_rule([f.derivative(z) for f, z in zip(self.activations, zs, strict=True)], c)
 
     def chain_rule(self, slopes: Sequence[Array], c: Array) -> Array:
-        """c A_{m+1} diag(s_m) A_m ... diag(s_1) A_1 for a batch of slope vectors; (1, inputs) when there is none."""
-        g = self.affines[-1].pull_back(c[None, :])
-        for s, affine in zip(reversed(slopes), reversed(self.affines[:-1]), strict=True):
-            g = affine.pull_back(g * s)
-        return g
+        """The gradient for a batch of slope vectors, g_j = sum_i A_ij'(s_i * g_i); (1, inputs) when there is none."""
+        behind: list[Array | None] = [None] * len(self.blocks)  # g_0 .. g_m
+        g: Array | None = c[None, :]
+        for i in range(len(self.blocks), 0, -1):
+            if i <= self.depth:
+                g = behind[i] if behind[i] is None else behind[i] * slopes[i - 1]  # type: ignore[operator]
+            if g is None:  # nobody reads this block
+                continue
+            for source, weight in self.blocks[i - 1].terms:
+                pulled = np.asarray(g @ weight, dtype=np.float64)
+                known = behind[source]
+                behind[source] = pulled if known is None else known + pulled
+        first = behind[0]
+        return np.zeros((1, self.inputs)) if first is None else first
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write W1, b1, W2, b2, ... and the activations to an .npz that `lipcert.load` reads back to the same hash."""
         if not str(path).endswith(".npz"):
             raise InputError(f"{path}: networks are saved as .npz; give the file that ending")
-        arrays: dict[str, NDArray[Any]] = {"format": np.array(FORMAT_VERSION)}
-        for i, affine in enumerate(self.affines, start=1):
-            w = affine.weight
-            if sparse.issparse(w):
-                arrays |= {f"W{i}_data": w.data, f"W{i}_indices": w.indices, f"W{i}_indptr": w.indptr}
-                arrays[f"W{i}_shape"] = np.array(w.shape)
+        arrays: dict[str, NDArray[Any]] = {"format": np.array(FORMAT_VERSION if self.is_chain else BRANCHED_VERSION)}
+        for name, weight in self._named_weights():
+            if sparse.issparse(weight):
+                arrays |= {f"{name}_data": weight.data, f"{name}_indices": weight.indices}
+                arrays |= {f"{name}_indptr": weight.indptr, f"{name}_shape": np.array(weight.shape)}
             else:
-                arrays[f"W{i}"] = w
-            arrays[f"b{i}"] = affine.bias
+                arrays[name] = weight
+        arrays |= {f"b{i}": block.bias for i, block in enumerate(self.blocks, start=1)}
         arrays["activations"] = np.array([f.kind for f in self.activations], dtype="U16")
         arrays["alphas"] = np.array([f.alpha for f in self.activations], dtype=np.float64)
         write_npz(path, arrays)
 
+    def _named_weights(self) -> Iterator[tuple[str, Matrix]]:
+        """W1, W2, .. of a chain, W1_from0, W2_from0, W2_from1, .. where blocks read several."""
+        for i, block in enumerate(self.blocks, start=1):
+            for source, weight in block.terms:
+                yield (f"W{i}" if self.is_chain else f"W{i}_from{source}"), weight
+
     def _run(self, x: Array) -> tuple[list[Array], Array]:
         zs: list[Array] = []
-        for affine, f in zip(self.affines, self.activations, strict=False):
-            zs.append(affine(x))
-            x = f(zs[-1])
-        return zs, self.affines[-1](x)
+        xs = [x]
+        for block in self.hidden:
+            zs.append(block(xs))
+            xs.append(block.activation(zs[-1]))
+        return zs, self.scores(xs)
 
     def _batch(self, x: ArrayLike) -> Array:
         points = np.atleast_2d(np.asarray(x, dtype=np.float64))
@@ -249,13 +366,35 @@ class Network:
         return points
 
 
+def _check_graph(blocks: tuple[Block, ...]) -> None:
+    """Widths that fit, sources that come first, and no activation on the scores."""
+    if not blocks or blocks[0].terms[0][0] != 0:
+        raise InputError("a network needs a first block, and that reads the input, source 0")
+    if blocks[-1].activation != IDENTITY:
+        raise InputError(
+            f"the last block are the scores; give its {blocks[-1].activation} a block of its own before it"
+        )
+    widths = [int(blocks[0].terms[0][1].shape[1])]
+    for i, block in enumerate(blocks, start=1):
+        for source, weight in block.terms:
+            if not 0 <= source < i:
+                raise InputError(f"block {i} reads block {source}; it can read those before it, 0 to {i - 1}")
+            if weight.shape[1] != widths[source]:
+                raise InputError(
+                    f"block {i} expects {weight.shape[1]} values of block {source}, which has {widths[source]}"
+                )
+        widths.append(block.width)
+    if sum(b.stored for b in blocks) > MAX_WEIGHTS:
+        raise InputError(f"the network stores more than {MAX_WEIGHTS:,} weights")
+
+
 def _identity_map(width: int) -> Affine:
     weight = sparse.csr_array(sparse.eye_array(width, format="csr")) if width > 64 else np.eye(width)
     return Affine(weight, np.zeros(width))
 
 
-def _times_transposed(x: Array, weight: Matrix) -> Array:
-    """x weight', row by row; scipy is faster with the sparse factor on the left."""
+def times(weight: Matrix, x: Array) -> Array:
+    """weight x for every row x; scipy is faster with the sparse factor on the left."""
     if sparse.issparse(weight):
         return np.ascontiguousarray((weight @ x.T).T)
     return np.asarray(x @ weight.T, dtype=np.float64)
@@ -268,7 +407,13 @@ def _compact(weight: Matrix) -> Matrix:
     return weight
 
 
+def _stored(weight: Matrix) -> int:
+    return int(weight.nnz if sparse.issparse(weight) else weight.size)
+
+
 def _frozen_matrix(weight: Any) -> Matrix:
+    if _is_frozen(weight):  # made here before: one copy of the weights is enough
+        return weight
     if sparse.issparse(weight):
         w = sparse.csr_array(weight, dtype=np.float64, copy=True)
         w.sum_duplicates()
@@ -285,3 +430,13 @@ def _frozen_matrix(weight: Any) -> Matrix:
     if max(w.shape) > MAX_WIDTH:
         raise InputError(f"a layer of width {max(w.shape):,} is beyond the limit of {MAX_WIDTH:,}")
     return w
+
+
+def _is_frozen(weight: Any) -> bool:
+    """Whether this is a matrix that was checked and frozen before."""
+    if isinstance(weight, sparse.csr_array):
+        parts = (weight.data, weight.indices, weight.indptr)
+        return weight.dtype == np.float64 and not any(part.flags.writeable for part in parts)
+    if not isinstance(weight, np.ndarray) or weight.dtype != np.float64 or weight.ndim != 2:
+        return False
+    return weight.base is None and weight.flags.c_contiguous and not weight.flags.writeable

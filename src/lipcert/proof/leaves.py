@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lipcert.bounds.batched import Bounds
-from lipcert.bounds.cell import Part
+from lipcert.bounds.cell import Cell
 from lipcert.bounds.forms import proves_empty
 from lipcert.bounds.gradients import interval_uppers
 from lipcert.bounds.propagation import Interval
@@ -46,7 +46,7 @@ BY_INTERVALS = Leaf()
 
 def relaxation_of(
     net: Network,
-    part: Part,
+    part: Cell,
     norm: Norm,
     c: Array,
     pre: tuple[Interval, ...],
@@ -70,7 +70,7 @@ def prove_leaf(relaxation: Relaxation, cuts: Cuts, multipliers: Array) -> tuple[
     return proof.upper, leaf
 
 
-def check_relaxed(net: Network, part: Part, norm: Norm, c: Array, pre: tuple[Interval, ...], leaf: Leaf) -> float:
+def check_relaxed(net: Network, part: Cell, norm: Norm, c: Array, pre: tuple[Interval, ...], leaf: Leaf) -> float:
     """The bound that a leaf's multipliers prove on its part, infinite when none."""
     chords, values = CHORDS in leaf.multipliers or has_wide(leaf.multipliers), "w" in leaf.shift
     if has_cases(norm) or not valid_table(leaf.cuts):
@@ -81,13 +81,13 @@ def check_relaxed(net: Network, part: Part, norm: Norm, c: Array, pre: tuple[Int
     return check(relaxation, relaxation.unpack(leaf.multipliers), relaxation.gather(leaf.shift)).upper
 
 
-def prove_empty(part: Part, bounds: Bounds, weights: Array) -> Leaf | None:
+def prove_empty(part: Cell, bounds: Bounds, weights: Array) -> Leaf | None:
     """The proof by multiples of the part's half-spaces, one weight for every neuron; None when they prove nothing."""
     leaf = Leaf("empty", {SIDES: np.maximum(weights, 0.0)})
     return leaf if shows_empty(part, bounds, leaf) else None
 
 
-def shows_empty(part: Part, bounds: Bounds, leaf: Leaf) -> bool:
+def shows_empty(part: Cell, bounds: Bounds, leaf: Leaf) -> bool:
     """Whether the weights of a leaf prove its part empty; `bounds` are of this part alone."""
     weights = leaf.multipliers.get(SIDES)
     neuron = bounds.sides.neuron
@@ -100,7 +100,7 @@ def shows_empty(part: Part, bounds: Bounds, leaf: Leaf) -> bool:
     return bool(proves_empty(bounds.sides, picked, box)[0])
 
 
-def check_leaves(net: Network, parts: list[Part], bounds: Bounds, norm: Norm, c: Array, leaves: list[Leaf]) -> Array:
+def check_leaves(net: Network, parts: list[Cell], bounds: Bounds, norm: Norm, c: Array, leaves: list[Leaf]) -> Array:
     """What the leaves prove on their parts: intervals all at once, the others one by one."""
     uppers = interval_uppers(net, bounds, norm, c)
     for k, (part, leaf) in enumerate(zip(parts, leaves, strict=True)):

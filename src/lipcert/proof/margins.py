@@ -18,7 +18,7 @@ from lipcert.errors import FileFormatError, InputError
 from lipcert.files import check_readable
 from lipcert.files.archive import Archive
 from lipcert.files.boundary import located
-from lipcert.problem.activation import IDENTITY
+from lipcert.problem.activations import IDENTITY
 from lipcert.problem.network import Affine, Network
 from lipcert.problem.region import Box
 from lipcert.proof.multipliers import check, prove

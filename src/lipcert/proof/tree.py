@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lipcert.bounds.batched import Bounds, bounds_of
-from lipcert.bounds.cell import Part, Split, halves, splits_here, whole
+from lipcert.bounds.cell import Cell, Split, halves, splits_here, whole
 from lipcert.bounds.propagation import Interval
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
@@ -136,7 +136,7 @@ def check_tree(tree: Tree, net: Network, region: Region, norm: Norm, c: Array) -
         return np.inf
     rank = np.cumsum([s is None for s in tree.splits]) - 1  # of a leaf among the leaves
     upper = 0.0
-    todo: list[tuple[list[int], list[Part], Bounds]] = []
+    todo: list[tuple[list[int], list[Cell], Bounds]] = []
     root = [whole(net, region)]
     todo.append(([0], root, bounds_of(net, root)))
     while todo:
@@ -162,12 +162,12 @@ def _down(
     tree: Tree,
     below: NDArray[np.int64],
     nodes: list[int],
-    parts: list[Part],
+    parts: list[Cell],
     bounds: Bounds,
     rows: list[int],
-) -> tuple[list[int], list[Part], Bounds] | None:
+) -> tuple[list[int], list[Cell], Bounds] | None:
     """The halves of inner nodes with their bounds; None when a split does not fit its part."""
-    children: list[Part] = []
+    children: list[Cell] = []
     for node, part in zip(nodes, parts, strict=True):
         split = tree.splits[node]
         assert split is not None

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from lipcert.errors import InputError, UnsupportedOperator
-from lipcert.problem.activation import IDENTITY, Activation
+from lipcert.problem.activations import IDENTITY, Activation
 from lipcert.problem.network import Affine, Network
 from lipcert.problem.norms import Matrix
 from lipcert.readers.linear_maps import (

@@ -19,7 +19,7 @@ import numpy as np
 from lipcert.errors import FileFormatError
 from lipcert.files import MAX_WEIGHTS, MAX_WIDTH
 from lipcert.files.boundary import located, quoted
-from lipcert.problem.activation import RELU, Activation
+from lipcert.problem.activations import RELU, Activation
 from lipcert.problem.network import Affine, Network
 from lipcert.rounding import Array
 

@@ -18,11 +18,13 @@ from lipcert.errors import FileFormatError
 from lipcert.files import MAX_WIDTH
 from lipcert.files.archive import Archive
 from lipcert.files.boundary import located, parsing, quoted
-from lipcert.problem.activation import KINDS, RELU, Activation
-from lipcert.problem.network import FORMAT_VERSION, Affine, Network
+from lipcert.problem.activations import IDENTITY, KINDS, RELU, Activation
+from lipcert.problem.network import BRANCHED_VERSION, Affine, Block, Network
 from lipcert.problem.norms import Matrix
 
-_NAMES = re.compile(r"(?:W[1-9]\d{0,3}(?:_data|_indices|_indptr|_shape)?|b[1-9]\d{0,3}|format|activations|alphas)")
+_NAMES = re.compile(
+    r"(?:W[1-9]\d{0,3}(?:_from\d{1,4})?(?:_data|_indices|_indptr|_shape)?|b[1-9]\d{0,3}|format|activations|alphas)"
+)
 _INDEX = ("_indices", "_indptr")
 _SPARSE = ("_data", "_indices", "_indptr", "_shape")
 
@@ -44,45 +46,59 @@ def _network(arrays: Archive) -> Network:
         raise FileFormatError(f"array W{missing} is missing; layers are numbered from 1 without gaps")
     if "format" in arrays:
         _check_format(arrays["format"])
-    affines = []
-    for i in range(1, layers + 1):
-        weight, bias = _weight(arrays, i), arrays[f"b{i}"]
+    activations = _activations(arrays, layers - 1)
+    blocks = [_block(arrays, i, f) for i, f in enumerate((*activations, IDENTITY), start=1)]
+    if any("_from" in name for name in arrays):
+        return Network.from_blocks(blocks)
+    return Network([Affine(b.terms[0][1], b.bias) for b in blocks], activations)
+
+
+def _block(arrays: Archive, i: int, activation: Activation) -> Block:
+    """W1, W2, .. read the block before them; W5_from2 reads block 2, and block 5 may have several of these."""
+    named = rf"W{i}(?:_from(\d+))?(?:{'|'.join(_SPARSE)})?"
+    found = {m.group(1) for name in arrays if (m := re.fullmatch(named, name))} or {None}
+    if len(found) > 1 and None in found:
+        raise FileFormatError(f"W{i} stands beside W{i}_from..; say of every weight which block it reads")
+    bias, terms = arrays[f"b{i}"], []
+    for source in sorted(found, key=lambda s: int(s or 0)):
+        name = f"W{i}" if source is None else f"W{i}_from{source}"
+        weight = _weight(arrays, name)
         if bias.shape != (weight.shape[0],):
             hint = "; weights are stored as (out, in)" if bias.shape == (weight.shape[1],) else ""
-            raise FileFormatError(f"b{i} has the shape {bias.shape}, but W{i} has {weight.shape[0]} rows{hint}")
-        affines.append(Affine(weight, bias.astype(np.float64)))
-    return Network(tuple(affines), _activations(arrays, layers - 1))
+            raise FileFormatError(f"b{i} has the shape {bias.shape}, but {name} has {weight.shape[0]} rows{hint}")
+        terms.append((i - 1 if source is None else int(source), weight))
+    return Block(tuple(terms), bias.astype(np.float64), activation)
 
 
 def _check_format(version: NDArray[Any]) -> None:
     if version.shape != () or version.dtype.kind not in "iu" or version < 1:
         raise FileFormatError("array format must be one positive whole number")
-    if version > FORMAT_VERSION:
-        raise FileFormatError(f"written in format {version}; this lipcert reads up to {FORMAT_VERSION}, upgrade it")
+    if version > BRANCHED_VERSION:
+        raise FileFormatError(f"written in format {version}; this lipcert reads up to {BRANCHED_VERSION}, upgrade it")
 
 
-def _weight(arrays: Archive, i: int) -> Matrix:
-    parts = [s for s in _SPARSE if f"W{i}{s}" in arrays]
+def _weight(arrays: Archive, name: str) -> Matrix:
+    parts = [s for s in _SPARSE if f"{name}{s}" in arrays]
     if not parts:
-        weight = arrays[f"W{i}"]
+        weight = arrays[name]
         if weight.ndim != 2:
-            raise FileFormatError(f"W{i} has {weight.ndim} dimensions; a weight matrix has two, (out, in)")
+            raise FileFormatError(f"{name} has {weight.ndim} dimensions; a weight matrix has two, (out, in)")
         return weight.astype(np.float64)
-    if f"W{i}" in arrays:
-        raise FileFormatError(f"W{i} is stored both dense and sparse")
-    data, indices, indptr, shape = (arrays[f"W{i}{s}"] for s in _SPARSE)
+    if name in arrays:
+        raise FileFormatError(f"{name} is stored both dense and sparse")
+    data, indices, indptr, shape = (arrays[f"{name}{s}"] for s in _SPARSE)
     if shape.shape != (2,) or any(a.dtype.kind not in "iu" for a in (indices, indptr, shape)):
-        raise FileFormatError(f"the sparse W{i} needs whole numbers for its indices and two for its shape")
+        raise FileFormatError(f"the sparse {name} needs whole numbers for its indices and two for its shape")
     rows, columns = (int(n) for n in shape)
     if not (0 < rows <= MAX_WIDTH and 0 < columns <= MAX_WIDTH):
-        raise FileFormatError(f"the sparse W{i} has the shape ({rows}, {columns}); the limit is {MAX_WIDTH:,}")
+        raise FileFormatError(f"the sparse {name} has the shape ({rows}, {columns}); the limit is {MAX_WIDTH:,}")
     if data.ndim != 1 or indices.shape != data.shape or indptr.shape != (rows + 1,):
-        raise FileFormatError(f"the parts of the sparse W{i} do not fit together")
+        raise FileFormatError(f"the parts of the sparse {name} do not fit together")
     # scipy trusts these arrays, so they are checked here.
     ordered = int(indptr[0]) == 0 and int(indptr[-1]) == data.size and bool(np.all(indptr[1:] >= indptr[:-1]))
     inside = bool(np.all(indices >= 0)) and bool(np.all(indices < columns))
     if not (ordered and inside):
-        raise FileFormatError(f"the indices of the sparse W{i} are out of range")
+        raise FileFormatError(f"the indices of the sparse {name} are out of range")
     parts_as_int = (indices.astype(np.int32), indptr.astype(np.int32))
     return sparse.csr_array((data.astype(np.float64), *parts_as_int), shape=(rows, columns))
 
@@ -100,4 +116,4 @@ def _activations(arrays: Archive, count: int) -> tuple[Activation, ...]:
     for kind in kinds:
         if kind not in KINDS:
             raise FileFormatError(f"unknown activation {quoted(kind)}; use one of {', '.join(KINDS)}")
-    return tuple(Activation(kind, float(alpha)) for kind, alpha in zip(kinds, alphas, strict=True))  # type: ignore[arg-type]
+    return tuple(Activation(kind, float(alpha)) for kind, alpha in zip(kinds, alphas, strict=True))

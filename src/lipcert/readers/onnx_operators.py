@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lipcert.errors import InputError, UnsupportedOperator
-from lipcert.problem.activation import Activation
+from lipcert.problem.activations import Activation
 from lipcert.readers.chain import Chain
 from lipcert.readers.linear_maps import Window, same_padding
 from lipcert.readers.onnx_constants import cast_type, new_shape, permutation

@@ -13,7 +13,7 @@ import numpy as np
 
 from lipcert.errors import InputError, UnsupportedOperator
 from lipcert.files.boundary import quoted
-from lipcert.problem.activation import Activation
+from lipcert.problem.activations import Activation
 from lipcert.problem.network import Network
 from lipcert.readers.chain import Chain
 from lipcert.readers.linear_maps import Window

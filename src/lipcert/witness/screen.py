@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from lipcert.problem.activation import Activation
+from lipcert.problem.activations import Activation
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
 from lipcert.problem.region import Ball, Box, Everywhere, Region

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.bounds import Bounds, Part, Split, bounds_of, halves, interval_uppers
+from lipcert.bounds import Bounds, Cell, Split, bounds_of, halves, interval_uppers
 from lipcert.bounds.batched import joined
 from lipcert.bounds.gradients import gradient_bounds
 from lipcert.bounds.propagation import Interval, slope_bounds
@@ -29,7 +29,7 @@ class Halves:
     """A split and its two parts with their cheap bounds."""
 
     split: Split
-    parts: tuple[Part, Part]
+    parts: tuple[Cell, Cell]
     bounds: tuple[Bounds, Bounds]
     uppers: Array
     open: Array
@@ -106,7 +106,7 @@ def try_splits(net: Network, norm: Norm, c: Array, nodes: list[Node], threshold:
     return answers
 
 
-def _bounds(net: Network, parts: list[Part], known: tuple[Interval, ...], counts: list[int]) -> Bounds:
+def _bounds(net: Network, parts: list[Cell], known: tuple[Interval, ...], counts: list[int]) -> Bounds:
     """All at once where calls cost more than numbers; else node by node: the halves of one have the same open signs."""
     if net.neurons <= _SMALL:
         return bounds_of(net, parts, known)

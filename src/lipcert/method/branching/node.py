@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.bounds import Bounds, Part, Split
+from lipcert.bounds import Bounds, Cell, Split
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
 from lipcert.problem.region import Region
@@ -23,7 +23,7 @@ class Node:
     """A part with its proof. `upper` is the least proved of it and of the parts that hold it; `own` what `leaf` proves
     of it alone."""
 
-    part: Part
+    part: Cell
     bounds: Bounds | None  # of this part alone; none any more when it is split or closed
     upper: float
     own: float

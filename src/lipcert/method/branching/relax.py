@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.bounds import Part
+from lipcert.bounds import Cell
 from lipcert.bounds.propagation import Interval
 from lipcert.budget.threads import threads_for
 from lipcert.problem.network import Network
@@ -31,7 +31,7 @@ class Question:
     net: Network
     norm: Norm
     c: Array
-    part: Part
+    part: Cell
     pre: tuple[Interval, ...]
     threshold: float
     seconds: float

@@ -1,0 +1,155 @@
+"""One clock: how much work a call may do, how much it has done, and how fast work goes here and now.
+
+A budget reads either of two clocks, and whoever holds it need not know which:
+
+    wall     now() is the time of day. `charge` counts, and what was charged against how long it took is the pace.
+    counted  now() is the work charged so far. Nothing looks at the time of day, so the same work gives the same answer
+             on a quiet machine and on a busy one.
+
+Work is counted in nominal seconds: operations of a kind over the rate of that kind (`policy.RATES`). The pace is how
+many seconds of the clock a nominal second takes: 1 on the counted clock, and on the wall clock what the run measured,
+so that plans made on a slow or busy machine are plans for that machine.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from lipcert import policy
+from lipcert.budget.threads import product_speed, threads_for
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a call has done: counted work in nominal seconds, seconds of all processors, seconds of the wall clock."""
+
+    counted: float
+    processor: float
+    wall: float
+
+
+@dataclass(eq=False)
+class Meter:
+    """What all budgets of one call share: the start, the work counted so far, and the pace of every kind of work."""
+
+    repeatable: bool
+    counted: float = 0.0
+    wall: float = field(default_factory=time.monotonic)
+    processor: float = field(default_factory=lambda: processor_seconds())
+    measured: dict[str, tuple[float, float]] = field(default_factory=dict)  # kind: (nominal seconds, real seconds)
+
+    def learn(self, kind: str, nominal: float, real: float) -> None:
+        """Older measurements fade, so that the pace follows a machine that becomes busy or free."""
+        old = self.measured.get(kind, (0.0, 0.0))
+        fade = policy.PACE_MEMORY / (policy.PACE_MEMORY + real)
+        self.measured[kind] = (fade * old[0] + nominal, fade * old[1] + real)
+
+    def pace(self, kind: str) -> float:
+        """Seconds of the clock that a nominal second of this kind takes; without a measurement, what others leave us."""
+        if self.repeatable:
+            return 1.0
+        nominal, real = self.measured.get(kind, (0.0, 0.0))
+        return real / nominal if real >= policy.PACE_LEAST and nominal > 0 else self.contention()
+
+    def contention(self) -> float:
+        """Seconds of the wall clock per second of a processor since the start: above one where others use them."""
+        wall, processor = time.monotonic() - self.wall, processor_seconds() - self.processor
+        return max(1.0, wall / processor) if processor >= policy.CONTENTION_LEAST else 1.0
+
+
+class Budget:
+    """The work that may still be done: until `end` on the clock of its meter."""
+
+    def __init__(self, meter: Meter, end: float) -> None:
+        self.meter, self.end = meter, end
+
+    @classmethod
+    def of_seconds(cls, seconds: float) -> Budget:
+        """So many seconds of the wall clock from now on."""
+        return cls(Meter(repeatable=False), time.monotonic() + seconds)
+
+    @classmethod
+    def of_work(cls, work: float) -> Budget:
+        """So many nominal seconds of counted work; nothing in the run depends on the time of day."""
+        return cls(Meter(repeatable=True), work)
+
+    @classmethod
+    def unlimited(cls) -> Budget:
+        return cls.of_seconds(math.inf)
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether work is counted instead of timed."""
+        return self.meter.repeatable
+
+    def now(self) -> float:
+        """On the clock of this budget, in seconds; only differences mean something."""
+        return self.meter.counted if self.meter.repeatable else time.monotonic()
+
+    def left(self) -> float:
+        """Seconds of the clock until the end, negative when it is over."""
+        return self.end - self.now()
+
+    def over(self) -> bool:
+        return self.left() <= 0.0
+
+    def share(self, fraction: float) -> Budget:
+        """A budget of this fraction of what is left; what it spends is spent here too."""
+        return self.upto(fraction * max(self.left(), 0.0))
+
+    def upto(self, seconds: float) -> Budget:
+        """A budget of so many seconds from now, or of what is left where that is less."""
+        return Budget(self.meter, min(self.end, self.now() + seconds))
+
+    def charge(self, operations: float, kind: str = policy.DENSE) -> None:
+        """Count work that was just done."""
+        self.meter.counted += operations / policy.RATES[kind]
+
+    @contextmanager
+    def measured(self, operations: float, kind: str = policy.DENSE) -> Iterator[None]:
+        """Count the work done inside, and learn from how long it took."""
+        before = time.monotonic()
+        yield
+        self.charge(operations, kind)
+        if not self.meter.repeatable:
+            self.meter.learn(kind, operations / policy.RATES[kind], time.monotonic() - before)
+
+    def expected(self, operations: float, kind: str = policy.DENSE) -> float:
+        """About how many seconds of the clock so much work takes."""
+        return operations / policy.RATES[kind] * self.meter.pace(kind)
+
+    def affordable(self, seconds: float, kind: str = policy.DENSE) -> float:
+        """About how many operations fit into these seconds of the clock: the inverse of `expected`."""
+        return seconds * policy.RATES[kind] / self.meter.pace(kind)
+
+    def effort(self) -> float:
+        """A reading of what this process has worked, for ratios: counted work, or seconds of its processor, which other
+        programs do not stretch."""
+        return self.meter.counted if self.meter.repeatable else time.process_time()
+
+    def calibrate(self) -> None:
+        """Measure the pace of dense work, where nothing has yet, by products of matrices."""
+        if self.meter.repeatable or policy.DENSE in self.meter.measured:
+            return
+        with threads_for(policy.RACE_ORDER):
+            speed = product_speed()
+        self.meter.learn(policy.DENSE, policy.RACE_SECONDS * speed / policy.PRODUCT_RATE, policy.RACE_SECONDS)
+
+    def spent(self) -> Work:
+        """Since the meter was started."""
+        wall, processor = time.monotonic() - self.meter.wall, processor_seconds() - self.meter.processor
+        return Work(self.meter.counted, processor, wall)
+
+
+def processor_seconds() -> float:
+    """Of this process and of its children that have ended."""
+    try:
+        import resource
+    except ImportError:  # no such thing on this system: the process alone
+        return time.process_time()
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime

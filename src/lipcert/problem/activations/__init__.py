@@ -1,0 +1,26 @@
+"""Activations, a class each: a new one is a file here and an entry in ACTIVATIONS."""
+
+from __future__ import annotations
+
+from lipcert.errors import InputError
+from lipcert.problem.activations.base import Activation, Lines
+from lipcert.problem.activations.identity import Identity
+from lipcert.problem.activations.kinked import LeakyReLU, ReLU
+from lipcert.problem.activations.smooth import ELU, Sigmoid, Softplus, Tanh
+
+ACTIVATIONS: tuple[type[Activation], ...] = (Identity, ReLU, LeakyReLU, ELU, Softplus, Sigmoid, Tanh)
+KINDS: tuple[str, ...] = tuple(a.kind for a in ACTIVATIONS)
+IDENTITY = Identity()
+RELU = ReLU()
+
+__all__ = ["ACTIVATIONS", "IDENTITY", "KINDS", "RELU", "Activation", "Lines", "named"]
+
+
+def named(kind: str, alpha: float) -> tuple[type[Activation], float]:
+    """The class of a name in a file, and its number; a leaky ReLU with slope 0 or 1 is a simpler thing."""
+    if kind == LeakyReLU.kind and alpha in (0.0, 1.0):
+        return (Identity if alpha else ReLU), 0.0
+    found = next((a for a in ACTIVATIONS if a.kind == kind), None)
+    if found is None:
+        raise InputError(f"Activation({kind!r}): unknown kind; use one of {', '.join(KINDS)}")
+    return found, alpha

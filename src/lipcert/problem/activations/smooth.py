@@ -1,0 +1,169 @@
+"""Smooth activations that never fall: ELU, softplus, sigmoid, tanh."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lipcert.problem.activations.base import SLACK, Activation, Batch, Lines, widen
+from lipcert.rounding import TINY, Array
+
+
+class Smooth(Activation):
+    """Non-decreasing: values are bounded at the ends, lines have the smallest slope."""
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The interval that contains every value."""
+        raise NotImplementedError
+
+    def extremes(self, lo: Array, hi: Array) -> tuple[Array, Array]:
+        """The least and the largest derivative on [lo, hi], in plain floating point."""
+        raise NotImplementedError
+
+    def value_bounds(self, lo: Array, hi: Array) -> tuple[Array, Array]:
+        least, most = self.range
+        return np.maximum(widen(self(lo))[0], least), np.minimum(widen(self(hi))[1], most)
+
+    def derivative_bounds(self, lo: Array, hi: Array) -> tuple[Array, Array]:
+        (a, b), (low, high) = self.slopes, self.extremes(lo, hi)
+        return np.maximum(widen(low)[0], a), np.minimum(widen(high)[1], b)
+
+    def lines(self, lo: Array, hi: Array) -> Lines:
+        """Parallel lines of the smallest slope: activation(z) - s z is non-decreasing when s <= derivative."""
+        slope = self.derivative_bounds(lo, hi)[0]
+        low, high = self.value_bounds(lo, hi)
+        reach = np.maximum(np.abs(lo), np.abs(hi))
+        slack = SLACK * (slope * reach + np.abs(low) + np.abs(high)) + TINY
+        return Lines(slope, low - slope * lo - slack, slope, high - slope * hi + slack)
+
+    def _slope(self, z: Batch) -> Batch:
+        return self.derivative(z).astype(z.dtype, copy=False)
+
+
+class ELU(Smooth):
+    """z above zero, alpha (exp(z) - 1) below."""
+
+    kind = "elu"
+    takes_alpha = True
+
+    @property
+    def slopes(self) -> tuple[float, float]:
+        return 0.0, max(self.alpha, 1.0)
+
+    @property
+    def range(self) -> tuple[float, float]:
+        return -self.alpha, np.inf
+
+    def __call__(self, z: Array) -> Array:
+        return np.where(z > 0, z, self.alpha * np.expm1(np.minimum(z, 0.0)))
+
+    def derivative(self, z: Array) -> Array:
+        return np.where(z > 0, 1.0, self.alpha * np.exp(np.minimum(z, 0.0)))
+
+    def value_bounds(self, lo: Array, hi: Array) -> tuple[Array, Array]:
+        """Exact on the positive side."""
+        low, high = super().value_bounds(lo, hi)
+        return np.where(lo > 0, lo, low), np.where(hi > 0, hi, high)
+
+    def extremes(self, lo: Array, hi: Array) -> tuple[Array, Array]:
+        left, right = self.alpha * np.exp(np.minimum(lo, 0.0)), self.alpha * np.exp(np.minimum(hi, 0.0))
+        low = np.where(lo > 0, 1.0, np.where(hi < 0, left, np.minimum(left, 1.0)))
+        return low, np.where(lo > 0, 1.0, np.where(hi < 0, right, np.maximum(right, 1.0)))
+
+    def smoothed(self, z: Batch, sharpness: Batch | float) -> tuple[Batch, Batch]:
+        s = self._slope(z)
+        return s, np.where(z > 0, 0, s)
+
+
+class Softplus(Smooth):
+    """log(1 + exp(z))."""
+
+    kind = "softplus"
+
+    @property
+    def slopes(self) -> tuple[float, float]:
+        return 0.0, 1.0
+
+    @property
+    def range(self) -> tuple[float, float]:
+        return 0.0, np.inf
+
+    def __call__(self, z: Array) -> Array:
+        return np.asarray(np.logaddexp(0.0, z), dtype=np.float64)
+
+    def derivative(self, z: Array) -> Array:
+        return sigmoid(z)
+
+    def extremes(self, lo: Array, hi: Array) -> tuple[Array, Array]:
+        return self.derivative(lo), self.derivative(hi)
+
+    def smoothed(self, z: Batch, sharpness: Batch | float) -> tuple[Batch, Batch]:
+        s = self._slope(z)
+        return s, s * (1 - s)
+
+
+class Bell(Smooth):
+    """A derivative that is even and falls away from zero."""
+
+    def extremes(self, lo: Array, hi: Array) -> tuple[Array, Array]:
+        nearest = np.where((lo <= 0) & (hi >= 0), 0.0, np.minimum(np.abs(lo), np.abs(hi)))
+        return self.derivative(np.maximum(np.abs(lo), np.abs(hi))), self.derivative(nearest)
+
+
+class Sigmoid(Bell):
+    """1 / (1 + exp(-z))."""
+
+    kind = "sigmoid"
+
+    @property
+    def slopes(self) -> tuple[float, float]:
+        return 0.0, 0.25
+
+    @property
+    def range(self) -> tuple[float, float]:
+        return 0.0, 1.0
+
+    def __call__(self, z: Array) -> Array:
+        return sigmoid(z)
+
+    def derivative(self, z: Array) -> Array:
+        return bell(z)
+
+    def smoothed(self, z: Batch, sharpness: Batch | float) -> tuple[Batch, Batch]:
+        s = self._slope(z)
+        return s, s * (1 - 2 * np.asarray(self(z), dtype=z.dtype))
+
+
+class Tanh(Bell):
+    """tanh(z)."""
+
+    kind = "tanh"
+
+    @property
+    def slopes(self) -> tuple[float, float]:
+        return 0.0, 1.0
+
+    @property
+    def range(self) -> tuple[float, float]:
+        return -1.0, 1.0
+
+    def __call__(self, z: Array) -> Array:
+        return np.tanh(z)
+
+    def derivative(self, z: Array) -> Array:
+        return 4.0 * bell(2.0 * z)
+
+    def smoothed(self, z: Batch, sharpness: Batch | float) -> tuple[Batch, Batch]:
+        s = self._slope(z)
+        return s, s * (-2 * np.asarray(self(z), dtype=z.dtype))
+
+
+def sigmoid(z: Array) -> Array:
+    e = np.exp(-np.abs(z))
+    return np.where(z >= 0, 1.0, e) / (1.0 + e)
+
+
+def bell(z: Array) -> Array:
+    """sigmoid(z) sigmoid(-z), without cancellation."""
+    e = np.exp(-np.abs(z))
+    return e / ((1.0 + e) * (1.0 + e))
