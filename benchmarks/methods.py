@@ -9,7 +9,7 @@
 Every certified bound that `bound` reports on its way is a row of the CSV, and so is the end of every method. Times are
 processor seconds of the whole process (set OPENBLAS_NUM_THREADS=1 for one thread), so that other work on the machine
 matters little; the limit is of wall time, half as much again for the last network. The lower bound comes from a
-search of its own. The plot needs matplotlib: pip install matplotlib.
+search of its own.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import math
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,8 @@ import lipcert
 from benchmarks._measure import ROOT
 from benchmarks.large import he_normal
 from lipcert.budget import Budget
+from lipcert.chart.lines import Look, Panel, Quartiles, Series, line_chart
+from lipcert.chart.svg import document
 from lipcert.paper.networks import paper_network, paper_region
 from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
@@ -42,22 +45,24 @@ Row = dict[str, Any]
 
 FIRST, LEAST = 1e-3, 1e-4  # seconds and gap below which the plot does not look
 
-# marker and shade; the paper's own estimators, as it states them, are hollow
-STYLES: dict[str, tuple[str, str]] = {
-    "product": ("v", "0.5"),
-    "interval": ("s", "0.5"),
-    "mixed": ("D", "0.5"),
-    "shor": ("o", "0.0"),
-    "hr2": ("^", "0.0"),
-    "backward": ("<", "0.0"),
-    "forward": (">", "0.0"),
-    "both": ("P", "0.0"),
-    "backward-free": ("h", "0.0"),
-    "both-free": ("X", "0.0"),
-    "tight": ("*", "0.0"),
-    "lipopt3": ("o", "1.0"),
-    "hr1": ("s", "1.0"),
-    "hr2 literal": ("^", "1.0"),
+_BLACK, _GREY = "#000000", "#808080"
+# the paper's own estimators, as it states them, are hollow
+LOOKS = {
+    "product": Look(_GREY, "", "triangle-down"),
+    "interval": Look(_GREY, "", "square"),
+    "mixed": Look(_GREY, "", "diamond"),
+    "shor": Look(_BLACK, "", "circle"),
+    "hr2": Look(_BLACK, "", "triangle"),
+    "backward": Look(_BLACK, "", "triangle-left"),
+    "forward": Look(_BLACK, "", "triangle-right"),
+    "both": Look(_BLACK, "", "plus"),
+    "backward-free": Look(_BLACK, "", "hexagon"),
+    "both-free": Look(_BLACK, "", "cross"),
+    "tight": Look(_BLACK, "", "star"),
+    "way of tight": Look("#999999", "", "", width=1.0),
+    "lipopt3": Look(_BLACK, "", "circle", hollow=True),
+    "hr1": Look(_BLACK, "", "square", hollow=True),
+    "hr2 literal": Look(_BLACK, "", "triangle", hollow=True),
 }
 
 
@@ -144,53 +149,26 @@ def _method(case: Case, net: Network, box: Box, c: Array, method: str, limit: fl
 
 
 def draw(rows: list[dict[str, str]], path: Path) -> None:
-    try:
-        import matplotlib as mpl
-    except ImportError:
-        raise SystemExit("the plot needs matplotlib, which is not installed: pip install matplotlib") from None
-    mpl.use("svg")
-    mpl.rcParams.update({"svg.hashsalt": "lipcert", "svg.fonttype": "none", "font.family": "sans-serif"})
-    import matplotlib.pyplot as plt
-
-    names = list(dict.fromkeys(r["network"] for r in rows))
-    figure, panels = plt.subplots(1, len(names), figsize=(4.2 * len(names), 4.8), constrained_layout=True)
-    for axes, name in zip(panels, names, strict=True):
-        _panel(axes, name, [r for r in rows if r["network"] == name])
-    panels[0].set_ylabel("certified upper bound above the best lower bound")
-    _legend(figure, panels)
-    figure.savefig(path, metadata={"Date": None})
+    names = dict.fromkeys(r["network"] for r in rows)
+    panels = [_panel(name, [r for r in rows if r["network"] == name]) for name in names]
+    title = "Certified upper bounds against time"
+    path.write_text(document(line_chart(title, panels, LOOKS, columns=len(panels))), encoding="utf-8")
 
 
-def _panel(axes: Any, name: str, rows: list[dict[str, str]]) -> None:
+def _panel(name: str, rows: list[dict[str, str]]) -> Panel:
+    """The end of every method, in the order of LOOKS; the way of `tight` as a staircase."""
     lower = next(float(r["upper"]) for r in rows if r["method"] == "lower")
-    for method in dict.fromkeys(r["method"] for r in rows):
-        own = [r for r in rows if r["method"] == method]
-        gaps = [100 * max(float(r["upper"]) / lower - 1, LEAST) for r in own]
-        if method != "lower" and math.isfinite(gaps[-1]):
-            _method_mark(axes, method, [max(float(r["seconds"]), FIRST) for r in own], gaps)
-    axes.set(xscale="log", yscale="log", xlabel="processor seconds", title=name, xlim=(FIRST / 1.6, 400))
-    axes.set_ylim(bottom=axes.get_ylim()[0] / 1.6)
-    axes.xaxis.set_major_formatter("{x:g}")
-    axes.yaxis.set_major_formatter("{x:g} %")
-    axes.grid(True, which="major", linewidth=0.3, color="0.85")
-
-
-def _method_mark(axes: Any, method: str, seconds: list[float], gaps: list[float]) -> None:
-    """The end of a method; the way of `tight` as a staircase."""
-    marker, shade = STYLES[method]
-    if method == "tight":
-        axes.step(seconds, gaps, where="post", color="0.6", linewidth=1.0, zorder=1)
-    edge = "black" if shade == "1.0" else "white"
-    size = 13 if method == "tight" else 9
-    style = {"markerfacecolor": shade, "markeredgecolor": edge, "markeredgewidth": 0.8, "markersize": size}
-    axes.plot(seconds[-1:], gaps[-1:], marker, linestyle="none", label=method, zorder=3, **style)
-
-
-def _legend(figure: Any, panels: Any) -> None:
-    """One for all panels, in the order of STYLES."""
-    found = {label: mark for axes in panels for mark, label in zip(*axes.get_legend_handles_labels(), strict=True)}
-    labels = [method for method in STYLES if method in found]
-    figure.legend([found[m] for m in labels], labels, loc="outside lower center", ncol=7, frameon=False)
+    points: dict[str, list[tuple[float, float]]] = {}
+    for r in rows:
+        gap = 100 * max(float(r["upper"]) / lower - 1, LEAST)
+        if r["method"] != "lower" and math.isfinite(gap):
+            points.setdefault(r["method"], []).append((max(float(r["seconds"]), FIRST), gap))
+    way = points.get("tight", [])
+    corners = [p for (_, before), (later, gap) in pairwise(way) for p in ((later, before), (later, gap))]
+    shown = {method: found[-1:] for method, found in points.items()} | {"way of tight": [*way[:1], *corners]}
+    series = [Series(m, tuple((s, Quartiles.one(gap)) for s, gap in shown[m])) for m in LOOKS if m in shown]
+    y_title = "upper above lower bound (%)"
+    return Panel(name, "processor seconds", y_title, tuple(series), log=True, log_x=True)
 
 
 def main() -> None:

@@ -12,8 +12,6 @@ import pytest
 from lipcert.errors import InputError
 from lipcert.paper.networks import (
     SAMPLES,
-    SPARSITIES,
-    SPARSITIES_TWO_LAYERS,
     paper_center,
     paper_network,
     paper_region,
@@ -22,6 +20,17 @@ from lipcert.paper.networks import (
 from lipcert.problem.problem import Problem
 from lipcert.witness import sample_points
 from tests.problems import Cell, published
+
+# The published networks: size -> sparsities. Seeds 0..9, (80, 80) 0..4.
+SPARSITIES: dict[int, tuple[int, ...]] = {
+    10: (4, 8, 12, 16, 20),
+    20: (8, 16, 24, 32, 40),
+    80: (10, 20, 30, 40, 50, 60, 70, 80),
+}
+SPARSITIES_TWO_LAYERS: dict[int, tuple[int, ...]] = {
+    10: (4, 8, 12, 16, 20),
+    20: (4, 8, 12, 16, 20, 24, 28, 32, 36, 40),
+}
 
 
 def sampled(size: int, sparsity: int, seed: int, layers: int) -> float:

@@ -21,14 +21,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lipcert import InputError, SoundnessError
+from lipcert import DataSet, InputError, Network, SoundnessError, certify
+from lipcert.chart import numbers
+from lipcert.chart.axes import round_numbers
+from lipcert.chart.markup import Markup, tag
 from lipcert.cli.app import run
-from lipcert.report import figures, heatmap
-from lipcert.report.folder import read_job
-from lipcert.report.markup import Markup, clean, tag
-from lipcert.report.page import page
-from lipcert.report.png import pixels_of, png
-from lipcert.report.shares import shares
+from lipcert.files.boundary import clean
+from lipcert.report import heatmap
+from lipcert.report.curve import shares
+from lipcert.report.page import notices, page
+from lipcert.report.pictures import pixels_of, png
+from lipcert.robustness.stored import read_job
 from tests.job_folders import HOSTILE, RADII, change, change_arrays, make_folder
 
 VOID = {"meta", "img", "br"}
@@ -96,10 +99,10 @@ def test_page_of_a_finished_job(folder: Path) -> None:
     assert "http" not in page(job).replace("http-equiv", "")
     assert job.last is not None
     sentence = (
-        f"Of 600 inputs, {job.last.certified} ({figures.percent(job.last.certified, 600)}) are classified correctly"
+        f"Of 600 inputs, {job.last.certified} ({numbers.percent(job.last.certified, 600)}) are classified correctly"
     )
     assert " ".join(sentence.split()) in outline.text
-    assert job.notices == ()
+    assert notices(job) == []
     kinds = [element for element, _ in outline.found]
     assert kinds.count("img") == 16 + 16 + 2 * 16
     for words in (
@@ -109,12 +112,29 @@ def test_page_of_a_finished_job(folder: Path) -> None:
         "8 min 32 s",
     ):
         assert words in outline.text
-    row = next(p for p in job.pairs if (p.i, p.j) == (3, 7))
+    row = next(p for p in job.result.pairs if (p.i, p.j) == (3, 7))
     assert row.upper is not None
-    assert Decimal(figures.up(row.upper, 6)) >= Decimal(row.upper)
-    assert figures.up(row.upper, 6) in outline.text
+    assert Decimal(numbers.up(row.upper, 6)) >= Decimal(row.upper)
+    assert numbers.up(row.upper, 6) in outline.text
     sizes = [json.loads((folder / "result.json").read_text())["per_radius"][k]["certified"] for k in range(len(RADII))]
-    assert all(f"{n} ({figures.percent(n, 600)})".replace("\xa0", " ") in outline.text for n in sizes)
+    assert all(f"{n} ({numbers.percent(n, 600)})".replace("\xa0", " ") in outline.text for n in sizes)
+
+
+def test_a_certification_is_read_back_as_it_was(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    weights = [rng.normal(size=(6, 4)), rng.normal(size=(3, 6))]
+    net = Network.from_weights(weights, [np.zeros(6), np.zeros(3)])
+    data = DataSet(rng.uniform(size=(40, 4)), rng.integers(0, 3, 40), image_shape=(2, 2))
+    wrote = certify(net, data, radius=(0.05, 0.2), domain=(0.0, 1.0), method="interval", out=str(tmp_path / "job"))
+    job = read_job(tmp_path / "job")
+    told, read = wrote.to_dict(), job.result.to_dict()
+    for times in (told, read):
+        times.pop("seconds")
+    assert read == told | {"network": told["network"] | {"shape": (4, 6, 3)}}
+    for name, array in wrote.arrays().items():
+        assert np.array_equal(job.result.arrays()[name], array), name
+    assert notices(job) == []
+    assert "Proved robust" in check_page(page(job)).text
 
 
 def test_page_of_a_binary_classifier(tmp_path: Path) -> None:
@@ -174,7 +194,7 @@ def test_unfinished_job_says_so_at_the_top(tmp_path: Path) -> None:
 
 def test_disagreeing_files_are_said(folder: Path) -> None:
     change_arrays(folder, status=np.zeros(600, dtype=np.uint8))
-    assert any("do not agree" in n for n in read_job(folder).notices)
+    assert any("do not agree" in n for n in notices(read_job(folder)))
 
 
 def test_hostile_text_is_only_text(tmp_path: Path) -> None:
@@ -204,28 +224,27 @@ def test_escaping_has_no_way_around(content: str, value: str) -> None:
 @given(st.floats(min_value=0, max_value=1e300), st.integers(2, 8))
 def test_figures_round_outward(value: float, digits: int) -> None:
     exact = Decimal(repr(value))
-    assert Decimal(figures.down(value, digits)) <= exact <= Decimal(figures.up(value, digits))
-    assert abs(Decimal(figures.up(value, digits)) - exact) <= exact * Decimal(10) ** (1 - digits)
+    assert Decimal(numbers.down(value, digits)) <= exact <= Decimal(numbers.up(value, digits))
+    assert abs(Decimal(numbers.up(value, digits)) - exact) <= exact * Decimal(10) ** (1 - digits)
 
 
 def test_figures_by_hand() -> None:
-    assert (figures.up(0.1), figures.down(0.1), figures.up(None)) == ("0.1000", "0.1000", "–")
-    assert (figures.up(12345.6), figures.down(12345.6), figures.up(1e30)) == ("12350", "12340", "1.000e+30")
-    assert (figures.percent(2, 3), figures.percent(2, 3, ceiling=True)) == ("66.66\xa0%", "66.67\xa0%")
-    assert (figures.percent(3, 3, ceiling=True), figures.percent(0, 0)) == ("100.00\xa0%", "–")
-    assert figures.ticks(0.1) == pytest.approx([0, 0.02, 0.04, 0.06, 0.08, 0.1])
-    assert (figures.duration(5), figures.duration(7300)) == ("5.00 s", "2 h 1 min")
+    assert (numbers.up(0.1), numbers.down(0.1), numbers.up(None)) == ("0.1000", "0.1000", "–")
+    assert (numbers.up(12345.6), numbers.down(12345.6), numbers.up(1e30)) == ("12350", "12340", "1.000e+30")
+    assert (numbers.percent(2, 3), numbers.percent(2, 3, ceiling=True)) == ("66.66\xa0%", "66.67\xa0%")
+    assert (numbers.percent(3, 3, ceiling=True), numbers.percent(0, 0)) == ("100.00\xa0%", "–")
+    assert round_numbers(0.1) == pytest.approx([0, 0.02, 0.04, 0.06, 0.08, 0.1])
+    assert (numbers.duration(5), numbers.duration(7300)) == ("5.00 s", "2 h 1 min")
 
 
 def test_shares_are_outward_everywhere(folder: Path) -> None:
     job = read_job(folder)
-    points, found = job.points, shares(job)
-    assert points is not None
+    result, found = job.result, shares(job)
     assert found is not None
     for radius in np.random.default_rng(0).uniform(0, RADII[-1], 300):
         k = int(np.searchsorted(found.radii, radius)) - 1
-        assert found.certified[k] <= (points.correct & (points.certified_radius >= radius)).sum()
-        assert found.possible[k] >= (points.correct & (points.attack_radius > radius)).sum()
+        assert found.certified[k] <= (~result.wrong & (result.certified_radius >= radius)).sum()
+        assert found.possible[k] >= (~result.wrong & (result.attack_radius > radius)).sum()
     coarse = shares(read_job_without_points(folder))
     assert coarse is not None
     assert coarse.certified[-1] == found.certified[-1]

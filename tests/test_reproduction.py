@@ -19,19 +19,20 @@ import pytest
 import lipcert.paper.run as run_module
 from lipcert import Box, Network, SoundnessError
 from lipcert.bounds.propagation import preactivation_bounds
+from lipcert.chart.lines import Panel, Quartiles, Series
 from lipcert.cli.app import run
 from lipcert.jobs import Outcome, Progress
 from lipcert.paper import digits784, faults, trained
-from lipcert.paper.cells import HR2, LBS, LIPOPT3, LIPOPT4, METHODS, OURS, SHOR, Cell, Given, Random
-from lipcert.paper.estimators import Estimate, largest_pattern, solve_cell
-from lipcert.paper.figures import figure_report, table1_report
-from lipcert.paper.outcomes import FAILED, MEMORY, TIME, Findings, error_word
-from lipcert.paper.plot import LOOKS, Panel, Series, drawing
+from lipcert.paper.comparison import Verdict, agreement, summarise
+from lipcert.paper.entries import HR2, LBS, LIPOPT3, LIPOPT4, METHODS, OURS, SHOR, Entry, Given, Random
+from lipcert.paper.estimators import FAILED, TIME, Estimate, largest_pattern, solve_entry
+from lipcert.paper.findings import MEMORY, Findings, error_word
 from lipcert.paper.published import EPSILONS, MATRIX, TABLE4, published, random_networks
+from lipcert.paper.random_reports import figure_report, table1_report
+from lipcert.paper.report import LOOKS, drawing
 from lipcert.paper.run import Options, reproduce
-from lipcert.paper.statistics import Quartiles, Verdict, agreement, summarise
-from lipcert.paper.tables import table2_report
-from lipcert.paper.targets import FIGURES, TARGETS, check_target, target_cells
+from lipcert.paper.targets import FIGURES, TARGETS, check_target, target_entries
+from lipcert.paper.trained_reports import table2_report
 from lipcert.robustness.data import DataSet
 from tests.conftest import ROOT
 from tests.job_pieces import until
@@ -40,22 +41,22 @@ NO_FILES = trained.Files()
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def tiny_cells(target: str, quick: bool) -> list[Cell]:
+def tiny_entries(target: str, quick: bool) -> list[Entry]:
     """The figure in the small: one network of size 10."""
     assert quick
     assert target == "figure-global-1"
-    return [Cell(Random(1, 10, 8, 0), "global", method) for method in (LBS, SHOR, HR2)]
+    return [Entry(Random(1, 10, 8, 0), "global", method) for method in (LBS, SHOR, HR2)]
 
 
 def findings(estimates: dict[tuple[int, str], Estimate | str], group: tuple[int, int, int], region: str) -> Findings:
     """Cells of a group by seed and method; a text is an error."""
-    cells, outcomes = [], {}
+    entries, outcomes = [], {}
     for (seed, method), told in estimates.items():
-        cell = Cell(Random(*group, seed), region, method)
+        entry = Entry(Random(*group, seed), region, method)
         value, error = (None, told) if isinstance(told, str) else (asdict(told), None)
-        outcomes[cell.name] = Outcome(cell.name, value, error, 1.0)
-        cells.append(cell)
-    return Findings(cells, outcomes)
+        outcomes[entry.name] = Outcome(entry.name, value, error, 1.0)
+        entries.append(entry)
+    return Findings(entries, outcomes)
 
 
 # --- what was published -----------------------------------------------------------------------------------------------
@@ -84,14 +85,16 @@ def test_published_data_are_those_of_the_reference(reference_folder: Path) -> No
     assert count == sum(len(v.seeds) for v in random_networks().values())
 
 
-def test_targets_name_their_cells_once() -> None:
+def test_targets_name_their_entries_once() -> None:
     for quick in (False, True):
         for target in TARGETS:
-            names = [cell.name for cell in target_cells(target, quick)]
+            names = [entry.name for entry in target_entries(target, quick)]
             assert len(names) == len({*names})
             assert bool(names) == (target in (*FIGURES, "table1"))
-    assert len(target_cells("figure-global-1", False)) == 26 * 6 * 10
-    shared = {c.name for c in target_cells("table1", True)} & {c.name for c in target_cells("figure-global-1", True)}
+    assert len(target_entries("figure-global-1", False)) == 26 * 6 * 10
+    shared = {c.name for c in target_entries("table1", True)} & {
+        c.name for c in target_entries("figure-global-1", True)
+    }
     assert shared  # computed once
     assert check_target("all") == TARGETS
 
@@ -110,7 +113,7 @@ def test_verdicts() -> None:
 
     def verdict(estimate: Estimate | str, method: str = HR2) -> tuple[Verdict, tuple[str, ...]]:
         found = findings({(0, method): estimate}, group, "global")
-        (row,) = summarise([f.cell for f in found], found)
+        (row,) = summarise(found.entries, found)
         return row.verdict, row.remarks
 
     assert verdict(Estimate(upper=2.8312)) == (Verdict.AGREES, ())
@@ -134,33 +137,33 @@ def test_words_and_agreement() -> None:
         (1, 10, 8),
         "global",
     )
-    shor, hr2 = summarise([f.cell for f in found], found)
+    shor, hr2 = summarise(found.entries, found)
     assert (shor.words, shor.ours, shor.published, shor.ratio) == ("1 of 2: time", told[0], told[0], 1.0)
     assert shor.seconds == Quartiles(2.0, 2.0, 2.0)
     assert hr2.values is None
     assert hr2.words == "1 of 2: time, 1 of 2: failed"
     assert str(agreement([shor, shor, hr2])) == (
-        "1 of 1 cells agree to 0.002, 0 explained, 0 not; 1 not finished here (time, memory)"
+        "1 of 1 entries agree to 0.002, 0 explained, 0 not; 1 not finished here (time, memory)"
     )
 
 
 def test_the_published_median_of_ten() -> None:
     """Local SHOR (80,80), s = 20: networks 5 to 9 were published in the median over ten only, 1.096."""
     ten = findings({(seed, SHOR): Estimate(upper=1.096) for seed in range(10)}, (1, 80, 20), "local")
-    (row,) = summarise([f.cell for f in ten], ten)
+    (row,) = summarise(ten.entries, ten)
     assert (row.published, row.verdict) == (1.096, Verdict.AGREES)
     two = findings({(seed, SHOR): Estimate(upper=1.096) for seed in (5, 6)}, (1, 80, 20), "local")
-    (row,) = summarise([f.cell for f in two], two)
+    (row,) = summarise(two.entries, two)
     assert (row.ours, row.published, row.verdict) == (None, 1.096, Verdict.NOTHING)
 
 
 def test_faults_of_the_publication() -> None:
-    dropped = Cell(Random(1, 10, 4, 0), "global", LIPOPT4)
+    dropped = Entry(Random(1, 10, 4, 0), "global", LIPOPT4)
     assert faults.known_fault(dropped) == faults.DROPPED
     assert not faults.is_valid(dropped, 1.0, None, None)
-    assert faults.known_fault(Cell(Random(2, 40, 20, 0), "global", "HR-1")) == faults.POSITIVE_SIGNS
+    assert faults.known_fault(Entry(Random(2, 40, 20, 0), "global", "HR-1")) == faults.POSITIVE_SIGNS
     assert faults.proved_fault(1.0, None, 1.1) == faults.BELOW_LOWER
-    local = Cell(Random(1, 10, 8, 0), "local", LBS)
+    local = Entry(Random(1, 10, 8, 0), "local", LBS)
     assert faults.explanation(local, 1.0, Estimate(lower=0.9, note="other random points"), 0.9) == faults.OTHER_POINTS
 
 
@@ -170,11 +173,11 @@ def test_ours_is_marked_where_it_is_not_the_lowest() -> None:
     beaten = findings(
         {(0, OURS): Estimate(upper=2 * told), (0, SHOR): Estimate(upper=1.9 * told)}, (1, 10, 8), "global"
     )
-    row = next(r for r in summarise([f.cell for f in beaten], beaten) if r.method == OURS)
+    row = next(r for r in summarise(beaten.entries, beaten) if r.method == OURS)
     assert any("SHOR is lower for seed 0" in text for text in row.remarks)
     assert any("published LipOpt-3" in text for text in row.remarks)
     best = findings({(0, OURS): Estimate(upper=0.9 * told), (0, SHOR): Estimate(upper=told)}, (1, 10, 8), "global")
-    assert next(r for r in summarise([f.cell for f in best], best) if r.method == OURS).remarks == ()
+    assert next(r for r in summarise(best.entries, best) if r.method == OURS).remarks == ()
 
 
 def test_a_contradiction_is_never_a_table() -> None:
@@ -191,9 +194,9 @@ def test_words_for_errors() -> None:
 
 
 def test_too_large_a_program_is_memory() -> None:
-    cell = Cell(Random(1, 80, 80, 0), "global", LIPOPT4)
+    entry = Entry(Random(1, 80, 80, 0), "global", LIPOPT4)
     with pytest.raises(Exception, match="products here") as caught:
-        solve_cell(cell, 1.0)
+        solve_entry(entry, 1.0)
     assert error_word(f"MethodError: {caught.value}") == MEMORY
 
 
@@ -201,11 +204,11 @@ def test_too_large_a_program_is_memory() -> None:
 
 
 def test_methods_agree_with_the_publication() -> None:
-    """One cell of each method, network 0 of (10,10), s = 8; every bound above every gradient."""
+    """One entry of each method, network 0 of (10,10), s = 8; every bound above every gradient."""
     values = {}
     for region in ("global", "local"):
         for method in (LBS, SHOR, HR2, LIPOPT3):
-            found = solve_cell(Cell(Random(1, 10, 8, 0), region, method), 20.0)
+            found = solve_entry(Entry(Random(1, 10, 8, 0), region, method), 20.0)
             assert found["ended"] == ""
             values[region, method] = found["lower"] if method == LBS else found["upper"]
             told = published(1, region, 10, 8, method).of(0)
@@ -251,28 +254,28 @@ def test_an_empty_plot_says_so() -> None:
 def test_reports_of_unfinished_work(tmp_path: Path) -> None:
     """Nothing run yet, and words in place of numbers: tables are still tables."""
     for target in ("figure-local-2", "table1"):
-        cells = target_cells(target, True)
-        errors = {c.name: Outcome(c.name, None, "out of time: 3 s", 3.0) for c in cells if c.method == OURS}
-        found = Findings(cells, errors)
-        report = table1_report(cells, found) if target == "table1" else figure_report(target, cells, found)
+        entries = target_entries(target, True)
+        errors = {c.name: Outcome(c.name, None, "out of time: 3 s", 3.0) for c in entries if c.method == OURS}
+        found = Findings(entries, errors)
+        report = table1_report(entries, found) if target == "table1" else figure_report(target, entries, found)
         files = report.write(tmp_path)
         assert {p.suffix for p in files} == {".csv", ".md", ".svg"}
         table = [line for line in (tmp_path / f"{target}.md").read_text().splitlines() if line.startswith("|")]
         assert any("time" in line and "ours" in line for line in table)
         with (tmp_path / f"{target}-networks.csv").open() as file:
-            assert len([*csv.DictReader(file)]) == len(cells)
+            assert len([*csv.DictReader(file)]) == len(entries)
 
 
 # --- jobs -------------------------------------------------------------------------------------------------------------
 
 
 def test_interrupted_killed_damaged_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Killed after its first cell, stopped by Ctrl-C after its second, then finished; at last a damaged cell."""
-    monkeypatch.setattr(run_module, "target_cells", tiny_cells)
+    """Killed after its first entry, stopped by Ctrl-C after its second, then finished; at last a damaged entry."""
+    monkeypatch.setattr(run_module, "target_entries", tiny_entries)
     options = Options(quick=True, seconds=7.0, workers=1)
     out = tmp_path / "out"
     code = (
-        "import lipcert.paper.run as r, tests.test_reproduction as t; r.target_cells = t.tiny_cells; "
+        "import lipcert.paper.run as r, tests.test_reproduction as t; r.target_entries = t.tiny_entries; "
         f"r.reproduce(['figure-global-1'], {str(out)!r}, t.NO_FILES, r.Options(quick=True, seconds=7.0, workers=1))"
     )
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
@@ -310,9 +313,9 @@ def _without_times(text: str) -> list[dict[str, str]]:
     return [{k: v for k, v in row.items() if not k.startswith("seconds")} for row in rows]
 
 
-def test_a_cell_beyond_the_memory_limit_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cells = [Cell(Random(1, 40, 60, 0), "global", LIPOPT4)]
-    monkeypatch.setattr(run_module, "target_cells", lambda *_: cells)
+def test_an_entry_beyond_the_memory_limit_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    entries = [Entry(Random(1, 40, 60, 0), "global", LIPOPT4)]
+    monkeypatch.setattr(run_module, "target_entries", lambda *_: entries)
     done = reproduce(["figure-global-1"], tmp_path, NO_FILES, Options(quick=True, seconds=60.0, memory=0.6))
     assert done.complete
     assert [error_word(error) for _, error in done.failed] == [MEMORY]
@@ -348,12 +351,12 @@ def test_certified_images_and_the_matrix(tmp_path: Path) -> None:
 
 def test_one_score_of_a_given_network() -> None:
     """Table 2 in this process; what was stopped shows what it had proved."""
-    cells = trained.table2_cells(trained.Files(single=small_net(4, 5, 1)), None)
-    values = {c.name: solve_cell(c, 2.0) for c in trained.quick_ones(cells) if c.method != OURS}
-    stopped = next(c for c in cells if c.method == SHOR)
+    entries = trained.table2_entries(trained.Files(single=small_net(4, 5, 1)), None)
+    values = {c.name: solve_entry(c, 2.0) for c in trained.quick_ones(entries) if c.method != OURS}
+    stopped = next(c for c in entries if c.method == SHOR)
     values[stopped.name]["ended"] = "time"
     report = table2_report(
-        cells, Findings(cells, {k: Outcome(k, v, None, 1.0) for k, v in values.items()}), "A network."
+        entries, Findings(entries, {k: Outcome(k, v, None, 1.0) for k, v in values.items()}), "A network."
     )
     assert f"time: at most {values[stopped.name]['upper']:.4f}" in report.markdown
     assert "another network" in report.markdown
@@ -364,12 +367,12 @@ def test_one_score_of_a_given_network() -> None:
 def test_the_paper_s_network_is_recognised(data_folder: Path) -> None:
     file = data_folder / "sdp_nn" / "sdp_nn_paper.mat"
     files = trained.read_files([str(file)], None, None, None)
-    cells = trained.table2_cells(files, None)
-    assert len(cells) == 10
-    lbs = solve_cell(cells[0], 5.0)
+    entries = trained.table2_entries(files, None)
+    assert len(entries) == 10
+    lbs = solve_entry(entries[0], 5.0)
     assert 8.0 < lbs["lower"] < 15.0
-    outcomes = {cells[0].name: Outcome(cells[0].name, lbs, None, 1.0)}
-    assert "The weights are those of the paper" in table2_report(cells, Findings(cells, outcomes), "").markdown
+    outcomes = {entries[0].name: Outcome(entries[0].name, lbs, None, 1.0)}
+    assert "The weights are those of the paper" in table2_report(entries, Findings(entries, outcomes), "").markdown
 
 
 def test_decision_of_the_binary_task() -> None:

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 @click.command("reproduce")
 @click.argument("target", metavar="TARGET")
-@click.option("--quick", is_flag=True, help="Two networks, a few sparsities, 10 s for each cell: minutes, not days.")
+@click.option("--quick", is_flag=True, help="Two networks, a few sparsities, 10 s for each entry: minutes, not days.")
 @click.option("--out", metavar="DIR", help="Where to write; goes on with what is there. Default: reproduction[-quick].")
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Processes. Default: one for each core.")
 @click.option("--cluster", "scheduler", metavar="ADDRESS", help="A Dask scheduler instead; it keeps no memory limit.")
-@click.option("--time-limit", type=float, metavar="S", help="Seconds for each cell. Default: 600, quick 10.")
-@click.option("--memory-limit", type=float, metavar="GIB", help="Address space of each cell. Default: 4.")
+@click.option("--time-limit", type=float, metavar="S", help="Seconds for each entry. Default: 600, quick 10.")
+@click.option("--memory-limit", type=float, metavar="GIB", help="Address space of each entry. Default: 4.")
 @click.option(
     "--weights", multiple=True, metavar="FILE", help="A trained network for table2 (one output), table4, matrix."
 )
@@ -47,7 +47,7 @@ def reproduce_command(
     """Compute TARGET of the paper again and put the published numbers beside.
 
     TARGET is table1, table2, table3, table4, figure-global-1, figure-local-1, figure-global-2, figure-local-2, matrix
-    or all. Each writes TARGET.csv, TARGET.md and TARGET.svg into DIR. Every cell (a network, a region, a method) runs
+    or all. Each writes TARGET.csv, TARGET.md and TARGET.svg into DIR. Every entry (a network, a region, a method) runs
     in a process of its own; one that runs out of time or memory says so in the tables. Run the same command again to
     go on after Ctrl-C or a kill.
 
@@ -92,9 +92,9 @@ def _show(result: Reproduction) -> None:
         out.print(f"{target}: {line}", markup=False)
     out.print(f"one hidden layer, all targets: {result.one_layer}", markup=False)
     if result.failed:
-        out.print(f"{len(result.failed)} cells were stopped (out of time or memory) or failed: see the tables")
+        out.print(f"{len(result.failed)} entries were stopped (out of time or memory) or failed: see the tables")
     if result.resumed:
-        out.print(f"{result.resumed} cells were there already")
+        out.print(f"{result.resumed} entries were there already")
     for note in result.notes:
         out.print(f"note: {note}", markup=False)
     for target, why in result.skipped:

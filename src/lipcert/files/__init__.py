@@ -59,6 +59,11 @@ def write_atomically(path: str | os.PathLike[str], write: Callable[[IO[bytes]], 
             os.unlink(name)
 
 
+def write_bytes(path: str | os.PathLike[str], contents: bytes) -> None:
+    """A file with these contents, written atomically."""
+    write_atomically(path, lambda file: file.write(contents))
+
+
 def write_npz(path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]]) -> None:
     """An uncompressed .npz, written atomically. Object arrays are refused: they would need pickle to read."""
     for name, array in arrays.items():

@@ -44,3 +44,8 @@ def quoted(text: str | bytes) -> str:
     if isinstance(text, bytes):
         text = text.decode("latin-1")
     return repr(text if len(text) <= 60 else text[:57] + "...")
+
+
+def clean(text: str) -> str:
+    """A stranger's text without what is invisible or turns the line around: controls, formats, surrogates."""
+    return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lipcert.errors import InputError
+from lipcert.paper.training import Adam, batches
 from lipcert.problem.network import Network
 from lipcert.rounding import Array
 
@@ -55,20 +56,12 @@ def train(images: Array, labels: Labels, seed: int = 0, epochs: int = 20, width:
     inputs = images.shape[1]
     first, second = rng.standard_normal((width, inputs)), rng.standard_normal((CLASSES, width))
     parameters = [first * np.sqrt(2.0 / inputs), np.zeros(width), second / np.sqrt(width), np.zeros(CLASSES)]
-    moments = [(np.zeros_like(p), np.zeros_like(p)) for p in parameters]
-    step = 0
-    for epoch in range(epochs):
-        rate = 2e-3 * 0.5 * (1.0 + np.cos(np.pi * epoch / epochs))
+    adam = Adam(parameters)
+    for epoch, rate, batch in batches(rng, len(images), epochs):
         reach = _STEP * min(1.0, epoch / _RAMP)
-        for batch in np.array_split(rng.permutation(len(images)), max(1, len(images) // 100)):
-            step += 1
-            moved = _moved(parameters, images[batch], labels[batch], reach)
-            for k, slope in enumerate(_slopes(parameters, moved, labels[batch])):
-                mean, square = moments[k]
-                mean += 0.1 * (slope - mean)
-                square += 1e-3 * (slope * slope - square)
-                size = np.sqrt(square / (1.0 - 0.999**step)) + 1e-8
-                parameters[k] = parameters[k] - rate * mean / (1.0 - 0.9**step) / size
+        moved = _moved(parameters, images[batch], labels[batch], reach)
+        for k, (mean, young, size) in enumerate(adam.steps(_slopes(parameters, moved, labels[batch]))):
+            parameters[k] = parameters[k] - rate * mean / young / size
     return Network.from_weights(parameters[0::2], parameters[1::2])
 
 

@@ -1,4 +1,4 @@
-"""How each method of the paper bounds a cell: pure functions that run in a process of their own."""
+"""How each method of the paper bounds an entry: pure functions that run in a process of their own."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lipcert.budget.threads import threads_for
 from lipcert.method.bounding import bound
 from lipcert.method.result import Status
 from lipcert.method.solving import Task, solve
-from lipcert.paper.cells import HR1, HR2, LBS, LIPOPT3, LIPOPT4, OURS, SHOR, Cell, Given, Random
+from lipcert.paper.entries import HR1, HR2, LBS, LIPOPT3, LIPOPT4, OURS, SHOR, Entry, Given, Random
 from lipcert.paper.networks import SAMPLES, paper_samples
 from lipcert.polynomial.lcep.chain import gradient_polynomial
 from lipcert.polynomial.lcep.lipopt import FIRST_ORDER_FROM, lipopt_program
@@ -33,51 +33,60 @@ from lipcert.proof.relaxed import build
 from lipcert.rounding import Array
 from lipcert.solver.conic.conic import ConicStatus, solve_conic
 from lipcert.solver.rank_two import Options, solve_rank_two
-from lipcert.witness import Witness, sample_points, sampling
+from lipcert.witness import sample_points, sampling
 
 OURS_SECONDS = (15.0, 120.0)  # at least and at most, whatever the limit: it is anytime, and its rounds fill any limit
 _INTERIOR_UP_TO = 600  # order of a matrix that the interior point takes without a choice of solvers
 _STARTS = 500  # of the alternation
 
 
+TIME, FAILED = "time", "failed"
+
+
 @dataclass(frozen=True)
 class Estimate:
-    """What became of a cell.
+    """What became of an entry.
 
-    `upper` is proved, `witness` attained. `floor`: no program of this relaxation, solved to the end, can give less (its
-    primal value, or a gradient that it allows); a published value below it was not solved to the end. `ended` is empty
-    when the method came to its end, else "time" or "solver": `upper` is a bound then too, but not the method's.
+    `upper` is proved, `lower` attained by a gradient. `floor`: no program of this relaxation, solved to the end, can
+    give less (its primal value, or a gradient that it allows); a published value below it was not solved to the end.
+    `ended` is empty when the method came to its end, else a word: `upper` is a bound then too, but not the method's.
     """
 
     upper: float | None = None
     lower: float | None = None
     floor: float | None = None
     ended: str = ""
-    seconds: float = 0.0
+    seconds: float | None = None
     note: str = ""
 
+    @property
+    def value(self) -> float | None:
+        """The method's own value: its upper bound, or its lower one if it only samples; None if it was stopped."""
+        if self.ended:
+            return None
+        return self.lower if self.upper is None else self.upper
 
-def solve_cell(cell: Cell, seconds: float) -> dict[str, Any]:
+
+def solve_entry(entry: Entry, seconds: float) -> dict[str, Any]:
     """The piece of a job: JSON-able."""
     start = time.perf_counter()
-    net, region = cell.network.net(), cell.network.region(cell.region)
+    net, region = entry.network.net(), entry.network.region(entry.region)
     c = np.ones(1)
-    if isinstance(cell.network, Given):
-        c = choose_output(cell.network.output, net.outputs).c
-    found = _METHODS[cell.method](_Question(cell, net, region, c, seconds))
-    value = asdict(found)
+    if isinstance(entry.network, Given):
+        c = choose_output(entry.network.output, net.outputs).c
+    value = asdict(_METHODS[entry.method](_Question(entry, net, region, c, seconds)))
     value["seconds"] = time.perf_counter() - start
     for key in ("upper", "lower", "floor"):
         number = value[key]
         value[key] = float(number) if number is not None and math.isfinite(number) else None
-    if value["upper"] is None and value["lower"] is None:
-        value["ended"] = value["ended"] or "solver"
+    if value["lower" if entry.method == LBS else "upper"] is None:
+        value["ended"] = value["ended"] or FAILED
     return value
 
 
 @dataclass(frozen=True, eq=False)
 class _Question:
-    cell: Cell
+    entry: Entry
     net: Network
     region: Region
     c: Array
@@ -86,22 +95,18 @@ class _Question:
 
 def _lbs(q: _Question) -> Estimate:
     """The paper's own points where its random stream is known, as many others elsewhere."""
-    network = q.cell.network
-    if isinstance(network, Random) and q.cell.region == "global":
+    network = q.entry.network
+    if isinstance(network, Random) and q.entry.region == "global":
         points = paper_samples(network.size, network.seed, network.layers)
-        return _sampled(sample_points(Problem.of(q.net, Everywhere(), q.c), points))
-    seed = network.seed if isinstance(network, Random) else 0
-    found = sampling(Problem.of(q.net, q.region, q.c), Budget.unlimited(), seed=seed, samples=SAMPLES)
-    return _sampled(found, "other random points")
-
-
-def _sampled(witness: Witness, note: str = "") -> Estimate:
-    return Estimate(lower=witness.value, note=note)
+        return Estimate(lower=sample_points(Problem.of(q.net, Everywhere(), q.c), points).value)
+    problem = Problem.of(q.net, q.region, q.c)
+    witness = sampling(problem, Budget.unlimited(), seed=network.seed, samples=SAMPLES)
+    return Estimate(lower=witness.value, note="other random points")
 
 
 def _relaxed(q: _Question) -> Estimate:
     """SHOR and HR-2 of one hidden layer in their reduced form, by the interior point for rank-two rows."""
-    method = {SHOR: "shor", HR2: "hr2"}[q.cell.method]
+    method = {SHOR: "shor", HR2: "hr2"}[q.entry.method]
     relaxation = build(q.net, q.region, INF, q.c, method)
     order = relaxation.problem.size
     if order <= _INTERIOR_UP_TO:
@@ -117,7 +122,9 @@ def _relaxed(q: _Question) -> Estimate:
 
 def _hierarchy(q: _Question) -> Estimate:
     """HR-1 and HR-2 of two hidden layers as the paper states them, with t in [-1, 1], by a general conic solver."""
-    upper, info = literal_bound(q.net, q.region, INF, q.c, q.cell.method.replace("-", "").lower(), time_limit=q.seconds)
+    upper, info = literal_bound(
+        q.net, q.region, INF, q.c, q.entry.method.replace("-", "").lower(), time_limit=q.seconds
+    )
     return Estimate(upper, ended=_ended(ConicStatus(info.status).name), note=info.solver)
 
 
@@ -125,7 +132,7 @@ def _ended(status: str) -> str:
     """Stopped close to the tolerance is solved: the bound is proved from the multipliers in any case."""
     if status in ("OPTIMAL", "NEARLY_OPTIMAL"):
         return ""
-    return "time" if status in ("TIME_LIMIT", "ITERATION_LIMIT", "INTERRUPTED") else "solver"
+    return TIME if status in ("TIME_LIMIT", "ITERATION_LIMIT", "INTERRUPTED") else FAILED
 
 
 def _hr2(q: _Question) -> Estimate:
@@ -134,9 +141,9 @@ def _hr2(q: _Question) -> Estimate:
 
 def _lipopt(q: _Question) -> Estimate:
     """The linear program over [0, 1]^n; global ones with every slope free, as they were published."""
-    degree = int(q.cell.method[-1])
+    degree = int(q.entry.method[-1])
     pre = preactivation_bounds(q.net, q.region)
-    if q.cell.region == "global":
+    if q.entry.region == "global":
         pre = tuple(Interval(np.full(len(z.lo), -np.inf), np.full(len(z.lo), np.inf)) for z in pre)
     start = time.monotonic()
     program = lipopt_program(gradient_polynomial(q.net, q.region, q.c, pre), degree)

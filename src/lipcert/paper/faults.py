@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lipcert.paper.cells import HR1, HR2, LBS, LIPOPT4, Cell, Random
+from lipcert.paper.entries import HR1, HR2, LBS, LIPOPT4, Entry, Random
 from lipcert.paper.estimators import Estimate
 
 DROPPED = "monomials were dropped: not an upper bound"
@@ -17,37 +17,37 @@ REFUTED = "refuted: a gradient of norm 15.157 lies in the same box"
 _SLACK = 1e-6  # six decimals were published
 
 
-def known_fault(cell: Cell) -> str:
+def known_fault(entry: Entry) -> str:
     """What is wrong with the published value whatever we compute; empty when nothing is known."""
-    network = cell.network
+    network = entry.network
     if not isinstance(network, Random):
         return ""
-    if cell.method == LIPOPT4 and network.layers == 1 and network.sparsity == 4:
+    if entry.method == LIPOPT4 and network.layers == 1 and network.sparsity == 4:
         return DROPPED
-    if cell.method in (HR1, HR2) and network.layers == 2:
+    if entry.method in (HR1, HR2) and network.layers == 2:
         return POSITIVE_SIGNS
     return ""
 
 
-def proved_fault(value: float, estimate: Estimate | None, lower: float | None) -> str:
-    """What our numbers prove against a published upper bound. `witness`: the largest gradient norm known there."""
+def proved_fault(value: float, floor: float | None, lower: float | None) -> str:
+    """What our numbers prove against a published upper bound: the floor of its relaxation, and the largest gradient
+    norm that is known there.
+    """
     if lower is not None and value < lower - _SLACK:
         return BELOW_LOWER
-    if estimate is not None and estimate.floor is not None and value < estimate.floor - _SLACK:
-        return BELOW_OPTIMUM
-    return ""
+    return BELOW_OPTIMUM if floor is not None and value < floor - _SLACK else ""
 
 
-def explanation(cell: Cell, value: float, estimate: Estimate, lower: float | None) -> str:
+def explanation(entry: Entry, value: float, estimate: Estimate, lower: float | None) -> str:
     """Why the published value is not ours; empty when nothing explains it."""
-    if cell.method == LBS:
+    if entry.method == LBS:
         return OTHER_POINTS if estimate.note else ""
-    fault = known_fault(cell) or proved_fault(value, estimate, lower)
+    fault = known_fault(entry) or proved_fault(value, estimate.floor, lower)
     if fault or estimate.upper is None:
         return fault
     return ABOVE if value > estimate.upper else ""
 
 
-def is_valid(cell: Cell, value: float, estimate: Estimate | None, lower: float | None) -> bool:
+def is_valid(entry: Entry, value: float, floor: float | None, lower: float | None) -> bool:
     """Whether a published upper bound stands, as far as is known."""
-    return not known_fault(cell) and not proved_fault(value, estimate, lower)
+    return not known_fault(entry) and not proved_fault(value, floor, lower)

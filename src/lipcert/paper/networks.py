@@ -26,24 +26,13 @@ LOCAL_RADIUS = 0.1
 SAMPLES = 50_000
 SECOND_WIDTH = 10
 
-# One hidden layer: (region, size) -> sparsities; two hidden layers: size -> sparsities. Seeds 0..9, (80, 80) 0..4.
-SPARSITIES: dict[int, tuple[int, ...]] = {
-    10: (4, 8, 12, 16, 20),
-    20: (8, 16, 24, 32, 40),
-    80: (10, 20, 30, 40, 50, 60, 70, 80),
-}
-SPARSITIES_TWO_LAYERS: dict[int, tuple[int, ...]] = {
-    10: (4, 8, 12, 16, 20),
-    20: (4, 8, 12, 16, 20, 24, 28, 32, 36, 40),
-}
-
 
 def paper_network(size: int, sparsity: int, seed: int, hidden_layers: int = 1) -> Network:
     """The network (size, size, 1), or (size, size, 10, 1) with two hidden layers.
 
     Every weight matrix but the last keeps the entries with |row - column| <= (sparsity - 1) / 2.
     """
-    return _read_network(_stream(seed), size, sparsity, hidden_layers)
+    return _read_network(np.random.RandomState(seed), size, sparsity, hidden_layers)
 
 
 def paper_center(size: int, seed: int) -> Array:
@@ -64,15 +53,11 @@ def paper_samples(
     size: int, seed: int, hidden_layers: int = 1, *, samples: int = SAMPLES, chunk: int = 8192
 ) -> Iterator[Array]:
     """The points of the published global LBS, in chunks of at most `chunk` rows (float32 values in float64 arrays)."""
-    stream = _stream(seed)
+    stream = np.random.RandomState(seed)
     _read_network(stream, size, 2 * size, hidden_layers)
     for start in range(0, samples, chunk):
         rows = min(chunk, samples - start)
         yield _uniform(stream, 0.0, GLOBAL_RADIUS, (rows, size)).astype(np.float64)
-
-
-def _stream(seed: int) -> np.random.RandomState:
-    return np.random.RandomState(seed)
 
 
 def _uniform(stream: np.random.RandomState, low: float, high: float, shape: tuple[int, ...]) -> Float32:

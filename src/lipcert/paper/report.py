@@ -1,22 +1,33 @@
-"""What a target leaves behind: a CSV for machines, a Markdown table for people, a plot."""
+"""What a target leaves behind: CSV files for machines, a page of Markdown for people, a plot."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
-from dataclasses import astuple, dataclass, field, fields
-from functools import partial
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
 
-from lipcert.files import write_atomically
-from lipcert.paper.statistics import Agreement, Quartiles, Row
+from lipcert.chart.lines import Look, Panel, Quartiles, line_chart
+from lipcert.chart.svg import document
+from lipcert.files import write_bytes
+from lipcert.paper.comparison import Row
+from lipcert.paper.estimators import Estimate
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
+Value = str | int | float | None
+Record = Mapping[str, Value]  # a line of a CSV file: column -> value
 
-Text = str | int | float | None
+LOOKS = {
+    "LBS": Look("#000000", "1 4", "plus", hollow=True),
+    "SHOR": Look("#8c8c8c", "8 4", "square", hollow=True),
+    "HR-1": Look("#9a6b00", "3 3", "triangle-down", hollow=True),
+    "HR-2": Look("#0b5394", "12 4 2 4", "triangle"),
+    "LipOpt-3": Look("#b45f06", "6 3 1 3", "diamond", hollow=True),
+    "LipOpt-4": Look("#6a329f", "2 2 8 2", "cross", hollow=True),
+    "ours": Look("#a61c00", "", "circle"),
+    "computed": Look("#a61c00", "", "circle"),
+    "published": Look("#444444", "2 5", "square", hollow=True),
+}
 
 
 @dataclass(frozen=True)
@@ -24,53 +35,63 @@ class Report:
     """The contents of the files of one target, and the lines to print about it."""
 
     target: str
-    markdown: str
-    tables: tuple[tuple[str, tuple[tuple[Text, ...], ...]], ...]  # file stem -> rows, the first one the heads
+    title: str
+    paragraphs: Sequence[str]  # and tables, in Markdown
+    tables: Mapping[str, Sequence[Record]]  # file stem -> lines
     plot: str
-    lines: tuple[str, ...] = field(default=())
-    rows: tuple[Row, ...] = field(default=())  # those that the agreement counts
+    lines: Sequence[str]
+    rows: Sequence[Row] = ()  # those that the agreement counts
+
+    @property
+    def markdown(self) -> str:
+        return "\n\n".join([f"# {self.title}", f"![{self.title}]({self.target}.svg)", *self.paragraphs]) + "\n"
 
     def write(self, folder: Path) -> list[Path]:
         """TARGET.md, TARGET.csv (and more tables), TARGET.svg."""
         contents = {f"{self.target}.md": self.markdown, f"{self.target}.svg": self.plot}
-        contents |= {f"{stem}.csv": as_csv(rows) for stem, rows in self.tables}
+        contents |= {f"{stem}.csv": as_csv(records) for stem, records in self.tables.items()}
         for name, content in sorted(contents.items()):
-            write_atomically(folder / name, partial(_put, content.encode("utf-8")))
+            write_bytes(folder / name, content.encode("utf-8"))
         return [folder / name for name in sorted(contents)]
 
 
-def _put(data: bytes, file: IO[bytes]) -> None:
-    file.write(data)
+def drawing(title: str, panels: Sequence[Panel]) -> str:
+    """An SVG file of line charts, each method with its own look."""
+    return document(line_chart(title, panels, LOOKS))
 
 
-def as_csv(rows: Sequence[Sequence[Text]]) -> str:
+def as_csv(records: Sequence[Record]) -> str:
+    """The names of the columns, then a line for each record; None is left empty."""
     stream = io.StringIO()
-    csv.writer(stream, lineterminator="\n").writerows([["" if v is None else v for v in row] for row in rows])
+    if records:
+        writer = csv.DictWriter(stream, list(records[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(records)
     return stream.getvalue()
 
 
-def records(rows: Sequence[DataclassInstance]) -> tuple[tuple[Text, ...], ...]:
-    """Dataclasses as a table: the names of their fields, then their values."""
-    if not rows:
-        return ()
-    return (tuple(f.name for f in fields(rows[0])), *(astuple(row) for row in rows))
+def estimate_record(estimate: Estimate) -> Record:
+    """The columns that the CSV files of all tables have."""
+    bounds = {"value": estimate.value, "upper": estimate.upper, "lower": estimate.lower}
+    return {**bounds, "word": estimate.ended, "seconds": estimate.seconds}
 
 
-def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table; a bar inside a cell would end it."""
-    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
-    lines += ["| " + " | ".join(cell.replace("|", "/") for cell in row) + " |" for row in rows]
-    return "\n".join(lines) + "\n"
+def table(rows: Sequence[Mapping[str, str]]) -> str:
+    """A Markdown table of rows (head -> text); a bar inside a text would end its column."""
+    texts = [[*rows[0]], *([text.replace("|", "/") for text in row.values()] for row in rows)] if rows else []
+    lines = ["| " + " | ".join(each) + " |" for each in texts]
+    lines[1:1] = ["|" + "---|" * len(texts[0])] if rows else []
+    return "\n".join(lines)
 
 
-def number(value: float | str | None, digits: int = 4) -> str:
+def number(value: Value, digits: int = 4) -> str:
     """A measured number, a word, or nothing."""
     if value is None:
         return "-"
     return value if isinstance(value, str) else f"{value:.{digits}f}"
 
 
-def seconds(value: float | str | None) -> str:
+def seconds(value: Value) -> str:
     if value is None or isinstance(value, str):
         return value or "-"
     return f"{value:.2f} s" if value < 10 else f"{value:,.0f} s"
@@ -82,7 +103,3 @@ def spread(values: Quartiles | None, words: str) -> str:
         return words or "-"
     middle = f"{values.median:.4f} [{values.low:.4f}, {values.high:.4f}]"
     return f"{middle} ({words})" if words else middle
-
-
-def summary(agreement: Agreement) -> str:
-    return f"Medians with a published counterpart: {agreement}."

@@ -1,6 +1,6 @@
-"""reproduce(): train what must be trained, compute every cell in a process of its own, decide, write.
+"""reproduce(): train what must be trained, compute every entry in a process of its own, decide, write.
 
-One job folder holds everything: the same folder goes on where it was left, and serves other targets with the cells it
+One job folder holds everything: the same folder goes on where it was left, and serves other targets with the entries it
 has. The constants of Table 4 and the matrix are a `certify` job inside it.
 """
 
@@ -11,7 +11,8 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,26 +20,22 @@ from lipcert._version import __version__
 from lipcert.errors import InputError, SoundnessError
 from lipcert.jobs import End, JobFolder, Piece, Progress, Run, cluster, isolated, run_pieces
 from lipcert.paper import digits784, trained
-from lipcert.paper.cells import Cell
-from lipcert.paper.estimators import OURS_SECONDS, solve_cell
-from lipcert.paper.figures import figure_report, table1_report
-from lipcert.paper.outcomes import Findings
+from lipcert.paper.comparison import Agreement, agreement
+from lipcert.paper.entries import Entry
+from lipcert.paper.estimators import OURS_SECONDS, solve_entry
+from lipcert.paper.findings import Findings
 from lipcert.paper.published import EPSILONS, TABLE2_NETWORK
+from lipcert.paper.random_reports import figure_report, table1_report
 from lipcert.paper.report import Report
-from lipcert.paper.statistics import Agreement, agreement
-from lipcert.paper.tables import matrix_report, table2_report, table3_report, table4_report
-from lipcert.paper.targets import FIGURES, NEEDS_IMAGES, target_cells
+from lipcert.paper.targets import FIGURES, NEEDS_IMAGES, target_entries
+from lipcert.paper.trained_reports import matrix_report, table2_report, table3_report, table4_report
 from lipcert.problem.network import Network
 from lipcert.readers import load
-from lipcert.report.folder import read_job
-from lipcert.report.heatmap import heat_map
-from lipcert.report.markup import tag
-from lipcert.report.style import STYLE
 from lipcert.robustness.certify import certify
 from lipcert.robustness.result import Certification
 
 QUICK_SECONDS, FULL_SECONDS = 10.0, 600.0
-MEMORY = 4.0  # GiB of a cell
+MEMORY = 4.0  # GiB of an entry
 _LEAST_MEMORY = 0.5
 _PAIR_SECONDS = 60.0
 
@@ -52,7 +49,7 @@ def cores() -> int:
 
 @dataclass(frozen=True)
 class Options:
-    """How to run: limits for each cell (GiB, seconds), processes or a cluster."""
+    """How to run: limits for each entry (GiB, seconds), processes or a cluster."""
 
     quick: bool = False
     seconds: float = FULL_SECONDS
@@ -67,12 +64,12 @@ class Options:
             raise InputError(f"the memory limit must be at least {_LEAST_MEMORY:g} GiB, not {self.memory:g}")
 
     def question(self) -> dict[str, Any]:
-        """What every cell of the folder depends on; which cells there are, their names say."""
+        """What every entry of the folder depends on; which entries there are, their names say."""
         limits = {"time_limit": self.seconds, "memory_limit": self.memory, "ours_seconds": list(OURS_SECONDS)}
         return {**limits, "version": __version__}
 
     def executor(self, *, timed: bool) -> Executor:
-        """For cells with their limit, or for what they need. Solvers keep the limit by themselves; building a program
+        """For entries with their limit, or for what they need. Solvers keep the limit by themselves; building a program
         and the last proof may take as long again.
         """
         if self.scheduler is not None:
@@ -83,7 +80,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What was written, what could not run, and how the cells of one hidden layer compare."""
+    """What was written, what could not run, and how the entries of one hidden layer compare."""
 
     folder: Path
     files: tuple[Path, ...]
@@ -93,22 +90,16 @@ class Reproduction:
     one_layer: Agreement
     complete: bool
     resumed: int
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        a = self.one_layer
         return {
             "folder": str(self.folder),
             "files": [path.name for path in self.files],
             "lines": [{"target": t, "line": line} for t, line in self.lines],
             "skipped": [{"target": t, "why": why} for t, why in self.skipped],
             "failed": [{"cell": name, "error": error} for name, error in self.failed],
-            "one_hidden_layer": {
-                "agree": a.agree,
-                "explained": a.explained,
-                "differ": a.differ,
-                "unfinished": a.unfinished,
-            },
+            "one_hidden_layer": asdict(self.one_layer),
             "complete": self.complete,
             "resumed": self.resumed,
             "notes": list(self.notes),
@@ -148,14 +139,9 @@ class _Job:
     """The mutable side of one call."""
 
     def __init__(
-        self,
-        folder: JobFolder,
-        options: Options,
-        files: trained.Files,
-        on_progress: OnProgress | None,
+        self, folder: JobFolder, options: Options, files: trained.Files, on_progress: OnProgress | None
     ) -> None:
-        self.folder, self.options, self.files = folder, options, files
-        self.on_progress = on_progress
+        self.folder, self.options, self.files, self.on_progress = folder, options, files, on_progress
         self.complete, self.interrupted = True, False
         self.resumed = 0
         self.failed: dict[str, str] = {}
@@ -166,17 +152,24 @@ class _Job:
     def run(self, targets: Sequence[str]) -> list[Report]:
         self._train(targets)
         quick = self.options.quick
-        cells = {t: target_cells(t, quick) for t in targets}
+        entries = {t: target_entries(t, quick) for t in targets}
         if "table2" in targets:
-            cells["table2"] = trained.table2_cells(self.files, self._network(trained.DIGITS))
+            entries["table2"] = trained.table2_entries(self.files, self._network(trained.DIGITS))
         if "table3" in targets:
-            cells["table3"] = trained.table3_cells(self._network(trained.SPHERES))
-        every = [cell for own in cells.values() for cell in own]
-        unique = {cell.name: cell for cell in (trained.quick_ones(every) if quick else every)}
-        pieces = [Piece(name, solve_cell, (cell, self.options.seconds)) for name, cell in unique.items()]
-        run = self._pieces("cells", pieces, timed=True)
+            entries["table3"] = trained.table3_entries(self._network(trained.SPHERES))
+        every = [entry for own in entries.values() for entry in own]
+        unique = {entry.name: entry for entry in (trained.quick_ones(every) if quick else every)}
+        pieces = [Piece(name, solve_entry, (entry, self.options.seconds)) for name, entry in unique.items()]
+        run = self._pieces("entries", pieces, timed=True)
         findings = Findings(unique.values(), run.outcomes)
-        return [r for t in targets for r in self._report(t, cells[t], findings)]
+        reports = []
+        for target in targets:
+            report = self._report(target, entries[target], findings)
+            if report is not None:
+                reports.append(report)
+            else:
+                self.skipped[target] = "not complete" if self.interrupted else "what it needs failed, see pieces/*.log"
+        return reports
 
     def _train(self, targets: Sequence[str]) -> None:
         pieces = trained.training_pieces(targets, self.files)
@@ -190,12 +183,9 @@ class _Job:
         return self.networks[name][0] if name in self.networks else None
 
     def _pieces(self, stage: str, pieces: list[Piece], *, timed: bool = False) -> Run:
-        """What is there already counts also after Ctrl-C. Only a cell that ran out of its limits stays so."""
-
-        def see(progress: Progress) -> None:
-            self._stage(stage, progress)
-
+        """What is there already counts also after Ctrl-C. Only an entry that ran out of its limits stays so."""
         if not self.interrupted:
+            see = None if self.on_progress is None else partial(self.on_progress, stage)
             with self.options.executor(timed=timed) as executor:
                 run = run_pieces(pieces, self.folder, executor, see, retry_failed=not timed)
         else:
@@ -211,35 +201,23 @@ class _Job:
         self.notes += run.notes
         return run
 
-    def _stage(self, stage: str, progress: Progress | None = None) -> None:
-        if self.on_progress is not None:
-            self.on_progress(stage, progress)
-
-    def _report(self, target: str, cells: list[Cell], findings: Findings) -> list[Report]:
-        """The target's report; none, and a reason kept, when what it needs is missing."""
+    def _report(self, target: str, entries: list[Entry], findings: Findings) -> Report | None:
+        """None when what the target needs is missing."""
         if target in FIGURES:
-            return [figure_report(target, cells, findings)]
+            return figure_report(target, entries, findings)
         if target == "table1":
-            return [table1_report(cells, findings)]
-        found = self._trained_report(target, cells, findings)
-        if found is None:
-            self.skipped[target] = "not complete" if self.interrupted else "what it needs failed, see pieces/*.log"
-        return [] if found is None else [found]
-
-    def _trained_report(self, target: str, cells: list[Cell], findings: Findings) -> Report | None:
+            return table1_report(entries, findings)
         if target == "table2":
-            return table2_report(cells, findings, self._about()) if cells else None
+            return table2_report(entries, findings, self._about()) if entries else None
         if target == "table3":
-            return self._table3(cells, findings)
+            return self._table3(entries, findings)
         result = self._certify()
         if result is None:
             return None
-        if target == "table4":
-            return table4_report(result, self._about())
-        return matrix_report(result, self._matrix_plot(), self._about())
+        return (table4_report if target == "table4" else matrix_report)(result, self._about())
 
-    def _table3(self, cells: list[Cell], findings: Findings) -> Report | None:
-        found = {c.method: findings[c].value for c in cells}
+    def _table3(self, entries: list[Entry], findings: Findings) -> Report | None:
+        found = {e.method: findings[e].value for e in entries}
         constants = {method: value for method, value in found.items() if value is not None}
         if trained.SPHERES not in self.networks or not constants:
             return None
@@ -248,7 +226,7 @@ class _Job:
         stamp = hashlib.sha256(json.dumps([net.sha256, constants, points], sort_keys=True).encode()).hexdigest()[:12]
         run = self._pieces("table3", [Piece(f"table3-{stamp}", trained.decide_spheres, (net, constants, points))])
         shares = [outcome.value for outcome in run.outcomes.values() if outcome.value is not None]
-        return table3_report(cells, findings, shares[0], accuracy) if shares else None
+        return table3_report(entries, findings, shares[0], accuracy) if shares else None
 
     def _certify(self) -> Certification | None:
         """The 45 constants and the decision, as a job of `certify` inside this one; the second call finds it done."""
@@ -256,6 +234,7 @@ class _Job:
         if chosen is None or self.interrupted:
             return None
         net, data = chosen
+        kind = "quick" if self.options.quick else "full"
         result = certify(
             net,
             data,
@@ -264,7 +243,7 @@ class _Job:
             method="shor" if self.options.quick else "auto",
             time_limit=min(self.options.seconds, _PAIR_SECONDS),
             attacks=False,
-            out=str(self._certify_folder(net, data.sha256)),
+            out=str(self.folder.path / f"certify-{kind}-{net.sha256[:8]}-{data.sha256[:8]}"),
             resume=True,
             workers=self.options.workers,
             scheduler=self.options.scheduler,
@@ -274,39 +253,12 @@ class _Job:
         self.failed |= dict(result.failed)
         return result
 
-    def _certify_folder(self, net: Network, data: str) -> Path:
-        kind = "quick" if self.options.quick else "full"
-        return self.folder.path / f"certify-{kind}-{net.sha256[:8]}-{data[:8]}"
-
-    def _matrix_plot(self) -> str:
-        """The heat map of the report, as a file of its own."""
-        chosen = trained.certifier(self.files, self._network(trained.DIGITS))
-        assert chosen is not None
-        map_ = heat_map(read_job(str(self._certify_folder(chosen[0], chosen[1].sha256))))
-        inside = [tag("style", STYLE.replace("prefers-color-scheme: dark", "not all")), *([map_] if map_ else [])]
-        white = tag("rect", width=440, height=520, fill="#ffffff")
-        return (
-            str(
-                tag(
-                    "svg",
-                    white,
-                    *inside,
-                    xmlns="http://www.w3.org/2000/svg",
-                    viewBox="0 0 440 520",
-                    width=660,
-                    height=780,
-                )
-            )
-            + "\n"
-        )
-
     def _about(self) -> str:
         """Which trained network it is."""
         if self.files.single is not None and self.files.single.sha256 == TABLE2_NETWORK:
             return "The network of the paper (SDP-NN)."
         if trained.DIGITS in self.networks:
             accuracy = 100 * self.networks[trained.DIGITS][1]
-            return (
-                f"A 784-500-10 network trained here on 4,000 images of MNIST ({accuracy:.1f} % of 1,000 others right)."
-            )
+            right = f"{accuracy:.1f} % of 1,000 others right"
+            return f"A 784-500-10 network trained here on 4,000 images of MNIST ({right})."
         return "The network that was given."

@@ -1,12 +1,11 @@
-"""The targets: which cells each table and figure is made of, in full and for a quick look."""
+"""The targets: which entries each table and figure is made of, in full and for a quick look."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import product
 
 from lipcert.errors import InputError
-from lipcert.paper.cells import HR1, HR2, LBS, LIPOPT3, LIPOPT4, OURS, SHOR, Cell, Random
+from lipcert.paper.entries import HR1, HR2, LBS, LIPOPT3, LIPOPT4, OURS, SHOR, Entry, Random
 from lipcert.paper.published import TABLE1_SPARSITIES
 
 FIGURES = ("figure-global-1", "figure-local-1", "figure-global-2", "figure-local-2")
@@ -18,47 +17,47 @@ ONE_LAYER = (LBS, SHOR, HR2, LIPOPT3, LIPOPT4, OURS)
 TWO_LAYERS = (LBS, HR1, HR2, LIPOPT3, LIPOPT4, OURS)
 
 
-@dataclass(frozen=True)
-class Grid:
-    """Networks of one size: sparsities and methods."""
+_FIVE, _TENS = (4, 8, 12, 16, 20), (10, 20, 30, 40, 50, 60, 70, 80)
 
-    size: int
-    sparsities: tuple[int, ...]
-    methods: tuple[str, ...]
+Grid = tuple[int, int, tuple[int, ...], tuple[str, ...]]  # hidden layers, size, sparsities, methods
 
-
-_TENS = (10, 20, 30, 40, 50, 60, 70, 80)
-FULL: dict[int, tuple[Grid, ...]] = {
-    1: (
-        Grid(10, (4, 8, 12, 16, 20), ONE_LAYER),
-        Grid(20, (8, 16, 24, 32, 40), ONE_LAYER),
-        Grid(40, _TENS, ONE_LAYER),
-        Grid(80, _TENS, ONE_LAYER),
+# By table1, or by the number of hidden layers of a figure.
+_FULL: dict[str, tuple[Grid, ...]] = {
+    "table1": (
+        (1, 80, TABLE1_SPARSITIES, (LBS, HR2, LIPOPT3, LIPOPT4, OURS)),
+        (2, 40, TABLE1_SPARSITIES, (LBS, HR1, LIPOPT3, LIPOPT4, OURS)),
     ),
-    2: (
-        Grid(10, (4, 8, 12, 16, 20), TWO_LAYERS),
-        Grid(20, (4, 8, 12, 16, 20, 24, 28, 32, 36, 40), TWO_LAYERS),
-        Grid(30, (10, 20, 30, 40, 50, 60), TWO_LAYERS),
-        Grid(40, _TENS, TWO_LAYERS),
+    "1": (
+        (1, 10, _FIVE, ONE_LAYER),
+        (1, 20, (8, 16, 24, 32, 40), ONE_LAYER),
+        (1, 40, _TENS, ONE_LAYER),
+        (1, 80, _TENS, ONE_LAYER),
+    ),
+    "2": (
+        (2, 10, _FIVE, TWO_LAYERS),
+        (2, 20, (*_FIVE, 24, 28, 32, 36, 40), TWO_LAYERS),
+        (2, 30, _TENS[:6], TWO_LAYERS),
+        (2, 40, _TENS, TWO_LAYERS),
     ),
 }
 # For a quick look: what is known not to end within seconds is left out.
-QUICK: dict[int, tuple[Grid, ...]] = {
-    1: (
-        Grid(10, (4, 12, 20), ONE_LAYER),
-        Grid(20, (8, 24, 40), (LBS, SHOR, HR2, LIPOPT3, OURS)),
-        Grid(40, (20, 80), (LBS, SHOR, HR2, OURS)),
-        Grid(80, (20, 80), (LBS, SHOR, HR2, OURS)),
+_QUICK: dict[str, tuple[Grid, ...]] = {
+    "table1": (
+        (1, 80, TABLE1_SPARSITIES, (LBS, HR2, OURS)),
+        (2, 40, TABLE1_SPARSITIES, (LBS, LIPOPT3, OURS)),
     ),
-    2: (
-        Grid(10, (4, 12, 20), (LBS, HR1, LIPOPT3, OURS)),
-        Grid(20, (8, 40), (LBS, LIPOPT3, OURS)),
-        Grid(40, (20, 80), (LBS, LIPOPT3, OURS)),
+    "1": (
+        (1, 10, (4, 12, 20), ONE_LAYER),
+        (1, 20, (8, 24, 40), (LBS, SHOR, HR2, LIPOPT3, OURS)),
+        (1, 40, (20, 80), (LBS, SHOR, HR2, OURS)),
+        (1, 80, (20, 80), (LBS, SHOR, HR2, OURS)),
+    ),
+    "2": (
+        (2, 10, (4, 12, 20), (LBS, HR1, LIPOPT3, OURS)),
+        (2, 20, (8, 40), (LBS, LIPOPT3, OURS)),
+        (2, 40, (20, 80), (LBS, LIPOPT3, OURS)),
     ),
 }
-# Table 1: methods of its two halves. Quick: HR-1 and LipOpt-4 take minutes there.
-_TABLE1 = {1: (LBS, HR2, LIPOPT3, LIPOPT4, OURS), 2: (LBS, HR1, LIPOPT3, LIPOPT4, OURS)}
-_TABLE1_QUICK = {1: (LBS, HR2, OURS), 2: (LBS, LIPOPT3, OURS)}
 
 
 def check_target(name: str) -> tuple[str, ...]:
@@ -70,22 +69,11 @@ def check_target(name: str) -> tuple[str, ...]:
     return (name,)
 
 
-def target_cells(target: str, quick: bool) -> list[Cell]:
-    """The cells of a target on random networks; none for the trained ones."""
-    seeds = range(QUICK_SEEDS if quick else SEEDS)
-    if target == "table1":
-        methods = _TABLE1_QUICK if quick else _TABLE1
-        grids = [(1, Grid(80, TABLE1_SPARSITIES, methods[1])), (2, Grid(40, TABLE1_SPARSITIES, methods[2]))]
-        return [cell for layers, grid in grids for cell in _cells(layers, grid, "global", seeds)]
-    if target not in FIGURES:
-        return []
-    region, layers = target.split("-")[1], int(target[-1])
-    chosen = (QUICK if quick else FULL)[layers]
-    return [cell for grid in chosen for cell in _cells(layers, grid, region, seeds)]
-
-
-def _cells(layers: int, grid: Grid, region: str, seeds: range) -> list[Cell]:
+def target_entries(target: str, quick: bool) -> list[Entry]:
+    """The entries of a target on random networks; none for the trained ones."""
+    region, kind = target.split("-")[1:] if target in FIGURES else ("global", target)
     return [
-        Cell(Random(layers, grid.size, sparsity, seed), region, method)
-        for sparsity, method, seed in product(grid.sparsities, grid.methods, seeds)
+        Entry(Random(layers, size, sparsity, seed), region, method)
+        for layers, size, sparsities, methods in (_QUICK if quick else _FULL).get(kind, ())
+        for sparsity, method, seed in product(sparsities, methods, range(QUICK_SEEDS if quick else SEEDS))
     ]

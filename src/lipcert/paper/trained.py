@@ -13,13 +13,13 @@ import numpy as np
 from lipcert.errors import InputError
 from lipcert.jobs import Answer, Piece
 from lipcert.paper import digits784, spheres
-from lipcert.paper.cells import HR2, LBS, LIPOPT3, OURS, SHOR, Cell, Given
+from lipcert.paper.entries import HR2, LBS, LIPOPT3, OURS, SHOR, Entry, Given
 from lipcert.paper.published import EPSILONS
 from lipcert.problem.network import Network
 from lipcert.problem.region import Box
 from lipcert.readers import load
 from lipcert.readers.mat import read_center
-from lipcert.robustness.data import DataSet, read_data
+from lipcert.robustness.data import DataSet, Labels, read_data
 from lipcert.robustness.decision import certified_radii, classify, room
 from lipcert.rounding import Array
 
@@ -100,7 +100,7 @@ def _kept(net: Network, accuracy: float) -> Answer:
         return Answer({"accuracy": accuracy, "network": net.sha256}, {"npz": path.read_bytes()})
 
 
-def table2_cells(files: Files, trained: Network | None) -> list[Cell]:
+def table2_entries(files: Files, trained: Network | None) -> list[Entry]:
     """The network with its two boxes: the file's own centre, or an image of the digit 1."""
     net, center, output = files.single, files.center, 0
     if net is None:
@@ -111,13 +111,13 @@ def table2_cells(files: Files, trained: Network | None) -> list[Cell]:
     center = np.zeros(net.inputs) if center is None else center
     boxes = tuple((name, Box(center, radius)) for name, radius in _RADII.items())
     given = Given("table2", net, boxes, output)
-    return [Cell(given, region, method) for region in _RADII for method in _TABLE2]
+    return [Entry(given, region, method) for region in _RADII for method in _TABLE2]
 
 
-def quick_ones(cells: Sequence[Cell]) -> list[Cell]:
+def quick_ones(entries: Sequence[Entry]) -> list[Entry]:
     """Without those that are known to take minutes on trained networks: the report says that they were not run."""
     slow = {"table2": (HR2,), "table3": (LIPOPT3,)}
-    return [c for c in cells if not (isinstance(c.network, Given) and c.method in slow.get(c.network.label, ()))]
+    return [e for e in entries if not (isinstance(e.network, Given) and e.method in slow.get(e.network.label, ()))]
 
 
 def _image_of_digit(files: Files) -> Array:
@@ -127,12 +127,12 @@ def _image_of_digit(files: Files) -> Array:
     return np.asarray(held[int(np.argmax(labels == _LABEL))])
 
 
-def table3_cells(trained: Network | None) -> list[Cell]:
+def table3_entries(trained: Network | None) -> list[Entry]:
     """One constant on [-3, 3]^80 by each method."""
     if trained is None:
         return []
     given = Given("table3", trained, ((BOX, Box(np.zeros(trained.inputs), _REACH)),))
-    return [Cell(given, BOX, method) for method in (HR2, LIPOPT3, OURS)]
+    return [Entry(given, BOX, method) for method in (HR2, LIPOPT3, OURS)]
 
 
 def certifier(files: Files, trained: Network | None) -> tuple[Network, DataSet] | None:
@@ -154,13 +154,11 @@ def decide_spheres(net: Network, constants: dict[str, float], points: int) -> di
     uniform = {name: np.zeros(len(EPSILONS)) for name in constants}
     rng = np.random.default_rng(1)
     for start in range(0, points, _CHUNK):
-        count = min(_CHUNK, points - start)
-        for name, hits in _certified(
-            net, constants, rng.uniform(-spheres.REACH, spheres.REACH, (count, net.inputs)), box
-        ):
+        inputs = rng.uniform(-spheres.REACH, spheres.REACH, (min(_CHUNK, points - start), net.inputs))
+        for name, hits in _certified(net, constants, inputs, box).items():
             uniform[name] += hits
     own, labels = spheres.sphere_points(TASK_POINTS, seed=7)
-    task = dict(_certified(net, constants, own, box, labels))
+    task = _certified(net, constants, own, box, labels)
     return {
         "points": points,
         "box": {name: (100 * hits / points).tolist() for name, hits in uniform.items()},
@@ -169,13 +167,13 @@ def decide_spheres(net: Network, constants: dict[str, float], points: int) -> di
 
 
 def _certified(
-    net: Network, constants: dict[str, float], inputs: Array, box: Box, labels: Any = None
-) -> list[tuple[str, Array]]:
+    net: Network, constants: dict[str, float], inputs: Array, box: Box, labels: Labels | None = None
+) -> dict[str, Array]:
+    """How many inputs each constant certifies at each epsilon."""
     classified = classify(net, inputs, labels)
     reach = room(inputs, box, EPSILONS[-1], False)
-    found = []
+    found = {}
     for name, upper in constants.items():
         radii = certified_radii(classified, np.array([[0.0, upper], [upper, 0.0]]), reach)
-        right = ~classified.wrong
-        found.append((name, np.array([float(np.sum(right & (radii >= eps))) for eps in EPSILONS])))
+        found[name] = np.array([float(np.sum(~classified.wrong & (radii >= eps))) for eps in EPSILONS])
     return found

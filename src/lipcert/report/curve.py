@@ -1,101 +1,125 @@
-"""The certified share of the inputs against the radius, below the share that attacks leave possible."""
+"""The certified share of the inputs against the radius, below the share that attacks leave possible.
+
+Both are drawn outward: never more proved than is, nor more refuted.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.report.figures import percent, plain, ticks
-from lipcert.report.job import Job
-from lipcert.report.markup import Markup, tag, together
-from lipcert.report.shares import Shares, shares
-from lipcert.report.svg import Frame, hatching, picture
+from lipcert.chart.axes import Axis, Frame, from_zero
+from lipcert.chart.numbers import percent, plain
+from lipcert.chart.shapes import Box, Drawing, Line, Paint, Point, Shape, Text, mark
+from lipcert.robustness.result import Certification
+from lipcert.robustness.stored import StoredJob
 
-LEGEND = (
-    ("certified", "proved robust (line and filled area; circles at the radii that were asked)"),
-    ("undecided", "undecided: neither proved nor refuted (hatched)"),
-    ("possible", "the most that attacks leave possible (dashed line, triangles)"),
-)
+_STEPS = 400  # finer than a drawing's pixels
+_AREA, _HATCH = Paint(fill="proof-area"), Paint(hatch="hatch")
+_PROVED, _POSSIBLE = Paint(stroke="proof", width=2.5), Paint(stroke="attack", width=2, dash="6 4")
+_CIRCLE, _TRIANGLE = Paint(fill="proof", stroke="paper"), Paint(fill="paper", stroke="attack", width=1.8)
 
 
-def certified_curve(job: Job) -> Markup | None:
+@dataclass(frozen=True)
+class Shares:
+    """Between radii[k] and radii[k + 1] at least certified[k] inputs are robust, at most possible[k] can be."""
+
+    radii: NDArray[np.float64]
+    certified: NDArray[np.int64]
+    possible: NDArray[np.int64]
+    possible_at_end: int  # at the last radius itself, where counterexamples of exactly that size count
+
+
+def shares(job: StoredJob) -> Shares | None:
+    """Of every radius when the results of single inputs are here, of the asked radii otherwise."""
+    if job.has_inputs:
+        return _by_input(job.result)
+    tallies = [t for t in job.tallies if t.radius > 0]
+    if not tallies:
+        return None
+    possible = [job.correct, *(job.correct - t.attacked for t in tallies)]
+    return Shares(
+        np.array([0.0, *(t.radius for t in tallies)]),
+        np.array([t.certified for t in tallies], dtype=np.int64),
+        np.array(possible[:-1], dtype=np.int64),
+        possible[-1],
+    )
+
+
+def _by_input(result: Certification) -> Shares:
+    grid = np.unique(np.append(np.linspace(0, result.radii[-1], _STEPS), result.radii))
+    proved = np.sort(result.certified_radius[~result.wrong])
+    refuted = np.sort(result.attack_radius[~result.wrong])
+    certified = proved.size - np.searchsorted(proved, grid, side="left")  # radius >= epsilon
+    possible = refuted.size - np.searchsorted(refuted, grid, side="right")  # counterexample beyond epsilon only
+    return Shares(grid, certified[1:].astype(np.int64), possible[:-1].astype(np.int64), int(possible[-1]))
+
+
+def certified_curve(job: StoredJob) -> Drawing | None:
     """The drawing, or None when there is nothing to draw yet."""
     found = shares(job)
     if found is None or job.count == 0:
         return None
-    frame = Frame(x_top=float(found.radii[-1]), y_top=1.0)
-    low = list(_steps(frame, found, found.certified / job.count))
-    high = list(_steps(frame, found, found.possible / job.count))
-    drop = f"{frame.x(frame.x_top):.2f},{frame.y(found.possible_at_end / job.count):.2f}"
-    y_ticks = [(v / 100, f"{v} %") for v in range(0, 101, 20)]
-    x_ticks = [(v, plain(v)) for v in ticks(frame.x_top)]
-    floor = f"{frame.x(frame.x_top):.2f},{frame.bottom:.2f} {frame.left:.2f},{frame.bottom:.2f}"
-    return picture(
-        "curve",
-        "Share of inputs proved robust, against the radius",
-        _description(job),
-        frame.height,
-        hatching("curve-hatch", "hatch"),
-        frame.axes(x_ticks, y_ticks, f"radius ε of the change, {job.norm}-norm", "share of all inputs"),
-        tag("polygon", points=" ".join([*low, *reversed(high)]), fill="url(#curve-hatch)"),
-        tag("polygon", points=" ".join([*low, floor]), class_="certified-area"),
-        tag("polyline", points=" ".join([*high, drop]), class_="possible-line"),
-        tag("polyline", points=" ".join(low), class_="certified-line"),
-        _marks(job, frame),
-    )
+    end = float(found.radii[-1])
+    y = Axis(0.0, 1.0, "share of all inputs", tuple((v / 100, f"{v} %") for v in range(0, 101, 20)))
+    frame = Frame(from_zero(end, f"radius ε of the change, {job.result.norm}-norm"), y, 56, 426, 12, 250)
+    low = [*_steps(frame, found, found.certified / job.count)]
+    high = [*_steps(frame, found, found.possible / job.count)]
+    shapes = [
+        *frame.shapes(),
+        Line([*low, *reversed(high)], _HATCH, closed=True),
+        Line([*low, frame.at(end, 0), frame.at(0, 0)], _AREA, closed=True),
+        Line([*high, frame.at(end, found.possible_at_end / job.count)], _POSSIBLE),
+        Line(low, _PROVED),
+        *_marks(job, frame),
+        *_legend(frame.left, frame.bottom + 62),
+    ]
+    title = "Share of inputs proved robust, against the radius"
+    return Drawing("curve", title, _description(job), 440, 370, shapes)
 
 
-def swatch(kind: str) -> Markup:
-    """The small sample of a line or an area in the legend."""
-    y = 7.0
-    line = f"M1,{y:g} L31,{y:g}"
-    parts = {
-        "certified": (
-            tag("rect", x=1, y=y, width=30, height=6, class_="certified-area"),
-            tag("path", d=line, class_="certified-line"),
-            _circle(16, y),
-        ),
-        "undecided": (tag("rect", x=1, y=1, width=30, height=12, fill="url(#curve-hatch)", class_="outline"),),
-        "possible": (tag("path", d=line, class_="possible-line"), _triangle(16, y)),
-    }[kind]
-    return tag("svg", *parts, viewBox="0 0 32 14", class_="swatch", aria_hidden="true")
-
-
-def _steps(frame: Frame, found: Shares, heights: NDArray[np.float64]) -> Iterable[str]:
+def _steps(frame: Frame, found: Shares, heights: NDArray[np.float64]) -> Iterator[Point]:
     """A staircase; corners between equal heights are left out."""
     starts = np.flatnonzero(np.append(True, np.diff(heights) != 0))
     ends = np.append(starts[1:], heights.size)
     for a, b in zip(starts, ends, strict=True):
-        y = frame.y(float(heights[a]))
-        yield f"{frame.x(float(found.radii[a])):.2f},{y:.2f}"
-        yield f"{frame.x(float(found.radii[b])):.2f},{y:.2f}"
+        yield frame.at(float(found.radii[a]), float(heights[a]))
+        yield frame.at(float(found.radii[b]), float(heights[a]))
 
 
-def _marks(job: Job, frame: Frame) -> Markup:
-    parts: list[Markup] = []
+def _marks(job: StoredJob, frame: Frame) -> list[Shape]:
+    shapes: list[Shape] = []
     for t in job.tallies:
-        if t.radius > frame.x_top:
+        if t.radius > frame.x.high:
             continue
-        x, possible = frame.x(t.radius), job.correct - t.attacked
-        where = f"radius {plain(t.radius)}: "
+        possible, where = job.correct - t.attacked, f"radius {plain(t.radius)}: "
         most = f"{where}at most {percent(possible, job.count, ceiling=True)} can be robust"
         least = f"{where}{percent(t.certified, job.count)} proved robust"
-        parts.append(tag("g", tag("title", most), _triangle(x, frame.y(possible / job.count))))
-        parts.append(tag("g", tag("title", least), _circle(x, frame.y(t.certified / job.count))))
-    return together(parts)
+        shapes.append(mark("triangle", *frame.at(t.radius, possible / job.count), _TRIANGLE, most))
+        shapes.append(mark("circle", *frame.at(t.radius, t.certified / job.count), _CIRCLE, least))
+    return shapes
 
 
-def _circle(x: float, y: float) -> Markup:
-    return tag("circle", cx=x, cy=y, r=4, class_="certified-mark")
+def _legend(x: float, y: float) -> list[Shape]:
+    def words(row: int, text: str) -> Text:
+        return Text(x + 40, y + 22 * row + 4.5, text, "start")
+
+    def line(row: int, paint: Paint) -> Line:
+        return Line([(x, y + 22 * row), (x + 30, y + 22 * row)], paint)
+
+    return [
+        *(line(0, _POSSIBLE), mark("triangle", x + 15, y, _TRIANGLE)),
+        words(0, "the most that attacks leave possible"),
+        *(Box(x, y + 16, 30, 12, _HATCH), words(1, "undecided: neither proved nor refuted")),
+        *(Box(x, y + 44, 30, 6, _AREA), line(2, _PROVED), mark("circle", x + 15, y + 44, _CIRCLE)),
+        words(2, "proved robust; marks at the radii that were asked"),
+    ]
 
 
-def _triangle(x: float, y: float) -> Markup:
-    return tag("path", d=f"M{x:.2f},{y - 5:.2f} l5,9 h-10 z", class_="possible-mark")
-
-
-def _description(job: Job) -> str:
+def _description(job: StoredJob) -> str:
     rows = [
         f"at {plain(t.radius)}: {percent(t.certified, job.count)} proved robust, "
         f"at most {percent(job.correct - t.attacked, job.count, ceiling=True)} possible"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import PurePath
 
-from lipcert.report.job import Job
-from lipcert.report.markup import Markup, clean, tag, together, void
+from lipcert.chart.markup import Markup, tag, void
+from lipcert.chart.numbers import several
+from lipcert.files.boundary import clean
 from lipcert.report.sections import (
     asked,
     constants_section,
@@ -17,13 +18,15 @@ from lipcert.report.sections import (
     verify_section,
 )
 from lipcert.report.style import STYLE
+from lipcert.robustness.stored import StoredJob
 
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
-def page(job: Job) -> str:
+def page(job: StoredJob) -> str:
     """The whole report as HTML."""
-    title = f"Robustness of {_name(job.network, 'a network')} on {_name(job.data, 'a data set')}"
+    result = job.result
+    title = f"Robustness of {_name(result.network['file'], 'a network')} on {_name(result.data.source, 'a data set')}"
     head = tag(
         "head",
         void("meta", charset="utf-8"),
@@ -37,7 +40,7 @@ def page(job: Job) -> str:
     return "<!DOCTYPE html>\n" + tag("html", head, "\n", body, lang="en") + "\n"
 
 
-def _main(job: Job) -> Markup:
+def _main(job: StoredJob) -> Markup:
     sections = [
         ("asked", "What was asked", asked(job)),
         ("curve", "Proved robust, against the radius", curve_section(job)),
@@ -46,7 +49,7 @@ def _main(job: Job) -> Markup:
         ("inputs", "Inputs", inputs_section(job)),
         ("verify", "How to verify the certificates", verify_section(job)),
     ]
-    if job.failed:
+    if job.result.failed:
         sections.append(("failed", "What failed", failures(job)))
     return tag(
         "main",
@@ -57,17 +60,36 @@ def _main(job: Job) -> Markup:
     )
 
 
-def _notices(job: Job) -> Markup:
-    notices = job.notices
-    if not notices:
+def notices(job: StoredJob) -> list[str]:
+    """What a reader must know before any number."""
+    result = job.result
+    found = [] if result.complete else ["The job has not finished. This page shows what there is so far."]
+    proved, expected = sum(p.upper is not None for p in result.pairs), result.classes * (result.classes - 1) // 2
+    if proved < expected:
+        found.append(f"{proved} of {several(expected, 'constant')} proved.")
+    if result.failed:
+        found.append(f"{several(len(result.failed), 'failure')}, listed at the end.")
+    absent = sum(p.certificate is not None and not job.keeps(p.certificate) for p in result.pairs)
+    if absent:
+        found.append(f"{several(absent, 'certificate')} no longer in the folder.")
+    if not job.has_inputs:
+        found.append("The results of single inputs are not here: no curve by input, no radii, no pictures.")
+    elif not job.agrees:
+        found.append("The table of radii and the results of single inputs do not agree; run the job again.")
+    return found
+
+
+def _notices(job: StoredJob) -> Markup:
+    found = notices(job)
+    if not found:
         return Markup("")
-    head = "Incomplete" if not job.complete else "Please note"
-    return tag("div", tag("strong", head), tag("ul", *(tag("li", n) for n in notices)), class_="notice", role="note")
+    head = "Please note" if job.result.complete else "Incomplete"
+    return tag("div", tag("strong", head), tag("ul", *(tag("li", n) for n in found)), class_="notice", role="note")
 
 
-def _footer(job: Job) -> Markup:
-    made = f"Made by lipcert report from the job folder {clean(job.folder.resolve().name)}; computed with lipcert "
-    return tag("footer", together([f"{made}{job.version}."]), class_="soft")
+def _footer(job: StoredJob) -> Markup:
+    made = f"Made by lipcert report from the job folder {clean(job.folder.resolve().name)}"
+    return tag("footer", f"{made}; computed with lipcert {job.version}.", class_="soft")
 
 
 def _name(path: str | None, instead: str) -> str:

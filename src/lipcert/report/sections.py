@@ -5,28 +5,29 @@ from __future__ import annotations
 import json
 import shlex
 
-import numpy as np
-from numpy.typing import NDArray
-
-from lipcert.report.curve import LEGEND, certified_curve, swatch
-from lipcert.report.figures import count, duration, percent, plain, several
-from lipcert.report.gallery import galleries
+from lipcert.chart.markup import Markup, tag, together
+from lipcert.chart.numbers import count, duration, percent, plain, several
+from lipcert.chart.svg import inline
+from lipcert.files.boundary import clean
+from lipcert.report.curve import certified_curve
 from lipcert.report.heatmap import heat_map
-from lipcert.report.histogram import bins_of, histogram
-from lipcert.report.job import Job, Points
-from lipcert.report.markup import Markup, clean, tag, together
-from lipcert.report.tables import bins_table, bracket_table, facts, label_table, radius_table
+from lipcert.report.histogram import Histogram, certified_radii, counterexample_radii
+from lipcert.report.pictures import galleries
+from lipcert.report.tables import bracket_table, facts, label_table, radius_table, table
+from lipcert.robustness.stored import StoredJob
+
+_DRAWN = 64  # classes up to which a square of the matrix is still seen
 
 
-def summary(job: Job) -> Markup:
+def summary(job: StoredJob) -> Markup:
     """The answer in one sentence and four numbers."""
     if job.last is None:
         return tag("p", "No radius has been decided yet.", class_="lead")
     t, n = job.last, job.count
     sentence = (
         f"Of {count(n)} inputs, {count(t.certified)} ({percent(t.certified, n)}) are classified correctly and proved "
-        f"to stay so under every change of at most {plain(t.radius)} in the {job.norm}-norm. Attacks leave at most "
-        f"{percent(job.correct - t.attacked, n, ceiling=True)} possible."
+        f"to stay so under every change of at most {plain(t.radius)} in the {job.result.norm}-norm. Attacks leave at "
+        f"most {percent(job.correct - t.attacked, n, ceiling=True)} possible."
     )
     cards = (
         ("proved robust", t.certified, f"at radius {plain(t.radius)}"),
@@ -41,25 +42,26 @@ def summary(job: Job) -> Markup:
     return together([tag("p", sentence, class_="lead"), tag("ul", *items, class_="cards")])
 
 
-def asked(job: Job) -> Markup:
+def asked(job: StoredJob) -> Markup:
     """The question."""
-    region = "not stated" if job.domain is None else f"inputs in [{plain(job.domain[0])}, {plain(job.domain[1])}]"
-    region += "; changed inputs stay in it" if job.clip else ""
-    radii = ", ".join(plain(r) for r in job.radii)
+    r, n = job.result, job.result.classes
+    region = "not stated" if r.domain is None else f"inputs in [{plain(r.domain[0])}, {plain(r.domain[1])}]"
+    region += "; changed inputs stay in it" if r.clip else ""
+    radii = ", ".join(plain(radius) for radius in r.radii)
     given = facts(
         (
-            ("network", _file(job.network)),
-            ("layers", "-".join(map(str, job.shape))),
-            ("content hash", tag("code", job.sha256)),
-            ("data", together([_file(job.data), f", {count(job.count)} inputs, scale {job.scale}"])),
+            ("network", _file(r.network["file"])),
+            ("layers", "-".join(map(str, r.network["shape"]))),
+            ("content hash", tag("code", r.network["sha256"])),
+            ("data", together([_file(r.data.source), f", {count(job.count)} inputs, scale {r.data.scale}"])),
             ("domain", region),
-            ("change", f"radius {radii or 'not given'} in the {job.norm}-norm, in the units of the scaled inputs"),
-            ("method", job.method),
-            ("classes", f"{job.classes}, {several(job.expected_pairs, 'pair')} of scores"),
+            ("change", f"radius {radii} in the {r.norm}-norm, in the units of the scaled inputs"),
+            ("method", r.method),
+            ("classes", f"{n}, {several(n * (n - 1) // 2, 'pair')} of scores"),
             *([("on their own", f"{several(job.refined, 'open input')} looked at")] if job.refined else []),
-            ("time", duration(job.seconds)),
+            ("time", duration(r.seconds)),
             ("version", f"lipcert {job.version}"),
-            *(("note", note) for note in job.notes),
+            *(("note", note) for note in r.notes),
         )
     )
     words = (
@@ -76,91 +78,71 @@ def _file(name: str | None) -> Markup:
     return tag("code", name) if name is not None else tag("span", "from memory, no file")
 
 
-def curve_section(job: Job) -> Markup:
+def curve_section(job: StoredJob) -> Markup:
     """The curve beside its numbers."""
     drawing = certified_curve(job)
     if drawing is None:
         return tag("p", "No curve yet: no radius has been decided.")
-    legend = tag("ul", *(tag("li", swatch(kind), words) for kind, words in LEGEND), class_="legend")
-    return tag("div", tag("figure", drawing, legend), radius_table(job), class_="two table")
+    return tag("div", tag("figure", inline(drawing)), radius_table(job), class_="two table")
 
 
-def constants_section(job: Job) -> Markup:
+def constants_section(job: StoredJob) -> Markup:
     """The matrix and the brackets."""
     words = tag(
         "p",
         "The constant of a pair bounds how fast the difference of two scores can change, per unit of change of the "
         "input. The upper bound is proved; the lower one is a gradient that the network has at a point of the region.",
     )
-    if not job.pairs:
+    if not job.result.pairs:
         return together([words, tag("p", "No constant is finished yet.")])
-    drawing = heat_map(job)
+    drawing = heat_map(job.result) if 3 <= job.result.classes <= _DRAWN else None
     if drawing is None:
-        return together([words, bracket_table(job)])  # two classes, or more than a drawing holds
-    note = "Proved upper bounds, rounded up; darker is larger. A hatched cell with ? has no proved constant."
-    figure = tag("figure", drawing, tag("figcaption", note))
+        return together([words, bracket_table(job)])  # one constant needs no matrix, and very many have no room in it
+    note = "Proved upper bounds, rounded up; darker is larger. A hatched square with ? has no proved constant."
+    figure = tag("figure", inline(drawing), tag("figcaption", note))
     return together([words, tag("div", figure, bracket_table(job), class_="two table")])
 
 
-def radii_section(job: Job) -> Markup:
+def radii_section(job: StoredJob) -> Markup:
     """Histograms of certified radii and of counterexamples, and the labels one by one."""
-    points = job.points
-    if points is None or not np.any(points.correct):
+    result = job.result
+    certified, attacked = certified_radii(result), counterexample_radii(result)
+    if certified is None:
         return tag("p", "No radii yet.")
-    largest = max(job.radii, default=0.0)
-    certified = points.certified_radius[points.correct]
-    top = max(largest, float(certified[np.isfinite(certified)].max(initial=0.0))) or 1.0
-    figures = [_radii_figure(job, points, top)]
-    attacked = points.attack_radius[points.correct & np.isfinite(points.attack_radius)]
-    if attacked.size:
-        figures.append(_attack_figure(job, attacked.astype(np.float64), max(top, float(attacked.max()))))
-    return together([tag("div", *figures, class_="two"), tag("h3", "Label by label"), label_table(points, largest)])
+    note = f"The {count(sum(certified.counts))} correctly classified inputs."
+    end = certified.edges[-1]
+    full = int((result.certified_radius[~result.wrong] >= end).sum())
+    if full and end == result.radii[-1]:
+        note += f" {count(full)} of them reach {plain(end)}, the end of the axis."
+    figures = [_radii_figure(certified, note)]
+    if attacked is not None:
+        found = f"{count(sum(attacked.counts))} correctly classified inputs for which an attack found one."
+        figures.append(_radii_figure(attacked, found))
+    return together([tag("div", *figures, class_="two"), tag("h3", "Label by label"), label_table(result)])
 
 
-def _radii_figure(job: Job, points: Points, top: float) -> Markup:
-    radii = points.certified_radius[points.correct]
-    bins = bins_of(np.minimum(radii, top), top)
-    title = "Certified radii"
-    largest = max(job.radii, default=0.0)
-    drawing = histogram("radii", title, bins, f"certified radius, {job.norm}-norm", largest)
-    full = int((radii >= top).sum())
-    note = f"The {count(radii.size)} correctly classified inputs."
-    if full and top == largest:
-        note += f" {count(full)} of them reach {plain(top)}, the end of the axis."
-    numbers = tag("details", tag("summary", "The numbers"), bins_table(title, bins))
-    return tag("figure", tag("h3", title), drawing, tag("figcaption", note), numbers)
+def _radii_figure(histogram: Histogram, note: str) -> Markup:
+    rows = [(words, count(n)) for words, n in histogram.rows]
+    numbers = tag("details", tag("summary", "The numbers"), table(histogram.title, ("radius", "inputs"), rows))
+    drawing = inline(histogram.drawing())
+    return tag("figure", tag("h3", histogram.title), drawing, tag("figcaption", note), numbers)
 
 
-def _attack_figure(job: Job, radii: NDArray[np.float64], top: float) -> Markup:
-    bins = bins_of(radii, top)
-    title = "Smallest known counterexamples"
-    drawing = histogram(
-        "attacks",
-        title,
-        bins,
-        f"radius of the counterexample, {job.norm}-norm",
-        max(job.radii, default=0.0),
-        hatched=True,
-    )
-    note = f"{count(radii.size)} correctly classified inputs for which an attack found one."
-    numbers = tag("details", tag("summary", "The numbers"), bins_table(title, bins))
-    return tag("figure", tag("h3", title), drawing, tag("figcaption", note), numbers)
-
-
-def inputs_section(job: Job) -> Markup:
+def inputs_section(job: StoredJob) -> Markup:
     """The galleries."""
-    shown = galleries(job)
+    shown = galleries(job.result)
     if shown is None:
         return tag("p", "The inputs of this job are not pictures, or were not kept.")
-    radius = f"Status at radius {plain(max(job.radii, default=0.0))}. "
+    radius = f"Status at radius {plain(job.result.radii[-1])}. "
     words = "“Proved to” is the certified radius, rounded down; “refuted at” the size of the smallest counterexample."
     return together([tag("p", radius + words, class_="soft"), shown])
 
 
-def verify_section(job: Job) -> Markup:
+def verify_section(job: StoredJob) -> Markup:
     """What a reader who trusts nobody runs."""
-    network = "NETWORK" if job.network is None else shlex.quote(job.network)
-    kept = [p.certificate for p in job.pairs if p.certificate is not None]
+    file = job.result.network["file"]
+    network = "NETWORK" if file is None else shlex.quote(file)
+    kept = [p.certificate for p in job.result.pairs if p.certificate is not None]
     if not kept:
         return tag("p", "This job kept no certificates.")
     one = f"lipcert verify {shlex.quote(kept[0])} --network {network}"
@@ -182,6 +164,6 @@ def verify_section(job: Job) -> Markup:
     return together([tag("p", words), items, tag("p", last)])
 
 
-def failures(job: Job) -> Markup:
+def failures(job: StoredJob) -> Markup:
     """What went wrong, piece by piece."""
-    return tag("ul", *(tag("li", tag("code", name), f": {error}") for name, error in job.failed))
+    return tag("ul", *(tag("li", tag("code", name), f": {error}") for name, error in job.result.failed))

@@ -1,8 +1,11 @@
 """How the page looks: one column on a phone, two on a desk, black on white on paper, light on dark where preferred."""
 
-STYLE = """
-:root { color-scheme: light dark; --paper: #ffffff; --ink: #1b2430; --soft: #55606e; --line: #d5dae1; --panel: #f4f6f9;
-  --proof: #1f5fa8; --proof-area: #bcd6f2; --attack: #a8430f; --warn: #fff3d6; --warn-line: #b07d00; --hatch: #8a94a1; }
+from lipcert.chart.shapes import PALETTE
+
+_LIGHT = "".join(f"--{name}: {colour}; " for name, colour in PALETTE.items())
+STYLE = (
+    f":root {{ color-scheme: light dark; {_LIGHT}--warn: #fff3d6; --warn-line: #b07d00; }}"
+    + """
 @media (prefers-color-scheme: dark) { :root { --paper: #12171e; --ink: #e6eaf0; --soft: #a4afbd; --line: #343d49;
   --panel: #1b222c; --proof: #7db4f0; --proof-area: #24466b; --attack: #f0935f; --warn: #3a2f10; --warn-line: #d9a520;
   --hatch: #7a8694; } }
@@ -27,23 +30,8 @@ p { margin: .5rem 0; max-width: 46rem; }
   .two.table { grid-template-columns: minmax(0, 5fr) minmax(0, 6fr); } }
 figure { margin: 0; }
 .chart { display: block; width: 100%; height: auto; max-width: 36rem; }
-.chart text { fill: var(--ink); font-size: 13px; font-family: inherit; font-variant-numeric: tabular-nums; }
-.chart .name { fill: var(--soft); }
-.axis { stroke: var(--soft); stroke-width: 1; } .grid { stroke: var(--line); stroke-width: 1; }
-.hatch { stroke: var(--hatch); fill: none; } .attack-hatch { stroke: var(--attack); fill: none; }
-.certified-area { fill: var(--proof-area); }
-.certified-line { fill: none; stroke: var(--proof); stroke-width: 2.5; }
-.certified-mark { fill: var(--proof); stroke: var(--paper); stroke-width: 1; }
-.possible-line { fill: none; stroke: var(--attack); stroke-width: 2; stroke-dasharray: 6 4; }
-.possible-mark { fill: var(--paper); stroke: var(--attack); stroke-width: 1.8; }
-.outline { fill-opacity: 1; stroke: var(--soft); stroke-width: 1; } rect.outline:not([fill]) { fill: none; }
-.asked-line { stroke: var(--ink); stroke-width: 1.2; stroke-dasharray: 2 3; }
-.bar { fill: var(--proof); } .diagonal { fill: var(--panel); }
-.cell { stroke: var(--paper); stroke-width: 1; } .dense { stroke-width: .3; }
-.chart .absent { fill: var(--ink); font-weight: bold; }
-.legend { list-style: none; padding: 0; margin: .5rem 0; font-size: .9rem; }
-.legend li { display: flex; gap: .6rem; align-items: flex-start; margin: .2rem 0; }
-.swatch { flex: none; width: 2.6rem; height: 1.15rem; margin-top: .15rem; }
+.chart text { fill: var(--ink); font-size: 13px; font-family: inherit; font-variant-numeric: tabular-nums;
+  pointer-events: none; }
 .scroll { overflow: auto; max-height: 30rem; border: 1px solid var(--line); border-radius: .3rem; }
 table { border-collapse: collapse; width: 100%; font-size: .92rem; font-variant-numeric: tabular-nums; }
 th, td { padding: .3rem .6rem; text-align: right; border-bottom: 1px solid var(--line);
@@ -75,3 +63,4 @@ footer { margin: 2.5rem 0 1rem; padding-top: .75rem; border-top: 1px solid var(-
   figure, .cards li, tr, .gallery li { break-inside: avoid; } h2, h3 { break-after: avoid; }
   * { print-color-adjust: exact; -webkit-print-color-adjust: exact; } }
 """
+)

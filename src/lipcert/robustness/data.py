@@ -56,7 +56,7 @@ class DataSet:
     labels: Labels | None
     source: str | None = None
     scale: str = "1"
-    image_shape: tuple[int, int] | None = None
+    image_shape: tuple[int, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.inputs)

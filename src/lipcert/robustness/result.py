@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from lipcert._version import __version__
 from lipcert.errors import SoundnessError
-from lipcert.files import write_atomically, write_npz
+from lipcert.files import write_bytes, write_npz
 from lipcert.problem.norms import INF, Norm
 from lipcert.robustness.attack import Counterexamples
 from lipcert.robustness.data import DataSet, Labels
@@ -57,8 +57,8 @@ class Certification:
         if contradicted.size:
             k = int(contradicted[0])
             raise SoundnessError(
-                f"input {k} is certified within {self.certified_radius[k]!r} and has a counterexample at "
-                f"{self.attack_radius[k]!r}: a bug in lipcert, please report it with the network"
+                f"input {k} is certified up to {self.certified_radius[k]!s} and has a counterexample at "
+                f"{self.attack_radius[k]!s}: a bug in lipcert, please report it with the network"
             )
 
     @property
@@ -140,4 +140,4 @@ class Certification:
         """Write arrays.npz, then result.json, into a folder that exists."""
         write_npz(Path(folder) / "arrays.npz", self.arrays())
         text = json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n"
-        write_atomically(Path(folder) / "result.json", lambda file: file.write(text.encode()))
+        write_bytes(Path(folder) / "result.json", text.encode())

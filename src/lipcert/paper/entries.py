@@ -1,6 +1,6 @@
-"""Cells: one network, one region, one method. Tables and figures are made of them, a job computes them piece by piece.
+"""An entry of a table or figure: one network, one region, one method. A job computes them piece by piece.
 
-Two targets that need the same cell share it: its name says everything that it depends on besides the job's limits.
+Two targets that need the same entry share it: its name says everything that it depends on besides the job's limits.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 from lipcert.paper.networks import paper_network, paper_region
 from lipcert.problem.network import Network
@@ -56,11 +57,12 @@ class Given:
     network: Network
     regions: tuple[tuple[str, Region], ...]
     output: int = 0
+    seed: ClassVar[int] = 0  # of the points at which it is sampled
 
     @cached_property
     def name(self) -> str:
         where = "-".join(f"{key}{box.to_dict()!r}" for key, box in self.regions)
-        return f"{self.label}-{self.network.sha256[:12]}-{_short_hash(where)}-{self.output}"
+        return f"{self.label}-{self.network.sha256[:12]}-{hashlib.sha256(where.encode()).hexdigest()[:8]}-{self.output}"
 
     def net(self) -> Network:
         return self.network
@@ -70,7 +72,7 @@ class Given:
 
 
 @dataclass(frozen=True)
-class Cell:
+class Entry:
     """`method` bounds the Lipschitz constant of `network` on its region of this name."""
 
     network: Random | Given
@@ -85,7 +87,3 @@ class Cell:
 def shape_words(layers: int, size: int) -> str:
     """As the paper writes it, without the output."""
     return f"({size},{size})" if layers == 1 else f"({size},{size},10)"
-
-
-def _short_hash(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:8]

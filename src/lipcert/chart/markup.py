@@ -5,8 +5,6 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable
 
-_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
-
 
 class Markup(str):
     """Text that is markup already. Formatting or adding gives a plain str again, which will be escaped."""
@@ -27,11 +25,6 @@ def void(name: str, /, **attributes: str | float | None) -> Markup:
 def together(parts: Iterable[str]) -> Markup:
     """Elements and texts, one after another."""
     return Markup("".join(part if isinstance(part, Markup) else html.escape(part) for part in parts))
-
-
-def clean(text: str) -> str:
-    """A stranger's text without what is invisible or turns the line around: controls, formats, surrogates."""
-    return "".join(c if c.isprintable() or c == "\n" else _REPLACEMENT for c in text)
 
 
 def _opening(name: str, attributes: dict[str, str | float | None]) -> str:

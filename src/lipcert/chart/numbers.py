@@ -55,13 +55,6 @@ def duration(seconds: float) -> str:
     return f"{int(seconds // 3600)} h {int(seconds % 3600 // 60)} min"
 
 
-def ticks(top: float, wanted: int = 5) -> list[float]:
-    """Round numbers from 0 to at most `top` (> 0), about `wanted` steps."""
-    power = 10.0 ** math.floor(math.log10(top / wanted))
-    step = next(power * m for m in (1, 2, 2.5, 5, 10, 20) if top / (power * m) <= wanted)
-    return [k * step for k in range(int(top / step * (1 + 1e-9)) + 1)]
-
-
 def _rounded(value: float | None, digits: int, rounding: str) -> str:
     if value is None or not math.isfinite(value):
         return _NONE

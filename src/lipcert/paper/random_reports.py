@@ -1,0 +1,208 @@
+"""The reports on random networks: the four figures and Table 1."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean
+
+from lipcert.chart.lines import Panel, Quartiles, Series
+from lipcert.paper.comparison import LOWEST, Row, agreement, lower_bounds_than_ours, summarise
+from lipcert.paper.entries import LBS, OURS, Entry, Random, shape_words
+from lipcert.paper.faults import MIXED, known_fault, proved_fault
+from lipcert.paper.findings import Findings
+from lipcert.paper.published import TABLE1, TABLE1_SPARSITIES, Printed, published_value
+from lipcert.paper.report import Record, Report, drawing, estimate_record, number, seconds, spread, table
+
+_PRINTED = 5e-3 + 2e-3  # Table 1 has two decimals
+_EXPLAIN = (
+    "Medians over the networks that finished, quartiles in brackets; LBS is a lower bound, the others are proved upper "
+    "bounds. *time* and *memory* stand for methods that ran out of it. `published` and `ratio` (ours / published) are "
+    "over the networks that finished here and were published."
+)
+
+
+def figure_report(target: str, entries: Sequence[Entry], findings: Findings) -> Report:
+    """Bounds and running times against the sparsity, for each size."""
+    rows = summarise(entries, findings)
+    layers, region = rows[0].layers, rows[0].region
+    words = "one hidden layer" if layers == 1 else "two hidden layers"
+    title = f"{region.capitalize()} Lipschitz constants, {words}, infinity norm"
+    agree, lowest = str(agreement(rows)), _lowest(rows)
+    paragraphs = [_EXPLAIN, f"Medians with a published counterpart: {agree}.", lowest]
+    for size in dict.fromkeys(r.size for r in rows):
+        paragraphs += [f"## {shape_words(layers, size)}", table([_row_words(r) for r in rows if r.size == size])]
+    tables = {target: [_row_record(r) for r in rows], f"{target}-networks": _network_records(entries, findings)}
+    return Report(target, title, paragraphs, tables, drawing(title, _panels(rows)), (agree, lowest), rows)
+
+
+def _lowest(rows: Sequence[Row]) -> str:
+    """Where ours is not the lowest valid upper bound."""
+    own = [r for r in rows if r.method == OURS and r.values is not None]
+    lost = [r for r in own if any(text.startswith("NOT LOWEST") for text in r.remarks)]
+    where = "; ".join(f"{shape_words(r.layers, r.size)} s={r.sparsity} {r.region}" for r in lost)
+    found = f"{len(own) - len(lost)} of {len(own)} entries have ours as the lowest valid upper bound (to {LOWEST:g})"
+    return f"{found}; not in {where}" if lost else found
+
+
+def _row_words(r: Row) -> dict[str, str]:
+    return {
+        "s": str(r.sparsity),
+        "method": r.method,
+        "bound": spread(r.values, r.words),
+        "time": seconds(r.seconds.median if r.seconds else None),
+        "published": number(r.published),
+        "ratio": number(r.ratio),
+        "verdict": r.verdict.value or "-",
+        "remarks": "; ".join(r.remarks) or "-",
+    }
+
+
+def _row_record(r: Row) -> Record:
+    """A line of TARGET.csv."""
+
+    def three(names: Sequence[str], values: Quartiles | None) -> Record:
+        numbers = (None, None, None) if values is None else (values.median, values.low, values.high)
+        return dict(zip(names, numbers, strict=True))
+
+    return {
+        "network": shape_words(r.layers, r.size),
+        "size": r.size,
+        "sparsity": r.sparsity,
+        "region": r.region,
+        "method": r.method,
+        "networks": r.attempted,
+        **three(("median", "low_quartile", "high_quartile"), r.values),
+        **three(("seconds_median", "seconds_low", "seconds_high"), r.seconds),
+        "unfinished": r.words,
+        "median_beside_published": r.ours,
+        "published_median": r.published,
+        "ratio": r.ratio,
+        "verdict": r.verdict.value,
+        "remarks": "; ".join(r.remarks),
+    }
+
+
+def _network_records(entries: Sequence[Entry], findings: Findings) -> list[Record]:
+    return [_network_record(e, e.network, findings) for e in entries if isinstance(e.network, Random)]
+
+
+def _network_record(entry: Entry, network: Random, findings: Findings) -> Record:
+    """A line of TARGET-networks.csv."""
+    found, told = findings[entry], published_value(entry)
+    fault = ""
+    if told is not None and entry.method != LBS:
+        fault = known_fault(entry) or proved_fault(told, found.floor, findings.lower(entry))
+    notes = [found.note] if found.note else []
+    if entry.method == OURS:
+        notes += [f"NOT LOWEST: {name}" for name in lower_bounds_than_ours(entry, findings)]
+    return {
+        "network": network.words,
+        "size": network.size,
+        "sparsity": network.sparsity,
+        "seed": network.seed,
+        "region": entry.region,
+        "method": entry.method,
+        **estimate_record(found),
+        "published": told,
+        "fault": fault,
+        "note": "; ".join(notes),
+    }
+
+
+def _panels(rows: Sequence[Row]) -> list[Panel]:
+    panels = []
+    for layers, size, region in dict.fromkeys((r.layers, r.size, r.region) for r in rows):
+        own = [r for r in rows if (r.layers, r.size, r.region) == (layers, size, region)]
+        bounds, times = [], []
+        for m in dict.fromkeys(r.method for r in own):
+            bounds.append(Series(m, tuple((float(r.sparsity), r.values) for r in own if r.method == m and r.values)))
+            times.append(Series(m, tuple((float(r.sparsity), r.seconds) for r in own if r.method == m and r.seconds)))
+        name = shape_words(layers, size)
+        panels.append(Panel(f"{name}, bounds", "sparsity s", "Lipschitz constant", tuple(bounds)))
+        panels.append(Panel(f"{name}, running time", "sparsity s", "time (s, log scale)", tuple(times), log=True))
+    return panels
+
+
+def table1_report(entries: Sequence[Entry], findings: Findings) -> Report:
+    """Network 0 and the mean over all networks, beside the printed number, which is one or the other."""
+    title = "Table 1: global constants of (80,80) and (40,40,10)"
+    groups: dict[tuple[tuple[int, int, int], str], list[Entry]] = {}
+    for entry in entries:
+        if isinstance(entry.network, Random):
+            groups.setdefault((entry.network.group, entry.method), []).append(entry)
+    records = [_table1_record(own, findings) for own in groups.values()]
+    rows = summarise(entries, findings)
+    errors = [_error(r) for r in records if r["ratio"] is not None and not r["remarks"]]
+    agree = sum(error <= _PRINTED for error in errors)
+    note = f"{agree} of {len(errors)} printed numbers without a known fault agree to their two decimals (and 2e-3)"
+    paragraphs = [
+        f"The printed rows have {MIXED}. Both are here; `ratio` is to the one that was printed. "
+        "The printed HR-1 of two hidden layers were computed with t in [0,1] and are not upper bounds.",
+        f"{note}.",
+        f"{_lowest(rows)}.",
+        table([_table1_words(r) for r in records]),
+    ]
+    tables = {"table1": records, "table1-networks": _network_records(entries, findings)}
+    return Report("table1", title, paragraphs, tables, drawing(title, _panels(rows)), (note, _lowest(rows)), rows)
+
+
+def _error(record: Record) -> float:
+    """How far the number beside a printed one is from it."""
+    return abs(float(record["ratio"] or 0) - 1) * float(record["published"] or 0)
+
+
+def _table1_record(entries: Sequence[Entry], findings: Findings) -> Record:
+    """A line of table1.csv; `published` is one of the two statistics."""
+    first, network = entries[0], entries[0].network
+    assert isinstance(network, Random)
+    found = [findings[e] for e in entries]
+    values = [f.value for f in found if f.value is not None]
+    head, mean = found[0], fmean(values) if len(values) == len(found) else None
+    remarks = [known_fault(first)] if known_fault(first) else []
+    if first.method == OURS:
+        beaten = dict.fromkeys(name for e in entries for name in lower_bounds_than_ours(e, findings))
+        remarks += [f"NOT LOWEST: {name}" for name in beaten]
+    printed, statistic, printed_seconds = _printed(network, first.method)
+    if statistic == "mean" and len(values) < 10:
+        remarks.append(f"mean of {len(values)} networks, the printed one is of 10")
+    beside = mean if statistic == "mean" else head.value
+    return {
+        "network": network.words,
+        "sparsity": network.sparsity,
+        "method": first.method,
+        "seed_0": head.value,
+        "word": head.ended,
+        "mean": mean,
+        "networks": len(values),
+        "seconds_seed_0": None if head.value is None else head.seconds,
+        "published": printed,
+        "published_statistic": statistic,
+        "ratio": beside / printed if beside is not None and isinstance(printed, float) else None,
+        "published_seconds": printed_seconds,
+        "remarks": "; ".join(remarks),
+    }
+
+
+def _printed(network: Random, method: str) -> tuple[Printed | None, str, Printed | None]:
+    """The printed number, which statistic it is, and the printed time; nothing where the table has no such line."""
+    for line in TABLE1:
+        if (line.layers, line.size, line.method) == (network.layers, network.size, method):
+            k = TABLE1_SPARSITIES.index(network.sparsity)
+            return line.values[k], line.statistic, line.seconds[k] if line.seconds else None
+    return None, "", None
+
+
+def _table1_words(r: Record) -> dict[str, str]:
+    return {
+        "network": str(r["network"]),
+        "s": str(r["sparsity"]),
+        "method": str(r["method"]),
+        "network 0": number(r["seed_0"]) if r["seed_0"] is not None else str(r["word"] or "-"),
+        "mean (networks)": f"{number(r['mean'])} ({r['networks']})",
+        "time, network 0": seconds(r["seconds_seed_0"]),
+        "published": number(r["published"], 2),
+        "is a": str(r["published_statistic"] or "-"),
+        "ratio": number(r["ratio"]),
+        "published time": seconds(r["published_seconds"]),
+        "remarks": str(r["remarks"] or "-"),
+    }

@@ -1,0 +1,183 @@
+"""The reports on trained networks: Tables 2, 3, 4 and the matrix of constants."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+from lipcert.chart.lines import Panel, Quartiles, Series
+from lipcert.chart.svg import document
+from lipcert.paper.comparison import lower_bounds_than_ours
+from lipcert.paper.entries import HR2, LBS, OURS, REGIONS, Entry, Given
+from lipcert.paper.faults import BELOW_LOWER, OTHER_NETWORK, OTHER_POINTS, REFUTED
+from lipcert.paper.findings import Findings
+from lipcert.paper.published import EPSILONS, MATRIX, TABLE2, TABLE2_NETWORK, TABLE3, TABLE4
+from lipcert.paper.report import Record, Report, drawing, estimate_record, number, seconds, table
+from lipcert.report.heatmap import heat_map
+from lipcert.robustness.result import Certification
+
+_PRINTED = 5e-3 + 1e-2  # two decimals, and a hundredth for solvers
+
+
+def table2_report(entries: Sequence[Entry], findings: Findings, about: str) -> Report:
+    """One score of a (784,500) network, on a large and on a small box."""
+    network = entries[0].network
+    paper = isinstance(network, Given) and network.network.sha256 == TABLE2_NETWORK
+    title = "Table 2: one score of a trained (784,500) network"
+    records = [_table2_record(e, findings, paper) for e in entries]
+    compare = "this is another network. Give the paper's with --weights to compare."
+    compare = f"The published column is the paper's; {compare}"
+    note = "another network than the paper's"
+    if paper:
+        compare, note = "The weights are those of the paper, so the columns compare.", _table2_agreement(records)
+    panels = [_table2_panel(region, [r for r in records if r["region"] == region]) for region in REGIONS]
+    paragraphs = [about, compare, table([_table2_words(r) for r in records])]
+    return Report("table2", title, paragraphs, {"table2": records}, drawing(title, panels), (note,))
+
+
+def _table2_record(entry: Entry, findings: Findings, paper: bool) -> Record:
+    """A line of table2.csv; `upper` is proved also where the method was stopped and has no value."""
+    found, lower = findings[entry], findings.lower(entry)
+    printed, time = TABLE2[entry.region].get(entry.method, (None, None))
+    ratio = found.value / printed if paper and found.value is not None and isinstance(printed, float) else None
+    remarks = []
+    if entry.method == OURS:
+        remarks += [f"NOT LOWEST: {name} is lower" for name in lower_bounds_than_ours(entry, findings)]
+    if entry.method == LBS and ratio is not None and abs(ratio - 1) > 1e-3:
+        remarks.append(OTHER_POINTS)
+    if (entry.method, entry.region) == (HR2, "global"):
+        beaten = paper and lower is not None and isinstance(printed, float) and printed < lower
+        remarks.append(f"{BELOW_LOWER}: {lower:.4f}" if beaten else REFUTED)
+    return {
+        "region": entry.region,
+        "method": entry.method,
+        **estimate_record(found),
+        "published": printed,
+        "ratio": ratio,
+        "published_seconds": time,
+        "remarks": "; ".join(remarks),
+    }
+
+
+def _table2_agreement(records: Sequence[Record]) -> str:
+    compared = [r for r in records if r["ratio"] is not None]
+    far = [r for r in compared if abs(float(r["value"] or 0) - float(r["published"] or 0)) > _PRINTED]
+    explained = sum(bool(r["remarks"]) for r in far)
+    return f"{len(compared) - len(far)} of {len(compared)} printed numbers agree, {explained} explained"
+
+
+def _table2_words(r: Record) -> dict[str, str]:
+    """For a method that was stopped, the word and what it had proved."""
+    bound = number(r["value"])
+    if r["value"] is None:
+        bound = str(r["word"]) if r["upper"] is None else f"{r['word']}: at most {number(r['upper'])}"
+    return {
+        "region": str(r["region"]),
+        "method": str(r["method"]),
+        "bound": bound,
+        "time": seconds(r["seconds"]),
+        "published": number(r["published"], 2),
+        "ratio": number(r["ratio"]),
+        "published time": seconds(r["published_seconds"]),
+        "remarks": str(r["remarks"] or "-"),
+    }
+
+
+def _table2_panel(region: str, records: Sequence[Record]) -> Panel:
+    def series(name: str, column: str) -> Series:
+        values = [(float(k), r[column]) for k, r in enumerate(records)]
+        return Series(name, tuple((k, Quartiles.one(v)) for k, v in values if isinstance(v, float)))
+
+    title = f"{region} (radius {'10' if region == 'global' else '0.1'})"
+    names = tuple(str(r["method"]) for r in records)
+    both = (series("computed", "value"), series("published", "published"))
+    return Panel(title, "method", "Lipschitz constant", both, names=names)
+
+
+def table3_report(entries: Sequence[Entry], findings: Findings, shares: Mapping[str, Any], accuracy: float) -> Report:
+    """% of points that one constant certifies, at ten epsilons."""
+    title = "Table 3: certified points of the binary task, (80,80)"
+    rows: list[tuple[str, Sequence[float]]] = []
+    for place, words in (("box", f"{shares['points']:,} points of the box"), ("task", "4,000 points of the task")):
+        rows += [(f"{words}, {method}", values) for method, values in shares[place].items()]
+    rows += [(f"published, {method}", values) for method, values in TABLE3.items()]
+    constants = [
+        {
+            "method": e.method,
+            "constant on [-3, 3]^80": number(findings[e].ended or findings[e].value),
+            "time": seconds(findings[e].seconds),
+        }
+        for e in entries
+    ]
+    heads = [f"{e:g}" for e in EPSILONS]
+    records: list[dict[str, Any]] = [{"points": name} | dict(zip(heads, values, strict=True)) for name, values in rows]
+    paragraphs = [
+        f"The classifier is trained here ({100 * accuracy:.2f} % of fresh points are right): {OTHER_NETWORK}. "
+        "Points of the box lie far outside both spheres, where a well-trained network is sure; the task's own points "
+        "are harder.",
+        table(constants),
+        table([{"% certified at": r["points"]} | {head: f"{r[head]:.2f}" for head in heads} for r in records]),
+    ]
+    panels = [
+        _share_panel("the task's own points", shares["task"]),
+        _share_panel("points of the box, and published", {**shares["box"], "published": TABLE3[HR2]}),
+    ]
+    return Report("table3", title, paragraphs, {"table3": records}, drawing(title, panels), (OTHER_NETWORK,))
+
+
+def _share_panel(title: str, shares: Mapping[str, Sequence[float]]) -> Panel:
+    series = [
+        Series(name, tuple((e, Quartiles.one(v)) for e, v in zip(EPSILONS, values, strict=True)))
+        for name, values in shares.items()
+    ]
+    return Panel(title, "epsilon (infinity norm)", "certified (% of points)", tuple(series))
+
+
+def table4_report(result: Certification, about: str) -> Report:
+    """% of images that the 45 constants certify, at ten epsilons."""
+    title = "Table 4: certified images, 45 constants"
+    total = len(result.labels)
+    shares = [100 * result.counts(e)["certified"] / total for e in EPSILONS]
+    right = 100 * (total - int(result.wrong.sum())) / total
+    rows = [(e, s, p, s / p) for e, s, p in zip(EPSILONS, shares, TABLE4, strict=True)]
+    shown = [
+        {"epsilon": f"{e:g}", "certified %": f"{s:.2f}", "published %": f"{p:.2f}", "ratio": f"{ratio:.4f}"}
+        for e, s, p, ratio in rows
+    ]
+    paragraphs = [
+        f"{about} {right:.2f} % of its {total:,} images are classified correctly; an image counts as certified when it "
+        f"is correct and keeps its class. Constants by `{result.method}`. The published column: {OTHER_NETWORK}.",
+        table(shown),
+    ]
+    columns = ("epsilon", "certified_percent", "published_percent", "ratio")
+    records = [dict(zip(columns, row, strict=True)) for row in rows]
+    plot = drawing(title, [_share_panel("share of the images", {OURS: shares, "published": TABLE4})])
+    return Report("table4", title, paragraphs, {"table4": records}, plot, (OTHER_NETWORK,))
+
+
+def matrix_report(result: Certification, about: str) -> Report:
+    """The constants L_ij beside the published ones."""
+    title, n = "The matrix of constants L_ij", result.classes
+    known = {(p.i, p.j): p for p in result.pairs}
+    upper = {key: pair.upper for key, pair in known.items()}
+    told = {(i, j): MATRIX[i][j - i - 1] for i, j in combinations(range(10), 2)} if n == 10 else {}
+    records: list[Record] = []
+    for i, j in combinations(range(n), 2):
+        ours, theirs = upper.get((i, j)), told.get((i, j))
+        took = known[i, j].seconds if (i, j) in known else None
+        ratio = ours / theirs if ours is not None and theirs is not None else None
+        records.append({"i": i, "j": j, "upper": ours, "seconds": took, "published": theirs, "ratio": ratio})
+
+    def text(i: int, j: int) -> str:
+        if i == j:
+            return "*"
+        return number(upper.get((i, j)), 3) if i < j else number(told.get((j, i)), 2)
+
+    paragraphs = [
+        f"{about} Above the diagonal: proved here (`{result.method}`); below: published, of {OTHER_NETWORK}.",
+        table([{"i / j": str(i)} | {str(j): text(i, j) for j in range(n)} for i in range(n)]),
+    ]
+    picture = heat_map(result)
+    plot = drawing(title, []) if picture is None else document(picture)
+    return Report("matrix", title, paragraphs, {"matrix": records}, plot, (OTHER_NETWORK,))

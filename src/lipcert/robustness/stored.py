@@ -1,0 +1,274 @@
+"""A certification read back from its job folder. The folder is a stranger's: types, sizes and shapes are checked,
+nothing is unpickled, contradictions are named.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lipcert.errors import FileFormatError, InputError, SoundnessError
+from lipcert.files import check_readable
+from lipcert.files.archive import Archive
+from lipcert.files.boundary import located
+from lipcert.files.json_kinds import (
+    Kind,
+    an_object,
+    anything,
+    flag,
+    many,
+    maybe,
+    number,
+    read_json,
+    record,
+    size,
+    text,
+    whole,
+)
+from lipcert.problem.norms import Norm
+from lipcert.robustness.attack import Counterexamples
+from lipcert.robustness.data import DataSet, Labels
+from lipcert.robustness.decision import STATUSES
+from lipcert.robustness.pairs import MAX_CLASSES, PairConstant
+from lipcert.robustness.result import Certification
+from lipcert.rounding import Array
+
+_ARRAY_NAMES = re.compile(r"[a-z_]{1,40}")
+_FORMAT = 1
+_NOTHING = {
+    name: np.zeros(0, dtype=np.int64) for name in ("labels", "predicted", "status", "certified_radius", "attack_radius")
+}
+
+Arrays = Mapping[str, NDArray[Any]]
+_WHOLES = many(whole(least=1, most=1 << 31), "be a list of whole numbers > 0")
+_JOB = record(question=an_object)
+_BRACKET = record(upper=maybe(size), lower=maybe(size), method=text, seconds=size, certificate=maybe(text))
+_RESULT = record(
+    complete=flag,
+    network=record(file=maybe(text), sha256=text, shape=_WHOLES),
+    data=record(file=maybe(text), count=whole(), scale=anything, image_shape=maybe(_WHOLES)),
+    norm=anything,
+    domain=maybe(many(number, "hold finite numbers")),
+    clip=maybe(flag, instead=False),
+    radii=many(size, "hold finite numbers >= 0"),
+    method=text,
+    classes=whole(MAX_CLASSES),
+    pairs=many(an_object, "be a list of objects"),
+    counts=record(correct=whole(), misclassified=whole()),
+    per_radius=many(record(radius=size, certified=whole(), attacked=whole(), undecided=whole())),
+    refined=maybe(whole(), instead=0),
+    failed=many(record(name=text, error=text)),
+    notes=maybe(many(text, "be a list of texts"), instead=()),
+    seconds=size,
+    version=text,
+)
+
+
+@dataclass(frozen=True)
+class Tally:
+    """How the correctly classified inputs end at one radius."""
+
+    radius: float
+    certified: int
+    attacked: int
+    undecided: int
+
+
+@dataclass(frozen=True, eq=False)
+class StoredJob:
+    """What `lipcert certify --out` left in a folder.
+
+    `result` has no inputs while the folder has no arrays.npz: the counts are then all that is known of them. Of the
+    inputs it has those that were kept, and it does not say which were refined, only `refined` how many.
+    """
+
+    folder: Path
+    question: Mapping[str, Any]
+    result: Certification
+    count: int
+    correct: int
+    misclassified: int
+    tallies: tuple[Tally, ...]  # by radius, from result.json
+    refined: int
+    version: str
+    agrees: bool  # result.json and arrays.npz say the same
+
+    @property
+    def has_inputs(self) -> bool:
+        """Whether the results of single inputs are here."""
+        return len(self.result.labels) > 0
+
+    @property
+    def last(self) -> Tally | None:
+        """The tally at the largest radius."""
+        return self.tallies[-1] if self.tallies else None
+
+    def keeps(self, certificate: str) -> bool:
+        """Whether a certificate is a file inside the folder."""
+        path = PurePosixPath(certificate)
+        if path.is_absolute() or ".." in path.parts or "\0" in certificate or len(certificate) >= 200:
+            return False
+        return (self.folder / certificate).is_file()
+
+
+def read_job(folder: str | os.PathLike[str]) -> StoredJob:
+    """The job in a folder, finished or not."""
+    place = Path(folder)
+    if not place.is_dir():
+        raise InputError(f"{place}: no such folder; give the one that 'lipcert certify --out' wrote")
+    if not (place / "job.json").exists():
+        raise FileFormatError(f"{place}: no job.json in it; give a folder that 'lipcert certify --out' wrote")
+    if not (place / "result.json").exists():
+        raise FileFormatError(f"{place}: no result.json yet; let 'lipcert certify --resume' write one")
+    question = _read(place / "job.json", _JOB)["question"]
+    told = _read(place / "result.json", _RESULT)
+    with located(place / "result.json"):
+        summary, tallies = _summary(told, place), _tallies(told)
+    counts = (told["data"]["count"], told["counts"]["correct"], told["counts"]["misclassified"])
+    path = place / "arrays.npz"
+    here = told["complete"] or path.exists()
+    with located(path):
+        arrays = _read_arrays(path) if here else _NOTHING
+        values = _inputs(arrays, counts[0] if here else 0, summary["data"])
+    try:
+        result = Certification(**{**summary, **values})
+    except SoundnessError as error:
+        raise SoundnessError(f"{path}: {error}") from None
+    agrees = not here or _agrees(result, arrays["status"], tallies, counts[2])
+    return StoredJob(place, question, result, *counts, tallies, told["refined"], told["version"], agrees)
+
+
+def _read_arrays(path: Path) -> Arrays:
+    check_readable(path)
+    return Archive(path, _ARRAY_NAMES, content="the arrays of a job", advice="run the job again")
+
+
+def _read(path: Path, kind: Kind) -> dict[str, Any]:
+    value = read_json(path)
+    with located(path):
+        about = record(format=whole(), kind=text)(value, "")
+        if about["format"] != _FORMAT:
+            raise FileFormatError(f"format {about['format']} is not known here; this program reads {_FORMAT}")
+        if about["kind"] != "certify":
+            raise FileFormatError(f"a job of kind {about['kind']!r}; reports are made of 'certify' jobs")
+        return dict(kind(value, ""))
+
+
+def _summary(told: dict[str, Any], place: Path) -> dict[str, Any]:
+    """The members of a Certification that are in result.json; its data set has no inputs yet."""
+    domain, radii, data = told["domain"], told["radii"], told["data"]
+    if domain is not None and (len(domain) != 2 or domain[0] > domain[1]):
+        raise FileFormatError("'domain' should be two numbers, the smaller one first")
+    if not radii or min(radii) == 0:
+        raise FileFormatError("'radii' should be one or more numbers > 0")
+    pairs = [_pair(value, f"pairs[{k}]", place, told["classes"]) for k, value in enumerate(told["pairs"])]
+    if len({(p.i, p.j) for p in pairs}) < len(pairs):
+        raise FileFormatError("a pair of classes occurs twice")
+    same = ("network", "domain", "clip", "method", "classes", "seconds", "complete", "notes")
+    return {name: told[name] for name in same} | {
+        "data": DataSet(np.zeros((0, 0)), None, data["file"], data["scale"], _picture_shape(data["image_shape"])),
+        "radii": tuple(sorted(radii)),
+        "pairs": tuple(sorted(pairs, key=lambda p: (p.i, p.j))),
+        "failed": tuple((each["name"], each["error"]) for each in told["failed"]),
+        "norm": Norm(told["norm"]),
+    }
+
+
+def _picture_shape(shape: tuple[int, ...] | None) -> tuple[int, ...] | None:
+    """None when the inputs are no pictures that can be shown: neither grey nor of three colours."""
+    if shape is None or len(shape) == 2:
+        return shape
+    return shape if len(shape) == 3 and (shape[-1] in (1, 3) or shape[0] in (1, 3)) else None
+
+
+def _pair(value: dict[str, Any], name: str, place: Path, classes: int) -> PairConstant:
+    i, j = record(i=whole(), j=whole())(value, name).values()
+    if i == j or max(i, j) >= classes:
+        raise FileFormatError(f"the pair ({i}, {j}) is none of {classes} classes")
+    pair = PairConstant(min(i, j), max(i, j), **_BRACKET(value, name))
+    if pair.upper is not None and pair.lower is not None and pair.lower > pair.upper:
+        bounds = f"a lower bound {pair.lower!r} above its upper bound {pair.upper!r}"
+        raise SoundnessError(f"{place}: pair ({i}, {j}) has {bounds}")
+    return pair
+
+
+def _tallies(told: dict[str, Any]) -> tuple[Tally, ...]:
+    count, (correct, wrong) = told["data"]["count"], told["counts"].values()
+    if correct + wrong > count:
+        raise FileFormatError(f"{correct} correct and {wrong} misclassified of {count} inputs")
+    tallies = tuple(sorted((Tally(**each) for each in told["per_radius"]), key=lambda t: t.radius))
+    for t in tallies:
+        if t.certified + t.attacked + t.undecided > correct:
+            raise FileFormatError(f"more outcomes at radius {t.radius:g} than correctly classified inputs")
+    return tallies
+
+
+def _inputs(arrays: Arrays, count: int, data: DataSet) -> dict[str, Any]:
+    """The members of a Certification that arrays.npz holds."""
+    if not np.all(np.isin(_wholes(arrays, "status", count), range(len(STATUSES)))):
+        raise FileFormatError("array status should hold 0, 1, 2 and 3 only")
+    return {
+        "labels": _wholes(arrays, "labels", count),
+        "predicted": _wholes(arrays, "predicted", count),
+        "certified_radius": _radii(arrays, "certified_radius", count),
+        "data": replace(data, inputs=_pictures(arrays, "images", data.image_shape)),
+        "counterexamples": _examples(arrays, count, data.image_shape),
+        "refined": np.zeros(0, dtype=bool),
+    }
+
+
+def _wholes(arrays: Arrays, name: str, count: int) -> Labels:
+    array = arrays[name]
+    _check_shape(name, array, count)
+    if array.dtype.kind not in "iu":
+        raise FileFormatError(f"array {name} should hold whole numbers")
+    return array.astype(np.int64)
+
+
+def _radii(arrays: Arrays, name: str, count: int) -> Array:
+    array = arrays[name]
+    _check_shape(name, array, count)
+    if not np.all(array >= 0):
+        raise FileFormatError(f"array {name} should hold radii >= 0")
+    return array.astype(np.float64)
+
+
+def _check_shape(name: str, array: NDArray[Any], count: int) -> None:
+    if array.shape != (count,):
+        raise FileFormatError(f"array {name} has the shape {array.shape}, but there are {count} inputs")
+
+
+def _pictures(arrays: Arrays, name: str, shape: tuple[int, ...] | None) -> Array:
+    """Rows that can be shown as pictures; none when they are not pictures."""
+    if name not in arrays or shape is None:
+        return np.zeros((0, 0))
+    array = arrays[name]
+    if array.ndim != 2 or array.shape[1] != math.prod(shape):
+        raise FileFormatError(f"array {name} has the shape {array.shape}, but pictures are {shape}")
+    return array.astype(np.float64)
+
+
+def _examples(arrays: Arrays, count: int, shape: tuple[int, ...] | None) -> Counterexamples:
+    radius, points = _radii(arrays, "attack_radius", count), _pictures(arrays, "examples", shape)
+    owners = arrays["example_index"] if "examples" in arrays else np.zeros(0, dtype=np.int64)
+    expected = (len(arrays["examples"]),) if "examples" in arrays else (0,)
+    if owners.dtype.kind not in "iu" or owners.shape != expected or not np.all((owners >= 0) & (owners < count)):
+        raise FileFormatError("array example_index does not say whose examples there are")
+    return Counterexamples(radius, owners[: len(points)].astype(np.intp), points)
+
+
+def _agrees(result: Certification, status: NDArray[Any], tallies: tuple[Tally, ...], wrong: int) -> bool:
+    """Whether the status of every input follows from its radii, and the last tally counts these."""
+    if not np.array_equal(status, result.status()):
+        return False
+    undecided, certified, attacked, misclassified = np.bincount(status, minlength=len(STATUSES)).tolist()
+    counted = Tally(tallies[-1].radius, certified, attacked, undecided) if tallies else None
+    return counted is None or (counted == tallies[-1] and misclassified == wrong)
