@@ -16,11 +16,12 @@ from lipcert.errors import InputError, MethodError
 from lipcert.jobs import Answer, Outcome, Piece
 from lipcert.method import table
 from lipcert.method.bound import bound
+from lipcert.method.literal import LITERAL
 from lipcert.problem.network import Network
 from lipcert.problem.norms import INF, Norm
+from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box, Everywhere, Region
 from lipcert.proof import Certificate
-from lipcert.proof.relaxed import RELAXATIONS, check_relaxation
 from lipcert.robustness.scores import class_count, pair_output
 from lipcert.rounding import Array
 
@@ -41,12 +42,15 @@ class PairOptions:
 
     def check(self, net: Network) -> None:
         """Refuse before any work."""
-        if self.method not in SHARED_METHODS:
-            hint = " (its literal form has no certificate)" if self.method in LITERAL_METHODS else ""
-            raise MethodError(f"unknown method {self.method!r}{hint}; use one of {', '.join(SHARED_METHODS)}")
-        if self.method in RELAXATIONS:
-            check_relaxation(net, self.norm, self.method)
-        check_solver(self.solver)
+        shared = [method.name for method in table.METHODS if method.for_many]
+        if self.method not in shared:
+            literal = any(method.name == self.method for method in LITERAL)
+            hint = " (its literal form has no certificate)" if literal else ""
+            raise MethodError(f"unknown method {self.method!r}{hint}; use one of {', '.join(shared)}")
+        refused = _refusal(net, self.method, self.norm)
+        if refused is not None:
+            raise MethodError(refused)
+        table.named(self.method).check_solver(self.solver)
         if not (math.isfinite(self.time_limit) and self.time_limit > 0):
             raise InputError(f"the time limit must be a positive number of seconds, not {self.time_limit:g}")
 
@@ -89,13 +93,16 @@ def settle(net: Network, region: Box | Everywhere, options: PairOptions) -> tupl
         free = method == "auto" and wide
         return ("backward-free", Everywhere()) if free else (method, region)
     if method == "auto" and wide:
-        try:
-            check_relaxation(net, INF, "shor")
-            method = "shor"
-        except MethodError:
+        if _refusal(net, "shor", INF) is not None:
             return method, region
+        method = "shor"
     free = method == "shor" or (method == "tight" and wide and _fixes_nothing(net, region))
     return method, Everywhere() if free else region
+
+
+def _refusal(net: Network, method: str, norm: Norm) -> str | None:
+    """Why a method does not cover a difference of two scores of this network; None when it does."""
+    return table.named(method).applies(Problem.of(net, Everywhere(), pair_output(net, 0, 1), norm))
 
 
 def _fixes_nothing(net: Network, region: Region) -> bool:

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lipcert import policy
-from lipcert.bounds.propagation import preactivation_bounds
+from lipcert.bounds.propagation import preactivations
 from lipcert.budget import Budget
 from lipcert.problem.network import Network
-from lipcert.problem.problem import PREACTIVATIONS, Problem
+from lipcert.problem.problem import Problem
 from lipcert.rounding import Array
 from lipcert.witness.chart import Chart
 
@@ -43,7 +43,7 @@ class Program:
     @classmethod
     def of(cls, problem: Problem, budget: Budget) -> Program:
         net = problem.network
-        bounds = problem.kept(PREACTIVATIONS, lambda: preactivation_bounds(net, problem.region))
+        bounds = preactivations(problem, budget)
         lo, hi = np.concatenate([z.lo for z in bounds]), np.concatenate([z.hi for z in bounds])
         kinked = np.repeat([f.kinked for f in net.activations], [b.width for b in net.hidden])
         free = (lo < 0) & (hi > 0) & kinked
