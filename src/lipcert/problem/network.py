@@ -293,12 +293,12 @@ class Network:
 
     def preactivations(self, x: ArrayLike) -> list[Array]:
         """z_1 .. z_m on a batch (batch, inputs); each (batch, width)."""
-        return self._run(self._batch(x))[0]
+        return self.run(self._batch(x))[0]
 
     def forward(self, x: ArrayLike) -> Array:
         """The scores on a batch (batch, inputs) -> (batch, outputs), or on one point (inputs,) -> (outputs,)."""
         points = np.asarray(x, dtype=np.float64)
-        scores = self._run(self._batch(points))[1]
+        scores = self.run(self._batch(points))[1]
         return scores[0] if points.ndim == 1 else scores
 
     def pattern(self, x: ArrayLike) -> list[NDArray[np.bool_]]:
@@ -314,14 +314,17 @@ class Network:
         return self.chain_rule([f.derivative(z) for f, z in zip(self.activations, zs, strict=True)], c)
 
     def chain_rule(self, slopes: Sequence[Array], c: Array) -> Array:
-        """The gradient for a batch of slope vectors, g_j = sum_i A_ij'(s_i * g_i); (1, inputs) when there is none."""
+        """The gradient for a batch of slope vectors, g_j = sum_i A_ij'(s_i * g_i); (1, inputs) when there is none.
+
+        c is one vector of weights for all of them, or a row for each.
+        """
         behind: list[Array | None] = [None] * len(self.blocks)  # g_0 .. g_m
-        g: Array | None = c[None, :]
         for i in range(len(self.blocks), 0, -1):
-            if i <= self.depth:
-                g = behind[i] if behind[i] is None else behind[i] * slopes[i - 1]  # type: ignore[operator]
+            g = np.atleast_2d(c) if i > self.depth else behind[i]
             if g is None:  # nobody reads this block
                 continue
+            if i <= self.depth:
+                g = g * slopes[i - 1]
             for source, weight in self.blocks[i - 1].terms:
                 pulled = np.asarray(g @ weight, dtype=np.float64)
                 known = behind[source]
@@ -351,7 +354,8 @@ class Network:
             for source, weight in block.terms:
                 yield (f"W{i}" if self.is_chain else f"W{i}_from{source}"), weight
 
-    def _run(self, x: Array) -> tuple[list[Array], Array]:
+    def run(self, x: Array) -> tuple[list[Array], Array]:
+        """z_1 .. z_m and the scores on a batch (batch, inputs)."""
         zs: list[Array] = []
         xs = [x]
         for block in self.hidden:

@@ -159,18 +159,13 @@ class _Search:
 
     def _gradient(self, point: Array, labels: Labels, rivals: Labels | None) -> tuple[Array, NDArray[np.bool_]]:
         """The gradient of score_label - score_rival, and whether a rival leads already."""
-        zs = self.net.preactivations(point)
-        top = self.net.activations[-1](zs[-1]) if zs else point
-        leads = _leads_of(self.net.affines[-1](top), labels)
+        zs, scores = self.net.run(point)
+        leads = _leads_of(scores, labels)
         rivals = np.argmin(leads, axis=1).astype(np.int64) if rivals is None else rivals
         rows = np.arange(len(point))
         c = np.zeros((len(point), leads.shape[1]))
         c[rows, labels], c[rows, rivals] = 1.0, -1.0
-        g = self.net.affines[-1].pull_back(c[:, 1:] if self.net.outputs == 1 else c)
-        for f, z, affine in zip(
-            reversed(self.net.activations), reversed(zs), reversed(self.net.affines[:-1]), strict=True
-        ):
-            g = affine.pull_back(g * f.derivative(z))
+        g = self.net.gradient_from(zs, c[:, 1:] if self.net.outputs == 1 else c)
         return g, leads.min(axis=1) < 0
 
     def _offer(self, rows: Places, points: Array) -> None:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from lipcert.bounds.propagation import Interval
-from lipcert.problem.network import Affine, Network
+from lipcert.bounds.interval import Interval, affine_sum
+from lipcert.problem.network import Network
 from lipcert.problem.output import OutputChoice
-from lipcert.rounding import TINY, Array, add_down, add_up, gamma, grow
+from lipcert.rounding import Array, add_down
 
 _CHUNK = 1 << 19  # numbers in one block of the widest layer
 
@@ -46,34 +46,12 @@ def lead(scores: Interval, labels: np.ndarray[tuple[int], np.dtype[np.int64]]) -
     return margin
 
 
-def _block(net: Network, points: Array) -> tuple[Array, Array]:
-    """Intervals through the layers, points as columns: two matrix products for each layer."""
-    columns = points.T
-    x = Interval(columns, columns)
+def _block(net: Network, points: Array) -> Interval:
+    """Intervals through the network, point by point."""
+    xs = [Interval(points, points)]
     with np.errstate(all="ignore"):  # what overflows becomes an infinite end
-        for affine, f in zip(net.affines, net.activations, strict=False):
-            x = Interval(*f.value_bounds(*_image(affine, x)))
-        s = _image(net.affines[-1], x)
-    return s.lo.T, s.hi.T
-
-
-def _image(affine: Affine, x: Interval) -> Interval:
-    """Bounds of weight x + bias for the columns of x, as `bounds.propagation.affine_interval` has them for one.
-
-    The terms for underflow are kept out of the product: numbers that small make a processor crawl, and images are
-    mostly zeros.
-    """
-    weight, bias = affine.weight, affine.bias[:, None]
-    n, size = affine.inputs, abs(affine.weight)
-    g = gamma(n + 4)
-    if x.lo is x.hi:  # points
-        m, r = x.lo, np.zeros(1)
-    else:
-        m = x.lo / 2 + x.hi / 2
-        r = np.maximum(add_up(x.hi, -m), add_up(m, -x.lo))
-    z = weight @ m + bias
-    underflow = 2 * TINY * (1.0 + np.asarray(size.sum(axis=1), dtype=np.float64).reshape(-1, 1))
-    spread = grow(size @ (r + g * np.abs(m)) + g * np.abs(bias) + underflow, n + 8)
-    lo, hi = add_down(z, -spread), add_up(z, spread)
-    unknown = ~(np.isfinite(lo) & np.isfinite(hi))
-    return Interval(np.where(unknown, -np.inf, lo), np.where(unknown, np.inf, hi))
+        for block in net.hidden:
+            z = affine_sum([(weight, xs[source]) for source, weight in block.terms], block.bias)
+            xs.append(Interval(*block.activation.value_bounds(*z)))
+        last = net.scores
+        return affine_sum([(weight, xs[source]) for source, weight in last.terms], last.bias)
