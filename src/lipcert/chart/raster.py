@@ -46,6 +46,7 @@ def png(drawing: Drawing) -> bytes:
 
 def _add(axes: Axes, shape: Shape) -> None:
     from matplotlib import patches
+    from matplotlib.path import Path
 
     match shape:
         case Text(x, y, words, anchor):
@@ -59,7 +60,7 @@ def _add(axes: Axes, shape: Shape) -> None:
                 rotation_mode="anchor",
             )
         case Line(points, paint, closed):
-            axes.add_patch(patches.Polygon([*points], closed=closed, **_look(paint)))
+            axes.add_patch(patches.PathPatch(Path([*points, *(points[:1] if closed else ())]), **_look(paint)))
         case Box(x, y, width, height, paint):
             axes.add_patch(patches.Rectangle((x, y), width, height, **_look(paint)))
 

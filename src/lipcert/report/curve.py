@@ -65,7 +65,7 @@ def certified_curve(job: StoredJob) -> Drawing | None:
         return None
     end = float(found.radii[-1])
     y = Axis(0.0, 1.0, "share of all inputs", tuple((v / 100, f"{v} %") for v in range(0, 101, 20)))
-    frame = Frame(from_zero(end, f"radius ε of the change, {job.result.norm}-norm"), y, 56, 426, 12, 250)
+    frame = Frame(from_zero(end, f"radius ε of the change, {job.result.norm}-norm"), y, 66, 426, 12, 250)
     low = [*_steps(frame, found, found.certified / job.count)]
     high = [*_steps(frame, found, found.possible / job.count)]
     shapes = [
@@ -75,7 +75,7 @@ def certified_curve(job: StoredJob) -> Drawing | None:
         Line([*high, frame.at(end, found.possible_at_end / job.count)], _POSSIBLE),
         Line(low, _PROVED),
         *_marks(job, frame),
-        *_legend(frame.left, frame.bottom + 62),
+        *_legend(56, frame.bottom + 62),
     ]
     title = "Share of inputs proved robust, against the radius"
     return Drawing("curve", title, _description(job), 440, 370, shapes)

@@ -39,7 +39,7 @@ class Histogram:
         """Bars, and a line at the radius that was asked."""
         x = from_zero(self.edges[-1], self.x_title)
         y = from_zero(1.05 * max(1, *self.counts), "number of inputs", _whole)
-        frame = Frame(x, y, 56, 426, 26, 250)
+        frame = Frame(x, y, 66, 426, 26, 250)
         shapes = frame.shapes()
         for k, (words, n) in enumerate(self.rows):
             (left, top), (right, bottom) = frame.at(self.edges[k], n), frame.at(self.edges[k + 1], 0)
