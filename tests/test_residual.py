@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 import lipcert
 from lipcert import Activation, Box, MethodError, Network
 from lipcert.problem.network import Block
-from lipcert.problem.problem import Problem
+from lipcert.problem.norms import Norm
 from lipcert.rounding import Array
-from tests.enumeration import constant_by_enumeration
+from tests.enumeration import exact_constant
 
 RELU = Activation("relu")
 COVERING = ("product", "interval", "backward", "forward", "both", "backward-free", "tight")
@@ -71,7 +71,7 @@ def test_bounds_hold_and_cells_close(seed: int) -> None:
     """lower <= enumeration <= every upper bound, and exact closes the gap; each certificate verifies."""
     own = Residual(seed)
     net, box = own.network, own.box
-    truth = constant_by_enumeration(Problem.of(net, box))
+    truth = exact_constant(net, box, np.ones(1))
     for method in ("product", "interval"):
         result = lipcert.bound(net, box, method=method, lower=False)
         assert truth <= result.upper * (1 + 1e-9) + 1e-12
@@ -90,7 +90,7 @@ def test_every_covering_method_in_every_norm(method: str, norm: str) -> None:
     for seed in range(4):
         own = Residual(seed)
         net, box = own.network, own.box
-        truth = constant_by_enumeration(Problem.of(net, box, norm=norm))
+        truth = exact_constant(net, box, np.ones(1), Norm(norm))
         result = lipcert.bound(net, box, method=method, norm=norm, work=2.0)
         assert result.lower is not None
         assert result.lower * (1 - 1e-9) <= truth <= result.upper * (1 + 1e-9)
@@ -102,7 +102,7 @@ def test_tight_is_tighter_than_intervals() -> None:
     for seed in range(6):
         own = Residual(seed)
         upper = {m: lipcert.bound(own.network, own.box, method=m, work=3.0).upper for m in ("interval", "tight")}
-        truth = constant_by_enumeration(Problem.of(own.network, own.box))
+        truth = exact_constant(own.network, own.box, np.ones(1))
         gaps.append([(upper[m] / truth - 1) if truth else 0.0 for m in ("interval", "tight")])
     interval, tight = np.mean(gaps, axis=0)
     assert tight < 0.5 * interval
