@@ -15,9 +15,10 @@ from pathlib import Path
 import numpy as np
 from scipy.io import loadmat
 
+from lipcert.budget import Budget
 from lipcert.paper.networks import paper_network, paper_region
 from lipcert.problem.network import Network
-from lipcert.problem.norms import INF
+from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box, Everywhere, Region
 from lipcert.rounding import Array
 from lipcert.witness import Witness, sampling, search
@@ -38,7 +39,7 @@ def main() -> None:
 
 
 def _search(net: Network, region: Region, c: Array, seconds: float) -> Callable[[], Witness]:
-    return lambda: search(net, region, c, INF, seconds=seconds, seed=0)
+    return lambda: search(Problem.of(net, region, c), Budget.of_seconds(seconds))
 
 
 def _sdp_nn() -> Iterator[Case]:
@@ -66,7 +67,7 @@ def _trained() -> Iterator[Case]:
     yield (
         "SDP-NN rsl18a 3-7, 50,000 samples",
         "5 s, 1.5 GB",
-        lambda: sampling(net, box, c, INF, samples=50_000, rng=np.random.default_rng(0)),
+        lambda: sampling(Problem.of(net, box, c), Budget.unlimited()),
     )
     yield "SDP-NN rsl18a 3-7, search", "-", _search(net, box, c, 15.0)
 

@@ -28,9 +28,10 @@ import numpy as np
 import lipcert
 from benchmarks._measure import ROOT
 from benchmarks.large import he_normal
+from lipcert.budget import Budget
 from lipcert.paper.networks import paper_network, paper_region
 from lipcert.problem.network import Network
-from lipcert.problem.norms import INF
+from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box
 from lipcert.rounding import Array
 from lipcert.witness import search
@@ -119,7 +120,7 @@ def measure(case: Case, seconds: float, known: set[tuple[str, str]]) -> Iterable
     c, limit = np.array(case.weights), case.patience * seconds
     if (case.name, "lower") not in known:
         clock = Clock()
-        found = search(net, box, c, INF, seconds=seconds / 2)
+        found = search(Problem.of(net, box, c), Budget.of_seconds(seconds / 2))
         yield clock.row(case, "lower", found.value, "done")
     for method in case.methods:
         if (case.name, method) not in known:

@@ -25,10 +25,12 @@ from benchmarks._measure import data_folder, reference_folder
 from benchmarks._two_layer_program import two_layer_value
 from benchmarks.published_lipopt import Cell, largest_pattern, solve
 from lipcert import Box, bound, load
+from lipcert.budget import Budget
 from lipcert.budget.threads import threads_for
 from lipcert.method.result import Result
 from lipcert.paper.networks import paper_network, paper_region, paper_samples
-from lipcert.problem.norms import INF
+from lipcert.problem.problem import Problem
+from lipcert.problem.region import Everywhere
 from lipcert.proof.multipliers import prove
 from lipcert.readers.mat import read_center
 from lipcert.relaxation.one_layer import hr2
@@ -73,7 +75,8 @@ def directions() -> None:
             )
     print(f"  {refuted} published values lie below a gradient norm in the box; at the paper's own 50,000 points:")
     for (size, sparsity, seed), published in {(5, 4, 7): HR1_GLOBAL[5, 4][7], **HRS2_GLOBAL}.items():
-        sampled = sample_points(paper_network(size, sparsity, seed, 2), paper_samples(size, seed, 2), ONE, INF).value
+        problem = Problem.of(paper_network(size, sparsity, seed, 2), Everywhere(), ONE)
+        sampled = sample_points(problem, paper_samples(size, seed, 2)).value
         print(f"  ({size},{size},10) s={sparsity} seed {seed}: published {published:.6f}, sampled {sampled:.6f}")
     for sparsity, published in HR1_LOCAL.items():
         x = np.random.default_rng(0).uniform(-0.1, 1.1, (200_000, 5))
@@ -103,7 +106,8 @@ def statistics() -> None:
         nets = [paper_network(80, sparsity, seed) for seed in range(10)]
         boxes = [paper_region(80, seed, "global") for seed in range(10)]
         uppers = [bound(net, box, method="hr2", lower=False).upper for net, box in zip(nets, boxes, strict=True)]
-        lowers = [sample_points(net, paper_samples(80, seed), ONE, INF).value for seed, net in enumerate(nets)]
+        problems = [Problem.of(net, Everywhere()) for net in nets]
+        lowers = [sample_points(problem, paper_samples(80, seed)).value for seed, problem in enumerate(problems)]
         print(
             f"  s={sparsity}: HR-2 printed {printed_hr2}, network 0 {uppers[0]:.4f}, mean {np.mean(uppers):.4f}; "
             f"LBS printed {printed_lbs}, network 0 {lowers[0]:.4f}, mean {np.mean(lowers):.4f}",
@@ -146,11 +150,12 @@ def witness() -> None:
     if center is None:
         raise SystemExit(f"{file}: no centre x00 in it")
     for radius in (2.0, 10.0):
-        found = search(net, Box(center, radius), ONE, INF, seconds=30.0, seed=0)
+        problem = Problem.of(net, Box(center, radius), ONE)
+        found = search(problem, Budget.of_seconds(30.0))
         point = found.point  # 784 float64 numbers; `evaluate` proves the norm from them alone
         distance = np.abs(point - center).max()
         print(
-            f"  searched within {radius:g}, seed 0: gradient of norm {evaluate(net, point, ONE, INF):.6f} "
+            f"  searched within {radius:g}, seed 0: gradient of norm {evaluate(problem, point):.6f} "
             f"at distance {distance:.4f} ({found.method})",
             flush=True,
         )

@@ -16,7 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from lipcert.paper.networks import paper_network, paper_samples
-from lipcert.problem.norms import INF
+from lipcert.problem.problem import Problem
+from lipcert.problem.region import Everywhere
 from lipcert.witness import sample_points
 
 FOLDER = Path(os.environ.get("LIPCERT_REFERENCE", Path(__file__).parents[2] / "shared" / "reference"))
@@ -50,7 +51,7 @@ def _groups(path: Path) -> dict[tuple[int, int], list[tuple[int, float]]]:
 
 def _sampled(size: int, sparsity: int, seed: int, layers: int) -> float:
     net = paper_network(size, sparsity, seed, layers)
-    return sample_points(net, paper_samples(size, seed, layers), np.ones(1), INF).value
+    return sample_points(Problem.of(net, Everywhere(), np.ones(1)), paper_samples(size, seed, layers)).value
 
 
 if __name__ == "__main__":

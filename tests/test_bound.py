@@ -18,6 +18,7 @@ from lipcert.polynomial.lcep import methods
 from lipcert.polynomial.lcep.methods import LiteralInfo
 from lipcert.problem.norms import INF
 from lipcert.problem.output import choose_output
+from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate
 from lipcert.relaxation.rank_two import RankTwoProblem
 from lipcert.rounding import Array
@@ -40,7 +41,7 @@ def test_bracket_and_json() -> None:
     assert 0 < result.lower <= result.upper
     assert result.witness is not None
     assert result.region.contains(result.witness)
-    assert result.lower == evaluate(net, result.witness, result.output.c, INF)
+    assert result.lower == evaluate(Problem.of(net, result.region, result.output), result.witness)
     assert result.gap == pytest.approx((result.upper - result.lower) / result.lower)
     data = json.loads(json.dumps(result.to_dict(), allow_nan=False))
     assert {"upper", "lower", "method", "status", "certified", "seconds", "norm", "region", "output", "network"} <= set(

@@ -15,11 +15,13 @@ import lipcert
 from lipcert import Box, Certificate, Everywhere, InputError, MethodError, Network, Status
 from lipcert.bounds import Cell, Split, bounds_of, halves, interval_uppers, splits_here, whole
 from lipcert.bounds.gradients import gradient_bounds, gradient_magnitudes
+from lipcert.budget import Budget
 from lipcert.cli.app import run
 from lipcert.jobs import local, processes
 from lipcert.method.branching import Outcome, State, branch
 from lipcert.method.branching.relax import Question, relax
 from lipcert.problem.norms import INF, Norm
+from lipcert.problem.problem import Problem
 from lipcert.proof.leaves import BY_INTERVALS, Leaf, check_relaxed, prove_empty, relaxation_of
 from lipcert.proof.tree import NO_TREE, Tree, check_tree
 from lipcert.proof.verify import load_certificate, verify
@@ -44,7 +46,7 @@ CASES = [  # sizes, radius of the box
 
 def solved(net: Network, region: Box | Everywhere, *, gap: float = 0.0, seconds: float = 120.0, **more: Any) -> Outcome:
     c = np.ones(1)
-    witness = search(net, region, c, INF, seconds=0.2, samples=500)
+    witness = search(Problem.of(net, region, c), Budget.of_work(0.2), samples=500)
     end = time.monotonic() + seconds
     executor = more.pop("executor", None) or local()
     return branch(net, region, INF, c, gap=gap, deadline=end, executor=executor, witness=witness, **more)

@@ -21,6 +21,7 @@ from lipcert.bounds.propagation import preactivation_bounds
 from lipcert.bounds.spectral import operator_norm
 from lipcert.cli.app import run
 from lipcert.problem.norms import Norm
+from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region
 from lipcert.proof.cases import case_norm, case_of, case_table
 from lipcert.proof.exact import check_with_balls
@@ -34,7 +35,7 @@ from lipcert.relaxation.rank_two import RankTwoProblem
 from lipcert.robustness.attack import _Search
 from lipcert.rounding import Array
 from lipcert.solver.rank_two import solve_rank_two
-from lipcert.witness import evaluate_whole
+from lipcert.witness import evaluate
 from tests.enumeration import exact_constant, operator
 from tests.lift_tools import deep_net, objective, sampled, true_points, violations
 from tests.strategies import small_cases
@@ -190,9 +191,9 @@ def test_operator_norms(p: str, q: str) -> None:
         if p == q or p == "1" or q == "inf":
             assert above <= exact * (1 + 1e-5)
         net = Network.from_weights([A])
-        assert evaluate_whole(net, np.zeros(shape[1]), Norm(p, q)) <= exact * (1 + 1e-12)
+        assert evaluate(Problem.of(net, Everywhere(), "all", Norm(p, q)), np.zeros(shape[1])) <= exact * (1 + 1e-12)
         if q != "1" or p == "1":
-            assert evaluate_whole(net, np.zeros(shape[1]), Norm(p, q)) >= exact * (1 - 1e-6)
+            assert evaluate(Problem.of(net, Everywhere(), "all", Norm(p, q)), np.zeros(shape[1])) >= exact * (1 - 1e-6)
 
 
 def test_a_row_of_several_terms() -> None:

@@ -19,7 +19,7 @@ from lipcert.paper.networks import (
     paper_region,
     paper_samples,
 )
-from lipcert.problem.norms import INF
+from lipcert.problem.problem import Problem
 from lipcert.witness import sample_points
 
 # (size, sparsity, seed, hidden layers) -> global LBS as published with the code of [CLMP20].
@@ -39,7 +39,7 @@ PUBLISHED: dict[tuple[int, int, int, int], float] = {
 def sampled(size: int, sparsity: int, seed: int, layers: int) -> float:
     net = paper_network(size, sparsity, seed, layers)
     points = paper_samples(size, seed, layers)
-    return sample_points(net, points, np.ones(1), INF, region=paper_region(size, seed, "global")).value
+    return sample_points(Problem.of(net, paper_region(size, seed, "global")), points).value
 
 
 @pytest.mark.parametrize("cell", PUBLISHED, ids=str)

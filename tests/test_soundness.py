@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 
 from lipcert import Box, Network
+from lipcert.budget import Budget
 from lipcert.problem.norms import INF
+from lipcert.problem.problem import Problem
 from lipcert.proof import prove_interval, prove_product
 from lipcert.rounding import Array
 from lipcert.witness import search
@@ -20,7 +22,7 @@ from tests.strategies import small_cases
 def test_bracket_contains_the_exact_constant(case: tuple[Network, Box, Array]) -> None:
     net, box, c = case
     exact = exact_constant(net, box, c)
-    witness = search(net, box, c, INF, seconds=0.2, seed=0, samples=500)
+    witness = search(Problem.of(net, box, c), Budget.of_work(0.2), samples=500)
     interval = prove_interval(net, box, INF, c).upper
     product = prove_product(net, box, INF, c).upper
     slack = 1e-9 * exact + 1e-12
@@ -47,4 +49,4 @@ def test_lower_bound_is_not_fooled_by_a_kink() -> None:
     """x - relu(x) + relu(-x) = 0, though the formal gradient at 0 is 1."""
     net = Network.from_weights([[[1.0], [-1.0], [1.0]], [[-1.0, 1.0, 1.0]]], [[0.0, 0.0, 10.0], [0.0]])
     for box in (Box([0.0], 0.0), Box([0.0], 1.0)):
-        assert search(net, box, np.ones(1), INF, seconds=0.2, seed=0).value == pytest.approx(0.0, abs=1e-12)
+        assert search(Problem.of(net, box), Budget.of_work(0.2)).value == pytest.approx(0.0, abs=1e-12)

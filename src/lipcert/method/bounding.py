@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lipcert.bounds.gains import Gains, gains, gains_operations
-from lipcert.bounds.propagation import Interval, preactivation_bounds, slope_bounds
+from lipcert.bounds.propagation import Interval, preactivations, slope_bounds
 from lipcert.budget import Budget
 from lipcert.budget.threads import threads_for
 from lipcert.errors import InputError, MethodError
@@ -23,6 +23,7 @@ from lipcert.method.solving import Task, check_solver, proof_fits, proof_seconds
 from lipcert.problem.network import Network
 from lipcert.problem.norms import INF, Norm, parse_norm, parse_norms
 from lipcert.problem.output import Output, OutputChoice, choose_output
+from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box, Region, check_region
 from lipcert.proof import Certificate, prove_interval, prove_product
 from lipcert.proof.cases import case_norm, has_cases
@@ -34,7 +35,7 @@ from lipcert.rounding import Array
 from lipcert.solver import ConicStatus
 from lipcert.solver import Progress as Iteration
 from lipcert.solver import Status as SolverStatus
-from lipcert.witness import Witness, improve, improve_whole, search, search_whole
+from lipcert.witness import Witness, evaluate, improve, search
 
 LITERAL_METHODS: tuple[str, ...] = ("shor", "hr1", "hr2", "hr3", "lipopt3", "lipopt4", "lifting")
 METHODS: tuple[str, ...] = ("auto", "product", "interval", "mixed", *RELAXATIONS, "exact")
@@ -181,6 +182,7 @@ class _Job:
         on_progress: Callable[[Progress], None] | None,
     ) -> None:
         self.net, self.region, self.output, self.norm = net, region, output, norm
+        self.problem = Problem(net, region, norm, output)
         self.on_progress = on_progress
         self.start = time.monotonic()
         self.limit = time_limit
@@ -290,7 +292,7 @@ class _Job:
         if method == "product":
             return ()
         self._enter("interval")
-        pre = preactivation_bounds(self.net, self.region, budget=Budget.of_seconds(self._left()))
+        pre = preactivations(self.problem, Budget.of_seconds(self._left()))
         if self._left() < 0:
             self.status = Status.TIME_LIMIT
         self._keep(prove_interval(*arguments, pre))
@@ -311,13 +313,9 @@ class _Job:
         self._enter("lower bound")
         self.seed = seed
         seconds = max(0.0, min(share * self.limit, self._left()))
-        about = (self.net, self.region, self.output.c, self.norm)
         with threads_for(max(a.stored for a in self.net.affines) ** 0.5):
-            if self.norm.out is not None:
-                whole = (self.net, self.region, self.norm)
-                self.witness = search_whole(*whole, seconds=seconds, seed=seed, on_progress=self._see)
-            else:
-                self.witness = search(*about, seconds=seconds, seed=seed, on_progress=self._see)
+            budget = Budget.of_seconds(seconds)
+            self.witness = search(self.problem, budget, seed=seed, on_witness=self._see)
 
     def _round(self, relaxation: Relaxation, X: Array, weights: Array | None = None) -> None:
         """A better witness from a moment matrix; half the time for the next one after a matrix that gave none."""
@@ -328,14 +326,14 @@ class _Job:
         if seconds < _MOMENTS_RATE * len(X) ** 2:
             return
         self.seed += 1
-        found = (self.witness, relaxation, X)
+        problem = self.problem  # of one output where the matrix is that of a case
+        if weights is not None and weights.ndim == 1:
+            problem = problem.along(weights)
         with threads_for(max(a.stored for a in self.net.affines) ** 0.5):
-            if self.norm.out is None:
-                about = (self.net, self.region, self.output.c, self.norm)
-                self.witness = improve(*about, *found, seconds=seconds, seed=self.seed, on_progress=self._see)
-            else:
-                whole = (self.net, self.region, self.norm, *found, self.output.c if weights is None else weights)
-                self.witness = improve_whole(*whole, seconds=seconds, seed=self.seed, on_progress=self._see)
+            budget = Budget.of_seconds(seconds)
+            found = improve(problem, self.witness, relaxation, X, budget, seed=self.seed)
+            if found.value > before:
+                self._see(Witness(found.point, evaluate(self.problem, found.point), found.method))
         if self.witness.value <= before * (1 + 1e-6):
             self.moments_share /= 2
 

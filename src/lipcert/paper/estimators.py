@@ -12,6 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from lipcert.bounds.propagation import Interval, preactivation_bounds
+from lipcert.budget import Budget
 from lipcert.budget.threads import threads_for
 from lipcert.method.bounding import bound
 from lipcert.method.result import Status
@@ -24,7 +25,8 @@ from lipcert.polynomial.lcep.methods import literal_bound
 from lipcert.problem.network import Network
 from lipcert.problem.norms import INF
 from lipcert.problem.output import choose_output
-from lipcert.problem.region import Region
+from lipcert.problem.problem import Problem
+from lipcert.problem.region import Everywhere, Region
 from lipcert.proof.krivine import prove_krivine
 from lipcert.proof.multipliers import prove
 from lipcert.proof.relaxed import build
@@ -87,10 +89,10 @@ def _lbs(q: _Question) -> Estimate:
     network = q.cell.network
     if isinstance(network, Random) and q.cell.region == "global":
         points = paper_samples(network.size, network.seed, network.layers)
-        return _sampled(sample_points(q.net, points, q.c, INF))
+        return _sampled(sample_points(Problem.of(q.net, Everywhere(), q.c), points))
     seed = network.seed if isinstance(network, Random) else 0
-    rng = np.random.default_rng(seed)
-    return _sampled(sampling(q.net, q.region, q.c, INF, samples=SAMPLES, rng=rng), "other random points")
+    found = sampling(Problem.of(q.net, q.region, q.c), Budget.unlimited(), seed=seed, samples=SAMPLES)
+    return _sampled(found, "other random points")
 
 
 def _sampled(witness: Witness, note: str = "") -> Estimate:

@@ -82,6 +82,12 @@ class Problem:
         known = {name: value for name, value in self._known.items() if name in _OF_NETWORK_AND_REGION}
         return Problem(self.network, self.region, norm, chosen, coordinate, known)
 
+    def along(self, c: Array) -> Problem:
+        """The same question of the one output c'scores."""
+        known = {name: value for name, value in self._known.items() if name in _OF_NETWORK_AND_REGION}
+        chosen = choose_output(c, self.network.outputs)
+        return Problem(self.network, self.region, Norm(self.norm.p), chosen, self.coordinate, known)
+
     def on(self, region: Region, **known: Any) -> Problem:
         """The same question on another region; `known` is what is known of it already, by the name it is kept under."""
         return replace(self, region=region, _known=known)

@@ -1,62 +1,56 @@
-"""A population of points that tries moves of every size and keeps what is no worse: any depth, any activation.
+"""A population of points that tries moves of every size and keeps what is no worse: any network, any activation.
 
 Half of the moves are random, along one coordinate, a few or all of them; half are differences of two other members,
-which have the lengths and directions that still matter. With few inputs thin cells are found by trying, and nothing
-else found them; with many inputs random moves change little, and the smoothed ascent does better.
+which have the lengths and directions that still matter. With few inputs thin linear pieces are found by trying, and
+nothing else found them; with many inputs random moves change little, and the smoothed ascent does better.
 """
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 
+from lipcert import policy
+from lipcert.budget import Budget
+from lipcert.witness.chart import Batch
 from lipcert.witness.record import Record
-from lipcert.witness.screen import Batch, Screen
+from lipcert.witness.screen import Screen
 
-_MEMBERS = 64
-_TRIES = 64  # of every member in a turn
-_FEW_INPUTS = 64
-_PATIENCE = 60  # turns without improvement
-_RENEW = 40  # turns after which the worst quarter starts again
 _SMALLEST = -3.0  # decades
+_MOVE = 120  # operations for every entry of a move
 
 
 def applies(record: Record) -> bool:
-    return record.net.inputs <= _FEW_INPUTS
+    return record.problem.network.inputs <= policy.DRIFT_INPUTS
 
 
-def drift(record: Record, screen: Screen, starts: Batch, seconds: float = np.inf) -> Batch:
-    """Turns of moves until nothing improves or the time is over; the members, best first."""
-    end = min(record.deadline, time.monotonic() + seconds)
-    fresh = record.chart.draw(record.rng, _MEMBERS, screen.dtype)
-    best = record.chart.coordinates(record.best.point[None, :]).astype(screen.dtype)
-    v = np.concatenate([best, starts[: _MEMBERS // 2], fresh])[:_MEMBERS]
-    values = _norms(screen, v)
-    tries = int(np.clip(screen.chunk // _MEMBERS, 1, _TRIES))
+def drift(record: Record, screen: Screen, starts: Batch, budget: Budget) -> Batch:
+    """Turns of moves until nothing improves or the budget is over; the members, best first."""
+    chart, members = record.chart, policy.DRIFT_MEMBERS
+    fresh = chart.draw(record.rng, members, screen.dtype)
+    best = chart.coordinates(record.best.point[None, :]).astype(screen.dtype)
+    v = np.concatenate([best, starts[: members // 2], fresh])[:members]
+    values = screen.norms(screen.forward(v))
+    tries = int(np.clip(screen.chunk // members, 1, policy.DRIFT_TRIES))
     turn = stale = 0
-    while stale < _PATIENCE and time.monotonic() < end:
+    while stale < policy.DRIFT_PATIENCE and not budget.over():
         turn += 1
         moved = _moves(record, screen, v, tries)
-        reached = _norms(screen, moved.reshape(-1, v.shape[1])).reshape(moved.shape[:2])
+        budget.charge(_MOVE * moved.size, policy.THIN)
+        reached = screen.norms(screen.forward(moved.reshape(-1, v.shape[1]))).reshape(moved.shape[:2])
         chosen = reached.argmax(axis=1)
         rows = np.arange(len(v))
-        better = reached[rows, chosen] >= values  # equal ones too: the same cell, another place
+        better = reached[rows, chosen] >= values  # equal ones too: the same gradient, another place
         v = np.where(better[:, None], moved[rows, chosen], v)
         values = np.where(better, reached[rows, chosen], values)
         before = record.best.value
         if values.max() > before * (1 + 1e-6):  # more than single precision adds by itself
-            record.offer(record.chart.points(v), values, "drift")
+            record.offer(chart.points(v), values, "drift")
         stale = 0 if record.best.value > before * (1 + 1e-6) else stale + 1
-        if turn % _RENEW == 0:
-            worst = np.argsort(values, kind="stable")[: _MEMBERS // 4]
-            v[worst] = record.chart.draw(record.rng, len(worst), screen.dtype)
-            values[worst] = _norms(screen, v[worst])
+        if turn % policy.DRIFT_RENEWAL == 0:
+            worst = np.argsort(values, kind="stable")[: members // 4]
+            v[worst] = chart.draw(record.rng, len(worst), screen.dtype)
+            values[worst] = screen.norms(screen.forward(v[worst]))
     return v[np.argsort(-values, kind="stable")]
-
-
-def _norms(screen: Screen, v: Batch) -> Batch:
-    return np.array(np.broadcast_to(screen.norms(screen.forward(v)), len(v)))
 
 
 def _moves(record: Record, screen: Screen, v: Batch, tries: int) -> Batch:

@@ -1,6 +1,6 @@
-"""A point with a given activation pattern: one linear program, any depth.
+"""A point with a given activation pattern: one linear program, any network of ReLUs and leaky ReLUs.
 
-Once every slope s_i is chosen, all pre-activations are affine in x: z_i = A_i (s_{i-1} * z_{i-1}) + b_i. Points with
+Once every slope s_i is chosen, all pre-activations are affine in x: z_i = b_i + sum_j A_ij (s_j * z_j). Points with
 that pattern are those where the signs of the z_i agree with it; the program asks for the largest margin,
 
     max d   s.t.   sign_j z_j(x) >= d |row of z_j|,   x in the region,   d <= margin,
@@ -14,16 +14,20 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
-from lipcert.bounds.propagation import preactivation_bounds
+from lipcert import policy
+from lipcert.bounds.propagation import Interval, cut_short, preactivations
+from lipcert.budget import Budget
 from lipcert.problem.network import Network
+from lipcert.problem.problem import PREACTIVATIONS, Problem
 from lipcert.rounding import Array
-from lipcert.witness.screen import Chart
+from lipcert.witness.chart import Chart
 
-Patterns = NDArray[np.bool_]  # (..., neurons), all layers side by side
+Patterns = NDArray[np.bool_]  # (..., neurons), all blocks side by side
 
 _MARGIN = 0.05  # enough, in units of the length of a row on the unit box
+_PIVOT = 12  # operations on every entry of a linear program in one iteration
+_SETUP = 1000  # and before the first
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,56 +41,109 @@ class Program:
     needed: Patterns  # the sign of the others decides nothing
 
     @classmethod
-    def of(cls, net: Network, chart: Chart, c: Array) -> Program:
-        bounds = preactivation_bounds(net, chart.region)
+    def of(cls, problem: Problem, budget: Budget) -> Program:
+        net = problem.network
+        bounds = _bounds(problem, budget.share(policy.BOUNDS_SHARE))
         lo, hi = np.concatenate([z.lo for z in bounds]), np.concatenate([z.hi for z in bounds])
-        kinked = np.repeat([f.kind != "identity" for f in net.activations], net.shape[1:-1])
+        kinked = np.repeat([f.kinked for f in net.activations], [b.width for b in net.hidden])
         free = (lo < 0) & (hi > 0) & kinked
-        needed = free.copy()
-        needed[needed.size - net.shape[-2] :] &= net.affines[-1].pull_back(c[None, :])[0] != 0
-        return cls(net, chart, free, lo >= 0, needed)
+        matters = np.concatenate([_matters(problem, i) for i in range(1, net.depth + 1)])
+        return cls(net, Chart.of(problem), free, lo >= 0, free & matters)
 
     @staticmethod
     def applies(net: Network) -> bool:
         return net.depth > 0 and all(f.piecewise_linear for f in net.activations)
 
-    def layers(self, u: Patterns) -> list[Array]:
-        """The slopes of patterns, layer by layer."""
-        ends = np.cumsum(self.net.shape[1:-1])
+    def fits(self, budget: Budget) -> bool:
+        """Whether `forms` fit into memory and take a small part of the budget only."""
+        if budget.over() or self.net.neurons * self.net.inputs > policy.FORMS_ENTRIES:
+            return False
+        return budget.expected(self._operations) <= policy.FORMS_SHARE * budget.left()
+
+    @property
+    def _operations(self) -> float:
+        return 2.0 * self.net.inputs * self.net.stored
+
+    def slopes(self, u: Patterns) -> list[Array]:
+        """The slopes of patterns, block by block."""
+        ends = np.cumsum([b.width for b in self.net.hidden])
         return [
-            np.where(part, 1.0, 1.0 if f.kind == "identity" else f.alpha)
-            for f, part in zip(self.net.activations, np.split(u, ends[:-1], axis=-1), strict=True)
+            np.where(own, 1.0, f.alpha) if f.kinked else np.ones(own.shape)
+            for f, own in zip(self.net.activations, np.split(u, ends[:-1], axis=-1), strict=True)
         ]
 
-    def forms(self, u: Patterns) -> tuple[Array, Array]:
+    def forms(self, u: Patterns, budget: Budget) -> tuple[Array, Array]:
         """Rows and shifts of all pre-activations as affine functions of the chart's coordinates."""
-        chart = self.chart
-        first, *later = self.net.affines[:-1]
-        rows, shifts = [_dense(first.weight) * chart.scale], [first(chart.origin[None, :])[0]]
-        for s, affine in zip(self.layers(u), later, strict=False):
-            rows.append(np.asarray(affine.weight @ (s[:, None] * rows[-1])))
-            shifts.append(affine((s * shifts[-1])[None, :])[0])
+        budget.charge(self._operations)
+        rows: list[Array] = []
+        shifts: list[Array] = []
+        slopes = self.slopes(u)
+        for block in self.net.hidden:
+            row, shift = np.zeros((block.width, self.net.inputs)), block.bias
+            for j, w in block.terms:
+                if j == 0:
+                    row, shift = row + w * self.chart.scale, shift + w @ self.chart.origin
+                else:
+                    row += w @ (slopes[j - 1][:, None] * rows[j - 1])
+                    shift = shift + w @ (slopes[j - 1] * shifts[j - 1])
+            rows.append(np.asarray(row))
+            shifts.append(shift)
         return np.concatenate(rows), np.concatenate(shifts)
 
-    def solve(self, u: Patterns, seconds: float) -> tuple[Array, float] | None:
+    def solve(self, u: Patterns, budget: Budget) -> tuple[Array, float] | None:
         """The point with the largest margin in chart coordinates, and the margin; None when there is no answer."""
-        from scipy.optimize import linprog  # slow to import
-
-        rows, shifts = self.forms(u)
+        entries = int(self.needed.sum()) * self.net.inputs
+        if not self.fits(budget) or budget.expected(_SETUP * entries, policy.THIN) > budget.left():
+            return None
+        rows, shifts = self.forms(u, budget)
         lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
         kept = self.needed & ((lengths > 0) | (shifts != 0))
         s = np.where(u[kept], 1.0, -1.0) / np.where(lengths > 0, lengths, 1.0)[kept]
-        upper = np.hstack([-s[:, None] * rows[kept], np.ones((len(s), 1))])
-        if not (np.all(np.isfinite(upper)) and np.all(np.isfinite(s * shifts[kept]))):
-            return None
-        objective = np.zeros(upper.shape[1])
-        objective[-1] = -1.0
-        end = 1.0 if self.chart.bounded else None
-        bounds = [*[(None if end is None else -end, end)] * rows.shape[1], (None, _MARGIN)]
-        options = {"time_limit": max(seconds, 0.01)}
-        answer = linprog(objective, upper, s * shifts[kept], bounds=bounds, method="highs", options=options)
-        return None if answer.x is None else (np.asarray(answer.x[:-1], dtype=np.float64), float(answer.x[-1]))
+        found = inmost(s[:, None] * rows[kept], s * shifts[kept], _MARGIN, budget, bounded=self.chart.bounded)
+        return None if found is None else found[:2]
 
 
-def _dense(weight: object) -> Array:
-    return np.asarray(weight.toarray() if sparse.issparse(weight) else weight, dtype=np.float64)  # type: ignore[attr-defined]
+def inmost(
+    rows: Array, shifts: Array, margin: float, budget: Budget, *, bounded: bool = True
+) -> tuple[Array, float, Array] | None:
+    """max d s.t. rows v + shifts >= d, d <= margin, |v_i| <= 1 where bounded: v, d and the multipliers of the rows.
+
+    None when the numbers overflow or the budget ended first.
+    """
+    from scipy.optimize import linprog  # slow to import
+
+    table = np.hstack([-rows, np.ones((len(rows), 1))])
+    if not (np.all(np.isfinite(table)) and np.all(np.isfinite(shifts))):
+        return None
+    objective = np.append(np.zeros(rows.shape[1]), -1.0)
+    end = 1.0 if bounded else np.inf
+    bounds = np.array([[-end, end]] * rows.shape[1] + [[-np.inf, margin]])
+    budget.charge(_SETUP * table.size, policy.THIN)
+    limits: dict[str, float] = {"time_limit": max(budget.left(), 0.01)}
+    if budget.repeatable:
+        iterations = budget.affordable(max(budget.left(), 0.0), policy.THIN) / (_PIVOT * table.size)
+        limits = {"maxiter": 1 + int(min(iterations, 1e9))}
+    answer = linprog(objective, table, shifts, bounds=bounds, method="highs", options=limits)
+    budget.charge(_PIVOT * table.size * answer.nit, policy.THIN)
+    if answer.x is None:
+        return None
+    v = np.asarray(answer.x, dtype=np.float64)
+    return v[:-1], float(v[-1]), np.asarray(-answer.ineqlin.marginals, dtype=np.float64)
+
+
+def _bounds(problem: Problem, budget: Budget) -> tuple[Interval, ...]:
+    """Of all pre-activations; those that a budget cut short are not kept in the problem, which proofs read too."""
+    if problem.knows(PREACTIVATIONS):
+        return preactivations(problem)
+    own = problem.on(problem.region)
+    found = preactivations(own, budget)
+    return found if cut_short(own) else problem.kept(PREACTIVATIONS, lambda: found)
+
+
+def _matters(problem: Problem, block: int) -> Patterns:
+    """The neurons of a block whose values somebody reads: only of the scores it is known which they need."""
+    net = problem.network
+    read = np.zeros(net.blocks[block - 1].width, dtype=bool)
+    for reader, weight in net.readers[block]:
+        read |= np.asarray(problem.c @ weight != 0) if reader == len(net.blocks) else True
+    return read

@@ -1,182 +1,176 @@
 """Gradient norms of batches of points, true and smoothed, in single precision: a screen, never a proof.
 
-Points are written in the coordinates v of a chart, x = origin + scale v: the box becomes [-1, 1]^n whatever its size,
-so that single precision resolves a tiny box around a large center.
+Points are written in the coordinates v of a chart. The gradient of c'scores runs the chain rule backward over blocks,
 
-The smoothed objective replaces the slopes f_i'(z_i) by s_i = s(k z_i), the step by a sigmoid:
+    r_j = c A_{m+1,j} + sum_i (r_i * s_i) A_ij,   j = m..0,   g = r_0,   phi = |g|_dual
 
-    r_m = c A_{m+1},   v_i = r_i * s_i,   r_{i-1} = v_i A_i,   g = r_0,   phi = |g|_dual
-
-Its derivative at t = dphi/dg runs the chain forward, y_0 = t, y_i = s_i * (A_i y_{i-1}), so that
-dphi/ds_i = r_i * (A_i y_{i-1}), and then back through the network itself:
-q_i = dphi/ds_i * s_i'(z_i) + f_i'(z_i) * (q_{i+1} A_{i+1}),   dphi/dx = q_1 A_1.
+with the slopes s_i = f_i'(z_i), or smoothed ones, where the step of a kink is a sigmoid. The derivative of the smoothed
+phi at t = dphi/dg runs forward, y_0 = t, a_i = sum_j A_ij y_j, y_i = s_i * a_i, so that dphi/ds_i = r_i * a_i, and then
+back through the network itself: q_i = dphi/ds_i * s_i'(z_i) + f_i'(z_i) * sum_k q_k A_ki,   dphi/dx = sum_k q_k A_k0.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from lipcert import policy
+from lipcert.budget import Budget
 from lipcert.problem.activations import Activation
-from lipcert.problem.network import Network
+from lipcert.problem.network import Block
 from lipcert.problem.norms import Norm
-from lipcert.problem.region import Ball, Box, Everywhere, Region
-from lipcert.rounding import Array
-
-Batch = NDArray[Any]  # rows of float32 or float64
+from lipcert.problem.problem import Problem
+from lipcert.witness.chart import Batch, Chart
 
 CHUNK_BYTES = 64 << 20
 _SINGLE_LIMIT = 1e30
+_ENTRYWISE = 15  # operations on every entry beside the products
+_STATEMENTS = 2  # for every block
+_SPARSE = 50  # products of a dense matrix in the time of one of a sparse matrix
 
-
-@dataclass(frozen=True, eq=False)
-class Chart:
-    """x = origin + scale v, with v in [-1, 1]^n for a box and |v|_2 <= 1 for a ball; everywhere, v is unbounded and
-    scale a typical length. A clipped ball has the chart of the whole ball; `points` come from its own part."""
-
-    region: Region
-    origin: Array
-    scale: Array
-
-    @classmethod
-    def of(cls, net: Network, region: Region) -> Chart:
-        if isinstance(region, Box):
-            return cls(region, region.lo / 2 + region.hi / 2, region.hi / 2 - region.lo / 2)
-        if isinstance(region, Ball):
-            return cls(region, region.center, np.full(net.inputs, region.radius))
-        return cls(region, np.zeros(net.inputs), np.full(net.inputs, _typical_length(net)))
-
-    @property
-    def bounded(self) -> bool:
-        return not isinstance(self.region, Everywhere)
-
-    @property
-    def round(self) -> bool:
-        return isinstance(self.region, Ball)
-
-    def points(self, v: Batch) -> Array:
-        """The points of the region in float64."""
-        return self.region.project(self.origin + self.scale * v.astype(np.float64))
-
-    def coordinates(self, x: Array) -> Array:
-        """The inverse of `points`; zero where the box has no width."""
-        width = np.where(self.scale > 0, self.scale, 1.0)
-        return np.where(self.scale > 0, (x - self.origin) / width, 0.0)
-
-    def confine(self, v: Batch) -> Batch:
-        """Coordinates of the region's nearest points."""
-        if isinstance(self.region, Ball):
-            if self.region.clip is not None:
-                lo, hi = (self.coordinates(end).astype(v.dtype) for end in (self.region.box.lo, self.region.box.hi))
-                v = np.clip(v, lo, hi)
-            return np.asarray(v / np.maximum(Norm("2").of(v)[..., None], 1))
-        return np.clip(v, -1, 1) if self.bounded else v
-
-    def uphill(self, d: Batch) -> Batch:
-        """The direction of a step along the derivative d: its signs in a box, its own in a ball."""
-        if not self.round:
-            return np.sign(d)
-        length = Norm("2").of(d)[..., None]
-        return np.asarray(d / np.where(length > 0, length, 1))
-
-    def reach(self, v: Batch) -> Batch:
-        """The length of a full step, row by row: half the box, or the row's own distance from the origin."""
-        if self.bounded:
-            return np.ones((len(v), 1), dtype=v.dtype)
-        return np.asarray(np.abs(v).mean(axis=1, keepdims=True) + 1e-3, dtype=v.dtype)
-
-    def draw(self, rng: np.random.Generator, rows: int, dtype: Any) -> Batch:
-        """Uniform in a box or ball; everywhere, normal at lengths of 1, 10, 100 and 1000 times the typical one."""
-        n = self.origin.size
-        if self.round:
-            v = rng.standard_normal((rows, n), dtype=dtype)
-            lengths = rng.random((rows, 1), dtype=dtype) ** (1.0 / n) / np.maximum(Norm("2").of(v)[:, None], 1e-30)
-            return self.confine(np.asarray(v * lengths, dtype=dtype))
-        if self.bounded:
-            v = rng.random((rows, n), dtype=dtype)
-            v *= 2
-            v -= 1
-            return v
-        lengths = (10.0 ** (np.arange(rows) % 4)).astype(dtype)
-        return np.asarray(rng.standard_normal((rows, n), dtype=dtype) * lengths[:, None])
+Rows = list[Batch | None]  # one for the input and one for every hidden block; None where nothing leads there
 
 
 class Screen:
-    """The network on a chart, with weights in float32 unless they might overflow there (or dtype says otherwise)."""
+    """The network on a chart, with weights in float32 unless they might overflow there (or dtype says otherwise).
 
-    def __init__(self, net: Network, chart: Chart, c: Array, norm: Norm, dtype: Any = None) -> None:
-        self.chart, self.dual, self.activations = chart, norm.dual, net.activations
-        self.dtype = np.dtype(dtype or _precision(net, chart, c))
-        self.weights = [a.weight.astype(self.dtype) for a in net.affines[:-1]]
-        self.biases = [a.bias.astype(self.dtype) for a in net.affines[:-1]]
-        self.scale = chart.scale.astype(self.dtype)
+    Every pass of a batch through it is charged to the budget.
+    """
+
+    def __init__(self, problem: Problem, budget: Budget, dtype: Any = None) -> None:
+        net = problem.network
+        self.budget, self.chart, self.dual = budget, Chart.of(problem), problem.norm.dual
+        self.activations, self.coordinate = net.activations, problem.coordinate
+        self.widths = [b.width for b in net.hidden]
         with np.errstate(all="ignore"):
-            self.c = net.affines[-1].pull_back(c[None, :]).astype(self.dtype)
-        if self.biases:
-            self.biases[0] = net.affines[0](chart.origin[None, :])[0].astype(self.dtype)
+            self.dtype = np.dtype(dtype or _precision(problem, self.chart))
+            self.terms = [[(j, w.astype(self.dtype)) for j, w in b.terms] for b in net.hidden]
+            self.biases = [_at_origin(b, self.chart).astype(self.dtype) for b in net.hidden]
+            self.last: Rows = [None] * len(net.blocks)  # c A_{m+1,j}
+            for j, w in net.scores.terms:
+                self.last[j] = np.asarray(problem.c[None, :] @ w).astype(self.dtype)
+        self.scale = self.chart.scale.astype(self.dtype)
+        stored = sum(_SPARSE * w.nnz if sparse.issparse(w) else w.size for terms in self.terms for _, w in terms)
+        products = stored * self.dtype.itemsize / 2  # two operations each in single precision
+        entries = _ENTRYWISE * (self.scale.size + net.neurons)
+        self._row = products * policy.RATES[policy.THIN] / policy.RATES[policy.DENSE] + entries
+        self._pass = _STATEMENTS * len(net.blocks) * policy.RATES[policy.THIN] / policy.RATES[policy.SCALAR]
 
     @property
     def chunk(self) -> int:
-        """Rows that keep a pass within CHUNK_BYTES."""
-        width = 4 * self.scale.size + sum(3 * w.shape[0] for w in self.weights)
-        return int(max(1, CHUNK_BYTES // (self.dtype.itemsize * width)))
+        """Rows that keep a pass within CHUNK_BYTES and PASS_SECONDS."""
+        width = 4 * self.scale.size + 3 * sum(self.widths)
+        fast = policy.PASS_SECONDS * policy.RATES[policy.THIN] / self._row
+        return int(max(1, min(CHUNK_BYTES // (self.dtype.itemsize * width), fast)))
+
+    def charge(self, rows: int) -> None:
+        """Count one pass of so many rows, forward or backward."""
+        self.budget.charge(rows * self._row + self._pass, policy.THIN)
+
+    def push(self, x: Batch, through: Callable[[int, Batch], Batch]) -> None:
+        """One pass forward from x_0 = x: x_i = through(i - 1, sum_j A_ij x_j)."""
+        self.charge(len(x))
+        xs = [x]
+        for i, terms in enumerate(self.terms):
+            total = apply(terms[0][1], xs[terms[0][0]])
+            for j, w in terms[1:]:
+                total += apply(w, xs[j])
+            xs.append(through(i, total))
+
+    def pull(self, rows: int, behind: Rows, through: Callable[[int, Batch | None], Batch | None]) -> Rows:
+        """One pass backward: r_j = behind_j + sum_i through(i - 1, r_i) A_ij."""
+        self.charge(rows)
+        behind = list(behind)
+        for i in range(len(self.terms), 0, -1):
+            q = through(i - 1, behind[i])
+            if q is None:
+                continue
+            for j, w in self.terms[i - 1]:
+                known, pulled = behind[j], q @ w
+                behind[j] = pulled if known is None else known + pulled
+        return behind
 
     def forward(self, v: Batch) -> list[Batch]:
         """The pre-activations z_1 .. z_m."""
         zs: list[Batch] = []
-        x = v * self.scale
-        for w, b, f in zip(self.weights, self.biases, self.activations, strict=True):
-            z = apply(w, x)
-            z += b
+
+        def through(i: int, z: Batch) -> Batch:
+            z += self.biases[i]
             zs.append(z)
-            x = np.asarray(f(z), dtype=self.dtype)
+            return np.asarray(self.activations[i](z), dtype=self.dtype)
+
+        self.push(v * self.scale, through)
         return zs
 
-    def gradients(self, zs: list[Batch]) -> Batch:
-        """The gradients (with respect to x) where the pre-activations are known."""
-        g = self.c
-        for z, w, f in zip(reversed(zs), reversed(self.weights), reversed(self.activations), strict=True):
-            g = (g * _slope(f, z)) @ w
-        return g
+    def chain_rule(self, slopes: Sequence[Batch]) -> Rows:
+        """r_0 .. r_m for batches of slopes."""
+        rows = len(slopes[0]) if slopes else 1
+        return self.pull(rows, self.last, lambda i, r: None if r is None else r * slopes[i])
 
     def norms(self, zs: list[Batch]) -> Batch:
-        """Dual norms of the gradients; 0 where they overflow."""
-        norms = self.dual.of(self.gradients(zs))
-        return np.where(np.isfinite(norms), norms, 0.0)
+        """Dual norms of the gradients where the pre-activations are known; 0 where they overflow."""
+        norms = self.dual.of(self._gradient(self.chain_rule([_slope(f, z) for f, z in self._with(zs)])))
+        norms = np.where(np.isfinite(norms), norms, 0.0)
+        return norms if not zs or len(norms) == len(zs[0]) else np.repeat(norms, len(zs[0]))
 
-    def smoothed(self, zs: list[Batch], sharpness: list[Batch | float]) -> tuple[Batch, Batch]:
-        """phi and dphi/dv; `sharpness` holds the slopes k of the sigmoids, one number or vector for each layer."""
-        slopes = [_smooth_slope(f, z, k) for f, z, k in zip(self.activations, zs, sharpness, strict=True)]
-        r, rs = self.c, []
-        for (s, _), w in zip(reversed(slopes), reversed(self.weights), strict=True):
-            rs.append(r)
-            r = (r * s) @ w
-        phi, y = self.dual.of(r), direction(self.dual, r)
-        at_slopes = []  # dphi/ds_i * s_i'(z_i)
-        for (s, ds), w, r in zip(slopes, self.weights, reversed(rs), strict=True):
-            y = apply(w, y)
-            at_slopes.append(r * y * ds)
-            y *= s
-        q: Batch | None = None
-        for z, w, f, d in zip(
-            reversed(zs), reversed(self.weights), reversed(self.activations), reversed(at_slopes), strict=True
-        ):
-            q = (d if q is None else d + _slope(f, z) * q) @ w
-        return phi, np.zeros_like(y) if q is None else q * self.scale
+    def values(self, patterns: Batch, budget: Budget) -> Batch:
+        """Dual norms of the gradients of patterns, whether or not a point has them; 0 once the budget is over."""
+        values = np.zeros(len(patterns), dtype=self.dtype)
+        for start in range(0, len(patterns), self.chunk):
+            if start and budget.over():
+                break
+            piece = slice(start, start + self.chunk)
+            signs = np.where(patterns[piece], 1, -1).astype(self.dtype)
+            values[piece] = self.norms(self.split(signs))
+        return values
+
+    def split(self, rows: Batch) -> list[Batch]:
+        """Rows over all neurons, block by block."""
+        return np.split(rows, np.cumsum(self.widths)[:-1], axis=-1)
+
+    def smoothed(self, zs: list[Batch], sharpness: Sequence[Batch | float]) -> tuple[Batch, Batch]:
+        """phi and dphi/dv; `sharpness` holds the slopes k of the sigmoids, one number or vector for each block."""
+        slopes = [f.smoothed(z, k) for (f, z), k in zip(self._with(zs), sharpness, strict=True)]
+        rs = self.chain_rule([s for s, _ in slopes])
+        g = self._gradient(rs)
+        at_slopes: Rows = []  # dphi/ds_i * s_i'(z_i)
+
+        def through(i: int, a: Batch) -> Batch:
+            r, (s, ds) = rs[i + 1], slopes[i]
+            at_slopes.append(None if r is None else r * a * ds)
+            return s * a
+
+        def back(i: int, q: Batch | None) -> Batch | None:
+            own = at_slopes[i]
+            if q is None:
+                return own
+            q = _slope(self.activations[i], zs[i]) * q
+            return q if own is None else own + q
+
+        self.push(direction(self.dual, g), through)
+        q = self.pull(len(g), [None] * len(self.last), back)[0]
+        return self.dual.of(g), np.zeros_like(g) if q is None else q * self.scale
+
+    def _gradient(self, rs: Rows) -> Batch:
+        """r_0; where one coordinate is asked for, zero in all others."""
+        g = np.zeros((1, self.scale.size), dtype=self.dtype) if rs[0] is None else rs[0]
+        return g if self.coordinate is None else g * (np.arange(g.shape[1]) == self.coordinate)
+
+    def _with(self, zs: list[Batch]) -> list[tuple[Activation, Batch]]:
+        return list(zip(self.activations, zs, strict=True))
 
 
-def direction(dual: Norm, g: Batch) -> Batch:
-    """t of unit norm with t'g = |g|_dual, row by row: where the dual norm is attained."""
-    match dual.p:
+def direction(norm: Norm, g: Batch) -> Batch:
+    """t with t'g = |g| whose dual norm is 1, row by row: where the norm is attained."""
+    match norm.p:
         case "1":
             return np.sign(g)
         case "2":
-            length = dual.of(g)[:, None]
-            return g / np.where(length > 0, length, 1)
+            length = norm.of(g)[:, None]
+            return np.asarray(g / np.where(length > 0, length, 1))
         case _:
             largest = np.abs(g).argmax(axis=1)[:, None]
             t = np.zeros_like(g)
@@ -192,45 +186,19 @@ def _slope(f: Activation, z: Batch) -> Batch:
     return z > 0 if f.kind == "relu" else f.derivative(z).astype(z.dtype, copy=False)
 
 
-def _smooth_slope(f: Activation, z: Batch, k: Batch | float) -> tuple[Batch, Batch]:
-    """The slope, with the step of a kink replaced by a sigmoid, and its derivative in z."""
-    match f.kind:
-        case "relu" | "leaky_relu":
-            e = np.exp(-np.abs(k * z))
-            sigmoid = np.where(z >= 0, 1, e) / (1 + e)
-            return f.alpha + (1 - f.alpha) * sigmoid, (1 - f.alpha) * k * e / ((1 + e) * (1 + e))
-        case "identity":
-            return np.ones_like(z), np.zeros_like(z)
-        case "elu":
-            s = f.derivative(z).astype(z.dtype, copy=False)
-            return s, np.where(z > 0, 0, s)
-        case "softplus":
-            s = f.derivative(z).astype(z.dtype, copy=False)
-            return s, s * (1 - s)
-        case _:
-            s = f.derivative(z).astype(z.dtype, copy=False)
-            value = np.asarray(f(z), dtype=z.dtype)
-            return s, s * (1 - 2 * value if f.kind == "sigmoid" else -2 * value)
+def _at_origin(block: Block, chart: Chart) -> Batch:
+    """The block's bias, plus what the origin of the chart adds where the block reads the input."""
+    source, weight = block.terms[0]
+    return block.bias + weight @ chart.origin if source == 0 else block.bias
 
 
-def _precision(net: Network, chart: Chart, c: Array) -> Any:
+def _precision(problem: Problem, chart: Chart) -> Any:
     """float32, unless a value or gradient on the chart, or beyond its typical length, might leave its range."""
-    with np.errstate(all="ignore"):
-        reach = np.abs(chart.origin).max() + 1e4 * chart.scale.max() + 1.0
-        gain = max(1.0, float(np.abs(c).sum()))
-        for affine in net.affines:
-            rows = np.asarray(abs(affine.weight).sum(axis=1)).max()
-            reach = reach * max(1.0, float(rows)) + np.abs(affine.bias).max()
-            gain *= max(1.0, float(rows), float(np.asarray(abs(affine.weight).sum(axis=0)).max()))
-        return np.float32 if max(reach, gain) < _SINGLE_LIMIT else np.float64
-
-
-def _typical_length(net: Network) -> float:
-    """The median distance of the origin from the first layer's kinks; 1 where it has none or they meet there."""
-    first = net.affines[0]
-    with np.errstate(all="ignore"):
-        lengths = np.sqrt(np.asarray((first.weight * first.weight).sum(axis=1), dtype=np.float64))
-        distances = np.abs(first.bias) / lengths
-        kept = distances[np.isfinite(distances) & (distances > 0)]
-        length = float(np.median(kept)) if kept.size else 1.0
-    return length if 1e-100 < length < 1e100 else 1.0
+    reach = np.abs(chart.origin).max() + 1e4 * chart.scale.max() + 1.0
+    gain = max(1.0, float(np.abs(problem.c).sum()))
+    for block in problem.network.blocks:
+        rows = float(np.sum([np.asarray(abs(w).sum(axis=1)) for _, w in block.terms], axis=0).max())
+        columns = max(float(np.asarray(abs(w).sum(axis=0)).max()) for _, w in block.terms)
+        reach = reach * max(1.0, rows) + np.abs(block.bias).max()
+        gain *= max(1.0, rows, columns) + (len(block.terms) > 1)
+    return np.float32 if max(reach, gain) < _SINGLE_LIMIT else np.float64

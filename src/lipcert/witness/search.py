@@ -1,143 +1,172 @@
-"""Everything in turn: sampling, smoothed ascent, and patterns and cells where they apply."""
+"""Everything in turn: sampling, smoothed ascent, and patterns and linear pieces where they apply.
+
+The whole map is searched along directions d of the outputs: each is the search for one output, c = d, and at the point
+that it finds d is renewed.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from lipcert.problem.network import Network
-from lipcert.problem.norms import Norm
-from lipcert.problem.region import Region
+from lipcert import policy
+from lipcert.budget import Budget
+from lipcert.problem.problem import Problem
 from lipcert.relaxation.model import Relaxation
 from lipcert.rounding import Array
 from lipcert.witness import drift
-from lipcert.witness.cells import walk
+from lipcert.witness.chart import Batch
+from lipcert.witness.directions import jacobian, leading, steepest
 from lipcert.witness.moments import candidates
 from lipcert.witness.patterns import applies, hunt, pursue, realise
 from lipcert.witness.program import Patterns, Program
-from lipcert.witness.record import OnProgress, Record
-from lipcert.witness.sampling import ELITE, sample
-from lipcert.witness.screen import Batch, Screen
+from lipcert.witness.record import OnWitness, Record
+from lipcert.witness.sampling import sample
+from lipcert.witness.screen import Screen
 from lipcert.witness.smooth import climb
-from lipcert.witness.witness import Witness
-
-_SAMPLING_SHARE = 0.4  # of the time, at most
-_HUNTING_SHARE = 0.2  # of the time left then
-_DRIFTING_SHARE = 0.3  # of the time left then
-_CHASING_SHARE = 0.4  # of the time for a moment matrix
-_CLIMBING_SHARE = 0.4  # of the time left then, where cells are searched afterwards
+from lipcert.witness.walk import walk
+from lipcert.witness.witness import Witness, evaluate
 
 
 def search(
-    net: Network,
-    region: Region,
-    c: Array,
-    norm: Norm,
+    problem: Problem,
+    budget: Budget,
     *,
-    seconds: float,
     seed: int = 0,
     samples: int = 50_000,
-    on_progress: OnProgress | None = None,
-) -> Witness:
-    """A point of the region with a large gradient norm: sampling, then ascent from the best samples.
-
-    Stops when nothing improves any more, at the latest after about `seconds`. The same seed gives the same witness
-    unless time runs out. `on_progress` is called with every improvement.
-    """
-    record = Record(net, region, c, norm, rng=np.random.default_rng(seed), seconds=seconds, on_progress=on_progress)
-    if _constant(record):
-        return record.best
-    screen = Screen(net, record.chart, record.c, norm)
-    elite = sample(record, screen, samples, _SAMPLING_SHARE * seconds)
-    _ascend(record, screen, elite)
-    return record.best
-
-
-def ascent(
-    net: Network,
-    region: Region,
-    c: Array,
-    norm: Norm,
-    *,
-    rng: np.random.Generator,
     starts: Array | None = None,
-    seconds: float = np.inf,
-    on_progress: OnProgress | None = None,
+    on_witness: OnWitness | None = None,
 ) -> Witness:
-    """Smoothed ascent from random points and `starts`; where the gradient is piecewise constant, then over its cells.
+    """A point of the region with a large gradient or Jacobian: sampling, then ascent from the best samples.
 
-    One hidden layer of ReLU or leaky ReLU: also the alternating search among all patterns.
+    Stops when nothing improves any more, at the latest when the budget is over; the middle of the region is always
+    looked at. The same seed and the same counted budget give the same witness. `starts` are points to begin from beside
+    the samples (one output only). `on_witness` is called with every improvement.
     """
-    record = Record(net, region, c, norm, rng=rng, seconds=seconds, on_progress=on_progress)
-    if _constant(record):
-        return record.best
-    screen = Screen(net, record.chart, record.c, norm)
-    points = np.zeros((0, net.inputs)) if starts is None else region.project(np.atleast_2d(starts))
-    _ascend(record, screen, record.chart.coordinates(points).astype(screen.dtype))
+    record = Record(problem, budget, rng=np.random.default_rng(seed), on_witness=on_witness)
+    record.consider(record.best.point, "center")
+    if problem.whole_map:
+        _search_directions(record, seed)
+    elif not _constant(record):
+        screen = Screen(problem, budget)
+        elite = sample(record, screen, samples, budget.share(policy.SAMPLING_SHARE))
+        if starts is not None:
+            points = problem.region.project(np.atleast_2d(starts))
+            elite = np.concatenate([record.chart.coordinates(points).astype(screen.dtype), elite])
+        with np.errstate(all="ignore"):
+            _ascend(record, screen, elite)
     return record.best
 
 
 def improve(
-    net: Network,
-    region: Region,
-    c: Array,
-    norm: Norm,
+    problem: Problem,
     known: Witness,
     relaxation: Relaxation,
     X: Array,
+    budget: Budget,
     *,
-    seconds: float,
     seed: int = 0,
-    on_progress: OnProgress | None = None,
+    on_witness: OnWitness | None = None,
 ) -> Witness:
-    """The better of a known witness and what the moment matrix of a relaxation leads to within about `seconds`.
+    """The better of a known witness and what the moment matrix of a relaxation leads to within the budget.
 
     Its points are valued as they are, its patterns are chased and asked for points, and the best of all are climbed
-    and walked from. A matrix that means nothing costs the time, no more.
+    and walked from. A matrix that means nothing costs the budget, no more.
     """
-    rng = np.random.default_rng(seed)
-    record = Record(net, region, c, norm, rng=rng, seconds=seconds, on_progress=on_progress, known=known)
-    if _constant(record) or not Program.applies(net):
-        return record.best
-    with np.errstate(all="ignore"):
-        program = Program.of(net, record.chart, record.c)
-        found = candidates(net, relaxation, X, rng)
-        if program.needed.any() and len(found.points):
-            screen = Screen(net, record.chart, record.c, norm)
-            starts = pursue(record, screen, program, found, _CHASING_SHARE * record.left)
-            elite = climb(record, screen, starts, _CLIMBING_SHARE * record.left)
-            walk(record, screen, program, elite)
+    record = Record(problem, budget, rng=np.random.default_rng(seed), on_witness=on_witness, known=known)
+    if problem.whole_map:
+        along = problem.along(leading(problem, relaxation, X, known.point))
+        start = Witness(known.point, evaluate(along, known.point), known.method)
+        found = improve(along, start, relaxation, X, budget, seed=seed)
+        record.consider(found.point, found.method)
+    elif not _constant(record) and Program.applies(problem.network):
+        with np.errstate(all="ignore"):
+            _follow(record, relaxation, X)
     return record.best
 
 
 def _constant(record: Record) -> bool:
     """One gradient everywhere, or one point."""
-    return record.net.depth == 0 or not record.chart.scale.any()
+    return record.problem.network.depth == 0 or not record.chart.scale.any()
+
+
+def _follow(record: Record, relaxation: Relaxation, X: Array) -> None:
+    """Pursue the points and patterns of a moment matrix."""
+    problem, budget = record.problem, record.budget
+    found = candidates(problem.network, relaxation, X, record.rng, budget)
+    if not len(found.points) or budget.over():
+        return
+    program = Program.of(problem, budget)
+    if program.needed.any() and program.fits(budget):
+        screen = Screen(problem, budget)
+        starts = pursue(record, screen, program, found, budget.share(policy.CHASING_SHARE))
+        elite = climb(record, screen, starts, budget.share(policy.CLIMBING_SHARE))
+        walk(record, screen, program, elite, budget)
 
 
 def _ascend(record: Record, screen: Screen, starts: Batch) -> None:
-    with np.errstate(all="ignore"):
-        if not Program.applies(record.net):
-            climb(record, screen, starts)
-            return
-        program = Program.of(record.net, record.chart, record.c)
-        if not program.needed.any():  # one gradient on the whole region
-            return
-        patterns: Patterns = np.zeros((0, record.net.neurons), dtype=bool)
-        if applies(record.net):
-            patterns, found = hunt(record, screen, program, starts, _HUNTING_SHARE * record.left)
-            starts = np.concatenate([found[:ELITE], starts])
-        realise(record, program, patterns)
-        _rounds(record, screen, program, starts)
-
-
-def _rounds(record: Record, screen: Screen, program: Program, starts: Batch) -> None:
-    """Drift, ascent and walk in turn, each from what the others found, until the walk gains nothing."""
-    while record.left > 0:
+    problem, budget = record.problem, record.budget
+    if not Program.applies(problem.network):
+        climb(record, screen, starts, budget)
+        return
+    if budget.over():
+        return
+    program = Program.of(problem, budget)
+    if not program.needed.any():  # one gradient on the whole region
+        return
+    patterns: Patterns = np.zeros((0, problem.network.neurons), dtype=bool)
+    if applies(problem.network) and program.fits(budget):
+        patterns, found = hunt(record, screen, program, starts, budget.share(policy.HUNTING_SHARE))
+        starts = np.concatenate([found[: policy.ELITE], starts])
+    realise(record, program, patterns)
+    while not budget.over():  # each begins from what the others found, until the walk gains nothing
         if drift.applies(record):
-            starts = np.concatenate([drift.drift(record, screen, starts, _DRIFTING_SHARE * record.left), starts])
-        elite = climb(record, screen, starts, _CLIMBING_SHARE * record.left)
+            members = drift.drift(record, screen, starts, budget.share(policy.DRIFTING_SHARE))
+            starts = np.concatenate([members, starts])
+        starts = climb(record, screen, starts, budget.share(policy.CLIMBING_SHARE))
         before = record.best.value
-        walk(record, screen, program, elite)
+        walk(record, screen, program, starts, budget)
         if record.best.value <= before * (1 + 1e-6):
             return
-        starts = elite
+
+
+def _search_directions(record: Record, seed: int) -> None:
+    """Searches for one output along the directions that Jacobians at samples have, the largest first."""
+    problem, budget = record.problem, record.budget
+    found = _sample_jacobians(record, budget.share(policy.DIRECTION_SAMPLING_SHARE))
+    for point, _ in found[: policy.TRIED]:
+        record.consider(point, "sampling")
+    every = problem.norm.out == "inf"  # every output gets its turn
+    queue = [d for _, d in found] if every else [d for _, d in found[:1]]
+    tried: list[Array] = []
+    while queue and len(tried) < (len(problem.c) if every else policy.DIRECTION_ROUNDS) and not budget.over():
+        d = queue.pop(0)
+        if any(np.array_equal(d, other) or np.array_equal(d, -other) for other in tried):
+            continue
+        tried.append(d)
+        share = budget.share(policy.DIRECTION_SHARE)
+        one = search(problem.along(d), share, seed=seed + len(tried), samples=policy.DIRECTION_POINTS)
+        before = record.best.value
+        record.consider(one.point, one.method)
+        if not every and record.best.value > before * (1 + 1e-7):
+            queue.append(steepest(jacobian(problem, one.point), problem.norm))
+
+
+def _sample_jacobians(record: Record, budget: Budget) -> list[tuple[Array, Array]]:
+    """Points and their directions, best first; the middle of the region is always one of them."""
+    problem, net = record.problem, record.problem.network
+    drawn = record.chart.draw(record.rng, policy.DIRECTION_SAMPLES, np.float64)
+    points = record.chart.points(np.concatenate([np.zeros((1, net.inputs)), drawn]))
+    found: list[tuple[float, Array, Array]] = []
+    for point in points:
+        if found and budget.over():
+            break
+        if problem.region.contains(point):
+            budget.charge(2 * (1 + net.outputs) * net.stored, policy.THIN)
+            budget.charge((1 + net.outputs) * len(net.blocks), policy.SCALAR)
+            J = jacobian(problem, point)
+            d = steepest(J, problem.norm)
+            found.append((float(problem.norm.dual.of(d @ J)), point, d))
+    if problem.norm.out == "inf":
+        found += [(0.0, points[0], e) for e in np.eye(net.outputs)]
+    found.sort(key=lambda entry: -entry[0])
+    return [(point, d) for _, point, d in found]

@@ -1,4 +1,4 @@
-"""Smoothed ascent inside the region: any depth, any activation.
+"""Smoothed ascent inside the region: any network, any activation.
 
 Every row of a batch follows the sign of the derivative of the smoothed gradient norm while the sigmoids sharpen; the
 true gradient norm is evaluated on the way, and every row keeps its best point. Rounds of such runs start from random
@@ -7,18 +7,16 @@ points and from disturbed copies of the best points so far.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 import numpy as np
 
+from lipcert import policy
+from lipcert.budget import Budget
+from lipcert.witness.chart import Batch
 from lipcert.witness.record import Record
-from lipcert.witness.screen import Batch, Screen
+from lipcert.witness.screen import Screen
 
-_ROWS = 64
-_STEPS = (100, 400, 800)  # of the first, second and later rounds
-_PATIENCE = 1  # full rounds without improvement; twice as many where they are cheap
-_CHEAP = 20_000  # weights
 _LAST_SHARPNESS = 20.0  # in units of 1 / (typical |z| of the neuron)
 _LAST_STEP = 0.02
 
@@ -35,28 +33,27 @@ class Schedule:
         return k * (_LAST_SHARPNESS / k) ** progress, step * (_LAST_STEP / step) ** progress
 
 
-def climb(record: Record, screen: Screen, starts: Batch, seconds: float = np.inf) -> Batch:
-    """Rounds of smoothed ascent from `starts` and random points until nothing improves or the time is over.
+def climb(record: Record, screen: Screen, starts: Batch, budget: Budget) -> Batch:
+    """Rounds of smoothed ascent from `starts` and random points until nothing improves or the budget is over.
 
     Returns the best points found, in chart coordinates, best first.
     """
-    end = min(record.deadline, time.monotonic() + seconds)
     elite, values = starts, np.zeros(len(starts), dtype=screen.dtype)
-    rows = int(np.clip(screen.chunk // 2, 2, _ROWS))
+    rows = int(np.clip(screen.chunk // 2, 2, policy.CLIMB_ROWS))
     units = widths(screen, record.chart.draw(record.rng, 2 * rows, screen.dtype), rows)
-    patience = _PATIENCE * (2 if sum(a.stored for a in record.net.affines) <= _CHEAP else 1)
+    patience = policy.CLIMB_PATIENCE * (2 if record.cheap else 1)
     turn = stale = 0
-    while stale < patience and time.monotonic() < end:
+    while stale < patience and not budget.over():
         before = record.best.value
-        steps = _STEPS[min(turn, len(_STEPS) - 1)]
+        steps = policy.CLIMB_STEPS[min(turn, len(policy.CLIMB_STEPS) - 1)]
         v, schedule = _begin(record, screen, elite, rows, turn)
-        found, norms = ascend(screen, v, units, schedule, steps, end)
+        found, norms = ascend(screen, v, units, schedule, steps, budget)
         record.offer(record.chart.points(found), norms, "ascent")
         elite, values = np.concatenate([elite, found]), np.concatenate([values, norms])
         order = np.argsort(-values, kind="stable")[: rows // 2]
         elite, values = elite[order], values[order]
         turn += 1
-        if turn >= len(_STEPS):
+        if turn >= len(policy.CLIMB_STEPS):
             stale = 0 if record.best.value > before * (1 + 1e-6) else stale + 1
     return elite
 
@@ -78,17 +75,17 @@ def widths(screen: Screen, v: Batch, rows: int) -> list[Batch]:
 
 
 def ascend(
-    screen: Screen, v: Batch, units: list[Batch], schedule: Schedule, steps: int, deadline: float = np.inf
+    screen: Screen, v: Batch, units: list[Batch], schedule: Schedule, steps: int, budget: Budget
 ) -> tuple[Batch, Batch]:
     """One run from the rows of v: the best point of every row, and the true gradient norms there."""
     best, values = v.copy(), np.zeros(len(v), dtype=screen.dtype)
     reach = screen.chart.reach(v)
     for i in range(steps):
         zs = screen.forward(v)
-        norms = np.broadcast_to(screen.norms(zs), len(v))
+        norms = screen.norms(zs)
         better = norms > values
         best[better], values[better] = v[better], norms[better]
-        if time.monotonic() > deadline:
+        if budget.over():
             break
         k, step = schedule.at(i / max(steps - 1, 1))
         _, d = screen.smoothed(zs, [k / unit for unit in units])

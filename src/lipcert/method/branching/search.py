@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lipcert.bounds import bounds_of, interval_uppers, whole
+from lipcert.budget import Budget
 from lipcert.errors import MethodError
 from lipcert.jobs.executors import worker_count
 from lipcert.method.branching.choose import Halves, open_neurons, try_splits
@@ -29,6 +30,7 @@ from lipcert.method.branching.relax import Question, Reply, relax
 from lipcert.method.branching.worth import Worth
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
+from lipcert.problem.problem import Problem
 from lipcert.problem.region import Ball, Region
 from lipcert.proof import Certificate
 from lipcert.proof.cases import has_cases
@@ -128,6 +130,7 @@ class _Search:
         on_state: Callable[[State, Witness | None], None] | None,
     ) -> None:
         self.net, self.region, self.norm, self.c = net, region, norm, c
+        self.problem = Problem.of(net, region, c, norm)
         self.gap, self.deadline, self.executor = max(gap, EXACT), deadline, executor
         self.witness, self.on_state = witness, on_state
         self.count = itertools.count()
@@ -253,7 +256,7 @@ class _Search:
         """A part without open signs has one gradient: it holds a point, or it is empty."""
         if node.open:
             return False
-        point, leaf = realise(self.net, self.c, node)
+        point, leaf = realise(self.problem, node, Budget.of_seconds(self.deadline - time.monotonic()))
         if point is not None:
             self._offer(point[None, :], "parts")
         if leaf is not None:
@@ -288,7 +291,7 @@ class _Search:
         best = int(np.argmax(norms))
         if norms[best] <= self.lower * (1 + 1e-12):
             return
-        value = evaluate(self.net, points[best], self.c, self.norm)
+        value = evaluate(self.problem, points[best])
         if value > self.lower and self.region.contains(points[best]):
             self.witness = Witness(points[best], value, method)
 

@@ -8,17 +8,19 @@ from collections.abc import Callable
 import numpy as np
 
 from lipcert.bounds.propagation import Interval
+from lipcert.budget import Budget
 from lipcert.method.mip.claim import Claim
 from lipcert.method.mip.formulation import Formulation, formulate
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
+from lipcert.problem.problem import PREACTIVATIONS, Problem
 from lipcert.problem.region import Box
 from lipcert.rounding import Array
 from lipcert.solver.conic.cones import ConicStatus
 from lipcert.solver.mixed_integer import Event, solve_mixed_integer
 from lipcert.witness.patterns import realise
 from lipcert.witness.program import Program
-from lipcert.witness.record import OnProgress, Record
+from lipcert.witness.record import OnWitness, Record
 from lipcert.witness.witness import Witness
 
 SOLVER = "HiGHS"
@@ -33,7 +35,7 @@ def maximise(
     *,
     seconds: float,
     known: Witness | None = None,
-    on_witness: OnProgress | None = None,
+    on_witness: OnWitness | None = None,
     on_bound: Callable[[float], None] | None = None,
 ) -> tuple[Claim, ConicStatus]:
     """Solve the program of the largest gradient norm; every pattern found is asked for a point of the box.
@@ -45,9 +47,9 @@ def maximise(
     catcher = None
     if known is not None and Program.applies(net):
         left = seconds - (time.monotonic() - begin)
-        rng = np.random.default_rng(0)
-        record = Record(net, box, c, norm, rng=rng, seconds=left, on_progress=on_witness, known=known)
-        catcher = _Catcher(formulation, record)
+        problem = Problem.of(net, box, c, norm).on(box, **{PREACTIVATIONS: pre})
+        rng, budget = np.random.default_rng(0), Budget.of_seconds(left)
+        catcher = _Catcher(formulation, Record(problem, budget, rng=rng, on_witness=on_witness, known=known))
 
     def happened(event: Event) -> None:
         if on_bound is not None:
@@ -71,10 +73,10 @@ class _Catcher:
     def __init__(self, formulation: Formulation, record: Record) -> None:
         self.formulation, self.record = formulation, record
         with np.errstate(all="ignore"):
-            self.program = Program.of(record.net, record.chart, record.c)
+            self.program = Program.of(record.problem, record.budget)
 
     def catch(self, solution: Array) -> None:
-        """A point in the middle of the solution's cell; the solution sits on kinks, so it comes second."""
+        """A point in the middle of the solution's linear piece; the solution sits on kinks, so it comes second."""
         pattern, value = self.formulation.pattern(solution), float(self.formulation.problem.cost @ solution)
         with np.errstate(all="ignore"):
             realise(self.record, self.program, pattern[None, :], "mip")

@@ -1,0 +1,104 @@
+"""Coordinates of a region: x = origin + scale v.
+
+A box becomes [-1, 1]^n whatever its size, so that single precision resolves a tiny box around a large center.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lipcert.problem.network import Network
+from lipcert.problem.norms import Norm
+from lipcert.problem.problem import Problem
+from lipcert.problem.region import Ball, Box, Everywhere, Region
+from lipcert.rounding import Array
+
+Batch = NDArray[Any]  # rows of float32 or float64
+
+
+@dataclass(frozen=True, eq=False)
+class Chart:
+    """x = origin + scale v, with v in [-1, 1]^n for a box and |v|_2 <= 1 for a ball; everywhere, v is unbounded and
+    scale a typical length. A clipped ball has the chart of the whole ball; `points` come from its own part."""
+
+    region: Region
+    origin: Array
+    scale: Array
+
+    @classmethod
+    def of(cls, problem: Problem) -> Chart:
+        region, n = problem.region, problem.network.inputs
+        if isinstance(region, Box):
+            return cls(region, region.lo / 2 + region.hi / 2, region.hi / 2 - region.lo / 2)
+        if isinstance(region, Ball):
+            return cls(region, region.center, np.full(n, region.radius))
+        return cls(region, np.zeros(n), np.full(n, _typical_length(problem.network)))
+
+    @property
+    def bounded(self) -> bool:
+        return not isinstance(self.region, Everywhere)
+
+    @property
+    def round(self) -> bool:
+        return isinstance(self.region, Ball)
+
+    def points(self, v: Batch) -> Array:
+        """The points of the region in float64."""
+        return self.region.project(self.origin + self.scale * v.astype(np.float64))
+
+    def coordinates(self, x: Array) -> Array:
+        """The inverse of `points`; zero where the box has no width."""
+        width = np.where(self.scale > 0, self.scale, 1.0)
+        return np.where(self.scale > 0, (x - self.origin) / width, 0.0)
+
+    def confine(self, v: Batch) -> Batch:
+        """Coordinates of the region's nearest points."""
+        if isinstance(self.region, Ball):
+            if self.region.clip is not None:
+                lo, hi = (self.coordinates(end).astype(v.dtype) for end in (self.region.box.lo, self.region.box.hi))
+                v = np.clip(v, lo, hi)
+            return np.asarray(v / np.maximum(Norm("2").of(v)[..., None], 1))
+        return np.clip(v, -1, 1) if self.bounded else v
+
+    def uphill(self, d: Batch) -> Batch:
+        """The direction of a step along the derivative d: its signs in a box, its own in a ball."""
+        if not self.round:
+            return np.sign(d)
+        length = Norm("2").of(d)[..., None]
+        return np.asarray(d / np.where(length > 0, length, 1))
+
+    def reach(self, v: Batch) -> Batch:
+        """The length of a full step, row by row: half the box, or the row's own distance from the origin."""
+        if self.bounded:
+            return np.ones((len(v), 1), dtype=v.dtype)
+        return np.asarray(np.abs(v).mean(axis=1, keepdims=True) + 1e-3, dtype=v.dtype)
+
+    def draw(self, rng: np.random.Generator, rows: int, dtype: Any) -> Batch:
+        """Uniform in a box or ball; everywhere, normal at lengths of 1, 10, 100 and 1000 times the typical one."""
+        n = self.origin.size
+        if self.round:
+            v = rng.standard_normal((rows, n), dtype=dtype)
+            lengths = rng.random((rows, 1), dtype=dtype) ** (1.0 / n) / np.maximum(Norm("2").of(v)[:, None], 1e-30)
+            return self.confine(np.asarray(v * lengths, dtype=dtype))
+        if self.bounded:
+            v = rng.random((rows, n), dtype=dtype)
+            v *= 2
+            v -= 1
+            return v
+        lengths = (10.0 ** (np.arange(rows) % 4)).astype(dtype)
+        return np.asarray(rng.standard_normal((rows, n), dtype=dtype) * lengths[:, None])
+
+
+def _typical_length(net: Network) -> float:
+    """The median distance of the origin from the first block's kinks; 1 where it has none or they meet there."""
+    weight, bias = net.blocks[0].terms[0][1], net.blocks[0].bias
+    with np.errstate(all="ignore"):
+        lengths = np.sqrt(np.asarray((weight * weight).sum(axis=1), dtype=np.float64))
+        distances = np.abs(bias) / lengths
+        kept = distances[np.isfinite(distances) & (distances > 0)]
+        length = float(np.median(kept)) if kept.size else 1.0
+    return length if 1e-100 < length < 1e100 else 1.0
