@@ -28,6 +28,7 @@ Patterns = NDArray[np.bool_]  # (..., neurons), all blocks side by side
 _MARGIN = 0.05  # enough, in units of the length of a row on the unit box
 _PIVOT = 12  # operations on every entry of a linear program in one iteration
 _SETUP = 1000  # and before the first
+_CALLS = 200  # statements around a linear program
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,13 +119,15 @@ def inmost(
     objective = np.append(np.zeros(rows.shape[1]), -1.0)
     end = 1.0 if bounded else np.inf
     bounds = np.array([[-end, end]] * rows.shape[1] + [[-np.inf, margin]])
-    budget.charge(_SETUP * table.size, policy.THIN)
+    entries = max(table.size, 1)
+    budget.charge(_SETUP * entries, policy.THIN)
+    budget.charge(_CALLS, policy.SCALAR)
     limits: dict[str, float] = {"time_limit": max(budget.left(), 0.01)}
     if budget.repeatable:
-        iterations = budget.affordable(max(budget.left(), 0.0), policy.THIN) / (_PIVOT * table.size)
+        iterations = budget.affordable(max(budget.left(), 0.0), policy.THIN) / (_PIVOT * entries)
         limits = {"maxiter": 1 + int(min(iterations, 1e9))}
     answer = linprog(objective, table, shifts, bounds=bounds, method="highs", options=limits)
-    budget.charge(_PIVOT * table.size * answer.nit, policy.THIN)
+    budget.charge(_PIVOT * entries * answer.nit, policy.THIN)
     if answer.x is None:
         return None
     v = np.asarray(answer.x, dtype=np.float64)
