@@ -1,6 +1,6 @@
 """The exact Lipschitz constant of a small piecewise linear network on a box, by enumerating realisable patterns.
 
-A depth-first search over neurons, layer by layer: under the pattern so far every pre-activation is affine in x. A sign
+A depth-first search over neurons, block by block: under the pattern so far every pre-activation is affine in x. A sign
 is realisable when a sampled point has it, or else when a linear program finds a point with a positive margin.
 """
 
@@ -18,11 +18,15 @@ from lipcert.rounding import Array
 
 MARGIN = 1e-8
 
+Rows = list[tuple[Array, float]]
+Values = list[tuple[Array, Array]]
+
 
 def exact_constant(net: Network, box: Box, c: Array, norm: Norm = INF, samples: int = 400) -> float:
     """max ||gradient||_dual over the linear pieces that meet the box in a set with interior."""
     points = np.random.default_rng(0).uniform(box.lo, box.hi, size=(samples, box.size))
-    return _descend(_Piece(net, box, c, norm), 0, np.eye(net.inputs), np.zeros(net.inputs), [], points)
+    piece = _Piece(net, box, c, norm)
+    return _descend(piece, 0, [(np.eye(net.inputs), np.zeros(net.inputs))], [], points)
 
 
 def operator(J: Array, norm: Norm) -> float:
@@ -45,46 +49,42 @@ class _Piece:
         self.net, self.box, self.c, self.norm = net, box, c, norm
 
 
-def _descend(piece: _Piece, layer: int, G: Array, h: Array, rows: list[tuple[Array, float]], points: Array) -> float:
-    """x_layer = G x + h on the current piece {a'x + b >= 0 for (a, b) in rows}."""
-    net = piece.net
-    A = net.affines[layer].weight
-    A = A if isinstance(A, np.ndarray) else A.toarray()
-    G, h = A @ G, A @ h + net.affines[layer].bias
-    if layer == net.depth:
+def _descend(piece: _Piece, i: int, values: Values, rows: Rows, points: Array) -> float:
+    """Block i of the network, where the values before it are G x + h on the piece {a'x + b >= 0 for (a, b) in rows}."""
+    net, block = piece.net, piece.net.blocks[i]
+    G, h = np.zeros((block.width, net.inputs)), block.bias
+    for source, weight in block.terms:
+        A = weight if isinstance(weight, np.ndarray) else weight.toarray()
+        G, h = G + A @ values[source][0], h + A @ values[source][1]
+    if i == net.depth:
         return operator(piece.c @ G, piece.norm)
-    return _split(piece, layer, 0, G, h, [], rows, points)
+    if not block.activation.kinked:
+        return _descend(piece, i + 1, [*values, (G, h)], rows, points)
+    return _split(piece, i, (G, h), [], values, rows, points)
 
 
 def _split(
-    piece: _Piece,
-    layer: int,
-    j: int,
-    G: Array,
-    h: Array,
-    signs: list[bool],
-    rows: list[tuple[Array, float]],
-    points: Array,
+    piece: _Piece, i: int, z: tuple[Array, Array], signs: list[bool], values: Values, rows: Rows, points: Array
 ) -> float:
+    (G, h), j = z, len(signs)
     if j == len(h):
-        f = piece.net.activations[layer]
-        slopes = f.derivative(np.where(signs, 1.0, -1.0))
-        return _descend(piece, layer + 1, slopes[:, None] * G, slopes * h, rows, points)
-    z = points @ G[j] + h[j]
+        s = piece.net.activations[i].derivative(np.where(signs, 1.0, -1.0))
+        return _descend(piece, i + 1, [*values, (s[:, None] * G, s * h)], rows, points)
+    at = points @ G[j] + h[j]
     best = 0.0
     for sign in (True, False):
         s = 1.0 if sign else -1.0
         half = (s * G[j], s * h[j])
-        kept = points[s * z > MARGIN]
+        kept = points[s * at > MARGIN]
         if not np.any(G[j]):
             if (h[j] > 0) == sign:  # a constant neuron has one sign; exactly 0 changes no gradient
-                best = max(best, _split(piece, layer, j + 1, G, h, [*signs, sign], rows, points))
+                best = max(best, _split(piece, i, z, [*signs, sign], values, rows, points))
         elif len(kept) or _realisable([*rows, half], piece.box):
-            best = max(best, _split(piece, layer, j + 1, G, h, [*signs, sign], [*rows, half], kept))
+            best = max(best, _split(piece, i, z, [*signs, sign], values, [*rows, half], kept))
     return best
 
 
-def _realisable(rows: list[tuple[Array, float]], box: Box) -> bool:
+def _realisable(rows: Rows, box: Box) -> bool:
     A, b = np.array([a for a, _ in rows]), np.array([b for _, b in rows])
     last = np.abs(A[-1]) @ np.maximum(np.abs(box.lo), np.abs(box.hi))
     if A[-1] @ (box.lo + box.hi) / 2 + np.abs(A[-1]) @ (box.hi - box.lo) / 2 + b[-1] <= MARGIN * (1 + last) * 1e-3:

@@ -14,9 +14,9 @@ from lipcert import policy
 from lipcert.bounds.propagation import preactivation_bounds
 from lipcert.budget import Budget
 from lipcert.errors import InputError
-from lipcert.problem.activations import Activation
-from lipcert.problem.network import Network
-from lipcert.problem.norms import INF
+from lipcert.problem.activations import IDENTITY, Activation
+from lipcert.problem.network import Block, Network
+from lipcert.problem.norms import INF, Norm
 from lipcert.problem.problem import PREACTIVATIONS, Problem
 from lipcert.problem.region import Box, Everywhere
 from lipcert.rounding import Array
@@ -25,6 +25,8 @@ from lipcert.witness import screen as screens
 from lipcert.witness.patterns import applies
 from lipcert.witness.program import Program
 from lipcert.witness.screen import Screen
+from tests.enumeration import exact_constant
+from tests.strategies import branched_networks
 
 SMOOTH_AND_KINKED: tuple[Activation, ...] = (
     Activation("identity"),
@@ -163,9 +165,13 @@ def test_derivative_of_the_smoothed_objective(activation: Activation, p: str) ->
     net = random_network(5, (4, 6, 5, 3, 2), activation)
     problem = Problem.of(net, Box(np.full(4, 0.2), 0.5), np.array([1.0, -2.0]), p)
     screen = Screen(problem, Budget.unlimited(), dtype=np.float64)
+    differences(screen, [3.0, np.full((20, 5), 2.0), 4.0])
+
+
+def differences(screen: Screen, sharpness: list[Array | float]) -> None:
+    """The derivative of the smoothed objective against its finite differences, at points with four coordinates."""
     rng = np.random.default_rng(0)
     v, d = rng.uniform(-1, 1, (20, 4)), rng.normal(size=(20, 4))
-    sharpness: list[Array | float] = [3.0, np.full((20, 5), 2.0), 4.0]
     h = 1e-6
     up, down = (screen.smoothed(screen.forward(v + s * h * d), sharpness)[0] for s in (1, -1))
     slope = np.einsum("ij,ij->i", screen.smoothed(screen.forward(v), sharpness)[1], d)
@@ -208,8 +214,8 @@ def test_given_points() -> None:
 def test_same_seed_same_witness_and_progress_improves() -> None:
     problem = Problem.of(random_network(9, (8, 12, 6, 1)), Box(np.zeros(8), 0.5))
     seen: list[Witness] = []
-    first = search(problem, Budget.unlimited(), seed=4, samples=1000, on_witness=seen.append)
-    second = search(problem, Budget.unlimited(), seed=4, samples=1000)
+    first = search(problem, Budget.of_work(30.0), seed=4, samples=1000, on_witness=seen.append)
+    second = search(problem, Budget.of_work(30.0), seed=4, samples=1000)
     assert np.array_equal(first.point, second.point)
     values = [w.value for w in seen]
     assert values == sorted(set(values))
@@ -257,7 +263,6 @@ def test_a_search_ends_with_its_budget_on_a_network_of_45000_neurons(shape: tupl
 @pytest.mark.parametrize("shape", [(4, 6, 1), (8, 12, 6, 1), (70, 20, 15, 1)], ids=str)
 @pytest.mark.parametrize("work", [0.02, 0.1, 0.4])
 def test_same_seed_and_work_same_bits(shape: tuple[int, ...], work: float) -> None:
-    """Also when the clock runs wild: nothing may look at it."""
     problem = Problem.of(random_network(3, shape), Box(np.zeros(shape[0]), 0.5))
     first, again = spent(problem, work, 7), spent(Problem.of(problem.network, problem.region), work, 7)
     assert first[0].point.tobytes() == again[0].point.tobytes()
@@ -309,3 +314,102 @@ def test_search_from_given_starts_beats_them() -> None:
     check(found, problem)
     assert found.value >= start.value * (1 - 1e-9)
     assert not applies(problem.network)
+
+
+def residual(seed: int, activation: Activation | str = "relu", inputs: int = 4) -> Network:
+    """Two residual blocks, a block that reads the input again, and one that nobody reads."""
+    rng = np.random.default_rng(seed)
+    f = activation if isinstance(activation, Activation) else Activation(activation)
+
+    def block(width: int, *sources: tuple[int, int], f: Activation = f) -> Block:
+        terms = tuple((j, rng.normal(size=(width, n)) / np.sqrt(n)) for j, n in sources)
+        return Block(terms, rng.normal(size=width) / 2, f)
+
+    add = Block(((1, np.eye(4)), (2, rng.normal(size=(4, 3)))), rng.normal(size=4) / 2, f)
+    unread = block(2, (3, 4))
+    last = block(3, (0, inputs), (3, 4))
+    blocks = [
+        block(4, (0, inputs)),
+        block(3, (1, 4)),
+        add,
+        unread,
+        last,
+        block(2, (0, inputs), (1, 4), (5, 3), f=IDENTITY),
+    ]
+    return Network.from_blocks(blocks)
+
+
+@settings(max_examples=60, deadline=None)
+@given(branched_networks())
+def test_search_never_exceeds_the_constant_of_networks_with_branches(case: tuple[Network, Box, Array]) -> None:
+    problem = Problem.of(*case)
+    w = search(problem, Budget.of_work(0.3), samples=200)
+    check(w, problem)
+    assert w.value <= exact_constant(*case) * (1 + 1e-9) + 1e-12
+
+
+def test_search_finds_the_constant_of_residual_networks() -> None:
+    for seed in range(2):
+        net, box, c = residual(seed), Box(np.zeros(4), 0.7), np.array([1.0, -1.0])
+        exact = exact_constant(net, box, c)
+        w = search(Problem.of(net, box, c), Budget.of_work(1.0), samples=1000)
+        assert w.value == pytest.approx(exact, rel=1e-6)
+
+
+@pytest.mark.parametrize("activation", SMOOTH_AND_KINKED, ids=str)
+@pytest.mark.parametrize("p", ["1", "2", "inf"])
+def test_derivative_of_the_smoothed_objective_with_branches(activation: Activation, p: str) -> None:
+    net = residual(1, activation)
+    problem = Problem.of(net, Box(np.full(4, 0.2), 0.5), np.array([1.0, -2.0]), p)
+    differences(Screen(problem, Budget.unlimited(), dtype=np.float64), [3.0, 2.0, 4.0, 1.0, 2.5])
+
+
+@settings(max_examples=30, deadline=None)
+@given(branched_networks(kinds=("relu", "leaky_relu", "identity", "tanh")))
+def test_the_screen_agrees_with_networks_with_branches(case: tuple[Network, Box, Array]) -> None:
+    net, _, c = case
+    screen = Screen(Problem.of(*case), Budget.unlimited(), dtype=np.float64)
+    v = screen.chart.draw(np.random.default_rng(0), 50, np.float64)
+    points = screen.chart.points(v)
+    assert screen.norms(screen.forward(v)) == pytest.approx(INF.dual.of(net.gradient(points, c)), rel=1e-9, abs=1e-12)
+    for z, exact in zip(screen.forward(v), net.preactivations(points), strict=True):
+        assert z == pytest.approx(exact, rel=1e-9, abs=1e-9)
+
+
+@settings(max_examples=30, deadline=None)
+@given(branched_networks())
+def test_affine_forms_of_a_pattern_with_branches(case: tuple[Network, Box, Array]) -> None:
+    """On the pattern of a point they are the pre-activations there."""
+    problem, budget = Problem.of(*case), Budget.unlimited()
+    program = Program.of(problem, budget)
+    v = program.chart.draw(np.random.default_rng(0), 1, np.float64)
+    zs = np.concatenate(problem.network.preactivations(program.chart.points(v)), axis=1)[0]
+    rows, shifts = program.forms(zs > 0, budget)
+    assert rows @ v[0] + shifts == pytest.approx(zs, rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize(("p", "q"), [("inf", "inf"), ("2", "2"), ("1", "2"), ("inf", "1")])
+def test_whole_maps_with_branches(p: str, q: str) -> None:
+    net, box = residual(2), Box(np.zeros(4), 0.5)
+    problem = Problem.of(net, box, "all", p, q)
+    budgets = [Budget.of_work(0.5) for _ in range(2)]
+    w, again = (search(problem, budget) for budget in budgets)
+    assert problem.region.contains(w.point)
+    assert w.value == evaluate(problem, w.point) == again.value
+    assert w.point.tobytes() == again.point.tobytes()
+    exact = exact_constant(net, box, problem.c, problem.norm)
+    assert exact * 0.8 <= w.value <= exact * (1 + 1e-9)
+
+
+def test_one_partial_derivative() -> None:
+    """A case of norm 1 asks for one coordinate; the largest of them is the constant."""
+    net, box, c = residual(3), Box(np.zeros(4), 0.5), np.array([1.0, 0.5])
+    whole = Problem.of(net, box, c, "1")
+    values = []
+    for k in range(4):
+        case = whole.case(None, k)
+        w = search(case, Budget.of_work(0.3), samples=500)
+        assert w.value == evaluate(case, w.point)
+        assert w.value == pytest.approx(abs(net.gradient(w.point, c)[0, k]), rel=1e-9)
+        values.append(w.value)
+    assert max(values) == pytest.approx(exact_constant(net, box, c, Norm("1")), rel=1e-6)

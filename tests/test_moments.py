@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from lipcert.method.bounding import Progress
 
 import lipcert
 from lipcert import Box, Everywhere, Network
 from lipcert.budget import Budget
 from lipcert.method import bounding as bounding_module
+from lipcert.method.bounding import Progress
 from lipcert.method.solving import Task, solve
 from lipcert.problem.norms import INF
 from lipcert.problem.problem import Problem

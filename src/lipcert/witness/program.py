@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lipcert import policy
-from lipcert.bounds.propagation import preactivations
+from lipcert.bounds.propagation import Interval, cut_short, preactivations
 from lipcert.budget import Budget
 from lipcert.problem.network import Network
-from lipcert.problem.problem import Problem
+from lipcert.problem.problem import PREACTIVATIONS, Problem
 from lipcert.rounding import Array
 from lipcert.witness.chart import Chart
 
@@ -28,6 +28,7 @@ Patterns = NDArray[np.bool_]  # (..., neurons), all blocks side by side
 _MARGIN = 0.05  # enough, in units of the length of a row on the unit box
 _PIVOT = 12  # operations on every entry of a linear program in one iteration
 _SETUP = 1000  # and before the first
+_CALLS = 200  # statements around a linear program
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +44,7 @@ class Program:
     @classmethod
     def of(cls, problem: Problem, budget: Budget) -> Program:
         net = problem.network
-        bounds = preactivations(problem, budget)
+        bounds = _bounds(problem, budget.share(policy.BOUNDS_SHARE))
         lo, hi = np.concatenate([z.lo for z in bounds]), np.concatenate([z.hi for z in bounds])
         kinked = np.repeat([f.kinked for f in net.activations], [b.width for b in net.hidden])
         free = (lo < 0) & (hi > 0) & kinked
@@ -54,11 +55,15 @@ class Program:
     def applies(net: Network) -> bool:
         return net.depth > 0 and all(f.piecewise_linear for f in net.activations)
 
+    def fits(self, budget: Budget) -> bool:
+        """Whether `forms` fit into memory and take a small part of the budget only."""
+        if budget.over() or self.net.neurons * self.net.inputs > policy.FORMS_ENTRIES:
+            return False
+        return budget.expected(self._operations) <= policy.FORMS_SHARE * budget.left()
+
     @property
-    def operations(self) -> float:
-        """Of `forms`; infinite where they would not fit into memory."""
-        fits = self.net.neurons * self.net.inputs <= policy.FORMS_ENTRIES
-        return 2.0 * self.net.inputs * self.net.stored if fits else np.inf
+    def _operations(self) -> float:
+        return 2.0 * self.net.inputs * self.net.stored
 
     def slopes(self, u: Patterns) -> list[Array]:
         """The slopes of patterns, block by block."""
@@ -70,7 +75,7 @@ class Program:
 
     def forms(self, u: Patterns, budget: Budget) -> tuple[Array, Array]:
         """Rows and shifts of all pre-activations as affine functions of the chart's coordinates."""
-        budget.charge(self.operations)
+        budget.charge(self._operations)
         rows: list[Array] = []
         shifts: list[Array] = []
         slopes = self.slopes(u)
@@ -89,7 +94,7 @@ class Program:
     def solve(self, u: Patterns, budget: Budget) -> tuple[Array, float] | None:
         """The point with the largest margin in chart coordinates, and the margin; None when there is no answer."""
         entries = int(self.needed.sum()) * self.net.inputs
-        if budget.expected(self.operations) + budget.expected(_SETUP * entries, policy.THIN) > max(budget.left(), 0.0):
+        if not self.fits(budget) or budget.expected(_SETUP * entries, policy.THIN) > budget.left():
             return None
         rows, shifts = self.forms(u, budget)
         lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
@@ -114,17 +119,28 @@ def inmost(
     objective = np.append(np.zeros(rows.shape[1]), -1.0)
     end = 1.0 if bounded else np.inf
     bounds = np.array([[-end, end]] * rows.shape[1] + [[-np.inf, margin]])
-    budget.charge(_SETUP * table.size, policy.THIN)
+    entries = max(table.size, 1)
+    budget.charge(_SETUP * entries, policy.THIN)
+    budget.charge(_CALLS, policy.SCALAR)
     limits: dict[str, float] = {"time_limit": max(budget.left(), 0.01)}
     if budget.repeatable:
-        iterations = budget.affordable(max(budget.left(), 0.0), policy.THIN) / (_PIVOT * table.size)
+        iterations = budget.affordable(max(budget.left(), 0.0), policy.THIN) / (_PIVOT * entries)
         limits = {"maxiter": 1 + int(min(iterations, 1e9))}
     answer = linprog(objective, table, shifts, bounds=bounds, method="highs", options=limits)
-    budget.charge(_PIVOT * table.size * answer.nit, policy.THIN)
+    budget.charge(_PIVOT * entries * answer.nit, policy.THIN)
     if answer.x is None:
         return None
     v = np.asarray(answer.x, dtype=np.float64)
     return v[:-1], float(v[-1]), np.asarray(-answer.ineqlin.marginals, dtype=np.float64)
+
+
+def _bounds(problem: Problem, budget: Budget) -> tuple[Interval, ...]:
+    """Of all pre-activations; those that a budget cut short are not kept in the problem, which proofs read too."""
+    if problem.knows(PREACTIVATIONS):
+        return preactivations(problem)
+    own = problem.on(problem.region)
+    found = preactivations(own, budget)
+    return found if cut_short(own) else problem.kept(PREACTIVATIONS, lambda: found)
 
 
 def _matters(problem: Problem, block: int) -> Patterns:

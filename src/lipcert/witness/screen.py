@@ -197,7 +197,7 @@ def _precision(problem: Problem, chart: Chart) -> Any:
     reach = np.abs(chart.origin).max() + 1e4 * chart.scale.max() + 1.0
     gain = max(1.0, float(np.abs(problem.c).sum()))
     for block in problem.network.blocks:
-        rows = float(sum(np.asarray(abs(w).sum(axis=1)) for _, w in block.terms).max())
+        rows = float(np.sum([np.asarray(abs(w).sum(axis=1)) for _, w in block.terms], axis=0).max())
         columns = max(float(np.asarray(abs(w).sum(axis=0)).max()) for _, w in block.terms)
         reach = reach * max(1.0, rows) + np.abs(block.bias).max()
         gain *= max(1.0, rows, columns) + (len(block.terms) > 1)

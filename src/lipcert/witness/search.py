@@ -96,7 +96,7 @@ def _follow(record: Record, relaxation: Relaxation, X: Array) -> None:
     if not len(found.points) or budget.over():
         return
     program = Program.of(problem, budget)
-    if program.needed.any() and budget.expected(program.operations) <= budget.left():
+    if program.needed.any() and program.fits(budget):
         screen = Screen(problem, budget)
         starts = pursue(record, screen, program, found, budget.share(policy.CHASING_SHARE))
         elite = climb(record, screen, starts, budget.share(policy.CLIMBING_SHARE))
@@ -114,7 +114,7 @@ def _ascend(record: Record, screen: Screen, starts: Batch) -> None:
     if not program.needed.any():  # one gradient on the whole region
         return
     patterns: Patterns = np.zeros((0, problem.network.neurons), dtype=bool)
-    if applies(problem.network) and budget.expected(program.operations) <= budget.left():
+    if applies(problem.network) and program.fits(budget):
         patterns, found = hunt(record, screen, program, starts, budget.share(policy.HUNTING_SHARE))
         starts = np.concatenate([found[: policy.ELITE], starts])
     realise(record, program, patterns)

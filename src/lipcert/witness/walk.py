@@ -69,20 +69,20 @@ class _Pool:
 
 def walk(record: Record, screen: Screen, program: Program, starts: Batch, budget: Budget) -> None:
     """Expand piece after piece, from the best witness and `starts`, until nothing improves or the budget is over."""
-    if budget.expected(program.operations) > policy.FORMS_SHARE * budget.left():
+    if not program.fits(budget):
         return
     pool = _Pool(screen, program)
     best = record.chart.coordinates(record.best.point[None, :])
     pool.add(np.concatenate([best.astype(screen.dtype), starts]), 0.0)
-    begin, programs, stale = budget.now(), 0.0, 0
+    begin, programs, stale = budget.effort(), 0.0, 0
     patience = policy.WALK_PATIENCE * (3 if record.cheap else 1)
     while stale < patience and not budget.over() and (piece := pool.pop()) is not None:
         before = record.best.value
         caught, patterns, values = _expand(record, pool, piece, budget)
-        now = budget.now()
+        now = budget.effort()
         if programs <= policy.WALK_PROGRAM_SHARE * (now - begin):
             _realise(record, pool, caught, patterns, values, budget)
-            programs += budget.now() - now
+            programs += budget.effort() - now
         stale = 0 if record.best.value > before * (1 + 1e-7) else stale + 1
 
 
