@@ -6,19 +6,21 @@ Constants of numerical methods (tolerances, step lengths) and limits of file for
 
 from __future__ import annotations
 
-# --- Rates: operations of one nominal second, by kind of work -------------------------------------------------------
+# --- Rates: operations of one nominal second, by kind of work ---------------------------------------------------------
 # The scale of `--work`; measured once on two cores of a server of 2021, one BLAS thread unless said otherwise.
 DENSE = "dense"  # factorisations and products of large matrices
 THIN = "thin"  # products of a large matrix with few columns, batches of points through a network
 SCALAR = "scalar"  # Python statements around small arrays: one operation is one call
-RATES = {DENSE: 5e10, THIN: 5e9, SCALAR: 1e5}
+FACTOR = "factor"  # sparse factorisations with dense blocks in them, as conic solvers make; Clarabel, PERFORMANCE.md
+SPARSE = "sparse"  # looks at the entries of a sparse linear program
+RATES = {DENSE: 5e10, THIN: 5e9, FACTOR: 1.2e10, SPARSE: 5e8, SCALAR: 1e5}
 
-# --- Pace: how the speed of this machine, now, is learnt -------------------------------------------------------------
+# --- Pace: how the speed of this machine, now, is learnt --------------------------------------------------------------
 PACE_MEMORY = 4.0  # seconds after which a measurement has faded by half
 PACE_LEAST = 0.02  # seconds below which a measurement says nothing
 CONTENTION_LEAST = 0.2  # seconds of a processor below which nothing is known about who else uses it
 
-# --- Threads -----------------------------------------------------------------------------------------------------------
+# --- Threads ----------------------------------------------------------------------------------------------------------
 WORTH_SHARING = 600  # the order of square matrices from which a second thread can pay on a quiet machine
 RACE_ORDER = 600  # of the matrices that are multiplied to see how fast that goes now
 RACE_SECONDS = 0.03  # for each side
@@ -29,7 +31,7 @@ PRODUCT_RATE = 6.5e10  # operations per second of such products where dense work
 # --- Brackets ---------------------------------------------------------------------------------------------------------
 CLOSED = 1e-6  # the relative gap at which a bracket is called closed: about what proofs lose to rounding
 
-# --- Shares of the budget, by what they are given to -------------------------------------------------------------------
+# --- Shares of the budget, by what they are given to ------------------------------------------------------------------
 SEARCH_ALONE = 0.5  # for a witness where nothing but arithmetic follows
 SEARCH_BESIDE_A_SOLVER = 0.2  # for a witness where a relaxation follows; more gained nothing on SDP-NN and ERAN 3_50
 SEARCH_BESIDE_MIP = 0.02  # a start for a search of its own
@@ -42,10 +44,10 @@ MOMENTS_LEAST = 0.004  # of the whole budget, below which no matrix is looked at
 MOMENTS_OPERATIONS = 2500.0  # times the order squared: leading eigenvectors of one matrix
 MOMENTS_GAIN = 1e-6  # a witness that is better by less than this counts as none
 
-# --- Method mip --------------------------------------------------------------------------------------------------------
+# --- Method mip -------------------------------------------------------------------------------------------------------
 AGREEMENT = 1e-5  # by how much a solver without proofs may miss what is proved: its tolerances
 
-# --- Method auto: when cells are tried (measured on the paper's (10,10) and (20,20) networks and ACAS Xu 1_1) ----------
+# --- Method auto: when cells are tried (measured on the paper's (10,10) and (20,20) networks and ACAS Xu 1_1) ---------
 CELLS_LEAST = 0.5  # seconds left, below which cells are not begun
 CELLS_LARGEST = 400  # neurons, or inputs, up to which they are
 CELLS_FIRST_OPEN = 14  # open signs, up to which they are tried before any relaxation,
@@ -66,14 +68,14 @@ STEP_SHARE = 0.5  # of what is left, at most, for a step that others follow
 FIRST_SHARE = 0.05  # of what is left, at most, for a part before the whole network,
 FIRST_TIMES = 4.0  # and at most so many times what it is expected to take
 
-# --- Proofs on the way -------------------------------------------------------------------------------------------------
+# --- Proofs on the way ------------------------------------------------------------------------------------------------
 PROOF_OPERATIONS = 10.0  # times the order cubed: eigenvalues and two factorisations
 PROOF_SHARE = 0.08  # of a solver's work may go into proofs on the way
 LAST_PROOF_SHARE = 0.7  # of the budget, at most, may be kept for the last proof
 FIRST_PROOF = 1.0  # seconds of a solve before its first proof
 WORTH_A_PROOF = 0.999  # times the best bound of a solve: multipliers that promise more are not worth a proof
 
-# --- Rounds of cuts (measured on the paper's (80,80) networks and ACAS Xu 1_1; docs/ablation.md) -----------------------
+# --- Rounds of cuts (measured on the paper's (80,80) networks and ACAS Xu 1_1; docs/ablation.md) ----------------------
 ROUNDS_LEAST = 4.0  # solves that must fit, or there is one without cuts
 ROUND_SHARE = 0.3  # of what is left may go into the next round
 ROUND_GAIN = 2e-4  # a gain that is worth another round
@@ -83,7 +85,7 @@ CUT_NEAR = 0.15  # an idle cut with less slack than this is kept: dropped, it wo
 SEPARATION_OPERATIONS = 60.0  # times the order squared: looking for violated cuts
 BUILD_CALLS = 5e3  # calls of building a relaxation
 
-# --- Cells: where to split and when to relax (measured on the paper's small networks and ACAS Xu 1_1) ------------------
+# --- Cells: where to split and when to relax (measured on the paper's small networks and ACAS Xu 1_1) -----------------
 CELLS_AT_ONCE = 16  # nodes split at a time
 CELLS_LARGEST_NETWORK = 2000  # neurons, or inputs, of a network that `exact` takes
 SPLITS_TRIED = 3  # neurons tried at a time, besides coordinates
@@ -104,7 +106,7 @@ CELL_OVERHEAD = 0.15  # seconds of it that do not depend on its size
 CELL_SETTLED = 2e-3  # the relative gap at which a bound that decides nothing is good enough
 CELL_CALLS = 40.0  # calls around the cheap bounds of one cell
 
-# --- All products and all triangles of one hidden layer (measured on SDP-NN; PERFORMANCE.md) ---------------------------
+# --- All products and all triangles of one hidden layer (measured on SDP-NN; PERFORMANCE.md) --------------------------
 PRODUCTS_FROM = 600  # the order from which products at once beat rounds of cuts
 PRODUCTS_INTERIOR_TIMES = 4.0  # expected times of the interior point that must fit, where x takes part
 PRODUCTS_INTERIOR_SHARE = 0.45  # of the budget kept for it, at least
@@ -116,12 +118,12 @@ TRIANGLES_LOOK_STEPS, TRIANGLES_LAST_STEPS = 300, 1000  # of polishing the vecto
 TRIANGLES_GAIN = 1e-3  # in a bound that is worth a proof on the way
 TRIANGLES_LAST_PROOFS = 12.0  # proofs whose time the last bound takes, at most
 
-# --- Cases: the largest of several constants ---------------------------------------------------------------------------
+# --- Cases: the largest of several constants --------------------------------------------------------------------------
 CASE_SHARE = 0.25  # of what is left, at most, for one case,
 CASE_LEAST = 1.0  # and at least so many seconds, where half of what is left is as much
 CASES_MOST = 1000  # that are solved: a certificate's file has room for them
 
-# --- Witness: the search for points with a large gradient ------------------------------------------------------------
+# --- Witness: the search for points with a large gradient -------------------------------------------------------------
 # Shares, patience and counts were chosen on ERAN 3_50, ACAS Xu 1_1, a convolution of MNIST, and (80,80), (40,40,10) and
 # SDP-NN of the paper with seed 0, and looked at with other seeds: PERFORMANCE.md, "Better lower bounds".
 PASS_SECONDS = 0.1  # nominal, of one batch through the network: how late a search may notice that its budget is over
@@ -169,3 +171,27 @@ DIRECTION_SAMPLES = 200  # points whose Jacobians are looked at
 DIRECTION_ROUNDS = 8  # searches along directions of the outputs, one for every output in the infinity norm
 DIRECTION_POINTS = 5_000  # samples of each of these searches
 REALISE_SECONDS = 2.0  # for the linear program of a cell without open signs
+
+# --- Solvers: what their work is worth in operations (measured on (5,5) to (320,320), ERAN 3_50 and 5_100) ------------
+INTERIOR_ENTRY = 400.0  # an entry of the tables that an interior-point iteration fills, besides the cubes
+INTERIOR_ROW = 1e6  # a row, when a problem is written over atoms
+INTERIOR_CALLS = 2.5e8  # the Python around one interior-point iteration
+THIN_CALLS = 5e5  # the Python around one evaluation of a first-order method
+GRID_ENTRY = 20.0  # a pair or a watched product, in one evaluation
+TRIANGLE_ENTRY = 20.0  # a triangle of the list, in one evaluation
+TRIANGLE_DRAW = 1.0  # times the order cubed: looking for violated triangles
+EIGENVALUE = 4.0  # times the order cubed: an extreme eigenvalue of a dense matrix, twice
+
+# --- Solvers: which one (measured on SDP-NN, ERAN 5_100 at 0.01 and mnist-net_256x2 at 0.05) --------------------------
+ALTERNATE_FROM = 400  # the order from which alternation beats the interior point on problems with two sides
+LONG = 8.0  # seconds of interior point from which a first bound by the low-rank method is worth having
+SURE_SHARE = 0.35  # of the budget: also where the interior point is expected to take more than this
+QUICK_SHARE = 0.08  # of the budget, for that first bound
+HOPELESS_FROM = 9  # iterations after which an interior point is about to get below the low-rank method
+HOPELESS_AT = 3  # iterations after which it is asked whether it will get there
+
+# --- Conic solvers (benchmarks.conic_solvers) -------------------------------------------------------------------------
+CLARABEL_ITERATIONS = 25  # of Clarabel on moment relaxations
+PATIENCE = 20.0  # seconds of Clarabel; above, SCS reaches six digits sooner
+MOST_ITERATIONS = 10_000_000  # that any of them may be allowed
+MIXED_INTEGER_LOOK = 1400.0  # times the entries: what HiGHS does between two looks at its limits ((20,20), (40,40))

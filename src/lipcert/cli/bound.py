@@ -82,9 +82,7 @@ def bound_command(
     about_norms = {"norm": question.norm, "output_norm": question.output_norm}
     wishes["lower"] = not wishes.pop("no_lower")
     with ProgressDisplay(verbose) as display:
-        result = bound(
-            net, region, output=question.choice, **about_norms, **wishes, on_progress=display.update
-        )
+        result = bound(net, region, output=question.choice, **about_norms, **wishes, on_progress=display.update)
     result = replace(result, notes=(*result.notes, *about))
     if as_json:
         print_json(result.to_dict())

@@ -42,7 +42,9 @@ class Bracket:
     """
 
     def __init__(
-        self, wishes: Wishes = Wishes(), on_progress: Callable[[Progress], None] | None = None  # noqa: B008 - frozen
+        self,
+        wishes: Wishes = Wishes(),  # noqa: B008 - frozen
+        on_progress: Callable[[Progress], None] | None = None,
     ) -> None:
         self.wishes, self.on_progress = wishes, on_progress
         self.certificate: Certificate | None = None

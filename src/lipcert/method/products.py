@@ -36,7 +36,7 @@ class Products:
 
 def products_fit(task: Task, solver: str, budget: Budget) -> bool:
     """Whether the products of this relaxation are worth the budget there is."""
-    from lipcert.solver.rank_two import operations
+    from lipcert.solver.rank_two import solve_operations
 
     one_layer = task.problem.norm == INF and task.problem.network.depth == 1
     if not one_layer or grid_of(task.relaxation) is None or solver != "auto":
@@ -45,7 +45,7 @@ def products_fit(task: Task, solver: str, budget: Budget) -> bool:
     proofs = policy.PRODUCTS_PROOFS * budget.expected(proof_operations(task.order))
     if task.order < policy.PRODUCTS_FROM or proofs > budget.left():
         return False
-    interior = policy.PRODUCTS_INTERIOR_TIMES * budget.expected(operations(task.relaxation.problem))
+    interior = policy.PRODUCTS_INTERIOR_TIMES * budget.expected(solve_operations(task.relaxation.problem))
     return not _has_rows(task) or interior < budget.left()
 
 
@@ -98,7 +98,7 @@ class _Road:
 
     def run(self, start: GridStart | None, options: GridOptions) -> Products:
         with threads_for(1):  # thin products: a second thread only waits
-            state = self._climb(GridRun(self.task.relaxation.problem, self.grid, options, start))
+            state = self._climb(GridRun(self.task.relaxation.problem, self.grid, self.budget, options, start))
         self.start = GridStart(state.y, state.L, state.R)
         if self.rows:
             return Products(Status.OPTIMAL if self.bracket.closed() else self._interior(state.L), self.start)
@@ -123,11 +123,11 @@ class _Road:
 
     def _last(self) -> float:
         """Seconds that the exact solve at the end must have."""
-        from lipcert.solver.rank_two import operations
+        from lipcert.solver.rank_two import solve_operations
 
         if not self.rows:  # alternation and a proof
             return self.proof + min(6.0 * self.proof + 0.03 * self.total, 0.4 * self.total)
-        expected = self.budget.expected(operations(self.task.relaxation.problem))
+        expected = self.budget.expected(solve_operations(self.task.relaxation.problem))
         return self.proof + min(max(1.7 * expected, policy.PRODUCTS_INTERIOR_SHARE * self.total), 0.6 * self.total)
 
     def _show(self, state: GridState) -> None:
@@ -154,10 +154,10 @@ class _Road:
         cross, rows, columns = grid_parts(state.L)
         C = problem.objective.toarray()
         budget = self.budget.upto(max(self.budget.left() - 3.0 * self.proof, 0.0))
-        found = solve_unit_vectors(
-            C[np.ix_(grid.left, grid.right)] - cross, C[grid.left, grid.one] - rows, C[grid.right, grid.one] - columns,
-            state.R[grid.left], state.R[grid.right], state.R[grid.one], sweeps, budget,
+        parts = (
+            C[np.ix_(grid.left, grid.right)] - cross, C[grid.left, grid.one] - rows, C[grid.right, grid.one] - columns
         )  # fmt: skip
+        found = solve_unit_vectors(parts, state.R[grid.right], state.R[grid.one], budget, sweeps)
         total = float(state.L.sum())
         diagonal = np.empty(problem.size)
         diagonal[grid.one], diagonal[grid.left], diagonal[grid.right] = found.one + total, found.left, found.right
@@ -186,8 +186,7 @@ class _Road:
         watcher = Watcher(_Fixed(cut, values), self.bracket, self.budget, latest=budget.end)
         watcher.best = self.best  # nothing above it is worth a proof
         problem = shifted(self.task.relaxation.problem, self.grid, L)
-        with threads_for(self.task.order):
-            result = solve_rank_two(problem, budget, Options(tolerance=3e-5, keep_primal=False), watcher)
+        result = solve_rank_two(problem, Options(tolerance=3e-5, keep_primal=False), watcher, budget=budget)
         self.bracket.improve(proved(cut, np.concatenate([result.y, values]), self.budget))
         if self.start is not None:
             self.start = replace(self.start, y=result.y)

@@ -10,7 +10,6 @@ import numpy as np
 
 from lipcert import policy
 from lipcert.budget import Budget
-from lipcert.budget.threads import threads_for
 from lipcert.method.bracket import Bracket
 from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate
@@ -112,9 +111,9 @@ class Watcher:
 
 def rounds_fit(task: Task, solver: str, budget: Budget) -> bool:
     """Whether there is time for several solves by the interior point, which the cuts need for its moment matrix."""
-    from lipcert.solver.rank_two import operations
+    from lipcert.solver.rank_two import solve_operations
 
-    several = policy.ROUNDS_LEAST * budget.expected(operations(task.relaxation.problem))
+    several = policy.ROUNDS_LEAST * budget.expected(solve_operations(task.relaxation.problem))
     return solver != "low-rank" and several < budget.left()
 
 
@@ -124,19 +123,18 @@ def tighten(task: Task, bracket: Bracket, budget: Budget, on_moments: OnMoments 
     Stops when nothing is violated, when the bracket is closed, when two rounds in turn gain too little, or when the
     next round would not fit the budget. Each round's bound stands by itself.
     """
-    from lipcert.solver.rank_two import Options, affordable_rows, operations, solve_rank_two
+    from lipcert.solver.rank_two import Options, affordable_rows, solve_operations, solve_rank_two
 
     base, cuts, stalled, best = task.relaxation, NO_CUTS, 0, np.inf
     while True:
         current = task.cut(cuts)
         problem = current.relaxation.problem
-        expected = budget.expected(operations(problem)) + budget.expected(policy.ROUND_CALLS, policy.SCALAR)
+        expected = budget.expected(solve_operations(problem)) + budget.expected(policy.ROUND_CALLS, policy.SCALAR)
         if budget.over() or (best < np.inf and expected > budget.left()):
             return Status.TIME_LIMIT
         reserve = 2 * budget.expected(proof_operations(problem.size))
         watcher = Watcher(current, bracket, budget, latest=budget.end - reserve)
-        with threads_for(problem.size):
-            result = solve_rank_two(problem, budget, Options(tolerance=1e-6), watcher)
+        result = solve_rank_two(problem, Options(tolerance=1e-6), watcher, budget=budget)
         certificate = proved(current, result.y, budget)
         bracket.improve(certificate)
         if on_moments is not None and result.X is not None:

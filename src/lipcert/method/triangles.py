@@ -56,7 +56,7 @@ def solve_triangles(
     if not _only_signs(task):
         return Tightened(Status.OPTIMAL, None)
     road = _Road(task, bracket, budget)
-    return road.run(TriangleRun(task.relaxation.problem.objective.toarray(), options, start))
+    return road.run(TriangleRun(task.relaxation.problem.objective.toarray(), budget, options, start))
 
 
 class _Road:
@@ -82,10 +82,10 @@ class _Road:
             elapsed = self.budget.now() - self.begin
             if going and run.settled and self.spent <= policy.TRIANGLES_LOOK_SHARE * elapsed:
                 clock = self.budget.now()
-                self._keep(run.dual(policy.TRIANGLES_LOOK_STEPS, self.budget), 1 - policy.TRIANGLES_GAIN)
+                self._keep(run.dual(policy.TRIANGLES_LOOK_STEPS), 1 - policy.TRIANGLES_GAIN)
                 self.spent += self.budget.now() - clock
         ended = Status.TIME_LIMIT if self.budget.left() <= self._last() else Status.OPTIMAL
-        self._keep(run.dual(policy.TRIANGLES_LAST_STEPS, self.budget), 1.0)
+        self._keep(run.dual(policy.TRIANGLES_LAST_STEPS), 1.0)
         return Tightened(ended, run.start())
 
     def _show(self, run: TriangleRun) -> None:

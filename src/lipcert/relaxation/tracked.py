@@ -118,6 +118,14 @@ def merge(space: Space, parts: list[tuple[Index, Tracked]], count: int) -> Track
     return Tracked(total, error)
 
 
+def stack(parts: list[Tracked]) -> Tracked:
+    """All forms one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    matrix = sparse.csr_array(sparse.vstack([part.matrix for part in parts]))
+    return Tracked(matrix, np.concatenate([part.error for part in parts]))
+
+
 def product(name: str, a: Tracked, b: Tracked, members: Index, total: int, *, equality: bool = False) -> Family:
     """The rows a_k b_k <= 0 (or = 0), known to hold of the quantities.
 

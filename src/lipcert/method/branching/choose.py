@@ -9,8 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lipcert import policy
-from lipcert.bounds import Bounds, Cell, Interval, Split, bounds_of, gradient_bounds, halves, interval_uppers, joined
-from lipcert.bounds import slope_bounds, times
+from lipcert.bounds import (
+    Bounds,
+    Cell,
+    Interval,
+    Split,
+    bounds_of,
+    gradient_bounds,
+    halves,
+    interval_uppers,
+    joined,
+    slope_bounds,
+    times,
+)
 from lipcert.method.branching.node import Node
 from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem

@@ -10,16 +10,15 @@ from numpy.typing import NDArray
 from lipcert import policy
 from lipcert.bounds import Cell
 from lipcert.budget import Budget
-from lipcert.budget.threads import threads_for
 from lipcert.method.solving import proof_operations
 from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box
 from lipcert.proof.leaves import BY_INTERVALS, Leaf, prove_leaf
 from lipcert.relaxation.build import build
-from lipcert.relaxation.specification import Specification, plan_specification
 from lipcert.relaxation.cuts import NO_CUTS, Cuts, separate, with_cuts
 from lipcert.relaxation.model import Relaxation
+from lipcert.relaxation.specification import Specification, plan_specification
 from lipcert.rounding import Array
 from lipcert.solver import Progress, Status
 
@@ -74,16 +73,17 @@ def relax(question: Question) -> Reply:
     return replace(best, counted=budget.spent().counted, effort=budget.effort() - start)
 
 
-def _turn(q: Question, made: tuple[Specification, Relaxation], cuts: Cuts, best: Reply, budget: Budget) -> tuple[Reply, Cuts]:
+def _turn(
+    q: Question, made: tuple[Specification, Relaxation], cuts: Cuts, best: Reply, budget: Budget
+) -> tuple[Reply, Cuts]:
     """One solve; the better of both replies, and the cuts for the next (none: it would be the same)."""
     from lipcert.solver.rank_two import Options, solve_rank_two  # here, so that importing lipcert stays fast
 
     plan, base = made
     relaxation = with_cuts(base, cuts)
     problem = relaxation.problem
-    with threads_for(problem.size):
-        judge = _Judge(q.threshold, relaxation)
-        result = solve_rank_two(problem, budget, Options(tolerance=1e-8), judge)
+    judge = _Judge(q.threshold, relaxation)
+    result = solve_rank_two(problem, Options(tolerance=1e-8), judge, budget=budget)
     if result.status is Status.INTERRUPTED and not judge.ended:
         raise KeyboardInterrupt
     with budget.measured(proof_operations(problem.size)):
@@ -95,7 +95,9 @@ def _turn(q: Question, made: tuple[Specification, Relaxation], cuts: Cuts, best:
     own = slice(problem.rows - _present(relaxation, cuts), None)
     busy = cuts if _present(relaxation, cuts) < len(cuts) else cuts.kept(result.y[own] > policy.CUT_IDLE * abs(upper))
     found = separate(base, X, busy, budget=max(100, problem.size))
-    reply = replace(reply, cuts=busy.table, doubt=_doubt(q.problem.network, relaxation, X), point=_point(q, relaxation, X))
+    reply = replace(
+        reply, cuts=busy.table, doubt=_doubt(q.problem.network, relaxation, X), point=_point(q, relaxation, X)
+    )
     return reply, busy.joined(found.first(2 * problem.size)) if len(found) else NO_CUTS
 
 

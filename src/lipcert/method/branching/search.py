@@ -167,9 +167,7 @@ class _Search:
         seconds = max(policy.CELL_SHARE * max(self.budget.left(), 0.01), policy.CELL_LEAST)
         problem = self.problem.on(node.cell.region, preactivations=node.alone.of(0))
         rounds = policy.ROUNDS_AT_ROOT if node is self.root else 1
-        question = Question(
-            problem, node.cell, self.threshold, seconds, self.budget.repeatable, node.cuts, rounds
-        )
+        question = Question(problem, node.cell, self.threshold, seconds, self.budget.repeatable, node.cuts, rounds)
         try:
             self.under_way[self.executor.submit(relax, question)] = node
         except (RuntimeError, OSError):  # the executor is broken: intervals alone from now on

@@ -15,6 +15,7 @@ from lipcert.method.branching.node import Node
 from lipcert.method.planning import interior_operations
 from lipcert.problem.network import Network
 
+
 class Worth:
     """What was learnt so far."""
 

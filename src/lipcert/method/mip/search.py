@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import numpy as np
@@ -13,14 +12,13 @@ from lipcert.method.mip.claim import Claim
 from lipcert.method.mip.formulation import Formulation, formulate
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
-from lipcert.problem.problem import PREACTIVATIONS, Problem
 from lipcert.problem.region import Box
 from lipcert.rounding import Array
 from lipcert.solver.conic.cones import ConicStatus
 from lipcert.solver.mixed_integer import Event, solve_mixed_integer
 from lipcert.witness.patterns import realise
 from lipcert.witness.program import Program
-from lipcert.witness.record import OnWitness, Record
+from lipcert.witness.record import OnProgress, Record
 from lipcert.witness.witness import Witness
 
 SOLVER = "HiGHS"
@@ -33,23 +31,22 @@ def maximise(
     c: Array,
     pre: tuple[Interval, ...],
     *,
-    seconds: float,
+    budget: Budget,
     known: Witness | None = None,
-    on_witness: OnWitness | None = None,
+    on_witness: OnProgress | None = None,
     on_bound: Callable[[float], None] | None = None,
 ) -> tuple[Claim, ConicStatus]:
     """Solve the program of the largest gradient norm; every pattern found is asked for a point of the box.
 
     From a known witness the search starts with its pattern. Without one no points are looked for: the claim is all.
     """
-    begin = time.monotonic()
+    begin = budget.now()
     formulation = formulate(net, box, norm, c, pre)
     catcher = None
     if known is not None and Program.applies(net):
-        left = seconds - (time.monotonic() - begin)
-        problem = Problem.of(net, box, c, norm).on(box, **{PREACTIVATIONS: pre})
-        rng, budget = np.random.default_rng(0), Budget.of_seconds(left)
-        catcher = _Catcher(formulation, Record(problem, budget, rng=rng, on_witness=on_witness, known=known))
+        rng = np.random.default_rng(0)
+        record = Record(net, box, c, norm, rng=rng, seconds=budget.left(), on_progress=on_witness, known=known)
+        catcher = _Catcher(formulation, record)
 
     def happened(event: Event) -> None:
         if on_bound is not None:
@@ -58,13 +55,11 @@ def maximise(
             catcher.catch(event.x)
 
     start = None if known is None else formulation.assignment(known.point[None, :])[0]
-    left = seconds - (time.monotonic() - begin)
-    found = solve_mixed_integer(formulation.problem, seconds=left, start=start, on_event=happened)
+    found = solve_mixed_integer(formulation.problem, budget, start=start, on_event=happened)
     if catcher is not None and found.x is not None:
         catcher.catch(found.x)
-    elapsed = time.monotonic() - begin
     status = found.status.value.split(":")[0]
-    return Claim(found.value, found.bound, SOLVER, status, found.nodes, elapsed), found.status
+    return Claim(found.value, found.bound, SOLVER, status, found.nodes, budget.now() - begin), found.status
 
 
 class _Catcher:
@@ -73,10 +68,10 @@ class _Catcher:
     def __init__(self, formulation: Formulation, record: Record) -> None:
         self.formulation, self.record = formulation, record
         with np.errstate(all="ignore"):
-            self.program = Program.of(record.problem, record.budget)
+            self.program = Program.of(record.net, record.chart, record.c)
 
     def catch(self, solution: Array) -> None:
-        """A point in the middle of the solution's linear piece; the solution sits on kinks, so it comes second."""
+        """A point in the middle of the solution's cell; the solution sits on kinks, so it comes second."""
         pattern, value = self.formulation.pattern(solution), float(self.formulation.problem.cost @ solution)
         with np.errstate(all="ignore"):
             realise(self.record, self.program, pattern[None, :], "mip")
