@@ -8,6 +8,7 @@ import pytest
 import lipcert
 from lipcert import Box, Everywhere, Network
 from lipcert import bounding as bounding_module
+from lipcert.budget import Budget
 from lipcert.method.bounding import Progress
 from lipcert.method.solving import Task, solve
 from lipcert.problem.norms import INF
@@ -41,7 +42,7 @@ def moments(net: Network, region: Region, c: Array, name: str) -> tuple[Relaxati
     """A relaxation and its moment matrix, as the solver hands them over."""
     found: list[tuple[Relaxation, Array]] = []
     task = Task(net, region, INF, c, build(net, region, INF, c, name))
-    solve(task, "rank-two", 10.0, lambda _: None, None, lambda r, X: found.append((r, X)))
+    solve(task, "rank-two", Budget.of_seconds(10.0), lambda _: None, None, lambda r, X: found.append((r, X)))
     return found[-1]
 
 

@@ -10,8 +10,10 @@ from __future__ import annotations
 # The scale of `--work`; measured once on two cores of a server of 2021, one BLAS thread unless said otherwise.
 DENSE = "dense"  # factorisations and products of large matrices
 THIN = "thin"  # products of a large matrix with few columns, batches of points through a network
+FACTOR = "factor"  # sparse factorisations with dense blocks in them, as conic solvers make; Clarabel, PERFORMANCE.md
+SPARSE = "sparse"  # looks at the entries of a sparse linear program
 SCALAR = "scalar"  # Python statements around small arrays: one operation is one call
-RATES = {DENSE: 5e10, THIN: 5e9, SCALAR: 1e5}
+RATES = {DENSE: 5e10, THIN: 5e9, FACTOR: 1.2e10, SPARSE: 5e8, SCALAR: 1e5}
 
 # --- Pace: how the speed of this machine, now, is learnt -------------------------------------------------------------
 PACE_MEMORY = 4.0  # seconds after which a measurement has faded by half
@@ -82,3 +84,27 @@ CUT_IDLE = 1e-6  # a multiplier, relative to the bound, below which a cut is idl
 CUT_NEAR = 0.15  # an idle cut with less slack than this is kept: dropped, it would be violated in the next round
 SEPARATION_OPERATIONS = 60.0  # times the order squared: looking for violated cuts
 BUILD_CALLS = 5e3  # calls of building a relaxation
+
+# --- Solvers: what their work is worth in operations (measured on (5,5) to (320,320), ERAN 3_50 and 5_100) ------------
+INTERIOR_ENTRY = 400.0  # an entry of the tables that an interior-point iteration fills, besides the cubes
+INTERIOR_ROW = 1e6  # a row, when a problem is written over atoms
+INTERIOR_CALLS = 2.5e8  # the Python around one interior-point iteration
+THIN_CALLS = 5e5  # the Python around one evaluation of a first-order method
+GRID_ENTRY = 20.0  # a pair or a watched product, in one evaluation
+TRIANGLE_ENTRY = 20.0  # a triangle of the list, in one evaluation
+TRIANGLE_DRAW = 1.0  # times the order cubed: looking for violated triangles
+EIGENVALUE = 4.0  # times the order cubed: an extreme eigenvalue of a dense matrix, twice
+
+# --- Solvers: which one (measured on SDP-NN, ERAN 5_100 at 0.01 and mnist-net_256x2 at 0.05) --------------------------
+ALTERNATE_FROM = 400  # the order from which alternation beats the interior point on problems with two sides
+LONG = 8.0  # seconds of interior point from which a first bound by the low-rank method is worth having
+SURE_SHARE = 0.35  # of the budget: also where the interior point is expected to take more than this
+QUICK_SHARE = 0.08  # of the budget, for that first bound
+HOPELESS_FROM = 9  # iterations after which an interior point is about to get below the low-rank method
+HOPELESS_AT = 3  # iterations after which it is asked whether it will get there
+
+# --- Conic solvers (benchmarks.conic_solvers) -------------------------------------------------------------------------
+CLARABEL_ITERATIONS = 25  # of Clarabel on moment relaxations
+PATIENCE = 20.0  # seconds of Clarabel; above, SCS reaches six digits sooner
+MOST_ITERATIONS = 10_000_000  # that any of them may be allowed
+MIXED_INTEGER_LOOK = 1400.0  # times the entries: what HiGHS does between two looks at its limits ((20,20), (40,40))

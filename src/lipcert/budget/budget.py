@@ -16,11 +16,11 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 
 from lipcert import policy
-from lipcert.budget.threads import product_speed, threads_for
+from lipcert.budget.threads import one_thread, product_speed, threads_for
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,13 @@ class Work:
     counted: float
     processor: float
     wall: float
+
+
+@dataclass
+class Count:
+    """How many operations a piece of work took."""
+
+    operations: float
 
 
 @dataclass(eq=False)
@@ -110,13 +117,18 @@ class Budget:
         self.meter.counted += operations / policy.RATES[kind]
 
     @contextmanager
-    def measured(self, operations: float, kind: str = policy.DENSE) -> Iterator[None]:
-        """Count the work done inside, and learn from how long it took."""
-        before = time.monotonic()
-        yield
-        self.charge(operations, kind)
-        if not self.meter.repeatable:
-            self.meter.learn(kind, operations / policy.RATES[kind], time.monotonic() - before)
+    def measured(self, operations: float, kind: str = policy.DENSE) -> Iterator[Count]:
+        """Count the work done inside, also when it ends by an exception, and learn from how long it took.
+
+        Where the work is known only afterwards, set the `operations` of what is yielded.
+        """
+        before, count = time.monotonic(), Count(operations)
+        try:
+            yield count
+        finally:
+            self.charge(count.operations, kind)
+            if not self.meter.repeatable:
+                self.meter.learn(kind, count.operations / policy.RATES[kind], time.monotonic() - before)
 
     def expected(self, operations: float, kind: str = policy.DENSE) -> float:
         """About how many seconds of the clock so much work takes."""
@@ -125,6 +137,10 @@ class Budget:
     def affordable(self, seconds: float, kind: str = policy.DENSE) -> float:
         """About how many operations fit into these seconds of the clock: the inverse of `expected`."""
         return seconds * policy.RATES[kind] / self.meter.pace(kind)
+
+    def threads(self, order: float) -> AbstractContextManager[None]:
+        """As many BLAS threads inside as help with matrices of this order; one where the answer must be repeatable."""
+        return one_thread() if self.meter.repeatable else threads_for(order)
 
     def effort(self) -> float:
         """A reading of what this process has worked, for ratios: counted work, or seconds of its processor, which other

@@ -11,6 +11,7 @@ import numpy as np
 
 from lipcert.bounds.gains import Gains, gains, gains_operations
 from lipcert.bounds.propagation import Interval, preactivation_bounds, slope_bounds
+from lipcert.budget import Budget
 from lipcert.budget.threads import threads_for
 from lipcert.errors import InputError, MethodError
 from lipcert.jobs import local, processes
@@ -181,6 +182,7 @@ class _Job:
     ) -> None:
         self.net, self.region, self.output, self.norm = net, region, output, norm
         self.on_progress = on_progress
+        self.budget = Budget.of_seconds(time_limit)
         self.start = time.monotonic()
         self.limit = time_limit
         self.status = Status.DONE
@@ -382,7 +384,7 @@ class _Job:
         about = (self.net, self.region, self.norm, self.output.c)
         lower = (lambda: 0.0) if self.witness is None else (lambda: self.witness.value if self.witness else 0.0)
         try:
-            ended = solve_cases(*about, name, solver, pre, self._left(), lower, self._keep, self._iterate, self._round)
+            ended = solve_cases(*about, name, solver, pre, self.budget, lower, self._keep, self._iterate, self._round)
         except (ArithmeticError, ValueError, RuntimeError, MemoryError) as error:  # as numpy and scipy raise them
             self.notes.append(f"the solver failed ({type(error).__name__}: {error}); the bound was proved without it")
             return
@@ -400,21 +402,20 @@ class _Job:
 
         method = name if part is None or name == "tight" else "backward"  # what a part is the lift of
         arguments = (self.net, self.region, self.norm, self.output.c)
-        begin = time.monotonic()
+        budget = self.budget.upto(seconds)
         try:
             relaxation = build(*arguments, method, pre, reduction=part, known=self.known)
-            seconds -= time.monotonic() - begin
-            if not self._proof_fits(relaxation.problem.size, seconds):
+            if not self._proof_fits(relaxation.problem.size, budget.left()):
                 return
             task = Task(*arguments, relaxation, reduction=part)
             with threads_for(relaxation.problem.size):
                 look = self._round if part is None else None
-                todo = (task, solver, seconds, self._keep, self._iterate, look)
-                if name == "tight" and part is None and triangles_fit(task, solver, seconds):
-                    ended = solve_triangles(task, seconds, self._keep, self._iterate, self._closed).status
-                elif name == "tight" and part is None and products_fit(task, solver, seconds):
-                    ended = solve_products(task, seconds, self._keep, self._iterate, self._closed).status
-                elif name == "tight" and rounds_fit(task, solver, seconds):
+                todo = (task, solver, budget, self._keep, self._iterate, look)
+                if name == "tight" and part is None and triangles_fit(task, solver, budget):
+                    ended = solve_triangles(task, budget, self._keep, self._iterate, self._closed).status
+                elif name == "tight" and part is None and products_fit(task, solver, budget):
+                    ended = solve_products(task, budget, self._keep, self._iterate, self._closed).status
+                elif name == "tight" and rounds_fit(task, solver, budget):
                     ended = tighten(*todo, self._closed)
                 else:
                     ended = solve(*todo)
@@ -437,7 +438,7 @@ class _Job:
 
         self._enter(f"{method}, literal")
         arguments = (self.net, self.region, self.norm, self.output.c)
-        upper, info = literal_bound(*arguments, method, solver=solver, time_limit=max(self._left(), 1.0))
+        upper, info = literal_bound(*arguments, method, solver=solver, budget=self.budget)
         self.notes.append(f"{info.solver}: {info.status}")
         if not math.isfinite(upper):
             self.notes.append(f"{method} proved nothing; the bound was proved without it")
@@ -461,7 +462,7 @@ class _Job:
         arguments = (self.net, self.region, self.norm, self.output.c, pre)
         try:
             claim, ended = maximise(
-                *arguments, seconds=self._left(), known=self.witness, on_witness=self._see, on_bound=self._hear
+                *arguments, budget=self.budget, known=self.witness, on_witness=self._see, on_bound=self._hear
             )
         except MethodError as error:
             self.notes.append(str(error))
@@ -497,7 +498,7 @@ class _Job:
         return False
 
     def _left(self) -> float:
-        return self.start + self.limit - time.monotonic()
+        return self.budget.left()
 
     def _closed(self) -> bool:
         if self.best is None or self.witness is None:

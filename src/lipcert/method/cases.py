@@ -6,12 +6,12 @@ witness, keeps the answer at anyway; everything is done when no open problem is 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import numpy as np
 
 from lipcert.bounds.propagation import Interval
+from lipcert.budget import Budget
 from lipcert.budget.threads import threads_for
 from lipcert.method.solving import Task, proof_fits, rounds_fit, solve, tighten
 from lipcert.problem.network import Network
@@ -41,15 +41,15 @@ def solve_cases(
     method: str,
     solver: str,
     pre: tuple[Interval, ...],
-    seconds: float,
+    budget: Budget,
     lower: Callable[[], float],
     on_certificate: Callable[[Certificate], None],
     on_iteration: Callable[[Progress], None] | None = None,
     on_moments: OnCase | None = None,
 ) -> Status:
-    """Bounds for at most about `seconds`; every gain goes to `on_certificate` as a proof of the largest of all."""
+    """Bounds within the budget; every gain goes to `on_certificate` as a proof of the largest of all."""
     run = _Run(net, region, norm, c, method, solver, pre, lower, on_certificate, on_iteration, on_moments)
-    return run.all(time.monotonic() + seconds)
+    return run.all(budget)
 
 
 class _Run:
@@ -83,31 +83,29 @@ class _Run:
         done = self.bounds[~self.open]
         return max(self.lower(), float(done.max(initial=0.0)))
 
-    def all(self, end: float) -> Status:
+    def all(self, budget: Budget) -> Status:
         late = False
         while np.any(self.open) and len(self.proved) < _MOST:
             candidates = np.where(self.open, self.bounds, -1.0)
             row, column = (int(k) for k in np.unravel_index(np.argmax(candidates), candidates.shape))
             if candidates[row, column] <= self.floor * (1 + _CLOSED):
                 return Status.OPTIMAL
-            left = end - time.monotonic()
-            if left <= 0:
+            if budget.over():
                 return Status.TIME_LIMIT
-            status = self._one(row, column, left if np.count_nonzero(self.open) == 1 else _SHARE * left, end)
+            share = 1.0 if np.count_nonzero(self.open) == 1 else _SHARE
+            status = self._one(row, column, budget, budget.share(share))
             if status is Status.INTERRUPTED:
                 return status
             late = late or status is Status.TIME_LIMIT
             self.open[row, column] = False
         return Status.TIME_LIMIT if late else Status.OPTIMAL
 
-    def _one(self, row: int, column: int, seconds: float, end: float) -> Status:
+    def _one(self, row: int, column: int, whole: Budget, budget: Budget) -> Status:
         weights, output, coordinate = case_of(self.net, self.norm, self.c, row, column)
-        begin = time.monotonic()
         about = (self.net, self.region, case_norm(self.norm), weights)
         relaxation = build(*about, self.method, self.pre, coordinate=coordinate)
-        left = end - time.monotonic()
-        seconds = max(seconds - (time.monotonic() - begin), min(_LEAST, left / 2))
-        if not proof_fits(relaxation.problem.size, seconds):
+        budget = whole.upto(max(budget.left(), min(_LEAST, whole.left() / 2)))
+        if not proof_fits(relaxation.problem.size, budget.left()):
             return Status.TIME_LIMIT
         task = Task(*about, relaxation, coordinate=coordinate)
 
@@ -122,9 +120,9 @@ class _Run:
                 self.on_moments(relaxation, X, weights)
 
         with threads_for(relaxation.problem.size):
-            if self.method == "tight" and rounds_fit(task, self.solver, seconds):
-                return tighten(task, self.solver, seconds, keep, self.on_iteration, look, enough)
-            return solve(task, self.solver, seconds, keep, self.on_iteration, look)
+            if self.method == "tight" and rounds_fit(task, self.solver, budget):
+                return tighten(task, self.solver, budget, keep, self.on_iteration, look, enough)
+            return solve(task, self.solver, budget, keep, self.on_iteration, look)
 
     def _keep(self, row: int, column: int, output: int, certificate: Certificate) -> None:
         if not certificate.upper < self.bounds[row, column]:

@@ -7,12 +7,12 @@ a bound is what the certificate code proves; the positive products are cuts of t
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from lipcert.budget import Budget
 from lipcert.budget.threads import threads_for
 from lipcert.method.solving import Task, Watcher, proof_seconds
 from lipcert.problem.norms import INF
@@ -41,17 +41,17 @@ class Products:
     start: GridStart | None
 
 
-def products_fit(task: Task, solver: str, seconds: float) -> bool:
+def products_fit(task: Task, solver: str, budget: Budget) -> bool:
     """Whether the products of this relaxation are worth the time there is."""
-    from lipcert.solver.rank_two import expected_seconds
+    from lipcert.solver.rank_two import solve_operations
 
     if task.norm != INF or task.net.depth != 1 or grid_of(task.relaxation) is None or solver != "auto":
         return False
     task = without_x_if_idle(task)
     problem = task.relaxation.problem
-    if problem.size < FROM or _PROOFS * proof_seconds(problem.size) > seconds:
+    if problem.size < FROM or _PROOFS * proof_seconds(problem.size) > budget.left():
         return False
-    return not _has_rows(task) or _INTERIOR_TIMES * expected_seconds(problem) < seconds
+    return not _has_rows(task) or _INTERIOR_TIMES * budget.expected(solve_operations(problem)) < budget.left()
 
 
 def without_x_if_idle(task: Task) -> Task:
@@ -69,22 +69,20 @@ def _has_rows(task: Task) -> bool:
 
 def solve_products(
     task: Task,
-    seconds: float,
+    budget: Budget,
     on_certificate: Callable[[Certificate], None],
     on_iteration: Callable[[Progress], None] | None = None,
     enough: Callable[[], bool] = lambda: False,
     start: GridStart | None = None,
     options: GridOptions = GridOptions(),  # noqa: B008 - frozen
 ) -> Products:
-    """Bounds with all products, for at most about `seconds`; every certificate on the way goes to `on_certificate`."""
-    entered = time.monotonic()
+    """Bounds with all products, within the budget; every certificate on the way goes to `on_certificate`."""
     task = without_x_if_idle(task)
     grid = grid_of(task.relaxation)
     if grid is None:
         return Products(Status.OPTIMAL, None)
     with threads_for(task.relaxation.problem.size):
-        seconds -= time.monotonic() - entered
-        return _Road(task, grid, seconds, on_certificate, on_iteration, enough).run(start, options)
+        return _Road(task, grid, budget, on_certificate, on_iteration, enough).run(start, options)
 
 
 class _Road:
@@ -94,15 +92,15 @@ class _Road:
         self,
         task: Task,
         grid: Grid,
-        seconds: float,
+        budget: Budget,
         on_certificate: Callable[[Certificate], None],
         on_iteration: Callable[[Progress], None] | None,
         enough: Callable[[], bool],
     ) -> None:
         self.task, self.grid, self.enough = task, grid, enough
         self.on_certificate, self.on_iteration = on_certificate, on_iteration
-        self.begin, self.cpu = time.monotonic(), time.process_time()
-        self.end = self.begin + seconds - proof_seconds(task.relaxation.problem.size)
+        self.budget = budget.upto(budget.left() - proof_seconds(task.relaxation.problem.size))
+        self.begin, self.total = budget.now(), self.budget.left()
         self.rows = _has_rows(task)
         self.best = np.inf  # proved
         self.spent, self.idle = 0.0, 0
@@ -110,63 +108,60 @@ class _Road:
 
     def run(self, start: GridStart | None, options: GridOptions) -> Products:
         with threads_for(1):  # thin products: a second thread only waits
-            state = self._climb(GridRun(self.task.relaxation.problem, self.grid, options, start))
+            state = self._climb(GridRun(self.task.relaxation.problem, self.grid, self.budget, options, start))
         self.start = GridStart(state.y, state.L, state.R)
         if self.rows:
             return Products(Status.OPTIMAL if self.enough() else self._interior(state.L), self.start)
         with threads_for(self._order()):
             self._keep(*self._over_unit_vectors(state, 400), state.L, last=True)
-        return Products(Status.TIME_LIMIT if time.monotonic() > self._latest() else Status.OPTIMAL, self.start)
+        return Products(Status.TIME_LIMIT if self._climbing().over() else Status.OPTIMAL, self.start)
 
     def _climb(self, run: GridRun) -> GridState:
         """Rounds of the low-rank method, with bounds on the way while they cost little."""
         going, state = True, run.state()
         while going and not self.enough():
-            late = self._latest() - time.monotonic()
-            run.deadline = time.perf_counter() + late
-            going = late > 0 and run.advance()
+            going = run.advance(self._climbing())
             state = run.state()
             self._show(state)
-            if going and self.spent <= _LOOK_SHARE * (time.monotonic() - self.begin) and self.idle < 4:
+            if going and self.spent <= _LOOK_SHARE * (self.budget.now() - self.begin) and self.idle < 4:
                 self._look(run, state)
         return state
 
-    def _latest(self) -> float:
-        """When the exact solve at the end must begin; earlier on a machine that has other things to do."""
-        from lipcert.solver.rank_two import expected_seconds
+    def _climbing(self) -> Budget:
+        """Until the exact solve at the end must begin; earlier on a machine that has other things to do."""
+        from lipcert.solver.rank_two import solve_operations
 
-        total = self.end - self.begin
+        total = self.total
         if not self.rows:
             last = 6.0 * self._busy() * proof_seconds(self.task.relaxation.problem.size)  # alternation and a proof
-            return self.end - min(last + 0.03 * total, 0.4 * total)
-        expected = expected_seconds(self.task.relaxation.problem)
-        return self.end - min(max(1.7 * self._busy() * expected, _INTERIOR_SHARE * total), 0.6 * total)
+            return self.budget.upto(self.budget.left() - min(last + 0.03 * total, 0.4 * total))
+        expected = self.budget.expected(solve_operations(self.task.relaxation.problem))
+        return self.budget.upto(self.budget.left() - min(max(1.7 * expected, _INTERIOR_SHARE * total), 0.6 * total))
 
     def _order(self) -> int:
         """For `threads_for`: the order of the matrices, or one where the cores are contested."""
         return self.task.relaxation.problem.size if self._busy() < _CONTESTED else 1
 
     def _busy(self) -> float:
-        """Wall seconds per second of one thread: above one where others use the cores."""
-        wall, cpu = time.monotonic() - self.begin, time.process_time() - self.cpu
-        return min(max(wall / cpu, 1.0), 3.0) if cpu > 1.0 else 1.0
+        """Wall seconds per second of a processor: above one where others use the cores."""
+        return 1.0 if self.budget.repeatable else min(self.budget.meter.contention(), 3.0)
 
     def _show(self, state: GridState) -> None:
         if self.on_iteration is not None:
             dual, gap = self.best, abs(self.best - state.primal) / max(abs(state.primal), 1e-3)
-            seen = Progress(state.round, state.seconds, state.primal, dual, state.violation, 0.0, gap, state.y)
-            self.on_iteration(seen)
+            seconds = self.budget.now() - self.begin
+            self.on_iteration(Progress(state.round, seconds, state.primal, dual, state.violation, 0.0, gap, state.y))
 
     def _look(self, run: GridRun, state: GridState) -> None:
         """A bound from where the rounds are; `idle` counts looks in vain, so that a road without gain is left alone."""
-        clock = time.monotonic()
+        clock = self.budget.now()
         if self.rows:
             y, L, dual = run.feasible()
         else:
             (y, dual), L = self._over_unit_vectors(state, 60), state.L
         self.idle = 0 if dual < self.best or not self.rows else self.idle + 1
         self._keep(y, dual, L)
-        self.spent += time.monotonic() - clock
+        self.spent += self.budget.now() - clock
 
     def _over_unit_vectors(self, state: GridState, sweeps: int) -> tuple[Array, float]:
         """Multipliers of X_ii = 1 at fixed L, and the bound."""
@@ -175,11 +170,11 @@ class _Road:
         problem, grid = self.task.relaxation.problem, self.grid
         cross, rows, columns = grid_parts(state.L)
         C = problem.objective.toarray()
-        found = solve_unit_vectors(
-            C[np.ix_(grid.left, grid.right)] - cross, C[grid.left, grid.one] - rows, C[grid.right, grid.one] - columns,
-            state.R[grid.left], state.R[grid.right], state.R[grid.one], sweeps,
-            time_limit=max(self.end - time.monotonic() - 2.0 * self._busy() * proof_seconds(problem.size), 0.0),
+        parts = (
+            C[np.ix_(grid.left, grid.right)] - cross, C[grid.left, grid.one] - rows, C[grid.right, grid.one] - columns
         )  # fmt: skip
+        budget = self.budget.upto(self.budget.left() - 2.0 * self._busy() * proof_seconds(problem.size))
+        found = solve_unit_vectors(parts, state.R[grid.right], state.R[grid.one], budget, sweeps)
         total = float(state.L.sum())
         diagonal = np.empty(problem.size)
         diagonal[grid.one], diagonal[grid.left], diagonal[grid.right] = found.one + total, found.left, found.right
@@ -204,14 +199,12 @@ class _Road:
         from lipcert.solver.rank_two import Options, solve_rank_two
 
         cut, values = self._with(L)
-        now, latest = time.monotonic(), self.end - proof_seconds(cut.relaxation.problem.size)
-        watcher = Watcher(_Fixed(cut, values), self.on_certificate, self.on_iteration, now, latest)
+        budget = self.budget.upto(self.budget.left() - proof_seconds(cut.relaxation.problem.size))
+        watcher = Watcher(_Fixed(cut, values), self.on_certificate, self.on_iteration, budget)
         watcher.best = self.best  # nothing above it is worth a proof
-        left = max(latest - now, 1.0)
-        options = Options(tolerance=3e-5, time_limit=left, keep_primal=False)
+        options = Options(tolerance=3e-5, keep_primal=False)
         problem = shifted(self.task.relaxation.problem, self.grid, L)
-        with threads_for(self._order()):
-            result = solve_rank_two(problem, options, watcher)
+        result = solve_rank_two(problem, options, watcher, budget=budget)
         self.on_certificate(cut.prove(np.concatenate([result.y, values])))
         if self.start is not None:
             self.start = replace(self.start, y=result.y)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 
-from lipcert.budget.threads import threads_for
+from lipcert.budget import Budget
 from lipcert.errors import MethodError
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
@@ -72,20 +71,20 @@ def proof_fits(order: int, seconds: float) -> bool:
 def solve(
     task: Task,
     solver: str,
-    seconds: float,
+    budget: Budget,
     on_certificate: Callable[[Certificate], None],
     on_iteration: Callable[[Progress], None] | None = None,
     on_moments: OnMoments | None = None,
 ) -> Status:
-    """Run a solver for at most about `seconds`; every certificate on the way, and the last, go to `on_certificate`.
+    """Run a solver within the budget; every certificate on the way, and the last, go to `on_certificate`.
 
     The moment matrix, where the solver has one, goes to `on_moments` afterwards. Whatever the solver returns, only what
     the certificate code proves is handed on.
     """
-    start = time.monotonic()
-    reserve = min(_LAST_PROOF_SHARE * seconds, proof_seconds(task.relaxation.problem.size))
-    watcher = Watcher(task, on_certificate, on_iteration, start, start + seconds - 2 * reserve)
-    result = choose_solver(solver, task.relaxation.problem, seconds - reserve)(watcher)
+    left = budget.left()
+    reserve = min(_LAST_PROOF_SHARE * left, proof_seconds(task.relaxation.problem.size))
+    watcher = Watcher(task, on_certificate, on_iteration, budget.upto(left - 2 * reserve))
+    result = choose_solver(solver, task.relaxation.problem, budget.upto(left - reserve))(watcher)
     if watcher.proved is None or not np.array_equal(watcher.proved, result.y):
         on_certificate(task.prove(result.y))
     if on_moments is not None and result.X is not None:
@@ -93,17 +92,17 @@ def solve(
     return result.status
 
 
-def rounds_fit(task: Task, solver: str, seconds: float) -> bool:
+def rounds_fit(task: Task, solver: str, budget: Budget) -> bool:
     """Whether there is time for several solves by the interior point, which the cuts need for its moment matrix."""
-    from lipcert.solver.rank_two import expected_seconds
+    from lipcert.solver.rank_two import solve_operations
 
-    return solver != "low-rank" and 4 * expected_seconds(task.relaxation.problem) < seconds
+    return solver != "low-rank" and 4 * budget.expected(solve_operations(task.relaxation.problem)) < budget.left()
 
 
 def tighten(
     task: Task,
     solver: str,  # noqa: ARG001 - the interior point, the same arguments as `solve`
-    seconds: float,
+    budget: Budget,
     on_certificate: Callable[[Certificate], None],
     on_iteration: Callable[[Progress], None] | None = None,
     on_moments: OnMoments | None = None,
@@ -114,21 +113,17 @@ def tighten(
     Stops when nothing is violated, when `enough` says so, when two rounds in turn gain less than `_STALL`, or when the
     next round would not fit the time. Each round's bound stands by itself.
     """
-    from lipcert.solver.rank_two import Options, affordable_rows, expected_seconds, solve_rank_two
+    from lipcert.solver.rank_two import Options, affordable_rows, solve_operations, solve_rank_two
 
-    base, cuts, stalled, best, slowness = task.relaxation, NO_CUTS, 0, np.inf, 1.0
-    end = time.monotonic() + seconds
+    base, cuts, stalled, best = task.relaxation, NO_CUTS, 0, np.inf
     while True:
         current = replace(task, relaxation=with_cuts(base, cuts), cuts=cuts)
         problem = current.relaxation.problem
-        left, expected = end - time.monotonic(), _OVERHEAD + expected_seconds(problem)
+        left, expected = budget.left(), _OVERHEAD + budget.expected(solve_operations(problem))
         if left <= 0 or (best < np.inf and expected > left):
             return Status.TIME_LIMIT
-        now = time.monotonic()
-        watcher = Watcher(current, on_certificate, on_iteration, now, end - 2 * proof_seconds(problem.size))
-        with threads_for(problem.size):
-            result = solve_rank_two(problem, Options(tolerance=1e-6, time_limit=left), watcher)
-        slowness = max(1.0, (time.monotonic() - now) / expected)  # of this machine, on such a problem
+        watcher = Watcher(current, on_certificate, on_iteration, budget.upto(left - 2 * proof_seconds(problem.size)))
+        result = solve_rank_two(problem, Options(tolerance=1e-6), watcher, budget=budget)
         certificate = current.prove(result.y)
         on_certificate(certificate)
         if on_moments is not None and result.X is not None:
@@ -143,8 +138,8 @@ def tighten(
         found = separate(base, result.X, busy, budget=max(200, 2 * problem.size))
         if not len(found) or stalled == 2 or enough():
             return Status.OPTIMAL
-        next_seconds = _ROUND_SHARE * (end - time.monotonic()) / slowness - _OVERHEAD
-        room = affordable_rows(problem.size, next_seconds) - base.problem.rows - len(busy)
+        affordable = budget.affordable(_ROUND_SHARE * budget.left() - _OVERHEAD)
+        room = affordable_rows(problem.size, affordable) - base.problem.rows - len(busy)
         cuts = busy.joined(found.first(max(room, 2 * problem.size)))
 
 
@@ -162,22 +157,21 @@ class Watcher:
         task: Prover,
         on_certificate: Callable[[Certificate], None],
         on_iteration: Callable[[Progress], None] | None,
-        start: float,
-        latest: float,
+        budget: Budget,  # after which no proof is begun
     ) -> None:
         self.task, self.on_certificate, self.on_iteration = task, on_certificate, on_iteration
-        self.start, self.latest, self.spent, self.best = start, latest, 0.0, float("inf")
+        self.budget, self.start, self.spent, self.best = budget, budget.now(), 0.0, float("inf")
         self.proved: Array | None = None  # the multipliers of the last proof
 
     def __call__(self, progress: Progress) -> None:
         if self.on_iteration is not None:
             self.on_iteration(progress)
-        now = time.monotonic()
+        now = self.budget.now()
         worth = progress.dual < 0.999 * self.best
-        in_time = self.start + 1.0 < now < self.latest
+        in_time = self.start + 1.0 < now and not self.budget.over()
         if in_time and worth and self.spent <= _PROOF_SHARE * (now - self.start):
             certificate = self.task.prove(progress.y)
             self.proved = progress.y.copy()
             self.best = min(self.best, certificate.upper)
             self.on_certificate(certificate)
-            self.spent += time.monotonic() - now
+            self.spent += self.budget.now() - now

@@ -7,12 +7,12 @@ certificate code proves; the positive triangles are cuts of the certificate.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from lipcert.budget import Budget
 from lipcert.budget.threads import threads_for
 from lipcert.method.products import products_fit, without_x_if_idle
 from lipcert.method.solving import Task, proof_seconds
@@ -36,9 +36,9 @@ class Tightened:
     start: TriangleStart | None
 
 
-def triangles_fit(task: Task, solver: str, seconds: float) -> bool:
+def triangles_fit(task: Task, solver: str, budget: Budget) -> bool:
     """Whether the task is one over signs alone, of an order that rounds of cuts cannot do, and the time is enough."""
-    return products_fit(task, solver, seconds) and _only_signs(without_x_if_idle(task))
+    return products_fit(task, solver, budget) and _only_signs(without_x_if_idle(task))
 
 
 def _only_signs(task: Task) -> bool:
@@ -52,20 +52,19 @@ def _only_signs(task: Task) -> bool:
 
 def solve_triangles(
     task: Task,
-    seconds: float,
+    budget: Budget,
     on_certificate: Callable[[Certificate], None],
     on_iteration: Callable[[Progress], None] | None = None,
     enough: Callable[[], bool] = lambda: False,
     start: TriangleStart | None = None,
     options: TriangleOptions = TriangleOptions(),  # noqa: B008 - frozen
 ) -> Tightened:
-    """Bounds with triangles, for at most about `seconds`; every certificate on the way goes to `on_certificate`."""
-    entered = time.monotonic()
+    """Bounds with triangles, within the budget; every certificate on the way goes to `on_certificate`."""
     task = without_x_if_idle(task)
     if not _only_signs(task):
         return Tightened(Status.OPTIMAL, None)
-    road = _Road(task, entered + seconds, on_certificate, on_iteration, enough)
-    return road.run(TriangleRun(task.relaxation.problem.objective.toarray(), options, start))
+    road = _Road(task, budget, on_certificate, on_iteration, enough)
+    return road.run(TriangleRun(task.relaxation.problem.objective.toarray(), budget, options, start))
 
 
 class _Road:
@@ -74,37 +73,35 @@ class _Road:
     def __init__(
         self,
         task: Task,
-        end: float,
+        budget: Budget,
         on_certificate: Callable[[Certificate], None],
         on_iteration: Callable[[Progress], None] | None,
         enough: Callable[[], bool],
     ) -> None:
         self.task, self.enough = task, enough
         self.on_certificate, self.on_iteration = on_certificate, on_iteration
-        self.begin = time.monotonic()
-        last = min(_LAST_PROOFS * proof_seconds(task.relaxation.problem.size), 0.4 * (end - self.begin))
-        self.latest = end - last
+        last = min(_LAST_PROOFS * proof_seconds(task.relaxation.problem.size), 0.4 * budget.left())
+        self.begin, self.budget, self.climbing = budget.now(), budget, budget.upto(budget.left() - last)
         self.best, self.spent = np.inf, 0.0
 
     def run(self, run: TriangleRun) -> Tightened:
         going = True
         while going and not self.enough():
-            late = self.latest - time.monotonic()
-            run.deadline = time.perf_counter() + late
             with threads_for(1):  # thin products: a second thread only waits
-                going = late > 0 and run.advance()
+                going = run.advance(self.climbing)
             self._show(run)
-            if going and run.settled and self.spent <= _LOOK_SHARE * (time.monotonic() - self.begin):
-                clock = time.monotonic()
+            if going and run.settled and self.spent <= _LOOK_SHARE * (self.budget.now() - self.begin):
+                clock = self.budget.now()
                 self._keep(run.dual(_LOOK_STEPS), 1 - _GAIN)
-                self.spent += time.monotonic() - clock
-        ended = Status.TIME_LIMIT if time.monotonic() > self.latest else Status.OPTIMAL
+                self.spent += self.budget.now() - clock
+        ended = Status.TIME_LIMIT if self.climbing.over() else Status.OPTIMAL
+        run.budget = self.budget
         self._keep(run.dual(_LAST_STEPS), 1.0)
         return Tightened(ended, run.start())
 
     def _show(self, run: TriangleRun) -> None:
         if self.on_iteration is not None:
-            primal, seconds = run.primal(), time.monotonic() - self.begin
+            primal, seconds = run.primal(), self.budget.now() - self.begin
             gap = abs(self.best - primal) / max(abs(primal), 1e-3)
             self.on_iteration(Progress(run.round, seconds, primal, self.best, run.violation, 0.0, gap, run.base))
 

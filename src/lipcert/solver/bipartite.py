@@ -13,108 +13,95 @@ s a and s b are feasible.  Reference: [CLMP20], the SHOR relaxation without x.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from lipcert import policy
+from lipcert.budget import Budget
 from lipcert.errors import InputError
 from lipcert.relaxation.rank_two import Floats
 from lipcert.solver.result import Status
 
 
 @dataclass(frozen=True, eq=False)
-class BipartiteResult:
+class Bipartite:
     """Multipliers of |t_i|^2 = 1 (`left`) and |w_j|^2 = 1 (`right`); S(left, right) >= 0 up to rounding.
 
-    `dual` = (sum left + sum right) / 2 is the bound they give; `primal` is the value of the vectors found.
+    `dual` = (sum left + sum right) / 2 is the bound they give; `primal` is the value of the vectors found. The status
+    is None while the sweeps go on.
     """
 
     left: Floats
     right: Floats
-    T: Floats
-    W: Floats
-    primal: float
     dual: float
-    gap: float
-    status: Status
+    primal: float
+    status: Status | None
     sweeps: int
-    seconds: float
 
-
-@dataclass(frozen=True, eq=False)
-class BipartiteState:
-    """What the callback sees at every check: feasible multipliers and the values that go with them."""
-
-    sweep: int
-    seconds: float
-    primal: float
-    dual: float
-    left: Floats
-    right: Floats
+    @property
+    def gap(self) -> float:
+        return (self.dual - self.primal) / max(abs(self.primal), 1e-300)
 
 
 def solve_bipartite(
     K: Floats,
     tolerance: float = 1e-5,
     sweeps: int = 5000,
-    time_limit: float = float("inf"),
-    rank: int | None = None,
-    callback: Callable[[BipartiteState], bool | None] | None = None,
-) -> BipartiteResult:
+    callback: Callable[[Bipartite], bool | None] | None = None,
+    *,
+    budget: Budget | None = None,
+) -> Bipartite:
     """max sum_ij K_ij <t_i, w_j> over unit vectors, with multipliers.
 
     Args:
         K: p x q matrix.
         tolerance: relative gap between the multipliers' bound and the vectors' value.
-        rank: length of the vectors; the default exceeds sqrt(2 (p + q)), beyond which local maxima are global.
-        callback: called with a BipartiteState at every check; returning True stops the sweeps.
+        callback: called at every check with what is known then; returning True stops the sweeps.
+        budget: one sweep is made even where it is over; without it there are no multipliers.
     """
     K = np.ascontiguousarray(K, dtype=float)
     if K.ndim != 2 or not np.all(np.isfinite(K)):
         raise InputError("solve_bipartite(K): expected a matrix of finite numbers")
-    begin = time.perf_counter()
+    if sweeps < 1:
+        raise InputError(f"solve_bipartite(sweeps={sweeps}): must be at least 1")
+    budget = budget or Budget.unlimited()
     p, q = K.shape
-    rank = rank if rank is not None else int(np.sqrt(2.0 * (p + q))) + 2
-    W = _normalise(np.random.default_rng(0).standard_normal((q, rank)))[0]
-    transposed = np.ascontiguousarray(K.T)
-    momentum, last, best, check = 0.0, -np.inf, None, 10
-    previous = W
+    rank = int(np.sqrt(2.0 * (p + q))) + 2  # beyond sqrt(2 (p + q)) local maxima are global
+    W = normalise(np.random.default_rng(0).standard_normal((q, rank)))[0]
+    transposed, previous = np.ascontiguousarray(K.T), W
+    momentum, last, check = 0.0, -np.inf, 1
+    best: Multipliers | None = None
+    sweep_operations = 4.0 * p * q * rank + 20.0 * (p + q) * rank + policy.THIN_CALLS
+    check_operations = 2.0 * p * q * min(p, q) + policy.EIGENVALUE * min(p, q) ** 3
     for sweep in range(1, sweeps + 1):
-        ahead = _normalise(W + momentum * (W - previous))[0] if momentum else W
-        T = _normalise(K @ ahead)[0]
-        previous = W
-        W, right = _normalise(transposed @ T)
+        with budget.measured(sweep_operations, policy.THIN):
+            ahead = normalise(W + momentum * (W - previous))[0] if momentum else W
+            T = normalise(K @ ahead)[0]
+            previous = W
+            W, right = normalise(transposed @ T)
         value = float(right.sum())
         # Extrapolation speeds up the sweeps several times; it restarts when the value falls.
         momentum = 0.0 if value < last else min(0.9, momentum + 0.1)
         last = value
-        spent = time.perf_counter() - begin
-        if sweep in (check, sweeps) or spent > time_limit:
+        if sweep in (check, sweeps):
             check = sweep + max(10, sweep // 4)
-            best = _better(best, _scaled(K, np.linalg.norm(K @ W, axis=1), right), value)
-            gap = (best[2] - value) / max(abs(value), 1e-300)
-            status = _status(gap, tolerance, spent > time_limit, sweep == sweeps)
-            state = BipartiteState(sweep, spent, value, best[2], best[0], best[1])
-            if callback is not None and callback(state) and status is None:
-                status = Status.INTERRUPTED
-            if status is not None:
-                return BipartiteResult(best[0], best[1], T, W, value, best[2], gap, status, sweep, spent)
-    raise InputError(f"solve_bipartite(sweeps={sweeps}): must be at least 1")
+            with budget.measured(check_operations):
+                best = _better(best, _scaled(K, np.linalg.norm(K @ W, axis=1), right), value)
+            found = Bipartite(*best, value, None, sweep)
+            stop = callback is not None and callback(found)
+            if stop or found.gap < tolerance:
+                return replace(found, status=Status.OPTIMAL if found.gap < tolerance else Status.INTERRUPTED)
+        if budget.over():
+            return replace(found, status=Status.TIME_LIMIT)
+    return replace(found, status=Status.ITERATION_LIMIT)
 
 
-def _normalise(V: Floats) -> tuple[Floats, Floats]:
+def normalise(V: Floats) -> tuple[Floats, Floats]:
+    """Rows of length one, and the lengths they had; a row of zeros stays."""
     norm = np.sqrt(np.einsum("ij,ij->i", V, V))
     return V / np.where(norm > 0, norm, 1.0)[:, None], norm
-
-
-def _status(gap: float, tolerance: float, late: bool, last: bool) -> Status | None:
-    if gap < tolerance:
-        return Status.OPTIMAL
-    if late:
-        return Status.TIME_LIMIT
-    return Status.ITERATION_LIMIT if last else None
 
 
 Multipliers = tuple[Floats, Floats, float]

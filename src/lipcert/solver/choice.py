@@ -1,63 +1,79 @@
-"""Which solver, by name or by size and time.
+"""Which solver, by name or by size and budget.
 
 The interior point takes problems up to a few thousand rows to full accuracy. Unit-vector problems with two sides go to
-the alternating method. Where the interior point needs many seconds, the low-rank method goes first for a quick bound,
-and alone where the interior point could not finish. The thresholds are measured: see PERFORMANCE.md.
+the alternating method. Where the interior point is expected to take long, the low-rank method goes first for a quick
+bound; where it cannot get far, the low-rank method has all of the budget. What is expected follows the pace of the run,
+so a slow or busy machine moves from one to the other instead of ending with nothing.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 
+from lipcert import policy
+from lipcert.budget import Budget
 from lipcert.relaxation.rank_two import RankTwoProblem
-from lipcert.solver.result import Callback, RankTwoResult, Status
+from lipcert.solver.result import Callback, Progress, RankTwoResult, Status
 
 SOLVERS = ("auto", "rank-two", "low-rank")
 Run = Callable[[Callback], RankTwoResult]
 
-_ALTERNATE_FROM = 400  # the order from which alternation beats the interior point
-_QUICK_SHARE = 0.08  # of the time for a first bound by the low-rank method
-_LONG = 8.0  # seconds of interior point from which a first bound is worth having
 
-
-def choose_solver(name: str, problem: RankTwoProblem, seconds: float) -> Run:
-    """A function that runs the chosen solver for at most about `seconds`, with a callback per iteration."""
+def choose_solver(name: str, problem: RankTwoProblem, budget: Budget) -> Run:
+    """A function that runs the chosen solver within the budget, with a callback per iteration."""
     # Imported here, so that importing lipcert stays fast.
-    from lipcert.solver.low_rank import LowRankOptions, solve_low_rank
-    from lipcert.solver.rank_two import Options, expected_seconds, solve_rank_two
+    from lipcert.solver.low_rank import solve_low_rank
+    from lipcert.solver.rank_two import Options, solve_rank_two
     from lipcert.solver.sides import solve_two_sided, two_sides
 
-    def interior(seconds: float) -> Run:
-        return lambda callback: solve_rank_two(problem, Options(time_limit=max(seconds, 1e-3)), callback)
-
-    def low_rank(seconds: float) -> Run:
-        return lambda callback: solve_low_rank(problem, LowRankOptions(time_limit=max(seconds, 1e-3)), callback)
-
-    first_order = name == "low-rank" or (name == "auto" and problem.size >= _ALTERNATE_FROM)
+    first_order = name == "low-rank" or (name == "auto" and problem.size >= policy.ALTERNATE_FROM)
     sides = two_sides(problem) if first_order else None
     if sides is not None:
-        return lambda callback: solve_two_sided(problem, sides, max(seconds, 1e-3), callback)
+        return lambda callback: solve_two_sided(problem, sides, budget, callback)
     if name == "low-rank":
-        return low_rank(seconds)
-    expected = expected_seconds(problem)
-    if name == "rank-two" or expected < min(_LONG, seconds):
-        return interior(seconds)
-    if expected > seconds:
-        return low_rank(seconds)
-    return _in_turn(low_rank, interior, seconds)
+        return lambda callback: solve_low_rank(problem, callback=callback, budget=budget)
+    if name == "rank-two":
+        return lambda callback: solve_rank_two(problem, Options(), callback, budget=budget)
+    return lambda callback: _by_size(problem, budget, callback)
 
 
-def _in_turn(quick: Callable[[float], Run], thorough: Callable[[float], Run], seconds: float) -> Run:
-    """A quick first bound, then the thorough solver for the rest of the time; the better multipliers of both."""
+def _by_size(problem: RankTwoProblem, budget: Budget, callback: Callback) -> RankTwoResult:
+    """The low-rank method for a first bound where that is worth it, the interior point, and the low-rank method again
+    where the interior point would not get far; the best multipliers of all."""
+    from lipcert.solver.low_rank import LowRankOptions, LowRankRun
+    from lipcert.solver.rank_two import Options, solve_operations, solve_rank_two
 
-    def run(callback: Callback) -> RankTwoResult:
-        start = time.perf_counter()
-        first = quick(_QUICK_SHARE * seconds)(callback)
+    whole = solve_operations(problem)
+    quick = LowRankRun(problem, LowRankOptions(), callback, budget)
+    first = None
+    if budget.expected(whole) > min(policy.LONG, policy.SURE_SHARE * budget.left()):
+        first = quick.run(budget.share(policy.QUICK_SHARE))
         if first.status is Status.INTERRUPTED:
             return first
-        second = thorough(seconds - (time.perf_counter() - start))(callback)
-        return second if second.dual <= first.dual else replace(first, status=second.status)
+    if first is not None and budget.expected(whole) > budget.left():
+        return quick.run(budget)
+    watch = _Hopeless(whole / policy.ITERATIONS, budget, callback)
+    found = solve_rank_two(problem, Options(), watch, budget=budget)
+    if watch.hopeless:
+        last = quick.run(budget)
+        found = replace(found if found.dual <= last.dual else last, status=last.status)
+    if first is None or found.dual <= first.dual:
+        return found
+    return replace(first, status=found.status)
 
-    return run
+
+class _Hopeless:
+    """Stops an interior point that is too slow to get below what the low-rank method finds in the same time."""
+
+    def __init__(self, operations: float, budget: Budget, callback: Callback) -> None:
+        self.operations, self.budget, self.callback = operations, budget, callback
+        self.hopeless = False
+
+    def __call__(self, progress: Progress) -> bool:
+        if self.callback(progress):
+            return True
+        if progress.iteration == policy.HOPELESS_AT:
+            rest = (policy.HOPELESS_FROM - policy.HOPELESS_AT) * self.operations
+            self.hopeless = self.budget.expected(rest) > self.budget.left()
+        return self.hopeless

@@ -9,34 +9,35 @@ solves (`shifted`), and its multipliers with L are dual feasible.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import minimize
 
+from lipcert import policy
+from lipcert.budget import Budget
 from lipcert.errors import InputError
 from lipcert.relaxation.grid import Grid, grid_matrix, grid_parts
 from lipcert.relaxation.rank_two import Floats, RankTwoProblem
-from lipcert.solver.atoms import AtomForm, atom_form
 from lipcert.solver.bordered import Bordered
+from lipcert.solver.factors import Factors
 from lipcert.solver.pairs import Moments, Watched
-from lipcert.solver.start import balance, diagonal_rows, dual_matrix, lowest_eigenvalue
+from lipcert.solver.start import dual_matrix
 
 _MARGIN = 0.08  # a product this near its bound is watched
+_SWEEPS, _LANCZOS = 40, 100  # on the way to feasible multipliers
 
 
 @dataclass(frozen=True)
 class GridOptions:
-    """Settings; the time limit is in seconds of wall clock."""
+    """Settings; measured in PERFORMANCE.md."""
 
     tolerance: float = 1e-4  # of the violation, at which the rounds end
     rounds: int = 400
     inner: int = 60
     rank: int = 40
-    time_limit: float = float("inf")
-    penalty: float = 0.4  # of the products, in units of the mean diagonal multiplier; fixed, see PERFORMANCE.md
+    penalty: float = 0.4  # of the products, in units of the mean diagonal multiplier; fixed
     row_penalty: float = 4.0  # of the problem's rows, in the same units
 
 
@@ -54,7 +55,6 @@ class GridState:
     """One round: value, largest violation, and multipliers of the given problem that go with the vectors R."""
 
     round: int
-    seconds: float
     primal: float
     violation: float
     y: Floats
@@ -75,36 +75,27 @@ class GridRun:
         self,
         problem: RankTwoProblem,
         grid: Grid,
+        budget: Budget,
         options: GridOptions = GridOptions(),  # noqa: B008 - frozen
         start: GridStart | None = None,
     ) -> None:
-        self.begin = time.perf_counter()
-        self.deadline = self.begin + options.time_limit  # may be moved between the rounds
-        self.problem, self.grid, self.options = problem, grid, options
+        self.problem, self.grid, self.options, self.budget = problem, grid, options, budget
         if np.any(problem.diagonal != 1.0):
             raise InputError("GridRun(problem): the products need variables with X_ii <= 1")
-        self.form: AtomForm = atom_form(problem, np.r_[grid.one, grid.right])
-        form = self.form
+        with budget.measured(policy.INTERIOR_ROW * problem.rows + policy.INTERIOR_CALLS):
+            self.factors = Factors(problem, np.r_[grid.one, grid.right])
+        form = self.factors.form
         place = np.argsort(form.permutation)
         self.one, self.left, self.right = int(place[grid.one]), place[grid.left], place[grid.right]
-        self.row, self.coefficient = diagonal_rows(form)
-        if np.any(self.row < 0):
-            raise InputError("GridRun(problem): every variable needs a row of its own that bounds X_ii")
-        self.unequal = ~problem.equality
-        self.fixed = form.equality[self.row]
-        self.length = np.sqrt(np.maximum(form.rhs[self.row] / self.coefficient, 0.0))
-        self.free = np.ones(form.rhs.size, dtype=bool)
-        self.free[self.row[self.fixed]] = False
         self.aim = self._aim()
-        self.weight = balance(form.objective)
-        mean = float(self.weight.mean())
+        mean = float(self.factors.weight.mean())
         self.penalty, self.row_penalty = options.penalty * mean, options.row_penalty * mean
-        self.round, self.last = 0, np.inf
+        self.round, self.last, self.row_violation = 0, np.inf, 0.0
         self._begin(start)
 
     def _aim(self) -> Moments:
         """C at (a_i, b_j), (1, a_i), (1, b_j), scaled; the method needs it to have nothing else."""
-        grid, scale = self.grid, self.form.value_scale
+        grid, scale = self.grid, self.factors.form.value_scale
         C = sp.csr_matrix(self.problem.objective) / scale
         cross = np.asarray(C[grid.left][:, grid.right].toarray())
         rows, columns = (np.asarray(C[side][:, [grid.one]].toarray())[:, 0] for side in (grid.left, grid.right))
@@ -113,19 +104,18 @@ class GridRun:
         return cross, rows, columns
 
     def _begin(self, start: GridStart | None) -> None:
-        form, rank = self.form, min(self.options.rank, self.form.size)
-        self.R = np.random.default_rng(0).standard_normal((form.size, rank)) / np.sqrt(rank)
+        factors, form = self.factors, self.factors.form
+        self.R = factors.start(self.options.rank)
         self.y = np.zeros(form.rhs.size)
         self.L = np.zeros(self.grid.shape)
         if start is not None and start.L.shape == self.L.shape:
             self.L = np.maximum(start.L / form.value_scale, 0.0)
             if start.y.shape == self.y.shape:
                 given = start.y.copy()
-                given[self.row[self.one]] -= start.L.sum()
-                self.y = form.scaled_multipliers(given) * self.free
+                given[factors.row[self.one]] -= start.L.sum()
+                self.y = form.scaled_multipliers(given) * factors.free
             if start.R is not None and start.R.shape == self.R.shape:
-                self.R = start.R[form.permutation].copy()
-        self.R = self._vectors(self.R)[0]
+                self.R = factors.vectors(start.R[form.permutation])[0]
         self.base, self.speed = (self.y, self.L), 1.0
         self._watch()
 
@@ -135,38 +125,35 @@ class GridRun:
 
     def state(self) -> GridState:
         """Where the rounds are, in the units of the given problem."""
-        form = self.form
+        form = self.factors.form
         primal = float(np.vdot(form.objective.times(self.R), self.R)) * form.value_scale
-        seconds = time.perf_counter() - self.begin
         back = self.R[np.argsort(form.permutation)]
-        y, L = self.given(self.base[0])
-        return GridState(self.round, seconds, primal, max(self.violation, self.row_violation), y, L, back)
+        return GridState(self.round, primal, max(self.violation, self.row_violation), *self.given(self.base[0]), back)
 
     def given(self, y: Floats) -> tuple[Floats, Floats]:
         """Multipliers of the given problem from scaled ones; the constant's own row takes the products' corner."""
-        L = self.base[1] * self.form.value_scale
-        given = self.form.multipliers(y)
-        given = np.where(self.unequal, np.maximum(given, 0.0), given)
-        given[self.row[self.one]] += float(L.sum())
+        L, given = self.base[1] * self.factors.form.value_scale, self.factors.given(y)
+        given[self.factors.row[self.one]] += float(L.sum())
         return given, L
 
-    row_violation = 0.0
+    def advance(self, budget: Budget) -> bool:
+        """One round: climb, update the multipliers, watch anew. False at the tolerance or the end of the budget.
 
-    def advance(self) -> bool:
-        """One round: climb, update the multipliers, watch anew. False at the tolerance or the deadline.
-
-        A climb that the deadline cut short moves nothing: multipliers updated from its vectors would be worse.
+        A climb that the budget cut short moves nothing: multipliers updated from its vectors would be worse.
         """
-        if not self._climb():
+        self.budget = budget
+        try:
+            self.R = self._climb()
+        except TimeoutError:
             return False
-        excess = self.watched.excess(self._moments(self.R))
-        pressed = np.maximum(self.pressed + self.penalty * excess, 0.0)
+        factors = self.factors
+        pressed = np.maximum(self.pressed + self.penalty * self.watched.excess(self._moments(self.R)), 0.0)
         change = float(np.linalg.norm(pressed - self.pressed)) / self.penalty
         L = np.zeros(self.L.size)
         L[self.watched.flat] = pressed
         y = self.y
-        if self.free.any():
-            y = self._pressure(self._row_excess(self._images(self.R)))
+        if factors.free.any():
+            y = factors.pressure(self.y, self.row_penalty * factors.excess(factors.images(self.R)))
             step = (y - self.y) / self.row_penalty
             self.row_violation = float(np.abs(step).max())
             change = float(np.hypot(change, np.linalg.norm(step)))
@@ -179,41 +166,14 @@ class GridRun:
         """The next round's multipliers: a step further along the last change (Nesterov), unless it grew."""
         self.speed = 1.0 if change > self.last else (1.0 + np.sqrt(1.0 + 4.0 * self.speed**2)) / 2
         ahead = (self.speed - 1.0) / (self.speed + 2.0)
-        self.y = y + ahead * (y - self.base[0])
-        self.y = np.where(self.unequal, np.maximum(self.y, 0.0), self.y)
+        self.y = self.factors.signed(y + ahead * (y - self.base[0]))
         self.L = np.maximum(L + ahead * (L - self.base[1]), 0.0)
         self.base = (y, L)
         self.last = change
 
-    def _vectors(self, R: Floats) -> tuple[Floats, Floats]:
-        """Rows of fixed length, and the lengths they had."""
-        norm = np.sqrt(np.einsum("ij,ij->i", R, R))
-        norm[norm == 0] = 1.0
-        factor = np.where(self.fixed, self.length / norm, 1.0)
-        return R * factor[:, None], norm
-
     def _moments(self, V: Floats) -> Moments:
         T, W, e = V[self.left], V[self.right], V[self.one]
         return T @ W.T, T @ e, W @ e
-
-    def _images(self, V: Floats) -> Floats:
-        return np.vstack([V, self.form.dense.T @ V])
-
-    def _row_excess(self, images: Floats) -> Floats:
-        form = self.form
-        atoms = np.einsum("ij,ij->i", images[form.first], images[form.second])
-        return np.where(self.free, form.rows @ atoms - form.rhs, 0.0)
-
-    def _pressure(self, excess: Floats) -> Floats:
-        y = self.y + self.row_penalty * excess
-        return np.where(self.unequal, np.maximum(y, 0.0), y) * self.free
-
-    def _row_pull(self, y: Floats, images: Floats) -> Floats:
-        """A*(y) V, from [V; Q'V]."""
-        form, n, d = self.form, self.form.size, self.form.dense.shape[1]
-        core = sp.csr_matrix(((form.rows.T @ y) / 2, (form.first, form.second)), shape=(n + d, n + d))
-        result = (core + core.T) @ images
-        return np.asarray(result[:n] + form.dense @ result[n:])
 
     def _grid_pull(self, parts: Moments, V: Floats) -> Floats:
         """G*(m) V."""
@@ -225,48 +185,55 @@ class GridRun:
         result[self.one] = rows @ T + columns @ W
         return result
 
-    def _negative(self, flat: Floats) -> tuple[float, Floats]:
-        """Minus the augmented Lagrangian, over a scale, and its slope."""
-        if time.perf_counter() > self.deadline:
-            raise TimeoutError
-        V, norm = self._vectors(flat.reshape(self.R.shape))
-        moments = self._moments(V)
+    def _operations(self) -> float:
+        """Of one evaluation: moments and pull of all pairs, a few looks at each watched product, and the rows."""
+        pairs, rank = len(self.left) * len(self.right), self.R.shape[1]
+        rows = self.factors.operations(rank) if self.factors.free.any() else 12.0 * self.R.size
+        return float(6 * pairs * rank + policy.GRID_ENTRY * (pairs + len(self.pressed)) + rows + policy.THIN_CALLS)
+
+    def _climb(self) -> Floats:
+        """L-BFGS on minus the augmented Lagrangian, over a scale; raises TimeoutError at the end of the budget."""
+        each, factors, shape = self._operations(), self.factors, self.R.shape
+        scale = float(factors.weight.sum())
+
+        def negative(flat: Floats) -> tuple[float, Floats]:
+            if self.budget.over():
+                raise TimeoutError
+            with self.budget.measured(each, policy.THIN):
+                V, norm = factors.vectors(flat.reshape(shape))
+                value, slope = self._lagrangian(V)
+                slope = factors.tangent(slope, V, norm)
+            return -value / scale, -2.0 * slope.ravel() / scale
+
+        options = {"maxiter": self.options.inner, "maxcor": 12, "ftol": 1e-13, "gtol": 1e-9}
+        found = minimize(negative, self.R.ravel(), jac=True, method="L-BFGS-B", options=options)
+        return factors.vectors(found.x.reshape(shape))[0]
+
+    def _lagrangian(self, V: Floats) -> tuple[float, Floats]:
+        """The augmented Lagrangian and half its slope over V."""
+        moments, factors = self._moments(V), self.factors
         value = 2.0 * sum(float(np.vdot(one, two)) for one, two in zip(self.aim, moments, strict=True))
         m = np.maximum(self.pressed + self.penalty * self.watched.excess(moments), 0.0)
         value -= (float(m @ m) - float(self.pressed @ self.pressed)) / (2 * self.penalty)
         parts = self.watched.parts(m)
         slope = self._grid_pull((self.aim[0] - parts[0], self.aim[1] - parts[1], self.aim[2] - parts[2]), V)
-        if self.free.any():
-            images = self._images(V)
-            y = self._pressure(self._row_excess(images))
+        if factors.free.any():
+            images = factors.images(V)
+            y = factors.pressure(self.y, self.row_penalty * factors.excess(images))
             value -= (float(y @ y) - float(self.y @ self.y)) / (2 * self.row_penalty)
-            slope -= self._row_pull(y, images)
-        inward = np.einsum("ij,ij->i", slope, V) / np.maximum(self.length, 1e-300) ** 2
-        slope -= np.where(self.fixed, inward, 0.0)[:, None] * V
-        slope *= np.where(self.fixed, self.length / norm, 1.0)[:, None]
-        scale = float(self.weight.sum())
-        return -value / scale, -2.0 * slope.ravel() / scale
-
-    def _climb(self) -> bool:
-        options = {"maxiter": self.options.inner, "maxcor": 12, "ftol": 1e-13, "gtol": 1e-9}
-        try:
-            found = minimize(self._negative, self.R.ravel(), jac=True, method="L-BFGS-B", options=options)
-        except TimeoutError:
-            return False
-        self.R = self._vectors(found.x.reshape(self.R.shape))[0]
-        return True
+            slope -= factors.pull(y, images)
+        return value, slope
 
     def feasible(self) -> tuple[Floats, Floats, float]:
         """Dual feasible multipliers from the current ones, and their bound: only the diagonal ones are recomputed."""
-        form = self.form
-        y = self.base[0].copy()
-        y[self.row] = 0.0
-        S = dual_matrix(form, y)
-        self._add(S, grid_parts(self.base[1]))
-        weight = self._stationary(S)
-        low = lowest_eigenvalue(S, 1.0 / np.sqrt(weight), 100)
-        y[self.row] = weight * max(0.0, -low) * (1.0 + 1e-9) / self.coefficient
-        given, L = self.given(y)
+        factors = self.factors
+        work = factors.operations(1) * (_SWEEPS * self.R.shape[1] + _LANCZOS)
+        with self.budget.measured(work + policy.THIN_CALLS * (_SWEEPS + _LANCZOS), policy.THIN):
+            y = self.base[0].copy()
+            y[factors.row] = 0.0
+            S = dual_matrix(factors.form, y)
+            self._add(S, grid_parts(self.base[1]))
+            given, L = self.given(factors.rescaled(y, S, self.R, _SWEEPS, _LANCZOS))
         return given, L, float(self.problem.rhs @ given)
 
     def _add(self, S: Bordered, parts: Moments) -> None:
@@ -281,15 +248,3 @@ class GridRun:
         F[other, one] = rows[~inside]
         F[right, one] += columns
         S.F += F + F.T
-
-    def _stationary(self, S: Bordered, sweeps: int = 40) -> Floats:
-        """Diagonal multipliers at fixed others, by sweeps v_i <- normalise(-(S v)_i + |(S v)_i| v_i)."""
-        V = self.R / np.maximum(np.linalg.norm(self.R, axis=1), 1e-12)[:, None]
-        weight = np.ones(len(V))
-        for _ in range(sweeps):
-            image = -S.times(V * self.length[:, None])
-            weight = np.linalg.norm(image, axis=1)
-            image += weight[:, None] * V
-            V = image / np.maximum(np.linalg.norm(image, axis=1), 1e-300)[:, None]
-        weight = weight / np.maximum(self.length, 1e-12)
-        return np.asarray(np.maximum(weight, 1e-3 * weight.mean() + 1e-300))

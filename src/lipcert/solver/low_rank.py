@@ -2,38 +2,38 @@
 
     max <C, R R'>   s.t.   rows of the problem on X = R R',   R of size N x rank
 
-Rows X_ii = const hold by construction (rows of R are scaled to their length); all others enter an augmented
-Lagrangian, maximised by L-BFGS.  Its multipliers, with diagonal ones read off stationarity and enlarged until
-S(y) >= 0, are dual feasible: every outer round yields a bound.  Cheap per round where the interior point is not, but
-its bound stays a percent or so above the optimum: a first phase, or a last resort for sizes beyond the interior point.
+L-BFGS climbs the augmented Lagrangian over R (`factors`), then the multipliers follow. After every round they are made
+dual feasible, in two ways, and the better one is a bound. Cheap per round where the interior point is not, but its
+bound stays a few percent above the optimum: a first phase, or a last resort for sizes beyond the interior point.
 """
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse as sp
 from scipy.optimize import minimize
 
-from lipcert.budget.threads import threads_for
+from lipcert import policy
+from lipcert.budget import Budget
 from lipcert.errors import InputError
 from lipcert.relaxation.rank_two import Floats, RankTwoProblem
-from lipcert.solver.atoms import AtomForm, atom_form
-from lipcert.solver.bordered import Bordered
-from lipcert.solver.result import Callback, Progress, RankTwoResult, Record, Status
-from lipcert.solver.start import balance, diagonal_rows, dual_matrix, lowest_eigenvalue
+from lipcert.solver.factors import Factors
+from lipcert.solver.result import Callback, Log, RankTwoResult, Status
+from lipcert.solver.start import dual_matrix
+
+_SWEEPS, _LANCZOS = 25, (60, 100)  # of the two ways to feasible multipliers
+_PENALTY = 4.0  # at first, in units of the mean diagonal multiplier
+_STEEPEST = 16.0  # times that: beyond, the multipliers of unfinished climbs are noise
 
 
 @dataclass(frozen=True)
 class LowRankOptions:
-    """Settings of the low-rank method; the time limit is in seconds of wall clock."""
+    """Settings of the low-rank method."""
 
     tolerance: float = 1e-3
     rounds: int = 200
     inner: int = 40
-    time_limit: float = float("inf")
     rank: int = 0  # 0: chosen from the size
 
     def __post_init__(self) -> None:
@@ -41,178 +41,118 @@ class LowRankOptions:
             raise InputError(f"LowRankOptions(tolerance={self.tolerance}): must lie between 0 and 1")
         if self.rounds < 1 or self.inner < 1 or self.rank < 0:
             raise InputError("LowRankOptions: rounds and inner must be positive, rank >= 0")
-        if not self.time_limit > 0:
-            raise InputError(f"LowRankOptions(time_limit={self.time_limit}): must be positive")
-
-
-class _OutOfTime(Exception):  # noqa: N818 - a signal, not an error
-    pass
 
 
 def solve_low_rank(
     problem: RankTwoProblem,
     options: LowRankOptions = LowRankOptions(),  # noqa: B008 - frozen
     callback: Callback | None = None,
+    *,
+    budget: Budget | None = None,
 ) -> RankTwoResult:
     """max <C, X> s.t. f_a' X f_b (= or <=) b, X >= 0, by low-rank factors; multipliers of every round are feasible.
 
     Every variable needs a row X_ii = const or X_ii <= const of its own.
     """
-    with threads_for(max(problem.size, problem.rows // 4)):
-        return _Run(problem, options, callback).run()
+    budget = budget or Budget.unlimited()
+    return LowRankRun(problem, options, callback, budget).run(budget)
 
 
-class _Run:
-    def __init__(self, problem: RankTwoProblem, options: LowRankOptions, callback: Callback | None) -> None:
-        self.begin = time.perf_counter()
-        self.options, self.callback = options, callback
-        self.form: AtomForm = atom_form(problem)
-        form = self.form
-        self.row, self.coefficient = diagonal_rows(form)
-        if np.any(self.row < 0):
-            raise InputError("solve_low_rank(problem): every variable needs a row of its own that bounds X_ii")
-        self.unequal = ~problem.equality
-        self.fixed = form.equality[self.row]  # variables whose length is fixed
-        length = np.sqrt(np.maximum(form.rhs[self.row] / self.coefficient, 0.0))
-        self.length = length
-        self.free = np.ones(form.rhs.size, dtype=bool)
-        self.free[self.row[self.fixed]] = False
-        self.weight = balance(form.objective)
-        self.rank = options.rank or int(min(form.size, max(8, np.sqrt(form.size) / 2)))
-        self.R = np.random.default_rng(0).standard_normal((form.size, self.rank)) / np.sqrt(self.rank)
-        self.y = np.zeros(form.rhs.size)
-        self.sigma = 4.0 * float(self.weight.mean())
-        self.best, self.best_y = np.inf, self.y
-        self.history: list[Record] = []
+class LowRankRun:
+    """The rounds; `run` goes on where the last call ended."""
 
-    def run(self) -> RankTwoResult:
-        status, last = Status.ITERATION_LIMIT, np.inf
+    def __init__(
+        self, problem: RankTwoProblem, options: LowRankOptions, callback: Callback | None, budget: Budget
+    ) -> None:
+        self.problem, self.options, self.budget = problem, options, budget
+        self.log = Log(problem.rows, budget, callback)
+        self.last, self.round = np.inf, -1  # no round yet, not even a start
+        self.penalty = self.steepest = 1.0
+
+    def run(self, budget: Budget) -> RankTwoResult:
+        """Rounds until the tolerance, their limit, or the end of this budget."""
+        self.budget, status = budget, None
         try:
-            for index in range(self.options.rounds):
-                self._ascend()
-                violation = self._update()
-                stop = self._report(index, violation)
-                if stop is not None:
-                    status = stop
-                    break
-                if violation > 0.6 * last:
-                    self.sigma *= 1.5
-                last = violation
+            with budget.threads(max(self.problem.size, self.problem.rows // 4)):
+                while status is None:
+                    status = self._round()
+        except TimeoutError:
+            status = Status.TIME_LIMIT
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
-        return self._result(status)
+        return self.log.result(status)
 
-    def _vectors(self, R: Floats) -> tuple[Floats, Floats]:
-        """Rows of fixed length, and the lengths they had."""
-        norm = np.linalg.norm(R, axis=1)
-        norm[norm == 0] = 1.0
-        V = np.where(self.fixed[:, None], R * (self.length / norm)[:, None], R)
-        return V, norm
+    def _round(self) -> Status | None:
+        """One round, the start being the first; a climb that the budget cut short changes nothing."""
+        self._in_time()
+        violation = np.inf
+        if self.round < 0:
+            self._begin()
+        else:
+            self.R = self._ascend()
+            violation = self._update()
+            if violation > 0.6 * self.last:
+                self.penalty = min(1.5 * self.penalty, self.steepest)
+            self.last = violation
+        self.round += 1
+        return self._report(violation)
 
-    def _excess(self, V: Floats) -> Floats:
-        """A(V V') - b for the rows of the augmented Lagrangian, 0 for the others."""
-        form = self.form
-        images = np.vstack([V, form.dense.T @ V])
-        atoms = np.einsum("ij,ij->i", images[form.first], images[form.second])
-        return np.where(self.free, form.rows @ atoms - form.rhs, 0.0)
+    def _begin(self) -> None:
+        with self.budget.measured(policy.INTERIOR_ROW * self.problem.rows + policy.INTERIOR_CALLS):
+            self.factors = Factors(self.problem)
+        size, mean = self.problem.size, float(self.factors.weight.mean())
+        self.R = self.factors.start(self.options.rank or int(max(8, np.sqrt(size) / 2)))
+        self.y = np.zeros(self.problem.rows)
+        self.penalty, self.steepest = _PENALTY * mean, _STEEPEST * _PENALTY * mean
+        self.log.floor = 1e-3 * self.factors.form.value_scale
 
-    def _pressure(self, excess: Floats) -> Floats:
-        y = self.y + self.sigma * excess
-        return np.where(self.unequal, np.maximum(y, 0.0), y) * self.free
+    def _in_time(self) -> None:
+        if self.budget.over():
+            raise TimeoutError
 
-    def _transport(self, y: Floats, V: Floats) -> Floats:
-        """A*(y) V without forming A*(y)."""
-        form, n, d = self.form, self.form.size, self.form.dense.shape[1]
-        weights = form.rows.T @ y
-        core = sp.csr_matrix((weights / 2, (form.first, form.second)), shape=(n + d, n + d))
-        images = np.vstack([V, form.dense.T @ V])
-        result = core @ images + core.T @ images
-        return np.asarray(result[:n] + form.dense @ result[n:])
-
-    def _ascend(self) -> None:
+    def _ascend(self) -> Floats:
         """L-BFGS on the augmented Lagrangian over R."""
-        size = self.R.shape
+        factors, shape = self.factors, self.R.shape
+        each = factors.operations(shape[1]) + policy.THIN_CALLS
+        scale, start = float(factors.weight.sum()), float(self.y @ self.y)
 
         def negative(flat: Floats) -> tuple[float, Floats]:
-            if time.perf_counter() - self.begin > 0.97 * self.options.time_limit:
-                raise _OutOfTime
-            V, norm = self._vectors(flat.reshape(size))
-            y = self._pressure(self._excess(V))
-            image = self.form.objective.times(V)
-            value = float(np.vdot(image, V)) - (float(y @ y) - float(self.y @ self.y)) / (2 * self.sigma)
-            slope = 2.0 * (image - self._transport(y, V))
-            inward = np.einsum("ij,ij->i", slope, V) / np.maximum(self.length, 1e-300) ** 2
-            tangent = (slope - inward[:, None] * V) * (self.length / norm)[:, None]
-            slope = np.where(self.fixed[:, None], tangent, slope)
-            self.R = V
-            return -value / self.scale, -slope.ravel() / self.scale
+            self._in_time()
+            with self.budget.measured(each, policy.THIN):
+                V, norm = factors.vectors(flat.reshape(shape))
+                images, objective = factors.images(V), factors.form.objective.times(V)
+                y = factors.pressure(self.y, self.penalty * factors.excess(images))
+                value = float(np.vdot(objective, V)) - (float(y @ y) - start) / (2 * self.penalty)
+                slope = factors.tangent(2.0 * (objective - factors.pull(y, images)), V, norm)
+            return -value / scale, -slope.ravel() / scale
 
-        self.scale = float(self.weight.sum())
-        try:
-            found = minimize(
-                negative,
-                self.R.ravel(),
-                jac=True,
-                method="L-BFGS-B",
-                options={"maxiter": self.options.inner, "maxcor": 15},
-            )
-            self.R = self._vectors(found.x.reshape(size))[0]
-        except _OutOfTime:
-            pass
+        options = {"maxiter": self.options.inner, "maxcor": 15}
+        found = minimize(negative, self.R.ravel(), jac=True, method="L-BFGS-B", options=options)
+        return factors.vectors(found.x.reshape(shape))[0]
 
     def _update(self) -> float:
-        excess = self._excess(self.R)
-        violation = np.where(self.unequal, np.maximum(excess, -self.y / self.sigma), excess)
-        self.y = self._pressure(excess)
-        return float(np.linalg.norm(violation) / (1.0 + np.linalg.norm(self.form.rhs)))
+        """The multipliers follow; how far the rows are violated."""
+        factors = self.factors
+        excess = factors.excess(factors.images(self.R))
+        violation = np.where(factors.unequal, np.maximum(excess, -self.y / self.penalty), excess)
+        self.y = factors.pressure(self.y, self.penalty * excess)
+        return float(np.linalg.norm(violation) / (1.0 + np.linalg.norm(factors.form.rhs)))
 
-    def _feasible(self) -> tuple[Floats, float]:
-        """Dual feasible multipliers from the current ones: only the diagonal ones are recomputed."""
-        form = self.form
-        y = self.y.copy()
-        y[self.row] = 0.0
-        S = dual_matrix(form, y)
-        weight = self._stationary(S)
-        low = lowest_eigenvalue(S, 1.0 / np.sqrt(weight))
-        y[self.row] = weight * max(0.0, -low) * (1.0 + 1e-9) / self.coefficient
-        return y, float(form.rhs @ y)
-
-    def _stationary(self, S: Bordered, sweeps: int = 25) -> Floats:
-        """Diagonal multipliers at fixed y: sweeps v_i <- normalise(-(S v)_i + |(S v)_i| v_i) from the vectors found."""
-        V = self.R / np.maximum(np.linalg.norm(self.R, axis=1), 1e-12)[:, None]
-        weight = np.ones(len(V))
-        for _ in range(sweeps):
-            image = -(S.times(V * self.length[:, None]))
-            weight = np.linalg.norm(image, axis=1) / np.maximum(self.length, 1e-12)
-            image += (np.linalg.norm(image, axis=1))[:, None] * V
-            V = image / np.maximum(np.linalg.norm(image, axis=1), 1e-300)[:, None]
-        return np.asarray(np.maximum(weight, 1e-3 * weight.mean() + 1e-300))
-
-    def _report(self, index: int, violation: float) -> Status | None:
-        scale, form = self.form.value_scale, self.form
-        y, dual = self._feasible()
-        if dual < self.best:
-            self.best, self.best_y = dual, self._given(y)
-        primal = float(np.vdot(form.objective.times(self.R), self.R))
-        gap = abs(self.best - primal) / max(abs(primal), abs(self.best), 1e-3)
-        seconds = time.perf_counter() - self.begin
-        record = Record(index, seconds, scale * primal, scale * self.best, violation, 0.0, gap)
-        self.history.append(record)
-        seen = Progress(index, seconds, record.primal, record.dual, violation, 0.0, gap, self.best_y)
-        if self.callback is not None and self.callback(seen):
+    def _report(self, violation: float) -> Status | None:
+        factors, form, scale = self.factors, self.factors.form, self.factors.form.value_scale
+        work = factors.operations(1) * (_SWEEPS * self.R.shape[1] + sum(_LANCZOS))
+        with self.budget.measured(work + policy.THIN_CALLS * (_SWEEPS + sum(_LANCZOS)), policy.THIN):
+            without = self.y.copy()
+            without[factors.row] = 0.0
+            ways = [factors.rescaled(without, dual_matrix(form, without), self.R, _SWEEPS, _LANCZOS[0])]
+            if self.round:
+                ways.append(factors.shifted(self.y, self.R, _LANCZOS[1]))
+            for y in ways:
+                self.log.offer(scale * float(form.rhs @ y), lambda y=y: factors.given(y))  # type: ignore[misc]
+            primal = float(np.vdot(form.objective.times(self.R), self.R))
+        record = self.log.add(scale * primal, self.log.dual, (violation, 0.0), lambda: self.log.y)
+        if self.log.show():
             return Status.INTERRUPTED
-        if max(gap, violation) < self.options.tolerance:
+        if record.error < self.options.tolerance:
             return Status.OPTIMAL
-        return Status.TIME_LIMIT if seconds > 0.9 * self.options.time_limit else None
-
-    def _given(self, y: Floats) -> Floats:
-        given = self.form.multipliers(y)
-        return np.where(self.unequal, np.maximum(given, 0.0), given)
-
-    def _result(self, status: Status) -> RankTwoResult:
-        last = self.history[-1] if self.history else Record(0, 0.0, -np.inf, np.inf, np.inf, 0.0, np.inf)
-        dual = self.best * self.form.value_scale
-        seconds = time.perf_counter() - self.begin
-        return RankTwoResult(
-            self.best_y, None, last.primal, dual, last.gap, status, len(self.history), seconds, tuple(self.history)
-        )  # fmt: skip
+        return None if self.round < self.options.rounds else Status.ITERATION_LIMIT

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 import queue
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lipcert import policy
+from lipcert.budget import Budget
 from lipcert.errors import InputError
 from lipcert.relaxation.rank_two import Floats
 from lipcert.solver.conic.cones import ConicStatus
@@ -75,36 +76,43 @@ class Event:
 
 def solve_mixed_integer(
     problem: MixedIntegerProblem,
+    budget: Budget,
     *,
-    seconds: float,
     start: Floats | None = None,
     on_event: Callable[[Event], None] | None = None,
 ) -> MixedIntegerSolution:
-    """Run HiGHS for at most about `seconds`, from a known point if one is given.
+    """Run HiGHS within the budget, from a known point if one is given.
 
     The solver has a thread of its own: this one waits, hands events on, and stops it on Ctrl-C or when time is over.
-    An interruption is a status, not an exception: what was found is handed back.
+    An interruption is a status, not an exception: what was found is handed back. Where work is counted, HiGHS is
+    stopped after so many of its own looks at whether to go on, which come at the same places in every run.
     """
-    begin = time.monotonic()
+    begin = budget.now()
     scaled, units, unit = _scaled(problem)
-    run = _Run(scaled, seconds, None if start is None else start / units)
+    each = policy.MIXED_INTEGER_LOOK * (scaled.A.nnz + len(scaled.cost))
+    seconds, looks = budget.left(), math.inf
+    if budget.repeatable:
+        seconds, looks = math.inf, budget.affordable(seconds, policy.SPARSE) / each
+    run = _Run(scaled, seconds, looks, None if start is None else start / units)
 
     def hand_on(event: Event) -> None:
         if on_event is not None:
             on_event(Event(event.bound * unit, None if event.x is None else event.x * units))
 
-    interrupted = _watch(run, begin + seconds, hand_on)
+    with budget.measured(0.0, policy.SPARSE) as count:
+        interrupted = _watch(run, budget, hand_on)
+        count.operations = each * max(run.looks, 1)
     status, x, value, bound, nodes = run.answer()
     if interrupted:
         status = ConicStatus.INTERRUPTED
-    elif status is ConicStatus.INTERRUPTED:  # by the clock here, which was not waited for there
+    elif status is ConicStatus.INTERRUPTED:  # by the budget here, which was not waited for there
         status = ConicStatus.TIME_LIMIT
     found = None if x is None else x * units
     ends = value * unit + 0.0, bound * unit + 0.0  # no minus in front of zero
-    return MixedIntegerSolution(status, found, *ends, nodes, time.monotonic() - begin)
+    return MixedIntegerSolution(status, found, *ends, nodes, budget.now() - begin)
 
 
-def _watch(run: _Run, deadline: float, hand_on: Callable[[Event], None]) -> bool:
+def _watch(run: _Run, budget: Budget, hand_on: Callable[[Event], None]) -> bool:
     """Wait for the end of a run; whether Ctrl-C ended it. HiGHS looks at its clock itself, in most places."""
     interrupted = False
     try:
@@ -114,7 +122,7 @@ def _watch(run: _Run, deadline: float, hand_on: Callable[[Event], None]) -> bool
                     hand_on(event)
             except KeyboardInterrupt:
                 interrupted = True
-            if interrupted or time.monotonic() > deadline + 1.0:
+            if interrupted or (not budget.repeatable and budget.left() < -1.0):
                 run.stop()
     finally:
         run.finish()
@@ -141,10 +149,10 @@ def _power_of_two(sizes: Floats) -> Floats:
 class _Run:
     """HiGHS at work in a thread of its own."""
 
-    def __init__(self, problem: MixedIntegerProblem, seconds: float, start: Floats | None) -> None:
+    def __init__(self, problem: MixedIntegerProblem, seconds: float, most: float, start: Floats | None) -> None:
         import highspy
 
-        self.problem = problem
+        self.problem, self.most, self.looks = problem, most, 0
         self.highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
         options: dict[str, Any] = {
             "output_flag": False,
@@ -211,6 +219,9 @@ class _Run:
         return status, x, value, bound if known else math.inf, max(0, int(info.mip_node_count))
 
     def _progress(self, event: Any) -> None:
+        self.looks += 1
+        if self.looks >= self.most:
+            event.interrupt()
         if math.isfinite(event.data_out.mip_dual_bound):
             self._bound = float(event.data_out.mip_dual_bound)
 

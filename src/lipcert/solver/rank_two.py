@@ -9,34 +9,33 @@ the start is dual feasible and every iterate stays so: b'y of any iteration is a
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import lapack
 
-from lipcert.budget.threads import threads_for
+from lipcert import policy
+from lipcert.budget import Budget
 from lipcert.errors import InputError
 from lipcert.relaxation.rank_two import Floats, RankTwoProblem
 from lipcert.solver.atoms import AtomForm, atom_form
 from lipcert.solver.bordered import Bordered, Inverse
 from lipcert.solver.dense import cholesky, gram, symmetrise, symv
-from lipcert.solver.result import Callback, Progress, RankTwoResult, Record, Status
+from lipcert.solver.result import Callback, Log, RankTwoResult, Record, Status
 from lipcert.solver.schur import Schur
 from lipcert.solver.start import Iterate, dual_matrix, starting_point
 from lipcert.solver.steps import longest_ratio, longest_step
 
 NEAR = 1e-4  # gap and infeasibility from which on a failure is called nearly optimal
-FLOPS = 5e10  # a guess for the first iteration's time only
+CONDENSED = 0.8  # unknowns of the linear system for each row, before condensing tells
 
 
 @dataclass(frozen=True)
 class Options:
-    """Settings of the interior point; times in seconds of wall clock."""
+    """Settings of the interior point."""
 
     tolerance: float = 1e-7
     iterations: int = 80
-    time_limit: float = float("inf")
     keep_primal: bool = True
 
     def __post_init__(self) -> None:
@@ -44,8 +43,6 @@ class Options:
             raise InputError(f"Options(tolerance={self.tolerance}): must lie between 0 and 1")
         if self.iterations < 0:
             raise InputError(f"Options(iterations={self.iterations}): must be >= 0")
-        if not self.time_limit > 0:
-            raise InputError(f"Options(time_limit={self.time_limit}): must be positive")
 
 
 def solve_rank_two(
@@ -53,33 +50,50 @@ def solve_rank_two(
     options: Options = Options(),  # noqa: B008 - frozen
     callback: Callback | None = None,
     y0: Floats | None = None,
+    *,
+    budget: Budget | None = None,
 ) -> RankTwoResult:
     """max <C, X> s.t. f_a' X f_b (= or <=) b, X >= 0, by an interior point.
 
     Args:
         problem: the program.
-        options: tolerance (relative gap and infeasibility), iteration and time limits.
+        options: tolerance (relative gap and infeasibility) and iteration limit.
         callback: called once per iteration with a Progress; returning True stops the solver.
         y0: multipliers of an earlier, similar problem to start from.
+        budget: no iteration is begun that is not expected to end within it; as long as it takes when left out.
 
     Returns multipliers y with y >= 0 on the inequalities, whatever the status; the best ones that were dual feasible.
     """
     if y0 is not None and (np.shape(y0) != (problem.rows,) or not np.all(np.isfinite(y0))):
         raise InputError(f"solve_rank_two(y0): expected {problem.rows} finite multipliers, got shape {np.shape(y0)}")
-    with threads_for(max(problem.size, problem.rows // 4)):
-        return _Run(problem, options, callback, y0).run()
+    budget = budget or Budget.unlimited()
+    with budget.threads(max(problem.size, problem.rows // 4)):
+        return _Run(problem, options, Log(problem.rows, budget, callback)).run(y0)
 
 
-def expected_seconds(problem: RankTwoProblem, iterations: int = 14) -> float:
-    """About how long the interior point takes to a bound within a percent of the optimum, on two cores."""
-    unknowns = 0.8 * problem.rows  # condensing removes about a fifth
-    return iterations * (unknowns**3 / 3 + 6.0 * problem.size**3) / FLOPS
+def solve_operations(problem: RankTwoProblem) -> float:
+    """About the operations of an interior point to a bound within a percent of the optimum."""
+    return policy.ITERATIONS * iteration_operations(problem.size, CONDENSED * problem.rows)
 
 
-def affordable_rows(size: int, seconds: float, iterations: int = 14) -> int:
-    """About how many rows fit into these seconds with a matrix of this order: the inverse of `expected_seconds`."""
-    flops = seconds * FLOPS / iterations - 6.0 * size**3
-    return int((3.0 * max(flops, 0.0)) ** (1 / 3) / 0.8)
+def iteration_operations(size: int, unknowns: float) -> float:
+    """Of one iteration: the linear system is factored, about six products of matrices, tables are filled."""
+    cubes, entries = unknowns**3 / 3 + 6.0 * size**3, unknowns**2 + size**2
+    return float(cubes + policy.INTERIOR_ENTRY * entries + policy.INTERIOR_CALLS)
+
+
+def setup_operations(problem: RankTwoProblem) -> float:
+    """Of scaling the problem, writing its rows over atoms, and finding a starting point."""
+    return float(2.0 * problem.size**3 + policy.INTERIOR_ROW * problem.rows + 2.0 * policy.INTERIOR_CALLS)
+
+
+def affordable_rows(size: int, operations: float) -> int:
+    """About how many rows an interior point has that takes so many operations, with a matrix of this order."""
+    left = operations / policy.ITERATIONS - iteration_operations(size, 0.0)
+    if left <= 0:
+        return 0
+    unknowns = np.roots([1 / 3, policy.INTERIOR_ENTRY, 0.0, -left])
+    return int(max(unknowns.real[np.abs(unknowns.imag) < 1e-9 * np.abs(unknowns)]) / CONDENSED)
 
 
 @dataclass(eq=False)
@@ -93,55 +107,61 @@ class _Direction:
 class _Run:
     """One solve: the iterate and what is computed from it."""
 
-    def __init__(
-        self,
-        problem: RankTwoProblem,
-        options: Options,
-        callback: Callback | None,
-        y0: Floats | None,
-    ) -> None:
-        self.begin = time.perf_counter()
-        self.options, self.callback = options, callback
-        self.form: AtomForm = atom_form(problem)
+    def __init__(self, problem: RankTwoProblem, options: Options, log: Log) -> None:
+        self.problem, self.options, self.log, self.budget = problem, options, log, log.budget
         self.unequal = np.flatnonzero(~problem.equality)
-        self.at: Iterate = starting_point(self.form, y0)
+        self.short_steps = 0
+
+    def run(self, y0: Floats | None) -> RankTwoResult:
+        """Zero multipliers where the budget is over already."""
+        if self.budget.over():
+            return self.log.result(Status.TIME_LIMIT)
+        with self.budget.measured(setup_operations(self.problem)):
+            self._begin(y0)
+        try:
+            status = self._iterate()
+        except KeyboardInterrupt:
+            status = Status.INTERRUPTED
+        except TimeoutError:
+            status = Status.TIME_LIMIT
+        except np.linalg.LinAlgError:
+            status = self._close_enough(Status.NUMERICAL_TROUBLE)
+        return self.log.result(status, self._moments() if self.options.keep_primal else None)
+
+    def _begin(self, y0: Floats | None) -> None:
+        self.form: AtomForm = atom_form(self.problem)
+        self.at, edge = starting_point(self.form, y0)
+        self.log.floor = 1e-3 * self.form.value_scale
+        if edge is not None:
+            self.log.offer(self.form.value_scale * float(self.form.rhs @ edge), lambda: self._given(edge))
         self.inverse = Inverse(self.at.Z)
         self.factor_X = cholesky(self.at.X)
-        self.history: list[Record] = []
-        self.best = np.inf
-        self.best_y = self._given(self.at.y)
-        self.short_steps = 0
-        self.longest = 0.0  # seconds of the slowest iteration so far
+        self.schur = Schur(self.form)
 
     def _given(self, y: Floats) -> Floats:
         given = self.form.multipliers(y)
         given[self.unequal] = np.maximum(given[self.unequal], 0.0)
         return given
 
-    def run(self) -> RankTwoResult:
-        try:
-            status = self._iterate()
-        except KeyboardInterrupt:
-            status = Status.INTERRUPTED
-        except np.linalg.LinAlgError:
-            status = self._close_enough(Status.NUMERICAL_TROUBLE)
-        return self._result(status)
+    def _moments(self) -> Floats:
+        place, scale = np.argsort(self.form.permutation), self.form.variable_scale
+        return self.at.X[np.ix_(place, place)] * scale[:, None] * scale
 
     def _iterate(self) -> Status:
-        self.schur = Schur(self.form)
-        self.longest = (self.schur.unknowns**3 / 3 + 6.0 * self.form.size**3) / FLOPS
+        each = iteration_operations(self.form.size, self.schur.unknowns)
         for iteration in range(self.options.iterations + 1):
-            clock = time.perf_counter()
-            status = self._finished(self._measure(iteration))
+            status = self._finished(self._measure())
             if status is not None:
                 return status
             if iteration == self.options.iterations:
                 break
-            self._advance()
-            self.longest = max(self.longest * 0.7, time.perf_counter() - clock)
+            if self.budget.expected(each) > self.budget.left():
+                return Status.TIME_LIMIT
+            with self.budget.measured(each):
+                self._advance()
         return Status.ITERATION_LIMIT
 
-    def _measure(self, iteration: int) -> Record:
+    def _measure(self) -> Record:
         form, at = self.form, self.at
         self.images = at.X @ form.dense
         self.gap_rows = form.rhs - form.rows @ form.values(at.X, self.images)
@@ -150,25 +170,13 @@ class _Run:
         primal, dual = form.objective.dot(at.X), float(form.rhs @ at.y)
         pinf = float(np.linalg.norm(self.gap_rows) / (1.0 + np.linalg.norm(form.rhs)))
         dinf = at.residual.norm() if at.residual is not None else 0.0
-        gap = abs(dual - primal) / max(abs(primal), abs(dual), 1e-3)
         scale = form.value_scale
-        seconds = time.perf_counter() - self.begin
-        record = Record(iteration, seconds, scale * primal, scale * dual, pinf, dinf, gap)
-        self.history.append(record)
-        if dinf < 1e-9 and dual < self.best:
-            self.best, self.best_y = dual, self._given(at.y)
-        return record
+        return self.log.add(scale * primal, scale * dual, (pinf, dinf), lambda: self._given(at.y))
 
     def _finished(self, record: Record) -> Status | None:
-        if self.callback is not None:
-            y = self._given(self.at.y)
-            seen = Progress(
-                record.iteration, record.seconds, record.primal, record.dual, record.primal_infeasibility,
-                record.dual_infeasibility, record.gap, y,
-            )  # fmt: skip
-            if self.callback(seen):
-                return Status.INTERRUPTED
-        if max(record.gap, record.primal_infeasibility, record.dual_infeasibility) < self.options.tolerance:
+        if self.log.show():
+            return Status.INTERRUPTED
+        if record.error < self.options.tolerance:
             return Status.OPTIMAL
         if self._worn_out():
             return Status.NEARLY_OPTIMAL
@@ -176,24 +184,21 @@ class _Run:
             return self._close_enough(Status.STALLED)
         if np.max(np.abs(self.at.y), initial=0.0) > 1e9 or record.dual < -1e6 * self.form.value_scale:
             return Status.NO_INTERIOR
-        if time.perf_counter() - self.begin + 1.05 * self.longest > self.options.time_limit:
-            return Status.TIME_LIMIT
         return None
 
     def _worn_out(self) -> bool:
         """At the floor of rounding: the multipliers no longer improve, or X drifts away from feasibility."""
-        closest = min(self.history, key=lambda r: max(r.gap, r.primal_infeasibility, r.dual_infeasibility))
-        if max(closest.gap, closest.primal_infeasibility, closest.dual_infeasibility) > NEAR:
+        history = self.log.history
+        if min(r.error for r in history) > NEAR:
             return False
-        lowest = min(r.primal_infeasibility for r in self.history)
-        drift = self.history[-1].primal_infeasibility > 1e3 * max(lowest, 0.01 * self.options.tolerance)
-        past = [r.dual for r in self.history[-5:]]
+        lowest = min(r.primal_infeasibility for r in history)
+        drift = history[-1].primal_infeasibility > 1e3 * max(lowest, 0.01 * self.options.tolerance)
+        past = [r.dual for r in history[-5:]]
         still = len(past) == 5 and past[0] - min(past[1:]) < 0.1 * self.options.tolerance * abs(past[0])
         return drift or still
 
     def _close_enough(self, otherwise: Status) -> Status:
-        near = any(max(r.gap, r.primal_infeasibility, r.dual_infeasibility) < NEAR for r in self.history)
-        return Status.NEARLY_OPTIMAL if near else otherwise
+        return Status.NEARLY_OPTIMAL if any(r.error < NEAR for r in self.log.history) else otherwise
 
     def _advance(self) -> None:
         """One predictor-corrector step."""
@@ -203,6 +208,7 @@ class _Run:
         self.schur.factor(
             gram(at.X, self.images, form.dense), gram(Zi, images, form.dense), self._weight()
         )  # fmt: skip
+        self._in_time()
         self.base = -form.rhs.copy()
         if at.residual is not None:
             back = self.inverse.times(at.residual.times(at.X))
@@ -215,9 +221,15 @@ class _Run:
         cross = self.inverse.times(aimed.dZ.times(aimed.dX))
         symmetrise(cross)
         second = aimed.dslack * aimed.dy[self.unequal] / at.y[self.unequal]
+        self._in_time()
         step = self._direction(sigma * self.mu, Zi, cross, second)
         primal, dual = self._steps(step, 0.9 + 0.07 * min(primal, dual))
         self._move(step, primal, dual)
+
+    def _in_time(self) -> None:
+        """Between the parts of an iteration, which may take longer than expected; the iterate is still whole."""
+        if self.budget.over():
+            raise TimeoutError
 
     def _weight(self) -> Floats:
         weight = np.zeros(self.form.rhs.size)
@@ -303,17 +315,3 @@ class _Run:
                 X -= 0.3 * primal * step.dX
                 primal *= 0.7
         raise np.linalg.LinAlgError("no primal step keeps X positive definite")
-
-    def _result(self, status: Status) -> RankTwoResult:
-        last = self.history[-1] if self.history else Record(0, 0.0, -np.inf, np.inf, np.inf, np.inf, np.inf)
-        y = self.best_y if np.isfinite(self.best) else self._given(self.at.y)
-        dual = self.best * self.form.value_scale if np.isfinite(self.best) else last.dual
-        X = None
-        if self.options.keep_primal:
-            place = np.argsort(self.form.permutation)
-            scale = self.form.variable_scale
-            X = self.at.X[np.ix_(place, place)] * scale[:, None] * scale
-        seconds = time.perf_counter() - self.begin
-        return RankTwoResult(
-            y, X, last.primal, dual, last.gap, status, last.iteration, seconds, tuple(self.history)
-        )  # fmt: skip

@@ -7,9 +7,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from lipcert.relaxation.rank_two import Floats, RankTwoProblem
-from lipcert.solver.bipartite import BipartiteState, solve_bipartite
-from lipcert.solver.result import Callback, Progress, RankTwoResult, Record, Status
+from lipcert.budget import Budget
+from lipcert.relaxation.rank_two import RankTwoProblem
+from lipcert.solver.bipartite import Bipartite, solve_bipartite
+from lipcert.solver.result import Callback, Log, RankTwoResult, Status
 
 Index = NDArray[np.int64]
 
@@ -51,7 +52,7 @@ def _two_colours(C: sparse.csr_array) -> tuple[Index, Index] | None:
 
 
 def solve_two_sided(
-    problem: RankTwoProblem, sides: tuple[Index, Index], time_limit: float, callback: Callback | None
+    problem: RankTwoProblem, sides: tuple[Index, Index], budget: Budget, callback: Callback | None = None
 ) -> RankTwoResult:
     """The alternating method on a problem that `two_sides` recognised; multipliers are those of the problem's rows.
 
@@ -60,24 +61,18 @@ def solve_two_sided(
     left, right = sides
     K = 2.0 * sparse.csr_array(problem.objective)[left][:, right].toarray()
     variable = sparse.csc_array(problem.vectors).indices[problem.ia]
-    history: list[Record] = []
+    log = Log(problem.rows, budget, callback)
 
-    def multipliers(a: Floats, b: Floats) -> Floats:
+    def watch(state: Bipartite) -> bool:
         y = np.empty(problem.size)
-        y[left], y[right] = a / 2, b / 2
-        return np.asarray(y[variable])
-
-    def watch(state: BipartiteState) -> bool | None:
-        gap = (state.dual - state.primal) / max(abs(state.primal), 1e-300)
-        history.append(Record(state.sweep, state.seconds, state.primal, state.dual, 0.0, 0.0, gap))
-        if callback is None:
-            return None
-        y = multipliers(state.left, state.right)
-        return callback(Progress(state.sweep, state.seconds, state.primal, state.dual, 0.0, 0.0, gap, y))
+        y[left], y[right] = state.left / 2, state.right / 2
+        log.add(state.primal, state.dual, (0.0, 0.0), lambda: np.asarray(y[variable]))
+        return log.show()
 
     if not K.size:  # nothing joins anything: the objective is zero
-        zero = np.zeros(problem.rows)
-        return RankTwoResult(zero, None, 0.0, 0.0, 0.0, Status.OPTIMAL, 0, 0.0, ())
-    r = solve_bipartite(K, tolerance=1e-6, time_limit=time_limit, callback=watch)
-    y = multipliers(r.left, r.right)
-    return RankTwoResult(y, None, r.primal, r.dual, r.gap, r.status, r.sweeps, r.seconds, tuple(history))
+        log.add(0.0, 0.0, (0.0, 0.0), lambda: log.y)
+        return log.result(Status.OPTIMAL)
+    if budget.over():
+        return log.result(Status.TIME_LIMIT)
+    found = solve_bipartite(K, tolerance=1e-6, callback=watch, budget=budget)
+    return log.result(found.status or Status.OPTIMAL)

@@ -42,8 +42,11 @@ def diagonal_rows(form: AtomForm) -> tuple[Integers, Floats]:
     return row, coefficient
 
 
-def starting_point(form: AtomForm, y0: Floats | None) -> Iterate:
-    """Dual feasible from the start when every X_ii has a row of its own; warm from y0 when it is given."""
+def starting_point(form: AtomForm, y0: Floats | None) -> tuple[Iterate, Floats | None]:
+    """An interior point, warm from y0 when it is given; and dual feasible multipliers on the edge, a first bound.
+
+    When every X_ii has a row of its own the start is dual feasible; otherwise there is no first bound.
+    """
     unequal = ~form.equality
     row, coefficient = diagonal_rows(form)
     weight = balance(form.objective)
@@ -58,16 +61,18 @@ def starting_point(form: AtomForm, y0: Floats | None) -> Iterate:
     if np.all(row >= 0):
         if y0 is None:
             y[row] = 0.0
-        low = lowest_eigenvalue(dual_matrix(form, y), 1.0 / np.sqrt(weight))
-        y[row] += weight * (max(0.0, -low) * 1.01 + (MARGIN if y0 is None else WARM)) / coefficient
+        shift = max(0.0, -lowest_eigenvalue(dual_matrix(form, y), 1.0 / np.sqrt(weight)))
+        edge = y.copy()
+        edge[row] += weight * shift * (1.0 + 1e-9) / coefficient
+        y[row] += weight * (shift * 1.01 + (MARGIN if y0 is None else WARM)) / coefficient
         Z = dual_matrix(form, y)
         if y0 is not None:
             X = _matched(Z, np.diagonal(X))
             slack = np.maximum(form.rhs - form.rows @ form.values(X), WARM_SLACK)
-        return Iterate(X, slack[unequal], y, Z, None)
+        return Iterate(X, slack[unequal], y, Z, None), edge
     Z = form.objective.plus(-1.0, form.objective)
     _add_diagonal(Z, max(2.0 * weight.max(), 1.0))
-    return Iterate(X, slack[unequal], y, Z, Z.plus(-1.0, dual_matrix(form, y)))
+    return Iterate(X, slack[unequal], y, Z, Z.plus(-1.0, dual_matrix(form, y))), None
 
 
 WEIGHT = 0.1  # multipliers of inequalities at the start, in units of the mean diagonal one

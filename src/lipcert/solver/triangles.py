@@ -9,16 +9,18 @@ g with them, are dual feasible after one eigenvalue (`Dual`).
 
 from __future__ import annotations
 
-import time
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import eigh
 
+from lipcert import policy
+from lipcert.budget import Budget
 from lipcert.relaxation.rank_two import Floats, Integers
 from lipcert.relaxation.triangles import NO_TRIANGLES, Triangles
-from lipcert.solver.sphere import Singles, climb, unit
+from lipcert.solver.sphere import Singles, Slope, climb, unit
 from lipcert.solver.violated import violated
 
 _MARGIN = 0.08  # a triangle this near its bound stays in the list
@@ -77,7 +79,8 @@ class _Edges:
 class TriangleRun:
     """The rounds, one at a time."""
 
-    def __init__(self, C: Floats, options: TriangleOptions, start: TriangleStart | None = None) -> None:
+    def __init__(self, C: Floats, budget: Budget, options: TriangleOptions, start: TriangleStart | None = None) -> None:
+        self.budget, self.begin = budget, budget.now()
         self.constant = np.diag(C).copy()
         self.M = C - np.diag(self.constant)
         self.single = self.M.astype(np.float32)
@@ -91,15 +94,13 @@ class TriangleRun:
         self.base, self.mean, self.speed, self.last = self.g, self.g, 1.0, np.inf
         self.served = 0  # rounds since the list was drawn
         self.period = options.seldom  # rounds that it lasts, more each time: a longer list converges slower
-        self.begin = time.perf_counter()
         self.V, self.round, self.violation, self.threshold = unit(V), 0, np.inf, 0.35
         self.edges = _Edges(self.triangles, self.size)
-        self.deadline = np.inf
         self._first()
 
     def _first(self) -> None:
         """A scale from the problem without triangles, and its vectors, unless given ones suit the multipliers more."""
-        V = climb(self._free, self.V, 60)
+        V = climb(self._counted(self._free, self._step_operations(0)), self.V, 60)
         lengths = np.linalg.norm(self.single @ V, axis=1)
         self.scale, self.weight = float(lengths.sum()), self.options.penalty * float(lengths.mean())
         M = self._priced()
@@ -116,14 +117,31 @@ class TriangleRun:
         image = self.single @ V
         return float(np.einsum("ij,ij->", image, V, dtype=np.float64)), 2 * image
 
-    def advance(self) -> bool:
-        """One round: the list is drawn anew, vectors climb, multipliers follow. False at the tolerance."""
-        if self._due():
-            self._draw()
-        V = self._climb()
-        if V is None:
+    def _step_operations(self, triangles: int) -> float:
+        """Of one evaluation: moments and slope of all pairs, and a few looks at every triangle of the list."""
+        return 4.0 * self.size * self.V.size + policy.TRIANGLE_ENTRY * triangles + policy.THIN_CALLS
+
+    def _counted(self, f: Slope, operations: float) -> Slope:
+        """f with its work counted."""
+
+        def counted(V: Singles) -> tuple[float, Singles]:
+            with self.budget.measured(operations, policy.THIN):
+                return f(V)
+
+        return counted
+
+    def advance(self, budget: Budget) -> bool:
+        """One round: the list is drawn anew, vectors climb, multipliers follow. False at the tolerance or the end."""
+        self.budget = budget
+        if budget.over():
             return False
-        self.V = V
+        if self._due():
+            with budget.measured(policy.TRIANGLE_DRAW * self.size**3, policy.THIN):
+                self._draw()
+        try:
+            self.V = self._climb()
+        except TimeoutError:
+            return False
         self._update()
         self.round += 1
         return self.violation > self.options.tolerance and self.round < self.options.rounds
@@ -132,9 +150,9 @@ class TriangleRun:
         """Whether the list is drawn anew: often at first, seldom later, never when there is no time left to use it."""
         if self.round < self.options.often:
             return self.round % 2 == 0
-        seconds = (time.perf_counter() - self.begin) / self.round
+        each = (self.budget.now() - self.begin) / self.round
         following = self.period + self.options.seldom
-        return self.served >= self.period and time.perf_counter() + following * seconds < self.deadline
+        return self.served >= self.period and following * each < self.budget.left()
 
     @property
     def settled(self) -> bool:
@@ -156,13 +174,14 @@ class TriangleRun:
         self.g, self.base, self.mean, self.served, self.speed = g, g, g, 0, 1.0
         self.edges = _Edges(self.triangles, self.size)
 
-    def _climb(self) -> Singles | None:
+    def _climb(self) -> Singles:
+        """The vectors at the multipliers g; raises TimeoutError at the end of the budget."""
         S, edges, g = self.single.copy(), self.edges, self.g.astype(np.float32)
         flat, given = S.reshape(-1), S.reshape(-1)[edges.at]
         weight, start = np.float32(self.weight), float(g @ g)
 
         def lagrangian(V: Singles) -> tuple[float, Singles]:
-            if time.perf_counter() > self.deadline:
+            if self.budget.over():
                 raise TimeoutError
             excess = edges.excess(V @ V.T)
             m = np.maximum(g + weight * excess, 0)
@@ -174,10 +193,8 @@ class TriangleRun:
             value -= (float(m @ m) - start) / (2 * self.weight)
             return value / self.scale, image * np.float32(2 / self.scale)
 
-        try:
-            return climb(lagrangian, self.V, self.options.inner)
-        except TimeoutError:
-            return None
+        counted = self._counted(lagrangian, self._step_operations(len(self.triangles)))
+        return climb(counted, self.V, self.options.inner)
 
     def _update(self) -> None:
         """(g + w e)_+, then a step further along the last change (Nesterov), unless it grew."""
@@ -198,23 +215,38 @@ class TriangleRun:
         used = self.mean > 0
         return TriangleStart(self.triangles[used], self.mean[used], self.V)
 
-    def dual(self, sweeps: int) -> Dual:
+    def dual(self, steps: int) -> Dual:
         """Multipliers of the diagonal at fixed multipliers of the triangles."""
-        d = _diagonal(self._priced(), self.V.astype(np.float64), sweeps) + self.constant
+        d = self._diagonal(self._priced(), steps) + self.constant
         used = self.mean > 0
         g = self.mean[used]
         return Dual(self.triangles[used], g, d, float(d.sum() + g.sum()))
 
+    def _diagonal(self, M: Floats, steps: int) -> Floats:
+        """d with diag(d) >= M up to rounding, near the least sum: lengths at a maximum over unit vectors, then lifted.
 
-def _diagonal(M: Floats, V: Floats, steps: int) -> Floats:
-    """d with diag(d) >= M up to rounding, near the least sum: lengths at a maximum over unit vectors, then lifted."""
-    single, scale = M.astype(np.float32), float(np.abs(M).sum())
+        The climb ends early when the budget does; lifting is what makes d valid, however far it came.
+        """
+        single, scale = M.astype(np.float32), float(np.abs(M).sum())
+        highest, best = -np.inf, self.V
 
-    def value(U: Singles) -> tuple[float, Singles]:
-        image = single @ U
-        return float(np.einsum("ij,ij->", image, U, dtype=np.float64)) / scale, image * np.float32(2 / scale)
+        def value(U: Singles) -> tuple[float, Singles]:
+            nonlocal highest, best
+            if self.budget.over():
+                raise TimeoutError
+            image = single @ U
+            height = float(np.einsum("ij,ij->", image, U, dtype=np.float64)) / scale
+            if height > highest:
+                highest, best = height, U
+            return height, image * np.float32(2 / scale)
 
-    V = climb(value, unit(V.astype(np.float32)), steps).astype(np.float64)
+        with suppress(TimeoutError):
+            best = climb(self._counted(value, self._step_operations(0)), self.V, steps)
+        with self.budget.measured(policy.EIGENVALUE * self.size**3):
+            return _lifted(M, best.astype(np.float64))
+
+
+def _lifted(M: Floats, V: Floats) -> Floats:
     V /= np.linalg.norm(V, axis=1)[:, None]
     d = np.einsum("ij,ij->i", M @ V, V)
     d = np.maximum(d, 1e-4 * max(float(d.mean()), np.finfo(float).tiny))

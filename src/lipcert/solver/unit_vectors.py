@@ -4,18 +4,21 @@
 
 The Lagrangian of a grid at fixed multipliers. Alternate exact maxima over t, v and e, with extrapolation; at a fixed
 point the lengths before normalising are the multipliers d of X_ii = 1, and diag(d) - M >= 0. Away from it they are
-scaled or shifted until it holds.
+scaled until it holds.
 """
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import eigh
 
+from lipcert import policy
+from lipcert.budget import Budget
 from lipcert.relaxation.rank_two import Floats
+from lipcert.solver.bipartite import normalise
+from lipcert.solver.pairs import Moments
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,48 +33,43 @@ class UnitResult:
 
 
 def solve_unit_vectors(
-    K: Floats,
-    r: Floats,
-    k: Floats,
-    T: Floats,
-    W: Floats,
-    e: Floats,
-    sweeps: int = 100,
-    tolerance: float = 1e-6,
-    time_limit: float = float("inf"),
+    parts: Moments, W: Floats, e: Floats, budget: Budget, sweeps: int = 100, tolerance: float = 1e-6
 ) -> UnitResult:
-    """The best multipliers found from these vectors on."""
-    begin, turned = time.perf_counter(), np.ascontiguousarray(K.T)
+    """The best multipliers found from the vectors v = W and e on; `parts` are K, r and k.
+
+    One sweep is made whatever the budget: without it there are no multipliers.
+    """
+    K, r, k = parts
+    turned = np.ascontiguousarray(K.T)
     W_before, e_before, momentum, last = W, e, 0.0, -np.inf
     value, before = -np.inf, -np.inf
+    each = 4.0 * K.size * W.shape[1] + 20.0 * W.size + policy.THIN_CALLS
     for sweep in range(1, sweeps + 1):
-        W_ahead, e_ahead = W + momentum * (W - W_before), e + momentum * (e - e_before)
-        W_ahead, e_ahead = _unit(W_ahead), _unit(e_ahead[None])[0]
-        T = _unit(K @ W_ahead + r[:, None] * e_ahead)
-        W_before, e_before = W, e
-        image = turned @ T
-        W = _unit(image + k[:, None] * e_ahead)
-        pull = r @ T + k @ W
-        e = _unit(pull[None])[0]
+        with budget.measured(each, policy.THIN):
+            W_ahead = normalise(W + momentum * (W - W_before))[0]
+            e_ahead = normalise((e + momentum * (e - e_before))[None])[0][0]
+            T = normalise(K @ W_ahead + r[:, None] * e_ahead)[0]
+            W_before, e_before = W, e
+            image = turned @ T
+            W = normalise(image + k[:, None] * e_ahead)[0]
+            pull = r @ T + k @ W
+            e = normalise(pull[None])[0][0]
         value = 2.0 * float(np.vdot(image, W)) + 2.0 * float(np.linalg.norm(pull))
         momentum = 0.0 if value < last else min(0.9, momentum + 0.1)
         last = value
+        if budget.over() or (sweep % 20 == 0 and value - before < tolerance * abs(value)):
+            break
         if sweep % 20 == 0:
-            if value - before < tolerance * abs(value) or time.perf_counter() - begin > time_limit:
-                break
             before = value
     left = np.linalg.norm(K @ W + r[:, None] * e, axis=1)
     right = np.linalg.norm(turned @ T + k[:, None] * e, axis=1)
-    return _feasible(K, r, k, np.concatenate([[float(np.linalg.norm(r @ T + k @ W))], left, right]), value)
+    with budget.measured(policy.EIGENVALUE * (1 + len(left) + len(right)) ** 3 / 2):
+        return _feasible(parts, np.concatenate([[float(np.linalg.norm(r @ T + k @ W))], left, right]), value)
 
 
-def _unit(V: Floats) -> Floats:
-    norm = np.sqrt(np.einsum("ij,ij->i", V, V))
-    return np.asarray(V / np.where(norm > 0, norm, 1.0)[:, None])
-
-
-def _feasible(K: Floats, r: Floats, k: Floats, d: Floats, value: float) -> UnitResult:
+def _feasible(parts: Moments, d: Floats, value: float) -> UnitResult:
     """d scaled until diag(d) - M is positive semidefinite, up to rounding."""
+    K, r, k = parts
     d = np.maximum(d, 1e-6 * max(float(d.mean()), np.finfo(float).tiny))
     p, n = K.shape[0], d.size
     M = np.zeros((n, n))

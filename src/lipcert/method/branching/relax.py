@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from lipcert.bounds import Cell
 from lipcert.bounds.propagation import Interval
-from lipcert.budget.threads import threads_for
+from lipcert.budget import Budget
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
 from lipcert.problem.region import Box
@@ -53,7 +53,7 @@ class Reply:
 
 def relax(question: Question) -> Reply:
     """Solve, prove, cut and solve again while that decides nothing; a solver that fails proves nothing."""
-    start, cpu = time.monotonic(), time.process_time()
+    cpu, budget = time.process_time(), Budget.of_seconds(question.seconds)
     q = question
     best = Reply(np.inf, Leaf(), q.cuts, np.zeros(q.net.neurons), None, 0.0)
     try:
@@ -61,10 +61,9 @@ def relax(question: Question) -> Reply:
             base = relaxation_of(q.net, q.part, q.norm, q.c, q.pre)
             cuts = Cuts(q.cuts)
             for turn in range(q.rounds + 1):
-                left = q.seconds - (time.monotonic() - start)
-                if left <= 0:
+                if budget.over():
                     break
-                best, cuts = _turn(q, base, cuts, best, left)
+                best, cuts = _turn(q, base, cuts, best, budget)
                 if best.upper <= q.threshold or turn == q.rounds or not len(cuts):
                     break
     except (ArithmeticError, ValueError, RuntimeError, MemoryError):  # as numpy and scipy raise them
@@ -72,15 +71,14 @@ def relax(question: Question) -> Reply:
     return replace(best, seconds=time.process_time() - cpu)
 
 
-def _turn(q: Question, base: Relaxation, cuts: Cuts, best: Reply, left: float) -> tuple[Reply, Cuts]:
+def _turn(q: Question, base: Relaxation, cuts: Cuts, best: Reply, budget: Budget) -> tuple[Reply, Cuts]:
     """One solve; the better of both replies, and the cuts for the next (none: it would be the same)."""
     from lipcert.solver.rank_two import Options, solve_rank_two  # here, so that importing lipcert stays fast
 
     relaxation = with_cuts(base, cuts)
     problem = relaxation.problem
-    with threads_for(problem.size):
-        judge = _Judge(q.threshold, relaxation)
-        result = solve_rank_two(problem, Options(tolerance=1e-8, time_limit=left), judge)
+    judge = _Judge(q.threshold, relaxation)
+    result = solve_rank_two(problem, Options(tolerance=1e-8), judge, budget=budget)
     if result.status is Status.INTERRUPTED and not judge.ended:
         raise KeyboardInterrupt
     upper, leaf = prove_leaf(relaxation, cuts, result.y)

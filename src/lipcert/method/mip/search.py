@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import numpy as np
 
 from lipcert.bounds.propagation import Interval
+from lipcert.budget import Budget
 from lipcert.method.mip.claim import Claim
 from lipcert.method.mip.formulation import Formulation, formulate
 from lipcert.problem.network import Network
@@ -31,7 +31,7 @@ def maximise(
     c: Array,
     pre: tuple[Interval, ...],
     *,
-    seconds: float,
+    budget: Budget,
     known: Witness | None = None,
     on_witness: OnProgress | None = None,
     on_bound: Callable[[float], None] | None = None,
@@ -40,13 +40,12 @@ def maximise(
 
     From a known witness the search starts with its pattern. Without one no points are looked for: the claim is all.
     """
-    begin = time.monotonic()
+    begin = budget.now()
     formulation = formulate(net, box, norm, c, pre)
     catcher = None
     if known is not None and Program.applies(net):
-        left = seconds - (time.monotonic() - begin)
         rng = np.random.default_rng(0)
-        record = Record(net, box, c, norm, rng=rng, seconds=left, on_progress=on_witness, known=known)
+        record = Record(net, box, c, norm, rng=rng, seconds=budget.left(), on_progress=on_witness, known=known)
         catcher = _Catcher(formulation, record)
 
     def happened(event: Event) -> None:
@@ -56,13 +55,11 @@ def maximise(
             catcher.catch(event.x)
 
     start = None if known is None else formulation.assignment(known.point[None, :])[0]
-    left = seconds - (time.monotonic() - begin)
-    found = solve_mixed_integer(formulation.problem, seconds=left, start=start, on_event=happened)
+    found = solve_mixed_integer(formulation.problem, budget, start=start, on_event=happened)
     if catcher is not None and found.x is not None:
         catcher.catch(found.x)
-    elapsed = time.monotonic() - begin
     status = found.status.value.split(":")[0]
-    return Claim(found.value, found.bound, SOLVER, status, found.nodes, elapsed), found.status
+    return Claim(found.value, found.bound, SOLVER, status, found.nodes, budget.now() - begin), found.status
 
 
 class _Catcher:

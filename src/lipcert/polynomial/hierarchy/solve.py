@@ -6,13 +6,13 @@ hint, and `proof.sos` makes the bound from its dual variables: rigorous or infin
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Sequence
 from math import inf
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from lipcert.budget import Budget
 from lipcert.errors import InputError
 from lipcert.polynomial.hierarchy.assembly import MomentConic
 from lipcert.polynomial.hierarchy.decomposition import decompose
@@ -96,8 +96,10 @@ def solve_problem(
     time_limit: float = inf,
 ) -> PolynomialResult:
     """A proved bound on a polynomial problem by one relaxation."""
-    model = relax(problem, relaxation, order, cliques, bad)
-    return solve_model(model, solver, time_limit)
+    if not time_limit > 0:
+        raise InputError(f"time_limit must be a positive number of seconds, not {time_limit!r}")
+    budget = Budget.of_seconds(time_limit)
+    return solve_model(relax(problem, relaxation, order, cliques, bad), solver, budget)
 
 
 def relax(
@@ -125,11 +127,12 @@ def relax(
 
 
 def solve_model(
-    model: MomentModel, solver: str = "auto", time_limit: float = inf, *, solve: Solve | None = None
+    model: MomentModel, solver: str = "auto", budget: Budget | None = None, *, solve: Solve | None = None
 ) -> PolynomialResult:
     """Solve any relaxation and prove its bound; `solve` replaces the conic solver (for tests)."""
-    start = time.monotonic()
-    run = solve or (lambda problem: solve_conic(problem, solver, time_limit=_left(time_limit, start)))
+    budget = budget or Budget.unlimited()
+    start = budget.now()
+    run = solve or (lambda problem: solve_conic(problem, solver, budget=budget))
     lower, upper = model.bounds()
     if not np.all(np.isfinite(lower) & np.isfinite(upper)):
         model = reduce_bases(model)
@@ -140,7 +143,7 @@ def solve_model(
     solution = run(conic.problem)
     proof = prove_sos(identity, solution.z)
     if not np.isfinite(proof.bound) and not np.all(np.isfinite(identity.reach)):
-        proof = _perturbed(conic, identity, run, lambda: _left(time_limit, start) > 1e-2) or proof
+        proof = _perturbed(conic, identity, run, lambda: not budget.over()) or proof
     sign = 1.0 if model.sense == "min" else -1.0
     bound = sign * proof.bound / factor
     found = extract(model, conic, solution, (scale, lower, upper), bound)
@@ -151,7 +154,7 @@ def solve_model(
         minimizer=None if found is None else found[0],
         value=None if found is None else found[1],
         certificate=proof,
-        seconds=time.monotonic() - start,
+        seconds=budget.now() - start,
         solver=solution.solver,
         solver_status=solution.status.value,
         monomial_rows=conic.rows,
@@ -243,7 +246,3 @@ def _problem(
     high = None if upper is None else np.asarray(upper, dtype=np.float64)
     problem = PolynomialProblem(objective, tuple(inequalities), tuple(equalities), sense, lower=low, upper=high)
     return problem.boxed()
-
-
-def _left(time_limit: float, start: float) -> float:
-    return max(time_limit - (time.monotonic() - start), 1e-2)

@@ -18,13 +18,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations, product
-from math import comb, inf
+from math import comb
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from lipcert.bounds.propagation import Interval
+from lipcert.budget import Budget
 from lipcert.errors import MethodError
 from lipcert.polynomial.lcep.chain import Index, Multilinear, gradient_polynomial
 from lipcert.problem.network import Network
@@ -106,7 +107,7 @@ def lipopt(
     *,
     pre: tuple[Interval, ...] | None = None,
     solver: str = "auto",
-    time_limit: float = inf,
+    budget: Budget | None = None,
 ) -> LipOptBound:
     """LipOpt of this degree in the infinity norm, for one or two hidden layers."""
     if net.depth > 2:
@@ -114,7 +115,7 @@ def lipopt(
     program = lipopt_program(gradient_polynomial(net, region, c, pre), degree)
     if solver == "auto" and program.shape[0] > FIRST_ORDER_FROM:
         solver = "highs-pdlp"
-    solution = solve_conic(program.conic(), solver, time_limit=time_limit)
+    solution = solve_conic(program.conic(), solver, budget=budget)
     return LipOptBound(prove_krivine(program, program.multipliers(solution)), degree, program, solution)
 
 

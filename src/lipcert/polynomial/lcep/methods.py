@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import time
 from dataclasses import dataclass, field
-from math import inf
 from typing import Any
 
 from lipcert.bounds.propagation import Interval
+from lipcert.budget import Budget
 from lipcert.errors import MethodError
 from lipcert.polynomial.hierarchy.solve import solve_model
 from lipcert.polynomial.lcep.lipopt import lipopt
@@ -45,7 +44,7 @@ def literal_bound(
     submoments: str = "large",
     pre: tuple[Interval, ...] | None = None,
     solver: str = "auto",
-    time_limit: float = inf,
+    budget: Budget | None = None,
 ) -> tuple[float, LiteralInfo]:
     """Bound the Lipschitz constant of c'scores by one of the paper's relaxations, as it is written.
 
@@ -55,7 +54,7 @@ def literal_bound(
         submoments: "large" or "small", how the cubic terms of two hidden layers are relaxed by hr.
         pre: pre-activation bounds as from `preactivation_bounds`, when they are at hand already.
         solver: one of CONIC_SOLVERS.
-        time_limit: seconds for the solver.
+        budget: for building and solving; as long as it takes when left out.
 
     Returns the upper bound and how it came about. The bound is proved from the solver's multipliers, whatever they
     are; it is inf when they prove nothing.
@@ -65,23 +64,24 @@ def literal_bound(
     if submoments not in SUBMOMENTS:
         raise MethodError(f"submoments {submoments!r}: expected one of {', '.join(SUBMOMENTS)}")
     family, number = _parse(method, order)
-    start = time.perf_counter()
+    budget = budget or Budget.unlimited()
+    start = budget.now()
     if family == "lipopt":
-        found = lipopt(net, region, c, number, pre=pre, solver=solver, time_limit=time_limit)
+        found = lipopt(net, region, c, number, pre=pre, solver=solver, budget=budget)
         products, monomials = found.program.shape
         details: dict[str, Any] = {"degree": number, "products": products, "monomials": monomials}
         status, name = found.solution.status.value, found.solution.solver
-        return found.upper, LiteralInfo(method, status, name, time.perf_counter() - start, details)
+        return found.upper, LiteralInfo(method, status, name, budget.now() - start, details)
     if family == "shor":
         model, error = shor(net, region, c, pre)
     elif family == "hr":
         model, error = hr(net, region, c, number, submoments, pre)
     else:
         model, error = lifted(net, region, c, number, pre)
-    result = solve_model(model, solver, time_limit)
+    result = solve_model(model, solver, budget)
     upper = with_error(result.bound, error)
     details = {"order": number, "variables": model.n, "blocks": len(model.blocks), "proof": result.status}
-    seconds = time.perf_counter() - start
+    seconds = budget.now() - start
     return upper, LiteralInfo(method, result.solver_status, result.solver, seconds, details)
 
 

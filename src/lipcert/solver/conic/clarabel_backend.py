@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from scipy import sparse
 
-from lipcert.solver.conic.cones import ConicProblem, ConicSolution, ConicStatus, Limits, make_solution
+from lipcert.solver.conic.cones import NOTHING, Answer, ConicProblem, ConicStatus, Limits
 
 STATUS = {
     "Solved": ConicStatus.OPTIMAL,
@@ -28,14 +27,14 @@ STATUS = {
 REGULARISATION = 1e-6
 
 
-def solve_clarabel(problem: ConicProblem, limits: Limits) -> ConicSolution:
+def solve_clarabel(problem: ConicProblem, limits: Limits) -> Answer:
     """Solve with Clarabel's default tolerances (1e-8)."""
     import clarabel
 
-    start = time.perf_counter()
     settings = clarabel.DefaultSettings()
     settings.verbose = limits.verbose
-    settings.time_limit = limits.time_limit
+    settings.time_limit = limits.seconds
+    settings.max_iter = min(settings.max_iter, limits.iterations or settings.max_iter)
     settings.static_regularization_constant = REGULARISATION
     P = sparse.csc_matrix((problem.columns, problem.columns))
     A = sparse.csc_matrix(problem.A)
@@ -44,27 +43,10 @@ def solve_clarabel(problem: ConicProblem, limits: Limits) -> ConicSolution:
     except BaseException as error:
         if type(error).__name__ != "PanicException":  # Rust's assertions; no subclass of Exception
             raise
-        found = None
-    message = "a failed assertion" if found is None else str(found.status)
-    if found is None:
-        return make_solution(
-            problem,
-            ConicStatus.ERROR,
-            (None, None, None),
-            seconds=time.perf_counter() - start,
-            iterations=0,
-            solver="clarabel",
-            message=message,
-        )
-    return make_solution(
-        problem,
-        STATUS.get(message, ConicStatus.ERROR),
-        (found.x, found.s, found.z),
-        seconds=time.perf_counter() - start,
-        iterations=int(found.iterations),
-        solver="clarabel",
-        message=message,
-    )
+        return Answer(ConicStatus.ERROR, NOTHING, 0, "a failed assertion")
+    message = str(found.status)
+    status = STATUS.get(message, ConicStatus.ERROR)
+    return Answer(status, (found.x, found.s, found.z), int(found.iterations), message)
 
 
 def _cones(clarabel: Any, problem: ConicProblem) -> list[Any]:

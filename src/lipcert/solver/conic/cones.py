@@ -136,38 +136,41 @@ class ConicSolution:
     message: str = ""
 
 
+Vectors = tuple[Any, Any, Any]  # x, s, z; None where the solver has none
+NOTHING: Vectors = (None, None, None)
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What a back end hands back: its status, its vectors, its iterations, and its own word for the status."""
+
+    status: ConicStatus
+    vectors: Vectors
+    iterations: int
+    message: str
+
+
 @dataclass(frozen=True)
 class Limits:
-    """What every back end is told besides the problem."""
+    """What every back end is told besides the problem: seconds, iterations (None: its own limit), whether to print."""
 
-    time_limit: float = inf
+    seconds: float = inf
+    iterations: int | None = None
     verbose: bool = False
 
-    def __post_init__(self) -> None:
-        if not self.time_limit > 0:
-            raise InputError(f"solve_conic(time_limit={self.time_limit}): must be positive")
 
-
-def make_solution(
-    problem: ConicProblem,
-    status: ConicStatus,
-    vectors: tuple[Any, Any, Any],
-    *,
-    seconds: float,
-    iterations: int,
-    solver: str,
-    message: str,
-) -> ConicSolution:
-    """A solution from what a back end has of (x, s, z); None or a wrong length becomes NaN."""
+def make_solution(problem: ConicProblem, answer: Answer, seconds: float, solver: str) -> ConicSolution:
+    """A solution from a back end's answer; a vector that is None or of a wrong length becomes NaN."""
     sizes = (problem.columns, problem.rows, problem.rows)
-    x, s, z = (_or_nan(v, size) for v, size in zip(vectors, sizes, strict=True))
-    if status is ConicStatus.INFEASIBLE:
+    x, s, z = (_or_nan(v, size) for v, size in zip(answer.vectors, sizes, strict=True))
+    if answer.status is ConicStatus.INFEASIBLE:
         primal = dual = inf
-    elif status is ConicStatus.UNBOUNDED:
+    elif answer.status is ConicStatus.UNBOUNDED:
         primal = dual = -inf
     else:
         primal, dual = float(problem.c @ x), float(-(problem.b @ z))
-    return ConicSolution(x, s, z, status, primal, dual, seconds, iterations, solver, message)
+    values = (primal, dual, seconds, answer.iterations)
+    return ConicSolution(x, s, z, answer.status, *values, solver, answer.message)
 
 
 def triangle(order: int) -> int:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from math import inf
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from lipcert import policy
+from lipcert.budget import Budget
 from lipcert.errors import InputError
 from lipcert.solver.conic.cones import (
+    NOTHING,
+    Answer,
     Cone,
     ConicProblem,
     ConicSolution,
@@ -35,81 +39,117 @@ __all__ = [
 
 CONIC_SOLVERS = ("auto", "clarabel", "scs", "highs", "highs-simplex", "highs-pdlp", "mosek", "csdp", "sdpa")
 
+
+@dataclass(frozen=True)
+class _Backend:
+    """Where a solver is, and about how many operations of which kind one of its iterations takes."""
+
+    module: str
+    function: str
+    operations: Callable[[ConicProblem], float]
+    kind: str
+
+
+def _of_blocks(problem: ConicProblem) -> float:
+    """Each block of order n is a dense block of order n(n+1)/2 in the linear system, all else is sparse."""
+    return float(sum(triangle(order) ** 3 / 3 for order in problem.orders) + 100.0 * problem.A.nnz)
+
+
+def _of_columns(problem: ConicProblem) -> float:
+    """A dense linear system of the order of the columns, and a few products of the blocks."""
+    blocks = sum(20.0 * order**3 + problem.columns * float(order) ** 2 for order in problem.orders)
+    return float(problem.columns**3 / 3 + blocks + 100.0 * problem.A.nnz)
+
+
+def _of_eigenvalues(problem: ConicProblem) -> float:
+    """All eigenvalues and vectors of every block, and a sparse solve."""
+    return float(sum(25.0 * order**3 for order in problem.orders) + 20.0 * problem.A.nnz)
+
+
+def _of_entries(problem: ConicProblem) -> float:
+    """A few looks at every entry."""
+    return float(4.0 * problem.A.nnz + 20.0 * problem.rows)
+
+
 _BACKENDS = {
-    "clarabel": ("clarabel_backend", "solve_clarabel"),
-    "scs": ("scs_backend", "solve_scs"),
-    "highs": ("highs_backend", "solve_highs"),
-    "highs-simplex": ("highs_backend", "solve_highs_simplex"),
-    "highs-pdlp": ("highs_backend", "solve_highs_pdlp"),
-    "mosek": ("mosek_backend", "solve_mosek"),
-    "csdp": ("sdpa_backend", "solve_csdp"),
-    "sdpa": ("sdpa_backend", "solve_sdpa"),
+    "clarabel": _Backend("clarabel_backend", "solve_clarabel", _of_blocks, policy.FACTOR),
+    "scs": _Backend("scs_backend", "solve_scs", _of_eigenvalues, policy.THIN),
+    "highs": _Backend("highs_backend", "solve_highs", lambda p: 50.0 * _of_entries(p), policy.SPARSE),
+    "highs-simplex": _Backend("highs_backend", "solve_highs_simplex", _of_entries, policy.SPARSE),
+    "highs-pdlp": _Backend("highs_backend", "solve_highs_pdlp", _of_entries, policy.SPARSE),
+    "mosek": _Backend("mosek_backend", "solve_mosek", _of_columns, policy.FACTOR),
+    "csdp": _Backend("sdpa_backend", "solve_csdp", _of_columns, policy.FACTOR),
+    "sdpa": _Backend("sdpa_backend", "solve_sdpa", _of_columns, policy.FACTOR),
 }
 _UNDECIDED = (ConicStatus.ERROR, ConicStatus.STALLED)
-_ITERATIONS = 25  # of Clarabel on moment relaxations
-_FLOPS = 1.2e10  # per second of its factorisation, one thread; measured, see PERFORMANCE.md
-_PATIENCE = 20.0  # seconds; above, SCS reaches six digits sooner
+_OPEN = (ConicStatus.STALLED, ConicStatus.INFEASIBLE_OR_UNBOUNDED)
 _ROUNDING = 1e-9  # of b, when nothing is left to choose
 
 
 def solve_conic(
-    problem: ConicProblem, solver: str = "auto", *, time_limit: float = inf, verbose: bool = False
+    problem: ConicProblem, solver: str = "auto", *, budget: Budget | None = None, verbose: bool = False
 ) -> ConicSolution:
     """min c'x s.t. A x + s = b, s in K, and its dual max -b'z s.t. A'z + c = 0, z in K*.
 
     Args:
         problem: the conic program.
         solver: one of CONIC_SOLVERS; `auto` takes highs for linear programs, else clarabel or scs by size.
-        time_limit: seconds; passed on to the solver.
+        budget: passed on to the solver, as seconds or, where work is counted, as a limit of iterations.
         verbose: let the solver print; silent otherwise.
 
     Returns x, s and z in the same convention whatever the solver; a hint, never a bound.
     """
-    limits = Limits(time_limit, verbose)
     if solver not in CONIC_SOLVERS:
         raise InputError(f"solve_conic(solver={solver!r}): unknown; expected one of {', '.join(CONIC_SOLVERS)}")
-    name = choose_conic(problem, time_limit) if solver == "auto" else solver
+    budget = budget or Budget.unlimited()
+    name = choose_conic(problem, budget) if solver == "auto" else solver
     if not problem.rows or not problem.columns:
-        return _trivial(problem, name)
-    found = _run(name, problem, limits)
-    left = time_limit - found.seconds
-    if solver == "auto" and name == "clarabel" and found.status in _UNDECIDED and left > 0:
-        second = _run("scs", problem, Limits(left, verbose))
+        return make_solution(problem, _trivial(problem), 0.0, name)
+    found = _run(name, problem, budget, verbose)
+    if name == "highs" and found.status in _OPEN and not budget.over():  # the simplex method decides
+        return replace(_run("highs-simplex", problem, budget, verbose), solver="highs")
+    if solver == "auto" and name == "clarabel" and found.status in _UNDECIDED and not budget.over():
+        second = _run("scs", problem, budget, verbose)
         return second if second.status not in _UNDECIDED else found
     return found
 
 
-def _run(name: str, problem: ConicProblem, limits: Limits) -> ConicSolution:
-    module, function = _BACKENDS[name]
+def _run(name: str, problem: ConicProblem, budget: Budget, verbose: bool) -> ConicSolution:
+    backend = _BACKENDS[name]
     # Imported here, so that importing lipcert stays fast and a missing solver hurts only those who ask for it.
-    run: Callable[[ConicProblem, Limits], ConicSolution]
-    run = getattr(importlib.import_module(f"lipcert.solver.conic.{module}"), function)
-    return run(problem, limits)
+    run: Callable[[ConicProblem, Limits], Answer]
+    run = getattr(importlib.import_module(f"lipcert.solver.conic.{backend.module}"), backend.function)
+    each, left, begin = backend.operations(problem), budget.left(), budget.now()
+    if left <= 0:
+        return make_solution(problem, Answer(ConicStatus.TIME_LIMIT, NOTHING, 0, "no time left"), 0.0, name)
+    limits = Limits(seconds=left, verbose=verbose)
+    if budget.repeatable:
+        most = budget.affordable(left, backend.kind) / each
+        limits = Limits(iterations=int(min(max(most, 1.0), policy.MOST_ITERATIONS)), verbose=verbose)
+    with budget.measured(0.0, backend.kind) as count:
+        answer = run(problem, limits)
+        count.operations = each * max(answer.iterations, 1)
+    return make_solution(problem, answer, budget.now() - begin, name)
 
 
-def choose_conic(problem: ConicProblem, time_limit: float = inf) -> str:
+def choose_conic(problem: ConicProblem, budget: Budget | None = None) -> str:
     """The solver that `auto` takes: highs without semidefinite blocks, else clarabel where it is expected to finish."""
     if max(problem.orders, default=0) <= 1:
         return "highs"
-    return "clarabel" if clarabel_seconds(problem) <= min(_PATIENCE, time_limit) else "scs"
+    budget = budget or Budget.unlimited()
+    expected = budget.expected(policy.CLARABEL_ITERATIONS * _of_blocks(problem), policy.FACTOR)
+    return "clarabel" if expected <= min(policy.PATIENCE, budget.left()) else "scs"
 
 
-def clarabel_seconds(problem: ConicProblem) -> float:
-    """About how long Clarabel takes: each block of order n is a dense block of order n(n+1)/2 in its linear system."""
-    flops = sum(triangle(order) ** 3 / 3 for order in problem.orders)
-    return _ITERATIONS * flops / _FLOPS
-
-
-def _trivial(problem: ConicProblem, name: str) -> ConicSolution:
+def _trivial(problem: ConicProblem) -> Answer:
     """Nothing to choose (no columns), or nothing that limits the choice (no rows)."""
     if problem.rows:
         inside = all(_inside(kind.kind, problem.b[rows]) for kind, rows in problem.blocks())
         status = ConicStatus.OPTIMAL if inside else ConicStatus.INFEASIBLE
     else:
         status = ConicStatus.UNBOUNDED if np.any(problem.c) else ConicStatus.OPTIMAL
-    solved = status is ConicStatus.OPTIMAL
-    vectors = (np.zeros(problem.columns), problem.b, np.zeros(problem.rows)) if solved else (None, None, None)
-    return make_solution(problem, status, vectors, seconds=0.0, iterations=0, solver=name, message="nothing to solve")
+    solved = (np.zeros(problem.columns), problem.b, np.zeros(problem.rows))
+    return Answer(status, solved if status is ConicStatus.OPTIMAL else NOTHING, 0, "nothing to solve")
 
 
 def _inside(kind: str, b: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> bool:

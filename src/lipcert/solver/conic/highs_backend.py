@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
 
 from lipcert.errors import InputError
-from lipcert.relaxation.rank_two import Floats
-from lipcert.solver.conic.cones import ConicProblem, ConicSolution, ConicStatus, Limits, make_solution
+from lipcert.solver.conic.cones import Answer, ConicProblem, ConicStatus, Limits, Vectors
 
 STATUS = {
     "kOptimal": ConicStatus.OPTIMAL,
@@ -24,56 +22,44 @@ STATUS = {
 }
 
 
-def solve_highs(problem: ConicProblem, limits: Limits) -> ConicSolution:
-    """The interior point without crossover; where it cannot decide, the simplex method decides in the time left."""
-    start = time.perf_counter()
-    found = _solve(problem, limits, "ipm", "highs")
-    left = limits.time_limit - (time.perf_counter() - start)
-    if found.status not in (ConicStatus.STALLED, ConicStatus.INFEASIBLE_OR_UNBOUNDED) or left <= 0:
-        return found
-    return _solve(problem, Limits(left, limits.verbose), "simplex", "highs")
+def solve_highs(problem: ConicProblem, limits: Limits) -> Answer:
+    """The interior point without crossover."""
+    return _solve(problem, limits, "ipm")
 
 
-def solve_highs_simplex(problem: ConicProblem, limits: Limits) -> ConicSolution:
+def solve_highs_simplex(problem: ConicProblem, limits: Limits) -> Answer:
     """The simplex method: a vertex."""
-    return _solve(problem, limits, "simplex", "highs-simplex")
+    return _solve(problem, limits, "simplex")
 
 
-def solve_highs_pdlp(problem: ConicProblem, limits: Limits) -> ConicSolution:
+def solve_highs_pdlp(problem: ConicProblem, limits: Limits) -> Answer:
     """The first-order method: less memory, less accuracy."""
-    return _solve(problem, limits, "pdlp", "highs-pdlp")
+    return _solve(problem, limits, "pdlp")
 
 
-def _solve(problem: ConicProblem, limits: Limits, method: str, name: str) -> ConicSolution:
+def _solve(problem: ConicProblem, limits: Limits, method: str) -> Answer:
     import highspy
 
     if max(problem.orders, default=0) > 1:
-        raise InputError(f"solver {name}: linear programs only, this one has semidefinite blocks; use clarabel or scs")
-    start = time.perf_counter()
+        raise InputError("solver highs: linear programs only, this one has semidefinite blocks; use clarabel or scs")
     highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
     options: dict[str, Any] = {
         "output_flag": limits.verbose,
         "solver": method,
         "run_crossover": "off",
-        "time_limit": limits.time_limit,
+        "time_limit": limits.seconds,
         "allow_unbounded_or_infeasible": False,
     }
+    if limits.iterations is not None:
+        options[f"{method}_iteration_limit"] = limits.iterations
     for key, value in options.items():
         highs.setOptionValue(key, value)
     highs.passModel(_model(highspy, problem))
     highs.run()
-    message = highs.getModelStatus().name
-    info = highs.getInfo()
-    counts = (info.ipm_iteration_count, info.simplex_iteration_count, info.pdlp_iteration_count)
-    return make_solution(
-        problem,
-        STATUS.get(message, ConicStatus.ERROR),
-        _vectors(problem, highs.getSolution()),
-        seconds=time.perf_counter() - start,
-        iterations=max(0, *counts),
-        solver=name,
-        message=message,
-    )
+    message, info = highs.getModelStatus().name, highs.getInfo()
+    iterations = max(0, int(getattr(info, f"{method}_iteration_count")))
+    status = STATUS.get(message, ConicStatus.ERROR)
+    return Answer(status, _vectors(problem, highs.getSolution()), iterations, message)
 
 
 def _model(highspy: Any, problem: ConicProblem) -> Any:
@@ -94,7 +80,7 @@ def _model(highspy: Any, problem: ConicProblem) -> Any:
     return lp
 
 
-def _vectors(problem: ConicProblem, found: Any) -> tuple[Floats | None, Floats | None, Floats | None]:
+def _vectors(problem: ConicProblem, found: Any) -> Vectors:
     x = np.array(found.col_value) if found.value_valid else None
     s = problem.b - np.array(found.row_value) if found.value_valid else None
     z = -np.array(found.row_dual) if found.dual_valid else None  # c = A'(row dual) on free columns

@@ -7,7 +7,6 @@ multipliers. Its triangles are lower ones by columns, without sqrt(2).
 from __future__ import annotations
 
 import sys
-import time
 from typing import Any
 
 import numpy as np
@@ -16,12 +15,12 @@ from scipy import sparse
 from lipcert.errors import InputError
 from lipcert.relaxation.rank_two import Floats
 from lipcert.solver.conic.cones import (
+    NOTHING,
+    Answer,
     ConicProblem,
-    ConicSolution,
     ConicStatus,
     Limits,
     lower_by_columns,
-    make_solution,
     psd_places,
     svec_scale,
 )
@@ -44,21 +43,18 @@ STOPPED = {  # termination codes that say more than an undecided status
 }
 
 
-def solve_mosek(problem: ConicProblem, limits: Limits) -> ConicSolution:
+def solve_mosek(problem: ConicProblem, limits: Limits) -> Answer:
     """Solve with MOSEK's interior point and its default tolerances."""
     try:
         import mosek
     except ImportError:
         raise InputError("solver mosek: the package is not installed; pip install 'lipcert[mosek]'") from None
-    start = time.perf_counter()
-    vectors: tuple[Floats | None, Floats | None, Floats | None] = (None, None, None)
-    iterations = 0
     try:
         with mosek.Task() as task:
             _set_options(mosek, task, limits)
             _put_problem(mosek, task, problem)
             stopped = _name(task.optimize())
-            answer = _name(task.getsolsta(mosek.soltype.itr))
+            said = _name(task.getsolsta(mosek.soltype.itr))
             vectors = _vectors(mosek, task, problem)
             iterations = int(task.getintinf(mosek.iinfitem.intpnt_iter))
     except mosek.Error as error:
@@ -67,15 +63,11 @@ def solve_mosek(problem: ConicProblem, limits: Limits) -> ConicSolution:
             raise InputError(
                 f"solver mosek: no valid licence ({text}); see mosek.com/products/academic-licenses"
             ) from None
-        status, message = ConicStatus.ERROR, text
-    else:
-        status, message = STATUS.get(answer, ConicStatus.ERROR), f"{answer} ({stopped})"
-        if status is ConicStatus.STALLED:
-            status = STOPPED.get(stopped, status)
-    seconds = time.perf_counter() - start
-    return make_solution(
-        problem, status, vectors, seconds=seconds, iterations=iterations, solver="mosek", message=message
-    )
+        return Answer(ConicStatus.ERROR, NOTHING, 0, text)
+    status = STATUS.get(said, ConicStatus.ERROR)
+    if status is ConicStatus.STALLED:
+        status = STOPPED.get(stopped, status)
+    return Answer(status, vectors, iterations, f"{said} ({stopped})")
 
 
 def _name(value: object) -> str:
@@ -87,8 +79,10 @@ def _set_options(mosek: Any, task: Any, limits: Limits) -> None:
         task.set_Stream(mosek.streamtype.log, sys.stdout.write)
     task.putintparam(mosek.iparam.optimizer, mosek.optimizertype.intpnt)
     task.putintparam(mosek.iparam.intpnt_basis, mosek.basindtype.never)
-    if np.isfinite(limits.time_limit):
-        task.putdouparam(mosek.dparam.optimizer_max_time, limits.time_limit)
+    if np.isfinite(limits.seconds):
+        task.putdouparam(mosek.dparam.optimizer_max_time, limits.seconds)
+    if limits.iterations is not None:
+        task.putintparam(mosek.iparam.intpnt_max_iterations, limits.iterations)
 
 
 def _put_problem(mosek: Any, task: Any, problem: ConicProblem) -> None:

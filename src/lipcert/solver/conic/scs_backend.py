@@ -6,13 +6,11 @@ the same sqrt(2): a permutation of ours.
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from lipcert.solver.conic.cones import ConicProblem, ConicSolution, ConicStatus, Limits, lower_by_columns, make_solution
+from lipcert.solver.conic.cones import Answer, ConicProblem, ConicStatus, Limits, lower_by_columns
 
 STATUS = {
     1: ConicStatus.OPTIMAL,
@@ -29,11 +27,10 @@ ITERATIONS = 50_000
 TOLERANCE = 1e-6
 
 
-def solve_scs(problem: ConicProblem, limits: Limits) -> ConicSolution:
-    """Solve to relative accuracy 1e-6, or to the limit of time or of 50 000 iterations."""
+def solve_scs(problem: ConicProblem, limits: Limits) -> Answer:
+    """Solve to relative accuracy 1e-6, or to the limit of time or of iterations."""
     import scs
 
-    start = time.perf_counter()
     order = _row_order(problem)
     data = {"A": sparse.csc_matrix(problem.A.tocsr()[order]), "b": problem.b[order], "c": problem.c}
     cone = {
@@ -47,21 +44,14 @@ def solve_scs(problem: ConicProblem, limits: Limits) -> ConicSolution:
         verbose=limits.verbose,
         eps_abs=TOLERANCE,
         eps_rel=TOLERANCE,
-        max_iters=ITERATIONS,
-        time_limit_secs=limits.time_limit if np.isfinite(limits.time_limit) else 0.0,
+        max_iters=min(ITERATIONS, limits.iterations or ITERATIONS),
+        time_limit_secs=limits.seconds if np.isfinite(limits.seconds) else 0.0,
     )
     back = np.empty_like(order)
     back[order] = np.arange(len(order))
     info = found["info"]
-    return make_solution(
-        problem,
-        _status(info["status_val"], info["status"]),
-        (found["x"], found["s"][back], found["y"][back]),
-        seconds=time.perf_counter() - start,
-        iterations=int(info["iter"]),
-        solver="scs",
-        message=str(info["status"]),
-    )
+    status = _status(info["status_val"], info["status"])
+    return Answer(status, (found["x"], found["s"][back], found["y"][back]), int(info["iter"]), str(info["status"]))
 
 
 def _status(value: int, text: str) -> ConicStatus:

@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import isfinite
@@ -16,8 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from lipcert.errors import FileFormatError, InputError
-from lipcert.relaxation.rank_two import Floats
-from lipcert.solver.conic.cones import ConicProblem, ConicSolution, ConicStatus, Limits, make_solution
+from lipcert.solver.conic.cones import NOTHING, Answer, ConicProblem, ConicStatus, Limits
 from lipcert.solver.conic.sdpa_file import read_csdp_solution, read_sdpa_solution, write_conic
 
 CSDP_STATUS = {  # by exit code; CSDP's primal is our dual
@@ -44,8 +42,25 @@ SDPA_STATUS = {  # by phase; SDPA's primal is ours
     "dFEAS": ConicStatus.STALLED,
     "noINFO": ConicStatus.STALLED,
 }
-Vectors = tuple[Floats | None, Floats | None, Floats | None]
-Answer = tuple[ConicStatus, Vectors, str]
+CSDP_PARAMETERS = """axtol=1.0e-8
+atytol=1.0e-8
+objtol=1.0e-8
+pinftol=1.0e8
+dinftol=1.0e8
+maxiter={}
+minstepfrac=0.90
+maxstepfrac=0.97
+minstepp=1.0e-8
+minstepd=1.0e-8
+usexzgap=1
+tweakgap=0
+affine=0
+printlevel=1
+perturbobj=1
+fastmode=0
+"""  # its defaults, in the order in which it reads them
+ITERATIONS = 100  # their own limit; SDPA keeps it whatever the budget
+Read = Callable[[Path, ConicProblem, int, str], Answer]
 
 
 @dataclass(frozen=True)
@@ -54,54 +69,44 @@ class _Program:
 
     name: str
     arguments: tuple[str, ...]
-    read: Callable[[Path, ConicProblem, int, str], Answer]
+    read: Read
     package: str
 
 
-def solve_csdp(problem: ConicProblem, limits: Limits) -> ConicSolution:
+def solve_csdp(problem: ConicProblem, limits: Limits) -> Answer:
     """Solve with the program csdp and its default parameters (tolerance 1e-8)."""
     return _solve(problem, limits, _Program("csdp", ("p.dat-s", "p.sol"), _read_csdp, "coinor-csdp"))
 
 
-def solve_sdpa(problem: ConicProblem, limits: Limits) -> ConicSolution:
+def solve_sdpa(problem: ConicProblem, limits: Limits) -> Answer:
     """Solve with the program sdpa and its default parameters."""
     return _solve(problem, limits, _Program("sdpa", ("-ds", "p.dat-s", "-o", "p.sol"), _read_sdpa, "sdpa"))
 
 
-def _solve(problem: ConicProblem, limits: Limits, program: _Program) -> ConicSolution:
+def _solve(problem: ConicProblem, limits: Limits, program: _Program) -> Answer:
     executable = shutil.which(program.name)
     if executable is None:
         raise InputError(
             f"solver {program.name}: no such program on the PATH; on Debian, apt install {program.package}"
         )
-    start = time.perf_counter()
     # A column without entries is a matrix without entries, which CSDP refuses.
     used = np.diff(problem.A.indptr) > 0
+    if np.any(problem.c[~used]):
+        return Answer(ConicStatus.UNBOUNDED, NOTHING, 0, "a column has a cost and no rows")
     small = replace(problem, c=problem.c[used], A=problem.A[:, np.flatnonzero(used)])
-    answer: Answer = (ConicStatus.UNBOUNDED, (None, None, None), "a column has a cost and no rows")
-    printed = ""
-    if not np.any(problem.c[~used]):
-        answer, printed = _run(executable, program, small, limits)
-    status, vectors, message = answer
-    if vectors[0] is not None:
-        x = np.zeros(problem.columns)
-        x[used] = vectors[0]
-        vectors = (x, *vectors[1:])
-    iterations = [int(number) for number in re.findall(r"^\s*(?:Iter:)?\s*(\d+)\s", printed, re.MULTILINE)]
-    return make_solution(
-        problem,
-        status,
-        vectors,
-        seconds=time.perf_counter() - start,
-        iterations=iterations[-1] if iterations else 0,
-        solver=program.name,
-        message=message,
-    )
+    answer = _run(executable, program, small, limits)
+    if answer.vectors[0] is None:
+        return answer
+    x = np.zeros(problem.columns)
+    x[used] = answer.vectors[0]
+    return replace(answer, vectors=(x, *answer.vectors[1:]))
 
 
-def _run(executable: str, program: _Program, problem: ConicProblem, limits: Limits) -> tuple[Answer, str]:
+def _run(executable: str, program: _Program, problem: ConicProblem, limits: Limits) -> Answer:
     with tempfile.TemporaryDirectory(prefix="lipcert-") as folder:
         write_conic(Path(folder) / "p.dat-s", problem)
+        most = min(ITERATIONS, limits.iterations or ITERATIONS)
+        (Path(folder) / "param.csdp").write_text(CSDP_PARAMETERS.format(most))
         try:
             done = subprocess.run(
                 [executable, *program.arguments],
@@ -112,13 +117,15 @@ def _run(executable: str, program: _Program, problem: ConicProblem, limits: Limi
                 text=True,
                 errors="replace",
                 check=False,
-                timeout=limits.time_limit if isfinite(limits.time_limit) else None,
+                timeout=limits.seconds if isfinite(limits.seconds) else None,
             )
         except subprocess.TimeoutExpired:
-            return (ConicStatus.TIME_LIMIT, (None, None, None), "stopped at the time limit"), ""
+            return Answer(ConicStatus.TIME_LIMIT, NOTHING, 0, "stopped at the time limit")
         if limits.verbose:
             sys.stdout.write(done.stdout)
-        return program.read(Path(folder) / "p.sol", problem, done.returncode, done.stdout), done.stdout
+        answer = program.read(Path(folder) / "p.sol", problem, done.returncode, done.stdout)
+    iterations = [int(number) for number in re.findall(r"^\s*(?:Iter:)?\s*(\d+)\s", done.stdout, re.MULTILINE)]
+    return replace(answer, iterations=iterations[-1] if iterations else 0)
 
 
 def _read_csdp(path: Path, problem: ConicProblem, code: int, printed: str) -> Answer:
@@ -128,15 +135,14 @@ def _read_csdp(path: Path, problem: ConicProblem, code: int, printed: str) -> An
     ]
     message = f"exit code {code}: {said[-1].strip() if said else printed.strip()[-200:]}"
     try:
-        return status, read_csdp_solution(path, problem), message
+        return Answer(status, read_csdp_solution(path, problem), 0, message)
     except FileFormatError:
-        return (ConicStatus.ERROR if status.has_solution else status), (None, None, None), message
+        return Answer(ConicStatus.ERROR if status.has_solution else status, NOTHING, 0, message)
 
 
 def _read_sdpa(path: Path, problem: ConicProblem, code: int, printed: str) -> Answer:
     try:
-        *vectors, phase = read_sdpa_solution(path, problem)
+        x, s, z, phase = read_sdpa_solution(path, problem)
     except FileFormatError:
-        return ConicStatus.ERROR, (None, None, None), f"exit code {code}: {printed.strip()[-200:]}"
-    x, s, z = vectors
-    return SDPA_STATUS.get(phase, ConicStatus.ERROR), (x, s, z), phase
+        return Answer(ConicStatus.ERROR, NOTHING, 0, f"exit code {code}: {printed.strip()[-200:]}")
+    return Answer(SDPA_STATUS.get(phase, ConicStatus.ERROR), (x, s, z), 0, phase)
