@@ -19,6 +19,7 @@ import numpy as np
 import lipcert
 from benchmarks._measure import data_folder
 from benchmarks.depth_and_cuts import first_image
+from lipcert.budget import Budget
 from lipcert.paper.networks import paper_network, paper_region
 from lipcert.problem.activations import Activation
 from lipcert.problem.network import Network
@@ -28,7 +29,7 @@ from lipcert.relaxation.cuts import NO_CUTS, separate, with_cuts
 from lipcert.relaxation.lifts import LIFTS, lift
 from lipcert.relaxation.model import Relaxation, assemble
 from lipcert.rounding import Array
-from lipcert.solver.rank_two import Options, expected_seconds, solve_rank_two
+from lipcert.solver.rank_two import Options, solve_operations, solve_rank_two
 
 CUTS: dict[str, tuple[str, ...]] = {"pairs": ("pairs",), "all": ("pairs", "triples", "factors")}
 PATIENCE = 60.0  # seconds, for one solve
@@ -84,7 +85,7 @@ def bounds(relaxation: Relaxation, kinds: tuple[str, ...], rounds: int) -> tuple
     for _ in range(rounds + 1):
         current = with_cuts(relaxation, cuts)
         problem = current.problem
-        if found and expected_seconds(problem) > PATIENCE:
+        if found and Budget.unlimited().expected(solve_operations(problem)) > PATIENCE:
             return found, True
         result = solve_rank_two(problem, Options(tolerance=1e-6))
         found.append(min([prove(current, result.y).upper, *found]))

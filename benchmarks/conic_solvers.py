@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from lipcert.budget import Budget
 from lipcert.paper.networks import paper_network, paper_region
 from lipcert.polynomial.hierarchy.hierarchies import dense, sparse
 from lipcert.polynomial.lcep.literal import hr
@@ -61,7 +62,7 @@ def cpu() -> float:
 
 def timed(problem: ConicProblem, solver: str, limit: float) -> tuple[ConicSolution, float]:
     start = cpu()
-    return solve_conic(problem, solver, time_limit=limit), cpu() - start
+    return solve_conic(problem, solver, budget=Budget.of_seconds(limit)), cpu() - start
 
 
 def dual_violation(problem: ConicProblem, found: ConicSolution) -> float:

@@ -16,6 +16,7 @@ import time
 import numpy as np
 
 from benchmarks._measure import run
+from lipcert.budget import Budget
 from lipcert.paper.networks import paper_network, paper_region
 from lipcert.polynomial.lcep.chain import gradient_polynomial
 from lipcert.polynomial.lcep.lipopt import lipopt_program
@@ -43,7 +44,7 @@ def lipopt(size: int, solver: str, limit: float) -> str:
     start = time.perf_counter()
     program = lipopt_program(gradient_polynomial(paper_network(size, 2 * size, 0), Everywhere(), ONE), 3)
     built = time.perf_counter() - start
-    solution = solve_conic(program.conic(), solver, time_limit=limit)
+    solution = solve_conic(program.conic(), solver, budget=Budget.of_seconds(limit))
     upper = prove_krivine(program, program.multipliers(solution))
     value = program.constant - solution.primal * program.unit
     return (
@@ -55,7 +56,7 @@ def lipopt(size: int, solver: str, limit: float) -> str:
 def hr1(size: int, solver: str, limit: float) -> str:
     """Literal HR-1 of (size, size, 10) on the global box, large sub-moments."""
     net, box = paper_network(size, 2 * size, 0, 2), paper_region(size, 0, "global")
-    upper, info = literal_bound(net, box, INF, ONE, "hr1", solver=solver, time_limit=limit)
+    upper, info = literal_bound(net, box, INF, ONE, "hr1", solver=solver, budget=Budget.of_seconds(limit))
     return f"HR-1 ({size},{size},10) {info.solver}: proved {upper:.6f} in {info.seconds:.1f} s; {info.status}"
 
 

@@ -23,6 +23,7 @@ from scipy import sparse
 
 from benchmarks._measure import reference_folder
 from lipcert.bounds.propagation import Interval, preactivation_bounds
+from lipcert.budget import Budget
 from lipcert.paper.networks import paper_network, paper_region
 from lipcert.polynomial.lcep.chain import gradient_polynomial
 from lipcert.polynomial.lcep.lipopt import lipopt_program
@@ -83,7 +84,7 @@ def solve(cell: Cell) -> Answer:
     program = lipopt_program(gradient_polynomial(net, region, np.ones(1), pre), cell.degree)
     if program.shape[0] > cell.products:
         return Answer(cell, np.nan, program.shape[0], time.perf_counter() - start, "skipped")
-    solution = solve_conic(program.conic(), cell.solver, time_limit=cell.limit)
+    solution = solve_conic(program.conic(), cell.solver, budget=Budget.of_seconds(cell.limit))
     upper = prove_krivine(program, program.multipliers(solution))
     return Answer(cell, upper, program.shape[0], time.perf_counter() - start, solution.status.name)
 

@@ -158,7 +158,7 @@ def test_a_lying_solver_loosens_the_bracket_and_never_breaks_it(lie: str, monkey
     honest = lipcert.bound(net, box, method="hr2", time_limit=20)
     cheap = lipcert.bound(net, box, method="interval", lower=False)
 
-    def choose(_: str, problem: RankTwoProblem, __: float) -> Callable[[Callback], RankTwoResult]:
+    def choose(_: str, problem: RankTwoProblem, __: object) -> Callable[[Callback], RankTwoResult]:
         y = LIES[lie](problem.rows)
 
         def run(callback: Callback) -> RankTwoResult:

@@ -276,8 +276,8 @@ def test_a_lying_solver_proves_nothing_wrong(monkeypatch: pytest.MonkeyPatch) ->
     honest = rank_two.solve_rank_two
     rng = np.random.default_rng(0)
 
-    def lie(problem: Any, *arguments: Any) -> Any:
-        answer = honest(problem, *arguments)
+    def lie(problem: Any, *arguments: Any, **more: Any) -> Any:
+        answer = honest(problem, *arguments, **more)
         y = answer.y * rng.choice([0.0, 0.5, 1.0, -1.0, np.nan], size=answer.y.shape)
         return replace(answer, y=y, X=None if answer.X is None else rng.normal(size=answer.X.shape))
 

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 import lipcert
-from lipcert import Box, Everywhere, Network, Status
+from lipcert import Box, Everywhere, Network, Status, policy
+from lipcert.budget import Budget
 from lipcert.proof.multipliers import prove
 from lipcert.relaxation.model import Relaxation
 from lipcert.relaxation.one_layer import hr2, shor
-from lipcert.solver import Progress, choice, choose_solver
+from lipcert.solver import Progress, choose_solver
 from lipcert.solver import Status as SolverStatus
 from lipcert.solver.rank_two import Options, solve_rank_two
 from lipcert.solver.sides import solve_two_sided, two_sides
@@ -36,7 +37,7 @@ def test_two_sided_problems_are_recognised_and_solved(local: Relaxation) -> None
     sides = two_sides(relaxation.problem)
     assert sides is not None
     assert sorted(np.concatenate(sides).tolist()) == list(range(relaxation.problem.size))
-    alternating = solve_two_sided(relaxation.problem, sides, 10.0, None)
+    alternating = solve_two_sided(relaxation.problem, sides, Budget.of_seconds(10.0))
     interior = solve_rank_two(relaxation.problem, Options())
     assert alternating.dual == pytest.approx(interior.dual, rel=1e-5)
     assert prove(relaxation, alternating.y).upper == pytest.approx(alternating.dual, rel=1e-9)
@@ -47,7 +48,7 @@ def test_a_zero_objective_has_nothing_to_alternate() -> None:
     relaxation = shor(network(), Everywhere(), np.zeros(1))
     sides = two_sides(relaxation.problem)
     assert sides is not None
-    result = solve_two_sided(relaxation.problem, sides, 1.0, None)
+    result = solve_two_sided(relaxation.problem, sides, Budget.of_seconds(1.0))
     assert prove(relaxation, result.y).upper < 1e-9
 
 
@@ -64,22 +65,22 @@ def test_odd_cycles_have_no_two_sides() -> None:
 def test_every_name_gives_a_valid_bound(local: Relaxation) -> None:
     best = solve_rank_two(local.problem, Options()).dual
     for name in ("auto", "rank-two", "low-rank"):
-        result = choose_solver(name, local.problem, 5.0)(ignore)
+        result = choose_solver(name, local.problem, Budget.of_seconds(5.0))(ignore)
         assert best * (1 - 1e-6) <= prove(local, result.y).upper <= 1.2 * best
 
 
 def test_the_low_rank_method_alone_when_time_is_short(local: Relaxation, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lipcert.solver.rank_two.FLOPS", 1.0)  # a very slow machine
+    monkeypatch.setitem(policy.RATES, policy.DENSE, 1.0)  # a very slow machine
     seen: list[Progress] = []
-    choose_solver("auto", local.problem, 2.0)(seen.append)
+    choose_solver("auto", local.problem, Budget.of_seconds(2.0))(seen.append)
     assert max(p.gap for p in seen) > 0
     assert len(seen) >= 1
 
 
 def test_phases_in_turn_keep_the_better_multipliers(local: Relaxation, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choice, "_LONG", 0.0)
+    monkeypatch.setattr(policy, "LONG", 0.0)
     numbers: list[int] = []
-    result = choose_solver("auto", local.problem, 20.0)(lambda p: numbers.append(p.iteration))
+    result = choose_solver("auto", local.problem, Budget.of_seconds(20.0))(lambda p: numbers.append(p.iteration))
     assert result.status is SolverStatus.OPTIMAL
     assert numbers.count(0) == 2  # both solvers reported from their start
     assert prove(local, result.y).upper == pytest.approx(solve_rank_two(local.problem, Options()).dual, rel=1e-6)

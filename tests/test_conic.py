@@ -13,6 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
+from lipcert import Polynomial, minimize
+from lipcert.budget import Budget
 from lipcert.errors import InputError
 from lipcert.solver.conic import clarabel_backend, conic
 from lipcert.solver.conic.conic import (
@@ -154,7 +156,7 @@ def test_nothing_to_solve_needs_no_solver(solver: str) -> None:
 @pytest.mark.parametrize("solver", ["clarabel", "scs", csdp])
 def test_time_limit_is_passed_on(solver: str) -> None:
     problem = random_sdp(3, columns=400, orders=(40, 40), equalities=5)
-    found = solve_conic(problem, solver, time_limit=1e-3)
+    found = solve_conic(problem, solver, budget=Budget.of_seconds(1e-3))
     assert found.status is ConicStatus.TIME_LIMIT
     assert found.iterations <= 1  # of 10, or of 775
 
@@ -181,7 +183,7 @@ def test_auto_takes_scs_for_large_blocks_and_short_times() -> None:
         return ConicProblem(np.zeros(1), sparse.csc_array((rows, 1)), np.zeros(rows), (Cone("psd", order),))
 
     assert [choose_conic(moment(order)) for order in (2, 60, 200)] == ["clarabel", "clarabel", "scs"]
-    assert choose_conic(moment(60), time_limit=0.5) == "scs"
+    assert choose_conic(moment(60), Budget.of_work(0.5)) == "scs"
 
 
 def test_auto_asks_scs_when_clarabel_fails(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,8 +205,8 @@ def test_wrong_arguments() -> None:
     with pytest.raises(InputError, match=r"unknown; expected one of auto, clarabel"):
         solve_conic(problem, "sedumi")
     for limit in (0.0, -1.0, float("nan")):
-        with pytest.raises(InputError, match="must be positive"):
-            solve_conic(problem, time_limit=limit)
+        with pytest.raises(InputError, match="must be a positive"):
+            minimize(Polynomial.variable(0), lower=[0.0], upper=[1.0], time_limit=limit)
 
 
 def test_statuses_are_sentences() -> None:

@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lipcert.budget import Budget
 from lipcert.errors import FileFormatError, InputError
 from lipcert.solver.conic import clarabel_backend, highs_backend, mosek_backend, scs_backend
-from lipcert.solver.conic.cones import ConicProblem, ConicSolution, Limits, lower_by_columns, make_solution
+from lipcert.solver.conic.cones import NOTHING, Answer, ConicProblem, Limits, lower_by_columns, make_solution
 from lipcert.solver.conic.conic import Cone, ConicStatus, smat, solve_conic
 from lipcert.solver.conic.sdpa_file import layout, read_csdp_solution, read_sdpa_solution, write_conic
 from tests import fake_mosek
@@ -67,12 +68,10 @@ def test_an_unknown_status_is_an_error_with_its_text(monkeypatch: pytest.MonkeyP
 def test_the_simplex_decides_where_the_interior_point_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
     solve = highs_backend._solve
 
-    def undecided(problem: ConicProblem, limits: Limits, method: str, name: str) -> ConicSolution:
+    def undecided(problem: ConicProblem, limits: Limits, method: str) -> Answer:
         if method == "simplex":
-            return solve(problem, limits, method, name)
-        nothing = (None, None, None)
-        stalled = ConicStatus.STALLED
-        return make_solution(problem, stalled, nothing, seconds=0, iterations=0, solver=name, message="kUnknown")
+            return solve(problem, limits, method)
+        return Answer(ConicStatus.STALLED, NOTHING, 0, "kUnknown")
 
     monkeypatch.setattr(highs_backend, "_solve", undecided)
     found = solve_conic(LINEAR[0].problem, "highs")
@@ -96,15 +95,8 @@ def test_a_panic_of_clarabel_is_an_error(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_missing_vectors_are_nan() -> None:
-    found = make_solution(
-        LINEAR[0].problem,
-        ConicStatus.TIME_LIMIT,
-        (None, np.ones(2), None),
-        seconds=0,
-        iterations=0,
-        solver="-",
-        message="-",
-    )
+    answer = Answer(ConicStatus.TIME_LIMIT, (None, np.ones(2), None), 0, "-")
+    found = make_solution(LINEAR[0].problem, answer, 0.0, "-")
     assert all(np.isnan(v).all() for v in (found.x, found.s, found.z, found.primal, found.dual))
 
 
@@ -122,7 +114,7 @@ def test_lower_triangles_by_columns() -> None:
 @pytest.mark.parametrize("known", [*LINEAR, *SEMIDEFINITE], ids=lambda known: known.name)
 def test_mosek_gets_the_dual_and_gives_x_s_z(known: Known, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mosek", fake_mosek.module())
-    found = solve_conic(known.problem, "mosek", time_limit=10)
+    found = solve_conic(known.problem, "mosek", budget=Budget.of_seconds(10))
     assert found.status is ConicStatus.OPTIMAL
     assert found.primal == pytest.approx(known.value, abs=1e-5)
     assert found.dual == pytest.approx(known.value, abs=1e-5)
@@ -327,8 +319,8 @@ def test_programs_that_are_missing(solver: str, package: str, tmp_path: Path, mo
 
 
 def test_a_slow_program_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program(tmp_path, "csdp", "exec sleep 600\n", monkeypatch)
-    found = solve_conic(mixed_order().problem, "csdp", time_limit=0.2)
+    program(tmp_path, "csdp", "exec sleep 30\n", monkeypatch)
+    found = solve_conic(mixed_order().problem, "csdp", budget=Budget.of_seconds(0.2))
     assert found.status is ConicStatus.TIME_LIMIT
     assert found.message == "stopped at the time limit"  # it did not end by itself
     assert np.isnan(found.x).all()

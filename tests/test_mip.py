@@ -14,6 +14,7 @@ import pytest
 
 from lipcert import Activation, Box, Everywhere, MethodError, Network, Progress, Status, bound
 from lipcert.bounds.propagation import preactivation_bounds
+from lipcert.budget import Budget
 from lipcert.method.mip import search as mip_search
 from lipcert.method.mip.formulation import check_mip, formulate
 from lipcert.paper.networks import paper_network, paper_region
@@ -45,7 +46,7 @@ def test_the_optimum_is_the_enumerated_constant(first: int) -> None:
         net, box, c = random_case(seed)
         norm = L1 if seed % 5 == 4 else INF
         program = formulate(net, box, norm, c, preactivation_bounds(net, box)).problem
-        found, exact = solve_mixed_integer(program, seconds=30.0), exact_constant(net, box, c, norm)
+        found, exact = solve_mixed_integer(program, Budget.of_seconds(30.0)), exact_constant(net, box, c, norm)
         assert found.status is ConicStatus.OPTIMAL
         assert found.value == pytest.approx(exact, rel=1e-5, abs=1e-9), seed
         assert found.bound == pytest.approx(exact, rel=1e-5, abs=1e-9), seed
@@ -101,7 +102,7 @@ def test_a_lying_solver_changes_nothing_that_is_proved(
     net, box, c = random_case(4)
     honest = bound(net, box, output=c, method="mip", time_limit=5.0)
 
-    def lie(problem: MixedIntegerProblem, **_: object) -> MixedIntegerSolution:
+    def lie(problem: MixedIntegerProblem, _: Budget, **__: object) -> MixedIntegerSolution:
         nonsense = np.random.default_rng(0).normal(size=len(problem.cost))
         return MixedIntegerSolution(ConicStatus.OPTIMAL, nonsense, value, limit, 1, 0.0)
 

@@ -10,6 +10,7 @@ import pytest
 
 import lipcert
 from lipcert import Box, Everywhere, Network
+from lipcert.budget import Budget
 from lipcert.method.products import products_fit, solve_products, without_x_if_idle
 from lipcert.method.solving import Task
 from lipcert.problem.norms import INF
@@ -39,7 +40,7 @@ def task(net: Network, region: Region) -> Task:
 
 def with_products(net: Network, region: Region, seconds: float = 20.0) -> list[Certificate]:
     kept: list[Certificate] = []
-    solve_products(task(net, region), seconds, kept.append, options=QUICK)
+    solve_products(task(net, region), Budget.of_seconds(seconds), kept.append, options=QUICK)
     return kept
 
 
@@ -133,22 +134,22 @@ def test_a_lying_solver_proves_nothing_false(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_run_starts_from_another() -> None:
     net, region = random_net(4, 6, 6), Everywhere()
-    start = solve_products(task(net, region), 10.0, lambda _: None, options=QUICK).start
+    start = solve_products(task(net, region), Budget.of_seconds(10.0), lambda _: None, options=QUICK).start
     assert isinstance(start, GridStart)
     kept: list[Certificate] = []
     few = replace(QUICK, rounds=2)
-    solve_products(task(net, region), 10.0, kept.append, start=start, options=few)
+    solve_products(task(net, region), Budget.of_seconds(10.0), kept.append, start=start, options=few)
     cold: list[Certificate] = []
-    solve_products(task(net, region), 10.0, cold.append, options=few)
+    solve_products(task(net, region), Budget.of_seconds(10.0), cold.append, options=few)
     assert min(c.upper for c in kept) <= min(c.upper for c in cold)
 
 
 def test_when_it_is_taken() -> None:
     large, small = random_net(0, 300, 320), random_net(0, 6, 6)
-    assert products_fit(task(large, Everywhere()), "auto", 60.0)
-    assert not products_fit(task(large, Everywhere()), "auto", 0.1)
-    assert not products_fit(task(large, Everywhere()), "rank-two", 60.0)
-    assert not products_fit(task(small, Everywhere()), "auto", 60.0)
+    assert products_fit(task(large, Everywhere()), "auto", Budget.of_seconds(60.0))
+    assert not products_fit(task(large, Everywhere()), "auto", Budget.of_seconds(0.1))
+    assert not products_fit(task(large, Everywhere()), "rank-two", Budget.of_seconds(60.0))
+    assert not products_fit(task(small, Everywhere()), "auto", Budget.of_seconds(60.0))
     box = Box(np.zeros(6), 100.0)
     assert "w" in task(random_net(0, 6, 4), box).relaxation.space.slices
     assert "w" not in without_x_if_idle(task(random_net(0, 6, 4), box)).relaxation.space.slices
@@ -164,7 +165,9 @@ def test_progress_and_an_early_end() -> None:
         seen.append(progress.primal)
         values.append(progress.y)
 
-    solve_products(task(net, Everywhere()), 10.0, kept.append, watch, lambda: len(seen) > 2, options=QUICK)
+    solve_products(
+        task(net, Everywhere()), Budget.of_seconds(10.0), kept.append, watch, lambda: len(seen) > 2, options=QUICK
+    )
     assert 3 <= len(seen) <= 4
     assert kept
     assert all(np.all(np.isfinite(v)) for v in values)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import lipcert
 from lipcert import Box, Everywhere, Network
+from lipcert.budget import Budget
 from lipcert.errors import FileFormatError
 from lipcert.method.solving import Task, tighten
 from lipcert.problem.norms import INF
@@ -33,7 +34,7 @@ Case = tuple[Network, Box, Array]
 def tightened(net: Network, region: Box | Everywhere, c: Array, seconds: float = 20.0) -> list[Certificate]:
     kept: list[Certificate] = []
     relaxation = build(net, region, INF, c, "tight")
-    tighten(Task(net, region, INF, c, relaxation), "auto", seconds, kept.append)
+    tighten(Task(net, region, INF, c, relaxation), "auto", Budget.of_seconds(seconds), kept.append)
     return kept
 
 

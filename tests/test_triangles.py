@@ -10,6 +10,7 @@ import pytest
 
 import lipcert
 from lipcert import Box, Everywhere, Network
+from lipcert.budget import Budget
 from lipcert.method.solving import Task
 from lipcert.method.triangles import solve_triangles, triangles_fit
 from lipcert.problem.norms import INF
@@ -36,7 +37,7 @@ def task(net: Network, region: Region = Everywhere()) -> Task:  # noqa: B008 - f
 
 def certificates(net: Network, seconds: float = 60.0) -> list[Certificate]:
     kept: list[Certificate] = []
-    solve_triangles(task(net), seconds, kept.append, options=QUICK)
+    solve_triangles(task(net), Budget.of_seconds(seconds), kept.append, options=QUICK)
     return kept
 
 
@@ -153,20 +154,23 @@ def test_a_lying_solver_proves_nothing_false(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_run_starts_from_another_and_refuses_what_does_not_fit() -> None:
     net = random_net(6, 6, 6)
-    start = solve_triangles(task(net), 60.0, lambda _: None, options=QUICK).start
+    start = solve_triangles(task(net), Budget.of_seconds(60.0), lambda _: None, options=QUICK).start
     assert start is not None
     C = task(net).relaxation.problem.objective.toarray()
-    warm, cold = TriangleRun(C, QUICK, start), TriangleRun(C, QUICK)
+    budget = Budget.unlimited()
+    warm, cold = TriangleRun(C, budget, QUICK, start), TriangleRun(C, budget, QUICK)
     assert warm.dual(100).value <= cold.dual(100).value
     smaller = task(random_net(4, 4, 3)).relaxation.problem.objective.toarray()
-    assert not len(TriangleRun(smaller, QUICK, start).triangles)
+    assert not len(TriangleRun(smaller, budget, QUICK, start).triangles)
 
 
 def test_when_it_is_taken() -> None:
     large = random_net(0, 300, 320)
-    assert triangles_fit(task(large), "auto", 60.0)
-    assert not triangles_fit(task(large), "auto", 0.1)
-    assert not triangles_fit(task(large), "rank-two", 60.0)
-    assert not triangles_fit(task(random_net(0, 6, 6)), "auto", 60.0)
+    assert triangles_fit(task(large), "auto", Budget.of_seconds(60.0))
+    assert not triangles_fit(task(large), "auto", Budget.of_seconds(0.1))
+    assert not triangles_fit(task(large), "rank-two", Budget.of_seconds(60.0))
+    assert not triangles_fit(task(random_net(0, 6, 6)), "auto", Budget.of_seconds(60.0))
     box = Box(np.zeros(300), 0.5)
-    assert not triangles_fit(Task(large, box, INF, ONE, build(large, box, INF, ONE, "hr2")), "auto", 1e6)
+    assert not triangles_fit(
+        Task(large, box, INF, ONE, build(large, box, INF, ONE, "hr2")), "auto", Budget.of_seconds(1e6)
+    )

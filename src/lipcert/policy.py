@@ -10,9 +10,9 @@ from __future__ import annotations
 # The scale of `--work`; measured once on two cores of a server of 2021, one BLAS thread unless said otherwise.
 DENSE = "dense"  # factorisations and products of large matrices
 THIN = "thin"  # products of a large matrix with few columns, batches of points through a network
-SCALAR = "scalar"  # Python statements around small arrays: one operation is one call
 FACTOR = "factor"  # sparse factorisations with dense blocks in them, as conic solvers make; Clarabel, PERFORMANCE.md
 SPARSE = "sparse"  # looks at the entries of a sparse linear program
+SCALAR = "scalar"  # Python statements around small arrays: one operation is one call
 RATES = {DENSE: 5e10, THIN: 5e9, FACTOR: 1.2e10, SPARSE: 5e8, SCALAR: 1e5}
 
 # --- Pace: how the speed of this machine, now, is learnt --------------------------------------------------------------

@@ -13,7 +13,6 @@ from scipy import sparse
 
 from lipcert.bounds.propagation import Interval, preactivation_bounds
 from lipcert.budget import Budget
-from lipcert.budget.threads import threads_for
 from lipcert.method.bounding import bound
 from lipcert.method.result import Status
 from lipcert.method.solving import Task, solve
@@ -32,7 +31,7 @@ from lipcert.proof.multipliers import prove
 from lipcert.proof.relaxed import build
 from lipcert.rounding import Array
 from lipcert.solver.conic.conic import ConicStatus, solve_conic
-from lipcert.solver.rank_two import Options, solve_rank_two
+from lipcert.solver.rank_two import solve_rank_two
 from lipcert.witness import sample_points, sampling
 
 OURS_SECONDS = (15.0, 120.0)  # at least and at most, whatever the limit: it is anytime, and its rounds fill any limit
@@ -110,21 +109,21 @@ def _relaxed(q: _Question) -> Estimate:
     relaxation = build(q.net, q.region, INF, q.c, method)
     order = relaxation.problem.size
     if order <= _INTERIOR_UP_TO:
-        with threads_for(order):
-            result = solve_rank_two(relaxation.problem, Options(time_limit=q.seconds))
+        budget = Budget.of_seconds(q.seconds)
+        with budget.threads(order):
+            result = solve_rank_two(relaxation.problem, budget=budget)
             upper = prove(relaxation, result.y).upper
         return Estimate(upper, floor=result.primal, ended=_ended(result.status.name))
     bounds: list[float] = []
     task = Task(q.net, q.region, INF, q.c, relaxation)
-    status = solve(task, "auto", q.seconds, lambda certificate: bounds.append(certificate.upper))
+    status = solve(task, "auto", Budget.of_seconds(q.seconds), lambda certificate: bounds.append(certificate.upper))
     return Estimate(min(bounds), ended=_ended(status.name))
 
 
 def _hierarchy(q: _Question) -> Estimate:
     """HR-1 and HR-2 of two hidden layers as the paper states them, with t in [-1, 1], by a general conic solver."""
-    upper, info = literal_bound(
-        q.net, q.region, INF, q.c, q.entry.method.replace("-", "").lower(), time_limit=q.seconds
-    )
+    method, budget = q.entry.method.replace("-", "").lower(), Budget.of_seconds(q.seconds)
+    upper, info = literal_bound(q.problem, method, budget=budget)
     return Estimate(upper, ended=_ended(ConicStatus(info.status).name), note=info.solver)
 
 
@@ -145,11 +144,10 @@ def _lipopt(q: _Question) -> Estimate:
     pre = preactivation_bounds(q.net, q.region)
     if q.entry.region == "global":
         pre = tuple(Interval(np.full(len(z.lo), -np.inf), np.full(len(z.lo), np.inf)) for z in pre)
-    start = time.monotonic()
+    budget = Budget.of_seconds(q.seconds)
     program = lipopt_program(gradient_polynomial(q.net, q.region, q.c, pre), degree)
     solver = "highs-pdlp" if program.shape[0] > FIRST_ORDER_FROM else "auto"
-    left = max(1.0, q.seconds - (time.monotonic() - start))
-    solution = solve_conic(program.conic(), solver, time_limit=left)
+    solution = solve_conic(program.conic(), solver, budget=budget)
     upper = prove_krivine(program, program.multipliers(solution))
     floor = largest_pattern(q.net, q.c, pre[0]) if q.net.depth == 1 else None
     note = f"{program.shape[0]:,} products"

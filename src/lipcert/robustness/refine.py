@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lipcert.bounds.propagation import Interval
+from lipcert.budget import Budget
 from lipcert.jobs import Answer, Outcome, Piece
 from lipcert.problem.network import Network
 from lipcert.problem.region import Box
@@ -199,11 +200,11 @@ def solve_margin(problem: Margin, row: Array, keep: int, deadline: float) -> Mar
     """The first proof of a margin below zero, or what is known when that is hopeless or late; None when nothing is."""
     from lipcert.solver.rank_two import Options, solve_rank_two  # here, so that importing lipcert stays fast
 
-    seconds = deadline - time.monotonic()
-    if seconds <= 0:
+    budget = Budget.of_seconds(deadline - time.monotonic())
+    if budget.over():
         return None
     watcher = _Watcher(problem, row, keep)
-    result = solve_rank_two(problem.relaxation.problem, Options(tolerance=1e-5, time_limit=seconds), watcher)
+    result = solve_rank_two(problem.relaxation.problem, Options(tolerance=1e-5), watcher, budget=budget)
     if not watcher.settled:
         watcher.prove(result.y)
     return watcher.best
