@@ -56,7 +56,7 @@ class Meter:
         self.measured[kind] = (fade * old[0] + nominal, fade * old[1] + real)
 
     def pace(self, kind: str) -> float:
-        """Seconds of the clock that a nominal second of this kind takes; unmeasured, what others leave of the machine."""
+        """Seconds of the clock that a nominal second of this kind takes; unmeasured, what others leave of it."""
         if self.repeatable:
             return 1.0
         nominal, real = self.measured.get(kind, (0.0, 0.0))

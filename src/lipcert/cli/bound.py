@@ -79,10 +79,10 @@ def bound_command(
     _check_target(certificate, table.named(wishes["method"], wishes["literal"]))
     net = load(network, normalize=wishes.pop("normalize"))
     region, about = question.place(net.inputs)
-    about_norms = {"norm": question.norm, "output_norm": question.output_norm}
+    wishes |= {"norm": question.norm, "output_norm": question.output_norm}
     wishes["lower"] = not wishes.pop("no_lower")
     with ProgressDisplay(verbose) as display:
-        result = bound(net, region, output=question.choice, **about_norms, **wishes, on_progress=display.update)
+        result = bound(net, region, output=question.choice, **wishes, on_progress=display.update)
     result = replace(result, notes=(*result.notes, *about))
     if as_json:
         print_json(result.to_dict())

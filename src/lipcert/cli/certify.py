@@ -11,13 +11,13 @@ from lipcert.cli.options import json_option, network_argument, normalization_opt
 from lipcert.cli.show import console, grid, print_json
 from lipcert.cli.stages import StageDisplay
 from lipcert.errors import InputError
-from lipcert.proof.relaxed import RELAXATIONS
+from lipcert.method import table
 from lipcert.readers import load
 
 if TYPE_CHECKING:
     from lipcert.robustness.result import Certification
 
-_METHODS = ("auto", "product", "interval", *RELAXATIONS)
+_METHODS = tuple(method.name for method in table.METHODS if method.for_many)
 
 
 @click.command("certify", short_help="Which inputs of DATA keep their class within a radius?")

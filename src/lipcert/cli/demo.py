@@ -10,7 +10,7 @@ import numpy as np
 
 from lipcert.cli.options import json_option
 from lipcert.cli.show import console, grid, print_json
-from lipcert.method.bounding import bound
+from lipcert.method.bound import bound
 from lipcert.method.result import Result
 from lipcert.problem.network import Network
 from lipcert.problem.region import Box

@@ -10,7 +10,7 @@ from lipcert.budget.threads import threads_for
 from lipcert.method.base import Method
 from lipcert.method.bracket import Bracket
 from lipcert.problem.problem import Problem
-from lipcert.proof.cheap import prove_interval, prove_mixed, prove_product
+from lipcert.proof.arithmetic import prove_interval, prove_mixed, prove_product
 
 
 class Product(Method):

@@ -8,10 +8,8 @@ from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.method.base import Method
 from lipcert.method.bracket import Bracket
-from lipcert.problem.norms import INF
 from lipcert.problem.problem import Problem
-from lipcert.problem.region import Ball
-from lipcert.proof.cheap import prove_stated
+from lipcert.proof.stated import prove_stated, refusal
 from lipcert.solver import CONIC_SOLVERS
 
 
@@ -26,14 +24,7 @@ class Literal(Method):
         self.only = only  # whether the name means this form; shor and hr2 have a faster one of the same bound
 
     def applies(self, problem: Problem) -> str | None:
-        if problem.norm != INF:
-            words = problem.norm.words
-            return f"method {self.name} works for one output in the infinity norm only, not in norm {words}"
-        if isinstance(problem.region, Ball):
-            return f"method {self.name}, as the paper states it, works on boxes, not on balls; use tight"
-        if not problem.network.is_chain:
-            return f"method {self.name} is for chains of layers, and this network has branches; use tight"
-        return None
+        return refusal(problem, self.name)
 
     def cost(self, problem: Problem) -> float:
         """General solvers vectorise moment matrices: the cube of their entries."""
@@ -44,7 +35,7 @@ class Literal(Method):
         from lipcert.polynomial.lcep.methods import literal_bound  # here, so that importing lipcert stays fast
 
         bracket.enter(f"{self.name}, literal")
-        upper, info = literal_bound(problem, self.name, bracket.wishes.solver, budget)
+        upper, info = literal_bound(problem, self.name, solver=bracket.wishes.solver, budget=budget)
         bracket.note(f"{info.solver}: {info.status}")
         if not math.isfinite(upper):
             bracket.note(f"{self.name} proved nothing; the bound was proved without it")

@@ -17,7 +17,7 @@ from lipcert.bounds.gains import GAINS, Gains
 from lipcert.budget import Budget
 from lipcert.problem.norms import INF
 from lipcert.problem.problem import Problem
-from lipcert.relaxation.reduced import share_of
+from lipcert.relaxation.reduced import gains_of, share_of
 from lipcert.relaxation.reduction import Mask, Reduction, Share, everything, losses, open_signs
 
 
@@ -80,8 +80,7 @@ def _gains(problem: Problem) -> Gains | None:
     relu = all(f.kind == "relu" for f in problem.network.activations)
     if not (relu and problem.norm == INF and problem.network.is_chain and problem.knows(GAINS)):
         return None
-    known: Gains = problem.kept(GAINS, lambda: None)  # type: ignore[arg-type,return-value]
-    return known
+    return gains_of(problem)
 
 
 class _Parts:

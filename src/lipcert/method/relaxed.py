@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from lipcert import policy
 from lipcert.bounds import cut_short
@@ -70,7 +71,7 @@ class Relaxed(Method):
                 share = share.upto(policy.FIRST_SHARE * budget.left())
             if not self._proof_fits(step.order if step.reduction is not None else 1, bracket, share, say=last):
                 continue
-            ended = _guarded(bracket, lambda step=step, share=share: self._one(problem, bracket, share, step, look))
+            ended = _guarded(bracket, partial(self._one, problem, bracket, share, step, look))
             if last or ended is SolverStatus.INTERRUPTED:
                 _conclude(ended, bracket, budget)
 

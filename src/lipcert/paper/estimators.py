@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from lipcert.bounds.propagation import Interval, preactivation_bounds
+from lipcert.bounds.propagation import Interval, preactivations
 from lipcert.budget import Budget
-from lipcert.method.bounding import bound
+from lipcert.method.bound import bound
+from lipcert.method.bracket import Bracket
 from lipcert.method.result import Status
 from lipcert.method.solving import Task, solve
 from lipcert.paper.entries import HR1, HR2, LBS, LIPOPT3, LIPOPT4, OURS, SHOR, Entry, Given, Random
@@ -22,13 +23,13 @@ from lipcert.polynomial.lcep.chain import gradient_polynomial
 from lipcert.polynomial.lcep.lipopt import FIRST_ORDER_FROM, lipopt_program
 from lipcert.polynomial.lcep.methods import literal_bound
 from lipcert.problem.network import Network
-from lipcert.problem.norms import INF
 from lipcert.problem.output import choose_output
 from lipcert.problem.problem import Problem
-from lipcert.problem.region import Everywhere, Region
+from lipcert.problem.region import Everywhere
 from lipcert.proof.krivine import prove_krivine
 from lipcert.proof.multipliers import prove
-from lipcert.proof.relaxed import build
+from lipcert.relaxation.build import build
+from lipcert.relaxation.specification import plan_specification
 from lipcert.rounding import Array
 from lipcert.solver.conic.conic import ConicStatus, solve_conic
 from lipcert.solver.rank_two import solve_rank_two
@@ -73,7 +74,7 @@ def solve_entry(entry: Entry, seconds: float) -> dict[str, Any]:
     c = np.ones(1)
     if isinstance(entry.network, Given):
         c = choose_output(entry.network.output, net.outputs).c
-    value = asdict(_METHODS[entry.method](_Question(entry, net, region, c, seconds)))
+    value = asdict(_METHODS[entry.method](_Question(entry, Problem.of(net, region, c), seconds)))
     value["seconds"] = time.perf_counter() - start
     for key in ("upper", "lower", "floor"):
         number = value[key]
@@ -86,9 +87,7 @@ def solve_entry(entry: Entry, seconds: float) -> dict[str, Any]:
 @dataclass(frozen=True, eq=False)
 class _Question:
     entry: Entry
-    net: Network
-    region: Region
-    c: Array
+    problem: Problem
     seconds: float
 
 
@@ -97,27 +96,25 @@ def _lbs(q: _Question) -> Estimate:
     network = q.entry.network
     if isinstance(network, Random) and q.entry.region == "global":
         points = paper_samples(network.size, network.seed, network.layers)
-        return Estimate(lower=sample_points(Problem.of(q.net, Everywhere(), q.c), points).value)
-    problem = Problem.of(q.net, q.region, q.c)
-    witness = sampling(problem, Budget.unlimited(), seed=network.seed, samples=SAMPLES)
+        return Estimate(lower=sample_points(q.problem.on(Everywhere()), points).value)
+    witness = sampling(q.problem, Budget.unlimited(), seed=network.seed, samples=SAMPLES)
     return Estimate(lower=witness.value, note="other random points")
 
 
 def _relaxed(q: _Question) -> Estimate:
     """SHOR and HR-2 of one hidden layer in their reduced form, by the interior point for rank-two rows."""
     method = {SHOR: "shor", HR2: "hr2"}[q.entry.method]
-    relaxation = build(q.net, q.region, INF, q.c, method)
+    specification, budget = plan_specification(q.problem, method), Budget.of_seconds(q.seconds)
+    relaxation = build(q.problem, specification)
     order = relaxation.problem.size
     if order <= _INTERIOR_UP_TO:
-        budget = Budget.of_seconds(q.seconds)
         with budget.threads(order):
             result = solve_rank_two(relaxation.problem, budget=budget)
             upper = prove(relaxation, result.y).upper
         return Estimate(upper, floor=result.primal, ended=_ended(result.status.name))
-    bounds: list[float] = []
-    task = Task(q.net, q.region, INF, q.c, relaxation)
-    status = solve(task, "auto", Budget.of_seconds(q.seconds), lambda certificate: bounds.append(certificate.upper))
-    return Estimate(min(bounds), ended=_ended(status.name))
+    bracket = Bracket()
+    status = solve(Task(q.problem, specification, relaxation), bracket, budget)
+    return Estimate(bracket.upper, ended=_ended(status.name))
 
 
 def _hierarchy(q: _Question) -> Estimate:
@@ -135,21 +132,21 @@ def _ended(status: str) -> str:
 
 
 def _hr2(q: _Question) -> Estimate:
-    return _relaxed(q) if q.net.depth == 1 else _hierarchy(q)
+    return _relaxed(q) if q.problem.network.depth == 1 else _hierarchy(q)
 
 
 def _lipopt(q: _Question) -> Estimate:
     """The linear program over [0, 1]^n; global ones with every slope free, as they were published."""
     degree = int(q.entry.method[-1])
-    pre = preactivation_bounds(q.net, q.region)
+    net, pre = q.problem.network, preactivations(q.problem)
     if q.entry.region == "global":
         pre = tuple(Interval(np.full(len(z.lo), -np.inf), np.full(len(z.lo), np.inf)) for z in pre)
     budget = Budget.of_seconds(q.seconds)
-    program = lipopt_program(gradient_polynomial(q.net, q.region, q.c, pre), degree)
+    program = lipopt_program(gradient_polynomial(net, q.problem.region, q.problem.c, pre), degree)
     solver = "highs-pdlp" if program.shape[0] > FIRST_ORDER_FROM else "auto"
     solution = solve_conic(program.conic(), solver, budget=budget)
     upper = prove_krivine(program, program.multipliers(solution))
-    floor = largest_pattern(q.net, q.c, pre[0]) if q.net.depth == 1 else None
+    floor = largest_pattern(net, q.problem.c, pre[0]) if net.depth == 1 else None
     note = f"{program.shape[0]:,} products"
     return Estimate(upper, floor=floor, ended=_ended(solution.status.name), note=note)
 
@@ -176,7 +173,8 @@ def largest_pattern(net: Network, c: Array, z: Interval) -> float:
 def _ours(q: _Question) -> Estimate:
     """`auto`: the best that applies within the time. Its bound at the limit is its bound."""
     seconds = float(np.clip(q.seconds, *OURS_SECONDS))
-    result = bound(q.net, q.region, output=q.c, time_limit=seconds)
+    asked = q.problem
+    result = bound(asked.network, asked.region, output=asked.output, time_limit=seconds)
     ended = "" if result.status is Status.DONE else "ended by time"
     return Estimate(result.upper, lower=result.lower, note=f"{result.method} {ended}".strip())
 

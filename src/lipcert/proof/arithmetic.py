@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
-from lipcert.bounds.gains import Gains, mixed_bound, rows_down
+from lipcert.bounds.gains import Gains, jacobian_rows, mixed_bound
 from lipcert.bounds.propagation import gradient_bounds, preactivations
 from lipcert.bounds.spectral import operator_norm
 from lipcert.errors import FileFormatError
@@ -94,11 +93,7 @@ def jacobian_bounds(problem: Problem) -> Array:
     if not problem.whole_map:
         return gradient_bounds(net, pre, problem.c)[0].magnitude[None, :]
     with np.errstate(over="ignore", invalid="ignore"):
-        if net.is_chain:
-            head = net.affines[-1].weight
-            size = rows_down(net, pre, net.depth, np.asarray(head.toarray() if sparse.issparse(head) else head))
-        else:
-            size = np.stack([gradient_bounds(net, pre, c)[0].magnitude for c in np.eye(net.outputs)])
+        size = jacobian_rows(net, pre, net.depth + 1)
     return np.where(np.isnan(size), np.inf, size)
 
 

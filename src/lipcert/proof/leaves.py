@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from lipcert.bounds.batched import Bounds
 from lipcert.bounds.cell import Cell
+from lipcert.bounds.engine import Bounds
 from lipcert.bounds.forms import proves_empty
 from lipcert.bounds.gradients import interval_uppers
 from lipcert.bounds.propagation import Interval

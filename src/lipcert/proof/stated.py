@@ -5,19 +5,29 @@ from __future__ import annotations
 import math
 
 from lipcert.errors import MethodError
-from lipcert.problem.norms import INF, Norm
+from lipcert.problem.norms import INF
 from lipcert.problem.problem import Problem
-from lipcert.problem.region import Ball, Region
+from lipcert.problem.region import Ball
 from lipcert.proof.arithmetic import Arithmetic
 from lipcert.proof.certificate import Certificate
 
 
-def check_stated(method: str, region: Region, norm: Norm) -> None:
+def refusal(problem: Problem, method: str) -> str | None:
+    """Why the paper's estimators do not cover the problem, in one line; None when they do."""
+    if problem.norm != INF:
+        return f"method {method} works for one output in the infinity norm only, not in norm {problem.norm.words}"
+    if isinstance(problem.region, Ball):
+        return f"method {method}, as the paper states it, works on boxes, not on balls; use tight"
+    if not problem.network.is_chain:
+        return f"method {method} is for chains of layers, and this network has branches; use tight"
+    return None
+
+
+def check_stated(problem: Problem, method: str) -> None:
     """Refuse what the paper's estimators do not cover."""
-    if norm != INF:
-        raise MethodError(f"method {method} works for one output in the infinity norm only, not in norm {norm.words}")
-    if isinstance(region, Ball):
-        raise MethodError(f"method {method}, as the paper states it, works on boxes, not on balls; use tight")
+    refused = refusal(problem, method)
+    if refused is not None:
+        raise MethodError(refused)
 
 
 def with_error(bound: float, error: float) -> float:
@@ -26,5 +36,5 @@ def with_error(bound: float, error: float) -> float:
 
 
 def prove_stated(problem: Problem, method: str, upper: float) -> Certificate:
-    """The certificate of a bound from `literal_bound`; its multipliers are not kept, so that no file can be checked."""
+    """The certificate of a bound from `literal_bound`; its multipliers are not kept, so it has no file to verify."""
     return Certificate.of(problem, Arithmetic(f"{method}-literal"), upper)

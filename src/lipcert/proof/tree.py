@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.bounds.batched import Bounds, bounds_of
 from lipcert.bounds.cell import Cell, Split, halves, splits_here, whole
+from lipcert.bounds.engine import Bounds, bounds_of
 from lipcert.bounds.propagation import Interval
 from lipcert.errors import FileFormatError
 from lipcert.problem.network import Network

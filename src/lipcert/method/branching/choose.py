@@ -20,8 +20,8 @@ from lipcert.bounds import (
     interval_uppers,
     joined,
     slope_bounds,
-    times,
 )
+from lipcert.bounds.interval import times
 from lipcert.method.branching.node import Node
 from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem

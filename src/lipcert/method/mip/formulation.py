@@ -21,20 +21,24 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from lipcert.bounds.propagation import Interval, gradient_bounds, slope_bounds
+from lipcert.bounds.propagation import Interval, gradient_bounds, preactivations, slope_bounds
 from lipcert.errors import MethodError
 from lipcert.method.mip.program import Assembly, Term, chosen, diagonal, identity
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Matrix, Norm
-from lipcert.problem.region import Box, Region
+from lipcert.problem.problem import Problem
+from lipcert.problem.region import Box
 from lipcert.rounding import Array
 from lipcert.solver.mixed_integer import MixedIntegerProblem
 
 Mask = NDArray[np.bool_]
 
 
-def check_mip(net: Network, region: Region, norm: Norm) -> None:
+def check_mip(problem: Problem) -> None:
     """Refuse what has no mixed-integer linear form, before any work."""
+    net, region, norm = problem.network, problem.region, problem.norm
+    if not net.is_chain:
+        raise MethodError("method mip: for chains of layers, and this network has branches; use another method")
     if norm.out is not None:
         raise MethodError("method mip: for one output, not for the whole map; give --output K, or another method")
     if norm.p not in ("inf", "1"):
@@ -118,9 +122,12 @@ class Formulation:
         full[:, self.p] = both[rows, best][:, None]
 
 
-def formulate(net: Network, box: Box, norm: Norm, c: Array, pre: tuple[Interval, ...]) -> Formulation:
-    """The program, with big constants from the pre-activation bounds `pre` and the gradient bounds they give."""
-    check_mip(net, box, norm)
+def formulate(problem: Problem) -> Formulation:
+    """The program, with big constants from the pre-activation bounds and the gradient bounds that they give."""
+    check_mip(problem)
+    net, box, norm, c = problem.network, problem.region, problem.norm, problem.c
+    assert isinstance(box, Box)  # or it was refused
+    pre = preactivations(problem)
     gradients = gradient_bounds(net, pre, c)
     if not all(np.all(np.isfinite(i.magnitude)) for i in (*pre, *gradients)):
         raise MethodError("method mip: the bounds of this network are not finite, so there are no big constants")
@@ -131,8 +138,8 @@ def formulate(net: Network, box: Box, norm: Norm, c: Array, pre: tuple[Interval,
     free = (gradients[0].lo < 0) & (gradients[0].hi > 0)
     largest = _sum_of_magnitudes if norm.p == "inf" else _largest_entry
     signs, p = largest(build, G, gradients[0], free)
-    problem = build.problem([(p, np.ones(p.stop - p.start))])
-    return Formulation(problem, net, box, norm, c, v, layers, G, signs, free, p)
+    program = build.problem([(p, np.ones(p.stop - p.start))])
+    return Formulation(program, net, box, norm, c, v, layers, G, signs, free, p)
 
 
 def _values(build: Assembly, net: Network, box: Box, pre: tuple[Interval, ...], v: slice) -> tuple[Layer, ...]:

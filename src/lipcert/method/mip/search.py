@@ -6,34 +6,27 @@ from collections.abc import Callable
 
 import numpy as np
 
-from lipcert.bounds.propagation import Interval
 from lipcert.budget import Budget
 from lipcert.method.mip.claim import Claim
 from lipcert.method.mip.formulation import Formulation, formulate
-from lipcert.problem.network import Network
-from lipcert.problem.norms import Norm
-from lipcert.problem.region import Box
+from lipcert.problem.problem import Problem
 from lipcert.rounding import Array
 from lipcert.solver.conic.cones import ConicStatus
 from lipcert.solver.mixed_integer import Event, solve_mixed_integer
 from lipcert.witness.patterns import realise
 from lipcert.witness.program import Program
-from lipcert.witness.record import OnProgress, Record
+from lipcert.witness.record import OnWitness, Record
 from lipcert.witness.witness import Witness
 
 SOLVER = "HiGHS"
 
 
 def maximise(
-    net: Network,
-    box: Box,
-    norm: Norm,
-    c: Array,
-    pre: tuple[Interval, ...],
-    *,
+    problem: Problem,
     budget: Budget,
+    *,
     known: Witness | None = None,
-    on_witness: OnProgress | None = None,
+    on_witness: OnWitness | None = None,
     on_bound: Callable[[float], None] | None = None,
 ) -> tuple[Claim, ConicStatus]:
     """Solve the program of the largest gradient norm; every pattern found is asked for a point of the box.
@@ -41,12 +34,11 @@ def maximise(
     From a known witness the search starts with its pattern. Without one no points are looked for: the claim is all.
     """
     begin = budget.now()
-    formulation = formulate(net, box, norm, c, pre)
+    formulation = formulate(problem)
     catcher = None
-    if known is not None and Program.applies(net):
+    if known is not None and Program.applies(problem.network):
         rng = np.random.default_rng(0)
-        record = Record(net, box, c, norm, rng=rng, seconds=budget.left(), on_progress=on_witness, known=known)
-        catcher = _Catcher(formulation, record)
+        catcher = _Catcher(formulation, Record(problem, budget, rng=rng, on_witness=on_witness, known=known))
 
     def happened(event: Event) -> None:
         if on_bound is not None:
@@ -68,7 +60,7 @@ class _Catcher:
     def __init__(self, formulation: Formulation, record: Record) -> None:
         self.formulation, self.record = formulation, record
         with np.errstate(all="ignore"):
-            self.program = Program.of(record.net, record.chart, record.c)
+            self.program = Program.of(record.problem, record.budget)
 
     def catch(self, solution: Array) -> None:
         """A point in the middle of the solution's cell; the solution sits on kinks, so it comes second."""

@@ -6,17 +6,14 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from lipcert.bounds.propagation import Interval
+from lipcert.bounds.propagation import preactivations
 from lipcert.budget import Budget
 from lipcert.errors import MethodError
 from lipcert.polynomial.hierarchy.solve import solve_model
 from lipcert.polynomial.lcep.lipopt import lipopt
 from lipcert.polynomial.lcep.literal import SUBMOMENTS, hr, lifted, shor
-from lipcert.problem.network import Network
-from lipcert.problem.norms import Norm
-from lipcert.problem.region import Region, check_region
+from lipcert.problem.problem import Problem
 from lipcert.proof.stated import check_stated, with_error
-from lipcert.rounding import Array
 
 LITERAL_METHODS = ("shor", "hr1", "hr2", "hr3", "lipopt3", "lipopt4", "lifting")
 _NUMBERED = re.compile(r"(hr|lipopt)([1-9])")
@@ -34,15 +31,11 @@ class LiteralInfo:
 
 
 def literal_bound(
-    net: Network,
-    region: Region,
-    norm: Norm,
-    c: Array,
+    problem: Problem,
     method: str,
     *,
     order: int | None = None,
     submoments: str = "large",
-    pre: tuple[Interval, ...] | None = None,
     solver: str = "auto",
     budget: Budget | None = None,
 ) -> tuple[float, LiteralInfo]:
@@ -52,32 +45,31 @@ def literal_bound(
         method: one of LITERAL_METHODS; `order` replaces the number in its name (the order of hr and lifting, the degree
             of lipopt).
         submoments: "large" or "small", how the cubic terms of two hidden layers are relaxed by hr.
-        pre: pre-activation bounds as from `preactivation_bounds`, when they are at hand already.
         solver: one of CONIC_SOLVERS.
         budget: for building and solving; as long as it takes when left out.
 
     Returns the upper bound and how it came about. The bound is proved from the solver's multipliers, whatever they
     are; it is inf when they prove nothing.
     """
-    check_region(region, net.inputs)
-    check_stated(method, region, norm)
+    check_stated(problem, method)
     if submoments not in SUBMOMENTS:
         raise MethodError(f"submoments {submoments!r}: expected one of {', '.join(SUBMOMENTS)}")
     family, number = _parse(method, order)
     budget = budget or Budget.unlimited()
-    start = budget.now()
+    start, about = budget.now(), (problem.network, problem.region, problem.c)
+    pre = preactivations(problem, budget)
     if family == "lipopt":
-        found = lipopt(net, region, c, number, pre=pre, solver=solver, budget=budget)
+        found = lipopt(*about, number, pre=pre, solver=solver, budget=budget)
         products, monomials = found.program.shape
         details: dict[str, Any] = {"degree": number, "products": products, "monomials": monomials}
         status, name = found.solution.status.value, found.solution.solver
         return found.upper, LiteralInfo(method, status, name, budget.now() - start, details)
     if family == "shor":
-        model, error = shor(net, region, c, pre)
+        model, error = shor(*about, pre)
     elif family == "hr":
-        model, error = hr(net, region, c, number, submoments, pre)
+        model, error = hr(*about, number, submoments, pre)
     else:
-        model, error = lifted(net, region, c, number, pre)
+        model, error = lifted(*about, number, pre)
     result = solve_model(model, solver, budget)
     upper = with_error(result.bound, error)
     details = {"order": number, "variables": model.n, "blocks": len(model.blocks), "proof": result.status}
