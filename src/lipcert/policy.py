@@ -17,7 +17,7 @@ RATES = {DENSE: 5e10, THIN: 5e9, FACTOR: 1.2e10, SPARSE: 5e8, SCALAR: 1e5}
 
 # --- Pace: how the speed of this machine, now, is learnt --------------------------------------------------------------
 PACE_MEMORY = 4.0  # seconds after which a measurement has faded by half
-PACE_LEAST = 0.02  # seconds below which a measurement says nothing
+PACE_LEAST = 0.02  # nominal seconds of work below which its measurement says nothing
 CONTENTION_LEAST = 0.2  # seconds of a processor below which nothing is known about who else uses it
 
 # --- Threads ----------------------------------------------------------------------------------------------------------
@@ -60,12 +60,14 @@ LARGEST_ORDER = 4000  # of a moment matrix that is worth trying: 1 GB and minute
 ITERATIONS = 14  # of the interior point to a bound within a percent of the optimum
 EASY_SHARE = 0.6  # of the budget: when the whole network takes less, parts of it are not needed
 QUICK = 0.5  # seconds: nothing needs to come before a whole network that takes less
-FIRST_PART_SHARE = 0.02  # of the budget, for a part that comes before a whole network that fits
+FIRST_PART_SHARE = 0.02  # of the budget, for a part that comes before a whole network that is soon done
 STEP_MOST = 0.85  # of the budget that one step may be expected to take
 TWO_SIDED_OPERATIONS = 30.0  # times the order cubed: alternation is quick, its two proofs are not
 PARTS = 5  # steps besides the whole network
 STEP_SHARE = 0.5  # of what is left, at most, for a step that others follow
-FIRST_SHARE = 0.05  # of what is left, at most, for a part before the whole network,
+FIRST_SHARE = (
+    0.1  # of what is left, at most, for a part before the whole network: its bound stands if that does not end
+)
 FIRST_TIMES = 4.0  # and at most so many times what it is expected to take
 
 # --- Proofs on the way ------------------------------------------------------------------------------------------------

@@ -50,7 +50,12 @@ class Meter:
     measured: dict[str, tuple[float, float]] = field(default_factory=dict)  # kind: (nominal seconds, real seconds)
 
     def learn(self, kind: str, nominal: float, real: float) -> None:
-        """Older measurements fade, so that the pace follows a machine that becomes busy or free."""
+        """Older measurements fade, so that the pace follows a machine that becomes busy or free.
+
+        Little work teaches nothing: calls, and libraries that are loaded on the way, take longer than it does.
+        """
+        if nominal < policy.PACE_LEAST:
+            return
         old = self.measured.get(kind, (0.0, 0.0))
         fade = policy.PACE_MEMORY / (policy.PACE_MEMORY + real)
         self.measured[kind] = (fade * old[0] + nominal, fade * old[1] + real)
@@ -60,7 +65,7 @@ class Meter:
         if self.repeatable:
             return 1.0
         nominal, real = self.measured.get(kind, (0.0, 0.0))
-        return real / nominal if real >= policy.PACE_LEAST and nominal > 0 else self.contention()
+        return real / nominal if nominal > 0 else self.contention()
 
     def contention(self) -> float:
         """Seconds of the wall clock per second of a processor since the start: above one where others use them."""

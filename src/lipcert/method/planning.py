@@ -44,7 +44,8 @@ def plan(problem: Problem, budget: Budget) -> list[Step]:
     steps = [step for step in _Parts(problem, known, budget).steps() if step.order > 1]
     chosen = sorted(steps, key=lambda step: step.operations)[: policy.PARTS]
     if fits and seconds <= policy.EASY_SHARE * left:
-        quick = policy.FIRST_PART_SHARE * left
+        long = seconds > policy.SURE_SHARE * left
+        quick = (policy.FIRST_SHARE if long else policy.FIRST_PART_SHARE) * left
         chosen = [step for step in chosen if budget.expected(step.operations) <= quick][:2]
     return [*chosen, whole] if fits else chosen
 

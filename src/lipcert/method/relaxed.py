@@ -65,23 +65,31 @@ class Relaxed(Method):
             if bracket.status is Status.INTERRUPTED or (step is not steps[0] and bracket.closed()):
                 return
             last = step is steps[-1]
-            share = budget if last else budget.share(policy.STEP_SHARE)
-            if whole and not last:  # the time belongs to the whole network
-                share = share.upto(policy.FIRST_TIMES * budget.expected(step.operations))
-                share = share.upto(policy.FIRST_SHARE * budget.left())
-            if not self._proof_fits(step.order if step.reduction is not None else 1, bracket, share, say=last):
-                continue
+            share = budget if last else self._share(budget, step, whole)
             ended = _guarded(bracket, partial(self._one, problem, bracket, share, step, look))
             if last or ended is SolverStatus.INTERRUPTED:
                 _conclude(ended, bracket, budget)
+            if last and ended is None and not proof_fits(step.order, budget):
+                bracket.out_of_budget(budget)
 
-    def _one(self, problem: Problem, bracket: Bracket, budget: Budget, step: Step, look: Rounder) -> SolverStatus:
-        """One relaxation of all or of a part of the network."""
+    def _share(self, budget: Budget, step: Step, whole: bool) -> Budget:
+        """For a part that other steps follow: little where the whole network comes last, to which the time belongs."""
+        if not whole:
+            return budget.share(policy.STEP_SHARE)
+        return budget.share(policy.FIRST_SHARE).upto(policy.FIRST_TIMES * budget.expected(step.operations))
+
+    def _one(
+        self, problem: Problem, bracket: Bracket, budget: Budget, step: Step, look: Rounder
+    ) -> SolverStatus | None:
+        """One relaxation of all or of a part of the network; None where its proof does not fit the budget."""
+        least = 1 if step.reduction is None else step.order  # building takes time too
         specification = self._specification(problem, step)
+        if not self._proof_fits(least, bracket, budget, step):
+            return None
         with budget.measured(policy.BUILD_CALLS, policy.SCALAR):
             relaxation = build(problem, specification)
-        if not self._proof_fits(relaxation.problem.size, bracket, budget, say=True):
-            return SolverStatus.TIME_LIMIT
+        if not self._proof_fits(relaxation.problem.size, bracket, budget, step):
+            return None
         task = Task(problem, specification, relaxation)
         with threads_for(task.order):
             return self.solve(task, bracket, budget, look if step.reduction is None else None)
@@ -93,17 +101,18 @@ class Relaxed(Method):
         name = self.name if self.name == "tight" else "backward"
         return Specification(name, "backward", values=False, reduction=step.reduction.table)
 
-    def _proof_fits(self, order: int, bracket: Bracket, budget: Budget, say: bool) -> bool:
+    def _proof_fits(self, order: int, bracket: Bracket, budget: Budget, step: Step) -> bool:
+        """Whether a proof of this order fits; of the whole network it is said when it does not."""
         if proof_fits(order, budget):
             return True
-        if say:
+        if step.reduction is None:
             seconds = budget.expected(proof_operations(order))
             bracket.note(f"{self.name} left out: a proof of order {order:,} takes about {seconds:.0f} s, too long here")
             bracket.out_of_budget(budget)
         return False
 
 
-def _guarded(bracket: Bracket, run: Callable[[], SolverStatus]) -> SolverStatus | None:
+def _guarded(bracket: Bracket, run: Callable[[], SolverStatus | None]) -> SolverStatus | None:
     """How it ended; None, and a note, where the solver failed."""
     try:
         return run()
