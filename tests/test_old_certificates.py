@@ -16,7 +16,7 @@ import pytest
 
 import lipcert
 from lipcert import Affine, Network
-from lipcert.cli import run
+from lipcert.cli.app import run
 
 FOLDER = Path(__file__).parent / "data" / "certificates"
 FILES = sorted(FOLDER.glob("*.npz"))
