@@ -17,6 +17,7 @@ from scipy import sparse
 from lipcert.problem.activations import Activation
 from lipcert.problem.network import Affine, Network
 from lipcert.problem.norms import Matrix, Norm
+from lipcert.problem.problem import PREACTIVATIONS, Problem
 from lipcert.problem.region import Ball, Region, check_region, hull
 from lipcert.rounding import TINY, UNIT, Array, add_down, add_up, down, gamma, grow, up
 
@@ -40,6 +41,11 @@ class Interval(NamedTuple):
     def mignitude(self) -> Array:
         """The smallest |value|."""
         return np.maximum(np.maximum(self.lo, -self.hi), 0.0)
+
+
+def preactivations(problem: Problem) -> tuple[Interval, ...]:
+    """Bounds of z_1 .. z_m on the region of a problem, computed once and kept with it."""
+    return problem.kept(PREACTIVATIONS, lambda: preactivation_bounds(problem.network, problem.region))
 
 
 def preactivation_bounds(
