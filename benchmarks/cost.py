@@ -3,25 +3,23 @@
 python -m benchmarks.cost [--seconds 120] [--method backward] [--csv FILE] [--plot FILE] [--only-plot]
 
 He-normal networks with 30 inputs, a box of radius 0.1, no lower bound. Two times are taken from `bound`: to the first
-certified bound of the relaxation, and to the end.
+certified bound of the relaxation, and to the end. The plot needs matplotlib: pip install matplotlib.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
-import math
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import lipcert
 from benchmarks._measure import ROOT
 from benchmarks.large import he_normal
-from lipcert.chart.lines import Look, Panel, Quartiles, Series, line_chart
-from lipcert.chart.svg import document
-from lipcert.problem.norms import INF
+from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box
 from lipcert.proof import prove_interval
 
@@ -29,12 +27,7 @@ INPUTS, RADIUS = 30, 0.1
 NEURONS = (20, 50, 100, 200, 500, 1000)
 DEPTHS = (1, 2, 4, 8)
 COLUMNS = ("depth", "neurons", "first_seconds", "seconds", "interval", "lower", "upper", "method", "status")
-LOOKS = {
-    1: Look("#000000", "", "circle"),
-    2: Look("#404040", "8 4", "square"),
-    4: Look("#737373", "8 3 2 3", "triangle"),
-    8: Look("#999999", "2 4", "diamond"),
-}
+MARKERS = {1: ("o", "-"), 2: ("s", "--"), 4: ("^", "-."), 8: ("D", ":")}
 
 
 def measure(depth: int, neurons: int, seconds: float, method: str) -> dict[str, object]:
@@ -52,22 +45,35 @@ def measure(depth: int, neurons: int, seconds: float, method: str) -> dict[str, 
     result = lipcert.bound(net, box, method=method, time_limit=seconds, lower=False, on_progress=watch)
     spent = time.perf_counter() - start
     row = (depth, depth * width, first[0] if first else float("nan"), spent)
-    bounds = (prove_interval(net, box, INF, np.ones(1)).upper, result.lower, result.upper)
+    bounds = (prove_interval(Problem.of(net, box)).upper, result.lower, result.upper)
     return dict(zip(COLUMNS, (*row, *bounds, result.method, result.status.name.lower()), strict=True))
 
 
 def draw(rows: list[dict[str, str]], path: Path, method: str) -> None:
-    """Time to the end and to the first certified bound, side by side."""
-    looks = {f"{depth} hidden layer{'s' if depth > 1 else ''}": look for depth, look in LOOKS.items()}
-    panels = []
-    for title, column in (("to the end", "seconds"), ("to its first certified bound", "first_seconds")):
-        series = []
-        for depth, name in zip(LOOKS, looks, strict=True):
-            own = [(float(r["neurons"]), float(r[column])) for r in rows if int(r["depth"]) == depth]
-            series.append(Series(name, tuple((n, Quartiles.one(s)) for n, s in own if math.isfinite(s))))
-        panels.append(Panel(title, "hidden neurons", "time (s)", tuple(series), log=True, log_x=True))
+    try:
+        import matplotlib as mpl
+    except ImportError:
+        raise SystemExit("the plot needs matplotlib, which is not installed: pip install matplotlib") from None
+    mpl.use("svg")
+    mpl.rcParams["svg.hashsalt"] = "lipcert"
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(7.0, 4.6), constrained_layout=True)
+    shades = dict(zip(DEPTHS, ("0.0", "0.25", "0.45", "0.6"), strict=True))
+    for depth in DEPTHS:
+        own = [r for r in rows if int(r["depth"]) == depth]
+        marker, dash = MARKERS[depth]
+        neurons = [int(r["neurons"]) for r in own]
+        label = f"{depth} hidden layer{'s' if depth > 1 else ''}"
+        style: dict[str, Any] = {"color": shades[depth], "marker": marker, "linestyle": dash}
+        axes.plot(neurons, [float(r["seconds"]) for r in own], label=label, **style)
+        axes.plot(neurons, [float(r["first_seconds"]) for r in own], fillstyle="none", linewidth=0.6, **style)
+    axes.set(xscale="log", yscale="log", xlabel="hidden neurons (number)", ylabel="time (seconds)")
+    axes.set_title(f"Time of `{method}`: to the end (filled), to its first certified bound (open)", fontsize=10)
+    axes.grid(True, which="both", linewidth=0.3, color="0.85")
+    axes.legend(frameon=False)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(document(line_chart(f"Time of `{method}`", panels, looks)), encoding="utf-8")
+    figure.savefig(path, metadata={"Date": None})
 
 
 def main() -> None:

@@ -25,15 +25,15 @@ from benchmarks._measure import data_folder, reference_folder
 from benchmarks._two_layer_program import two_layer_value
 from benchmarks.published_lipopt import Cell, largest_pattern, solve
 from lipcert import Box, bound, load
-from lipcert.budget import Budget
 from lipcert.budget.threads import threads_for
 from lipcert.method.result import Result
 from lipcert.paper.networks import paper_network, paper_region, paper_samples
+from lipcert.problem.norms import INF
 from lipcert.problem.problem import Problem
-from lipcert.problem.region import Everywhere
 from lipcert.proof.multipliers import prove
 from lipcert.readers.mat import read_center
-from lipcert.relaxation.one_layer import hr2
+from lipcert.relaxation.build import build
+from lipcert.relaxation.specification import plan_specification
 from lipcert.solver.rank_two import Options, solve_rank_two
 from lipcert.witness import evaluate, sample_points, search
 
@@ -75,8 +75,7 @@ def directions() -> None:
             )
     print(f"  {refuted} published values lie below a gradient norm in the box; at the paper's own 50,000 points:")
     for (size, sparsity, seed), published in {(5, 4, 7): HR1_GLOBAL[5, 4][7], **HRS2_GLOBAL}.items():
-        problem = Problem.of(paper_network(size, sparsity, seed, 2), Everywhere(), ONE)
-        sampled = sample_points(problem, paper_samples(size, seed, 2)).value
+        sampled = sample_points(paper_network(size, sparsity, seed, 2), paper_samples(size, seed, 2), ONE, INF).value
         print(f"  ({size},{size},10) s={sparsity} seed {seed}: published {published:.6f}, sampled {sampled:.6f}")
     for sparsity, published in HR1_LOCAL.items():
         x = np.random.default_rng(0).uniform(-0.1, 1.1, (200_000, 5))
@@ -106,8 +105,7 @@ def statistics() -> None:
         nets = [paper_network(80, sparsity, seed) for seed in range(10)]
         boxes = [paper_region(80, seed, "global") for seed in range(10)]
         uppers = [bound(net, box, method="hr2", lower=False).upper for net, box in zip(nets, boxes, strict=True)]
-        problems = [Problem.of(net, Everywhere()) for net in nets]
-        lowers = [sample_points(problem, paper_samples(80, seed)).value for seed, problem in enumerate(problems)]
+        lowers = [sample_points(net, paper_samples(80, seed), ONE, INF).value for seed, net in enumerate(nets)]
         print(
             f"  s={sparsity}: HR-2 printed {printed_hr2}, network 0 {uppers[0]:.4f}, mean {np.mean(uppers):.4f}; "
             f"LBS printed {printed_lbs}, network 0 {lowers[0]:.4f}, mean {np.mean(lowers):.4f}",
@@ -119,7 +117,8 @@ def optimum() -> None:
     print("HR-2, (80,80), s = 50, 60, 80: published values outside [primal value, certified bound] by more than 1e-3")
     for region, sparsity, seed, published in _published("HR-2", 80, {50, 60, 80}):
         net = paper_network(80, sparsity, seed)
-        relaxation = hr2(net, paper_region(80, seed, region), ONE)
+        problem = Problem.of(net, paper_region(80, seed, region))
+        relaxation = build(problem, plan_specification(problem, "hr2"))
         with threads_for(0):
             result = solve_rank_two(relaxation.problem, Options())
             upper = prove(relaxation, result.y).upper
@@ -150,12 +149,11 @@ def witness() -> None:
     if center is None:
         raise SystemExit(f"{file}: no centre x00 in it")
     for radius in (2.0, 10.0):
-        problem = Problem.of(net, Box(center, radius), ONE)
-        found = search(problem, Budget.of_seconds(30.0))
+        found = search(net, Box(center, radius), ONE, INF, seconds=30.0, seed=0)
         point = found.point  # 784 float64 numbers; `evaluate` proves the norm from them alone
         distance = np.abs(point - center).max()
         print(
-            f"  searched within {radius:g}, seed 0: gradient of norm {evaluate(problem, point):.6f} "
+            f"  searched within {radius:g}, seed 0: gradient of norm {evaluate(net, point, ONE, INF):.6f} "
             f"at distance {distance:.4f} ({found.method})",
             flush=True,
         )

@@ -12,9 +12,15 @@ from lipcert.proof.multipliers import prove
 from lipcert.relaxation.model import Relaxation
 from lipcert.relaxation.one_layer import hr2, shor
 from lipcert.solver import Progress, choose_solver
+from lipcert import Box, Everywhere, Network, Status
+from lipcert.problem.problem import Problem
+from lipcert.proof.multipliers import prove
+from lipcert.relaxation.model import Relaxation
+from lipcert.solver import Progress, choice, choose_solver
 from lipcert.solver import Status as SolverStatus
 from lipcert.solver.rank_two import Options, solve_rank_two
 from lipcert.solver.sides import solve_two_sided, two_sides
+from tests.lift_tools import built
 
 
 def network(n: int = 12, seed: int = 0) -> Network:
@@ -25,7 +31,7 @@ def network(n: int = 12, seed: int = 0) -> Network:
 
 @pytest.fixture
 def local() -> Relaxation:
-    return hr2(network(), Box(np.zeros(12), 0.2), np.ones(1))
+    return built(Problem.of(network(), Box(np.zeros(12), 0.2)), "hr2")
 
 
 def ignore(_: Progress) -> None:
@@ -33,7 +39,7 @@ def ignore(_: Progress) -> None:
 
 
 def test_two_sided_problems_are_recognised_and_solved(local: Relaxation) -> None:
-    relaxation = shor(network(), Everywhere(), np.ones(1))
+    relaxation = built(Problem.of(network(), Everywhere()), "shor")
     sides = two_sides(relaxation.problem)
     assert sides is not None
     assert sorted(np.concatenate(sides).tolist()) == list(range(relaxation.problem.size))
@@ -45,7 +51,7 @@ def test_two_sided_problems_are_recognised_and_solved(local: Relaxation) -> None
 
 
 def test_a_zero_objective_has_nothing_to_alternate() -> None:
-    relaxation = shor(network(), Everywhere(), np.zeros(1))
+    relaxation = built(Problem.of(network(), Everywhere(), np.zeros(1)), "shor")
     sides = two_sides(relaxation.problem)
     assert sides is not None
     result = solve_two_sided(relaxation.problem, sides, Budget.of_seconds(1.0))

@@ -22,9 +22,10 @@ from tests.strategies import small_cases
 def test_bracket_contains_the_exact_constant(case: tuple[Network, Box, Array]) -> None:
     net, box, c = case
     exact = exact_constant(net, box, c)
-    witness = search(Problem.of(net, box, c), Budget.of_work(0.2), samples=500)
-    interval = prove_interval(net, box, INF, c).upper
-    product = prove_product(net, box, INF, c).upper
+    problem = Problem.of(net, box, c)
+    witness = search(problem, Budget.of_work(0.2), samples=500)
+    interval = prove_interval(problem).upper
+    product = prove_product(problem).upper
     slack = 1e-9 * exact + 1e-12
     assert witness.value <= exact + slack
     assert exact <= interval + slack

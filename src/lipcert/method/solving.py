@@ -14,9 +14,10 @@ from lipcert.method.bracket import Bracket
 from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate
 from lipcert.proof.relaxed import prove_relaxed
+from lipcert.relaxation.build import build
 from lipcert.relaxation.cuts import NO_CUTS, Cuts, separate, with_cuts
 from lipcert.relaxation.model import Relaxation
-from lipcert.relaxation.specification import Specification
+from lipcert.relaxation.specification import Specification, plan_specification
 from lipcert.rounding import Array
 from lipcert.solver import Progress, Status, choose_solver
 
@@ -30,6 +31,12 @@ class Task:
     problem: Problem
     specification: Specification
     relaxation: Relaxation
+
+    @classmethod
+    def of(cls, problem: Problem, method: str) -> Task:
+        """With the rows that a method means for this problem."""
+        specification = plan_specification(problem, method)
+        return cls(problem, specification, build(problem, specification))
 
     @property
     def order(self) -> int:
