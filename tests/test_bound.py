@@ -18,7 +18,6 @@ from lipcert.polynomial.lcep.methods import LiteralInfo
 from lipcert.problem.norms import INF
 from lipcert.problem.output import choose_output
 from lipcert.problem.problem import Problem
-from lipcert.proof import Certificate
 from lipcert.proof import Arithmetic, Certificate
 from lipcert.relaxation.rank_two import RankTwoProblem
 from lipcert.rounding import Array

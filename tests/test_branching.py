@@ -22,8 +22,6 @@ from lipcert.method.branching import Outcome, State, branch
 from lipcert.method.branching.relax import Question, relax
 from lipcert.problem.norms import INF, Norm
 from lipcert.problem.problem import Problem
-from lipcert.proof.leaves import BY_INTERVALS, Leaf, check_relaxed, prove_empty, relaxation_of
-from lipcert.proof.tree import NO_TREE, Tree, check_tree
 from lipcert.proof import Multipliers
 from lipcert.proof.leaves import BY_INTERVALS, SIDES, Empty, check_relaxed, prove_empty
 from lipcert.proof.tree import NO_TREE, Tree
@@ -34,9 +32,8 @@ from lipcert.relaxation.specification import Specification
 from lipcert.rounding import Array
 from lipcert.witness import Witness, search
 from tests.enumeration import exact_constant
-from tests.lift_tools import deep_net, objective, true_points, violations
-from tests.problems import LEAKY
 from tests.lift_tools import built, deep_net, objective, on_cell, true_points, violations
+from tests.problems import LEAKY
 
 CASES = [  # sizes, radius of the box
     ((3, 6, 1), 0.4),

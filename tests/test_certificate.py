@@ -24,8 +24,6 @@ from lipcert.proof.verify import Verification, load_certificate, verify
 from lipcert.relaxation.rank_two import RankTwoProblem
 from lipcert.rounding import Array
 from lipcert.rounding.definite import find_shift, is_positive
-from tests.one_layer_tools import Case, exact, one_layer_cases, random_case, random_net, solved, weights
-from tests.problems import AROUND_4, AROUND_11
 from tests.lift_tools import built
 from tests.one_layer_tools import (
     Case,
@@ -38,6 +36,7 @@ from tests.one_layer_tools import (
     weights,
     with_specification,
 )
+from tests.problems import AROUND_4, AROUND_11
 
 METHODS = ("hr2", "shor")
 ROUNDING = 1e-9  # of the enumeration, which is plain floating point

@@ -18,10 +18,9 @@ from lipcert.problem.region import Region
 from lipcert.proof import prove_interval
 from lipcert.proof.exact import check_with_balls, is_positive_definite
 from lipcert.proof.verify import verify
-from tests.one_layer_tools import Case, exact, one_layer_cases, random_case, solved, weights
-from tests.problems import AROUND_7
 from tests.balls import check_from_formulas
 from tests.one_layer_tools import Case, changed, exact, one_layer_cases, proof_of, random_case, solved, weights
+from tests.problems import AROUND_7
 
 METHODS = ("hr2", "shor")
 

@@ -8,15 +8,10 @@ import pytest
 import lipcert
 from lipcert import Box, Everywhere, Network, Status, policy
 from lipcert.budget import Budget
-from lipcert.proof.multipliers import prove
-from lipcert.relaxation.model import Relaxation
-from lipcert.relaxation.one_layer import hr2, shor
-from lipcert.solver import Progress, choose_solver
-from lipcert import Box, Everywhere, Network, Status
 from lipcert.problem.problem import Problem
 from lipcert.proof.multipliers import prove
 from lipcert.relaxation.model import Relaxation
-from lipcert.solver import Progress, choice, choose_solver
+from lipcert.solver import Progress, choose_solver
 from lipcert.solver import Status as SolverStatus
 from lipcert.solver.rank_two import Options, solve_rank_two
 from lipcert.solver.sides import solve_two_sided, two_sides

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from lipcert.method.bounding import Progress
 
 import lipcert
 from lipcert import Box, Everywhere, Network
 from lipcert.budget import Budget
 from lipcert.method import bounding as bounding_module
-from lipcert.method.bounding import Progress
 from lipcert.method.solving import Task, solve
-from lipcert.problem.norms import INF
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region
 from lipcert.relaxation.model import Relaxation

@@ -7,7 +7,6 @@ from hypothesis import given, settings
 
 from lipcert import Box, Network
 from lipcert.budget import Budget
-from lipcert.problem.norms import INF
 from lipcert.problem.problem import Problem
 from lipcert.proof import prove_interval, prove_product
 from lipcert.rounding import Array

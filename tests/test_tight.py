@@ -14,8 +14,6 @@ from lipcert import Box, Everywhere, Network
 from lipcert.budget import Budget
 from lipcert.errors import FileFormatError
 from lipcert.method.solving import Task, tighten
-from lipcert.problem.norms import INF
-from lipcert.paper.networks import paper_network, paper_region
 from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate
 from lipcert.proof.multipliers import prove
@@ -25,10 +23,9 @@ from lipcert.relaxation.exclusions import excluded_pairs
 from lipcert.relaxation.specification import LIFTS
 from lipcert.rounding import Array
 from tests.enumeration import exact_constant
-from tests.lift_tools import deep_net, true_points, violations
-from tests.problems import ONE_LAYER, PAPER, TWO_LAYERS, Known
 from tests.lift_tools import built, deep_net, true_points, violations
 from tests.one_layer_tools import proof_of, with_specification
+from tests.problems import ONE_LAYER, PAPER, TWO_LAYERS, Known
 from tests.strategies import small_cases
 
 Case = tuple[Network, Box, Array]
