@@ -132,6 +132,7 @@ PASS_SECONDS = 0.1  # nominal, of one batch through the network: how late a sear
 CHEAP_NETWORK = 20_000  # weights up to which climbs and walks are more patient
 SAMPLING_SHARE = 0.4  # of the budget, at most
 HUNTING_SHARE = 0.2  # of what is left then: patterns of one hidden layer
+REALISING_SHARE = 0.3  # of what is left then, for their linear programs: one on 784 inputs may take seconds
 DRIFTING_SHARE = 0.3  # of what is left then, in every round
 CLIMBING_SHARE = 0.4  # of what is left then, where a walk follows
 CHASING_SHARE = 0.4  # of the budget for a moment matrix

@@ -56,19 +56,19 @@ def pursue(record: Record, screen: Screen, program: Program, found: Candidates, 
     points = np.concatenate([caught.points, own])
     norms = np.concatenate([caught.values, screen.norms(zs)])
     record.offer(record.chart.points(points), norms, "moments")
-    realise(record, program, u[order], "moments")
+    realise(record, program, u[order], record.budget.share(policy.REALISING_SHARE), "moments")
     return points[np.argsort(-norms, kind="stable")]
 
 
-def realise(record: Record, program: Program, patterns: Patterns, method: str = "patterns") -> None:
+def realise(record: Record, program: Program, patterns: Patterns, budget: Budget, method: str) -> None:
     """Linear programs for patterns, best first, while they would improve on the record."""
     problem = record.problem
     entries = max(int(program.needed.sum()) * problem.network.inputs, 1)
     for u in patterns[: int(np.clip(policy.REALISED_ENTRIES // entries, 1, policy.REALISED))]:
         value = problem.norm.dual.of(problem.network.chain_rule(program.slopes(u[None, :]), problem.c))
-        if value[0] <= record.best.value * (1 + 1e-6) or record.budget.over():
+        if value[0] <= record.best.value * (1 + 1e-6) or budget.over():
             return
-        answer = program.solve(u, record.budget)
+        answer = program.solve(u, budget)
         if answer is not None and answer[1] > 0:
             record.offer(record.chart.points(answer[0][None, :]), value, method)
 
@@ -121,5 +121,5 @@ def _best_patterns(record: Record, family: Family, known: Patterns, budget: Budg
         better = reached > values
         u, values = np.where(better[:, None], moved, u), np.where(better, reached, values)
         stale = 0 if values.max() > before * (1 + 1e-6) else stale + 1
-    first = np.unique(u, axis=0, return_index=True)[1]
-    return u[first[np.argsort(-values[first], kind="stable")]]
+    distinct = np.array([*{np.packbits(row).tobytes(): k for k, row in enumerate(u)}.values()])
+    return u[distinct[np.argsort(-values[distinct], kind="stable")]]

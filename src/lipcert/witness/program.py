@@ -14,11 +14,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from lipcert import policy
 from lipcert.bounds.propagation import Interval, cut_short, preactivations
 from lipcert.budget import Budget
 from lipcert.problem.network import Network
+from lipcert.problem.norms import Matrix
 from lipcert.problem.problem import PREACTIVATIONS, Problem
 from lipcert.rounding import Array
 from lipcert.witness.chart import Chart
@@ -28,6 +30,7 @@ Patterns = NDArray[np.bool_]  # (..., neurons), all blocks side by side
 _MARGIN = 0.05  # enough, in units of the length of a row on the unit box
 _PIVOT = 12  # operations on every entry of a linear program in one iteration
 _SETUP = 1000  # and before the first
+_FORM = 500  # operations on every entry of `forms` beside the products
 _CALLS = 200  # statements around a linear program
 
 
@@ -63,7 +66,7 @@ class Program:
 
     @property
     def _operations(self) -> float:
-        return 2.0 * self.net.inputs * self.net.stored
+        return self.net.inputs * (2.0 * self.net.stored + _FORM * self.net.neurons)
 
     def slopes(self, u: Patterns) -> list[Array]:
         """The slopes of patterns, block by block."""
@@ -80,16 +83,24 @@ class Program:
         shifts: list[Array] = []
         slopes = self.slopes(u)
         for block in self.net.hidden:
-            row, shift = np.zeros((block.width, self.net.inputs)), block.bias
-            for j, w in block.terms:
-                if j == 0:
-                    row, shift = row + w * self.chart.scale, shift + w @ self.chart.origin
-                else:
-                    row += w @ (slopes[j - 1][:, None] * rows[j - 1])
-                    shift = shift + w @ (slopes[j - 1] * shifts[j - 1])
-            rows.append(np.asarray(row))
-            shifts.append(shift)
+            (j, w), *others = block.terms
+            row, shift = self._term(j, w, slopes, rows, shifts)
+            for j, w in others:
+                more = self._term(j, w, slopes, rows, shifts)
+                row, shift = row + more[0], shift + more[1]
+            rows.append(row)
+            shifts.append(shift + block.bias)
         return np.concatenate(rows), np.concatenate(shifts)
+
+    def _term(
+        self, j: int, w: Matrix, slopes: list[Array], rows: list[Array], shifts: list[Array]
+    ) -> tuple[Array, Array]:
+        """The affine form of w x_j."""
+        if j == 0:
+            scaled = w * self.chart.scale
+            return np.asarray(scaled.toarray() if sparse.issparse(w) else scaled), w @ self.chart.origin
+        s = slopes[j - 1]
+        return np.asarray(w @ (s[:, None] * rows[j - 1])), w @ (s * shifts[j - 1])
 
     def solve(self, u: Patterns, budget: Budget) -> tuple[Array, float] | None:
         """The point with the largest margin in chart coordinates, and the margin; None when there is no answer."""

@@ -16,7 +16,7 @@ from lipcert.witness.witness import Witness, evaluate
 OnWitness = Callable[[Witness], None]
 
 _NUDGES = np.repeat(10.0 ** np.arange(-8, -1), 3)  # in chart coordinates, smallest first
-_EVALUATION = (12, 15)  # operations on every weight, and statements for every block, of one `evaluate`
+_EVALUATION = (20, 15)  # operations on every weight, and statements for every block, of one `evaluate`
 
 
 class Record:
@@ -46,7 +46,10 @@ class Record:
         for row in np.argsort(-estimates, kind="stable")[: policy.TRIED]:
             if estimates[row] <= self.best.value * (1 + 1e-12):
                 return
-            if self.consider(points[row], method) < estimates[row] * (1 - 1e-4):
+            value = self.consider(points[row], method)
+            if self.budget.over():
+                return
+            if value < estimates[row] * (1 - 1e-4):
                 self._nudge(points[row], float(estimates[row]), method)
 
     def consider(self, point: Array, method: str) -> float:

@@ -28,6 +28,7 @@ from lipcert.witness.chart import Batch, Chart
 CHUNK_BYTES = 64 << 20
 _SINGLE_LIMIT = 1e30
 _ENTRYWISE = 15  # operations on every entry beside the products
+_COPY = 50  # operations on every weight before the first pass
 _STATEMENTS = 2  # for every block
 _SPARSE = 50  # products of a dense matrix in the time of one of a sparse matrix
 
@@ -37,7 +38,8 @@ Rows = list[Batch | None]  # one for the input and one for every hidden block; N
 class Screen:
     """The network on a chart, with weights in float32 unless they might overflow there (or dtype says otherwise).
 
-    Every pass of a batch through it is charged to the budget.
+    Every pass of a batch through it is charged to the budget; one of `chunk` rows keeps within CHUNK_BYTES and
+    PASS_SECONDS.
     """
 
     def __init__(self, problem: Problem, budget: Budget, dtype: Any = None) -> None:
@@ -57,14 +59,11 @@ class Screen:
         products = stored * self.dtype.itemsize / 2  # two operations each in single precision
         entries = _ENTRYWISE * (self.scale.size + net.neurons)
         self._row = products * policy.RATES[policy.THIN] / policy.RATES[policy.DENSE] + entries
+        width = self.dtype.itemsize * (4 * self.scale.size + 3 * net.neurons)
+        fast = budget.affordable(policy.PASS_SECONDS, policy.THIN) / self._row
+        self.chunk = int(max(1, min(CHUNK_BYTES // width, fast)))
+        budget.charge(_COPY * net.stored, policy.THIN)
         self._pass = _STATEMENTS * len(net.blocks) * policy.RATES[policy.THIN] / policy.RATES[policy.SCALAR]
-
-    @property
-    def chunk(self) -> int:
-        """Rows that keep a pass within CHUNK_BYTES and PASS_SECONDS."""
-        width = 4 * self.scale.size + 3 * sum(self.widths)
-        fast = policy.PASS_SECONDS * policy.RATES[policy.THIN] / self._row
-        return int(max(1, min(CHUNK_BYTES // (self.dtype.itemsize * width), fast)))
 
     def charge(self, rows: int) -> None:
         """Count one pass of so many rows, forward or backward."""
@@ -197,8 +196,9 @@ def _precision(problem: Problem, chart: Chart) -> Any:
     reach = np.abs(chart.origin).max() + 1e4 * chart.scale.max() + 1.0
     gain = max(1.0, float(np.abs(problem.c).sum()))
     for block in problem.network.blocks:
-        rows = float(np.sum([np.asarray(abs(w).sum(axis=1)) for _, w in block.terms], axis=0).max())
-        columns = max(float(np.asarray(abs(w).sum(axis=0)).max()) for _, w in block.terms)
+        sizes = [abs(w) for _, w in block.terms]
+        rows = float(np.sum([np.asarray(size.sum(axis=1)) for size in sizes], axis=0).max())
+        columns = max(float(np.asarray(size.sum(axis=0)).max()) for size in sizes)
         reach = reach * max(1.0, rows) + np.abs(block.bias).max()
         gain *= max(1.0, rows, columns) + (len(block.terms) > 1)
     return np.float32 if max(reach, gain) < _SINGLE_LIMIT else np.float64

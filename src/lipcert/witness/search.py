@@ -46,7 +46,7 @@ def search(
     record.consider(record.best.point, "center")
     if problem.whole_map:
         _search_directions(record, seed)
-    elif not _constant(record):
+    elif not (_constant(record) or budget.over()):
         screen = Screen(problem, budget)
         elite = sample(record, screen, samples, budget.share(policy.SAMPLING_SHARE))
         if starts is not None:
@@ -117,12 +117,13 @@ def _ascend(record: Record, screen: Screen, starts: Batch) -> None:
     if applies(problem.network) and program.fits(budget):
         patterns, found = hunt(record, screen, program, starts, budget.share(policy.HUNTING_SHARE))
         starts = np.concatenate([found[: policy.ELITE], starts])
-    realise(record, program, patterns)
+    realise(record, program, patterns, budget.share(policy.REALISING_SHARE), "patterns")
     while not budget.over():  # each begins from what the others found, until the walk gains nothing
         if drift.applies(record):
             members = drift.drift(record, screen, starts, budget.share(policy.DRIFTING_SHARE))
             starts = np.concatenate([members, starts])
-        starts = climb(record, screen, starts, budget.share(policy.CLIMBING_SHARE))
+        share = policy.CLIMBING_SHARE if program.fits(budget) else 1.0  # the rest is for the walk
+        starts = climb(record, screen, starts, budget.share(share))
         before = record.best.value
         walk(record, screen, program, starts, budget)
         if record.best.value <= before * (1 + 1e-6):

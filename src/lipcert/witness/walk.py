@@ -81,7 +81,7 @@ def walk(record: Record, screen: Screen, program: Program, starts: Batch, budget
         caught, patterns, values = _expand(record, pool, piece, budget)
         now = budget.effort()
         if programs <= policy.WALK_PROGRAM_SHARE * (now - begin):
-            _realise(record, pool, caught, patterns, values, budget)
+            _realise(record, pool, caught, patterns, values, budget.share(policy.WALK_PROGRAM_SHARE))
             programs += budget.effort() - now
         stale = 0 if record.best.value > before * (1 + 1e-7) else stale + 1
 

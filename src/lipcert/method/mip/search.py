@@ -66,5 +66,5 @@ class _Catcher:
         """A point in the middle of the solution's cell; the solution sits on kinks, so it comes second."""
         pattern, value = self.formulation.pattern(solution), float(self.formulation.problem.cost @ solution)
         with np.errstate(all="ignore"):
-            realise(self.record, self.program, pattern[None, :], "mip")
+            realise(self.record, self.program, pattern[None, :], self.record.budget, "mip")
             self.record.offer(self.formulation.point(solution)[None, :], np.array([value * (1 - 1e-6)]), "mip")
