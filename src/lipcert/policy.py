@@ -198,9 +198,6 @@ CLARABEL_ITERATIONS = 25  # of Clarabel on moment relaxations
 PATIENCE = 20.0  # seconds of Clarabel; above, SCS reaches six digits sooner
 MOST_ITERATIONS = 10_000_000  # that any of them may be allowed
 MIXED_INTEGER_LOOK = 1400.0  # times the entries: what HiGHS does between two looks at its limits ((20,20), (40,40))
-# --- Bounds ----------------------------------------------------------------------------------------------------------
+# --- Bounds -----------------------------------------------------------------------------------------------------------
 BOUNDS_STEP = 0.25  # nominal seconds between two looks at the budget; a limit of 8 s was kept on 45,056 neurons
 
-# --- Pace: how the speed of this machine, now, is learnt -------------------------------------------------------------
-PACE_MEMORY = 4.0  # nominal seconds after which a measurement has faded by half
-PACE_LEAST = 0.02  # real seconds below which a measurement says nothing
