@@ -7,8 +7,8 @@ import pytest
 
 import lipcert
 from lipcert import Box, Everywhere, Network
-from lipcert import bounding as bounding_module
 from lipcert.budget import Budget
+from lipcert.method import bounding as bounding_module
 from lipcert.method.bounding import Progress
 from lipcert.method.solving import Task, solve
 from lipcert.problem.norms import INF
