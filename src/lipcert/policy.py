@@ -179,14 +179,16 @@ REALISE_SECONDS = 2.0  # for the linear program of a cell without open signs
 INTERIOR_ENTRY = 400.0  # an entry of the tables that an interior-point iteration fills, besides the cubes
 INTERIOR_ROW = 1e6  # a row, when a problem is written over atoms
 INTERIOR_CALLS = 2.5e8  # the Python around one interior-point iteration
-THIN_CALLS = 5e5  # the Python around one evaluation of a first-order method
+THIN_CALLS = 1e6  # the Python around one evaluation of a first-order method
 GRID_ENTRY = 20.0  # a pair or a watched product, in one evaluation
 TRIANGLE_ENTRY = 20.0  # a triangle of the list, in one evaluation
 TRIANGLE_DRAW = 1.0  # times the order cubed: looking for violated triangles
-EIGENVALUE = 4.0  # times the order cubed: an extreme eigenvalue of a dense matrix, twice
+EIGENVALUE = 10.0  # times the order cubed: an extreme eigenvalue of a dense matrix,
+EIGENVALUE_CALLS = 2.5e7  # and the Python around it
 
 # --- Solvers: which one (measured on SDP-NN, ERAN 5_100 at 0.01 and mnist-net_256x2 at 0.05) --------------------------
 ALTERNATE_FROM = 400  # the order from which alternation beats the interior point on problems with two sides
+WORTH_CALIBRATING = 1.0  # seconds of interior point from which the pace of the machine is measured first
 LONG = 8.0  # seconds of interior point from which a first bound by the low-rank method is worth having
 SURE_SHARE = 0.35  # of the budget: also where the interior point is expected to take more than this
 QUICK_SHARE = 0.08  # of the budget, for that first bound

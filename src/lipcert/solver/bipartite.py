@@ -23,6 +23,7 @@ from lipcert.budget import Budget
 from lipcert.errors import InputError
 from lipcert.relaxation.rank_two import Floats
 from lipcert.solver.result import Status
+from lipcert.solver.unit_vectors import alternate, normalise
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,39 +70,23 @@ def solve_bipartite(
     budget = budget or Budget.unlimited()
     p, q = K.shape
     rank = int(np.sqrt(2.0 * (p + q))) + 2  # beyond sqrt(2 (p + q)) local maxima are global
-    W = normalise(np.random.default_rng(0).standard_normal((q, rank)))[0]
-    transposed, previous = np.ascontiguousarray(K.T), W
-    momentum, last, check = 0.0, -np.inf, 1
-    best: Multipliers | None = None
-    sweep_operations = 4.0 * p * q * rank + 20.0 * (p + q) * rank + policy.THIN_CALLS
-    check_operations = 2.0 * p * q * min(p, q) + policy.EIGENVALUE * min(p, q) ** 3
-    for sweep in range(1, sweeps + 1):
-        with budget.measured(sweep_operations, policy.THIN):
-            ahead = normalise(W + momentum * (W - previous))[0] if momentum else W
-            T = normalise(K @ ahead)[0]
-            previous = W
-            W, right = normalise(transposed @ T)
-        value = float(right.sum())
-        # Extrapolation speeds up the sweeps several times; it restarts when the value falls.
-        momentum = 0.0 if value < last else min(0.9, momentum + 0.1)
-        last = value
+    W = normalise(np.random.default_rng(0).standard_normal((q, rank)))
+    alternation = alternate((K, np.zeros(p), np.zeros(q)), W, np.zeros(rank), budget)
+    check_operations = 2.0 * p * q * min(p, q) + policy.EIGENVALUE * min(p, q) ** 3 + policy.EIGENVALUE_CALLS
+    check, best = 1, None
+    for sweep, at in zip(range(1, sweeps + 1), alternation, strict=False):
         if sweep in (check, sweeps):
             check = sweep + max(10, sweep // 4)
             with budget.measured(check_operations):
-                best = _better(best, _scaled(K, np.linalg.norm(K @ W, axis=1), right), value)
-            found = Bipartite(*best, value, None, sweep)
+                lengths = np.linalg.norm(K @ at.W, axis=1), np.linalg.norm(K.T @ at.T, axis=1)
+                best = _better(best, _scaled(K, *lengths), at.value / 2)
+            found = Bipartite(*best, at.value / 2, None, sweep)
             stop = callback is not None and callback(found)
             if stop or found.gap < tolerance:
                 return replace(found, status=Status.OPTIMAL if found.gap < tolerance else Status.INTERRUPTED)
         if budget.over():
             return replace(found, status=Status.TIME_LIMIT)
     return replace(found, status=Status.ITERATION_LIMIT)
-
-
-def normalise(V: Floats) -> tuple[Floats, Floats]:
-    """Rows of length one, and the lengths they had; a row of zeros stays."""
-    norm = np.sqrt(np.einsum("ij,ij->i", V, V))
-    return V / np.where(norm > 0, norm, 1.0)[:, None], norm
 
 
 Multipliers = tuple[Floats, Floats, float]

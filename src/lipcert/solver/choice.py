@@ -45,6 +45,8 @@ def _by_size(problem: RankTwoProblem, budget: Budget, callback: Callback) -> Ran
     from lipcert.solver.rank_two import Options, solve_operations, solve_rank_two
 
     whole = solve_operations(problem)
+    if budget.expected(whole) > policy.WORTH_CALIBRATING:
+        budget.calibrate()
     quick = LowRankRun(problem, LowRankOptions(), callback, budget)
     first = None
     if budget.expected(whole) > min(policy.LONG, policy.SURE_SHARE * budget.left()):

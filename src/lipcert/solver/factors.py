@@ -6,14 +6,21 @@ Lagrangian: at multipliers y and penalty s the pressure is (y + s (A(R R') - b))
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import scipy.sparse as sp
+from scipy.optimize import minimize
 
+from lipcert import policy
+from lipcert.budget import Budget
 from lipcert.errors import InputError
 from lipcert.relaxation.rank_two import Floats, Integers, RankTwoProblem
 from lipcert.solver.atoms import AtomForm, atom_form
 from lipcert.solver.bordered import Bordered
 from lipcert.solver.start import balance, diagonal_rows, dual_matrix, lowest_eigenvalue
+
+Lagrangian = Callable[[Floats], tuple[float, Floats]]  # value and slope at rows of the right lengths
 
 
 class Factors:
@@ -80,6 +87,24 @@ class Factors:
         slope = slope - np.where(self.fixed, inward, 0.0)[:, None] * V
         slope *= np.where(self.fixed, self.length / norm, 1.0)[:, None]
         return slope
+
+    def climb(
+        self, R: Floats, lagrangian: Lagrangian, budget: Budget, operations: float, options: dict[str, float]
+    ) -> Floats:
+        """R after some steps of L-BFGS up the Lagrangian; raises TimeoutError at the end of the budget."""
+        scale = float(self.weight.sum())
+
+        def negative(flat: Floats) -> tuple[float, Floats]:
+            if budget.over():
+                raise TimeoutError
+            with budget.measured(operations + policy.THIN_CALLS, policy.THIN):
+                V, norm = self.vectors(flat.reshape(R.shape))
+                value, slope = lagrangian(V)
+                slope = self.tangent(slope, V, norm)
+            return -value / scale, -slope.ravel() / scale
+
+        found = minimize(negative, R.ravel(), jac=True, method="L-BFGS-B", options=options)
+        return self.vectors(found.x.reshape(R.shape))[0]
 
     def given(self, y: Floats) -> Floats:
         """Multipliers of the given problem from scaled ones."""

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.optimize import minimize
 
 from lipcert import policy
 from lipcert.budget import Budget
@@ -82,8 +81,8 @@ class GridRun:
         self.problem, self.grid, self.options, self.budget = problem, grid, options, budget
         if np.any(problem.diagonal != 1.0):
             raise InputError("GridRun(problem): the products need variables with X_ii <= 1")
-        with budget.measured(policy.INTERIOR_ROW * problem.rows + policy.INTERIOR_CALLS):
-            self.factors = Factors(problem, np.r_[grid.one, grid.right])
+        self.factors = Factors(problem, np.r_[grid.one, grid.right])
+        budget.charge(policy.INTERIOR_ROW * problem.rows + policy.INTERIOR_CALLS)
         form = self.factors.form
         place = np.argsort(form.permutation)
         self.one, self.left, self.right = int(place[grid.one]), place[grid.left], place[grid.right]
@@ -143,7 +142,8 @@ class GridRun:
         """
         self.budget = budget
         try:
-            self.R = self._climb()
+            options = {"maxiter": self.options.inner, "maxcor": 12, "ftol": 1e-13, "gtol": 1e-9}
+            self.R = self.factors.climb(self.R, self._lagrangian, budget, self._operations(), options)
         except TimeoutError:
             return False
         factors = self.factors
@@ -189,28 +189,10 @@ class GridRun:
         """Of one evaluation: moments and pull of all pairs, a few looks at each watched product, and the rows."""
         pairs, rank = len(self.left) * len(self.right), self.R.shape[1]
         rows = self.factors.operations(rank) if self.factors.free.any() else 12.0 * self.R.size
-        return float(6 * pairs * rank + policy.GRID_ENTRY * (pairs + len(self.pressed)) + rows + policy.THIN_CALLS)
-
-    def _climb(self) -> Floats:
-        """L-BFGS on minus the augmented Lagrangian, over a scale; raises TimeoutError at the end of the budget."""
-        each, factors, shape = self._operations(), self.factors, self.R.shape
-        scale = float(factors.weight.sum())
-
-        def negative(flat: Floats) -> tuple[float, Floats]:
-            if self.budget.over():
-                raise TimeoutError
-            with self.budget.measured(each, policy.THIN):
-                V, norm = factors.vectors(flat.reshape(shape))
-                value, slope = self._lagrangian(V)
-                slope = factors.tangent(slope, V, norm)
-            return -value / scale, -2.0 * slope.ravel() / scale
-
-        options = {"maxiter": self.options.inner, "maxcor": 12, "ftol": 1e-13, "gtol": 1e-9}
-        found = minimize(negative, self.R.ravel(), jac=True, method="L-BFGS-B", options=options)
-        return factors.vectors(found.x.reshape(shape))[0]
+        return float(6 * pairs * rank + policy.GRID_ENTRY * (pairs + len(self.pressed)) + rows)
 
     def _lagrangian(self, V: Floats) -> tuple[float, Floats]:
-        """The augmented Lagrangian and half its slope over V."""
+        """The augmented Lagrangian and its slope over V."""
         moments, factors = self._moments(V), self.factors
         value = 2.0 * sum(float(np.vdot(one, two)) for one, two in zip(self.aim, moments, strict=True))
         m = np.maximum(self.pressed + self.penalty * self.watched.excess(moments), 0.0)
@@ -222,7 +204,7 @@ class GridRun:
             y = factors.pressure(self.y, self.row_penalty * factors.excess(images))
             value -= (float(y @ y) - float(self.y @ self.y)) / (2 * self.row_penalty)
             slope -= factors.pull(y, images)
-        return value, slope
+        return value, 2.0 * slope
 
     def feasible(self) -> tuple[Floats, Floats, float]:
         """Dual feasible multipliers from the current ones, and their bound: only the diagonal ones are recomputed."""

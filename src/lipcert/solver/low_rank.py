@@ -12,10 +12,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import minimize
 
 from lipcert import policy
 from lipcert.budget import Budget
+from lipcert.budget.threads import one_thread
 from lipcert.errors import InputError
 from lipcert.relaxation.rank_two import Floats, RankTwoProblem
 from lipcert.solver.factors import Factors
@@ -73,7 +73,7 @@ class LowRankRun:
         """Rounds until the tolerance, their limit, or the end of this budget."""
         self.budget, status = budget, None
         try:
-            with budget.threads(max(self.problem.size, self.problem.rows // 4)):
+            with one_thread():  # thin products: a second one only waits
                 while status is None:
                     status = self._round()
         except TimeoutError:
@@ -84,7 +84,8 @@ class LowRankRun:
 
     def _round(self) -> Status | None:
         """One round, the start being the first; a climb that the budget cut short changes nothing."""
-        self._in_time()
+        if self.budget.over():
+            return Status.TIME_LIMIT
         violation = np.inf
         if self.round < 0:
             self._begin()
@@ -98,37 +99,26 @@ class LowRankRun:
         return self._report(violation)
 
     def _begin(self) -> None:
-        with self.budget.measured(policy.INTERIOR_ROW * self.problem.rows + policy.INTERIOR_CALLS):
-            self.factors = Factors(self.problem)
+        self.factors = Factors(self.problem)
+        self.budget.charge(policy.INTERIOR_ROW * self.problem.rows + policy.INTERIOR_CALLS)
         size, mean = self.problem.size, float(self.factors.weight.mean())
         self.R = self.factors.start(self.options.rank or int(max(8, np.sqrt(size) / 2)))
         self.y = np.zeros(self.problem.rows)
         self.penalty, self.steepest = _PENALTY * mean, _STEEPEST * _PENALTY * mean
         self.log.floor = 1e-3 * self.factors.form.value_scale
 
-    def _in_time(self) -> None:
-        if self.budget.over():
-            raise TimeoutError
-
     def _ascend(self) -> Floats:
-        """L-BFGS on the augmented Lagrangian over R."""
-        factors, shape = self.factors, self.R.shape
-        each = factors.operations(shape[1]) + policy.THIN_CALLS
-        scale, start = float(factors.weight.sum()), float(self.y @ self.y)
+        """The vectors at the multipliers y."""
+        factors, start = self.factors, float(self.y @ self.y)
 
-        def negative(flat: Floats) -> tuple[float, Floats]:
-            self._in_time()
-            with self.budget.measured(each, policy.THIN):
-                V, norm = factors.vectors(flat.reshape(shape))
-                images, objective = factors.images(V), factors.form.objective.times(V)
-                y = factors.pressure(self.y, self.penalty * factors.excess(images))
-                value = float(np.vdot(objective, V)) - (float(y @ y) - start) / (2 * self.penalty)
-                slope = factors.tangent(2.0 * (objective - factors.pull(y, images)), V, norm)
-            return -value / scale, -slope.ravel() / scale
+        def lagrangian(V: Floats) -> tuple[float, Floats]:
+            images, objective = factors.images(V), factors.form.objective.times(V)
+            y = factors.pressure(self.y, self.penalty * factors.excess(images))
+            value = float(np.vdot(objective, V)) - (float(y @ y) - start) / (2 * self.penalty)
+            return value, 2.0 * (objective - factors.pull(y, images))
 
         options = {"maxiter": self.options.inner, "maxcor": 15}
-        found = minimize(negative, self.R.ravel(), jac=True, method="L-BFGS-B", options=options)
-        return factors.vectors(found.x.reshape(shape))[0]
+        return factors.climb(self.R, lagrangian, self.budget, factors.operations(self.R.shape[1]), options)
 
     def _update(self) -> float:
         """The multipliers follow; how far the rows are violated."""

@@ -23,7 +23,7 @@ from lipcert.budget import Budget
 from lipcert.errors import InputError
 from lipcert.relaxation.rank_two import Floats
 from lipcert.solver.conic.cones import ConicStatus
-from lipcert.solver.conic.highs_backend import STATUS
+from lipcert.solver.conic.highs_backend import STATUS, linear_model, with_model
 
 Mask = NDArray[np.bool_]
 
@@ -153,7 +153,6 @@ class _Run:
         import highspy
 
         self.problem, self.most, self.looks = problem, most, 0
-        self.highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
         options: dict[str, Any] = {
             "output_flag": False,
             "time_limit": max(seconds, 0.01),
@@ -163,9 +162,12 @@ class _Run:
             "primal_feasibility_tolerance": _TOLERANCE,
             "dual_feasibility_tolerance": _TOLERANCE,
         }
-        for key, value in options.items():
-            self.highs.setOptionValue(key, value)
-        self.highs.passModel(_model(highspy, problem))
+        ends = (problem.row_lo, problem.row_hi, problem.lo, problem.hi)
+        model = linear_model(problem.cost, problem.A, *ends)
+        model.sense_ = highspy.ObjSense.kMaximize
+        kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
+        model.integrality_ = [kinds[int(flag)] for flag in problem.integer]
+        self.highs = with_model(model, options)
         if start is not None:
             known = highspy.HighsSolution()
             known.col_value = list(start)
@@ -227,17 +229,3 @@ class _Run:
 
     def _improved(self, event: Any) -> None:
         self._news.put(Event(self._bound, np.array(event.data_out.mip_solution, dtype=np.float64)))
-
-
-def _model(highspy: Any, problem: MixedIntegerProblem) -> Any:
-    kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
-    A = problem.A.tocsc()
-    lp = highspy.HighsLp()
-    lp.num_col_, lp.num_row_ = A.shape[1], A.shape[0]
-    lp.sense_ = highspy.ObjSense.kMaximize
-    lp.col_cost_, lp.col_lower_, lp.col_upper_ = problem.cost, problem.lo, problem.hi
-    lp.row_lower_, lp.row_upper_ = problem.row_lo, problem.row_hi
-    lp.integrality_ = [kinds[int(flag)] for flag in problem.integer]
-    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-    lp.a_matrix_.start_, lp.a_matrix_.index_, lp.a_matrix_.value_ = A.indptr, A.indices, A.data
-    return lp

@@ -116,8 +116,7 @@ class _Run:
         """Zero multipliers where the budget is over already."""
         if self.budget.over():
             return self.log.result(Status.TIME_LIMIT)
-        with self.budget.measured(setup_operations(self.problem)):
-            self._begin(y0)
+        self._begin(y0)
         try:
             status = self._iterate()
         except KeyboardInterrupt:
@@ -137,6 +136,7 @@ class _Run:
         self.inverse = Inverse(self.at.Z)
         self.factor_X = cholesky(self.at.X)
         self.schur = Schur(self.form)
+        self.budget.charge(setup_operations(self.problem))
 
     def _given(self, y: Floats) -> Floats:
         given = self.form.multipliers(y)

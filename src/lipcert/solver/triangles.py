@@ -242,7 +242,7 @@ class TriangleRun:
 
         with suppress(TimeoutError):
             best = climb(self._counted(value, self._step_operations(0)), self.V, steps)
-        with self.budget.measured(policy.EIGENVALUE * self.size**3):
+        with self.budget.measured(2 * (policy.EIGENVALUE * self.size**3 + policy.EIGENVALUE_CALLS)):
             return _lifted(M, best.astype(np.float64))
 
 

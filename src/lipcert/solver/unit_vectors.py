@@ -9,6 +9,7 @@ scaled until it holds.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +18,6 @@ from scipy.linalg import eigh
 from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.relaxation.rank_two import Floats
-from lipcert.solver.bipartite import normalise
 from lipcert.solver.pairs import Moments
 
 
@@ -32,6 +32,45 @@ class UnitResult:
     primal: float
 
 
+@dataclass(frozen=True, eq=False)
+class Sweep:
+    """Unit vectors after a sweep, and their value."""
+
+    T: Floats
+    W: Floats
+    e: Floats
+    value: float
+
+
+def alternate(parts: Moments, W: Floats, e: Floats, budget: Budget) -> Iterator[Sweep]:
+    """Exact maxima over t, v and e in turn, from v = W and e on, for ever; `parts` are K, r and k."""
+    K, r, k = parts
+    turned = np.ascontiguousarray(K.T)
+    W_before, e_before, momentum, last = W, e, 0.0, -np.inf
+    each = 4.0 * K.size * W.shape[1] + 20.0 * W.size + policy.THIN_CALLS
+    while True:
+        with budget.measured(each, policy.THIN):
+            W_ahead = normalise(W + momentum * (W - W_before))
+            e_ahead = normalise((e + momentum * (e - e_before))[None])[0]
+            T = normalise(K @ W_ahead + r[:, None] * e_ahead)
+            W_before, e_before = W, e
+            image = turned @ T
+            W = normalise(image + k[:, None] * e_ahead)
+            pull = r @ T + k @ W
+            e = normalise(pull[None])[0]
+        value = 2.0 * float(np.vdot(image, W)) + 2.0 * float(np.linalg.norm(pull))
+        # Extrapolation speeds up the sweeps several times; it restarts when the value falls.
+        momentum = 0.0 if value < last else min(0.9, momentum + 0.1)
+        last = value
+        yield Sweep(T, W, e, value)
+
+
+def normalise(V: Floats) -> Floats:
+    """Rows of length one; a row of zeros stays."""
+    norm = np.sqrt(np.einsum("ij,ij->i", V, V))
+    return np.asarray(V / np.where(norm > 0, norm, 1.0)[:, None])
+
+
 def solve_unit_vectors(
     parts: Moments, W: Floats, e: Floats, budget: Budget, sweeps: int = 100, tolerance: float = 1e-6
 ) -> UnitResult:
@@ -40,31 +79,16 @@ def solve_unit_vectors(
     One sweep is made whatever the budget: without it there are no multipliers.
     """
     K, r, k = parts
-    turned = np.ascontiguousarray(K.T)
-    W_before, e_before, momentum, last = W, e, 0.0, -np.inf
-    value, before = -np.inf, -np.inf
-    each = 4.0 * K.size * W.shape[1] + 20.0 * W.size + policy.THIN_CALLS
-    for sweep in range(1, sweeps + 1):
-        with budget.measured(each, policy.THIN):
-            W_ahead = normalise(W + momentum * (W - W_before))[0]
-            e_ahead = normalise((e + momentum * (e - e_before))[None])[0][0]
-            T = normalise(K @ W_ahead + r[:, None] * e_ahead)[0]
-            W_before, e_before = W, e
-            image = turned @ T
-            W = normalise(image + k[:, None] * e_ahead)[0]
-            pull = r @ T + k @ W
-            e = normalise(pull[None])[0][0]
-        value = 2.0 * float(np.vdot(image, W)) + 2.0 * float(np.linalg.norm(pull))
-        momentum = 0.0 if value < last else min(0.9, momentum + 0.1)
-        last = value
-        if budget.over() or (sweep % 20 == 0 and value - before < tolerance * abs(value)):
+    before, alternation = -np.inf, alternate(parts, W, e, budget)
+    for count, at in zip(range(1, sweeps + 1), alternation, strict=False):
+        if budget.over() or (count % 20 == 0 and at.value - before < tolerance * abs(at.value)):
             break
-        if sweep % 20 == 0:
-            before = value
-    left = np.linalg.norm(K @ W + r[:, None] * e, axis=1)
-    right = np.linalg.norm(turned @ T + k[:, None] * e, axis=1)
-    with budget.measured(policy.EIGENVALUE * (1 + len(left) + len(right)) ** 3 / 2):
-        return _feasible(parts, np.concatenate([[float(np.linalg.norm(r @ T + k @ W))], left, right]), value)
+        before = at.value if count % 20 == 0 else before
+    left = np.linalg.norm(K @ at.W + r[:, None] * at.e, axis=1)
+    right = np.linalg.norm(K.T @ at.T + k[:, None] * at.e, axis=1)
+    one = float(np.linalg.norm(r @ at.T + k @ at.W))
+    with budget.measured(policy.EIGENVALUE * (1 + sum(K.shape)) ** 3 + policy.EIGENVALUE_CALLS):
+        return _feasible(parts, np.concatenate([[one], left, right]), at.value)
 
 
 def _feasible(parts: Moments, d: Floats, value: float) -> UnitResult:

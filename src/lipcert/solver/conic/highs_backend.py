@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from lipcert.errors import InputError
+from lipcert.relaxation.rank_two import Floats
 from lipcert.solver.conic.cones import Answer, ConicProblem, ConicStatus, Limits, Vectors
 
 STATUS = {
@@ -38,11 +39,8 @@ def solve_highs_pdlp(problem: ConicProblem, limits: Limits) -> Answer:
 
 
 def _solve(problem: ConicProblem, limits: Limits, method: str) -> Answer:
-    import highspy
-
     if max(problem.orders, default=0) > 1:
         raise InputError("solver highs: linear programs only, this one has semidefinite blocks; use clarabel or scs")
-    highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
     options: dict[str, Any] = {
         "output_flag": limits.verbose,
         "solver": method,
@@ -52,9 +50,11 @@ def _solve(problem: ConicProblem, limits: Limits, method: str) -> Answer:
     }
     if limits.iterations is not None:
         options[f"{method}_iteration_limit"] = limits.iterations
-    for key, value in options.items():
-        highs.setOptionValue(key, value)
-    highs.passModel(_model(highspy, problem))
+    equal = np.zeros(problem.rows, dtype=bool)
+    equal[problem.kind_rows("zero")] = True
+    free = np.full(problem.columns, np.inf)
+    ends = (np.where(equal, problem.b, -np.inf), problem.b, -free, free)
+    highs = with_model(linear_model(problem.c, problem.A, *ends), options)
     highs.run()
     message, info = highs.getModelStatus().name, highs.getInfo()
     iterations = max(0, int(getattr(info, f"{method}_iteration_count")))
@@ -62,22 +62,28 @@ def _solve(problem: ConicProblem, limits: Limits, method: str) -> Answer:
     return Answer(status, _vectors(problem, highs.getSolution()), iterations, message)
 
 
-def _model(highspy: Any, problem: ConicProblem) -> Any:
-    """min c'x, Ax = b on zero cones and Ax <= b elsewhere, x free."""
-    equal = np.zeros(problem.rows, dtype=bool)
-    equal[problem.kind_rows("zero")] = True
-    lp = highspy.HighsLp()
-    lp.num_col_, lp.num_row_ = problem.columns, problem.rows
-    lp.col_cost_ = problem.c
-    lp.col_lower_ = np.full(problem.columns, -highspy.kHighsInf)
-    lp.col_upper_ = np.full(problem.columns, highspy.kHighsInf)
-    lp.row_lower_ = np.where(equal, problem.b, -highspy.kHighsInf)
-    lp.row_upper_ = problem.b
+def linear_model(c: Floats, A: Any, row_lo: Floats, row_hi: Floats, lo: Floats, hi: Floats) -> Any:
+    """HiGHS's own form of  min c'x  s.t.  row_lo <= A x <= row_hi,  lo <= x <= hi."""
+    import highspy
+
+    lp, A = highspy.HighsLp(), A.tocsc()
+    lp.num_col_, lp.num_row_ = A.shape[1], A.shape[0]
+    lp.col_cost_, lp.col_lower_, lp.col_upper_ = c, lo, hi
+    lp.row_lower_, lp.row_upper_ = row_lo, row_hi
     lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-    lp.a_matrix_.start_ = problem.A.indptr
-    lp.a_matrix_.index_ = problem.A.indices
-    lp.a_matrix_.value_ = problem.A.data
+    lp.a_matrix_.start_, lp.a_matrix_.index_, lp.a_matrix_.value_ = A.indptr, A.indices, A.data
     return lp
+
+
+def with_model(model: Any, options: dict[str, Any]) -> Any:
+    """HiGHS with this model and these options."""
+    import highspy
+
+    highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
+    for key, value in options.items():
+        highs.setOptionValue(key, value)
+    highs.passModel(model)
+    return highs
 
 
 def _vectors(problem: ConicProblem, found: Any) -> Vectors:

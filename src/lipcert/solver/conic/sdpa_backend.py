@@ -42,23 +42,10 @@ SDPA_STATUS = {  # by phase; SDPA's primal is ours
     "dFEAS": ConicStatus.STALLED,
     "noINFO": ConicStatus.STALLED,
 }
-CSDP_PARAMETERS = """axtol=1.0e-8
-atytol=1.0e-8
-objtol=1.0e-8
-pinftol=1.0e8
-dinftol=1.0e8
-maxiter={}
-minstepfrac=0.90
-maxstepfrac=0.97
-minstepp=1.0e-8
-minstepd=1.0e-8
-usexzgap=1
-tweakgap=0
-affine=0
-printlevel=1
-perturbobj=1
-fastmode=0
-"""  # its defaults, in the order in which it reads them
+CSDP_PARAMETERS = (  # its defaults, in the order in which it reads them
+    "axtol=1.0e-8 atytol=1.0e-8 objtol=1.0e-8 pinftol=1.0e8 dinftol=1.0e8 maxiter={} minstepfrac=0.90 maxstepfrac=0.97 "
+    "minstepp=1.0e-8 minstepd=1.0e-8 usexzgap=1 tweakgap=0 affine=0 printlevel=1 perturbobj=1 fastmode=0 "
+)
 ITERATIONS = 100  # their own limit; SDPA keeps it whatever the budget
 Read = Callable[[Path, ConicProblem, int, str], Answer]
 
@@ -106,7 +93,7 @@ def _run(executable: str, program: _Program, problem: ConicProblem, limits: Limi
     with tempfile.TemporaryDirectory(prefix="lipcert-") as folder:
         write_conic(Path(folder) / "p.dat-s", problem)
         most = min(ITERATIONS, limits.iterations or ITERATIONS)
-        (Path(folder) / "param.csdp").write_text(CSDP_PARAMETERS.format(most))
+        (Path(folder) / "param.csdp").write_text(CSDP_PARAMETERS.format(most).replace(" ", "\n"))
         try:
             done = subprocess.run(
                 [executable, *program.arguments],
