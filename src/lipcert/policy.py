@@ -202,4 +202,3 @@ MOST_ITERATIONS = 10_000_000  # that any of them may be allowed
 MIXED_INTEGER_LOOK = 1400.0  # times the entries: what HiGHS does between two looks at its limits ((20,20), (40,40))
 # --- Bounds -----------------------------------------------------------------------------------------------------------
 BOUNDS_STEP = 0.25  # nominal seconds between two looks at the budget; a limit of 8 s was kept on 45,056 neurons
-
