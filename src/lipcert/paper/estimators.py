@@ -142,7 +142,7 @@ def _lipopt(q: _Question) -> Estimate:
     if q.entry.region == "global":
         pre = tuple(Interval(np.full(len(z.lo), -np.inf), np.full(len(z.lo), np.inf)) for z in pre)
     budget = Budget.of_seconds(q.seconds)
-    program = lipopt_program(gradient_polynomial(net, q.problem.region, q.problem.c, pre), degree)
+    program = lipopt_program(gradient_polynomial(q.problem, pre), degree)
     solver = "highs-pdlp" if program.shape[0] > FIRST_ORDER_FROM else "auto"
     solution = solve_conic(program.conic(), solver, budget=budget)
     upper = prove_krivine(program, program.multipliers(solution))

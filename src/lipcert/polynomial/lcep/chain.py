@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from lipcert.bounds.propagation import Interval, gradient_bounds, preactivation_bounds, slope_bounds
+from lipcert.bounds.propagation import Interval, gradient_bounds, slope_bounds, slopes
 from lipcert.errors import MethodError
 from lipcert.polynomial.monomials import unique_rows
 from lipcert.problem.network import Network
-from lipcert.problem.region import Region
+from lipcert.problem.problem import Problem
 from lipcert.rounding import TINY, Array, add_up, gamma, grow, sum_up
 
 Index = NDArray[np.int64]
@@ -75,21 +75,21 @@ class Multilinear:
     cliques: tuple[Index, ...]
 
 
-def gradient_chain(net: Network, pre: tuple[Interval, ...], c: Array) -> Chain:
-    """The polynomial t'g under pre-activation bounds as from `preactivation_bounds`."""
+def gradient_chain(problem: Problem, pre: tuple[Interval, ...] | None = None) -> Chain:
+    """The polynomial t'g of c'scores, slopes in their intervals; `pre` replaces the proved pre-activation bounds."""
+    net = problem.network
     if not net.depth:
         raise MethodError("the network has no hidden layer: its gradient is constant")
-    slopes = slope_bounds(net, pre)
     weights = tuple(_dense(a.weight) for a in net.affines[:-1])
-    head, head_error = _head(net, c)
-    layers = _layers(weights, head, slopes)
+    head, head_error = _head(net, problem.c)
+    layers = _layers(weights, head, slopes(problem) if pre is None else slope_bounds(net, pre))
     indices, coefficients = _terms(weights, head, layers)
     return Chain(weights, layers, indices, coefficients, _error(weights, head, head_error, layers))
 
 
-def gradient_polynomial(net: Network, region: Region, c: Array, pre: tuple[Interval, ...] | None = None) -> Multilinear:
-    """The polynomial of LipOpt: slopes in their intervals under `pre`."""
-    chain = gradient_chain(net, preactivation_bounds(net, region) if pre is None else pre, c)
+def gradient_polynomial(problem: Problem, pre: tuple[Interval, ...] | None = None) -> Multilinear:
+    """The polynomial of LipOpt: as `gradient_chain`, over [0, 1]^n."""
+    chain = gradient_chain(problem, pre)
     constant, indices, coefficients = _centred(chain.indices, chain.coefficients, chain.inputs)
     return Multilinear(chain.n, constant, indices, coefficients, chain.error, _cliques(chain))
 
@@ -107,16 +107,16 @@ def _head(net: Network, c: Array) -> tuple[Array, Array]:
     return middle, np.maximum(add_up(head.hi, -middle), add_up(middle, -head.lo))
 
 
-def _layers(weights: tuple[Array, ...], head: Array, slopes: tuple[Interval, ...]) -> tuple[Slopes, ...]:
+def _layers(weights: tuple[Array, ...], head: Array, known: tuple[Interval, ...]) -> tuple[Slopes, ...]:
     """A neuron has a variable when its slope is not known and it lies on a path from the input to the output."""
     forward: list[Mask] = [np.ones(weights[0].shape[1], dtype=bool)]
-    for A, slope in zip(weights, slopes, strict=True):
+    for A, slope in zip(weights, known, strict=True):
         forward.append(((A != 0) @ forward[-1]) & _alive(slope))
     onward: list[Mask] = [head != 0]
-    for A, slope in zip(reversed(weights), reversed(slopes), strict=True):
+    for A, slope in zip(reversed(weights), reversed(known), strict=True):
         onward.append((A != 0).T @ (onward[-1] & _alive(slope)))
     layers, start = [], weights[0].shape[1]
-    for slope, fore, on in zip(slopes, forward[1:], onward[-2::-1], strict=True):
+    for slope, fore, on in zip(known, forward[1:], onward[-2::-1], strict=True):
         width = np.where(slope.hi > slope.lo, add_up(slope.hi, -slope.lo), 0.0)
         free = (width > 0) & fore & on
         layers.append(Slopes(slope.lo, width, np.where(free, start + np.cumsum(free) - 1, -1)))

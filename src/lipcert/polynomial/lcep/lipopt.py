@@ -28,8 +28,7 @@ from lipcert.bounds.propagation import Interval
 from lipcert.budget import Budget
 from lipcert.errors import MethodError
 from lipcert.polynomial.lcep.chain import Index, Multilinear, gradient_polynomial
-from lipcert.problem.network import Network
-from lipcert.problem.region import Region
+from lipcert.problem.problem import Problem
 from lipcert.proof.krivine import prove_krivine
 from lipcert.rounding import Array
 from lipcert.solver.conic.conic import Cone, ConicProblem, ConicSolution, solve_conic
@@ -100,19 +99,18 @@ class LipOptBound:
 
 
 def lipopt(
-    net: Network,
-    region: Region,
-    c: Array,
+    problem: Problem,
     degree: int = 3,
     *,
     pre: tuple[Interval, ...] | None = None,
     solver: str = "auto",
     budget: Budget | None = None,
 ) -> LipOptBound:
-    """LipOpt of this degree in the infinity norm, for one or two hidden layers."""
-    if net.depth > 2:
-        raise MethodError(f"LipOpt is for one or two hidden layers; this network has {net.depth}")
-    program = lipopt_program(gradient_polynomial(net, region, c, pre), degree)
+    """LipOpt of this degree in the infinity norm, for one or two hidden layers; `pre` as in `gradient_chain`."""
+    depth = problem.network.depth
+    if depth > 2:
+        raise MethodError(f"LipOpt is for one or two hidden layers; this network has {depth}")
+    program = lipopt_program(gradient_polynomial(problem, pre), degree)
     if solver == "auto" and program.shape[0] > FIRST_ORDER_FROM:
         solver = "highs-pdlp"
     solution = solve_conic(program.conic(), solver, budget=budget)

@@ -17,7 +17,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from lipcert.bounds.propagation import Interval
 from lipcert.errors import MethodError
 from lipcert.polynomial.hierarchy.hierarchies import nearly_sparse
 from lipcert.polynomial.hierarchy.model import MomentModel, with_submoments
@@ -25,50 +24,42 @@ from lipcert.polynomial.lcep.problem import Lcep, lcep
 from lipcert.polynomial.monomials import Monomial
 from lipcert.polynomial.polynomial import Polynomial
 from lipcert.polynomial.problem import PolynomialProblem
-from lipcert.problem.network import Network
-from lipcert.problem.region import Region
-from lipcert.rounding import Array
+from lipcert.problem.problem import Problem
 
 SUBMOMENTS = ("small", "large")
 MAX_LIFTED = 400  # variables s
 
 
-def shor(net: Network, region: Region, c: Array, pre: tuple[Interval, ...] | None = None) -> tuple[MomentModel, float]:
+def shor(problem: Problem) -> tuple[MomentModel, float]:
     """The first-order relaxation for one hidden layer, and the error to add to its bound."""
-    if net.depth != 1:
-        raise MethodError(f"method shor needs exactly one hidden layer; this network has {net.depth}; use hr1")
-    found = lcep(net, region, c, pre=pre, bounds=False)
+    depth = problem.network.depth
+    if depth != 1:
+        raise MethodError(f"method shor needs exactly one hidden layer; this network has {depth}; use hr1")
+    found = lcep(problem, bounds=False)
     return _model(found, 1), found.error
 
 
-def hr(
-    net: Network,
-    region: Region,
-    c: Array,
-    order: int,
-    submoments: str = "large",
-    pre: tuple[Interval, ...] | None = None,
-) -> tuple[MomentModel, float]:
+def hr(problem: Problem, order: int, submoments: str = "large") -> tuple[MomentModel, float]:
     """HR-d for one or two hidden layers, and the error to add to its bound."""
-    if net.depth > 2:
-        raise MethodError(f"method hr{order} is for one or two hidden layers; this network has {net.depth}")
+    depth = problem.network.depth
+    if depth > 2:
+        raise MethodError(f"method hr{order} is for one or two hidden layers; this network has {depth}")
     if submoments not in SUBMOMENTS:
         raise MethodError(f"submoments {submoments!r}: expected one of {', '.join(SUBMOMENTS)}")
     if order < 1:
         raise MethodError(f"hr{order}: the order must be at least 1")
-    found = lcep(net, region, c, pre=pre)
+    found = lcep(problem)
     model = _model(found, order)
     bases = cubic_bases(found.problem.objective, submoments)
     return (with_submoments(model, bases) if bases else model), found.error
 
 
-def lifted(
-    net: Network, region: Region, c: Array, order: int = 1, pre: tuple[Interval, ...] | None = None
-) -> tuple[MomentModel, float]:
+def lifted(problem: Problem, order: int = 1) -> tuple[MomentModel, float]:
     """HR-d with s = u1 u2' as variables, for small networks with two hidden layers."""
-    if net.depth != 2:
-        raise MethodError(f"method lifting needs exactly two hidden layers; this network has {net.depth}")
-    found = lift(lcep(net, region, c, pre=pre))
+    depth = problem.network.depth
+    if depth != 2:
+        raise MethodError(f"method lifting needs exactly two hidden layers; this network has {depth}")
+    found = lift(lcep(problem))
     return _model(found, order), found.error
 
 

@@ -56,20 +56,20 @@ def literal_bound(
         raise MethodError(f"submoments {submoments!r}: expected one of {', '.join(SUBMOMENTS)}")
     family, number = _parse(method, order)
     budget = budget or Budget.unlimited()
-    start, about = budget.now(), (problem.network, problem.region, problem.c)
-    pre = preactivations(problem, budget)
+    start = budget.now()
+    preactivations(problem, budget)  # within the budget, for all that follows
     if family == "lipopt":
-        found = lipopt(*about, number, pre=pre, solver=solver, budget=budget)
+        found = lipopt(problem, number, solver=solver, budget=budget)
         products, monomials = found.program.shape
         details: dict[str, Any] = {"degree": number, "products": products, "monomials": monomials}
         status, name = found.solution.status.value, found.solution.solver
         return found.upper, LiteralInfo(method, status, name, budget.now() - start, details)
     if family == "shor":
-        model, error = shor(*about, pre)
+        model, error = shor(problem)
     elif family == "hr":
-        model, error = hr(*about, number, submoments, pre)
+        model, error = hr(problem, number, submoments)
     else:
-        model, error = lifted(*about, number, pre)
+        model, error = lifted(problem, number)
     result = solve_model(model, solver, budget)
     upper = with_error(result.bound, error)
     details = {"order": number, "variables": model.n, "blocks": len(model.blocks), "proof": result.status}

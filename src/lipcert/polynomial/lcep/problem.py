@@ -22,14 +22,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.bounds.propagation import Interval, preactivation_bounds
+from lipcert.bounds.propagation import Interval, preactivations
 from lipcert.errors import MethodError
 from lipcert.polynomial.lcep.chain import Chain, gradient_chain
 from lipcert.polynomial.lcep.forms import Forms, input_forms, layer_forms
 from lipcert.polynomial.polynomial import Polynomial
 from lipcert.polynomial.problem import PolynomialProblem
 from lipcert.problem.network import Network
-from lipcert.problem.region import Box, Region
+from lipcert.problem.problem import Problem
+from lipcert.problem.region import Box
 from lipcert.rounding import Array
 
 Index = NDArray[np.int64]
@@ -62,14 +63,12 @@ class Lcep:
     error: float
 
 
-def lcep(
-    net: Network, region: Region, c: Array, *, pre: tuple[Interval, ...] | None = None, bounds: bool = True
-) -> Lcep:
+def lcep(problem: Problem, *, bounds: bool = True) -> Lcep:
     """LCEP of c'scores on the region; `bounds` adds the two products with pre-activation bounds."""
+    net, region = problem.network, problem.region
     _check(net)
-    known = preactivation_bounds(net, region) if pre is None else pre
-    chain = gradient_chain(net, known, c)
-    builder = _Builder(chain, isinstance(region, Box), bounds)
+    known = preactivations(problem)
+    builder = _Builder(gradient_chain(problem), isinstance(region, Box), bounds)
     forms = input_forms(region, builder.input_variables(region)) if isinstance(region, Box) else None
     layers = []
     for k in range(net.depth):
