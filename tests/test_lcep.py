@@ -16,7 +16,7 @@ from lipcert.polynomial.lcep.literal import cubic_bases, hr, lift, lifted
 from lipcert.polynomial.lcep.literal import shor as literal_shor
 from lipcert.polynomial.lcep.methods import LITERAL_METHODS, literal_bound
 from lipcert.polynomial.lcep.problem import lcep
-from lipcert.problem.norms import INF, Norm
+from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region
 from lipcert.rounding import Array
 from lipcert.solver.conic.conic import ConicProblem, ConicSolution, ConicStatus
@@ -30,7 +30,7 @@ RADII = (0.1, 0.4, 1.0)
 
 
 def bound(net: Network, region: Region, c: Array, method: str, submoments: str = "large") -> float:
-    return literal_bound(net, region, INF, c, method, submoments=submoments)[0]
+    return literal_bound(Problem.of(net, region, c), method, submoments=submoments)[0]
 
 
 def two_layer_case(seed: int) -> tuple[Network, Box]:
@@ -89,7 +89,7 @@ def test_two_layers_in_order(seed: int, submoments: str) -> None:
 def test_large_submoments_and_lifting_are_tighter(seed: int) -> None:
     net, box = two_layer_case(seed)
     small, large = (bound(net, box, ONE, "hr1", kind) for kind in ("small", "large"))
-    lifting = [literal_bound(net, box, INF, ONE, "lifting", order=k)[0] for k in (1, 2)]
+    lifting = [literal_bound(Problem.of(net, box), "lifting", order=k)[0] for k in (1, 2)]
     true = exact_constant(net, box, ONE)
     assert small >= large * (1 - 1e-5)
     assert large >= lifting[0] * (1 - 1e-5) >= lifting[1] * (1 - 2e-5)
@@ -107,7 +107,7 @@ def test_sampled_gradients_of_a_published_network_are_below() -> None:
 def test_dense_order_two_of_tiny_networks(seed: int) -> None:
     """On the whole space (3,3) has six variables and order two finds the exact value; on a box it never goes below."""
     net = random_case(seed, 3, 3, 0.0)[0]
-    found = lcep(net, Everywhere(), ONE)
+    found = lcep(Problem.of(net, Everywhere()))
     result = solve_model(dense(found.problem, 2))
     A, w = np.asarray(net.affines[0].weight), np.asarray(net.affines[1].weight)[0]
     patterns = np.stack(np.meshgrid(*[[0.0, 1.0]] * 3), axis=-1).reshape(-1, 3)
@@ -117,7 +117,7 @@ def test_dense_order_two_of_tiny_networks(seed: int) -> None:
 
 def test_dense_order_two_on_a_box_is_exact_on_a_tiny_network() -> None:
     net, box, c = random_case(7, 2, 2, 0.8)
-    found = lcep(net, box, c)
+    found = lcep(Problem.of(net, box, c))
     result = solve_model(dense(found.problem, 2))
     true = exact(net, box, c)
     assert true * (1 - 1e-9) <= result.bound + found.error
@@ -129,7 +129,7 @@ def test_true_points_are_feasible(seed: int) -> None:
     """x, z, u of the network satisfy every constraint, and the objective is t'gradient; the lifted problem too."""
     net, box = two_layer_case(seed)
     rng = np.random.default_rng(seed)
-    found = lcep(net, box, ONE)
+    found = lcep(Problem.of(net, box))
     for x in rng.uniform(box.lo, box.hi, size=(20, 3)):
         t = rng.choice([-1.0, 1.0], size=3)
         point = true_point(net, box, found, x, t)
@@ -164,7 +164,7 @@ def true_point(net: Network, box: Box, found: object, x: Array, t: Array) -> Arr
 def test_wrong_multipliers_only_loosen(seed: int, lie: str, deep: bool) -> None:
     rng = np.random.default_rng(seed)
     net, box = two_layer_case(seed % 20) if deep else random_case(seed % 20, 3, 3, 0.5)[:2]
-    model, error = hr(net, box, ONE, 1 + seed % 2)
+    model, error = hr(Problem.of(net, box), 1 + seed % 2)
 
     def liar(problem: ConicProblem) -> ConicSolution:
         z = rng.normal(size=problem.rows) * 10.0 ** rng.uniform(-6, 2)
@@ -179,7 +179,7 @@ def test_wrong_multipliers_only_loosen(seed: int, lie: str, deep: bool) -> None:
 def test_three_hidden_layers_as_a_problem() -> None:
     rng = np.random.default_rng(3)
     net = Network.from_weights([rng.normal(size=(3, 3)) for _ in range(3)] + [rng.normal(size=(1, 3))])
-    found = lcep(net, Box(rng.normal(size=3), 0.5), ONE)
+    found = lcep(Problem.of(net, Box(rng.normal(size=3), 0.5)))
     assert found.problem.objective.degree <= 4
     assert len(found.layers) == 3
     assert found.problem.names is not None
@@ -188,7 +188,7 @@ def test_three_hidden_layers_as_a_problem() -> None:
 
 def test_bases_and_lifting_cover_the_cubic_terms() -> None:
     net = two_layers(2)
-    found = lcep(net, Everywhere(), ONE)
+    found = lcep(Problem.of(net, Everywhere()))
     objective = found.problem.objective
     pairs = len(found.layers[0].u) * len(found.layers[1].u)
     assert len(cubic_bases(objective, "small")) == int((objective.indices[:, 0] >= 0).sum())
@@ -201,24 +201,27 @@ def test_bases_and_lifting_cover_the_cubic_terms() -> None:
 
 
 def test_names_and_refusals() -> None:
-    net, deep = two_layers(0), Network.from_weights([np.eye(2)] * 4)
+    net = two_layers(0)
+    problem = Problem.of(net, Everywhere())
+    deep = Problem.of(Network.from_weights([np.eye(2)] * 4), Everywhere(), np.ones(2))
+    smooth = Problem.of(Network.from_weights([np.eye(2)] * 2, None, "tanh"), Everywhere(), np.ones(2))
     with pytest.raises(MethodError, match="no literal form"):
-        literal_bound(net, Everywhere(), INF, ONE, "interval")
+        literal_bound(problem, "interval")
     with pytest.raises(MethodError, match="infinity norm"):
-        literal_bound(net, Everywhere(), Norm("2"), ONE, "hr1")
+        literal_bound(Problem.of(net, Everywhere(), norm="2"), "hr1")
     with pytest.raises(MethodError, match="submoments"):
-        literal_bound(net, Everywhere(), INF, ONE, "hr1", submoments="huge")
+        literal_bound(problem, "hr1", submoments="huge")
     with pytest.raises(MethodError, match="at least 1"):
-        literal_bound(net, Everywhere(), INF, ONE, "hr1", order=0)
+        literal_bound(problem, "hr1", order=0)
     with pytest.raises(MethodError, match="exactly one hidden layer"):
-        literal_shor(net, Everywhere(), ONE)
+        literal_shor(problem)
     with pytest.raises(MethodError, match="one or two"):
-        hr(deep, Everywhere(), np.ones(2), 1)
+        hr(deep, 1)
     with pytest.raises(MethodError, match="exactly two"):
-        lifted(deep, Everywhere(), np.ones(2))
+        lifted(deep)
     with pytest.raises(MethodError, match="ReLU"):
-        lcep(Network.from_weights([np.eye(2)] * 2, None, "tanh"), Everywhere(), np.ones(2))
-    upper, info = literal_bound(net, Everywhere(), INF, ONE, "lipopt3", order=4)
+        lcep(smooth)
+    upper, info = literal_bound(problem, "lipopt3", order=4)
     assert info.details["degree"] == 4
     assert np.isfinite(upper)
     assert set(LITERAL_METHODS) >= {"shor", "hr1", "hr2", "lipopt3", "lipopt4", "lifting"}

@@ -13,11 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lipcert import Activation, Box, Everywhere, Network
-from lipcert.bounds.propagation import Interval, preactivation_bounds
+from lipcert.bounds.propagation import Interval
 from lipcert.errors import MethodError
 from lipcert.paper.networks import paper_network, paper_region
 from lipcert.polynomial.lcep.chain import gradient_chain, gradient_polynomial
 from lipcert.polynomial.lcep.lipopt import lipopt, lipopt_program
+from lipcert.problem.problem import Problem
 from lipcert.proof.krivine import prove_krivine
 from tests.enumeration import exact_constant
 from tests.one_layer_tools import Case, exact, one_layer_cases, random_case
@@ -31,9 +32,9 @@ def published_bound(layers: int, region: str, size: int, sparsity: int, seed: in
     """LipOpt as published: globally every slope in [0, 1], also where all weights into a neuron have one sign."""
     net = paper_network(size, sparsity, seed, layers)
     if region == "local":
-        return lipopt(net, paper_region(size, seed, region), ONE, degree).upper
+        return lipopt(Problem.of(net, paper_region(size, seed, region)), degree).upper
     unknown = tuple(Interval(np.full(a.outputs, -np.inf), np.full(a.outputs, np.inf)) for a in net.affines[:-1])
-    return lipopt(net, Everywhere(), ONE, degree, pre=unknown).upper
+    return lipopt(Problem.of(net, Everywhere()), degree, pre=unknown).upper
 
 
 def two_layers(seed: int, p0: int = 3, p1: int = 4, p2: int = 3) -> Network:
@@ -50,7 +51,8 @@ def test_published_values(cell: Cell) -> None:
 
 def test_signs_of_weights_fix_neurons_of_the_second_layer() -> None:
     """A row of non-negative weights and bias keeps z_2 >= 0 on the whole space: below the published 0.114651."""
-    assert lipopt(paper_network(10, 4, 0, 2), Everywhere(), ONE, 3).upper == pytest.approx(0.104184, abs=1e-5)
+    problem = Problem.of(paper_network(10, 4, 0, 2), Everywhere())
+    assert lipopt(problem, 3).upper == pytest.approx(0.104184, abs=1e-5)
 
 
 @pytest.mark.skipif(not REFERENCE.is_dir(), reason="the published values are not part of the project")
@@ -66,8 +68,8 @@ def test_published_table_of_size_ten() -> None:
 
 def test_published_degree_four_at_sparsity_four_dropped_monomials() -> None:
     """Published: 0.569964, below LipOpt-3. Whole cliques cover what products of four variables do not."""
-    net = paper_network(10, 4, 0)
-    three, four = (lipopt(net, Everywhere(), ONE, k).upper for k in (3, 4))
+    problem = Problem.of(paper_network(10, 4, 0), Everywhere())
+    three, four = (lipopt(problem, k).upper for k in (3, 4))
     assert four == pytest.approx(0.609888, abs=1e-5)
     assert four <= three + 1e-7
 
@@ -76,7 +78,7 @@ def test_published_degree_four_at_sparsity_four_dropped_monomials() -> None:
 @given(one_layer_cases(max_inputs=3, max_neurons=5))
 def test_never_below_the_exact_constant(case: Case) -> None:
     net, region, c = case
-    upper = lipopt(net, region, c, 3).upper
+    upper = lipopt(Problem.of(net, region, c), 3).upper
     assert upper >= exact(net, region, c) * (1 - 1e-9)
 
 
@@ -84,7 +86,7 @@ def test_never_below_the_exact_constant(case: Case) -> None:
 def test_two_layers_never_below_the_exact_constant(seed: int) -> None:
     net, box = two_layers(seed), Box(np.random.default_rng(seed).normal(size=3), (0.1, 0.4, 1.0)[seed % 3])
     true = exact_constant(net, box, ONE)
-    three, four = (lipopt(net, box, ONE, k).upper for k in (3, 4))
+    three, four = (lipopt(Problem.of(net, box), k).upper for k in (3, 4))
     assert four >= true * (1 - 1e-9)
     assert four <= three * (1 + 1e-6)
 
@@ -94,7 +96,7 @@ def test_two_layers_never_below_the_exact_constant(seed: int) -> None:
 def test_wrong_multipliers_only_loosen(seed: int, lie: str, layers: int) -> None:
     net = random_case(seed % 50, 3, 4, 0.5)[0] if layers == 1 else two_layers(seed % 50)
     box = Box(np.random.default_rng(seed % 50 + 1000).normal(size=3), 0.5)
-    program = lipopt_program(gradient_polynomial(net, box, ONE), 3)
+    program = lipopt_program(gradient_polynomial(Problem.of(net, box)), 3)
     rng = np.random.default_rng(seed)
     z = rng.exponential(size=program.shape[0])
     lies = {
@@ -111,7 +113,7 @@ def test_wrong_multipliers_only_loosen(seed: int, lie: str, layers: int) -> None
 def test_nudged_multipliers_stay_above() -> None:
     """Lowering the multipliers of an optimal solution lowers their sum, but not the bound below the constant."""
     net, box, c = random_case(2, 4, 4, 1.0)
-    found = lipopt(net, box, c, 3)
+    found = lipopt(Problem.of(net, box, c), 3)
     true = exact(net, box, c)
     for factor in (1 - 1e-3, 1 - 1e-6, 1 - 1e-9, 1.0):
         assert prove_krivine(found.program, found.program.multipliers(found.solution) * factor) >= true * (1 - 1e-9)
@@ -124,11 +126,12 @@ def test_units_of_the_weights_do_not_matter(factor: float) -> None:
     scaled = Network.from_weights(
         [np.asarray(net.affines[0].weight), net.affines[1].weight * factor], [net.affines[0].bias, np.zeros(1)]
     )
-    assert lipopt(scaled, box, c, 3).upper == pytest.approx(lipopt(net, box, c, 3).upper * factor, rel=1e-6)
+    upper, plain = (lipopt(Problem.of(n, box, c), 3).upper for n in (scaled, net))
+    assert upper == pytest.approx(plain * factor, rel=1e-6)
 
 
 def test_an_uncovered_monomial_is_an_error() -> None:
-    f = gradient_polynomial(two_layers(1), Everywhere(), ONE)
+    f = gradient_polynomial(Problem.of(two_layers(1), Everywhere()))
     with pytest.raises(MethodError, match="in no product"):
         lipopt_program(f, 2)
     alone = replace(f, cliques=tuple(clique[:-1] for clique in f.cliques))
@@ -145,7 +148,7 @@ def test_the_polynomial_is_the_gradient() -> None:
         f = Activation("leaky_relu", 0.2) if kind == "leaky_relu" else Activation("relu")
         net = Network.from_weights(weights, [rng.normal(size=w.shape[0]) for w in weights], f)
         box, c = Box(rng.normal(size=4), 0.5), rng.normal(size=2)
-        chain = gradient_chain(net, preactivation_bounds(net, box), c)
+        chain = gradient_chain(Problem.of(net, box, c))
         x = rng.uniform(box.lo, box.hi)
         t, value, g, v = rng.uniform(-1, 1, size=4), x, np.eye(4), np.zeros(chain.n + 1)
         v[:4], v[-1] = t, 1.0
@@ -165,7 +168,7 @@ def test_other_activations_have_slopes_in_an_interval() -> None:
     rng = np.random.default_rng(1)
     net = Network.from_weights([rng.normal(size=(4, 3)), rng.normal(size=(1, 4))], None, Activation("tanh"))
     box = Box(rng.normal(size=3), 0.5)
-    upper = lipopt(net, box, ONE, 3).upper
+    upper = lipopt(Problem.of(net, box), 3).upper
     x = rng.uniform(box.lo, box.hi, size=(2000, 3))
     gradients = ((1 - np.tanh(x @ net.affines[0].weight.T) ** 2) * net.affines[1].weight[0]) @ net.affines[0].weight
     assert np.abs(gradients).sum(axis=1).max() <= upper
@@ -174,10 +177,10 @@ def test_other_activations_have_slopes_in_an_interval() -> None:
 def test_refusals() -> None:
     deep = Network.from_weights([np.eye(2)] * 4)
     with pytest.raises(MethodError, match="one or two hidden layers"):
-        lipopt(deep, Everywhere(), np.ones(2), 3)
+        lipopt(Problem.of(deep, Everywhere(), np.ones(2)), 3)
     with pytest.raises(MethodError, match="at least 1"):
-        lipopt(paper_network(10, 4, 0), Everywhere(), ONE, 0)
+        lipopt(Problem.of(paper_network(10, 4, 0), Everywhere()), 0)
     with pytest.raises(MethodError, match="no hidden layer"):
-        lipopt(Network.from_weights([np.eye(2)]), Everywhere(), np.ones(2), 3)
+        lipopt(Problem.of(Network.from_weights([np.eye(2)]), Everywhere(), np.ones(2)), 3)
     with pytest.raises(MethodError, match="products"):
-        lipopt(paper_network(80, 160, 0), Everywhere(), ONE, 4)
+        lipopt(Problem.of(paper_network(80, 160, 0), Everywhere()), 4)
