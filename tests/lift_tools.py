@@ -12,14 +12,19 @@ from scipy import sparse
 from lipcert import Activation, Ball, Box, Everywhere, Network
 from lipcert.bounds import Cell, bounds_of
 from lipcert.bounds.propagation import Interval
+from lipcert.method.base import Wishes
+from lipcert.method.bracket import Bracket
+from lipcert.method.solving import Task
 from lipcert.problem.norms import Matrix
 from lipcert.problem.problem import Problem
+from lipcert.proof import Certificate
 from lipcert.proof.leaves import problem_on
 from lipcert.relaxation.build import build
 from lipcert.relaxation.layers import Layer, layers_of
 from lipcert.relaxation.model import Relaxation
-from lipcert.relaxation.specification import plan_specification
+from lipcert.relaxation.specification import Specification, plan_specification
 from lipcert.rounding import Array
+from lipcert.witness import Witness
 
 
 def deep_net(*sizes: int, seed: int = 0, activation: Activation | str = "relu") -> Network:
@@ -39,6 +44,24 @@ def sampled(box: Box, count: int) -> tuple[Array, Array]:
 def built(problem: Problem, method: str, **choices: Any) -> Relaxation:
     """The relaxation that a method means for a problem, with some of its choices changed."""
     return build(problem, replace(plan_specification(problem, method), **choices))
+
+
+def task_of(problem: Problem, specification: Specification) -> Task:
+    """The task of a relaxation that no method means."""
+    return Task(problem, specification, build(problem, specification))
+
+
+class Keeping(Bracket):
+    """A bracket that keeps every certificate of a run, not the best alone."""
+
+    def __init__(self, wishes: Wishes = Wishes()) -> None:  # noqa: B008 - frozen
+        super().__init__(wishes)
+        self.certificates: list[Certificate] = []
+
+    def improve(self, found: Certificate | Witness) -> None:
+        if isinstance(found, Certificate):
+            self.certificates.append(found)
+        super().improve(found)
 
 
 def on_cell(problem: Problem, cell: Cell) -> tuple[Problem, Relaxation]:

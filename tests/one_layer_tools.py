@@ -9,7 +9,6 @@ import numpy as np
 from hypothesis import strategies as st
 
 from lipcert import Activation, Affine, Box, Everywhere, Network
-from lipcert.method.solving import Task
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region
 from lipcert.proof import Certificate, Multipliers
@@ -18,6 +17,7 @@ from lipcert.rounding import Array
 from lipcert.solver import RankTwoResult
 from lipcert.solver.rank_two import Options, solve_rank_two
 from tests.enumeration import exact_constant
+from tests.lift_tools import task_of
 
 Case = tuple[Network, Region, Array]
 
@@ -32,7 +32,7 @@ def solve(
 ) -> tuple[Certificate, RankTwoResult]:
     problem = Problem.of(net, region, c)
     plan = plan_specification(problem, method)
-    task = Task.of(problem, plan if chords is None else replace(plan, wide=chords))
+    task = task_of(problem, plan if chords is None else replace(plan, wide=chords))
     result = solve_rank_two(task.relaxation.problem, Options())
     return task.prove(result.y), result
 

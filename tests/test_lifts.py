@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import lipcert
-from lipcert import Activation, Affine, Box, Everywhere, Network
+from lipcert import Activation, Affine, Box, Everywhere, Network, policy
 from lipcert.errors import MethodError
 from lipcert.method.solving import Task
 from lipcert.problem.problem import Problem
@@ -99,7 +99,7 @@ def test_certificates_verify(method: str, region: Region, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("method", ["backward", "both-free"])
 def test_bound_takes_the_name(method: str) -> None:
-    result = lipcert.bound(deep_net(5, 6, 6, 2), Box(np.zeros(5), 0.3), output=(0, 1), method=method, time_limit=10)
+    result = lipcert.bound(deep_net(5, 6, 6, 2), Box(np.zeros(5), 0.3), output=(0, 1), method=method, work=1.0)
     assert result.method in (method, "interval")
     assert result.lower is not None
     assert result.lower <= result.upper
@@ -172,9 +172,9 @@ def test_refusals() -> None:
 
 
 def test_a_network_that_is_too_large_is_bounded_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lipcert.method.planning.LARGEST", 25)
+    monkeypatch.setattr(policy, "LARGEST_ORDER", 25)
     net, box = deep_net(8, 10, 10, 1), Box(np.zeros(8), 0.1)
-    result = lipcert.bound(net, box, lower=False)
+    result = lipcert.bound(net, box, work=2.0, lower=False)
     assert result.upper < prove_interval(Problem.of(net, box)).upper
     assert any("order" in note for note in result.notes)
 

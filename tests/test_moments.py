@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from lipcert.method.bounding import Progress
 
 import lipcert
-from lipcert import Box, Everywhere, Network
+from lipcert import Box, Everywhere, Network, Progress
 from lipcert.budget import Budget
-from lipcert.method import bounding as bounding_module
+from lipcert.method import lower
+from lipcert.method.base import Wishes
+from lipcert.method.bracket import Bracket
 from lipcert.method.solving import Task, solve
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region
@@ -43,7 +44,7 @@ def moments(net: Network, region: Region, c: Array, name: str) -> tuple[Relaxati
     """A relaxation and its moment matrix, as the solver hands them over."""
     found: list[tuple[Relaxation, Array]] = []
     task = Task.of(Problem.of(net, region, c), name)
-    solve(task, "rank-two", 10.0, lambda _: None, None, lambda r, X: found.append((r, X)))
+    solve(task, Bracket(Wishes("rank-two")), Budget.of_work(10.0), lambda r, X: found.append((r, X)))
     return found[-1]
 
 
@@ -155,12 +156,12 @@ def test_bound_rounds_while_it_solves(monkeypatch: pytest.MonkeyPatch) -> None:
     def lazy(problem: Problem, *_: object, **__: object) -> Witness:
         return middle(problem)
 
-    monkeypatch.setattr(bounding_module, "search", lazy)
+    monkeypatch.setattr(lower, "search", lazy)
     seen: list[Progress] = []
-    result = lipcert.bound(net, box, output=c, method="tight", time_limit=10.0, on_progress=seen.append)
+    result = lipcert.bound(net, box, output=c, method="tight", work=5.0, on_progress=seen.append)
     assert result.lower is not None
     assert result.lower >= exact_constant(net, box, c) * (1 - 1e-7)
     assert result.lower > middle(Problem.of(net, box, c)).value
     assert result.gap == pytest.approx(seen[-1].gap)
     assert seen[0].gap is None
-    assert lipcert.bound(net, box, output=c, method="tight", time_limit=10.0, lower=False).lower is None
+    assert lipcert.bound(net, box, output=c, method="tight", work=5.0, lower=False).lower is None

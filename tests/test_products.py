@@ -11,6 +11,7 @@ import pytest
 import lipcert
 from lipcert import Box, Everywhere, Network
 from lipcert.budget import Budget
+from lipcert.method.bracket import Bracket
 from lipcert.method.products import products_fit, solve_products, without_x_if_idle
 from lipcert.method.solving import Task
 from lipcert.problem.problem import Problem
@@ -22,11 +23,10 @@ from lipcert.relaxation.cuts import with_cuts
 from lipcert.relaxation.grid import grid_cuts, grid_matrix, grid_of
 from lipcert.relaxation.model import Relaxation
 from lipcert.relaxation.specification import plan_specification
-from lipcert.rounding import Array
 from lipcert.solver import Progress
 from lipcert.solver.grid import GridOptions, GridRun, GridStart, GridState
 from lipcert.solver.rank_two import Options, solve_rank_two
-from tests.lift_tools import built, true_points
+from tests.lift_tools import Keeping, built, task_of, true_points
 from tests.one_layer_tools import changed, exact, proof_of, random_net, solved
 
 QUICK = GridOptions(rounds=30, inner=50, rank=10, tolerance=1e-5)
@@ -36,13 +36,13 @@ REGIONS = [Box(np.zeros(6), 0.5), Everywhere()]
 
 def task(net: Network, region: Region) -> Task:
     problem = Problem.of(net, region)
-    return Task.of(problem, replace(plan_specification(problem, "hr2"), wide=False))
+    return task_of(problem, replace(plan_specification(problem, "hr2"), wide=False))
 
 
-def with_products(net: Network, region: Region, seconds: float = 20.0) -> list[Certificate]:
-    kept: list[Certificate] = []
-    solve_products(task(net, region), Budget.of_seconds(seconds), kept.append, options=QUICK)
-    return kept
+def with_products(net: Network, region: Region, work: float = 20.0) -> list[Certificate]:
+    bracket = Keeping()
+    solve_products(task(net, region), bracket, Budget.of_work(work), options=QUICK)
+    return bracket.certificates
 
 
 def with_all_rows(relaxation: Relaxation) -> Relaxation:
@@ -136,40 +136,38 @@ def test_a_lying_solver_proves_nothing_false(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_run_starts_from_another() -> None:
     net, region = random_net(4, 6, 6), Everywhere()
-    start = solve_products(task(net, region), Budget.of_seconds(10.0), lambda _: None, options=QUICK).start
+    start = solve_products(task(net, region), Bracket(), Budget.of_work(10.0), options=QUICK).start
     assert isinstance(start, GridStart)
-    kept: list[Certificate] = []
     few = replace(QUICK, rounds=2)
-    solve_products(task(net, region), Budget.of_seconds(10.0), kept.append, start=start, options=few)
-    cold: list[Certificate] = []
-    solve_products(task(net, region), Budget.of_seconds(10.0), cold.append, options=few)
-    assert min(c.upper for c in kept) <= min(c.upper for c in cold)
+    warm, cold = Bracket(), Bracket()
+    solve_products(task(net, region), warm, Budget.of_work(10.0), start, few)
+    solve_products(task(net, region), cold, Budget.of_work(10.0), options=few)
+    assert warm.upper <= cold.upper < np.inf
 
 
 def test_when_it_is_taken() -> None:
     large, small = random_net(0, 300, 320), random_net(0, 6, 6)
-    assert products_fit(task(large, Everywhere()), "auto", Budget.of_seconds(60.0))
-    assert not products_fit(task(large, Everywhere()), "auto", Budget.of_seconds(0.1))
-    assert not products_fit(task(large, Everywhere()), "rank-two", Budget.of_seconds(60.0))
-    assert not products_fit(task(small, Everywhere()), "auto", Budget.of_seconds(60.0))
+    assert products_fit(task(large, Everywhere()), "auto", Budget.of_work(60.0))
+    assert not products_fit(task(large, Everywhere()), "auto", Budget.of_work(0.1))
+    assert not products_fit(task(large, Everywhere()), "rank-two", Budget.of_work(60.0))
+    assert not products_fit(task(small, Everywhere()), "auto", Budget.of_work(60.0))
     box = Box(np.zeros(6), 100.0)
     assert "w" in task(random_net(0, 6, 4), box).relaxation.space.slices
     assert "w" not in without_x_if_idle(task(random_net(0, 6, 4), box)).relaxation.space.slices
 
 
 def test_progress_and_an_early_end() -> None:
-    seen: list[float] = []
-    kept: list[Certificate] = []
-    net: Network = random_net(5, 6, 6)
-    values: list[Array] = []
+    seen: list[Progress] = []
 
-    def watch(progress: Progress) -> None:
-        seen.append(progress.primal)
-        values.append(progress.y)
+    class Impatient(Keeping):
+        def iterate(self, iteration: Progress) -> None:
+            seen.append(iteration)
 
-    solve_products(
-        task(net, Everywhere()), Budget.of_seconds(10.0), kept.append, watch, lambda: len(seen) > 2, options=QUICK
-    )
+        def closed(self) -> bool:
+            return len(seen) > 2
+
+    bracket = Impatient()
+    solve_products(task(random_net(5, 6, 6), Everywhere()), bracket, Budget.of_work(10.0), options=QUICK)
     assert 3 <= len(seen) <= 4
-    assert kept
-    assert all(np.all(np.isfinite(v)) for v in values)
+    assert bracket.certificates
+    assert all(np.isfinite(p.primal) and np.all(np.isfinite(p.y)) for p in seen)

@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given, settings
 
 import lipcert
-from lipcert import Box, Everywhere, Network
-from lipcert.bounds.gains import gains, mixed_gradient_bounds
+from lipcert import Box, Everywhere, Network, policy
+from lipcert.bounds.gains import GAINS, gains, mixed_gradient_bounds
 from lipcert.bounds.propagation import Interval, gradient_bounds, preactivation_bounds
+from lipcert.budget import Budget
 from lipcert.method.planning import Step, plan
-from lipcert.method.solving import Task
+from lipcert.method.relaxed import Relaxed
 from lipcert.problem.problem import Problem
 from lipcert.proof import prove_interval
 from lipcert.proof.arithmetic import prove_mixed
@@ -27,7 +28,7 @@ from lipcert.relaxation.specification import Specification
 from lipcert.rounding import Array
 from lipcert.solver.rank_two import Options, solve_rank_two
 from tests.enumeration import exact_constant
-from tests.lift_tools import deep_net
+from tests.lift_tools import deep_net, task_of
 from tests.one_layer_tools import with_specification
 from tests.strategies import small_cases
 
@@ -114,7 +115,7 @@ def test_certificates_of_parts(euclid: bool, tmp_path: Path) -> None:
     net, box, c = deep_net(4, 5, 5, 4, 2, seed=2), Box(np.zeros(4), 0.6), np.array([1.0, -1.0])
     whole = everything(1, net.shape)
     part = replace(whole, neurons=(whole.neurons[0], np.arange(4) < 3), euclid=euclid)
-    task = Task.of(Problem.of(net, box, c), of_part(part))
+    task = task_of(Problem.of(net, box, c), of_part(part))
     y = solve_rank_two(task.relaxation.problem, Options()).y
     kept = task.prove(y)
     kept.save(tmp_path / "part.npz")
@@ -143,7 +144,7 @@ def test_tables() -> None:
 
 def test_mixed_by_name(tmp_path: Path) -> None:
     net = deep_net(6, 30, 30, 2, seed=5)
-    result = lipcert.bound(net, Everywhere(), output=0, method="mixed", time_limit=60)
+    result = lipcert.bound(net, Everywhere(), output=0, method="mixed", work=2.0)
     assert result.method == "mixed"
     assert result.upper < 0.8 * prove_interval(Problem.of(net, Everywhere(), 0)).upper
     result.certificate.save(tmp_path / "mixed.npz")
@@ -154,19 +155,20 @@ def test_plans_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cheap steps first, none beyond the largest order, the whole network last and only where it fits."""
     net, box, c = deep_net(20, 40, 40, 40, 1), Box(np.zeros(20), 0.3), np.ones(1)
     problem = Problem.of(net, box, c)
-    assert plan(problem, True, 60.0)[-1].reduction is None
-    monkeypatch.setattr("lipcert.method.planning.LARGEST", 130)
-    steps = plan(problem, True, 60.0)
+    problem.kept(GAINS, lambda: gains(net, preactivation_bounds(net, box)))  # what pays for parts
+    assert plan(problem, Budget.of_work(60.0))[-1].reduction is None
+    monkeypatch.setattr(policy, "LARGEST_ORDER", 130)
+    steps = plan(problem, Budget.of_work(60.0))
     assert len(steps) >= 2
     assert all(step.reduction is not None and 1 < step.order <= 130 for step in steps)
-    assert [s.seconds for s in steps] == sorted(s.seconds for s in steps)
-    mixed = prove_mixed(net, box, INF, c).upper
+    assert [s.operations for s in steps] == sorted(s.operations for s in steps)
+    mixed = prove_mixed(problem).upper
 
     def enough(progress: lipcert.Progress) -> None:
         if progress.upper < mixed:
             raise KeyboardInterrupt
 
-    result = lipcert.bound(net, box, time_limit=600, lower=False, on_progress=enough)
+    result = lipcert.bound(net, box, work=600.0, lower=False, on_progress=enough)
     assert result.method == "tight"
     assert result.upper < mixed
     assert lipcert.verify(result.certificate, net).proved
@@ -181,15 +183,15 @@ def test_parts_have_the_name_of_what_they_are(monkeypatch: pytest.MonkeyPatch) -
         names.append(arguments[1].method)
         raise ValueError("seen")
 
-    monkeypatch.setattr("lipcert.method.planning.LARGEST", 130)
-    monkeypatch.setattr("lipcert.method.solving.build", built)
+    monkeypatch.setattr(policy, "LARGEST_ORDER", 130)
+    monkeypatch.setattr("lipcert.method.relaxed.build", built)
     for method, name in (("forward", "backward"), ("backward", "backward"), ("tight", "tight")):
         names.clear()
-        lipcert.bound(net, box, method=method, time_limit=60, lower=False)
+        lipcert.bound(net, box, method=method, work=60.0, lower=False)
         assert set(names) == {name}
     monkeypatch.undo()
     part = of_part(everything(0, net.shape), "backward")
-    task = Task.of(Problem.of(net, box), part)
+    task = task_of(Problem.of(net, box), part)
     assert task.prove(np.zeros(task.relaxation.problem.rows)).method == "backward"
 
 
@@ -208,19 +210,20 @@ def test_neurons_without_a_gradient_leave_the_euclidean_bounds_too() -> None:
 def test_a_part_before_the_whole_network_takes_little_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is there for a first bound; half of the time for it once cost the whole network its products."""
     net, box = deep_net(4, 5, 5, 1), Box(np.zeros(4), 0.5)
-    part = Step(everything(1, net.shape), 12, 0.1)
+    second = policy.RATES[policy.DENSE]
+    part = Step(everything(1, net.shape), 12, 0.1 * second)
     given: list[tuple[bool, float]] = []
 
-    def step(_: object, *arguments: Any) -> None:
-        given.append((arguments[2].reduction is None, arguments[3]))
+    def one(_: object, *arguments: Any) -> None:
+        given.append((arguments[3].reduction is None, arguments[2].left()))
 
-    monkeypatch.setattr("lipcert.method.bounding.plan", lambda *_: [part, Step(None, 30, 20.0)])
-    monkeypatch.setattr("lipcert.method.bounding._Job._step", step)
-    lipcert.bound(net, box, method="tight", time_limit=100, lower=False)
+    monkeypatch.setattr("lipcert.method.relaxed.plan", lambda *_: [part, Step(None, 30, 20.0 * second)])
+    monkeypatch.setattr(Relaxed, "_one", one)
+    lipcert.bound(net, box, method="tight", work=100.0, lower=False)
     assert [whole for whole, _ in given] == [False, True]
     assert given[0][1] <= 1.0
     assert given[1][1] > 95.0
     given.clear()
-    monkeypatch.setattr("lipcert.method.bounding.plan", lambda *_: [part, part])
-    lipcert.bound(net, box, method="tight", time_limit=100, lower=False)
+    monkeypatch.setattr("lipcert.method.relaxed.plan", lambda *_: [part, part])
+    lipcert.bound(net, box, method="tight", work=100.0, lower=False)
     assert given[0][1] > 40.0

@@ -22,7 +22,7 @@ def test_bracket_contains_the_exact_constant(case: tuple[Network, Box, Array]) -
     net, box, c = case
     exact = exact_constant(net, box, c)
     problem = Problem.of(net, box, c)
-    witness = search(problem, Budget.of_work(0.2), samples=500)
+    witness = search(problem, Budget.of_work(0.05), samples=500)
     interval = prove_interval(problem).upper
     product = prove_product(problem).upper
     slack = 1e-9 * exact + 1e-12

@@ -23,7 +23,7 @@ from lipcert.relaxation.exclusions import excluded_pairs
 from lipcert.relaxation.specification import LIFTS
 from lipcert.rounding import Array
 from tests.enumeration import exact_constant
-from tests.lift_tools import built, deep_net, true_points, violations
+from tests.lift_tools import Keeping, built, deep_net, true_points, violations
 from tests.one_layer_tools import proof_of, with_specification
 from tests.problems import ONE_LAYER, PAPER, TWO_LAYERS, Known
 from tests.strategies import small_cases
@@ -31,10 +31,10 @@ from tests.strategies import small_cases
 Case = tuple[Network, Box, Array]
 
 
-def tightened(net: Network, region: Box | Everywhere, c: Array, seconds: float = 20.0) -> list[Certificate]:
-    kept: list[Certificate] = []
-    tighten(Task.of(Problem.of(net, region, c), "tight"), Keeping(kept), Budget.of_seconds(seconds))
-    return kept
+def tightened(net: Network, region: Box | Everywhere, c: Array, work: float = 20.0) -> list[Certificate]:
+    bracket = Keeping()
+    tighten(Task.of(Problem.of(net, region, c), "tight"), bracket, Budget.of_work(work))
+    return bracket.certificates
 
 
 def random_cuts(size: int, names: list[tuple[int, int]], seed: int) -> Cuts:
@@ -161,13 +161,13 @@ def test_lying_multipliers_on_cuts() -> None:
 
 def test_auto_uses_it() -> None:
     net, box = deep_net(8, 10, 8, 1), Box(np.zeros(8), 0.3)
-    plain = lipcert.bound(net, box, method="backward", lower=False)
+    plain = lipcert.bound(net, box, method="backward", work=60.0, lower=False)
 
     def enough(progress: lipcert.Progress) -> None:
         if progress.upper <= plain.upper * (1 + 1e-6) and progress.lower is not None:
             raise KeyboardInterrupt
 
-    auto = lipcert.bound(net, box, time_limit=600, on_progress=enough)
+    auto = lipcert.bound(net, box, work=600.0, on_progress=enough)
     assert auto.method in ("tight", "tree")
     assert auto.upper <= plain.upper * (1 + 1e-6)
     assert auto.lower is not None
@@ -196,6 +196,6 @@ def test_a_table_that_is_none_proves_nothing() -> None:
     worse = with_cuts(relaxation, cuts)
     y = {f.name: np.zeros(f.total) for f in worse.families}
     y["cuts"][0], y["t^2 = 1"][0], y["1 = 1"][0] = 100.0, -900.0, 100.0
-    certificate = task.with_cuts(cuts).prove(worse.unpack(y))
+    certificate = task.cut(cuts).prove(worse.unpack(y))
     assert certificate.upper < exact_constant(net, box, c)
     assert not verify(certificate, net).proved

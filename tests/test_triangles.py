@@ -11,6 +11,7 @@ import pytest
 import lipcert
 from lipcert import Box, Everywhere, Network
 from lipcert.budget import Budget
+from lipcert.method.bracket import Bracket
 from lipcert.method.solving import Task
 from lipcert.method.triangles import solve_triangles, triangles_fit
 from lipcert.problem.problem import Problem
@@ -23,7 +24,7 @@ from lipcert.solver.rank_two import Options, solve_rank_two
 from lipcert.solver.sphere import climb, unit
 from lipcert.solver.triangles import Dual, TriangleOptions, TriangleRun
 from lipcert.solver.violated import violated
-from tests.lift_tools import built, true_points
+from tests.lift_tools import Keeping, built, true_points
 from tests.one_layer_tools import changed, exact, proof_of, random_net, with_specification
 
 QUICK = TriangleOptions(inner=40, rank=8, often=8, seldom=8, tolerance=0.0, rounds=80)
@@ -34,10 +35,10 @@ def task(net: Network, region: Region = Everywhere()) -> Task:  # noqa: B008 - f
     return Task.of(Problem.of(net, region), "shor")
 
 
-def certificates(net: Network, seconds: float = 60.0) -> list[Certificate]:
-    kept: list[Certificate] = []
-    solve_triangles(task(net), Budget.of_seconds(seconds), kept.append, options=QUICK)
-    return kept
+def certificates(net: Network, work: float = 60.0) -> list[Certificate]:
+    bracket = Keeping()
+    solve_triangles(task(net), bracket, Budget.of_work(work), options=QUICK)
+    return bracket.certificates
 
 
 def all_triangles(size: int) -> Triangles:
@@ -153,7 +154,7 @@ def test_a_lying_solver_proves_nothing_false(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_run_starts_from_another_and_refuses_what_does_not_fit() -> None:
     net = random_net(6, 6, 6)
-    start = solve_triangles(task(net), Budget.of_seconds(60.0), lambda _: None, options=QUICK).start
+    start = solve_triangles(task(net), Bracket(), Budget.of_work(60.0), options=QUICK).start
     assert start is not None
     C = task(net).relaxation.problem.objective.toarray()
     budget = Budget.unlimited()
@@ -165,9 +166,9 @@ def test_a_run_starts_from_another_and_refuses_what_does_not_fit() -> None:
 
 def test_when_it_is_taken() -> None:
     large = random_net(0, 300, 320)
-    assert triangles_fit(task(large), "auto", Budget.of_seconds(60.0))
-    assert not triangles_fit(task(large), "auto", Budget.of_seconds(0.1))
-    assert not triangles_fit(task(large), "rank-two", Budget.of_seconds(60.0))
-    assert not triangles_fit(task(random_net(0, 6, 6)), "auto", Budget.of_seconds(60.0))
+    assert triangles_fit(task(large), "auto", Budget.of_work(60.0))
+    assert not triangles_fit(task(large), "auto", Budget.of_work(0.1))
+    assert not triangles_fit(task(large), "rank-two", Budget.of_work(60.0))
+    assert not triangles_fit(task(random_net(0, 6, 6)), "auto", Budget.of_work(60.0))
     box = Box(np.zeros(300), 0.5)
-    assert not triangles_fit(Task.of(Problem.of(large, box), "hr2"), "auto", Budget.of_seconds(1e6))
+    assert not triangles_fit(Task.of(Problem.of(large, box), "hr2"), "auto", Budget.of_work(1e6))
