@@ -1,9 +1,8 @@
-"""Branch and bound: parts are bounded soundly and cover the region, answers are exact, trees cannot be forged."""
+"""Branch and bound: cells are bounded soundly and cover the region, answers are exact, trees cannot be forged."""
 
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,12 +11,14 @@ import numpy as np
 import pytest
 
 import lipcert
-from lipcert import Box, Certificate, Everywhere, InputError, MethodError, Network, Status
+from lipcert import Box, Certificate, Everywhere, InputError, MethodError, Network, Status, policy
 from lipcert.bounds import Cell, Split, bounds_of, halves, interval_uppers, splits_here, whole
 from lipcert.bounds.gradients import gradient_bounds, gradient_magnitudes
 from lipcert.budget import Budget
 from lipcert.cli.app import run
 from lipcert.jobs import local, processes
+from lipcert.method.base import Wishes
+from lipcert.method.bracket import Bracket
 from lipcert.method.branching import Outcome, State, branch
 from lipcert.method.branching.relax import Question, relax
 from lipcert.problem.norms import INF, Norm
@@ -45,52 +46,57 @@ CASES = [  # sizes, radius of the box
 ]
 
 
-def solved(net: Network, region: Box | Everywhere, *, gap: float = 0.0, seconds: float = 120.0, **more: Any) -> Outcome:
-    c = np.ones(1)
-    witness = search(Problem.of(net, region, c), Budget.of_work(0.2), samples=500)
-    end = time.monotonic() + seconds
+def solved(net: Network, region: Box | Everywhere, *, gap: float = 0.0, work: float = 120.0, **more: Any) -> Outcome:
+    problem, bracket = Problem.of(net, region), Bracket(Wishes(gap=max(gap, policy.CLOSED)))
+    bracket.improve(search(problem, Budget.of_work(0.2), samples=500))
     executor = more.pop("executor", None) or local()
-    return branch(Problem.of(net, region), gap=gap, deadline=end, executor=executor, witness=witness, **more)
+    return branch(problem, bracket, Budget.of_work(work), executor, **more)
 
 
-def random_part(net: Network, box: Box, seed: int, depth: int = 4) -> Cell:
+def relax_early(monkeypatch: pytest.MonkeyPatch, few: int) -> None:
+    """Cells with more open signs than a few are relaxed before they are split."""
+    monkeypatch.setattr(policy, "RELAX_OPEN", few)
+    monkeypatch.setattr(policy, "CELLS_GROWTH", 60.0)
+
+
+def random_cell(net: Network, box: Box, seed: int, depth: int = 4) -> Cell:
     """Some half of a half of a half, of the kind that has points."""
     rng = np.random.default_rng(seed)
-    part = whole(net, box)
+    cell = whole(net, box)
     x = rng.uniform(box.lo, box.hi)
     z = net.preactivations(x[None, :])
     for _ in range(depth):
         layer = int(rng.integers(net.depth + 1))
         if layer == 0:
-            assert isinstance(part.region, Box)
+            assert isinstance(cell.region, Box)
             i = int(rng.integers(net.inputs))
-            split = Split(0, i, float(rng.uniform(part.region.lo[i], part.region.hi[i])))
-            part = halves(part, split)[int(x[i] > split.value)]
+            split = Split(0, i, float(rng.uniform(cell.region.lo[i], cell.region.hi[i])))
+            cell = halves(cell, split)[int(x[i] > split.value)]
         else:
             split = Split(layer, int(rng.integers(net.shape[layer])))
-            if splits_here(part, split, net):
-                part = halves(part, split)[int(z[layer - 1][0, split.index] > 0)]
-    return part
+            if splits_here(cell, split, net):
+                cell = halves(cell, split)[int(z[layer - 1][0, split.index] > 0)]
+    return cell
 
 
-def points_of(part: Cell, net: Network, count: int = 4000) -> Array:
-    assert isinstance(part.region, Box)
-    x = np.random.default_rng(0).uniform(part.region.lo, part.region.hi, size=(count, net.inputs))
-    signs = zip(part.signs, net.preactivations(x), strict=True)
+def points_of(cell: Cell, net: Network, count: int = 4000) -> Array:
+    assert isinstance(cell.region, Box)
+    x = np.random.default_rng(0).uniform(cell.region.lo, cell.region.hi, size=(count, net.inputs))
+    signs = zip(cell.signs, net.preactivations(x), strict=True)
     return x[np.all([np.all(s * z >= 0, axis=1) for s, z in signs], axis=0)]
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_bounds_of_parts_hold_at_their_points(seed: int) -> None:
+def test_bounds_of_cells_hold_at_their_points(seed: int) -> None:
     net, box, c = deep_net(3, 6, 5, 4, 1, seed=seed), Box(np.zeros(3), 1.0), np.ones(1)
-    parts = [random_part(net, box, 10 * seed + k, depth=5) for k in range(12)]
-    bounds = bounds_of(net, parts)
+    cells = [random_cell(net, box, 10 * seed + k, depth=5) for k in range(12)]
+    bounds = bounds_of(net, cells)
     gradients = gradient_bounds(net, bounds.pre, c)[0]
     magnitudes = gradient_magnitudes(net, bounds.pre, c)
     assert np.all(magnitudes <= gradients.magnitude)
     uppers = interval_uppers(net, bounds, INF, c)
-    for k, part in enumerate(parts):
-        x = points_of(part, net)
+    for k, cell in enumerate(cells):
+        x = points_of(cell, net)
         assert not (bounds.empty[k] and len(x))
         for z, own in zip(net.preactivations(x), bounds.of(k), strict=True):
             assert np.all(z >= own.lo - 1e-12)
@@ -102,8 +108,8 @@ def test_bounds_of_parts_hold_at_their_points(seed: int) -> None:
         assert np.all(g <= gradients.hi[k] + 1e-12)
         assert np.all(np.abs(g) <= magnitudes[k] + 1e-12)
         assert np.all(np.abs(g).sum(axis=1) <= uppers[k] + 1e-12)
-        alone = bounds_of(net, [part])
-        for a, b in zip(alone.of(0), bounds.of(k), strict=True):  # a part's bounds do not depend on its company
+        alone = bounds_of(net, [cell])
+        for a, b in zip(alone.of(0), bounds.of(k), strict=True):  # a cell's bounds do not depend on its company
             np.testing.assert_allclose([*a.lo, *a.hi], [*b.lo, *b.hi], rtol=1e-9, atol=1e-12)
 
 
@@ -127,15 +133,15 @@ def test_rows_of_half_spaces_hold_at_true_points(sizes: tuple[int, ...], radius:
     for seed in range(4):
         net, box = deep_net(*sizes, seed=seed), Box(np.zeros(sizes[0]), radius)
         rng = np.random.default_rng(seed)
-        part = whole(net, box)
+        cell = whole(net, box)
         z = net.preactivations(rng.uniform(box.lo, box.hi)[None, :])
         for layer in range(1, net.depth + 1):
             j = int(rng.integers(net.shape[layer]))
-            part = halves(part, Split(layer, j))[int(z[layer - 1][0, j] > 0)]
-        problem, relaxation = on_cell(Problem.of(net, box), part)
+            cell = halves(cell, Split(layer, j))[int(z[layer - 1][0, j] > 0)]
+        problem, relaxation = on_cell(Problem.of(net, box), cell)
         if "half-space" not in {f.name for f in relaxation.families}:
             continue
-        Y, value = true_points(relaxation, problem, 4000, part)
+        Y, value = true_points(relaxation, problem, 4000, cell)
         assert violations(relaxation, Y) <= 1e-9
         top = np.einsum("ki,ij,kj->k", Y, relaxation.problem.objective.toarray(), Y)
         assert np.all(value <= top + relaxation.offset + 1e-9)
@@ -154,10 +160,9 @@ def test_exact_is_the_enumerated_constant(sizes: tuple[int, ...], radius: float)
         assert verify(outcome.certificate, net).proved
 
 
-def test_relaxations_decide_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same answers when every part is relaxed before it is split."""
-    monkeypatch.setattr("lipcert.method.branching.worth._FEW", 1)
-    monkeypatch.setattr("lipcert.method.branching.worth._GROWTH", 60.0)
+def test_relaxations_decide_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same answers when every cell is relaxed before it is split."""
+    relax_early(monkeypatch, 1)
     kinds: set[type] = set()
     for sizes, radius in CASES[1:3]:
         net, box = deep_net(*sizes, seed=3), Box(np.zeros(sizes[0]), radius)
@@ -165,13 +170,14 @@ def test_relaxations_decide_parts(monkeypatch: pytest.MonkeyPatch) -> None:
         truth = exact_constant(net, box, np.ones(1))
         assert truth * (1 - 1e-9) <= outcome.certificate.upper <= truth * (1 + 2e-6)
         assert verify(outcome.certificate, net).proved
-        kinds |= {type(leaf) for leaf in outcome.leaves}
+        assert isinstance(outcome.certificate.proof, Tree)
+        kinds |= {type(leaf) for leaf in outcome.certificate.proof.leaves}
     assert Multipliers in kinds
 
 
 def test_everywhere_splits_neurons_only() -> None:
     net = deep_net(5, 4, 1, seed=2)
-    result = lipcert.bound(net, Everywhere(), method="exact", time_limit=10)
+    result = lipcert.bound(net, Everywhere(), method="exact", work=10.0)
     large = exact_constant(net, Box(np.zeros(5), 1e3), np.ones(1))
     assert result.gap is not None
     assert result.gap <= 1e-6
@@ -241,14 +247,15 @@ def test_a_forged_tree_with_its_own_digest_proves_only_what_is_true(case: Case, 
     assert not read.proof.splits
 
 
-def test_leaves_with_multipliers_are_checked_on_their_own_part() -> None:
+def test_leaves_with_multipliers_are_checked_on_their_own_cell() -> None:
     net, box, c = deep_net(4, 8, 1, seed=3), Box(np.zeros(4), 1.0), np.ones(1)
     below, above = halves(whole(net, box), Split(1, 2))
     bounds = bounds_of(net, [below, above])
     problem = Problem.of(net, box)
-    replies = [
-        relax(Question(problem, part, bounds.of(k), 0.0, 10.0, NO_CUTS.table)) for k, part in enumerate((below, above))
-    ]
+    replies = []
+    for k, cell in enumerate((below, above)):
+        own_problem = problem.on(cell.region, preactivations=bounds.of(k))
+        replies.append(relax(Question(own_problem, cell, 0.0, 10.0, True, NO_CUTS.table)))
     leaves = [reply.leaf for reply in replies if isinstance(reply.leaf, Multipliers)]
     own = [check_relaxed(problem, p, bounds.of(k), leaves[k]) for k, p in enumerate((below, above))]
     assert own == pytest.approx([r.upper for r in replies], rel=1e-9)
@@ -256,18 +263,18 @@ def test_leaves_with_multipliers_are_checked_on_their_own_part() -> None:
     norms, z = np.abs(net.gradient(x, c)).sum(axis=1), net.preactivations(x)[0][:, 2]
     for k, mask in enumerate((z <= 0, z >= 0)):
         exchanged = check_relaxed(problem, (below, above)[k], bounds.of(k), leaves[1 - k])
-        assert exchanged >= norms[mask].max() - 1e-9  # another part's multipliers: true or infinite
+        assert exchanged >= norms[mask].max() - 1e-9  # another cell's multipliers: true or infinite
         assert own[k] >= norms[mask].max() - 1e-9
 
 
-def test_only_empty_parts_are_proved_empty() -> None:
+def test_only_empty_cells_are_proved_empty() -> None:
     net, box = deep_net(3, 6, 1, seed=0), Box(np.zeros(3), 1.0)
     rng = np.random.default_rng(0)
     for seed in range(20):
-        part = random_part(net, box, seed, depth=6)
-        if part.fixed:
-            bounds = bounds_of(net, [part])
-            assert all(prove_empty(part, bounds, rng.exponential(size=6)) is None for _ in range(20))
+        cell = random_cell(net, box, seed, depth=6)
+        if cell.fixed:
+            bounds = bounds_of(net, [cell])
+            assert all(prove_empty(cell, bounds, rng.exponential(size=6)) is None for _ in range(20))
 
 
 def test_a_lying_solver_proves_nothing_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -282,10 +289,9 @@ def test_a_lying_solver_proves_nothing_wrong(monkeypatch: pytest.MonkeyPatch) ->
         return replace(answer, y=y, X=None if answer.X is None else rng.normal(size=answer.X.shape))
 
     monkeypatch.setattr(rank_two, "solve_rank_two", lie)
-    monkeypatch.setattr("lipcert.method.branching.worth._FEW", 2)
-    monkeypatch.setattr("lipcert.method.branching.worth._GROWTH", 60.0)
+    relax_early(monkeypatch, 2)
     net, box = deep_net(4, 7, 1, seed=5), Box(np.zeros(4), 1.0)
-    outcome = solved(net, box, seconds=5)
+    outcome = solved(net, box, work=5.0)
     truth = exact_constant(net, box, np.ones(1))
     assert outcome.certificate.upper >= truth * (1 - 1e-9)
     assert outcome.witness is not None
@@ -294,13 +300,13 @@ def test_a_lying_solver_proves_nothing_wrong(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_interrupt_time_limit_and_gap_leave_a_proof(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lipcert.method.branching.worth._FEW", 100)  # intervals are enough here
+    monkeypatch.setattr(policy, "RELAX_OPEN", 100)  # intervals are enough here
     net, box = deep_net(6, 12, 10, 1, seed=1), Box(np.zeros(6), 1.0)
     states: list[State] = []
 
     def stop(state: State, _: Witness | None) -> None:
         states.append(state)
-        if state.parts > 40:
+        if state.cells > 40:
             raise KeyboardInterrupt
 
     outcome = solved(net, box, on_state=stop)
@@ -310,17 +316,16 @@ def test_interrupt_time_limit_and_gap_leave_a_proof(monkeypatch: pytest.MonkeyPa
     uppers = [s.upper for s in states]
     assert uppers == sorted(uppers, reverse=True)
     assert all(s.lower <= s.upper for s in states)
-    short = solved(net, box, seconds=0.05)
+    short = solved(net, box, work=0.05)
     assert not short.closed
     assert verify(short.certificate, net).proved
     rough = solved(net, box, gap=10.0)
     assert rough.closed
-    assert rough.state.parts < 41
+    assert rough.state.cells < 41
 
 
 def test_processes_give_the_same_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lipcert.method.branching.worth._FEW", 3)
-    monkeypatch.setattr("lipcert.method.branching.worth._GROWTH", 60.0)
+    relax_early(monkeypatch, 3)
     net, box = deep_net(5, 9, 1, seed=4), Box(np.zeros(5), 1.0)
     serial = solved(net, box)
     with processes(2) as executor:
@@ -334,12 +339,12 @@ def test_processes_give_the_same_answer(monkeypatch: pytest.MonkeyPatch) -> None
 def test_bound_and_its_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     net, box = deep_net(3, 6, 4, 1, seed=2), Box(np.zeros(3), 0.7)
     seen: list[lipcert.Progress] = []
-    result = lipcert.bound(net, box, method="exact", time_limit=20, on_progress=seen.append)
+    result = lipcert.bound(net, box, method="exact", work=20.0, on_progress=seen.append)
     assert result.status is Status.DONE
     assert result.gap is not None
     assert result.gap <= 1e-6
     assert seen[-1].upper == result.upper
-    assert lipcert.bound(net, box, time_limit=20).upper == pytest.approx(result.upper, rel=2e-6)  # auto
+    assert lipcert.bound(net, box, work=20.0).upper == pytest.approx(result.upper, rel=2e-6)  # auto
     net.save(tmp_path / "net.npz")
     proof = str(tmp_path / "proof.npz")
     asked = ["bound", str(tmp_path / "net.npz"), "--radius", "0.7", "--method", "exact", "--gap", "0.5", "--json"]
@@ -367,10 +372,10 @@ def test_half_spaces_know_the_norm() -> None:
     biases = [np.array([0.3, 0.0, -0.1]), np.array([1.0, -0.3]), np.zeros(1)]
     net, box = Network.from_weights(weights, biases), Box(np.zeros(1), 1.0)
     for norm in (INF, Norm("2")):
-        for part in halves(whole(net, box), Split(2, 0)):
-            problem, relaxation = on_cell(Problem.of(net, box, norm=norm), part)
+        for cell in halves(whole(net, box), Split(2, 0)):
+            problem, relaxation = on_cell(Problem.of(net, box, norm=norm), cell)
             assert "half-space" in {f.name for f in relaxation.families}
-            Y, value = true_points(relaxation, problem, 500, part)
+            Y, value = true_points(relaxation, problem, 500, cell)
             assert len(Y)
             assert violations(relaxation, Y) <= 1e-9
             reached = objective(relaxation, Y) + relaxation.offset
@@ -399,9 +404,9 @@ def test_a_coordinate_at_the_smallest_float_keeps_its_value() -> None:
     least, big = 5e-324, 1e100
     net = Network.from_weights([np.array([[big, 1.0]]), np.ones((1, 1))], [np.zeros(1), np.zeros(1)])
     box = Box.from_bounds(np.array([least, -1.0]), np.array([least, 1.0]))
-    part = halves(whole(net, box), Split(1, 0))[1]
+    cell = halves(whole(net, box), Split(1, 0))[1]
     for norm in (INF, Norm("2")):
-        assert on_cell(Problem.of(net, box, norm=norm), part)[1].problem.rows
+        assert on_cell(Problem.of(net, box, norm=norm), cell)[1].problem.rows
     with np.errstate(all="ignore"):
         lifted = built(Problem.of(net, box), "backward")
     moving = lifted.blocks["w"][0]
