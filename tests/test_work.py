@@ -48,7 +48,7 @@ def wild_clock(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", NETWORKS)
 def test_the_same_work_gives_the_same_bracket(name: str, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     net, box = NETWORKS[name]
-    options = {"method": method, "work": 2.0, "seed": 3}
+    options = {"method": method, "work": 0.4, "seed": 3}
     first = answer(net, box, **options)
     wild_clock(monkeypatch)
     assert answer(net, box, **options) == first
@@ -57,14 +57,14 @@ def test_the_same_work_gives_the_same_bracket(name: str, method: str, monkeypatc
 @pytest.mark.parametrize("options", [{"norm": "2"}, {"norm": "1"}, {"output": "all", "norm": "2"}], ids=str)
 def test_also_in_other_norms(options: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     net, box = net_of(4, 6, 5, 2, seed=5), Box(np.zeros(4), 0.5)
-    first = answer(net, box, **{"output": 0, **options}, work=1.0)
+    first = answer(net, box, **{"output": 0, **options}, work=0.4)
     wild_clock(monkeypatch)
-    assert answer(net, box, **{"output": 0, **options}, work=1.0) == first
+    assert answer(net, box, **{"output": 0, **options}, work=0.4) == first
 
 
 def test_more_work_is_never_worse() -> None:
     net, box = NETWORKS["three layers"]
-    results = [lipcert.bound(net, box, work=work) for work in (0.01, 0.3, 3.0)]
+    results = [lipcert.bound(net, box, work=work) for work in (0.01, 0.2, 1.0)]
     assert results[0].upper >= results[-1].upper
     assert (results[0].lower or 0) <= (results[-1].lower or 0)
 
