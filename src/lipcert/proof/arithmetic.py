@@ -92,8 +92,7 @@ def jacobian_bounds(problem: Problem) -> Array:
     net, pre = problem.network, preactivations(problem)
     if not problem.whole_map:
         return gradient_bounds(net, pre, problem.c)[0].magnitude[None, :]
-    with np.errstate(over="ignore", invalid="ignore"):
-        size = jacobian_rows(net, pre, net.depth + 1)
+    size = jacobian_rows(net, pre, net.depth + 1)
     return np.where(np.isnan(size), np.inf, size)
 
 

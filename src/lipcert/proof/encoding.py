@@ -97,8 +97,8 @@ def decode_specifications(arrays: Mapping[str, Any], method: str) -> list[Specif
     fits = fits and bool(np.all((table[:, 1:5] == 0) | (table[:, 1:5] == 1)) and np.all(table[:, 5:] >= 0))
     if not fits or table[:, 5].sum() != len(cuts) or table[:, 6].sum() != len(reductions):
         raise FileFormatError("the specifications of the proof, its cuts and its reductions do not fit together")
-    own_cuts = np.split(cuts, np.cumsum(table[:, 5])[:-1])
-    own_reductions = np.split(reductions, np.cumsum(table[:, 6])[:-1])
+    own_cuts = np.split(cuts, np.cumsum(table[:, 5]))[:-1]
+    own_reductions = np.split(reductions, np.cumsum(table[:, 6]))[:-1]
     found: list[Specification | None] = []
     for row, some, reduction in zip(table, own_cuts, own_reductions, strict=True):
         values, wide, exclusions, products = (bool(flag) for flag in row[1:5])

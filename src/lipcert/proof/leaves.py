@@ -7,11 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from lipcert.bounds.cell import Cell
-from lipcert.bounds.engine import Bounds
-from lipcert.bounds.forms import proves_empty
-from lipcert.bounds.gradients import interval_uppers
-from lipcert.bounds.propagation import Interval
+from lipcert.bounds import Bounds, Cell, Interval, interval_uppers, proves_empty
 from lipcert.errors import MethodError
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box
@@ -66,6 +62,8 @@ def prove_empty(cell: Cell, bounds: Bounds, weights: Array) -> Empty | None:
 
 def check_relaxed(problem: Problem, cell: Cell, pre: tuple[Interval, ...], leaf: Multipliers) -> float:
     """The bound that a leaf's multipliers prove on its cell, infinite when none."""
+    if problem.has_cases:
+        return np.inf
     own, signs = problem_on(problem, cell, pre)
     specification = replace(leaf.specification, signs=signs)
     try:

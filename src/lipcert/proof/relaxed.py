@@ -37,8 +37,8 @@ class Multipliers:
 
     def check(self, problem: Problem) -> float:
         """The bound that the multipliers and the shift prove, infinite when none; the rows are built again."""
-        if self.specification.signs is not None:
-            return np.inf  # half-spaces belong to cells, and only a tree knows those
+        if problem.has_cases or self.specification.signs is not None:
+            return np.inf  # it is about one of several cases, or a cell, and only `Cases` and `Tree` know which
         return self.check_rows(problem, self.specification)
 
     def check_rows(self, problem: Problem, specification: Specification) -> float:

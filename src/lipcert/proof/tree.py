@@ -15,9 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.bounds.cell import Cell, Split, halves, splits_here, whole
-from lipcert.bounds.engine import Bounds, bounds_of
-from lipcert.bounds.propagation import Interval
+from lipcert.bounds import Bounds, Cell, Interval, Split, bounds_of, halves, splits_here, whole
 from lipcert.errors import FileFormatError
 from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem

@@ -133,7 +133,7 @@ def _tree(kept: Mapping[str, Any], problem: Problem) -> Proof:
         if kinds.ndim != 1 or kinds.shape != rows.shape or np.any(rows < 0) or rows.sum() != len(cuts):
             return NO_TREE
         numbers = decode_numbers(renamed, len(kinds))
-        tables = np.split(cuts, np.cumsum(rows)[:-1])
+        tables = np.split(cuts, np.cumsum(rows))[:-1]
         specifications = [
             _specification(problem, "tight", both, Cuts(table)) if kind == 2 and not problem.has_cases else None
             for kind, both, table in zip(kinds, numbers, tables, strict=True)
