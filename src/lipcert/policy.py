@@ -17,5 +17,71 @@ RATES = {DENSE: 5e10, THIN: 5e9, SCALAR: 1e5}
 BOUNDS_STEP = 0.25  # nominal seconds between two looks at the budget; a limit of 8 s was kept on 45,056 neurons
 
 # --- Pace: how the speed of this machine, now, is learnt -------------------------------------------------------------
-PACE_MEMORY = 4.0  # nominal seconds after which a measurement has faded by half
-PACE_LEAST = 0.02  # real seconds below which a measurement says nothing
+PACE_MEMORY = 4.0  # seconds after which a measurement has faded by half
+PACE_LEAST = 0.02  # seconds below which a measurement says nothing
+CONTENTION_LEAST = 0.2  # seconds of a processor below which nothing is known about who else uses it
+
+# --- Threads -----------------------------------------------------------------------------------------------------------
+WORTH_SHARING = 600  # the order of square matrices from which a second thread can pay on a quiet machine
+RACE_ORDER = 600  # of the matrices that are multiplied to see how fast that goes now
+RACE_SECONDS = 0.03  # for each side
+RACE_GAIN = 1.25  # several threads must be this much faster than one: beside other programs they are often slower
+RACE_VALID = 5.0  # seconds for which the outcome is believed
+PRODUCT_RATE = 6.5e10  # operations per second of such products where dense work goes at its nominal rate
+
+# --- Brackets ---------------------------------------------------------------------------------------------------------
+CLOSED = 1e-6  # the relative gap at which a bracket is called closed: about what proofs lose to rounding
+
+# --- Shares of the budget, by what they are given to -------------------------------------------------------------------
+SEARCH_ALONE = 0.5  # for a witness where nothing but arithmetic follows
+SEARCH_BESIDE_A_SOLVER = 0.2  # for a witness where a relaxation follows; more gained nothing on SDP-NN and ERAN 3_50
+SEARCH_BESIDE_MIP = 0.02  # a start for a search of its own
+GAINS_SHARE = 0.5  # the most that the rows of all Jacobians may take of what is left
+
+# --- Witnesses from moment matrices (measured on (80,80) and ERAN 3_50) -----------------------------------------------
+MOMENTS_SHARE = 0.04  # of the whole budget, at most, for one matrix
+MOMENTS_SHARE_LEFT = 0.15  # of what is left then
+MOMENTS_LEAST = 0.004  # of the whole budget, below which no matrix is looked at any more
+MOMENTS_OPERATIONS = 2500.0  # times the order squared: leading eigenvectors of one matrix
+MOMENTS_GAIN = 1e-6  # a witness that is better by less than this counts as none
+
+# --- Method mip --------------------------------------------------------------------------------------------------------
+AGREEMENT = 1e-5  # by how much a solver without proofs may miss what is proved: its tolerances
+
+# --- Method auto: when cells are tried (measured on the paper's (10,10) and (20,20) networks and ACAS Xu 1_1) ----------
+CELLS_LEAST = 0.5  # seconds left, below which cells are not begun
+CELLS_LARGEST = 400  # neurons, or inputs, up to which they are
+CELLS_FIRST_OPEN = 14  # open signs, up to which they are tried before any relaxation,
+CELLS_FIRST_SHARE = 0.1  # for this share of the budget
+CELLS_OPEN = 40  # open signs, up to which they are tried at the end,
+CELLS_INPUTS = 8  # or inputs; also the most inputs for which boxes are halved
+
+# --- Planning: which relaxations, in which order (measured on ERAN 3_50, 5_100, 784-1000-1000 and 8 x 1000) -----------
+LARGEST_ORDER = 4000  # of a moment matrix that is worth trying: 1 GB and minutes for one factorisation of its rows
+ITERATIONS = 14  # of the interior point to a bound within a percent of the optimum
+EASY_SHARE = 0.6  # of the budget: when the whole network takes less, parts of it are not needed
+QUICK = 0.5  # seconds: nothing needs to come before a whole network that takes less
+FIRST_PART_SHARE = 0.02  # of the budget, for a part that comes before a whole network that fits
+STEP_MOST = 0.85  # of the budget that one step may be expected to take
+TWO_SIDED_OPERATIONS = 30.0  # times the order cubed: alternation is quick, its two proofs are not
+PARTS = 5  # steps besides the whole network
+STEP_SHARE = 0.5  # of what is left, at most, for a step that others follow
+FIRST_SHARE = 0.05  # of what is left, at most, for a part before the whole network,
+FIRST_TIMES = 4.0  # and at most so many times what it is expected to take
+
+# --- Proofs on the way -------------------------------------------------------------------------------------------------
+PROOF_OPERATIONS = 10.0  # times the order cubed: eigenvalues and two factorisations
+PROOF_SHARE = 0.08  # of a solver's work may go into proofs on the way
+LAST_PROOF_SHARE = 0.7  # of the budget, at most, may be kept for the last proof
+FIRST_PROOF = 1.0  # seconds of a solve before its first proof
+WORTH_A_PROOF = 0.999  # times the best bound of a solve: multipliers that promise more are not worth a proof
+
+# --- Rounds of cuts (measured on the paper's (80,80) networks and ACAS Xu 1_1; docs/ablation.md) -----------------------
+ROUNDS_LEAST = 4.0  # solves that must fit, or there is one without cuts
+ROUND_SHARE = 0.3  # of what is left may go into the next round
+ROUND_GAIN = 2e-4  # a gain that is worth another round
+ROUND_CALLS = 2e4  # calls around a solve that do not depend on its size
+CUT_IDLE = 1e-6  # a multiplier, relative to the bound, below which a cut is idle
+CUT_NEAR = 0.15  # an idle cut with less slack than this is kept: dropped, it would be violated in the next round
+SEPARATION_OPERATIONS = 60.0  # times the order squared: looking for violated cuts
+BUILD_CALLS = 5e3  # calls of building a relaxation

@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from lipcert import policy
+from lipcert.budget.threads import product_speed, threads_for
 
 
 @dataclass(frozen=True)
@@ -43,22 +44,21 @@ class Meter:
 
     def learn(self, kind: str, nominal: float, real: float) -> None:
         """Older measurements fade, so that the pace follows a machine that becomes busy or free."""
-        for name in (kind, _ANY):
-            old = self.measured.get(name, (0.0, 0.0))
-            fade = policy.PACE_MEMORY / (policy.PACE_MEMORY + nominal)
-            self.measured[name] = (fade * old[0] + nominal, fade * old[1] + real)
+        old = self.measured.get(kind, (0.0, 0.0))
+        fade = policy.PACE_MEMORY / (policy.PACE_MEMORY + real)
+        self.measured[kind] = (fade * old[0] + nominal, fade * old[1] + real)
 
     def pace(self, kind: str) -> float:
+        """Seconds of the clock that a nominal second of this kind takes; without a measurement, what others leave us."""
         if self.repeatable:
             return 1.0
-        for name in (kind, _ANY):
-            nominal, real = self.measured.get(name, (0.0, 0.0))
-            if real >= policy.PACE_LEAST:
-                return real / nominal
-        return 1.0
+        nominal, real = self.measured.get(kind, (0.0, 0.0))
+        return real / nominal if real >= policy.PACE_LEAST and nominal > 0 else self.contention()
 
-
-_ANY = "any"
+    def contention(self) -> float:
+        """Seconds of the wall clock per second of a processor since the start: above one where others use them."""
+        wall, processor = time.monotonic() - self.wall, processor_seconds() - self.processor
+        return max(1.0, wall / processor) if processor >= policy.CONTENTION_LEAST else 1.0
 
 
 class Budget:
@@ -125,6 +125,19 @@ class Budget:
     def affordable(self, seconds: float, kind: str = policy.DENSE) -> float:
         """About how many operations fit into these seconds of the clock: the inverse of `expected`."""
         return seconds * policy.RATES[kind] / self.meter.pace(kind)
+
+    def effort(self) -> float:
+        """A reading of what this process has worked, for ratios: counted work, or seconds of its processor, which other
+        programs do not stretch."""
+        return self.meter.counted if self.meter.repeatable else time.process_time()
+
+    def calibrate(self) -> None:
+        """Measure the pace of dense work, where nothing has yet, by products of matrices."""
+        if self.meter.repeatable or policy.DENSE in self.meter.measured:
+            return
+        with threads_for(policy.RACE_ORDER):
+            speed = product_speed()
+        self.meter.learn(policy.DENSE, policy.RACE_SECONDS * speed / policy.PRODUCT_RATE, policy.RACE_SECONDS)
 
     def spent(self) -> Work:
         """Since the meter was started."""
