@@ -68,8 +68,8 @@ def _split(
 ) -> float:
     (G, h), j = z, len(signs)
     if j == len(h):
-        s = piece.net.activations[i].derivative(np.where(signs, 1.0, -1.0))
-        return _descend(piece, i + 1, [*values, (s[:, None] * G, s * h)], rows, points)
+        slopes = piece.net.activations[i].derivative(np.where(signs, 1.0, -1.0))
+        return _descend(piece, i + 1, [*values, (slopes[:, None] * G, slopes * h)], rows, points)
     at = points @ G[j] + h[j]
     best = 0.0
     for sign in (True, False):

@@ -84,6 +84,17 @@ def test_rounding_finds_the_constant_and_no_more() -> None:
     assert reached >= len(seeds) - 1
 
 
+def test_same_seed_and_work_same_bits() -> None:
+    net, box, c = case(4)
+    relaxation, X = moments(net, box, c, "backward")
+    found = []
+    for _ in range(2):
+        problem = Problem.of(net, box, c)
+        found.append(improve(problem, middle(problem), relaxation, X, Budget.of_work(0.05), seed=3))
+    assert found[0].point.tobytes() == found[1].point.tobytes()
+    assert found[0].value == found[1].value
+
+
 def test_rounding_on_the_whole_space_uses_signs_alone() -> None:
     net, c = random_network(3, (3, 6, 1)), np.ones(1)
     relaxation, X = moments(net, Everywhere(), c, "hr2")

@@ -121,5 +121,6 @@ def _best_patterns(record: Record, family: Family, known: Patterns, budget: Budg
         better = reached > values
         u, values = np.where(better[:, None], moved, u), np.where(better, reached, values)
         stale = 0 if values.max() > before * (1 + 1e-6) else stale + 1
-    distinct = np.array([*{np.packbits(row).tobytes(): k for k, row in enumerate(u)}.values()])
-    return np.asarray(u[distinct[np.argsort(-values[distinct], kind="stable")]])
+    order = np.argsort(-values, kind="stable")
+    distinct = {u[k].tobytes(): k for k in order[::-1]}
+    return u[[k for k in order if distinct[u[k].tobytes()] == k]]
