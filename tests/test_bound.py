@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from lipcert.method.bounding import LITERAL_METHODS, METHODS
 
 import lipcert
-from lipcert import Activation, Box, Everywhere, Network, Progress, Status
+from lipcert import Activation, Box, Everywhere, Network, Progress, Status, policy
 from lipcert.errors import InputError, MethodError, SoundnessError
+from lipcert.method.literal import LITERAL
 from lipcert.method.result import Result
 from lipcert.polynomial.lcep import methods
 from lipcert.polynomial.lcep.methods import LiteralInfo
@@ -30,7 +30,7 @@ from tests.problems import AFFINE, SMALL, TINY, net_of
 
 def test_bracket_and_json() -> None:
     net = net_of(6, 8, 3)
-    result = lipcert.bound(net, Box(np.zeros(6), 0.3), output=(0, 2), time_limit=5)
+    result = lipcert.bound(net, Box(np.zeros(6), 0.3), output=(0, 2), work=2.0)
     assert result.lower is not None
     assert 0 < result.lower <= result.upper
     assert result.witness is not None
@@ -51,15 +51,13 @@ def test_bracket_and_json() -> None:
 def test_every_method_on_every_activation(kind: str, region: Box | Everywhere) -> None:
     net = net_of(5, 7, 6, 1)
     net = Network(net.affines, (Activation(kind, 0.2), Activation(kind, 0.2)))
-    results = {
-        m: lipcert.bound(net, region, method=m, time_limit=2) for m in METHODS if m in ("auto", "product", "interval")
-    }
+    results = {m: lipcert.bound(net, region, method=m, work=0.5) for m in ("auto", "product", "interval")}
     assert results["auto"].upper <= results["interval"].upper <= results["product"].upper
     assert all(r.lower is not None and 0 < r.lower <= r.upper for r in results.values())
 
 
 def test_affine_network_is_exact() -> None:
-    result = lipcert.bound(AFFINE.network, AFFINE.region, output=1)
+    result = lipcert.bound(AFFINE.network, AFFINE.region, output=1, work=1.0)
     assert result.lower == pytest.approx(AFFINE.value, rel=1e-14)
     assert result.upper == pytest.approx(AFFINE.value, rel=1e-14)
     assert result.gap is not None
@@ -67,7 +65,7 @@ def test_affine_network_is_exact() -> None:
 
 
 def test_zero_function_has_zero_bounds_and_no_gap() -> None:
-    result = lipcert.bound(net_of(3, 4, 2), Box(np.zeros(3), 1.0), output=[0.0, 0.0])
+    result = lipcert.bound(net_of(3, 4, 2), Box(np.zeros(3), 1.0), output=[0.0, 0.0], work=1.0)
     assert result.lower == 0.0
     assert result.upper < 1e-290
     assert json.dumps(result.to_dict(), allow_nan=False)
@@ -75,17 +73,17 @@ def test_zero_function_has_zero_bounds_and_no_gap() -> None:
 
 def test_no_lower_and_determinism() -> None:
     net, box = SMALL.pair
-    without = lipcert.bound(net, box, lower=False)
+    without = lipcert.bound(net, box, work=1.0, lower=False)
     assert without.lower is None
     assert without.gap is None
     assert without.witness is None
-    first, second = (lipcert.bound(net, box, seed=3, time_limit=20) for _ in range(2))
+    first, second = (lipcert.bound(net, box, seed=3, work=2.0) for _ in range(2))
     assert first.lower == second.lower
 
 
 def test_progress_reports_a_shrinking_bracket() -> None:
     seen: list[Progress] = []
-    lipcert.bound(*SMALL.pair, on_progress=seen.append, time_limit=5)
+    lipcert.bound(*SMALL.pair, on_progress=seen.append, work=2.0)
     uppers = [p.upper for p in seen]
     lowers = [p.lower for p in seen if p.lower is not None]
     assert uppers == sorted(uppers, reverse=True)
@@ -98,7 +96,7 @@ def test_interrupt_returns_the_bracket_so_far() -> None:
         if progress.lower is not None:
             raise KeyboardInterrupt
 
-    result = lipcert.bound(*SMALL.pair, on_progress=stop)
+    result = lipcert.bound(*SMALL.pair, on_progress=stop, work=5.0)
     assert result.status is Status.INTERRUPTED
     assert result.lower is not None
     assert result.lower <= SMALL.value <= result.upper
@@ -109,19 +107,19 @@ def test_interrupt_before_anything_is_proved_propagates() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        lipcert.bound(*SMALL.pair, method="interval", on_progress=stop)
+        lipcert.bound(*SMALL.pair, method="interval", on_progress=stop, work=5.0)
 
 
 def test_overflowing_network_is_reported_as_not_certified() -> None:
     net = Network.from_weights([np.full((2, 2), 1e300), np.full((2, 2), 1e300), np.full((1, 2), 1e300)])
-    result = lipcert.bound(net, Box([1.0, 1.0], 0.5), lower=False)
+    result = lipcert.bound(net, Box([1.0, 1.0], 0.5), work=1.0, lower=False)
     assert not result.certified
     assert result.to_dict()["upper"] is None
 
 
 def test_a_gradient_norm_beyond_the_floats_is_finite_in_json() -> None:
     net = Network.from_weights([np.full((1, 30), 1.7e308), np.ones((1, 1))], [np.full(1, 1e300), np.zeros(1)])
-    result = lipcert.bound(net, Box(np.zeros(30), 0.0), time_limit=2)
+    result = lipcert.bound(net, Box(np.zeros(30), 0.0), work=1.0)
     assert not result.certified
     assert result.lower is not None
     assert 1e308 < result.lower < np.inf
@@ -135,7 +133,7 @@ def test_extreme_weights_stay_silent(scale: float) -> None:
     net = net_of(4, 3, 1)
     net = Network.from_weights([net.affines[0].weight * scale, net.affines[1].weight], [np.zeros(3), np.zeros(1)])
     for method in ("shor", "hr2"):
-        result = lipcert.bound(net, Box(np.ones(4), 1.0), method=method, time_limit=5)
+        result = lipcert.bound(net, Box(np.ones(4), 1.0), method=method, work=1.0)
         assert result.lower is not None
         assert 0 < result.lower <= result.upper < 10 * scale
 
@@ -155,8 +153,8 @@ LIES: dict[str, Callable[[int], Array]] = {
 def test_a_lying_solver_loosens_the_bracket_and_never_breaks_it(lie: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Through `bound`: the multipliers of every iteration and of the end are lies; the solver claims a bound of 0."""
     net, box = SMALL.pair
-    honest = lipcert.bound(net, box, method="hr2", time_limit=20)
-    cheap = lipcert.bound(net, box, method="interval", lower=False)
+    honest = lipcert.bound(net, box, method="hr2", work=1.0)
+    cheap = lipcert.bound(net, box, method="interval", work=1.0, lower=False)
 
     def choose(_: str, problem: RankTwoProblem, __: object) -> Callable[[Callback], RankTwoResult]:
         y = LIES[lie](problem.rows)
@@ -168,7 +166,7 @@ def test_a_lying_solver_loosens_the_bracket_and_never_breaks_it(lie: str, monkey
         return run
 
     monkeypatch.setattr("lipcert.method.solving.choose_solver", choose)
-    result = lipcert.bound(net, box, method="hr2", time_limit=20)
+    result = lipcert.bound(net, box, method="hr2", work=1.0)
     assert honest.lower is not None
     assert honest.lower <= SMALL.value * (1 + 1e-12)
     assert SMALL.value * (1 - 1e-12) <= honest.upper <= result.upper <= cheap.upper
@@ -181,14 +179,14 @@ def test_a_failing_solver_leaves_the_bracket(error: Exception, monkeypatch: pyte
         raise error
 
     monkeypatch.setattr("lipcert.method.solving.choose_solver", fail)
-    result = lipcert.bound(*SMALL.pair, method="hr2", time_limit=5)
+    result = lipcert.bound(*SMALL.pair, method="hr2", work=1.0)
     assert result.method == "interval"
     assert result.certified
     assert "the solver failed" in result.notes[0]
 
 
 def test_a_proof_that_does_not_fit_the_time_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lipcert.method.solving._PROOF_RATE", 1.0)
+    monkeypatch.setattr(policy, "PROOF_OPERATIONS", 1e15)
     result = lipcert.bound(*SMALL.pair, method="hr2", time_limit=5, lower=False)
     assert result.status is Status.TIME_LIMIT
     assert result.method == "interval"
@@ -235,11 +233,11 @@ def test_dimension_mismatch() -> None:
 
 def test_literal_methods_by_name_and_by_flag() -> None:
     net, box = TINY.pair
-    fast = lipcert.bound(net, box, method="hr2", lower=False).upper
-    literal = lipcert.bound(net, box, method="hr2", literal=True, lower=False)
+    fast = lipcert.bound(net, box, method="hr2", work=5.0, lower=False).upper
+    literal = lipcert.bound(net, box, method="hr2", literal=True, work=5.0, lower=False)
     assert literal.method == "hr2-literal"
     assert literal.upper == pytest.approx(fast, rel=1e-3)
-    linear = lipcert.bound(net, box, method="lipopt3", time_limit=20)
+    linear = lipcert.bound(net, box, method="lipopt3", work=5.0)
     assert linear.method == "lipopt3-literal"
     assert linear.lower is not None
     assert linear.lower <= linear.upper
@@ -255,10 +253,10 @@ def test_literal_methods_by_name_and_by_flag() -> None:
 def test_a_literal_method_that_proves_nothing_keeps_the_cheap_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     nothing = (np.inf, LiteralInfo("hr1", "stalled", "x", 0.0))
     monkeypatch.setattr("lipcert.polynomial.lcep.methods.literal_bound", lambda *_, **__: nothing)
-    result = lipcert.bound(*TINY.pair, method="hr1", lower=False)
+    result = lipcert.bound(*TINY.pair, method="hr1", work=1.0, lower=False)
     assert result.method == "interval"
     assert any("proved nothing" in n for n in result.notes)
 
 
 def test_names_of_literal_methods_agree() -> None:
-    assert LITERAL_METHODS == methods.LITERAL_METHODS
+    assert tuple(method.name for method in LITERAL) == methods.LITERAL_METHODS
