@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from lipcert import Activation, Box, Everywhere, MethodError, Network, Progress, Status, bound
-from lipcert.bounds.propagation import preactivation_bounds
 from lipcert.budget import Budget
 from lipcert.method.mip import search as mip_search
 from lipcert.method.mip.formulation import check_mip, formulate
 from lipcert.paper.networks import paper_network, paper_region
 from lipcert.problem.norms import INF, Norm
+from lipcert.problem.problem import Problem
 from lipcert.rounding import Array
 from lipcert.solver import ConicStatus
 from lipcert.solver.mixed_integer import MixedIntegerProblem, MixedIntegerSolution, solve_mixed_integer
@@ -45,8 +45,8 @@ def test_the_optimum_is_the_enumerated_constant(first: int) -> None:
     for seed in range(first, first + 10):
         net, box, c = random_case(seed)
         norm = L1 if seed % 5 == 4 else INF
-        program = formulate(net, box, norm, c, preactivation_bounds(net, box)).problem
-        found, exact = solve_mixed_integer(program, Budget.of_seconds(30.0)), exact_constant(net, box, c, norm)
+        program = formulate(Problem.of(net, box, c, norm)).problem
+        found, exact = solve_mixed_integer(program, Budget.unlimited()), exact_constant(net, box, c, norm)
         assert found.status is ConicStatus.OPTIMAL
         assert found.value == pytest.approx(exact, rel=1e-5, abs=1e-9), seed
         assert found.bound == pytest.approx(exact, rel=1e-5, abs=1e-9), seed
@@ -57,7 +57,7 @@ def test_rows_hold_at_true_points(norm: Norm) -> None:
     """Up to the rounding of both sides; the objective there is the gradient's norm."""
     for seed in range(12):
         net, box, c = random_case(seed)
-        formulation = formulate(net, box, norm, c, preactivation_bounds(net, box))
+        formulation = formulate(Problem.of(net, box, c, norm))
         points = np.random.default_rng(seed).uniform(box.lo, box.hi, size=(500, box.size))
         values, p = formulation.assignment(points), formulation.problem
         rows, slack = values @ p.A.T, 1e-12 * (1 + np.abs(values) @ abs(p.A).T)
@@ -74,7 +74,7 @@ def test_rows_hold_at_true_points(norm: Norm) -> None:
 
 def test_bound_keeps_the_claim_apart() -> None:
     net, box = paper_network(10, 20, 0, 2), paper_region(10, 0, "local")
-    result = bound(net, box, method="mip", time_limit=30.0)
+    result = bound(net, box, method="mip", work=30.0)
     cheap = bound(net, box, method="mixed", lower=False)
     assert result.claim is not None
     assert result.upper == cheap.upper
@@ -100,14 +100,14 @@ def test_a_lying_solver_changes_nothing_that_is_proved(
     value: float, limit: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     net, box, c = random_case(4)
-    honest = bound(net, box, output=c, method="mip", time_limit=5.0)
+    honest = bound(net, box, output=c, method="mip", work=5.0)
 
     def lie(problem: MixedIntegerProblem, _: Budget, **__: object) -> MixedIntegerSolution:
         nonsense = np.random.default_rng(0).normal(size=len(problem.cost))
         return MixedIntegerSolution(ConicStatus.OPTIMAL, nonsense, value, limit, 1, 0.0)
 
     monkeypatch.setattr(mip_search, "solve_mixed_integer", lie)
-    result = bound(net, box, output=c, method="mip", time_limit=5.0)
+    result = bound(net, box, output=c, method="mip", work=5.0)
     assert result.upper == honest.upper
     assert result.lower is not None
     assert result.lower <= exact_constant(net, box, c) * (1 + 1e-9)
@@ -117,7 +117,7 @@ def test_a_lying_solver_changes_nothing_that_is_proved(
 
 def test_at_a_kink_the_claim_may_exceed_the_constant_and_the_witness_does_not() -> None:
     """LCEP allows both slopes at 0, its optimum is 1."""
-    result = bound(*CANCELLED.pair, method="mip", time_limit=2.0)
+    result = bound(*CANCELLED.pair, method="mip", work=2.0)
     assert result.claim is not None
     assert result.claim.value == pytest.approx(1.0)
     assert result.lower == pytest.approx(CANCELLED.value, abs=1e-12)
@@ -126,7 +126,7 @@ def test_at_a_kink_the_claim_may_exceed_the_constant_and_the_witness_does_not() 
 
 def test_small_cases() -> None:
     for known in (DEAD, AT_A_POINT, replace(AFFINE, region=Box(np.zeros(2), 1.0))):
-        claim = bound(*known.pair, output=known.c, method="mip", time_limit=60.0).claim
+        claim = bound(*known.pair, output=known.c, method="mip", work=60.0).claim
         assert claim is not None
         assert [claim.value, claim.bound] == pytest.approx([known.value, known.value])
     huge = Network.from_weights([np.full((2, 2), 1e300)] * 2 + [np.ones((1, 2))])
@@ -139,9 +139,9 @@ def test_the_time_limit_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     net, box = paper_network(80, 80, 0), paper_region(80, 0, "global")
     given: list[float] = []
 
-    def noted(problem: MixedIntegerProblem, *, seconds: float, **more: Any) -> MixedIntegerSolution:
-        given.append(seconds)
-        return solve_mixed_integer(problem, seconds=seconds, **more)
+    def noted(problem: MixedIntegerProblem, budget: Budget, **more: Any) -> MixedIntegerSolution:
+        given.append(budget.left())
+        return solve_mixed_integer(problem, budget, **more)
 
     monkeypatch.setattr(mip_search, "solve_mixed_integer", noted)
     result = bound(net, box, method="mip", time_limit=1.0)
@@ -180,7 +180,7 @@ def test_an_interrupt_keeps_what_was_found(monkeypatch: pytest.MonkeyPatch) -> N
 def test_what_has_no_linear_form_is_refused() -> None:
     net, box, _ = random_case(0)
     with pytest.raises(MethodError, match="norm 2 is not linear"):
-        check_mip(net, box, Norm("2"))
+        check_mip(Problem.of(net, box, output=0, norm="2"))
     with pytest.raises(MethodError, match="needs a box"):
         bound(net, Everywhere(), output=0, method="mip")
     smooth = Network.from_weights([np.eye(2), np.ones((1, 2))], activation="tanh")
