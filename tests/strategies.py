@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from lipcert.problem.activations import Activation
-from lipcert.problem.network import Affine, Network
+from lipcert.problem.network import Affine, Block, Network
 from lipcert.problem.region import Box
 from lipcert.rounding import Array
 
@@ -41,3 +41,44 @@ def _random_map(rng: np.random.Generator, m: int, n: int, zeros: float) -> Affin
     if m > 1 and rng.uniform() < 0.2:
         W[-1] = W[0]
     return Affine(W, rng.normal(size=m) / 2)
+
+
+@st.composite
+def branched_networks(
+    draw: st.DrawFn,
+    max_blocks: int = 5,
+    max_neurons: int = 9,
+    kinds: tuple[str, ...] = ("relu", "leaky_relu", "identity"),
+) -> tuple[Network, Box, Array]:
+    """A network of 2 to max_blocks hidden blocks that read several of the blocks before them, a box, an output vector.
+
+    Some blocks add another one as it is (a residual connection), some only add or put side by side (identity), some
+    are read by nobody. It has at most max_neurons neurons, or one in every block.
+    """
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    count = draw(st.integers(2, max_blocks))
+    inputs, outputs = draw(st.integers(1, 4)), draw(st.integers(1, 3))
+    zeros = draw(st.sampled_from((0.0, 0.3)))
+    widths, blocks = [inputs], []
+    for i in range(1, count + 1):
+        kind = draw(st.sampled_from(kinds))
+        widths.append(draw(st.integers(1, max(1, max_neurons // count))))
+        others = [j for j in range(i) if rng.uniform() < 0.4]
+        sources = sorted({*others, i - 1} if i == 1 or rng.uniform() < 0.8 else {*others, int(rng.integers(i))})
+        terms = tuple((j, _branch(rng, widths[i], widths[j], zeros)) for j in sources)
+        blocks.append(
+            Block(terms, rng.normal(size=widths[i]) / 2, Activation(kind, draw(st.sampled_from((0.01, 0.2)))))
+        )
+    ends = sorted({count, *(j for j in range(count) if rng.uniform() < 0.3)})
+    terms = tuple((j, _random_map(rng, outputs, widths[j], zeros).weight) for j in ends)
+    blocks.append(Block(terms, rng.normal(size=outputs)))
+    radius = draw(st.sampled_from((0.01, 0.1, 1.0, 10.0)))
+    box = Box(rng.normal(size=inputs), radius * rng.uniform(0.2, 1.0, size=inputs))
+    return Network.from_blocks(blocks), box, rng.normal(size=outputs)
+
+
+def _branch(rng: np.random.Generator, m: int, n: int, zeros: float) -> Array:
+    """A random matrix, or one that carries values over as they are."""
+    if rng.uniform() < 0.3:
+        return np.eye(m, n, k=int(rng.integers(-1, 2)))
+    return np.asarray(_random_map(rng, m, n, zeros).weight)
