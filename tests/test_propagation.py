@@ -13,6 +13,7 @@ from scipy import sparse
 
 from lipcert import Box, Everywhere, Network
 from lipcert.bounds.propagation import Interval, affine_interval, gradient_bounds, preactivation_bounds
+from lipcert.budget import Budget
 from lipcert.errors import InputError
 from lipcert.rounding import Array
 from tests.strategies import SMOOTH, small_cases
@@ -91,12 +92,12 @@ def test_one_layer_bounds_are_exact_up_to_rounding() -> None:
     np.testing.assert_allclose(sparse_bounds, bounds, rtol=1e-14)
 
 
-def test_backward_substitution_improves_on_intervals_and_respects_a_deadline() -> None:
+def test_backward_substitution_improves_on_intervals_and_respects_a_budget() -> None:
     rng = np.random.default_rng(0)
     net = Network.from_weights([rng.normal(size=(20, 20)) / 4 for _ in range(5)])
     box = Box(rng.normal(size=20), 0.05)
     plain, best = preactivation_bounds(net, box, backward=False), preactivation_bounds(net, box)
-    late = preactivation_bounds(net, box, deadline=-1.0)
+    late = preactivation_bounds(net, box, budget=Budget.of_work(0.0))
     widths = [(b.hi - b.lo).sum() for b in (plain[-1], best[-1], late[-1])]
     assert widths[1] < 0.5 * widths[0]
     assert widths[2] == widths[0]

@@ -1,7 +1,38 @@
-"""Parts of a region: sub-boxes with fixed signs of neurons, how they are halved, and sound bounds on many at once."""
+"""Sound bounds of values and gradients, rounded outward: on a region, or on many cells of it at once."""
 
-from lipcert.bounds.batched import Bounds, bounds_of
 from lipcert.bounds.cell import Cell, Split, halves, splits_here, whole
-from lipcert.bounds.gradients import interval_uppers
+from lipcert.bounds.engine import Bounds, bounds_of, joined
+from lipcert.bounds.forms import proves_empty
+from lipcert.bounds.gains import Gains, gains, jacobian_rows, mixed_bound, mixed_gradient_bounds
+from lipcert.bounds.gradients import gradient_bounds, gradient_magnitudes, interval_uppers, slope_bounds
+from lipcert.bounds.interval import Interval
+from lipcert.bounds.propagation import cut_short, gradients, preactivation_bounds, preactivations, slopes
+from lipcert.bounds.spectral import operator_norm
 
-__all__ = ["Bounds", "Cell", "Split", "bounds_of", "halves", "interval_uppers", "splits_here", "whole"]
+__all__ = [
+    "Bounds",
+    "Cell",
+    "Gains",
+    "Interval",
+    "Split",
+    "bounds_of",
+    "cut_short",
+    "gains",
+    "gradient_bounds",
+    "gradient_magnitudes",
+    "gradients",
+    "halves",
+    "interval_uppers",
+    "jacobian_rows",
+    "joined",
+    "mixed_bound",
+    "mixed_gradient_bounds",
+    "operator_norm",
+    "preactivation_bounds",
+    "preactivations",
+    "proves_empty",
+    "slope_bounds",
+    "slopes",
+    "splits_here",
+    "whole",
+]

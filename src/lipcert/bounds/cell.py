@@ -1,8 +1,8 @@
-"""A part of a region, and its two halves.
+"""A cell, a piece of a region, and its two halves.
 
-A part is the set of x of a box (or of the whole space) with z_j >= 0 or z_j <= 0 for the neurons whose sign is fixed.
-A split cuts the box at a value of a coordinate, or the part at the kink of a neuron; both halves are closed, so that
-together they are the part. Hence whoever starts from the whole region and halves as often as he likes has a cover of
+A cell is the set of x of a box (or of the whole space) with z_j >= 0 or z_j <= 0 for the neurons whose sign is fixed.
+A split cuts the box at a value of a coordinate, or the cell at the kink of a neuron; both halves are closed, so that
+together they are the cell. Hence whoever starts from the whole region and halves as often as he likes has a cover of
 it, whatever the splits were.
 
 The gradient: almost every x has no z_j = 0 but where z_j vanishes in a neighbourhood, and there either slope gives the
@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 from lipcert.problem.network import Network
 from lipcert.problem.region import Box, Region
 
-Signs = tuple[NDArray[np.int8], ...]  # by hidden layer: 1 where z >= 0, -1 where z <= 0, 0 where nothing is fixed
+Signs = tuple[NDArray[np.int8], ...]  # by hidden block: 1 where z >= 0, -1 where z <= 0, 0 where nothing is fixed
 
 
 @dataclass(frozen=True)
 class Split:
-    """Layer 0: the box at x_index = value. Layer i >= 1: the kink of neuron `index` of hidden layer i."""
+    """Layer 0: the box at x_index = value. Layer i >= 1: the kink of neuron `index` of hidden block i."""
 
     layer: int
     index: int
@@ -46,35 +46,34 @@ class Cell:
 
 def whole(net: Network, region: Region) -> Cell:
     """The region itself."""
-    return Cell(region, tuple(np.zeros(a.outputs, dtype=np.int8) for a in net.affines[:-1]))
+    return Cell(region, tuple(np.zeros(b.width, dtype=np.int8) for b in net.hidden))
 
 
-def splits_here(part: Cell, split: Split, net: Network) -> bool:
-    """Whether the split means something for this part."""
+def splits_here(cell: Cell, split: Split, net: Network) -> bool:
+    """Whether the split means something for this cell."""
     if split.layer == 0:
-        if not isinstance(part.region, Box) or not 0 <= split.index < part.region.size:
+        if not isinstance(cell.region, Box) or not 0 <= split.index < cell.region.size:
             return False
-        return bool(part.region.lo[split.index] <= split.value <= part.region.hi[split.index])
+        return bool(cell.region.lo[split.index] <= split.value <= cell.region.hi[split.index])
     if not 1 <= split.layer <= net.depth or not 0 <= split.index < net.shape[split.layer]:
         return False
-    kinked = net.activations[split.layer - 1].kind in ("relu", "leaky_relu")
-    return kinked and part.signs[split.layer - 1][split.index] == 0
+    return net.activations[split.layer - 1].kinked and cell.signs[split.layer - 1][split.index] == 0
 
 
-def halves(part: Cell, split: Split) -> tuple[Cell, Cell]:
+def halves(cell: Cell, split: Split) -> tuple[Cell, Cell]:
     """Below and above; the split must be one that `splits_here` accepts."""
     if split.layer == 0:
-        assert isinstance(part.region, Box)
-        hi, lo = part.region.hi.copy(), part.region.lo.copy()
+        assert isinstance(cell.region, Box)
+        hi, lo = cell.region.hi.copy(), cell.region.lo.copy()
         hi[split.index] = lo[split.index] = split.value
-        below, above = Box.from_bounds(part.region.lo, hi), Box.from_bounds(lo, part.region.hi)
-        return Cell(below, part.signs), Cell(above, part.signs)
-    return _with_sign(part, split, -1), _with_sign(part, split, 1)
+        below, above = Box.from_bounds(cell.region.lo, hi), Box.from_bounds(lo, cell.region.hi)
+        return Cell(below, cell.signs), Cell(above, cell.signs)
+    return _with_sign(cell, split, -1), _with_sign(cell, split, 1)
 
 
-def _with_sign(part: Cell, split: Split, sign: int) -> Cell:
-    signs = list(part.signs)
+def _with_sign(cell: Cell, split: Split, sign: int) -> Cell:
+    signs = list(cell.signs)
     own = signs[split.layer - 1].copy()
     own[split.index] = sign
     signs[split.layer - 1] = own
-    return Cell(part.region, tuple(signs))
+    return Cell(cell.region, tuple(signs))

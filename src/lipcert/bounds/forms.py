@@ -1,13 +1,13 @@
-"""Linear forms in x above quantities of many parts, and half-spaces that contain the parts.
+"""Linear forms in x above quantities of many cells, and half-spaces that contain the cells.
 
-A form says: quantity <= rows x + constant on the part, in exact arithmetic, up to `error` and the rounding of adding
-constants of total size `size`. Where signs are fixed the part lies in half-spaces H x + h >= 0, and for any
+A form says: quantity <= rows x + constant on the cell, in exact arithmetic, up to `error` and the rounding of adding
+constants of total size `size`. Where signs are fixed the cell lies in half-spaces H x + h >= 0, and for any
 lambda >= 0
 
     quantity <= rows x + constant + lambda (H x + h),
 
 whose maximum over the box is often smaller: lambda is searched, one half-space after the other, and proves nothing by
-itself. A sum lambda (H x + h) that is negative on the whole box proves that the part is empty.
+itself. A sum lambda (H x + h) that is negative on the whole box proves that the cell is empty.
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
-from lipcert.bounds.propagation import Interval, middle_and_radius, outward
-from lipcert.problem.norms import Matrix
+from lipcert.bounds.interval import Interval, middle_and_radius, outward
+from lipcert.problem.norms import Norm
+from lipcert.problem.region import Ball
 from lipcert.rounding import TINY, Array, add_up, gamma, grow
 
 _SWEEPS = 2  # over the half-spaces
+_EUCLIDEAN = Norm("2")
 
 
 @dataclass(frozen=True, eq=False)
 class Forms:
-    """Of every part (leading axis) r forms; `longest` sums of that many terms led to a number."""
+    """Of every cell (leading axis) r forms; `longest` sums of that many terms led to a number."""
 
     rows: Array
     constant: Array
@@ -36,15 +37,21 @@ class Forms:
     error: Array
     longest: int
 
-    def largest(self, box: Interval) -> Array:
-        """At least the maximum of every quantity over the box of its part."""
+    def largest(self, box: Interval, ball: Ball | None = None) -> Array:
+        """At least the maximum of every quantity over the box of its cell, and over the ball that all are in."""
         m, r = middle_and_radius(box)
-        g = gamma(self.longest)
         with np.errstate(over="ignore", invalid="ignore"):
             weights = np.abs(self.rows)
-            spread = each(weights, r) + g * (self.size + each(weights, np.abs(m))) + self.error
-            top = outward(self.constant + each(self.rows, m), grow(spread, 2 * self.longest)).hi
+            top = self._top(weights, m, each(weights, r))
+            if ball is not None:
+                lengths = _EUCLIDEAN.rows_above(self.rows.reshape(-1, self.rows.shape[2])).reshape(top.shape)
+                top = np.fmin(top, self._top(weights, np.broadcast_to(ball.center, m.shape), lengths * ball.radius))
         return np.where(np.isnan(top), np.inf, top)
+
+    def _top(self, weights: Array, center: Array, reach: Array) -> Array:
+        """At least the quantities where rows x is within `reach` of its value at the center."""
+        spread = reach + gamma(self.longest) * (self.size + each(weights, np.abs(center))) + self.error
+        return outward(self.constant + each(self.rows, center), grow(spread, 2 * self.longest)).hi
 
     def shifts(self) -> Array:
         """Constants that make the forms bounds in exact arithmetic: errors added, rounded up."""
@@ -55,7 +62,7 @@ class Forms:
 
 @dataclass(frozen=True, eq=False)
 class Sides:
-    """Half-spaces H x + h >= 0, exact by definition: q of every part, of which neuron each is (-1: none, H = h = 0)."""
+    """Half-spaces H x + h >= 0, exact by definition: q of every cell, of which neuron each is (-1: none, H = h = 0)."""
 
     H: Array
     h: Array
@@ -71,7 +78,7 @@ class Sides:
     def with_signs(self, above: Forms, signs: NDArray[np.int8], neuron: NDArray[np.int64]) -> Sides:
         """Besides these the half-spaces of some neurons: `above` are forms above z (first half) and -z (second half).
 
-        s z >= 0 on the part and s z <= form: so form >= 0.
+        s z >= 0 on the cell and s z <= form: so form >= 0.
         """
         most = int(np.count_nonzero(signs, axis=1).max(initial=0))
         if not most:
@@ -87,17 +94,16 @@ class Sides:
 
 
 def no_sides(count: int, inputs: int) -> Sides:
-    """No half-spaces of `count` parts."""
+    """No half-spaces of `count` cells."""
     return Sides(np.zeros((count, 0, inputs)), np.zeros((count, 0)), np.zeros((count, 0), dtype=np.int64))
 
 
 def stacked(pieces: Sequence[Sides], axis: int = 0) -> Sides:
-    """Half-spaces of several batches (axis 0), or more of the same parts (axis 1)."""
+    """Half-spaces of several batches (axis 0), or more of the same cells (axis 1)."""
     if axis == 0:
         most = max(p.count for p in pieces)
         pieces = [_padded(p, most) for p in pieces]
-    parts = [np.concatenate([getattr(p, name) for p in pieces], axis=axis) for name in ("H", "h", "neuron")]
-    return Sides(*parts)
+    return Sides(*(np.concatenate([getattr(p, name) for p in pieces], axis=axis) for name in ("H", "h", "neuron")))
 
 
 def _padded(sides: Sides, count: int) -> Sides:
@@ -135,7 +141,7 @@ def combined(forms: Forms, sides: Sides, weights: Array, box: Interval) -> Forms
 
 
 def proves_empty(sides: Sides, weights: Array, box: Interval) -> NDArray[np.bool_]:
-    """Whether weights (H x + h) < 0 on the whole box of a part, for weights >= 0: one vector of weights per part."""
+    """Whether weights (H x + h) < 0 on the whole box of a cell, for weights >= 0: one vector of weights per cell."""
     count, _, n = sides.H.shape
     nothing = np.zeros((count, 1))
     zero = Forms(np.zeros((count, 1, n)), nothing, nothing, nothing, n + 8)
@@ -174,25 +180,5 @@ def _least(a: Array, G: Array, slope: Array) -> Array:
 
 
 def each(rows: Array, x: Array) -> Array:
-    """rows[k] x[k] for every part k."""
+    """rows[k] x[k] for every cell k."""
     return np.asarray(np.matmul(rows, x[:, :, None])[:, :, 0])
-
-
-def affine_of_finite(weight: Matrix, bias: Array, x: Interval) -> Interval:
-    """Bounds of weight x + bias on every part, as in `bounds.propagation`."""
-    n = weight.shape[1]
-    g = gamma(n + 4)
-    with np.errstate(over="ignore", invalid="ignore"):
-        m, r = middle_and_radius(x)
-        z = times(m, weight) + bias
-        spread = grow(times(r + g * np.abs(m) + TINY, abs(weight)) + g * np.abs(bias), n + 8)
-        return outward(z, spread)
-
-
-def times(x: Array, weight: Matrix) -> Array:
-    """weight x for every row x."""
-    return np.asarray((weight @ x.T).T, dtype=np.float64)
-
-
-def dense(weight: Matrix) -> Array:
-    return np.asarray(weight.toarray() if sparse.issparse(weight) else weight, dtype=np.float64)

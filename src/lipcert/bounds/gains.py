@@ -1,13 +1,14 @@
 """How far a unit change of the input moves each neuron, and how far each neuron moves the output: rigorous, any depth.
 
-With J_i the Jacobian of x_i, g_i the gradient behind x_i, and t a unit change of the input (|t| <= 1), for every i
+With J_i the Jacobian of x_i, g_i the gradient behind x_i, and t a unit change of the input (|t| <= 1), for every block
+i that all ways from the input to the scores pass (in a chain, every block)
 
     L  =  max t'J_i'g_i  <=  sum_j Y_ij G_ij    and    L  <=  max |J_i t|_2  max |g_i|_2
 
 where Y_ij bounds the dual norm of row j of J_i (L_1 in the infinity norm) and G_ij bounds |g_ij|. Entries and Euclidean
 norms help each other: an entry is at most the norm of its row of weights times the Euclidean norm before it, and the
-norm of a vector is at most that of its entries' bounds. Intervals gain a factor of about the width in every layer whose
-signs are open; Euclidean norms gain the spectral norm, which for a wide layer is far less.
+norm of a vector is at most that of its entries' bounds. Intervals gain a factor of about the width in every block whose
+signs are open; Euclidean norms gain the spectral norm, which for a wide block is far less.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
-from lipcert.bounds.propagation import Interval, gradient_bounds, slope_bounds
+from lipcert.bounds.gradients import gradient_bounds, slope_bounds
+from lipcert.bounds.interval import Interval, dense, finite_sum
 from lipcert.bounds.spectral import spectral_norm
+from lipcert.bounds.substitution import longest_side
 from lipcert.problem.network import Network
 from lipcert.problem.norms import INF, Matrix, Norm
-from lipcert.rounding import TINY, Array, gamma, grow, sum_up
+from lipcert.rounding import TINY, UNIT, Array, gamma, grow, sum_up
 
 _EUCLIDEAN = Norm("2")
 _OPERATIONS = 2e11  # for the rows of all Jacobians; the choice must not depend on a clock, a checker repeats it
@@ -51,30 +53,39 @@ def gains(net: Network, pre: Sequence[Interval], norm: Norm = INF, *, rows: bool
     before: list[Array] = []
     after, reach = [np.ones(net.inputs)], [_EUCLIDEAN.above(np.ones(net.inputs)) if norm.p == "inf" else 1.0]
     with np.errstate(over="ignore", invalid="ignore"):
-        for i, slope in enumerate(slopes):
-            weight = net.affines[i].weight
-            by_rows = grow(np.asarray(abs(weight) @ after[i], dtype=np.float64), weight.shape[1])
-            by_norm = grow(_EUCLIDEAN.rows_above(weight) * reach[i], 2)
-            z = np.minimum(_number(by_rows), _number(by_norm))
-            if i == 0:
-                z = np.minimum(z, _number(norm.dual.rows_above(weight)))
+        for i, (block, slope) in enumerate(zip(net.hidden, slopes, strict=True)):
+            terms = block.terms
+            by_rows = [grow(np.asarray(abs(weight) @ after[j]), weight.shape[1]) for j, weight in terms]
+            by_norm = [grow(_EUCLIDEAN.rows_above(weight) * reach[j], 2) for j, weight in terms]
+            z = np.minimum(_sum(by_rows), _sum(by_norm))
+            if all(j == 0 for j, _ in terms):
+                z = np.minimum(z, _number(norm.dual.rows_above(terms[0][1])))
             elif rows and _operations(net, i) <= _OPERATIONS:
-                z = np.minimum(z, _number(_jacobian_rows(net, pre, i, norm)))
+                z = np.minimum(z, _number(_dual_norms(net, pre, i + 1, norm)))
             x = grow(slope * z, 2)
             x[slope == 0] = 0.0
-            spectral = grow(np.asarray(slope.max(initial=0.0) * _spectral(weight, slope > 0) * reach[i]), 4)
+            steepest, active = slope.max(initial=0.0), slope > 0
+            spectral = [grow(np.asarray(steepest * _spectral(weight, active) * reach[j]), 4) for j, weight in terms]
             before.append(z)
             after.append(x)
-            reach.append(float(min(_number(np.asarray(_EUCLIDEAN.above(x))), _number(spectral))))
+            reach.append(float(min(_number(np.asarray(_EUCLIDEAN.above(x))), _sum(spectral))))
     return Gains(tuple(before), tuple(after), tuple(reach))
 
 
 def mixed_bound(net: Network, pre: Sequence[Interval], norm: Norm, c: Array, known: Gains) -> float:
-    """L <= the least over all layers of sum_j Y_j G_j and of the product of Euclidean norms; one output only."""
+    """L <= the least, over the blocks that no way misses, of sum_j Y_j G_j and of the product of Euclidean norms.
+
+    For one output only.
+    """
     behind = _behind(net, pre, c)
     with np.errstate(over="ignore", invalid="ignore"):
-        values = [_meet(known, i, entries, size) for i, (entries, size) in enumerate(behind)]
+        values = [_meet(known, i, *behind[i]) for i in range(len(behind)) if not _missed(net, i)]
     return min([*values, norm.dual.above(behind[0][0])])
+
+
+def _missed(net: Network, i: int) -> bool:
+    """Whether some block behind block i reads one before it."""
+    return any(j < i for block in net.blocks[i:] for j, _ in block.terms)
 
 
 def mixed_gradient_bounds(net: Network, pre: Sequence[Interval], c: Array) -> tuple[Interval, ...]:
@@ -88,20 +99,47 @@ def _behind(net: Network, pre: Sequence[Interval], c: Array) -> list[tuple[Array
     """Bounds of |g_ij| and of |g_i|_2 for the gradients with respect to x_0 .. x_m."""
     slopes = [s.magnitude for s in slope_bounds(net, pre)]
     intervals = gradient_bounds(net, pre, c)
-    entries = _number(intervals[-1].magnitude)
-    size = _EUCLIDEAN.above(entries)
-    answers = [(entries, size)]
+    answers: list[tuple[Array, float]] = []
+    passed: dict[int, _Passed] = {}
     with np.errstate(over="ignore", invalid="ignore"):
-        for affine, slope, interval in zip(net.affines[-2::-1], slopes[::-1], intervals[-2::-1], strict=True):
-            s = np.where(slope == 0, 0.0, grow(slope * entries, 2))
-            length = min(_EUCLIDEAN.above(s), float(grow(np.asarray(slope.max(initial=0.0) * size), 2)))
-            by_norm = grow(_EUCLIDEAN.rows_above(affine.weight.T) * length, 2)
-            by_rows = grow(np.asarray(abs(affine.weight).T @ s, dtype=np.float64), len(slope))
-            entries = np.minimum(_number(interval.magnitude), np.minimum(_number(by_norm), _number(by_rows)))
-            spectral = float(_number(grow(np.asarray(_spectral(affine.weight, slope > 0) * length), 2)))
-            size = min(_EUCLIDEAN.above(entries), spectral)
+        for i in range(net.depth, -1, -1):
+            ways = [passed[k].down(weight) if k in passed else _last(weight, c) for k, weight in net.readers[i]]
+            entries, size = _number(intervals[i].magnitude), 0.0
+            if ways:
+                by_norm, by_rows, spectral = (_sum(shares) for shares in zip(*ways, strict=True))
+                entries = np.minimum(entries, np.minimum(by_norm, by_rows))
+                size = min(_EUCLIDEAN.above(entries), float(spectral))
             answers.append((entries, size))
+            if i:
+                passed[i] = _Passed.of(slopes[i - 1], entries, size)
     return answers[::-1]
+
+
+@dataclass(frozen=True, eq=False)
+class _Passed:
+    """Bounds of s g, the gradient with respect to z: of |entries|, of its Euclidean norm; and where s is not zero."""
+
+    entries: Array
+    length: float
+    active: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, slope: Array, entries: Array, size: float) -> _Passed:
+        s = np.where(slope == 0, 0.0, grow(slope * entries, 2))
+        length = min(_EUCLIDEAN.above(s), float(grow(np.asarray(slope.max(initial=0.0) * size), 2)))
+        return cls(s, length, slope > 0)
+
+    def down(self, weight: Matrix) -> tuple[Array, Array, Array]:
+        """Of A'(s g): bounds of |entries| by its norm and by its entries, and of the Euclidean norm."""
+        by_norm = grow(_EUCLIDEAN.rows_above(weight.T) * self.length, 2)
+        by_rows = grow(np.asarray(abs(weight).T @ self.entries, dtype=np.float64), len(self.entries))
+        return by_norm, by_rows, grow(np.asarray(_spectral(weight, self.active) * self.length), 2)
+
+
+def _last(weight: Matrix, c: Array) -> tuple[Array, Array, Array]:
+    """The same of A'c for the weight of the scores."""
+    entries = finite_sum([(weight.T, Interval(c, c))]).magnitude
+    return entries, entries, np.asarray(_EUCLIDEAN.above(entries))
 
 
 def _meet(known: Gains, i: int, entries: Array, size: float) -> float:
@@ -110,53 +148,87 @@ def _meet(known: Gains, i: int, entries: Array, size: float) -> float:
     return min(by_entries, float(_number(grow(np.asarray(known.reach[i] * size), 2))))
 
 
+def _sum(shares: Sequence[Array]) -> Array:
+    """At least the sum of what several ways contribute."""
+    total = np.asarray(shares[0], dtype=np.float64)
+    for share in shares[1:]:
+        total = grow(total + share, 1)
+    return _number(total)
+
+
 def _number(x: Array) -> Array:
     """Where 0 times infinity or a difference of infinities appeared nothing is known."""
     return np.where(np.isnan(x), np.inf, x)
 
 
 def _operations(net: Network, i: int) -> float:
-    """Of the Jacobians' rows of all layers up to z_{i+1}."""
-    below = np.cumsum([0.0] + [4.0 * a.stored for a in net.affines])
-    return float(sum(net.affines[k].outputs * below[k] for k in range(1, i + 1)))
+    """Of the Jacobians' rows of all blocks up to z_{i+1}."""
+    below = np.cumsum([0.0] + [4.0 * b.stored for b in net.blocks])
+    return float(sum(net.blocks[k].width * below[k] for k in range(1, i + 1)))
 
 
 def gains_operations(net: Network) -> float:
-    """About the operations of `gains` and `prove_mixed`: the Jacobians' rows, and each layer's Gram matrix twice."""
+    """About the operations of `gains` and `prove_mixed`: the Jacobians' rows, and each weight's Gram matrix twice."""
     rows = sum(op for op in (_operations(net, i) for i in range(1, net.depth)) if op <= _OPERATIONS)
-    return rows + sum(3.0 * a.stored * min(a.inputs, a.outputs) for a in net.affines[:-1])
+    return rows + float(sum(3.0 * b.stored * min(weight.shape) for b in net.hidden for _, weight in b.terms))
 
 
-def _jacobian_rows(net: Network, pre: Sequence[Interval], i: int, norm: Norm) -> Array:
-    """The dual norms of the gradients of z_{i+1}, by the interval chain rule for all its rows at once."""
-    weight = net.affines[i].weight
-    step = max(1, _BLOCK // max(max(a.weight.shape) for a in net.affines[: i + 1]))
-    parts = []
-    for start in range(0, weight.shape[0], step):
-        rows = weight[start : start + step]
-        dense = np.asarray(rows.toarray() if sparse.issparse(rows) else rows)
-        parts.append(norm.dual.rows_above(rows_down(net, pre, i, dense)))
-    return np.concatenate(parts)
+def _dual_norms(net: Network, pre: Sequence[Interval], i: int, norm: Norm) -> Array:
+    """Of the gradients of z_i, some rows at a time."""
+    step, count = max(1, _BLOCK // longest_side(net.blocks[:i])), net.shape[i]
+    rows = [jacobian_rows(net, pre, i, slice(start, start + step)) for start in range(0, count, step)]
+    return np.concatenate([norm.dual.rows_above(some) for some in rows])
 
 
-def rows_down(net: Network, pre: Sequence[Interval], i: int, middle: Array) -> Array:
-    """Bounds of the magnitudes of rows (some of A_{i+1}, or any) times the Jacobian of x_i, entry by entry.
+def jacobian_rows(net: Network, pre: Sequence[Interval], i: int, rows: slice = slice(None)) -> Array:
+    """Bounds of the |derivatives| of z_i by the input, one row for each of some neurons; z_{m+1} are the scores.
 
-    |middle - true| <= radius, from the rows down to the input.
+    The interval chain rule for all rows at once: |middle - true| <= radius, from the weights down to the input.
     """
-    radius = np.zeros_like(middle)
-    for affine, s in zip(reversed(net.affines[:i]), reversed(slope_bounds(net, pre)[:i]), strict=True):
-        # s = centre +- half: (centre +- half)(middle +- radius); a slope that is known costs nothing
+    slopes = slope_bounds(net, pre)
+    pending = {j: _Rows.exactly(dense(weight[rows])) for j, weight in net.blocks[i - 1].terms}
+    with np.errstate(over="ignore", invalid="ignore"):
+        for k in range(i - 1, 0, -1):
+            if k not in pending:
+                continue
+            passed = pending.pop(k).scaled(slopes[k - 1])
+            for j, weight in net.blocks[k - 1].terms:
+                down = passed.down(weight)
+                pending[j] = down + pending[j] if j in pending else down
+        return grow(np.abs(pending[0].middle) + pending[0].radius, 4)
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Matrices within `radius` of `middle`, entry by entry."""
+
+    middle: Array
+    radius: Array
+
+    @classmethod
+    def exactly(cls, middle: Array) -> _Rows:
+        return cls(middle, np.zeros_like(middle))
+
+    def __add__(self, other: _Rows) -> _Rows:
+        middle = self.middle + other.middle
+        return _Rows(middle, grow(self.radius + other.radius + 2 * UNIT * np.abs(middle), 4))
+
+    def scaled(self, s: Interval) -> _Rows:
+        """s = centre +- half: (centre +- half)(middle +- radius); a slope that is known costs nothing."""
         centre, half = s.lo / 2 + s.hi / 2, grow(s.hi / 2 - s.lo / 2, 4)
-        scaled = middle * centre
-        radius = grow(np.abs(middle) * half + radius * s.magnitude + 4 * 2.0**-53 * np.abs(scaled) + TINY, 8)
+        middle = self.middle * centre
+        wider = np.abs(self.middle) * half + self.radius * s.magnitude + 4 * UNIT * np.abs(middle) + TINY
+        radius = grow(wider, 8)
         radius[:, (s.lo == 0) & (s.hi == 0)] = 0.0
-        n = affine.weight.shape[0]
-        magnitude = abs(affine.weight)
-        error = gamma(n + 4) * (np.abs(scaled) @ magnitude) + n * TINY
-        radius = grow(np.asarray(radius @ magnitude + error, dtype=np.float64), n + 8)
-        middle = np.asarray(scaled @ affine.weight, dtype=np.float64)
-    return grow(np.abs(middle) + radius, 4)
+        return _Rows(middle, radius)
+
+    def down(self, weight: Matrix) -> _Rows:
+        """These rows times a matrix."""
+        n = weight.shape[0]
+        magnitude = abs(weight)
+        error = gamma(n + 4) * (np.abs(self.middle) @ magnitude) + n * TINY
+        radius = grow(np.asarray(self.radius @ magnitude + error, dtype=np.float64), n + 8)
+        return _Rows(np.asarray(self.middle @ weight, dtype=np.float64), radius)
 
 
 def _spectral(weight: Matrix, active: NDArray[np.bool_]) -> float:

@@ -11,6 +11,7 @@ import numpy as np
 
 from lipcert.bounds.gains import Gains, gains, gains_operations
 from lipcert.bounds.propagation import Interval, preactivation_bounds, slope_bounds
+from lipcert.budget import Budget
 from lipcert.budget.threads import threads_for
 from lipcert.errors import InputError, MethodError
 from lipcert.jobs import local, processes
@@ -289,9 +290,8 @@ class _Job:
         if method == "product":
             return ()
         self._enter("interval")
-        deadline = self.start + self.limit
-        pre = preactivation_bounds(self.net, self.region, deadline=deadline)
-        if time.monotonic() > deadline:
+        pre = preactivation_bounds(self.net, self.region, budget=Budget.of_seconds(self._left()))
+        if self._left() < 0:
             self.status = Status.TIME_LIMIT
         self._keep(prove_interval(*arguments, pre))
         if method != "interval" and self.norm.out is None:

@@ -101,4 +101,5 @@ class Problem:
 
 
 PREACTIVATIONS = "preactivations"
-_OF_NETWORK_AND_REGION = (PREACTIVATIONS,)
+CUT_SHORT = "cut_short"  # whether a budget ended before these were the best
+_OF_NETWORK_AND_REGION = (PREACTIVATIONS, CUT_SHORT)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy import sparse
 
-from lipcert.bounds.gains import Gains, gains, mixed_bound, rows_down
+from lipcert.bounds.gains import Gains, gains, jacobian_rows, mixed_bound
 from lipcert.bounds.propagation import Interval, gradient_bounds, preactivation_bounds
 from lipcert.bounds.spectral import operator_norm
 from lipcert.problem.network import Network
@@ -70,9 +69,7 @@ def jacobian_bounds(
         pre = preactivation_bounds(net, region)
     if norm.out is None:
         return gradient_bounds(net, pre, c)[0].magnitude[None, :]
-    head = net.affines[-1].weight
-    with np.errstate(over="ignore", invalid="ignore"):
-        size = rows_down(net, pre, net.depth, np.asarray(head.toarray() if sparse.issparse(head) else head))
+    size = jacobian_rows(net, pre, net.depth + 1)
     return np.where(np.isnan(size), np.inf, size)
 
 

@@ -8,11 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.bounds.batched import Bounds
-from lipcert.bounds.cell import Cell
-from lipcert.bounds.forms import proves_empty
-from lipcert.bounds.gradients import interval_uppers
-from lipcert.bounds.propagation import Interval
+from lipcert.bounds import Bounds, Cell, Interval, interval_uppers, proves_empty
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
 from lipcert.problem.region import Box

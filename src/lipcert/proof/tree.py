@@ -15,9 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.bounds.batched import Bounds, bounds_of
-from lipcert.bounds.cell import Cell, Split, halves, splits_here, whole
-from lipcert.bounds.propagation import Interval
+from lipcert.bounds import Bounds, Cell, Interval, Split, bounds_of, halves, splits_here, whole
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
 from lipcert.problem.region import Ball, Region

@@ -8,8 +8,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.bounds import Bounds, Cell, Split, bounds_of, halves, interval_uppers
-from lipcert.bounds.batched import joined
+from lipcert.bounds import Bounds, Cell, Split, bounds_of, halves, interval_uppers, joined
 from lipcert.bounds.gradients import gradient_bounds
 from lipcert.bounds.propagation import Interval, slope_bounds
 from lipcert.method.branching.node import Node

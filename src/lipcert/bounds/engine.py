@@ -1,0 +1,196 @@
+"""The one engine for pre-activation bounds: many cells at once, from the input upward; a plain region is one cell.
+
+    z_i = b_i + sum_j A_ij x_j        intervals, and on bounded regions linear forms in the input (`substitution`)
+
+Each neuron keeps the better of both. Where a sign is fixed the pre-activation is cut at zero, before anything behind it
+is computed, and its half-space, as a linear form in x, serves the bounds of all others: what follows holds on the cell.
+A cell on which some interval is empty is empty itself. The bounds of a cell do not depend on its company.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lipcert import policy
+from lipcert.bounds.cell import Cell, Signs
+from lipcert.bounds.forms import Sides, no_sides, pushed, stacked
+from lipcert.bounds.interval import Interval, affine_sum, outward, times
+from lipcert.bounds.substitution import Stage, forms_above, longest_side, work
+from lipcert.budget import Budget
+from lipcert.problem.network import Block, Network
+from lipcert.problem.norms import Norm
+from lipcert.problem.region import Ball, hull
+from lipcert.rounding import TINY, gamma, grow
+
+_CELLS = 1 << 17  # numbers in one array of all forms of a batch of cells: it should stay in the cache
+_ROWS = 1 << 22  # numbers in one array of the forms of some neurons
+_WORK = 0.25  # nominal seconds for the forms of some neurons, after which a budget is asked again
+_EUCLIDEAN = Norm("2")
+
+
+@dataclass(frozen=True, eq=False)
+class Bounds:
+    """Of every cell (leading axis): z_1 .. z_m, half-spaces that contain it, and whether it is proved to be empty.
+
+    `cut_short` says that a budget ended before all linear forms were made: some neurons have plain intervals.
+    """
+
+    pre: tuple[Interval, ...]
+    sides: Sides
+    empty: NDArray[np.bool_]
+    cut_short: bool = False
+
+    def of(self, k: int) -> tuple[Interval, ...]:
+        """The pre-activation bounds of one cell, as the relaxations take them."""
+        return tuple(z.rows(k) for z in self.pre)
+
+    def rows(self, k: NDArray[np.int64]) -> Bounds:
+        """The bounds of some of the cells."""
+        return Bounds(tuple(z.rows(k) for z in self.pre), self.sides.rows(k), self.empty[k], self.cut_short)
+
+
+def joined(pieces: Sequence[Bounds]) -> Bounds:
+    """Batches one after the other."""
+    if len(pieces) == 1:
+        return pieces[0]
+    pre = tuple(
+        Interval(np.concatenate([z.lo for z in block]), np.concatenate([z.hi for z in block]))
+        for block in zip(*(p.pre for p in pieces), strict=True)
+    )
+    empty = np.concatenate([p.empty for p in pieces])
+    return Bounds(pre, stacked([p.sides for p in pieces]), empty, any(p.cut_short for p in pieces))
+
+
+def bounds_of(net: Network, cells: Sequence[Cell], known: tuple[Interval, ...] | None = None) -> Bounds:
+    """Pre-activation bounds of cells of one region; on boxes and balls also by linear forms, of open neurons only.
+
+    `known` are bounds that hold on the cells already, such as those of the cells that they are halves of.
+    """
+    step = max(16, _CELLS // longest_side(net.blocks) ** 2)
+    pieces = []
+    for k in range(0, len(cells), step):
+        own = None if known is None else tuple(z.rows(slice(k, k + step)) for z in known)
+        pieces.append(Pass(net, cells[k : k + step]).run(own))
+    return joined(pieces)
+
+
+class Pass:
+    """One pass from the input upward over a batch of cells; what is known grows block by block.
+
+    `every`: linear forms of all neurons, not only of those whose sign is open or fixed. `forms=False`: of none.
+    """
+
+    def __init__(
+        self,
+        net: Network,
+        cells: Sequence[Cell],
+        *,
+        every: bool = False,
+        forms: bool = True,
+        budget: Budget | None = None,
+    ) -> None:
+        self.net, self.every, self.budget = net, every, budget
+        self.signs: Signs = tuple(np.stack([c.signs[k] for c in cells]) for k in range(net.depth))
+        self.fixed = any(bool(s.any()) for s in self.signs)
+        self.box, self.ball = _domain(net, cells)
+        self.forms = forms and bool(np.isfinite(self.box.lo).all())
+        self.stages: list[Stage] = []
+        self.sides = no_sides(len(cells), net.inputs)
+        self.empty = np.zeros(len(cells), dtype=bool)
+        self.cut_short = False
+
+    def run(self, known: tuple[Interval, ...] | None = None) -> Bounds:
+        """The bounds of all blocks; see `bounds_of` for `known`."""
+        for k, block in enumerate(self.net.hidden):
+            values = [self.box, *(s.x for s in self.stages)]
+            sources = tuple(values[j] for j, _ in block.terms)
+            z = self._intervals(block, sources)
+            if known is not None:
+                z = z.meet(known[k])
+            if self.forms and (self.fixed or not _reads_input_only(block)):
+                z = self._by_forms(block, z, self.signs[k])
+            z = self._with_signs(z, self.signs[k])
+            self.stages.append(Stage(block, z, Interval(*block.activation.value_bounds(*z)), sources))
+        return Bounds(tuple(s.z for s in self.stages), self.sides, self.empty, self.cut_short)
+
+    def _intervals(self, block: Block, sources: tuple[Interval, ...]) -> Interval:
+        z = affine_sum([(weight, x) for (_, weight), x in zip(block.terms, sources, strict=True)], block.bias)
+        if self.ball is None or not _reads_input_only(block):
+            return z
+        return z.meet(_affine_of_ball(block, self.ball))
+
+    def _with_signs(self, z: Interval, signs: NDArray[np.int8]) -> Interval:
+        """Cut at zero where a sign is fixed; of an empty cell, anything in order."""
+        lo, hi = np.where(signs > 0, np.maximum(z.lo, 0), z.lo), np.where(signs < 0, np.minimum(z.hi, 0), z.hi)
+        self.empty |= np.any(lo > hi, axis=1)
+        return Interval(np.minimum(lo, hi), np.maximum(lo, hi))
+
+    def _by_forms(self, block: Block, z: Interval, signs: NDArray[np.int8]) -> Interval:
+        """Better bounds by linear forms in x, on the region and on the half-spaces known so far, own ones included.
+
+        Of neurons that are stable already nothing better is needed unless `every` is: none is taken where another
+        cell needs it.
+        """
+        mine = np.ones(z.lo.shape, dtype=bool) if self.every else ((z.lo < 0) & (z.hi > 0)) | (signs != 0)
+        lo, hi = z.lo.copy(), z.hi.copy()
+        for own in self._some_neurons(block, np.flatnonzero(np.any(mine, axis=0)), bool(signs.any())):
+            above = forms_above(block, own, self.stages, self.box)
+            before = sum(s.block.width for s in self.stages)
+            self.sides = self.sides.with_signs(above, signs[:, own], before + own)
+            top = above.largest(self.box, self.ball)
+            if self.sides.count:
+                top = np.minimum(top, pushed(above, self.sides, self.box).largest(self.box))
+            top = np.where(np.tile(mine[:, own], 2), top, np.inf)
+            lo[:, own] = np.maximum(lo[:, own], -top[:, len(own) :])
+            hi[:, own] = np.minimum(hi[:, own], top[:, : len(own)])
+        return Interval(lo, hi)
+
+    def _some_neurons(self, block: Block, neurons: NDArray[np.int64], together: bool) -> Iterator[NDArray[np.int64]]:
+        """Groups of neurons whose forms fit into memory, until the budget is over; all at once where signs are fixed.
+
+        The groups do not depend on the budget: a checker has none.
+        """
+        below = [s.block for s in self.stages]
+        operations, kind = work(block, below)
+        step = max(1, _ROWS // (2 * len(self.empty) * longest_side([block, *below])))
+        step = max(1, min(step, int(_WORK * policy.RATES[kind] / (operations * len(self.empty)))))
+        for start in range(0, len(neurons), len(neurons) if together else step):
+            own = neurons if together else neurons[start : start + step]
+            if self.budget is None:
+                yield own
+            elif self.budget.over():
+                self.cut_short = True
+                return
+            else:
+                with self.budget.measured(operations * len(own) * len(self.empty), kind):
+                    yield own
+
+
+def _domain(net: Network, cells: Sequence[Cell]) -> tuple[Interval, Ball | None]:
+    """The boxes around the cells, infinite where there is none, and the ball that all of them lie in."""
+    boxes = [hull(c.region) for c in cells]
+    if any(box is None for box in boxes):
+        shape = (len(cells), net.inputs)
+        return Interval(np.full(shape, -np.inf), np.full(shape, np.inf)), None
+    lo, hi = (np.stack([getattr(box, end) for box in boxes]) for end in ("lo", "hi"))
+    first = cells[0].region
+    same = isinstance(first, Ball) and all(c.region == first for c in cells)
+    return Interval(lo, hi), first if same and isinstance(first, Ball) else None
+
+
+def _reads_input_only(block: Block) -> bool:
+    return all(j == 0 for j, _ in block.terms)
+
+
+def _affine_of_ball(block: Block, ball: Ball) -> Interval:
+    """z = W c + b up to the radius times the Euclidean norm of each row, and rounding as for a box."""
+    weight, n = block.terms[0][1], len(ball.center)
+    g = gamma(n + 4)
+    with np.errstate(over="ignore", invalid="ignore"):
+        z = times(ball.center, weight) + block.bias
+        rounding = times(g * np.abs(ball.center) + TINY, abs(weight)) + g * np.abs(block.bias)
+        return outward(z, grow(_EUCLIDEAN.rows_above(weight) * ball.radius + rounding, n + 8))

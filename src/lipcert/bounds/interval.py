@@ -1,0 +1,129 @@
+"""Intervals rounded outward: sums of matrices times intervals, and products with slopes.
+
+Arrays have the entries of a vector on their last axis; an axis before it, where there is one, counts cells. Every
+result contains the exact real values for the given floats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from lipcert.problem.norms import Matrix
+from lipcert.rounding import TINY, Array, add_down, add_up, down, gamma, grow, up
+
+_SMALL = 2.0**-100
+
+
+class Interval(NamedTuple):
+    """lo <= value <= hi, entry by entry."""
+
+    lo: Array
+    hi: Array
+
+    @property
+    def magnitude(self) -> Array:
+        """The largest |value|."""
+        return np.maximum(np.abs(self.lo), np.abs(self.hi))
+
+    @property
+    def mignitude(self) -> Array:
+        """The smallest |value|."""
+        return np.maximum(np.maximum(self.lo, -self.hi), 0.0)
+
+    def rows(self, k: int | slice | NDArray[np.int64]) -> Interval:
+        """Of some of the cells: `k` indexes the first axis."""
+        return Interval(self.lo[k], self.hi[k])
+
+    def meet(self, other: Interval) -> Interval:
+        """What lies in both."""
+        return Interval(np.maximum(self.lo, other.lo), np.minimum(self.hi, other.hi))
+
+
+Terms = Sequence[tuple[Matrix, Interval]]  # weights with the interval that each is multiplied by
+
+
+def affine_interval(weight: Matrix, bias: Array, x: Interval) -> Interval:
+    """Bounds of weight x + bias; infinite ends of x are allowed."""
+    return affine_sum([(weight, x)], bias)
+
+
+def affine_sum(terms: Terms, bias: Array) -> Interval:
+    """Bounds of bias + sum of weight x over the terms; infinite ends of x are allowed."""
+    if all(np.all(np.isfinite(x.lo)) and np.all(np.isfinite(x.hi)) for _, x in terms):
+        return finite_sum(terms, bias)
+    z = finite_sum([(weight, _finite(x)) for weight, x in terms], bias)
+    to_minus, to_plus = np.zeros(z.lo.shape), np.zeros(z.lo.shape)
+    for weight, x in terms:
+        below, above = np.isneginf(x.lo).astype(np.float64), np.isposinf(x.hi).astype(np.float64)
+        rises, falls = _sign(weight, 1), _sign(weight, -1)
+        to_minus += times(below, rises) + times(above, falls)
+        to_plus += times(above, rises) + times(below, falls)
+    return Interval(np.where(to_minus > 0, -np.inf, z.lo), np.where(to_plus > 0, np.inf, z.hi))
+
+
+def finite_sum(terms: Terms, bias: Array | float = 0.0) -> Interval:
+    """Bounds of bias + sum of weight x: W m + b up to |W| r and the rounding errors gamma (|W||m| + |b|).
+
+    `least` pays for underflow. It is a share of the largest entry that changes no digit, because the smallest floats
+    make a processor crawl where x is mostly zero.
+    """
+    n = sum(weight.shape[1] for weight, _ in terms)
+    g = gamma(n + 4)
+    with np.errstate(over="ignore", invalid="ignore"):
+        z, spread = np.asarray(bias, dtype=np.float64), g * np.abs(bias)
+        for weight, x in terms:
+            m, r = middle_and_radius(x)
+            reach = r + g * np.abs(m)
+            least = np.fmax(TINY, _SMALL * reach.max(axis=-1, keepdims=True, initial=0.0))
+            z = times(m, weight) + z
+            spread = times(reach + least, abs(weight)) + spread
+        return outward(z, grow(np.asarray(spread), n + 8))
+
+
+def middle_and_radius(x: Interval) -> tuple[Array, Array]:
+    """A float in the middle, and at least the distance from it to both ends."""
+    m = x.lo / 2 + x.hi / 2
+    return m, np.maximum(add_up(x.hi, -m), add_up(m, -x.lo))
+
+
+def outward(value: Array, spread: Array) -> Interval:
+    """[value - spread, value + spread]; where a sum overflowed, nothing is known."""
+    lo, hi = add_down(value, -spread), add_up(value, spread)
+    unknown = ~(np.isfinite(lo) & np.isfinite(hi))
+    return Interval(np.where(unknown, -np.inf, lo), np.where(unknown, np.inf, hi))
+
+
+def scaled(s: Interval, g: Interval) -> Interval:
+    """Bounds of s g with s >= 0, entry by entry."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        lo = np.where(g.lo >= 0, s.lo, s.hi) * g.lo
+        hi = np.where(g.hi <= 0, s.lo, s.hi) * g.hi
+    exact = (s.lo == s.hi) & ((s.lo == 1.0) | (s.lo == 0.0))
+    zero = s.hi == 0
+    lo, hi = np.where(zero, 0.0, np.where(exact, lo, down(lo))), np.where(zero, 0.0, np.where(exact, hi, up(hi)))
+    return Interval(np.where(np.isnan(lo), -np.inf, lo), np.where(np.isnan(hi), np.inf, hi))
+
+
+def times(x: Array, weight: Matrix) -> Array:
+    """weight x for every vector x."""
+    return np.asarray((weight @ x.T).T, dtype=np.float64)
+
+
+def dense(weight: Matrix) -> Array:
+    """The matrix as an array."""
+    return np.asarray(weight.toarray() if sparse.issparse(weight) else weight, dtype=np.float64)
+
+
+def _finite(x: Interval) -> Interval:
+    """The finite ends, zero in place of the others."""
+    lo, hi = np.where(np.isneginf(x.lo), 0.0, x.lo), np.where(np.isposinf(x.hi), 0.0, x.hi)
+    return Interval(np.minimum(lo, hi), np.maximum(lo, hi))
+
+
+def _sign(weight: Matrix, sign: int) -> Matrix:
+    return (weight * sign > 0).astype(np.float64)

@@ -1,0 +1,127 @@
+"""Backward substitution [CROWN18]: linear forms in the input above neurons of a block, on many cells at once.
+
+A form in hand has coefficients for several blocks. From the top down, the values x_i of a block give way to linear
+bounds in z_i, and z_i to what it reads,
+
+    r x_i  <=  r+ (a z_i + b) + r- (a' z_i + b'),      z_i = b_i + sum_j A_ij x_j,
+
+until only the input is left. The form is exact by definition: what rounding changes in its coefficients is paid for at
+once, as |change| times the largest |x|, in `error`. `size` bounds the constants added, for the errors of adding them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from lipcert import policy
+from lipcert.bounds.forms import Forms, each
+from lipcert.bounds.interval import Interval, dense, times
+from lipcert.problem.activations import Lines
+from lipcert.problem.network import Block
+from lipcert.problem.norms import Matrix
+from lipcert.rounding import TINY, UNIT, Array, gamma
+
+_PASSES = 50  # operations for what is done to one coefficient besides the products, on one core
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """A block with what is known of it on every cell: bounds of z, of x, and of the values of each of its sources."""
+
+    block: Block
+    z: Interval
+    x: Interval
+    sources: tuple[Interval, ...]
+
+    @cached_property
+    def lines(self) -> Lines:
+        """Linear bounds of the activation."""
+        return self.block.activation.lines(self.z.lo, self.z.hi)
+
+    @cached_property
+    def flow(self) -> Array:
+        """sum_j |A_ij| |x_j| at most: what the rounding of the coefficients is multiplied with."""
+        pairs = zip(self.block.terms, self.sources, strict=True)
+        return np.asarray(sum(times(x.magnitude, abs(weight)) for (_, weight), x in pairs))
+
+    @cached_property
+    def reach(self) -> Array:
+        """The sum of all |x_j| and |z| at most, cell by cell: what underflow is multiplied with."""
+        return np.asarray(sum(x.magnitude.sum(axis=1) for x in (self.z, *self.sources)))
+
+
+def forms_above(block: Block, neurons: NDArray[np.int64], stages: Sequence[Stage], box: Interval) -> Forms:
+    """Forms above z of some neurons of a block (first half) and above -z (second half); `stages` are those before."""
+    count, r = len(box.lo), 2 * len(neurons)
+    bias = np.concatenate([block.bias[neurons], -block.bias[neurons]])
+    constant, size = np.tile(bias, (count, 1)), np.tile(np.abs(bias), (count, 1))
+    error = np.zeros_like(constant)
+    longest = _longest([*(s.block for s in stages), block])
+    pending = {j: np.broadcast_to(_both(weight, neurons), (count, r, weight.shape[1])) for j, weight in block.terms}
+    with np.errstate(over="ignore", invalid="ignore"):
+        for i in range(len(stages), 0, -1):
+            if i not in pending:
+                continue
+            stage = stages[i - 1]
+            rows, shift, more = _through_activation(pending.pop(i), stage.lines)
+            constant += shift
+            paid = 4 * UNIT * stage.z.magnitude + gamma(longest) * stage.flow
+            both = np.stack([np.broadcast_to(np.abs(stage.block.bias), paid.shape), paid], axis=2)
+            biases = np.matmul(np.abs(rows), both)
+            size += more + biases[:, :, 0]
+            error += biases[:, :, 1] + (longest * TINY * (1.0 + stage.reach))[:, None]
+            flat = rows.reshape(-1, rows.shape[2])
+            constant += (flat @ stage.block.bias).reshape(constant.shape)
+            for (j, weight), x in zip(stage.block.terms, stage.sources, strict=True):
+                pulled = through(flat, weight).reshape(count, r, -1)
+                if j in pending:
+                    pulled += pending[j]
+                    error += 2 * UNIT * each(np.abs(pulled), x.magnitude)
+                pending[j] = pulled
+    return Forms(pending[0], constant, size, error, longest)
+
+
+def _both(weight: Matrix, neurons: NDArray[np.int64]) -> Array:
+    A = dense(weight[neurons])
+    return np.concatenate([A, -A])
+
+
+def _through_activation(rows: Array, lines: Lines) -> tuple[Array, Array, Array]:
+    """Coefficients of z above rows x, with the constants that this adds and their sizes."""
+    positive = np.maximum(rows, 0.0)
+    shift = each(positive, lines.up_shift)
+    if lines.low_shift.any():
+        shift += each(rows - positive, lines.low_shift)
+    size = each(np.abs(rows), np.maximum(np.abs(lines.up_shift), np.abs(lines.low_shift)))
+    return rows * np.where(rows > 0, lines.up_slope[:, None, :], lines.low_slope[:, None, :]), shift, size
+
+
+def through(rows: Array, weight: Matrix) -> Array:
+    """rows times a matrix, dense or sparse."""
+    return np.asarray(rows @ weight, dtype=np.float64)
+
+
+def _longest(blocks: Sequence[Block]) -> int:
+    """No number in a form of the last of these blocks is a sum of more terms."""
+    return longest_side(blocks) + 8 * (sum(len(b.terms) for b in blocks) + 1)
+
+
+def longest_side(blocks: Iterable[Block]) -> int:
+    """Of their weight matrices."""
+    return max(int(max(weight.shape)) for b in blocks for _, weight in b.terms)
+
+
+def work(block: Block, below: Sequence[Block]) -> tuple[float, str]:
+    """Operations for the forms of one neuron of a block and their kind; a dense product is counted at its own rate."""
+    weights = [weight for b in below for _, weight in b.terms]
+    loose = _PASSES * 2.0 * sum(b.width for b in (block, *below))
+    solid = 4.0 * sum(weight.size for weight in weights if not sparse.issparse(weight))
+    thin = 4.0 * sum(weight.nnz for weight in weights if sparse.issparse(weight))
+    ratio = policy.RATES[policy.DENSE] / policy.RATES[policy.THIN]
+    return (thin + loose + solid / ratio, policy.THIN) if thin else (solid + loose * ratio, policy.DENSE)
