@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from fractions import Fraction
 
 import numpy as np
@@ -16,35 +15,8 @@ from lipcert.bounds.propagation import Interval, affine_interval, gradient_bound
 from lipcert.budget import Budget
 from lipcert.errors import InputError
 from lipcert.rounding import Array
+from tests.rational import exact_pass, inside
 from tests.strategies import SMOOTH, small_cases
-
-
-def dot(a: Iterable[Fraction], b: Iterable[Fraction]) -> Fraction:
-    return sum((x * y for x, y in zip(a, b, strict=True)), Fraction(0))
-
-
-def exact_pass(net: Network, x: Array, c: Array) -> tuple[list[list[Fraction]], list[Fraction]]:
-    """Pre-activations and gradient of a ReLU network at x in rational arithmetic."""
-    values = [Fraction(float(e)) for e in x]
-    layers: list[list[Fraction]] = []
-    matrices = [[[Fraction(float(w)) for w in row] for row in np.asarray(a.weight)] for a in net.affines]
-    for W, a in zip(matrices[:-1], net.affines, strict=False):
-        z = [dot(row, values) + Fraction(float(b)) for row, b in zip(W, a.bias, strict=True)]
-        layers.append(z)
-        values = [max(e, Fraction(0)) for e in z]
-    g = [dot([Fraction(float(k)) for k in c], column) for column in zip(*matrices[-1], strict=True)]
-    for W, z in zip(matrices[-2::-1], reversed(layers), strict=True):
-        v = [e if s > 0 else Fraction(0) for e, s in zip(g, z, strict=True)]
-        g = [dot(v, column) for column in zip(*W, strict=True)]
-    return layers, g
-
-
-def inside(values: list[Fraction], interval: Interval) -> bool:
-    ends = zip(interval.lo, interval.hi, strict=True)
-    return all(
-        (lo == -np.inf or Fraction(float(lo)) <= v) and (hi == np.inf or v <= Fraction(float(hi)))
-        for v, (lo, hi) in zip(values, ends, strict=True)
-    )
 
 
 @settings(max_examples=60)

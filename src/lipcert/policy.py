@@ -13,6 +13,9 @@ THIN = "thin"  # products of a large matrix with few columns, batches of points 
 SCALAR = "scalar"  # Python statements around small arrays: one operation is one call
 RATES = {DENSE: 5e10, THIN: 5e9, SCALAR: 1e5}
 
+# --- Bounds ----------------------------------------------------------------------------------------------------------
+BOUNDS_STEP = 0.25  # nominal seconds between two looks at the budget; a limit of 8 s was kept on 45,056 neurons
+
 # --- Pace: how the speed of this machine, now, is learnt -------------------------------------------------------------
 PACE_MEMORY = 4.0  # seconds after which a measurement has faded by half
 PACE_LEAST = 0.02  # seconds below which a measurement says nothing

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +29,6 @@ from lipcert.rounding import TINY, gamma, grow
 
 _CELLS = 1 << 17  # numbers in one array of all forms of a batch of cells: it should stay in the cache
 _ROWS = 1 << 22  # numbers in one array of the forms of some neurons
-_WORK = 0.25  # nominal seconds for the forms of some neurons, after which a budget is asked again
 _EUCLIDEAN = Norm("2")
 
 
@@ -94,7 +94,7 @@ class Pass:
         budget: Budget | None = None,
     ) -> None:
         self.net, self.every, self.budget = net, every, budget
-        self.signs: Signs = tuple(np.stack([c.signs[k] for c in cells]) for k in range(net.depth))
+        self.signs: Signs = tuple(_stack([c.signs[k] for c in cells]) for k in range(net.depth))
         self.fixed = any(bool(s.any()) for s in self.signs)
         self.box, self.ball = _domain(net, cells)
         self.forms = forms and bool(np.isfinite(self.box.lo).all())
@@ -113,7 +113,8 @@ class Pass:
                 z = z.meet(known[k])
             if self.forms and (self.fixed or not _reads_input_only(block)):
                 z = self._by_forms(block, z, self.signs[k])
-            z = self._with_signs(z, self.signs[k])
+            if self.fixed or known is not None:
+                z = self._in_order(z, self.signs[k])
             self.stages.append(Stage(block, z, Interval(*block.activation.value_bounds(*z)), sources))
         return Bounds(tuple(s.z for s in self.stages), self.sides, self.empty, self.cut_short)
 
@@ -123,7 +124,7 @@ class Pass:
             return z
         return z.meet(_affine_of_ball(block, self.ball))
 
-    def _with_signs(self, z: Interval, signs: NDArray[np.int8]) -> Interval:
+    def _in_order(self, z: Interval, signs: NDArray[np.int8]) -> Interval:
         """Cut at zero where a sign is fixed; of an empty cell, anything in order."""
         lo, hi = np.where(signs > 0, np.maximum(z.lo, 0), z.lo), np.where(signs < 0, np.minimum(z.hi, 0), z.hi)
         self.empty |= np.any(lo > hi, axis=1)
@@ -140,11 +141,13 @@ class Pass:
         for own in self._some_neurons(block, np.flatnonzero(np.any(mine, axis=0)), bool(signs.any())):
             above = forms_above(block, own, self.stages, self.box)
             before = sum(s.block.width for s in self.stages)
-            self.sides = self.sides.with_signs(above, signs[:, own], before + own)
+            if self.fixed:
+                self.sides = self.sides.with_signs(above, signs[:, own], before + own)
             top = above.largest(self.box, self.ball)
             if self.sides.count:
                 top = np.minimum(top, pushed(above, self.sides, self.box).largest(self.box))
-            top = np.where(np.tile(mine[:, own], 2), top, np.inf)
+            if not self.every:
+                top = np.where(np.tile(mine[:, own], 2), top, np.inf)
             lo[:, own] = np.maximum(lo[:, own], -top[:, len(own) :])
             hi[:, own] = np.minimum(hi[:, own], top[:, : len(own)])
         return Interval(lo, hi)
@@ -157,7 +160,7 @@ class Pass:
         below = [s.block for s in self.stages]
         operations, kind = work(block, below)
         step = max(1, _ROWS // (2 * len(self.empty) * longest_side([block, *below])))
-        step = max(1, min(step, int(_WORK * policy.RATES[kind] / (operations * len(self.empty)))))
+        step = max(1, min(step, int(policy.BOUNDS_STEP * policy.RATES[kind] / (operations * len(self.empty)))))
         for start in range(0, len(neurons), len(neurons) if together else step):
             own = neurons if together else neurons[start : start + step]
             if self.budget is None:
@@ -176,10 +179,14 @@ def _domain(net: Network, cells: Sequence[Cell]) -> tuple[Interval, Ball | None]
     if any(box is None for box in boxes):
         shape = (len(cells), net.inputs)
         return Interval(np.full(shape, -np.inf), np.full(shape, np.inf)), None
-    lo, hi = (np.stack([getattr(box, end) for box in boxes]) for end in ("lo", "hi"))
+    lo, hi = (_stack([getattr(box, end) for box in boxes]) for end in ("lo", "hi"))
     first = cells[0].region
     same = isinstance(first, Ball) and all(c.region == first for c in cells)
     return Interval(lo, hi), first if same and isinstance(first, Ball) else None
+
+
+def _stack(arrays: list[NDArray[Any]]) -> NDArray[Any]:
+    return arrays[0][None] if len(arrays) == 1 else np.stack(arrays)
 
 
 def _reads_input_only(block: Block) -> bool:

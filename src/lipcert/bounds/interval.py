@@ -54,7 +54,7 @@ def affine_interval(weight: Matrix, bias: Array, x: Interval) -> Interval:
 
 def affine_sum(terms: Terms, bias: Array) -> Interval:
     """Bounds of bias + sum of weight x over the terms; infinite ends of x are allowed."""
-    if all(np.all(np.isfinite(x.lo)) and np.all(np.isfinite(x.hi)) for _, x in terms):
+    if all(np.isfinite(x.lo).all() and np.isfinite(x.hi).all() for _, x in terms):
         return finite_sum(terms, bias)
     z = finite_sum([(weight, _finite(x)) for weight, x in terms], bias)
     to_minus, to_plus = np.zeros(z.lo.shape), np.zeros(z.lo.shape)
@@ -66,7 +66,7 @@ def affine_sum(terms: Terms, bias: Array) -> Interval:
     return Interval(np.where(to_minus > 0, -np.inf, z.lo), np.where(to_plus > 0, np.inf, z.hi))
 
 
-def finite_sum(terms: Terms, bias: Array | float = 0.0) -> Interval:
+def finite_sum(terms: Terms, bias: Array | None = None) -> Interval:
     """Bounds of bias + sum of weight x: W m + b up to |W| r and the rounding errors gamma (|W||m| + |b|).
 
     `least` pays for underflow. It is a share of the largest entry that changes no digit, because the smallest floats
@@ -75,14 +75,21 @@ def finite_sum(terms: Terms, bias: Array | float = 0.0) -> Interval:
     n = sum(weight.shape[1] for weight, _ in terms)
     g = gamma(n + 4)
     with np.errstate(over="ignore", invalid="ignore"):
-        z, spread = np.asarray(bias, dtype=np.float64), g * np.abs(bias)
-        for weight, x in terms:
-            m, r = middle_and_radius(x)
-            reach = r + g * np.abs(m)
-            least = np.fmax(TINY, _SMALL * reach.max(axis=-1, keepdims=True, initial=0.0))
-            z = times(m, weight) + z
-            spread = times(reach + least, abs(weight)) + spread
-        return outward(z, grow(np.asarray(spread), n + 8))
+        shares = [_product(weight, x, g) for weight, x in terms]
+        if bias is not None:
+            shares.append((bias, g * np.abs(bias)))
+        z, spread = shares[0]
+        for value, more in shares[1:]:
+            z, spread = z + value, spread + more
+        return outward(z, grow(spread, n + 8))
+
+
+def _product(weight: Matrix, x: Interval, g: float) -> tuple[Array, Array]:
+    """weight times the middle of x, and how far the product may be from that; g is the rounding of the whole sum."""
+    m, r = middle_and_radius(x)
+    reach = r + g * np.abs(m)
+    least = np.fmax(TINY, _SMALL * reach.max(axis=-1, keepdims=True))
+    return times(m, weight), times(reach + least, abs(weight))
 
 
 def middle_and_radius(x: Interval) -> tuple[Array, Array]:
