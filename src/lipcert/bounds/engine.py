@@ -28,7 +28,7 @@ from lipcert.problem.region import Ball, hull
 from lipcert.rounding import TINY, gamma, grow
 
 _CELLS = 1 << 17  # numbers in one array of all forms of a batch of cells: it should stay in the cache
-_ROWS = 1 << 22  # numbers in one array of the forms of some neurons
+_ROWS = 1 << 20  # numbers in one array of the forms of some neurons
 _EUCLIDEAN = Norm("2")
 
 
