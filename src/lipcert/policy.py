@@ -182,6 +182,7 @@ INTERIOR_CALLS = 2.5e8  # the Python around one interior-point iteration
 THIN_CALLS = 1e6  # the Python around one evaluation of a first-order method
 GRID_ENTRY = 20.0  # a pair or a watched product, in one evaluation
 TRIANGLE_ENTRY = 20.0  # a triangle of the list, in one evaluation
+TRIANGLE_LOOKS = 4e8  # entries looked at for violated triangles at once; of more pairs some are drawn at random
 TRIANGLE_DRAW = 1.0  # times the order cubed: looking for violated triangles
 EIGENVALUE = 10.0  # times the order cubed: an extreme eigenvalue of a dense matrix,
 EIGENVALUE_CALLS = 2.5e7  # and the Python around it

@@ -45,17 +45,17 @@ class Sweep:
 def alternate(parts: Moments, W: Floats, e: Floats, budget: Budget) -> Iterator[Sweep]:
     """Exact maxima over t, v and e in turn, from v = W and e on, for ever; `parts` are K, r and k."""
     K, r, k = parts
-    turned = np.ascontiguousarray(K.T)
+    turned, joined = np.ascontiguousarray(K.T), bool(np.any(r) or np.any(k))  # whether e plays a part
     W_before, e_before, momentum, last = W, e, 0.0, -np.inf
     each = 4.0 * K.size * W.shape[1] + 20.0 * W.size + policy.THIN_CALLS
     while True:
         with budget.measured(each, policy.THIN):
-            W_ahead = normalise(W + momentum * (W - W_before))
+            W_ahead = normalise(W + momentum * (W - W_before)) if momentum else W
             e_ahead = normalise((e + momentum * (e - e_before))[None])[0]
-            T = normalise(K @ W_ahead + r[:, None] * e_ahead)
+            T = normalise(K @ W_ahead + r[:, None] * e_ahead if joined else K @ W_ahead)
             W_before, e_before = W, e
             image = turned @ T
-            W = normalise(image + k[:, None] * e_ahead)
+            W = normalise(image + k[:, None] * e_ahead if joined else image)
             pull = r @ T + k @ W
             e = normalise(pull[None])[0]
         value = 2.0 * float(np.vdot(image, W)) + 2.0 * float(np.linalg.norm(pull))
@@ -79,7 +79,7 @@ def solve_unit_vectors(
     One sweep is made whatever the budget: without it there are no multipliers.
     """
     K, r, k = parts
-    before, alternation = -np.inf, alternate(parts, W, e, budget)
+    before, alternation = -np.inf, alternate(parts, normalise(W), e, budget)
     for count, at in zip(range(1, sweeps + 1), alternation, strict=False):
         if budget.over() or (count % 20 == 0 and at.value - before < tolerance * abs(at.value)):
             break

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from lipcert import policy
 from lipcert.relaxation.rank_two import Floats
 from lipcert.relaxation.triangles import NO_TRIANGLES, Triangles
 from lipcert.solver.sphere import Singles
 
 _STRONG = 0.4  # |x| of an edge that is looked at; a triangle whose three edges are weaker is violated by at most 0.2
-_WORK = 4e8  # entries looked at in one call; more pairs than that allows are drawn at random, anew in every round
 _BLOCK = 256  # pairs at a time: their rows stay in the cache
 _FROM_BLOCK = 3000  # triangles of one block
 LEAST = 0.02  # a violation that is worth a row
@@ -24,8 +24,8 @@ def violated(X: Singles, threshold: float, most: int, seed: int) -> tuple[Triang
     size = len(X)
     rng = np.random.default_rng(seed)
     a, b = np.nonzero(np.triu(np.abs(X) > _STRONG, 1))
-    if len(a) * size > _WORK:
-        some = rng.random(len(a)) < _WORK / (len(a) * size)
+    if len(a) * size > policy.TRIANGLE_LOOKS:
+        some = rng.random(len(a)) < policy.TRIANGLE_LOOKS / (len(a) * size)
         a, b = a[some], b[some]
     sign = -np.sign(X[a, b])
     room = 1.0 - np.abs(X[a, b])
