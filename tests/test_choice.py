@@ -38,7 +38,7 @@ def test_two_sided_problems_are_recognised_and_solved(local: Relaxation) -> None
     sides = two_sides(relaxation.problem)
     assert sides is not None
     assert sorted(np.concatenate(sides).tolist()) == list(range(relaxation.problem.size))
-    alternating = solve_two_sided(relaxation.problem, sides, Budget.of_seconds(10.0))
+    alternating = solve_two_sided(relaxation.problem, sides, Budget.of_work(10.0))
     interior = solve_rank_two(relaxation.problem, Options())
     assert alternating.dual == pytest.approx(interior.dual, rel=1e-5)
     assert prove(relaxation, alternating.y).upper == pytest.approx(alternating.dual, rel=1e-9)
@@ -49,7 +49,7 @@ def test_a_zero_objective_has_nothing_to_alternate() -> None:
     relaxation = built(Problem.of(network(), Everywhere(), np.zeros(1)), "shor")
     sides = two_sides(relaxation.problem)
     assert sides is not None
-    result = solve_two_sided(relaxation.problem, sides, Budget.of_seconds(1.0))
+    result = solve_two_sided(relaxation.problem, sides, Budget.of_work(1.0))
     assert prove(relaxation, result.y).upper < 1e-9
 
 
@@ -66,14 +66,14 @@ def test_odd_cycles_have_no_two_sides() -> None:
 def test_every_name_gives_a_valid_bound(local: Relaxation) -> None:
     best = solve_rank_two(local.problem, Options()).dual
     for name in ("auto", "rank-two", "low-rank"):
-        result = choose_solver(name, local.problem, Budget.of_seconds(5.0))(ignore)
+        result = choose_solver(name, local.problem, Budget.of_work(5.0))(ignore)
         assert best * (1 - 1e-6) <= prove(local, result.y).upper <= 1.2 * best
 
 
 def test_the_low_rank_method_alone_when_time_is_short(local: Relaxation, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(policy.RATES, policy.DENSE, 1.0)  # a very slow machine
     seen: list[Progress] = []
-    choose_solver("auto", local.problem, Budget.of_seconds(2.0))(seen.append)
+    choose_solver("auto", local.problem, Budget.of_work(2.0))(seen.append)
     assert max(p.gap for p in seen) > 0
     assert len(seen) >= 1
 
@@ -81,7 +81,7 @@ def test_the_low_rank_method_alone_when_time_is_short(local: Relaxation, monkeyp
 def test_phases_in_turn_keep_the_better_multipliers(local: Relaxation, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(policy, "LONG", 0.0)
     numbers: list[int] = []
-    result = choose_solver("auto", local.problem, Budget.of_seconds(20.0))(lambda p: numbers.append(p.iteration))
+    result = choose_solver("auto", local.problem, Budget.of_work(20.0))(lambda p: numbers.append(p.iteration))
     assert result.status is SolverStatus.OPTIMAL
     assert numbers.count(0) == 2  # both solvers reported from their start
     assert prove(local, result.y).upper == pytest.approx(solve_rank_two(local.problem, Options()).dual, rel=1e-6)
@@ -92,7 +92,7 @@ def test_an_interrupt_in_the_solver_keeps_what_is_proved() -> None:
         if progress.iteration is not None and progress.iteration.iteration == 6:
             raise KeyboardInterrupt
 
-    result = lipcert.bound(network(), Box(np.zeros(12), 0.2), method="hr2", on_progress=stop)
+    result = lipcert.bound(network(), Box(np.zeros(12), 0.2), method="hr2", work=5.0, on_progress=stop)
     assert result.status is Status.INTERRUPTED
     assert result.lower is not None
     assert result.lower <= result.upper
@@ -103,12 +103,16 @@ def test_a_failing_solver_is_reported_not_fatal(monkeypatch: pytest.MonkeyPatch)
         raise np.linalg.LinAlgError("singular")
 
     monkeypatch.setattr("lipcert.solver.rank_two.solve_rank_two", broken)
-    result = lipcert.bound(network(), Box(np.zeros(12), 0.2), method="hr2", lower=False)
+    result = lipcert.bound(network(), Box(np.zeros(12), 0.2), method="hr2", work=5.0, lower=False)
     assert result.method == "interval"
     assert any("solver failed" in note for note in result.notes)
 
 
 def test_a_time_limit_too_short_for_the_solver_returns_the_cheap_bound() -> None:
-    result = lipcert.bound(network(40), Box(np.zeros(40), 0.2), method="hr2", time_limit=1e-3, lower=False)
-    assert result.certified
-    assert result.status is Status.TIME_LIMIT
+    net, box = network(40), Box(np.zeros(40), 0.2)
+    timed = lipcert.bound(net, box, method="hr2", time_limit=1e-9, lower=False)  # over before it begins
+    counted = lipcert.bound(net, box, method="hr2", work=1e-4, lower=False)
+    assert timed.certified
+    assert counted.certified
+    assert timed.status is Status.TIME_LIMIT
+    assert counted.status is Status.WORK_LIMIT

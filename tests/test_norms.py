@@ -58,6 +58,7 @@ def weights_of(net: Network, norm: Norm, c: Array) -> Array:
 
 def bound(net: Network, region: Region, norm: Norm, c: Array, **options: object) -> lipcert.Result:
     output = "all" if norm.out is not None else c
+    options.setdefault("work", 5.0)
     return lipcert.bound(net, region, output=output, norm=norm.p, output_norm=norm.out, **options)  # type: ignore[arg-type]
 
 
@@ -88,7 +89,7 @@ def test_between_enumeration_and_every_method(case: Case, norm: Norm, name: str)
     net, box, c = case
     exact = exact_constant(net, box, weights_of(net, norm, c), norm)
     for method in ("product", "interval", name):
-        result = bound(net, box, norm, c, method=method, time_limit=0.4, lower=method == name)
+        result = bound(net, box, norm, c, method=method, work=0.4, lower=method == name)
         assert exact <= result.upper * (1 + 1e-9) + 1e-12, method
     assert result.lower is not None
     assert result.lower <= exact * (1 + 1e-9) + 1e-12
@@ -128,7 +129,7 @@ def test_balls_against_samples(case: Case, norm: Norm, clipped: bool) -> None:
     """Sampled operator norms in the ball are below the bound, the witness is in the ball, the proof is verified."""
     net, box, c = case
     ball = Ball(box.center, float(box.radius.max()), (float(box.center.min()), 1e3) if clipped else None)
-    result = bound(net, ball, norm, c, time_limit=0.4)
+    result = bound(net, ball, norm, c, work=0.4)
     points = ball.project(sampled(ball.box, 100)[0])
     weights = weights_of(net, norm, c)
     assert max(operator(weights @ jacobian(net, x), norm) for x in points) <= result.upper * (1 + 1e-9) + 1e-12
@@ -387,7 +388,7 @@ def test_norm_1_solves_what_can_win_alone() -> None:
 def test_products_use_the_spectral_norm() -> None:
     net = deep_net(30, 20, 10, seed=5)
     exact = np.prod([np.linalg.norm(a.weight, 2) for a in net.affines])
-    upper = lipcert.bound(net, Everywhere(), output="all", norm="2", method="product", lower=False).upper
+    upper = lipcert.bound(net, Everywhere(), output="all", norm="2", method="product", work=1.0, lower=False).upper
     assert exact <= upper <= exact * (1 + 1e-5)
 
 
