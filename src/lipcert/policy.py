@@ -59,6 +59,7 @@ CELLS_INPUTS = 8  # or inputs; also the most inputs for which boxes are halved
 LARGEST_ORDER = 4000  # of a moment matrix that is worth trying: 1 GB and minutes for one factorisation of its rows
 ITERATIONS = 14  # of the interior point to a bound within a percent of the optimum
 EASY_SHARE = 0.6  # of the budget: when the whole network takes less, parts of it are not needed
+HOPELESS_SHARE = 1.3  # of the budget: a whole network that is expected to take more is not begun where parts are
 QUICK = 0.5  # seconds: nothing needs to come before a whole network that takes less
 FIRST_PART_SHARE = 0.02  # of the budget, for a part that comes before a whole network that is soon done
 STEP_MOST = 0.85  # of the budget that one step may be expected to take

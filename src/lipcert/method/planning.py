@@ -34,7 +34,7 @@ def plan(problem: Problem, budget: Budget) -> list[Step]:
     """The steps in the order in which to take them; parts are for chains of ReLU in the infinity norm.
 
     A whole network that does not take long stands alone. One that fits comes last, after a quick part or two: a first
-    bound, in case the whole takes longer than expected.
+    bound, in case the whole takes longer than expected. One that would plainly not end leaves its time to the parts.
     """
     whole, left = whole_step(problem), budget.left()
     fits, seconds = whole.order <= policy.LARGEST_ORDER, budget.expected(whole.operations)
@@ -47,7 +47,8 @@ def plan(problem: Problem, budget: Budget) -> list[Step]:
         long = seconds > policy.SURE_SHARE * left
         quick = (policy.FIRST_SHARE if long else policy.FIRST_PART_SHARE) * left
         chosen = [step for step in chosen if budget.expected(step.operations) <= quick][:2]
-    return [*chosen, whole] if fits else chosen
+    ends = fits and (not chosen or seconds <= policy.HOPELESS_SHARE * left)
+    return [*chosen, whole] if ends else chosen
 
 
 def whole_step(problem: Problem) -> Step:

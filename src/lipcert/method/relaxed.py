@@ -59,8 +59,7 @@ class Relaxed(Method):
         whole = bool(steps) and steps[-1].reduction is None
         if not whole:
             instead = "parts of the network take its place" if steps else "no part of it fits the time"
-            order = f"order {expected_order(problem):,} is beyond {policy.LARGEST_ORDER:,}"
-            bracket.note(f"{self.name} of the whole left out: {order}; {instead}")
+            bracket.note(f"{self.name} of the whole left out: {_reason(problem, budget)}; {instead}")
         for step in steps:
             if bracket.status is Status.INTERRUPTED or (step is not steps[0] and bracket.closed()):
                 return
@@ -110,6 +109,14 @@ class Relaxed(Method):
             bracket.note(f"{self.name} left out: a proof of order {order:,} takes about {seconds:.0f} s, too long here")
             bracket.out_of_budget(budget)
         return False
+
+
+def _reason(problem: Problem, budget: Budget) -> str:
+    """Why the whole network was not planned."""
+    order = expected_order(problem)
+    if order > policy.LARGEST_ORDER:
+        return f"order {order:,} is beyond {policy.LARGEST_ORDER:,}"
+    return f"order {order:,} takes about {budget.expected(whole_step(problem).operations):.0f} s here"
 
 
 def _guarded(bracket: Bracket, run: Callable[[], SolverStatus | None]) -> SolverStatus | None:
