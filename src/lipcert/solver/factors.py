@@ -6,7 +6,7 @@ Lagrangian: at multipliers y and penalty s the pressure is (y + s (A(R R') - b))
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import scipy.sparse as sp
@@ -89,7 +89,7 @@ class Factors:
         return slope
 
     def climb(
-        self, R: Floats, lagrangian: Lagrangian, budget: Budget, operations: float, options: dict[str, float]
+        self, R: Floats, lagrangian: Lagrangian, budget: Budget, operations: float, options: Mapping[str, float]
     ) -> Floats:
         """R after some steps of L-BFGS up the Lagrangian; raises TimeoutError at the end of the budget."""
         scale = float(self.weight.sum())
@@ -103,7 +103,7 @@ class Factors:
                 slope = self.tangent(slope, V, norm)
             return -value / scale, -slope.ravel() / scale
 
-        found = minimize(negative, R.ravel(), jac=True, method="L-BFGS-B", options=options)
+        found = minimize(negative, R.ravel(), jac=True, method="L-BFGS-B", options=dict(options))
         return self.vectors(found.x.reshape(R.shape))[0]
 
     def given(self, y: Floats) -> Floats:
