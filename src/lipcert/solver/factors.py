@@ -103,7 +103,7 @@ class Factors:
                 slope = self.tangent(slope, V, norm)
             return -value / scale, -slope.ravel() / scale
 
-        found = minimize(negative, R.ravel(), jac=True, method="L-BFGS-B", options=options)
+        found = minimize(negative, R.ravel(), jac=True, method="L-BFGS-B", options=dict(options))
         return self.vectors(found.x.reshape(R.shape))[0]
 
     def given(self, y: Floats) -> Floats:
