@@ -32,6 +32,7 @@ PRODUCT_RATE = 6.5e10  # operations per second of such products where dense work
 CLOSED = 1e-6  # the relative gap at which a bracket is called closed: about what proofs lose to rounding
 
 # --- Shares of the budget, by what they are given to ------------------------------------------------------------------
+PRELUDE_SHARE = 0.6  # for each of the cheap methods that come first: on very large networks bounds take any time
 SEARCH_ALONE = 0.5  # for a witness where nothing but arithmetic follows
 SEARCH_BESIDE_A_SOLVER = 0.2  # for a witness where a relaxation follows; more gained nothing on SDP-NN and ERAN 3_50
 SEARCH_BESIDE_MIP = 0.02  # a start for a search of its own

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from lipcert.bounds.gradients import gradient_bounds, slope_bounds
 from lipcert.bounds.interval import Interval, dense, finite_sum
-from lipcert.bounds.spectral import spectral_norm
+from lipcert.bounds.spectral import spectral_norm, spectral_operations
 from lipcert.bounds.substitution import longest_side
 from lipcert.problem.network import Network
 from lipcert.problem.norms import INF, Matrix, Norm
@@ -168,10 +168,11 @@ def _operations(net: Network, i: int) -> float:
     return float(sum(net.blocks[k].width * below[k] for k in range(1, i + 1)))
 
 
-def gains_operations(net: Network) -> float:
+def gains_operations(net: Network, *, rows: bool = True) -> float:
     """About the operations of `gains` and `prove_mixed`: the Jacobians' rows, and each weight's Gram matrix twice."""
-    rows = sum(op for op in (_operations(net, i) for i in range(1, net.depth)) if op <= _OPERATIONS)
-    return rows + float(sum(3.0 * b.stored * min(weight.shape) for b in net.hidden for _, weight in b.terms))
+    jacobians = sum(op for op in (_operations(net, i) for i in range(1, net.depth)) if op <= _OPERATIONS)
+    spectral = sum(spectral_operations(weight) for b in net.hidden for _, weight in b.terms)
+    return (jacobians if rows else 0.0) + 2.0 * spectral
 
 
 def _dual_norms(net: Network, pre: Sequence[Interval], i: int, norm: Norm) -> Array:

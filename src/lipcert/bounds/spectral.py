@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
+from lipcert.problem.network import stored
 from lipcert.problem.norms import Matrix, Norm
 from lipcert.rounding import TINY, Array, gamma, grow
 from lipcert.rounding.definite import is_positive
@@ -50,6 +51,14 @@ def spectral_norm(weight: Matrix) -> float:
         if is_positive(-gram, mu, error):
             return min(cheap, float(grow(np.sqrt(mu[:1]), 4)[0]))
     return cheap
+
+
+def spectral_operations(weight: Matrix) -> float:
+    """About the operations of `spectral_norm`: a Gram matrix, its largest eigenvalue, and up to three factorisations."""
+    n = min(weight.shape)
+    if n > _SPECTRAL_UP_TO:
+        return 4.0 * stored(weight)
+    return 2.0 * n * stored(weight) + 2.0 * float(n) ** 3
 
 
 def _largest_eigenvalue(gram: Array) -> float:

@@ -14,7 +14,6 @@ from lipcert.cli.progress import ProgressDisplay
 from lipcert.cli.show import print_json, show_result
 from lipcert.errors import InputError
 from lipcert.method import table
-from lipcert.method.base import Method
 from lipcert.method.bound import bound
 from lipcert.method.literal import Literal
 from lipcert.readers import load
@@ -76,7 +75,7 @@ def bound_command(
     lipcert bound net.nnet --radius 0.05 --output 0 --method exact --gap 0.5 --workers 2
     """
     question.check()
-    _check_target(certificate, table.named(wishes["method"], wishes["literal"]))
+    _check_target(certificate, wishes["literal"] or isinstance(table.named(wishes["method"]), Literal))
     net = load(network, normalize=wishes.pop("normalize"))
     region, about = question.place(net.inputs)
     wishes |= {"norm": question.norm, "output_norm": question.output_norm}
@@ -93,11 +92,11 @@ def bound_command(
     return 0 if result.certified else 1
 
 
-def _check_target(certificate: str | None, method: Method) -> None:
+def _check_target(certificate: str | None, literal: bool) -> None:
     """Refuse a place that cannot be written before the work, not after it."""
     if certificate is None:
         return
-    if isinstance(method, Literal):
+    if literal:
         raise InputError("--certificate: literal methods have no certificate file; leave one of both out")
     if not certificate.endswith(".npz"):
         raise InputError(f"--certificate {certificate}: certificates are .npz files; give the file that ending")

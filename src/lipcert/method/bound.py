@@ -96,9 +96,9 @@ def run(method: Method, problem: Problem, bracket: Bracket, budget: Budget) -> R
         # An overflow is an infinite bound or a bad hint, not a message. Several threads add in another order than one.
         with np.errstate(all="ignore"), one_thread() if budget.repeatable else nullcontext():
             for name in method.prelude:
-                first = table.named(name)
-                if first.applies(problem) is None:
-                    first.run(problem, bracket, budget)
+                first, share = table.named(name), budget.share(policy.PRELUDE_SHARE)
+                if first.applies(problem) is None and (bracket.certificate is None or not share.over()):
+                    first.run(problem, bracket, share)
             if bracket.wishes.lower or method.needs_witness:
                 look(problem, bracket, budget.share(method.search))
             method.run(problem, bracket, budget)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lipcert import policy
-from lipcert.bounds import preactivations
+from lipcert.bounds import cut_short, preactivations
 from lipcert.bounds.gains import GAINS, gains, gains_operations
 from lipcert.budget import Budget
 from lipcert.budget.threads import threads_for
@@ -50,7 +50,7 @@ class Interval(Method):
     def run(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
         bracket.enter(self.name)
         preactivations(problem, budget)
-        if budget.over():
+        if cut_short(problem):
             bracket.out_of_budget(budget)
         bracket.improve(prove_interval(problem))
 
@@ -59,7 +59,7 @@ class Mixed(Method):
     """Euclidean norms beside the intervals: what keeps wide and deep networks finite, and pays for their parts."""
 
     name = "mixed"
-    summary = "Euclidean norms and intervals mixed at the best layer: chains, one output"
+    summary = "Euclidean norms and intervals mixed at the best layer: one output"
     prelude = ("interval",)
     search = policy.SEARCH_ALONE
     for_many = False
@@ -67,8 +67,6 @@ class Mixed(Method):
     def applies(self, problem: Problem) -> str | None:
         if problem.whole_map:
             return "method mixed is for one output, not for the whole map; use interval or tight"
-        if not problem.network.is_chain:
-            return "method mixed is for chains of layers, and this network has branches; use interval or tight"
         return None
 
     def cost(self, problem: Problem) -> float:
@@ -80,7 +78,11 @@ class Mixed(Method):
         net = problem.network
         operations = gains_operations(net)
         in_time = budget.expected(operations) < policy.GAINS_SHARE * budget.left()
-        with threads_for(net.stored**0.5), budget.measured(operations if in_time else 4.0 * net.stored):
+        norms = gains_operations(net, rows=False)
+        if bracket.certificate is not None and budget.expected(norms) > budget.left():
+            bracket.out_of_budget(budget)
+            return
+        with threads_for(net.stored**0.5), budget.measured(operations if in_time else norms):
             known = gains(net, preactivations(problem), problem.norm, rows=in_time)
             if in_time:
                 problem.kept(GAINS, lambda: known)

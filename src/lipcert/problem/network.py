@@ -62,7 +62,7 @@ class Affine:
     @property
     def stored(self) -> int:
         """Numbers kept for the weight."""
-        return _stored(self.weight)
+        return stored(self.weight)
 
     def __call__(self, x: Array) -> Array:
         """The map on every row of a (batch, in) array."""
@@ -109,7 +109,7 @@ class Block:
     @property
     def stored(self) -> int:
         """Numbers kept for the weights."""
-        return sum(_stored(weight) for _, weight in self.terms)
+        return sum(stored(weight) for _, weight in self.terms)
 
     def __call__(self, xs: Sequence[Array]) -> Array:
         """z on every row of a batch, where xs[j] are the values of block j."""
@@ -411,7 +411,8 @@ def _compact(weight: Matrix) -> Matrix:
     return weight
 
 
-def _stored(weight: Matrix) -> int:
+def stored(weight: Matrix) -> int:
+    """Numbers kept for a matrix."""
     return int(weight.nnz if sparse.issparse(weight) else weight.size)
 
 
