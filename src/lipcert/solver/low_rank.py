@@ -108,7 +108,7 @@ class LowRankRun:
         self.log.floor = 1e-3 * self.factors.form.value_scale
 
     def _ascend(self) -> Floats:
-        """The vectors at the multipliers y."""
+        """The vectors at the multipliers y, with time left for a bound from them."""
         factors, start = self.factors, float(self.y @ self.y)
 
         def lagrangian(V: Floats) -> tuple[float, Floats]:
@@ -118,7 +118,13 @@ class LowRankRun:
             return value, 2.0 * (objective - factors.pull(y, images))
 
         options = {"maxiter": self.options.inner, "maxcor": 15}
-        return factors.climb(self.R, lagrangian, self.budget, factors.operations(self.R.shape[1]), options)
+        in_time = self.budget.upto(self.budget.left() - self.budget.expected(self._bound_operations(), policy.THIN))
+        return factors.climb(self.R, lagrangian, in_time, factors.operations(self.R.shape[1]), options)
+
+    def _bound_operations(self) -> float:
+        """Of making multipliers feasible."""
+        products, columns = _SWEEPS + sum(_LANCZOS), _SWEEPS * self.R.shape[1] + sum(_LANCZOS)
+        return float(self.factors.operations(1) * columns + policy.THIN_CALLS * products)
 
     def _update(self) -> float:
         """The multipliers follow; how far the rows are violated."""
@@ -130,8 +136,7 @@ class LowRankRun:
 
     def _report(self, violation: float) -> Status | None:
         factors, form, scale = self.factors, self.factors.form, self.factors.form.value_scale
-        work = factors.operations(1) * (_SWEEPS * self.R.shape[1] + sum(_LANCZOS))
-        with self.budget.measured(work + policy.THIN_CALLS * (_SWEEPS + sum(_LANCZOS)), policy.THIN):
+        with self.budget.measured(self._bound_operations(), policy.THIN):
             without = self.y.copy()
             without[factors.row] = 0.0
             ways = [factors.rescaled(without, dual_matrix(form, without), self.R, _SWEEPS, _LANCZOS[0])]
