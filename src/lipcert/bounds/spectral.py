@@ -54,8 +54,8 @@ def spectral_norm(weight: Matrix) -> float:
 
 
 def spectral_operations(weight: Matrix) -> float:
-    """About the operations of `spectral_norm`: a Gram matrix, its largest eigenvalue, and up to three factorisations."""
-    n = min(weight.shape)
+    """About the operations of `spectral_norm`: a Gram matrix, its largest eigenvalue, and a few factorisations."""
+    n = int(min(weight.shape))
     if n > _SPECTRAL_UP_TO:
         return 4.0 * stored(weight)
     return 2.0 * n * stored(weight) + 2.0 * float(n) ** 3
