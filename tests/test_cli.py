@@ -37,7 +37,7 @@ def call(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str,
 def test_bound_json(net_file: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lipcert.cli.live._QUIET_SECONDS", 600.0)  # silence is promised to a fast machine only
     code, out, err = call(
-        capsys, "bound", net_file, "--center", "0.5", "--radius", "0.1", "--versus", "7", "3", "--json"
+        capsys, "bound", net_file, "--center", "0.5", "--radius", "0.1", "--versus", "7", "3", "--work", "2", "--json"
     )
     data = json.loads(out)
     assert code == 0
@@ -48,10 +48,20 @@ def test_bound_json(net_file: str, capsys: pytest.CaptureFixture[str], monkeypat
     assert data["network"]["shape"] == [64, 32, 10]
 
 
+def test_the_same_work_gives_the_same_answer(net_file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """All of the JSON but the seconds it took."""
+    ask = ["bound", net_file, "--center", "0.5", "--radius", "0.1", "--versus", "7", "3", "--work", "1", "--json"]
+    first, second = (json.loads(call(capsys, *ask)[1]) for _ in range(2))
+    assert first.pop("seconds") > 0
+    assert second.pop("seconds") > 0
+    assert first == second
+    assert 0 < first["lower"] <= first["upper"]
+
+
 def test_bound_table(net_file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     np.save(tmp_path / "center.npy", np.full((8, 8), 0.25))
     arguments = ["--center", str(tmp_path / "center.npy"), "--radius", "0.1", "--clip", "0", "1", "--output", "3"]
-    code, out, _ = call(capsys, "bound", net_file, *arguments)
+    code, out, _ = call(capsys, "bound", net_file, *arguments, "--work", "2")
     assert code == 0
     for word in ("upper", "proved", "lower", "attained", "gap", "64-32-10", "score 3"):
         assert word in out
@@ -119,6 +129,9 @@ BAD = [
     (["bound", "NET", "--radius", "1", "--output", "3", "--method", "magic"], "auto, product, interval"),
     (["bound", "NET", "--radius", "1", "--output", "3", "--norm", "3"], "norm 3"),
     (["bound", "NET", "--radius", "1", "--output", "3", "--time-limit", "0"], "time_limit"),
+    (["bound", "NET", "--radius", "1", "--output", "3", "--work", "0"], "work must be a positive number"),
+    (["bound", "NET", "--radius", "1", "--output", "3", "--work", "nan"], "work must be a positive number"),
+    (["bound", "NET", "--radius", "1", "--output", "3", "--work", "x"], "'x' is not a valid float"),
     (["bound", "NET", "--radius", "1", "--output", "3", "--seed", "-4"], "seed"),
     (["bound", "NET", "--radius", "1", "--output", "3", "--clip", "1", "0"], "clip"),
     (["bound", "NET", "--radius", "1", "--output", "3", "--center", "nan"], "center must be finite"),
@@ -295,7 +308,8 @@ def test_verify_says_which_output(net_file: str, tmp_path: Path, capsys: pytest.
         (["--versus", "7", "3"], {"versus": [7, 3]}, "score 7 - score 3"),
     ]
     for options, description, words in asked:
-        call(capsys, "bound", net_file, "--radius", "0.05", *options, "--no-lower", "--certificate", proof)
+        ask = ["--radius", "0.05", *options, "--no-lower", "--work", "2"]
+        call(capsys, "bound", net_file, *ask, "--certificate", proof)
         assert json.loads(call(capsys, "verify", proof, "--network", net_file, "--json")[1])["output"] == description
         assert words in call(capsys, "verify", proof, "--network", net_file)[1]
     net = digits()[0]
