@@ -13,7 +13,7 @@ SOURCE = Path(lipcert.__file__).parent
 
 # The order of the rooms: a module may import from its own room and from rooms above it in this list.
 ROOMS = [
-    {"errors", "_version"},
+    {"errors", "policy", "_version"},
     {"rounding", "files", "budget", "chart"},
     {"problem", "jobs"},
     {"readers", "bounds"},
@@ -25,7 +25,6 @@ ROOMS = [
     {"report"},
     {"paper"},
     {"cli"},
-    {"__main__"},
 ]
 
 
@@ -69,7 +68,8 @@ def test_public_names() -> None:
 
 def test_arrows_point_one_way() -> None:
     rank = {name: i for i, room in enumerate(ROOMS) for name in room}
-    files = [p for p in SOURCE.rglob("*.py") if p != SOURCE / "__init__.py"]
+    doors = {SOURCE / "__init__.py", SOURCE / "__main__.py"}  # to the house: in no room
+    files = [p for p in SOURCE.rglob("*.py") if p not in doors]
     assert len(files) > 20
     for path in files:
         own = path.relative_to(SOURCE).with_suffix("").parts[0]
@@ -83,6 +83,8 @@ def _imports(path: Path) -> list[str]:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("lipcert."):
             found.append(node.module)
+        elif isinstance(node, ast.ImportFrom) and node.module == "lipcert":
+            found += [f"lipcert.{a.name}" for a in node.names]
         elif isinstance(node, ast.Import):
             found += [a.name for a in node.names if a.name.startswith("lipcert.")]
     return found
