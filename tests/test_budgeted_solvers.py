@@ -10,15 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lipcert import Box, Everywhere, policy
-from lipcert.bounds.propagation import preactivation_bounds
 from lipcert.budget import Budget
 from lipcert.method.mip.formulation import formulate
 from lipcert.paper.networks import paper_network, paper_region
-from lipcert.problem.norms import INF
+from lipcert.problem.problem import Problem
 from lipcert.proof.multipliers import prove
 from lipcert.relaxation.grid import grid_of
 from lipcert.relaxation.model import Relaxation
-from lipcert.relaxation.one_layer import hr2, shor
 from lipcert.rounding import Array
 from lipcert.solver import Progress, RankTwoResult, choose_solver
 from lipcert.solver import Status as SolverStatus
@@ -31,12 +29,13 @@ from lipcert.solver.sides import solve_two_sided, two_sides
 from lipcert.solver.triangles import TriangleOptions, TriangleRun
 from lipcert.solver.unit_vectors import solve_unit_vectors
 from tests.conic_problems import LINEAR, random_sdp
+from tests.lift_tools import built
 from tests.one_layer_tools import random_net
 
 Watch = Callable[[Progress], None]
 Solve = Callable[[Relaxation, Budget, Watch | None], RankTwoResult]
-LOCAL = hr2(random_net(0, 12, 12), Box(np.zeros(12), 0.3), np.ones(1))
-GLOBAL = shor(random_net(1, 12, 12), Everywhere(), np.ones(1))
+LOCAL = built(Problem.of(random_net(0, 12, 12), Box(np.zeros(12), 0.3)), "hr2")
+GLOBAL = built(Problem.of(random_net(1, 12, 12), Everywhere()), "shor")
 
 
 def interior(relaxation: Relaxation, budget: Budget, watch: Watch | None = None) -> RankTwoResult:
@@ -188,8 +187,8 @@ def test_foreign_solvers_count_iterations(solver: str) -> None:
 
 
 def test_the_mixed_integer_solver_repeats() -> None:
-    net, box = paper_network(20, 20, 0), paper_region(20, 0, "local")
-    program = formulate(net, box, INF, np.ones(1), preactivation_bounds(net, box)).problem
+    asked = Problem.of(paper_network(20, 20, 0), paper_region(20, 0, "local"))
+    program = formulate(asked).problem
     answers = [solve_mixed_integer(program, Budget.of_work(0.1)) for _ in range(2)]
     assert answers[0].status is ConicStatus.TIME_LIMIT
     assert (answers[0].value, answers[0].bound, answers[0].nodes) == (
