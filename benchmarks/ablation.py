@@ -13,6 +13,7 @@ import argparse
 import re
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -22,11 +23,13 @@ from benchmarks.depth_and_cuts import first_image
 from lipcert.paper.networks import paper_network, paper_region
 from lipcert.problem.activations import Activation
 from lipcert.problem.network import Network
+from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box
 from lipcert.proof.multipliers import prove
+from lipcert.relaxation.build import build
 from lipcert.relaxation.cuts import NO_CUTS, separate, with_cuts
-from lipcert.relaxation.lifts import LIFTS, lift
 from lipcert.relaxation.model import Relaxation, assemble
+from lipcert.relaxation.specification import LIFTS, plan_specification
 from lipcert.rounding import Array
 from lipcert.solver.rank_two import Options, expected_seconds, solve_rank_two
 
@@ -104,14 +107,14 @@ def bare(relaxation: Relaxation) -> Relaxation:
     """Without the rows that use proved bounds; x >= 0 and x >= z stay, which need none."""
     kept = [f for f in relaxation.families if not BOUNDS.search(f.name) or f.name.endswith(NEEDED)]
     r = relaxation
-    return assemble(r.name, r.space, r.problem.objective, kept, r.offset, r.blocks)
+    return assemble(r.space, r.problem.objective, kept, r.offset, r.blocks)
 
 
 def line(title: str, case: Case, rounds: int) -> None:
-    net, box, c = case
+    problem = Problem.of(*case)
     for name in LIFTS:
         start = time.process_time()
-        relaxation = lift(name, net, box, c, exclude=True)
+        relaxation = build(problem, replace(plan_specification(problem, name), exclusions=True))
         cells = []
         for kinds in CUTS.values():
             found, cut_short = bounds(relaxation, kinds, rounds)

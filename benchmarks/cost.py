@@ -19,7 +19,7 @@ import numpy as np
 import lipcert
 from benchmarks._measure import ROOT
 from benchmarks.large import he_normal
-from lipcert.problem.norms import INF
+from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box
 from lipcert.proof import prove_interval
 
@@ -45,7 +45,7 @@ def measure(depth: int, neurons: int, seconds: float, method: str) -> dict[str, 
     result = lipcert.bound(net, box, method=method, time_limit=seconds, lower=False, on_progress=watch)
     spent = time.perf_counter() - start
     row = (depth, depth * width, first[0] if first else float("nan"), spent)
-    bounds = (prove_interval(net, box, INF, np.ones(1)).upper, result.lower, result.upper)
+    bounds = (prove_interval(Problem.of(net, box)).upper, result.lower, result.upper)
     return dict(zip(COLUMNS, (*row, *bounds, result.method, result.status.name.lower()), strict=True))
 
 

@@ -23,11 +23,13 @@ from benchmarks._measure import data_folder, lipcert
 from lipcert.budget.threads import threads_for
 from lipcert.paper.networks import paper_network, paper_region
 from lipcert.problem.network import Network
+from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box
 from lipcert.proof.multipliers import check, prove
+from lipcert.relaxation.build import build
 from lipcert.relaxation.model import Relaxation
-from lipcert.relaxation.one_layer import hr2
 from lipcert.relaxation.sdpa import write_sdpa
+from lipcert.relaxation.specification import Specification
 from lipcert.solver.rank_two import Options, solve_rank_two
 
 
@@ -113,7 +115,7 @@ def main() -> None:
     ]
     for name, case, region in cases:
         for chords in (True, False):
-            relaxation = hr2(case, region, np.ones(1), chords=chords)
+            relaxation = build(Problem.of(case, region), Specification("hr2", "hr2", wide=chords))
             upper, cpu = ours(f"{name}{'' if chords else ', no chords'}", relaxation)
             if not options.no_csdp and not chords:
                 csdp(name, relaxation, upper, cpu)

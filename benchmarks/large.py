@@ -16,10 +16,11 @@ from scipy import sparse
 import lipcert
 from benchmarks._measure import ROOT
 from lipcert.problem.network import Network
-from lipcert.problem.norms import INF, Matrix
+from lipcert.problem.norms import Matrix
+from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box
 from lipcert.proof import prove_interval
-from lipcert.proof.cheap import prove_mixed
+from lipcert.proof.arithmetic import prove_mixed
 
 NETWORKS: dict[str, tuple[tuple[int, ...], float]] = {
     "784-3000-10": ((784, 3000, 10), 0.1),
@@ -63,7 +64,8 @@ def one(name: str, seconds: float) -> None:
     net = conv_network(*sizes) if name.startswith("conv") else he_normal(sizes)
     box = Box(np.random.default_rng(1).uniform(size=net.inputs), radius)
     c = np.eye(10)[0] - np.eye(10)[1]
-    interval, mixed = prove_interval(net, box, INF, c).upper, prove_mixed(net, box, INF, c).upper
+    problem = Problem.of(net, box, c)
+    interval, mixed = prove_interval(problem).upper, prove_mixed(problem).upper
     start = time.perf_counter()
     result = lipcert.bound(net, box, output=(0, 1), time_limit=seconds)
     spent = time.perf_counter() - start

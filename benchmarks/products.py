@@ -17,9 +17,8 @@ from benchmarks._measure import data_folder, lipcert
 from lipcert import Box, load
 from lipcert.method.products import solve_products
 from lipcert.method.solving import Task
-from lipcert.problem.norms import INF
+from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate
-from lipcert.proof.relaxed import build
 from lipcert.solver.grid import GridStart
 
 
@@ -47,7 +46,7 @@ def pairs(count: int, seconds: float) -> None:
     for j in range(1, 1 + count):
         c = np.zeros(net.outputs)
         c[0], c[j] = 1.0, -1.0
-        start = _pair(Task(net, box, INF, c, build(net, box, INF, c, "tight")), j, seconds, start)
+        start = _pair(Task.of(Problem.of(net, box, c), "tight"), j, seconds, start)
 
 
 def _pair(task: Task, j: int, seconds: float, start: GridStart | None) -> GridStart | None:

@@ -29,9 +29,11 @@ from lipcert.budget.threads import threads_for
 from lipcert.method.result import Result
 from lipcert.paper.networks import paper_network, paper_region, paper_samples
 from lipcert.problem.norms import INF
+from lipcert.problem.problem import Problem
 from lipcert.proof.multipliers import prove
 from lipcert.readers.mat import read_center
-from lipcert.relaxation.one_layer import hr2
+from lipcert.relaxation.build import build
+from lipcert.relaxation.specification import plan_specification
 from lipcert.solver.rank_two import Options, solve_rank_two
 from lipcert.witness import evaluate, sample_points, search
 
@@ -115,7 +117,8 @@ def optimum() -> None:
     print("HR-2, (80,80), s = 50, 60, 80: published values outside [primal value, certified bound] by more than 1e-3")
     for region, sparsity, seed, published in _published("HR-2", 80, {50, 60, 80}):
         net = paper_network(80, sparsity, seed)
-        relaxation = hr2(net, paper_region(80, seed, region), ONE)
+        problem = Problem.of(net, paper_region(80, seed, region))
+        relaxation = build(problem, plan_specification(problem, "hr2"))
         with threads_for(0):
             result = solve_rank_two(relaxation.problem, Options())
             upper = prove(relaxation, result.y).upper

@@ -14,7 +14,7 @@ import argparse
 import csv
 import time
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,8 +23,10 @@ from lipcert.budget.threads import threads_for
 from lipcert.paper.networks import paper_network, paper_region
 from lipcert.polynomial.lcep.methods import literal_bound
 from lipcert.problem.norms import INF
+from lipcert.problem.problem import Problem
 from lipcert.proof.multipliers import prove
-from lipcert.relaxation.one_layer import hr2, shor
+from lipcert.relaxation.build import build
+from lipcert.relaxation.specification import plan_specification
 from lipcert.solver.rank_two import Options, solve_rank_two
 
 
@@ -76,7 +78,9 @@ def solve(cell: Cell) -> Answer:
         with threads_for(0):
             upper, _ = literal_bound(net, region, INF, c, cell.method.replace("-", "").lower())
         return Answer(cell, upper, np.nan, time.perf_counter() - start)
-    relaxation = hr2(net, region, c, chords=cell.chords) if cell.method == "HR-2" else shor(net, region, c)
+    problem = Problem.of(net, region)
+    plan = plan_specification(problem, cell.method.replace("-", "").lower())
+    relaxation = build(problem, plan if cell.chords is None else replace(plan, wide=cell.chords))
     with threads_for(0):
         result = solve_rank_two(relaxation.problem, Options())
         upper = prove(relaxation, result.y).upper

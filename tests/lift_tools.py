@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from scipy import sparse
 
-from lipcert import Activation, Ball, Box, Network
+from lipcert import Activation, Ball, Box, Everywhere, Network
 from lipcert.bounds import Cell, bounds_of
-from lipcert.bounds.propagation import Interval, preactivation_bounds
-from lipcert.relaxation.ends import Ends
+from lipcert.bounds.propagation import Interval
+from lipcert.problem.norms import Matrix
+from lipcert.problem.problem import Problem
+from lipcert.proof.leaves import problem_on
+from lipcert.relaxation.build import build
 from lipcert.relaxation.layers import Layer, layers_of
 from lipcert.relaxation.model import Relaxation
+from lipcert.relaxation.specification import plan_specification
 from lipcert.rounding import Array
 
 
@@ -29,55 +36,58 @@ def sampled(box: Box, count: int) -> tuple[Array, Array]:
     return x, np.where(rng.uniform(size=x.shape) < 0.5, -1.0, 1.0)
 
 
-def true_points(
-    relaxation: Relaxation,
-    net: Network,
-    region: Box | Ball,
-    c: Array,
-    count: int,
-    ends: Ends | None = None,
-    part: Cell | None = None,
-) -> tuple[Array, Array]:
+def built(problem: Problem, method: str, **choices: Any) -> Relaxation:
+    """The relaxation that a method means for a problem, with some of its choices changed."""
+    return build(problem, replace(plan_specification(problem, method), **choices))
+
+
+def on_cell(problem: Problem, cell: Cell) -> tuple[Problem, Relaxation]:
+    """The problem on a cell, with its bounds, and its tight relaxation."""
+    own, signs = problem_on(problem, cell, bounds_of(problem.network, [cell]).of(0))
+    with np.errstate(all="ignore"):  # as `bound` and `verify` do
+        return own, build(own, plan_specification(own, "tight", signs))
+
+
+def true_points(relaxation: Relaxation, problem: Problem, count: int, cell: Cell | None = None) -> tuple[Array, Array]:
     """y at points of the region with random ends t and d, by the definitions of the variables; and d'J t there.
 
-    Where an end has no variables, the largest over it: the Euclidean norm. With a part of the region: at its points
-    among them, with its bounds.
+    Where an end has no variables, the largest over it: the Euclidean norm. With a cell of the region: at its points
+    among them; the problem is then the one on the cell.
     """
-    ends = Ends() if ends is None else ends
+    net, region = problem.network, problem.region
+    assert not isinstance(region, Everywhere)
     box = region.box if isinstance(region, Ball) else region
     x, t = sampled(box, count)
     if isinstance(region, Ball):
         x = region.project(x)
-    pre = preactivation_bounds(net, region) if part is None else bounds_of(net, [part]).of(0)
-    if part is not None:
-        inside = np.all(
-            [np.all(s * z >= 0, axis=1) for s, z in zip(part.signs, net.preactivations(x), strict=True)], axis=0
-        )
+    if cell is not None:
+        signs = zip(cell.signs, net.preactivations(x), strict=True)
+        inside = np.all([np.all(s * z >= 0, axis=1) for s, z in signs], axis=0)
         x, t = x[inside], t[inside]
         count = len(x)
     zs = net.preactivations(x)
-    layers = layers_of(net, pre, c, ends)
+    layers = layers_of(problem)
     radius = (box.hi - box.lo) / 2
     blocks = {"one": np.ones((count, 1)), "t": t}
-    t = end_points(blocks, t, ends)
-    d = weights(blocks, np.random.default_rng(count + 1).normal(size=(count, net.outputs)), c, ends)
+    t = end_points(blocks, t, problem)
+    d = weights(blocks, np.random.default_rng(count + 1).normal(size=(count, net.outputs)), problem)
     blocks["w"] = (x - (box.lo / 2 + box.hi / 2)) / np.where(radius > 0, radius, 1.0)
     slopes = [f.derivative(z) for f, z in zip(net.activations, zs, strict=True)]
     opens = [_open(layer, z, u) for layer, z, u in zip(layers.hidden, zs, slopes, strict=True)]
-    for u, layer in zip(slopes, layers.hidden, strict=True):
+    for layer, z, u, open_ in zip(layers.hidden, zs, slopes, opens, strict=True):
         u[:, layer.pruned] = 0.0
-    g = d @ _dense(net, net.depth)
+        blocks[layer.switch] = 2 * open_ - 1
+        blocks[layer.name("x")] = _scaled(open_ * z, Interval(np.zeros(layer.width), layer.z.hi))
+    passed = {len(net.blocks): d}
     for i in range(net.depth, 0, -1):
-        layer = layers.hidden[i - 1]
-        blocks[layer.switch] = 2 * opens[i - 1] - 1
-        blocks[f"x{i}"] = _scaled(opens[i - 1] * zs[i - 1], Interval(np.zeros(layer.width), layer.z.hi))
-        blocks[f"s{i}"] = _scaled(opens[i - 1] * g, layer.g)
-        g = (slopes[i - 1] * g) @ _dense(net, i - 1)
-    q = t
-    for i, layer in enumerate(layers.hidden):
-        q = q @ _dense(net, i).T
-        blocks[f"y{i + 1}"] = _scaled(opens[i] * q, layer.q)
-        q = slopes[i] * q
+        g = _sum([passed[k] @ _dense(weight) for k, weight in net.readers[i]], (count, net.shape[i]))
+        blocks[f"s{i}"] = _scaled(opens[i - 1] * g, layers.hidden[i - 1].g)
+        passed[i] = slopes[i - 1] * g
+    passed = {0: t}
+    for i, block in enumerate(net.hidden, start=1):
+        q = _sum([passed[j] @ _dense(weight).T for j, weight in block.terms], (count, block.width))
+        blocks[f"y{i}"] = _scaled(opens[i - 1] * q, layers.hidden[i - 1].q)
+        passed[i] = slopes[i - 1] * q
     if net.depth == 1:  # as the relaxations of one hidden layer call them
         blocks["v"] = blocks[layers.hidden[0].switch]
     parts = []
@@ -88,26 +98,27 @@ def true_points(
     down, up = np.einsum("ko,koi->ki", d, J), np.einsum("koi,ki->ko", J, t)
     if relaxation.finish.scale == 0.0:
         return np.concatenate(parts, axis=1), np.einsum("ki,ki->k", t, down)
-    return np.concatenate(parts, axis=1), np.linalg.norm(down if relaxation.name[:1] in "bt" else up, axis=1)
+    backward = problem.norm.p == "2" and "tb" not in relaxation.space.slices
+    return np.concatenate(parts, axis=1), np.linalg.norm(down if backward else up, axis=1)
 
 
-def end_points(blocks: dict[str, Array], t: Array, ends: Ends) -> Array:
+def end_points(blocks: dict[str, Array], t: Array, problem: Problem) -> Array:
     """t in the unit ball of the norm, and its block."""
-    match ends.norm.p:
+    match problem.norm.p:
         case "2":
             t = np.random.default_rng(len(t)).normal(size=t.shape)
             blocks["tb"] = t / np.linalg.norm(t, axis=1)[:, None]
             return blocks["tb"]
         case "1":
             blocks["t"] = t[:, :1]
-            return np.asarray(np.eye(t.shape[1])[ends.coordinate] * t[:, :1])
+            return np.asarray(np.eye(t.shape[1])[problem.coordinate] * t[:, :1])
         case _:
             return t
 
 
-def weights(blocks: dict[str, Array], d: Array, c: Array, ends: Ends) -> Array:
+def weights(blocks: dict[str, Array], d: Array, problem: Problem) -> Array:
     """d: the weights given, or any in the ball dual to the norm of outputs, and its block."""
-    match ends.norm.out:
+    match problem.norm.out:
         case "2":
             blocks["ob"] = d / np.linalg.norm(d, axis=1)[:, None]
             return blocks["ob"]
@@ -115,7 +126,7 @@ def weights(blocks: dict[str, Array], d: Array, c: Array, ends: Ends) -> Array:
             blocks["o"] = np.where(d < 0, -1.0, 1.0)
             return blocks["o"]
         case _:
-            return np.broadcast_to(c, d.shape)
+            return np.broadcast_to(problem.c, d.shape)
 
 
 def violations(relaxation: Relaxation, Y: Array) -> float:
@@ -146,5 +157,9 @@ def _scaled(values: Array, interval: Interval) -> Array:
     return np.asarray((values - (lo + hi) / 2) / np.where(hi > lo, (hi - lo) / 2, 1.0))
 
 
-def _dense(net: Network, i: int) -> Array:
-    return np.asarray(net.affines[i].weight)
+def _sum(parts: list[Array], shape: tuple[int, int]) -> Array:
+    return np.asarray(sum(parts, np.zeros(shape)))
+
+
+def _dense(weight: Matrix) -> Array:
+    return np.asarray(weight.toarray() if sparse.issparse(weight) else weight)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 from hypothesis import strategies as st
 
 from lipcert import Activation, Affine, Box, Everywhere, Network
-from lipcert.problem.norms import INF
+from lipcert.method.solving import Task
+from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region
-from lipcert.proof import Certificate
-from lipcert.proof.relaxed import build, prove_relaxed
+from lipcert.proof import Certificate, Multipliers
+from lipcert.relaxation.specification import plan_specification
 from lipcert.rounding import Array
 from lipcert.solver import RankTwoResult
 from lipcert.solver.rank_two import Options, solve_rank_two
@@ -26,9 +30,27 @@ def solved(net: Network, region: Region, c: Array, method: str, chords: bool | N
 def solve(
     net: Network, region: Region, c: Array, method: str, chords: bool | None = None
 ) -> tuple[Certificate, RankTwoResult]:
-    relaxation = build(net, region, INF, c, method, chords=chords)
-    result = solve_rank_two(relaxation.problem, Options())
-    return prove_relaxed(net, region, INF, c, relaxation, result.y), result
+    problem = Problem.of(net, region, c)
+    plan = plan_specification(problem, method)
+    task = Task.of(problem, plan if chords is None else replace(plan, wide=chords))
+    result = solve_rank_two(task.relaxation.problem, Options())
+    return task.prove(result.y), result
+
+
+def proof_of(certificate: Certificate) -> Multipliers:
+    """The multipliers of a certificate that has them."""
+    assert isinstance(certificate.proof, Multipliers)
+    return certificate.proof
+
+
+def changed(certificate: Certificate, **parts: Any) -> Certificate:
+    """The certificate with other multipliers, shift or specification."""
+    return replace(certificate, proof=replace(proof_of(certificate), **parts))
+
+
+def with_specification(certificate: Certificate, **choices: Any) -> Certificate:
+    """The certificate with another specification: other cuts, say."""
+    return changed(certificate, specification=replace(proof_of(certificate).specification, **choices))
 
 
 def exact(net: Network, region: Region, c: Array) -> float:

@@ -18,7 +18,8 @@ from lipcert.polynomial.lcep import methods
 from lipcert.polynomial.lcep.methods import LiteralInfo
 from lipcert.problem.norms import INF
 from lipcert.problem.output import choose_output
-from lipcert.proof import Certificate
+from lipcert.problem.problem import Problem
+from lipcert.proof import Arithmetic, Certificate
 from lipcert.relaxation.rank_two import RankTwoProblem
 from lipcert.rounding import Array
 from lipcert.solver import Progress as Iteration
@@ -204,7 +205,7 @@ def test_contradiction_is_an_error_never_clipped() -> None:
     net, box, output = net_of(6, 8, 1), Box(np.zeros(6), 0.3), choose_output(0, 1)
     with pytest.raises(SoundnessError, match="bug"):
         Result(
-            Certificate("interval", net.sha256, box, INF, output.c, 1.0),
+            Certificate.of(Problem.of(net, box), Arithmetic("interval"), 1.0),
             Witness(np.zeros(6), 2.0, "sampling"),
             Status.DONE,
             0.0,

@@ -20,17 +20,18 @@ from lipcert.jobs import local, processes
 from lipcert.method.branching import Outcome, State, branch
 from lipcert.method.branching.relax import Question, relax
 from lipcert.problem.norms import INF, Norm
-from lipcert.proof.leaves import BY_INTERVALS, Leaf, check_relaxed, prove_empty, relaxation_of
-from lipcert.proof.tree import NO_TREE, Tree, check_tree
+from lipcert.problem.problem import Problem
+from lipcert.proof import Multipliers
+from lipcert.proof.leaves import BY_INTERVALS, SIDES, Empty, check_relaxed, prove_empty
+from lipcert.proof.tree import NO_TREE, Tree
 from lipcert.proof.verify import load_certificate, verify
 from lipcert.relaxation.cuts import NO_CUTS
-from lipcert.relaxation.ends import Ends
-from lipcert.relaxation.lifts import lift
 from lipcert.relaxation.passes import inputs_of
+from lipcert.relaxation.specification import Specification
 from lipcert.rounding import Array
 from lipcert.witness import Witness, search
 from tests.enumeration import exact_constant
-from tests.lift_tools import deep_net, objective, true_points, violations
+from tests.lift_tools import built, deep_net, objective, on_cell, true_points, violations
 
 CASES = [  # sizes, radius of the box
     ((3, 6, 1), 0.4),
@@ -47,7 +48,7 @@ def solved(net: Network, region: Box | Everywhere, *, gap: float = 0.0, seconds:
     witness = search(net, region, c, INF, seconds=0.2, samples=500)
     end = time.monotonic() + seconds
     executor = more.pop("executor", None) or local()
-    return branch(net, region, INF, c, gap=gap, deadline=end, executor=executor, witness=witness, **more)
+    return branch(Problem.of(net, region), gap=gap, deadline=end, executor=executor, witness=witness, **more)
 
 
 def random_part(net: Network, box: Box, seed: int, depth: int = 4) -> Cell:
@@ -122,17 +123,17 @@ def test_half_spaces_tighten_other_neurons() -> None:
 def test_rows_of_half_spaces_hold_at_true_points(sizes: tuple[int, ...], radius: float) -> None:
     seen = 0
     for seed in range(4):
-        net, box, c = deep_net(*sizes, seed=seed), Box(np.zeros(sizes[0]), radius), np.ones(1)
+        net, box = deep_net(*sizes, seed=seed), Box(np.zeros(sizes[0]), radius)
         rng = np.random.default_rng(seed)
         part = whole(net, box)
         z = net.preactivations(rng.uniform(box.lo, box.hi)[None, :])
         for layer in range(1, net.depth + 1):
             j = int(rng.integers(net.shape[layer]))
             part = halves(part, Split(layer, j))[int(z[layer - 1][0, j] > 0)]
-        relaxation = relaxation_of(net, part, INF, c, bounds_of(net, [part]).of(0))
+        problem, relaxation = on_cell(Problem.of(net, box), part)
         if "half-space" not in {f.name for f in relaxation.families}:
             continue
-        Y, value = true_points(relaxation, net, box, c, 4000, part=part)
+        Y, value = true_points(relaxation, problem, 4000, part)
         assert violations(relaxation, Y) <= 1e-9
         top = np.einsum("ki,ij,kj->k", Y, relaxation.problem.objective.toarray(), Y)
         assert np.all(value <= top + relaxation.offset + 1e-9)
@@ -155,15 +156,15 @@ def test_relaxations_decide_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same answers when every part is relaxed before it is split."""
     monkeypatch.setattr("lipcert.method.branching.worth._FEW", 1)
     monkeypatch.setattr("lipcert.method.branching.worth._GROWTH", 60.0)
-    kinds: set[str] = set()
+    kinds: set[type] = set()
     for sizes, radius in CASES[1:3]:
         net, box = deep_net(*sizes, seed=3), Box(np.zeros(sizes[0]), radius)
         outcome = solved(net, box)
         truth = exact_constant(net, box, np.ones(1))
         assert truth * (1 - 1e-9) <= outcome.certificate.upper <= truth * (1 + 2e-6)
         assert verify(outcome.certificate, net).proved
-        kinds |= {leaf.kind for leaf in outcome.leaves}
-    assert "tight" in kinds
+        kinds |= {type(leaf) for leaf in outcome.leaves}
+    assert Multipliers in kinds
 
 
 def test_everywhere_splits_neurons_only() -> None:
@@ -195,9 +196,9 @@ Case = tuple[Network, Box, Certificate, Tree]
 def case() -> Case:
     net, box = deep_net(3, 5, 4, 1, seed=1), Box(np.zeros(3), 1.0)
     kept = solved(net, box).certificate
-    assert kept.tree is not None
-    assert len(kept.tree.leaves) > 3
-    return net, box, kept, kept.tree
+    assert isinstance(kept.proof, Tree)
+    assert len(kept.proof.leaves) > 3
+    return net, box, kept, kept.proof
 
 
 def test_a_changed_tree_proves_nothing(case: Case, tmp_path: Path) -> None:
@@ -209,7 +210,7 @@ def test_a_changed_tree_proves_nothing(case: Case, tmp_path: Path) -> None:
     assert run(["verify", str(file), "--network", str(model)]) == 0
     with np.load(file) as data:
         arrays = {name: data[name] for name in data.files}
-    changed = dict(arrays, leaf_kinds=arrays["leaf_kinds"][:-1], leaf_cut_rows=arrays["leaf_cut_rows"][:-1])
+    changed = dict(arrays, leaf_kinds=arrays["leaf_kinds"][:-1], specifications=arrays["specifications"][:-1])
     shifted = dict(arrays, tree_values=arrays["tree_values"] + np.where(arrays["tree"][:, 0] == 0, 1e-3, 0.0) + 1e-9)
     moved = dict(arrays, tree=arrays["tree"][::-1])
     fewer = dict(arrays, tree=arrays["tree"][:-1], tree_values=arrays["tree_values"][:-1])
@@ -230,31 +231,31 @@ def test_a_forged_tree_with_its_own_digest_proves_only_what_is_true(case: Case, 
     odd = Tree((Split(1, 99), None, None), (BY_INTERVALS,) * 2)
     outside = Tree((Split(0, 0, 7.0), None, None), (BY_INTERVALS,) * 2)
     twice = Tree((Split(1, 0), Split(1, 0), None, None, None), (BY_INTERVALS,) * 3)
-    empty = Tree((Split(1, 0), None, None), (Leaf("empty", {"half-spaces": np.ones(net.neurons)}),) * 2)
+    empty = Tree((Split(1, 0), None, None), (Empty({SIDES: np.ones(net.neurons)}),) * 2)
     for forged in (lost, pruned, odd, outside, twice, empty, NO_TREE):
-        assert check_tree(forged, net, box, INF, c) > kept.claim >= truth
-        replace(kept, tree=forged).save(tmp_path / "forged.npz")
+        assert forged.check(Problem.of(net, box)) > kept.claim >= truth
+        replace(kept, proof=forged).save(tmp_path / "forged.npz")
         assert not verify(tmp_path / "forged.npz", net).proved
-    assert not verify(replace(kept, tree=None), net).proved
     read = load_certificate(tmp_path / "forged.npz")
-    assert read.tree is not None
-    assert not read.tree.splits
+    assert isinstance(read.proof, Tree)
+    assert not read.proof.splits
 
 
 def test_leaves_with_multipliers_are_checked_on_their_own_part() -> None:
     net, box, c = deep_net(4, 8, 1, seed=3), Box(np.zeros(4), 1.0), np.ones(1)
     below, above = halves(whole(net, box), Split(1, 2))
     bounds = bounds_of(net, [below, above])
+    problem = Problem.of(net, box)
     replies = [
-        relax(Question(net, INF, c, part, bounds.of(k), 0.0, 10.0, NO_CUTS.table))
-        for k, part in enumerate((below, above))
+        relax(Question(problem, part, bounds.of(k), 0.0, 10.0, NO_CUTS.table)) for k, part in enumerate((below, above))
     ]
-    own = [check_relaxed(net, p, INF, c, bounds.of(k), replies[k].leaf) for k, p in enumerate((below, above))]
+    leaves = [reply.leaf for reply in replies if isinstance(reply.leaf, Multipliers)]
+    own = [check_relaxed(problem, p, bounds.of(k), leaves[k]) for k, p in enumerate((below, above))]
     assert own == pytest.approx([r.upper for r in replies], rel=1e-9)
     x = np.random.default_rng(1).uniform(box.lo, box.hi, size=(20000, 4))
     norms, z = np.abs(net.gradient(x, c)).sum(axis=1), net.preactivations(x)[0][:, 2]
     for k, mask in enumerate((z <= 0, z >= 0)):
-        exchanged = check_relaxed(net, (below, above)[k], INF, c, bounds.of(k), replies[1 - k].leaf)
+        exchanged = check_relaxed(problem, (below, above)[k], bounds.of(k), leaves[1 - k])
         assert exchanged >= norms[mask].max() - 1e-9  # another part's multipliers: true or infinite
         assert own[k] >= norms[mask].max() - 1e-9
 
@@ -364,14 +365,12 @@ def test_half_spaces_know_the_norm() -> None:
     """A neuron with a row of zeros is pruned in one norm and not in the other: the rows must agree with the matrix."""
     weights = [np.array([[1.0], [0.0], [-2.0]]), np.array([[-2.0, 1.0, -2.0], [1.0, -2.0, 2.0]]), np.ones((1, 2))]
     biases = [np.array([0.3, 0.0, -0.1]), np.array([1.0, -0.3]), np.zeros(1)]
-    net, box, c = Network.from_weights(weights, biases), Box(np.zeros(1), 1.0), np.ones(1)
+    net, box = Network.from_weights(weights, biases), Box(np.zeros(1), 1.0)
     for norm in (INF, Norm("2")):
         for part in halves(whole(net, box), Split(2, 0)):
-            pre = bounds_of(net, [part]).of(0)
-            with np.errstate(all="ignore"):  # as `bound` and `verify` do
-                relaxation = relaxation_of(net, part, norm, c, pre)
+            problem, relaxation = on_cell(Problem.of(net, box, norm=norm), part)
             assert "half-space" in {f.name for f in relaxation.families}
-            Y, value = true_points(relaxation, net, box, c, 500, Ends(norm), part)
+            Y, value = true_points(relaxation, problem, 500, part)
             assert len(Y)
             assert violations(relaxation, Y) <= 1e-9
             reached = objective(relaxation, Y) + relaxation.offset
@@ -380,16 +379,17 @@ def test_half_spaces_know_the_norm() -> None:
 
 def test_forged_trees_of_odd_networks_prove_nothing_and_raise_nothing() -> None:
     """No hidden layer, weights whose products overflow, and inputs that are the smallest floats."""
-    box, leaf = Box(np.zeros(2), 1.0), Leaf("tight")
+    box = Box(np.zeros(2), 1.0)
+    leaves = [Multipliers(Specification("tight", form), {}, {}) for form in ("hr2", "backward")]
     affine = Network((lipcert.Affine(np.ones((1, 2)), np.zeros(1)),), ())
     huge = Network.from_weights([np.full((3, 2), 1e200), np.full((1, 3), 1e200)], [np.zeros(3), np.zeros(1)])
     for norm in (INF, Norm("2"), Norm("1")):
         for net, tree in (
             (affine, Tree((None,), (BY_INTERVALS,))),
-            (affine, Tree((Split(0, 0), None, None), (leaf, leaf))),
-            (huge, Tree((Split(1, 0), None, None), (leaf, leaf))),
+            *((affine, Tree((Split(0, 0), None, None), (leaf, leaf))) for leaf in leaves),
+            *((huge, Tree((Split(1, 0), None, None), (leaf, leaf))) for leaf in leaves),
         ):
-            found = verify(Certificate("tree", net.sha256, box, norm, np.ones(1), 1.0, tree=tree), net)
+            found = verify(Certificate.of(Problem.of(net, box, norm=norm), tree, 1.0), net)
             assert not found.proved
             assert found.upper == np.inf
 
@@ -401,13 +401,11 @@ def test_a_coordinate_at_the_smallest_float_keeps_its_value() -> None:
     box = Box.from_bounds(np.array([least, -1.0]), np.array([least, 1.0]))
     part = halves(whole(net, box), Split(1, 0))[1]
     for norm in (INF, Norm("2")):
-        with np.errstate(all="ignore"):  # as `bound` and `verify` do
-            relaxation = relaxation_of(net, part, norm, np.ones(1), bounds_of(net, [part]).of(0), values=True)
-        assert relaxation.problem.rows
+        assert on_cell(Problem.of(net, box, norm=norm), part)[1].problem.rows
     with np.errstate(all="ignore"):
-        lifted = lift("backward", net, box, np.ones(1))
+        lifted = built(Problem.of(net, box), "backward")
     moving = lifted.blocks["w"][0]
-    x = inputs_of(net, lifted.space, box, moving)
+    x = inputs_of(lifted.space, box, moving)
     assert list(moving) == [1]
     assert x.error[0] >= least
     assert x.error[1] == 0.0

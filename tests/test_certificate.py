@@ -15,16 +15,27 @@ from hypothesis import strategies as st
 
 import lipcert
 from lipcert import Box, Everywhere, FileFormatError, InputError, MethodError, Network
-from lipcert.problem.norms import INF
+from lipcert.method.solving import Task
+from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region
-from lipcert.proof import Certificate, prove_interval, prove_product
+from lipcert.proof import Arithmetic, Certificate, Multipliers, prove_interval, prove_product
 from lipcert.proof.multipliers import check, prove, slack_matrix
-from lipcert.proof.relaxed import build, prove_relaxed
 from lipcert.proof.verify import Verification, load_certificate, verify
 from lipcert.relaxation.rank_two import RankTwoProblem
 from lipcert.rounding import Array
 from lipcert.rounding.definite import find_shift, is_positive
-from tests.one_layer_tools import Case, exact, one_layer_cases, random_case, random_net, solved, weights
+from tests.lift_tools import built
+from tests.one_layer_tools import (
+    Case,
+    exact,
+    one_layer_cases,
+    proof_of,
+    random_case,
+    random_net,
+    solved,
+    weights,
+    with_specification,
+)
 
 METHODS = ("hr2", "shor")
 ROUNDING = 1e-9  # of the enumeration, which is plain floating point
@@ -126,9 +137,9 @@ def test_error_of_the_slack_matrix_counts_before_cancellation() -> None:
 def test_wrong_signs_are_refused_for_their_sign(method: str) -> None:
     """A negative multiplier turns a true row round: with a shift that makes S definite only the sign test is left."""
     net, box, c = random_case(4, 3, 4, 0.5)
-    relaxation = build(net, box, INF, c, method)
+    relaxation = built(Problem.of(net, box, c), method)
     problem = relaxation.problem
-    honest = relaxation.unpack(solved(net, box, c, method).multipliers)
+    honest = relaxation.unpack(proof_of(solved(net, box, c, method)).multipliers)
     for k in np.flatnonzero(~problem.equality):
         for size in (1e-300, 1e-3, 10.0):
             y = honest.copy()
@@ -156,7 +167,7 @@ def test_no_solver_can_prove_too_much(case: Case, seed: int) -> None:
     true = exact(net, region, c)
     rng = np.random.default_rng(seed)
     for method in METHODS:
-        relaxation = build(net, region, INF, c, method)
+        relaxation = built(Problem.of(net, region, c), method)
         for y in _lies(rng, relaxation.problem.rows):
             proof = prove(relaxation, y)
             assert proof.upper >= true * (1 - ROUNDING)
@@ -187,8 +198,8 @@ def _lies(rng: np.random.Generator, m: int) -> list[Array]:
 def test_noise_loosens_and_never_breaks(method: str) -> None:
     net, box, c = random_case(4, 3, 4, 0.5)
     true, honest = exact(net, box, c), solved(net, box, c, method)
-    relaxation = build(net, box, INF, c, method)
-    y = relaxation.unpack(honest.multipliers)
+    relaxation = built(Problem.of(net, box, c), method)
+    y = relaxation.unpack(proof_of(honest).multipliers)
     rng = np.random.default_rng(0)
     for size in (1e-9, 1e-6, 1e-3, 1.0):
         loose = prove(relaxation, y + size * rng.normal(size=y.shape)).upper
@@ -207,8 +218,8 @@ def test_overflow_proves_nothing_and_says_so() -> None:
         big = Network.from_weights([A * scale_a, (w * scale_w)[None, :]], [b, np.zeros(1)])
         for method in METHODS:
             region = Box(box.center, radius)
-            relaxation = build(big, region, INF, c * factor, method)
-            certificate = prove_relaxed(big, region, INF, c * factor, relaxation, np.zeros(relaxation.problem.rows))
+            task = Task.of(Problem.of(big, region, c * factor), method)
+            certificate = task.prove(np.zeros(task.relaxation.problem.rows))
             assert certificate.upper >= 1e100
             assert verify(certificate, big).upper == certificate.upper
 
@@ -257,9 +268,10 @@ def test_certificates_do_not_travel(tmp_path: Path) -> None:
     assert not verify(dataclasses.replace(kept, c=10 * c), net).proved
     assert not verify(dataclasses.replace(kept, c=np.ones(2)), net).proved
     assert not verify(dataclasses.replace(kept, region=Box(np.zeros(2), 1.0)), net).proved
-    assert not verify(dataclasses.replace(kept, method="shor"), net).proved
+    assert not verify(with_specification(kept, form="shor"), net).proved
     with pytest.raises(FileFormatError, match="unknown method"):
-        verify(dataclasses.replace(kept, method="hr7"), net)
+        verify(dataclasses.replace(kept, proof=Arithmetic("hr7")), net)
+    assert not verify(with_specification(kept, form="hr7"), net).proved
     deep = Network.from_weights([np.ones((2, 3)), np.ones((2, 2)), np.ones((1, 2))])
     with pytest.raises(MethodError, match="one hidden layer"):
         verify(dataclasses.replace(kept, network_sha256=deep.sha256), deep)
@@ -272,11 +284,13 @@ def test_certificates_do_not_travel(tmp_path: Path) -> None:
 def _certificate(net: Network, region: Region, c: Array, method: str) -> Certificate:
     if method in METHODS:
         return solved(net, region, c, method)
-    return (prove_product if method == "product" else prove_interval)(net, region, INF, c)
+    return (prove_product if method == "product" else prove_interval)(Problem.of(net, region, c))
 
 
 def _content(certificate: Certificate) -> tuple[Any, ...]:
-    parts = [(k, v.tolist()) for m in (certificate.multipliers, certificate.shift) for k, v in m.items()]
+    proof = certificate.proof
+    both = (proof.multipliers, proof.shift) if isinstance(proof, Multipliers) else ()
+    parts = [(k, v.tolist()) for m in both for k, v in m.items()]
     claims = (certificate.method, certificate.network_sha256, certificate.region, certificate.norm, certificate.claim)
     return (*claims, certificate.c.tolist(), parts)
 
@@ -393,8 +407,8 @@ def test_the_checker_knows_no_solver() -> None:
                 target = source.joinpath(*module.split(".")[1:])
                 todo += [t for t in (target.with_suffix(".py"), target / "__init__.py") if t.exists()]
     rooms = {p.relative_to(source).parts[0] for p in seen}
-    assert {"proof", "relaxation", "problem"} <= rooms
-    assert not {"solver", "method", "witness"} & rooms
+    assert {"proof", "relaxation", "bounds", "problem"} <= rooms
+    assert not {"solver", "method", "witness", "polynomial"} & rooms
 
 
 def _imported(path: Path) -> list[str]:

@@ -12,13 +12,14 @@ import pytest
 from hypothesis import given, settings
 
 from lipcert import Affine, Box, Everywhere, InputError, MethodError, Network
-from lipcert.problem.norms import INF
+from lipcert.method.solving import Task
+from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region
 from lipcert.proof import prove_interval
-from lipcert.proof.exact import _is_positive_definite, check_with_balls
-from lipcert.proof.relaxed import build, prove_relaxed
+from lipcert.proof.exact import check_with_balls, is_positive_definite
 from lipcert.proof.verify import verify
-from tests.one_layer_tools import Case, exact, one_layer_cases, random_case, solved, weights
+from tests.balls import check_from_formulas
+from tests.one_layer_tools import Case, changed, exact, one_layer_cases, proof_of, random_case, solved, weights
 
 METHODS = ("hr2", "shor")
 
@@ -37,10 +38,9 @@ def test_both_checkers_agree(method: str, seed: int, p0: int, p1: int, radius: f
     net, box, c = random_case(seed, p0, p1, radius, alpha)
     regions: list[Region] = [box, Everywhere()]
     for region in regions:
-        certificate = solved(net, region, c, method)
-        assert check_with_balls(certificate, net) == pytest.approx(certificate.upper, rel=1e-9)
-    plain = solved(net, box, c, "hr2", chords=False)
-    assert check_with_balls(plain, net) == pytest.approx(plain.upper, rel=1e-9)
+        for certificate in (solved(net, region, c, method), solved(net, box, c, "hr2", chords=False)):
+            for check in (check_with_balls, check_from_formulas):
+                assert check(certificate, net) == pytest.approx(certificate.upper, rel=1e-9)
 
 
 @settings(max_examples=50)
@@ -51,12 +51,14 @@ def test_both_checkers_agree_on_odd_networks(case: Case) -> None:
     true = exact(net, region, c)
     for method in METHODS:
         certificate = solved(net, region, c, method)
-        second = check_with_balls(certificate, net)
-        assert second >= true * (1 - 1e-9)
-        assert second == pytest.approx(certificate.upper, rel=1e-9, abs=1e-12)
-        relaxation = build(net, region, INF, c, method)
-        lazy = prove_relaxed(net, region, INF, c, relaxation, np.zeros(relaxation.problem.rows))
-        assert check_with_balls(lazy, net) == pytest.approx(lazy.upper, rel=1e-9, abs=1e-12)
+        for check in (check_with_balls, check_from_formulas):
+            second = check(certificate, net)
+            assert second >= true * (1 - 1e-9)
+            assert second == pytest.approx(certificate.upper, rel=1e-9, abs=1e-12)
+        task = Task.of(Problem.of(net, region, c), method)
+        lazy = task.prove(np.zeros(task.relaxation.problem.rows))
+        for check in (check_with_balls, check_from_formulas):
+            assert check(lazy, net) == pytest.approx(lazy.upper, rel=1e-9, abs=1e-12)
 
 
 def test_scales_of_rows_are_shared() -> None:
@@ -66,36 +68,39 @@ def test_scales_of_rows_are_shared() -> None:
     other = Network((Affine(A * s[:, None], b * s), Affine((w / s)[None, :], np.zeros(1))), net.activations)
     for method in METHODS:
         certificate = solved(other, box, c, method)
-        assert check_with_balls(certificate, other) == pytest.approx(certificate.upper, rel=1e-9)
+        for check in (check_with_balls, check_from_formulas):
+            assert check(certificate, other) == pytest.approx(certificate.upper, rel=1e-9)
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_forgeries_are_refused_by_both(method: str) -> None:
     net, box, c = random_case(6, 3, 4, 0.6)
     honest = solved(net, box, c, method)
+    proof = proof_of(honest)
     rng = np.random.default_rng(0)
     true, refused = exact(net, box, c), 0
-    names = [("multipliers", name) for name in honest.multipliers] + [("shift", name) for name in honest.shift]
+    names = [("multipliers", name) for name in proof.multipliers] + [("shift", name) for name in proof.shift]
     for k in range(300):
         part, name = names[k % len(names)]
-        values = np.array(getattr(honest, part)[name])
+        values = np.array(getattr(proof, part)[name])
         used = np.flatnonzero(values)  # the others belong to stable neurons: the first checker never looks at them
         if not len(used):
             continue
         values[rng.choice(used)] += rng.choice([-1.0, 1.0]) * 10.0 ** rng.uniform(-12, 0)
-        change: dict[str, Any] = {part: {**getattr(honest, part), name: values}}
-        forged = dataclasses.replace(honest, **change)
-        first, second = verify(forged, net).upper, check_with_balls(forged, net)
-        assert second >= true * (1 - 1e-9)
-        refused += math.isinf(second)
-        if math.isfinite(first):  # the second opinion may lift the diagonal a little; it never refuses what is proved
-            assert second == pytest.approx(first, rel=1e-8)
-    assert 30 < refused < 300
+        forged = changed(honest, **{part: {**getattr(proof, part), name: values}})
+        first = verify(forged, net).upper
+        for second in (check_with_balls(forged, net), check_from_formulas(forged, net)):
+            assert second >= true * (1 - 1e-9)
+            refused += math.isinf(second)
+            if math.isfinite(first):  # a second opinion may lift the diagonal a little; it never refuses what is proved
+                assert second == pytest.approx(first, rel=1e-8)
+    assert 60 < refused < 600
 
 
 def test_other_claims() -> None:
     net, box, c = random_case(7, 3, 4, 0.6)
     honest = solved(net, box, c, "hr2")
+    proof = proof_of(honest)
     changes: list[dict[str, Any]] = [
         {"network_sha256": "0" * 64},
         {"c": np.ones(2)},
@@ -103,32 +108,34 @@ def test_other_claims() -> None:
         {"region": Everywhere()},
         {"region": Box(box.center, 5.0)},
         {"c": 100 * c},
-        {"multipliers": {**honest.multipliers, "y^2 = 1": np.ones(3)}},
-        {"multipliers": {**honest.multipliers, "t^2 = 1": np.ones(2)}},
-        {"multipliers": {**honest.multipliers, "w^2 <= 1": -np.ones(3)}},
-        {"shift": {**honest.shift, "t": np.full(3, np.nan)}},
-        {"shift": {**honest.shift, "t": -np.ones(3)}},
+        {"proof": dataclasses.replace(proof, multipliers={**proof.multipliers, "y^2 = 1": np.ones(3)})},
+        {"proof": dataclasses.replace(proof, multipliers={**proof.multipliers, "t^2 = 1": np.ones(2)})},
+        {"proof": dataclasses.replace(proof, multipliers={**proof.multipliers, "w^2 <= 1": -np.ones(3)})},
+        {"proof": dataclasses.replace(proof, shift={**proof.shift, "t": np.full(3, np.nan)})},
+        {"proof": dataclasses.replace(proof, shift={**proof.shift, "t": -np.ones(3)})},
     ]
     for change in changes:
-        assert math.isinf(check_with_balls(dataclasses.replace(honest, **change), net)), change
+        forged = dataclasses.replace(honest, **change)
+        assert math.isinf(check_with_balls(forged, net)), change
+        assert math.isinf(check_from_formulas(forged, net)), change
     with pytest.raises(MethodError, match="exact check"):
-        check_with_balls(prove_interval(net, box, INF, c), net)
+        check_with_balls(prove_interval(Problem.of(net, box, c)), net)
 
 
 def test_balls_decide_not_their_middles() -> None:
     """A matrix whose middle is definite and whose balls are not, and a singular one that Cholesky lets pass."""
     flint = importlib.import_module("flint")
     definite = flint.arb_mat([[2, 1], [1, 2]])
-    assert _is_positive_definite(flint, definite, 2)
-    assert _is_positive_definite(flint, flint.arb_mat([[flint.arb(2, 0.5), 1], [1, 2]]), 2)
-    assert not _is_positive_definite(flint, flint.arb_mat([[flint.arb(2, 1.75), 1], [1, 2]]), 2)
-    assert not _is_positive_definite(flint, flint.arb_mat([[1, 2], [2, 1]]), 2)
+    assert is_positive_definite(flint, definite, 2)
+    assert is_positive_definite(flint, flint.arb_mat([[flint.arb(2, 0.5), 1], [1, 2]]), 2)
+    assert not is_positive_definite(flint, flint.arb_mat([[flint.arb(2, 1.75), 1], [1, 2]]), 2)
+    assert not is_positive_definite(flint, flint.arb_mat([[1, 2], [2, 1]]), 2)
     with flint.ctx.workprec(128):
         third = flint.arb(1) / 3
         below = flint.arb_mat([[1, third], [third, third * third - flint.arb(2) ** -80]])
         above = flint.arb_mat([[1, third], [third, third * third + flint.arb(2) ** -20]])
-        assert not _is_positive_definite(flint, below, 2)
-        assert _is_positive_definite(flint, above, 2)
+        assert not is_positive_definite(flint, below, 2)
+        assert is_positive_definite(flint, above, 2)
 
 
 def test_missing_flint_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,13 +7,14 @@ import pytest
 
 import lipcert
 from lipcert import Box, Everywhere, Network, Status
+from lipcert.problem.problem import Problem
 from lipcert.proof.multipliers import prove
 from lipcert.relaxation.model import Relaxation
-from lipcert.relaxation.one_layer import hr2, shor
 from lipcert.solver import Progress, choice, choose_solver
 from lipcert.solver import Status as SolverStatus
 from lipcert.solver.rank_two import Options, solve_rank_two
 from lipcert.solver.sides import solve_two_sided, two_sides
+from tests.lift_tools import built
 
 
 def network(n: int = 12, seed: int = 0) -> Network:
@@ -24,7 +25,7 @@ def network(n: int = 12, seed: int = 0) -> Network:
 
 @pytest.fixture
 def local() -> Relaxation:
-    return hr2(network(), Box(np.zeros(12), 0.2), np.ones(1))
+    return built(Problem.of(network(), Box(np.zeros(12), 0.2)), "hr2")
 
 
 def ignore(_: Progress) -> None:
@@ -32,7 +33,7 @@ def ignore(_: Progress) -> None:
 
 
 def test_two_sided_problems_are_recognised_and_solved(local: Relaxation) -> None:
-    relaxation = shor(network(), Everywhere(), np.ones(1))
+    relaxation = built(Problem.of(network(), Everywhere()), "shor")
     sides = two_sides(relaxation.problem)
     assert sides is not None
     assert sorted(np.concatenate(sides).tolist()) == list(range(relaxation.problem.size))
@@ -44,7 +45,7 @@ def test_two_sided_problems_are_recognised_and_solved(local: Relaxation) -> None
 
 
 def test_a_zero_objective_has_nothing_to_alternate() -> None:
-    relaxation = shor(network(), Everywhere(), np.zeros(1))
+    relaxation = built(Problem.of(network(), Everywhere(), np.zeros(1)), "shor")
     sides = two_sides(relaxation.problem)
     assert sides is not None
     result = solve_two_sided(relaxation.problem, sides, 1.0, None)

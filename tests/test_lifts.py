@@ -13,16 +13,16 @@ from scipy import sparse
 import lipcert
 from lipcert import Activation, Affine, Box, Everywhere, Network
 from lipcert.errors import MethodError
-from lipcert.problem.norms import INF
+from lipcert.method.solving import Task
+from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region
 from lipcert.proof import prove_interval
 from lipcert.proof.multipliers import prove
-from lipcert.proof.relaxed import build, prove_relaxed
-from lipcert.relaxation.lifts import LIFTS, backward, check_applies, lift
+from lipcert.relaxation.specification import LIFTS, check_relaxation
 from lipcert.rounding import Array
 from lipcert.solver.rank_two import Options, solve_rank_two
 from tests.enumeration import exact_constant
-from tests.lift_tools import deep_net, objective, sampled, true_points, violations
+from tests.lift_tools import built, deep_net, objective, sampled, true_points, violations
 from tests.strategies import SMOOTH, small_cases
 
 Case = tuple[Network, Box, Array]
@@ -34,8 +34,9 @@ ANY = ("relu", "leaky_relu", *SMOOTH)
 def test_rows_hold_at_true_points(case: Case, name: str) -> None:
     """All rows of a lift at 2,000 points, every activation in any order."""
     net, box, c = case
-    relaxation = lift(name, net, box, c, wide=True)
-    Y, value = true_points(relaxation, net, box, c, 2000)
+    problem = Problem.of(net, box, c)
+    relaxation = built(problem, name, wide=True)
+    Y, value = true_points(relaxation, problem, 2000)
     assert violations(relaxation, Y) <= 1e-9
     assert np.all(objective(relaxation, Y) + relaxation.offset >= value - 1e-9 * (1 + np.abs(value)))
 
@@ -45,11 +46,11 @@ def test_rows_hold_at_true_points(case: Case, name: str) -> None:
 def test_between_exact_and_interval(case: Case, name: str) -> None:
     """ReLU and leaky ReLU, depths 1 to 4; the lifts that name the gradient are never looser than intervals."""
     net, box, c = case
-    relaxation = lift(name, net, box, c)
+    relaxation = built(Problem.of(net, box, c), name)
     upper = prove(relaxation, solve_rank_two(relaxation.problem, Options()).y).upper
     assert exact_constant(net, box, c) <= upper * (1 + 1e-9) + 1e-12
     if not name.startswith("forward"):
-        assert upper <= prove_interval(net, box, INF, c).upper * (1 + 1e-3) + 1e-9
+        assert upper <= prove_interval(Problem.of(net, box, c)).upper * (1 + 1e-3) + 1e-9
 
 
 @settings(max_examples=6)
@@ -57,7 +58,7 @@ def test_between_exact_and_interval(case: Case, name: str) -> None:
 def test_smooth_activations_are_above_every_sample(case: Case, name: str) -> None:
     net, box, c = case
     seen = np.abs(net.gradient(sampled(box, 600)[0], c)).sum(axis=1).max()
-    relaxation = lift(name, net, box, c)
+    relaxation = built(Problem.of(net, box, c), name)
     upper = prove(relaxation, solve_rank_two(relaxation.problem, Options()).y).upper
     assert seen <= upper * (1 + 1e-9) + 1e-12
 
@@ -66,7 +67,7 @@ def test_smooth_activations_are_above_every_sample(case: Case, name: str) -> Non
 @given(small_cases(), st.sampled_from(LIFTS))
 def test_lies_never_prove_too_much(case: Case, name: str) -> None:
     net, box, c = case
-    relaxation = lift(name, net, box, c)
+    relaxation = built(Problem.of(net, box, c), name)
     exact = exact_constant(net, box, c)
     rng = np.random.default_rng(0)
     rows = relaxation.problem.rows
@@ -87,8 +88,8 @@ def test_lies_never_prove_too_much(case: Case, name: str) -> None:
 def test_certificates_verify(method: str, region: Region, tmp_path: Path) -> None:
     f = Activation("leaky_relu", 0.1) if method.startswith("both") else "relu"
     net, c = deep_net(5, 5, 4, 2, activation=f), np.array([1.0, -1.0])
-    relaxation = build(net, region, INF, c, method)
-    kept = prove_relaxed(net, region, INF, c, relaxation, solve_rank_two(relaxation.problem, Options()).y)
+    task = Task.of(Problem.of(net, region, c), method)
+    kept = task.prove(solve_rank_two(task.relaxation.problem, Options()).y)
     assert kept.method == method
     kept.save(tmp_path / "proof.npz")
     answer = lipcert.verify(tmp_path / "proof.npz", net)
@@ -107,19 +108,19 @@ def test_bound_takes_the_name(method: str) -> None:
 def test_tighter_than_intervals_on_a_deep_network() -> None:
     net, box = deep_net(6, 8, 8, 8, 1), Box(np.zeros(6), 0.1)
     result = lipcert.bound(net, box, method="tight", time_limit=2)
-    interval = prove_interval(net, box, INF, np.ones(1)).upper
+    interval = prove_interval(Problem.of(net, box)).upper
     assert result.method in ("tight", "tree")
     assert result.upper < 0.9 * interval
 
 
 def value(net: Network, region: Region, name: str) -> float:
-    return solve_rank_two(lift(name, net, region, np.ones(1)).problem, Options()).dual
+    return solve_rank_two(built(Problem.of(net, region), name).problem, Options()).dual
 
 
 def test_agrees_with_hr2_on_one_hidden_layer() -> None:
     """For one hidden layer all lifts are hr2, chords included."""
     net, box = deep_net(8, 10, 1, seed=3), Box(np.zeros(8), 0.4)
-    known = solve_rank_two(build(net, box, INF, np.ones(1), "hr2").problem, Options()).dual
+    known = solve_rank_two(built(Problem.of(net, box), "hr2").problem, Options()).dual
     for name in ("backward", "forward", "both"):
         assert value(net, box, name) == pytest.approx(known, rel=1e-4)
 
@@ -157,7 +158,7 @@ def test_sparse_weights_stay_sparse() -> None:
     head = np.zeros((1, 400))
     head[0, :5] = 1.0
     net = Network((*(Affine(b, np.zeros(400)) for b in bands), Affine(head, np.zeros(1))), (Activation("relu"),) * 2)
-    relaxation = lift("both", net, Box(np.zeros(400), 1.0), np.ones(1))
+    relaxation = built(Problem.of(net, Box(np.zeros(400), 1.0)), "both")
     assert len(relaxation.blocks["v2"][0]) == 5
     assert len(relaxation.blocks["v1"][0]) == 6
     assert relaxation.problem.vectors.nnz < 3000
@@ -165,7 +166,7 @@ def test_sparse_weights_stay_sparse() -> None:
 
 def test_refusals() -> None:
     with pytest.raises(MethodError, match="hidden layer"):
-        check_applies(deep_net(2, 1))
+        check_relaxation(Problem.of(deep_net(2, 1), Everywhere()), "backward")
     with pytest.raises(MethodError, match="hidden layer"):
         lipcert.bound(deep_net(2, 1), Box(np.zeros(2), 0.1), method="both")
 
@@ -174,7 +175,7 @@ def test_a_network_that_is_too_large_is_bounded_in_parts(monkeypatch: pytest.Mon
     monkeypatch.setattr("lipcert.method.planning.LARGEST", 25)
     net, box = deep_net(8, 10, 10, 1), Box(np.zeros(8), 0.1)
     result = lipcert.bound(net, box, lower=False)
-    assert result.upper < prove_interval(net, box, INF, np.ones(1)).upper
+    assert result.upper < prove_interval(Problem.of(net, box)).upper
     assert any("order" in note for note in result.notes)
 
 
@@ -187,4 +188,4 @@ def test_dead_ends_cost_nothing() -> None:
     box = Box(np.zeros(2), 1.0)
     for name in ("forward", "both-free"):
         assert value(full, box, name) == pytest.approx(value(rest, box, name), rel=1e-5), name
-    assert backward(full, box, np.ones(1)).blocks["v1"][0].tolist() == [0, 1]
+    assert built(Problem.of(full, box), "backward").blocks["v1"][0].tolist() == [0, 1]

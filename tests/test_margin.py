@@ -17,7 +17,8 @@ from lipcert import Box, Certificate, MethodError, Network
 from lipcert.bounds.propagation import preactivation_bounds
 from lipcert.cli.app import run
 from lipcert.errors import FileFormatError
-from lipcert.problem.norms import INF
+from lipcert.problem.problem import Problem
+from lipcert.proof import Multipliers
 from lipcert.proof.margins import (
     MarginProof,
     certificate_of,
@@ -28,6 +29,7 @@ from lipcert.proof.margins import (
 )
 from lipcert.proof.multipliers import prove
 from lipcert.relaxation.margin import Margin, margin
+from lipcert.relaxation.specification import FORMS, Specification
 from lipcert.robustness.refine import Ball, prove_rival, refine_input, solve_margin
 from lipcert.rounding import Array
 from lipcert.solver.rank_two import solve_rank_two
@@ -69,7 +71,7 @@ def test_rows_hold_at_true_points(hidden: tuple[int, ...], keep: int | None) -> 
     net = small_net(11, 3, hidden)
     box = Box.from_bounds(np.array([-0.5, 0.2, 0.3]), np.array([0.7, 0.2, 0.9]))  # one input does not move
     c = np.array([1.0, -1.0, 0.0])
-    problem = margin(net, box, c, keep=keep)
+    problem = margin(Problem.of(net, box, c), keep)
     relaxation, rank_two = problem.relaxation, problem.relaxation.problem
     rng = np.random.default_rng(0)
     F = rank_two.vectors.toarray()
@@ -92,10 +94,10 @@ def test_bounds_are_above_the_exact_maximum(seed: int) -> None:
     box = Box(np.random.default_rng(seed).normal(size=3), 0.4)
     c = np.array([1.0, -1.0, 0.0])
     exact = exact_maximum(net, box, c)
-    problem = margin(net, box, c)
+    problem = margin(Problem.of(net, box, c))
     solved = prove(problem.relaxation, solve_rank_two(problem.relaxation.problem).y).upper - problem.lift
     assert exact - 1e-9 <= solved <= linear_margins(net, box, c[None, :])[1][0] + 1e-5
-    fewer = margin(net, box, c, keep=2)
+    fewer = margin(Problem.of(net, box, c), 2)
     looser = prove(fewer.relaxation, solve_rank_two(fewer.relaxation.problem).y).upper - fewer.lift
     assert solved - 1e-5 <= looser <= linear_margins(net, box, c[None, :])[1][0] + 1e-5
     proof = prove_rival(net, box, c, preactivation_bounds(net, box), time.monotonic() + 20)
@@ -115,13 +117,13 @@ def test_bounds_are_above_the_exact_maximum(seed: int) -> None:
 def test_only_relu() -> None:
     net = Network.from_weights([np.eye(2), np.eye(2)], activation="tanh")
     with pytest.raises(MethodError, match="ReLU"):
-        margin(net, Box(np.zeros(2), 1.0), np.array([1.0, -1.0]))
+        margin(Problem.of(net, Box(np.zeros(2), 1.0), np.array([1.0, -1.0])))
 
 
 def test_late_is_unknown() -> None:
     net = small_net(0)
     c = np.array([1.0, -1.0, 0.0])
-    assert solve_margin(margin(net, Box(np.zeros(3), 1.0), c), c, 9, time.monotonic() - 1) is None
+    assert solve_margin(margin(Problem.of(net, Box(np.zeros(3), 1.0), c)), c, 9, time.monotonic() - 1) is None
 
 
 def refined(seed: int) -> tuple[Network, bytes]:
@@ -155,8 +157,9 @@ def test_an_overflow_proves_nothing() -> None:
     rows = {"x": np.zeros(1)}
     certificate = certificate_of(net, box, (MarginProof(c, -1.0, 5, rows, rows),))
     assert verify_margins(certificate, net) == [np.inf]
-    for method in ("shor", "hr2", "tight", "backward"):
-        answer = lipcert.verify(Certificate(method, net.sha256, box, INF, c, 1.0, rows, rows), net)
+    for form in FORMS:
+        proof = Multipliers(Specification("tight", form), rows, rows)
+        answer = lipcert.verify(Certificate.of(Problem.of(net, box, c), proof, 1.0), net)
         assert not answer.proved
         assert np.isinf(answer.upper)
 

@@ -7,12 +7,12 @@ import pytest
 
 import lipcert
 from lipcert import Box, Everywhere, Network
-from lipcert import bounding as bounding_module
+from lipcert.method import bounding as bounding_module
 from lipcert.method.bounding import Progress
 from lipcert.method.solving import Task, solve
 from lipcert.problem.norms import INF
+from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region
-from lipcert.proof.relaxed import build
 from lipcert.relaxation.model import Relaxation
 from lipcert.rounding import Array
 from lipcert.witness import Witness, evaluate, improve, search
@@ -21,6 +21,7 @@ from lipcert.witness.moments import candidates
 from lipcert.witness.program import Program
 from lipcert.witness.screen import Chart, Screen
 from tests.enumeration import exact_constant
+from tests.lift_tools import built
 from tests.test_lower import check, random_network
 
 Case = tuple[Network, Box, Array]
@@ -40,7 +41,7 @@ def middle(net: Network, region: Region, c: Array) -> Witness:
 def moments(net: Network, region: Region, c: Array, name: str) -> tuple[Relaxation, Array]:
     """A relaxation and its moment matrix, as the solver hands them over."""
     found: list[tuple[Relaxation, Array]] = []
-    task = Task(net, region, INF, c, build(net, region, INF, c, name))
+    task = Task.of(Problem.of(net, region, c), name)
     solve(task, "rank-two", 10.0, lambda _: None, None, lambda r, X: found.append((r, X)))
     return found[-1]
 
@@ -48,7 +49,7 @@ def moments(net: Network, region: Region, c: Array, name: str) -> tuple[Relaxati
 def test_moments_of_one_point_give_it_back() -> None:
     for seed in range(6):
         net, box, c = case(seed)
-        relaxation = build(net, box, INF, c, "tight")
+        relaxation = built(Problem.of(net, box, c), "tight")
         rng = np.random.default_rng(seed)
         w = rng.uniform(-1.0, 1.0, net.inputs)
         zs = net.preactivations(Chart.of(net, box).points(w)[None, :])
@@ -92,7 +93,7 @@ def test_a_matrix_that_means_nothing_is_harmless() -> None:
     net, box, c = case(1)
     exact = exact_constant(net, box, c)
     known = middle(net, box, c)
-    relaxation = build(net, box, INF, c, "tight")
+    relaxation = built(Problem.of(net, box, c), "tight")
     n = relaxation.space.size
     noise = np.random.default_rng(0).normal(size=(n, n))
     bad = [
@@ -112,7 +113,7 @@ def test_a_matrix_that_means_nothing_is_harmless() -> None:
 
 def test_a_relaxation_of_another_network_is_harmless() -> None:
     net, box, c = case(1)
-    other = build(random_network(5, (5, 7, 6, 1)), Box(np.zeros(5), 1.0), INF, np.ones(1), "tight")
+    other = built(Problem.of(random_network(5, (5, 7, 6, 1)), Box(np.zeros(5), 1.0)), "tight")
     better = improve(net, box, c, INF, middle(net, box, c), other, np.eye(other.space.size), seconds=0.1)
     check(better, net, box, c)
 

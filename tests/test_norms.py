@@ -21,22 +21,23 @@ from lipcert.bounds.propagation import preactivation_bounds
 from lipcert.bounds.spectral import operator_norm
 from lipcert.cli.app import run
 from lipcert.problem.norms import Norm
+from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region
-from lipcert.proof.cases import case_norm, case_of, case_table
+from lipcert.proof import Cases
+from lipcert.proof.cases import case_of, case_table
 from lipcert.proof.exact import check_with_balls
 from lipcert.proof.multipliers import prove
-from lipcert.proof.relaxed import build
 from lipcert.relaxation.crosses import Pairs, rows, violated
 from lipcert.relaxation.cuts import Cuts, valid_table, with_cuts
-from lipcert.relaxation.ends import Ends
-from lipcert.relaxation.lifts import LIFTS, lift
 from lipcert.relaxation.rank_two import RankTwoProblem
+from lipcert.relaxation.specification import LIFTS
 from lipcert.robustness.attack import _Search
 from lipcert.rounding import Array
 from lipcert.solver.rank_two import solve_rank_two
 from lipcert.witness import evaluate_whole
 from tests.enumeration import exact_constant, operator
-from tests.lift_tools import deep_net, objective, sampled, true_points, violations
+from tests.lift_tools import built, deep_net, objective, sampled, true_points, violations
+from tests.one_layer_tools import changed, proof_of
 from tests.strategies import small_cases
 
 Case = tuple[Network, Box, Array]
@@ -45,8 +46,10 @@ SOLVED = ("backward", "forward", "both", "tight")
 ONE_PROBLEM = [norm for norm in NORMS if norm.out != "inf"]
 
 
-def ends_of(norm: Norm) -> Ends:
-    return Ends(norm, 0 if norm.p == "1" else None)
+def asked(net: Network, region: Region, norm: Norm, c: Array, row: int = 0) -> Problem:
+    """The problem, of several cases that of an output and of the first input."""
+    problem = Problem.of(net, region, "all" if norm.out is not None else c, norm)
+    return case_of(problem, row, 0) if problem.has_cases else problem
 
 
 def weights_of(net: Network, norm: Norm, c: Array) -> Array:
@@ -63,10 +66,11 @@ def bound(net: Network, region: Region, norm: Norm, c: Array, **options: object)
 def test_rows_hold_at_true_points(case: Case, name: str, norm: Norm) -> None:
     """All rows of a lift with every pair of ends, on boxes and balls, at 1,000 points."""
     net, box, c = case
-    ends, ball = ends_of(norm), Ball(box.center, float(box.radius.max()), (-1e3, 1e3))
+    ball = Ball(box.center, float(box.radius.max()), (-1e3, 1e3))
     for region in (box, ball):
-        relaxation = lift(name, net, region, c, wide=True, exclude=True, ends=ends)
-        Y, value = true_points(relaxation, net, region, c, 1000, ends)
+        problem = asked(net, region, norm, c)
+        relaxation = built(problem, name, wide=True, exclusions=True)
+        Y, value = true_points(relaxation, problem, 1000)
         assert violations(relaxation, Y) <= 1e-9
         reached = objective(relaxation, Y) + relaxation.offset
         proved = np.array([relaxation.finish(max(v, 0.0)) for v in reached]) if relaxation.finish.scale else reached
@@ -97,12 +101,12 @@ def test_any_multipliers_prove_something_true(case: Case, norm: Norm, seed: int)
     net, box, c = case
     rng = np.random.default_rng(seed)
     row = int(rng.integers(net.outputs)) if norm.out == "inf" else 0
-    weights, _, column = case_of(net, norm, weights_of(net, norm, c), row, 0)
-    relaxation = build(net, box, case_norm(norm), weights, "tight", coordinate=column)
-    exact = exact_constant(net, box, weights, case_norm(norm))
+    problem = asked(net, box, norm, c, row)
+    relaxation = built(problem, "tight")
+    exact = exact_constant(net, box, problem.c, problem.norm)
     if norm.p == "1":  # of all coordinates the first alone
         points = sampled(box, 100)[0]
-        exact = max(float(operator_column(net, x, weights, norm)) for x in points)
+        exact = max(float(operator_column(net, x, problem.c, norm)) for x in points)
     for scale in (1e-3, 1.0, 1e3):
         upper = prove(relaxation, scale * rng.normal(size=relaxation.problem.rows)).upper
         assert upper >= exact * (1 - 1e-9)
@@ -218,7 +222,8 @@ def test_a_row_of_several_terms() -> None:
 def test_crosses_hold_at_true_points(case: Case, norm: Norm, up: bool) -> None:
     """All eight kinds, any pair, any t; and the search finds those that a matrix of vectors violates."""
     net, box, c = case
-    relaxation = lift("forward" if up else "backward", net, box, c, ends=ends_of(norm))
+    problem = asked(net, box, norm, c)
+    relaxation = built(problem, "forward" if up else "backward")
     pairs = Pairs.of(relaxation)
     names = {name: k for k, name in enumerate(relaxation.space.slices)}
     blocks = [name for name in relaxation.factors if len(relaxation.space[name])]
@@ -231,7 +236,7 @@ def test_crosses_hold_at_true_points(case: Case, norm: Norm, up: bool) -> None:
         row[2], row[5], row[6] = rng.integers(1, 9), rng.integers(-80, 80), -3
     assert valid_table(table)
     with_them = with_cuts(relaxation, Cuts(table))
-    Y, _ = true_points(relaxation, net, box, c, 500, ends_of(norm))
+    Y, _ = true_points(relaxation, problem, 500)
     assert violations(with_them, Y) <= 1e-9 * (1 + float(np.exp2(5.0)))
     assert with_them.problem.terms >= with_them.problem.rows
     table[0, 2] = 9
@@ -285,9 +290,9 @@ def test_two_to_two_contains_lipsdp(seed: int) -> None:
     known = lipsdp_neuron(net)
     whole = Norm("2", "2")
     for name in ("backward", "forward", "both"):
-        relaxation = build(net, Everywhere(), whole, np.eye(net.outputs), name)
+        relaxation = built(Problem.of(net, Everywhere(), "all", whole), name)
         assert prove(relaxation, solve_rank_two(relaxation.problem).y).upper <= known * (1 + 1e-5)
-    relaxation = build(net, Everywhere(), whole, np.eye(net.outputs), "backward")
+    relaxation = built(Problem.of(net, Everywhere(), "all", whole), "backward")
     slopes = [f for f in relaxation.families if f.name in ("1: s (s - g) = 0", "|ob|^2 <= 1")]
     assert len(slopes) == 2
     y = solve_rank_two(relaxation.problem).y
@@ -318,19 +323,21 @@ def test_certificates_are_checked(norm: Norm, tmp_path: Path) -> None:
         points = _region(about).project(np.random.default_rng(0).normal(size=(50, 3)))
         seen = max(operator(about["c"] @ jacobian(net, x), _norm(about)) for x in points)
         assert not forged.proved or forged.upper >= seen, list(change)
-    lighter = {name: value for name, value in kept.items() if not name.startswith("case_")}
-    if len(lighter) < len(kept):
-        np.savez(file, **lighter)
+    if isinstance(result.certificate.proof, Cases):
+        dataclasses.replace(result.certificate, proof=Cases("backward", ())).save(file)
         assert not lipcert.verify(file, net).proved
 
 
 def _forgeries(kept: dict[str, Array], norm: Norm) -> list[dict[str, Array]]:
-    numbers = [name for name in kept if name.startswith(("multipliers_", "shift_")) or name.endswith("_numbers")]
     changes: list[dict[str, Array]] = [{"radius": np.array(4.0)}, {"center": kept["center"] + 1.0}]
     changes += [{"norm": np.array(p, dtype="U8")} for p in ("inf", "2", "1") if p != norm.p]
     if norm.out is not None:
         changes += [{"output_norm": np.array(q, dtype="U8")} for q in ("inf", "2", "1") if q != norm.out]
-    changes += [{name: 0.9 * kept[name]} for name in numbers[:3]] + [{name: 0 * kept[name] for name in numbers}]
+    ends = np.cumsum(kept["segments"][:, 4])
+    for start, end in itertools.pairwise([0, *ends[:3]]):
+        part = (np.arange(ends[-1]) >= start) & (np.arange(ends[-1]) < end)
+        changes.append({"numbers": np.where(part, 0.9, 1.0) * kept["numbers"]})
+    changes.append({"numbers": 0 * kept["numbers"]})
     changes.append({"upper": 0.9 * kept["upper"]})
     return changes
 
@@ -352,9 +359,10 @@ def test_balls_agree_on_rows_of_several_terms(norm: Norm) -> None:
         honest = bound(net, ball, norm, np.array([1.0, 2.0]), method=name, lower=False).certificate
         assert honest.method == name
         assert check_with_balls(honest, net) == pytest.approx(honest.upper, rel=1e-6)
-        group = next(family for family in honest.multipliers if family.startswith("|"))
-        for change in (0.5 * honest.multipliers[group], -honest.multipliers[group]):
-            forged = dataclasses.replace(honest, multipliers={**honest.multipliers, group: change})
+        multipliers = proof_of(honest).multipliers
+        group = next(family for family in multipliers if family.startswith("|"))
+        for change in (0.5 * multipliers[group], -multipliers[group]):
+            forged = changed(honest, multipliers={**multipliers, group: change})
             upper = lipcert.verify(forged, net).upper
             balls = check_with_balls(forged, net)
             assert np.isinf(balls) == np.isinf(upper)
@@ -368,9 +376,10 @@ def test_norm_1_solves_what_can_win_alone() -> None:
     A[:, 3] *= 6
     net = Network.from_weights([A, rng.normal(size=(1, 5))])
     result = lipcert.bound(net, Everywhere(), norm="1", time_limit=2)
-    assert [case.coordinate for case in result.certificate.cases] in ([], [3])
+    proof = result.certificate.proof
+    assert [case.column for case in proof.cases] == [3] if isinstance(proof, Cases) else proof.method == "interval"
     assert result.upper == pytest.approx(exact_constant(net, Box(np.zeros(6), 1e4), np.ones(1), Norm("1")), rel=1e-4)
-    table = case_table(net, Everywhere(), Norm("1"), np.ones(1))
+    table = case_table(Problem.of(net, Everywhere(), norm="1"))
     assert table.shape == (1, 6)
     assert table[0, 3] == table.max()
 

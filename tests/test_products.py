@@ -12,21 +12,21 @@ import lipcert
 from lipcert import Box, Everywhere, Network
 from lipcert.method.products import products_fit, solve_products, without_x_if_idle
 from lipcert.method.solving import Task
-from lipcert.problem.norms import INF
+from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region
 from lipcert.proof import Certificate
 from lipcert.proof.multipliers import prove
-from lipcert.proof.relaxed import build
 from lipcert.proof.verify import load_certificate
 from lipcert.relaxation.cuts import with_cuts
 from lipcert.relaxation.grid import grid_cuts, grid_matrix, grid_of
 from lipcert.relaxation.model import Relaxation
+from lipcert.relaxation.specification import plan_specification
 from lipcert.rounding import Array
 from lipcert.solver import Progress
 from lipcert.solver.grid import GridOptions, GridRun, GridStart, GridState
 from lipcert.solver.rank_two import Options, solve_rank_two
-from tests.lift_tools import true_points
-from tests.one_layer_tools import exact, random_net, solved
+from tests.lift_tools import built, true_points
+from tests.one_layer_tools import changed, exact, proof_of, random_net, solved
 
 QUICK = GridOptions(rounds=30, inner=50, rank=10, tolerance=1e-5)
 ONE = np.ones(1)
@@ -34,7 +34,8 @@ REGIONS = [Box(np.zeros(6), 0.5), Everywhere()]
 
 
 def task(net: Network, region: Region) -> Task:
-    return Task(net, region, INF, ONE, build(net, region, INF, ONE, "hr2", chords=False))
+    problem = Problem.of(net, region)
+    return Task.of(problem, replace(plan_specification(problem, "hr2"), wide=False))
 
 
 def with_products(net: Network, region: Region, seconds: float = 20.0) -> list[Certificate]:
@@ -52,13 +53,14 @@ def with_all_rows(relaxation: Relaxation) -> Relaxation:
 
 def test_products_hold_at_true_points() -> None:
     net, box = random_net(0, 5, 7), Box(np.zeros(5), 0.5)
-    relaxation = build(net, box, INF, ONE, "hr2")
+    problem = Problem.of(net, box)
+    relaxation = built(problem, "hr2")
     grid = grid_of(relaxation)
     assert grid is not None
     L = np.random.default_rng(0).uniform(size=grid.shape)
     G = grid_matrix(grid, relaxation.space.size, L)
     cut = with_all_rows(relaxation)
-    Y, _ = true_points(relaxation, net, box, ONE, 2000)
+    Y, _ = true_points(relaxation, problem, 2000)
     assert np.all(np.einsum("ki,ki->k", Y @ G.toarray(), Y) <= 1e-9)
     forms = np.asarray((cut.problem.vectors.T @ Y.T).T)
     mine = slice(relaxation.problem.rows, None)
@@ -67,7 +69,7 @@ def test_products_hold_at_true_points() -> None:
 
 @pytest.mark.parametrize("region", REGIONS, ids=["box", "everywhere"])
 def test_the_matrix_is_the_sum_of_its_rows(region: Region) -> None:
-    relaxation = build(random_net(1, 6, 5), region, INF, ONE, "hr2")
+    relaxation = built(Problem.of(random_net(1, 6, 5), region), "hr2")
     grid = grid_of(relaxation)
     assert grid is not None
     L = np.random.default_rng(0).uniform(-1, 1, size=grid.shape).clip(0.0)
@@ -97,7 +99,7 @@ def test_as_tight_as_rows_of_the_interior_point(region: Region, seed: int) -> No
 def test_certificates_verify_and_forgeries_do_not_prove_too_much(tmp_path: Path) -> None:
     net, box = random_net(2, 6, 6), Box(np.zeros(6), 0.5)
     best = min(with_products(net, box), key=lambda c: c.upper)
-    assert best.cuts is not None
+    assert len(proof_of(best).specification.cuts)
     best.save(tmp_path / "proof.npz")
     answer = lipcert.verify(tmp_path / "proof.npz", net)
     assert answer.proved
@@ -105,12 +107,12 @@ def test_certificates_verify_and_forgeries_do_not_prove_too_much(tmp_path: Path)
     true, rng = exact(net, box, ONE), np.random.default_rng(0)
     read = load_certificate(tmp_path / "proof.npz")
     for _ in range(40):
-        forged = dict(read.multipliers)
+        forged = dict(proof_of(read).multipliers)
         name = "cuts" if rng.uniform() < 0.7 else str(rng.choice(list(forged)))
         values = forged[name].copy()
         values[rng.integers(len(values))] *= rng.choice([-1.0, 0.0, 3.0, 1e6])
         forged[name] = values
-        assert lipcert.verify(replace(read, multipliers=forged), net).upper >= true * (1 - 1e-9)
+        assert lipcert.verify(changed(read, multipliers=forged), net).upper >= true * (1 - 1e-9)
 
 
 def test_a_lying_solver_proves_nothing_false(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,17 +15,20 @@ from lipcert import Box, Everywhere, Network
 from lipcert.bounds.gains import gains, mixed_gradient_bounds
 from lipcert.bounds.propagation import Interval, gradient_bounds, preactivation_bounds
 from lipcert.method.planning import Step, plan
-from lipcert.problem.norms import INF
+from lipcert.method.solving import Task
+from lipcert.problem.problem import Problem
 from lipcert.proof import prove_interval
-from lipcert.proof.cheap import prove_mixed
+from lipcert.proof.arithmetic import prove_mixed
 from lipcert.proof.multipliers import prove
-from lipcert.proof.relaxed import build, prove_relaxed
+from lipcert.relaxation.build import build
 from lipcert.relaxation.reduced import share_of
 from lipcert.relaxation.reduction import Reduction, chords, everything, reduction_from
+from lipcert.relaxation.specification import Specification
 from lipcert.rounding import Array
 from lipcert.solver.rank_two import Options, solve_rank_two
 from tests.enumeration import exact_constant
 from tests.lift_tools import deep_net
+from tests.one_layer_tools import with_specification
 from tests.strategies import small_cases
 
 Case = tuple[Network, Box, Array]
@@ -40,8 +43,12 @@ def some_part(net: Network, rng: np.random.Generator) -> Reduction:
     return Reduction(cut, masks[0], tuple(masks[1:]), bool(rng.integers(2)))
 
 
+def of_part(part: Reduction, method: str = "tight") -> Specification:
+    return Specification(method, "backward", values=False, reduction=part.table)
+
+
 def solved(net: Network, box: Box, c: Array, part: Reduction) -> float:
-    relaxation = build(net, box, INF, c, "tight", reduction=part)
+    relaxation = build(Problem.of(net, box, c), of_part(part))
     rows = relaxation.problem.rows
     y = solve_rank_two(relaxation.problem, Options()).y if relaxation.problem.size > 3 else np.ones(rows)
     return prove(relaxation, y).upper
@@ -52,8 +59,11 @@ def solved(net: Network, box: Box, c: Array, part: Reduction) -> float:
 def test_no_part_is_below_the_exact_constant(case: Case) -> None:
     net, box, c = case
     exact, rng = exact_constant(net, box, c), np.random.default_rng(net.neurons)
-    assert prove_mixed(net, box, INF, c).upper >= exact * (1 - 1e-9)
-    assert prove_mixed(net, box, INF, c).upper <= prove_interval(net, box, INF, c).upper * (1 + 1e-9) + 1e-300
+    assert prove_mixed(Problem.of(net, box, c)).upper >= exact * (1 - 1e-9)
+    assert (
+        prove_mixed(Problem.of(net, box, c)).upper
+        <= prove_interval(Problem.of(net, box, c)).upper * (1 + 1e-9) + 1e-300
+    )
     for _ in range(3):
         assert solved(net, box, c, some_part(net, rng)) >= exact * (1 - 1e-9)
 
@@ -69,7 +79,7 @@ def test_deep_networks(sizes: tuple[int, ...]) -> None:
         for part in (whole, replace(whole, euclid=True), replace(whole, neurons=few)):
             assert solved(net, box, c, part) >= exact * (1 - 1e-9)
     no_cut = everything(0, net.shape)
-    assert solved(net, box, c, no_cut) <= prove_interval(net, box, INF, c).upper * (1 + 1e-6)
+    assert solved(net, box, c, no_cut) <= prove_interval(Problem.of(net, box, c)).upper * (1 + 1e-6)
 
 
 def test_gains_hold_at_true_points() -> None:
@@ -104,23 +114,23 @@ def test_certificates_of_parts(euclid: bool, tmp_path: Path) -> None:
     net, box, c = deep_net(4, 5, 5, 4, 2, seed=2), Box(np.zeros(4), 0.6), np.array([1.0, -1.0])
     whole = everything(1, net.shape)
     part = replace(whole, neurons=(whole.neurons[0], np.arange(4) < 3), euclid=euclid)
-    relaxation = build(net, box, INF, c, "tight", reduction=part)
-    y = solve_rank_two(relaxation.problem, Options()).y
-    kept = prove_relaxed(net, box, INF, c, relaxation, y, reduction=part)
+    task = Task.of(Problem.of(net, box, c), of_part(part))
+    y = solve_rank_two(task.relaxation.problem, Options()).y
+    kept = task.prove(y)
     kept.save(tmp_path / "part.npz")
     answer = lipcert.verify(tmp_path / "part.npz", net)
     assert answer.proved
     assert answer.upper == pytest.approx(kept.upper, rel=1e-9)
     exact = exact_constant(net, box, c)
     for cut in range(net.depth):
-        forged = replace(kept, reduction=everything(cut, net.shape).table)
+        forged = with_specification(kept, reduction=everything(cut, net.shape).table)
         assert lipcert.verify(forged, net).upper >= exact
     for table in (part.table[:-1], np.r_[7, part.table[1:]], np.r_[part.table[:-1], 2], np.zeros(0, dtype=np.int64)):
-        assert not lipcert.verify(replace(kept, reduction=table), net).proved
+        assert not lipcert.verify(with_specification(kept, reduction=table), net).proved
     assert not lipcert.verify(replace(kept, claim=0.9 * kept.upper), net).proved
     rng = np.random.default_rng(0)
     for lie in (np.zeros_like(y), -y, rng.normal(size=y.shape), np.full_like(y, np.nan), 0.5 * y):
-        assert prove_relaxed(net, box, INF, c, relaxation, lie, reduction=part).upper >= exact * (1 - 1e-9)
+        assert task.prove(lie).upper >= exact * (1 - 1e-9)
 
 
 def test_tables() -> None:
@@ -135,7 +145,7 @@ def test_mixed_by_name(tmp_path: Path) -> None:
     net = deep_net(6, 30, 30, 2, seed=5)
     result = lipcert.bound(net, Everywhere(), output=0, method="mixed", time_limit=5)
     assert result.method == "mixed"
-    assert result.upper < 0.8 * prove_interval(net, Everywhere(), INF, np.array([1.0, 0.0])).upper
+    assert result.upper < 0.8 * prove_interval(Problem.of(net, Everywhere(), 0)).upper
     result.certificate.save(tmp_path / "mixed.npz")
     assert lipcert.verify(tmp_path / "mixed.npz", net).proved
 
@@ -143,16 +153,16 @@ def test_mixed_by_name(tmp_path: Path) -> None:
 def test_plans_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cheap steps first, none beyond the largest order, the whole network last and only where it fits."""
     net, box, c = deep_net(20, 40, 40, 40, 1), Box(np.zeros(20), 0.3), np.ones(1)
-    pre = preactivation_bounds(net, box)
-    assert plan(net, pre, c, gains(net, pre), 60.0)[-1].reduction is None
+    problem = Problem.of(net, box, c)
+    assert plan(problem, True, 60.0)[-1].reduction is None
     monkeypatch.setattr("lipcert.method.planning.LARGEST", 130)
-    steps = plan(net, pre, c, gains(net, pre), 60.0)
+    steps = plan(problem, True, 60.0)
     assert len(steps) >= 2
     assert all(step.reduction is not None and 1 < step.order <= 130 for step in steps)
     assert [s.seconds for s in steps] == sorted(s.seconds for s in steps)
     result = lipcert.bound(net, box, time_limit=3, lower=False)
     assert result.method == "tight"
-    assert result.upper < prove_mixed(net, box, INF, c).upper
+    assert result.upper < prove_mixed(Problem.of(net, box, c)).upper
     assert lipcert.verify(result.certificate, net).proved
 
 
@@ -161,19 +171,20 @@ def test_parts_have_the_name_of_what_they_are(monkeypatch: pytest.MonkeyPatch) -
     net, box = deep_net(20, 40, 40, 40, 1), Box(np.zeros(20), 0.3)
     names: list[str] = []
 
-    def built(*arguments: object, **_: object) -> None:
-        names.append(str(arguments[4]))
+    def built(*arguments: Any) -> None:
+        names.append(arguments[1].method)
         raise ValueError("seen")
 
     monkeypatch.setattr("lipcert.method.planning.LARGEST", 130)
-    monkeypatch.setattr("lipcert.method.bounding.build", built)
+    monkeypatch.setattr("lipcert.method.solving.build", built)
     for method, name in (("forward", "backward"), ("backward", "backward"), ("tight", "tight")):
         names.clear()
         lipcert.bound(net, box, method=method, time_limit=60, lower=False)
         assert set(names) == {name}
     monkeypatch.undo()
-    part = everything(0, net.shape)
-    assert build(net, box, INF, np.ones(1), "backward", reduction=part).name == "backward"
+    part = of_part(everything(0, net.shape), "backward")
+    task = Task.of(Problem.of(net, box), part)
+    assert task.prove(np.zeros(task.relaxation.problem.rows)).method == "backward"
 
 
 def test_neurons_without_a_gradient_leave_the_euclidean_bounds_too() -> None:
@@ -182,7 +193,7 @@ def test_neurons_without_a_gradient_leave_the_euclidean_bounds_too() -> None:
     pre = preactivation_bounds(net, box)
     for size, bounds in ((1.0, mixed_gradient_bounds), (1e-202, gradient_bounds)):
         c = np.array([size])
-        share = share_of(net, pre, c, everything(0, net.shape), gains(net, pre))
+        share = share_of(Problem.of(net, box, c), everything(0, net.shape))
         for mine, wanted in zip(share.gradients, bounds(net, pre, c), strict=True):
             assert np.array_equal(mine.lo, wanted.lo)
             assert np.array_equal(mine.hi, wanted.hi)
@@ -195,7 +206,7 @@ def test_a_part_before_the_whole_network_takes_little_time(monkeypatch: pytest.M
     given: list[tuple[bool, float]] = []
 
     def step(_: object, *arguments: Any) -> None:
-        given.append((arguments[3].reduction is None, arguments[4]))
+        given.append((arguments[2].reduction is None, arguments[3]))
 
     monkeypatch.setattr("lipcert.method.bounding.plan", lambda *_: [part, Step(None, 30, 20.0)])
     monkeypatch.setattr("lipcert.method.bounding._Job._step", step)

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 
 from lipcert import Affine, Box, Everywhere, Network
-from lipcert.problem.norms import INF
+from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region
 from lipcert.proof import prove_interval
-from lipcert.proof.relaxed import build
 from lipcert.relaxation.model import Relaxation
 from lipcert.rounding import Array
 from lipcert.solver import Status
 from tests import literal
+from tests.lift_tools import built
 from tests.one_layer_tools import Case, exact, one_layer_cases, random_case, solve, solved, weights
 
 METHODS = ("hr2", "shor")
@@ -32,7 +32,7 @@ def test_order_of_the_bounds(case: Case) -> None:
     net, region, c = case
     true = exact(net, region, c)
     (best, how), (first, _) = solve(net, region, c, "hr2"), solve(net, region, c, "shor")
-    interval = prove_interval(net, region, INF, c).upper
+    interval = prove_interval(Problem.of(net, region, c)).upper
     assert best.upper >= true * (1 - ROUNDING)
     assert first.upper >= true * (1 - ROUNDING)
     slack = 1e-6 if how.status is Status.OPTIMAL else 1e-3  # degenerate cases end NEARLY_OPTIMAL
@@ -86,7 +86,7 @@ def test_rows_hold_at_true_points(case: Case) -> None:
     """Thousands of points: every row up to 1e-12 and y'Cy + offset >= t'gradient."""
     net, region, c = case
     for method in METHODS:
-        relaxation = build(net, region, INF, c, method)
+        relaxation = built(Problem.of(net, region, c), method)
         Y, value = _true_points(relaxation, net, region, c, 2000)
         problem = relaxation.problem
         forms = np.asarray((problem.vectors.T @ Y.T).T)
@@ -129,7 +129,7 @@ def test_rows_hold_in_exact_arithmetic(radius: float, alpha: float) -> None:
     net = Network((Affine(A, -A @ box.center + A @ box.radius / 7), net.affines[1]), net.activations)
     needed = 0
     for method in METHODS:
-        relaxation = build(net, box, INF, c, method)
+        relaxation = built(Problem.of(net, box, c), method)
         assert len(relaxation.blocks["v"][0]) == 4
         for x in _delicate_points(A, net.affines[0].bias, box):
             needed += _check_exactly(relaxation, net, box, c, x)

@@ -10,10 +10,10 @@ import pytest
 from scipy import sparse
 
 from lipcert import Box, Everywhere
-from lipcert.problem.norms import INF
+from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region
-from lipcert.proof.relaxed import build
 from lipcert.relaxation.sdpa import write_sdpa
+from tests.lift_tools import built
 from tests.one_layer_tools import random_case, solved
 
 
@@ -66,7 +66,7 @@ def test_exported_program_has_the_same_value(method: str, seed: int, tmp_path: P
     net, box, c = random_case(seed, 5, 6, 0.6, 0.1 * seed)
     regions: list[Region] = [box, Everywhere(), Box(box.center, np.array([0.6, 0.0, 0.6, 0.6, 0.6]))]
     for region in regions:
-        relaxation = build(net, region, INF, c, method)
+        relaxation = built(Problem.of(net, region, c), method)
         path = tmp_path / "problem.dat-s"
         write_sdpa(path, relaxation, "a title")
         program = _Sdpa(path)
@@ -77,7 +77,7 @@ def test_exported_program_has_the_same_value(method: str, seed: int, tmp_path: P
 
 def test_title_comes_first_and_numbers_are_exact(tmp_path: Path) -> None:
     net, box, c = random_case(2, 3, 3, 0.5)
-    relaxation = build(net, box, INF, c, "hr2")
+    relaxation = built(Problem.of(net, box, c), "hr2")
     write_sdpa(tmp_path / "problem.dat-s", relaxation, "näme")
     first = (tmp_path / "problem.dat-s").read_text(encoding="ascii").splitlines()[0]
     assert first.startswith('"n?me; bound = optimal value + ')

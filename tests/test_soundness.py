@@ -8,6 +8,7 @@ from hypothesis import given, settings
 
 from lipcert import Box, Network
 from lipcert.problem.norms import INF
+from lipcert.problem.problem import Problem
 from lipcert.proof import prove_interval, prove_product
 from lipcert.rounding import Array
 from lipcert.witness import search
@@ -21,8 +22,8 @@ def test_bracket_contains_the_exact_constant(case: tuple[Network, Box, Array]) -
     net, box, c = case
     exact = exact_constant(net, box, c)
     witness = search(net, box, c, INF, seconds=0.2, seed=0, samples=500)
-    interval = prove_interval(net, box, INF, c).upper
-    product = prove_product(net, box, INF, c).upper
+    interval = prove_interval(Problem.of(net, box, c)).upper
+    product = prove_product(Problem.of(net, box, c)).upper
     slack = 1e-9 * exact + 1e-12
     assert witness.value <= exact + slack
     assert exact <= interval + slack

@@ -14,17 +14,17 @@ from lipcert import Box, Everywhere, Network
 from lipcert.errors import FileFormatError
 from lipcert.method.solving import Task, tighten
 from lipcert.paper.networks import paper_network, paper_region
-from lipcert.problem.norms import INF
+from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate
 from lipcert.proof.multipliers import prove
-from lipcert.proof.relaxed import build, prove_relaxed
 from lipcert.proof.verify import load_certificate, verify
 from lipcert.relaxation.cuts import NO_CUTS, Cuts, separate, valid_table, with_cuts
 from lipcert.relaxation.exclusions import excluded_pairs
-from lipcert.relaxation.lifts import LIFTS
+from lipcert.relaxation.specification import LIFTS
 from lipcert.rounding import Array
 from tests.enumeration import exact_constant
-from tests.lift_tools import deep_net, true_points, violations
+from tests.lift_tools import built, deep_net, true_points, violations
+from tests.one_layer_tools import proof_of, with_specification
 from tests.strategies import small_cases
 
 Case = tuple[Network, Box, Array]
@@ -32,8 +32,7 @@ Case = tuple[Network, Box, Array]
 
 def tightened(net: Network, region: Box | Everywhere, c: Array, seconds: float = 20.0) -> list[Certificate]:
     kept: list[Certificate] = []
-    relaxation = build(net, region, INF, c, "tight")
-    tighten(Task(net, region, INF, c, relaxation), "auto", seconds, kept.append)
+    tighten(Task.of(Problem.of(net, region, c), "tight"), "auto", seconds, kept.append)
     return kept
 
 
@@ -60,7 +59,8 @@ def test_all_cuts_and_exclusions_hold_at_true_points(case: Case, method: str) ->
     net, box, c = case
     if net.depth == 1:
         return
-    relaxation = build(net, box, INF, c, method)
+    problem = Problem.of(net, box, c)
+    relaxation = built(problem, method)
     names = [
         (number, place)
         for number, (name, part) in enumerate(relaxation.space.slices.items())
@@ -69,7 +69,7 @@ def test_all_cuts_and_exclusions_hold_at_true_points(case: Case, method: str) ->
     cuts = random_cuts(300, names, 0)
     assert valid_table(cuts.table)
     cut = with_cuts(relaxation, cuts)
-    assert violations(cut, true_points(cut, net, box, c, 1000)[0]) <= 1e-9
+    assert violations(cut, true_points(cut, problem, 1000)[0]) <= 1e-9
 
 
 @settings(max_examples=60)
@@ -118,7 +118,7 @@ def test_certificates_with_cuts_verify_and_forgeries_do_not(net: Network, tmp_pa
     box = Box(np.zeros(net.inputs), 0.5)
     certificates = tightened(net, box, np.ones(1))
     best = min(certificates, key=lambda k: k.upper)
-    assert best.cuts is not None
+    assert len(proof_of(best).specification.cuts)
     best.save(tmp_path / "proof.npz")
     answer = lipcert.verify(tmp_path / "proof.npz", net)
     assert answer.proved
@@ -127,12 +127,9 @@ def test_certificates_with_cuts_verify_and_forgeries_do_not(net: Network, tmp_pa
     exact = exact_constant(net, box, np.ones(1), samples=4000)
     read = load_certificate(tmp_path / "proof.npz")
     for _ in range(60):
-        table = np.array(read.cuts)
+        table = proof_of(read).specification.cuts.table.copy()
         table[rng.integers(len(table)), rng.integers(8)] += rng.integers(-2, 3)
-        forged = Certificate(
-            read.method, read.network_sha256, read.region, read.norm, read.c, read.upper, read.multipliers, read.shift,
-            table, read.claim,
-        )  # fmt: skip
+        forged = with_specification(read, cuts=Cuts(table))
         if valid_table(table):
             assert lipcert.verify(forged, net).upper >= exact * (1 - 1e-9)
         else:
@@ -143,7 +140,7 @@ def test_certificates_with_cuts_verify_and_forgeries_do_not(net: Network, tmp_pa
 
 def test_separation_finds_the_worst_first_and_nothing_twice() -> None:
     net, box = deep_net(6, 8, 1), Box(np.zeros(6), 0.5)
-    relaxation = build(net, box, INF, np.ones(1), "tight")
+    relaxation = built(Problem.of(net, box), "tight")
     rng = np.random.default_rng(0)
     R = rng.normal(size=(relaxation.space.size, 4))
     X = (R / np.linalg.norm(R, axis=1, keepdims=True)) @ (R / np.linalg.norm(R, axis=1, keepdims=True)).T
@@ -157,7 +154,7 @@ def test_separation_finds_the_worst_first_and_nothing_twice() -> None:
 
 def test_lying_multipliers_on_cuts() -> None:
     net, box = deep_net(6, 8, 1), Box(np.zeros(6), 0.5)
-    relaxation = build(net, box, INF, np.ones(1), "tight")
+    relaxation = built(Problem.of(net, box), "tight")
     X = np.eye(relaxation.space.size) * 0.0 - 1.0
     cut = with_cuts(relaxation, separate(relaxation, X, NO_CUTS, 100))
     exact = exact_constant(net, box, np.ones(1), samples=4000)
@@ -181,7 +178,7 @@ def test_certificates_of_tight_without_values_verify(activation: str, tmp_path: 
     """A box that reaches every sign pattern, or a smooth first layer: no x, and the checker finds that out."""
     net, box = deep_net(4, 4, 3, 1, activation=activation), Box(np.zeros(4), 50.0)
     best = min(tightened(net, box, np.ones(1), 3.0), key=lambda k: k.upper)
-    assert "w" not in best.shift
+    assert "w" not in proof_of(best).shift
     best.save(tmp_path / "proof.npz")
     answer = lipcert.verify(tmp_path / "proof.npz", net)
     assert answer.proved
@@ -191,12 +188,13 @@ def test_certificates_of_tight_without_values_verify(activation: str, tmp_path: 
 def test_a_table_that_is_none_proves_nothing() -> None:
     """(1 + 3t)(1 - 3t) >= 0 is false; with t^2 = 1 it would prove any bound. Files are refused, so are objects."""
     net, box, c = deep_net(2, 3, 1, seed=1), Box(np.zeros(2), 1.0), np.ones(1)
-    relaxation = build(net, box, INF, c, "tight")
+    task = Task.of(Problem.of(net, box, c), "tight")
+    relaxation = task.relaxation
     t = list(relaxation.space.slices).index("t")
     cuts = Cuts(np.array([[t, 0, 3, t, 0, -3, -1, -1, 0]], dtype=np.int64))
     worse = with_cuts(relaxation, cuts)
     y = {f.name: np.zeros(f.total) for f in worse.families}
     y["cuts"][0], y["t^2 = 1"][0], y["1 = 1"][0] = 100.0, -900.0, 100.0
-    certificate = prove_relaxed(net, box, INF, c, worse, worse.unpack(y), cuts)
+    certificate = task.with_cuts(cuts).prove(worse.unpack(y))
     assert certificate.upper < exact_constant(net, box, c)
     assert not verify(certificate, net).proved

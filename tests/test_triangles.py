@@ -12,26 +12,25 @@ import lipcert
 from lipcert import Box, Everywhere, Network
 from lipcert.method.solving import Task
 from lipcert.method.triangles import solve_triangles, triangles_fit
-from lipcert.problem.norms import INF
+from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region
 from lipcert.proof import Certificate
-from lipcert.proof.relaxed import build
-from lipcert.relaxation.cuts import with_cuts
+from lipcert.relaxation.cuts import Cuts, with_cuts
 from lipcert.relaxation.model import Relaxation
 from lipcert.relaxation.triangles import Triangles, triangle_rows
 from lipcert.solver.rank_two import Options, solve_rank_two
 from lipcert.solver.sphere import climb, unit
 from lipcert.solver.triangles import Dual, TriangleOptions, TriangleRun
 from lipcert.solver.violated import violated
-from tests.lift_tools import true_points
-from tests.one_layer_tools import exact, random_net
+from tests.lift_tools import built, true_points
+from tests.one_layer_tools import changed, exact, proof_of, random_net, with_specification
 
 QUICK = TriangleOptions(inner=40, rank=8, often=8, seldom=8, tolerance=0.0, rounds=80)
 ONE = np.ones(1)
 
 
 def task(net: Network, region: Region = Everywhere()) -> Task:  # noqa: B008 - frozen
-    return Task(net, region, INF, ONE, build(net, region, INF, ONE, "shor"))
+    return Task.of(Problem.of(net, region), "shor")
 
 
 def certificates(net: Network, seconds: float = 60.0) -> list[Certificate]:
@@ -55,9 +54,9 @@ def with_all(relaxation: Relaxation) -> Relaxation:
 
 def test_triangles_hold_at_true_points() -> None:
     net, box = random_net(0, 4, 5), Box(np.zeros(4), 50.0)
-    relaxation = build(net, Everywhere(), INF, ONE, "shor")
+    relaxation = built(Problem.of(net, Everywhere()), "shor")
     cut = with_all(relaxation)
-    Y, _ = true_points(relaxation, net, box, ONE, 3000)
+    Y, _ = true_points(relaxation, Problem.of(net, box), 3000)
     forms = np.asarray((cut.problem.vectors.T @ Y.T).T)
     mine = slice(relaxation.problem.rows, None)
     assert cut.problem.rows - relaxation.problem.rows == len(all_triangles(relaxation.space.size)) == 4 * 120
@@ -65,7 +64,7 @@ def test_triangles_hold_at_true_points() -> None:
 
 
 def test_rows_and_multipliers_say_the_same_as_the_formula() -> None:
-    relaxation = build(random_net(1, 5, 4), Everywhere(), INF, ONE, "shor")
+    relaxation = built(Problem.of(random_net(1, 5, 4), Everywhere()), "shor")
     size, rng = relaxation.space.size, np.random.default_rng(0)
     triangles = all_triangles(size)
     g, d = rng.uniform(-1, 1, len(triangles)).clip(0.0), rng.uniform(size=size)
@@ -125,14 +124,14 @@ def test_certificates_verify_and_forgeries_do_not_prove_too_much(tmp_path: Path)
     assert answer.proved
     assert answer.upper == pytest.approx(best.upper, rel=1e-9)
     true, rng = exact(net, Everywhere(), ONE), np.random.default_rng(0)
-    assert best.cuts is not None
+    assert len(proof_of(best).specification.cuts)
     for _ in range(30):
-        multipliers, table = dict(best.multipliers), best.cuts.copy()
+        multipliers, table = dict(proof_of(best).multipliers), proof_of(best).specification.cuts.table.copy()
         values = multipliers["cuts"].copy()
         values[rng.integers(len(values))] *= rng.choice([-1.0, 0.0, 3.0, 1e6])
         row, sign = rng.integers(len(table)), rng.choice([2, 5, 8])
         table[row, sign] *= -1
-        forged = replace(best, multipliers={**multipliers, "cuts": values}, cuts=table)
+        forged = changed(with_specification(best, cuts=Cuts(table)), multipliers={**multipliers, "cuts": values})
         assert lipcert.verify(forged, net).upper >= true * (1 - 1e-9)
 
 
@@ -169,4 +168,4 @@ def test_when_it_is_taken() -> None:
     assert not triangles_fit(task(large), "rank-two", 60.0)
     assert not triangles_fit(task(random_net(0, 6, 6)), "auto", 60.0)
     box = Box(np.zeros(300), 0.5)
-    assert not triangles_fit(Task(large, box, INF, ONE, build(large, box, INF, ONE, "hr2")), "auto", 1e6)
+    assert not triangles_fit(Task.of(Problem.of(large, box), "hr2"), "auto", 1e6)

@@ -13,8 +13,8 @@ from lipcert.cli.progress import ProgressDisplay
 from lipcert.cli.show import print_json, show_result
 from lipcert.errors import InputError
 from lipcert.method.bounding import LITERAL_METHODS, METHODS, bound
-from lipcert.proof.relaxed import RELAXATIONS
 from lipcert.readers import load
+from lipcert.relaxation.specification import RELAXATIONS
 from lipcert.solver import CONIC_SOLVERS, SOLVERS
 
 

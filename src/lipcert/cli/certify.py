@@ -11,8 +11,8 @@ from lipcert.cli.options import json_option, network_argument, normalization_opt
 from lipcert.cli.show import console, grid, print_json
 from lipcert.cli.stages import StageDisplay
 from lipcert.errors import InputError
-from lipcert.proof.relaxed import RELAXATIONS
 from lipcert.readers import load
+from lipcert.relaxation.specification import RELAXATIONS
 
 if TYPE_CHECKING:
     from lipcert.robustness.result import Certification

@@ -9,9 +9,11 @@ from lipcert.cli.show import console
 from lipcert.errors import InputError
 from lipcert.problem.norms import parse_norm
 from lipcert.problem.output import choose_output
-from lipcert.proof.relaxed import RELAXATIONS, build
+from lipcert.problem.problem import Problem
 from lipcert.readers import load
+from lipcert.relaxation.build import build
 from lipcert.relaxation.sdpa import write_sdpa
+from lipcert.relaxation.specification import RELAXATIONS, plan_specification
 
 
 @click.command("export", short_help="Write a relaxation of NETWORK as a semidefinite program.")
@@ -32,7 +34,8 @@ def export_command(network: str, question: Question, method: str, target: str, n
     output = choose_output(question.choice, net.outputs)
     if output.c.ndim == 2:
         raise InputError("export is for one output; give --output K or --versus I J")
-    relaxation = build(net, question.region(net.inputs), parse_norm(question.norm), output.c, method)
+    asked = Problem(net, question.region(net.inputs), parse_norm(question.norm), output)
+    relaxation = build(asked, plan_specification(asked, method))
     write_sdpa(target, relaxation, f"lipcert {method}, {output}, network {net.sha256[:16]}")
     problem = relaxation.problem
     console().print(f"{target}: {method}, one matrix of order {problem.size}, {problem.rows} rows")

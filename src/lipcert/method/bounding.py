@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lipcert.bounds.gains import Gains, gains, gains_operations
-from lipcert.bounds.propagation import Interval, preactivation_bounds, slope_bounds
+from lipcert.bounds.gains import gains, gains_operations
+from lipcert.bounds.propagation import preactivations, slope_bounds
 from lipcert.budget import Budget
 from lipcert.budget.threads import threads_for
 from lipcert.errors import InputError, MethodError
@@ -23,13 +23,13 @@ from lipcert.method.solving import Task, check_solver, proof_fits, proof_seconds
 from lipcert.problem.network import Network
 from lipcert.problem.norms import INF, Norm, parse_norm, parse_norms
 from lipcert.problem.output import Output, OutputChoice, choose_output
+from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box, Region, check_region
 from lipcert.proof import Certificate, prove_interval, prove_product
-from lipcert.proof.cases import case_norm, has_cases
-from lipcert.proof.cheap import prove_mixed
-from lipcert.proof.relaxed import RELAXATIONS, build, check_relaxation
+from lipcert.proof.arithmetic import prove_mixed
 from lipcert.proof.stated import check_stated, prove_stated
 from lipcert.relaxation.model import Relaxation
+from lipcert.relaxation.specification import RELAXATIONS, Specification, check_relaxation, plan_specification
 from lipcert.rounding import Array
 from lipcert.solver import ConicStatus
 from lipcert.solver import Progress as Iteration
@@ -181,6 +181,7 @@ class _Job:
         on_progress: Callable[[Progress], None] | None,
     ) -> None:
         self.net, self.region, self.output, self.norm = net, region, output, norm
+        self.problem = Problem(net, region, norm, output)
         self.on_progress = on_progress
         self.start = time.monotonic()
         self.limit = time_limit
@@ -189,7 +190,7 @@ class _Job:
         self.witness: Witness | None = None
         self.stage = "product"
         self.iteration: Iteration | None = None
-        self.known: Gains | None = None
+        self.in_parts = False  # whether the gains that pay for parts of the network are known
         self.notes: list[str] = list(net.notes)
         self.seed = 0
         self.gap, self.workers = EXACT, 1
@@ -212,19 +213,19 @@ class _Job:
         relaxation = self._relaxation(method)
         if method == "exact":
             check_branching(self.net, self.region, self.norm)
-        pre = self._prove_cheaply(method)
+        self._prove_cheaply(method)
         if seed is not None or method == "exact":  # parts are closed by a witness, asked for or not
             alone = relaxation is None and method != "exact"
             self._search(_LOWER_SHARE if alone else _LOWER_SHARE_BESIDE_A_SOLVER, seed or 0)
         parts = method == "auto" and seed is not None
-        if parts and self._worth_branching(pre, _BRANCHING_FEW, 0):
+        if parts and self._worth_branching(_BRANCHING_FEW, 0):
             self._branch(True, _BRANCHING_FIRST * self._left())
         if relaxation is not None and (method != "auto" or not self._closed()):
-            self._relax(relaxation, solver, pre)
-        if method == "exact" or (parts and self._worth_branching(pre, _BRANCHING_OPEN, BOXES_UP_TO)):
+            self._relax(relaxation, solver)
+        if method == "exact" or (parts and self._worth_branching(_BRANCHING_OPEN, BOXES_UP_TO)):
             self._branch(seed is not None, self._left())
 
-    def _worth_branching(self, pre: tuple[Interval, ...], most_open: int, few_inputs: int) -> bool:
+    def _worth_branching(self, most_open: int, few_inputs: int) -> bool:
         """Whether parts are likely to close the gap: few inputs, or few open signs."""
         try:
             check_branching(self.net, self.region, self.norm)
@@ -234,7 +235,7 @@ class _Job:
             return False
         if self.witness is None or self.witness.value <= 0:  # no gap is small beside nothing
             return False
-        free = sum(int(np.sum(s.hi > s.lo)) for s in slope_bounds(self.net, pre))
+        free = sum(int(np.sum(s.hi > s.lo)) for s in slope_bounds(self.net, preactivations(self.problem)))
         small = max(self.net.neurons, self.net.inputs) <= _BRANCHING_LARGEST
         return small and (self.net.inputs <= few_inputs or free <= most_open)
 
@@ -242,10 +243,9 @@ class _Job:
         """Parts of the region, until the gap is closed or the time is over."""
         self._enter("parts")
         known = math.inf if self.best is None else self.best.upper
-        arguments = (self.net, self.region, self.norm, self.output.c)
         with local() if self.workers == 1 else processes(self.workers) as executor:
             outcome = branch(
-                *arguments,
+                self.problem,
                 gap=self.gap,
                 deadline=time.monotonic() + seconds,
                 executor=executor,
@@ -276,36 +276,34 @@ class _Job:
             return None
         name = "tight" if method == "auto" else method
         try:
-            check_relaxation(self.net, case_norm(self.norm), name, self.region)
+            check_relaxation(self.problem, name)
         except MethodError:
             if method == "auto":
                 return None
             raise
         return name
 
-    def _prove_cheaply(self, method: str) -> tuple[Interval, ...]:
-        arguments = (self.net, self.region, self.norm, self.output.c)
+    def _prove_cheaply(self, method: str) -> None:
         if method in ("auto", "product"):
-            self._keep(prove_product(*arguments))
+            self._keep(prove_product(self.problem))
         if method == "product":
-            return ()
+            return
         self._enter("interval")
-        pre = preactivation_bounds(self.net, self.region, budget=Budget.of_seconds(self._left()))
+        preactivations(self.problem, Budget.of_seconds(self._left()))
         if self._left() < 0:
             self.status = Status.TIME_LIMIT
-        self._keep(prove_interval(*arguments, pre))
+        self._keep(prove_interval(self.problem))
         if method != "interval" and self.norm.out is None:
-            self._prove_mixed(method, pre)
-        return pre
+            self._prove_mixed(method)
 
-    def _prove_mixed(self, method: str, pre: tuple[Interval, ...]) -> None:
+    def _prove_mixed(self, method: str) -> None:
         """Euclidean norms beside the intervals: what keeps wide and deep networks finite, and pays for their parts."""
         in_time = method == "mixed" or gains_operations(self.net) / _MIXED_RATE < 0.5 * self._left()
         self._enter("mixed")
         with threads_for(max(a.stored for a in self.net.affines) ** 0.5):
-            known = gains(self.net, pre, self.norm, rows=in_time)
-            self._keep(prove_mixed(self.net, self.region, self.norm, self.output.c, pre, known))
-        self.known = known if in_time else None  # a part is proved with the best gains only: a checker computes those
+            rough = None if in_time else gains(self.net, preactivations(self.problem), self.norm, rows=False)
+            self._keep(prove_mixed(self.problem, rough))
+        self.in_parts = in_time  # a part is proved with the best gains only: a checker computes those
 
     def _search(self, share: float, seed: int) -> None:
         self._enter("lower bound")
@@ -339,19 +337,19 @@ class _Job:
         if self.witness.value <= before * (1 + 1e-6):
             self.moments_share /= 2
 
-    def _relax(self, name: str, solver: str, pre: tuple[Interval, ...]) -> None:
+    def _relax(self, name: str, solver: str) -> None:
         if self._left() <= 0:
             self.status = Status.TIME_LIMIT
             return
         self._enter(name)
-        if has_cases(self.norm):
-            self._cases(name, solver, pre)
+        if self.problem.has_cases:
+            self._cases(name, solver)
             return
         relu = all(f.kind == "relu" for f in self.net.activations)
-        known = self.known if relu and self.norm == INF else None  # parts of a network are for the infinity norm
-        steps = plan(self.net, pre, self.output.c, known, self._left(), self._signs())
+        in_parts = self.in_parts and relu and self.norm == INF  # parts of a network are for the infinity norm
+        steps = plan(self.problem, in_parts, self._left(), self._signs())
         if not steps or steps[-1].reduction is not None:
-            order = expected_order(self.net, pre, self._signs())
+            order = expected_order(self.problem, self._signs())
             instead = "parts of the network take its place" if steps else "no part of it fits the time"
             self.notes.append(f"{name} of the whole left out: order {order:,} is beyond {LARGEST:,}; {instead}")
         whole = bool(steps) and steps[-1].reduction is None
@@ -364,7 +362,7 @@ class _Job:
                 if not proof_fits(step.order, seconds):
                     continue
             before, said = self.status, len(self.notes)
-            self._step(name, solver, pre, step, seconds)
+            self._step(name, solver, step, seconds)
             if step is not steps[-1] and self.status is Status.TIME_LIMIT:
                 self.status = before  # its own share was over, not the time
                 if whole:
@@ -375,20 +373,20 @@ class _Job:
         ends = 0 if self.norm.p == "2" else self.net.inputs
         return ends + (self.net.outputs + self.net.shape[-2] if self.norm.out is not None else 0)
 
-    def _cases(self, name: str, solver: str, pre: tuple[Interval, ...]) -> None:
+    def _cases(self, name: str, solver: str) -> None:
         """The largest of several problems, worst first."""
         from lipcert.method.cases import solve_cases  # here, so that importing lipcert stays fast
 
-        about = (self.net, self.region, self.norm, self.output.c)
         lower = (lambda: 0.0) if self.witness is None else (lambda: self.witness.value if self.witness else 0.0)
         try:
-            ended = solve_cases(*about, name, solver, pre, self._left(), lower, self._keep, self._iterate, self._round)
+            told = (lower, self._keep, self._iterate, self._round)
+            ended = solve_cases(self.problem, name, solver, self._left(), *told)
         except (ArithmeticError, ValueError, RuntimeError, MemoryError) as error:  # as numpy and scipy raise them
             self.notes.append(f"the solver failed ({type(error).__name__}: {error}); the bound was proved without it")
             return
         self._ended(ended)
 
-    def _step(self, name: str, solver: str, pre: tuple[Interval, ...], step: Step, seconds: float) -> None:
+    def _step(self, name: str, solver: str, step: Step, seconds: float) -> None:
         """One relaxation of all or of a part of the network."""
         part = step.reduction
         # The least order the whole can have: building takes time too.
@@ -399,15 +397,18 @@ class _Job:
         from lipcert.method.triangles import solve_triangles, triangles_fit
 
         method = name if part is None or name == "tight" else "backward"  # what a part is the lift of
-        arguments = (self.net, self.region, self.norm, self.output.c)
         begin = time.monotonic()
         try:
-            relaxation = build(*arguments, method, pre, reduction=part, known=self.known)
+            plan = (
+                plan_specification(self.problem, method)
+                if part is None
+                else Specification(method, "backward", values=False, reduction=part.table)
+            )
+            task = Task.of(self.problem, plan)
             seconds -= time.monotonic() - begin
-            if not self._proof_fits(relaxation.problem.size, seconds):
+            if not self._proof_fits(task.relaxation.problem.size, seconds):
                 return
-            task = Task(*arguments, relaxation, reduction=part)
-            with threads_for(relaxation.problem.size):
+            with threads_for(task.relaxation.problem.size):
                 look = self._round if part is None else None
                 todo = (task, solver, seconds, self._keep, self._iterate, look)
                 if name == "tight" and part is None and triangles_fit(task, solver, seconds):
@@ -444,7 +445,7 @@ class _Job:
             return
         if self.best is not None and self.best.upper < upper:
             self.notes.append(f"{self.best.method} proves {self.best.upper:.6g}, which is less")
-        self.best = prove_stated(*arguments, method, upper)
+        self.best = prove_stated(self.problem, method, upper)
         self._report()
 
     def _mixed_integer(self, seed: int | None) -> None:
@@ -454,11 +455,11 @@ class _Job:
 
         check_mip(self.net, self.region, self.norm)
         assert isinstance(self.region, Box)  # or it was refused
-        pre = self._prove_cheaply("mip")
+        self._prove_cheaply("mip")
         if seed is not None:
             self._search(_LOWER_SHARE_BESIDE_MIP, seed)
         self._enter("mip")
-        arguments = (self.net, self.region, self.norm, self.output.c, pre)
+        arguments = (self.net, self.region, self.norm, self.output.c, preactivations(self.problem))
         try:
             claim, ended = maximise(
                 *arguments, seconds=self._left(), known=self.witness, on_witness=self._see, on_bound=self._hear

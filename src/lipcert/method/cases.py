@@ -11,16 +11,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from lipcert.bounds.propagation import Interval
 from lipcert.budget.threads import threads_for
 from lipcert.method.solving import Task, proof_fits, rounds_fit, solve, tighten
-from lipcert.problem.network import Network
-from lipcert.problem.norms import Norm
-from lipcert.problem.region import Region
-from lipcert.proof import Certificate
-from lipcert.proof.cases import case_norm, case_of, case_table, prove_cases, proved_case
-from lipcert.proof.certificate import ProvedCase
-from lipcert.proof.relaxed import build
+from lipcert.problem.problem import Problem
+from lipcert.proof import Certificate, Multipliers
+from lipcert.proof.cases import ProvedCase, case_of, case_table, prove_cases
 from lipcert.relaxation.model import Relaxation
 from lipcert.rounding import Array
 from lipcert.solver import Progress, Status
@@ -34,13 +29,9 @@ _CLOSED = 1e-6
 
 
 def solve_cases(
-    net: Network,
-    region: Region,
-    norm: Norm,
-    c: Array,
+    problem: Problem,
     method: str,
     solver: str,
-    pre: tuple[Interval, ...],
     seconds: float,
     lower: Callable[[], float],
     on_certificate: Callable[[Certificate], None],
@@ -48,7 +39,7 @@ def solve_cases(
     on_moments: OnCase | None = None,
 ) -> Status:
     """Bounds for at most about `seconds`; every gain goes to `on_certificate` as a proof of the largest of all."""
-    run = _Run(net, region, norm, c, method, solver, pre, lower, on_certificate, on_iteration, on_moments)
+    run = _Run(problem, method, solver, lower, on_certificate, on_iteration, on_moments)
     return run.all(time.monotonic() + seconds)
 
 
@@ -57,22 +48,18 @@ class _Run:
 
     def __init__(
         self,
-        net: Network,
-        region: Region,
-        norm: Norm,
-        c: Array,
+        problem: Problem,
         method: str,
         solver: str,
-        pre: tuple[Interval, ...],
         lower: Callable[[], float],
         on_certificate: Callable[[Certificate], None],
         on_iteration: Callable[[Progress], None] | None,
         on_moments: OnCase | None,
     ) -> None:
         self.on_moments = on_moments
-        self.net, self.region, self.norm, self.c, self.method, self.solver = net, region, norm, c, method, solver
-        self.pre, self.lower, self.on_certificate, self.on_iteration = pre, lower, on_certificate, on_iteration
-        self.table = case_table(net, region, norm, c, pre)
+        self.problem, self.method, self.solver = problem, method, solver
+        self.lower, self.on_certificate, self.on_iteration = lower, on_certificate, on_iteration
+        self.table = case_table(problem)
         self.bounds = self.table.copy()
         self.open = np.ones(self.table.shape, dtype=bool)
         self.proved: dict[tuple[int, int], ProvedCase] = {}
@@ -101,35 +88,33 @@ class _Run:
         return Status.TIME_LIMIT if late else Status.OPTIMAL
 
     def _one(self, row: int, column: int, seconds: float, end: float) -> Status:
-        weights, output, coordinate = case_of(self.net, self.norm, self.c, row, column)
         begin = time.monotonic()
-        about = (self.net, self.region, case_norm(self.norm), weights)
-        relaxation = build(*about, self.method, self.pre, coordinate=coordinate)
+        task = Task.of(case_of(self.problem, row, column), self.method)
+        relaxation = task.relaxation
         left = end - time.monotonic()
         seconds = max(seconds - (time.monotonic() - begin), min(_LEAST, left / 2))
         if not proof_fits(relaxation.problem.size, seconds):
             return Status.TIME_LIMIT
-        task = Task(*about, relaxation, coordinate=coordinate)
 
         def keep(certificate: Certificate) -> None:
-            self._keep(row, column, output, certificate)
+            self._keep(row, column, certificate)
 
         def enough() -> bool:
             return bool(self.bounds[row, column] <= self.floor * (1 + _CLOSED))
 
         def look(relaxation: Relaxation, X: Array) -> None:
             if self.on_moments is not None:
-                self.on_moments(relaxation, X, weights)
+                self.on_moments(relaxation, X, task.problem.c)
 
         with threads_for(relaxation.problem.size):
             if self.method == "tight" and rounds_fit(task, self.solver, seconds):
                 return tighten(task, self.solver, seconds, keep, self.on_iteration, look, enough)
             return solve(task, self.solver, seconds, keep, self.on_iteration, look)
 
-    def _keep(self, row: int, column: int, output: int, certificate: Certificate) -> None:
+    def _keep(self, row: int, column: int, certificate: Certificate) -> None:
         if not certificate.upper < self.bounds[row, column]:
             return
         self.bounds[row, column] = certificate.upper
-        self.proved[row, column] = proved_case(certificate, output)
-        about = (self.net, self.region, self.norm, self.c, self.method)
-        self.on_certificate(prove_cases(*about, self.table, tuple(self.proved.values())))
+        assert isinstance(certificate.proof, Multipliers)
+        self.proved[row, column] = ProvedCase(row, column, certificate.proof, certificate.upper)
+        self.on_certificate(prove_cases(self.problem, self.method, self.table, tuple(self.proved.values())))

@@ -11,12 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lipcert.bounds.gains import Gains
-from lipcert.bounds.propagation import Interval, slope_bounds
-from lipcert.problem.network import Network
-from lipcert.relaxation.reduced import share_of
+from lipcert.bounds.propagation import preactivations, slope_bounds
+from lipcert.problem.problem import Problem
+from lipcert.relaxation.reduced import gains_of, share_of
 from lipcert.relaxation.reduction import Mask, Reduction, Share, everything, losses, open_signs
-from lipcert.rounding import Array
 
 LARGEST = 4000  # order of a moment matrix that is worth trying
 _EASY = 0.6  # of the time: when the whole network takes less, parts of it are not needed
@@ -37,10 +35,11 @@ class Step:
     seconds: float
 
 
-def expected_order(net: Network, pre: tuple[Interval, ...], signs: int | None = None) -> int:
+def expected_order(problem: Problem, signs: int | None = None) -> int:
     """About the order of the moment matrix: the inputs, `signs` of the ends (as many as inputs where left out), up to
     three times the neurons whose slope is open."""
-    free = [int(np.sum(s.hi > s.lo)) for s in slope_bounds(net, pre)]
+    net = problem.network
+    free = [int(np.sum(s.hi > s.lo)) for s in slope_bounds(net, preactivations(problem))]
     return 1 + net.inputs + (net.inputs if signs is None else signs) + 3 * sum(free[:-1]) + free[-1]
 
 
@@ -50,37 +49,28 @@ def expected_work(inner: int, order: int, ties: int) -> float:
     return float(14 * (rows**3 / 3 + 6.0 * order**3) / _RATE)
 
 
-def plan(
-    net: Network,
-    pre: tuple[Interval, ...],
-    c: Array,
-    known: Gains | None,
-    seconds: float,
-    signs: int | None = None,
-) -> list[Step]:
-    """The steps in the order in which to take them; without `known` only the whole network can be one."""
-    free = open_signs(pre)
-    order = expected_order(net, pre, signs)
+def plan(problem: Problem, in_parts: bool, seconds: float, signs: int | None = None) -> list[Step]:
+    """The steps in the order in which to take them; only the whole network can be one unless `in_parts`."""
+    net, free = problem.network, open_signs(preactivations(problem))
+    order = expected_order(problem, signs)
     inner = sum(int(mask.sum()) for mask in free[:-1])
     whole = Step(None, order, expected_work(inner, order, 14) if net.depth > 1 else expected_work(order, order, 2))
     fits = order <= LARGEST
-    if known is None or (fits and whole.seconds <= min(_QUICK, _EASY * seconds)):
+    if not in_parts or (fits and whole.seconds <= min(_QUICK, _EASY * seconds)):
         return [whole] if fits else []
-    parts = [step for step in _parts(net, pre, c, known, free, seconds) if step.order > 1]
+    parts = [step for step in _parts(problem, free, seconds) if step.order > 1]
     chosen = sorted(parts, key=lambda step: step.seconds)[:_PARTS]
     if fits and whole.seconds <= _EASY * seconds:  # a first bound, in case the whole takes longer than expected
         chosen = [step for step in chosen if step.seconds <= _FIRST * seconds][:2]
     return [*chosen, whole] if fits else chosen
 
 
-def _parts(
-    net: Network, pre: tuple[Interval, ...], c: Array, known: Gains, free: tuple[Mask, ...], seconds: float
-) -> list[Step]:
+def _parts(problem: Problem, free: tuple[Mask, ...], seconds: float) -> list[Step]:
     """Parts that fit the time and are not plainly worse than the others."""
-    steps = []
+    steps, net, known = [], problem.network, gains_of(problem)
     for cut in range(net.depth):
         whole = everything(cut, net.shape)
-        share = share_of(net, pre, c, whole, known)
+        share = share_of(problem, whole)
         by_signs = float(share.weights @ share.gradients[0].magnitude)
         by_norm = known.reach[cut] * float(np.linalg.norm(share.gradients[0].magnitude))
         signs = Reduction(cut, losses(share, free[cut:])[0] > 0, whole.neurons)
@@ -92,7 +82,7 @@ def _parts(
             if step.order <= LARGEST and step.seconds <= _MOST * seconds:
                 steps.append(step)
             elif not part.euclid:
-                step, lost = _trimmed(net, pre, c, known, part, free, seconds)
+                step, lost = _trimmed(problem, part, free, seconds)
                 steps += [step] if lost < min(by_signs, by_norm) else []
     return steps
 
@@ -105,18 +95,10 @@ def _step(part: Reduction, free: tuple[Mask, ...]) -> Step:
     return Step(part, order, _TWO_SIDED * order**3 if two_sided else expected_work(inner, order, 7))
 
 
-def _trimmed(
-    net: Network,
-    pre: tuple[Interval, ...],
-    c: Array,
-    known: Gains,
-    part: Reduction,
-    free: tuple[Mask, ...],
-    seconds: float,
-) -> tuple[Step, float]:
+def _trimmed(problem: Problem, part: Reduction, free: tuple[Mask, ...], seconds: float) -> tuple[Step, float]:
     """The part with as many signs and neurons as fit, those that cost most to leave out first; and what is lost."""
     nothing = Reduction(part.cut, np.zeros_like(part.inputs), tuple(np.zeros_like(m) for m in part.neurons))
-    share = share_of(net, pre, c, nothing, known)  # with neurons left out only intervals are bounds
+    share = share_of(problem, nothing)  # with neurons left out only intervals are bounds
     few, many = 0, LARGEST
     while many - few > 20:
         budget = (few + many) // 2

@@ -17,9 +17,8 @@ from lipcert.budget.threads import threads_for
 from lipcert.method.solving import Task, Watcher, proof_seconds
 from lipcert.problem.norms import INF
 from lipcert.proof import Certificate
-from lipcert.proof.relaxed import build
-from lipcert.relaxation.cuts import with_cuts
 from lipcert.relaxation.grid import Grid, grid_cuts, grid_of, grid_parts
+from lipcert.relaxation.specification import plan_specification
 from lipcert.rounding import Array
 from lipcert.solver import Progress, Status
 from lipcert.solver.grid import GridOptions, GridRun, GridStart, GridState, shifted
@@ -45,7 +44,8 @@ def products_fit(task: Task, solver: str, seconds: float) -> bool:
     """Whether the products of this relaxation are worth the time there is."""
     from lipcert.solver.rank_two import expected_seconds
 
-    if task.norm != INF or task.net.depth != 1 or grid_of(task.relaxation) is None or solver != "auto":
+    one_layer = task.problem.norm == INF and task.problem.network.depth == 1
+    if not one_layer or grid_of(task.relaxation) is None or solver != "auto":
         return False
     task = without_x_if_idle(task)
     problem = task.relaxation.problem
@@ -58,8 +58,8 @@ def without_x_if_idle(task: Task) -> Task:
     """The task without x where the box reaches every pattern of signs with ease: x then only costs time."""
     if not _has_rows(task):
         return task
-    light = build(task.net, task.region, task.norm, task.c, "shor")
-    return replace(task, relaxation=light) if "w" not in light.space.slices else task
+    light = plan_specification(task.problem, "shor")
+    return task if light.values else Task.of(task.problem, light)
 
 
 def _has_rows(task: Task) -> bool:
@@ -197,7 +197,7 @@ class _Road:
     def _with(self, L: Array) -> tuple[Task, Array]:
         """The task with the positive products as cuts, and their multipliers."""
         cuts, values = grid_cuts(self.task.relaxation, self.grid, L)
-        return replace(self.task, relaxation=with_cuts(self.task.relaxation, cuts), cuts=cuts), values
+        return self.task.with_cuts(cuts), values
 
     def _interior(self, L: Array) -> Status:
         """The interior point on the problem's own rows, the products paid at L."""

@@ -11,14 +11,12 @@ import numpy as np
 
 from lipcert.budget.threads import threads_for
 from lipcert.errors import MethodError
-from lipcert.problem.network import Network
-from lipcert.problem.norms import Norm
-from lipcert.problem.region import Region
-from lipcert.proof import Certificate
-from lipcert.proof.relaxed import prove_relaxed
+from lipcert.problem.problem import Problem
+from lipcert.proof import Certificate, prove_relaxed
+from lipcert.relaxation.build import build
 from lipcert.relaxation.cuts import NO_CUTS, Cuts, separate, with_cuts
 from lipcert.relaxation.model import Relaxation
-from lipcert.relaxation.reduction import Reduction
+from lipcert.relaxation.specification import Specification, plan_specification
 from lipcert.rounding import Array
 from lipcert.solver import CONIC_SOLVERS, SOLVERS, Progress, Status, choose_solver
 
@@ -36,20 +34,26 @@ _LAST_PROOF_SHARE = 0.7  # of the time, at most, may be kept for the last proof
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What is to be proved, by which relaxation."""
+    """What is to be proved, by which relaxation: the one that the specification says."""
 
-    net: Network
-    region: Region
-    norm: Norm
-    c: Array
+    problem: Problem
+    specification: Specification
     relaxation: Relaxation
-    cuts: Cuts = NO_CUTS
-    reduction: Reduction | None = None  # when the relaxation is of a part of the network
-    coordinate: int | None = None  # of the input, in norm 1
+
+    @classmethod
+    def of(cls, problem: Problem, specification: Specification | str) -> Task:
+        """The task whose relaxation a specification, or the name of a method, means."""
+        own = plan_specification(problem, specification) if isinstance(specification, str) else specification
+        return cls(problem, own, build(problem, own))
+
+    def with_cuts(self, cuts: Cuts) -> Task:
+        """The task of a relaxation without cuts, with these."""
+        own = self.specification.with_cuts(cuts)
+        return replace(self, specification=own, relaxation=with_cuts(self.relaxation, cuts))
 
     def prove(self, multipliers: Array) -> Certificate:
-        about = (self.net, self.region, self.norm, self.c)
-        return prove_relaxed(*about, self.relaxation, multipliers, self.cuts, self.reduction, self.coordinate)
+        """The certificate from any multipliers."""
+        return prove_relaxed(self.problem, self.specification, self.relaxation, multipliers)
 
 
 def check_solver(name: str, literal: bool = False) -> None:
@@ -119,7 +123,7 @@ def tighten(
     base, cuts, stalled, best, slowness = task.relaxation, NO_CUTS, 0, np.inf, 1.0
     end = time.monotonic() + seconds
     while True:
-        current = replace(task, relaxation=with_cuts(base, cuts), cuts=cuts)
+        current = task.with_cuts(cuts)
         problem = current.relaxation.problem
         left, expected = end - time.monotonic(), _OVERHEAD + expected_seconds(problem)
         if left <= 0 or (best < np.inf and expected > left):

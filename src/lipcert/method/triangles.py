@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from lipcert.budget.threads import threads_for
 from lipcert.method.products import products_fit, without_x_if_idle
 from lipcert.method.solving import Task, proof_seconds
 from lipcert.proof import Certificate
-from lipcert.relaxation.cuts import with_cuts
 from lipcert.relaxation.triangles import triangle_rows
 from lipcert.solver import Progress, Status
 from lipcert.solver.triangles import Dual, TriangleOptions, TriangleRun, TriangleStart
@@ -115,7 +114,7 @@ class _Road:
         problem = relaxation.problem
         cuts, values, diagonal = triangle_rows(relaxation, dual.triangles, dual.g, dual.d)
         own = problem.vectors.indices[problem.vectors.indptr[problem.ia]]
-        cut = replace(self.task, relaxation=with_cuts(relaxation, cuts), cuts=cuts)
+        cut = self.task.with_cuts(cuts)
         with threads_for(problem.size):
             certificate = cut.prove(np.concatenate([diagonal[own], values]))
         self.best = min(self.best, certificate.upper)

@@ -24,10 +24,10 @@ from lipcert.polynomial.lcep.methods import literal_bound
 from lipcert.problem.network import Network
 from lipcert.problem.norms import INF
 from lipcert.problem.output import choose_output
+from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region
 from lipcert.proof.krivine import prove_krivine
 from lipcert.proof.multipliers import prove
-from lipcert.proof.relaxed import build
 from lipcert.rounding import Array
 from lipcert.solver.conic.conic import ConicStatus, solve_conic
 from lipcert.solver.rank_two import Options, solve_rank_two
@@ -100,7 +100,8 @@ def _sampled(witness: Witness, note: str = "") -> Estimate:
 def _relaxed(q: _Question) -> Estimate:
     """SHOR and HR-2 of one hidden layer in their reduced form, by the interior point for rank-two rows."""
     method = {SHOR: "shor", HR2: "hr2"}[q.cell.method]
-    relaxation = build(q.net, q.region, INF, q.c, method)
+    task = Task.of(Problem.of(q.net, q.region, q.c), method)
+    relaxation = task.relaxation
     order = relaxation.problem.size
     if order <= _INTERIOR_UP_TO:
         with threads_for(order):
@@ -108,7 +109,6 @@ def _relaxed(q: _Question) -> Estimate:
             upper = prove(relaxation, result.y).upper
         return Estimate(upper, floor=result.primal, ended=_ended(result.status.name))
     bounds: list[float] = []
-    task = Task(q.net, q.region, INF, q.c, relaxation)
     status = solve(task, "auto", q.seconds, lambda certificate: bounds.append(certificate.upper))
     return Estimate(min(bounds), ended=_ended(status.name))
 

@@ -1,6 +1,19 @@
 """Where a number becomes an upper bound, and nowhere else."""
 
-from lipcert.proof.certificate import Certificate
-from lipcert.proof.cheap import prove_interval, prove_product
+from lipcert.proof.arithmetic import Arithmetic, prove_interval, prove_product
+from lipcert.proof.cases import Cases
+from lipcert.proof.certificate import Certificate, Proof
+from lipcert.proof.relaxed import Multipliers, prove_relaxed
+from lipcert.proof.tree import Tree
 
-__all__ = ["Certificate", "prove_interval", "prove_product"]
+__all__ = [
+    "Arithmetic",
+    "Cases",
+    "Certificate",
+    "Multipliers",
+    "Proof",
+    "Tree",
+    "prove_interval",
+    "prove_product",
+    "prove_relaxed",
+]

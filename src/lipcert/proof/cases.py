@@ -8,35 +8,71 @@ smaller of both. A checker computes the intervals for all of them again, so none
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
-from lipcert.bounds.propagation import Interval
-from lipcert.problem.network import Network
-from lipcert.problem.norms import Norm
-from lipcert.problem.region import Region
-from lipcert.proof.certificate import Certificate, ProvedCase
-from lipcert.proof.cheap import jacobian_bounds
-from lipcert.proof.multipliers import check
-from lipcert.proof.relaxed import build
-from lipcert.relaxation.cuts import Cuts, valid_table, with_cuts
-from lipcert.relaxation.lifts import has_wide
-from lipcert.relaxation.model import Relaxation
-from lipcert.relaxation.one_layer import CHORDS
+import numpy as np
+from numpy.typing import NDArray
+
+from lipcert.errors import FileFormatError
+from lipcert.problem.problem import Problem
+from lipcert.proof.arithmetic import jacobian_bounds
+from lipcert.proof.certificate import Certificate
+from lipcert.proof.encoding import decode_numbers, decode_specifications, encode, whole_numbers
+from lipcert.proof.relaxed import Multipliers
 from lipcert.rounding import Array
 
 
-def has_cases(norm: Norm) -> bool:
-    return norm.p == "1" or norm.out == "inf"
+@dataclass(frozen=True, eq=False)
+class ProvedCase:
+    """An entry of the table of cases, the proof of its problem, and the bound."""
+
+    row: int
+    column: int
+    proof: Multipliers
+    upper: float
 
 
-def case_norm(norm: Norm) -> Norm:
-    """The norm of one problem: without the outputs where each has its own."""
-    return Norm(norm.p) if norm.out == "inf" else norm
+@dataclass(frozen=True, eq=False)
+class Cases:
+    """The cases that were proved by a relaxation; intervals bound the others."""
+
+    method: str
+    cases: tuple[ProvedCase, ...]
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """What a file keeps of it."""
+        places = np.array([(case.row, case.column) for case in self.cases], dtype=np.int64).reshape(-1, 2)
+        return {"proof": np.array("cases"), "cases": places} | encode([case.proof for case in self.cases])
+
+    def check(self, problem: Problem) -> float:
+        """The bound that the cases prove together with intervals for all the others."""
+        if not problem.has_cases:
+            return np.inf
+        table = case_table(problem)
+        for case in self.cases:
+            at = case.row, case.column
+            if not (0 <= at[0] < table.shape[0] and 0 <= at[1] < table.shape[1]):
+                return np.inf
+            table[at] = min(table[at], case.proof.check(case_of(problem, *at)))
+        return float(table.max())
 
 
-def case_table(net: Network, region: Region, norm: Norm, c: Array, pre: tuple[Interval, ...] | None = None) -> Array:
-    """Interval bounds of all problems: (outputs or 1) x (inputs or 1)."""
-    size = jacobian_bounds(net, region, norm, c, pre)
+def read_cases(arrays: Mapping[str, Any], method: str) -> Cases:
+    """The cases of a file."""
+    places, specifications = whole_numbers(arrays, "cases"), decode_specifications(arrays, method)
+    if places.shape != (len(specifications), 2) or None in specifications:
+        raise FileFormatError("the cases must say which output and coordinate they are about, and by which rows")
+    proofs = zip(places, specifications, decode_numbers(arrays, len(places)), strict=True)
+    return Cases(
+        method, tuple(ProvedCase(int(i), int(j), Multipliers(s, *both), np.inf) for (i, j), s, both in proofs if s)
+    )
+
+
+def case_table(problem: Problem) -> Array:
+    """Interval bounds of all cases: (outputs or 1) x (inputs or 1)."""
+    size, norm = jacobian_bounds(problem), problem.norm
     if norm.p != "1":
         size = norm.dual.rows_above(size)[:, None]
     if norm.out is not None and norm.out != "inf":
@@ -44,68 +80,14 @@ def case_table(net: Network, region: Region, norm: Norm, c: Array, pre: tuple[In
     return size
 
 
-def case_of(net: Network, norm: Norm, c: Array, row: int, column: int) -> tuple[Array, int, int | None]:
-    """The weights of the output, its number (-1: as asked) and the input coordinate of an entry of the table."""
-    output = row if norm.out == "inf" else -1
-    weights = np.eye(net.outputs)[row] if output >= 0 else c
-    return weights, output, column if norm.p == "1" else None
+def case_of(problem: Problem, row: int, column: int) -> Problem:
+    """The problem of an entry of the table."""
+    return problem.case(row if problem.norm.out == "inf" else None, column if problem.norm.p == "1" else None)
 
 
-def proved_case(certificate: Certificate, output: int) -> ProvedCase:
-    """What is kept of the proof of one problem."""
-    values = [*certificate.multipliers.values(), *certificate.shift.values()]
-    wide, with_x = CHORDS in certificate.multipliers or has_wide(certificate.multipliers), "w" in certificate.shift
-    coordinate = -1 if certificate.coordinate is None else certificate.coordinate
-    return ProvedCase(output, coordinate, wide, with_x, np.concatenate(values), certificate.cuts, certificate.upper)
-
-
-def prove_cases(
-    net: Network, region: Region, norm: Norm, c: Array, method: str, table: Array, cases: tuple[ProvedCase, ...]
-) -> Certificate:
-    """The largest of all problems; `table` are their interval bounds."""
+def prove_cases(problem: Problem, method: str, table: Array, cases: tuple[ProvedCase, ...]) -> Certificate:
+    """The largest of all cases; `table` are their interval bounds."""
     table = table.copy()
     for case in cases:
-        at = max(case.output, 0), max(case.coordinate, 0)
-        table[at] = min(table[at], case.upper)
-    return Certificate(method, net.sha256, region, norm, c, float(table.max()), cases=cases)
-
-
-def recheck_cases(certificate: Certificate, net: Network) -> float:
-    """The bound that the cases prove together with intervals for all the others."""
-    about = (net, certificate.region, certificate.norm, certificate.c)
-    if not has_cases(certificate.norm):
-        return np.inf
-    table = case_table(*about)
-    for case in certificate.cases:
-        row, column = max(case.output, 0), max(case.coordinate, 0)
-        if row >= table.shape[0] or column >= table.shape[1]:
-            return np.inf
-        table[row, column] = min(table[row, column], _recheck_case(certificate, net, case, row, column))
-    return float(table.max())
-
-
-def _recheck_case(certificate: Certificate, net: Network, case: ProvedCase, row: int, column: int) -> float:
-    weights, _, coordinate = case_of(net, certificate.norm, certificate.c, row, column)
-    norm, options = case_norm(certificate.norm), (None, case.wide, case.values)
-    if case.cuts is not None and not valid_table(case.cuts):
-        return np.inf
-    about = (net, certificate.region, norm, weights, certificate.method, *options)
-    relaxation = build(*about, coordinate=coordinate)
-    if case.cuts is not None:
-        relaxation = with_cuts(relaxation, Cuts(case.cuts))
-    multipliers, shift = _unflatten(relaxation, case.numbers)
-    if multipliers is None or shift is None:
-        return np.inf
-    return check(relaxation, multipliers, shift).upper
-
-
-def _unflatten(relaxation: Relaxation, numbers: Array) -> tuple[Array | None, Array | None]:
-    """Multipliers of the rows and shifts of the variables from the array of a case; None when it does not fit."""
-    totals = [f.total for f in relaxation.families]
-    widths = {name: len(v) for name, v in relaxation.spread(np.zeros(relaxation.space.size)).items()}
-    if numbers.shape != (sum(totals) + sum(widths.values()),):
-        return None, None
-    pieces = np.split(numbers, np.cumsum([*totals, *widths.values()])[:-1])
-    packed = {f.name: v for f, v in zip(relaxation.families, pieces, strict=False)}
-    full = dict(zip(widths, pieces[len(totals) :], strict=True))
-    return relaxation.unpack(packed), relaxation.gather(full)
+        table[case.row, case.column] = min(table[case.row, case.column], case.upper)
+    return Certificate.of(problem, Cases(method, cases), float(table.max()))

@@ -1,107 +1,83 @@
-"""Proofs on a part of a region: by intervals, by a relaxation with the part's half-spaces, or that it is empty."""
+"""Proofs on a cell of a region: by intervals, by a relaxation with the cell's half-spaces, or that it is empty."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lipcert.bounds import Bounds, Cell, Interval, interval_uppers, proves_empty
-from lipcert.problem.network import Network
-from lipcert.problem.norms import Norm
+from lipcert.errors import MethodError
+from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box
-from lipcert.proof.cases import has_cases
-from lipcert.proof.multipliers import check, prove
-from lipcert.proof.relaxed import build
-from lipcert.relaxation.cuts import NO_CUTS, Cuts, valid_table, with_cuts
-from lipcert.relaxation.ends import Ends
-from lipcert.relaxation.halfspaces import with_halfspaces
-from lipcert.relaxation.lifts import has_wide
-from lipcert.relaxation.model import Relaxation
-from lipcert.relaxation.one_layer import CHORDS
+from lipcert.proof.arithmetic import INTERVAL, Arithmetic
+from lipcert.proof.relaxed import Multipliers, prove_multipliers
+from lipcert.relaxation.model import Index, Relaxation
+from lipcert.relaxation.specification import Specification
 from lipcert.rounding import Array
 
-KINDS = ("interval", "empty", "tight")
-SIDES = "half-spaces"  # the name of an empty part's multipliers, one for every neuron
+SIDES = "half-spaces"  # the name of an empty cell's multipliers, one for every neuron
 
 
 @dataclass(frozen=True, eq=False)
-class Leaf:
-    """How a part is proved; only a relaxation, or an empty part that intervals do not show, needs numbers."""
+class Empty:
+    """The cell has no points: multiples of its half-spaces, one for every neuron, show it."""
 
-    kind: str = "interval"
-    multipliers: Mapping[str, Array] = field(default_factory=dict)
+    multipliers: Mapping[str, Array]
     shift: Mapping[str, Array] = field(default_factory=dict)
-    cuts: NDArray[np.int64] = field(default_factory=lambda: NO_CUTS.table)
+
+    def shows(self, cell: Cell, bounds: Bounds) -> bool:
+        """Whether these multiples prove it; `bounds` are of this cell alone."""
+        weights = self.multipliers.get(SIDES)
+        neuron = bounds.sides.neuron
+        if weights is None or not isinstance(cell.region, Box) or not neuron.size or len(weights) <= neuron.max():
+            return False
+        picked = np.where(neuron >= 0, weights[np.maximum(neuron, 0)], 0.0)
+        if not (np.all(np.isfinite(picked)) and np.all(picked >= 0)):
+            return False
+        box = Interval(cell.region.lo[None, :], cell.region.hi[None, :])
+        return bool(proves_empty(bounds.sides, picked, box)[0])
 
 
-BY_INTERVALS = Leaf()
+Leaf = Arithmetic | Empty | Multipliers
+BY_INTERVALS = INTERVAL
 
 
-def relaxation_of(
-    net: Network,
-    part: Cell,
-    norm: Norm,
-    c: Array,
-    pre: tuple[Interval, ...],
-    chords: bool | None = None,
-    values: bool | None = None,
-) -> Relaxation:
-    """`tight` on a part; where signs are fixed the values x stay in the matrix, so that their half-spaces can."""
-    if values is None and part.fixed:
-        values = True
-    relaxation = build(net, part.region, norm, c, "tight", pre, chords, values)
-    if not isinstance(part.region, Box):
-        return relaxation
-    signs = tuple(s.astype(np.int64) for s in part.signs)
-    return with_halfspaces(relaxation, net, part.region, c, pre, signs, ends=Ends(norm))
+def problem_on(problem: Problem, cell: Cell, pre: tuple[Interval, ...]) -> tuple[Problem, tuple[Index, ...]]:
+    """The problem on the region of a cell with the bounds of the cell, and the cell's signs as `build` takes them."""
+    return problem.on(cell.region, preactivations=pre), tuple(s.astype(np.int64) for s in cell.signs)
 
 
-def prove_leaf(relaxation: Relaxation, cuts: Cuts, multipliers: Array) -> tuple[float, Leaf]:
-    """The bound on a part from any multipliers of its relaxation, which has these cuts."""
-    proof = prove(relaxation, multipliers)
-    leaf = Leaf("tight", relaxation.pack(proof.multipliers), relaxation.spread(proof.shift), cuts.table)
-    return proof.upper, leaf
+def prove_leaf(specification: Specification, relaxation: Relaxation, multipliers: Array) -> tuple[Multipliers, float]:
+    """The proof from any multipliers of a cell's relaxation, and its bound; the signs are the tree's to know."""
+    return prove_multipliers(replace(specification, signs=None), relaxation, multipliers)
 
 
-def check_relaxed(net: Network, part: Cell, norm: Norm, c: Array, pre: tuple[Interval, ...], leaf: Leaf) -> float:
-    """The bound that a leaf's multipliers prove on its part, infinite when none."""
-    chords, values = CHORDS in leaf.multipliers or has_wide(leaf.multipliers), "w" in leaf.shift
-    if has_cases(norm) or not valid_table(leaf.cuts):
+def prove_empty(cell: Cell, bounds: Bounds, weights: Array) -> Empty | None:
+    """The proof by multiples of the cell's half-spaces, one weight for every neuron; None when they prove nothing."""
+    leaf = Empty({SIDES: np.maximum(weights, 0.0)})
+    return leaf if leaf.shows(cell, bounds) else None
+
+
+def check_relaxed(problem: Problem, cell: Cell, pre: tuple[Interval, ...], leaf: Multipliers) -> float:
+    """The bound that a leaf's multipliers prove on its cell, infinite when none."""
+    if problem.has_cases:
         return np.inf
-    relaxation = with_cuts(relaxation_of(net, part, norm, c, pre, chords, values), Cuts(leaf.cuts))
-    if not relaxation.fits(leaf.multipliers, leaf.shift):
+    own, signs = problem_on(problem, cell, pre)
+    specification = replace(leaf.specification, signs=signs)
+    try:
+        return leaf.check_rows(own, specification)
+    except MethodError:  # a relaxation that this network does not have
         return np.inf
-    return check(relaxation, relaxation.unpack(leaf.multipliers), relaxation.gather(leaf.shift)).upper
 
 
-def prove_empty(part: Cell, bounds: Bounds, weights: Array) -> Leaf | None:
-    """The proof by multiples of the part's half-spaces, one weight for every neuron; None when they prove nothing."""
-    leaf = Leaf("empty", {SIDES: np.maximum(weights, 0.0)})
-    return leaf if shows_empty(part, bounds, leaf) else None
-
-
-def shows_empty(part: Cell, bounds: Bounds, leaf: Leaf) -> bool:
-    """Whether the weights of a leaf prove its part empty; `bounds` are of this part alone."""
-    weights = leaf.multipliers.get(SIDES)
-    neuron = bounds.sides.neuron
-    if weights is None or not isinstance(part.region, Box) or not neuron.size or len(weights) <= neuron.max():
-        return False
-    picked = np.where(neuron >= 0, weights[np.maximum(neuron, 0)], 0.0)
-    if not (np.all(np.isfinite(picked)) and np.all(picked >= 0)):
-        return False
-    box = Interval(part.region.lo[None, :], part.region.hi[None, :])
-    return bool(proves_empty(bounds.sides, picked, box)[0])
-
-
-def check_leaves(net: Network, parts: list[Cell], bounds: Bounds, norm: Norm, c: Array, leaves: list[Leaf]) -> Array:
-    """What the leaves prove on their parts: intervals all at once, the others one by one."""
-    uppers = interval_uppers(net, bounds, norm, c)
-    for k, (part, leaf) in enumerate(zip(parts, leaves, strict=True)):
-        if leaf.kind == "empty" and shows_empty(part, bounds.rows(np.array([k])), leaf):
+def check_leaves(problem: Problem, cells: Sequence[Cell], bounds: Bounds, leaves: Sequence[Leaf]) -> Array:
+    """What the leaves prove on their cells: intervals all at once, the others one by one."""
+    uppers = interval_uppers(problem.network, bounds, problem.norm, problem.c)
+    for k, (cell, leaf) in enumerate(zip(cells, leaves, strict=True)):
+        if isinstance(leaf, Empty) and leaf.shows(cell, bounds.rows(np.array([k]))):
             uppers[k] = 0.0
-        elif leaf.kind == "tight":
-            uppers[k] = min(uppers[k], check_relaxed(net, part, norm, c, bounds.of(k), leaf))
+        elif isinstance(leaf, Multipliers):
+            uppers[k] = min(uppers[k], check_relaxed(problem, cell, bounds.of(k), leaf))
     return uppers

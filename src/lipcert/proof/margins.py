@@ -20,14 +20,20 @@ from lipcert.files.archive import Archive
 from lipcert.files.boundary import located
 from lipcert.problem.activations import IDENTITY
 from lipcert.problem.network import Affine, Network
+from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box
+from lipcert.proof.encoding import decode_numbers, encode_numbers
 from lipcert.proof.multipliers import check, prove
+from lipcert.proof.version1 import margin_numbers
 from lipcert.relaxation.margin import Margin, applies, margin
 from lipcert.rounding import Array
 
-MARGINS_VERSION = 1
+MARGINS_VERSION = 2
 MAX_ROWS = 1000
-_NAMES = re.compile(r"margins|network|lo|hi|c|keep|claim|(?:rows|shift)_\d{1,3}(?:_names|_\d{1,2})?")
+_NAMES = re.compile(
+    r"margins|network|lo|hi|c|keep|claim|names|segments|index|numbers|"
+    r"(?:rows|shift)_\d{1,3}(?:_names|_\d{1,2})?"  # of version 1
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,10 +73,7 @@ class MarginCertificate:
             "keep": np.array([p.keep for p in self.proofs], dtype=np.int64),
             "claim": np.array(self.claims),
         }
-        for k, proof in enumerate(self.proofs):
-            for prefix, parts in (("rows", proof.multipliers), ("shift", proof.shift)):
-                arrays[f"{prefix}_{k}_names"] = np.array(list(parts), dtype="U64")
-                arrays |= {f"{prefix}_{k}_{i}": values for i, values in enumerate(parts.values())}
+        arrays |= encode_numbers(self.proofs)
         stream = io.BytesIO()
         np.savez(stream, allow_pickle=False, **arrays)
         return stream.getvalue()
@@ -92,7 +95,7 @@ def linear_margins(net: Network, box: Box, rows: Array) -> tuple[tuple[Interval,
 
 
 def prove_margin(problem: Margin, c: Array, keep: int, multipliers: Array) -> MarginProof:
-    """The bound from any multipliers of `margin(net, box, c, keep=keep)`, good or bad."""
+    """The bound from any multipliers of `margin(.., keep)` for these weights c, good or bad."""
     proof = prove(problem.relaxation, multipliers)
     relaxation = problem.relaxation
     rows, shift = relaxation.pack(proof.multipliers), relaxation.spread(proof.shift)
@@ -123,7 +126,7 @@ def _recheck(proof: MarginProof, net: Network, box: Box) -> float:
         return float(linear[0])
     if not applies(net) or proof.keep < 0:
         return np.inf
-    problem = margin(net, box, proof.c, pre, proof.keep)
+    problem = margin(Problem.of(net, box, proof.c).on(box, preactivations=pre), proof.keep)
     relaxation = problem.relaxation
     if not relaxation.fits(proof.multipliers, proof.shift):
         return np.inf
@@ -148,44 +151,33 @@ def load_margins(path: str | os.PathLike[str]) -> MarginCertificate:
     """Read a certificate; nothing in it is believed before `verify_margins`."""
     file = check_readable(path)
     with located(file):
-        return _parse(_Texts(Archive(file, _NAMES, content="a certificate of margins", texts=_texts())))
+        return _parse(Archive(file, _NAMES, content="a certificate of margins", texts=_texts()))
 
 
 def _texts() -> frozenset[str]:
-    return frozenset({"network", *(f"{p}_{k}_names" for p in ("rows", "shift") for k in range(MAX_ROWS))})
+    return frozenset({"network", "names", *(f"{p}_{k}_names" for p in ("rows", "shift") for k in range(MAX_ROWS))})
 
 
-class _Texts:
-    """Arrays of a file with their kinds checked."""
-
-    def __init__(self, arrays: Archive) -> None:
-        self._arrays = arrays
-
-    def array(self, name: str, axes: int, kinds: str = "fiu") -> NDArray[Any]:
-        value = self._arrays[name]
-        if value.ndim != axes or (value.size and value.dtype.kind not in kinds):
-            raise FileFormatError(f"array {name} has the wrong shape or type")
-        return value
-
-    def named(self, prefix: str) -> dict[str, Array]:
-        names = [str(name) for name in self.array(f"{prefix}_names", 1, "U")]
-        return {n: self.array(f"{prefix}_{i}", 1).astype(np.float64) for i, n in enumerate(names)}
+def _array(arrays: Archive, name: str, axes: int, kinds: str = "fiu") -> NDArray[Any]:
+    value = arrays[name]
+    if value.ndim != axes or (value.size and value.dtype.kind not in kinds):
+        raise FileFormatError(f"array {name} has the wrong shape or type")
+    return value
 
 
-def _parse(arrays: _Texts) -> MarginCertificate:
-    version = arrays.array("margins", 0, "iu")
-    if version != MARGINS_VERSION:
+def _parse(arrays: Archive) -> MarginCertificate:
+    version = _array(arrays, "margins", 0, "iu")
+    if version not in (1, MARGINS_VERSION):
         raise FileFormatError(f"margins of version {version}; this lipcert reads version {MARGINS_VERSION}")
-    c, keep, claim = arrays.array("c", 2), arrays.array("keep", 1, "iu"), arrays.array("claim", 1)
+    c, keep, claim = _array(arrays, "c", 2), _array(arrays, "keep", 1, "iu"), _array(arrays, "claim", 1)
     if not len(c) == len(keep) == len(claim) or not np.all(np.isfinite(c)) or len(c) > MAX_ROWS:
         raise FileFormatError("the rows, their sizes and their claims do not fit together")
     if not len(c):
         raise FileFormatError("no margins at all")  # "proved" would be true, and say nothing
-    box = Box.from_bounds(arrays.array("lo", 1), arrays.array("hi", 1))
+    box = Box.from_bounds(_array(arrays, "lo", 1), _array(arrays, "hi", 1))
+    numbers = (margin_numbers if version == 1 else decode_numbers)(arrays, len(c))
     proofs = tuple(
-        MarginProof(
-            c[k].astype(np.float64), np.inf, int(keep[k]), arrays.named(f"rows_{k}"), arrays.named(f"shift_{k}")
-        )
-        for k in range(len(c))
+        MarginProof(row.astype(np.float64), np.inf, int(size), *both)
+        for row, size, both in zip(c, keep, numbers, strict=True)
     )
-    return MarginCertificate(str(arrays.array("network", 0, "U")), box, proofs, tuple(float(e) for e in claim))
+    return MarginCertificate(str(_array(arrays, "network", 0, "U")), box, proofs, tuple(float(e) for e in claim))

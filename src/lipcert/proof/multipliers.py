@@ -24,7 +24,7 @@ from lipcert.rounding.definite import find_shift, is_positive
 
 
 @dataclass(frozen=True, eq=False)
-class Proof:
+class Proved:
     """lambda, the shift, and the bound that they prove (infinite when they prove nothing)."""
 
     multipliers: Array
@@ -32,16 +32,16 @@ class Proof:
     upper: float
 
 
-def prove(relaxation: Relaxation, multipliers: Array) -> Proof:
+def prove(relaxation: Relaxation, multipliers: Array) -> Proved:
     """The bound from any multipliers: what is no number or has the wrong sign becomes zero, the shift is found here."""
     clean = sanitise(relaxation.problem, multipliers)
     with np.errstate(over="ignore", invalid="ignore"):
         S, error = slack_matrix(relaxation.problem, clean)
         shift = find_shift(S, error)
-    return Proof(clean, shift, _total(relaxation, clean, shift))
+    return Proved(clean, shift, _total(relaxation, clean, shift))
 
 
-def check(relaxation: Relaxation, multipliers: Array, shift: Array) -> Proof:
+def check(relaxation: Relaxation, multipliers: Array, shift: Array) -> Proved:
     """The bound from given multipliers and shift, infinite when they do not prove one. One factorisation, no search."""
     problem = relaxation.problem
     admissible = (
@@ -51,11 +51,11 @@ def check(relaxation: Relaxation, multipliers: Array, shift: Array) -> Proof:
         and np.all(shift >= 0)
     )
     if not admissible:
-        return Proof(multipliers, shift, np.inf)
+        return Proved(multipliers, shift, np.inf)
     with np.errstate(over="ignore", invalid="ignore"):
         S, error = slack_matrix(problem, multipliers)
         proved = is_positive(S, shift, error)
-    return Proof(multipliers, shift, _total(relaxation, multipliers, shift) if proved else np.inf)
+    return Proved(multipliers, shift, _total(relaxation, multipliers, shift) if proved else np.inf)
 
 
 def sanitise(problem: RankTwoProblem, multipliers: Array) -> Array:

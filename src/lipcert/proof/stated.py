@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 
 from lipcert.errors import MethodError
-from lipcert.problem.network import Network
 from lipcert.problem.norms import INF, Norm
+from lipcert.problem.problem import Problem
 from lipcert.problem.region import Ball, Region
+from lipcert.proof.arithmetic import Arithmetic
 from lipcert.proof.certificate import Certificate
-from lipcert.rounding import Array
 
 
 def check_stated(method: str, region: Region, norm: Norm) -> None:
@@ -25,6 +25,6 @@ def with_error(bound: float, error: float) -> float:
     return math.nextafter(bound + error, math.inf)
 
 
-def prove_stated(net: Network, region: Region, norm: Norm, c: Array, method: str, upper: float) -> Certificate:
-    """The certificate of a bound from `literal_bound`; its multipliers are not kept, so it has no file to verify."""
-    return Certificate(f"{method}-literal", net.sha256, region, norm, c, upper)
+def prove_stated(problem: Problem, method: str, upper: float) -> Certificate:
+    """The certificate of a bound from `literal_bound`; its multipliers are not kept, so that no file can be checked."""
+    return Certificate.of(problem, Arithmetic(f"{method}-literal"), upper)

@@ -1,34 +1,45 @@
-"""A tree of parts: every inner node is split in two, every leaf has a proof.
+"""A tree of cells: every inner node is split in two, every leaf has a proof.
 
-The parts are not stored but rebuilt from the region along the splits, so that the leaves cover it by construction:
+The cells are not stored but rebuilt from the region along the splits, so that the leaves cover it by construction:
 whatever the file says, it is a cover, and the bound is the largest of its leaves. Bounds of pre-activations pass from a
-part to its halves. Nodes stand in preorder, below before above; cheap leaves cost one row of the table.
+cell to its halves. Nodes stand in preorder, below before above; cheap leaves cost one row of the table.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lipcert.bounds import Bounds, Cell, Interval, Split, bounds_of, halves, splits_here, whole
+from lipcert.errors import FileFormatError
 from lipcert.problem.network import Network
-from lipcert.problem.norms import Norm
-from lipcert.problem.region import Ball, Region
-from lipcert.proof.leaves import KINDS, Leaf, check_leaves
-from lipcert.relaxation.cuts import NO_CUTS
-from lipcert.rounding import Array
+from lipcert.problem.problem import Problem
+from lipcert.problem.region import Ball
+from lipcert.proof.arithmetic import Arithmetic
+from lipcert.proof.encoding import (
+    Numbers,
+    decode_numbers,
+    decode_specifications,
+    encode_numbers,
+    encode_specifications,
+    whole_numbers,
+)
+from lipcert.proof.leaves import BY_INTERVALS, Empty, Leaf, check_leaves
+from lipcert.proof.relaxed import Multipliers
+from lipcert.relaxation.specification import Specification
 
 METHOD = "tree"
-TREE_NAMES = r"tree|tree_values|tree_digest|leaf_(?:kinds|names|segments|index|numbers|cuts|cut_rows)"
-TREE_TEXTS = frozenset({"leaf_names", "tree_digest"})
+NAMES = "tree|tree_values|tree_digest|leaf_kinds"
+TEXTS = frozenset({"tree_digest"})
 _LEAF = -1  # in place of a layer
 _AT_ONCE = 4096  # nodes of a level
-_NUMBERS_UP_TO = 1 << 27  # of all leaves together, zeros included: what a file may ask to be laid out in memory
+_EMPTY, _RELAXED = 1, 2
+_KINDS = {Arithmetic: 0, Empty: _EMPTY, Multipliers: _RELAXED}  # of leaves
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,145 +48,120 @@ class Tree:
 
     splits: tuple[Split | None, ...]
     leaves: tuple[Leaf, ...]
+    method: ClassVar[str] = METHOD
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """What a file keeps of it."""
+        """What a file keeps of it; the digest shows when it was changed by accident."""
         table = [(_LEAF, 0) if s is None else (s.layer, s.index) for s in self.splits]
+        kinds = [_KINDS[type(leaf)] for leaf in self.leaves]
+        stored = [Empty({}) if isinstance(leaf, Arithmetic) else leaf for leaf in self.leaves]
         arrays: dict[str, NDArray[np.generic]] = {
             "tree": np.array(table, dtype=np.int64).reshape(-1, 2),
             "tree_values": np.array([0.0 if s is None else s.value for s in self.splits]),
-            "leaf_kinds": np.array([KINDS.index(leaf.kind) for leaf in self.leaves], dtype=np.int64),
-            "leaf_cuts": np.concatenate([NO_CUTS.table, *(leaf.cuts for leaf in self.leaves)]),
-            "leaf_cut_rows": np.array([len(leaf.cuts) for leaf in self.leaves], dtype=np.int64),
+            "leaf_kinds": np.array(kinds, dtype=np.int64),
         }
-        arrays |= _numbers(self.leaves)
-        return arrays | {"tree_digest": np.array(_digest(arrays), dtype="U64")}
+        arrays |= encode_specifications([k.specification if isinstance(k, Multipliers) else None for k in self.leaves])
+        arrays |= encode_numbers(stored)
+        return arrays | {"proof": np.array("tree"), "tree_digest": np.array(digest(arrays), dtype="U64")}
+
+    def check(self, problem: Problem) -> float:
+        """The bound that the tree proves, infinite when it is none: level by level, many nodes at once."""
+        net, below = problem.network, _children(self.splits)
+        if problem.whole_map or isinstance(problem.region, Ball) or net.depth == 0 or problem.coordinate is not None:
+            return np.inf  # there is no such tree
+        if below is None or self.splits.count(None) != len(self.leaves):
+            return np.inf
+        rank = np.cumsum([s is None for s in self.splits]) - 1  # of a leaf among the leaves
+        upper = 0.0
+        root = [whole(net, problem.region)]
+        todo = [_Level([0], root, bounds_of(net, root))]
+        while todo:
+            level = todo.pop()
+            ends = [k for k, node in enumerate(level.nodes) if self.splits[node] is None]
+            if ends:
+                proofs = [self.leaves[rank[level.nodes[k]]] for k in ends]
+                cells, bounds = [level.cells[k] for k in ends], level.bounds.rows(np.array(ends))
+                upper = max(upper, float(np.max(check_leaves(problem, cells, bounds, proofs))))
+                if not np.isfinite(upper):
+                    return np.inf
+            inner = [k for k in range(len(level.nodes)) if self.splits[level.nodes[k]] is not None]
+            for some in (inner[k : k + _AT_ONCE] for k in range(0, len(inner), _AT_ONCE)):
+                step = _down(net, self.splits, below, level, some)
+                if step is None:
+                    return np.inf
+                todo.append(step)
+        return upper
 
 
 NO_TREE = Tree((), ())
 
 
-def _numbers(leaves: tuple[Leaf, ...]) -> dict[str, NDArray[np.generic]]:
-    """All multipliers and shifts in one vector: per segment (leaf, multipliers or shift, name, length, entries)."""
-    names: dict[str, int] = {}
-    segments: list[tuple[int, int, int, int, int]] = []
-    index, numbers = [np.zeros(0, dtype=np.int64)], [np.zeros(0)]
-    for number, leaf in enumerate(leaves):
-        for side, parts in enumerate((leaf.multipliers, leaf.shift)):
-            for name, values in parts.items():
-                entries = np.flatnonzero(values)
-                segments.append((number, side, names.setdefault(name, len(names)), len(values), len(entries)))
-                index.append(entries)
-                numbers.append(values[entries])
-    return {
-        "leaf_names": np.array(list(names) or [""], dtype="U64"),
-        "leaf_segments": np.array(segments, dtype=np.int64).reshape(-1, 5),
-        "leaf_index": np.concatenate(index).astype(np.int32),
-        "leaf_numbers": np.concatenate(numbers),
-    }
+@dataclass(frozen=True, eq=False)
+class _Level:
+    """Some nodes with their cells and bounds."""
+
+    nodes: list[int]
+    cells: list[Cell]
+    bounds: Bounds
 
 
-def _digest(arrays: Mapping[str, Any]) -> str:
+def digest(arrays: Mapping[str, Any]) -> str:
     """A hash of the table and the proofs: a tree that was changed by accident is not the one that was proved."""
-    digest = hashlib.sha256()
+    found = hashlib.sha256()
     for name in sorted(arrays):
-        if name != "tree_digest":
-            digest.update(f"{name} {arrays[name].shape};".encode())
-            digest.update(np.ascontiguousarray(arrays[name]).tobytes())
-    return digest.hexdigest()
+        found.update(f"{name} {arrays[name].shape};".encode())
+        found.update(np.ascontiguousarray(arrays[name]).tobytes())
+    return found.hexdigest()
 
 
-def read_tree(arrays: Mapping[str, Any]) -> Tree:
-    """The tree of a file; one without its digest, or whose numbers do not add up, is no tree and proves nothing."""
-    own = {name: arrays[name] for name in arrays if name.startswith(("tree", "leaf_"))}
-    table, values = arrays["tree"], arrays["tree_values"]
-    if str(arrays["tree_digest"]) != _digest(own) or table.shape[1:] != (2,) or values.shape != table.shape[:1]:
+def read_tree(arrays: Mapping[str, Any], own: Mapping[str, Any]) -> Tree:
+    """The tree of a file, `own` being its arrays but for the digest; without its digest it is none, proving nothing."""
+    if str(arrays["tree_digest"]) != digest(own):
         return NO_TREE
+    kinds = whole_numbers(arrays, "leaf_kinds")
+    if kinds.ndim != 1:
+        raise FileFormatError("the leaves of the tree are not a list")
+    return assembled(arrays, kinds, decode_specifications(arrays, "tight"), decode_numbers(arrays, len(kinds)))
+
+
+def assembled(
+    arrays: Mapping[str, Any],
+    kinds: NDArray[np.int64],
+    specifications: Sequence[Specification | None],
+    numbers: Sequence[Numbers],
+) -> Tree:
+    """The tree of its table and of the kinds, specifications and numbers of its leaves."""
+    table, values = whole_numbers(arrays, "tree"), arrays["tree_values"]
+    if table.shape[1:] != (2,) or values.shape != table.shape[:1] or len(specifications) != len(kinds):
+        raise FileFormatError("the table of the tree and its leaves do not fit together")
     splits = tuple(
         None if layer == _LEAF else Split(int(layer), int(index), float(value))
         for (layer, index), value in zip(table, values, strict=True)
     )
-    leaves = _leaves(arrays, splits.count(None))
-    return NO_TREE if leaves is None else Tree(splits, leaves)
-
-
-def _leaves(arrays: Mapping[str, Any], count: int) -> tuple[Leaf, ...] | None:
-    kinds, names, segments = (arrays[f"leaf_{n}"] for n in ("kinds", "names", "segments"))
-    rows, cuts, numbers, index = (arrays[f"leaf_{n}"] for n in ("cut_rows", "cuts", "numbers", "index"))
-    shapes = kinds.shape == rows.shape == (count,) and segments.shape[1:] == (5,) and cuts.shape[1:] == (9,)
-    whole_numbers = all(a.dtype.kind in "iu" for a in (kinds, segments, rows, cuts, index))
-    if not (count and shapes and whole_numbers and numbers.shape == index.shape and numbers.ndim == 1):
-        return None
-    limits = np.array([count, 2, len(names), 1 << 24, len(numbers) + 1])
-    starts = np.concatenate([[0], np.cumsum(segments[:, 4])])
-    sound = bool(np.all(segments >= 0) and np.all(segments < limits) and starts[-1] == len(numbers))
-    sound = sound and int(segments[:, 3].sum()) <= _NUMBERS_UP_TO
-    sound = sound and bool(
-        np.all(rows >= 0) and rows.sum() == len(cuts) and np.all((kinds >= 0) & (kinds < len(KINDS)))
-    )
-    if not (sound and np.all(index >= 0) and np.all(index < np.repeat(segments[:, 3], segments[:, 4]))):
-        return None
-    parts: list[tuple[dict[str, Array], dict[str, Array]]] = [({}, {}) for _ in range(count)]
-    for (leaf, side, name, length, entries), start in zip(segments, starts, strict=False):
-        full, some = np.zeros(length), slice(start, start + entries)
-        full[index[some]] = numbers[some]
-        parts[leaf][side][str(names[name])] = full
-    tables = np.split(np.asarray(cuts, dtype=np.int64), np.cumsum(rows)[:-1])
-    proofs = zip(kinds, parts, tables, strict=True)
-    return tuple(Leaf(KINDS[kind], *both, table) for kind, both, table in proofs)
-
-
-def check_tree(tree: Tree, net: Network, region: Region, norm: Norm, c: Array) -> float:
-    """The bound that the tree proves on the region, infinite when it is none: level by level, many nodes at once."""
-    below = _children(tree.splits)
-    if norm.out is not None or isinstance(region, Ball) or net.depth == 0:
-        return np.inf  # there is no such tree
-    if below is None or tree.splits.count(None) != len(tree.leaves):
-        return np.inf
-    rank = np.cumsum([s is None for s in tree.splits]) - 1  # of a leaf among the leaves
-    upper = 0.0
-    todo: list[tuple[list[int], list[Cell], Bounds]] = []
-    root = [whole(net, region)]
-    todo.append(([0], root, bounds_of(net, root)))
-    while todo:
-        nodes, parts, bounds = todo.pop()
-        ends = [k for k, node in enumerate(nodes) if tree.splits[node] is None]
-        if ends:
-            proofs = [tree.leaves[rank[nodes[k]]] for k in ends]
-            own = check_leaves(net, [parts[k] for k in ends], bounds.rows(np.array(ends)), norm, c, proofs)
-            upper = max(upper, float(np.max(own)))
-            if not np.isfinite(upper):
-                return np.inf
-        inner = [k for k in range(len(nodes)) if tree.splits[nodes[k]] is not None]
-        for some in (inner[k : k + _AT_ONCE] for k in range(0, len(inner), _AT_ONCE)):
-            step = _down(net, tree, below, [nodes[k] for k in some], [parts[k] for k in some], bounds, some)
-            if step is None:
-                return np.inf
-            todo.append(step)
-    return upper
+    leaves: list[Leaf] = []
+    for kind, specification, both in zip(kinds, specifications, numbers, strict=True):
+        if kind == _RELAXED and specification is not None:
+            leaves.append(Multipliers(specification, *both))
+        else:
+            leaves.append(Empty(*both) if kind == _EMPTY else BY_INTERVALS)
+    return Tree(splits, tuple(leaves))
 
 
 def _down(
-    net: Network,
-    tree: Tree,
-    below: NDArray[np.int64],
-    nodes: list[int],
-    parts: list[Cell],
-    bounds: Bounds,
-    rows: list[int],
-) -> tuple[list[int], list[Cell], Bounds] | None:
-    """The halves of inner nodes with their bounds; None when a split does not fit its part."""
+    net: Network, splits: tuple[Split | None, ...], below: NDArray[np.int64], level: _Level, rows: list[int]
+) -> _Level | None:
+    """The halves of some inner nodes of a level with their bounds; None when a split does not fit its cell."""
     children: list[Cell] = []
-    for node, part in zip(nodes, parts, strict=True):
-        split = tree.splits[node]
+    for k in rows:
+        split = splits[level.nodes[k]]
         assert split is not None
-        if not splits_here(part, split, net):
+        if not splits_here(level.cells[k], split, net):
             return None
-        children += halves(part, split)
+        children += halves(level.cells[k], split)
     twice = np.repeat(rows, 2)
-    known = tuple(Interval(z.lo[twice], z.hi[twice]) for z in bounds.pre)
-    numbers = [int(n) for node in nodes for n in below[node]]
-    return numbers, children, bounds_of(net, children, known)
+    known = tuple(Interval(z.lo[twice], z.hi[twice]) for z in level.bounds.pre)
+    numbers = [int(n) for k in rows for n in below[level.nodes[k]]]
+    return _Level(numbers, children, bounds_of(net, children, known))
 
 
 def _children(splits: tuple[Split | None, ...]) -> NDArray[np.int64] | None:

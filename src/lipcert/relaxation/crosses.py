@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from lipcert.relaxation.model import Index, Relaxation
-from lipcert.relaxation.tracked import Tracked
+from lipcert.relaxation.tracked import Tracked, stack
 from lipcert.rounding import UNIT, Array, grow
 
 CODES = 8  # exchanged or not, p, q
@@ -48,7 +48,7 @@ class Pairs:
                 a.append(factors.pair[0])
                 b.append(factors.pair[1])
                 own.append(np.arange(where.start, where.stop))
-        return cls(_stack(a), _stack(b), np.concatenate(own))
+        return cls(stack(a), stack(b), np.concatenate(own))
 
     def ranks(self, entries: Index, size: int) -> Index:
         """Where entries of y are among the members, -1 where they are none."""
@@ -132,8 +132,3 @@ def _either(chosen: Array, no: Tracked, yes: Tracked) -> Tracked:
     """Row by row one or the other, exactly."""
     take = sparse.diags_array(chosen) @ yes.matrix + sparse.diags_array(1.0 - chosen) @ no.matrix
     return Tracked(sparse.csr_array(take), np.where(chosen > 0, yes.error, no.error))
-
-
-def _stack(parts: list[Tracked]) -> Tracked:
-    matrix = sparse.csr_array(sparse.vstack([part.matrix for part in parts]))
-    return Tracked(matrix, np.concatenate([part.error for part in parts]))

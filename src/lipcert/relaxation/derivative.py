@@ -1,6 +1,9 @@
-"""The derivative as an objective: at the input, behind the last layer, or both with the identities that tie them.
+"""The derivative as an objective: at the input, at the scores, or both with the identities that tie them.
 
-t' A_1' s_1  =  sum_j s_ij q_ij  =  sum_j g_ij y_ij  =  s_m' q_m       the same number, seen at every layer i
+    t' g_0  =  sum_j (A_{m+1,j}'d)' y_j         the same number, seen at both ends
+
+and neuron by neuron s q = g y = s y. A block that only the scores read, with given
+weights, has no y: s'q stands for it.
 """
 
 from __future__ import annotations
@@ -10,13 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from lipcert.problem.network import Network
-from lipcert.relaxation.ends import Ends, euclidean
+from lipcert.problem.problem import Problem
+from lipcert.relaxation.ends import euclidean, source, weights
 from lipcert.relaxation.layers import Layers
 from lipcert.relaxation.model import Family, Space
-from lipcert.relaxation.passes import Pass, directions, gradients, last_gradient, last_slope
+from lipcert.relaxation.passes import Pass, directions, gradients, slope_times_constant, total
 from lipcert.relaxation.switched import factors
-from lipcert.relaxation.tracked import Tracked, product
+from lipcert.relaxation.tracked import Tracked, affine, constants, product, stack
 from lipcert.rounding import UNIT, Array, gamma, grow, sum_up
 
 
@@ -31,34 +34,43 @@ class Derivative:
     families: tuple[Family, ...] = ()
 
 
-def derivative(
-    net: Network,
-    space: Space,
-    layers: Layers,
-    kind: str,
-    wide: bool,
-    ends: Ends = Ends(),  # noqa: B008 - frozen
-) -> Derivative:
-    """The objective, what it may be off, the passes that it needs, and the rows that tie them."""
-    t, d, head = ends.source(space, net.inputs), ends.weights(space), ends.head(net, space)
-    if kind == "backward":
-        down = gradients(net, space, layers, wide, head)
+def derivative(problem: Problem, space: Space, layers: Layers, form: str, wide: bool) -> Derivative:
+    """The objective of a lift of this form, the passes that it needs, and the rows that tie them."""
+    net = problem.network
+    t, d = source(problem, space), weights(problem, space)
+    if form == "backward":
+        down = gradients(net, space, layers, wide, d)
         return Derivative(*_meets(space, t, down.ends[0]), (down,))
     assert t is not None
-    up = directions(net, space, layers, wide, t, ends.whole)
-    if ends.whole:
-        at_top = _meets(space, d, up.ends[-1])
-    else:
-        at_top = *bilinear(last_slope(space, layers, last_gradient(space, layers)), up.ends[-1]), 0.0
-    if kind == "forward":
+    up = directions(net, space, layers, wide, t)
+    at_top = _at_scores(problem, space, layers, up)
+    if form == "forward":
         return Derivative(*at_top, (up,))
-    down = gradients(net, space, layers, wide, head)
+    down = gradients(net, space, layers, wide, d)
     at_input, off_at_input = bilinear(t, down.ends[0])
     # Equal at true points, and in the relaxation too where every layer is tied: the mean serves layers that are not.
     mean = sparse.csr_array((at_input + at_top[0]) / 2)
     rounding = 4 * UNIT * float(abs(at_input).sum() + abs(at_top[0]).sum())
     off = sum_up(np.array([max(at_top[1], off_at_input), rounding]))
     return Derivative(mean, off, 0.0, (down, up), (*ties(down, up), *corners(space, down, up)))
+
+
+def _at_scores(problem: Problem, space: Space, layers: Layers, up: Pass) -> tuple[sparse.csr_array, float, float]:
+    """d'(what the directions do to the scores)."""
+    scores = problem.network.scores
+    if problem.whole_map:
+        return _meets(space, weights(problem, space), total(space, scores.terms, up.passed, scores.width))
+    slopes: list[Tracked] = []
+    moved: list[Tracked] = []
+    for j, _ in scores.terms:
+        if j not in up.passed:
+            slopes.append(slope_times_constant(space, layers.hidden[j - 1]))
+            moved.append(up.ends[j])
+    linear = [term for term in scores.terms if term[0] in up.passed]
+    if linear:
+        slopes.append(constants(space, np.ones(1)))
+        moved.append(affine(space, problem.c[None, :], total(space, linear, up.passed, scores.width)))
+    return *bilinear(stack(slopes), stack(moved)), 0.0
 
 
 def _meets(space: Space, end: Tracked | None, vector: Tracked) -> tuple[sparse.csr_array, float, float]:

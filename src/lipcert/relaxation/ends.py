@@ -13,74 +13,64 @@ bounds |a|_2^2 / scale, and the bound is sqrt(scale * that).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from scipy import sparse
 
-from lipcert.problem.network import Network
-from lipcert.problem.norms import INF, Norm
+from lipcert.problem.norms import Matrix, Norm
+from lipcert.problem.problem import Problem
 from lipcert.relaxation.model import Family, Forms, Space
-from lipcert.relaxation.tracked import Tracked, affine, exactly, merge
+from lipcert.relaxation.tracked import Tracked, constants, exactly, merge
 from lipcert.rounding import TINY, Array, gamma, grow, sum_up
 
 
-@dataclass(frozen=True)
-class Ends:
-    """The norms of both ends; `coordinate` of the input where p = 1."""
+def end_blocks(problem: Problem, form: str) -> dict[str, int]:
+    """The blocks of t and d that a lift of this form has, with their sizes."""
+    net, norm = problem.network, problem.norm
+    sizes: dict[str, int] = {}
+    if norm.p != "2":
+        sizes["t"] = net.inputs if problem.coordinate is None else 1
+    elif form != "backward":
+        sizes["tb"] = net.inputs
+    if norm.out == "1":
+        sizes["o"] = net.outputs
+    elif norm.out == "2" and form != "forward":
+        sizes["ob"] = net.outputs
+    return sizes
 
-    norm: Norm = INF
-    coordinate: int | None = None
 
-    @property
-    def whole(self) -> bool:
-        """Whether the outputs' weights are variables."""
-        return self.norm.out is not None
+def source(problem: Problem, space: Space) -> Tracked | None:
+    """t, one form for each input; None where it has no variables."""
+    if "tb" in space.slices:
+        return exactly(space["tb"])
+    if "t" not in space.slices:
+        return None
+    if problem.coordinate is None:
+        return exactly(space["t"])
+    return merge(space, [(np.array([problem.coordinate]), exactly(space["t"]))], problem.network.inputs)
 
-    def blocks(self, net: Network, kind: str) -> dict[str, int]:
-        """The blocks of t and d that a lift of this kind has, with their sizes."""
-        sizes: dict[str, int] = {}
-        if self.norm.p != "2":
-            sizes["t"] = net.inputs if self.coordinate is None else 1
-        elif kind != "backward":
-            sizes["tb"] = net.inputs
-        if self.norm.out == "1":
-            sizes["o"] = net.outputs
-        elif self.norm.out == "2" and kind != "forward":
-            sizes["ob"] = net.outputs
-        return sizes
 
-    def source(self, space: Space, inputs: int) -> Tracked | None:
-        """t, one form for each input; None where it has no variables."""
-        if "tb" in space.slices:
-            return exactly(space["tb"])
-        if "t" not in space.slices:
-            return None
-        if self.coordinate is None:
-            return exactly(space["t"])
-        return merge(space, [(np.array([self.coordinate]), exactly(space["t"]))], inputs)
+def weights(problem: Problem, space: Space) -> Tracked | None:
+    """The outputs' weights, one form for each: the given ones, or d; None where d has no variables."""
+    if not problem.whole_map:
+        return constants(space, problem.c)
+    name = next((name for name in ("o", "ob") if name in space.slices), None)
+    return None if name is None else exactly(space[name])
 
-    def weights(self, space: Space) -> Tracked | None:
-        """d, one form for each output; None where it has no variables."""
-        name = next((name for name in ("o", "ob") if name in space.slices), None)
-        return None if name is None else exactly(space[name])
 
-    def head(self, net: Network, space: Space) -> Tracked | None:
-        """The gradient behind the last hidden layer, A_{m+1}'d."""
-        d = self.weights(space)
-        return None if d is None else affine(space, net.affines[-1].weight.T, d)
+def reach(problem: Problem, weight: Matrix) -> Array:
+    """Bounds of |weight t|, entry by entry."""
+    if problem.coordinate is None:
+        return problem.norm.dual.rows_above(weight)
+    column = weight[:, [problem.coordinate]]
+    return np.asarray(abs(column.toarray() if sparse.issparse(column) else column), dtype=np.float64).reshape(-1)
 
-    def reach(self, net: Network) -> Array:
-        """Bounds of |A_1 t|, entry by entry."""
-        weight = net.affines[0].weight
-        if self.coordinate is None:
-            return self.norm.dual.rows_above(weight)
-        column = weight[:, [self.coordinate]]
-        return np.asarray(abs(column.toarray() if sparse.issparse(column) else column), dtype=np.float64).reshape(-1)
 
-    def pull(self, net: Network) -> Array:
-        """Bounds of |A_{m+1}'d|, entry by entry: d in the ball dual to q."""
-        return self.norm.outputs.rows_above(net.affines[-1].weight.T)
+def pull(problem: Problem, weight: Matrix) -> Array:
+    """Bounds of |weight'd|, entry by entry: d the given weights, or any in the ball dual to q."""
+    if problem.whole_map:
+        return problem.norm.outputs.rows_above(weight.T)
+    product = grow(np.asarray(abs(weight.T) @ np.abs(problem.c), dtype=np.float64), len(problem.c) + 4)
+    return np.where(np.isnan(product), np.inf, product)
 
 
 def ball_rows(space: Space) -> list[Family]:

@@ -1,4 +1,4 @@
-"""The hidden layers as the lifts see them: which slopes are open, and proved bounds of everything a lift names.
+"""The hidden blocks as the lifts see them: which slopes are open, and proved bounds of everything a lift names.
 
     u = base + delta u',     u' in {0, 1} for ReLU and leaky ReLU (u' = 1 where z > 0), u' in [0, 1] for the others
 
@@ -13,10 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.bounds.propagation import Interval, gradient_bounds, slope_bounds
+from lipcert.bounds.propagation import Interval, gradient_bounds, preactivations, slope_bounds
+from lipcert.problem.activations import Activation
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Matrix
-from lipcert.relaxation.ends import Ends
+from lipcert.problem.problem import Problem
+from lipcert.relaxation.ends import pull, reach
 from lipcert.relaxation.model import Index
 from lipcert.rounding import UNIT, Array, add_up, grow, sum_up
 
@@ -26,12 +28,14 @@ NARROW = 1e-14  # an interval of slopes this narrow is a number with an error
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """Hidden layer i. |u - base - delta u'| <= doubt; `delta` is zero but for the free neurons, which have a u'."""
+    """Hidden block i. |u - base - delta u'| <= doubt; `delta` is zero but for the free neurons, which have a u'."""
 
     index: int
     width: int
     binary: bool  # u' is 0 or 1, by the sign of z
-    homogeneous: bool  # f(z) = u z
+    tied: bool  # z is a form in x_0 and the x of blocks before: all activations up to here are piecewise linear
+    followed: bool  # a tied block reads it: x is a variable
+    lifted: bool  # s and y are variables; else only the scores read it, with given weights, and s is linear in u
     free: Index
     pruned: Index
     base: Array
@@ -54,20 +58,26 @@ class Layer:
 
 @dataclass(frozen=True, eq=False)
 class Layers:
-    """All of them, first layer first, and what pruning may have taken from the derivative."""
+    """All of them, first block first, and what pruning may have taken from the derivative."""
 
     hidden: tuple[Layer, ...]
     lost: float
 
     @property
-    def open(self) -> bool:
-        return any(len(layer.free) for layer in self.hidden)
+    def tied(self) -> tuple[Layer, ...]:
+        """Those whose z is tied to x."""
+        return tuple(layer for layer in self.hidden if layer.tied)
 
 
-def layers_of(net: Network, pre: tuple[Interval, ...], c: Array, ends: Ends = Ends()) -> Layers:  # noqa: B008 - frozen
-    """The layers under these pre-activation bounds; `c` is not looked at where the outputs' weights are variables."""
+def layers_of(problem: Problem) -> Layers:
+    """The blocks under the problem's pre-activation bounds; computed once and kept with the problem."""
+    return problem.kept("layers", lambda: _layers(problem))
+
+
+def _layers(problem: Problem) -> Layers:
+    net, pre = problem.network, preactivations(problem)
     slopes = slope_bounds(net, pre)
-    g_size, q_size = _sizes(net, slopes, c, ends)
+    g_size, q_size = _sizes(problem, slopes)
     pruned = [(g <= NOTHING) | (q <= NOTHING) for g, q in zip(g_size, q_size, strict=True)]
     with np.errstate(over="ignore", invalid="ignore"):
         lost = sum_up(
@@ -78,63 +88,86 @@ def layers_of(net: Network, pre: tuple[Interval, ...], c: Array, ends: Ends = En
                 ]
             )
         )
-    kept = tuple(Interval(np.where(p, 0.0, s.lo), np.where(p, 0.0, s.hi)) for p, s in zip(pruned, slopes, strict=True))
-    if ends.whole:  # d and -d are alike: nothing but magnitudes is known
-        gradients = (Interval(-g_size[0], g_size[0]), *(Interval(-g, g) for g in g_size))
+    if problem.whole_map:  # d and -d are alike: nothing but magnitudes is known
+        gradients = [Interval(-g, g) for g in g_size]
     else:
-        gradients = gradient_bounds(net, pre, c, kept)
-    hidden = tuple(
-        _layer(net, i, pre[i], slopes[i], pruned[i], gradients[i + 1], Interval(-q_size[i], q_size[i]))
-        for i in range(net.depth)
-    )
-    return Layers(hidden, lost)
+        kept = [Interval(np.where(p, 0.0, s.lo), np.where(p, 0.0, s.hi)) for p, s in zip(pruned, slopes, strict=True)]
+        gradients = list(gradient_bounds(net, pre, problem.c, kept)[1:])
+    tied = _tied(net)
+    hidden = []
+    for i, (f, z) in enumerate(zip(net.activations, pre, strict=True), start=1):
+        behind = [reader for reader, _ in net.readers[i] if reader <= net.depth]
+        hidden.append(
+            Layer(
+                i,
+                len(z.lo),
+                f.kinked,
+                i in tied,
+                i in tied and any(reader in tied for reader in behind),
+                problem.whole_map or bool(behind),
+                *_slopes(f, slopes[i - 1], pruned[i - 1]),
+                z,
+                Interval(*f.value_bounds(*z)),
+                gradients[i - 1],
+                Interval(-q_size[i - 1], q_size[i - 1]),
+            )
+        )
+    return Layers(tuple(hidden), lost)
 
 
-def _layer(
-    net: Network, i: int, z: Interval, slope: Interval, pruned: NDArray[np.bool_], g: Interval, q: Interval
-) -> Layer:
-    f = net.activations[i]
-    binary = f.kind in ("relu", "leaky_relu")
+def _tied(net: Network) -> set[int]:
+    """The hidden blocks that are piecewise linear in x_0, like all blocks that lead to them."""
+    tied = {0}
+    for i, block in enumerate(net.hidden, start=1):
+        if block.activation.piecewise_linear and all(source in tied for source, _ in block.terms):
+            tied.add(i)
+    return tied - {0}
+
+
+def _slopes(f: Activation, slope: Interval, pruned: NDArray[np.bool_]) -> tuple[Index, Index, Array, Array, Array]:
+    """The free neurons, the pruned ones, and base, delta and doubt of all."""
     free = (slope.hi > slope.lo) & ~pruned
-    if binary:
+    if f.kinked:
         below = f.alpha
-        base, delta = np.full(len(z.lo), below), np.full(len(z.lo), 1.0 - below)
-        doubt = np.full(len(z.lo), 0.0 if below in (0.0, 1.0) else UNIT * (1.0 + below))
+        base, delta = np.full(len(free), below), np.full(len(free), 1.0 - below)
+        doubt = np.full(len(free), 0.0 if below in (0.0, 1.0) else UNIT * (1.0 + below))
     else:
         free &= slope.hi - slope.lo > NARROW
         base, delta = slope.lo.copy(), add_up(slope.hi, -slope.lo)  # u' = (u - lo) / delta is what delta defines
-        doubt = np.zeros(len(z.lo))
+        doubt = np.zeros(len(free))
     middle = slope.lo / 2 + slope.hi / 2
     radius = np.maximum(add_up(slope.hi, -middle), add_up(middle, -slope.lo))
     base = np.where(pruned, 0.0, np.where(free, base, middle))
     doubt = np.where(pruned, 0.0, np.where(free, doubt, radius))
-    return Layer(
-        i + 1,
-        len(z.lo),
-        binary,
-        f.piecewise_linear,
-        np.flatnonzero(free),
-        np.flatnonzero(pruned),
-        base,
-        np.where(free, delta, 0.0),
-        doubt,
-        z,
-        Interval(*f.value_bounds(*z)),
-        g,
-        q,
-    )
+    return np.flatnonzero(free), np.flatnonzero(pruned), base, np.where(free, delta, 0.0), doubt
 
 
-def _sizes(net: Network, slopes: tuple[Interval, ...], c: Array, ends: Ends) -> tuple[list[Array], list[Array]]:
+def _sizes(problem: Problem, slopes: tuple[Interval, ...]) -> tuple[list[Array], list[Array]]:
     """Bounds of |g_i| and of |q_i| by absolute values alone: they hold in every network with neurons taken out."""
+    net = problem.network
+    g: dict[int, Array] = {}
+    q: dict[int, Array] = {}
     with np.errstate(over="ignore", invalid="ignore"):
-        g = [ends.pull(net) if ends.whole else _times(net.affines[-1].weight.T, np.abs(c))]
-        for s, affine in zip(slopes[:0:-1], net.affines[-2:0:-1], strict=True):
-            g.append(_times(affine.weight.T, s.hi * g[-1]))
-        q = [ends.reach(net)]
-        for s, affine in zip(slopes[:-1], net.affines[1:-1], strict=True):
-            q.append(_times(affine.weight, s.hi * q[-1]))
-    return g[::-1], q
+        for i in range(net.depth, 0, -1):
+            parts = [
+                pull(problem, weight) if reader > net.depth else _times(weight.T, slopes[reader - 1].hi * g[reader])
+                for reader, weight in net.readers[i]
+            ]
+            g[i] = _added(parts, net.shape[i])
+        for i, block in enumerate(net.hidden, start=1):
+            parts = [
+                reach(problem, weight) if j == 0 else _times(weight, slopes[j - 1].hi * q[j])
+                for j, weight in block.terms
+            ]
+            q[i] = _added(parts, block.width)
+    return [g[i] for i in range(1, net.depth + 1)], [q[i] for i in range(1, net.depth + 1)]
+
+
+def _added(parts: list[Array], width: int) -> Array:
+    """An upper bound of the sum; a block that nobody reads has none."""
+    if len(parts) == 1:
+        return parts[0]
+    return grow(np.sum(parts, axis=0), len(parts)) if parts else np.zeros(width)
 
 
 def _times(weight: Matrix, size: Array) -> Array:

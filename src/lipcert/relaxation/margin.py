@@ -20,9 +20,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from lipcert.bounds.propagation import Interval, gradient_bounds, preactivation_bounds
+from lipcert.bounds.propagation import Interval, gradient_bounds, preactivations
 from lipcert.errors import MethodError
 from lipcert.problem.network import Network
+from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box
 from lipcert.relaxation.model import Family, Index, Relaxation, Space, assemble
 from lipcert.relaxation.tracked import Tracked, affine, constants, exactly, merge, product
@@ -38,20 +39,20 @@ class Margin:
 
 
 def applies(net: Network) -> bool:
-    return net.depth > 0 and all(f.kind == "relu" for f in net.activations)
+    """Whether there is a margin relaxation of the network: a chain of ReLU layers."""
+    return net.depth > 0 and net.is_chain and all(f.kind == "relu" for f in net.activations)
 
 
-def margin(
-    net: Network, box: Box, c: Array, pre: tuple[Interval, ...] | None = None, keep: int | None = None
-) -> Margin:
-    """The relaxation of the largest c'scores on the box; `pre` as from `preactivation_bounds`.
+def margin(problem: Problem, keep: int | None = None) -> Margin:
+    """The relaxation of the largest c'scores on a box, where network, box and c are those of the problem.
 
     `keep` leaves a variable to that many neurons of the last hidden layer, those for which it matters most. The others
     are replaced by the line above or below them, as their weight in c'scores has it: looser, and faster to solve.
     """
-    if not applies(net):
-        raise MethodError("the margin relaxation needs ReLU in every hidden layer")
-    pre = preactivation_bounds(net, box) if pre is None else pre
+    net, box, c = problem.network, problem.region, problem.c
+    if not (applies(net) and isinstance(box, Box)):
+        raise MethodError("the margin relaxation needs ReLU in every hidden layer, and a box")
+    pre = preactivations(problem)
     open_ones = [np.flatnonzero((z.lo < 0) & (z.hi > 0)) for z in pre]
     above, below = _light(net, c, pre[-1], open_ones[-1], keep)
     open_ones[-1] = np.setdiff1d(open_ones[-1], np.concatenate([above, below]))
@@ -142,5 +143,5 @@ def _assembled(
     blocks = {"w": (moving, net.inputs)}
     for i, free in enumerate(open_ones, start=1):
         blocks[f"s{i}"] = (free, net.affines[i - 1].outputs)
-    relaxation = assemble("margin", space, objective, families, float(lifted.error[0]), blocks)
+    relaxation = assemble(space, objective, families, float(lifted.error[0]), blocks)
     return Margin(relaxation, lift)

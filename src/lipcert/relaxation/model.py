@@ -84,7 +84,9 @@ class Forms:
 
     def scaled(self, factors: Array) -> Forms:
         """Every form times its factor (powers of two keep it exact)."""
-        return Forms(sparse.csr_array(sparse.diags_array(factors) @ self.matrix))
+        m = self.matrix
+        data = m.data * np.repeat(factors, np.diff(m.indptr))
+        return Forms(sparse.csr_array((data, m.indices, m.indptr), m.shape))
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +139,6 @@ class Relaxation:
     multipliers prove a bound (see `proof`); `finish` makes it one of what is asked.
     """
 
-    name: str
     problem: RankTwoProblem
     families: tuple[Family, ...]
     space: Space
@@ -194,8 +195,18 @@ class Relaxation:
         return values
 
 
+def diagonal(space: Space, blocks: Mapping[str, tuple[Index, int]]) -> list[Family]:
+    """y_i^2 = 1 for signs, y_i^2 <= 1 for scaled quantities."""
+    families = []
+    for name in space.slices:
+        (members, count), forms = blocks.get(name, (np.arange(1), 1)), space[name]
+        sign = is_sign(name)
+        text = f"{name}^2 {'=' if sign else '<='} 1"
+        families.append(Family(text, forms, forms, np.ones(len(members)), sign, members, count))
+    return families
+
+
 def assemble(
-    name: str,
     space: Space,
     objective: Any,
     families: list[Family],
@@ -219,7 +230,7 @@ def assemble(
         diagonal=np.ones(space.size),
         owner=np.concatenate([rows + start for rows, start in zip(owner, starts, strict=False)]),
     )
-    return Relaxation(name, problem, tuple(families), space, offset, dict(blocks), dict(factors or {}))
+    return Relaxation(problem, tuple(families), space, offset, dict(blocks), dict(factors or {}))
 
 
 def with_families(relaxation: Relaxation, families: list[Family]) -> Relaxation:
@@ -228,7 +239,7 @@ def with_families(relaxation: Relaxation, families: list[Family]) -> Relaxation:
         return relaxation
     r = relaxation
     rows = [*r.families, *families]
-    more = assemble(r.name, r.space, r.problem.objective, rows, r.offset, r.blocks, r.factors)
+    more = assemble(r.space, r.problem.objective, rows, r.offset, r.blocks, r.factors)
     return replace(more, finish=r.finish)
 
 

@@ -23,11 +23,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from lipcert.bounds.propagation import Interval, gradient_bounds, preactivation_bounds
-from lipcert.errors import MethodError
+from lipcert.bounds.propagation import Interval, gradient_bounds, preactivations
 from lipcert.problem.network import Network
-from lipcert.problem.norms import INF, Norm
-from lipcert.problem.region import Box, Region, hull
+from lipcert.problem.problem import Problem
+from lipcert.problem.region import Box, hull
 from lipcert.relaxation.exclusions import exclusions
 from lipcert.relaxation.model import Family, Forms, Index, Relaxation, Space, assemble, with_families
 from lipcert.rounding import TINY, UNIT, Array, add_up, gamma, grow, sum_up
@@ -54,87 +53,59 @@ class _Data:
         return self.A.shape[0], self.A.shape[1]
 
 
-def check_applies(net: Network, norm: Norm, name: str) -> None:
-    """Refuse what these relaxations do not cover, by name."""
-    if norm != INF:
-        raise MethodError(
-            f"method {name} works for one output in the infinity norm only, not in norm {norm.words}; use tight"
-        )
-    if net.depth != 1:
-        raise MethodError(f"method {name} needs exactly one hidden layer; this network has {net.depth}; use tight")
-    if net.activations[0].kind not in ("relu", "leaky_relu"):
-        raise MethodError(f"method {name} needs ReLU or leaky ReLU, not {net.activations[0]}; use tight")
-    if not 0.0 <= net.activations[0].alpha <= 1.0:
-        raise MethodError(f"method {name} needs a leaky ReLU with slope at most 1, not {net.activations[0].alpha:g}")
+def one_layer(problem: Problem, form: str, with_x: bool, chords: bool, exclude: bool) -> Relaxation:
+    """`shor` or the reduced form of `hr2`, with x where that is asked for and there is a box.
 
-
-def hr2(
-    net: Network,
-    region: Region,
-    c: Array,
-    pre: tuple[Interval, ...] | None = None,
-    chords: bool | None = None,
-    exclude: bool = False,
-) -> Relaxation:
-    """The reduced form of HR-2; `pre` as from `preactivation_bounds`, `chords` as the size suggests when None.
-
-    `exclude` adds the pairs of signs that the box does not allow, which HR-2 does not know.
+    `exclude` adds the pairs of signs that the box does not allow, which the paper does not know.
     """
-    bounds = (preactivation_bounds(net, region) if pre is None else pre)[0]
-    data = _instance(net, c, bounds)
-    box = hull(region)
-    if box is None or not len(data.free):
-        return without_x("hr2", data)
-    if chords is None:
-        chords = 1 + 2 * box.size + len(data.free) <= CHORDS_UP_TO
-    relaxation = _with_x("hr2", data, box, bounds, chords)
-    return (
-        with_families(relaxation, exclusions(relaxation.space, data.A, data.b, box, data.free, "v"))
-        if exclude
-        else relaxation
-    )
+    data, box = _instance(problem), hull(problem.region)
+    if box is None or not len(data.free) or not with_x:
+        return without_x(data)
+    relaxation = _with_x(data, box, preactivations(problem)[0] if form == "hr2" else None, chords)
+    if not exclude:
+        return relaxation
+    return with_families(relaxation, exclusions(relaxation.space, data.A, data.b, box, data.free, "v"))
 
 
-def shor(net: Network, region: Region, c: Array, pre: tuple[Interval, ...] | None = None) -> Relaxation:
-    """The paper's first-order relaxation; without x everywhere and on large boxes."""
-    data = _instance(net, c, (preactivation_bounds(net, region) if pre is None else pre)[0])
-    box = hull(region)
-    if box is None or not len(data.free) or box_is_large(data, box):
-        return without_x("shor", data)
-    return _with_x("shor", data, box, None)
+def chords_fit(problem: Problem) -> bool:
+    """Whether the matrix is small enough for chords."""
+    return 1 + 2 * problem.network.inputs + len(_instance(problem).free) <= CHORDS_UP_TO
 
 
-def box_is_large(data: _Data, box: Box) -> bool:
-    """Whether x can be left out of `shor`: every sign pattern is within easy reach of the box.
+def needs_x(problem: Problem) -> bool:
+    """Whether x is to be in `shor`: not everywhere, nor where every sign pattern is within easy reach of the box.
 
     The rows v_j z_j >= 0 then hold for some w, whatever the moments of v are, when the rows of A are independent and
     the box moves every z_j far past its value in the middle. Leaving x out is a relaxation: a wrong guess here costs
     tightness, never soundness.
     """
+    data, box = _instance(problem), hull(problem.region)
+    if box is None or not len(data.free):
+        return False
     p1, p0 = data.shape
     with np.errstate(over="ignore", invalid="ignore"):
         reach = np.abs(data.A) @ (box.hi / 2 - box.lo / 2)
         middle = data.A @ (box.hi / 2 + box.lo / 2) + data.b
     if p1 > p0 or len(data.free) < p1 or np.any(np.abs(middle) > LARGE * reach):
-        return False
-    return int(np.linalg.matrix_rank(data.A)) == p1
+        return True
+    return int(np.linalg.matrix_rank(data.A)) != p1
 
 
-def without_x(name: str, data: _Data) -> Relaxation:
+def without_x(data: _Data) -> Relaxation:
     """max over unit vectors, bipartite between t and (1, v)."""
     p1, p0 = data.shape
     space = Space(t=p0, v=len(data.free))
     objective, offset = _objective(space, data)
     families = _diagonal(space, data)
-    return assemble(name, space, objective, families, offset, {"v": (data.free, p1)})
+    return assemble(space, objective, families, offset, {"v": (data.free, p1)})
 
 
-def _with_x(name: str, data: _Data, box: Box, bounds: Interval | None, chords: bool = False) -> Relaxation:
+def _with_x(data: _Data, box: Box, bounds: Interval | None, chords: bool = False) -> Relaxation:
     p1, p0 = data.shape
     m = box.lo / 2 + box.hi / 2
     r = np.maximum(add_up(box.hi, -m), add_up(m, -box.lo))
     if not _in_range(data, m, r, bounds):
-        return without_x(name, data)
+        return without_x(data)
     moving = np.flatnonzero(r > 0)
     space = Space(w=len(moving), t=p0, v=len(data.free))
     objective, offset = _objective(space, data)
@@ -148,18 +119,23 @@ def _with_x(name: str, data: _Data, box: Box, bounds: Interval | None, chords: b
         families += _products(space, moving, p0)
         if chords:
             families.append(_chords(space, data, z, error, scale, bounds))
-    return assemble(name, space, objective, families, offset, {"w": (moving, p0), "v": (data.free, p1)})
+    return assemble(space, objective, families, offset, {"w": (moving, p0), "v": (data.free, p1)})
 
 
-def _instance(net: Network, c: Array, bounds: Interval) -> _Data:
+def _instance(problem: Problem) -> _Data:
+    return problem.kept("one layer", lambda: _numbers(problem))
+
+
+def _numbers(problem: Problem) -> _Data:
     """The numbers of the problem. A neuron that changes no gradient (zero row, or zero weight on the output up to
     `c_error`, which the offset pays) leaves it whatever its sign.
     """
+    net, bounds = problem.network, preactivations(problem)[0]
     on, off = (bounds.lo >= 0) & (bounds.hi > 0), (bounds.hi <= 0) & (bounds.lo < 0)
     free = ~(on | off)
     hidden = net.affines[0]
     A = hidden.weight if isinstance(hidden.weight, np.ndarray) else np.asarray(hidden.weight.toarray())
-    head = gradient_bounds(Network(net.affines[1:], ()), (), c)[0]
+    head = gradient_bounds(Network(net.affines[1:], ()), (), problem.c)[0]
     overflow = ~(np.isfinite(head.lo) & np.isfinite(head.hi))
     head = Interval(np.where(overflow, 0.0, head.lo), np.where(overflow, 0.0, head.hi))
     middle = head.lo / 2 + head.hi / 2

@@ -16,7 +16,7 @@ from lipcert.problem.network import Network
 from lipcert.relaxation.derivative import bilinear
 from lipcert.relaxation.ends import squared
 from lipcert.relaxation.layers import NOTHING, Layer, Layers
-from lipcert.relaxation.model import Family, Finish, Index, Relaxation, Space, assemble, is_sign
+from lipcert.relaxation.model import Finish, Relaxation, Space, assemble, diagonal
 from lipcert.relaxation.passes import gradients
 from lipcert.relaxation.reduction import (
     Mask,
@@ -42,9 +42,9 @@ def partial(net: Network, pre: tuple[Interval, ...], share: Share) -> Relaxation
     blocks = {name: where for name, where in blocks.items() if name in space.slices} | {"t": (signs, net.inputs)}
     down = gradients(net, space, layers, False)
     objective, offset = _objective(space, down.ends[0], share)
-    families = [*_diagonal(space, blocks), *down.families]
+    families = [*diagonal(space, blocks), *down.families]
     factors = {item.layer.name("s"): stored(space, item) for item in down.items}
-    relaxation = assemble("backward", space, objective, families, offset, blocks, factors)
+    relaxation = assemble(space, objective, families, offset, blocks, factors)
     return replace(relaxation, finish=_finish(layers, share))
 
 
@@ -60,7 +60,9 @@ def _layer(i: int, z: Interval, share: Share) -> Layer:
         index=i + 1,
         width=width,
         binary=True,
-        homogeneous=True,
+        tied=False,
+        followed=False,
+        lifted=i + 1 < len(share.neurons),
         free=places(free),
         pruned=np.arange(0),
         base=np.where(either | (z.hi <= 0), 0.0, 1.0),
@@ -72,16 +74,6 @@ def _layer(i: int, z: Interval, share: Share) -> Layer:
         q=unbounded,
         constant=constant,
     )
-
-
-def _diagonal(space: Space, blocks: dict[str, tuple[Index, int]]) -> list[Family]:
-    families = []
-    for name in space.slices:
-        (members, total), forms = blocks.get(name, (np.arange(1), 1)), space[name]
-        sign = is_sign(name)
-        text = f"{name}^2 {'=' if sign else '<='} 1"
-        families.append(Family(text, forms, forms, np.ones(len(members)), sign, members, total))
-    return families
 
 
 def _objective(space: Space, gradient: Tracked, share: Share) -> tuple[sparse.csr_array, float]:

@@ -32,7 +32,9 @@ class Tracked:
     @property
     def magnitude(self) -> Array:
         """At least |f_k(y)| for all |y_i| <= 1."""
-        return grow(np.asarray(abs(self.matrix).sum(axis=1), dtype=np.float64).reshape(-1), self.matrix.shape[1])
+        counts = np.diff(self.matrix.indptr)
+        total = np.bincount(np.repeat(np.arange(len(self)), counts), np.abs(self.matrix.data), minlength=len(self))
+        return grow(total.astype(np.float64), self.matrix.shape[1])
 
     @property
     def reach(self) -> Array:
@@ -54,9 +56,8 @@ class Tracked:
 
     def scaled(self, factors: Array) -> Tracked:
         """Every quantity times its factor."""
-        matrix = sparse.csr_array(sparse.diags_array(factors) @ self.matrix)
         rounding = 2 * UNIT * np.abs(factors) * self.magnitude + self.matrix.shape[1] * TINY
-        return Tracked(matrix, grow(np.abs(factors) * self.error + rounding, 4))
+        return Tracked(self._times(factors), grow(np.abs(factors) * self.error + rounding, 4))
 
     def unit(self) -> Tracked:
         """The same quantities over powers of two, exactly, so that the largest coefficient is about one."""
@@ -65,16 +66,19 @@ class Tracked:
     def over(self, powers: NDArray[np.int64]) -> Tracked:
         """Exactly, times powers of two."""
         factors = np.ldexp(1.0, powers)
-        return Tracked(sparse.csr_array(sparse.diags_array(factors) @ self.matrix), self.error * factors + TINY)
+        return Tracked(self._times(factors), self.error * factors + TINY)
+
+    def _times(self, factors: Array) -> Any:
+        """Every row times its factor."""
+        m = self.matrix
+        return sparse.csr_array((m.data * np.repeat(factors, np.diff(m.indptr)), m.indices, m.indptr), m.shape)
 
     @property
     def powers(self) -> NDArray[np.int64]:
         """Exponents that bring the largest coefficients to about one."""
-        largest = (
-            np.asarray(abs(self.matrix).max(axis=1).toarray(), dtype=np.float64).reshape(-1)
-            if len(self)
-            else self.error
-        )
+        largest, filled = np.zeros(len(self)), np.diff(self.matrix.indptr) > 0
+        if filled.any():
+            largest[filled] = np.maximum.reduceat(np.abs(self.matrix.data), self.matrix.indptr[:-1][filled])
         return np.clip(-np.frexp(np.where(largest > 0, largest, 1.0))[1], -900, 900).astype(np.int64)
 
 
@@ -116,6 +120,14 @@ def merge(space: Space, parts: list[tuple[Index, Tracked]], count: int) -> Track
             total = sparse.csr_array(total + into @ part.matrix)
             error[places] = part.error
     return Tracked(total, error)
+
+
+def stack(parts: list[Tracked]) -> Tracked:
+    """All forms one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    matrix = sparse.csr_array(sparse.vstack([part.matrix for part in parts]))
+    return Tracked(matrix, np.concatenate([part.error for part in parts]))
 
 
 def product(name: str, a: Tracked, b: Tracked, members: Index, total: int, *, equality: bool = False) -> Family:

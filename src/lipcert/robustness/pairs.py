@@ -18,9 +18,10 @@ from lipcert.method.bounding import LITERAL_METHODS, METHODS, bound
 from lipcert.method.solving import check_solver
 from lipcert.problem.network import Network
 from lipcert.problem.norms import INF, Norm
+from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box, Everywhere, Region
 from lipcert.proof import Certificate
-from lipcert.proof.relaxed import RELAXATIONS, check_relaxation
+from lipcert.relaxation.specification import RELAXATIONS, check_relaxation
 from lipcert.robustness.scores import class_count, pair_output
 from lipcert.rounding import Array
 
@@ -46,7 +47,7 @@ class PairOptions:
             hint = " (its literal form has no certificate)" if self.method in LITERAL_METHODS else ""
             raise MethodError(f"unknown method {self.method!r}{hint}; use one of {', '.join(SHARED_METHODS)}")
         if self.method in RELAXATIONS:
-            check_relaxation(net, self.norm, self.method)
+            check_relaxation(Problem.of(net, Everywhere(), np.ones(net.outputs), self.norm), self.method)
         check_solver(self.solver)
         if not (math.isfinite(self.time_limit) and self.time_limit > 0):
             raise InputError(f"the time limit must be a positive number of seconds, not {self.time_limit:g}")
@@ -91,7 +92,7 @@ def settle(net: Network, region: Box | Everywhere, options: PairOptions) -> tupl
         return ("backward-free", Everywhere()) if free else (method, region)
     if method == "auto" and wide:
         try:
-            check_relaxation(net, INF, "shor")
+            check_relaxation(Problem.of(net, Everywhere(), np.ones(net.outputs)), "shor")
             method = "shor"
         except MethodError:
             return method, region

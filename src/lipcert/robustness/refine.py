@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from lipcert.bounds.propagation import Interval
 from lipcert.jobs import Answer, Outcome, Piece
 from lipcert.problem.network import Network
+from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box
 from lipcert.proof.margins import MarginProof, certificate_of, linear_margins, prove_margin
 from lipcert.relaxation.margin import Margin, applies, margin
@@ -176,9 +177,10 @@ def prove_rival(
 ) -> MarginProof | None:
     """A proved upper bound of row @ scores: with few variables first, with more where that does not settle it."""
     best: MarginProof | None = None
+    problem = Problem.of(net, box, row).on(box, preactivations=pre)
     open_ones = int(np.sum((pre[-1].lo < 0) & (pre[-1].hi > 0)))
     for keep in kept:
-        proof = solve_margin(margin(net, box, row, pre, keep), row, keep, deadline)
+        proof = solve_margin(margin(problem, keep), row, keep, deadline)
         if proof is not None and (best is None or proof.upper < best.upper):
             best = proof
         if open_ones <= keep or (best is not None and best.upper < 0):

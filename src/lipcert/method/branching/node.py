@@ -8,12 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lipcert.bounds import Bounds, Cell, Split
-from lipcert.problem.network import Network
-from lipcert.problem.norms import Norm
-from lipcert.problem.region import Region
+from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate
 from lipcert.proof.leaves import Leaf
-from lipcert.proof.tree import METHOD, Tree
+from lipcert.proof.tree import Tree
 from lipcert.relaxation.cuts import NO_CUTS
 from lipcert.rounding import Array
 
@@ -70,7 +68,7 @@ def proved(root: Node) -> float:
     return value[id(root)]
 
 
-def certificate_of(root: Node, net: Network, region: Region, norm: Norm, c: Array) -> Certificate:
+def certificate_of(root: Node, problem: Problem) -> Certificate:
     """What the tree proves, with its proof."""
     upper = proved(root)
-    return Certificate(METHOD, net.sha256, region, norm, c, upper, tree=tree_of(root, upper))
+    return Certificate.of(problem, tree_of(root, upper), upper)

@@ -12,11 +12,13 @@ from lipcert.bounds import Cell
 from lipcert.bounds.propagation import Interval
 from lipcert.budget.threads import threads_for
 from lipcert.problem.network import Network
-from lipcert.problem.norms import Norm
+from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box
-from lipcert.proof.leaves import Leaf, prove_leaf, relaxation_of
+from lipcert.proof.leaves import BY_INTERVALS, Leaf, problem_on, prove_leaf
+from lipcert.relaxation.build import build
 from lipcert.relaxation.cuts import NO_CUTS, Cuts, separate, with_cuts
 from lipcert.relaxation.model import Relaxation
+from lipcert.relaxation.specification import Specification, plan_specification
 from lipcert.rounding import Array
 from lipcert.solver import Progress, Status
 
@@ -28,9 +30,7 @@ _IDLE = 1e-6  # a multiplier, relative to the bound, below which a cut is idle
 class Question:
     """A bound on a part is asked for; one at most `threshold` decides it."""
 
-    net: Network
-    norm: Norm
-    c: Array
+    problem: Problem
     part: Cell
     pre: tuple[Interval, ...]
     threshold: float
@@ -55,16 +55,18 @@ def relax(question: Question) -> Reply:
     """Solve, prove, cut and solve again while that decides nothing; a solver that fails proves nothing."""
     start, cpu = time.monotonic(), time.process_time()
     q = question
-    best = Reply(np.inf, Leaf(), q.cuts, np.zeros(q.net.neurons), None, 0.0)
+    best = Reply(np.inf, BY_INTERVALS, q.cuts, np.zeros(q.problem.network.neurons), None, 0.0)
     try:
         with np.errstate(all="ignore"):
-            base = relaxation_of(q.net, q.part, q.norm, q.c, q.pre)
+            own, signs = problem_on(q.problem, q.part, q.pre)
+            plan = plan_specification(own, "tight", signs)
+            base = build(own, plan)
             cuts = Cuts(q.cuts)
             for turn in range(q.rounds + 1):
                 left = q.seconds - (time.monotonic() - start)
                 if left <= 0:
                     break
-                best, cuts = _turn(q, base, cuts, best, left)
+                best, cuts = _turn(q, plan.with_cuts(cuts), base, best, left)
                 if best.upper <= q.threshold or turn == q.rounds or not len(cuts):
                     break
     except (ArithmeticError, ValueError, RuntimeError, MemoryError):  # as numpy and scipy raise them
@@ -72,10 +74,11 @@ def relax(question: Question) -> Reply:
     return replace(best, seconds=time.process_time() - cpu)
 
 
-def _turn(q: Question, base: Relaxation, cuts: Cuts, best: Reply, left: float) -> tuple[Reply, Cuts]:
-    """One solve; the better of both replies, and the cuts for the next (none: it would be the same)."""
+def _turn(q: Question, plan: Specification, base: Relaxation, best: Reply, left: float) -> tuple[Reply, Cuts]:
+    """One solve with the plan's cuts; the better of both replies, and the next cuts (none: it would be the same)."""
     from lipcert.solver.rank_two import Options, solve_rank_two  # here, so that importing lipcert stays fast
 
+    cuts = plan.cuts
     relaxation = with_cuts(base, cuts)
     problem = relaxation.problem
     with threads_for(problem.size):
@@ -83,7 +86,7 @@ def _turn(q: Question, base: Relaxation, cuts: Cuts, best: Reply, left: float) -
         result = solve_rank_two(problem, Options(tolerance=1e-8, time_limit=left), judge)
     if result.status is Status.INTERRUPTED and not judge.ended:
         raise KeyboardInterrupt
-    upper, leaf = prove_leaf(relaxation, cuts, result.y)
+    leaf, upper = prove_leaf(plan, relaxation, result.y)
     reply = replace(best, upper=upper, leaf=leaf) if upper < best.upper else best
     X = result.X
     if X is None or not np.all(np.isfinite(X)) or upper <= q.threshold:
@@ -91,7 +94,8 @@ def _turn(q: Question, base: Relaxation, cuts: Cuts, best: Reply, left: float) -
     own = slice(problem.rows - _present(relaxation, cuts), None)
     busy = cuts if _present(relaxation, cuts) < len(cuts) else cuts.kept(result.y[own] > _IDLE * abs(upper))
     found = separate(base, X, busy, budget=max(100, problem.size))
-    reply = replace(reply, cuts=busy.table, doubt=_doubt(q.net, relaxation, X), point=_point(q, relaxation, X))
+    doubt, point = _doubt(q.problem.network, relaxation, X), _point(q, relaxation, X)
+    reply = replace(reply, cuts=busy.table, doubt=doubt, point=point)
     return reply, busy.joined(found.first(2 * problem.size)) if len(found) else NO_CUTS
 
 

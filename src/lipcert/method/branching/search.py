@@ -29,11 +29,11 @@ from lipcert.method.branching.relax import Question, Reply, relax
 from lipcert.method.branching.worth import Worth
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
+from lipcert.problem.problem import Problem
 from lipcert.problem.region import Ball, Region
-from lipcert.proof import Certificate
-from lipcert.proof.cases import has_cases
+from lipcert.proof import Certificate, Tree
 from lipcert.proof.leaves import BY_INTERVALS, Leaf
-from lipcert.proof.relaxed import check_relaxation
+from lipcert.relaxation.specification import check_relaxation
 from lipcert.rounding import Array
 from lipcert.witness import Witness, evaluate
 
@@ -78,14 +78,11 @@ class Outcome:
 
     @property
     def leaves(self) -> tuple[Leaf, ...]:
-        return () if self.certificate.tree is None else self.certificate.tree.leaves
+        return self.certificate.proof.leaves if isinstance(self.certificate.proof, Tree) else ()
 
 
 def branch(
-    net: Network,
-    region: Region,
-    norm: Norm,
-    c: Array,
+    problem: Problem,
     *,
     gap: float,
     deadline: float,
@@ -98,8 +95,8 @@ def branch(
 
     `known` is an upper bound on the region that was proved elsewhere: parts are not worked on to be worse than that.
     """
-    check_branching(net, region, norm)
-    search = _Search(net, region, norm, c, gap, deadline, executor, witness, known, on_state)
+    check_branching(problem.network, problem.region, problem.norm)
+    search = _Search(problem, gap, deadline, executor, witness, known, on_state)
     interrupted = False
     try:
         with np.errstate(all="ignore"):
@@ -116,10 +113,7 @@ class _Search:
 
     def __init__(
         self,
-        net: Network,
-        region: Region,
-        norm: Norm,
-        c: Array,
+        problem: Problem,
         gap: float,
         deadline: float,
         executor: Executor,
@@ -127,27 +121,28 @@ class _Search:
         known: float,
         on_state: Callable[[State, Witness | None], None] | None,
     ) -> None:
-        self.net, self.region, self.norm, self.c = net, region, norm, c
+        self.problem = problem.on(problem.region)  # goes to other processes: without what was derived from it
+        self.net, self.region, self.norm, self.c = problem.network, problem.region, problem.norm, problem.c
         self.gap, self.deadline, self.executor = max(gap, EXACT), deadline, executor
         self.witness, self.on_state = witness, on_state
         self.count = itertools.count()
         self.heap: list[tuple[float, int, Node]] = []
         self.under_way: dict[Future[Reply], Node] = {}
         self.worth = Worth(self._relaxes())
-        part = whole(net, region)
-        bounds = bounds_of(net, [part])
-        own = float(interval_uppers(net, bounds, norm, c)[0])
-        open_ = int(open_neurons(net, bounds.pre, c)[0].sum())
+        part = whole(self.net, self.region)
+        bounds = bounds_of(self.net, [part])
+        own = float(interval_uppers(self.net, bounds, self.norm, self.c)[0])
+        open_ = int(open_neurons(self.net, bounds.pre, self.c)[0].sum())
         self.root = Node(part, bounds, min(own, known), own, BY_INTERVALS, open_)
         self.parts = 1
         self.stuck = 0.0  # the largest bound of parts that nothing can be done about
         self._push(self.root)
 
     def _relaxes(self) -> bool:
-        if has_cases(self.norm):  # as many relaxations as problems for every part: intervals alone are the better deal
+        if self.problem.has_cases:  # as many relaxations as cases for every part: intervals alone are the better deal
             return False
         try:
-            check_relaxation(self.net, self.norm, "tight")
+            check_relaxation(self.problem, "tight")
         except MethodError:
             return False
         return True
@@ -194,9 +189,7 @@ class _Search:
     def _submit(self, node: Node) -> None:
         left = max(self.deadline - time.monotonic(), 0.01)
         question = Question(
-            self.net,
-            self.norm,
-            self.c,
+            self.problem,
             node.part,
             node.alone.of(0),
             self.threshold,
@@ -306,6 +299,6 @@ class _Search:
         self.under_way = {}
 
     def outcome(self, interrupted: bool) -> Outcome:
-        certificate = certificate_of(self.root, self.net, self.region, self.norm, self.c)
+        certificate = certificate_of(self.root, self.problem)
         closed = certificate.upper <= self.lower * (1 + self.gap)
         return Outcome(certificate, self.witness, closed, interrupted, self._state())

@@ -1,0 +1,144 @@
+"""Proofs that need no numbers, because a checker computes them again: products of norms, intervals, both mixed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lipcert.bounds.gains import Gains, jacobian_rows, mixed_bound
+from lipcert.bounds.propagation import gradient_bounds, preactivations
+from lipcert.bounds.spectral import operator_norm
+from lipcert.errors import FileFormatError
+from lipcert.problem.network import Affine, Network
+from lipcert.problem.norms import Matrix
+from lipcert.problem.problem import Problem
+from lipcert.proof.certificate import Certificate
+from lipcert.relaxation.reduced import gains_of
+from lipcert.rounding import Array
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """A bound that its name says how to compute: product, interval or mixed.
+
+    Any other name is that of a relaxation whose multipliers were not kept: nobody can check it.
+    """
+
+    method: str
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """What a file keeps besides the name: nothing."""
+        return {"proof": np.array("arithmetic")}
+
+    def check(self, problem: Problem) -> float:
+        """The bound, computed again."""
+        match self.method:
+            case "product":
+                return prove_product(problem).upper
+            case "interval":
+                return prove_interval(problem).upper
+            case "mixed":
+                return prove_mixed(problem).upper
+            case _:
+                raise FileFormatError(f"the certificate names an unknown method {self.method!r}; upgrade lipcert")
+
+
+INTERVAL = Arithmetic("interval")
+
+
+def prove_product(problem: Problem) -> Certificate:
+    """L <= the norm of the last map times the largest slopes and norms before it, on any region, for any activation.
+
+    A block is reached at most as far as the sum over what it reads: l_i = (largest slope) sum_j ||A_ij|| l_j, l_0 = 1.
+    """
+    net, norm = problem.network, problem.norm
+    reach = {0: _Scaled(0.5, 1)}
+    for i, block in enumerate(net.hidden, start=1):
+        parts = [reach[j].times(operator_norm(weight, norm.p, norm.p)) for j, weight in block.terms]
+        reach[i] = _total(parts).times(block.activation.slopes[1])
+    last = [reach[j].times(_head(problem, weight)) for j, weight in net.scores.terms]
+    return Certificate.of(problem, Arithmetic("product"), _total(last).above())
+
+
+def prove_interval(problem: Problem) -> Certificate:
+    """L <= ||largest |gradient entries|||_dual by intervals through the chain rule [FastLip18].
+
+    For the whole map: the operator norm of the largest |entries| of the Jacobian, which no Jacobian exceeds.
+    """
+    size, norm = jacobian_bounds(problem), problem.norm
+    if problem.coordinate is not None:
+        size = size[:, [problem.coordinate]]
+    upper = norm.dual.above(size[0]) if norm.out is None else operator_norm(size, norm.p, norm.out)
+    return Certificate.of(problem, INTERVAL, upper if not math.isnan(upper) else math.inf)
+
+
+def prove_mixed(problem: Problem, known: Gains | None = None) -> Certificate:
+    """L <= what Euclidean norms beside intervals give at the best layer (`bounds.gains`); one output only.
+
+    `known` are gains to use in place of the best ones.
+    """
+    upper = math.inf
+    if not problem.whole_map:
+        known = gains_of(problem) if known is None else known
+        upper = mixed_bound(problem.network, preactivations(problem), problem.norm, problem.c, known)
+    return Certificate.of(problem, Arithmetic("mixed"), upper)
+
+
+def jacobian_bounds(problem: Problem) -> Array:
+    """Bounds of the magnitudes of all entries of the gradient (one row), or of the Jacobian of the whole map."""
+    net, pre = problem.network, preactivations(problem)
+    if not problem.whole_map:
+        return gradient_bounds(net, pre, problem.c)[0].magnitude[None, :]
+    size = jacobian_rows(net, pre, net.depth + 1)
+    return np.where(np.isnan(size), np.inf, size)
+
+
+def _head(problem: Problem, weight: Matrix) -> float:
+    """At least the dual norm of weight'c, or the operator norm of the weight for the whole map."""
+    if problem.norm.out is not None:
+        return operator_norm(weight, problem.norm.p, problem.norm.out)
+    map_ = Network((Affine(weight, np.zeros(weight.shape[0])),), ())
+    return problem.norm.dual.above(gradient_bounds(map_, (), problem.c)[0].magnitude)
+
+
+@dataclass(frozen=True)
+class _Scaled:
+    """An upper bound mantissa 2^exponent >= 0, safe from underflow and overflow on the way."""
+
+    mantissa: float
+    exponent: int
+
+    def times(self, factor: float) -> _Scaled:
+        if not math.isfinite(factor) or not math.isfinite(self.mantissa) or 0.0 in (factor, self.mantissa):
+            nothing = 0.0 in (factor, self.mantissa)  # zero times infinity: the other bound was not needed
+            return _Scaled(0.0 if nothing else math.inf, 0)
+        m, e = math.frexp(factor)
+        mantissa, shift = math.frexp(math.nextafter(self.mantissa * m, math.inf))
+        return _Scaled(mantissa, self.exponent + e + shift)
+
+    def plus(self, other: _Scaled) -> _Scaled:
+        small, large = sorted((self, other), key=lambda s: (s.mantissa > 0, s.exponent))
+        if small.mantissa == 0.0 or not math.isfinite(large.mantissa):
+            return large
+        moved = math.nextafter(math.ldexp(small.mantissa, max(small.exponent - large.exponent, -1000)), math.inf)
+        mantissa, shift = math.frexp(math.nextafter(large.mantissa + moved, math.inf))
+        return _Scaled(mantissa, large.exponent + shift)
+
+    def above(self) -> float:
+        """A float that is not below it."""
+        if self.mantissa == 0.0 or not math.isfinite(self.mantissa):
+            return self.mantissa
+        try:
+            return math.nextafter(math.ldexp(self.mantissa, self.exponent), math.inf)
+        except OverflowError:
+            return math.inf
+
+
+def _total(parts: list[_Scaled]) -> _Scaled:
+    total = parts[0]
+    for part in parts[1:]:
+        total = total.plus(part)
+    return total

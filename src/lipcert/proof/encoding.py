@@ -1,0 +1,149 @@
+"""How a file keeps proofs by multipliers: one for a relaxation, one for every case, one for every leaf or margin.
+
+specifications   a row for each: form, values, wide, exclusions, products, cuts, entries of its reduction
+cuts, reductions the tables of all, one after the other
+names            of families of rows and of blocks of variables
+segments         a row for each array: proof, multipliers (0) or shift (1), name, length, entries that are not zero
+index, numbers   of these entries, all arrays one after the other
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lipcert.errors import FileFormatError
+from lipcert.relaxation.cuts import NO_CUTS, Cuts, valid_table
+from lipcert.relaxation.specification import FORMS, Specification
+from lipcert.rounding import Array
+
+NAMES = "specifications|cuts|reductions|names|segments|index|numbers"
+TEXTS = frozenset({"names"})
+_NUMBERS_UP_TO = 1 << 27  # of all proofs together, zeros included: what a file may ask to be laid out in memory
+_NONE = -1  # in place of a form: a proof that needs no relaxation
+_COLUMNS = 7
+
+Arrays = dict[str, NDArray[np.generic]]
+Numbers = tuple[dict[str, Array], dict[str, Array]]  # multipliers and shift by name
+
+
+class Stored(Protocol):
+    """What is kept of a proof."""
+
+    @property
+    def multipliers(self) -> Mapping[str, Array]: ...
+
+    @property
+    def shift(self) -> Mapping[str, Array]: ...
+
+
+class WithSpecification(Stored, Protocol):
+    @property
+    def specification(self) -> Specification: ...
+
+
+def encode(proofs: Sequence[WithSpecification]) -> Arrays:
+    """Proofs by relaxations."""
+    return encode_specifications([p.specification for p in proofs]) | encode_numbers(proofs)
+
+
+def encode_specifications(specifications: Sequence[Specification | None]) -> Arrays:
+    """None for a proof that needs no relaxation."""
+    rows, cuts, reductions = [], [NO_CUTS.table], [np.zeros(0, dtype=np.int64)]
+    for s in specifications:
+        if s is None:
+            rows.append([_NONE] + [0] * (_COLUMNS - 1))
+            continue
+        reduction = reductions[0] if s.reduction is None else s.reduction
+        flags = [FORMS.index(s.form), s.values, s.wide, s.exclusions, s.products]
+        rows.append([*(int(flag) for flag in flags), len(s.cuts), len(reduction)])
+        cuts.append(s.cuts.table)
+        reductions.append(reduction)
+    return {
+        "specifications": np.array(rows, dtype=np.int64).reshape(-1, _COLUMNS),
+        "cuts": np.concatenate(cuts),
+        "reductions": np.concatenate(reductions),
+    }
+
+
+def encode_numbers(proofs: Sequence[Stored]) -> Arrays:
+    """Multipliers and shifts, entries that are not zero."""
+    names: dict[str, int] = {}
+    segments: list[tuple[int, int, int, int, int]] = []
+    index, numbers = [np.zeros(0, dtype=np.int64)], [np.zeros(0)]
+    for number, proof in enumerate(proofs):
+        for side, parts in enumerate((proof.multipliers, proof.shift)):
+            for name, values in parts.items():
+                entries = np.flatnonzero(values)
+                segments.append((number, side, names.setdefault(name, len(names)), len(values), len(entries)))
+                index.append(entries)
+                numbers.append(values[entries])
+    return {
+        "names": np.array(list(names) or [""], dtype="U64"),
+        "segments": np.array(segments, dtype=np.int64).reshape(-1, 5),
+        "index": np.concatenate(index).astype(np.int32),
+        "numbers": np.concatenate(numbers),
+    }
+
+
+def decode_specifications(arrays: Mapping[str, Any], method: str) -> list[Specification | None]:
+    """The inverse of `encode_specifications`; every specification was asked for by this method."""
+    table, cuts, reductions = (whole_numbers(arrays, name) for name in ("specifications", "cuts", "reductions"))
+    fits = table.ndim == 2 and table.shape[1] == _COLUMNS and reductions.ndim == 1 and valid_table(cuts)
+    fits = fits and bool(np.all((table[:, 0] >= _NONE) & (table[:, 0] < len(FORMS))))
+    fits = fits and bool(np.all((table[:, 1:5] == 0) | (table[:, 1:5] == 1)) and np.all(table[:, 5:] >= 0))
+    if not fits or table[:, 5].sum() != len(cuts) or table[:, 6].sum() != len(reductions):
+        raise FileFormatError("the specifications of the proof, its cuts and its reductions do not fit together")
+    own_cuts = np.split(cuts, np.cumsum(table[:, 5]))[:-1]
+    own_reductions = np.split(reductions, np.cumsum(table[:, 6]))[:-1]
+    found: list[Specification | None] = []
+    for row, some, reduction in zip(table, own_cuts, own_reductions, strict=True):
+        values, wide, exclusions, products = (bool(flag) for flag in row[1:5])
+        found.append(
+            None
+            if row[0] == _NONE
+            else Specification(
+                method,
+                FORMS[row[0]],
+                values,
+                wide,
+                exclusions,
+                None,
+                products,
+                Cuts(some),
+                reduction if len(reduction) else None,
+            )
+        )
+    return found
+
+
+def decode_numbers(arrays: Mapping[str, Any], count: int) -> list[Numbers]:
+    """The inverse of `encode_numbers`, for `count` proofs."""
+    names, numbers = arrays["names"], arrays["numbers"]
+    segments, index = (whole_numbers(arrays, name) for name in ("segments", "index"))
+    if names.ndim != 1 or segments.shape[1:] != (5,) or numbers.shape != index.shape or numbers.ndim != 1:
+        raise FileFormatError("the numbers of the proof do not fit together")
+    limits = np.array([count, 2, len(names), _NUMBERS_UP_TO, len(numbers) + 1])
+    starts = np.concatenate([[0], np.cumsum(segments[:, 4])])
+    fits = bool(np.all(segments >= 0) and np.all(segments < limits) and starts[-1] == len(numbers))
+    fits = fits and int(segments[:, 3].sum()) <= _NUMBERS_UP_TO
+    if not (fits and np.all(index >= 0) and np.all(index < np.repeat(segments[:, 3], segments[:, 4]))):
+        raise FileFormatError("the numbers of the proof do not fit together")
+    proofs: list[Numbers] = [({}, {}) for _ in range(count)]
+    values = np.asarray(numbers, dtype=np.float64)
+    for (proof, side, name, length, entries), start in zip(segments, starts, strict=False):
+        full, some = np.zeros(length), slice(start, start + entries)
+        full[index[some]] = values[some]
+        proofs[proof][side][str(names[name])] = full
+    return proofs
+
+
+def whole_numbers(arrays: Mapping[str, Any], name: str) -> NDArray[np.int64]:
+    """An array of whole numbers from a file."""
+    array = arrays[name]
+    if array.dtype.kind not in "iu":
+        raise FileFormatError(f"array {name} must hold whole numbers")
+    return np.asarray(array, dtype=np.int64)

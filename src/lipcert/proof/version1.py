@@ -1,0 +1,190 @@
+"""Files of version 1: they do not say what was built, so it is told from the names of their multipliers.
+
+    wide chords      a family with that name
+    values           the variables w have a shift
+    products         families of products of half-spaces, at a leaf of a tree
+
+This is the only place where anything is guessed; whatever is guessed wrong proves less, or nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lipcert.errors import FileFormatError, InputError
+from lipcert.problem.problem import Problem
+from lipcert.proof.arithmetic import Arithmetic
+from lipcert.proof.cases import Cases, ProvedCase, case_of, case_table
+from lipcert.proof.certificate import Proof
+from lipcert.proof.encoding import Numbers, decode_numbers, whole_numbers
+from lipcert.proof.relaxed import Multipliers
+from lipcert.proof.tree import METHOD, NO_TREE, assembled, digest
+from lipcert.relaxation.build import build
+from lipcert.relaxation.cuts import NO_CUTS, Cuts, valid_table
+from lipcert.relaxation.model import Relaxation
+from lipcert.relaxation.specification import RELAXATIONS, Specification, form_of
+from lipcert.rounding import Array
+
+VERSION = 1
+NAMES = (
+    r"cuts|reduction|multipliers|shift|(?:multipliers|shift)_\d{1,3}|case_\d{1,4}_(?:head|numbers|cuts)|"
+    r"leaf_(?:names|segments|index|numbers|cuts|cut_rows)"
+)
+TEXTS = frozenset({"multipliers", "shift", "leaf_names"})
+
+
+@dataclass(frozen=True, eq=False)
+class Old:
+    """A proof of version 1; which one it is now depends on the network."""
+
+    method: str
+    kept: Mapping[str, NDArray[np.generic]]
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """As they were."""
+        return {"certificate": np.array(VERSION), **self.kept}
+
+    def check(self, problem: Problem) -> float:
+        """What the proof that it is now proves."""
+        return self.translated(problem).check(problem)
+
+    def translated(self, problem: Problem) -> Proof:
+        """The same proof, with what was built written down."""
+        if self.method == METHOD:
+            return _tree(self.kept, problem) if "tree" in self.kept else NO_TREE
+        if self.method not in RELAXATIONS:
+            return Arithmetic(self.method)
+        if problem.has_cases:
+            return Cases(self.method, tuple(_cases(self, problem)))
+        numbers = _named(self.kept, "multipliers"), _named(self.kept, "shift")
+        own = _specification(problem, self.method, numbers, _cuts(self.kept, "cuts"), _reduction(self.kept))
+        return Multipliers(own, *numbers)
+
+
+def read_old(arrays: Mapping[str, Any], method: str) -> Old:
+    """The proof of a file of version 1; its numbers are looked at now, so that a damaged file is refused at once."""
+    names = ("multipliers", "shift", "cuts", "reduction", "tree", "leaf_", "case_")
+    kept = {name: arrays[name] for name in arrays if name.startswith(names)}
+    for prefix in ("multipliers", "shift"):
+        _named(kept, prefix)
+    for name in kept:
+        if name.startswith("case_") and name.endswith("_head"):
+            _head(kept, name)
+        elif name.endswith("cuts"):
+            _cuts(kept, name)
+    _reduction(kept)
+    return Old(method, kept)
+
+
+def _specification(
+    problem: Problem, method: str, numbers: Numbers, cuts: Cuts = NO_CUTS, reduction: NDArray[np.int64] | None = None
+) -> Specification:
+    """What was built for multipliers and shifts with these names."""
+    families, blocks = numbers
+    if reduction is not None:
+        return Specification(method, "backward", values=False, cuts=cuts, reduction=reduction)
+    form = form_of(problem, method)
+    wide = any(name.endswith("wide chord") or name == "z (z - hi u - lo (1-u)) <= 0" for name in families)
+    products = any(name != "half-space" and "half-space" in name for name in families)
+    return Specification(method, form, "w" in blocks, wide, method == "tight", None, products, cuts)
+
+
+def _cases(old: Old, problem: Problem) -> list[ProvedCase]:
+    """Of a case only the numbers were kept, in the order of its families and blocks."""
+    found: list[ProvedCase] = []
+    shape = case_table(problem).shape
+    while f"case_{len(found)}_head" in old.kept:
+        name = f"case_{len(found)}"
+        output, coordinate, wide, values = _head(old.kept, f"{name}_head")
+        row, column = max(output, 0), max(coordinate, 0)
+        if row >= shape[0] or column >= shape[1]:
+            raise InputError(f"{name} is about an output or a coordinate that is not there")
+        case = case_of(problem, row, column)
+        method, cuts = old.method, _cuts(old.kept, f"{name}_cuts")
+        own = Specification(method, form_of(case, method), bool(values), bool(wide), method == "tight", cuts=cuts)
+        numbers = _unflattened(build(case, own), _vector(old.kept, f"{name}_numbers"))
+        found.append(ProvedCase(row, column, Multipliers(own, *numbers), np.inf))
+    return found
+
+
+def _unflattened(relaxation: Relaxation, numbers: Array) -> Numbers:
+    totals = {f.name: f.total for f in relaxation.families}
+    widths = {name: len(v) for name, v in relaxation.spread(np.zeros(relaxation.space.size)).items()}
+    lengths = [*totals.values(), *widths.values()]
+    if numbers.shape != (sum(lengths),):
+        return {"": np.zeros(0)}, {}  # fits no relaxation
+    pieces = np.split(numbers, np.cumsum(lengths)[:-1])
+    return dict(zip(totals, pieces, strict=False)), dict(zip(widths, pieces[len(totals) :], strict=True))
+
+
+def _tree(kept: Mapping[str, Any], problem: Problem) -> Proof:
+    own = {name: kept[name] for name in kept if name != "tree_digest" and name.startswith(("tree", "leaf_"))}
+    try:
+        if str(kept["tree_digest"]) != digest(own):
+            return NO_TREE
+        renamed = {name.removeprefix("leaf_"): array for name, array in own.items()}
+        kinds, rows = whole_numbers(own, "leaf_kinds"), whole_numbers(own, "leaf_cut_rows")
+        cuts = whole_numbers(own, "leaf_cuts")
+        if kinds.ndim != 1 or kinds.shape != rows.shape or np.any(rows < 0) or rows.sum() != len(cuts):
+            return NO_TREE
+        numbers = decode_numbers(renamed, len(kinds))
+        tables = np.split(cuts, np.cumsum(rows))[:-1]
+        specifications = [
+            _specification(problem, "tight", both, Cuts(table)) if kind == 2 and not problem.has_cases else None
+            for kind, both, table in zip(kinds, numbers, tables, strict=True)
+        ]
+        return assembled(own, kinds, specifications, numbers)
+    except (KeyError, FileFormatError):  # what does not add up is no tree
+        return NO_TREE
+
+
+def _head(kept: Mapping[str, Any], name: str) -> tuple[int, int, int, int]:
+    head = kept[name]
+    if head.shape != (4,) or head.dtype.kind not in "iu" or np.any(head < -1) or np.any(head[2:] < 0):
+        raise FileFormatError(f"{name} must say which output and coordinate it is about")
+    output, coordinate, wide, values = (int(v) for v in head)
+    return output, coordinate, wide, values
+
+
+def _cuts(kept: Mapping[str, Any], name: str) -> Cuts:
+    if name not in kept:
+        return NO_CUTS
+    if kept[name].dtype.kind not in "iu" or not valid_table(kept[name].astype(np.int64)):
+        raise FileFormatError("the table of cuts is not one")
+    return Cuts(np.asarray(kept[name], dtype=np.int64))
+
+
+def _reduction(kept: Mapping[str, Any]) -> NDArray[np.int64] | None:
+    if "reduction" not in kept:
+        return None
+    if kept["reduction"].dtype.kind not in "iu" or kept["reduction"].ndim != 1:
+        raise FileFormatError("the reduction is not a list of whole numbers")
+    return np.asarray(kept["reduction"], dtype=np.int64)
+
+
+def _vector(kept: Mapping[str, Any], name: str) -> Array:
+    if name not in kept or kept[name].ndim != 1 or kept[name].dtype.kind not in "fiu":
+        raise FileFormatError(f"{name} must be a vector of numbers")
+    return np.asarray(kept[name], dtype=np.float64)
+
+
+def _named(kept: Mapping[str, Any], prefix: str, first: str | None = None) -> dict[str, Array]:
+    """Vectors by name: `prefix` holds the names, prefix_0, prefix_1, .. the vectors."""
+    key = prefix if first is None else first
+    if key not in kept or kept[key].ndim != 1 or (kept[key].size and kept[key].dtype.kind != "U"):
+        raise FileFormatError(f"{prefix} must be a list of names")
+    names = kept[key]
+    return {str(name): _vector(kept, f"{prefix}_{i}") for i, name in enumerate(names)}
+
+
+def margin_numbers(arrays: Mapping[str, Any], count: int) -> list[Numbers]:
+    """Multipliers and shifts of the margins of a file of version 1."""
+    return [
+        (_named(arrays, f"rows_{k}", f"rows_{k}_names"), _named(arrays, f"shift_{k}", f"shift_{k}_names"))
+        for k in range(count)
+    ]
