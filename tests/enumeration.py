@@ -20,9 +20,9 @@ MARGIN = 1e-8
 
 
 def exact_constant(net: Network, box: Box, c: Array, norm: Norm = INF, samples: int = 400) -> float:
-    """max ||gradient||_dual over the linear pieces that meet the box in a set with interior."""
+    """max ||gradient||_dual over the linear pieces that meet the box in a set with interior; any graph of blocks."""
     points = np.random.default_rng(0).uniform(box.lo, box.hi, size=(samples, box.size))
-    return _descend(_Piece(net, box, c, norm), 0, np.eye(net.inputs), np.zeros(net.inputs), [], points)
+    return _descend(_Piece(net, box, c, norm), [(np.eye(net.inputs), np.zeros(net.inputs))], [], points)
 
 
 def operator(J: Array, norm: Norm) -> float:
@@ -45,31 +45,29 @@ class _Piece:
         self.net, self.box, self.c, self.norm = net, box, c, norm
 
 
-def _descend(piece: _Piece, layer: int, G: Array, h: Array, rows: list[tuple[Array, float]], points: Array) -> float:
-    """x_layer = G x + h on the current piece {a'x + b >= 0 for (a, b) in rows}."""
-    net = piece.net
-    A = net.affines[layer].weight
-    A = A if isinstance(A, np.ndarray) else A.toarray()
-    G, h = A @ G, A @ h + net.affines[layer].bias
-    if layer == net.depth:
+Map = tuple[Array, Array]  # G, h: a block's values are G x + h on the current piece
+Row = tuple[Array, float]
+
+
+def _descend(piece: _Piece, maps: list[Map], rows: list[Row], points: Array) -> float:
+    """`maps` are those of the blocks so far on the piece {a'x + b >= 0 for (a, b) in rows}."""
+    block = piece.net.blocks[len(maps) - 1]
+    G, h = np.zeros((block.width, piece.net.inputs)), np.array(block.bias)
+    for source, weight in block.terms:
+        A = weight if isinstance(weight, np.ndarray) else weight.toarray()
+        G, h = G + A @ maps[source][0], h + A @ maps[source][1]
+    if len(maps) == len(piece.net.blocks):
         return operator(piece.c @ G, piece.norm)
-    return _split(piece, layer, 0, G, h, [], rows, points)
+    if not block.activation.kinked:
+        return _descend(piece, [*maps, (G, h)], rows, points)
+    return _split(piece, maps, (G, h), [], rows, points)
 
 
-def _split(
-    piece: _Piece,
-    layer: int,
-    j: int,
-    G: Array,
-    h: Array,
-    signs: list[bool],
-    rows: list[tuple[Array, float]],
-    points: Array,
-) -> float:
+def _split(piece: _Piece, maps: list[Map], own: Map, signs: list[bool], rows: list[Row], points: Array) -> float:
+    (G, h), j = own, len(signs)
     if j == len(h):
-        f = piece.net.activations[layer]
-        slopes = f.derivative(np.where(signs, 1.0, -1.0))
-        return _descend(piece, layer + 1, slopes[:, None] * G, slopes * h, rows, points)
+        slopes = piece.net.activations[len(maps) - 1].derivative(np.where(signs, 1.0, -1.0))
+        return _descend(piece, [*maps, (slopes[:, None] * G, slopes * h)], rows, points)
     z = points @ G[j] + h[j]
     best = 0.0
     for sign in (True, False):
@@ -78,9 +76,9 @@ def _split(
         kept = points[s * z > MARGIN]
         if not np.any(G[j]):
             if (h[j] > 0) == sign:  # a constant neuron has one sign; exactly 0 changes no gradient
-                best = max(best, _split(piece, layer, j + 1, G, h, [*signs, sign], rows, points))
+                best = max(best, _split(piece, maps, own, [*signs, sign], rows, points))
         elif len(kept) or _realisable([*rows, half], piece.box):
-            best = max(best, _split(piece, layer, j + 1, G, h, [*signs, sign], [*rows, half], kept))
+            best = max(best, _split(piece, maps, own, [*signs, sign], [*rows, half], kept))
     return best
 
 

@@ -25,9 +25,10 @@ from lipcert.errors import MethodError
 from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box
-from lipcert.relaxation.model import Family, Index, Relaxation, Space, assemble
+from lipcert.relaxation.model import Family, Index, Relaxation, Space, assemble, diagonal
+from lipcert.relaxation.passes import inputs_of
 from lipcert.relaxation.tracked import Tracked, affine, constants, exactly, merge, product
-from lipcert.rounding import Array, add_up
+from lipcert.rounding import Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,13 +59,14 @@ def margin(problem: Problem, keep: int | None = None) -> Margin:
     open_ones[-1] = np.setdiff1d(open_ones[-1], np.concatenate([above, below]))
     moving = np.flatnonzero(box.hi > box.lo)
     space = Space(w=len(moving), **{f"s{i}": len(free) for i, free in enumerate(open_ones, start=1)})
-    families = [_squares(space, "one", np.arange(1), 1, True), _squares(space, "w", moving, net.inputs, False)]
-    x = _inputs(space, box, moving)
+    blocks = {"w": (moving, net.inputs)}
+    blocks |= {f"s{i}": (free, net.shape[i]) for i, free in enumerate(open_ones, start=1)}
+    families = diagonal(space, blocks)
+    x = inputs_of(space, box, moving)
     for i, (map_, z, free) in enumerate(zip(net.affines, pre, open_ones, strict=False), start=1):
         width = map_.outputs
         forms = affine(space, map_.weight, x, map_.bias)
         own = _values(space, f"s{i}", z.hi[free])
-        families.append(_squares(space, f"s{i}", free, width, False))
         families += _rows(space, net, i, own, forms[free], Interval(z.lo[free], z.hi[free]), free)
         on = np.flatnonzero(z.lo >= 0)
         parts = [(free, own), (on, forms[on])]
@@ -73,7 +75,7 @@ def margin(problem: Problem, keep: int | None = None) -> Margin:
         x = merge(space, parts, width)
     last = net.affines[-1]
     value = affine(space, c[None, :], affine(space, last.weight, x, last.bias))
-    return _assembled(space, value, families, moving, open_ones, net)
+    return _assembled(space, value, families, blocks)
 
 
 def _light(net: Network, c: Array, z: Interval, free: Index, keep: int | None) -> tuple[Index, Index]:
@@ -99,23 +101,10 @@ def _lines(
     return [(above, up), (below, low)]
 
 
-def _inputs(space: Space, box: Box, moving: Index) -> Tracked:
-    middle = box.lo / 2 + box.hi / 2
-    radius = np.maximum(add_up(box.hi, -middle), add_up(middle, -box.lo))
-    steps = merge(space, [(moving, exactly(space["w"].scaled(radius[moving])))], box.size)
-    return Tracked(sparse.csr_array(steps.matrix + space.constant(middle).matrix), np.zeros(box.size))
-
-
 def _values(space: Space, block: str, hi: Array) -> Tracked:
     """x = half (1 + s) defines s, so it is exact."""
     half = hi / 2
     return exactly(space.constant(half) + space[block].scaled(half))
-
-
-def _squares(space: Space, block: str, members: Index, total: int, equality: bool) -> Family:
-    forms = space[block]
-    name = f"{block}^2 {'=' if equality else '<='} 1"
-    return Family(name, forms, forms, np.ones(len(members)), equality, members, total)
 
 
 def _rows(space: Space, net: Network, i: int, x: Tracked, z: Tracked, bounds: Interval, free: Index) -> list[Family]:
@@ -130,9 +119,7 @@ def _rows(space: Space, net: Network, i: int, x: Tracked, z: Tracked, bounds: In
     ]
 
 
-def _assembled(
-    space: Space, value: Tracked, families: list[Family], moving: Index, open_ones: list[Index], net: Network
-) -> Margin:
+def _assembled(space: Space, value: Tracked, families: list[Family], blocks: dict[str, tuple[Index, int]]) -> Margin:
     """y'Cy = c'scores + lift, where the lift is a power of two that makes it non-negative."""
     reach = float(value.reach[0])
     lift = float(np.ldexp(1.0, int(np.frexp(reach)[1]))) if np.isfinite(reach) else 1.0
@@ -140,8 +127,5 @@ def _assembled(
     part = sparse.coo_array(lifted.matrix)
     half = sparse.coo_array((part.data / 2, (np.zeros(part.nnz, int), part.coords[1])), (space.size, space.size))
     objective = sparse.csr_array(half + half.T)
-    blocks = {"w": (moving, net.inputs)}
-    for i, free in enumerate(open_ones, start=1):
-        blocks[f"s{i}"] = (free, net.affines[i - 1].outputs)
     relaxation = assemble(space, objective, families, float(lifted.error[0]), blocks)
     return Margin(relaxation, lift)
