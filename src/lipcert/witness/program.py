@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from lipcert import policy
 from lipcert.bounds.propagation import Interval, cut_short, preactivations
 from lipcert.budget import Budget
+from lipcert.problem.maps import dense
 from lipcert.problem.network import Network
 from lipcert.problem.problem import PREACTIVATIONS, Problem
 from lipcert.rounding import Array
@@ -63,7 +64,7 @@ class Program:
 
     @property
     def _operations(self) -> float:
-        return 2.0 * self.net.inputs * self.net.stored
+        return 2.0 * self.net.inputs * self.net.entries
 
     def slopes(self, u: Patterns) -> list[Array]:
         """The slopes of patterns, block by block."""
@@ -83,7 +84,7 @@ class Program:
             row, shift = np.zeros((block.width, self.net.inputs)), block.bias
             for j, w in block.terms:
                 if j == 0:
-                    row, shift = row + w * self.chart.scale, shift + w @ self.chart.origin
+                    row, shift = row + dense(w) * self.chart.scale, shift + w @ self.chart.origin
                 else:
                     row += w @ (slopes[j - 1][:, None] * rows[j - 1])
                     shift = shift + w @ (slopes[j - 1] * shifts[j - 1])

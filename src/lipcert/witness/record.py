@@ -53,7 +53,7 @@ class Record:
         """The value of a point; it becomes the best witness where it is larger, and the point inside the region."""
         net = self.problem.network
         passes = 1 + net.outputs if self.problem.whole_map else 1
-        self.budget.charge(passes * _EVALUATION[0] * net.stored, policy.THIN)
+        self.budget.charge(passes * _EVALUATION[0] * net.entries, policy.THIN)
         self.budget.charge(passes * _EVALUATION[1] * len(net.blocks), policy.SCALAR)
         value = evaluate(self.problem, point)
         if value > self.best.value and self.chart.region.contains(point):
