@@ -22,7 +22,7 @@ from lipcert import policy
 from lipcert.bounds.forms import Forms, each
 from lipcert.bounds.interval import Interval, times
 from lipcert.problem.activations import Lines
-from lipcert.problem.maps import Matrix, dense, entries, is_sparse
+from lipcert.problem.maps import Matrix, dense, dense_work, entries, is_sparse
 from lipcert.problem.network import Block
 from lipcert.rounding import TINY, UNIT, Array, gamma
 
@@ -120,7 +120,7 @@ def work(block: Block, below: Sequence[Block]) -> tuple[float, str]:
     """Operations for the forms of one neuron of a block and their kind; a dense product is counted at its own rate."""
     weights = [weight for b in below for _, weight in b.terms]
     loose = _PASSES * 2.0 * sum(b.width for b in (block, *below))
-    solid = 4.0 * sum(entries(weight) for weight in weights if not is_sparse(weight))
+    solid = 4.0 * sum(dense_work(weight) for weight in weights if not is_sparse(weight))
     thin = 4.0 * sum(entries(weight) for weight in weights if is_sparse(weight))
     ratio = policy.RATES[policy.DENSE] / policy.RATES[policy.THIN]
     return (thin + loose + solid / ratio, policy.THIN) if thin else (solid + loose * ratio, policy.DENSE)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -62,6 +62,18 @@ class Window:
             sizes.append(count)
         return tuple(sizes)
 
+    def without_ceil_mode(self, spatial: Sequence[int]) -> Window:
+        """The same positions on an input of this size by more padding after it."""
+        if not self.ceil_mode:
+            return self
+        ends = [
+            (n - 1) * s + d * (k - 1) + 1
+            for n, s, d, k in zip(self.outputs(spatial), self.strides, self.dilations, self.kernel, strict=True)
+        ]
+        room = zip(ends, spatial, self.before, self.after, strict=True)
+        after = tuple(max(end - size - before, after) for end, size, before, after in room)
+        return replace(self, after=after, ceil_mode=False)
+
     def inputs(self, axis: int, outputs: Index) -> Index:
         """Where the taps of some positions along an axis lie, (positions, taps); in the padding that is outside."""
         taps = np.arange(self.kernel[axis]) * self.dilations[axis] - self.before[axis]
@@ -81,6 +93,7 @@ class Convolution(Operator):
         kernel = self.kernel
         if kernel.ndim != len(self.spatial) + 2 or kernel.shape[2:] != self.window.kernel or 0 in kernel.shape:
             raise InputError(f"a kernel of shape {kernel.shape} does not fit an input of {self.spatial}")
+        object.__setattr__(self, "window", self.window.without_ceil_mode(self.spatial))
         if self.groups < 1 or kernel.shape[0] % self.groups:
             raise InputError(f"a kernel of shape {kernel.shape} does not fit {self.groups} groups")
         for size in (*self.spatial, *self.outputs, *self.shape):
@@ -126,6 +139,10 @@ class Convolution(Operator):
             count *= int(np.count_nonzero((p >= 0) & (p < size)))
         return count
 
+    @property
+    def copied(self) -> int:
+        return self.groups * self._column * math.prod(self.outputs)
+
     def entrywise(self, function: Function) -> Convolution:
         return self._with(function(self.kernel))
 
@@ -164,8 +181,10 @@ class Convolution(Operator):
         for axis, o in enumerate(np.unravel_index(position, self.outputs)):
             p = self.window.inputs(axis, o)
             own = (p >= 0) & (p < self.spatial[axis])
-            source = (source[:, :, None] * self.spatial[axis] + p[:, None, :]).reshape(len(rows), -1)
-            inside = (inside[:, :, None] & own[:, None, :]).reshape(len(rows), -1)
+            source = np.add(source[:, :, None] * self.spatial[axis], p[:, None, :]).reshape(
+                len(rows), source.shape[1] * p.shape[1]
+            )
+            inside = (inside[:, :, None] & own[:, None, :]).reshape(source.shape)
         row, tap = np.nonzero(inside)
         per_group, size = self.kernel.shape[1], math.prod(self.spatial)
         first = channel // (self.kernel.shape[0] // self.groups) * per_group * size
@@ -226,24 +245,20 @@ class Convolution(Operator):
 
     @cached_property
     def _padded_sizes(self) -> tuple[int, ...]:
-        """Of the input with its padding; a window that is cut off needs more of it."""
-        w, sizes = self.window, []
-        for i, (n, count) in enumerate(zip(self.spatial, self.outputs, strict=True)):
-            sizes.append(max(n + w.before[i] + w.after[i], (count - 1) * w.strides[i] + self._extent(i)))
-        return tuple(sizes)
+        """Of the input with its padding."""
+        return tuple(b + n + a for b, n, a in zip(self.window.before, self.spatial, self.window.after, strict=True))
 
     def _extent(self, axis: int) -> int:
         return (self.window.kernel[axis] - 1) * self.window.dilations[axis] + 1
 
     def _tiles(self, count: int) -> Iterator[tuple[slice, list[tuple[slice, ...]]]]:
         """Rows of a batch that are taken together, and parts of the output whose columns fit: cut along one axis."""
-        one = self.groups * self._column * math.prod(self.outputs)
         axis = int(np.argmax(self.outputs))
         length = self.outputs[axis]
-        step = max(1, min(length, _TILE * length // one))
+        step = max(1, min(length, _TILE * length // self.copied))
         cuts = [slice(lo, min(lo + step, length)) for lo in range(0, length, step)]
         parts = [tuple(cut if i == axis else slice(0, n) for i, n in enumerate(self.outputs)) for cut in cuts]
-        rows = max(1, _TILE // one)
+        rows = max(1, _TILE // self.copied)
         for start in range(0, count, rows):
             yield slice(start, min(start + rows, count)), parts
 

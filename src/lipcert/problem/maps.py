@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from lipcert import policy
 from lipcert.errors import MethodError
 from lipcert.files import MAX_WEIGHTS
 from lipcert.rounding import Array
@@ -44,8 +45,8 @@ class LinearMap(Protocol):
     def __abs__(self) -> Any: ...
     def __getitem__(self, rows: Any, /) -> Any: ...
     def astype(self, dtype: Any, /) -> Any: ...
-    def sum(self, axis: Any = ..., /) -> Any: ...
-    def max(self, axis: Any = ..., /) -> Any: ...
+    def sum(self, axis: int) -> Any: ...
+    def max(self, axis: int) -> Any: ...
 
 
 class Operator(ABC):
@@ -71,6 +72,11 @@ class Operator(ABC):
     @abstractmethod
     def entries(self) -> int:
         """How many entries the matrix has, those not counted that are zero whatever the numbers are."""
+
+    @property
+    @abstractmethod
+    def copied(self) -> int:
+        """How many numbers a product with one vector copies beside its multiplications."""
 
     @abstractmethod
     def forward(self, rows: NDArray[Any]) -> NDArray[Any]:
@@ -178,6 +184,10 @@ class Transposed(Operator):
         return self.map.entries
 
     @property
+    def copied(self) -> int:
+        return self.map.copied
+
+    @property
     def T(self) -> Operator:
         return self.map
 
@@ -207,6 +217,10 @@ class Selected(Operator):
     map: Operator
     index: Index
 
+    def __post_init__(self) -> None:
+        if len(np.unique(self.index)) < len(self.index):
+            raise IndexError("a row of a convolution is asked for twice; write the matrix out first")
+
     @property
     def shape(self) -> tuple[int, int]:
         return len(self.index), self.map.shape[1]
@@ -217,7 +231,11 @@ class Selected(Operator):
 
     @property
     def entries(self) -> int:
-        return -(-self.map.entries * len(self.index) // self.map.shape[0])  # about
+        return -(-self.map.entries * len(self.index) // max(1, self.map.shape[0]))  # about
+
+    @property
+    def copied(self) -> int:
+        return self.map.copied
 
     def forward(self, rows: NDArray[Any]) -> NDArray[Any]:
         return self.map.forward(rows)[:, self.index]
@@ -257,6 +275,12 @@ def stored(weight: Matrix) -> int:
 def entries(weight: Matrix) -> int:
     """The multiplications of a product with one vector."""
     return int(weight.entries if isinstance(weight, Operator) else numbers(weight).size)
+
+
+def dense_work(weight: Matrix) -> float:
+    """The multiplications of a dense matrix that take as long as a product; not for sparse ones."""
+    copied = weight.copied if isinstance(weight, Operator) else 0
+    return float(entries(weight) + policy.COPY_WORK * copied)
 
 
 def is_sparse(weight: Matrix) -> bool:

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from lipcert.errors import InputError, UnsupportedOperator
+from lipcert.files import MAX_WEIGHTS
 from lipcert.problem.activations import IDENTITY, Activation
 from lipcert.problem.convolution import Convolution, Window, folded
 from lipcert.problem.maps import Index, Matrix, Operator, entries, entrywise, is_sparse, matrix
@@ -222,19 +223,24 @@ def _compact(map_: Matrix) -> Matrix:
 
 
 def _product(second: Matrix, first: Matrix) -> Matrix:
-    """Two maps as one; refused where that is too large to store or too slow to compute, before computing it."""
+    """Two maps as one; refused where that is too large to store or too slow to compute, before computing it.
+
+    Convolutions are written out, so that the sums, and with them the hash, are those of a network without any.
+    """
     kept = folded(second, first)
     if kept is not None:
         return kept
     full = second.shape[0] * first.shape[1]
     if isinstance(second, np.ndarray) or isinstance(first, np.ndarray):
         check_entries(full)
-        return second @ first
+        if max(entries(second), entries(first)) > MAX_WEIGHTS:
+            return second @ first
+        return matrix(second) @ _compact(matrix(first))
     products = int(_counts(second, 0) @ _counts(first, 1))
     check_entries(max(entries(second), entries(first), min(full, products)))
     if products > MAX_PRODUCTS:
         raise InputError(f"folding two layers takes {products:,} multiplications, beyond the limit")
-    return second @ first
+    return matrix(second) @ _compact(matrix(first))
 
 
 def _image(map_: Matrix, bias: Array) -> Array:

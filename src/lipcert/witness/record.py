@@ -39,7 +39,7 @@ class Record:
     @property
     def cheap(self) -> bool:
         """Whether the network is small enough for more patience."""
-        return self.problem.network.stored <= policy.CHEAP_NETWORK
+        return self.problem.network.entries <= policy.CHEAP_NETWORK
 
     def offer(self, points: Array, estimates: Array, method: str) -> None:
         """Recompute the most promising rows of `points` (inside the region) and keep the best."""

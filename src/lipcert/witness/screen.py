@@ -19,7 +19,7 @@ import numpy as np
 from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.problem.activations import Activation
-from lipcert.problem.maps import entries, is_sparse, times
+from lipcert.problem.maps import dense_work, entries, is_sparse, times
 from lipcert.problem.network import Block
 from lipcert.problem.norms import Norm
 from lipcert.problem.problem import Problem
@@ -53,8 +53,9 @@ class Screen:
             for j, w in net.scores.terms:
                 self.last[j] = np.asarray(problem.c[None, :] @ w).astype(self.dtype)
         self.scale = self.chart.scale.astype(self.dtype)
-        dense = sum((_SPARSE if is_sparse(w) else 1) * entries(w) for terms in self.terms for _, w in terms)
-        products = dense * self.dtype.itemsize / 2  # two operations each in single precision
+        weights = [w for terms in self.terms for _, w in terms]
+        work = sum(_SPARSE * entries(w) if is_sparse(w) else dense_work(w) for w in weights)
+        products = work * self.dtype.itemsize / 2  # two operations each in single precision
         entrywise = _ENTRYWISE * (self.scale.size + net.neurons)
         self._row = products * policy.RATES[policy.THIN] / policy.RATES[policy.DENSE] + entrywise
         self._pass = _STATEMENTS * len(net.blocks) * policy.RATES[policy.THIN] / policy.RATES[policy.SCALAR]
