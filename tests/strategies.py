@@ -7,7 +7,10 @@ import itertools
 import numpy as np
 from hypothesis import strategies as st
 
+from lipcert.errors import InputError
 from lipcert.problem.activations import Activation
+from lipcert.problem.convolution import Convolution, Window
+from lipcert.problem.maps import Matrix
 from lipcert.problem.network import Affine, Block, Network
 from lipcert.problem.region import Box
 from lipcert.rounding import Array
@@ -82,3 +85,40 @@ def _branch(rng: np.random.Generator, m: int, n: int, zeros: float) -> Array:
     if rng.uniform() < 0.3:
         return np.eye(m, n, k=int(rng.integers(-1, 2)))
     return np.asarray(_random_map(rng, m, n, zeros).weight)
+
+
+@st.composite
+def convolutions(draw: st.DrawFn, channels: int | None = None, spatial: tuple[int, ...] | None = None) -> Convolution:
+    """A convolution over one to three axes with any strides, pads, dilations and groups; some numbers are zero."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    axes = draw(st.integers(1, 3)) if spatial is None else len(spatial)
+    sizes = tuple(draw(st.integers(1, 5)) for _ in range(axes)) if spatial is None else spatial
+    groups = draw(st.sampled_from([g for g in (1, 2, 3) if channels is None or channels % g == 0]))
+    per_group = draw(st.integers(1, 2)) if channels is None else channels // groups
+    taps, strides, dilations, before, after = (
+        tuple(draw(st.integers(least, most)) for _ in range(axes))
+        for least, most in ((1, 3), (1, 3), (1, 2), (0, 2), (0, 2))
+    )
+    kernel = rng.normal(size=(groups * draw(st.integers(1, 2)), per_group, *taps))
+    kernel *= rng.uniform(size=kernel.shape) >= draw(st.sampled_from((0.0, 0.3)))
+    try:
+        return Convolution(kernel, sizes, Window(taps, strides, dilations, before, after, draw(st.booleans())), groups)
+    except InputError:  # the window does not fit: give it room
+        wide = tuple(d * k for d, k in zip(dilations, taps, strict=True))
+        return Convolution(kernel, sizes, Window(taps, strides, dilations, before, wide), groups)
+
+
+@st.composite
+def convolutional_networks(draw: st.DrawFn, kinds: tuple[str, ...] = ("relu", "leaky_relu")) -> tuple[Network, Network]:
+    """A network of two convolutions and a dense layer, and the same with CSR matrices in place of the convolutions."""
+    first = draw(convolutions())
+    second = draw(convolutions(first.kernel.shape[0], first.outputs))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    maps: list[Matrix] = [first, second, rng.normal(size=(2, second.shape[0]))]
+    biases = [rng.normal(size=(w.shape[0],)) / 2 for w in maps]
+    activations = [Activation(draw(st.sampled_from(kinds)), 0.1) for _ in range(2)]
+    kept, written = (
+        Network([Affine(w, b) for w, b in zip(weights, biases, strict=True)], activations)
+        for weights in (maps, [first.tocsr(), second.tocsr(), maps[2]])
+    )
+    return kept, written

@@ -15,6 +15,12 @@ SPARSE = "sparse"  # looks at the entries of a sparse linear program
 SCALAR = "scalar"  # Python statements around small arrays: one operation is one call
 RATES = {DENSE: 5e10, THIN: 5e9, FACTOR: 1.2e10, SPARSE: 5e8, SCALAR: 1e5}
 
+# --- Convolutions: kept as kernels where their CSR matrix is large ----------------------------------------------------
+# Products with kernels were 3 to 12 times faster on layers of 2 to 36 million entries, but solvers need matrices.
+CONVOLUTION_BYTES = 32 << 20  # of the CSR matrix: smaller ones are little beside what bounding them takes
+COPY_WORK = 50.0  # multiplications in the time of copying one number of a window and adding it back
+CONVOLUTION_SAVES = 4  # times fewer numbers in the kernel than in the matrix, or the window is the whole input
+
 # --- Pace: how the speed of this machine, now, is learnt --------------------------------------------------------------
 PACE_MEMORY = 4.0  # seconds after which a measurement has faded by half
 PACE_LEAST = 0.02  # nominal seconds of work below which its measurement says nothing

@@ -20,11 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lipcert.bounds.gradients import gradient_bounds, slope_bounds
-from lipcert.bounds.interval import Interval, dense, finite_sum
+from lipcert.bounds.interval import Interval, finite_sum
 from lipcert.bounds.spectral import spectral_norm, spectral_operations
 from lipcert.bounds.substitution import longest_side
+from lipcert.problem.maps import Matrix, dense
 from lipcert.problem.network import Network
-from lipcert.problem.norms import INF, Matrix, Norm
+from lipcert.problem.norms import INF, Norm
 from lipcert.rounding import TINY, UNIT, Array, gamma, grow, sum_up
 
 _EUCLIDEAN = Norm("2")
@@ -164,7 +165,7 @@ def _number(x: Array) -> Array:
 
 def _operations(net: Network, i: int) -> float:
     """Of the Jacobians' rows of all blocks up to z_{i+1}."""
-    below = np.cumsum([0.0] + [4.0 * b.stored for b in net.blocks])
+    below = np.cumsum([0.0] + [4.0 * b.entries for b in net.blocks])
     return float(sum(net.blocks[k].width * below[k] for k in range(1, i + 1)))
 
 

@@ -20,8 +20,9 @@ import numpy as np
 from lipcert.bounds.engine import Bounds
 from lipcert.bounds.interval import Interval, finite_sum, middle_and_radius, scaled
 from lipcert.bounds.substitution import through
+from lipcert.problem.maps import Matrix
 from lipcert.problem.network import Network
-from lipcert.problem.norms import Matrix, Norm
+from lipcert.problem.norms import Norm
 from lipcert.rounding import TINY, UNIT, Array, gamma, grow
 
 _CHUNK = 1 << 18  # numbers in one array of symbols

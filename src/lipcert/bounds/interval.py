@@ -11,9 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
-from lipcert.problem.norms import Matrix
+from lipcert.problem.maps import Matrix, entrywise
 from lipcert.rounding import TINY, Array, add_down, add_up, down, gamma, grow, up
 
 _SMALL = 2.0**-100
@@ -121,11 +120,6 @@ def times(x: Array, weight: Matrix) -> Array:
     return np.asarray((weight @ x.T).T, dtype=np.float64)
 
 
-def dense(weight: Matrix) -> Array:
-    """The matrix as an array."""
-    return np.asarray(weight.toarray() if sparse.issparse(weight) else weight, dtype=np.float64)
-
-
 def _finite(x: Interval) -> Interval:
     """The finite ends, zero in place of the others."""
     lo, hi = np.where(np.isneginf(x.lo), 0.0, x.lo), np.where(np.isposinf(x.hi), 0.0, x.hi)
@@ -133,4 +127,5 @@ def _finite(x: Interval) -> Interval:
 
 
 def _sign(weight: Matrix, sign: int) -> Matrix:
-    return (weight * sign > 0).astype(np.float64)
+    """Ones where the entries have this sign."""
+    return entrywise(weight, lambda numbers: (numbers * sign > 0).astype(np.float64))

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import sparse
 
-from lipcert.problem.network import stored
-from lipcert.problem.norms import Matrix, Norm
+from lipcert.problem.maps import Matrix, Operator, dense, entries
+from lipcert.problem.norms import Norm
 from lipcert.rounding import TINY, Array, gamma, grow
 from lipcert.rounding.definite import is_positive
 
 _EUCLIDEAN = Norm("2")
 _SPECTRAL_UP_TO = 4096  # the shorter side of a matrix whose spectral norm is computed
+_ROWS = 1 << 22  # numbers in the rows of a convolution that are written out at a time
 
 
 def operator_norm(weight: Matrix, p: str, q: str) -> float:
@@ -40,8 +40,7 @@ def spectral_norm(weight: Matrix) -> float:
     n, terms = A.shape
     if n > _SPECTRAL_UP_TO or not np.isfinite(cheap) or not 1e-100 < cheap < 1e100:
         return cheap
-    product = A @ A.T
-    gram = np.asarray(product.toarray() if sparse.issparse(product) else product, dtype=np.float64)
+    gram = _gram(A)
     gram = (gram + gram.T) / 2
     magnitude = abs(A)
     error = grow(gamma(terms + 8) * np.asarray(magnitude @ (magnitude.T @ np.ones(n))) + n * terms * TINY, n + terms)
@@ -57,8 +56,16 @@ def spectral_operations(weight: Matrix) -> float:
     """About the operations of `spectral_norm`: a Gram matrix, its largest eigenvalue, and a few factorisations."""
     n = int(min(weight.shape))
     if n > _SPECTRAL_UP_TO:
-        return 4.0 * stored(weight)
-    return 2.0 * n * stored(weight) + 2.0 * float(n) ** 3
+        return 4.0 * entries(weight)
+    return 2.0 * n * entries(weight) + 2.0 * float(n) ** 3
+
+
+def _gram(A: Matrix) -> Array:
+    """A A', of a convolution some rows at a time."""
+    if not isinstance(A, Operator):
+        return dense(A @ A.T)
+    step = max(1, _ROWS // A.shape[1])
+    return np.concatenate([dense(A[k : k + step]) @ A.T for k in range(0, A.shape[0], step)])
 
 
 def _largest_eigenvalue(gram: Array) -> float:

@@ -17,14 +17,13 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from lipcert import policy
 from lipcert.bounds.forms import Forms, each
-from lipcert.bounds.interval import Interval, dense, times
+from lipcert.bounds.interval import Interval, times
 from lipcert.problem.activations import Lines
+from lipcert.problem.maps import Matrix, dense, dense_work, entries, is_sparse
 from lipcert.problem.network import Block
-from lipcert.problem.norms import Matrix
 from lipcert.rounding import TINY, UNIT, Array, gamma
 
 _PASSES = 50  # operations for what is done to one coefficient besides the products, on one core
@@ -103,7 +102,7 @@ def _through_activation(rows: Array, lines: Lines) -> tuple[Array, Array, Array]
 
 
 def through(rows: Array, weight: Matrix) -> Array:
-    """rows times a matrix, dense or sparse."""
+    """rows times a matrix."""
     return np.asarray(rows @ weight, dtype=np.float64)
 
 
@@ -121,7 +120,7 @@ def work(block: Block, below: Sequence[Block]) -> tuple[float, str]:
     """Operations for the forms of one neuron of a block and their kind; a dense product is counted at its own rate."""
     weights = [weight for b in below for _, weight in b.terms]
     loose = _PASSES * 2.0 * sum(b.width for b in (block, *below))
-    solid = 4.0 * sum(weight.size for weight in weights if not sparse.issparse(weight))
-    thin = 4.0 * sum(weight.nnz for weight in weights if sparse.issparse(weight))
+    solid = 4.0 * sum(dense_work(weight) for weight in weights if not is_sparse(weight))
+    thin = 4.0 * sum(entries(weight) for weight in weights if is_sparse(weight))
     ratio = policy.RATES[policy.DENSE] / policy.RATES[policy.THIN]
     return (thin + loose + solid / ratio, policy.THIN) if thin else (solid + loose * ratio, policy.DENSE)

@@ -4,6 +4,7 @@
 
 A block i is a group of neurons with one activation; the sum is over the blocks that it reads, 0 being the input. In a
 chain every block reads the one before it. A scalar output is c'scores: one score, a difference of two, or any weights.
+A_ij is a dense array, a CSR array, or a convolution.
 """
 
 from __future__ import annotations
@@ -23,16 +24,17 @@ from scipy import sparse
 from lipcert.errors import InputError, MethodError
 from lipcert.files import MAX_WEIGHTS, MAX_WIDTH, write_npz
 from lipcert.problem.activations import IDENTITY, Activation
-from lipcert.problem.norms import Matrix
+from lipcert.problem.convolution import Convolution, folded
+from lipcert.problem.maps import Matrix, Operator, entries, fingerprint, numbers, stored, times
 from lipcert.rounding import Array
 
-FORMAT_VERSION = 1  # of chains
-BRANCHED_VERSION = 2
+FORMAT_VERSION = 1  # of chains of matrices
+EXTENDED_VERSION = 2  # of files with branches or convolutions, and of the hash of networks with branches
 
 
 @dataclass(frozen=True, eq=False)
 class Affine:
-    """x -> weight x + bias; the weight is (out, in), a dense array or a scipy CSR array, in float64."""
+    """x -> weight x + bias; the weight is (out, in), a `LinearMap` in float64."""
 
     weight: Matrix
     bias: Array
@@ -42,8 +44,7 @@ class Affine:
         bias = np.array(self.bias, dtype=np.float64).reshape(-1)
         if bias.shape != (weight.shape[0],):
             raise InputError(f"the bias has {bias.size} entries, its weight matrix {weight.shape[0]} rows")
-        data = weight.data if sparse.issparse(weight) else weight
-        if not (np.all(np.isfinite(data)) and np.all(np.isfinite(bias))):
+        if not (np.all(np.isfinite(numbers(weight))) and np.all(np.isfinite(bias))):
             raise InputError("a weight or bias is not finite (nan or inf)")
         bias.flags.writeable = False
         object.__setattr__(self, "weight", weight)
@@ -76,7 +77,9 @@ class Affine:
         """The composition x -> self(first(x)) as one affine map."""
         if first.outputs != self.inputs:
             raise InputError(f"an affine map with {self.inputs} inputs follows one with {first.outputs} outputs")
-        return Affine(_compact(self.weight @ first.weight), self(first.bias[None, :])[0])
+        kept = folded(self.weight, first.weight)
+        weight = _compact(self.weight @ first.weight) if kept is None else kept
+        return Affine(weight, self(first.bias[None, :])[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +113,11 @@ class Block:
     def stored(self) -> int:
         """Numbers kept for the weights."""
         return sum(stored(weight) for _, weight in self.terms)
+
+    @property
+    def entries(self) -> int:
+        """The multiplications for one vector of values: more than `stored` where a weight is a convolution."""
+        return sum(entries(weight) for _, weight in self.terms)
 
     def __call__(self, xs: Sequence[Array]) -> Array:
         """z on every row of a batch, where xs[j] are the values of block j."""
@@ -168,7 +176,7 @@ class Network:
     ) -> Network:
         """A plain chain with the same activation everywhere: weights (out, in), first layer first."""
         f = activation if isinstance(activation, Activation) else Activation(activation)
-        matrices: list[Matrix] = [w if sparse.issparse(w) else np.asarray(w, dtype=np.float64) for w in weights]
+        matrices: list[Matrix] = [_frozen_matrix(w) for w in weights]
         shifts = [np.zeros(w.shape[0]) for w in matrices] if biases is None else biases
         if len(shifts) != len(matrices):
             raise InputError(f"{len(matrices)} weight matrices and {len(shifts)} biases; give one bias per matrix")
@@ -268,20 +276,22 @@ class Network:
         """Numbers kept for all weights."""
         return sum(b.stored for b in self.blocks)
 
+    @property
+    def entries(self) -> int:
+        """The multiplications of one pass through the network: more than `stored` where there are convolutions."""
+        return sum(b.entries for b in self.blocks)
+
     @cached_property
     def sha256(self) -> str:
-        """A hash of everything that determines the function's formula, whether weights are kept dense or sparse."""
-        version = FORMAT_VERSION if self.is_chain else BRANCHED_VERSION
+        """A hash of everything that determines the function's formula, however the weights are kept."""
+        version = FORMAT_VERSION if self.is_chain else EXTENDED_VERSION
         digest = hashlib.sha256(f"lipcert network {version} {self.shape}".encode())
         for block in self.blocks:
             for source, weight in block.terms:
                 if not self.is_chain:
                     digest.update(f"{source} of {len(block.terms)};".encode())
-                w = sparse.csr_array(weight, copy=True)
-                w.eliminate_zeros()
-                w.sort_indices()
-                for part in (w.indptr.astype("<i8"), w.indices.astype("<i8"), w.data.astype("<f8")):
-                    digest.update(part.tobytes())
+                for part in fingerprint(weight):
+                    digest.update(part)
             digest.update((block.bias + 0.0).astype("<f8").tobytes())
         for f in self.activations:
             digest.update(f"{f.kind} {f.alpha.hex()};".encode())
@@ -336,9 +346,13 @@ class Network:
         """Write W1, b1, W2, b2, ... and the activations to an .npz that `lipcert.load` reads back to the same hash."""
         if not str(path).endswith(".npz"):
             raise InputError(f"{path}: networks are saved as .npz; give the file that ending")
-        arrays: dict[str, NDArray[Any]] = {"format": np.array(FORMAT_VERSION if self.is_chain else BRANCHED_VERSION)}
+        plain = self.is_chain and not any(isinstance(w, Convolution) for b in self.blocks for _, w in b.terms)
+        arrays: dict[str, NDArray[Any]] = {"format": np.array(FORMAT_VERSION if plain else EXTENDED_VERSION)}
         for name, weight in self._named_weights():
-            if sparse.issparse(weight):
+            if isinstance(weight, Convolution):
+                flat = weight.kernel.reshape(len(weight.kernel), -1)
+                arrays |= {f"{name}_kernel": flat, f"{name}_geometry": weight.geometry}
+            elif sparse.issparse(weight):
                 arrays |= {f"{name}_data": weight.data, f"{name}_indices": weight.indices}
                 arrays |= {f"{name}_indptr": weight.indptr, f"{name}_shape": np.array(weight.shape)}
             else:
@@ -397,13 +411,6 @@ def _identity_map(width: int) -> Affine:
     return Affine(weight, np.zeros(width))
 
 
-def times(weight: Matrix, x: Array) -> Array:
-    """weight x for every row x; scipy is faster with the sparse factor on the left."""
-    if sparse.issparse(weight):
-        return np.ascontiguousarray((weight @ x.T).T)
-    return np.asarray(x @ weight.T, dtype=np.float64)
-
-
 def _compact(weight: Matrix) -> Matrix:
     """A sparse result that is not sparse becomes dense: BLAS is faster from a few per cent on."""
     if sparse.issparse(weight) and weight.nnz > 0.1 * weight.shape[0] * weight.shape[1]:
@@ -411,14 +418,13 @@ def _compact(weight: Matrix) -> Matrix:
     return weight
 
 
-def stored(weight: Matrix) -> int:
-    """Numbers kept for a matrix."""
-    return int(weight.nnz if sparse.issparse(weight) else weight.size)
-
-
 def _frozen_matrix(weight: Any) -> Matrix:
     if _is_frozen(weight):  # made here before: one copy of the weights is enough
         return weight
+    if isinstance(weight, Operator) and not isinstance(weight, Convolution):
+        weight = weight.tocsr()
+    if isinstance(weight, Convolution):  # its constructor checks and freezes
+        return weight.astype(np.float64)
     if sparse.issparse(weight):
         w = sparse.csr_array(weight, dtype=np.float64, copy=True)
         w.sum_duplicates()
@@ -439,6 +445,8 @@ def _frozen_matrix(weight: Any) -> Matrix:
 
 def _is_frozen(weight: Any) -> bool:
     """Whether this is a matrix that was checked and frozen before."""
+    if isinstance(weight, Convolution):
+        return weight.dtype == np.float64
     if isinstance(weight, sparse.csr_array):
         parts = (weight.data, weight.indices, weight.indptr)
         return weight.dtype == np.float64 and not any(part.flags.writeable for part in parts)

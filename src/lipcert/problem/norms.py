@@ -7,14 +7,13 @@ outputs: max d'J t over t in the unit ball of p and d in that of the dual of q.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from lipcert.errors import MethodError
+from lipcert.problem.maps import Matrix as Matrix
+from lipcert.problem.maps import entrywise
 from lipcert.rounding import TINY, Array, gamma, grow, sum_down, sum_up
-
-Matrix = Any  # a float64 array or a scipy CSR array; scipy is untyped
 
 _DUAL = {"inf": "1", "1": "inf", "2": "2"}
 
@@ -66,7 +65,7 @@ class Norm:
                 return float(grow(np.sqrt(np.asarray(sum_up(magnitudes * magnitudes))), 4))
 
     def rows_above(self, weight: Matrix) -> Array:
-        """An upper bound on the norm of every row of a matrix, dense or sparse."""
+        """An upper bound on the norm of every row of a matrix."""
         size, n = abs(weight), weight.shape[1]
         match self.p:
             case "inf":
@@ -75,8 +74,7 @@ class Norm:
             case "1":
                 return grow(np.asarray(size.sum(axis=1), dtype=np.float64).reshape(-1), n)
             case _:
-                squares = size * size if isinstance(size, np.ndarray) else size.power(2)
-                total = grow(np.asarray(squares.sum(axis=1), dtype=np.float64).reshape(-1), n)
+                total = grow(np.asarray(entrywise(size, np.square).sum(axis=1), dtype=np.float64).reshape(-1), n)
                 return grow(np.sqrt(total), 4)
 
     def below(self, magnitudes: Array) -> float:

@@ -14,17 +14,17 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from lipcert.errors import InputError, UnsupportedOperator
+from lipcert.files import MAX_WEIGHTS
 from lipcert.problem.activations import IDENTITY, Activation
+from lipcert.problem.convolution import Convolution, Window, folded
+from lipcert.problem.maps import Index, Matrix, Operator, entries, entrywise, is_sparse, matrix
 from lipcert.problem.network import Affine, Network
-from lipcert.problem.norms import Matrix
 from lipcert.readers.linear_maps import (
-    Index,
-    Window,
     average_pooling,
     check_entries,
     check_width,
     convolution,
-    scale_rows,
+    scaled_rows,
     selection,
 )
 from lipcert.rounding import Array
@@ -135,10 +135,8 @@ class Chain:
         if bias is not None and bias.shape != (weight.shape[0],):
             raise InputError(f"a convolution bias of shape {bias.shape} does not fit {weight.shape[0]} channels")
         check_width(self.shape[0] * weight.shape[0] * math.prod(window.outputs(spatial)))
-        matrix = convolution(weight, spatial, groups, window)
-        check_entries(self.shape[0] * matrix.nnz)
         outputs = (self.shape[0], weight.shape[0], *window.outputs(spatial))
-        self._apply(_copies(self.shape[0], matrix), outputs)
+        self._apply(_copies(self.shape[0], convolution(weight, spatial, groups, window)), outputs)
         if bias is not None:
             self.scale_and_shift(1.0, self._along_channels(bias))
 
@@ -151,9 +149,7 @@ class Chain:
         spatial = self._spatial(len(window.kernel))
         outputs = (*self.shape[:2], *window.outputs(spatial))
         check_width(math.prod(outputs))
-        matrix = average_pooling(self.shape[1], spatial, window, include_padding)
-        check_entries(self.shape[0] * matrix.nnz)
-        self._apply(_copies(self.shape[0], matrix), outputs)
+        self._apply(_copies(self.shape[0], average_pooling(self.shape[1], spatial, window, include_padding)), outputs)
 
     def drop(self, what: str) -> None:
         """Leave out a softmax at the end: the network's outputs are its inputs, the scores."""
@@ -179,14 +175,13 @@ class Chain:
             self._weight = selection(np.arange(self._width), self._width)
         return self._weight
 
-    def _apply(self, matrix: Matrix, shape: Sequence[int]) -> None:
+    def _apply(self, map_: Matrix, shape: Sequence[int]) -> None:
         self._check_open()
         width = check_width(math.prod(shape))
         if self._weight is None:
-            self._weight, self._bias = matrix, np.zeros(width)
+            self._weight, self._bias = map_, np.zeros(width)
         else:
-            _check_product(matrix, self._weight)
-            self._weight, self._bias = matrix @ self._weight, np.asarray(matrix @ self._bias)
+            self._weight, self._bias = _product(map_, self._weight), _image(map_, self._bias)
         self._weight = _compact(self._weight)
         self.shape, self._width = tuple(int(n) for n in shape), width
 
@@ -195,18 +190,14 @@ class Chain:
         if self._weight is None:
             self._weight, self._bias = selection(index, self._width), np.zeros(index.size)
         else:
-            check_entries(_stored_rows(self._weight, index))
-            self._weight, self._bias = self._weight[index], self._bias[index]
+            check_entries(int(_counts(self._weight, 1)[index].sum()))
+            self._weight, self._bias = matrix(self._weight)[index], self._bias[index]
         self._width = index.size
 
     def _scale(self, scale: Array) -> None:
         weight = self._pending()
-        if sparse.issparse(weight):
-            weight = weight.copy()
-            scale_rows(weight, scale)
-        else:
-            weight = weight * scale[:, None]
-        self._weight, self._bias = weight, self._bias * scale
+        kept = weight.rows_scaled(scale) if isinstance(weight, Convolution) else None
+        self._weight, self._bias = scaled_rows(matrix(weight), scale) if kept is None else kept, self._bias * scale
 
     def _flush(self) -> None:
         affine = Affine(self._pending(), self._bias)
@@ -215,35 +206,52 @@ class Chain:
         self._weight, self._bias = None, np.zeros(self._width)
 
 
-def _copies(count: int, matrix: Matrix) -> Matrix:
+def _copies(count: int, map_: Matrix) -> Matrix:
     """The block diagonal matrix of `count` copies: the same map on every item of a batch."""
     if count == 1:
-        return matrix
-    return sparse.csr_array(sparse.kron(sparse.eye_array(count), matrix, format="csr"))
+        return map_
+    check_entries(count * entries(map_))
+    return sparse.csr_array(sparse.kron(sparse.eye_array(count), matrix(map_), format="csr"))
 
 
-def _stored_rows(matrix: Matrix, index: Index) -> int:
-    """The numbers stored in these rows, with repetition."""
-    if sparse.issparse(matrix):
-        return int(np.diff(matrix.indptr).astype(np.int64)[index].sum())
-    return int(index.size * matrix.shape[1])
-
-
-def _compact(matrix: Matrix) -> Matrix:
+def _compact(map_: Matrix) -> Matrix:
     """Dense where that is faster: from a tenth of the entries on."""
-    size = matrix.shape[0] * matrix.shape[1]
-    if sparse.issparse(matrix) and size <= MAX_DENSE and matrix.nnz > 0.1 * size:
-        return matrix.toarray()
-    return matrix
+    size = map_.shape[0] * map_.shape[1]
+    if is_sparse(map_) and size <= MAX_DENSE and map_.nnz > 0.1 * size:
+        return map_.toarray()
+    return map_
 
 
-def _check_product(second: Matrix, first: Matrix) -> None:
-    """Refuse a product of two maps that is too large to store or too slow to compute, before computing it."""
+def _product(second: Matrix, first: Matrix) -> Matrix:
+    """Two maps as one; refused where that is too large to store or too slow to compute, before computing it.
+
+    Convolutions are written out, so that the sums, and with them the hash, are those of a network without any.
+    """
+    kept = folded(second, first)
+    if kept is not None:
+        return kept
     full = second.shape[0] * first.shape[1]
-    if not (sparse.issparse(second) and sparse.issparse(first)):
+    if isinstance(second, np.ndarray) or isinstance(first, np.ndarray):
         check_entries(full)
-        return
-    products = int(np.diff(first.indptr).astype(np.int64)[second.indices].sum())
-    check_entries(min(full, products))
+        if max(entries(second), entries(first)) > MAX_WEIGHTS:
+            return second @ first
+        return matrix(second) @ _compact(matrix(first))
+    products = int(_counts(second, 0) @ _counts(first, 1))
+    check_entries(max(entries(second), entries(first), min(full, products)))
     if products > MAX_PRODUCTS:
         raise InputError(f"folding two layers takes {products:,} multiplications, beyond the limit")
+    return matrix(second) @ _compact(matrix(first))
+
+
+def _image(map_: Matrix, bias: Array) -> Array:
+    """map_ bias; of a convolution with sums in the order of its CSR matrix, so that the hash is the same."""
+    if isinstance(map_, Operator) and bias.any():
+        return np.concatenate([piece @ bias for piece in map_.pieces()])
+    return np.asarray(map_ @ bias)
+
+
+def _counts(map_: Matrix, axis: int) -> Index:
+    """The entries in every column (axis 0) or row (axis 1)."""
+    if isinstance(map_, np.ndarray):
+        return np.full(map_.shape[1 - axis], map_.shape[axis])
+    return np.asarray(entrywise(map_, np.ones_like).sum(axis=axis)).astype(np.int64)

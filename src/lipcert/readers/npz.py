@@ -14,19 +14,23 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from lipcert.errors import FileFormatError
+from lipcert.errors import FileFormatError, InputError
 from lipcert.files import MAX_WIDTH
 from lipcert.files.archive import Archive
 from lipcert.files.boundary import located, parsing, quoted
 from lipcert.problem.activations import IDENTITY, KINDS, RELU, Activation
-from lipcert.problem.network import BRANCHED_VERSION, Affine, Block, Network
-from lipcert.problem.norms import Matrix
+from lipcert.problem.convolution import Convolution
+from lipcert.problem.maps import Matrix
+from lipcert.problem.network import EXTENDED_VERSION, Affine, Block, Network
 
 _NAMES = re.compile(
-    r"(?:W[1-9]\d{0,3}(?:_from\d{1,4})?(?:_data|_indices|_indptr|_shape)?|b[1-9]\d{0,3}|format|activations|alphas)"
+    r"(?:W[1-9]\d{0,3}(?:_from\d{1,4})?(?:_data|_indices|_indptr|_shape|_kernel|_geometry)?"
+    r"|b[1-9]\d{0,3}|format|activations|alphas)"
 )
 _INDEX = ("_indices", "_indptr")
 _SPARSE = ("_data", "_indices", "_indptr", "_shape")
+_CONVOLUTION = ("_kernel", "_geometry")
+_LONGEST_GEOMETRY = 1 + 6 * 8  # of a convolution over eight axes
 
 
 def read(path: Path) -> Network:
@@ -55,7 +59,7 @@ def _network(arrays: Archive) -> Network:
 
 def _block(arrays: Archive, i: int, activation: Activation) -> Block:
     """W1, W2, .. read the block before them; W5_from2 reads block 2, and block 5 may have several of these."""
-    named = rf"W{i}(?:_from(\d+))?(?:{'|'.join(_SPARSE)})?"
+    named = rf"W{i}(?:_from(\d+))?(?:{'|'.join(_SPARSE + _CONVOLUTION)})?"
     found = {m.group(1) for name in arrays if (m := re.fullmatch(named, name))} or {None}
     if len(found) > 1 and None in found:
         raise FileFormatError(f"W{i} stands beside W{i}_from..; say of every weight which block it reads")
@@ -73,19 +77,21 @@ def _block(arrays: Archive, i: int, activation: Activation) -> Block:
 def _check_format(version: NDArray[Any]) -> None:
     if version.shape != () or version.dtype.kind not in "iu" or version < 1:
         raise FileFormatError("array format must be one positive whole number")
-    if version > BRANCHED_VERSION:
-        raise FileFormatError(f"written in format {version}; this lipcert reads up to {BRANCHED_VERSION}, upgrade it")
+    if version > EXTENDED_VERSION:
+        raise FileFormatError(f"written in format {version}; this lipcert reads up to {EXTENDED_VERSION}, upgrade it")
 
 
 def _weight(arrays: Archive, name: str) -> Matrix:
-    parts = [s for s in _SPARSE if f"{name}{s}" in arrays]
-    if not parts:
+    forms = [name in arrays, *(any(f"{name}{s}" in arrays for s in form) for form in (_SPARSE, _CONVOLUTION))]
+    if sum(forms) > 1:
+        raise FileFormatError(f"{name} is stored in two of the forms dense and sparse and convolution")
+    if forms[2]:
+        return _convolution(name, *(arrays[f"{name}{s}"] for s in _CONVOLUTION))
+    if not forms[1]:
         weight = arrays[name]
         if weight.ndim != 2:
             raise FileFormatError(f"{name} has {weight.ndim} dimensions; a weight matrix has two, (out, in)")
         return weight.astype(np.float64)
-    if name in arrays:
-        raise FileFormatError(f"{name} is stored both dense and sparse")
     data, indices, indptr, shape = (arrays[f"{name}{s}"] for s in _SPARSE)
     if shape.shape != (2,) or any(a.dtype.kind not in "iu" for a in (indices, indptr, shape)):
         raise FileFormatError(f"the sparse {name} needs whole numbers for its indices and two for its shape")
@@ -101,6 +107,16 @@ def _weight(arrays: Archive, name: str) -> Matrix:
         raise FileFormatError(f"the indices of the sparse {name} are out of range")
     parts_as_int = (indices.astype(np.int32), indptr.astype(np.int32))
     return sparse.csr_array((data.astype(np.float64), *parts_as_int), shape=(rows, columns))
+
+
+def _convolution(name: str, kernel: NDArray[Any], geometry: NDArray[Any]) -> Matrix:
+    """A convolution by its kernel (out channels, in channels per group times taps) and its `Convolution.geometry`."""
+    if geometry.ndim != 1 or geometry.dtype.kind not in "iu" or geometry.size > _LONGEST_GEOMETRY:
+        raise FileFormatError(f"{name}_geometry must be one row of whole numbers")
+    try:
+        return Convolution.of_geometry(kernel.astype(np.float64), [int(n) for n in geometry])
+    except InputError as error:
+        raise FileFormatError(f"the convolution {name}: {error}") from None
 
 
 def _activations(arrays: Archive, count: int) -> tuple[Activation, ...]:

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from lipcert.errors import InputError, UnsupportedOperator
 from lipcert.problem.activations import Activation
+from lipcert.problem.convolution import Window
 from lipcert.readers.chain import Chain
-from lipcert.readers.linear_maps import Window, same_padding
+from lipcert.readers.linear_maps import same_padding
 from lipcert.readers.onnx_constants import cast_type, new_shape, permutation
 from lipcert.readers.onnx_operation import Live, Operation
 from lipcert.rounding import Array

@@ -14,9 +14,9 @@ import numpy as np
 from lipcert.errors import InputError, UnsupportedOperator
 from lipcert.files.boundary import quoted
 from lipcert.problem.activations import Activation
+from lipcert.problem.convolution import Window
 from lipcert.problem.network import Network
 from lipcert.readers.chain import Chain
-from lipcert.readers.linear_maps import Window
 from lipcert.rounding import Array
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lipcert.problem.maps import entrywise
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
 from lipcert.problem.problem import Problem
@@ -97,7 +98,7 @@ def _typical_length(net: Network) -> float:
     """The median distance of the origin from the first block's kinks; 1 where it has none or they meet there."""
     weight, bias = net.blocks[0].terms[0][1], net.blocks[0].bias
     with np.errstate(all="ignore"):
-        lengths = np.sqrt(np.asarray((weight * weight).sum(axis=1), dtype=np.float64))
+        lengths = np.sqrt(np.asarray(entrywise(weight, np.square).sum(axis=1), dtype=np.float64))
         distances = np.abs(bias) / lengths
         kept = distances[np.isfinite(distances) & (distances > 0)]
         length = float(np.median(kept)) if kept.size else 1.0

@@ -13,13 +13,14 @@ import numpy as np
 
 from lipcert import policy
 from lipcert.budget import Budget
+from lipcert.problem.maps import times
 from lipcert.problem.network import Network
 from lipcert.witness.chart import Batch
 from lipcert.witness.chase import chase, row_lengths
 from lipcert.witness.moments import Candidates
 from lipcert.witness.program import Patterns, Program
 from lipcert.witness.record import Record
-from lipcert.witness.screen import Screen, apply, direction
+from lipcert.witness.screen import Screen, direction
 
 
 def applies(net: Network) -> bool:
@@ -95,7 +96,7 @@ class Family:
         for _ in range(policy.SETTLING):
             t = direction(screen.dual, self.gradients(u))
             screen.charge(len(u))
-            chosen = np.where(self.free, apply(weight, t) * screen.last[1] * sign > 0, self.fixed)
+            chosen = np.where(self.free, times(weight, t) * screen.last[1] * sign > 0, self.fixed)
             if np.array_equal(chosen, u):
                 break
             u = chosen

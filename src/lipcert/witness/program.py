@@ -19,8 +19,8 @@ from scipy import sparse
 from lipcert import policy
 from lipcert.bounds.propagation import Interval, cut_short, preactivations
 from lipcert.budget import Budget
+from lipcert.problem.maps import Matrix, dense
 from lipcert.problem.network import Network
-from lipcert.problem.norms import Matrix
 from lipcert.problem.problem import PREACTIVATIONS, Problem
 from lipcert.rounding import Array
 from lipcert.witness.chart import Chart
@@ -66,7 +66,7 @@ class Program:
 
     @property
     def _operations(self) -> float:
-        return self.net.inputs * (2.0 * self.net.stored + _FORM * self.net.neurons)
+        return self.net.inputs * (2.0 * self.net.entries + _FORM * self.net.neurons)
 
     def slopes(self, u: Patterns) -> list[Array]:
         """The slopes of patterns, block by block."""
@@ -97,8 +97,7 @@ class Program:
     ) -> tuple[Array, Array]:
         """The affine form of w x_j."""
         if j == 0:
-            scaled = w * self.chart.scale
-            return np.asarray(scaled.toarray() if sparse.issparse(w) else scaled), w @ self.chart.origin
+            return dense(w) * self.chart.scale, w @ self.chart.origin
         s = slopes[j - 1]
         return np.asarray(w @ (s[:, None] * rows[j - 1])), w @ (s * shifts[j - 1])
 

@@ -39,7 +39,7 @@ class Record:
     @property
     def cheap(self) -> bool:
         """Whether the network is small enough for more patience."""
-        return self.problem.network.stored <= policy.CHEAP_NETWORK
+        return self.problem.network.entries <= policy.CHEAP_NETWORK
 
     def offer(self, points: Array, estimates: Array, method: str) -> None:
         """Recompute the most promising rows of `points` (inside the region) and keep the best."""
@@ -56,7 +56,7 @@ class Record:
         """The value of a point; it becomes the best witness where it is larger, and the point inside the region."""
         net = self.problem.network
         passes = 1 + net.outputs if self.problem.whole_map else 1
-        self.budget.charge(passes * _EVALUATION[0] * net.stored, policy.THIN)
+        self.budget.charge(passes * _EVALUATION[0] * net.entries, policy.THIN)
         self.budget.charge(passes * _EVALUATION[1] * len(net.blocks), policy.SCALAR)
         value = evaluate(self.problem, point)
         if value > self.best.value and self.chart.region.contains(point):

@@ -15,11 +15,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.problem.activations import Activation
+from lipcert.problem.maps import dense_work, entries, is_sparse, times
 from lipcert.problem.network import Block
 from lipcert.problem.norms import Norm
 from lipcert.problem.problem import Problem
@@ -55,10 +55,11 @@ class Screen:
             for j, w in net.scores.terms:
                 self.last[j] = np.asarray(problem.c[None, :] @ w).astype(self.dtype)
         self.scale = self.chart.scale.astype(self.dtype)
-        stored = sum(_SPARSE * w.nnz if sparse.issparse(w) else w.size for terms in self.terms for _, w in terms)
-        products = stored * self.dtype.itemsize / 2  # two operations each in single precision
-        entries = _ENTRYWISE * (self.scale.size + net.neurons)
-        self._row = products * policy.RATES[policy.THIN] / policy.RATES[policy.DENSE] + entries
+        weights = [w for terms in self.terms for _, w in terms]
+        work = sum(_SPARSE * entries(w) if is_sparse(w) else dense_work(w) for w in weights)
+        products = work * self.dtype.itemsize / 2  # two operations each in single precision
+        entrywise = _ENTRYWISE * (self.scale.size + net.neurons)
+        self._row = products * policy.RATES[policy.THIN] / policy.RATES[policy.DENSE] + entrywise
         width = self.dtype.itemsize * (4 * self.scale.size + 3 * net.neurons)
         fast = budget.affordable(policy.PASS_SECONDS, policy.THIN) / self._row
         self.chunk = int(max(1, min(CHUNK_BYTES // width, fast)))
@@ -74,9 +75,9 @@ class Screen:
         self.charge(len(x))
         xs = [x]
         for i, terms in enumerate(self.terms):
-            total = apply(terms[0][1], xs[terms[0][0]])
+            total = times(terms[0][1], xs[terms[0][0]])
             for j, w in terms[1:]:
-                total += apply(w, xs[j])
+                total += times(w, xs[j])
             xs.append(through(i, total))
 
     def pull(self, rows: int, behind: Rows, through: Callable[[int, Batch | None], Batch | None]) -> Rows:
@@ -175,10 +176,6 @@ def direction(norm: Norm, g: Batch) -> Batch:
             t = np.zeros_like(g)
             np.put_along_axis(t, largest, np.sign(np.take_along_axis(g, largest, axis=1)), axis=1)
             return t
-
-
-def apply(w: Any, x: Batch) -> Batch:
-    return np.ascontiguousarray((w @ x.T).T) if sparse.issparse(w) else x @ w.T
 
 
 def _slope(f: Activation, z: Batch) -> Batch:

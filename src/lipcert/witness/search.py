@@ -162,7 +162,7 @@ def _sample_jacobians(record: Record, budget: Budget) -> list[tuple[Array, Array
         if found and budget.over():
             break
         if problem.region.contains(point):
-            budget.charge(2 * (1 + net.outputs) * net.stored, policy.THIN)
+            budget.charge(2 * (1 + net.outputs) * net.entries, policy.THIN)
             budget.charge((1 + net.outputs) * len(net.blocks), policy.SCALAR)
             J = jacobian(problem, point)
             d = steepest(J, problem.norm)

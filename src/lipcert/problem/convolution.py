@@ -1,0 +1,319 @@
+"""Convolution: a linear map that is kept as its kernel.
+
+Along one axis, output o, tap k and input p of a sliding window are related by p = o stride + k dilation - before.
+A tensor is flattened in C order, channels first. Products copy the windows into the columns of a matrix, some at a
+time, and multiply that with the kernel; the transposed product adds columns up where windows overlap. Every number is a
+sum of no more terms than a row, or a column, of the matrix has entries that are not zero; adding zeros is exact.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+from numpy.typing import NDArray
+from scipy import sparse
+
+from lipcert.errors import InputError
+from lipcert.files import MAX_WEIGHTS, MAX_WIDTH
+from lipcert.problem.maps import Function, Index, Matrix, Operator
+from lipcert.rounding import Array
+
+MAX_TAPS = 1 << 24  # (output, tap) pairs along one axis
+MAX_ENTRIES = 1 << 31  # of the matrix, which no one writes out but whose hash takes time
+_TILE = 1 << 19  # numbers in the columns that are copied at a time
+
+
+@dataclass(frozen=True)
+class Window:
+    """A sliding window; one entry per spatial axis. `ceil_mode` also keeps a last window that is cut off."""
+
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    ceil_mode: bool = False
+
+    def __post_init__(self) -> None:
+        positive = self.kernel + self.strides + self.dilations
+        pads = self.before + self.after
+        if min(positive) < 1 or min(pads) < 0:
+            raise InputError("a window needs kernel, strides and dilations of at least 1 and pads of at least 0")
+        if max(positive + pads) > MAX_WIDTH:
+            raise InputError(f"a window's kernel, strides, dilations and pads are limited to {MAX_WIDTH:,}")
+
+    def outputs(self, spatial: Sequence[int]) -> tuple[int, ...]:
+        """The number of positions along each axis of an input of this size."""
+        sizes = []
+        for i, size in enumerate(spatial):
+            room = size + self.before[i] + self.after[i] - self.dilations[i] * (self.kernel[i] - 1) - 1
+            if room < 0:
+                raise InputError(f"a window of {self.kernel[i]} taps does not fit an axis of {size} with its padding")
+            count = room // self.strides[i] + 1
+            # A window that would start in the padding at the end is dropped, as ONNX and PyTorch do.
+            if self.ceil_mode and room % self.strides[i] and count * self.strides[i] < size + self.before[i]:
+                count += 1
+            sizes.append(count)
+        return tuple(sizes)
+
+    def without_ceil_mode(self, spatial: Sequence[int]) -> Window:
+        """The same positions on an input of this size by more padding after it."""
+        if not self.ceil_mode:
+            return self
+        ends = [
+            (n - 1) * s + d * (k - 1) + 1
+            for n, s, d, k in zip(self.outputs(spatial), self.strides, self.dilations, self.kernel, strict=True)
+        ]
+        room = zip(ends, spatial, self.before, self.after, strict=True)
+        after = tuple(max(end - size - before, after) for end, size, before, after in room)
+        return replace(self, after=after, ceil_mode=False)
+
+    def inputs(self, axis: int, outputs: Index) -> Index:
+        """Where the taps of some positions along an axis lie, (positions, taps); in the padding that is outside."""
+        taps = np.arange(self.kernel[axis]) * self.dilations[axis] - self.before[axis]
+        return outputs[:, None] * self.strides[axis] + taps
+
+
+@dataclass(frozen=True, eq=False)
+class Convolution(Operator):
+    """The matrix of a convolution with zero padding: kernel (out channels, in channels per group, *taps)."""
+
+    kernel: NDArray[Any]
+    spatial: tuple[int, ...]
+    window: Window
+    groups: int = 1
+
+    def __post_init__(self) -> None:
+        kernel = self.kernel
+        if kernel.ndim != len(self.spatial) + 2 or kernel.shape[2:] != self.window.kernel or 0 in kernel.shape:
+            raise InputError(f"a kernel of shape {kernel.shape} does not fit an input of {self.spatial}")
+        object.__setattr__(self, "window", self.window.without_ceil_mode(self.spatial))
+        if self.groups < 1 or kernel.shape[0] % self.groups:
+            raise InputError(f"a kernel of shape {kernel.shape} does not fit {self.groups} groups")
+        for size in (*self.spatial, *self.outputs, *self.shape):
+            if not 0 < size <= MAX_WIDTH:
+                raise InputError(f"a tensor of {size:,} entries is beyond the limit of {MAX_WIDTH:,}")
+        for count, taps in zip(self.outputs, self.window.kernel, strict=True):
+            if count * taps > MAX_TAPS:
+                raise InputError(f"a window of {taps:,} taps at {count:,} positions is beyond the limit")
+        if self.channels * math.prod(self._padded_sizes) > MAX_WEIGHTS:
+            raise InputError(f"an input with padding of {self._padded_sizes} is beyond the limit")
+        if self.entries > MAX_ENTRIES:
+            raise InputError(
+                f"a convolution in place of {self.entries:,} stored weights is beyond the limit of {MAX_ENTRIES:,}"
+            )
+        frozen = np.ascontiguousarray(kernel)
+        frozen = frozen.copy() if frozen.flags.writeable else frozen
+        frozen.flags.writeable = False
+        object.__setattr__(self, "kernel", frozen)
+
+    @cached_property
+    def outputs(self) -> tuple[int, ...]:
+        """The number of positions along each axis."""
+        return self.window.outputs(self.spatial)
+
+    @property
+    def channels(self) -> int:
+        """Of the input."""
+        return int(self.groups * self.kernel.shape[1])
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.kernel.shape[0] * math.prod(self.outputs), self.channels * math.prod(self.spatial)
+
+    @property
+    def numbers(self) -> NDArray[Any]:
+        return self.kernel
+
+    @cached_property
+    def entries(self) -> int:
+        count = int(self.kernel.shape[0] * self.kernel.shape[1])
+        for axis, (positions, size) in enumerate(zip(self.outputs, self.spatial, strict=True)):
+            p = self.window.inputs(axis, np.arange(positions))
+            count *= int(np.count_nonzero((p >= 0) & (p < size)))
+        return count
+
+    @property
+    def copied(self) -> int:
+        return self.groups * self._column * math.prod(self.outputs)
+
+    def entrywise(self, function: Function) -> Convolution:
+        return self._with(function(self.kernel))
+
+    def forward(self, rows: NDArray[Any]) -> NDArray[Any]:
+        dtype = np.result_type(rows, self.kernel)
+        weight = self.kernel.reshape(self.groups, -1, self._column).astype(dtype, copy=False)
+        result = np.empty((len(rows), self.groups, weight.shape[1], *self.outputs), dtype=dtype)
+        for some, parts in self._tiles(len(rows)):
+            windows = self._windows(rows[some].astype(dtype, copy=False))
+            for part in parts:
+                columns = windows[_at(..., *part)]
+                sizes = columns.shape[-len(part) :]
+                product = weight @ columns.reshape(len(columns), self.groups, self._column, -1)
+                result[_at(some, ..., *part)] = product.reshape(*product.shape[:3], *sizes)
+        return result.reshape(len(rows), self.shape[0])
+
+    def backward(self, rows: NDArray[Any]) -> NDArray[Any]:
+        dtype = np.result_type(rows, self.kernel)
+        weight = self.kernel.reshape(self.groups, -1, self._column).astype(dtype, copy=False).transpose(0, 2, 1)
+        inside = tuple(slice(b, b + n) for b, n in zip(self.window.before, self.spatial, strict=True))
+        result = np.empty((len(rows), self.channels, *self.spatial), dtype=dtype)
+        tensor = rows.reshape(len(rows), self.groups, weight.shape[2], *self.outputs)
+        for some, parts in self._tiles(len(rows)):
+            padded = np.zeros((some.stop - some.start, self.channels, *self._padded_sizes), dtype=dtype)
+            for part in parts:
+                g = tensor[_at(some, ..., *part)]
+                columns = weight @ g.reshape(*g.shape[:3], -1)
+                self._add_up(columns.reshape(*padded.shape[:2], *self.window.kernel, *g.shape[3:]), part, padded)
+            result[some] = padded[_at(..., *inside)]
+        return result.reshape(len(rows), self.shape[1])
+
+    def block(self, rows: Index) -> sparse.csr_array:
+        """Some rows, written out; in each, taps in order, and all channels of a tap."""
+        channel, position = np.divmod(rows, math.prod(self.outputs))
+        source, inside = np.zeros((len(rows), 1), dtype=np.int64), np.ones((len(rows), 1), dtype=bool)
+        for axis, o in enumerate(np.unravel_index(position, self.outputs)):
+            p = self.window.inputs(axis, o)
+            own = (p >= 0) & (p < self.spatial[axis])
+            source = np.add(source[:, :, None] * self.spatial[axis], p[:, None, :]).reshape(
+                len(rows), source.shape[1] * p.shape[1]
+            )
+            inside = (inside[:, :, None] & own[:, None, :]).reshape(source.shape)
+        row, tap = np.nonzero(inside)
+        per_group, size = self.kernel.shape[1], math.prod(self.spatial)
+        first = channel // (self.kernel.shape[0] // self.groups) * per_group * size
+        start = (first[row] + source[row, tap]).astype(np.int32)
+        columns = start[:, None] + np.arange(per_group, dtype=np.int32) * np.int32(size)
+        values = self._taps_first[channel[row], tap]
+        ends = np.append(0, np.cumsum(np.count_nonzero(inside, axis=1) * per_group)).astype(np.int32)
+        return sparse.csr_array((values.reshape(-1), columns.reshape(-1), ends), shape=(len(rows), self.shape[1]))
+
+    def rows_scaled(self, scale: Array) -> Convolution | None:
+        """scale * weight, row by row, where that is a convolution: one factor for each channel of the output."""
+        factors = _by_channel(scale, self.kernel.shape[0])
+        if factors is None:
+            return None
+        return self._with(self.kernel * factors.reshape(-1, *(1,) * (self.kernel.ndim - 1)))
+
+    def columns_scaled(self, scale: Array) -> Convolution | None:
+        """weight * scale, column by column, where that is a convolution: one factor for each channel of the input."""
+        factors = _by_channel(scale, self.channels)
+        if factors is None:
+            return None
+        grouped = self.kernel.reshape(self.groups, -1, self.kernel.shape[1], math.prod(self.window.kernel))
+        return self._with((grouped * factors.reshape(self.groups, 1, -1, 1)).reshape(self.kernel.shape))
+
+    @property
+    def geometry(self) -> NDArray[np.int64]:
+        """Groups, then by axis the sizes of the input, taps, strides, dilations, and pads before and after."""
+        w = self.window
+        sizes = (self.spatial, w.kernel, w.strides, w.dilations, w.before, w.after)
+        return np.array([self.groups, *(n for axis in sizes for n in axis)], dtype=np.int64)
+
+    @classmethod
+    def of_geometry(cls, kernel: NDArray[Any], geometry: Sequence[int]) -> Convolution:
+        """The inverse of `geometry`, with a kernel (out channels, in channels per group times taps)."""
+        axes, rest = divmod(len(geometry) - 1, 6)
+        if rest or axes < 1 or kernel.ndim != 2:
+            raise InputError("a convolution needs a kernel with two axes and a geometry of 1 + 6 numbers for each axis")
+        spatial, taps, strides, dilations, before, after = (
+            tuple(geometry[1 + k * axes : 1 + (k + 1) * axes]) for k in range(6)
+        )
+        window = Window(taps, strides, dilations, before, after)
+        if kernel.shape[1] % math.prod(taps):
+            raise InputError(f"a kernel of shape {kernel.shape} does not have {taps} taps")
+        return cls(kernel.reshape(kernel.shape[0], -1, *taps), spatial, window, geometry[0])
+
+    def _with(self, kernel: NDArray[Any]) -> Convolution:
+        return Convolution(kernel, self.spatial, self.window, self.groups)
+
+    @property
+    def _column(self) -> int:
+        """Numbers in one window of one group."""
+        return int(self.kernel.shape[1] * math.prod(self.window.kernel))
+
+    @cached_property
+    def _taps_first(self) -> NDArray[Any]:
+        flat = self.kernel.reshape(*self.kernel.shape[:2], -1)
+        return np.ascontiguousarray(flat.transpose(0, 2, 1))
+
+    @cached_property
+    def _padded_sizes(self) -> tuple[int, ...]:
+        """Of the input with its padding."""
+        return tuple(b + n + a for b, n, a in zip(self.window.before, self.spatial, self.window.after, strict=True))
+
+    def _extent(self, axis: int) -> int:
+        return (self.window.kernel[axis] - 1) * self.window.dilations[axis] + 1
+
+    def _tiles(self, count: int) -> Iterator[tuple[slice, list[tuple[slice, ...]]]]:
+        """Rows of a batch that are taken together, and parts of the output whose columns fit: cut along one axis."""
+        axis = int(np.argmax(self.outputs))
+        length = self.outputs[axis]
+        step = max(1, min(length, _TILE * length // self.copied))
+        cuts = [slice(lo, min(lo + step, length)) for lo in range(0, length, step)]
+        parts = [tuple(cut if i == axis else slice(0, n) for i, n in enumerate(self.outputs)) for cut in cuts]
+        rows = max(1, _TILE // self.copied)
+        for start in range(0, count, rows):
+            yield slice(start, min(start + rows, count)), parts
+
+    def _windows(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """A view of the padded rows: (batch, channels, *taps, *positions)."""
+        w = self.window
+        padded = np.zeros((len(rows), self.channels, *self._padded_sizes), dtype=rows.dtype)
+        inside = tuple(slice(b, b + n) for b, n in zip(w.before, self.spatial, strict=True))
+        padded[_at(..., *inside)] = rows.reshape(len(rows), self.channels, *self.spatial)
+        taps = [step * d for step, d in zip(padded.strides[2:], w.dilations, strict=True)]
+        places = [step * s for step, s in zip(padded.strides[2:], w.strides, strict=True)]
+        shape, strides = (*padded.shape[:2], *w.kernel, *self.outputs), (*padded.strides[:2], *taps, *places)
+        return as_strided(padded, shape, strides, writeable=False)
+
+    def _add_up(self, columns: NDArray[Any], part: tuple[slice, ...], padded: NDArray[Any]) -> None:
+        """Add (batch, channels, *taps, *positions) where the taps lie, one axis after the other, the last one first."""
+        w = self.window
+        for axis in range(len(part) - 1, -1, -1):
+            taps, place = (slice(None),) * (2 + axis), (slice(None),) * (2 + 2 * axis)
+            shape = [*columns.shape[: 2 + axis], *columns.shape[3 + axis :]]
+            reach = (shape[2 + 2 * axis] - 1) * w.strides[axis] + 1
+            shape[2 + 2 * axis] = reach + self._extent(axis) - 1
+            total = np.zeros(shape, dtype=columns.dtype)
+            for k in range(w.kernel[axis]):
+                start = k * w.dilations[axis]
+                total[_at(*place, slice(start, start + reach, w.strides[axis]))] += columns[_at(*taps, k)]
+            columns = total
+        starts = [cut.start * stride for cut, stride in zip(part, w.strides, strict=True)]
+        padded[_at(..., *(slice(s, s + n) for s, n in zip(starts, columns.shape[2:], strict=True)))] += columns
+
+
+def folded(second: Matrix, first: Matrix) -> Convolution | None:
+    """The product second first where it is a convolution: one of them is, and the other scales its channels."""
+    if isinstance(second, Convolution) and (scale := _diagonal(first)) is not None:
+        return second.columns_scaled(scale)
+    if isinstance(first, Convolution) and (scale := _diagonal(second)) is not None:
+        return first.rows_scaled(scale)
+    return None
+
+
+def _diagonal(weight: Matrix) -> Array | None:
+    """The diagonal of a sparse matrix that has nothing else, and all of it."""
+    if not sparse.issparse(weight) or weight.shape[0] != weight.shape[1] or weight.nnz != weight.shape[0]:
+        return None
+    w = sparse.csr_array(weight)
+    plain = np.array_equal(w.indices, np.arange(w.nnz)) and np.array_equal(w.indptr, np.arange(w.nnz + 1))
+    return np.asarray(w.data, dtype=np.float64) if plain else None
+
+
+def _by_channel(scale: Array, channels: int) -> Array | None:
+    """The factor of each channel, if each has one."""
+    factors = scale.reshape(channels, -1)
+    return factors[:, 0] if np.all(factors == factors[:, :1]) else None
+
+
+def _at(*index: Any) -> Any:
+    """An index of several axes."""
+    return index
