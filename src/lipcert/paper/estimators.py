@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from lipcert.bounds.propagation import Interval, preactivations
 from lipcert.budget import Budget
@@ -22,6 +21,7 @@ from lipcert.paper.networks import SAMPLES, paper_samples
 from lipcert.polynomial.lcep.chain import gradient_polynomial
 from lipcert.polynomial.lcep.lipopt import FIRST_ORDER_FROM, lipopt_program
 from lipcert.polynomial.lcep.methods import literal_bound
+from lipcert.problem.maps import dense
 from lipcert.problem.network import Network
 from lipcert.problem.output import choose_output
 from lipcert.problem.problem import Problem
@@ -155,8 +155,7 @@ def largest_pattern(net: Network, c: Array, z: Interval) -> float:
     """max |A'(u * w)|_1 over the slopes that the bounds z leave open, from below: t = sign(M u), u = [M't > 0] until
     it rests. No LipOpt program of these neurons proves less.
     """
-    A = sparse.csr_array(net.affines[0].weight).toarray()
-    w = np.asarray(c @ sparse.csr_array(net.affines[1].weight).toarray())
+    A, w = dense(net.affines[0].weight), c @ dense(net.affines[1].weight)
     M = A.T * w
     free = (z.lo < 0) & (z.hi > 0)
     fixed, open_ = M[:, z.lo >= 0].sum(axis=1)[:, None], M[:, free]

@@ -16,6 +16,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
+from lipcert.problem.maps import dense, matrix
 from lipcert.problem.norms import Matrix, Norm
 from lipcert.problem.problem import Problem
 from lipcert.relaxation.model import Family, Forms, Space
@@ -61,8 +62,7 @@ def reach(problem: Problem, weight: Matrix) -> Array:
     """Bounds of |weight t|, entry by entry."""
     if problem.coordinate is None:
         return problem.norm.dual.rows_above(weight)
-    column = weight[:, [problem.coordinate]]
-    return np.asarray(abs(column.toarray() if sparse.issparse(column) else column), dtype=np.float64).reshape(-1)
+    return np.abs(dense(matrix(weight)[:, [problem.coordinate]])).reshape(-1)
 
 
 def pull(problem: Problem, weight: Matrix) -> Array:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from lipcert.problem.maps import matrix
 from lipcert.relaxation.model import Family, Forms, Index, Space
 from lipcert.rounding import TINY, UNIT, Array, gamma, grow
 
@@ -101,13 +102,13 @@ def constants(space: Space, values: Array, error: Array | float = 0.0) -> Tracke
 
 def affine(space: Space, A: Any, x: Tracked, b: Array | None = None) -> Tracked:
     """A x + b with its rounding: gamma (|A| |x| + |b|) beside what x already carries."""
-    A = sparse.csr_array(A)
-    matrix = sparse.csr_array(A @ x.matrix)
+    A = sparse.csr_array(matrix(A))
+    forms = sparse.csr_array(A @ x.matrix)
     shift = np.zeros(A.shape[0]) if b is None else b
     g = gamma(A.shape[1] + 8)
     carried = abs(A) @ x.error + g * (abs(A) @ x.magnitude + np.abs(shift)) + A.shape[1] * x.matrix.shape[1] * TINY
     error = grow(np.asarray(carried, dtype=np.float64), A.shape[1] + 8)
-    return Tracked(sparse.csr_array(matrix + space.constant(shift).matrix), error)
+    return Tracked(sparse.csr_array(forms + space.constant(shift).matrix), error)
 
 
 def merge(space: Space, parts: list[tuple[Index, Tracked]], count: int) -> Tracked:

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from lipcert import policy
 from lipcert.bounds.propagation import Interval, cut_short, preactivations

@@ -17,6 +17,7 @@ from scipy import sparse
 from lipcert.bounds.propagation import Interval, gradient_bounds, slope_bounds, slopes
 from lipcert.errors import MethodError
 from lipcert.polynomial.monomials import unique_rows
+from lipcert.problem.maps import dense
 from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
 from lipcert.rounding import TINY, Array, add_up, gamma, grow, sum_up
@@ -80,7 +81,7 @@ def gradient_chain(problem: Problem, pre: tuple[Interval, ...] | None = None) ->
     net = problem.network
     if not net.depth:
         raise MethodError("the network has no hidden layer: its gradient is constant")
-    weights = tuple(_dense(a.weight) for a in net.affines[:-1])
+    weights = tuple(dense(a.weight) for a in net.affines[:-1])
     head, head_error = _head(net, problem.c)
     layers = _layers(weights, head, slopes(problem) if pre is None else slope_bounds(net, pre))
     indices, coefficients = _terms(weights, head, layers)
@@ -92,10 +93,6 @@ def gradient_polynomial(problem: Problem, pre: tuple[Interval, ...] | None = Non
     chain = gradient_chain(problem, pre)
     constant, indices, coefficients = _centred(chain.indices, chain.coefficients, chain.inputs)
     return Multilinear(chain.n, constant, indices, coefficients, chain.error, _cliques(chain))
-
-
-def _dense(weight: object) -> Array:
-    return weight if isinstance(weight, np.ndarray) else np.asarray(weight.toarray())  # type: ignore[attr-defined]
 
 
 def _head(net: Network, c: Array) -> tuple[Array, Array]:

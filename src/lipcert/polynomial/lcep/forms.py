@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from lipcert.bounds.propagation import Interval
 from lipcert.errors import MethodError
+from lipcert.problem.maps import dense
 from lipcert.problem.network import Affine
 from lipcert.problem.region import Box
 from lipcert.rounding import TINY, Array, add_down, add_up, down, gamma, grow, up
@@ -81,7 +82,7 @@ def input_forms(box: Box, variables: Index) -> Forms:
 
 def layer_forms(affine: Affine, x: Forms, known: Interval, neurons: Index) -> LayerForms:
     """z = A x + b; `known` bounds the network's own z, `neurons` have variables."""
-    A = affine.weight if isinstance(affine.weight, np.ndarray) else np.asarray(affine.weight.toarray())
+    A = dense(affine.weight)
     n = A.shape[1] + x.coefficients.shape[1]
     with np.errstate(over="ignore", invalid="ignore"):
         constants, coefficients = A @ x.constants + affine.bias, A @ x.coefficients
