@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
@@ -116,36 +116,16 @@ def pair_pieces(net: Network, region: Box | Everywhere, options: PairOptions) ->
     if classes > MAX_CLASSES:
         raise InputError(f"{classes} classes have {classes * (classes - 1) // 2:,} pairs; the limit is {MAX_CLASSES}")
     method, where = settle(net, region, options)
-    rest = (method, options.solver, options.time_limit, options.lower, options.seed, options.norm)
+    settled = replace(options, method=method)
     return [
-        Piece(f"pair-{i}-{j}", pair_constant, (net, where, i, j, *rest)) for i, j in combinations(range(classes), 2)
+        Piece(f"pair-{i}-{j}", pair_constant, (net, where, i, j, settled)) for i, j in combinations(range(classes), 2)
     ]
 
 
-def pair_constant(
-    net: Network,
-    region: Region,
-    i: int,
-    j: int,
-    method: str,
-    solver: str,
-    time_limit: float,
-    lower: bool,
-    seed: int,
-    norm: Norm = INF,
-) -> Answer:
+def pair_constant(net: Network, region: Region, i: int, j: int, options: PairOptions) -> Answer:
     """Bracket L_ij; the certificate goes with it."""
-    result = bound(
-        net,
-        region,
-        output=pair_output(net, i, j),
-        norm=norm,
-        method=method,
-        solver=solver,
-        time_limit=time_limit,
-        lower=lower,
-        seed=seed,
-    )
+    wishes = {name: getattr(options, name) for name in ("norm", "method", "solver", "time_limit", "lower", "seed")}
+    result = bound(net, region, output=pair_output(net, i, j), **wishes)
     value = {
         "i": i,
         "j": j,
