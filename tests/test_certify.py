@@ -225,7 +225,7 @@ def test_methods_and_regions() -> None:
         certify(net, np.zeros((1, 3)), radius=0.1, method="hr3")
     with pytest.raises(MethodError, match="one hidden layer"):
         certify(small_net(0, 3, (4, 4)), np.zeros((1, 3)), radius=0.1, method="shor")
-    answer = pair_constant(net, box, 0, 2, "hr2", "auto", 5.0, True, 0)
+    answer = pair_constant(net, box, 0, 2, PairOptions("hr2", "auto", 5.0, True, 0))
     assert answer.value["lower"] <= answer.value["upper"]
 
 
