@@ -106,7 +106,7 @@ def run(method: Method, problem: Problem, bracket: Bracket, budget: Budget) -> R
         bracket.status = Status.INTERRUPTED
         if bracket.certificate is None:
             raise
-    return bracket.result(problem)
+    return bracket.result(problem, budget)
 
 
 def _check_numbers(time_limit: float, work: float | None, seed: int, gap: float, workers: int) -> None:

@@ -114,7 +114,7 @@ class Bracket:
             upper = min(self.upper, self.promised)
             self.on_progress(Progress(self.clock.spent().wall, lower, upper, self.stage, self.iteration))
 
-    def result(self, problem: Problem) -> Result:
+    def result(self, problem: Problem, budget: Budget) -> Result:
         """What `bound` returns; something must have been proved."""
         assert self.certificate is not None
         net = problem.network
@@ -129,4 +129,5 @@ class Bracket:
             network={"sha256": net.sha256, "shape": list(net.shape)},
             notes=tuple(self.notes),
             claim=self.claim,
+            work=budget.spent().counted,
         )

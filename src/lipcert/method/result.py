@@ -39,7 +39,7 @@ class Status(Enum):
 class Result:
     """What `bound` returns: lower <= L <= upper.
 
-    `upper` is proved by `proof`, which can be saved and verified; `witness` is attained at `witness`. `status` says
+    `upper` is proved by `certificate`, which can be saved and verified; `lower` is attained at `witness`. `status` says
     how the computation ended, `seconds` how long it took, `notes` what the user should know (what was left out, say).
     """
 
@@ -53,6 +53,7 @@ class Result:
     network: dict[str, Any]
     notes: tuple[str, ...] = field(default=())
     claim: Claim | None = None  # what a mixed-integer solver says; no part of the bracket
+    work: float = 0.0  # counted, in nominal seconds of one core: about what `bound(work=...)` needs to come as far
 
     def __post_init__(self) -> None:
         if self.best is not None and self.best.value > self.certificate.upper:
@@ -73,7 +74,7 @@ class Result:
 
     @property
     def witness(self) -> Array | None:
-        """The input where the gradient has norm `witness`."""
+        """The input where the gradient has norm `lower`."""
         return None if self.best is None else self.best.point
 
     @property
@@ -102,6 +103,7 @@ class Result:
             "status": self.status.name.lower(),
             "certified": self.certified,
             "seconds": round(self.seconds, 4),
+            "work": round(self.work, 6),
             "norm": str(self.norm),
             "output_norm": self.norm.out,
             "region": self.region.to_dict(),

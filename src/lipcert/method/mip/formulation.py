@@ -24,6 +24,7 @@ from scipy import sparse
 from lipcert.bounds.propagation import Interval, gradient_bounds, preactivations, slope_bounds
 from lipcert.errors import MethodError
 from lipcert.method.mip.program import Assembly, Term, chosen, diagonal, identity
+from lipcert.problem.maps import matrix
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Matrix, Norm
 from lipcert.problem.problem import Problem
@@ -255,4 +256,4 @@ def _middle_and_radius(box: Box) -> tuple[Array, Array]:
 
 
 def _csr(weight: Matrix) -> Any:
-    return sparse.csr_array(weight)
+    return sparse.csr_array(matrix(weight))
