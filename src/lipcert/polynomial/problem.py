@@ -24,7 +24,7 @@ INF = float("inf")
 class PolynomialProblem:
     """min or max f(x) subject to g_i(x) >= 0 (`inequalities`) and h_j(x) = 0 (`equalities`).
 
-    `witness` and `upper` are facts about the feasible set: every feasible x lies between them. They serve rigorous
+    `lower` and `upper` are facts about the feasible set: every feasible x lies between them. They serve rigorous
     rounding only; `boxed` turns them into constraints. Coefficients are exact by definition.
     """
 
@@ -97,7 +97,7 @@ def box_constraint(i: int, lower: float, upper: float) -> Polynomial:
 def variable_bounds(problem: PolynomialProblem) -> tuple[Array, Array]:
     """Bounds that every feasible point obeys, proved in rational arithmetic.
 
-    From `witness` and `upper`, from separable concave quadratic constraints (1 - x^2 >= 0, (x - a)(b - x) >= 0, balls,
+    From `lower` and `upper`, from separable concave quadratic constraints (1 - x^2 >= 0, (x - a)(b - x) >= 0, balls,
     u^2 = u) and, repeatedly, from affine constraints.
     """
     lo, hi = (a.copy() for a in _arrays(problem))

@@ -64,7 +64,7 @@ class Products:
 class MomentModel:
     """The relaxation of this module's first lines; `sense` is that of the problem behind it.
 
-    `witness` and `upper` bound every feasible point; more bounds are found in the constraints (`bounds`). `notes` are
+    `lower` and `upper` bound every feasible point; more bounds are found in the constraints (`bounds`). `notes` are
     remarks for the user, such as whether the running intersection property holds.
     """
 
