@@ -181,10 +181,9 @@ class Convolution(Operator):
         for axis, o in enumerate(np.unravel_index(position, self.outputs)):
             p = self.window.inputs(axis, o)
             own = (p >= 0) & (p < self.spatial[axis])
-            source = np.add(source[:, :, None] * self.spatial[axis], p[:, None, :]).reshape(
-                len(rows), source.shape[1] * p.shape[1]
-            )
-            inside = (inside[:, :, None] & own[:, None, :]).reshape(source.shape)
+            together = (len(rows), source.shape[1] * p.shape[1])
+            source = (source[:, :, None] * self.spatial[axis] + p[:, None, :]).reshape(together)
+            inside = (inside[:, :, None] & own[:, None, :]).reshape(together)
         row, tap = np.nonzero(inside)
         per_group, size = self.kernel.shape[1], math.prod(self.spatial)
         first = channel // (self.kernel.shape[0] // self.groups) * per_group * size

@@ -34,7 +34,7 @@ EXTENDED_VERSION = 2  # of files with branches or convolutions, and of the hash 
 
 @dataclass(frozen=True, eq=False)
 class Affine:
-    """x -> weight x + bias; the weight is (out, in), a `LinearMap` in float64."""
+    """x -> weight x + bias; the weight is (out, in): a dense array, a CSR array or a convolution, in float64."""
 
     weight: Matrix
     bias: Array
