@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import click
-from scipy import sparse
 
 from lipcert.cli.options import json_option, network_argument, normalization_option
 from lipcert.cli.show import console, grid, print_json
+from lipcert.problem.maps import is_sparse
 from lipcert.problem.network import Network
 from lipcert.readers import load
 
@@ -26,10 +26,14 @@ def info_command(network: str, normalize: bool, as_json: bool) -> None:
         return
     out = console()
     out.print(f"[bold]{Path(network).name}[/bold]   {'-'.join(map(str, net.shape))}   {net.neurons} hidden neurons")
-    table = grid("layer", "inputs", "outputs", "stored weights", "activation")
+    branches = [] if net.is_chain else ["reads"]
+    table = grid("layer", *branches, "inputs", "outputs", "stored weights", "activation")
     for row in describe(net)["layers"]:
         kept = f"{row['stored']:,}{' (sparse)' if row['sparse'] else ''}"
-        table.add_row(str(row["layer"]), str(row["inputs"]), str(row["outputs"]), kept, row["activation"] or "-")
+        reads = [", ".join(map(str, row["reads"]))] if branches else []
+        table.add_row(
+            str(row["layer"]), *reads, str(row["inputs"]), str(row["outputs"]), kept, row["activation"] or "-"
+        )
     out.print(table)
     out.print(f"sha256 {net.sha256}")
     for note in net.notes:
@@ -38,17 +42,17 @@ def info_command(network: str, normalize: bool, as_json: bool) -> None:
 
 def describe(net: Network) -> dict[str, Any]:
     """The network in plain values."""
-    names = [str(f) for f in net.activations] + [None]
     layers = [
         {
             "layer": i,
-            "inputs": a.inputs,
-            "outputs": a.outputs,
-            "stored": a.stored,
-            "sparse": bool(sparse.issparse(a.weight)),
-            "activation": name,
+            "inputs": sum(int(weight.shape[1]) for _, weight in block.terms),
+            "outputs": block.width,
+            "reads": [source for source, _ in block.terms],
+            "stored": block.stored,
+            "sparse": all(is_sparse(weight) for _, weight in block.terms),
+            "activation": str(block.activation) if block is not net.scores else None,
         }
-        for i, (a, name) in enumerate(zip(net.affines, names, strict=True), start=1)
+        for i, block in enumerate(net.blocks, start=1)
     ]
     return {
         "shape": list(net.shape),

@@ -25,10 +25,10 @@ class Product(Method):
         return None
 
     def cost(self, problem: Problem) -> float:
-        return 2.0 * problem.network.stored / policy.RATES[policy.THIN]
+        return 2.0 * problem.network.entries / policy.RATES[policy.THIN]
 
     def run(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
-        stored = problem.network.stored
+        stored = problem.network.entries
         with budget.measured(2.0 * stored, policy.THIN), threads_for(stored**0.5):
             bracket.improve(prove_product(problem))
 
@@ -45,7 +45,7 @@ class Interval(Method):
         return None
 
     def cost(self, problem: Problem) -> float:
-        return 4.0 * max(problem.network.shape) * problem.network.stored / policy.RATES[policy.DENSE]
+        return 4.0 * max(problem.network.shape) * problem.network.entries / policy.RATES[policy.DENSE]
 
     def run(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
         bracket.enter(self.name)
@@ -82,7 +82,7 @@ class Mixed(Method):
         if bracket.certificate is not None and budget.expected(norms) > budget.left():
             bracket.out_of_budget(budget)
             return
-        with threads_for(net.stored**0.5), budget.measured(operations if in_time else norms):
+        with threads_for(net.entries**0.5), budget.measured(operations if in_time else norms):
             known = gains(net, preactivations(problem), problem.norm, rows=in_time)
             if in_time:
                 problem.kept(GAINS, lambda: known)

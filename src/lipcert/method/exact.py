@@ -29,7 +29,7 @@ class Exact(Method):
     def cost(self, problem: Problem) -> float:
         """Of a hundred cells; how many there will be no one knows."""
         net = problem.network
-        return 100 * 4.0 * max(net.shape) * net.stored / policy.RATES[policy.DENSE]
+        return 100 * 4.0 * max(net.shape) * net.entries / policy.RATES[policy.DENSE]
 
     def run(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
         bracket.enter("cells")

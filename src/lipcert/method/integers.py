@@ -38,7 +38,7 @@ class Mip(Method):
 
     def cost(self, problem: Problem) -> float:
         """No one knows; a program with this many integers at least."""
-        return float(problem.network.neurons) ** 2 * problem.network.stored / policy.RATES[policy.DENSE]
+        return float(problem.network.neurons) ** 2 * problem.network.entries / policy.RATES[policy.DENSE]
 
     def run(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
         from lipcert.method.mip.search import maximise  # here, so that importing lipcert stays fast

@@ -15,7 +15,7 @@ from lipcert.witness import Witness, evaluate, improve, search
 def look(problem: Problem, bracket: Bracket, budget: Budget) -> None:
     """Search for a witness within the budget."""
     bracket.enter("lower bound")
-    with threads_for(problem.network.stored**0.5):
+    with threads_for(problem.network.entries**0.5):
         bracket.improve(search(problem, budget, seed=bracket.wishes.seed, on_witness=bracket.improve))
 
 
@@ -36,7 +36,7 @@ class Rounder:
         if seconds < self.budget.expected(policy.MOMENTS_OPERATIONS * len(X) ** 2, policy.THIN):
             return
         self.seed += 1
-        with threads_for(self.problem.network.stored**0.5):
+        with threads_for(self.problem.network.entries**0.5):
             found = self._found(known, relaxation, X, self.budget.upto(seconds), case)
         bracket.improve(found)
         if found.value <= known.value * (1 + policy.MOMENTS_GAIN):

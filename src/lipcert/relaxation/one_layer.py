@@ -24,6 +24,7 @@ import numpy as np
 from scipy import sparse
 
 from lipcert.bounds.propagation import Interval, gradient_bounds, preactivations
+from lipcert.problem.maps import dense
 from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box, hull
@@ -134,7 +135,7 @@ def _numbers(problem: Problem) -> _Data:
     on, off = (bounds.lo >= 0) & (bounds.hi > 0), (bounds.hi <= 0) & (bounds.lo < 0)
     free = ~(on | off)
     hidden = net.affines[0]
-    A = hidden.weight if isinstance(hidden.weight, np.ndarray) else np.asarray(hidden.weight.toarray())
+    A = dense(hidden.weight)
     head = gradient_bounds(Network(net.affines[1:], ()), (), problem.c)[0]
     overflow = ~(np.isfinite(head.lo) & np.isfinite(head.hi))
     head = Interval(np.where(overflow, 0.0, head.lo), np.where(overflow, 0.0, head.hi))

@@ -135,6 +135,6 @@ def cell_operations(net: Network) -> float:
     """About the operations of the cheap bounds of one cell: every neuron's form is carried down to the input."""
     below, total = 0.0, 0.0
     for block in net.hidden:
-        below += block.stored
+        below += block.entries
         total += 4.0 * block.width * below
     return total
