@@ -186,7 +186,9 @@ def test_a_tree_of_a_residual_network_is_proved(tmp_path: Path) -> None:
     exact = exact_constant(net, box, problem.c)
     cells = halves(whole(net, box), Split(2, 0))
     bounds = bounds_of(net, list(cells))
-    replies = [relax(Question(problem, cell, bounds.of(k), 0.0, 30.0, NO_CUTS.table)) for k, cell in enumerate(cells)]
+    on_cells = [problem.on(cell.region, preactivations=bounds.of(k)) for k, cell in enumerate(cells)]
+    asked = zip(on_cells, cells, strict=True)
+    replies = [relax(Question(own, cell, 0.0, 10.0, True, NO_CUTS.table)) for own, cell in asked]
     assert all(isinstance(reply.leaf, Multipliers) for reply in replies)
     tree = Tree((Split(2, 0), None, None), tuple(reply.leaf for reply in replies))
     upper = max(reply.upper for reply in replies)
