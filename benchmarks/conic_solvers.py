@@ -24,6 +24,7 @@ from lipcert.polynomial.hierarchy.hierarchies import dense, sparse
 from lipcert.polynomial.lcep.literal import hr
 from lipcert.polynomial.polynomial import Polynomial
 from lipcert.polynomial.problem import PolynomialProblem
+from lipcert.problem.problem import Problem
 from lipcert.solver.conic.conic import ConicProblem, ConicSolution, ConicStatus, choose_conic, smat, solve_conic
 
 Terms = dict[tuple[int, ...], float]
@@ -42,7 +43,7 @@ def box_qp(n: int, width: int) -> PolynomialProblem:
 def literal_hr2(size: int) -> ConicProblem:
     """The paper's HR-2 of a dense (size, size) network, global."""
     net = paper_network(size, size, 0)
-    model, _ = hr(net, paper_region(size, 0, "global"), np.ones(1), 2)
+    model, _ = hr(Problem.of(net, paper_region(size, 0, "global")), 2)
     return model.conic().problem
 
 

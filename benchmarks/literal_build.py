@@ -13,8 +13,6 @@ import resource
 import sys
 import time
 
-import numpy as np
-
 from benchmarks._measure import run
 from lipcert.budget import Budget
 from lipcert.paper.networks import paper_network, paper_region
@@ -22,19 +20,17 @@ from lipcert.polynomial.lcep.chain import gradient_polynomial
 from lipcert.polynomial.lcep.lipopt import lipopt_program
 from lipcert.polynomial.lcep.literal import hr
 from lipcert.polynomial.lcep.methods import literal_bound
-from lipcert.problem.norms import INF
+from lipcert.problem.problem import Problem
 from lipcert.problem.region import Everywhere
 from lipcert.proof.krivine import prove_krivine
 from lipcert.solver.conic.conic import solve_conic
 
-ONE = np.ones(1)
-
 
 def build(size: int) -> str:
     """Model and conic program of literal HR-2, not solved."""
-    net, box = paper_network(size, 2 * size, 0), paper_region(size, 0, "global")
+    problem = Problem.of(paper_network(size, 2 * size, 0), paper_region(size, 0, "global"))
     start = time.perf_counter()
-    conic = hr(net, box, ONE, 2)[0].conic().problem
+    conic = hr(problem, 2)[0].conic().problem
     seconds = time.perf_counter() - start
     return f"HR-2 ({size},{size}) built in {seconds:.2f} s: {conic.rows:,} rows, {conic.columns:,} moments"
 
@@ -42,7 +38,7 @@ def build(size: int) -> str:
 def lipopt(size: int, solver: str, limit: float) -> str:
     """LipOpt-3 on the whole space, every product of the dense network."""
     start = time.perf_counter()
-    program = lipopt_program(gradient_polynomial(paper_network(size, 2 * size, 0), Everywhere(), ONE), 3)
+    program = lipopt_program(gradient_polynomial(Problem.of(paper_network(size, 2 * size, 0), Everywhere())), 3)
     built = time.perf_counter() - start
     solution = solve_conic(program.conic(), solver, budget=Budget.of_seconds(limit))
     upper = prove_krivine(program, program.multipliers(solution))
@@ -55,8 +51,8 @@ def lipopt(size: int, solver: str, limit: float) -> str:
 
 def hr1(size: int, solver: str, limit: float) -> str:
     """Literal HR-1 of (size, size, 10) on the global box, large sub-moments."""
-    net, box = paper_network(size, 2 * size, 0, 2), paper_region(size, 0, "global")
-    upper, info = literal_bound(net, box, INF, ONE, "hr1", solver=solver, budget=Budget.of_seconds(limit))
+    problem = Problem.of(paper_network(size, 2 * size, 0, 2), paper_region(size, 0, "global"))
+    upper, info = literal_bound(problem, "hr1", solver=solver, budget=Budget.of_seconds(limit))
     return f"HR-1 ({size},{size},10) {info.solver}: proved {upper:.6f} in {info.seconds:.1f} s; {info.status}"
 
 

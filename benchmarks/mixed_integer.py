@@ -18,11 +18,11 @@ import numpy as np
 from tests.enumeration import exact_constant
 
 from lipcert import METHODS, Activation, Box, Network, bound
-from lipcert.bounds.propagation import preactivation_bounds
 from lipcert.budget import Budget
 from lipcert.method.mip.formulation import formulate
 from lipcert.paper.networks import paper_network, paper_region
 from lipcert.problem.norms import INF, Norm
+from lipcert.problem.problem import Problem
 from lipcert.rounding import Array
 from lipcert.solver.mixed_integer import MixedIntegerSolution, solve_mixed_integer
 
@@ -96,8 +96,7 @@ def _paper(layers: int, size: int, sparsity: int, region: str, seeds: int, limit
 
 
 def solve(net: Network, box: Box, c: Array, norm: Norm, limit: float) -> MixedIntegerSolution:
-    problem = formulate(net, box, norm, c, preactivation_bounds(net, box)).problem
-    return solve_mixed_integer(problem, Budget.of_seconds(limit))
+    return solve_mixed_integer(formulate(Problem.of(net, box, c, norm)).problem, Budget.of_seconds(limit))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from statistics import median
 from typing import Any
 
 from lipcert.jobs import JobFolder, Piece, processes, run_pieces
-from lipcert.method.bounding import bound
+from lipcert.method.bound import bound
 from lipcert.paper.networks import paper_network, paper_region
 
 ASKED = 1.7

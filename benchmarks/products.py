@@ -16,10 +16,10 @@ import numpy as np
 from benchmarks._measure import data_folder, lipcert
 from lipcert import Box, load
 from lipcert.budget import Budget
+from lipcert.method.bracket import Bracket
 from lipcert.method.products import solve_products
 from lipcert.method.solving import Task
 from lipcert.problem.problem import Problem
-from lipcert.proof import Certificate
 from lipcert.solver.grid import GridStart
 
 
@@ -51,11 +51,11 @@ def pairs(count: int, seconds: float) -> None:
 
 
 def _pair(task: Task, j: int, seconds: float, start: GridStart | None) -> GridStart | None:
-    kept: list[Certificate] = []
+    bracket = Bracket()
     wall, cpu = time.perf_counter(), time.process_time()
-    done = solve_products(task, Budget.of_seconds(seconds), kept.append, start=start)
+    done = solve_products(task, bracket, Budget.of_seconds(seconds), start)
     print(
-        f"pair (0, {j}): {min(c.upper for c in kept):.4f} in {time.perf_counter() - wall:.1f} s "
+        f"pair (0, {j}): {bracket.upper:.4f} in {time.perf_counter() - wall:.1f} s "
         f"({time.process_time() - cpu:.1f} s CPU), {'cold' if start is None else 'warm'}, {done.status.name}"
     )
     return done.start

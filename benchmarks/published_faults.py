@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import argparse
 import csv
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
@@ -25,20 +25,24 @@ from benchmarks._measure import data_folder, reference_folder
 from benchmarks._two_layer_program import two_layer_value
 from benchmarks.published_lipopt import Cell, largest_pattern, solve
 from lipcert import Box, bound, load
+from lipcert.budget import Budget
 from lipcert.budget.threads import threads_for
 from lipcert.method.result import Result
 from lipcert.paper.networks import paper_network, paper_region, paper_samples
-from lipcert.problem.norms import INF
+from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
+from lipcert.problem.region import Everywhere
 from lipcert.proof.multipliers import prove
 from lipcert.readers.mat import read_center
 from lipcert.relaxation.build import build
 from lipcert.relaxation.specification import plan_specification
+from lipcert.rounding import Array
 from lipcert.solver.rank_two import Options, solve_rank_two
 from lipcert.witness import evaluate, sample_points, search
 
 ONE = np.ones(1)
 SECONDS = 8.0
+WORK = 30.0  # of the search for a witness, in nominal seconds
 DIGITS = 1e-5  # more than the published six decimals can be off
 
 # Of the authors' repository (github.com/TongCHEN779/CertDNN), file "R code for plots/2_hidden_layer_networks.csv",
@@ -75,7 +79,7 @@ def directions() -> None:
             )
     print(f"  {refuted} published values lie below a gradient norm in the box; at the paper's own 50,000 points:")
     for (size, sparsity, seed), published in {(5, 4, 7): HR1_GLOBAL[5, 4][7], **HRS2_GLOBAL}.items():
-        sampled = sample_points(paper_network(size, sparsity, seed, 2), paper_samples(size, seed, 2), ONE, INF).value
+        sampled = _sampled(paper_network(size, sparsity, seed, 2), paper_samples(size, seed, 2))
         print(f"  ({size},{size},10) s={sparsity} seed {seed}: published {published:.6f}, sampled {sampled:.6f}")
     for sparsity, published in HR1_LOCAL.items():
         x = np.random.default_rng(0).uniform(-0.1, 1.1, (200_000, 5))
@@ -105,7 +109,7 @@ def statistics() -> None:
         nets = [paper_network(80, sparsity, seed) for seed in range(10)]
         boxes = [paper_region(80, seed, "global") for seed in range(10)]
         uppers = [bound(net, box, method="hr2", lower=False).upper for net, box in zip(nets, boxes, strict=True)]
-        lowers = [sample_points(net, paper_samples(80, seed), ONE, INF).value for seed, net in enumerate(nets)]
+        lowers = [_sampled(net, paper_samples(80, seed)) for seed, net in enumerate(nets)]
         print(
             f"  s={sparsity}: HR-2 printed {printed_hr2}, network 0 {uppers[0]:.4f}, mean {np.mean(uppers):.4f}; "
             f"LBS printed {printed_lbs}, network 0 {lowers[0]:.4f}, mean {np.mean(lowers):.4f}",
@@ -149,14 +153,20 @@ def witness() -> None:
     if center is None:
         raise SystemExit(f"{file}: no centre x00 in it")
     for radius in (2.0, 10.0):
-        found = search(net, Box(center, radius), ONE, INF, seconds=30.0, seed=0)
+        problem = Problem.of(net, Box(center, radius))
+        found = search(problem, Budget.of_work(WORK), seed=0)
         point = found.point  # 784 float64 numbers; `evaluate` proves the norm from them alone
         distance = np.abs(point - center).max()
         print(
-            f"  searched within {radius:g}, seed 0: gradient of norm {evaluate(net, point, ONE, INF):.6f} "
+            f"  searched within {radius:g}, seed 0: gradient of norm {evaluate(problem, point):.6f} "
             f"at distance {distance:.4f} ({found.method})",
             flush=True,
         )
+
+
+def _sampled(net: Network, points: Iterable[Array]) -> float:
+    """The largest gradient norm at the points."""
+    return sample_points(Problem.of(net, Everywhere()), points).value
 
 
 def _below(published: float, found: Result) -> str:

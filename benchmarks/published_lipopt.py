@@ -27,6 +27,7 @@ from lipcert.budget import Budget
 from lipcert.paper.networks import paper_network, paper_region
 from lipcert.polynomial.lcep.chain import gradient_polynomial
 from lipcert.polynomial.lcep.lipopt import lipopt_program
+from lipcert.problem.problem import Problem
 from lipcert.proof.krivine import prove_krivine
 from lipcert.solver.conic.conic import solve_conic
 
@@ -81,7 +82,7 @@ def solve(cell: Cell) -> Answer:
     pre = None
     if cell.region == "global":  # published with every slope in [0, 1], also where signs of weights fix a neuron
         pre = tuple(Interval(np.full(a.outputs, -np.inf), np.full(a.outputs, np.inf)) for a in net.affines[:-1])
-    program = lipopt_program(gradient_polynomial(net, region, np.ones(1), pre), cell.degree)
+    program = lipopt_program(gradient_polynomial(Problem.of(net, region), pre), cell.degree)
     if program.shape[0] > cell.products:
         return Answer(cell, np.nan, program.shape[0], time.perf_counter() - start, "skipped")
     solution = solve_conic(program.conic(), cell.solver, budget=Budget.of_seconds(cell.limit))

@@ -22,7 +22,6 @@ from benchmarks._measure import reference_folder
 from lipcert.budget.threads import threads_for
 from lipcert.paper.networks import paper_network, paper_region
 from lipcert.polynomial.lcep.methods import literal_bound
-from lipcert.problem.norms import INF
 from lipcert.problem.problem import Problem
 from lipcert.proof.multipliers import prove
 from lipcert.relaxation.build import build
@@ -71,15 +70,13 @@ def cells(sizes: set[int], chords: bool | None, literal: bool) -> list[Cell]:
 
 def solve(cell: Cell) -> Answer:
     net = paper_network(cell.size, cell.sparsity, cell.seed)
-    region = paper_region(cell.size, cell.seed, cell.region)
-    start = time.perf_counter()
-    c = np.ones(1)
+    problem = Problem.of(net, paper_region(cell.size, cell.seed, cell.region))
+    start, method = time.perf_counter(), cell.method.replace("-", "").lower()
     if cell.literal:
         with threads_for(0):
-            upper, _ = literal_bound(net, region, INF, c, cell.method.replace("-", "").lower())
+            upper, _ = literal_bound(problem, method)
         return Answer(cell, upper, np.nan, time.perf_counter() - start)
-    problem = Problem.of(net, region)
-    plan = plan_specification(problem, cell.method.replace("-", "").lower())
+    plan = plan_specification(problem, method)
     relaxation = build(problem, plan if cell.chords is None else replace(plan, wide=cell.chords))
     with threads_for(0):
         result = solve_rank_two(relaxation.problem, Options())

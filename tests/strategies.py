@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lipcert.errors import InputError
 from lipcert.problem.activations import Activation
 from lipcert.problem.convolution import Convolution, Window
-from lipcert.problem.maps import Matrix
+from lipcert.problem.maps import Matrix, matrix
 from lipcert.problem.network import Affine, Block, Network
 from lipcert.problem.region import Box
 from lipcert.rounding import Array
@@ -122,3 +122,12 @@ def convolutional_networks(draw: st.DrawFn, kinds: tuple[str, ...] = ("relu", "l
         for weights in (maps, [first.tocsr(), second.tocsr(), maps[2]])
     )
     return kept, written
+
+
+def convolutional(depth: int) -> tuple[Network, Network]:
+    """One or two convolutions with ReLU on a line of five and one score, and the same with CSR matrices."""
+    rng, line = np.random.default_rng(5), Window((2,), (1,), (1,), (0,), (0,))
+    maps: list[Matrix] = [Convolution(rng.normal(size=(1, 1, 2)), (size,), line) for size in (5, 4)[:depth]]
+    maps.append(rng.normal(size=(1, 5 - depth)))
+    biases = [rng.normal(size=(w.shape[0],)) / 9 for w in maps]
+    return Network.from_weights(maps, biases), Network.from_weights([matrix(w) for w in maps], biases)

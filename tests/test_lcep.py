@@ -24,6 +24,7 @@ from tests import literal
 from tests.enumeration import exact_constant
 from tests.one_layer_tools import Case, exact, one_layer_cases, random_case, solved, weights
 from tests.problems import Cell, published
+from tests.strategies import convolutional
 from tests.test_lipopt import ONE, two_layers
 
 RADII = (0.1, 0.4, 1.0)
@@ -83,6 +84,13 @@ def test_two_layers_in_order(seed: int, submoments: str) -> None:
     assert two >= true * (1 - 1e-9)
     assert one >= two * (1 - 1e-5)
     assert bound(net, Everywhere(), ONE, "hr1", submoments) >= true * (1 - 1e-9)
+
+
+@pytest.mark.parametrize(("depth", "method"), [(1, "shor"), (2, "hr1"), (2, "lipopt3")])
+def test_a_convolution_has_the_bound_of_its_matrix(depth: int, method: str) -> None:
+    kept, written = convolutional(depth)
+    box = Box(np.zeros(kept.inputs), 0.5)
+    assert bound(kept, box, ONE, method) == pytest.approx(bound(written, box, ONE, method), rel=1e-6)
 
 
 @pytest.mark.parametrize("seed", [2, 5, 8])

@@ -24,6 +24,7 @@ from lipcert.solver import ConicStatus
 from lipcert.solver.mixed_integer import MixedIntegerProblem, MixedIntegerSolution, solve_mixed_integer
 from tests.enumeration import exact_constant
 from tests.problems import AFFINE, AT_A_POINT, CANCELLED, DEAD
+from tests.strategies import convolutional
 
 L1 = Norm("1")
 
@@ -70,6 +71,14 @@ def test_rows_hold_at_true_points(norm: Norm) -> None:
         assert np.allclose(formulation.point(values[0]), points[0])
         on = np.concatenate([z[0] > 0 for z in net.preactivations(points[:1])])
         assert np.array_equal(formulation.pattern(values[0]), on)
+
+
+def test_a_convolution_has_the_program_of_its_matrix() -> None:
+    kept, written = convolutional(2)
+    box = Box(np.zeros(kept.inputs), 1.0)
+    one, two = (formulate(Problem.of(net, box)).problem for net in (kept, written))
+    assert abs(one.A - two.A).max() < 1e-12
+    assert np.allclose(one.row_hi, two.row_hi)
 
 
 def test_bound_keeps_the_claim_apart() -> None:
