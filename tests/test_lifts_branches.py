@@ -23,6 +23,7 @@ from lipcert.proof.cases import ProvedCase, case_of, case_table, prove_cases
 from lipcert.proof.leaves import BY_INTERVALS
 from lipcert.proof.multipliers import prove
 from lipcert.relaxation.cuts import NO_CUTS
+from lipcert.relaxation.model import Relaxation
 from lipcert.relaxation.specification import LIFTS
 from lipcert.rounding import Array
 from lipcert.solver.rank_two import Options, solve_rank_two
@@ -44,11 +45,18 @@ def one_of(problem: Problem) -> Problem:
     return case_of(problem, problem.network.outputs - 1, 0) if problem.has_cases else problem
 
 
+def multipliers(relaxation: Relaxation) -> Array:
+    """The interior point's; a constant network has a matrix of order one, which needs no solver."""
+    if relaxation.problem.size == 1:
+        return np.ones(relaxation.problem.rows)
+    return solve_rank_two(relaxation.problem, Options()).y
+
+
 def proved(problem: Problem, method: str) -> Certificate:
     """The certificate from the interior point's multipliers; of several cases, from those of all."""
     if not problem.has_cases:
         task = Task.of(problem, method)
-        return task.prove(solve_rank_two(task.relaxation.problem, Options()).y)
+        return task.prove(multipliers(task.relaxation))
     table = case_table(problem)
     cases = []
     for row, column in np.ndindex(*table.shape):
@@ -93,7 +101,7 @@ def test_lies_only_loosen(case: Case, name: str, norm: Norm) -> None:
     elif not problem.whole_map:  # of all coordinates the first alone
         exact = float(np.abs(net.gradient(rng.uniform(box.lo, box.hi, size=(300, box.size)), problem.c)[:, 0]).max())
     relaxation = built(problem, name)
-    honest = solve_rank_two(relaxation.problem, Options()).y
+    honest = multipliers(relaxation)
     for y in (0 * honest, -honest, rng.normal(size=honest.shape), honest * rng.uniform(0, 2, size=honest.shape)):
         assert prove(relaxation, y).upper >= exact * (1 - 1e-9)
 
