@@ -32,6 +32,7 @@ RACE_ORDER = 600  # of the matrices that are multiplied to see how fast that goe
 RACE_SECONDS = 0.03  # for each side
 RACE_GAIN = 1.25  # several threads must be this much faster than one: beside other programs they are often slower
 RACE_VALID = 5.0  # seconds for which the outcome is believed
+WORTH_CALIBRATING = 1e10  # operations of a solve that is planned with the pace of the machine in mind
 PRODUCT_RATE = 6.5e10  # operations per second of such products where dense work goes at its nominal rate
 
 # --- Brackets ---------------------------------------------------------------------------------------------------------

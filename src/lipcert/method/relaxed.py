@@ -41,7 +41,8 @@ class Relaxed(Method):
             bracket.out_of_budget(budget)
             return
         bracket.enter(self.name)
-        budget.calibrate()
+        if whole_step(problem).operations > policy.WORTH_CALIBRATING:
+            budget.calibrate()
         look = Rounder(problem, bracket, budget)
         if problem.has_cases:
             ended = _guarded(bracket, lambda: solve_cases(problem, self, bracket, budget, look))
