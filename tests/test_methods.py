@@ -69,7 +69,7 @@ def command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_a_method_is_a_file_and_an_entry(toy: Path) -> None:
     """The command line runs it, lists it, and names it in what it refuses."""
-    done = command(toy, "bound", "net.npz", "--radius", "0.1", "--method", "toy")
+    done = command(toy, "bound", "net.npz", "--radius", "0.1", "--method", "toy", "--work", "0.05")
     assert done.returncode == 0, done.stderr
     assert "proved by a toy" in done.stdout
     assert "toy" in command(toy, "bound", "--help").stdout
@@ -106,7 +106,7 @@ class Counting(Method):
 def test_the_prelude_and_the_witness_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
     method = Counting()
     monkeypatch.setattr(table, "METHODS", (*table.METHODS, method))
-    result = lipcert.bound(net_of(4, 5, 1), Box(np.zeros(4), 0.3), method="counting", work=1.0)
+    result = lipcert.bound(net_of(4, 5, 1), Box(np.zeros(4), 0.3), method="counting", work=0.1)
     assert method.runs == 1
     assert result.method in ("interval", "mixed", "product")
     assert result.lower is not None
