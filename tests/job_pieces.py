@@ -109,7 +109,7 @@ def until(condition: Callable[[], bool], seconds: float = 120.0) -> None:
     """Wait for an event; the seconds are for what never happens."""
     limit = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < limit
+        assert time.monotonic() < limit, "the event that the test waits for never came"
         time.sleep(0.01)
 
 

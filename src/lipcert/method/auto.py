@@ -22,9 +22,6 @@ class Auto(Method):
     summary = "the best that applies and that the time allows"
     prelude = ("product", "interval", "mixed")
 
-    def applies(self, problem: Problem) -> str | None:  # noqa: ARG002 - something always does
-        return None
-
     def cost(self, problem: Problem) -> float:
         return Tight().cost(problem)
 

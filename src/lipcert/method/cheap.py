@@ -21,9 +21,6 @@ class Product(Method):
     prelude = ()
     search = policy.SEARCH_ALONE
 
-    def applies(self, problem: Problem) -> str | None:  # noqa: ARG002 - every problem
-        return None
-
     def cost(self, problem: Problem) -> float:
         return 2.0 * problem.network.entries / policy.RATES[policy.THIN]
 
@@ -40,9 +37,6 @@ class Interval(Method):
     summary = "intervals through the chain rule: any network"
     prelude = ()
     search = policy.SEARCH_ALONE
-
-    def applies(self, problem: Problem) -> str | None:  # noqa: ARG002 - every problem
-        return None
 
     def cost(self, problem: Problem) -> float:
         return 4.0 * max(problem.network.shape) * problem.network.entries / policy.RATES[policy.DENSE]
