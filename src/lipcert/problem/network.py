@@ -86,12 +86,14 @@ class Affine:
 class Block:
     """A group of neurons: z = bias + sum of weight x_source over its terms, then the activation.
 
-    `terms` are pairs (source, weight), each source once, in increasing order; source 0 is the input.
+    `terms` are pairs (source, weight), each source once, in increasing order; source 0 is the input. Where the weights
+    were computed and rounded, `slack` says how far the true z may lie from this sum on the region in question.
     """
 
     terms: tuple[tuple[int, Matrix], ...]
     bias: Array
     activation: Activation = IDENTITY
+    slack: Array | None = None
 
     def __post_init__(self) -> None:
         if not self.terms:
@@ -101,6 +103,8 @@ class Block:
         sources = [source for source, _ in terms]
         if sources != sorted(set(sources)):
             raise InputError(f"a block reads the sources {sources}; give each once, in increasing order")
+        if self.slack is not None and (self.slack.shape != maps[0].bias.shape or not np.all(self.slack >= 0)):
+            raise InputError("the slack of a block must be one number >= 0 for each neuron")
         object.__setattr__(self, "terms", terms)
         object.__setattr__(self, "bias", maps[0].bias)
 
