@@ -20,7 +20,7 @@ CERTIFICATE_VERSION = 2
 
 
 class Proof(Protocol):
-    """One of a small family: `Arithmetic`, `Multipliers`, `Cases`, `Tree` (and `version1.Old`, which becomes one)."""
+    """One of a small family: `Arithmetic`, `Multipliers`, `Cases`, `Tree`, or one `Within` (and `version1.Old`)."""
 
     @property
     def method(self) -> str:
