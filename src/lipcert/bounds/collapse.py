@@ -181,14 +181,14 @@ class _Sweep:
             sweep._give_way(i, net.blocks[i - 1], states[i - 1])
             if i in sweep.open:
                 sweep._enter(i, net.blocks[i - 1], sweep.open[i], None)
-        sweep.found[0] = sweep._padded(sweep.pending.pop(0))
+        sweep.found[0] = sweep._padded(sweep.pending.pop(0, Rounded.nothing(0, net.inputs)))
         return sweep
 
     def of_block(self, i: int) -> _Sums:
         """The rows of block i; sources without coefficients are left out, the input stays where there is no other."""
         own = self.places[i]
         parts = {j: self.found[j].rows(own) for j in sorted(self.found) if j < i}
-        terms = {j: part for j, part in parts.items() if part.middle.any() or part.radius.any()}
+        terms = {j: part for j, part in parts.items() if part.filled.any()}
         return _Sums(terms or {0: parts[0]}, self.constant.rows(own))
 
     @property
@@ -218,7 +218,7 @@ class _Sweep:
         """
         rows = self._padded(self.pending.pop(i))
         own = rows.columns(state.open).times(state.rise)
-        counts = np.any((own.middle != 0) | (own.radius != 0), axis=0)
+        counts = own.filled.any(axis=0)
         if counts.any():
             self.found[i], self.open[i] = own.columns(np.flatnonzero(counts)), state.open[counts]
         passing = np.flatnonzero(state.through)

@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lipcert.bounds.interval import Interval
-from lipcert.problem.maps import Matrix
+from lipcert.problem.maps import Matrix, numbers
 from lipcert.rounding import TINY, UNIT, Array, gamma, grow
 
 _SMALL = 2.0**-100
+_LEAST = 1e-150  # its square is a float
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +33,8 @@ class Rounded:
 
     def __add__(self, other: Rounded) -> Rounded:
         middle = self.middle + other.middle
-        return Rounded(middle, grow(self.radius + other.radius + 2 * UNIT * np.abs(middle), 4))
+        spread = self.radius + other.radius + 2 * UNIT * np.abs(middle)
+        return Rounded(middle, np.where(spread == 0, 0.0, grow(spread, 4)))  # sums of the smallest floats are exact
 
     def above(self, other: Rounded) -> Rounded:
         """The rows of this one, and then those of the other."""
@@ -42,6 +44,11 @@ class Rounded:
 
     def rows(self, k: slice) -> Rounded:
         return Rounded(self.middle[k], self.radius[k])
+
+    @property
+    def filled(self) -> NDArray[np.bool_]:
+        """Where the entries are not known to be zero."""
+        return np.asarray((self.middle != 0) | (self.radius != 0))
 
     def columns(self, k: NDArray[np.int64]) -> Rounded:
         return Rounded(self.middle[:, k], self.radius[:, k])
@@ -58,7 +65,7 @@ class Rounded:
     def times(self, factors: Array) -> Rounded:
         """Every column times its factor; zeros and ones are exact, the others may have been rounded once."""
         middle, size = self.middle * factors, np.abs(factors)
-        exact = (size == 0) | (factors == 1)
+        exact = (size == 0) | (factors == 1) | ~self.filled
         paid = np.where(exact, 0.0, 4 * UNIT * np.abs(middle) + TINY)
         radius = np.where(exact, self.radius * size, grow(self.radius * size + paid, 4))
         return Rounded(middle, radius)
@@ -66,11 +73,14 @@ class Rounded:
     def down(self, weight: Matrix) -> Rounded:
         """These rows times a matrix; one product of magnitudes pays for the errors and for the rounding.
 
-        `least` pays for underflow, as in `interval.finite_sum`; a row of zeros costs nothing.
+        `least` pays for underflow, as in `interval.finite_sum`. What is zero costs nothing, and stays zero where no
+        weight is so small that a product could vanish.
         """
         n = weight.shape[0]
         size = self.radius + gamma(n + 4) * np.abs(self.middle)
-        least = np.fmax(TINY, _SMALL * size.max(axis=1, keepdims=True, initial=0.0))
-        size = np.where(np.any((self.middle != 0) | (self.radius != 0), axis=1, keepdims=True), size + least, 0.0)
-        radius = grow(np.asarray(size @ abs(weight), dtype=np.float64), n + 8)
+        least = np.fmax(_LEAST, _SMALL * size.max(axis=1, keepdims=True, initial=0.0))
+        size = np.asarray(np.where(self.filled, size + least, 0.0) @ abs(weight), dtype=np.float64)
+        small = np.abs(numbers(weight))
+        sure = not np.any((small > 0) & (small < _LEAST))
+        radius = np.where(sure & (size == 0), 0.0, grow(size, n + 8))
         return Rounded(np.asarray(self.middle @ weight, dtype=np.float64), radius)
