@@ -40,7 +40,7 @@ CLOSED = 1e-6  # the relative gap at which a bracket is called closed: about wha
 
 # --- Shares of the budget, by what they are given to ------------------------------------------------------------------
 PRELUDE_SHARE = 0.6  # for each of the cheap methods that come first: on very large networks bounds take any time
-SEARCH_ALONE = 0.5  # for a witness where nothing but arithmetic follows
+SEARCH_CHEAP = 1.0  # seconds, for a witness beside arithmetic, where that took no longer
 SEARCH_BESIDE_A_SOLVER = 0.2  # for a witness where a relaxation follows; more gained nothing on SDP-NN and ERAN 3_50
 SEARCH_BESIDE_MIP = 0.02  # a start for a search of its own
 GAINS_SHARE = 0.5  # the most that the rows of all Jacobians may take of what is left
@@ -55,7 +55,16 @@ MOMENTS_GAIN = 1e-6  # a witness that is better by less than this counts as none
 # --- Method mip -------------------------------------------------------------------------------------------------------
 AGREEMENT = 1e-5  # by how much a solver without proofs may miss what is proved: its tolerances
 
-# --- Method auto: when cells are tried (measured on the paper's (10,10) and (20,20) networks and ACAS Xu 1_1) ---------
+# --- Method auto: turns (no network was looked at for these; the run measures what matters) ---------------------------
+TRIAL_SHARE = 0.02  # of the budget, for the first turn of an engine, and twice that for its second,
+TRIAL_LEAST = 0.25  # seconds of it at least
+TURN_SHARE = 0.5  # of what is left, for the engine that promises most
+TURN_LEAST = 0.5  # seconds of it at least
+MOVING = 0.9  # times the best bound: forecasts of others below it say that they are worth keeping time for
+LONG_SHARE = 0.5  # of what is left, for the only turn of an engine that cannot be interrupted, where others move,
+LONGEST_SHARE = 0.85  # and where they do not
+
+# --- Cells: when they are tried (measured on the paper's (10,10) and (20,20) networks and ACAS Xu 1_1) ----------------
 CELLS_LEAST = 0.5  # seconds left, below which cells are not begun
 CELLS_LARGEST = 400  # neurons, or inputs, up to which they are
 CELLS_FIRST_OPEN = 14  # open signs, up to which they are tried before any relaxation,

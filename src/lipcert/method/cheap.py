@@ -1,16 +1,16 @@
-"""Methods that need no solver: product, interval, mixed."""
+"""Methods that need no solver: product, interval, linear, mixed."""
 
 from __future__ import annotations
 
 from lipcert import policy
-from lipcert.bounds import cut_short, preactivations
+from lipcert.bounds import cut_short, linear_operations, preactivations, slopes
 from lipcert.bounds.gains import GAINS, gains, gains_operations
 from lipcert.budget import Budget
 from lipcert.budget.threads import threads_for
 from lipcert.method.base import Method
 from lipcert.method.bracket import Bracket
 from lipcert.problem.problem import Problem
-from lipcert.proof.arithmetic import prove_interval, prove_mixed, prove_product
+from lipcert.proof.arithmetic import prove_interval, prove_linear, prove_mixed, prove_product
 
 
 class Product(Method):
@@ -19,7 +19,7 @@ class Product(Method):
     name = "product"
     summary = "the product of the layers' norms: any network, at once, loose"
     prelude = ()
-    search = policy.SEARCH_ALONE
+    cheap = True
 
     def cost(self, problem: Problem) -> float:
         return 2.0 * problem.network.entries / policy.RATES[policy.THIN]
@@ -36,7 +36,7 @@ class Interval(Method):
     name = "interval"
     summary = "intervals through the chain rule: any network"
     prelude = ()
-    search = policy.SEARCH_ALONE
+    cheap = True
 
     def cost(self, problem: Problem) -> float:
         return 4.0 * max(problem.network.shape) * problem.network.entries / policy.RATES[policy.DENSE]
@@ -49,13 +49,37 @@ class Interval(Method):
         bracket.improve(prove_interval(problem))
 
 
+class Linear(Method):
+    """Linear bounds on the graph of the gradient."""
+
+    name = "linear"
+    summary = "linear bounds of the gradient and of its norm: any network, fractions of a second"
+    prelude = ("interval",)
+    cheap = True
+
+    def cost(self, problem: Problem) -> float:
+        net = problem.network
+        return 4.0 * (net.inputs + max(net.shape)) * net.entries / policy.RATES[policy.DENSE]
+
+    def run(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
+        bracket.enter(self.name)
+        outputs = problem.network.outputs if problem.whole_map else 1
+        preactivations(problem, budget)
+        operations = outputs * linear_operations(problem.network, slopes(problem))
+        if bracket.certificate is not None and budget.expected(operations) > budget.left():
+            bracket.out_of_budget(budget)
+            return
+        with threads_for(problem.network.entries**0.5), budget.measured(operations):
+            bracket.improve(prove_linear(problem))
+
+
 class Mixed(Method):
     """Euclidean norms beside the intervals: what keeps wide and deep networks finite, and pays for their parts."""
 
     name = "mixed"
     summary = "Euclidean norms and intervals mixed at the best layer: one output"
-    prelude = ("interval",)
-    search = policy.SEARCH_ALONE
+    prelude = ("interval", "linear")
+    cheap = True
     for_many = False
 
     def applies(self, problem: Problem) -> str | None:
