@@ -6,6 +6,7 @@ from lipcert.bounds.forms import proves_empty
 from lipcert.bounds.gains import Gains, gains, jacobian_rows, mixed_bound, mixed_gradient_bounds
 from lipcert.bounds.gradients import gradient_bounds, gradient_magnitudes, interval_uppers, slope_bounds
 from lipcert.bounds.interval import Interval
+from lipcert.bounds.linear import Linear, linear_bounds, linear_map_bound, linear_operations
 from lipcert.bounds.propagation import cut_short, gradients, preactivation_bounds, preactivations, slopes
 from lipcert.bounds.spectral import operator_norm
 
@@ -14,6 +15,7 @@ __all__ = [
     "Cell",
     "Gains",
     "Interval",
+    "Linear",
     "Split",
     "bounds_of",
     "cut_short",
@@ -25,6 +27,9 @@ __all__ = [
     "interval_uppers",
     "jacobian_rows",
     "joined",
+    "linear_bounds",
+    "linear_map_bound",
+    "linear_operations",
     "mixed_bound",
     "mixed_gradient_bounds",
     "operator_norm",

@@ -1,16 +1,16 @@
-"""Methods that need no solver: product, interval, mixed."""
+"""Methods that need no solver: product, interval, linear, mixed."""
 
 from __future__ import annotations
 
 from lipcert import policy
-from lipcert.bounds import cut_short, preactivations
+from lipcert.bounds import cut_short, linear_operations, preactivations, slopes
 from lipcert.bounds.gains import GAINS, gains, gains_operations
 from lipcert.budget import Budget
 from lipcert.budget.threads import threads_for
 from lipcert.method.base import Method
 from lipcert.method.bracket import Bracket
 from lipcert.problem.problem import Problem
-from lipcert.proof.arithmetic import prove_interval, prove_mixed, prove_product
+from lipcert.proof.arithmetic import prove_interval, prove_linear, prove_mixed, prove_product
 
 
 class Product(Method):
@@ -47,6 +47,30 @@ class Interval(Method):
         if cut_short(problem):
             bracket.out_of_budget(budget)
         bracket.improve(prove_interval(problem))
+
+
+class Linear(Method):
+    """Linear bounds on the graph of the gradient."""
+
+    name = "linear"
+    summary = "linear bounds of the gradient and of its norm: any network, fractions of a second"
+    prelude = ("interval",)
+    search = policy.SEARCH_ALONE
+
+    def cost(self, problem: Problem) -> float:
+        net = problem.network
+        return 4.0 * (net.inputs + max(net.shape)) * net.entries / policy.RATES[policy.DENSE]
+
+    def run(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
+        bracket.enter(self.name)
+        outputs = problem.network.outputs if problem.whole_map else 1
+        preactivations(problem, budget)
+        operations = outputs * linear_operations(problem.network, slopes(problem))
+        if bracket.certificate is not None and budget.expected(operations) > budget.left():
+            bracket.out_of_budget(budget)
+            return
+        with threads_for(problem.network.entries**0.5), budget.measured(operations):
+            bracket.improve(prove_linear(problem))
 
 
 class Mixed(Method):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lipcert.errors import MethodError
 from lipcert.method.auto import Auto
 from lipcert.method.base import Method
-from lipcert.method.cheap import Interval, Mixed, Product
+from lipcert.method.cheap import Interval, Linear, Mixed, Product
 from lipcert.method.exact import Exact
 from lipcert.method.integers import Mip
 from lipcert.method.literal import LITERAL, Literal
@@ -16,6 +16,7 @@ METHODS: tuple[Method, ...] = (
     Auto(),
     Product(),
     Interval(),
+    Linear(),
     Mixed(),
     *RELAXED,
     Tight(),

@@ -1,4 +1,4 @@
-"""Proofs that need no numbers, because a checker computes them again: products of norms, intervals, both mixed."""
+"""Proofs that need no numbers, because a checker computes them again: norms, intervals, both mixed, linear bounds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lipcert.bounds.gains import Gains, jacobian_rows, mixed_bound
-from lipcert.bounds.propagation import gradient_bounds, preactivations
+from lipcert.bounds.interval import Interval
+from lipcert.bounds.linear import linear_bounds, linear_map_bound
+from lipcert.bounds.propagation import gradient_bounds, preactivations, slopes
 from lipcert.bounds.spectral import operator_norm
 from lipcert.errors import FileFormatError
 from lipcert.problem.network import Affine, Network
@@ -22,7 +24,7 @@ from lipcert.rounding import Array
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """A bound that its name says how to compute: product, interval or mixed.
+    """A bound that its name says how to compute: product, interval, linear or mixed.
 
     Any other name is that of a relaxation whose multipliers were not kept: nobody can check it.
     """
@@ -40,6 +42,8 @@ class Arithmetic:
                 return prove_product(problem).upper
             case "interval":
                 return prove_interval(problem).upper
+            case "linear":
+                return prove_linear(problem).upper
             case "mixed":
                 return prove_mixed(problem).upper
             case _:
@@ -73,6 +77,17 @@ def prove_interval(problem: Problem) -> Certificate:
         size = size[:, [problem.coordinate]]
     upper = norm.dual.above(size[0]) if norm.out is None else operator_norm(size, norm.p, norm.out)
     return Certificate.of(problem, INTERVAL, upper if not math.isnan(upper) else math.inf)
+
+
+def prove_linear(problem: Problem) -> Certificate:
+    """L <= what linear bounds of the gradient give (`bounds.linear`)."""
+    net, own = problem.network, slopes(problem)
+    if problem.whole_map:
+        upper = linear_map_bound(net, own, problem.norm, problem.coordinate)
+    else:
+        cell = tuple(Interval(s.lo[None, :], s.hi[None, :]) for s in own)
+        upper = float(linear_bounds(net, cell, problem.norm, problem.c, problem.coordinate).upper[0])
+    return Certificate.of(problem, Arithmetic("linear"), upper)
 
 
 def prove_mixed(problem: Problem, known: Gains | None = None) -> Certificate:
