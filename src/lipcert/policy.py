@@ -221,4 +221,4 @@ SIGNS_PROOF = 1.0  # operations of the proof of a leaf, likewise
 SIGNS_CALLS = 4.0  # calls around a pattern, or around a linear program
 SIGNS_ASK = 20.0  # looks at every entry of a linear program before its first pivot,
 SIGNS_PIVOT = 2.0  # and in every pivot
-SIGNS_KNOWN = 4096  # patterns of inputs that are remembered
+SIGNS_KNOWN = 4096  # answers of linear programs that are remembered

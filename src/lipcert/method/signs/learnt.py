@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from lipcert import policy
 from lipcert.proof.nogoods import Index, Nogoods, Signs, System, gathered
 from lipcert.rounding import Array
 
@@ -123,6 +124,24 @@ class Learnt:
         literals = np.zeros(self.system.neurons, dtype=np.int8)
         literals[self.open] = signs
         return literals
+
+
+class Known:
+    """Answers of linear programs, as the signs that each is against: one that is against no sign of a pattern is an
+    answer for that pattern too. The oldest are forgotten."""
+
+    def __init__(self, neurons: int) -> None:
+        self._against = np.zeros((policy.SIGNS_KNOWN, 2 * neurons), dtype=np.float32)
+        self._count = 0
+
+    def add(self, against: NDArray[np.bool_]) -> None:
+        self._against[self._count % len(self._against)] = against
+        self._count += 1
+
+    def allows(self, signs: Signs) -> bool:
+        """Whether some answer is one for this pattern."""
+        against = self._against[: self._count] @ _one_hot(signs[None])[0]
+        return bool(np.any(against == 0))
 
 
 def _one_hot(signs: Signs) -> NDArray[np.float32]:

@@ -58,7 +58,9 @@ class Quick:
         self.lo, self.hi = (np.concatenate([s[k] for s in found]) for k in (0, 1))
         self.mixed = np.arange(net.inputs)
         if self.norm == "inf":
-            g_lo, g_hi = self._entries(self._hidden(np.zeros((1, len(self.open)), dtype=np.int8))[2])
+            lines = self._hidden(np.zeros((1, len(self.open)), dtype=np.int8))[2]
+            g_lo, g_hi = self._entries(lines)
+            self._by_forms(lines, self.B0.T, self.f0, self.mixed, g_lo, g_hi)
             self.mixed = np.flatnonzero((g_lo[0] < 0) & (g_hi[0] > 0))
 
     def _columns(self, B0: Array, B: Array, source: int) -> Array:

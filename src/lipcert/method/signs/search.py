@@ -21,7 +21,7 @@ from lipcert.bounds import cut_short, linear_operations, slopes
 from lipcert.budget import Budget
 from lipcert.errors import MethodError
 from lipcert.method.bracket import Bracket
-from lipcert.method.signs.learnt import Learnt
+from lipcert.method.signs.learnt import Known, Learnt
 from lipcert.method.signs.program import Program
 from lipcert.method.signs.quick import Quick
 from lipcert.method.signs.realise import Realise
@@ -95,7 +95,7 @@ class SignSearch:
         self.programs = 0
         self.unproved = 0  # leaves that the proof has to bound
         self.interrupted = False
-        self.known: Signs = np.zeros((0, len(self.quick.open)), dtype=np.int8)  # patterns of inputs
+        self.known = Known(len(self.quick.open))
         self._proof_work = linear_operations(problem.network, slopes(problem))
 
     @property
@@ -189,7 +189,7 @@ class SignSearch:
         """Whether this pattern has to be split; if not, it is refused or finished."""
         signs = self.tree.signs[node]
         nogood = int(self.learnt.refusing(signs[None])[0])
-        if nogood < 0 and not self._seen(signs):
+        if nogood < 0 and not self.known.allows(signs):
             nogood = self._ask(signs)
         if nogood < 0 and np.all(signs):
             nogood = self._finish(node)
@@ -201,11 +201,6 @@ class SignSearch:
             self.costs.pop(node, None)
         return nogood < 0
 
-    def _seen(self, signs: Signs) -> bool:
-        """Whether some input is known to have these signs."""
-        fixed = np.count_nonzero(signs)
-        return bool(np.any(self.known.astype(np.int16) @ signs.astype(np.int16) == fixed))
-
     def _ask(self, signs: Signs) -> int:
         """The linear program: the number of a nogood, or -1 and perhaps a point."""
         with self.budget.measured(0.0, policy.SPARSE) as work:
@@ -216,17 +211,14 @@ class SignSearch:
         if answer.y is not None and answer.t is not None:
             return self.learnt.learn(answer.y, answer.t, signs)
         if answer.point is not None:
+            self.known.add(answer.against)
             self._offer(answer.point)
         return -1
 
     def _offer(self, point: Array) -> None:
-        """A point of the box: its pattern is possible, and its gradient may be the best so far."""
+        """A point of the box: its gradient may be the best so far."""
         pattern = self.quick.patterns(point[None])
         self.budget.charge(policy.SIGNS_CALLS, policy.SCALAR)
-        if self._seen(pattern[0]):
-            return
-        if len(self.known) < policy.SIGNS_KNOWN:
-            self.known = np.concatenate([self.known, pattern])
         if self._norm(pattern) <= self.bracket.lower:
             return
         if self._evaluate(point) < self._norm(pattern) * (1.0 - self.bracket.wishes.gap):
