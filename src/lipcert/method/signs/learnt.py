@@ -36,35 +36,23 @@ class Learnt:
 
     def learn(self, y: Array, t: Array, signs: Signs) -> int:
         """A nogood from multipliers of either orientation, with as few of these signs as it needs; -1 when none."""
-        best: tuple[float, Array, Array] | None = None
-        literals = self._full(signs)
-        for way in (1.0, -1.0):
-            own_y, own_t = _cleaned(way * y, way * t)
-            top, size = self.system.largest(own_y[None], own_t[None], literals[None])
-            ratio = float(top[0] / size[0]) if size[0] > 0 else np.inf
-            if ratio < -_SURE and (best is None or ratio < best[0]):
-                best = (ratio, own_y, own_t)
-        if best is None:
-            return -1
-        return self._shortest(best[1], best[2], signs)
+        ways = [_cleaned(way * y, way * t) for way in (1.0, -1.0)]
+        Y, T = (np.array([way[k] for way in ways]) for k in (0, 1))
+        top, size = self.system.largest(Y, T, np.tile(self._full(signs), (2, 1)))
+        ratio = top / np.where(size > 0, size, 1.0)
+        best = int(np.argmin(ratio))
+        return self._shortest(Y[best], T[best], signs, float(top[best])) if ratio[best] < -_SURE else -1
 
-    def _shortest(self, y: Array, t: Array, signs: Signs) -> int:
+    def _shortest(self, y: Array, t: Array, signs: Signs, top: float) -> int:
         """Leave out the literals that matter least, while the maximum stays negative."""
-        scale = 1.0 / max(float(np.abs(y).max(initial=0.0)), float(t.max(initial=0.0)))
-        y, t = y * scale, t * scale
-        top, size = self.system.largest(y[None], t[None], self._full(signs)[None])
         _, of_v, of_w = self.system.coefficients(y[None], t[None])
         price = np.where(signs < 0, np.maximum(of_v[0, self.open], 0.0) * self.system.values.hi[self.open], 0.0)
         price += np.where(signs > 0, np.maximum(of_w[0, self.open], 0.0) * self.system.away[self.open], 0.0)
         order = np.argsort(np.where(signs == 0, np.inf, price), kind="stable")[: np.count_nonzero(signs)]
-        left_out = order[np.cumsum(price[order]) <= -(1.0 - _KEPT) * top[0]]
         fewer = signs.copy()
-        fewer[left_out] = 0
-        for literals in (fewer, signs):
-            top, size = self.system.largest(y[None], t[None], self._full(literals)[None])
-            if top[0] < -_SURE * size[0]:
-                return self._keep(y, t, literals)
-        return -1
+        fewer[order[np.cumsum(price[order]) <= -(1.0 - _KEPT) * top]] = 0
+        tops, size = self.system.largest(y[None], t[None], self._full(fewer)[None])
+        return self._keep(y, t, fewer if tops[0] < -_SURE * size[0] else signs)
 
     def _keep(self, y: Array, t: Array, literals: Signs) -> int:
         if self.count == len(self._size):
@@ -149,7 +137,8 @@ def _one_hot(signs: Signs) -> NDArray[np.float32]:
 
 
 def _cleaned(y: Array, t: Array) -> tuple[Array, Array]:
-    """Finite numbers, t >= 0, without what is nothing but rounding."""
+    """Finite numbers of the size of one, t >= 0, without what is nothing but rounding."""
     y, t = np.nan_to_num(y, posinf=0.0, neginf=0.0), np.maximum(np.nan_to_num(t, posinf=0.0, neginf=0.0), 0.0)
-    size = max(float(np.abs(y).max(initial=0.0)), float(t.max(initial=0.0)))
-    return np.where(np.abs(y) > 1e-14 * size, y, 0.0), np.where(t > 1e-14 * size, t, 0.0)
+    size = max(float(np.abs(y).max(initial=0.0)), float(t.max(initial=0.0)), 1e-300)
+    y, t = y / size, t / size
+    return np.where(np.abs(y) > 1e-14, y, 0.0), np.where(t > 1e-14, t, 0.0)

@@ -6,7 +6,7 @@ proved here. Of the gradient's entries only those need linear forms whose sign i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -16,7 +16,8 @@ from lipcert.problem.problem import Problem
 from lipcert.proof.nogoods import Index, Signs, System
 from lipcert.rounding import Array
 
-_NUMBERS = 1 << 20  # in one array of coefficients
+_BATCH = 1 << 21  # coefficients of the forms of all entries of a batch of patterns
+_NUMBERS = 1 << 18  # in one array of coefficients: it should stay in the cache
 
 
 @dataclass(eq=False)
@@ -31,6 +32,9 @@ class _Lines:
     h_hi: Array
     s_lo: Array
     s_hi: Array
+
+    def of(self, rows: Index) -> _Lines:
+        return _Lines(*(getattr(self, f.name)[rows] for f in fields(self)))
 
 
 class Quick:
@@ -53,6 +57,7 @@ class Quick:
                 self.fv[self.ends[source - 1] : self.ends[source]] = row
             else:
                 self.f0 = row
+        self.B0T = np.ascontiguousarray(self.B0.T)
         self.above = [np.ascontiguousarray(self.B[b:, a:b].T) for a, b in self._blocks()]
         found = slopes(problem)
         self.lo, self.hi = (np.concatenate([s[k] for s in found]) for k in (0, 1))
@@ -60,7 +65,7 @@ class Quick:
         if self.norm == "inf":
             lines = self._hidden(np.zeros((1, len(self.open)), dtype=np.int8))[2]
             g_lo, g_hi = self._entries(lines)
-            self._by_forms(lines, self.B0.T, self.f0, self.mixed, g_lo, g_hi)
+            self._better(lines, g_lo, g_hi)
             self.mixed = np.flatnonzero((g_lo[0] < 0) & (g_hi[0] > 0))
 
     def _columns(self, B0: Array, B: Array, source: int) -> Array:
@@ -77,7 +82,7 @@ class Quick:
 
     def bounds(self, signs: Signs) -> tuple[Array, Array]:
         """About the bounds that `leaf_bounds` proves, and about what every open sign costs; rows are patterns."""
-        step = max(1, _NUMBERS // max(1, 2 * len(self.mixed) * len(self.fv)))
+        step = max(1, _BATCH // max(1, 2 * len(self.mixed) * len(self.fv)))
         with np.errstate(all="ignore"):
             parts = [self._bounds(signs[k : k + step]) for k in range(0, len(signs), step)]
         return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
@@ -114,7 +119,7 @@ class Quick:
     def _bounds(self, signs: Signs) -> tuple[Array, Array]:
         u_lo, u_hi, lines = self._hidden(signs)
         g_lo, g_hi = self._entries(lines)
-        self._by_forms(lines, self.B0[:, self.mixed].T, self.f0[self.mixed], self.mixed, g_lo, g_hi)
+        self._better(lines, g_lo, g_hi)
         size = np.maximum(np.abs(g_lo), np.abs(g_hi))
         width = g_hi - g_lo
         if self.norm == "1":
@@ -165,6 +170,30 @@ class Quick:
         middle, radius = (lines.s_lo + lines.s_hi) / 2, (lines.s_hi - lines.s_lo) / 2
         center, reach = self.f0 + middle @ self.B0, radius @ np.abs(self.B0)
         return center - reach, center + reach
+
+    def _better(self, lines: _Lines, lo: Array, hi: Array) -> None:
+        """Better ends of the entries by forms; in the infinity norm only where the sign is not known."""
+        if self.norm != "inf":
+            self._by_forms(lines, self.B0.T, self.f0, self.mixed, lo, hi)
+            return
+        open_ = (lo[:, self.mixed] < 0) & (hi[:, self.mixed] > 0)
+        most = open_.sum(axis=1)
+        order = np.argsort(most, kind="stable")  # patterns with about as many such entries together
+        start = 0
+        while start < len(order):
+            width = max(1, int(most[order[start]]) * 5 // 4)
+            stop = int(np.searchsorted(most[order], width, side="right"))
+            stop = min(stop, start + max(1, _NUMBERS // (2 * width * len(self.fv))))
+            rows = order[start:stop]
+            longest = int(most[rows[-1]])
+            if longest:
+                columns = self.mixed[np.argsort(~open_[rows], axis=1, kind="stable")[:, :longest]]
+                w, f, own = self.B0T[columns], self.f0[columns], lines.of(rows)
+                above, below = self._up(w.copy(), f.copy(), own, 0), -self._up(-w, -f, own, 0)
+                upper = np.minimum(np.take_along_axis(hi[rows], columns, axis=1), above)
+                lower = np.minimum(np.maximum(np.take_along_axis(lo[rows], columns, axis=1), below), upper)
+                hi[rows[:, None], columns], lo[rows[:, None], columns] = upper, lower
+            start = stop
 
     def _by_forms(
         self, lines: _Lines, rows: Array, constant: Array, where: Index, lo: Array, hi: Array, start: int = 0
