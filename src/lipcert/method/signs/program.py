@@ -130,5 +130,5 @@ class Program:
             return None, None
         y, t = np.zeros(self.system.neurons), np.zeros(self.system.neurons)
         y[self.rows] = -np.asarray(ray[: len(self.rows)]) * self.unit
-        t[self.open] = np.asarray(ray[len(self.rows) :])
+        t[self.open] = -np.asarray(ray[len(self.rows) :])
         return y, t
