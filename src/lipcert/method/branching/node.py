@@ -27,6 +27,9 @@ class Node:
     own: float
     leaf: Leaf
     open: int  # neurons whose sign is not known
+    free: NDArray[np.bool_]  # which these are
+    neurons: Array  # about what a split of each gains,
+    coordinates: Array  # and of each coordinate of a box
     split: Split | None = None
     halves: tuple[Node, ...] = ()
     relaxed: bool = False  # whether a relaxation was solved on it
