@@ -33,7 +33,8 @@ def splits_boxes(net: Network, node: Node) -> bool:
 
 
 def candidates(net: Network, node: Node) -> list[Split]:
-    """The best coordinate of a box with few inputs; where few signs are open, or there are no such boxes, neurons."""
+    """The best coordinate of a box with few inputs; neurons where few signs are open, where boxes did not help (all
+    kinks may meet on one line), or where there are no such boxes."""
     box, boxes = node.cell.region, splits_boxes(net, node)
     splits = []
     if boxes:
@@ -43,12 +44,20 @@ def candidates(net: Network, node: Node) -> list[Split]:
         i = int(np.argmax(score if score.max() > 0 else np.where(wide, box.hi - box.lo, -1.0)))
         if wide[i]:
             splits.append(Split(0, i, float(box.lo[i] / 2 + box.hi[i] / 2)))
-    if splits and node.open > policy.SIGNS_BESIDE_BOXES:
+    if splits and node.open > policy.SIGNS_BESIDE_BOXES and node.idle < policy.BOXES_IDLE:
         return splits
     score = node.neurons if node.doubt is None else node.neurons * (0.02 + node.doubt)
-    mask = node.free
-    ranked = np.argsort(-np.where(mask, score, -1.0), kind="stable")[: 1 if boxes else policy.SPLITS_TRIED]
-    return splits + [_neuron(net, int(j)) for j in ranked if mask[j]]
+    score = np.where(node.free, score, -1.0)
+    if not node.free.any():
+        return splits
+    if not boxes:
+        ranked = np.argsort(-score, kind="stable")[: policy.SPLITS_TRIED]
+        return [_neuron(net, int(j)) for j in ranked if node.free[j]]
+    # Besides the best one the best of the first block with open signs: behind it everything is known better.
+    best, end = _neuron(net, int(np.argmax(score))), np.cumsum(net.shape[1:-1])
+    first = int(np.searchsorted(end, int(np.argmax(node.free)), side="right"))
+    early = _neuron(net, int(np.argmax(score[: end[first]])))
+    return [*splits, best] if early == best else [*splits, best, early]
 
 
 def _neuron(net: Network, j: int) -> Split:

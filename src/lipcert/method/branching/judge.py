@@ -23,6 +23,7 @@ from lipcert.problem.region import Box
 from lipcert.proof.leaves import line_bounds
 from lipcert.rounding import Array
 
+_FLAT = 1e-13  # of the largest pre-activation of a cell
 _UNSEEN = 0.02  # of what a neuron can change at most: its cost where the bound does not feel that it is open
 
 
@@ -70,10 +71,9 @@ def judge(problem: Problem, cells: Sequence[Cell], known: tuple[Interval, ...] |
     uppers, linear = line_bounds(problem, bounds)
     slopes = slope_bounds(net, bounds.pre)
     matter = _matter(net, slopes, linear)
-    open_ = np.concatenate(
-        [(s.hi > s.lo) & b.activation.kinked for s, b in zip(slopes, net.hidden, strict=True)], axis=1
-    )
-    open_ &= matter > 0
+    kinked = np.repeat([f.kinked for f in net.activations], [b.width for b in net.hidden])
+    unknown = np.concatenate([s.hi > s.lo for s in slopes], axis=1)
+    open_ = unknown & kinked & (matter > 0) & ~_flat(bounds.pre)
     cost = np.concatenate(linear.loss, axis=1) + _UNSEEN * matter * np.concatenate(
         [s.hi - s.lo for s in slopes], axis=1
     )
@@ -93,6 +93,13 @@ def _matter(net: Network, slopes: tuple[Interval, ...], linear: Linear) -> Array
         matter.append(np.nan_to_num(linear.gradients[k + 1].magnitude * moved, posinf=1e300))
         reach.append(s.hi * moved)
     return np.concatenate(matter, axis=1)
+
+
+def _flat(pre: tuple[Interval, ...]) -> NDArray[np.bool_]:
+    """Neurons that are zero on the whole cell but for rounding, as where terms cancel: no split decides their sign."""
+    lo, hi = (np.concatenate([getattr(z, end) for z in pre], axis=1) for end in ("lo", "hi"))
+    size = np.maximum(np.abs(lo), np.abs(hi))
+    return size <= _FLAT * size.max(axis=1, keepdims=True)
 
 
 def _balance(pre: tuple[Interval, ...]) -> Array:

@@ -32,6 +32,7 @@ class Node:
     coordinates: Array  # and of each coordinate of a box
     split: Split | None = None
     halves: tuple[Node, ...] = ()
+    idle: int = 0  # splits of boxes in a row, up to here, that gained next to nothing
     relaxed: bool = False  # whether a relaxation was solved on it
     cuts: NDArray[np.int64] = field(default_factory=lambda: NO_CUTS.table)
     doubt: Array | None = None  # by neuron: how undecided the relaxation was about its sign

@@ -233,6 +233,8 @@ class _Search:
         children = [self._node(half, min(node.upper, half.upper)) for half in found.both]
         for child in children:
             child.cuts, child.doubt = node.cuts, node.doubt
+            if found.split.layer == 0 and child.own > policy.BOXES_GAIN * node.own:
+                child.idle = node.idle + 1
         node.halves, node.bounds = tuple(children), None
         self.cells += 2
         for child in children:
