@@ -106,10 +106,12 @@ SEPARATION_OPERATIONS = 60.0  # times the order squared: looking for violated cu
 BUILD_CALLS = 5e3  # calls of building a relaxation
 
 # --- Cells: where to split and when to relax (measured on the paper's small networks and ACAS Xu 1_1) -----------------
-CELLS_AT_ONCE = 16  # nodes split at a time
+CELLS_AT_ONCE = 64  # nodes split at a time
 CELLS_LARGEST_NETWORK = 2000  # neurons, or inputs, of a network that `exact` takes
-SPLITS_TRIED = 3  # neurons tried at a time, besides coordinates
-SMALL_NETWORK = 64  # neurons, up to which all cells are bounded in one call
+SPLITS_TRIED = 3  # neurons tried at a time, where boxes are not split
+SIGNS_BESIDE_BOXES = 12  # open signs, up to which a neuron is tried besides a coordinate,
+BOXES_IDLE = 2  # or after so many splits of boxes in a row
+BOXES_GAIN = 0.95  # that left more than this of the bound
 ROUNDS_AT_ROOT = 4  # of cuts, which all cells inherit
 CELL_SHARE = 0.25  # of what is left, at most, for one relaxation,
 CELL_LEAST = 1.0  # and at least so many seconds
