@@ -42,6 +42,7 @@ CLOSED = 1e-6  # the relative gap at which a bracket is called closed: about wha
 PRELUDE_SHARE = 0.6  # for each of the cheap methods that come first: on very large networks bounds take any time
 SEARCH_CHEAP = 1.0  # seconds, for a witness beside arithmetic, where that took no longer
 SEARCH_BESIDE_A_SOLVER = 0.2  # for a witness where a relaxation follows; more gained nothing on SDP-NN and ERAN 3_50
+SEARCH_BEFORE_TURNS = 0.02  # for a first witness of method auto, which looks again between its turns
 SEARCH_BESIDE_MIP = 0.02  # a start for a search of its own
 GAINS_SHARE = 0.5  # the most that the rows of all Jacobians may take of what is left
 

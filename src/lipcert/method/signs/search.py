@@ -222,7 +222,9 @@ class SignSearch:
         if self._norm(pattern) <= self.bracket.lower:
             return
         if self._evaluate(point) < self._norm(pattern) * (1.0 - self.bracket.wishes.gap):
-            inside, _ = self.realise.point(pattern[0], self.budget)  # the point lies on a kink: look for one that does not
+            inside, _ = self.realise.point(
+                pattern[0], self.budget
+            )  # the point lies on a kink: look for one that does not
             if inside is not None:
                 self._evaluate(inside)
 
