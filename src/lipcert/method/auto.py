@@ -8,6 +8,7 @@ from lipcert.jobs import local, processes
 from lipcert.method.base import Method
 from lipcert.method.bracket import Bracket
 from lipcert.method.engines import engines_for
+from lipcert.method.lower import Looker
 from lipcert.method.portfolio import take_turns
 from lipcert.method.tight import Tight
 from lipcert.problem.problem import Problem
@@ -28,6 +29,6 @@ class Auto(Method):
         if bracket.closed() or problem.network.depth == 0:
             return
         with local() if bracket.wishes.workers == 1 else processes(bracket.wishes.workers) as executor:
-            take_turns(engines_for(problem, bracket, executor), bracket, budget)
+            take_turns(engines_for(problem, bracket, executor), bracket, budget, Looker(problem, bracket))
         if not bracket.closed() and budget.over():
             bracket.out_of_budget(budget)

@@ -22,18 +22,18 @@ from lipcert.witness import Witness
 
 
 def engines_for(problem: Problem, bracket: Bracket, executor: Executor) -> list[Engine]:
-    """All that apply: searches first, the relaxation last."""
+    """All that apply."""
     engines: list[Engine] = []
+    if Tight().applies(problem) is None:
+        engines.append(Relaxation(problem, bracket))
     if not bracket.wishes.lower:  # searches close what a witness reaches: without one there is nothing to close
-        return [Relaxation(problem, bracket)]
+        return engines
     small = None if cut_short(problem) else collapse(problem)
     inner = problem if small is None else small.problem
     if not cut_short(problem) and no_signs(inner) is None:
         engines.append(Signs(problem, bracket))
     if no_cells(problem) is None:
         engines.append(Cells(problem, bracket, executor))
-    if Tight().applies(problem) is None:
-        engines.append(Relaxation(problem, bracket))
     return engines
 
 
@@ -74,6 +74,16 @@ class Cells(Engine):
         self.problem, self.bracket, self.executor = problem, bracket, executor
         self.search: CellSearch | None = None
 
+    def price(self, budget: Budget) -> float:
+        """Nothing where boxes are halved; else cells are bounded by relaxations, and one takes a while."""
+        if self.problem.network.inputs <= policy.CELLS_INPUTS:
+            return 0.0
+        return Relaxation(self.problem, self.bracket).price(budget)
+
+    def prior(self) -> float:
+        """Cells of many inputs are for what others leave."""
+        return self.bracket.upper
+
     def turn(self, budget: Budget) -> None:
         bracket = self.bracket
         bracket.enter(self.name)
@@ -99,7 +109,14 @@ class Relaxation(Engine):
 
     def __init__(self, problem: Problem, bracket: Bracket) -> None:
         super().__init__()
-        self.problem, self.bracket, self.method = problem, bracket, Tight()
+        self.problem, self.bracket, self.method, self.first = problem, bracket, Tight(), bracket.upper
+
+    def prior(self) -> float:
+        """What it leaves of the distance from the witness to the first bound, in logarithms, on networks tried."""
+        lower = self.bracket.lower
+        if lower <= 0 or not math.isfinite(self.first):
+            return self.first / 2
+        return min(lower * (self.first / lower) ** policy.RELAXED_LEAVES, self.bracket.upper)
 
     def price(self, budget: Budget) -> float:
         return budget.expected(self.method.cost(self.problem) * policy.RATES[policy.DENSE])
