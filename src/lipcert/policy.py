@@ -213,12 +213,14 @@ MIXED_INTEGER_LOOK = 1400.0  # times the entries: what HiGHS does between two lo
 # --- Bounds -----------------------------------------------------------------------------------------------------------
 BOUNDS_STEP = 0.25  # nominal seconds between two looks at the budget; a limit of 8 s was kept on 45,056 neurons
 
-# --- Signs: branch and bound over the signs of collapsed networks (measured on mnist-net_256x2 and ERAN 5_100 at 0.01) -
+# --- Signs: branching over the signs of open ReLUs (measured on mnist-net_256x2, ERAN 5_100 and DiffAI, collapsed) ----
 SIGNS_FEWEST, SIGNS_MOST = 16, 256  # patterns taken at a time,
 SIGNS_PART = 8  # one in so many of those that are open
-SIGNS_QUICK = 1.0  # operations of the bounds of a pattern, against what is counted in multiplications
-SIGNS_PROOF = 1.0  # operations of the proof of a leaf, likewise
-SIGNS_CALLS = 4.0  # calls around a pattern, or around a linear program
-SIGNS_ASK = 20.0  # looks at every entry of a linear program before its first pivot,
+SIGNS_QUICK = 1.0  # thin operations for each that is counted in the bounds of a pattern
+SIGNS_PROOF = 1.2  # dense operations for each that is counted in the proof of a leaf
+SIGNS_CALLS = 20.0  # calls around a pattern, or around a linear program
+SIGNS_ASK = 40.0  # looks at every entry of a linear program before its first pivot,
 SIGNS_PIVOT = 2.0  # and in every pivot
+SIGNS_EVALUATE = 20.0  # operations for every entry of the network, at a point that is proved
+SIGNS_ENTRIES = 50_000_000  # of a network that is laid flat: 400 MB
 SIGNS_KNOWN = 4096  # answers of linear programs that are remembered
