@@ -3,7 +3,7 @@
 The rows are those of `proof.nogoods`, in units in which every variable has the size of one. A sign sets the upper end
 of one column to zero, so that the basis of the last program stays dual feasible and few pivots lead to the next answer.
 The cost is about sum v + w: where both are not needed one of them is zero, and the answer is one for many patterns.
-(Without a cost all steps of the dual simplex are ties, and pivots were twenty times as many.) What comes back is a hint:
+(Without a cost all steps of the dual simplex are ties, and pivots were twenty times as many.) An answer is a hint:
 a point of the relaxation, or multipliers that may prove that there is none.
 """
 
