@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -335,11 +336,11 @@ def test_forged_trees_prove_nothing_wrong(case: Solved, tmp_path: Path) -> None:
 
 def test_a_file_changed_by_accident_or_of_odd_types_is_refused(case: Solved, tmp_path: Path) -> None:
     net, _, outcome, _ = case
-    file, arrays = tmp_path / "odd.npz", outcome.certificate.arrays()
+    file, arrays = tmp_path / "odd.npz", dict[str, Any](outcome.certificate.arrays())
     own = ("patterns", "nogood_literals", "nogood_rows", "nogood_numbers")
-    np.savez(file, **(arrays | {"nogood_numbers": arrays["nogood_numbers"] * 2}))  # type: ignore[operator]
+    np.savez(file, **(arrays | {"nogood_numbers": arrays["nogood_numbers"] * 2}))
     assert not verify(file, net).proved  # without its digest
-    odd = [
+    odd: list[dict[str, Any]] = [
         {"patterns": np.zeros(3, dtype=np.int64)},
         {"patterns": arrays["patterns"].astype(np.float64)},
         {"patterns": np.array([[-1, 2**62]])},
@@ -350,11 +351,11 @@ def test_a_file_changed_by_accident_or_of_odd_types_is_refused(case: Solved, tmp
     for change in odd:
         changed = arrays | change
         changed["patterns_digest"] = np.array(digest({name: changed[name] for name in own}))
-        np.savez(file, **changed)  # type: ignore[arg-type]
+        np.savez(file, **changed)
         with pytest.raises(FileFormatError):
             verify(file, net)
     del changed["nogood_rows"]
-    np.savez(file, **changed)  # type: ignore[arg-type]
+    np.savez(file, **changed)
     with pytest.raises(FileFormatError, match="missing"):
         verify(file, net)
 
@@ -379,13 +380,11 @@ def test_a_tree_is_about_boxes_relus_and_one_output(case: Solved) -> None:
         with pytest.raises(MethodError):
             SignSearch(other, Bracket())
     huge = Network.from_weights([np.full((3, 2), 1e200), np.full((1, 3), 1e200)], [np.zeros(3), np.zeros(1)])
-    tree = Patterns(np.array([[1, 0], [0, 0], [-1, 0]]), Nogoods(1, *_one_nogood()))
+    tree = Patterns(
+        np.array([[1, 0], [0, 0], [-1, 0]]), Nogoods(1, np.array([[0, 0, 1]]), np.array([[0, 0]]), np.ones(1))
+    )
     certificate = Certificate.of(Problem.of(huge, Box(np.zeros(2), 1.0)), tree, 1.0)
     assert verify(certificate, huge).upper == np.inf
-
-
-def _one_nogood() -> tuple[Signs, Signs, Array]:
-    return np.array([[0, 0, 1]]), np.array([[0, 0]]), np.ones(1)  # type: ignore[return-value]
 
 
 def test_nothing_open_is_exact_at_once() -> None:
