@@ -142,7 +142,7 @@ def test_an_interruption_leaves_a_bound_and_can_be_continued(monkeypatch: pytest
     assert search.interrupted
     assert search.certificate().upper >= truth * (1 - 1e-9)
     search.run(Budget.of_work(10.0))
-    assert not search.interrupted
+    assert search.done
     assert search.certificate().upper == pytest.approx(truth, rel=2e-6)
 
 

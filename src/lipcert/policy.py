@@ -40,8 +40,9 @@ CLOSED = 1e-6  # the relative gap at which a bracket is called closed: about wha
 
 # --- Shares of the budget, by what they are given to ------------------------------------------------------------------
 PRELUDE_SHARE = 0.6  # for each of the cheap methods that come first: on very large networks bounds take any time
-SEARCH_ALONE = 0.5  # for a witness where nothing but arithmetic follows
+SEARCH_CHEAP = 1.0  # seconds, for a witness beside arithmetic, where that took no longer
 SEARCH_BESIDE_A_SOLVER = 0.2  # for a witness where a relaxation follows; more gained nothing on SDP-NN and ERAN 3_50
+SEARCH_BEFORE_TURNS = 0.02  # for a first witness of method auto, which looks again between its turns
 SEARCH_BESIDE_MIP = 0.02  # a start for a search of its own
 GAINS_SHARE = 0.5  # the most that the rows of all Jacobians may take of what is left
 
@@ -55,7 +56,16 @@ MOMENTS_GAIN = 1e-6  # a witness that is better by less than this counts as none
 # --- Method mip -------------------------------------------------------------------------------------------------------
 AGREEMENT = 1e-5  # by how much a solver without proofs may miss what is proved: its tolerances
 
-# --- Method auto: when cells are tried (measured on the paper's (10,10) and (20,20) networks and ACAS Xu 1_1) ---------
+# --- Method auto: turns (no network was looked at for these; the run measures what matters) ---------------------------
+TRIAL_SHARE = 0.02  # of the budget, for the first turn of an engine, and twice that for its second,
+TRIAL_LEAST = 0.25  # seconds of it at least
+TURN_SHARE = 0.5  # of what is left, for the engine that promises most
+TURN_LEAST = 0.5  # seconds of it at least
+MOVING = 0.9  # times the best bound: forecasts of others below it say that they are worth keeping time for
+LONG_SHARE = 0.5  # of what is left, for the only turn of an engine that cannot be interrupted, where others move,
+LONGEST_SHARE = 0.85  # and where they do not
+
+# --- Cells: when they are tried (measured on the paper's (10,10) and (20,20) networks and ACAS Xu 1_1) ----------------
 CELLS_LEAST = 0.5  # seconds left, below which cells are not begun
 CELLS_LARGEST = 400  # neurons, or inputs, up to which they are
 CELLS_FIRST_OPEN = 14  # open signs, up to which they are tried before any relaxation,
@@ -97,10 +107,12 @@ SEPARATION_OPERATIONS = 60.0  # times the order squared: looking for violated cu
 BUILD_CALLS = 5e3  # calls of building a relaxation
 
 # --- Cells: where to split and when to relax (measured on the paper's small networks and ACAS Xu 1_1) -----------------
-CELLS_AT_ONCE = 16  # nodes split at a time
+CELLS_AT_ONCE = 64  # nodes split at a time
 CELLS_LARGEST_NETWORK = 2000  # neurons, or inputs, of a network that `exact` takes
-SPLITS_TRIED = 3  # neurons tried at a time, besides coordinates
-SMALL_NETWORK = 64  # neurons, up to which all cells are bounded in one call
+SPLITS_TRIED = 3  # neurons tried at a time, where boxes are not split
+SIGNS_BESIDE_BOXES = 12  # open signs, up to which a neuron is tried besides a coordinate,
+BOXES_IDLE = 2  # or after so many splits of boxes in a row
+BOXES_GAIN = 0.95  # that left more than this of the bound
 ROUNDS_AT_ROOT = 4  # of cuts, which all cells inherit
 CELL_SHARE = 0.25  # of what is left, at most, for one relaxation,
 CELL_LEAST = 1.0  # and at least so many seconds
@@ -213,6 +225,12 @@ MIXED_INTEGER_LOOK = 1400.0  # times the entries: what HiGHS does between two lo
 # --- Bounds -----------------------------------------------------------------------------------------------------------
 BOUNDS_STEP = 0.25  # nominal seconds between two looks at the budget; a limit of 8 s was kept on 45,056 neurons
 
+# --- Collapse: when the network of the open neurons is made (measured on mnist-net_256x2, ERAN 5_100 and 3_50) --------
+COLLAPSE_SHARE = 0.9  # of the multiplications of a pass, at most: else little is stable
+COLLAPSE_TRIED = 3.0  # times these, at most, if every open neuron reads all that come before it
+COLLAPSE_NUMBERS = 30_000_000  # in one array of all rows: a few of them must fit into memory
+COLLAPSE_OPERATIONS = 2e11  # of pulling all rows back; a checker repeats it
+COLLAPSE_PRICE = 1e-7  # of the interval bound: a price above it would be seen in a closed bracket
 # --- Signs: branching over the signs of open ReLUs (measured on mnist-net_256x2, ERAN 5_100 and DiffAI, collapsed) ----
 SIGNS_FEWEST, SIGNS_MOST = 16, 256  # patterns taken at a time,
 SIGNS_PART = 8  # one in so many of those that are open

@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 from lipcert import policy
 from lipcert.bounds.cell import Cell, Signs
 from lipcert.bounds.forms import Sides, no_sides, pushed, stacked
-from lipcert.bounds.interval import Interval, affine_sum, outward, times
+from lipcert.bounds.interval import Interval, affine_sum, outward, times, widened
 from lipcert.bounds.substitution import Stage, forms_above, longest_side, work
 from lipcert.budget import Budget
 from lipcert.problem.network import Block, Network
 from lipcert.problem.norms import Norm
 from lipcert.problem.region import Ball, hull
+from lipcert.problem.twins import Twins
 from lipcert.rounding import TINY, gamma, grow
 
 _CELLS = 1 << 17  # numbers in one array of all forms of a batch of cells: it should stay in the cache
@@ -114,19 +115,20 @@ class Pass:
             if self.forms and (self.fixed or not _reads_input_only(block)):
                 z = self._by_forms(block, z, self.signs[k])
             if self.fixed or known is not None:
-                z = self._in_order(z, self.signs[k])
+                z = self._in_order(z, self.signs[k], block.twins)
             self.stages.append(Stage(block, z, Interval(*block.activation.value_bounds(*z)), sources))
         return Bounds(tuple(s.z for s in self.stages), self.sides, self.empty, self.cut_short)
 
     def _intervals(self, block: Block, sources: tuple[Interval, ...]) -> Interval:
         z = affine_sum([(weight, x) for (_, weight), x in zip(block.terms, sources, strict=True)], block.bias)
-        if self.ball is None or not _reads_input_only(block):
-            return z
-        return z.meet(_affine_of_ball(block, self.ball))
+        if self.ball is not None and _reads_input_only(block):
+            z = z.meet(_affine_of_ball(block, self.ball))
+        return widened(z, block.slack)
 
-    def _in_order(self, z: Interval, signs: NDArray[np.int8]) -> Interval:
-        """Cut at zero where a sign is fixed; of an empty cell, anything in order."""
+    def _in_order(self, z: Interval, signs: NDArray[np.int8], same: Twins | None) -> Interval:
+        """Cut at zero where a sign is fixed, for all neurons with the same kink; of an empty cell, anything in order."""
         lo, hi = np.where(signs > 0, np.maximum(z.lo, 0), z.lo), np.where(signs < 0, np.minimum(z.hi, 0), z.hi)
+        lo, hi = (lo, hi) if same is None else same.meet(lo, hi)
         self.empty |= np.any(lo > hi, axis=1)
         return Interval(np.minimum(lo, hi), np.maximum(lo, hi))
 

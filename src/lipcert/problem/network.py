@@ -26,6 +26,7 @@ from lipcert.files import MAX_WEIGHTS, MAX_WIDTH, write_npz
 from lipcert.problem.activations import IDENTITY, Activation
 from lipcert.problem.convolution import Convolution, folded
 from lipcert.problem.maps import Matrix, Operator, entries, fingerprint, numbers, stored, times
+from lipcert.problem.twins import Twins, twins_of
 from lipcert.rounding import Array
 
 FORMAT_VERSION = 1  # of chains of matrices
@@ -114,6 +115,11 @@ class Block:
         return len(self.bias)
 
     @property
+    def doubt(self) -> Array:
+        """The slack, zero where the weights are exact."""
+        return np.zeros(self.width) if self.slack is None else self.slack
+
+    @property
     def stored(self) -> int:
         """Numbers kept for the weights."""
         return sum(stored(weight) for _, weight in self.terms)
@@ -122,6 +128,11 @@ class Block:
     def entries(self) -> int:
         """The multiplications for one vector of values: more than `stored` where a weight is a convolution."""
         return sum(entries(weight) for _, weight in self.terms)
+
+    @cached_property
+    def twins(self) -> Twins | None:
+        """Which neurons have equal or opposite z; None where none have, or where their rows are not exact."""
+        return None if self.slack is not None else twins_of([weight for _, weight in self.terms], self.bias)
 
     def __call__(self, xs: Sequence[Array]) -> Array:
         """z on every row of a batch, where xs[j] are the values of block j."""
@@ -224,6 +235,8 @@ class Network:
         """A_1..A_{m+1} of a chain; a network with branches has none, and whoever needs them says so."""
         if not self.is_chain:
             raise MethodError("this network has branches, and the method is for chains of layers only; use tight")
+        if any(b.slack is not None for b in self.blocks):  # an affine map cannot say so
+            raise MethodError("the weights of this network were rounded, and the method needs exact ones; use tight")
         return tuple(Affine(b.terms[0][1], b.bias) for b in self.blocks)
 
     @property

@@ -20,7 +20,7 @@ CERTIFICATE_VERSION = 2
 
 
 class Proof(Protocol):
-    """One of a small family: `Arithmetic`, `Multipliers`, `Cases`, `Tree`, `Patterns`.
+    """One of a small family: `Arithmetic`, `Multipliers`, `Cases`, `Tree`, `Patterns`, or one `Within`.
 
     (And `version1.Old`, which becomes one.)
     """
