@@ -234,12 +234,14 @@ COLLAPSE_TRIED = 3.0  # times these, at most, if every open neuron reads all tha
 COLLAPSE_NUMBERS = 30_000_000  # in one array of all rows: a few of them must fit into memory
 COLLAPSE_OPERATIONS = 2e11  # of pulling all rows back; a checker repeats it
 COLLAPSE_PRICE = 1e-7  # of the interval bound: a price above it would be seen in a closed bracket
-# --- Signs: branch and bound over the signs of collapsed networks (measured on mnist-net_256x2 and ERAN 5_100 at 0.01) -
+# --- Signs: branching over the signs of open ReLUs (measured on mnist-net_256x2, ERAN 5_100 and DiffAI, collapsed) ----
 SIGNS_FEWEST, SIGNS_MOST = 16, 256  # patterns taken at a time,
 SIGNS_PART = 8  # one in so many of those that are open
-SIGNS_QUICK = 1.0  # operations of the bounds of a pattern, against what is counted in multiplications
-SIGNS_PROOF = 1.0  # operations of the proof of a leaf, likewise
-SIGNS_CALLS = 4.0  # calls around a pattern, or around a linear program
-SIGNS_ASK = 20.0  # looks at every entry of a linear program before its first pivot,
+SIGNS_QUICK = 1.0  # thin operations for each that is counted in the bounds of a pattern
+SIGNS_PROOF = 1.2  # dense operations for each that is counted in the proof of a leaf
+SIGNS_CALLS = 20.0  # calls around a pattern, or around a linear program
+SIGNS_ASK = 40.0  # looks at every entry of a linear program before its first pivot,
 SIGNS_PIVOT = 2.0  # and in every pivot
+SIGNS_EVALUATE = 20.0  # operations for every entry of the network, at a point that is proved
+SIGNS_ENTRIES = 50_000_000  # of a network that is laid flat: 400 MB
 SIGNS_KNOWN = 4096  # answers of linear programs that are remembered
