@@ -21,6 +21,7 @@ class Auto(Method):
     name = "auto"
     summary = "the best that applies and that the time allows"
     prelude = ("product", "interval", "mixed")
+    closes = True
 
     def cost(self, problem: Problem) -> float:
         return Tight().cost(problem)

@@ -22,6 +22,7 @@ class Method:
     summary: str  # one line for --help and the docs
     prelude: tuple[str, ...] = ("interval", "mixed")  # cheap methods first, so that there is an answer whatever happens
     search: float = policy.SEARCH_BESIDE_A_SOLVER  # of the budget, for a witness before `run`
+    closes: bool = False  # whether it works until the gap is closed: with a gap left it has not finished
     needs_witness: bool = False  # also where the caller does not want one in the answer
     solvers: tuple[str, ...] = SOLVERS  # that a caller may ask for
     for_many: bool = True  # whether `certify` offers it for the constants of all pairs of classes

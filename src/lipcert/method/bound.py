@@ -102,6 +102,7 @@ def run(method: Method, problem: Problem, bracket: Bracket, budget: Budget) -> R
             if bracket.wishes.lower or method.needs_witness:
                 look(problem, bracket, budget.share(method.search))
             method.run(problem, bracket, budget)
+            bracket.end(method.closes)
     except KeyboardInterrupt:
         bracket.status = Status.INTERRUPTED
         if bracket.certificate is None:

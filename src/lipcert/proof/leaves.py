@@ -1,4 +1,4 @@
-"""Proofs on a cell of a region: by intervals or linear bounds, by a relaxation with its half-spaces, or of emptiness."""
+"""Proofs on a cell of a region: by intervals, linear bounds, a relaxation with its half-spaces, or that it is empty."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A cell of the whole space without interior: a combination of its signs that no x can satisfy, checked exactly.
 
-On a cell every z_k has a sign, or not. Take coefficients c_k of z_k, and g_k = sum_r A_rk c_r what they ask of the value
-v_k of neuron k. From the last block down g_k v_k <= t_k z_k where
+On a cell every z_k has a sign, or not. Take coefficients c_k of z_k, and g_k = sum_r A_rk c_r, what they ask of the
+value v_k of neuron k. From the last block down g_k v_k <= t_k z_k where
 
     on, v = z:   t = g;       off, v = alpha z:   t = alpha g;       open, g <= 0:   any t from g to alpha g
 
