@@ -21,6 +21,7 @@ class Auto(Method):
     summary = "turns of all methods that apply, each as long as it promises most"
     prelude = ("product", "interval", "linear", "mixed")
     search = policy.SEARCH_BEFORE_TURNS
+    closes = True
 
     def cost(self, problem: Problem) -> float:
         return Tight().cost(problem)

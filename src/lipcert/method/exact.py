@@ -20,7 +20,7 @@ class Exact(Method):
 
     name = "exact"
     summary = "branch and bound over cells of the region until the gap is closed: small networks, one output, boxes"
-    needs_witness = True
+    closes = needs_witness = True
     for_many = False
 
     def applies(self, problem: Problem) -> str | None:
@@ -44,6 +44,8 @@ class Exact(Method):
         bracket.improve(outcome.certificate)
         if outcome.interrupted:
             bracket.status = Status.INTERRUPTED
-        elif not outcome.closed and outcome.state.upper > outcome.state.lower and budget.over():
+        elif not outcome.closed and budget.over():
             bracket.out_of_budget(budget)
         bracket.note(f"{outcome.state.cells:,} cells of the region, {outcome.leaves:,} in the proof")
+        if outcome.stuck and not outcome.closed:
+            bracket.note(f"{outcome.stuck:,} cells are left with a gap that no further split of them closes")
