@@ -80,7 +80,8 @@ def _worth_it(problem: Problem) -> Collapsed | None:
     found = collapsed(problem)
     if found is None or found.price > policy.COLLAPSE_PRICE * found.cost.scale:
         return None
-    return found if found.problem.network.entries <= policy.COLLAPSE_SHARE * problem.network.entries else None
+    small, net = found.problem.network, problem.network
+    return found if small.neurons * small.entries <= policy.COLLAPSE_SHARE * net.neurons * net.entries else None
 
 
 def collapsed(problem: Problem) -> Collapsed | None:
@@ -254,4 +255,4 @@ def _can_pay(problem: Problem, states: list[_State]) -> bool:
     entries = sum(n * columns for n, columns in zip([*counts, scores], before, strict=True))
     rows = scores + sum(counts)
     fits = rows * max(net.shape) <= policy.COLLAPSE_NUMBERS and 4.0 * rows * net.entries <= policy.COLLAPSE_OPERATIONS
-    return fits and entries <= policy.COLLAPSE_TRIED * net.entries
+    return fits and sum(counts) * entries <= policy.COLLAPSE_TRIED * net.neurons * net.entries
