@@ -227,4 +227,5 @@ COLLAPSE_SHARE = 0.8  # of neurons times multiplications of a pass, at most: a f
 COLLAPSE_TRIED = 3.0  # times these, at most, if every open neuron reads all that come before it
 COLLAPSE_NUMBERS = 30_000_000  # in one array of all rows: a few of them must fit into memory
 COLLAPSE_OPERATIONS = 2e11  # of pulling all rows back; a checker repeats it
+COLLAPSE_SPECTRAL = 2e10  # operations of spectral norms, which keep the price of deep networks small
 COLLAPSE_PRICE = 1e-7  # of the interval bound: a price above it would be seen in a closed bracket

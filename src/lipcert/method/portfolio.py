@@ -53,7 +53,9 @@ class Engine:
         if not self.history or not math.isfinite(self.upper) or self.upper <= 0:
             return self.upper
         spent, last = self.history[-1]
-        earlier = next((h for h in reversed(self.history) if h[0] <= spent / 2 and math.isfinite(h[1])), self.history[0])
+        earlier = next(
+            (h for h in reversed(self.history) if h[0] <= spent / 2 and math.isfinite(h[1])), self.history[0]
+        )
         doublings = math.log2(spent / earlier[0]) if spent > earlier[0] else 0.0
         if doublings <= 0:
             return last
