@@ -80,7 +80,7 @@ def points_of(rng: np.random.Generator, region: Region, inputs: int) -> Array:
         return region.lo + (draws + 1) / 2 * (region.hi - region.lo)
     if isinstance(region, Ball):
         lengths = np.maximum(np.linalg.norm(draws, axis=1, keepdims=True), 1.0)
-        return region.center + region.radius * (1 - 1e-12) * draws / lengths
+        return np.asarray(region.center + region.radius * (1 - 1e-12) * draws / lengths)
     return np.asarray(draws * 10.0 ** rng.uniform(-1, 3, size=(POINTS, 1)))
 
 

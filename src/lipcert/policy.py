@@ -42,6 +42,7 @@ CLOSED = 1e-6  # the relative gap at which a bracket is called closed: about wha
 PRELUDE_SHARE = 0.6  # for each of the cheap methods that come first: on very large networks bounds take any time
 SEARCH_CHEAP = 1.0  # seconds, for a witness beside arithmetic, where that took no longer
 SEARCH_BESIDE_A_SOLVER = 0.2  # for a witness where a relaxation follows; more gained nothing on SDP-NN and ERAN 3_50
+SEARCH_BEFORE_TURNS = 0.02  # for a first witness of method auto, which looks again between its turns
 SEARCH_BESIDE_MIP = 0.02  # a start for a search of its own
 GAINS_SHARE = 0.5  # the most that the rows of all Jacobians may take of what is left
 
@@ -106,10 +107,12 @@ SEPARATION_OPERATIONS = 60.0  # times the order squared: looking for violated cu
 BUILD_CALLS = 5e3  # calls of building a relaxation
 
 # --- Cells: where to split and when to relax (measured on the paper's small networks and ACAS Xu 1_1) -----------------
-CELLS_AT_ONCE = 16  # nodes split at a time
+CELLS_AT_ONCE = 64  # nodes split at a time
 CELLS_LARGEST_NETWORK = 2000  # neurons, or inputs, of a network that `exact` takes
-SPLITS_TRIED = 3  # neurons tried at a time, besides coordinates
-SMALL_NETWORK = 64  # neurons, up to which all cells are bounded in one call
+SPLITS_TRIED = 3  # neurons tried at a time, where boxes are not split
+SIGNS_BESIDE_BOXES = 12  # open signs, up to which a neuron is tried besides a coordinate,
+BOXES_IDLE = 2  # or after so many splits of boxes in a row
+BOXES_GAIN = 0.95  # that left more than this of the bound
 ROUNDS_AT_ROOT = 4  # of cuts, which all cells inherit
 CELL_SHARE = 0.25  # of what is left, at most, for one relaxation,
 CELL_LEAST = 1.0  # and at least so many seconds
@@ -229,3 +232,12 @@ COLLAPSE_NUMBERS = 30_000_000  # in one array of all rows: a few of them must fi
 COLLAPSE_OPERATIONS = 2e11  # of pulling all rows back; a checker repeats it
 COLLAPSE_SPECTRAL = 2e10  # operations of spectral norms, which keep the price of deep networks small
 COLLAPSE_PRICE = 1e-7  # of the interval bound: a price above it would be seen in a closed bracket
+# --- Signs: branch and bound over the signs of collapsed networks (measured on mnist-net_256x2 and ERAN 5_100 at 0.01) -
+SIGNS_FEWEST, SIGNS_MOST = 16, 256  # patterns taken at a time,
+SIGNS_PART = 8  # one in so many of those that are open
+SIGNS_QUICK = 1.0  # operations of the bounds of a pattern, against what is counted in multiplications
+SIGNS_PROOF = 1.0  # operations of the proof of a leaf, likewise
+SIGNS_CALLS = 4.0  # calls around a pattern, or around a linear program
+SIGNS_ASK = 20.0  # looks at every entry of a linear program before its first pivot,
+SIGNS_PIVOT = 2.0  # and in every pivot
+SIGNS_KNOWN = 4096  # answers of linear programs that are remembered

@@ -120,7 +120,7 @@ class Adjoint:
     def _better(self, j: int, neurons: NDArray[np.int64], g: Interval) -> Interval:
         """Entries of g_j by forms, both sides."""
         lo, hi = g.lo.copy(), g.hi.copy()
-        widest = max(self.net.shape)
+        widest = max(self.net.shape[1:-1])
         step = max(1, _NUMBERS // (2 * self.cells * widest))
         for start in range(0, len(neurons), step):
             own = neurons[start : start + step]

@@ -25,6 +25,7 @@ from lipcert.budget import Budget
 from lipcert.problem.network import Block, Network
 from lipcert.problem.norms import Norm
 from lipcert.problem.region import Ball, hull
+from lipcert.problem.twins import Twins
 from lipcert.rounding import TINY, gamma, grow
 
 _CELLS = 1 << 17  # numbers in one array of all forms of a batch of cells: it should stay in the cache
@@ -114,7 +115,7 @@ class Pass:
             if self.forms and (self.fixed or not _reads_input_only(block)):
                 z = self._by_forms(block, z, self.signs[k])
             if self.fixed or known is not None:
-                z = self._in_order(z, self.signs[k])
+                z = self._in_order(z, self.signs[k], block.twins)
             self.stages.append(Stage(block, z, Interval(*block.activation.value_bounds(*z)), sources))
         return Bounds(tuple(s.z for s in self.stages), self.sides, self.empty, self.cut_short)
 
@@ -124,9 +125,10 @@ class Pass:
             z = z.meet(_affine_of_ball(block, self.ball))
         return widened(z, block.slack)
 
-    def _in_order(self, z: Interval, signs: NDArray[np.int8]) -> Interval:
-        """Cut at zero where a sign is fixed; of an empty cell, anything in order."""
+    def _in_order(self, z: Interval, signs: NDArray[np.int8], same: Twins | None) -> Interval:
+        """Cut at zero where a sign is fixed, for all neurons with the same kink; of an empty cell, anything in order."""
         lo, hi = np.where(signs > 0, np.maximum(z.lo, 0), z.lo), np.where(signs < 0, np.minimum(z.hi, 0), z.hi)
+        lo, hi = (lo, hi) if same is None else same.meet(lo, hi)
         self.empty |= np.any(lo > hi, axis=1)
         return Interval(np.minimum(lo, hi), np.maximum(lo, hi))
 

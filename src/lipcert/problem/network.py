@@ -26,6 +26,7 @@ from lipcert.files import MAX_WEIGHTS, MAX_WIDTH, write_npz
 from lipcert.problem.activations import IDENTITY, Activation
 from lipcert.problem.convolution import Convolution, folded
 from lipcert.problem.maps import Matrix, Operator, entries, fingerprint, numbers, stored, times
+from lipcert.problem.twins import Twins, twins_of
 from lipcert.rounding import Array
 
 FORMAT_VERSION = 1  # of chains of matrices
@@ -127,6 +128,11 @@ class Block:
     def entries(self) -> int:
         """The multiplications for one vector of values: more than `stored` where a weight is a convolution."""
         return sum(entries(weight) for _, weight in self.terms)
+
+    @cached_property
+    def twins(self) -> Twins | None:
+        """Which neurons have equal or opposite z; None where none have, or where their rows are not exact."""
+        return None if self.slack is not None else twins_of([weight for _, weight in self.terms], self.bias)
 
     def __call__(self, xs: Sequence[Array]) -> Array:
         """z on every row of a batch, where xs[j] are the values of block j."""

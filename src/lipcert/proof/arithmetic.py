@@ -50,7 +50,7 @@ class Arithmetic:
                 raise FileFormatError(f"the certificate names an unknown method {self.method!r}; upgrade lipcert")
 
 
-INTERVAL = Arithmetic("interval")
+INTERVAL, LINEAR = Arithmetic("interval"), Arithmetic("linear")
 
 
 def prove_product(problem: Problem) -> Certificate:
@@ -87,7 +87,7 @@ def prove_linear(problem: Problem) -> Certificate:
     else:
         cell = tuple(Interval(s.lo[None, :], s.hi[None, :]) for s in own)
         upper = float(linear_bounds(net, cell, problem.norm, problem.c, problem.coordinate).upper[0])
-    return Certificate.of(problem, Arithmetic("linear"), upper)
+    return Certificate.of(problem, LINEAR, upper)
 
 
 def prove_mixed(problem: Problem, known: Gains | None = None) -> Certificate:

@@ -1,4 +1,4 @@
-"""Proofs on a cell of a region: by intervals, by a relaxation with the cell's half-spaces, or that it is empty."""
+"""Proofs on a cell of a region: by intervals or linear bounds, by a relaxation with its half-spaces, or of emptiness."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from lipcert.bounds import Bounds, Cell, Interval, interval_uppers, proves_empty
+from lipcert.bounds import Bounds, Cell, Interval, interval_uppers, linear_bounds, proves_empty, slope_bounds
+from lipcert.bounds.linear import Linear
 from lipcert.errors import MethodError
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box
-from lipcert.proof.arithmetic import INTERVAL, Arithmetic
+from lipcert.proof.arithmetic import INTERVAL, LINEAR, Arithmetic
 from lipcert.proof.relaxed import Multipliers, prove_multipliers
 from lipcert.relaxation.model import Index, Relaxation
 from lipcert.relaxation.specification import Specification
@@ -41,7 +42,7 @@ class Empty:
 
 
 Leaf = Arithmetic | Empty | Multipliers
-BY_INTERVALS = INTERVAL
+BY_INTERVALS, BY_LINES = INTERVAL, LINEAR
 
 
 def problem_on(problem: Problem, cell: Cell, pre: tuple[Interval, ...]) -> tuple[Problem, tuple[Index, ...]]:
@@ -72,9 +73,22 @@ def check_relaxed(problem: Problem, cell: Cell, pre: tuple[Interval, ...], leaf:
         return np.inf
 
 
+def line_bounds(problem: Problem, bounds: Bounds) -> tuple[Array, Linear]:
+    """What linear bounds of the gradient prove on every cell, zero on empty ones, and all that they say."""
+    net = problem.network
+    linear = linear_bounds(net, slope_bounds(net, bounds.pre), problem.norm, problem.c)
+    return np.where(bounds.empty, 0.0, linear.upper), linear
+
+
 def check_leaves(problem: Problem, cells: Sequence[Cell], bounds: Bounds, leaves: Sequence[Leaf]) -> Array:
-    """What the leaves prove on their cells: intervals all at once, the others one by one."""
-    uppers = interval_uppers(problem.network, bounds, problem.norm, problem.c)
+    """What the leaves prove on their cells: arithmetic all at once, the others one by one."""
+    uppers = np.full(len(leaves), np.inf)
+    by_lines = np.array([leaf == BY_LINES for leaf in leaves])
+    lines, rest = np.flatnonzero(by_lines), np.flatnonzero(~by_lines)
+    if len(lines):
+        uppers[lines] = line_bounds(problem, bounds.rows(lines))[0]
+    if len(rest):
+        uppers[rest] = interval_uppers(problem.network, bounds.rows(rest), problem.norm, problem.c)
     for k, (cell, leaf) in enumerate(zip(cells, leaves, strict=True)):
         if isinstance(leaf, Empty) and leaf.shows(cell, bounds.rows(np.array([k]))):
             uppers[k] = 0.0

@@ -29,7 +29,7 @@ from lipcert.proof.encoding import (
     encode_specifications,
     whole_numbers,
 )
-from lipcert.proof.leaves import BY_INTERVALS, Empty, Leaf, check_leaves
+from lipcert.proof.leaves import BY_INTERVALS, BY_LINES, Empty, Leaf, check_leaves
 from lipcert.proof.relaxed import Multipliers
 from lipcert.relaxation.specification import Specification
 
@@ -38,8 +38,7 @@ NAMES = "tree|tree_values|tree_digest|leaf_kinds"
 TEXTS = frozenset({"tree_digest"})
 _LEAF = -1  # in place of a layer
 _AT_ONCE = 4096  # nodes of a level
-_EMPTY, _RELAXED = 1, 2
-_KINDS = {Arithmetic: 0, Empty: _EMPTY, Multipliers: _RELAXED}  # of leaves
+_INTERVALS, _EMPTY, _RELAXED, _LINES = range(4)  # kinds of leaves
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +52,7 @@ class Tree:
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """What a file keeps of it; the digest shows when it was changed by accident."""
         table = [(_LEAF, 0) if s is None else (s.layer, s.index) for s in self.splits]
-        kinds = [_KINDS[type(leaf)] for leaf in self.leaves]
+        kinds = [_kind(leaf) for leaf in self.leaves]
         stored = [Empty({}) if isinstance(leaf, Arithmetic) else leaf for leaf in self.leaves]
         arrays: dict[str, NDArray[np.generic]] = {
             "tree": np.array(table, dtype=np.int64).reshape(-1, 2),
@@ -143,8 +142,14 @@ def assembled(
         if kind == _RELAXED and specification is not None:
             leaves.append(Multipliers(specification, *both))
         else:
-            leaves.append(Empty(*both) if kind == _EMPTY else BY_INTERVALS)
+            leaves.append(Empty(*both) if kind == _EMPTY else BY_LINES if kind == _LINES else BY_INTERVALS)
     return Tree(splits, tuple(leaves))
+
+
+def _kind(leaf: Leaf) -> int:
+    if isinstance(leaf, Arithmetic):
+        return _LINES if leaf == BY_LINES else _INTERVALS
+    return _EMPTY if isinstance(leaf, Empty) else _RELAXED
 
 
 def _down(

@@ -1,27 +1,14 @@
-"""Where to split: a few candidates, tried with the cheap bounds, many cells at once."""
+"""Where to split: a few candidates by what the open slopes cost, tried with the cheap bounds, many cells at once."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lipcert import policy
-from lipcert.bounds import (
-    Bounds,
-    Cell,
-    Interval,
-    Split,
-    bounds_of,
-    gradient_bounds,
-    halves,
-    interval_uppers,
-    joined,
-    slope_bounds,
-)
-from lipcert.bounds.interval import times
+from lipcert.bounds import Interval, Split, halves
+from lipcert.method.branching.judge import Half, judge
 from lipcert.method.branching.node import Node
 from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
@@ -33,28 +20,10 @@ _NARROW = 1e-9  # a box that is this narrow beside its numbers is not split
 
 @dataclass(frozen=True, eq=False)
 class Halves:
-    """A split and its two cells with their cheap bounds."""
+    """A split and its two cells."""
 
     split: Split
-    cells: tuple[Cell, Cell]
-    bounds: tuple[Bounds, Bounds]
-    uppers: Array
-    open: Array
-
-
-def open_neurons(problem: Problem, pre: tuple[Interval, ...]) -> tuple[NDArray[np.bool_], Array]:
-    """Per cell: which neurons have an open sign that matters, and how much they can change the gradient at most."""
-    net = problem.network
-    slopes, gradients = slope_bounds(net, pre), gradient_bounds(net, pre, problem.c)
-    reach: list[Array] = [np.ones((len(pre[0].lo), net.inputs))]  # of every block, for changes of the input
-    masks, weights = [], []
-    for k, (s, block) in enumerate(zip(slopes, net.hidden, strict=True)):
-        moved = sum((times(reach[source], abs(w)) for source, w in block.terms), np.zeros_like(s.hi))
-        weight = np.nan_to_num(gradients[k + 1].magnitude * moved, posinf=1e300)
-        masks.append((s.hi > s.lo) & (weight > 0) & block.activation.kinked)
-        weights.append(weight)
-        reach.append(s.hi * moved)
-    return np.concatenate(masks, axis=1), np.concatenate(weights, axis=1)
+    both: tuple[Half, Half]
 
 
 def splits_boxes(net: Network, node: Node) -> bool:
@@ -63,20 +32,32 @@ def splits_boxes(net: Network, node: Node) -> bool:
     return isinstance(box, Box) and box.size <= policy.CELLS_INPUTS and (net.depth > 1 or not node.open)
 
 
-def candidates(problem: Problem, node: Node) -> list[Split]:
-    """Coordinates of a box with few inputs, and the neurons that matter most."""
-    net, splits, box = problem.network, [], node.cell.region
-    if isinstance(box, Box) and splits_boxes(net, node):
+def candidates(net: Network, node: Node) -> list[Split]:
+    """The best coordinate of a box with few inputs; neurons where few signs are open, where boxes did not help (all
+    kinks may meet on one line), or where there are no such boxes."""
+    box, boxes = node.cell.region, splits_boxes(net, node)
+    splits = []
+    if boxes:
+        assert isinstance(box, Box)
         wide = box.hi - box.lo > _NARROW * np.maximum(np.abs(box.lo), np.abs(box.hi))
-        middle = box.lo / 2 + box.hi / 2
-        splits += [Split(0, int(i), float(middle[i])) for i in np.flatnonzero(wide)]
-    mask, weight = (a[0] for a in open_neurons(problem, node.alone.pre))
-    lo, hi = (np.concatenate([getattr(z, end)[0] for z in node.alone.pre]) for end in ("lo", "hi"))
-    with np.errstate(all="ignore"):
-        balance = np.where(np.isfinite(lo) & np.isfinite(hi), np.minimum(hi, -lo) / (hi - lo), 0.5)
-    score = weight * (balance if node.doubt is None else balance * (0.02 + node.doubt))
-    ranked = np.argsort(-np.where(mask, score, -1.0), kind="stable")[: policy.SPLITS_TRIED]
-    return splits + [_neuron(net, int(j)) for j in ranked if mask[j]]
+        score = np.where(wide, node.coordinates, -1.0)
+        i = int(np.argmax(score if score.max() > 0 else np.where(wide, box.hi - box.lo, -1.0)))
+        if wide[i]:
+            splits.append(Split(0, i, float(box.lo[i] / 2 + box.hi[i] / 2)))
+    if splits and node.open > policy.SIGNS_BESIDE_BOXES and node.idle < policy.BOXES_IDLE:
+        return splits
+    score = node.neurons if node.doubt is None else node.neurons * (0.02 + node.doubt)
+    score = np.where(node.free, score, -1.0)
+    if not node.free.any():
+        return splits
+    if not boxes:
+        ranked = np.argsort(-score, kind="stable")[: policy.SPLITS_TRIED]
+        return [_neuron(net, int(j)) for j in ranked if node.free[j]]
+    # Besides the best one the best of the first block with open signs: behind it everything is known better.
+    best, end = _neuron(net, int(np.argmax(score))), np.cumsum(net.shape[1:-1])
+    first = int(np.searchsorted(end, int(np.argmax(node.free)), side="right"))
+    early = _neuron(net, int(np.argmax(score[: end[first]])))
+    return [*splits, best] if early == best else [*splits, best, early]
 
 
 def _neuron(net: Network, j: int) -> Split:
@@ -86,41 +67,31 @@ def _neuron(net: Network, j: int) -> Split:
 
 
 def try_splits(problem: Problem, nodes: list[Node], threshold: float) -> tuple[list[Halves | None], int]:
-    """For every node the candidate whose halves are best by intervals, with these halves (None without candidates), and
-    how many cells were bounded for it."""
-    splits = [candidates(problem, node) for node in nodes]
+    """For every node the candidate whose halves are best by the cheap bounds, with these halves (None without
+    candidates), and how many cells were bounded for it."""
+    splits = [candidates(problem.network, node) for node in nodes]
     pairs = [(node, split) for node, some in zip(nodes, splits, strict=True) for split in some]
     if not pairs:
         return [None] * len(nodes), 0
     cells = [cell for node, split in pairs for cell in halves(node.cell, split)]
     origin = np.repeat(np.repeat(np.arange(len(nodes)), [len(s) for s in splits]), 2)
-    above = joined([node.alone for node in nodes])
-    known = tuple(Interval(z.lo[origin], z.hi[origin]) for z in above.pre)
-    bounds = _bounds(problem.network, cells, known, [2 * len(s) for s in splits])
-    uppers = interval_uppers(problem.network, bounds, problem.norm, problem.c)
-    still_open = np.where(bounds.empty, 0, open_neurons(problem, bounds.pre)[0].sum(axis=1))
-    cost = _cost(uppers, still_open, threshold)
+    pre = [[node.alone.pre[k] for node in nodes] for k in range(problem.network.depth)]
+    known = tuple(
+        Interval(np.concatenate([z.lo for z in block])[origin], np.concatenate([z.hi for z in block])[origin])
+        for block in pre
+    )
+    judged = judge(problem, cells, known)
+    cost = _cost(judged.uppers, judged.count, threshold).reshape(-1, 2).sum(axis=1)
     answers: list[Halves | None] = []
     start = 0
     for some in splits:
         if not some:
             answers.append(None)
             continue
-        k = start + 2 * int(np.argmin(cost[start : start + 2 * len(some)].reshape(-1, 2).sum(axis=1)))
-        two = (bounds.rows(np.array([k])), bounds.rows(np.array([k + 1])))
-        own = slice(k, k + 2)
-        answers.append(Halves(some[(k - start) // 2], (cells[k], cells[k + 1]), two, uppers[own], still_open[own]))
-        start += 2 * len(some)
+        k = start + int(np.argmin(cost[start : start + len(some)]))
+        answers.append(Halves(some[k - start], (judged.half(2 * k), judged.half(2 * k + 1))))
+        start += len(some)
     return answers, len(cells)
-
-
-def _bounds(net: Network, cells: list[Cell], known: tuple[Interval, ...], counts: list[int]) -> Bounds:
-    """All at once where calls cost more than numbers; else node by node: the halves of one have the same open signs."""
-    if net.neurons <= policy.SMALL_NETWORK:
-        return bounds_of(net, cells, known)
-    ends = np.cumsum([0, *counts])
-    pieces = [(slice(a, b), [Interval(z.lo[a:b], z.hi[a:b]) for z in known]) for a, b in pairwise(ends) if b > a]
-    return joined([bounds_of(net, cells[own], tuple(pre)) for own, pre in pieces])
 
 
 def _cost(uppers: Array, still_open: Array, threshold: float) -> Array:

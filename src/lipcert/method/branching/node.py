@@ -27,8 +27,12 @@ class Node:
     own: float
     leaf: Leaf
     open: int  # neurons whose sign is not known
+    free: NDArray[np.bool_]  # which these are
+    neurons: Array  # about what a split of each gains,
+    coordinates: Array  # and of each coordinate of a box
     split: Split | None = None
     halves: tuple[Node, ...] = ()
+    idle: int = 0  # splits of boxes in a row, up to here, that gained next to nothing
     relaxed: bool = False  # whether a relaxation was solved on it
     cuts: NDArray[np.int64] = field(default_factory=lambda: NO_CUTS.table)
     doubt: Array | None = None  # by neuron: how undecided the relaxation was about its sign

@@ -18,19 +18,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from lipcert import policy
-from lipcert.bounds import bounds_of, interval_uppers, whole
+from lipcert.bounds import Cell, whole
 from lipcert.budget import Budget
 from lipcert.jobs.executors import worker_count
 from lipcert.method.bracket import Bracket
-from lipcert.method.branching.choose import Halves, cell_operations, open_neurons, try_splits
+from lipcert.method.branching.choose import Halves, cell_operations, try_splits
+from lipcert.method.branching.judge import Half, judge
 from lipcert.method.branching.node import Node, certificate_of
 from lipcert.method.branching.realise import realise
 from lipcert.method.branching.relax import Question, Reply, relax
 from lipcert.method.branching.worth import Worth
 from lipcert.problem.problem import Problem
-from lipcert.problem.region import Ball
+from lipcert.problem.region import Ball, Box
 from lipcert.proof import Certificate
-from lipcert.proof.leaves import BY_INTERVALS
+from lipcert.proof.leaves import BY_LINES
 from lipcert.proof.tree import Tree
 from lipcert.relaxation.specification import refusal as relaxation_refusal
 from lipcert.rounding import Array
@@ -89,40 +90,40 @@ def branch(
     The bracket's witness is where the search starts from, and cells are not worked on to be worse than its upper bound;
     the bracket itself is left to the caller.
     """
-    search = _Search(problem, bracket, budget, executor, on_state)
-    interrupted = False
-    try:
-        with np.errstate(all="ignore"):
-            search.run()
-    except KeyboardInterrupt:
-        interrupted = True
-    finally:
-        search.withdraw()
-    return search.outcome(interrupted)
+    return CellSearch(problem, bracket, executor, on_state).run(budget)
 
 
-class _Search:
-    """The mutable side of one call."""
+class CellSearch:
+    """A search that can be continued: `run` as often as wanted."""
 
-    def __init__(
-        self, problem: Problem, bracket: Bracket, budget: Budget, executor: Executor, on_state: OnState | None
-    ) -> None:
-        self.problem, self.net, self.budget, self.executor = problem, problem.network, budget, executor
+    def __init__(self, problem: Problem, bracket: Bracket, executor: Executor, on_state: OnState | None = None) -> None:
+        self.problem, self.net, self.executor, self.bracket = problem, problem.network, executor, bracket
         self.gap, self.witness, self.on_state = bracket.wishes.gap, bracket.witness, on_state
         self.count = itertools.count()
         self.heap: list[tuple[float, int, Node]] = []
         self.under_way: dict[Future[Reply], Node] = {}
         # As many relaxations as cases for every cell: intervals alone are the better deal.
         self.worth = Worth(not problem.has_cases and relaxation_refusal(problem, "tight") is None)
-        cell = whole(self.net, problem.region)
-        bounds = bounds_of(self.net, [cell])
-        own = float(interval_uppers(self.net, bounds, problem.norm, problem.c)[0])
-        still_open = int(open_neurons(problem, bounds.pre)[0].sum())
-        self.root = Node(cell, bounds, min(own, bracket.upper), own, BY_INTERVALS, still_open)
+        first = judge(problem, [whole(self.net, problem.region)]).half(0)
+        self.root = self._node(first, min(first.upper, bracket.upper))
         self.cells = 1
         self.stuck = 0.0  # the largest bound of cells that nothing can be done about
         self.each = cell_operations(self.net)
         self._push(self.root)
+
+    def run(self, budget: Budget) -> Outcome:
+        """Go on within a budget, from the best witness that is known by now."""
+        self.budget, interrupted = budget, False
+        if self.bracket.witness is not None and self.bracket.witness.value > self.lower:
+            self.witness = self.bracket.witness
+        try:
+            with np.errstate(all="ignore"):
+                self._run()
+        except KeyboardInterrupt:
+            interrupted = True
+        finally:
+            self.withdraw()
+        return self.outcome(interrupted)
 
     @property
     def lower(self) -> float:
@@ -141,7 +142,12 @@ class _Search:
     def _top(self) -> float:
         return self.heap[0][0] if self.heap else 0.0
 
-    def run(self) -> None:
+    @property
+    def done(self) -> bool:
+        """Whether there is nothing left to split."""
+        return not self.under_way and -self._top() <= self.threshold
+
+    def _run(self) -> None:
         self._report()
         while not self.budget.over() and (self.under_way or -self._top() > self.threshold):
             self._split(self._take())
@@ -213,6 +219,7 @@ class _Search:
                 self.stuck = max(self.stuck, node.upper)
             else:
                 self._divide(node, halves)
+        self._offer_centers([half.cell for halves in found if halves is not None for half in halves.both])
         self.budget.charge(tried * self.each)
         self.budget.charge(policy.CELL_CALLS * (tried + len(nodes)), policy.SCALAR)
         self.worth.split(self.budget.effort() - start, len(nodes))
@@ -231,24 +238,31 @@ class _Search:
 
     def _divide(self, node: Node, found: Halves) -> None:
         node.split = found.split
-        children = []
-        for cell, bounds, own, still_open in zip(found.cells, found.bounds, found.uppers, found.open, strict=True):
-            upper = min(node.upper, float(own))
-            child = Node(cell, bounds, upper, float(own), BY_INTERVALS, int(still_open), cuts=node.cuts)
-            child.doubt = node.doubt
-            children.append(child)
+        children = [self._node(half, min(node.upper, half.upper)) for half in found.both]
+        for child in children:
+            child.cuts, child.doubt = node.cuts, node.doubt
+            if found.split.layer == 0 and child.own > policy.BOXES_GAIN * node.own:
+                child.idle = node.idle + 1
         node.halves, node.bounds = tuple(children), None
         self.cells += 2
-        if found.split.layer == 0:
-            self._offer(np.stack([cell.region.center for cell in found.cells]), "cells")  # type: ignore[union-attr]
         for child in children:
             if child.upper > self.threshold:
                 self._push(child)
             else:
                 child.bounds = None  # closed for good
 
+    @staticmethod
+    def _node(half: Half, upper: float) -> Node:
+        ranks = (half.free, half.neurons, half.coordinates)
+        return Node(half.cell, half.bounds, upper, half.upper, BY_LINES, half.open, *ranks)
+
     def _push(self, node: Node) -> None:
         heapq.heappush(self.heap, (-node.upper, next(self.count), node))
+
+    def _offer_centers(self, cells: list[Cell]) -> None:
+        centers = [cell.region.center for cell in cells if isinstance(cell.region, Box)]
+        if centers:
+            self._offer(np.stack(centers), "cells")
 
     def _offer(self, points: Array, method: str) -> None:
         """Keep a point whose gradient is larger than the best so far, as `evaluate` proves it."""

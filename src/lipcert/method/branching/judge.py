@@ -1,0 +1,127 @@
+"""What the cheap bounds say of many cells at once: a proved bound of each, and where a split would gain most.
+
+The linear bounds of the gradient name what every open slope cost (`Linear.loss`). A neuron's own split saves that. A
+coordinate's split narrows the neurons that depend on it: with the slopes in the middle, row a of z_k in x,
+
+    score_i = sum_k cost_k |a_i| r_i / sum_j |a_j| r_j          r the half widths of the box.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lipcert.bounds import Bounds, Cell, Interval, Linear, bounds_of, slope_bounds
+from lipcert.bounds.interval import times
+from lipcert.problem.network import Network
+from lipcert.problem.problem import Problem
+from lipcert.problem.region import Box
+from lipcert.proof.leaves import line_bounds
+from lipcert.rounding import Array
+
+_FLAT = 1e-13  # of the largest pre-activation of a cell
+_UNSEEN = 0.02  # of what a neuron can change at most: its cost where the bound does not feel that it is open
+
+
+@dataclass(frozen=True, eq=False)
+class Half:
+    """One cell with what the cheap bounds say of it: `free` neurons are open, `neurons` and `coordinates` about what a
+    split of each gains."""
+
+    cell: Cell
+    upper: float
+    open: int
+    bounds: Bounds
+    free: NDArray[np.bool_]
+    neurons: Array
+    coordinates: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """The same of many cells; an empty one counts as one without open signs."""
+
+    cells: Sequence[Cell]
+    bounds: Bounds
+    uppers: Array
+    free: NDArray[np.bool_]
+    neurons: Array
+    coordinates: Array
+
+    @cached_property
+    def count(self) -> NDArray[np.int64]:
+        """Open signs of every cell."""
+        return np.where(self.bounds.empty, 0, self.free.sum(axis=1))
+
+    def half(self, k: int) -> Half:
+        """One of them."""
+        bounds = self.bounds.rows(np.array([k]))
+        ranks = self.free[k], self.neurons[k], self.coordinates[k]
+        return Half(self.cells[k], float(self.uppers[k]), int(self.count[k]), bounds, *ranks)
+
+
+def judge(problem: Problem, cells: Sequence[Cell], known: tuple[Interval, ...] | None = None) -> Judged:
+    """The cheap bounds of cells; `known` holds on them already."""
+    net = problem.network
+    bounds = bounds_of(net, cells, known)
+    uppers, linear = line_bounds(problem, bounds)
+    slopes = slope_bounds(net, bounds.pre)
+    matter = _matter(net, slopes, linear)
+    kinked = np.repeat([f.kinked for f in net.activations], [b.width for b in net.hidden])
+    unknown = np.concatenate([s.hi > s.lo for s in slopes], axis=1)
+    open_ = unknown & kinked & (matter > 0) & ~_flat(bounds.pre)
+    cost = np.concatenate(linear.loss, axis=1) + _UNSEEN * matter * np.concatenate(
+        [s.hi - s.lo for s in slopes], axis=1
+    )
+    radius = [c.region.hi / 2 - c.region.lo / 2 for c in cells if isinstance(c.region, Box)]
+    by_coordinate = np.zeros((len(cells), 0))
+    if len(radius) == len(cells):
+        by_coordinate = _smear(net, slopes, cost, np.stack(radius))
+    return Judged(cells, bounds, uppers, open_, cost * _balance(bounds.pre), by_coordinate)
+
+
+def _matter(net: Network, slopes: tuple[Interval, ...], linear: Linear) -> Array:
+    """By neuron, how much its slope can change the gradient at most, all entries together."""
+    reach: list[Array] = [np.ones((len(slopes[0].lo), net.inputs))]
+    matter = []
+    for k, (s, block) in enumerate(zip(slopes, net.hidden, strict=True)):
+        moved = sum((times(reach[source], abs(w)) for source, w in block.terms), np.zeros_like(s.hi))
+        matter.append(np.nan_to_num(linear.gradients[k + 1].magnitude * moved, posinf=1e300))
+        reach.append(s.hi * moved)
+    return np.concatenate(matter, axis=1)
+
+
+def _flat(pre: tuple[Interval, ...]) -> NDArray[np.bool_]:
+    """Neurons that are zero on the whole cell but for rounding, as where terms cancel: no split decides their sign."""
+    lo, hi = (np.concatenate([getattr(z, end) for z in pre], axis=1) for end in ("lo", "hi"))
+    size = np.maximum(np.abs(lo), np.abs(hi))
+    return size <= _FLAT * size.max(axis=1, keepdims=True)
+
+
+def _balance(pre: tuple[Interval, ...]) -> Array:
+    """How even the two sides of a kink are: a half that stays almost the whole gains little."""
+    lo, hi = (np.concatenate([getattr(z, end) for z in pre], axis=1) for end in ("lo", "hi"))
+    with np.errstate(all="ignore"):
+        return np.where(np.isfinite(lo) & np.isfinite(hi), np.clip(np.minimum(hi, -lo) / (hi - lo), 0.0, 0.5), 0.5)
+
+
+def _smear(net: Network, slopes: tuple[Interval, ...], cost: Array, radius: Array) -> Array:
+    """The score of every coordinate of every cell."""
+    cells, inputs = radius.shape
+    rows = [np.broadcast_to(np.eye(inputs), (cells, inputs, inputs))]  # of x_j by x_0, transposed: (cells, inputs, .)
+    score, start = np.zeros((cells, inputs)), 0
+    with np.errstate(all="ignore"):
+        for block, s in zip(net.hidden, slopes, strict=True):
+            flat = sum(times(rows[j].reshape(-1, rows[j].shape[2]), w) for j, w in block.terms)
+            own = np.asarray(flat).reshape(cells, inputs, block.width)
+            shares = np.abs(own) * radius[:, :, None]
+            total = shares.sum(axis=1)
+            paid = np.where(total > 0, cost[:, start : start + block.width] / total, 0.0)
+            score += np.nan_to_num(np.matmul(shares, paid[:, :, None])[:, :, 0], posinf=1e300)
+            rows.append(own * (s.lo / 2 + s.hi / 2)[:, None, :])
+            start += block.width
+    return score
