@@ -112,7 +112,7 @@ def test_slack_and_price_in_rational_arithmetic(case: Case) -> None:
     true = chain_rule(net, own_slopes, c)
     rounded = chain_rule(tiny, [[Fraction(int(e)) for e in u] for u in signs], np.ones(1))
     assert sum(abs(a - b) for a, b in zip(true, rounded, strict=True)) <= Fraction(small.price)
-    assert small.price <= 1e-11 * (1 + small.cost.scale)
+    assert small.price <= 1e-11 * (1 + small.scale)
 
 
 @settings(max_examples=60)

@@ -231,10 +231,11 @@ MIXED_INTEGER_LOOK = 1400.0  # times the entries: what HiGHS does between two lo
 BOUNDS_STEP = 0.25  # nominal seconds between two looks at the budget; a limit of 8 s was kept on 45,056 neurons
 
 # --- Collapse: when the network of the open neurons is made (measured on mnist-net_256x2, ERAN 5_100 and 3_50) --------
-COLLAPSE_SHARE = 0.9  # of the multiplications of a pass, at most: else little is stable
+COLLAPSE_SHARE = 0.8  # of neurons times multiplications of a pass, at most: a form for each neuron takes so much
 COLLAPSE_TRIED = 3.0  # times these, at most, if every open neuron reads all that come before it
 COLLAPSE_NUMBERS = 30_000_000  # in one array of all rows: a few of them must fit into memory
 COLLAPSE_OPERATIONS = 2e11  # of pulling all rows back; a checker repeats it
+COLLAPSE_SPECTRAL = 2e10  # operations of spectral norms, which keep the price of deep networks small
 COLLAPSE_PRICE = 1e-7  # of the interval bound: a price above it would be seen in a closed bracket
 # --- Signs: branching over the signs of open ReLUs (measured on mnist-net_256x2, ERAN 5_100 and DiffAI, collapsed) ----
 SIGNS_FEWEST, SIGNS_MOST = 16, 256  # patterns taken at a time,

@@ -6,15 +6,16 @@ A neuron that is on is linear and one that is off is nothing. Substituted throug
 
 a network with branches. Smooth neurons are always open; an open leaky ReLU is alpha z + (1 - alpha) relu(z), a ReLU
 and something linear. The rows of the open neurons (and of the scores) are pulled back from block to block, all of them
-in one sweep, so that the work is that of so many gradients.
+in one sweep (`pulled`), so that the work is that of so many gradients.
 
-The coefficients are rounded on the way. What that does to z is the `slack` of a block; what it does to the gradient is
-the `price` (see `collapse_price`). So what is proved of the collapsed problem, with its slack paid for, is proved of
+The coefficients are rounded on the way. What that does to z is the `slack` of a block; what it does to the norm of the
+gradient is the `price`. So what is proved of the collapsed problem, with its slack paid for, is proved of
 the problem when the price is added.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -22,21 +23,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lipcert import policy
-from lipcert.bounds.collapse_price import Cost, price_of
-from lipcert.bounds.gradients import slope_bounds
+from lipcert.bounds.gains import Gains, gains
+from lipcert.bounds.gradients import gradient_bounds, slope_bounds
 from lipcert.bounds.interval import Interval
 from lipcert.bounds.propagation import cut_short, preactivations
-from lipcert.bounds.rounded import Rounded
-from lipcert.problem.activations import IDENTITY, RELU
-from lipcert.problem.maps import Operator, dense
+from lipcert.bounds.pulled import Index, State, Sweep
+from lipcert.bounds.spectral import operator_norm, spectral_operations
+from lipcert.problem.activations import IDENTITY, RELU, Activation
 from lipcert.problem.network import Block, Network
 from lipcert.problem.output import choose_output
 from lipcert.problem.problem import PREACTIVATIONS, Problem
 from lipcert.problem.region import hull
 from lipcert.rounding import Array, add_up, grow
 
-Index = NDArray[np.int64]
-_FEW = 0.5  # of the rows of a matrix: fewer are picked before a product
+_TINY = 1e-10  # a price, relative to the interval bound, that nothing needs to be smaller than
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,12 +49,8 @@ class Collapsed:
 
     problem: Problem
     neurons: tuple[tuple[int, Index], ...]
-    cost: Cost
-
-    @property
-    def price(self) -> float:
-        """What is to be added."""
-        return self.cost.price
+    price: float
+    scale: float  # the interval bound of the collapsed problem, to compare the price with
 
     def above(self, upper: float) -> float:
         """A bound of the original problem from one of the collapsed problem."""
@@ -75,183 +71,112 @@ def _worth_it(problem: Problem) -> Collapsed | None:
     pre = preactivations(problem)
     if cut_short(problem):
         return None
-    if not _can_pay(problem, _states(problem.network, pre)):
+    if not _can_pay(problem, pre):
         return None
     found = collapsed(problem)
-    if found is None or found.price > policy.COLLAPSE_PRICE * found.cost.scale:
+    if found is None or found.price > policy.COLLAPSE_PRICE * found.scale:
         return None
-    return found if found.problem.network.entries <= policy.COLLAPSE_SHARE * problem.network.entries else None
+    small, net = found.problem.network, problem.network
+    return found if small.neurons * small.entries <= policy.COLLAPSE_SHARE * net.neurons * net.entries else None
 
 
 def collapsed(problem: Problem) -> Collapsed | None:
     """The problem of the open neurons, worth it or not; None where something overflows. The region is bounded."""
-    pre, net, box = preactivations(problem), problem.network, hull(problem.region)
-    assert box is not None
+    found = _with_sizes(problem, spectral=False)
+    if found is not None and found.price <= _TINY * found.scale:
+        return found
+    spectral = _spectral_work(problem.network) <= policy.COLLAPSE_SPECTRAL
+    return _with_sizes(problem, spectral=True) if spectral else found
+
+
+def _with_sizes(problem: Problem, *, spectral: bool) -> Collapsed | None:
+    """The same; spectral norms help to bound the norms of gradients or do not: the price of deep networks needs them."""
+    pre, net = preactivations(problem), problem.network
     with np.errstate(over="ignore", invalid="ignore"):
-        sweep = _Sweep.of(problem, _states(net, pre))
+        states, inputs = _states(problem, pre, gains(net, pre, problem.norm, rows=False, spectral=spectral))
+        sweep = Sweep(net, states, inputs, None if problem.whole_map else problem.c)
         kept = sorted(sweep.open)
-        bounds = {i: Interval(pre[i - 1].lo[own], pre[i - 1].hi[own]) for i, own in sweep.open.items()}
-        kinds = {i: RELU if net.activations[i - 1].kinked else net.activations[i - 1] for i in kept}
-        values = {i: Interval(*kinds[i].value_bounds(*bounds[i])).magnitude for i in kept}
-        values[0] = np.maximum(np.abs(box.lo), np.abs(box.hi))
+        known = tuple(Interval(pre[i - 1].lo[sweep.open[i]], pre[i - 1].hi[sweep.open[i]]) for i in kept)
         number = {j: k for k, j in enumerate([0, *kept])}
-        blocks, errors = [], []
+        blocks, prices = [], []
         for i in [*kept, len(net.blocks)]:
-            sums = sweep.of_block(i)
-            slack = sums.slack(values)
-            if not (sums.finite and np.all(np.isfinite(slack))):
+            rows = sweep.of_block(i)
+            if not rows.finite:
                 return None
-            terms = tuple((number[j], part.middle) for j, part in sums.terms.items())
-            blocks.append(Block(terms, sums.constant.middle[:, 0], kinds.get(i, IDENTITY), slack))
-            errors.append({number[j]: part.radius for j, part in sums.terms.items()})
-        small, known = Network.from_blocks(blocks), tuple(bounds[i] for i in kept)
-        cost = price_of(small, slope_bounds(small, known), errors, problem.norm, problem.coordinate)
-    if not np.isfinite(cost.price):
+            f = IDENTITY if i > net.depth else net.activations[i - 1]
+            terms = tuple((number[j], part) for j, part in rows.terms.items())
+            blocks.append(Block(terms, rows.constant, RELU if f.kinked else f, rows.paid[:, 0]))
+            prices.append(rows.paid[:, 1])
+        small = Network.from_blocks(blocks)
+        price, scale = _price(small, slope_bounds(small, known), prices, problem)
+    if not np.isfinite(price):
         return None
     output = problem.output if problem.whole_map else choose_output(0, 1)
     asked = Problem(small, problem.region, problem.norm, output, problem.coordinate, {PREACTIVATIONS: known})
-    return Collapsed(asked, tuple((i, sweep.open[i]) for i in kept), cost)
+    return Collapsed(asked, tuple((i, sweep.open[i]) for i in kept), price, scale)
 
 
-@dataclass(frozen=True, eq=False)
-class _State:
-    """Of a hidden block: the open neurons, what their v is multiplied with, and what every z is passed on with."""
-
-    open: Index
-    rise: Array
-    through: Array
-
-
-def _states(net: Network, pre: tuple[Interval, ...]) -> list[_State]:
-    """x = through z + rise v, v = relu(z) of the open neurons; of smooth ones x = v."""
+def _states(problem: Problem, pre: tuple[Interval, ...], sizes: Gains) -> tuple[list[State], Array]:
+    """x = through z + rise v, v = relu(z) of the open neurons; of smooth ones x = v. And the sizes of the input."""
+    net, box = problem.network, hull(problem.region)
+    assert box is not None
     states = []
-    for f, slope in zip(net.activations, slope_bounds(net, pre), strict=True):
-        if not f.piecewise_linear:
-            everyone = np.arange(len(slope.lo))
-            states.append(_State(everyone, np.ones(len(everyone)), np.zeros(len(everyone))))
-            continue
-        free = slope.lo < slope.hi
+    for k, (f, z, slope) in enumerate(zip(net.activations, pre, slope_bounds(net, pre), strict=True)):
+        free = open_neurons(f, slope)
         ones = np.flatnonzero(free)
-        states.append(_State(ones, np.full(len(ones), 1.0 - f.alpha), np.where(free, f.alpha, slope.lo)))
-    return states
-
-
-@dataclass(frozen=True, eq=False)
-class _Sums:
-    """Rows of one block: by source the coefficients, and the constants."""
-
-    terms: dict[int, Rounded]
-    constant: Rounded
-
-    @property
-    def finite(self) -> bool:
-        parts = [*self.terms.values(), self.constant]
-        return all(bool(np.all(np.isfinite(p.middle)) and np.all(np.isfinite(p.radius))) for p in parts)
-
-    def slack(self, values: dict[int, Array]) -> Array:
-        """How far z may be from the sum of the rounded coefficients, where |x_j| <= values_j."""
-        parts = [self.constant, *self.terms.values()]
-        exact = np.all([~part.radius.any(axis=1) for part in parts], axis=0)
-        shares = [part.radius @ values[j] for j, part in self.terms.items()]
-        total = sum(len(values[j]) for j in self.terms) + len(shares)
-        return np.where(exact, 0.0, grow(self.constant.radius[:, 0] + np.sum(shares, axis=0), total))
-
-
-class _Sweep:
-    """From the scores down to the input: all rows above a block have coefficients of it, which give way to what it is.
-
-    The rows of the scores come first, then those of the last hidden block, and so on.
-    """
-
-    def __init__(self) -> None:
-        self.pending: dict[int, Rounded] = {}
-        self.constant = Rounded.nothing(0, 1)
-        self.found: dict[int, Rounded] = {}  # by block: coefficients of its open neurons, of all rows above it
-        self.places: dict[int, slice] = {}
-        self.open: dict[int, Index] = {}  # by block: its open neurons that count
-
-    @classmethod
-    def of(cls, problem: Problem, states: list[_State]) -> _Sweep:
-        net, sweep = problem.network, cls()
-        one = None if problem.whole_map else Rounded.exactly(problem.c[None, :])
-        sweep._enter(net.depth + 1, net.scores, np.arange(net.outputs), one)
-        for i in range(net.depth, 0, -1):
-            if i not in sweep.pending:
-                continue
-            sweep._give_way(i, net.blocks[i - 1], states[i - 1])
-            if i in sweep.open:
-                sweep._enter(i, net.blocks[i - 1], sweep.open[i], None)
-        sweep.found[0] = sweep._padded(sweep.pending.pop(0, Rounded.nothing(0, net.inputs)))
-        return sweep
-
-    def of_block(self, i: int) -> _Sums:
-        """The rows of block i; sources without coefficients are left out, the input stays where there is no other."""
-        own = self.places[i]
-        parts = {j: self.found[j].rows(own) for j in sorted(self.found) if j < i}
-        terms = {j: part for j, part in parts.items() if part.filled.any()}
-        return _Sums(terms or {0: parts[0]}, self.constant.rows(own))
-
-    @property
-    def count(self) -> int:
-        return len(self.constant.middle)
-
-    def _enter(self, i: int, block: Block, neurons: Index, weights: Rounded | None) -> None:
-        """Rows of neurons of a block, or of a sum of them with weights."""
-        before = self.count
-        if weights is None:
-            rows = {j: Rounded.exactly(dense(weight[neurons])) for j, weight in block.terms}
-            constant = Rounded(block.bias[neurons][:, None], block.doubt[neurons][:, None])
+        if f.piecewise_linear:
+            rise, through = np.full(len(ones), 1.0 - f.alpha), np.where(free, f.alpha, slope.lo)
         else:
-            rows = {j: weights.down(weight) for j, weight in block.terms}
-            constant = weights.down(block.bias[:, None])
-            constant = Rounded(constant.middle, grow(constant.radius + _reach(weights, block), 2))
-        for j, part in rows.items():
-            above = self.pending.get(j, Rounded.nothing(0, part.middle.shape[1]))
-            self.pending[j] = self._padded(above).above(part)
-        self.constant = self.constant.above(constant)
-        self.places[i] = slice(before, self.count)
-
-    def _give_way(self, i: int, block: Block, state: _State) -> None:
-        """x_i = through z_i + rise v_i, and z_i is what the block reads.
-
-        Open neurons that no row has a coefficient of are left out: only neurons that are off read them.
-        """
-        rows = self._padded(self.pending.pop(i))
-        own = rows.columns(state.open).times(state.rise)
-        counts = own.filled.any(axis=0)
-        if counts.any():
-            self.found[i], self.open[i] = own.columns(np.flatnonzero(counts)), state.open[counts]
-        passing = np.flatnonzero(state.through)
-        if not len(passing):
-            return
-        passed = rows.times(state.through)
-        for j, weight in block.terms:
-            few = len(passing) < _FEW * block.width and not isinstance(weight, Operator)
-            pulled = passed.columns(passing).down(weight[passing]) if few else passed.down(weight)
-            self.pending[j] = self._padded(self.pending[j]) + pulled if j in self.pending else pulled
-        constant = self.constant + passed.down(block.bias[:, None])
-        self.constant = Rounded(constant.middle, grow(constant.radius + _reach(passed, block), 2))
-
-    def _padded(self, part: Rounded) -> Rounded:
-        """With rows of zeros for those that entered since."""
-        missing = self.count - len(part.middle)
-        return part.above(Rounded.nothing(missing, part.middle.shape[1])) if missing else part
+            rise, through = np.ones(len(ones)), np.zeros(len(free))
+        values = Interval(*f.value_bounds(*z)).magnitude
+        of_z = np.stack([z.magnitude, sizes.before[k]], axis=1)
+        states.append(State(ones, rise, through, of_z, np.stack([values, sizes.after[k + 1]], axis=1)))
+    reach = np.maximum(np.abs(box.lo), np.abs(box.hi))
+    return states, np.stack([reach, sizes.after[0]], axis=1)
 
 
-def _reach(rows: Rounded, block: Block) -> Array | float:
-    """What the slack of a block does to the rows: a column."""
-    if block.slack is None:
-        return 0.0
-    return grow((np.abs(rows.middle) + rows.radius) @ block.slack, block.width + 4)[:, None]
+def open_neurons(f: Activation, slope: Interval) -> NDArray[np.bool_]:
+    """Those that are not linear: of smooth activations, whatever their slope, all."""
+    return slope.lo < slope.hi if f.piecewise_linear else np.ones(len(slope.lo), dtype=bool)
 
 
-def _can_pay(problem: Problem, states: list[_State]) -> bool:
+def _spectral_work(net: Network) -> float:
+    return sum(spectral_operations(weight) for block in net.hidden for _, weight in block.terms)
+
+
+def _price(net: Network, slopes: Sequence[Interval], prices: list[Array], problem: Problem) -> tuple[float, float]:
+    """What rounding does to the gradient for any slopes within their bounds; and the interval bound of its norm.
+
+    The true gradient of z_k is B_k0 + sum_j B_kj u_j (true gradient of z_j) + e_k, and `prices` bound |e_k|. So the
+    gradient of a score is that of the rounded coefficients and sum_k s_k e_k, where s_k = u_k h_k is its derivative by
+    z_k with the rounded coefficients: intervals bound it. All scores at once, a row for each.
+    """
+    rows, norm = net.outputs, problem.norm
+    wide = [Interval(*(np.broadcast_to(end, (rows, len(end))) for end in s)) for s in slopes]
+    if wide:
+        found = [g.magnitude for g in gradient_bounds(net, (), np.eye(rows), wide)]
+    else:  # affine
+        found = [np.abs(net.scores.terms[0][1])]
+    total = prices[-1]
+    for g, s, price in zip(found[1:], wide, prices[:-1], strict=True):
+        total = grow(total + (g * s.magnitude) @ price, len(price) + 8)
+    if norm.out is None:
+        return float(_number(total)[0]), norm.dual.above(found[0][0])
+    return norm.outputs.above(_number(total)), operator_norm(found[0], norm.p, norm.out)
+
+
+def _number(x: Array) -> Array:
+    return np.where(np.isnan(x), np.inf, x)
+
+
+def _can_pay(problem: Problem, pre: tuple[Interval, ...]) -> bool:
     """Whether the collapsed network may be smaller, and pulling its rows back is not too much work or memory."""
     net = problem.network
-    counts = [len(state.open) for state in states]
+    pairs = zip(net.activations, slope_bounds(net, pre), strict=True)
+    counts = [int(np.count_nonzero(open_neurons(f, s))) for f, s in pairs]
     scores = net.outputs if problem.whole_map else 1
     before = [net.inputs + n for n in accumulate([0, *counts])]
     entries = sum(n * columns for n, columns in zip([*counts, scores], before, strict=True))
     rows = scores + sum(counts)
-    fits = rows * max(net.shape) <= policy.COLLAPSE_NUMBERS and 4.0 * rows * net.entries <= policy.COLLAPSE_OPERATIONS
-    return fits and entries <= policy.COLLAPSE_TRIED * net.entries
+    fits = rows * max(net.shape) <= policy.COLLAPSE_NUMBERS and 2.0 * rows * net.entries <= policy.COLLAPSE_OPERATIONS
+    return fits and sum(counts) * entries <= policy.COLLAPSE_TRIED * net.neurons * net.entries

@@ -47,10 +47,13 @@ class Gains:
     reach: tuple[float, ...]
 
 
-def gains(net: Network, pre: Sequence[Interval], norm: Norm = INF, *, rows: bool = True) -> Gains:
+def gains(
+    net: Network, pre: Sequence[Interval], norm: Norm = INF, *, rows: bool = True, spectral: bool = True
+) -> Gains:
     """Bounds for a norm at the input; `pre` as from `preactivation_bounds`.
 
-    `rows=False` leaves out the Jacobians' rows, which take longest.
+    `rows=False` leaves out the Jacobians' rows, which take longest; `spectral=False` the spectral norms, which take
+    longest then.
     """
     slopes = [s.magnitude for s in slope_bounds(net, pre)]
     before: list[Array] = []
@@ -68,10 +71,13 @@ def gains(net: Network, pre: Sequence[Interval], norm: Norm = INF, *, rows: bool
             x = grow(slope * z, 2)
             x[slope == 0] = 0.0
             steepest, active = slope.max(initial=0.0), slope > 0
-            spectral = [grow(np.asarray(steepest * _spectral(weight, active) * reach[j]), 4) for j, weight in terms]
+            length = float(_number(np.asarray(_EUCLIDEAN.above(x))))
+            if spectral:
+                steps = [grow(np.asarray(steepest * _spectral(weight, active) * reach[j]), 4) for j, weight in terms]
+                length = min(length, float(_sum(steps)))
             before.append(z)
             after.append(x)
-            reach.append(float(min(_number(np.asarray(_EUCLIDEAN.above(x))), _sum(spectral))))
+            reach.append(length)
     return Gains(tuple(before), tuple(after), tuple(reach))
 
 

@@ -26,32 +26,15 @@ class Rounded:
     def exactly(cls, middle: Array) -> Rounded:
         return cls(middle, np.zeros_like(middle))
 
-    @classmethod
-    def nothing(cls, rows: int, columns: int) -> Rounded:
-        """A matrix of zeros."""
-        return cls(np.zeros((rows, columns)), np.zeros((rows, columns)))
-
     def __add__(self, other: Rounded) -> Rounded:
         middle = self.middle + other.middle
         spread = self.radius + other.radius + 2 * UNIT * np.abs(middle)
         return Rounded(middle, np.where(spread == 0, 0.0, grow(spread, 4)))  # sums of the smallest floats are exact
 
-    def above(self, other: Rounded) -> Rounded:
-        """The rows of this one, and then those of the other."""
-        if not len(self.middle):
-            return other
-        return Rounded(np.concatenate([self.middle, other.middle]), np.concatenate([self.radius, other.radius]))
-
-    def rows(self, k: slice) -> Rounded:
-        return Rounded(self.middle[k], self.radius[k])
-
     @property
     def filled(self) -> NDArray[np.bool_]:
         """Where the entries are not known to be zero."""
         return np.asarray((self.middle != 0) | (self.radius != 0))
-
-    def columns(self, k: NDArray[np.int64]) -> Rounded:
-        return Rounded(self.middle[:, k], self.radius[:, k])
 
     def scaled(self, s: Interval) -> Rounded:
         """s = centre +- half: (centre +- half)(middle +- radius); a slope that is known costs nothing."""
@@ -60,14 +43,6 @@ class Rounded:
         wider = np.abs(self.middle) * half + self.radius * s.magnitude + 4 * UNIT * np.abs(middle) + TINY
         radius = grow(wider, 8)
         radius[:, (s.lo == 0) & (s.hi == 0)] = 0.0
-        return Rounded(middle, radius)
-
-    def times(self, factors: Array) -> Rounded:
-        """Every column times its factor; zeros and ones are exact, the others may have been rounded once."""
-        middle, size = self.middle * factors, np.abs(factors)
-        exact = (size == 0) | (factors == 1) | ~self.filled
-        paid = np.where(exact, 0.0, 4 * UNIT * np.abs(middle) + TINY)
-        radius = np.where(exact, self.radius * size, grow(self.radius * size + paid, 4))
         return Rounded(middle, radius)
 
     def down(self, weight: Matrix) -> Rounded:
