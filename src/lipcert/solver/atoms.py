@@ -18,10 +18,28 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from lipcert.relaxation.rank_two import Floats, Integers, RankTwoProblem, pair_entries
+from lipcert.relaxation.rank_two import Booleans, Floats, Integers, RankTwoProblem, pair_entries
 from lipcert.solver.bordered import Border, Bordered, choose_border
 
 NARROW = 3  # vectors with at most this many entries beside the anchor are expanded into unit vectors
+NONE = np.zeros(0)
+
+
+@dataclass(frozen=True, eq=False)
+class Roots:
+    """The last rows, -g'X g + slack = 0, belong to terms 2 gain sqrt(slack) of the objective (see `roots.py`)."""
+
+    rows: Integers
+    gain: Floats
+    forms: Any  # g as columns, sparse N x roots
+
+    def paired(self, y: Floats) -> Floats:
+        """The slack that belongs to a multiplier at the optimum."""
+        return np.asarray((self.gain / y[self.rows]) ** 2)
+
+    def price(self, y: Floats) -> float:
+        """What the multipliers add to the dual value."""
+        return float(np.sum(self.gain**2 / y[self.rows]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +60,7 @@ class AtomForm:
     anchor_weight: Floats
     value_scale: float  # value of the given problem = value_scale * value of the scaled one
     variable_scale: Floats  # X_given = D X D with D = diag(variable_scale)
+    roots: Roots
 
     def multipliers(self, y: Floats) -> Floats:
         """Multipliers of the given problem from those of the scaled one."""
@@ -93,7 +112,7 @@ class AtomForm:
             both = self.first >= n
             if np.any(both):
                 inner = sp.csr_matrix((weights[both], (self.first[both] - n, self.second[both] - n)), shape=(d, d))
-                square = self.dense @ np.asarray(inner @ self.dense.T)
+                square = self.dense[r:] @ np.asarray(inner @ self.dense[r:].T)
                 result.F += (square + square.T) / 2
         return result
 
@@ -111,21 +130,25 @@ def scatter(border: Border, row: Integers, col: Integers, value: Floats) -> Bord
     return Bordered(border, flat, B, F)
 
 
-def atom_form(problem: RankTwoProblem, outside: Integers | None = None) -> AtomForm:
+def atom_form(problem: RankTwoProblem, outside: Integers | None = None, bounds: Floats = NONE) -> AtomForm:
     """Scale the problem, expand its rows into atoms, substitute the anchor X_00 away.
 
-    `outside` are variables that must lie in the border, whatever the rows ask for.
+    `outside` are variables that must lie in the border, whatever the rows ask for. `bounds` are d of the last rows,
+    those of roots.
     """
     n = problem.size
     scale = np.sqrt(problem.diagonal)
     objective = sp.csr_matrix(sp.diags(scale) @ sp.csr_matrix(problem.objective) @ sp.diags(scale))
     objective.eliminate_zeros()
-    value_scale = float(np.linalg.norm(objective.data)) or 1.0
+    vectors = sp.csc_matrix(sp.diags(scale) @ problem.vectors)
+    forms = vectors[:, problem.ib[problem.ib.size - bounds.size :]]
+    lengths = np.sqrt(np.asarray(forms.multiply(forms).sum(axis=0)).ravel() * bounds)
+    value_scale = float(np.hypot(np.linalg.norm(objective.data), np.sqrt(2.0) * np.linalg.norm(lengths))) or 1.0
     anchor = _anchor(problem)
-    generators, Q = _generators(sp.csc_matrix(sp.diags(scale) @ problem.vectors), anchor)
+    generators, Q = _generators(vectors, anchor, *_widths(problem, vectors, bounds.size))
     term, p, q, weight = pair_entries(generators, problem.ia, problem.ib)
     row = problem.owner[term]
-    permutation, inner = _permutation(objective, p, q, n, outside)
+    permutation, inner = _permutation(objective, p, q, Q, outside)
     place = np.r_[np.argsort(permutation), n + np.arange(Q.shape[1])]
     p, q = np.minimum(place[p], place[q]), np.maximum(place[p], place[q])
     generator_count = n + Q.shape[1]
@@ -151,16 +174,37 @@ def atom_form(problem: RankTwoProblem, outside: Integers | None = None) -> AtomF
         dense=np.asfortranarray(Q[permutation]), first=first[order], second=second[order],
         rows=sp.csr_matrix(rows[:, order]), rhs=rhs * row_scale, equality=problem.equality, anchor_row=anchor_row,
         row_scale=row_scale, anchor_weight=moved, value_scale=value_scale, variable_scale=scale,
+        roots=_roots(forms[permutation], row_scale, bounds, value_scale),
     )  # fmt: skip
 
 
-def _permutation(objective: Any, p: Integers, q: Integers, n: int, outside: Integers | None) -> tuple[Integers, int]:
+def _roots(forms: Any, row_scale: Floats, bounds: Floats, value_scale: float) -> Roots:
+    rows = np.arange(row_scale.size - bounds.size, row_scale.size)
+    own = row_scale[rows]
+    return Roots(rows, np.sqrt(bounds / own) / value_scale, sp.csr_matrix(forms @ sp.diags(np.sqrt(own))))
+
+
+def _widths(problem: RankTwoProblem, vectors: Any, roots: int) -> tuple[Booleans, Booleans]:
+    """Columns of roots that are written over unit vectors, and those that are dense with the anchor in them.
+
+    The forms of roots that share k entries have k (k + 1) / 2 atoms: fewer unknowns than roots where k is small.
+    """
+    mine = np.zeros(vectors.shape[1], dtype=bool)
+    mine[problem.ia[problem.ia.size - roots :]] = mine[problem.ib[problem.ib.size - roots :]] = True
+    entries = np.unique(vectors[:, mine].indices).size
+    few = entries * (entries + 1) // 2 < roots
+    return mine & few, mine & (not few)
+
+
+def _permutation(
+    objective: Any, p: Integers, q: Integers, Q: Floats, outside: Integers | None
+) -> tuple[Integers, int]:
     """Variables outside the border first; and how many they are."""
-    low, high = np.minimum(p, q), np.maximum(p, q)
-    if np.any(low >= n):  # a product of two dense vectors fills the matrix
-        return np.arange(n), 0
+    n, low, high = len(Q), np.minimum(p, q), np.maximum(p, q)
     forced = np.zeros(n, dtype=bool)
-    forced[low[high >= n]] = True
+    for side in (low, high):  # a product of two dense vectors fills the matrix where they have entries
+        forced |= np.any(Q[:, np.unique(side[low >= n]) - n] != 0, axis=1)
+    forced[low[(low < n) & (high >= n)]] = True
     if outside is not None:
         forced[outside] = True
     plain = high < n
@@ -185,13 +229,13 @@ def _anchor(problem: RankTwoProblem) -> int:
     return best if used[best] > 2 else -1
 
 
-def _generators(vectors: Any, anchor: int) -> tuple[Any, Floats]:
+def _generators(vectors: Any, anchor: int, narrow: Booleans, intact: Booleans) -> tuple[Any, Floats]:
     """Each vector as a short combination of unit vectors and distinct normalised dense vectors Q."""
     columns = vectors.shape[1]
     rest = vectors.tocoo()
-    at_anchor = rest.row == anchor
+    at_anchor = (rest.row == anchor) & ~intact[rest.col]
     rest = sp.csc_matrix((rest.data[~at_anchor], (rest.row[~at_anchor], rest.col[~at_anchor])), shape=vectors.shape)
-    wide = np.flatnonzero(np.diff(rest.indptr) > NARROW)
+    wide = np.flatnonzero(((np.diff(rest.indptr) > NARROW) & ~narrow) | intact)
     block = np.asarray(rest[:, wide].toarray())
     norm = np.linalg.norm(block, axis=0)
     peak = block[np.argmax(np.abs(block), axis=0), np.arange(wide.size)] if wide.size else np.zeros(0)
@@ -200,9 +244,9 @@ def _generators(vectors: Any, anchor: int) -> tuple[Any, Floats]:
     # Rows z, z - lo, z - hi differ in the anchor only: one dense vector serves all of them.
     keep, place = _distinct(block)
     Q = block[:, keep]
-    narrow = np.ones(columns)
-    narrow[wide] = 0.0
-    units = sp.csc_matrix(rest @ sp.diags(narrow))
+    short = np.ones(columns)
+    short[wide] = 0.0
+    units = sp.csc_matrix(rest @ sp.diags(short))
     if anchor >= 0:
         units = units + (vectors - rest)
     dense = sp.csc_matrix((factor, (place, wide)), shape=(Q.shape[1], columns))
