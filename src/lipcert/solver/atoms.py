@@ -33,9 +33,9 @@ class Roots:
     gain: Floats
     forms: Any  # g as columns, sparse N x roots
 
-    def paired(self, y: Floats) -> Floats:
-        """The slack that belongs to a multiplier at the optimum."""
-        return np.asarray((self.gain / y[self.rows]) ** 2)
+    def paired(self, y: Floats, mu: float = 0.0) -> Floats:
+        """The slack that belongs to a multiplier z: slack * z + mu = gain^2 / z."""
+        return np.asarray((self.gain / y[self.rows]) ** 2 - mu / y[self.rows])
 
     def price(self, y: Floats) -> float:
         """What the multipliers add to the dual value."""

@@ -252,16 +252,17 @@ class _Run:
             raise TimeoutError
 
     def _weight(self) -> Floats:
-        """-d slack / d multiplier: slack * multiplier = mu, and slack * multiplier^2 = gain^2 for roots."""
-        weight = np.zeros(self.form.rhs.size)
+        """-d slack / d multiplier: slack * multiplier = mu, but slack * multiplier + mu = gain^2 / multiplier for roots,
+        as on the central path of the whole problem."""
+        weight, roots = np.zeros(self.form.rhs.size), self.form.roots
         weight[self.unequal] = self.at.slack / self.at.y[self.unequal]
-        weight[self.form.roots.rows] *= 2.0
+        weight[roots.rows] += roots.gain**2 / self.at.y[roots.rows] ** 3
         return weight
 
     def _aim(self, mu: float) -> Floats:
         """The slacks that belong to the multipliers."""
         aim = mu / self.at.y[self.unequal]
-        aim[self.plain.size :] = self.form.roots.paired(self.at.y)
+        aim[self.plain.size :] = self.form.roots.paired(self.at.y, mu)
         return np.asarray(aim)
 
     def _second(self, aimed: _Direction) -> Floats:
@@ -269,7 +270,7 @@ class _Run:
         share = aimed.dy[self.unequal] / self.at.y[self.unequal]
         second = aimed.dslack * share
         root = slice(self.plain.size, None)
-        second[root] = 2.0 * second[root] + self.at.slack[root] * share[root] ** 2
+        second[root] -= self.form.roots.paired(self.at.y) * share[root] ** 2
         return np.asarray(second)
 
     def _direction(self, mu: float, Zi: Floats, cross: Floats | None, second: Floats | None) -> _Direction:

@@ -84,7 +84,7 @@ def starting_point(
         if y0 is not None:
             X = _matched(Z, np.diagonal(X))
             slack = np.maximum(form.rhs - form.rows @ form.values(X), WARM_SLACK)
-        slack[form.roots.rows] = form.roots.paired(y)
+        slack[form.roots.rows] = np.maximum(form.roots.paired(y, Z.dot(X) / form.size), 0.1 * form.roots.paired(y))
         return Iterate(X, slack[unequal], y, Z, None), edge
     y = with_roots(form, y, np.maximum(entry, own))
     slack[form.roots.rows] = form.roots.paired(y)
