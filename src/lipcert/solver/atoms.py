@@ -20,8 +20,10 @@ import scipy.sparse as sp
 
 from lipcert.relaxation.rank_two import Booleans, Floats, Integers, RankTwoProblem, pair_entries
 from lipcert.solver.bordered import Border, Bordered, choose_border
+from lipcert.solver.columns import Columns
 
 NARROW = 3  # vectors with at most this many entries beside the anchor are expanded into unit vectors
+FEW = 0.4  # atoms for each root, below which the forms of roots are written over unit vectors
 NONE = np.zeros(0)
 
 
@@ -49,7 +51,6 @@ class AtomForm:
     border: Border
     permutation: Integers  # variable i of the form is variable permutation[i] of the given problem
     objective: Bordered  # C, scaled
-    dense: Floats  # Q, N x d, Fortran order
     first: Integers  # generator p(j) of each atom
     second: Integers  # generator q(j)
     rows: Any  # P, sparse m x atoms
@@ -61,6 +62,7 @@ class AtomForm:
     value_scale: float  # value of the given problem = value_scale * value of the scaled one
     variable_scale: Floats  # X_given = D X D with D = diag(variable_scale)
     roots: Roots
+    columns: Columns  # Q, of which those are thin that are multiplied with each other
 
     def multipliers(self, y: Floats) -> Floats:
         """Multipliers of the given problem from those of the scaled one."""
@@ -77,14 +79,19 @@ class AtomForm:
         return np.asarray(moved / (self.value_scale * self.row_scale))
 
     @property
+    def dense(self) -> Floats:
+        """Q."""
+        return self.columns.Q
+
+    @property
     def size(self) -> int:
         return self.border.inner + self.border.outer
 
     def values(self, X: Floats, images: Floats | None = None) -> Floats:
         """All atoms of a symmetric X; `images` is X Q when it is known already."""
-        n = self.size
-        if images is None and self.dense.size:
-            images = X @ self.dense
+        n, dense = self.size, self.dense
+        if images is None and dense.size:
+            images = self.columns.images(X)
         value = np.empty(self.first.size)
         plain = self.second < n
         value[plain] = X[self.first[plain], self.second[plain]]
@@ -93,7 +100,9 @@ class AtomForm:
             value[mixed] = images[self.first[mixed], self.second[mixed] - n]
         both = np.flatnonzero(self.first >= n)
         if both.size and images is not None:
-            value[both] = np.einsum("ij,ij->j", self.dense[:, self.first[both] - n], images[:, self.second[both] - n])
+            at = self.columns.support
+            left, right = (side[both] - n for side in (self.first, self.second))
+            value[both] = np.einsum("ij,ij->j", dense[np.ix_(at, left)], images[np.ix_(at, right)])
         return value
 
     def combine(self, weights: Floats) -> Bordered:
@@ -112,8 +121,9 @@ class AtomForm:
             both = self.first >= n
             if np.any(both):
                 inner = sp.csr_matrix((weights[both], (self.first[both] - n, self.second[both] - n)), shape=(d, d))
-                square = self.dense[r:] @ np.asarray(inner @ self.dense[r:].T)
-                result.F += (square + square.T) / 2
+                thin, support = self.columns.thin, self.columns.support
+                square = self.columns.short @ np.asarray(inner[thin][:, thin] @ self.columns.short.T)
+                result.F[np.ix_(support - r, support - r)] += (square + square.T) / 2
         return result
 
 
@@ -145,15 +155,15 @@ def atom_form(problem: RankTwoProblem, outside: Integers | None = None, bounds: 
     lengths = np.sqrt(np.asarray(forms.multiply(forms).sum(axis=0)).ravel() * bounds)
     value_scale = float(np.hypot(np.linalg.norm(objective.data), np.sqrt(2.0) * np.linalg.norm(lengths))) or 1.0
     anchor = _anchor(problem)
-    generators, Q = _generators(vectors, anchor, *_widths(problem, vectors, bounds.size))
-    term, p, q, weight = pair_entries(generators, problem.ia, problem.ib)
-    row = problem.owner[term]
+    narrow, intact = _widths(problem, vectors, bounds.size)
+    generators, Q = _generators(vectors, anchor, narrow, intact)
+    row, p, q, weight = _products(problem, generators, forms if np.any(narrow) else None)
+    generator_count = n + Q.shape[1]
+    code, atom = np.unique(np.minimum(p, q) * generator_count + np.maximum(p, q), return_inverse=True)
+    p, q = code // generator_count, code % generator_count
     permutation, inner = _permutation(objective, p, q, Q, outside)
     place = np.r_[np.argsort(permutation), n + np.arange(Q.shape[1])]
-    p, q = np.minimum(place[p], place[q]), np.maximum(place[p], place[q])
-    generator_count = n + Q.shape[1]
-    code, atom = np.unique(p * generator_count + q, return_inverse=True)
-    first, second = code // generator_count, code % generator_count
+    first, second = np.minimum(place[p], place[q]), np.maximum(place[p], place[q])
     rows = sp.csr_matrix((weight, (row, atom)), shape=(problem.rows, code.size))
     rhs, anchor_row, moved = problem.rhs.copy(), -1, np.zeros(problem.rows)
     if anchor >= 0:
@@ -171,9 +181,10 @@ def atom_form(problem: RankTwoProblem, outside: Integers | None = None, bounds: 
     return AtomForm(
         border=border, permutation=permutation,
         objective=scatter(border, C.row.astype(np.int64), C.col.astype(np.int64), C.data / value_scale),
-        dense=np.asfortranarray(Q[permutation]), first=first[order], second=second[order],
+        first=first[order], second=second[order],
         rows=sp.csr_matrix(rows[:, order]), rhs=rhs * row_scale, equality=problem.equality, anchor_row=anchor_row,
         row_scale=row_scale, anchor_weight=moved, value_scale=value_scale, variable_scale=scale,
+        columns=Columns.of(Q[permutation], np.unique(np.r_[first, second][np.tile(first >= n, 2)]) - n),
         roots=_roots(forms[permutation], row_scale, bounds, value_scale),
     )  # fmt: skip
 
@@ -192,13 +203,29 @@ def _widths(problem: RankTwoProblem, vectors: Any, roots: int) -> tuple[Booleans
     mine = np.zeros(vectors.shape[1], dtype=bool)
     mine[problem.ia[problem.ia.size - roots :]] = mine[problem.ib[problem.ib.size - roots :]] = True
     entries = np.unique(vectors[:, mine].indices).size
-    few = entries * (entries + 1) // 2 < roots
+    few = entries * (entries + 1) // 2 < FEW * roots
     return mine & few, mine & (not few)
 
 
-def _permutation(
-    objective: Any, p: Integers, q: Integers, Q: Floats, outside: Integers | None
-) -> tuple[Integers, int]:
+def _products(problem: RankTwoProblem, generators: Any, forms: Any) -> tuple[Integers, Integers, Integers, Floats]:
+    """The rows as sums of products of generators (row, p, q, weight); those of roots, where their forms are given
+    here, from one triangle of -c c'."""
+    count = 0 if forms is None else forms.shape[1]
+    own = problem.terms - count
+    term, p, q, weight = pair_entries(generators, problem.ia[:own], problem.ib[:own])
+    row = problem.owner[term]
+    if not count:
+        return row, p, q, weight
+    entries = np.unique(forms.indices)
+    c = np.asarray(forms[entries].toarray())
+    i, j = np.triu_indices(entries.size)
+    value = -c[i] * c[j] * np.where(i == j, 1.0, 2.0)[:, None]
+    at = np.repeat(np.arange(i.size), count)
+    roots = np.tile(np.arange(problem.rows - count, problem.rows), i.size)
+    return np.r_[row, roots], np.r_[p, entries[i][at]], np.r_[q, entries[j][at]], np.r_[weight, value.ravel()]
+
+
+def _permutation(objective: Any, p: Integers, q: Integers, Q: Floats, outside: Integers | None) -> tuple[Integers, int]:
     """Variables outside the border first; and how many they are."""
     n, low, high = len(Q), np.minimum(p, q), np.maximum(p, q)
     forced = np.zeros(n, dtype=bool)

@@ -7,9 +7,10 @@ T = P (P'P)^-1 and N a basis of the null space of P', dy = T g + N a, and
                                 W = D - D N (N'DN)^-1 N'D
 
 No D^-1 appears, so active rows (D near 0) lose no digits.  The rows of roots are hundreds over the same atoms, and D
-stays away from 0 there: with D^-1/2 P = Q R, Q'Q = I, the unknowns are e = Q'D^1/2 dy, combinations R of the atoms, and
+stays away from 0 there.  With P = U V, U'U = I, and the Cholesky factor L of U'D^-1 U, the unknowns are
+e = L^-1 U'dy, combinations L'V of the atoms, and
 
-    (R H R' + I) e = Q'D^-1/2 r,       dy = D^-1/2 (D^-1/2 r - Q (Q'D^-1/2 r - e))
+    (L'V H V'L + I) e = L^-1 U'D^-1 r,       dy = D^-1 (r - U L^-T (L^-1 U'D^-1 r - e))
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.linalg import blas, lapack
 
 from lipcert.relaxation.rank_two import Floats, Integers
 from lipcert.solver.atoms import AtomForm
@@ -43,6 +45,14 @@ class Batch:
     def expand(self, rhs: Floats, g: Floats) -> Floats:
         """dy from the unknowns."""
         raise NotImplementedError
+
+    def pull(self, dy: Floats) -> Floats:
+        """The unknowns that any dy of these rows makes."""
+        return np.asarray(np.einsum("gns,gn->gs", self.coefficients, dy))
+
+    def push(self, image: Floats) -> Floats:
+        """The adjoint of `pull`."""
+        return np.asarray(np.einsum("gns,gs->gn", self.coefficients, image))
 
 
 @dataclass(eq=False)
@@ -80,25 +90,35 @@ class Inequalities(Batch):
 
 @dataclass(eq=False)
 class Many(Batch):
-    """One group of many rows over `atoms`, with D^-1/2; its coefficients are D^1/2 Q over unknowns that `basis` makes
-    of the atoms, new for every D."""
+    """One group of many rows over `atoms`, with D^-1; its coefficients are U."""
 
     atoms: Integers
-    matrix: Floats  # P
-    basis: Floats  # R
+    factor: Floats  # V
+    basis: Floats  # L'V, the unknowns over the atoms, new for every D
 
     def prepare(self, weight: Floats) -> Floats:
-        self.root = np.sqrt(weight[self.rows[0]])
-        self.Q, self.basis = np.linalg.qr(self.matrix / self.root[:, None])
-        self.coefficients = (self.root[:, None] * self.Q)[None]
+        U = self.coefficients[0]
+        self.light = 1.0 / weight[self.rows[0]]
+        scaled = np.sqrt(self.light)[:, None] * U
+        gram = np.asarray(blas.dsyrk(1.0, scaled.T, lower=1))
+        self.lower, info = lapack.dpotrf(gram, lower=1, overwrite_a=1, clean=1)
+        if info != 0:  # D of very different sizes
+            right = np.linalg.qr(scaled, mode="r")
+            self.lower = np.asfortranarray((right * np.sign(np.diagonal(right))[:, None]).T)
+        self.basis = np.asarray(blas.dtrmm(1.0, self.lower, self.factor, lower=1, trans_a=1))
         return np.eye(len(self.basis))[None]
 
     def reduce(self, rhs: Floats) -> Floats:
-        return np.asarray(self.Q.T @ (rhs[0] / self.root))[None]
+        return self.pull(rhs * self.light)
 
     def expand(self, rhs: Floats, g: Floats) -> Floats:
-        scaled = rhs[0] / self.root
-        return np.asarray((scaled - self.Q @ (self.Q.T @ scaled - g[0])) / self.root)[None]
+        return np.asarray(self.light * (rhs - self.push(self.reduce(rhs) - g)))
+
+    def pull(self, dy: Floats) -> Floats:
+        return np.asarray(blas.dtrsv(self.lower, self.coefficients[0].T @ dy[0], lower=1))[None]
+
+    def push(self, image: Floats) -> Floats:
+        return np.asarray(self.coefficients[0] @ blas.dtrsv(self.lower, image[0], lower=1, trans=1))[None]
 
 
 def unknowns(form: AtomForm) -> tuple[Any, Integers, Integers, list[Batch]]:
@@ -115,9 +135,7 @@ def unknowns(form: AtomForm) -> tuple[Any, Integers, Integers, list[Batch]]:
     key = [np.r_[P.indices, P.shape[1]][P.indptr[plain]]]  # a row without atoms may sort anywhere
     key += [block.ravel() for _, block, _ in groups] + ([atoms] if many else [])
     blocks = [P[plain]]
-    blocks += [
-        sp.csr_matrix((np.ones(at.size), (np.arange(at.size), at)), (at.size, P.shape[1])) for at in key[1:]
-    ]
+    blocks += [sp.csr_matrix((np.ones(at.size), (np.arange(at.size), at)), (at.size, P.shape[1])) for at in key[1:]]
     order = np.argsort(np.concatenate(key), kind="stable")
     place = np.empty(order.size, dtype=np.int64)
     place[order] = np.arange(order.size)
@@ -132,7 +150,8 @@ def unknowns(form: AtomForm) -> tuple[Any, Integers, Integers, list[Batch]]:
         at += block.size
     if many:
         matrix = np.asarray(entries[:, atoms].toarray())
-        batches.append(Many(form.roots.rows[None], matrix[None], place[None, at:], atoms, matrix, np.eye(atoms.size)))
+        U, V = np.linalg.qr(matrix)
+        batches.append(Many(form.roots.rows[None], U[None], place[None, at:], atoms, np.asfortranarray(V), V))
     selection = sp.csr_matrix(sp.vstack(blocks, format="csr")[order])
     return selection, plain, place[: plain.size], batches
 

@@ -18,9 +18,9 @@ from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.errors import InputError
 from lipcert.relaxation.rank_two import Floats, RankTwoProblem
-from lipcert.solver.atoms import AtomForm, atom_form
+from lipcert.solver.atoms import NONE, AtomForm, atom_form
 from lipcert.solver.bordered import Bordered, Inverse
-from lipcert.solver.dense import cholesky, gram, symmetrise, symv
+from lipcert.solver.dense import cholesky, symmetrise, symv
 from lipcert.solver.result import Callback, Log, RankTwoResult, Record, Status
 from lipcert.solver.roots import find_core
 from lipcert.solver.schur import Schur
@@ -28,7 +28,7 @@ from lipcert.solver.start import Iterate, dual_matrix, starting_point
 from lipcert.solver.steps import longest_ratio, longest_step
 
 NEAR = 1e-4  # gap and infeasibility from which on a failure is called nearly optimal
-ROOT_STEP = 0.6  # of the way to zero that the slack or multiplier of a root may go: neither is zero at the optimum
+ROOT_STEP = 0.9  # of the way to zero that the slack or multiplier of a root may go: neither is zero at the optimum
 CONDENSED = 0.8  # unknowns of the linear system for each row, before condensing tells
 
 
@@ -69,8 +69,9 @@ def solve_rank_two(
     if y0 is not None and (np.shape(y0) != (problem.rows,) or not np.all(np.isfinite(y0))):
         raise InputError(f"solve_rank_two(y0): expected {problem.rows} finite multipliers, got shape {np.shape(y0)}")
     budget = budget or Budget.unlimited()
-    with budget.threads(max(problem.size, problem.rows // 4)):
-        return _Run(problem, options, Log(problem.rows, budget, callback)).run(y0)
+    run = _Run(problem, options, Log(problem.rows, budget, callback))
+    with budget.threads(max(run.problem.size, problem.rows // 4)):
+        return run.run(y0)
 
 
 def solve_operations(problem: RankTwoProblem) -> float:
@@ -110,7 +111,10 @@ class _Run:
     """One solve: the iterate and what is computed from it."""
 
     def __init__(self, problem: RankTwoProblem, options: Options, log: Log) -> None:
-        self.given, self.options, self.log, self.budget = problem, options, log, log.budget
+        self.options, self.log, self.budget = options, log, log.budget
+        self.core = find_core(problem)
+        self.problem = problem if self.core is None else self.core.problem
+        self.unequal = np.flatnonzero(~self.problem.equality)
         self.short_steps = 0
 
     def run(self, y0: Floats | None) -> RankTwoResult:
@@ -129,15 +133,10 @@ class _Run:
         return self.log.result(status, self._moments() if self.options.keep_primal else None)
 
     def _begin(self, y0: Floats | None) -> None:
-        self.core = find_core(self.given)
-        self.problem, roots0 = self.given, None
-        if self.core is None:
-            self.form: AtomForm = atom_form(self.problem)
-        else:
-            self.problem = self.core.problem
-            self.form = atom_form(self.problem, bounds=self.core.bound)
-            y0, roots0 = (None, None) if y0 is None else self.core.split(y0)
-        self.unequal = np.flatnonzero(~self.problem.equality)
+        self.form: AtomForm = atom_form(self.problem, bounds=NONE if self.core is None else self.core.bound)
+        roots0 = None
+        if self.core is not None and y0 is not None:
+            y0, roots0 = self.core.split(y0)
         self.plain = np.flatnonzero(self.unequal < self.problem.rows - self.form.roots.rows.size)
         self.at, edge = starting_point(self.form, y0, roots0)
         self.log.floor = 1e-3 * self.form.value_scale
@@ -177,7 +176,7 @@ class _Run:
 
     def _measure(self) -> Record:
         form, at = self.form, self.at
-        self.images = at.X @ form.dense
+        self.images = form.columns.images(at.X)
         self.gap_rows = form.rhs - form.rows @ form.values(at.X, self.images)
         self.gap_rows[self.unequal] -= at.slack
         self.mu = float(at.Z.dot(at.X) + self._pairs(at.slack, at.y[self.unequal])) / (form.size + self.plain.size)
@@ -223,10 +222,10 @@ class _Run:
         """One predictor-corrector step."""
         form, at = self.form, self.at
         Zi = self.inverse.toarray()
-        images = Zi @ form.dense
+        images = form.columns.images(Zi)
         self.weight = self._weight()
         self.schur.factor(
-            gram(at.X, self.images, form.dense), gram(Zi, images, form.dense), self.weight
+            form.columns.gram(at.X, self.images), form.columns.gram(Zi, images), self.weight
         )  # fmt: skip
         self._in_time()
         self.base = -form.rhs.copy()
@@ -252,8 +251,7 @@ class _Run:
             raise TimeoutError
 
     def _weight(self) -> Floats:
-        """-d slack / d multiplier: slack * multiplier = mu, but slack * multiplier + mu = gain^2 / multiplier for roots,
-        as on the central path of the whole problem."""
+        """-d slack / d multiplier: slack * multiplier = mu; slack * multiplier + mu = gain^2 / multiplier for roots."""
         weight, roots = np.zeros(self.form.rhs.size), self.form.roots
         weight[self.unequal] = self.at.slack / self.at.y[self.unequal]
         weight[roots.rows] += roots.gain**2 / self.at.y[roots.rows] ** 3

@@ -4,11 +4,11 @@ With t_j nowhere but in 2 t_j c_j'y of the objective and in its row X_jj = d_j (
 E[y t_j] = Y c_j sqrt(d_j / q_j) with q_j = c_j'Y c_j, so that
 
     max <C, X>  =  max over moments Y of the others  of  <C, Y> + sum_j 2 sqrt(d_j q_j)
-    min b'y     =  min over y, rho > 0               of  b'y + sum_j d_j / rho_j,   A*(y) - C - sum_j rho_j c_j c_j' >= 0
+    min b'y     =  min over y, rho > 0  of  b'y + sum_j d_j / rho_j   s.t.   A*(y) - C - sum_j rho_j c_j c_j' >= 0
 
 1 / rho_j is the diagonal entry of t_j in the dual matrix of the whole problem: multipliers of one are multipliers of
 the other.  The core keeps a row -c_j'Y c_j <= 0 for each of them; its slack is q_j, its multiplier rho_j, and in the
-place of slack * multiplier = mu stands q_j rho_j^2 = d_j.
+place of slack * multiplier = mu stands q_j rho_j + mu = d_j / rho_j, as on the central path of the whole problem.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import scipy.sparse as sp
 
 from lipcert.relaxation.rank_two import Booleans, Floats, Integers, RankTwoProblem
 
-WORTHWHILE = 0.05  # of the variables that must be roots, or the problem stays as it is
+WORTHWHILE = 0.1  # of the variables that must be roots, or the problem stays as it is
 
 
 @dataclass(frozen=True, eq=False)

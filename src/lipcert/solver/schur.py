@@ -126,13 +126,13 @@ class Schur:
         pulled = np.zeros(self.unknowns)
         pulled[self.plain_place] = dy[self.plain]
         for batch in self.batches:
-            pulled[batch.place] = np.einsum("gns,gn->gs", batch.coefficients, dy[batch.rows])
+            pulled[batch.place] = batch.pull(dy[batch.rows])
         image = blas.dsymv(1.0, self._factor, pulled, lower=0)
         image += (self._diagonal - np.diagonal(self._factor)) * pulled
         result = self.weight * dy
         result[self.plain] += image[self.plain_place]
         for batch in self.batches:
-            result[batch.rows] += np.einsum("gns,gs->gn", batch.coefficients, image[batch.place])
+            result[batch.rows] += batch.push(image[batch.place])
         return result
 
     def _condensed(self, rhs: Floats) -> Floats:
@@ -162,16 +162,22 @@ class _Sandwich:
         self.short = np.flatnonzero(short)
         self.sparse = sp.csr_matrix(S[self.short])
 
-    def __call__(self, H: Floats) -> Floats:
-        return self._times(np.ascontiguousarray(self._times(H).T))
-
-    def _times(self, H: Floats, chunk: int = 512) -> Floats:
-        """S H, in pieces that stay in cache."""
-        result = np.empty((self.size, H.shape[1]))
-        for at in range(0, self.short.size, chunk):
-            result[self.short[at : at + chunk]] = self.sparse[at : at + chunk] @ H
+    def __call__(self, H: Floats, chunk: int = 512) -> Floats:
+        result = np.empty((self.size, self.size))
+        for at in range(0, self.short.size, chunk):  # in pieces that stay in cache
+            result[self.short[at : at + chunk]] = self._right(np.asarray(self.sparse[at : at + chunk] @ H))
         if self.roots is not None:
-            result[self.roots.place[0]] = self.roots.basis @ H[self.roots.atoms]
+            result[self.roots.place[0]] = self._right(self.roots.basis @ H[self.roots.atoms])
+        return result
+
+    def _right(self, half: Floats) -> Floats:
+        """half S'."""
+        short = np.asarray(self.sparse @ np.ascontiguousarray(half.T)).T
+        if self.roots is None:
+            return short
+        result = np.empty((len(half), self.size))
+        result[:, self.short] = short
+        result[:, self.roots.place[0]] = half[:, self.roots.atoms] @ self.roots.basis.T
         return result
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -42,9 +43,7 @@ def diagonal_rows(form: AtomForm) -> tuple[Integers, Floats]:
     return row, coefficient
 
 
-def starting_point(
-    form: AtomForm, y0: Floats | None, roots0: Floats | None = None
-) -> tuple[Iterate, Floats | None]:
+def starting_point(form: AtomForm, y0: Floats | None, roots0: Floats | None = None) -> tuple[Iterate, Floats | None]:
     """An interior point, warm from y0 (and the diagonal entries of the roots) when it is given; and dual feasible
     multipliers on the edge, a first bound.
 
@@ -84,7 +83,7 @@ def starting_point(
         if y0 is not None:
             X = _matched(Z, np.diagonal(X))
             slack = np.maximum(form.rhs - form.rows @ form.values(X), WARM_SLACK)
-        slack[form.roots.rows] = np.maximum(form.roots.paired(y, Z.dot(X) / form.size), 0.1 * form.roots.paired(y))
+        slack[form.roots.rows] = np.minimum(slack[form.roots.rows], ROOT_SLACK * form.roots.paired(y))
         return Iterate(X, slack[unequal], y, Z, None), edge
     y = with_roots(form, y, np.maximum(entry, own))
     slack[form.roots.rows] = form.roots.paired(y)
@@ -113,7 +112,7 @@ class Whole:
 
     @property
     def size(self) -> int:
-        return self.core.border.inner + self.core.border.outer + self.entry.size
+        return self.core.size + self.entry.size
 
     def times(self, V: Floats) -> Floats:
         n, gain = self.size - self.entry.size, self.roots.gain[:, None]
@@ -127,21 +126,39 @@ class Whole:
 WEIGHT = 0.1  # multipliers of inequalities at the start, in units of the mean diagonal one
 MARGIN = 2.0  # how far inside the dual cone to start, in units of the diagonal multipliers
 SLACK = 0.5
+ROOT_SLACK = 0.9  # of what belongs to the multiplier of a root: its slack at the start is at most this
 FLOOR = 0.1  # smallest diagonal multiplier, in units of the mean one; of a root, in units of its gain
 WARM = 0.02  # the same margins for a warm start
 WARM_SLACK = 0.02
 
 
-def balance(C: Whole, sweeps: int = 20, rank: int = 10) -> Floats:
+class Symmetric(Protocol):
+    """A symmetric matrix that is multiplied with."""
+
+    @property
+    def size(self) -> int: ...
+
+    def times(self, Y: Floats) -> Floats: ...
+
+
+def balance(C: Symmetric) -> Floats:
     """Positive weights d, about as small as they can be with a multiple of diag(d) - C positive semidefinite.
 
     At the maximum of <C, V V'> over unit rows v_i the norms |sum_j C_ij v_j| are the optimal multipliers of the
     rows X_ii <= 1; a few sweeps give their proportions, which a multiple of the identity would miss.
     """
-    size = C.size
-    V = np.random.default_rng(0).standard_normal((size, rank))
+    return _floored(_norms(C))
+
+
+def _floored(norm: Floats, mean: float | None = None) -> Floats:
+    mean = float(norm.mean()) if mean is None else mean
+    return np.maximum(norm, FLOOR * mean) if mean > 0 else np.ones(norm.size)
+
+
+def _norms(C: Symmetric, sweeps: int = 20, rank: int = 10) -> Floats:
+    V = np.random.default_rng(0).standard_normal((C.size, rank))
     V /= np.linalg.norm(V, axis=1)[:, None]
-    norm = np.ones(size)
+    norm = np.ones(C.size)
     for _ in range(sweeps):
         image = C.times(V)
         norm = np.linalg.norm(image, axis=1)
@@ -151,12 +168,10 @@ def balance(C: Whole, sweeps: int = 20, rank: int = 10) -> Floats:
 
 
 def _weights(C: Whole) -> tuple[Floats, Floats]:
-    """What `balance` says, none too small: of the core's variables, and of the roots."""
-    norm = balance(C)  # the sign of the roots' part does not matter
+    """As `balance`, of the core's variables and of the roots."""
+    norm = _norms(C)  # the sign of the roots' part does not matter
     core, own = np.split(norm, [C.size - C.entry.size])
-    mean = float(norm.mean())
-    core = np.maximum(core, FLOOR * mean) if mean > 0 else np.ones(core.size)
-    return core, np.maximum(own, FLOOR * C.roots.gain)
+    return _floored(core, float(norm.mean())), np.maximum(own, FLOOR * C.roots.gain)
 
 
 def _diagonal(form: AtomForm, row: Integers, coefficient: Floats) -> Floats:
@@ -182,7 +197,7 @@ def _add_diagonal(Z: Bordered, value: float) -> None:
     Z.F[np.diag_indices_from(Z.F)] += value
 
 
-def lowest_eigenvalue(Z: Whole, scale: Floats, rounds: int = 60) -> float:
+def lowest_eigenvalue(Z: Symmetric, scale: Floats, rounds: int = 60) -> float:
     """A little below the smallest eigenvalue of diag(scale) Z diag(scale): Lanczos value minus residual."""
     size = Z.size
     rounds = min(rounds, size)
