@@ -202,9 +202,11 @@ def _mean(one: Floats, two: Floats) -> Floats:
 
 def _tiles(first: Integers, second: Integers) -> list[tuple[slice, Any, Any]]:
     """Cut the atoms into pieces whose generators are constant or consecutive; gather what is left."""
+    if first.size < 2:
+        return _gathers(first, second, 0, first.size)
     da, db = np.diff(first), np.diff(second)
     code = np.where((da >= 0) & (da <= 1) & (db >= 0) & (db <= 1), 2 * da + db, -1)
-    starts = np.flatnonzero(np.r_[True, code[1:] != code[:-1]]) if code.size else np.zeros(0, dtype=np.int64)
+    starts = np.flatnonzero(np.r_[True, code[1:] != code[:-1]])
     tiles: list[tuple[slice, Any, Any]] = []
     pending = 0
     for start, stop in zip(starts, np.r_[starts[1:], code.size], strict=True):
