@@ -14,7 +14,7 @@ from lipcert.bounds.tangents import tangents
 from lipcert.errors import MethodError
 from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
-from lipcert.problem.region import Box, Everywhere
+from lipcert.problem.region import Box, Everywhere, hull
 from lipcert.proof.arithmetic import INTERVAL, LINEAR, Arithmetic
 from lipcert.proof.nowhere import no_interior
 from lipcert.proof.relaxed import Multipliers, prove_multipliers
@@ -107,7 +107,7 @@ def check_leaves(problem: Problem, cells: Sequence[Cell], bounds: Bounds, leaves
     by_lines = np.array([leaf == BY_LINES for leaf in leaves])
     lines, rest = np.flatnonzero(by_lines), np.flatnonzero(~by_lines)
     if len(lines):
-        uppers[lines] = line_bounds(problem, [cells[k] for k in lines], bounds.rows(lines))[0]
+        uppers[lines] = line_bounds(problem, [cells[int(k)] for k in lines], bounds.rows(lines))[0]
     if len(rest):
         uppers[rest] = interval_uppers(problem.network, bounds.rows(rest), problem.norm, problem.c)
     for k, (cell, leaf) in enumerate(zip(cells, leaves, strict=True)):
