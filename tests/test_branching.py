@@ -57,6 +57,8 @@ def relax_early(monkeypatch: pytest.MonkeyPatch, few: int) -> None:
     """Cells with more open signs than a few are relaxed before they are split."""
     monkeypatch.setattr(policy, "RELAX_OPEN", few)
     monkeypatch.setattr(policy, "CELLS_GROWTH", 60.0)
+    for name in ("RELAX_SHARE", "RELAX_SHARE_OF_BOXES"):
+        monkeypatch.setattr(policy, name, np.inf)
 
 
 def random_cell(net: Network, box: Box, seed: int, depth: int = 4) -> Cell:
@@ -274,7 +276,7 @@ def test_only_empty_cells_are_proved_empty() -> None:
         cell = random_cell(net, box, seed, depth=6)
         if cell.fixed:
             bounds = bounds_of(net, [cell])
-            assert all(prove_empty(cell, bounds, rng.exponential(size=6)) is None for _ in range(20))
+            assert all(prove_empty(net, cell, bounds, rng.exponential(size=6)) is None for _ in range(20))
 
 
 def test_a_lying_solver_proves_nothing_wrong(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from lipcert.jobs import local, processes
 from lipcert.method.base import Method
 from lipcert.method.bracket import Bracket
 from lipcert.method.engines import engines_for
+from lipcert.method.lower import Looker
 from lipcert.method.portfolio import take_turns
 from lipcert.method.tight import Tight
 from lipcert.problem.problem import Problem
@@ -20,6 +21,7 @@ class Auto(Method):
     summary = "turns of all methods that apply, each as long as it promises most"
     prelude = ("product", "interval", "linear", "mixed")
     search = policy.SEARCH_BEFORE_TURNS
+    closes = True
 
     def cost(self, problem: Problem) -> float:
         return Tight().cost(problem)
@@ -28,6 +30,9 @@ class Auto(Method):
         if bracket.closed() or problem.network.depth == 0:
             return
         with local() if bracket.wishes.workers == 1 else processes(bracket.wishes.workers) as executor:
-            take_turns(engines_for(problem, bracket, executor), bracket, budget)
+            engines = engines_for(problem, bracket, executor)
+            take_turns(engines, bracket, budget, Looker(problem, bracket))
+        for engine in engines:
+            engine.conclude()
         if not bracket.closed() and budget.over():
             bracket.out_of_budget(budget)

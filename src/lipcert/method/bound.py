@@ -106,6 +106,7 @@ def run(method: Method, problem: Problem, bracket: Bracket, budget: Budget) -> R
                 spent = budget.spent()
                 taken = spent.counted if budget.repeatable else spent.wall
                 look(problem, bracket, budget.upto(max(policy.SEARCH_CHEAP, taken)))
+            bracket.end(method.closes)
     except KeyboardInterrupt:
         bracket.status = Status.INTERRUPTED
         if bracket.certificate is None:

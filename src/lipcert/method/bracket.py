@@ -97,6 +97,11 @@ class Bracket:
         if self.status is Status.DONE:
             self.status = Status.WORK_LIMIT if budget.repeatable else Status.TIME_LIMIT
 
+    def end(self, closes: bool) -> None:
+        """A method that was to close the gap has not finished while there is one; without a witness nobody knows."""
+        if closes and self.status is Status.DONE and self.witness is not None and not self.closed():
+            self.status = Status.OPEN
+
     def go_on(self) -> None:
         """A share of the budget was over, not the budget."""
         if self.status in (Status.TIME_LIMIT, Status.WORK_LIMIT):

@@ -11,7 +11,7 @@ the run has measured decides.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from lipcert import policy
 from lipcert.budget import Budget
@@ -41,6 +41,9 @@ class Engine:
         """Seconds of the budget's clock before its first turn is worth anything."""
         return 0.0
 
+    def conclude(self) -> None:
+        """Notes for the user after the last turn."""
+
     def take_turn(self, budget: Budget) -> None:
         """A turn, remembered for the forecast."""
         before = budget.now()
@@ -48,9 +51,15 @@ class Engine:
         self.spent += max(budget.now() - before, 1e-9)
         self.history.append((self.spent, self.upper))
 
+    def prior(self) -> float:
+        """About where its bound will be, before its first turn."""
+        return math.inf
+
     def forecast(self, more: float) -> float:
-        """About where its bound will be after so many more seconds; infinite before its first turn."""
-        if not self.history or not math.isfinite(self.upper) or self.upper <= 0:
+        """About where its bound will be after so many more seconds."""
+        if not self.history:
+            return self.prior()
+        if not math.isfinite(self.upper) or self.upper <= 0:
             return self.upper
         spent, last = self.history[-1]
         earlier = next(
@@ -63,35 +72,54 @@ class Engine:
         return last * math.exp(-rate * math.log2((spent + more) / spent))
 
 
-def take_turns(engines: Sequence[Engine], bracket: Bracket, budget: Budget) -> None:
+Between = Callable[[float, Budget], None]  # is told what a turn took, and may take some more
+
+
+def take_turns(engines: Sequence[Engine], bracket: Bracket, budget: Budget, between: Between) -> None:
     """Until the bracket is closed, the budget is over, or every engine has ended."""
-    _try_quick(engines, bracket, budget)
-    while _goes_on(bracket, budget):
-        left, alive = budget.left(), [e for e in engines if not e.ended]
-        if not alive:
-            return
-        tried, new = [e for e in alive if e.history], [e for e in alive if not e.history]
-        promised = min((e.forecast(left) for e in tried), default=math.inf)
-        if new and promised > bracket.lower * (1 + bracket.wishes.gap):  # no other is about to close the gap
-            moving = promised < policy.MOVING * bracket.upper
-            new[0].take_turn(budget.share(policy.LONG_SHARE if moving else policy.LONGEST_SHARE))
-            continue
-        best = min(tried, key=lambda e: (e.forecast(left), e.spent))
-        best.take_turn(budget.upto(max(policy.TURN_SHARE * left, min(left, policy.TURN_LEAST))))
+    _Turns(engines, bracket, budget, between).all()
 
 
-def _try_quick(engines: Sequence[Engine], bracket: Bracket, budget: Budget) -> None:
-    """Two turns for each engine that gives bounds soon, the second longer: a forecast needs two points."""
-    total = budget.left()
-    first = max(policy.TRIAL_SHARE * total, min(total, policy.TRIAL_LEAST))
-    quick = [e for e in engines if e.price(budget) <= first]
-    for times in (1.0, 2.0):
-        for engine in quick:
-            if not engine.ended and _goes_on(bracket, budget):
-                engine.take_turn(budget.upto(times * first))
+class _Turns:
+    def __init__(self, engines: Sequence[Engine], bracket: Bracket, budget: Budget, between: Between) -> None:
+        self.engines, self.bracket, self.budget, self.between = engines, bracket, budget, between
 
+    def all(self) -> None:
+        self._try_quick()
+        while self._goes_on():
+            alive = [e for e in self.engines if not e.ended]
+            if not alive:
+                return
+            self._next(alive)
 
-def _goes_on(bracket: Bracket, budget: Budget) -> bool:
-    if bracket.status in (Status.TIME_LIMIT, Status.WORK_LIMIT):
-        bracket.go_on()  # a turn was over, not the budget
-    return not (bracket.closed() or bracket.status is not Status.DONE or budget.over())
+    def _try_quick(self) -> None:
+        """Two turns for each engine that gives bounds soon, the second longer: a forecast needs two points."""
+        total = self.budget.left()
+        first = max(policy.TRIAL_SHARE * total, min(total, policy.TRIAL_LEAST))
+        quick = [e for e in self.engines if e.price(self.budget) <= first]
+        for times in (1.0, 2.0):
+            for engine in quick:
+                if not engine.ended and self._goes_on():
+                    self._turn(engine, self.budget.upto(times * first))
+
+    def _next(self, alive: list[Engine]) -> None:
+        """The engine that promises most; its first turn is long where no other moves."""
+        bracket, left = self.bracket, self.budget.left()
+        best = min(alive, key=lambda e: (e.forecast(left), e.spent))
+        share = policy.TURN_SHARE
+        if not best.history:
+            others = min((e.forecast(left) for e in alive if e is not best), default=math.inf)
+            share = policy.LONG_SHARE if others < policy.MOVING * bracket.upper else policy.LONGEST_SHARE
+        self._turn(best, self.budget.upto(max(share * left, min(left, policy.TURN_LEAST))))
+
+    def _turn(self, engine: Engine, budget: Budget) -> None:
+        before = engine.spent
+        engine.take_turn(budget)
+        if self._goes_on():
+            self.between(engine.spent - before, self.budget)
+
+    def _goes_on(self) -> bool:
+        bracket = self.bracket
+        if bracket.status in (Status.TIME_LIMIT, Status.WORK_LIMIT):
+            bracket.go_on()  # a turn was over, not the budget
+        return not (bracket.closed() or bracket.status is not Status.DONE or self.budget.over())

@@ -30,6 +30,7 @@ class Status(Enum):
     """How the computation ended; the value is the sentence for a person."""
 
     DONE = "finished"
+    OPEN = "ended with a gap that nothing here closes"
     TIME_LIMIT = "stopped at the time limit with the best proved bracket so far"
     WORK_LIMIT = "stopped when the work was done, with the best proved bracket so far"
     INTERRUPTED = "interrupted with the best proved bracket so far"

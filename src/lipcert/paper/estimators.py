@@ -174,7 +174,7 @@ def _ours(q: _Question) -> Estimate:
     seconds = float(np.clip(q.seconds, *OURS_SECONDS))
     asked = q.problem
     result = bound(asked.network, asked.region, output=asked.output, time_limit=seconds)
-    ended = "" if result.status is Status.DONE else "ended by time"
+    ended = "" if result.status in (Status.DONE, Status.OPEN) else "ended by time"
     return Estimate(result.upper, lower=result.lower, note=f"{result.method} {ended}".strip())
 
 

@@ -1,7 +1,7 @@
 """Neurons of a block whose pre-activations are equal, or opposite, as functions: their bounds and signs are shared.
 
-Where a network computes |z| or max(a, b), z and -z stand side by side. Fixing the sign of one fixes the other's exactly,
-but rounding keeps linear forms from proving it. Rows and biases are compared as floats, so that the claim is exact.
+Where a network computes |z| or max(a, b), z and -z stand side by side. Fixing the sign of one fixes the other's
+exactly, but rounding keeps linear forms from proving it. Rows and biases are compared as floats: the claim is exact.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Proofs on a cell of a region: by intervals or linear bounds, by a relaxation with its half-spaces, or of emptiness."""
+"""Proofs on a cell of a region: by intervals, linear bounds, a relaxation with its half-spaces, or that it is empty."""
 
 from __future__ import annotations
 
@@ -6,30 +6,40 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lipcert.bounds import Bounds, Cell, Interval, interval_uppers, linear_bounds, proves_empty, slope_bounds
 from lipcert.bounds.linear import Linear
 from lipcert.errors import MethodError
+from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
-from lipcert.problem.region import Box
+from lipcert.problem.region import Box, Everywhere
 from lipcert.proof.arithmetic import INTERVAL, LINEAR, Arithmetic
+from lipcert.proof.nowhere import no_interior
 from lipcert.proof.relaxed import Multipliers, prove_multipliers
 from lipcert.relaxation.model import Index, Relaxation
 from lipcert.relaxation.specification import Specification
 from lipcert.rounding import Array
 
 SIDES = "half-spaces"  # the name of an empty cell's multipliers, one for every neuron
+COEFFICIENTS, BASIS = "coefficients", "basis"  # the same on the whole space (`proof.nowhere`)
 
 
 @dataclass(frozen=True, eq=False)
 class Empty:
-    """The cell has no points: multiples of its half-spaces, one for every neuron, show it."""
+    """The cell has no points: multiples of its half-spaces, one for every neuron, show it. On the whole space: no
+    interior, by coefficients of the pre-activations."""
 
     multipliers: Mapping[str, Array]
     shift: Mapping[str, Array] = field(default_factory=dict)
 
-    def shows(self, cell: Cell, bounds: Bounds) -> bool:
-        """Whether these multiples prove it; `bounds` are of this cell alone."""
+    def shows(self, net: Network, cell: Cell, bounds: Bounds) -> bool:
+        """Whether these numbers prove it; `bounds` are of this cell alone."""
+        if isinstance(cell.region, Everywhere):
+            basis, c = self.multipliers.get(BASIS), self.multipliers.get(COEFFICIENTS)
+            if c is None or basis is None or not np.all(np.abs(basis) < len(c) + 1.0):
+                return False
+            return no_interior(net, bounds.pre, c, basis.astype(np.int64))
         weights = self.multipliers.get(SIDES)
         neuron = bounds.sides.neuron
         if weights is None or not isinstance(cell.region, Box) or not neuron.size or len(weights) <= neuron.max():
@@ -55,10 +65,16 @@ def prove_leaf(specification: Specification, relaxation: Relaxation, multipliers
     return prove_multipliers(replace(specification, signs=None), relaxation, multipliers)
 
 
-def prove_empty(cell: Cell, bounds: Bounds, weights: Array) -> Empty | None:
+def prove_empty(net: Network, cell: Cell, bounds: Bounds, weights: Array) -> Empty | None:
     """The proof by multiples of the cell's half-spaces, one weight for every neuron; None when they prove nothing."""
     leaf = Empty({SIDES: np.maximum(weights, 0.0)})
-    return leaf if leaf.shows(cell, bounds) else None
+    return leaf if leaf.shows(net, cell, bounds) else None
+
+
+def prove_nowhere(net: Network, cell: Cell, bounds: Bounds, c: Array, basis: NDArray[np.int64]) -> Empty | None:
+    """The proof that a cell of the whole space has no interior; None when these numbers prove nothing."""
+    leaf = Empty({COEFFICIENTS: c, BASIS: basis.astype(np.float64)})
+    return leaf if leaf.shows(net, cell, bounds) else None
 
 
 def check_relaxed(problem: Problem, cell: Cell, pre: tuple[Interval, ...], leaf: Multipliers) -> float:
@@ -90,7 +106,7 @@ def check_leaves(problem: Problem, cells: Sequence[Cell], bounds: Bounds, leaves
     if len(rest):
         uppers[rest] = interval_uppers(problem.network, bounds.rows(rest), problem.norm, problem.c)
     for k, (cell, leaf) in enumerate(zip(cells, leaves, strict=True)):
-        if isinstance(leaf, Empty) and leaf.shows(cell, bounds.rows(np.array([k]))):
+        if isinstance(leaf, Empty) and leaf.shows(problem.network, cell, bounds.rows(np.array([k]))):
             uppers[k] = 0.0
         elif isinstance(leaf, Multipliers):
             uppers[k] = min(uppers[k], check_relaxed(problem, cell, bounds.of(k), leaf))

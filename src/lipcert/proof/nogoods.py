@@ -78,7 +78,8 @@ class System:
         Shapes (sums, neurons), t >= 0. Where the maximum is negative, no input has the literals' signs.
         """
         step = max(1, _NUMBERS // (self.net.inputs + 2 * self.neurons))
-        parts = [self._largest(*(a[k : k + step] for a in (y, t, literals))) for k in range(0, len(y), step)]
+        pieces = (slice(k, k + step) for k in range(0, len(y), step))
+        parts = [self._largest(y[some], t[some], literals[some]) for some in pieces]
         if not parts:
             return np.zeros(0), np.zeros(0)
         return np.concatenate([top for top, _ in parts]), np.concatenate([size for _, size in parts])
@@ -187,7 +188,7 @@ class Nogoods:
         valid = np.all(np.isfinite(y), axis=1) & np.all(np.isfinite(t), axis=1) & np.all(t >= 0, axis=1)
         kept = np.flatnonzero(valid)
         valid[kept] = system.largest(y[kept], t[kept], literals[kept])[0] < 0
-        return valid
+        return np.asarray(valid)
 
     def _laid_out(self, neurons: int, start: int, stop: int) -> tuple[Array, Array, Signs]:
         numbers, literals = np.zeros((stop - start, 2 * neurons)), np.zeros((stop - start, neurons), dtype=np.int8)

@@ -31,7 +31,7 @@ from lipcert.rounding import Array
 METHOD = "signs"
 NAMES = "patterns|patterns_digest|nogood_literals|nogood_rows|nogood_numbers"
 TEXTS = frozenset({"patterns_digest"})
-LINEAR, REFUSED = 0, -1  # in place of a block
+LINEAR, REFUSED = 0, -1  # in place of a block; -2 is free for leaves with multipliers of a relaxation
 _AT_ONCE = 256  # leaves in one call
 _SIGNS = 1 << 28  # bytes of all paths together, at most
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lipcert import policy
 from lipcert.bounds import Interval, Split, halves
@@ -94,7 +95,7 @@ def try_splits(problem: Problem, nodes: list[Node], threshold: float) -> tuple[l
     return answers, len(cells)
 
 
-def _cost(uppers: Array, still_open: Array, threshold: float) -> Array:
+def _cost(uppers: Array, still_open: NDArray[np.int64], threshold: float) -> Array:
     """About how much work a cell will be: nothing when it is decided, else growing with its open signs and excess."""
     with np.errstate(all="ignore"):
         excess = np.log2(np.maximum(uppers / max(threshold, 1e-300), 1.0))

@@ -99,7 +99,7 @@ def _flat(pre: tuple[Interval, ...]) -> NDArray[np.bool_]:
     """Neurons that are zero on the whole cell but for rounding, as where terms cancel: no split decides their sign."""
     lo, hi = (np.concatenate([getattr(z, end) for z in pre], axis=1) for end in ("lo", "hi"))
     size = np.maximum(np.abs(lo), np.abs(hi))
-    return size <= _FLAT * size.max(axis=1, keepdims=True)
+    return np.asarray(np.isfinite(size) & (size <= _FLAT * size.max(axis=1, keepdims=True)))
 
 
 def _balance(pre: tuple[Interval, ...]) -> Array:

@@ -7,6 +7,7 @@ import numpy as np
 from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.method.branching.node import Node
+from lipcert.method.branching.refute import refute
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box
 from lipcert.proof.leaves import Leaf, prove_empty
@@ -18,7 +19,8 @@ def realise(problem: Problem, node: Node, budget: Budget) -> tuple[Array | None,
     """A point well inside the cell's half-spaces, or a proof that there is none, or neither when it is too close."""
     box, budget = node.cell.region, budget.upto(policy.REALISE_SECONDS)
     if not isinstance(box, Box):
-        return _anywhere(problem.on(box), node, budget), None
+        leaf = refute(problem.network, node.cell, node.alone, budget)
+        return (None, leaf) if leaf is not None else (_anywhere(problem.on(box), node, budget), None)
     sides = node.alone.sides
     kept = sides.neuron[0] >= 0
     if not kept.any():
@@ -35,11 +37,11 @@ def realise(problem: Problem, node: Node, budget: Budget) -> tuple[Array | None,
         return box.project(box.center + radius * v), None
     weights = np.zeros(problem.network.neurons)
     np.add.at(weights, sides.neuron[0][kept], np.maximum(multipliers, 0.0) / length)
-    return None, prove_empty(node.cell, node.alone, weights)
+    return None, prove_empty(problem.network, node.cell, node.alone, weights)
 
 
 def _anywhere(problem: Problem, node: Node, budget: Budget) -> Array | None:
-    """Without a box: a point with the pattern, when there is one; that there is none is not proved."""
+    """Without a box: a point with the pattern, when there is one; that there is none is `refute`'s to prove."""
     if not Program.applies(problem.network):
         return None
     program = Program.of(problem, budget)

@@ -40,15 +40,13 @@ from lipcert.witness import Witness, evaluate
 
 def refusal(problem: Problem) -> str | None:
     """Why cells cannot decide this problem; None when they can."""
-    net, most = problem.network, policy.CELLS_LARGEST_NETWORK
+    net = problem.network
     if problem.whole_map:
         return "method exact is for one output, not for the whole map; use tight"
     if isinstance(problem.region, Ball):
         return "method exact works on boxes, not on balls; use tight, or a box"
     if net.depth == 0:
         return "method exact needs a hidden layer; an affine network is exact with interval"
-    if max(net.neurons, net.inputs) > most:
-        return f"method exact is for networks of up to {most:,} inputs and neurons; use tight"
     return None
 
 
@@ -71,6 +69,7 @@ class Outcome:
     closed: bool
     interrupted: bool
     state: State
+    stuck: int  # cells that nothing can be done about
 
     @property
     def leaves(self) -> int:
@@ -107,7 +106,7 @@ class CellSearch:
         first = judge(problem, [whole(self.net, problem.region)]).half(0)
         self.root = self._node(first, min(first.upper, bracket.upper))
         self.cells = 1
-        self.stuck = 0.0  # the largest bound of cells that nothing can be done about
+        self.stuck: list[float] = []  # the bounds of cells that nothing can be done about
         self.each = cell_operations(self.net)
         self._push(self.root)
 
@@ -137,7 +136,7 @@ class CellSearch:
     @property
     def upper(self) -> float:
         """Of all cells: the open ones, those under way, and the closed ones."""
-        return max([self.threshold, self.stuck, *(n.upper for n in self.under_way.values()), -self._top()])
+        return max([self.threshold, *self.stuck, *(n.upper for n in self.under_way.values()), -self._top()])
 
     def _top(self) -> float:
         return self.heap[0][0] if self.heap else 0.0
@@ -216,7 +215,7 @@ class CellSearch:
         found, tried = try_splits(self.problem, ready, self.threshold)
         for node, halves in zip(ready, found, strict=True):
             if halves is None:
-                self.stuck = max(self.stuck, node.upper)
+                self.stuck.append(node.upper)
             else:
                 self._divide(node, halves)
         self._offer_centers([half.cell for halves in found if halves is not None for half in halves.both])
@@ -289,5 +288,6 @@ class CellSearch:
 
     def outcome(self, interrupted: bool) -> Outcome:
         certificate = certificate_of(self.root, self.problem)
+        stuck = sum(upper > self.threshold for upper in self.stuck)
         closed = certificate.upper <= self.lower * (1 + self.gap)
-        return Outcome(certificate, self.witness, closed, interrupted, self._state())
+        return Outcome(certificate, self.witness, closed, interrupted, self._state(), stuck)

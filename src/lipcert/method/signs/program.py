@@ -1,10 +1,10 @@
 """Which partial patterns some input can have, as far as linear rows can tell: one linear program, kept warm.
 
-The rows are those of `proof.nogoods`, in units in which every variable has the size of one. A sign sets the upper end of
-one column to zero, so that the basis of the last program stays dual feasible and few pivots lead to the next answer.
-The cost is about sum v + w: where both are not needed one of them is zero, and the answer is one for many patterns. (Any
-cost has fewer pivots than none, a twentieth here: without one all steps of the dual simplex are ties.) What comes back is
-a hint: a point of the relaxation, or multipliers that may prove that there is none.
+The rows are those of `proof.nogoods`, in units in which every variable has the size of one. A sign sets the upper end
+of one column to zero, so that the basis of the last program stays dual feasible and few pivots lead to the next answer.
+The cost is about sum v + w: where both are not needed one of them is zero, and the answer is one for many patterns.
+(Without a cost all steps of the dual simplex are ties, and pivots were twenty times as many.) An answer is a hint:
+a point of the relaxation, or multipliers that may prove that there is none.
 """
 
 from __future__ import annotations

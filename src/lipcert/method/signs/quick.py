@@ -1,7 +1,7 @@
-"""The linear bounds of `bounds.linear` in plain floating point, for many sign patterns at once: what to split, and where.
+"""The linear bounds of `bounds.linear` in plain floating point, for many patterns at once: what to split, and where.
 
-The network is laid flat, all hidden neurons side by side: z = a + B0 x + B v, c'scores = const + f0'x + fv'v. Nothing is
-proved here. Of the gradient's entries only those need linear forms whose sign is not the same on the whole region.
+The network is laid flat, all hidden neurons side by side: z = a + B0 x + B v, c'scores = const + f0'x + fv'v. Nothing
+is proved here. In the infinity norm only those entries of the gradient need linear forms whose sign is not known.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Quick:
             sigma[:, a:b] = u[:, a:b] * (self.fv[a:b] + sigma[:, b:] @ self.B[b:, a:b])
         return np.asarray(self.f0 + sigma @ self.B0)
 
-    def forms(self, signs: Array) -> tuple[Array, Array]:
+    def forms(self, signs: Signs) -> tuple[Array, Array]:
         """z of all neurons as affine functions of x, under one whole pattern."""
         u = self.lo.copy()
         u[self.open] = signs > 0

@@ -37,6 +37,8 @@ class Realise:
 
     def _point(self, signs: Signs, budget: Budget) -> tuple[Array | None, Multipliers | None]:
         quick, way = self.quick, signs.astype(np.float64)
+        if not len(signs):
+            return np.array(self.box.center), None
         rows, shifts = quick.forms(signs)
         rows, shifts = way[:, None] * rows[quick.open], way * shifts[quick.open]
         shifts, rows = shifts + rows @ self.center, rows * self.radius

@@ -2,9 +2,9 @@
 
     threshold = lower (1 + gap) - price:  a pattern whose linear bound is at most that needs no more work.
 
-A pattern that comes to its turn is refused by what was learnt (`learnt`), or else by a linear program (`program`), which
-teaches a nogood, or gives an input; then both children of it are bounded, many patterns at once (`quick`). Bounds on
-the way are plain floating point: what is claimed in the end, the proof code computes (`tree`).
+A pattern that comes to its turn is refused by what was learnt (`learnt`), or else by a linear program (`program`),
+which teaches a nogood or gives an input; then both children of it are bounded, many patterns at once (`quick`). Bounds
+on the way are plain floating point: what is claimed in the end, the proof code computes (`tree`).
 """
 
 from __future__ import annotations
@@ -22,17 +22,14 @@ from lipcert.budget import Budget
 from lipcert.errors import MethodError
 from lipcert.method.bracket import Bracket
 from lipcert.method.signs.learnt import Known, Learnt
+from lipcert.method.signs.points import Points
 from lipcert.method.signs.program import Program
 from lipcert.method.signs.quick import Quick
-from lipcert.method.signs.realise import Realise
 from lipcert.method.signs.tree import Growing
 from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate
 from lipcert.proof.nogoods import Signs, System, refusal
-from lipcert.rounding import Array, add_up
-from lipcert.witness import Witness, evaluate
-
-METHOD = "signs"
+from lipcert.rounding import Array
 
 
 @dataclass(frozen=True)
@@ -76,17 +73,16 @@ class SignSearch:
     """A search that can be continued: `run` as often as wanted, `certificate` in between."""
 
     def __init__(self, problem: Problem, bracket: Bracket, original: Problem | None = None, price: float = 0.0) -> None:
-        reason = refusal(problem)
-        if reason is None and cut_short(problem):
-            reason = "the time was over before the pre-activation bounds were done; give more"
+        reason = _refusal(problem)
         system = None if reason is not None else System.of(problem)
         if system is None:
             raise MethodError(reason or "branching over signs does not cover this problem; use tight")
-        self.problem, self.original, self.price = problem, problem if original is None else original, price
-        self.bracket, self.system = bracket, system
-        self.quick, self.program, self.learnt = Quick(problem, system), Program(system), Learnt(system)
+        self.budget = Budget.unlimited()
+        self.problem, self.bracket, self.price = problem, bracket, price
+        self.quick, self.learnt = Quick(problem, system), Learnt(system)
+        self.program = Program(system) if len(self.quick.open) else None
         self.tree = Growing(problem, self.quick.open)
-        self.realise = Realise(problem, self.quick)
+        self.points = Points(problem, problem if original is None else original, bracket, self.quick)
         self.heap: list[tuple[float, int, int]] = []
         self.costs: dict[int, Array] = {}
         self.count = itertools.count()
@@ -172,7 +168,7 @@ class SignSearch:
 
     def _over(self) -> bool:
         """Whether no more than the time of the proof is left."""
-        needed = self.budget.expected(policy.SIGNS_PROOF * self._proof_work * self.unproved, policy.THIN)
+        needed = self.budget.expected(policy.SIGNS_PROOF * self._proof_work * self.unproved)
         return self.budget.left() <= needed
 
     def _step(self) -> None:
@@ -203,6 +199,8 @@ class SignSearch:
 
     def _ask(self, signs: Signs) -> int:
         """The linear program: the number of a nogood, or -1 and perhaps a point."""
+        if self.program is None:
+            return -1
         with self.budget.measured(0.0, policy.SPARSE) as work:
             answer = self.program.ask(signs)
             work.operations = self.program.entries * (policy.SIGNS_ASK + policy.SIGNS_PIVOT * answer.pivots)
@@ -212,50 +210,25 @@ class SignSearch:
             return self.learnt.learn(answer.y, answer.t, signs)
         if answer.point is not None:
             self.known.add(answer.against)
-            self._offer(answer.point)
+            self.points.offer(answer.point, self.budget)
         return -1
 
-    def _offer(self, point: Array) -> None:
-        """A point of the box: its gradient may be the best so far."""
-        pattern = self.quick.patterns(point[None])
-        self.budget.charge(policy.SIGNS_CALLS, policy.SCALAR)
-        if self._norm(pattern) <= self.bracket.lower:
-            return
-        if self._evaluate(point) < self._norm(pattern) * (1.0 - self.bracket.wishes.gap):
-            inside, _ = self.realise.point(
-                pattern[0], self.budget
-            )  # the point lies on a kink: look for one that does not
-            if inside is not None:
-                self._evaluate(inside)
-
-    def _norm(self, pattern: Signs) -> float:
-        return float(self.problem.norm.dual.of(self.quick.gradients(pattern))[0])
-
-    def _evaluate(self, point: Array) -> float:
-        value = evaluate(self.original, point)
-        if value > self.bracket.lower and self.original.region.contains(point):
-            self.bracket.improve(Witness(point, value, METHOD))
-        return value
-
     def _finish(self, node: int) -> int:
-        """A whole pattern has one gradient: it holds a point that shows it, or it is refused, or it stays as a bound."""
+        """A whole pattern has one gradient: a point shows it, or the pattern is refused, or it stays as a bound."""
         signs = self.tree.signs[node].copy()
-        point, multipliers = self.realise.point(signs, self.budget)
-        if point is not None:
-            self._evaluate(point)
-        if multipliers is not None:
-            nogood = self.learnt.learn(*multipliers, signs)
-            if nogood >= 0:
-                return nogood
-        if self.tree.own[node] > self.threshold:
+        multipliers = self.points.whole(signs, self.budget)
+        nogood = -1 if multipliers is None else self.learnt.learn(*multipliers, signs)
+        if nogood < 0 and self.tree.own[node] > self.threshold:
             self.stuck = max(self.stuck, self.tree.own[node])
             self.finished.add(node)
         self.costs.pop(node, None)
-        return -1
+        return nogood
 
     def _divide(self, nodes: list[tuple[int, float]]) -> None:
         """Both children of every node, with the signs that follow; those that are not refused are bounded."""
-        tree, tips, above = self.tree, [], []
+        tree = self.tree
+        tips: list[int] = []
+        above: list[float] = []
         for node, upper in nodes:
             column = int(np.argmax(self.costs.pop(node)))
             tips += tree.divide(node, column)
@@ -275,7 +248,7 @@ class SignSearch:
         """Whether the proof of all leaves is as good as it looked; those that it is not for are opened again."""
         target = max(self.threshold, self.stuck)
         _, ends = self.tree.cut(target)
-        with self.budget.measured(policy.SIGNS_PROOF * self._proof_work * len(ends), policy.THIN):
+        with self.budget.measured(policy.SIGNS_PROOF * self._proof_work * len(ends)):
             proved = self.tree.prove(ends)
         self.unproved = 0
         worse = [n for n, value in zip(ends, proved, strict=True) if value > self.threshold and n not in self.finished]
@@ -290,6 +263,16 @@ class SignSearch:
 
     def _report(self) -> None:
         bracket, state = self.bracket, self.state
-        bracket.promised = min(bracket.promised, float(add_up(np.float64(state.upper), np.float64(0.0))))
+        bracket.promised = min(bracket.promised, state.upper)
         bracket.stage = f"signs: {state.open:,} open of {state.nodes:,}"
         bracket.report()
+
+
+def _refusal(problem: Problem) -> str | None:
+    """Why this problem cannot be searched; None when it can."""
+    reason, net = refusal(problem), problem.network
+    if reason is None and cut_short(problem):
+        return "the time was over before the pre-activation bounds were done; give more"
+    if reason is None and net.neurons * (net.neurons + net.inputs) > policy.SIGNS_ENTRIES:
+        return f"branching over signs lays {net.neurons:,} neurons and {net.inputs:,} inputs flat; collapse them first"
+    return reason
