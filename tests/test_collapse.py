@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,9 @@ from lipcert.problem.norms import Norm
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region
 from lipcert.proof import Certificate, Multipliers, Tree, Within, prove_interval, prove_product, prove_within
+from lipcert.proof.exact import check_with_balls
 from lipcert.proof.leaves import BY_INTERVALS
+from lipcert.proof.verify import load_certificate
 from lipcert.relaxation.margin import margin
 from lipcert.relaxation.specification import LIFTS
 from lipcert.rounding import Array
@@ -366,6 +369,8 @@ def test_files_are_about_the_original(tmp_path: Path) -> None:
     answer = lipcert.verify(file, net)
     assert answer.proved
     assert answer.upper == pytest.approx(certificate.upper, rel=1e-12)
+    if find_spec("flint") is not None:
+        assert check_with_balls(load_certificate(file), net) == pytest.approx(answer.upper, rel=1e-9)
     with np.load(file) as arrays:
         kept = dict(arrays)
     for flag in (0, 2, 1.0, [1], [[1, 1]], "1"):
