@@ -17,6 +17,7 @@ import numpy as np
 from lipcert.bounds.adjoint import Adjoint
 from lipcert.bounds.interval import Interval, times
 from lipcert.bounds.spectral import operator_norm
+from lipcert.bounds.tangents import Tangent
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
 from lipcert.rounding import TINY, UNIT, Array, grow
@@ -35,19 +36,26 @@ class Linear:
 
 
 def linear_bounds(
-    net: Network, slopes: Sequence[Interval], norm: Norm, c: Array, coordinate: int | None = None
+    net: Network,
+    slopes: Sequence[Interval],
+    norm: Norm,
+    c: Array,
+    coordinate: int | None = None,
+    values: Sequence[Tangent] | None = None,
 ) -> Linear:
     """Bounds of the gradient of c'scores on cells with these slopes, (cells, width) for every hidden block.
 
-    c is one vector of weights, or a row for each cell; `coordinate` asks for one entry of the gradient alone.
+    c is one vector of weights, or a row for each cell; `coordinate` asks for one entry of the gradient alone; `values`
+    (of `tangents`) tie the slopes of smooth activations to the input.
     """
     cells = len(slopes[0].lo) if slopes else len(np.atleast_2d(c))
     step = max(1, _NUMBERS // (2 * net.inputs * max(net.shape[1:-1], default=1)))
     weights = np.broadcast_to(c, (cells, net.outputs))
-    pieces = [
-        _bounds(net, tuple(s.rows(slice(k, k + step)) for s in slopes), norm, weights[k : k + step], coordinate)
-        for k in range(0, cells, step)
-    ]
+    pieces = []
+    for own in (slice(k, k + step) for k in range(0, cells, step)):
+        stages = None if values is None else [stage.rows(own) for stage in values]
+        adjoint = Adjoint(net, tuple(s.rows(own) for s in slopes), weights[own], stages)
+        pieces.append(_bounds(adjoint, norm, coordinate))
     if len(pieces) == 1:
         return pieces[0]
     gradients = tuple(
@@ -58,13 +66,20 @@ def linear_bounds(
     return Linear(np.concatenate([p.upper for p in pieces]), gradients, loss)
 
 
-def linear_map_bound(net: Network, slopes: Sequence[Interval], norm: Norm, coordinate: int | None = None) -> float:
+def linear_map_bound(
+    net: Network,
+    slopes: Sequence[Interval],
+    norm: Norm,
+    coordinate: int | None = None,
+    values: Sequence[Tangent] | None = None,
+) -> float:
     """A bound of the operator norm of the Jacobian under slopes without an axis for cells: its rows by forms.
 
     |J t|_q is at most the q-norm of the dual norms of the rows, and at most that of the largest |entries|.
     """
     rows = tuple(Interval(*(np.broadcast_to(end, (net.outputs, len(end))) for end in s)) for s in slopes)
-    found = linear_bounds(net, rows, Norm(norm.p), np.eye(net.outputs), coordinate)
+    every = None if values is None else [stage.rows(np.zeros(net.outputs, dtype=np.int64)) for stage in values]
+    found = linear_bounds(net, rows, Norm(norm.p), np.eye(net.outputs), coordinate, every)
     size = found.gradients[0].magnitude
     if coordinate is not None:
         size = size[:, [coordinate]]
@@ -84,9 +99,9 @@ def linear_operations(net: Network, slopes: Sequence[Interval]) -> float:
     return total
 
 
-def _bounds(net: Network, slopes: tuple[Interval, ...], norm: Norm, c: Array, coordinate: int | None) -> Linear:
+def _bounds(adjoint: Adjoint, norm: Norm, coordinate: int | None) -> Linear:
+    net, slopes = adjoint.net, adjoint.slopes
     with np.errstate(all="ignore"):
-        adjoint = Adjoint(net, slopes, c)
         gradients = adjoint.run()
         g = gradients[0]
         nothing = [np.zeros(s.lo.shape) for s in slopes]

@@ -64,27 +64,47 @@ def forms_above(block: Block, neurons: NDArray[np.int64], stages: Sequence[Stage
     error = np.tile(block.doubt[neurons], (count, 2))
     longest = _longest([*(s.block for s in stages), block])
     pending = {j: np.broadcast_to(_both(weight, neurons), (count, r, weight.shape[1])) for j, weight in block.terms}
+    return descend(stages, pending, {}, Forms(np.zeros((count, r, 0)), constant, size, error, longest))
+
+
+def descend(stages: Sequence[Stage], values: dict[int, Array], lifted: dict[int, Array], start: Forms) -> Forms:
+    """Forms in the input above sums of values x_j and pre-activations z_i, given by their coefficients.
+
+    `start` has the constants, sizes and errors so far; its rows are not looked at, its `longest` holds for what follows.
+    """
+    constant, size, error, longest = start.constant, start.size, start.error, start.longest
+    (count, r), pending = constant.shape, dict(values)
+    inputs = stages[0].sources[0].lo.shape[1] if stages else 0
     with np.errstate(over="ignore", invalid="ignore"):
         for i in range(len(stages), 0, -1):
-            if i not in pending:
+            if i not in pending and i not in lifted:
                 continue
             stage = stages[i - 1]
-            rows, shift, more = _through_activation(pending.pop(i), stage.lines)
-            constant += shift
+            rows = lifted.get(i)
+            if i in pending:
+                through_, shift, more = through_lines(pending.pop(i), stage.lines)
+                constant, size = constant + shift, size + more
+                if rows is None:
+                    rows = through_
+                else:
+                    rows = rows + through_
+                    error = error + 2 * UNIT * each(np.abs(rows), stage.z.magnitude)
+            assert rows is not None
             paid = 4 * UNIT * stage.z.magnitude + gamma(longest) * stage.flow + stage.block.doubt
             both = np.stack([np.broadcast_to(np.abs(stage.block.bias), paid.shape), paid], axis=2)
             biases = np.matmul(np.abs(rows), both)
-            size += more + biases[:, :, 0]
-            error += biases[:, :, 1] + (longest * TINY * (1.0 + stage.reach))[:, None]
+            size = size + biases[:, :, 0]
+            error = error + biases[:, :, 1] + (longest * TINY * (1.0 + stage.reach))[:, None]
             flat = rows.reshape(-1, rows.shape[2])
-            constant += (flat @ stage.block.bias).reshape(constant.shape)
+            constant = constant + (flat @ stage.block.bias).reshape(constant.shape)
             for (j, weight), x in zip(stage.block.terms, stage.sources, strict=True):
                 pulled = through(flat, weight).reshape(count, r, -1)
                 if j in pending:
                     pulled += pending[j]
-                    error += 2 * UNIT * each(np.abs(pulled), x.magnitude)
+                    error = error + 2 * UNIT * each(np.abs(pulled), x.magnitude)
                 pending[j] = pulled
-    return Forms(pending[0], constant, size, error, longest)
+    rows = pending[0] if 0 in pending else np.zeros((count, r, inputs))
+    return Forms(rows, constant, size, error, longest)
 
 
 def _both(weight: Matrix, neurons: NDArray[np.int64]) -> Array:
@@ -92,7 +112,7 @@ def _both(weight: Matrix, neurons: NDArray[np.int64]) -> Array:
     return np.concatenate([A, -A])
 
 
-def _through_activation(rows: Array, lines: Lines) -> tuple[Array, Array, Array]:
+def through_lines(rows: Array, lines: Lines) -> tuple[Array, Array, Array]:
     """Coefficients of z above rows x, with the constants that this adds and their sizes."""
     positive = np.maximum(rows, 0.0)
     shift = each(positive, lines.up_shift)
