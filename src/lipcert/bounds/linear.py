@@ -15,12 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from lipcert.bounds.adjoint import Adjoint
-from lipcert.bounds.interval import Interval, times
+from lipcert.bounds.interval import Interval, outward, times
 from lipcert.bounds.spectral import operator_norm
 from lipcert.bounds.tangents import Tangent
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
-from lipcert.rounding import TINY, UNIT, Array, grow
+from lipcert.rounding import TINY, UNIT, Array, gamma, grow
 
 _NUMBERS = 1 << 21  # in one array of the coefficients of all forms of a batch of cells
 
@@ -112,7 +112,8 @@ def _bounds(adjoint: Adjoint, norm: Norm, coordinate: int | None) -> Linear:
         slope, shift, per_width = _chords(g, norm)
         top, losses = adjoint.largest(slope[:, None, :])
         n = g.lo.shape[1]
-        total = grow(np.maximum(top[:, 0], 0.0) + grow(shift.sum(axis=1), n), 4)
+        rounding = grow(gamma(n + 4) * (np.abs(shift).sum(axis=1) + np.abs(top[:, 0])), n + 4)
+        total = np.maximum(outward(top[:, 0] + shift.sum(axis=1), rounding).hi, 0.0)
         plain = grow((g.magnitude if norm.p == "inf" else np.square(g.magnitude)).sum(axis=1), n + 4)
         upper = np.fmin(_known(total), _known(plain))
         if norm.p == "2":
@@ -122,7 +123,10 @@ def _bounds(adjoint: Adjoint, norm: Norm, coordinate: int | None) -> Linear:
 
 
 def _chords(g: Interval, norm: Norm) -> tuple[Array, Array, Array]:
-    """slope g + shift above |g| or g^2 on the interval, and shift over width: what a narrower one would save."""
+    """slope g + shift above |g| or g^2 on the interval, and its largest excess over width: what less width would save.
+
+    At the most: of |g| at zero, of g^2 in the middle.
+    """
     width = g.hi - g.lo
     if norm.p == "inf":
         sure = (g.lo >= 0) | (g.hi <= 0)
@@ -132,8 +136,9 @@ def _chords(g: Interval, norm: Norm) -> tuple[Array, Array, Array]:
         shift = np.where(sure, 0.0, np.maximum(shift, 0.0) + 8 * UNIT * g.magnitude + TINY)
     else:
         slope = np.where(np.isfinite(g.lo + g.hi), g.lo + g.hi, 0.0)
-        shift = np.maximum(g.lo * (g.lo - slope), g.hi * (g.hi - slope))
-        shift = np.maximum(shift, 0.0) + 8 * UNIT * np.square(g.magnitude) + TINY
+        shift = np.maximum(g.lo * (g.lo - slope), g.hi * (g.hi - slope))  # negative where the sign is known
+        shift = shift + 8 * UNIT * np.square(g.magnitude) + TINY
+        return slope, _known(shift), width / 4
     return slope, _known(shift), np.where(width > 0, shift / np.where(width > 0, width, 1.0), 0.0)
 
 
