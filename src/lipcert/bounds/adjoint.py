@@ -100,20 +100,22 @@ class Adjoint:
         nothing = np.zeros((self.cells, self.net.shape[j]))
         return finite_sum(terms) if terms else Interval(nothing, nothing)
 
-    def run(self) -> tuple[Interval, ...]:
-        """Bounds of the gradients by x_0 .. x_m: of the input's entries and of neurons with open slopes by forms."""
+    def run(self, entries: bool = True) -> tuple[Interval, ...]:
+        """Bounds of the gradients by x_0 .. x_m: of the input's entries and of neurons with open slopes by forms.
+
+        Without `entries`, those of the input whose sign intervals know stay as they are.
+        """
         for j in range(self.net.depth, -1, -1):
-            self._enter(j)
+            self._enter(j, entries)
         return tuple(g for g in self.gradients if g is not None)
 
-    def _enter(self, j: int) -> None:
+    def _enter(self, j: int, entries: bool) -> None:
         hidden = [(i, w) for i, w in self.net.readers[j] if i <= self.net.depth]
         g, flow = self.given[j], np.zeros(self.given[j].lo.shape)
         if hidden:
             g = finite_sum([(w.T, self.sigma[i]) for i, w in self.net.readers[j]])
             flow = np.asarray(sum(times(self.sigma[i].magnitude, abs(w.T)) for i, w in hidden))
-            open_ = np.ones(self.net.shape[j], dtype=bool) if j == 0 else np.any(self._open(j), axis=0)
-            g = self._better(j, np.flatnonzero(open_), g)
+            g = self._better(j, g, self._open(j) if j else (g.lo < 0) & (g.hi > 0) | entries)
         self.gradients[j], self.prices[j] = g, self._price(j, g, flow)
         if j:
             self.lines[j] = product_lines(self.slopes[j - 1], g)
@@ -128,9 +130,12 @@ class Adjoint:
         paid = 4 * UNIT * g.magnitude + gamma(self.longest) * flow + radius
         return np.stack([np.abs(k), paid], axis=2)
 
-    def _better(self, j: int, neurons: NDArray[np.int64], g: Interval) -> Interval:
-        """Entries of g_j by forms, both sides."""
-        lo, hi = g.lo.copy(), g.hi.copy()
+    def _better(self, j: int, g: Interval, wanted: NDArray[np.bool_]) -> Interval:
+        """Entries of g_j by forms, both sides, where they are wanted.
+
+        Not where others want them: the bounds of a cell must not depend on the company that it is in.
+        """
+        lo, hi, neurons = g.lo.copy(), g.hi.copy(), np.flatnonzero(np.any(wanted, axis=0))
         widest = max(self.net.shape[1:-1])
         step = max(1, _NUMBERS // (2 * self.cells * widest))
         for start in range(0, len(neurons), step):
@@ -145,10 +150,8 @@ class Adjoint:
                     rows = np.concatenate([columns, -columns])
                     pending[i] = np.broadcast_to(rows, (self.cells, *rows.shape))
             top = self._least(pending, j + 1, state)
-            # Not where the slope is known: the bounds of a cell must not depend on the company it is in.
-            used = np.ones(top[:, : len(own)].shape, dtype=bool) if j == 0 else self._open(j)[:, own]
-            hi[:, own] = np.where(used, np.minimum(hi[:, own], top[:, : len(own)]), hi[:, own])
-            lo[:, own] = np.where(used, np.maximum(lo[:, own], -top[:, len(own) :]), lo[:, own])
+            hi[:, own] = np.where(wanted[:, own], np.minimum(hi[:, own], top[:, : len(own)]), hi[:, own])
+            lo[:, own] = np.where(wanted[:, own], np.maximum(lo[:, own], -top[:, len(own) :]), lo[:, own])
         return Interval(np.minimum(lo, hi), np.maximum(lo, hi))
 
     def largest(self, rows: Array) -> tuple[Array, list[Array]]:

@@ -80,6 +80,11 @@ class Quick:
         count = len(self.fv)
         return float(2 * len(self.mixed) * count * (count + 20) + count**3 + 4 * count * len(self.f0))
 
+    @property
+    def proof_operations(self) -> float:
+        """About, for the same with a proof."""
+        return self.operations + 8 * len(self.fv) * len(self.f0)
+
     def bounds(self, signs: Signs) -> tuple[Array, Array]:
         """About the bounds that `leaf_bounds` proves, and about what every open sign costs; rows are patterns."""
         step = max(1, _BATCH // max(1, 2 * len(self.mixed) * len(self.fv)))

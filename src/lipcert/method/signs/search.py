@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lipcert import policy
-from lipcert.bounds import cut_short, linear_operations, slopes
+from lipcert.bounds import cut_short
 from lipcert.budget import Budget
 from lipcert.errors import MethodError
 from lipcert.method.bracket import Bracket
@@ -92,7 +92,6 @@ class SignSearch:
         self.unproved = 0  # leaves that the proof has to bound
         self.interrupted = False
         self.known = Known(len(self.quick.open))
-        self._proof_work = linear_operations(problem.network, slopes(problem))
 
     @property
     def threshold(self) -> float:
@@ -170,8 +169,8 @@ class SignSearch:
 
     def _over(self) -> bool:
         """Whether no more than the time of the proof is left."""
-        needed = self.budget.expected(policy.SIGNS_PROOF * self._proof_work * self.unproved)
-        return self.budget.left() <= needed
+        work = policy.SIGNS_PROOF * self.quick.proof_operations * self.unproved
+        return self.budget.left() <= self.budget.expected(work, policy.THIN)
 
     def _step(self) -> None:
         """The patterns with the largest bounds: refuse them, or split them."""
@@ -264,7 +263,7 @@ class SignSearch:
         """The leaves of the smallest tree for this bound, with their proofs made."""
         ends = self.tree.cut(target)[1]
         fresh = sum(n not in self.tree.proved for n in ends)
-        with self.budget.measured(policy.SIGNS_PROOF * self._proof_work * fresh):
+        with self.budget.measured(policy.SIGNS_PROOF * self.quick.proof_operations * fresh, policy.THIN):
             self.tree.prove(ends)
         self.unproved = 0
         return ends
