@@ -126,7 +126,7 @@ class Pass:
         return z.meet(_affine_of_ball(block, self.ball))
 
     def _in_order(self, z: Interval, signs: NDArray[np.int8], same: Twins | None) -> Interval:
-        """Cut at zero where a sign is fixed, also of neurons with the same kink; of an empty cell, anything in order."""
+        """Cut at zero where a sign is fixed, of all neurons with that kink; of an empty cell, anything in order."""
         lo, hi = np.where(signs > 0, np.maximum(z.lo, 0), z.lo), np.where(signs < 0, np.minimum(z.hi, 0), z.hi)
         lo, hi = (lo, hi) if same is None else same.meet(lo, hi)
         self.empty |= np.any(lo > hi, axis=1)
