@@ -71,24 +71,27 @@ def on_cell(problem: Problem, cell: Cell) -> tuple[Problem, Relaxation]:
         return own, build(own, plan_specification(own, "tight", signs))
 
 
-def true_points(relaxation: Relaxation, problem: Problem, count: int, cell: Cell | None = None) -> tuple[Array, Array]:
+def true_points(
+    relaxation: Relaxation, problem: Problem, count: int, cell: Cell | None = None, truth: Network | None = None
+) -> tuple[Array, Array]:
     """y at points of the region with random ends t and d, by the definitions of the variables; and d'J t there.
 
     Where an end has no variables, the largest over it: the Euclidean norm. With a cell of the region: at its points
-    among them; the problem is then the one on the cell.
+    among them; the problem is then the one on the cell. `truth` has the true z where the network's have slack.
     """
     net, region = problem.network, problem.region
+    truth = net if truth is None else truth
     assert not isinstance(region, Everywhere)
     box = region.box if isinstance(region, Ball) else region
     x, t = sampled(box, count)
     if isinstance(region, Ball):
         x = region.project(x)
     if cell is not None:
-        signs = zip(cell.signs, net.preactivations(x), strict=True)
+        signs = zip(cell.signs, truth.preactivations(x), strict=True)
         inside = np.all([np.all(s * z >= 0, axis=1) for s, z in signs], axis=0)
         x, t = x[inside], t[inside]
         count = len(x)
-    zs = net.preactivations(x)
+    zs = truth.preactivations(x)
     layers = layers_of(problem)
     radius = (box.hi - box.lo) / 2
     blocks = {"one": np.ones((count, 1)), "t": t}
@@ -117,7 +120,7 @@ def true_points(relaxation: Relaxation, problem: Problem, count: int, cell: Cell
     for name, where in relaxation.space.slices.items():
         members = relaxation.blocks.get(name, (np.arange(where.stop - where.start), 0))[0]
         parts.append(blocks[name][:, members])
-    J = np.stack([np.broadcast_to(net.gradient(x, e), x.shape) for e in np.eye(net.outputs)], axis=1)
+    J = np.stack([np.broadcast_to(truth.gradient(x, e), x.shape) for e in np.eye(net.outputs)], axis=1)
     down, up = np.einsum("ko,koi->ki", d, J), np.einsum("koi,ki->ko", J, t)
     if relaxation.finish.scale == 0.0:
         return np.concatenate(parts, axis=1), np.einsum("ki,ki->k", t, down)

@@ -18,6 +18,7 @@ from lipcert.problem.activations import IDENTITY, RELU
 from lipcert.problem.network import Block
 from lipcert.problem.norms import Norm
 from lipcert.problem.problem import Problem
+from lipcert.problem.region import Region
 from lipcert.proof import Certificate, Multipliers, Tree, prove_interval, prove_product
 from lipcert.proof.cases import ProvedCase, case_of, case_table, prove_cases
 from lipcert.proof.leaves import BY_INTERVALS
@@ -36,8 +37,8 @@ NORMS = [Norm(p, q) for p in ("inf", "2", "1") for q in (None, "1", "2", "inf")]
 ANY = ("relu", "leaky_relu", "identity", "tanh")
 
 
-def asked(net: Network, box: Box, norm: Norm, c: Array) -> Problem:
-    return Problem.of(net, box, "all" if norm.out is not None else c, norm)
+def asked(net: Network, region: Region, norm: Norm, c: Array) -> Problem:
+    return Problem.of(net, region, "all" if norm.out is not None else c, norm)
 
 
 def one_of(problem: Problem) -> Problem:

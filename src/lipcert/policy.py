@@ -40,8 +40,9 @@ CLOSED = 1e-6  # the relative gap at which a bracket is called closed: about wha
 
 # --- Shares of the budget, by what they are given to ------------------------------------------------------------------
 PRELUDE_SHARE = 0.6  # for each of the cheap methods that come first: on very large networks bounds take any time
-SEARCH_ALONE = 0.5  # for a witness where nothing but arithmetic follows
+SEARCH_CHEAP = 1.0  # seconds, for a witness beside arithmetic, where that took no longer
 SEARCH_BESIDE_A_SOLVER = 0.2  # for a witness where a relaxation follows; more gained nothing on SDP-NN and ERAN 3_50
+SEARCH_BEFORE_TURNS = 0.02  # for a first witness of method auto, which looks again between its turns
 SEARCH_BESIDE_MIP = 0.02  # a start for a search of its own
 GAINS_SHARE = 0.5  # the most that the rows of all Jacobians may take of what is left
 
@@ -55,7 +56,19 @@ MOMENTS_GAIN = 1e-6  # a witness that is better by less than this counts as none
 # --- Method mip -------------------------------------------------------------------------------------------------------
 AGREEMENT = 1e-5  # by how much a solver without proofs may miss what is proved: its tolerances
 
-# --- Method auto: when cells are tried (measured on the paper's (10,10) and (20,20) networks and ACAS Xu 1_1) ---------
+# --- Method auto: turns (no network was looked at for these; the run measures what matters) ---------------------------
+TRIAL_SHARE = 0.02  # of the budget, for the first turn of an engine, and twice that for its second,
+TRIAL_LEAST = 0.25  # seconds of it at least
+TURN_SHARE = 0.5  # of what is left, for the engine that promises most
+TURN_LEAST = 0.5  # seconds of it at least
+LOOK_SHARE = 0.15  # of what a turn took, for a witness after it; half as much after each that found nothing,
+LOOK_LEAST = 0.2  # and not before so many seconds came together
+RELAXED_LEAVES = 0.4  # of log(bound/witness) is left by a relaxation: 0.05 to 0.65 on seven networks of benchmarks/
+MOVING = 0.9  # times the best bound: forecasts of others below it say that they are worth keeping time for
+LONG_SHARE = 0.5  # of what is left, for the only turn of an engine that cannot be interrupted, where others move,
+LONGEST_SHARE = 0.85  # and where they do not
+
+# --- Cells: when they are tried (measured on the paper's (10,10) and (20,20) networks and ACAS Xu 1_1) ----------------
 CELLS_LEAST = 0.5  # seconds left, below which cells are not begun
 CELLS_LARGEST = 400  # neurons, or inputs, up to which they are
 CELLS_FIRST_OPEN = 14  # open signs, up to which they are tried before any relaxation,
@@ -216,3 +229,22 @@ MOST_ITERATIONS = 10_000_000  # that any of them may be allowed
 MIXED_INTEGER_LOOK = 1400.0  # times the entries: what HiGHS does between two looks at its limits ((20,20), (40,40))
 # --- Bounds -----------------------------------------------------------------------------------------------------------
 BOUNDS_STEP = 0.25  # nominal seconds between two looks at the budget; a limit of 8 s was kept on 45,056 neurons
+
+# --- Collapse: when the network of the open neurons is made (measured on mnist-net_256x2, ERAN 5_100 and 3_50) --------
+COLLAPSE_SHARE = 0.8  # of neurons times multiplications of a pass, at most: a form for each neuron takes so much
+COLLAPSE_TRIED = 3.0  # times these, at most, if every open neuron reads all that come before it
+COLLAPSE_NUMBERS = 30_000_000  # in one array of all rows: a few of them must fit into memory
+COLLAPSE_OPERATIONS = 2e11  # of pulling all rows back; a checker repeats it
+COLLAPSE_SPECTRAL = 2e10  # operations of spectral norms, which keep the price of deep networks small
+COLLAPSE_PRICE = 1e-7  # of the interval bound: a price above it would be seen in a closed bracket
+# --- Signs: branching over the signs of open ReLUs (measured on mnist-net_256x2, ERAN 5_100 and DiffAI, collapsed) ----
+SIGNS_FEWEST, SIGNS_MOST = 16, 256  # patterns taken at a time,
+SIGNS_PART = 8  # one in so many of those that are open
+SIGNS_QUICK = 1.0  # thin operations for each that is counted in the bounds of a pattern
+SIGNS_PROOF = 1.2  # dense operations for each that is counted in the proof of a leaf
+SIGNS_CALLS = 20.0  # calls around a pattern, or around a linear program
+SIGNS_ASK = 40.0  # looks at every entry of a linear program before its first pivot,
+SIGNS_PIVOT = 2.0  # and in every pivot
+SIGNS_EVALUATE = 20.0  # operations for every entry of the network, at a point that is proved
+SIGNS_ENTRIES = 50_000_000  # of a network that is laid flat: 400 MB
+SIGNS_KNOWN = 4096  # answers of linear programs that are remembered

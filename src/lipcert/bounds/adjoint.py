@@ -120,7 +120,7 @@ class Adjoint:
     def _better(self, j: int, neurons: NDArray[np.int64], g: Interval) -> Interval:
         """Entries of g_j by forms, both sides."""
         lo, hi = g.lo.copy(), g.hi.copy()
-        widest = max(self.net.shape)
+        widest = max(self.net.shape[1:-1])
         step = max(1, _NUMBERS // (2 * self.cells * widest))
         for start in range(0, len(neurons), step):
             own = neurons[start : start + step]
@@ -134,8 +134,10 @@ class Adjoint:
                     rows = np.concatenate([columns, -columns])
                     pending[i] = np.broadcast_to(rows, (self.cells, *rows.shape))
             top = self._up(pending, j + 1, state)
-            hi[:, own] = np.minimum(hi[:, own], top[:, : len(own)])
-            lo[:, own] = np.maximum(lo[:, own], -top[:, len(own) :])
+            # Not where the slope is known: the bounds of a cell must not depend on the company it is in.
+            used = np.ones(top[:, : len(own)].shape, dtype=bool) if j == 0 else self._open(j)[:, own]
+            hi[:, own] = np.where(used, np.minimum(hi[:, own], top[:, : len(own)]), hi[:, own])
+            lo[:, own] = np.where(used, np.maximum(lo[:, own], -top[:, len(own) :]), lo[:, own])
         return Interval(np.minimum(lo, hi), np.maximum(lo, hi))
 
     def largest(self, rows: Array) -> tuple[Array, list[Array]]:

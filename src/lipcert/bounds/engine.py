@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from lipcert import policy
 from lipcert.bounds.cell import Cell, Signs
 from lipcert.bounds.forms import Sides, no_sides, pushed, stacked
-from lipcert.bounds.interval import Interval, affine_sum, outward, times
+from lipcert.bounds.interval import Interval, affine_sum, outward, times, widened
 from lipcert.bounds.substitution import Stage, forms_above, longest_side, work
 from lipcert.budget import Budget
 from lipcert.problem.network import Block, Network
@@ -121,9 +121,9 @@ class Pass:
 
     def _intervals(self, block: Block, sources: tuple[Interval, ...]) -> Interval:
         z = affine_sum([(weight, x) for (_, weight), x in zip(block.terms, sources, strict=True)], block.bias)
-        if self.ball is None or not _reads_input_only(block):
-            return z
-        return z.meet(_affine_of_ball(block, self.ball))
+        if self.ball is not None and _reads_input_only(block):
+            z = z.meet(_affine_of_ball(block, self.ball))
+        return widened(z, block.slack)
 
     def _in_order(self, z: Interval, signs: NDArray[np.int8], same: Twins | None) -> Interval:
         """Cut at zero where a sign is fixed, of all neurons with that kink; of an empty cell, anything in order."""

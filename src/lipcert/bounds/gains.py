@@ -21,12 +21,13 @@ from numpy.typing import NDArray
 
 from lipcert.bounds.gradients import gradient_bounds, slope_bounds
 from lipcert.bounds.interval import Interval, finite_sum
+from lipcert.bounds.rounded import Rounded
 from lipcert.bounds.spectral import spectral_norm, spectral_operations
 from lipcert.bounds.substitution import longest_side
 from lipcert.problem.maps import Matrix, dense
 from lipcert.problem.network import Network
 from lipcert.problem.norms import INF, Norm
-from lipcert.rounding import TINY, UNIT, Array, gamma, grow, sum_up
+from lipcert.rounding import Array, grow, sum_up
 
 _EUCLIDEAN = Norm("2")
 GAINS = "gains"  # the name that a problem keeps its gains under
@@ -46,10 +47,13 @@ class Gains:
     reach: tuple[float, ...]
 
 
-def gains(net: Network, pre: Sequence[Interval], norm: Norm = INF, *, rows: bool = True) -> Gains:
+def gains(
+    net: Network, pre: Sequence[Interval], norm: Norm = INF, *, rows: bool = True, spectral: bool = True
+) -> Gains:
     """Bounds for a norm at the input; `pre` as from `preactivation_bounds`.
 
-    `rows=False` leaves out the Jacobians' rows, which take longest.
+    `rows=False` leaves out the Jacobians' rows, which take longest; `spectral=False` the spectral norms, which take
+    longest then.
     """
     slopes = [s.magnitude for s in slope_bounds(net, pre)]
     before: list[Array] = []
@@ -67,10 +71,13 @@ def gains(net: Network, pre: Sequence[Interval], norm: Norm = INF, *, rows: bool
             x = grow(slope * z, 2)
             x[slope == 0] = 0.0
             steepest, active = slope.max(initial=0.0), slope > 0
-            spectral = [grow(np.asarray(steepest * _spectral(weight, active) * reach[j]), 4) for j, weight in terms]
+            length = float(_number(np.asarray(_EUCLIDEAN.above(x))))
+            if spectral:
+                steps = [grow(np.asarray(steepest * _spectral(weight, active) * reach[j]), 4) for j, weight in terms]
+                length = min(length, float(_sum(steps)))
             before.append(z)
             after.append(x)
-            reach.append(float(min(_number(np.asarray(_EUCLIDEAN.above(x))), _sum(spectral))))
+            reach.append(length)
     return Gains(tuple(before), tuple(after), tuple(reach))
 
 
@@ -189,7 +196,7 @@ def jacobian_rows(net: Network, pre: Sequence[Interval], i: int, rows: slice = s
     The interval chain rule for all rows at once: |middle - true| <= radius, from the weights down to the input.
     """
     slopes = slope_bounds(net, pre)
-    pending = {j: _Rows.exactly(dense(weight[rows])) for j, weight in net.blocks[i - 1].terms}
+    pending = {j: Rounded.exactly(dense(weight[rows])) for j, weight in net.blocks[i - 1].terms}
     with np.errstate(over="ignore", invalid="ignore"):
         for k in range(i - 1, 0, -1):
             if k not in pending:
@@ -199,39 +206,6 @@ def jacobian_rows(net: Network, pre: Sequence[Interval], i: int, rows: slice = s
                 down = passed.down(weight)
                 pending[j] = down + pending[j] if j in pending else down
         return grow(np.abs(pending[0].middle) + pending[0].radius, 4)
-
-
-@dataclass(frozen=True, eq=False)
-class _Rows:
-    """Matrices within `radius` of `middle`, entry by entry."""
-
-    middle: Array
-    radius: Array
-
-    @classmethod
-    def exactly(cls, middle: Array) -> _Rows:
-        return cls(middle, np.zeros_like(middle))
-
-    def __add__(self, other: _Rows) -> _Rows:
-        middle = self.middle + other.middle
-        return _Rows(middle, grow(self.radius + other.radius + 2 * UNIT * np.abs(middle), 4))
-
-    def scaled(self, s: Interval) -> _Rows:
-        """s = centre +- half: (centre +- half)(middle +- radius); a slope that is known costs nothing."""
-        centre, half = s.lo / 2 + s.hi / 2, grow(s.hi / 2 - s.lo / 2, 4)
-        middle = self.middle * centre
-        wider = np.abs(self.middle) * half + self.radius * s.magnitude + 4 * UNIT * np.abs(middle) + TINY
-        radius = grow(wider, 8)
-        radius[:, (s.lo == 0) & (s.hi == 0)] = 0.0
-        return _Rows(middle, radius)
-
-    def down(self, weight: Matrix) -> _Rows:
-        """These rows times a matrix."""
-        n = weight.shape[0]
-        magnitude = abs(weight)
-        error = gamma(n + 4) * (np.abs(self.middle) @ magnitude) + n * TINY
-        radius = grow(np.asarray(self.radius @ magnitude + error, dtype=np.float64), n + 8)
-        return _Rows(np.asarray(self.middle @ weight, dtype=np.float64), radius)
 
 
 def _spectral(weight: Matrix, active: NDArray[np.bool_]) -> float:

@@ -65,6 +65,14 @@ def affine_sum(terms: Terms, bias: Array) -> Interval:
     return Interval(np.where(to_minus > 0, -np.inf, z.lo), np.where(to_plus > 0, np.inf, z.hi))
 
 
+def widened(z: Interval, slack: Array | None) -> Interval:
+    """What may lie this far from z; None for nothing."""
+    if slack is None:
+        return z
+    with np.errstate(invalid="ignore"):  # infinite ends stay
+        return Interval(add_down(z.lo, -slack), add_up(z.hi, slack))
+
+
 def finite_sum(terms: Terms, bias: Array | None = None) -> Interval:
     """Bounds of bias + sum of weight x: W m + b up to |W| r and the rounding errors gamma (|W||m| + |b|).
 

@@ -42,7 +42,7 @@ def linear_bounds(
     c is one vector of weights, or a row for each cell; `coordinate` asks for one entry of the gradient alone.
     """
     cells = len(slopes[0].lo) if slopes else len(np.atleast_2d(c))
-    step = max(1, _NUMBERS // (2 * net.inputs * max(net.shape)))
+    step = max(1, _NUMBERS // (2 * net.inputs * max(net.shape[1:-1], default=1)))
     weights = np.broadcast_to(c, (cells, net.outputs))
     pieces = [
         _bounds(net, tuple(s.rows(slice(k, k + step)) for s in slopes), norm, weights[k : k + step], coordinate)

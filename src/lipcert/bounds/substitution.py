@@ -6,7 +6,8 @@ bounds in z_i, and z_i to what it reads,
     r x_i  <=  r+ (a z_i + b) + r- (a' z_i + b'),      z_i = b_i + sum_j A_ij x_j,
 
 until only the input is left. The form is exact by definition: what rounding changes in its coefficients is paid for at
-once, as |change| times the largest |x|, in `error`. `size` bounds the constants added, for the errors of adding them.
+once, as |change| times the largest |x|, in `error`, and so is the slack of z. `size` bounds the constants added, for
+the errors of adding them.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def forms_above(block: Block, neurons: NDArray[np.int64], stages: Sequence[Stage
     count, r = len(box.lo), 2 * len(neurons)
     bias = np.concatenate([block.bias[neurons], -block.bias[neurons]])
     constant, size = np.tile(bias, (count, 1)), np.tile(np.abs(bias), (count, 1))
-    error = np.zeros_like(constant)
+    error = np.tile(block.doubt[neurons], (count, 2))
     longest = _longest([*(s.block for s in stages), block])
     pending = {j: np.broadcast_to(_both(weight, neurons), (count, r, weight.shape[1])) for j, weight in block.terms}
     with np.errstate(over="ignore", invalid="ignore"):
@@ -70,7 +71,7 @@ def forms_above(block: Block, neurons: NDArray[np.int64], stages: Sequence[Stage
             stage = stages[i - 1]
             rows, shift, more = _through_activation(pending.pop(i), stage.lines)
             constant += shift
-            paid = 4 * UNIT * stage.z.magnitude + gamma(longest) * stage.flow
+            paid = 4 * UNIT * stage.z.magnitude + gamma(longest) * stage.flow + stage.block.doubt
             both = np.stack([np.broadcast_to(np.abs(stage.block.bias), paid.shape), paid], axis=2)
             biases = np.matmul(np.abs(rows), both)
             size += more + biases[:, :, 0]

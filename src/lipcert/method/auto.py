@@ -1,51 +1,35 @@
-"""Method auto: it proves nothing itself, it chooses methods and divides the budget among them."""
+"""Method auto: it proves nothing itself; cheap bounds and a witness first, then turns of all engines that apply."""
 
 from __future__ import annotations
 
-import numpy as np
-
 from lipcert import policy
-from lipcert.bounds import slopes
 from lipcert.budget import Budget
+from lipcert.jobs import local, processes
 from lipcert.method.base import Method
 from lipcert.method.bracket import Bracket
-from lipcert.method.exact import Exact
-from lipcert.method.result import Status
+from lipcert.method.engines import engines_for
+from lipcert.method.lower import Looker
+from lipcert.method.portfolio import take_turns
 from lipcert.method.tight import Tight
 from lipcert.problem.problem import Problem
 
 
 class Auto(Method):
-    """Cheap bounds and a witness first; cells where few signs are open; tight; cells again for what is left."""
+    """Every engine is tried, and continued while it promises more than the others (`portfolio`)."""
 
     name = "auto"
-    summary = "the best that applies and that the time allows"
-    prelude = ("product", "interval", "mixed")
+    summary = "turns of all methods that apply, each as long as it promises most"
+    prelude = ("product", "interval", "linear", "mixed")
+    search = policy.SEARCH_BEFORE_TURNS
     closes = True
 
     def cost(self, problem: Problem) -> float:
         return Tight().cost(problem)
 
     def run(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
-        tight, exact = Tight(), Exact()
-        if _worth_branching(problem, bracket, budget, policy.CELLS_FIRST_OPEN, 0):
-            exact.run(problem, bracket, budget.share(policy.CELLS_FIRST_SHARE))
-            bracket.go_on()
-        if tight.applies(problem) is None and not bracket.closed():
-            tight.run(problem, bracket, budget)
-        if _worth_branching(problem, bracket, budget, policy.CELLS_OPEN, policy.CELLS_INPUTS):
-            exact.run(problem, bracket, budget)
-
-
-def _worth_branching(problem: Problem, bracket: Bracket, budget: Budget, most_open: int, few_inputs: int) -> bool:
-    """Whether cells are likely to close the gap: few inputs, or few open signs."""
-    if not bracket.wishes.lower or Exact().applies(problem) is not None:
-        return False
-    if bracket.closed() or bracket.status is not Status.DONE or budget.left() < policy.CELLS_LEAST:
-        return False
-    if bracket.lower <= 0:  # no gap is small beside nothing
-        return False
-    net = problem.network
-    free = sum(int(np.sum(s.hi > s.lo)) for s in slopes(problem))
-    small = max(net.neurons, net.inputs) <= policy.CELLS_LARGEST
-    return small and (net.inputs <= few_inputs or free <= most_open)
+        if bracket.closed() or problem.network.depth == 0:
+            return
+        with local() if bracket.wishes.workers == 1 else processes(bracket.wishes.workers) as executor:
+            take_turns(engines_for(problem, bracket, executor), bracket, budget, Looker(problem, bracket))
+        if not bracket.closed() and budget.over():
+            bracket.out_of_budget(budget)

@@ -20,8 +20,10 @@ class Method:
 
     name: str  # as users write it
     summary: str  # one line for --help and the docs
-    prelude: tuple[str, ...] = ("interval", "mixed")  # cheap methods first, so that there is an answer whatever happens
+    # Cheap methods first, so that there is an answer whatever happens.
+    prelude: tuple[str, ...] = ("interval", "linear", "mixed")
     search: float = policy.SEARCH_BESIDE_A_SOLVER  # of the budget, for a witness before `run`
+    cheap: bool = False  # a witness is looked for afterwards, for a second, or as long as the bound took
     closes: bool = False  # whether it works until the gap is closed: with a gap left it has not finished
     needs_witness: bool = False  # also where the caller does not want one in the answer
     solvers: tuple[str, ...] = SOLVERS  # that a caller may ask for

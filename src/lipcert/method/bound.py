@@ -54,13 +54,13 @@ def bound(
             "all" for the whole map.
         norm: the norm of input changes, p: "inf", "2" or "1".
         output_norm: the norm of output changes, q, of the whole map: "inf", "2" or "1"; p where it is left out.
-        method: one of `lipcert.METHODS`. "auto" takes the best that applies and that the time allows; "product",
-            "interval" and "mixed" need no solver; "shor" and "hr2" are the paper's relaxations of one hidden layer;
-            "backward", "forward" and "both" (with "-free": without the values x) lift networks of any depth; "tight"
-            adds rows and cuts that the paper does not have; "exact" is branch and bound over cells of the region. The
-            paper's "hr1", "hr3", "lipopt3", "lipopt4", "lifting" are solved as it states them. "mip" has a
-            mixed-integer solver look for the largest gradient (ReLU or leaky ReLU, a box): its points are witnesses,
-            its optimum is in `Result.claim`, and `upper` is what "mixed" proves.
+        method: one of `lipcert.METHODS`. "auto" takes turns with all that apply; "product", "interval", "linear" and
+            "mixed" need no solver; "shor" and "hr2" are the paper's relaxations of one hidden layer; "backward",
+            "forward" and "both" (with "-free": without the values x) lift networks of any depth; "tight" adds rows and
+            cuts that the paper does not have; "exact" is branch and bound over cells of the region. The paper's "hr1",
+            "hr3", "lipopt3", "lipopt4", "lifting" are solved as it states them. "mip" has a mixed-integer solver look
+            for the largest gradient (ReLU or leaky ReLU, a box): its points are witnesses, its optimum is in
+            `Result.claim`, and `upper` is what "mixed" proves.
         literal: solve "shor" or "hr2" as the paper states them too, by a general conic solver.
         solver: "auto", "rank-two" (interior point) or "low-rank" (first order); for literal methods a conic solver:
             "clarabel", "scs", "highs", "mosek", "csdp", ...
@@ -99,9 +99,13 @@ def run(method: Method, problem: Problem, bracket: Bracket, budget: Budget) -> R
                 first, share = table.named(name), budget.share(policy.PRELUDE_SHARE)
                 if first.applies(problem) is None and (bracket.certificate is None or not share.over()):
                     first.run(problem, bracket, share)
-            if bracket.wishes.lower or method.needs_witness:
+            if (bracket.wishes.lower or method.needs_witness) and not method.cheap:
                 look(problem, bracket, budget.share(method.search))
             method.run(problem, bracket, budget)
+            if bracket.wishes.lower and method.cheap:
+                spent = budget.spent()
+                taken = spent.counted if budget.repeatable else spent.wall
+                look(problem, bracket, budget.upto(max(policy.SEARCH_CHEAP, taken)))
             bracket.end(method.closes)
     except KeyboardInterrupt:
         bracket.status = Status.INTERRUPTED

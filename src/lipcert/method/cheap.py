@@ -19,7 +19,7 @@ class Product(Method):
     name = "product"
     summary = "the product of the layers' norms: any network, at once, loose"
     prelude = ()
-    search = policy.SEARCH_ALONE
+    cheap = True
 
     def cost(self, problem: Problem) -> float:
         return 2.0 * problem.network.entries / policy.RATES[policy.THIN]
@@ -36,7 +36,7 @@ class Interval(Method):
     name = "interval"
     summary = "intervals through the chain rule: any network"
     prelude = ()
-    search = policy.SEARCH_ALONE
+    cheap = True
 
     def cost(self, problem: Problem) -> float:
         return 4.0 * max(problem.network.shape) * problem.network.entries / policy.RATES[policy.DENSE]
@@ -55,7 +55,7 @@ class Linear(Method):
     name = "linear"
     summary = "linear bounds of the gradient and of its norm: any network, fractions of a second"
     prelude = ("interval",)
-    search = policy.SEARCH_ALONE
+    cheap = True
 
     def cost(self, problem: Problem) -> float:
         net = problem.network
@@ -78,8 +78,8 @@ class Mixed(Method):
 
     name = "mixed"
     summary = "Euclidean norms and intervals mixed at the best layer: one output"
-    prelude = ("interval",)
-    search = policy.SEARCH_ALONE
+    prelude = ("interval", "linear")
+    cheap = True
     for_many = False
 
     def applies(self, problem: Problem) -> str | None:

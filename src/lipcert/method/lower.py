@@ -12,11 +12,34 @@ from lipcert.rounding import Array
 from lipcert.witness import Witness, evaluate, improve, search
 
 
-def look(problem: Problem, bracket: Bracket, budget: Budget) -> None:
-    """Search for a witness within the budget."""
+def look(problem: Problem, bracket: Bracket, budget: Budget, again: int = 0) -> None:
+    """Search for a witness within the budget; `again` counts the searches before, from whose best it starts."""
     bracket.enter("lower bound")
+    known, seed = bracket.witness, bracket.wishes.seed + again
+    starts = None if known is None or problem.whole_map else known.point[None, :]
     with threads_for(problem.network.entries**0.5):
-        bracket.improve(search(problem, budget, seed=bracket.wishes.seed, on_witness=bracket.improve))
+        bracket.improve(search(problem, budget, seed=seed, starts=starts, on_witness=bracket.improve))
+
+
+class Looker:
+    """Looks again while others work: for a share of what they spend, half of it after a search that found nothing."""
+
+    def __init__(self, problem: Problem, bracket: Bracket) -> None:
+        self.problem, self.bracket = problem, bracket
+        self.share, self.saved, self.times = policy.LOOK_SHARE, 0.0, 0
+
+    def __call__(self, spent: float, budget: Budget) -> None:
+        """`spent` seconds were spent by another; of what is left it takes no more than its share."""
+        self.saved += self.share * spent
+        seconds = min(self.saved, self.share * max(budget.left(), 0.0))
+        if not self.bracket.wishes.lower or self.bracket.closed() or seconds < policy.LOOK_LEAST:
+            return
+        before, start = self.bracket.lower, budget.now()
+        self.times += 1
+        look(self.problem, self.bracket, budget.upto(seconds), self.times)
+        self.saved = max(self.saved - (budget.now() - start), 0.0)
+        if self.bracket.lower <= before * (1 + policy.MOMENTS_GAIN):
+            self.share /= 2
 
 
 class Rounder:

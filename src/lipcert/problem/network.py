@@ -115,6 +115,11 @@ class Block:
         return len(self.bias)
 
     @property
+    def doubt(self) -> Array:
+        """The slack, zero where the weights are exact."""
+        return np.zeros(self.width) if self.slack is None else self.slack
+
+    @property
     def stored(self) -> int:
         """Numbers kept for the weights."""
         return sum(stored(weight) for _, weight in self.terms)
@@ -230,6 +235,8 @@ class Network:
         """A_1..A_{m+1} of a chain; a network with branches has none, and whoever needs them says so."""
         if not self.is_chain:
             raise MethodError("this network has branches, and the method is for chains of layers only; use tight")
+        if any(b.slack is not None for b in self.blocks):  # an affine map cannot say so
+            raise MethodError("the weights of this network were rounded, and the method needs exact ones; use tight")
         return tuple(Affine(b.terms[0][1], b.bias) for b in self.blocks)
 
     @property

@@ -3,6 +3,8 @@
 from lipcert.proof.arithmetic import Arithmetic, prove_interval, prove_product
 from lipcert.proof.cases import Cases
 from lipcert.proof.certificate import Certificate, Proof
+from lipcert.proof.collapsed import Within, prove_within
+from lipcert.proof.patterns import Patterns
 from lipcert.proof.relaxed import Multipliers, prove_relaxed
 from lipcert.proof.tree import Tree
 
@@ -11,9 +13,12 @@ __all__ = [
     "Cases",
     "Certificate",
     "Multipliers",
+    "Patterns",
     "Proof",
     "Tree",
+    "Within",
     "prove_interval",
     "prove_product",
     "prove_relaxed",
+    "prove_within",
 ]

@@ -20,7 +20,10 @@ CERTIFICATE_VERSION = 2
 
 
 class Proof(Protocol):
-    """One of a small family: `Arithmetic`, `Multipliers`, `Cases`, `Tree` (and `version1.Old`, which becomes one)."""
+    """One of a small family: `Arithmetic`, `Multipliers`, `Cases`, `Tree`, `Patterns`, or one `Within`.
+
+    (And `version1.Old`, which becomes one.)
+    """
 
     @property
     def method(self) -> str:

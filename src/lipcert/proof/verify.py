@@ -18,7 +18,7 @@ from lipcert.problem.norms import parse_norms
 from lipcert.problem.output import output_of
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Ball, Box, Everywhere, Region
-from lipcert.proof import encoding, tree, version1
+from lipcert.proof import collapsed, encoding, patterns, tree, version1
 from lipcert.proof.arithmetic import Arithmetic
 from lipcert.proof.cases import read_cases
 from lipcert.proof.certificate import CERTIFICATE_VERSION, Certificate, Proof
@@ -27,8 +27,9 @@ from lipcert.relaxation.specification import RELAXATIONS
 from lipcert.rounding import Array
 
 _ABOUT = "certificate|proof|method|network|norm|output_norm|coordinate|c|upper|lo|hi|center|radius|clip"
-_NAMES = re.compile("|".join((_ABOUT, "cases", encoding.NAMES, tree.NAMES, version1.NAMES)))
-_TEXTS = frozenset({"proof", "method", "network", "norm", "output_norm"}) | encoding.TEXTS | tree.TEXTS | version1.TEXTS
+_KINDS = (encoding, tree, patterns, version1)
+_NAMES = re.compile("|".join((_ABOUT, "cases", collapsed.NAME, *(kind.NAMES for kind in _KINDS))))
+_TEXTS = frozenset({"proof", "method", "network", "norm", "output_norm"}).union(*(kind.TEXTS for kind in _KINDS))
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,15 @@ def _parse(arrays: Mapping[str, Any]) -> Certificate:
 
 
 def _proof(arrays: Mapping[str, Any], method: str) -> Proof:
+    if collapsed.NAME not in arrays:
+        return _plain_proof(arrays, method)
+    flag = encoding.whole_numbers(arrays, collapsed.NAME)
+    if flag.shape != () or flag != 1:
+        raise FileFormatError("'collapsed' says that the proof is about the collapsed problem: it must be the number 1")
+    return collapsed.Within(_plain_proof(arrays, method))
+
+
+def _plain_proof(arrays: Mapping[str, Any], method: str) -> Proof:
     kind = _text(arrays, "proof")
     if kind in ("multipliers", "cases") and method not in RELAXATIONS:
         raise FileFormatError(f"the certificate names an unknown method {method!r}; upgrade lipcert")
@@ -122,6 +132,9 @@ def _proof(arrays: Mapping[str, Any], method: str) -> Proof:
             own = re.compile(f"{tree.NAMES}|{encoding.NAMES}")
             names = [name for name in arrays if own.fullmatch(name) and name != "tree_digest"]
             return tree.read_tree(arrays, {name: arrays[name] for name in names})
+        case "patterns":
+            names = [name for name in arrays if re.fullmatch(patterns.NAMES, name) and name != "patterns_digest"]
+            return patterns.read_patterns(arrays, {name: arrays[name] for name in names})
         case _:
             raise FileFormatError(f"an unknown kind of proof, {kind!r}; upgrade lipcert")
 

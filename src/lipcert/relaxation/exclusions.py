@@ -19,15 +19,17 @@ from lipcert.rounding import TINY, UNIT, Array, grow
 FAMILY = "(1 + p v)(1 + q v') <= 0 for signs that exclude each other"
 NEURONS_UP_TO = 200
 _STEPS = 40
+Layer = tuple[Array, Array, Array]  # weight, bias and slack: z is A x + b up to that
 _SIGNS = ((1, 1), (1, -1), (-1, 1), (-1, -1))
 
 
-def exclusions(space: Space, A: Array, b: Array, box: Box, free: Index, block: str) -> list[Family]:
+def exclusions(space: Space, layer: Layer, box: Box, free: Index, block: str) -> list[Family]:
     """The family of these rows for the free neurons of a first layer, or none."""
+    A, b, slack = layer
     p1 = len(b)
     if not 2 <= len(free) <= NEURONS_UP_TO:
         return []
-    j, k, kind = excluded_pairs(A[free], b[free], box)
+    j, k, kind = excluded_pairs(A[free], b[free], box, slack[free])
     if not len(j):
         return []
     signs = np.array(_SIGNS, dtype=np.float64)[kind]
@@ -39,8 +41,9 @@ def exclusions(space: Space, A: Array, b: Array, box: Box, free: Index, block: s
     return [Family(FAMILY, first, second, np.zeros(len(j)), False, members, p1 * p1 * len(_SIGNS))]
 
 
-def excluded_pairs(A: Array, b: Array, box: Box) -> tuple[Index, Index, Index]:
-    """All j < k with the number of the pair of signs that is proved impossible."""
+def excluded_pairs(A: Array, b: Array, box: Box, slack: Array | float = 0.0) -> tuple[Index, Index, Index]:
+    """All j < k with the number of the pair of signs that is proved impossible, where z is A x + b up to the slack."""
+    slack = np.broadcast_to(np.asarray(slack, dtype=np.float64), b.shape)
     middle, radius = box.lo / 2 + box.hi / 2, box.hi / 2 - box.lo / 2
     j, k = np.triu_indices(len(b), 1)
     found: list[tuple[Index, Index, Index]] = []
@@ -48,7 +51,8 @@ def excluded_pairs(A: Array, b: Array, box: Box) -> tuple[Index, Index, Index]:
         first, second = (p * A, p * b), (q * A, q * b)
         likely = _likely(first, second, j, k, middle, radius)
         rate = _best_rate(first, second, j[likely], k[likely], middle, radius)
-        sure = _proved(first, second, j[likely], k[likely], rate, box)
+        more = slack[j[likely]] + rate * slack[k[likely]]
+        sure = _proved(first, second, j[likely], k[likely], rate, box, more)
         places = likely[sure]
         found.append((j[places], k[places], np.full(len(places), number)))
     parts = [np.concatenate(column) for column in zip(*found, strict=True)]
@@ -92,8 +96,10 @@ def _best_rate(first: Affine, second: Affine, j: Index, k: Index, middle: Array,
     return np.asarray(np.exp((lo + hi) / 2))
 
 
-def _proved(first: Affine, second: Affine, j: Index, k: Index, rate: Array, box: Box) -> NDArray[np.bool_]:
-    """Whether z_j + rate z_k < 0 on the whole box, in real arithmetic."""
+def _proved(
+    first: Affine, second: Affine, j: Index, k: Index, rate: Array, box: Box, slack: Array
+) -> NDArray[np.bool_]:
+    """Whether z_j + rate z_k + slack < 0 on the whole box, in real arithmetic."""
     if not len(j):
         return np.zeros(0, dtype=bool)
     (A, b), (B, d) = first, second
@@ -102,5 +108,5 @@ def _proved(first: Affine, second: Affine, j: Index, k: Index, rate: Array, box:
     reach = np.maximum(np.abs(box.lo), np.abs(box.hi))
     size = (np.abs(A[j]) + rate[:, None] * np.abs(B[k])) @ reach + np.abs(b[j]) + rate * np.abs(d[k])
     # What rounding changed in the combination, times the largest |x|.
-    error = grow(4 * UNIT * size + A.shape[1] * TINY * (1.0 + reach.sum()), A.shape[1] + 16)
+    error = grow(slack + 4 * UNIT * size + A.shape[1] * TINY * (1.0 + reach.sum()), A.shape[1] + 16)
     return np.asarray(top + error * 1.01 < 0)

@@ -125,7 +125,8 @@ def _of_region(
         families += within(space, x, region.center, region.radius)
     box, first, block = hull(region), layers.hidden[0], net.blocks[0]
     if exclude and box is not None and first.binary:
-        families += exclusions(space, _dense(block.terms[0][1]), block.bias, box, first.free, first.name("v"))
+        layer = _dense(block.terms[0][1]), block.bias, block.doubt
+        families += exclusions(space, layer, box, first.free, first.name("v"))
     if net.inputs <= PRODUCTS_UP_TO and problem.norm.p == "inf":
         families += _products(space, moving, net.inputs)
     return families

@@ -25,7 +25,7 @@ from scipy import sparse
 
 from lipcert.bounds.propagation import Interval, gradient_bounds, preactivations
 from lipcert.problem.maps import dense
-from lipcert.problem.network import Network
+from lipcert.problem.network import Affine, Network
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box, hull
 from lipcert.relaxation.exclusions import exclusions
@@ -39,10 +39,14 @@ CHORDS_UP_TO = 600  # the order of the matrix
 
 @dataclass(frozen=True, eq=False)
 class _Data:
-    """The instance: dense A, the output's weights c on the hidden layer with |error| <= c_error, slope alpha."""
+    """The instance: dense A, the output's weights c on the hidden layer with |error| <= c_error, slope alpha.
+
+    z is A x + b up to the slack.
+    """
 
     A: Array
     b: Array
+    slack: Array
     c: Array
     c_error: Array
     alpha: float
@@ -65,7 +69,7 @@ def one_layer(problem: Problem, form: str, with_x: bool, chords: bool, exclude: 
     relaxation = _with_x(data, box, preactivations(problem)[0] if form == "hr2" else None, chords)
     if not exclude:
         return relaxation
-    return with_families(relaxation, exclusions(relaxation.space, data.A, data.b, box, data.free, "v"))
+    return with_families(relaxation, exclusions(relaxation.space, (data.A, data.b, data.slack), box, data.free, "v"))
 
 
 def chords_fit(problem: Problem) -> bool:
@@ -134,9 +138,9 @@ def _numbers(problem: Problem) -> _Data:
     net, bounds = problem.network, preactivations(problem)[0]
     on, off = (bounds.lo >= 0) & (bounds.hi > 0), (bounds.hi <= 0) & (bounds.lo < 0)
     free = ~(on | off)
-    hidden = net.affines[0]
-    A = dense(hidden.weight)
-    head = gradient_bounds(Network(net.affines[1:], ()), (), problem.c)[0]
+    hidden, last = net.blocks  # a chain
+    A = dense(hidden.terms[0][1])
+    head = gradient_bounds(Network([Affine(last.terms[0][1], last.bias)], ()), (), problem.c)[0]
     overflow = ~(np.isfinite(head.lo) & np.isfinite(head.hi))
     head = Interval(np.where(overflow, 0.0, head.lo), np.where(overflow, 0.0, head.hi))
     middle = head.lo / 2 + head.hi / 2
@@ -144,7 +148,14 @@ def _numbers(problem: Problem) -> _Data:
     error[overflow] = np.inf
     matters = A.any(axis=1) & (middle != 0)
     return _Data(
-        A, hidden.bias, middle, error, net.activations[0].alpha, np.flatnonzero(free & matters), np.flatnonzero(on)
+        A,
+        hidden.bias,
+        hidden.doubt,
+        middle,
+        error,
+        hidden.activation.alpha,
+        np.flatnonzero(free & matters),
+        np.flatnonzero(on),
     )
 
 
@@ -207,7 +218,8 @@ def _preactivations(space: Space, data: _Data, m: Array, r: Array, moving: Index
     middle = A @ m + b
     G = A[:, moving] * r[moving]
     g = gamma(n + 8)
-    error = grow(g * (np.abs(A) @ np.abs(m) + np.abs(b)) + 2 * UNIT * np.abs(G).sum(axis=1) + n * TINY, n + 8)
+    rounding = g * (np.abs(A) @ np.abs(m) + np.abs(b)) + 2 * UNIT * np.abs(G).sum(axis=1) + n * TINY
+    error = grow(rounding + data.slack[data.free], n + 8)
     scale = row_scales(data.A, data.b, m, r)[data.free]
     z = space.constant(middle * scale) + space.linear(G * scale[:, None], "w")
     return z, error * scale + TINY, scale

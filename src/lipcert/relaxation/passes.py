@@ -25,7 +25,7 @@ from lipcert.relaxation.layers import Layer, Layers
 from lipcert.relaxation.model import Family, Index, Space
 from lipcert.relaxation.switched import Switched, open_and_shut, rows, through, variable
 from lipcert.relaxation.tracked import Tracked, affine, constants, exactly, merge, product
-from lipcert.rounding import Array, add_up
+from lipcert.rounding import Array, add_up, grow
 
 Terms = Sequence[tuple[int, Matrix]]  # the number of a vector, and what it is multiplied with
 
@@ -64,6 +64,8 @@ def preactivation_forms(
     for layer in layers.tied:
         block = net.blocks[layer.index - 1]
         z = total(space, block.terms, xs, block.width, block.bias)
+        if block.slack is not None:
+            z = Tracked(z.matrix, grow(z.error + block.slack, 2))
         a = variable(space, layer, "x", Interval(np.zeros(layer.width), layer.z.hi)) if layer.followed else None
         yield layer, z, a
         if a is not None:

@@ -18,10 +18,30 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from lipcert.relaxation.rank_two import Floats, Integers, RankTwoProblem, pair_entries
+from lipcert.relaxation.rank_two import Booleans, Floats, Integers, RankTwoProblem, pair_entries
 from lipcert.solver.bordered import Border, Bordered, choose_border
+from lipcert.solver.columns import Columns
 
 NARROW = 3  # vectors with at most this many entries beside the anchor are expanded into unit vectors
+FEW = 0.4  # atoms for each root, below which the forms of roots are written over unit vectors
+NONE = np.zeros(0)
+
+
+@dataclass(frozen=True, eq=False)
+class Roots:
+    """The last rows, -g'X g + slack = 0, belong to terms 2 gain sqrt(slack) of the objective (see `roots.py`)."""
+
+    rows: Integers
+    gain: Floats
+    forms: Any  # g as columns, sparse N x roots
+
+    def paired(self, y: Floats, mu: float = 0.0) -> Floats:
+        """The slack that belongs to a multiplier z: slack * z + mu = gain^2 / z."""
+        return np.asarray((self.gain / y[self.rows]) ** 2 - mu / y[self.rows])
+
+    def price(self, y: Floats) -> float:
+        """What the multipliers add to the dual value."""
+        return float(np.sum(self.gain**2 / y[self.rows]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +51,6 @@ class AtomForm:
     border: Border
     permutation: Integers  # variable i of the form is variable permutation[i] of the given problem
     objective: Bordered  # C, scaled
-    dense: Floats  # Q, N x d, Fortran order
     first: Integers  # generator p(j) of each atom
     second: Integers  # generator q(j)
     rows: Any  # P, sparse m x atoms
@@ -42,6 +61,8 @@ class AtomForm:
     anchor_weight: Floats
     value_scale: float  # value of the given problem = value_scale * value of the scaled one
     variable_scale: Floats  # X_given = D X D with D = diag(variable_scale)
+    roots: Roots
+    columns: Columns  # Q, of which those are thin that are multiplied with each other
 
     def multipliers(self, y: Floats) -> Floats:
         """Multipliers of the given problem from those of the scaled one."""
@@ -58,14 +79,19 @@ class AtomForm:
         return np.asarray(moved / (self.value_scale * self.row_scale))
 
     @property
+    def dense(self) -> Floats:
+        """Q."""
+        return self.columns.Q
+
+    @property
     def size(self) -> int:
         return self.border.inner + self.border.outer
 
     def values(self, X: Floats, images: Floats | None = None) -> Floats:
         """All atoms of a symmetric X; `images` is X Q when it is known already."""
-        n = self.size
-        if images is None and self.dense.size:
-            images = X @ self.dense
+        n, dense = self.size, self.dense
+        if images is None and dense.size:
+            images = self.columns.images(X)
         value = np.empty(self.first.size)
         plain = self.second < n
         value[plain] = X[self.first[plain], self.second[plain]]
@@ -74,7 +100,9 @@ class AtomForm:
             value[mixed] = images[self.first[mixed], self.second[mixed] - n]
         both = np.flatnonzero(self.first >= n)
         if both.size and images is not None:
-            value[both] = np.einsum("ij,ij->j", self.dense[:, self.first[both] - n], images[:, self.second[both] - n])
+            at = self.columns.support
+            left, right = (side[both] - n for side in (self.first, self.second))
+            value[both] = np.einsum("ij,ij->j", dense[np.ix_(at, left)], images[np.ix_(at, right)])
         return value
 
     def combine(self, weights: Floats) -> Bordered:
@@ -93,8 +121,9 @@ class AtomForm:
             both = self.first >= n
             if np.any(both):
                 inner = sp.csr_matrix((weights[both], (self.first[both] - n, self.second[both] - n)), shape=(d, d))
-                square = self.dense @ np.asarray(inner @ self.dense.T)
-                result.F += (square + square.T) / 2
+                thin, support = self.columns.thin, self.columns.support
+                square = self.columns.short @ np.asarray(inner[thin][:, thin] @ self.columns.short.T)
+                result.F[np.ix_(support - r, support - r)] += (square + square.T) / 2
         return result
 
 
@@ -111,26 +140,30 @@ def scatter(border: Border, row: Integers, col: Integers, value: Floats) -> Bord
     return Bordered(border, flat, B, F)
 
 
-def atom_form(problem: RankTwoProblem, outside: Integers | None = None) -> AtomForm:
+def atom_form(problem: RankTwoProblem, outside: Integers | None = None, bounds: Floats = NONE) -> AtomForm:
     """Scale the problem, expand its rows into atoms, substitute the anchor X_00 away.
 
-    `outside` are variables that must lie in the border, whatever the rows ask for.
+    `outside` are variables that must lie in the border, whatever the rows ask for. `bounds` are d of the last rows,
+    those of roots.
     """
     n = problem.size
     scale = np.sqrt(problem.diagonal)
     objective = sp.csr_matrix(sp.diags(scale) @ sp.csr_matrix(problem.objective) @ sp.diags(scale))
     objective.eliminate_zeros()
-    value_scale = float(np.linalg.norm(objective.data)) or 1.0
+    vectors = sp.csc_matrix(sp.diags(scale) @ problem.vectors)
+    forms = vectors[:, problem.ib[problem.ib.size - bounds.size :]]
+    lengths = np.sqrt(np.asarray(forms.multiply(forms).sum(axis=0)).ravel() * bounds)
+    value_scale = float(np.hypot(np.linalg.norm(objective.data), np.sqrt(2.0) * np.linalg.norm(lengths))) or 1.0
     anchor = _anchor(problem)
-    generators, Q = _generators(sp.csc_matrix(sp.diags(scale) @ problem.vectors), anchor)
-    term, p, q, weight = pair_entries(generators, problem.ia, problem.ib)
-    row = problem.owner[term]
-    permutation, inner = _permutation(objective, p, q, n, outside)
-    place = np.r_[np.argsort(permutation), n + np.arange(Q.shape[1])]
-    p, q = np.minimum(place[p], place[q]), np.maximum(place[p], place[q])
+    narrow, intact = _widths(problem, vectors, bounds.size)
+    generators, Q = _generators(vectors, anchor, narrow, intact)
+    row, p, q, weight = _products(problem, generators, forms if np.any(narrow) else None)
     generator_count = n + Q.shape[1]
-    code, atom = np.unique(p * generator_count + q, return_inverse=True)
-    first, second = code // generator_count, code % generator_count
+    code, atom = np.unique(np.minimum(p, q) * generator_count + np.maximum(p, q), return_inverse=True)
+    p, q = code // generator_count, code % generator_count
+    permutation, inner = _permutation(objective, p, q, Q, outside)
+    place = np.r_[np.argsort(permutation), n + np.arange(Q.shape[1])]
+    first, second = np.minimum(place[p], place[q]), np.maximum(place[p], place[q])
     rows = sp.csr_matrix((weight, (row, atom)), shape=(problem.rows, code.size))
     rhs, anchor_row, moved = problem.rhs.copy(), -1, np.zeros(problem.rows)
     if anchor >= 0:
@@ -148,19 +181,57 @@ def atom_form(problem: RankTwoProblem, outside: Integers | None = None) -> AtomF
     return AtomForm(
         border=border, permutation=permutation,
         objective=scatter(border, C.row.astype(np.int64), C.col.astype(np.int64), C.data / value_scale),
-        dense=np.asfortranarray(Q[permutation]), first=first[order], second=second[order],
+        first=first[order], second=second[order],
         rows=sp.csr_matrix(rows[:, order]), rhs=rhs * row_scale, equality=problem.equality, anchor_row=anchor_row,
         row_scale=row_scale, anchor_weight=moved, value_scale=value_scale, variable_scale=scale,
+        columns=Columns.of(Q[permutation], np.unique(np.r_[first, second][np.tile(first >= n, 2)]) - n),
+        roots=_roots(forms[permutation], row_scale, bounds, value_scale),
     )  # fmt: skip
 
 
-def _permutation(objective: Any, p: Integers, q: Integers, n: int, outside: Integers | None) -> tuple[Integers, int]:
+def _roots(forms: Any, row_scale: Floats, bounds: Floats, value_scale: float) -> Roots:
+    rows = np.arange(row_scale.size - bounds.size, row_scale.size)
+    own = row_scale[rows]
+    return Roots(rows, np.sqrt(bounds / own) / value_scale, sp.csr_matrix(forms @ sp.diags(np.sqrt(own))))
+
+
+def _widths(problem: RankTwoProblem, vectors: Any, roots: int) -> tuple[Booleans, Booleans]:
+    """Columns of roots that are written over unit vectors, and those that are dense with the anchor in them.
+
+    The forms of roots that share k entries have k (k + 1) / 2 atoms: fewer unknowns than roots where k is small.
+    """
+    mine = np.zeros(vectors.shape[1], dtype=bool)
+    mine[problem.ia[problem.ia.size - roots :]] = mine[problem.ib[problem.ib.size - roots :]] = True
+    entries = np.unique(vectors[:, mine].indices).size
+    few = entries * (entries + 1) // 2 < FEW * roots
+    return mine & few, mine & (not few)
+
+
+def _products(problem: RankTwoProblem, generators: Any, forms: Any) -> tuple[Integers, Integers, Integers, Floats]:
+    """The rows as sums of products of generators (row, p, q, weight); those of roots, where their forms are given
+    here, from one triangle of -c c'."""
+    count = 0 if forms is None else forms.shape[1]
+    own = problem.terms - count
+    term, p, q, weight = pair_entries(generators, problem.ia[:own], problem.ib[:own])
+    row = problem.owner[term]
+    if not count:
+        return row, p, q, weight
+    entries = np.unique(forms.indices)
+    c = np.asarray(forms[entries].toarray())
+    i, j = np.triu_indices(entries.size)
+    value = -c[i] * c[j] * np.where(i == j, 1.0, 2.0)[:, None]
+    at = np.repeat(np.arange(i.size), count)
+    roots = np.tile(np.arange(problem.rows - count, problem.rows), i.size)
+    return np.r_[row, roots], np.r_[p, entries[i][at]], np.r_[q, entries[j][at]], np.r_[weight, value.ravel()]
+
+
+def _permutation(objective: Any, p: Integers, q: Integers, Q: Floats, outside: Integers | None) -> tuple[Integers, int]:
     """Variables outside the border first; and how many they are."""
-    low, high = np.minimum(p, q), np.maximum(p, q)
-    if np.any(low >= n):  # a product of two dense vectors fills the matrix
-        return np.arange(n), 0
+    n, low, high = len(Q), np.minimum(p, q), np.maximum(p, q)
     forced = np.zeros(n, dtype=bool)
-    forced[low[high >= n]] = True
+    for side in (low, high):  # a product of two dense vectors fills the matrix where they have entries
+        forced |= np.any(Q[:, np.unique(side[low >= n]) - n] != 0, axis=1)
+    forced[low[(low < n) & (high >= n)]] = True
     if outside is not None:
         forced[outside] = True
     plain = high < n
@@ -185,13 +256,13 @@ def _anchor(problem: RankTwoProblem) -> int:
     return best if used[best] > 2 else -1
 
 
-def _generators(vectors: Any, anchor: int) -> tuple[Any, Floats]:
+def _generators(vectors: Any, anchor: int, narrow: Booleans, intact: Booleans) -> tuple[Any, Floats]:
     """Each vector as a short combination of unit vectors and distinct normalised dense vectors Q."""
     columns = vectors.shape[1]
     rest = vectors.tocoo()
-    at_anchor = rest.row == anchor
+    at_anchor = (rest.row == anchor) & ~intact[rest.col]
     rest = sp.csc_matrix((rest.data[~at_anchor], (rest.row[~at_anchor], rest.col[~at_anchor])), shape=vectors.shape)
-    wide = np.flatnonzero(np.diff(rest.indptr) > NARROW)
+    wide = np.flatnonzero(((np.diff(rest.indptr) > NARROW) & ~narrow) | intact)
     block = np.asarray(rest[:, wide].toarray())
     norm = np.linalg.norm(block, axis=0)
     peak = block[np.argmax(np.abs(block), axis=0), np.arange(wide.size)] if wide.size else np.zeros(0)
@@ -200,9 +271,9 @@ def _generators(vectors: Any, anchor: int) -> tuple[Any, Floats]:
     # Rows z, z - lo, z - hi differ in the anchor only: one dense vector serves all of them.
     keep, place = _distinct(block)
     Q = block[:, keep]
-    narrow = np.ones(columns)
-    narrow[wide] = 0.0
-    units = sp.csc_matrix(rest @ sp.diags(narrow))
+    short = np.ones(columns)
+    short[wide] = 0.0
+    units = sp.csc_matrix(rest @ sp.diags(short))
     if anchor >= 0:
         units = units + (vectors - rest)
     dense = sp.csc_matrix((factor, (place, wide)), shape=(Q.shape[1], columns))

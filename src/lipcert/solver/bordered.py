@@ -102,6 +102,10 @@ class Bordered:
     B: Floats
     F: Floats
 
+    @property
+    def size(self) -> int:
+        return self.border.inner + self.border.outer
+
     def plus(self, step: float, other: Bordered) -> Bordered:
         return Bordered(
             self.border, self.flat + step * other.flat, self.B + step * other.B, self.F + step * other.F

@@ -1,4 +1,4 @@
-"""Dense symmetric matrices: inverses, factors and Gram matrices, straight from LAPACK and in place where it pays."""
+"""Dense symmetric matrices: inverses and factors, straight from LAPACK and in place where it pays."""
 
 from __future__ import annotations
 
@@ -45,19 +45,6 @@ def symmetrise(W: Floats, tile: int = 256) -> None:
             mean *= 0.5
             W[rows, cols] = mean
             W[cols, rows] = mean.T
-
-
-def gram(M: Floats, images: Floats, dense: Floats) -> Floats:
-    """[I, Q]' M [I, Q]."""
-    n, d = dense.shape
-    if d == 0:
-        return M
-    G = np.empty((n + d, n + d))
-    G[:n, :n] = M
-    G[:n, n:] = images
-    G[n:, :n] = images.T
-    np.matmul(dense.T, images, out=G[n:, n:])
-    return G
 
 
 def cholesky(X: Floats) -> Floats:

@@ -18,15 +18,17 @@ from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.errors import InputError
 from lipcert.relaxation.rank_two import Floats, RankTwoProblem
-from lipcert.solver.atoms import AtomForm, atom_form
+from lipcert.solver.atoms import NONE, AtomForm, atom_form
 from lipcert.solver.bordered import Bordered, Inverse
-from lipcert.solver.dense import cholesky, gram, symmetrise, symv
+from lipcert.solver.dense import cholesky, symmetrise, symv
 from lipcert.solver.result import Callback, Log, RankTwoResult, Record, Status
+from lipcert.solver.roots import find_core
 from lipcert.solver.schur import Schur
 from lipcert.solver.start import Iterate, dual_matrix, starting_point
 from lipcert.solver.steps import longest_ratio, longest_step
 
 NEAR = 1e-4  # gap and infeasibility from which on a failure is called nearly optimal
+ROOT_STEP = 0.9  # of the way to zero that the slack or multiplier of a root may go: neither is zero at the optimum
 CONDENSED = 0.8  # unknowns of the linear system for each row, before condensing tells
 
 
@@ -67,8 +69,9 @@ def solve_rank_two(
     if y0 is not None and (np.shape(y0) != (problem.rows,) or not np.all(np.isfinite(y0))):
         raise InputError(f"solve_rank_two(y0): expected {problem.rows} finite multipliers, got shape {np.shape(y0)}")
     budget = budget or Budget.unlimited()
-    with budget.threads(max(problem.size, problem.rows // 4)):
-        return _Run(problem, options, Log(problem.rows, budget, callback)).run(y0)
+    run = _Run(problem, options, Log(problem.rows, budget, callback))
+    with budget.threads(max(run.problem.size, problem.rows // 4)):
+        return run.run(y0)
 
 
 def solve_operations(problem: RankTwoProblem) -> float:
@@ -108,8 +111,10 @@ class _Run:
     """One solve: the iterate and what is computed from it."""
 
     def __init__(self, problem: RankTwoProblem, options: Options, log: Log) -> None:
-        self.problem, self.options, self.log, self.budget = problem, options, log, log.budget
-        self.unequal = np.flatnonzero(~problem.equality)
+        self.options, self.log, self.budget = options, log, log.budget
+        self.core = find_core(problem)
+        self.problem = problem if self.core is None else self.core.problem
+        self.unequal = np.flatnonzero(~self.problem.equality)
         self.short_steps = 0
 
     def run(self, y0: Floats | None) -> RankTwoResult:
@@ -128,24 +133,32 @@ class _Run:
         return self.log.result(status, self._moments() if self.options.keep_primal else None)
 
     def _begin(self, y0: Floats | None) -> None:
-        self.form: AtomForm = atom_form(self.problem)
-        self.at, edge = starting_point(self.form, y0)
+        self.form: AtomForm = atom_form(self.problem, bounds=NONE if self.core is None else self.core.bound)
+        roots0 = None
+        if self.core is not None and y0 is not None:
+            y0, roots0 = self.core.split(y0)
+        self.plain = np.flatnonzero(self.unequal < self.problem.rows - self.form.roots.rows.size)
+        self.at, edge = starting_point(self.form, y0, roots0)
         self.log.floor = 1e-3 * self.form.value_scale
         if edge is not None:
-            self.log.offer(self.form.value_scale * float(self.form.rhs @ edge), lambda: self._given(edge))
+            self.log.offer(self._dual(edge), lambda: self._given(edge))
         self.inverse = Inverse(self.at.Z)
         self.factor_X = cholesky(self.at.X)
         self.schur = Schur(self.form)
         self.budget.charge(setup_operations(self.problem))
 
+    def _dual(self, y: Floats) -> float:
+        return self.form.value_scale * (float(self.form.rhs @ y) + self.form.roots.price(y))
+
     def _given(self, y: Floats) -> Floats:
         given = self.form.multipliers(y)
         given[self.unequal] = np.maximum(given[self.unequal], 0.0)
-        return given
+        return given if self.core is None else self.core.multipliers(given)
 
     def _moments(self) -> Floats:
         place, scale = np.argsort(self.form.permutation), self.form.variable_scale
-        return self.at.X[np.ix_(place, place)] * scale[:, None] * scale
+        X = self.at.X[np.ix_(place, place)] * scale[:, None] * scale
+        return X if self.core is None else self.core.moments(X)
 
     def _iterate(self) -> Status:
         each = iteration_operations(self.form.size, self.schur.unknowns)
@@ -163,15 +176,20 @@ class _Run:
 
     def _measure(self) -> Record:
         form, at = self.form, self.at
-        self.images = at.X @ form.dense
+        self.images = form.columns.images(at.X)
         self.gap_rows = form.rhs - form.rows @ form.values(at.X, self.images)
         self.gap_rows[self.unequal] -= at.slack
-        self.mu = float(at.Z.dot(at.X) + at.slack @ at.y[self.unequal]) / (form.size + at.slack.size)
-        primal, dual = form.objective.dot(at.X), float(form.rhs @ at.y)
+        self.mu = float(at.Z.dot(at.X) + self._pairs(at.slack, at.y[self.unequal])) / (form.size + self.plain.size)
+        root = at.slack[self.plain.size :]
+        primal = form.objective.dot(at.X) + 2.0 * float(form.roots.gain @ np.sqrt(root))
         pinf = float(np.linalg.norm(self.gap_rows) / (1.0 + np.linalg.norm(form.rhs)))
         dinf = at.residual.norm() if at.residual is not None else 0.0
         scale = form.value_scale
-        return self.log.add(scale * primal, scale * dual, (pinf, dinf), lambda: self._given(at.y))
+        return self.log.add(scale * primal, self._dual(at.y), (pinf, dinf), lambda: self._given(at.y))
+
+    def _pairs(self, slack: Floats, multiplier: Floats) -> float:
+        """Complementarity of the inequalities; the rows of roots have another."""
+        return float(slack[self.plain] @ multiplier[self.plain])
 
     def _finished(self, record: Record) -> Status | None:
         if self.log.show():
@@ -204,9 +222,10 @@ class _Run:
         """One predictor-corrector step."""
         form, at = self.form, self.at
         Zi = self.inverse.toarray()
-        images = Zi @ form.dense
+        images = form.columns.images(Zi)
+        self.weight = self._weight()
         self.schur.factor(
-            gram(at.X, self.images, form.dense), gram(Zi, images, form.dense), self._weight()
+            form.columns.gram(at.X, self.images), form.columns.gram(Zi, images), self.weight
         )  # fmt: skip
         self._in_time()
         self.base = -form.rhs.copy()
@@ -220,7 +239,7 @@ class _Run:
         sigma = self._centering(aimed, primal, dual)
         cross = self.inverse.times(aimed.dZ.times(aimed.dX))
         symmetrise(cross)
-        second = aimed.dslack * aimed.dy[self.unequal] / at.y[self.unequal]
+        second = self._second(aimed)
         self._in_time()
         step = self._direction(sigma * self.mu, Zi, cross, second)
         primal, dual = self._steps(step, 0.9 + 0.07 * min(primal, dual))
@@ -232,15 +251,31 @@ class _Run:
             raise TimeoutError
 
     def _weight(self) -> Floats:
-        weight = np.zeros(self.form.rhs.size)
+        """-d slack / d multiplier: slack * multiplier = mu; slack * multiplier + mu = gain^2 / multiplier for roots."""
+        weight, roots = np.zeros(self.form.rhs.size), self.form.roots
         weight[self.unequal] = self.at.slack / self.at.y[self.unequal]
+        weight[roots.rows] += roots.gain**2 / self.at.y[roots.rows] ** 3
         return weight
+
+    def _aim(self, mu: float) -> Floats:
+        """The slacks that belong to the multipliers."""
+        aim = mu / self.at.y[self.unequal]
+        aim[self.plain.size :] = self.form.roots.paired(self.at.y, mu)
+        return np.asarray(aim)
+
+    def _second(self, aimed: _Direction) -> Floats:
+        """Second-order terms of the same equations."""
+        share = aimed.dy[self.unequal] / self.at.y[self.unequal]
+        second = aimed.dslack * share
+        root = slice(self.plain.size, None)
+        second[root] -= self.form.roots.paired(self.at.y) * share[root] ** 2
+        return np.asarray(second)
 
     def _direction(self, mu: float, Zi: Floats, cross: Floats | None, second: Floats | None) -> _Direction:
         form, at, li = self.form, self.at, self.unequal
-        z = at.y[li]
+        aim = self._aim(mu)
         rhs = self.base + mu * self.central
-        rhs[li] += mu / z
+        rhs[li] += aim
         if cross is not None and second is not None:
             rhs -= form.rows @ form.values(cross)
             rhs[li] -= second
@@ -252,7 +287,7 @@ class _Run:
         symmetrise(dX)
         dX += at.X
         np.negative(dX, out=dX)
-        dslack = mu / z - at.slack - at.slack * dy[li] / z
+        dslack = aim - at.slack - self.weight[li] * dy[li]
         if mu:
             dX += mu * Zi
         if cross is not None and second is not None:
@@ -270,17 +305,19 @@ class _Run:
             lambda v: self.inverse.times(v[:, None])[:, 0], lambda v: step.dZ.times(v[:, None])[:, 0],
             lambda v: at.Z.times(v[:, None])[:, 0], self.form.size,
         )  # fmt: skip
-        primal = min(primal, longest_ratio(at.slack, step.dslack))
-        dual = min(dual, longest_ratio(at.y[self.unequal], step.dy[self.unequal]))
-        return min(1.0, damping * primal), min(1.0, damping * dual)
+        pairs = ((at.slack, step.dslack), (at.y[self.unequal], step.dy[self.unequal]))
+        p = self.plain.size
+        plain, roots = ([longest_ratio(v[s], dv[s]) for v, dv in pairs] for s in (slice(p), slice(p, None)))
+        primal = min(1.0, damping * min(primal, plain[0]), ROOT_STEP * roots[0])
+        return primal, min(1.0, damping * min(dual, plain[1]), ROOT_STEP * roots[1])
 
     def _centering(self, aimed: _Direction, primal: float, dual: float) -> float:
         at, li = self.at, self.unequal
         pairs = (
             at.Z.dot(at.X) + primal * at.Z.dot(aimed.dX) + dual * (aimed.dZ.dot(at.X) + primal * aimed.dZ.dot(aimed.dX))
         )
-        slack = (at.slack + primal * aimed.dslack) @ (at.y[li] + dual * aimed.dy[li])
-        reached = max(float(pairs + slack), 0.0) / (self.form.size + li.size)
+        slack = self._pairs(at.slack + primal * aimed.dslack, at.y[li] + dual * aimed.dy[li])
+        reached = max(float(pairs + slack), 0.0) / (self.form.size + self.plain.size)
         power = max(2.0, 3.0 * min(primal, dual) ** 2)
         return float(min(0.9, max(1e-5, (reached / self.mu) ** power)))
 

@@ -5,13 +5,7 @@
     H_jl = 1/4 [ X_qr Z_ps + X_pr Z_qs + X_qs Z_pr + X_ps Z_qr ]    for j = (p, q), l = (r, s),  Z_ab = g_a' Z^-1 g_b
 
 Atoms come in families whose generators are runs of consecutive indices, so H is entrywise products of slices.
-A group of n inequalities over the same s < n atoms (P of size n x s) is condensed into s unknowns g = P'dy.  With
-T = P (P'P)^-1 and N a basis of the null space of P', dy = T g + N a, and
-
-    (P H P' + D) dy = r   <=>   (H + T'WT) g = T'(r - D N (N'DN)^-1 N'r),   a = (N'DN)^-1 N'(r - D T g),
-                                W = D - D N (N'DN)^-1 N'D
-
-No D^-1 appears, so active rows (D near 0) lose no digits.  Conjugate gradients on the uncondensed system polish the
+Groups of rows over few atoms are condensed (`condensed.py`).  Conjugate gradients on the uncondensed system polish the
 solution.  One square array holds both: the factor in one triangle, H in the other.
 """
 
@@ -19,7 +13,6 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,23 +21,12 @@ from scipy.linalg import blas, lapack
 
 from lipcert.relaxation.rank_two import Floats, Integers
 from lipcert.solver.atoms import AtomForm
+from lipcert.solver.condensed import Many, unknowns
 
 TILE = 400
 PARALLEL = 2000  # atoms from which on tiles are filled by several threads
 STEPS = 10  # of conjugate gradients at most
 RUN = 12  # shorter runs of consecutive generators are gathered instead of sliced
-
-
-@dataclass(frozen=True, eq=False)
-class Batch:
-    """Groups of equal shape: `rows` (groups, n), `atoms` (groups, s), coefficients (groups, n, s)."""
-
-    rows: Integers
-    atoms: Integers
-    coefficients: Floats
-    lift: Floats  # T = P (P'P)^-1, (groups, n, s)
-    null: Floats  # N, (groups, n, n - s)
-    place: Integers  # (groups, s): positions among the unknowns
 
 
 class Schur:
@@ -53,11 +35,10 @@ class Schur:
     def __init__(self, form: AtomForm) -> None:
         self.form = form
         self.tiles = _tiles(form.first, form.second)
-        batches, plain = _group(form)
-        selection, self.plain_place, self.batches = _unknowns(form, batches, plain)
-        self.plain = plain
+        selection, self.plain, self.plain_place, self.batches = unknowns(form)
         identity = selection.shape[0] == selection.shape[1] and (selection - sp.identity(selection.shape[0])).nnz == 0
-        self.selection = None if identity else sp.csr_matrix(selection)
+        roots = next((batch for batch in self.batches if isinstance(batch, Many)), None)
+        self.sandwich = None if identity and roots is None else _Sandwich(selection, roots)
         self.unknowns = int(selection.shape[0])
         self._memory = np.empty((form.first.size, form.first.size))
         self._factor: Floats = np.zeros((0, 0))
@@ -80,25 +61,6 @@ class Schur:
                 return
         raise np.linalg.LinAlgError("the Schur complement is not positive definite")
 
-    def _condense(self, weight: Floats) -> None:
-        """T'WT and the pieces of the solve, for every group."""
-        self._added, self._null_solve = [], []
-        for batch in self.batches:
-            d = weight[batch.rows][:, :, None]
-            heavy = d * batch.null  # D N
-            inner = np.linalg.inv(np.swapaxes(batch.null, 1, 2) @ heavy)
-            pulled = np.swapaxes(batch.lift, 1, 2) @ heavy  # T'D N
-            W = -heavy @ inner @ np.swapaxes(heavy, 1, 2)
-            at = np.arange(W.shape[1])
-            if batch.null.shape[2] == 1:  # W_ii = d_i (N'DN - d_i n_i^2) / N'DN, as a sum without cancellation
-                share = (heavy * batch.null)[:, :, 0]
-                others = share @ (1.0 - np.eye(at.size))
-                W[:, at, at] = d[:, :, 0] * others * inner[:, 0]
-            else:
-                W[:, at, at] += d[:, :, 0]
-            self._added.append(np.swapaxes(batch.lift, 1, 2) @ W @ batch.lift)
-            self._null_solve.append((inner, pulled))
-
     def _assemble(self, GX: Floats, GZ: Floats) -> Floats:
         """H in both triangles; D and T'WT added to the upper one and the diagonal, which the factor will overwrite."""
         H = self._memory
@@ -118,17 +80,17 @@ class Schur:
         else:  # entrywise products leave the interpreter free: two threads halve the time
             with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
                 list(pool.map(fill, range(len(self.tiles))))
-        if self.selection is not None:
-            H = _sandwich(self.selection, H)
+        added = [batch.prepare(self.weight) for batch in self.batches]
+        if self.sandwich is not None:
+            H = self.sandwich(H)
         self._diagonal = np.diagonal(H).copy()
-        self._condense(self.weight)
         at = self.plain_place
         H[at, at] += self.weight[self.plain]
-        for batch, added in zip(self.batches, self._added, strict=True):
-            row = np.broadcast_to(batch.place[:, :, None], added.shape)
-            col = np.broadcast_to(batch.place[:, None, :], added.shape)
+        for batch, block in zip(self.batches, added, strict=True):
+            row = np.broadcast_to(batch.place[:, :, None], block.shape)
+            col = np.broadcast_to(batch.place[:, None, :], block.shape)
             upper = row <= col
-            H[row[upper], col[upper]] += added[upper]
+            H[row[upper], col[upper]] += block[upper]
         return H
 
     def solve(self, rhs: Floats, accuracy: float) -> Floats:
@@ -164,46 +126,59 @@ class Schur:
         pulled = np.zeros(self.unknowns)
         pulled[self.plain_place] = dy[self.plain]
         for batch in self.batches:
-            pulled[batch.place] = np.einsum("gns,gn->gs", batch.coefficients, dy[batch.rows])
+            pulled[batch.place] = batch.pull(dy[batch.rows])
         image = blas.dsymv(1.0, self._factor, pulled, lower=0)
         image += (self._diagonal - np.diagonal(self._factor)) * pulled
         result = self.weight * dy
         result[self.plain] += image[self.plain_place]
         for batch in self.batches:
-            result[batch.rows] += np.einsum("gns,gs->gn", batch.coefficients, image[batch.place])
+            result[batch.rows] += batch.push(image[batch.place])
         return result
 
     def _condensed(self, rhs: Floats) -> Floats:
         """The solve by factor and condensed groups alone."""
         reduced = np.zeros(self.unknowns)
         reduced[self.plain_place] = rhs[self.plain]
-        sides = []
-        for batch, (inner, pulled) in zip(self.batches, self._null_solve, strict=True):
-            r = rhs[batch.rows]
-            side = np.einsum("gnk,gn->gk", batch.null, r)
-            sides.append(side)
-            lifted = np.einsum("gns,gn->gs", batch.lift, r)
-            reduced[batch.place] = lifted - np.einsum("gsk,gkl,gl->gs", pulled, inner, side)
+        for batch in self.batches:
+            reduced[batch.place] = batch.reduce(rhs[batch.rows])
         g, info = lapack.dpotrs(self._factor, reduced, lower=1)
         if info != 0 or not np.all(np.isfinite(g)):
             raise np.linalg.LinAlgError("the Schur system could not be solved")
         dy = np.empty(rhs.size)
         dy[self.plain] = g[self.plain_place]
-        for batch, (inner, pulled), side in zip(self.batches, self._null_solve, sides, strict=True):
-            target = g[batch.place]
-            along = np.einsum("gkl,gl->gk", inner, side - np.einsum("gsk,gs->gk", pulled, target))
-            dy[batch.rows] = np.einsum("gns,gs->gn", batch.lift, target) + np.einsum("gnk,gk->gn", batch.null, along)
+        for batch in self.batches:
+            dy[batch.rows] = batch.expand(rhs[batch.rows], g[batch.place])
         return dy
 
 
-def _sandwich(S: Any, H: Floats, chunk: int = 512) -> Floats:
-    """S H S' for a sparse S, in pieces that stay in cache."""
-    result = np.empty((S.shape[0], S.shape[0]))
-    for at in range(0, S.shape[0], chunk):
-        rows = slice(at, min(S.shape[0], at + chunk))
-        half = np.asarray(S[rows] @ H)
-        result[rows] = np.asarray(S @ np.ascontiguousarray(half.T)).T
-    return result
+class _Sandwich:
+    """S H S' for an S of short rows; those of roots are dense over the same atoms and change with every D."""
+
+    def __init__(self, S: Any, roots: Many | None) -> None:
+        self.roots, self.size = roots, S.shape[0]
+        short = np.ones(self.size, dtype=bool)
+        if roots is not None:
+            short[roots.place[0]] = False
+        self.short = np.flatnonzero(short)
+        self.sparse = sp.csr_matrix(S[self.short])
+
+    def __call__(self, H: Floats, chunk: int = 512) -> Floats:
+        result = np.empty((self.size, self.size))
+        for at in range(0, self.short.size, chunk):  # in pieces that stay in cache
+            result[self.short[at : at + chunk]] = self._right(np.asarray(self.sparse[at : at + chunk] @ H))
+        if self.roots is not None:
+            result[self.roots.place[0]] = self._right(self.roots.basis @ H[self.roots.atoms])
+        return result
+
+    def _right(self, half: Floats) -> Floats:
+        """half S'."""
+        short = np.asarray(self.sparse @ np.ascontiguousarray(half.T)).T
+        if self.roots is None:
+            return short
+        result = np.empty((len(half), self.size))
+        result[:, self.short] = short
+        result[:, self.roots.place[0]] = half[:, self.roots.atoms] @ self.roots.basis.T
+        return result
 
 
 def _block(Xp: Floats, Xq: Floats, Zp: Floats, Zq: Floats, r: Any, s: Any) -> Floats:
@@ -227,9 +202,11 @@ def _mean(one: Floats, two: Floats) -> Floats:
 
 def _tiles(first: Integers, second: Integers) -> list[tuple[slice, Any, Any]]:
     """Cut the atoms into pieces whose generators are constant or consecutive; gather what is left."""
+    if first.size < 2:
+        return _gathers(first, second, 0, first.size)
     da, db = np.diff(first), np.diff(second)
     code = np.where((da >= 0) & (da <= 1) & (db >= 0) & (db <= 1), 2 * da + db, -1)
-    starts = np.flatnonzero(np.r_[True, code[1:] != code[:-1]]) if code.size else np.zeros(0, dtype=np.int64)
+    starts = np.flatnonzero(np.r_[True, code[1:] != code[:-1]])
     tiles: list[tuple[slice, Any, Any]] = []
     pending = 0
     for start, stop in zip(starts, np.r_[starts[1:], code.size], strict=True):
@@ -255,55 +232,3 @@ def _gathers(first: Integers, second: Integers, begin: int, end: int) -> list[tu
         (slice(at, min(end, at + TILE)), first[at : min(end, at + TILE)], second[at : min(end, at + TILE)])
         for at in range(begin, end, TILE)
     ]
-
-
-def _group(form: AtomForm) -> tuple[list[tuple[Integers, Integers, Floats]], Integers]:
-    """Inequalities with the same atoms, more of them than atoms; and all other rows."""
-    P = form.rows
-    groups: dict[bytes, list[int]] = {}
-    P.sort_indices()
-    for k in np.flatnonzero(~form.equality):
-        groups.setdefault(P.indices[P.indptr[k] : P.indptr[k + 1]].tobytes(), []).append(int(k))
-    shapes: dict[tuple[int, int], list[list[int]]] = {}
-    for rows in groups.values():
-        width = int(P.indptr[rows[0] + 1] - P.indptr[rows[0]])
-        if 0 < width < len(rows) and _rank(P, rows, width) == width:
-            shapes.setdefault((len(rows), width), []).append(rows)
-    batches, plain = [], np.ones(P.shape[0], dtype=bool)
-    for (_, width), members in shapes.items():
-        rows_array = np.asarray(members, dtype=np.int64)
-        entries = P.indptr[rows_array][:, :, None] + np.arange(width)
-        batches.append((rows_array, P.indices[entries[:, 0]].astype(np.int64), P.data[entries]))
-        plain[rows_array] = False
-    return batches, np.flatnonzero(plain)
-
-
-def _rank(P: Any, rows: list[int], width: int) -> int:
-    block = np.stack([P.data[P.indptr[k] : P.indptr[k] + width] for k in rows])
-    return int(np.linalg.matrix_rank(block, tol=1e-3))
-
-
-def _unknowns(
-    form: AtomForm, batches: list[tuple[Integers, Integers, Floats]], plain: Integers
-) -> tuple[Any, Integers, list[Batch]]:
-    """Unknowns in the order of their (first) atom, so that H needs no permutation when rows are single atoms."""
-    P = form.rows
-    key = [np.r_[P.indices, P.shape[1]][P.indptr[plain]]]  # a row without atoms may sort anywhere
-    key += [atoms.ravel() for _, atoms, _ in batches]
-    order = np.argsort(np.concatenate(key), kind="stable")
-    place = np.empty(order.size, dtype=np.int64)
-    place[order] = np.arange(order.size)
-    blocks, at = [P[plain]], plain.size
-    result = []
-    for rows, atoms, coefficients in batches:
-        blocks.append(
-            sp.csr_matrix((np.ones(atoms.size), (np.arange(atoms.size), atoms.ravel())), (atoms.size, P.shape[1]))
-        )
-        width = atoms.shape[1]
-        left, values, right = np.linalg.svd(coefficients)
-        lift = np.einsum("gns,gs,gst->gnt", left[:, :, :width], 1.0 / values, right)
-        where = place[at : at + atoms.size].reshape(atoms.shape)
-        result.append(Batch(rows, atoms, coefficients, lift, left[:, :, width:], where))
-        at += atoms.size
-    selection = sp.csr_matrix(sp.vstack(blocks, format="csr")[order])
-    return selection, place[: plain.size], result

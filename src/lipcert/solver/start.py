@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from lipcert.relaxation.rank_two import Floats, Integers
-from lipcert.solver.atoms import AtomForm
+from lipcert.solver.atoms import AtomForm, Roots
 from lipcert.solver.bordered import Bordered, Inverse
 
 
@@ -42,64 +43,135 @@ def diagonal_rows(form: AtomForm) -> tuple[Integers, Floats]:
     return row, coefficient
 
 
-def starting_point(form: AtomForm, y0: Floats | None) -> tuple[Iterate, Floats | None]:
-    """An interior point, warm from y0 when it is given; and dual feasible multipliers on the edge, a first bound.
+def starting_point(form: AtomForm, y0: Floats | None, roots0: Floats | None = None) -> tuple[Iterate, Floats | None]:
+    """An interior point, warm from y0 (and the diagonal entries of the roots) when it is given; and dual feasible
+    multipliers on the edge, a first bound.
 
     When every X_ii has a row of its own the start is dual feasible; otherwise there is no first bound.
     """
     unequal = ~form.equality
     row, coefficient = diagonal_rows(form)
-    weight = balance(form.objective)
+    whole = Whole(form.objective, form.roots, np.zeros(form.roots.gain.size))
+    weight, own = _weights(whole)
     X = np.diag(_diagonal(form, row, coefficient))
     room = form.rhs - form.rows @ form.values(X)
     slack = np.maximum(room, SLACK if y0 is None else WARM_SLACK)
     y = np.zeros(form.rhs.size)
     y[unequal] = WEIGHT * weight.mean()
+    y[form.roots.rows] = 0.0
+    entry = np.zeros(own.size)
     if y0 is not None:
         y = form.scaled_multipliers(y0)
         y[unequal] = np.maximum(y[unequal], WARM * weight.mean())
+        y[form.roots.rows] = 0.0
+    if y0 is not None and roots0 is not None:
+        entry = roots0 / form.value_scale
     if np.all(row >= 0):
         if y0 is None:
             y[row] = 0.0
-        shift = max(0.0, -lowest_eigenvalue(dual_matrix(form, y), 1.0 / np.sqrt(weight)))
-        edge = y.copy()
-        edge[row] += weight * shift * (1.0 + 1e-9) / coefficient
-        y[row] += weight * (shift * 1.01 + (MARGIN if y0 is None else WARM)) / coefficient
+        held = Whole(dual_matrix(form, y), form.roots, entry)
+        shift = max(0.0, -lowest_eigenvalue(held, 1.0 / np.sqrt(np.r_[weight, own])))
+        near, far = shift * (1.0 + 1e-9), shift * 1.01 + (MARGIN if y0 is None else WARM)
+        edge = None
+        if np.all(entry + own * near > 0):
+            edge = y.copy()
+            edge[row] += weight * near / coefficient
+            edge = with_roots(form, edge, entry + own * near)
+        y[row] += weight * far / coefficient
+        y = with_roots(form, y, entry + own * far)
         Z = dual_matrix(form, y)
         if y0 is not None:
             X = _matched(Z, np.diagonal(X))
             slack = np.maximum(form.rhs - form.rows @ form.values(X), WARM_SLACK)
+        slack[form.roots.rows] = np.minimum(slack[form.roots.rows], ROOT_SLACK * form.roots.paired(y))
         return Iterate(X, slack[unequal], y, Z, None), edge
+    y = with_roots(form, y, np.maximum(entry, own))
+    slack[form.roots.rows] = form.roots.paired(y)
     Z = form.objective.plus(-1.0, form.objective)
     _add_diagonal(Z, max(2.0 * weight.max(), 1.0))
     return Iterate(X, slack[unequal], y, Z, Z.plus(-1.0, dual_matrix(form, y))), None
 
 
+def with_roots(form: AtomForm, y: Floats, entry: Floats) -> Floats:
+    """y with the multipliers gain^2 / entry of the roots; X_00 was substituted in their rows, so its own pays."""
+    y, rows = y.copy(), form.roots.rows
+    y[rows] = form.roots.gain**2 / entry
+    if form.anchor_row >= 0:
+        scale = form.row_scale
+        y[form.anchor_row] += form.anchor_weight[rows] @ (scale[rows] * y[rows]) / scale[form.anchor_row]
+    return y
+
+
+@dataclass(frozen=True, eq=False)
+class Whole:
+    """[M, -G K; -K G', diag(entry)]: the dual matrix before its roots were eliminated, K their gains."""
+
+    core: Bordered
+    roots: Roots
+    entry: Floats
+
+    @property
+    def size(self) -> int:
+        return self.core.size + self.entry.size
+
+    def times(self, V: Floats) -> Floats:
+        n, gain = self.size - self.entry.size, self.roots.gain[:, None]
+        above = self.core.times(np.ascontiguousarray(V[:n]))
+        if not self.entry.size:
+            return above
+        above -= self.roots.forms @ (gain * V[n:])
+        return np.vstack([above, self.entry[:, None] * V[n:] - gain * (self.roots.forms.T @ V[:n])])
+
+
 WEIGHT = 0.1  # multipliers of inequalities at the start, in units of the mean diagonal one
 MARGIN = 2.0  # how far inside the dual cone to start, in units of the diagonal multipliers
 SLACK = 0.5
-FLOOR = 0.1  # smallest diagonal multiplier, in units of the mean one
+ROOT_SLACK = 0.9  # of what belongs to the multiplier of a root: its slack at the start is at most this
+FLOOR = 0.1  # smallest diagonal multiplier, in units of the mean one; of a root, in units of its gain
 WARM = 0.02  # the same margins for a warm start
 WARM_SLACK = 0.02
 
 
-def balance(C: Bordered, sweeps: int = 20, rank: int = 10) -> Floats:
+class Symmetric(Protocol):
+    """A symmetric matrix that is multiplied with."""
+
+    @property
+    def size(self) -> int: ...
+
+    def times(self, Y: Floats) -> Floats: ...
+
+
+def balance(C: Symmetric) -> Floats:
     """Positive weights d, about as small as they can be with a multiple of diag(d) - C positive semidefinite.
 
     At the maximum of <C, V V'> over unit rows v_i the norms |sum_j C_ij v_j| are the optimal multipliers of the
     rows X_ii <= 1; a few sweeps give their proportions, which a multiple of the identity would miss.
     """
-    size = C.border.inner + C.border.outer
-    V = np.random.default_rng(0).standard_normal((size, rank))
+    return _floored(_norms(C))
+
+
+def _floored(norm: Floats, mean: float | None = None) -> Floats:
+    mean = float(norm.mean()) if mean is None else mean
+    return np.maximum(norm, FLOOR * mean) if mean > 0 else np.ones(norm.size)
+
+
+def _norms(C: Symmetric, sweeps: int = 20, rank: int = 10) -> Floats:
+    V = np.random.default_rng(0).standard_normal((C.size, rank))
     V /= np.linalg.norm(V, axis=1)[:, None]
-    norm = np.ones(size)
+    norm = np.ones(C.size)
     for _ in range(sweeps):
         image = C.times(V)
         norm = np.linalg.norm(image, axis=1)
         image += norm[:, None] * V
         V = image / np.maximum(np.linalg.norm(image, axis=1), 1e-300)[:, None]
-    mean = float(norm.mean())
-    return np.maximum(norm, FLOOR * mean) if mean > 0 else np.ones(size)
+    return np.asarray(norm)
+
+
+def _weights(C: Whole) -> tuple[Floats, Floats]:
+    """As `balance`, of the core's variables and of the roots."""
+    norm = _norms(C)  # the sign of the roots' part does not matter
+    core, own = np.split(norm, [C.size - C.entry.size])
+    return _floored(core, float(norm.mean())), np.maximum(own, FLOOR * C.roots.gain)
 
 
 def _diagonal(form: AtomForm, row: Integers, coefficient: Floats) -> Floats:
@@ -125,9 +197,9 @@ def _add_diagonal(Z: Bordered, value: float) -> None:
     Z.F[np.diag_indices_from(Z.F)] += value
 
 
-def lowest_eigenvalue(Z: Bordered, scale: Floats, rounds: int = 60) -> float:
+def lowest_eigenvalue(Z: Symmetric, scale: Floats, rounds: int = 60) -> float:
     """A little below the smallest eigenvalue of diag(scale) Z diag(scale): Lanczos value minus residual."""
-    size = Z.border.inner + Z.border.outer
+    size = Z.size
     rounds = min(rounds, size)
     V = np.zeros((rounds, size))
     v = np.random.default_rng(1).standard_normal(size)

@@ -91,25 +91,14 @@ def branch(
     The bracket's witness is where the search starts from, and cells are not worked on to be worse than its upper bound;
     the bracket itself is left to the caller.
     """
-    search = _Search(problem, bracket, budget, executor, on_state)
-    interrupted = False
-    try:
-        with np.errstate(all="ignore"):
-            search.run()
-    except KeyboardInterrupt:
-        interrupted = True
-    finally:
-        search.withdraw()
-    return search.outcome(interrupted)
+    return CellSearch(problem, bracket, executor, on_state).run(budget)
 
 
-class _Search:
-    """The mutable side of one call."""
+class CellSearch:
+    """A search that can be continued: `run` as often as wanted."""
 
-    def __init__(
-        self, problem: Problem, bracket: Bracket, budget: Budget, executor: Executor, on_state: OnState | None
-    ) -> None:
-        self.problem, self.net, self.budget, self.executor = problem, problem.network, budget, executor
+    def __init__(self, problem: Problem, bracket: Bracket, executor: Executor, on_state: OnState | None = None) -> None:
+        self.problem, self.net, self.executor, self.bracket = problem, problem.network, executor, bracket
         self.gap, self.witness, self.on_state = bracket.wishes.gap, bracket.witness, on_state
         self.count = itertools.count()
         self.heap: list[tuple[float, int, Node]] = []
@@ -122,6 +111,20 @@ class _Search:
         self.stuck: list[float] = []  # the bounds of cells that nothing can be done about
         self.each = cell_operations(self.net)
         self._push(self.root)
+
+    def run(self, budget: Budget) -> Outcome:
+        """Go on within a budget, from the best witness that is known by now."""
+        self.budget, interrupted = budget, False
+        if self.bracket.witness is not None and self.bracket.witness.value > self.lower:
+            self.witness = self.bracket.witness
+        try:
+            with np.errstate(all="ignore"):
+                self._run()
+        except KeyboardInterrupt:
+            interrupted = True
+        finally:
+            self.withdraw()
+        return self.outcome(interrupted)
 
     @property
     def lower(self) -> float:
@@ -140,7 +143,12 @@ class _Search:
     def _top(self) -> float:
         return self.heap[0][0] if self.heap else 0.0
 
-    def run(self) -> None:
+    @property
+    def done(self) -> bool:
+        """Whether there is nothing left to split."""
+        return not self.under_way and -self._top() <= self.threshold
+
+    def _run(self) -> None:
         self._report()
         while not self.budget.over() and (self.under_way or -self._top() > self.threshold):
             self._split(self._take())

@@ -1,0 +1,128 @@
+"""The networks and regions that brackets are compared on: real ones from the data folder, and recipes.
+
+Two halves, "chosen" and "checked": constants were chosen on the first, and looked at on the second afterwards.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.io
+
+import lipcert
+from benchmarks._measure import ROOT, data_folder
+from lipcert import Activation, Box, Everywhere, Network
+from lipcert.paper.networks import paper_network, paper_region
+from lipcert.problem.network import Block
+from lipcert.problem.region import Region
+from lipcert.rounding import Array
+
+Made = tuple[Network, Region, int | tuple[int, int] | None, str]  # network, region, output, norm
+
+
+@dataclass(frozen=True)
+class Case:
+    """A question with its name, the half that it belongs to, and what is known: a lower bound and the peer's upper."""
+
+    name: str
+    chosen: bool
+    make: Callable[[], Made]
+    lower: float | None = None
+    peer: float | None = None
+
+
+def digit() -> Array:
+    """The first test image of MNIST, pixels in [0, 1]."""
+    with gzip.open(data_folder() / "mnist" / "t10k-images-idx3-ubyte.gz") as file:
+        return np.frombuffer(file.read(16 + 784)[16:], dtype=np.uint8) / 255.0
+
+
+def _mnist(file: str, radius: float) -> Callable[[], Made]:
+    return lambda: (_load(file), Box(digit(), radius, clip=(0, 1)), (7, 3), "inf")
+
+
+def _around_zero(file: str, radius: float) -> Callable[[], Made]:
+    def make() -> Made:
+        net = _load(file)
+        return net, Box(np.zeros(net.inputs), radius), 0, "inf"
+
+    return make
+
+
+def _load(file: str) -> Network:
+    return lipcert.load(data_folder() / "nets" / file)
+
+
+def _cifar() -> Made:
+    return _load("cifar_base_kw.onnx"), Box(np.random.RandomState(0).rand(3072), 0.00784, clip=(0, 1)), 0, "inf"
+
+
+def _sdp_nn() -> Made:
+    parts = scipy.io.loadmat(data_folder() / "sdp_nn" / "sdp_nn_paper.mat")
+    A, b, c, x = (np.asarray(parts[name], dtype=np.float64) for name in ("A", "b", "c", "x00"))
+    net = Network.from_weights([A, c.reshape(1, -1)], [b.reshape(-1), np.zeros(1)])
+    return net, Box(x.reshape(-1), 0.1), None, "inf"
+
+
+def _tutorial() -> Made:
+    folder = ROOT / "src" / "lipcert" / "data"
+    image = np.load(folder / "digits_images.npz")["images"][0] / 16
+    return lipcert.load(folder / "digits_net.npz"), Box(image.reshape(-1), 0.02, clip=(0, 1)), (0, 9), "inf"
+
+
+def _recipe(sizes: tuple[int, ...], radius: float, kind: str = "relu", seed: int = 0, norm: str = "inf") -> Made:
+    rng = np.random.RandomState(seed)
+    weights = [rng.randn(m, n) * np.sqrt(2 / n) for n, m in zip(sizes, sizes[1:], strict=False)]  # noqa: RUF007
+    net = Network.from_weights(weights, [0.1 * rng.randn(len(w)) for w in weights], kind)
+    return net, Box(rng.rand(sizes[0]), radius), 0, norm
+
+
+def _residual(inputs: int, width: int, blocks: int, radius: float) -> Made:
+    rng = np.random.RandomState(1)
+    made = [Block(((0, rng.randn(width, inputs) * np.sqrt(2 / inputs)),), 0.1 * rng.randn(width), Activation("relu"))]
+    for k in range(blocks):
+        last = 2 * k + 1
+        inner = rng.randn(width, width) * np.sqrt(2 / width)
+        made.append(Block(((last, inner),), 0.1 * rng.randn(width), Activation("relu")))
+        outer = rng.randn(width, width) * np.sqrt(0.5 / width)
+        made.append(Block(((last, np.eye(width)), (last + 1, outer)), np.zeros(width), Activation("relu")))
+    made.append(Block(((2 * blocks + 1, rng.randn(3, width) / np.sqrt(width)),), np.zeros(3)))
+    return Network.from_blocks(made), Box(rng.rand(inputs), radius), 0, "inf"
+
+
+def _globally(file: str, norm: str) -> Callable[[], Made]:
+    return lambda: (_load(file), Everywhere(), None, norm)
+
+
+CASES = (
+    Case("256x2 0.01", True, _mnist("mnist-net_256x2.onnx", 0.01), 124.0453, 157.98737),
+    Case("256x2 0.05", False, _mnist("mnist-net_256x2.onnx", 0.05), 363.5, 3042.93),
+    Case("256x2 global", True, lambda: (_load("mnist-net_256x2.onnx"), Everywhere(), (7, 3), "inf"), 833.0),
+    Case("5_100 0.01", False, _mnist("eran_mnist_relu_5_100.onnx", 0.01), 23.7938, 28.9693),
+    Case("3_50 0.02", True, _mnist("eran_mnist_relu_3_50.onnx", 0.02), 222.58, 632.1),
+    Case("DiffAI 0.05", False, _mnist("eran_convSmallRELU_DiffAI.onnx", 0.05), 86.8948, 98.31071),
+    Case("cifar_base_kw", True, _cifar, 8.4556, 8.68989),
+    Case("mnist_conv 0.01", False, _mnist("mnist_conv.onnx", 0.01), 12.7094, 12.711),
+    Case("ACAS 2_1 0.05", True, _around_zero("ACASXU_run2a_2_1.onnx", 0.05), 54.19, 24049.3),
+    Case("ACAS 2_1 0.2", False, _around_zero("ACASXU_run2a_2_1.onnx", 0.2), 89.7, 227431.5),
+    Case("ACAS 1_1 0.05", False, _around_zero("ACASXU_experimental_v2a_1_1.nnet", 0.05), 0.371205, 996.0),
+    Case("lindex 0.5", True, _around_zero("lindex.onnx", 0.5), 251.047, 1643.3),
+    Case("vdp 1", False, _around_zero("vdp.onnx", 1.0), 4.548636, 29.8915),
+    Case("cartpole 0.5", True, _around_zero("cartpole.onnx", 0.5), 15.0396, 24.1333),
+    Case("tll_2_8 1", False, _around_zero("tll_2_8.onnx", 1.0), 2.84, 686.03),
+    Case("SDP-NN 0.1", True, _sdp_nn, 9.8907, 77.4),
+    Case(
+        "(80,80) local", False, lambda: (paper_network(80, 80, 0), paper_region(80, 0, "local"), None, "inf"), 1.87298
+    ),
+    Case("wine", True, _globally("exlipbab_wine_11-12-12-1.npz", "2"), 1.74337),
+    Case("abalone", False, _globally("exlipbab_abalone_9-16-16-1.npz", "2"), 11.1216),
+    Case("tutorial", True, _tutorial, 136.295),
+    Case("sigmoid 20-40-40", True, lambda: _recipe((20, 40, 40, 3), 0.1, "sigmoid")),
+    Case("tanh 4-30-30-30", False, lambda: _recipe((4, 30, 30, 30, 2), 0.3, "tanh")),
+    Case("leaky 30-40-40", False, lambda: _recipe((30, 40, 40, 2), 0.05, "leaky_relu", norm="2")),
+    Case("deep 10-8x16", True, lambda: _recipe((10, *(16,) * 8, 2), 0.05)),
+    Case("residual 12-24x6", False, lambda: _residual(12, 24, 3, 0.05)),
+)

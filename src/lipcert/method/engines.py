@@ -1,0 +1,129 @@
+"""What `auto` takes turns with: cells of the region, signs of open neurons, relaxations."""
+
+from __future__ import annotations
+
+import math
+from concurrent.futures import Executor
+
+from lipcert import policy
+from lipcert.bounds import cut_short
+from lipcert.bounds.collapse import collapse
+from lipcert.budget import Budget
+from lipcert.method.bracket import Bracket
+from lipcert.method.branching import CellSearch, State
+from lipcert.method.branching import refusal as no_cells
+from lipcert.method.portfolio import Engine
+from lipcert.method.result import Status
+from lipcert.method.tight import Tight
+from lipcert.problem.problem import Problem
+from lipcert.proof.collapsed import prove_within
+from lipcert.proof.nogoods import refusal as no_signs
+from lipcert.witness import Witness
+
+
+def engines_for(problem: Problem, bracket: Bracket, executor: Executor) -> list[Engine]:
+    """All that apply."""
+    engines: list[Engine] = []
+    if Tight().applies(problem) is None:
+        engines.append(Relaxation(problem, bracket))
+    if not bracket.wishes.lower:  # searches close what a witness reaches: without one there is nothing to close
+        return engines
+    small = None if cut_short(problem) else collapse(problem)
+    inner = problem if small is None else small.problem
+    if not cut_short(problem) and no_signs(inner) is None:
+        engines.append(Signs(problem, bracket))
+    if no_cells(problem) is None:
+        engines.append(Cells(problem, bracket, executor))
+    return engines
+
+
+class Signs(Engine):
+    """Branch and bound over signs, on the network of the open neurons where that is smaller."""
+
+    name = "signs"
+
+    def __init__(self, problem: Problem, bracket: Bracket) -> None:
+        from lipcert.method.signs import SignSearch  # here, so that importing lipcert stays fast
+
+        super().__init__()
+        self.problem, self.bracket, self.small = problem, bracket, collapse(problem)
+        if self.small is None:
+            self.search = SignSearch(problem, bracket)
+        else:
+            self.search = SignSearch(self.small.problem, bracket, problem, self.small.price)
+
+    def turn(self, budget: Budget) -> None:
+        self.bracket.enter(self.name)
+        self.search.run(budget)
+        self.bracket.promised = math.inf
+        found = self.search.certificate()
+        certificate = found if self.small is None else prove_within(self.problem, found)
+        self.bracket.improve(certificate)
+        self.upper, self.ended = min(self.upper, certificate.upper), self.search.done
+        if self.search.interrupted:
+            self.bracket.status = Status.INTERRUPTED
+
+
+class Cells(Engine):
+    """Branch and bound over cells: boxes, and signs with their half-spaces."""
+
+    name = "cells"
+
+    def __init__(self, problem: Problem, bracket: Bracket, executor: Executor) -> None:
+        super().__init__()
+        self.problem, self.bracket, self.executor = problem, bracket, executor
+        self.search: CellSearch | None = None
+
+    def price(self, budget: Budget) -> float:
+        """Nothing where boxes are halved; else cells are bounded by relaxations, and one takes a while."""
+        if self.problem.network.inputs <= policy.CELLS_INPUTS:
+            return 0.0
+        return Relaxation(self.problem, self.bracket).price(budget)
+
+    def prior(self) -> float:
+        """Cells of many inputs are for what others leave."""
+        return self.bracket.upper
+
+    def turn(self, budget: Budget) -> None:
+        bracket = self.bracket
+        bracket.enter(self.name)
+        if self.search is None:
+            self.search = CellSearch(self.problem, bracket, self.executor, self._watch)
+        outcome = self.search.run(budget)
+        bracket.promised = math.inf
+        bracket.improve(outcome.certificate)
+        self.upper, self.ended = min(self.upper, outcome.certificate.upper), self.search.done
+        if outcome.interrupted:
+            bracket.status = Status.INTERRUPTED
+
+    def _watch(self, state: State, witness: Witness | None) -> None:
+        bracket = self.bracket
+        bracket.promised, bracket.stage = state.upper, f"cells: {state.open:,} open of {state.cells:,}"
+        bracket.improve(witness) if witness is not None else bracket.report()
+
+
+class Relaxation(Engine):
+    """Method tight, in one turn: it cannot be continued, and ends when it has nothing to add."""
+
+    name = "tight"
+
+    def __init__(self, problem: Problem, bracket: Bracket) -> None:
+        super().__init__()
+        self.problem, self.bracket, self.method, self.first = problem, bracket, Tight(), bracket.upper
+
+    def prior(self) -> float:
+        """What it leaves of the distance from the witness to the first bound, in logarithms, on networks tried."""
+        lower = self.bracket.lower
+        if lower <= 0 or not math.isfinite(self.first):
+            return self.first / 2
+        return min(lower * (self.first / lower) ** policy.RELAXED_LEAVES, self.bracket.upper)
+
+    def price(self, budget: Budget) -> float:
+        return budget.expected(self.method.cost(self.problem) * policy.RATES[policy.DENSE])
+
+    def turn(self, budget: Budget) -> None:
+        before = self.bracket.certificate
+        self.method.run(self.problem, self.bracket, budget)
+        if self.bracket.certificate is not before:
+            self.upper = self.bracket.upper
+        self.ended = self.bracket.status is Status.DONE

@@ -1,0 +1,122 @@
+"""Turns: several engines work on one bracket, and each goes on while it promises more than the others.
+
+    forecast   the bound falls by about the same factor with every doubling of an engine's work: what the last
+               doublings bought says where it will be when all that is left is given to it
+
+Engines are tried first, those that are cheap before those that are not. What is left goes to the engine with the least
+forecast, half of it at a time, so that a forecast that was wrong is found out. Nothing here knows a network: only what
+the run has measured decides.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from lipcert import policy
+from lipcert.budget import Budget
+from lipcert.method.bracket import Bracket
+from lipcert.method.result import Status
+
+
+class Engine:
+    """Something that can go on: `turn` works within a budget, improves the bracket, and can be called again.
+
+    `upper` is what the engine has proved by itself; `ended` that another turn would change nothing.
+    """
+
+    name: str
+    upper: float = math.inf
+    ended: bool = False
+
+    def __init__(self) -> None:
+        self.spent = 0.0
+        self.history: list[tuple[float, float]] = []  # what was spent by then, and the bound
+
+    def turn(self, budget: Budget) -> None:
+        """Work within the budget."""
+        raise NotImplementedError
+
+    def price(self, budget: Budget) -> float:  # noqa: ARG002 - an engine that gives bounds from its first moment on
+        """Seconds of the budget's clock before its first turn is worth anything."""
+        return 0.0
+
+    def take_turn(self, budget: Budget) -> None:
+        """A turn, remembered for the forecast."""
+        before = budget.now()
+        self.turn(budget)
+        self.spent += max(budget.now() - before, 1e-9)
+        self.history.append((self.spent, self.upper))
+
+    def prior(self) -> float:
+        """About where its bound will be, before its first turn."""
+        return math.inf
+
+    def forecast(self, more: float) -> float:
+        """About where its bound will be after so many more seconds."""
+        if not self.history:
+            return self.prior()
+        if not math.isfinite(self.upper) or self.upper <= 0:
+            return self.upper
+        spent, last = self.history[-1]
+        earlier = next(
+            (h for h in reversed(self.history) if h[0] <= spent / 2 and math.isfinite(h[1])), self.history[0]
+        )
+        doublings = math.log2(spent / earlier[0]) if spent > earlier[0] else 0.0
+        if doublings <= 0:
+            return last
+        rate = math.log(max(earlier[1] / last, 1.0)) / doublings
+        return last * math.exp(-rate * math.log2((spent + more) / spent))
+
+
+Between = Callable[[float, Budget], None]  # is told what a turn took, and may take some more
+
+
+def take_turns(engines: Sequence[Engine], bracket: Bracket, budget: Budget, between: Between) -> None:
+    """Until the bracket is closed, the budget is over, or every engine has ended."""
+    _Turns(engines, bracket, budget, between).all()
+
+
+class _Turns:
+    def __init__(self, engines: Sequence[Engine], bracket: Bracket, budget: Budget, between: Between) -> None:
+        self.engines, self.bracket, self.budget, self.between = engines, bracket, budget, between
+
+    def all(self) -> None:
+        self._try_quick()
+        while self._goes_on():
+            alive = [e for e in self.engines if not e.ended]
+            if not alive:
+                return
+            self._next(alive)
+
+    def _try_quick(self) -> None:
+        """Two turns for each engine that gives bounds soon, the second longer: a forecast needs two points."""
+        total = self.budget.left()
+        first = max(policy.TRIAL_SHARE * total, min(total, policy.TRIAL_LEAST))
+        quick = [e for e in self.engines if e.price(self.budget) <= first]
+        for times in (1.0, 2.0):
+            for engine in quick:
+                if not engine.ended and self._goes_on():
+                    self._turn(engine, self.budget.upto(times * first))
+
+    def _next(self, alive: list[Engine]) -> None:
+        """The engine that promises most; its first turn is long where no other moves."""
+        bracket, left = self.bracket, self.budget.left()
+        best = min(alive, key=lambda e: (e.forecast(left), e.spent))
+        share = policy.TURN_SHARE
+        if not best.history:
+            others = min((e.forecast(left) for e in alive if e is not best), default=math.inf)
+            share = policy.LONG_SHARE if others < policy.MOVING * bracket.upper else policy.LONGEST_SHARE
+        self._turn(best, self.budget.upto(max(share * left, min(left, policy.TURN_LEAST))))
+
+    def _turn(self, engine: Engine, budget: Budget) -> None:
+        before = engine.spent
+        engine.take_turn(budget)
+        if self._goes_on():
+            self.between(engine.spent - before, self.budget)
+
+    def _goes_on(self) -> bool:
+        bracket = self.bracket
+        if bracket.status in (Status.TIME_LIMIT, Status.WORK_LIMIT):
+            bracket.go_on()  # a turn was over, not the budget
+        return not (bracket.closed() or bracket.status is not Status.DONE or self.budget.over())

@@ -1,0 +1,134 @@
+"""Which partial patterns some input can have, as far as linear rows can tell: one linear program, kept warm.
+
+The rows are those of `proof.nogoods`, in units in which every variable has the size of one. A sign sets the upper end
+of one column to zero, so that the basis of the last program stays dual feasible and few pivots lead to the next answer.
+The cost is about sum v + w: where both are not needed one of them is zero, and the answer is one for many patterns.
+(Without a cost all steps of the dual simplex are ties, and pivots were twenty times as many.) An answer is a hint:
+a point of the relaxation, or multipliers that may prove that there is none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from lipcert.bounds.interval import middle_and_radius
+from lipcert.problem.maps import matrix
+from lipcert.proof.nogoods import Signs, System
+from lipcert.rounding import Array
+from lipcert.solver.conic.highs_backend import linear_model, with_model
+
+_PIVOTS = 5000  # of one program: more mean that it goes in circles
+_OPTIONS: dict[str, Any] = {
+    "output_flag": False,
+    "threads": 1,
+    "presolve": "off",
+    "solver": "simplex",
+    "simplex_strategy": 1,  # dual
+    "simplex_scale_strategy": 0,  # it is scaled already
+    "simplex_iteration_limit": _PIVOTS,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """A point, or multipliers y and t of `System` that ought to refuse the pattern, or neither; and the pivots.
+
+    With a point comes which signs are not possible with it: on (first half), off (second half).
+    """
+
+    point: Array | None
+    against: NDArray[np.bool_]
+    y: Array | None
+    t: Array | None
+    pivots: int
+
+
+_NOTHING = np.zeros(0, dtype=bool)
+_ZERO = 1e-9  # of a variable's size: less is nothing
+
+
+class Program:
+    """The rows of a system in HiGHS; between two patterns only ends of columns change."""
+
+    def __init__(self, system: System) -> None:
+        net, count = system.net, system.neurons
+        self.system, self.open = system, np.flatnonzero(system.open)
+        self.center, radius = middle_and_radius(system.box)
+        self.radius = np.where(radius > 0, radius, 1.0)
+        kept = system.slope > 0
+        self.rows = np.flatnonzero(kept)
+        terms = [[None] * (net.depth + 1) for _ in net.hidden]  # type: list[list[Any]]
+        for row, block in zip(terms, net.hidden, strict=True):
+            for source, weight in block.terms:
+                row[source] = sparse.csr_array(matrix(weight))
+        widths = net.shape[:-1]
+        for row, block in zip(terms, net.hidden, strict=True):
+            for j, width in enumerate(widths):
+                row[j] = sparse.csr_array((block.width, width)) if row[j] is None else row[j]
+        A = sparse.csr_array(sparse.diags_array(system.slope) @ sparse.block_array(terms, format="csr"))
+        size = np.maximum(np.abs(system.values.lo), np.abs(system.values.hi))
+        self.v_unit = np.where(size > 0, size, 1.0)
+        self.w_unit = np.where(system.away > 0, system.away, 1.0)[self.open]
+        inputs, own = A[:, : net.inputs], A[:, net.inputs :]
+        v = (sparse.eye_array(count) - own) @ sparse.diags_array(self.v_unit)
+        w = -sparse.eye_array(count, format="csc")[:, self.open] @ sparse.diags_array(self.w_unit)
+        rows = sparse.csr_array(sparse.hstack([-(inputs @ sparse.diags_array(self.radius)), v, w], format="csr"))[kept]
+        right = (system.slope * system.bias + inputs @ self.center)[kept]
+        slack = (system.slope * system.slack)[kept]
+        self.unit = 1.0 / np.maximum(abs(rows).max(axis=1).toarray().reshape(-1), 1e-300)
+        rows = sparse.diags_array(self.unit) @ rows
+        pick = sparse.eye_array(count, format="csr")[self.open]
+        blank = sparse.csr_array((len(self.open), net.inputs))
+        triangles = sparse.hstack([blank, pick, sparse.eye_array(len(self.open))])
+        table = sparse.csr_array(sparse.vstack([rows, triangles], format="csr"))
+        self.entries = int(table.nnz)
+        fixed = radius <= 0
+        lo = np.concatenate([np.where(fixed, 0.0, -1.0), system.values.lo / self.v_unit, np.zeros(len(self.open))])
+        hi = np.concatenate([np.where(fixed, 0.0, 1.0), system.values.hi / self.v_unit, np.ones(len(self.open))])
+        hi[net.inputs + count :] = np.where(system.away[self.open] > 0, 1.0, 0.0)
+        row_lo = np.concatenate([(right - slack) * self.unit, np.full(len(self.open), -np.inf)])
+        row_hi = np.concatenate([(right + slack) * self.unit, np.ones(len(self.open))])
+        self.columns = np.concatenate([net.inputs + self.open, net.inputs + count + np.arange(len(self.open))])
+        self.columns = self.columns.astype(np.int32)
+        self.tops = hi[self.columns]
+        self.nothing = np.zeros(len(self.columns))
+        cost = np.concatenate([1e-3 * np.cos(np.arange(net.inputs)), np.zeros(table.shape[1] - net.inputs)])
+        cost[self.columns] = 1.0 + 0.3 * np.cos(np.arange(len(self.columns)))
+        self.highs = with_model(linear_model(cost, table, row_lo, row_hi, lo, hi), _OPTIONS)
+
+    def ask(self, signs: Signs) -> Answer:
+        """About the inputs with these signs of the open neurons, of which some are zero: nothing is said of them."""
+        off, on = signs < 0, signs > 0
+        tops = np.where(np.concatenate([off, on]), 0.0, self.tops)
+        self.highs.changeColsBounds(len(tops), self.columns, self.nothing, tops)
+        self.highs.run()
+        status = self.highs.getModelStatus().name
+        pivots = max(0, int(self.highs.getInfo().simplex_iteration_count))
+        if status == "kOptimal":
+            return Answer(*self._point(), None, None, pivots)
+        if status == "kInfeasible":
+            return Answer(None, _NOTHING, *self._multipliers(), pivots)
+        self.highs.clearSolver()  # whatever it was, the next program starts afresh
+        return Answer(None, _NOTHING, None, None, pivots)
+
+    def _point(self) -> tuple[Array, NDArray[np.bool_]]:
+        """The input, and where w or v are not zero: w is against a sign on, v against one off."""
+        found = np.array(self.highs.getSolution().col_value)
+        used = found[self.columns] > _ZERO
+        against = np.roll(used, len(self.open))
+        return np.clip(self.center + self.radius * found[: len(self.center)], *self.system.box), against
+
+    def _multipliers(self) -> tuple[Array | None, Array | None]:
+        """The dual ray in the units of the system."""
+        _, there, ray = self.highs.getDualRay()
+        if not there or len(ray) != len(self.rows) + len(self.open):
+            return None, None
+        y, t = np.zeros(self.system.neurons), np.zeros(self.system.neurons)
+        y[self.rows] = -np.asarray(ray[: len(self.rows)]) * self.unit
+        t[self.open] = -np.asarray(ray[len(self.rows) :])
+        return y, t

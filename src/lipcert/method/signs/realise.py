@@ -1,0 +1,88 @@
+"""A whole pattern of signs: one linear program finds a point well inside its cell, or multipliers that refuse it."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+
+from lipcert import policy
+from lipcert.bounds.interval import Interval, middle_and_radius
+from lipcert.budget import Budget
+from lipcert.method.signs.quick import Quick
+from lipcert.problem.problem import Problem
+from lipcert.problem.region import Box
+from lipcert.proof.nogoods import Signs
+from lipcert.rounding import Array
+from lipcert.solver.conic.highs_backend import linear_model, with_model
+
+Multipliers = tuple[Array, Array]
+_OPTIONS = {"output_flag": False, "threads": 1, "simplex_iteration_limit": 20_000}
+
+
+class Realise:
+    """Asks once for every pattern."""
+
+    def __init__(self, problem: Problem, quick: Quick) -> None:
+        assert isinstance(problem.region, Box)
+        self.quick, self.box = quick, problem.region
+        self.center, self.radius = middle_and_radius(Interval(self.box.lo, self.box.hi))
+        self.tried: dict[bytes, tuple[Array | None, Multipliers | None]] = {}
+
+    def point(self, signs: Signs, budget: Budget) -> tuple[Array | None, Multipliers | None]:
+        """The point with the largest margin, or y and t of `proof.nogoods` that ought to show that there is none."""
+        key = signs.tobytes()
+        if key not in self.tried:
+            self.tried[key] = self._point(signs, budget)
+        return self.tried[key]
+
+    def _point(self, signs: Signs, budget: Budget) -> tuple[Array | None, Multipliers | None]:
+        quick, way = self.quick, signs.astype(np.float64)
+        if not len(signs):
+            return np.array(self.box.center), None
+        rows, shifts = quick.forms(signs)
+        rows, shifts = way[:, None] * rows[quick.open], way * shifts[quick.open]
+        shifts, rows = shifts + rows @ self.center, rows * self.radius
+        length = np.maximum(np.sqrt(np.einsum("ij,ij->i", rows, rows)), 1e-300)
+        found = _inmost(rows / length[:, None], shifts / length, budget)
+        if found is None:
+            return None, None
+        v, margin, multipliers = found
+        if margin > 0:
+            return self.box.project(self.center + self.radius * v), None
+        return None, self._multipliers(signs, np.maximum(multipliers, 0.0) / length)
+
+    def _multipliers(self, signs: Signs, weights: Array) -> Multipliers:
+        """sum weights |z| as a sum of the rows: weights at v of what is on and w of what is off, and at no other v."""
+        quick = self.quick
+        mu, u = np.zeros(len(quick.fv)), quick.lo.copy()
+        mu[quick.open], u[quick.open] = weights, signs > 0
+        on = np.ones(len(mu), dtype=bool)
+        on[quick.open] = signs > 0
+        y = np.zeros(len(mu))
+        for a, b in reversed(list(zip(quick.ends[:-1], quick.ends[1:], strict=True))):
+            # Behind a row stands the slope of its neuron: 1 where it is open, the known one elsewhere.
+            slope = np.where(np.isin(np.arange(b, len(mu)), quick.open), 1.0, u[b:])
+            pulled = (y[b:] * slope) @ quick.B[b:, a:b]
+            y[a:b] = np.where(on[a:b], mu[a:b] + pulled, -mu[a:b])
+        return y, np.zeros(len(mu))
+
+
+def _inmost(rows: Array, shifts: Array, budget: Budget) -> tuple[Array, float, Array] | None:
+    """max d s.t. rows v + shifts >= d, d <= 1, |v_i| <= 1: v, d and the multipliers of the rows; None when it fails."""
+    count, n = rows.shape
+    if not (np.all(np.isfinite(rows)) and np.all(np.isfinite(shifts))):
+        return None
+    table = sparse.csr_array(np.hstack([rows, -np.ones((count, 1))]))
+    ends = np.append(np.ones(n), np.inf)
+    top = np.append(np.ones(n), 1.0)
+    model = linear_model(np.append(np.zeros(n), -1.0), table, -shifts, np.full(count, np.inf), -ends, top)
+    with budget.measured(0.0, policy.SPARSE) as work:
+        highs = with_model(model, _OPTIONS)
+        highs.run()
+        pivots = max(0, int(highs.getInfo().simplex_iteration_count))
+        work.operations = table.nnz * (policy.SIGNS_ASK + policy.SIGNS_PIVOT * pivots)
+    if highs.getModelStatus().name != "kOptimal":
+        return None
+    found = highs.getSolution()
+    v = np.array(found.col_value)
+    return v[:-1], float(v[-1]), np.array(found.row_dual)

@@ -1,0 +1,278 @@
+"""Best first over the signs of open ReLUs: the pattern with the largest linear bound is refused, or split in two.
+
+    threshold = lower (1 + gap) - price:  a pattern whose linear bound is at most that needs no more work.
+
+A pattern that comes to its turn is refused by what was learnt (`learnt`), or else by a linear program (`program`),
+which teaches a nogood or gives an input; then both children of it are bounded, many patterns at once (`quick`). Bounds
+on the way are plain floating point: what is claimed in the end, the proof code computes (`tree`).
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from lipcert import policy
+from lipcert.bounds import cut_short, linear_operations, slopes
+from lipcert.budget import Budget
+from lipcert.errors import MethodError
+from lipcert.method.bracket import Bracket
+from lipcert.method.signs.learnt import Known, Learnt
+from lipcert.method.signs.points import Points
+from lipcert.method.signs.program import Program
+from lipcert.method.signs.quick import Quick
+from lipcert.method.signs.tree import Growing
+from lipcert.problem.problem import Problem
+from lipcert.proof import Certificate
+from lipcert.proof.nogoods import Signs, System, refusal
+from lipcert.rounding import Array
+
+
+@dataclass(frozen=True)
+class State:
+    """The bracket in hand, how many patterns are open, how many were made, and how many programs were solved."""
+
+    lower: float
+    upper: float
+    open: int
+    nodes: int
+    programs: int
+    nogoods: int
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """The certificate of the tree, about the problem searched, and how it ended."""
+
+    certificate: Certificate
+    closed: bool
+    interrupted: bool
+    state: State
+
+
+def search_signs(
+    problem: Problem, bracket: Bracket, budget: Budget, original: Problem | None = None, price: float = 0.0
+) -> Outcome:
+    """Split and bound until upper + price <= lower (1 + gap), or until the budget is over, or Ctrl-C.
+
+    Witnesses are points of `original`, whose collapse `problem` is, with the `price` of collapsing; they improve the
+    bracket. The certificate is about `problem` and left to the caller.
+    """
+    search = SignSearch(problem, bracket, original, price)
+    search.run(budget)
+    certificate = search.certificate()
+    closed = certificate.upper + price <= bracket.lower * (1 + bracket.wishes.gap)
+    return Outcome(certificate, closed, search.interrupted, search.state)
+
+
+class SignSearch:
+    """A search that can be continued: `run` as often as wanted, `certificate` in between."""
+
+    def __init__(self, problem: Problem, bracket: Bracket, original: Problem | None = None, price: float = 0.0) -> None:
+        reason = _refusal(problem)
+        system = None if reason is not None else System.of(problem)
+        if system is None:
+            raise MethodError(reason or "branching over signs does not cover this problem; use tight")
+        self.budget = Budget.unlimited()
+        self.problem, self.bracket, self.price = problem, bracket, price
+        self.quick, self.learnt = Quick(problem, system), Learnt(system)
+        self.program = Program(system) if len(self.quick.open) else None
+        self.tree = Growing(problem, self.quick.open)
+        self.points = Points(problem, problem if original is None else original, bracket, self.quick)
+        self.heap: list[tuple[float, int, int]] = []
+        self.costs: dict[int, Array] = {}
+        self.count = itertools.count()
+        self.stuck = 0.0  # the largest bound of whole patterns that nothing can be done about
+        self.finished: set[int] = set()  # these patterns
+        self.programs = 0
+        self.unproved = 0  # leaves that the proof has to bound
+        self.interrupted = False
+        self.known = Known(len(self.quick.open))
+        self._proof_work = linear_operations(problem.network, slopes(problem))
+
+    @property
+    def threshold(self) -> float:
+        """Patterns end below this; a little less than asked, for the rounding of the comparison."""
+        return max(self.bracket.lower * (1.0 + 0.999 * self.bracket.wishes.gap) - self.price, 0.0)
+
+    @property
+    def upper(self) -> float:
+        """About what the tree proves of the original problem."""
+        top = -self.heap[0][0] if self.heap else 0.0
+        return max(self.threshold, self.stuck, top if len(self.tree) else math.inf) + self.price
+
+    @property
+    def state(self) -> State:
+        counts = (len(self.heap), len(self.tree), self.programs, self.learnt.count)
+        return State(self.bracket.lower, self.upper, *counts)
+
+    @property
+    def done(self) -> bool:
+        """Whether there is nothing left to split."""
+        return bool(len(self.tree)) and (not self.heap or -self.heap[0][0] <= self.threshold)
+
+    def run(self, budget: Budget) -> None:
+        """Go on until everything is decided, the budget is over (but for the proof), or Ctrl-C."""
+        self.budget = budget
+        try:
+            with np.errstate(all="ignore"):
+                if self.interrupted or not len(self.tree):
+                    self._reopen()
+                while not self._over():
+                    if not self.done:
+                        self._step()
+                    elif self._settled():
+                        break
+                    self._report()
+        except KeyboardInterrupt:
+            self.interrupted = True
+
+    def certificate(self) -> Certificate:
+        """What the tree proves of the problem so far."""
+        with np.errstate(all="ignore"):
+            if not len(self.tree):
+                self._reopen()
+            proof, upper = self.tree.proof(self.upper - self.price, self.learnt)
+        return Certificate.of(self.problem, proof, upper)
+
+    def _reopen(self) -> None:
+        """Push every pattern that is not decided; after an interruption some may be missing."""
+        self.interrupted, self.heap, self.costs = False, [], {}
+        if not len(self.tree):
+            self.tree.add(np.zeros(len(self.quick.open), dtype=np.int8))
+        tree = self.tree
+        tips = [n for n in range(len(tree)) if tree.split[n] < 0 and tree.nogood[n] < 0 and n not in self.finished]
+        self._bound([n for n in tips if tree.own[n] > self.threshold], [math.inf] * len(tips))
+
+    def _bound(self, nodes: list[int], above: list[float]) -> None:
+        """Bound patterns, and push those that need more; `above` bounds them already."""
+        if not nodes:
+            return
+        with self.budget.measured(policy.SIGNS_QUICK * self.quick.operations * len(nodes), policy.THIN):
+            own, costs = self.quick.bounds(self.tree.signs[nodes])
+        self.budget.charge(policy.SIGNS_CALLS * len(nodes), policy.SCALAR)
+        self.unproved += len(nodes)
+        threshold = self.threshold
+        for node, value, cost, limit in zip(nodes, own.tolist(), costs, above, strict=False):
+            self.tree.own[node] = value
+            if value > threshold:
+                self._push(node, min(value, limit), cost)
+
+    def _push(self, node: int, upper: float, cost: Array) -> None:
+        self.costs[node] = cost
+        heapq.heappush(self.heap, (-upper, next(self.count), node))
+
+    def _over(self) -> bool:
+        """Whether no more than the time of the proof is left."""
+        needed = self.budget.expected(policy.SIGNS_PROOF * self._proof_work * self.unproved)
+        return self.budget.left() <= needed
+
+    def _step(self) -> None:
+        """The patterns with the largest bounds: refuse them, or split them."""
+        size = min(max(len(self.heap) // policy.SIGNS_PART, policy.SIGNS_FEWEST), policy.SIGNS_MOST)
+        taken: list[tuple[int, float]] = []
+        while self.heap and len(taken) < size and -self.heap[0][0] > self.threshold:
+            upper, _, node = heapq.heappop(self.heap)
+            taken.append((node, -upper))
+        self.unproved -= len(taken)
+        self._divide([(node, upper) for node, upper in taken if self._possible(node)])
+
+    def _possible(self, node: int) -> bool:
+        """Whether this pattern has to be split; if not, it is refused or finished."""
+        signs = self.tree.signs[node]
+        nogood = int(self.learnt.refusing(signs[None])[0])
+        if nogood < 0 and not self.known.allows(signs):
+            nogood = self._ask(signs)
+        if nogood < 0 and np.all(signs):
+            nogood = self._finish(node)
+            if nogood < 0:
+                self.unproved += 1
+                return False
+        if nogood >= 0:
+            self.tree.nogood[node] = nogood
+            self.costs.pop(node, None)
+        return nogood < 0
+
+    def _ask(self, signs: Signs) -> int:
+        """The linear program: the number of a nogood, or -1 and perhaps a point."""
+        if self.program is None:
+            return -1
+        with self.budget.measured(0.0, policy.SPARSE) as work:
+            answer = self.program.ask(signs)
+            work.operations = self.program.entries * (policy.SIGNS_ASK + policy.SIGNS_PIVOT * answer.pivots)
+        self.budget.charge(policy.SIGNS_CALLS, policy.SCALAR)
+        self.programs += 1
+        if answer.y is not None and answer.t is not None:
+            return self.learnt.learn(answer.y, answer.t, signs)
+        if answer.point is not None:
+            self.known.add(answer.against)
+            self.points.offer(answer.point, self.budget)
+        return -1
+
+    def _finish(self, node: int) -> int:
+        """A whole pattern has one gradient: a point shows it, or the pattern is refused, or it stays as a bound."""
+        signs = self.tree.signs[node].copy()
+        multipliers = self.points.whole(signs, self.budget)
+        nogood = -1 if multipliers is None else self.learnt.learn(*multipliers, signs)
+        if nogood < 0 and self.tree.own[node] > self.threshold:
+            self.stuck = max(self.stuck, self.tree.own[node])
+            self.finished.add(node)
+        self.costs.pop(node, None)
+        return nogood
+
+    def _divide(self, nodes: list[tuple[int, float]]) -> None:
+        """Both children of every node, with the signs that follow; those that are not refused are bounded."""
+        tree = self.tree
+        tips: list[int] = []
+        above: list[float] = []
+        for node, upper in nodes:
+            column = int(np.argmax(self.costs.pop(node)))
+            tips += tree.divide(node, column)
+            above += [upper, upper]
+        if not tips:
+            return
+        signs = tree.signs[tips]
+        for k, follows in enumerate(self.learnt.follow(signs)):
+            for column, sign, nogood in follows.forced:
+                children = tree.divide(tips[k], column, (nogood, -1) if sign > 0 else (-1, nogood))
+                tips[k] = children[1] if sign > 0 else children[0]
+            tree.nogood[tips[k]] = follows.refused
+        kept = [k for k, tip in enumerate(tips) if tree.nogood[tip] < 0]
+        self._bound([tips[k] for k in kept], [above[k] for k in kept])
+
+    def _settled(self) -> bool:
+        """Whether the proof of all leaves is as good as it looked; those that it is not for are opened again."""
+        target = max(self.threshold, self.stuck)
+        _, ends = self.tree.cut(target)
+        with self.budget.measured(policy.SIGNS_PROOF * self._proof_work * len(ends)):
+            proved = self.tree.prove(ends)
+        self.unproved = 0
+        worse = [n for n, value in zip(ends, proved, strict=True) if value > self.threshold and n not in self.finished]
+        worse = [n for n in worse if self.tree.split[n] < 0 and not np.all(self.tree.signs[n])]
+        if not worse:
+            return True
+        _, costs = self.quick.bounds(self.tree.signs[worse])
+        for node, cost in zip(worse, costs, strict=True):
+            self.tree.own[node] = self.tree.proved[node]
+            self._push(node, self.tree.proved[node], cost)
+        return False
+
+    def _report(self) -> None:
+        bracket, state = self.bracket, self.state
+        bracket.promised = min(bracket.promised, state.upper)
+        bracket.stage = f"signs: {state.open:,} open of {state.nodes:,}"
+        bracket.report()
+
+
+def _refusal(problem: Problem) -> str | None:
+    """Why this problem cannot be searched; None when it can."""
+    reason, net = refusal(problem), problem.network
+    if reason is None and cut_short(problem):
+        return "the time was over before the pre-activation bounds were done; give more"
+    if reason is None and net.neurons * (net.neurons + net.inputs) > policy.SIGNS_ENTRIES:
+        return f"branching over signs lays {net.neurons:,} neurons and {net.inputs:,} inputs flat; collapse them first"
+    return reason

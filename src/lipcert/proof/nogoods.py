@@ -1,0 +1,215 @@
+"""Sign patterns that no input of a box has, each refused by multipliers of linear rows.
+
+With v = relu(z) and w = v - z = relu(-z) of the neurons whose sign is open, every input of the box satisfies
+
+    z_k(x, v) - v_k + w_k = 0,   z_k = b_k + sum A_k (x, v)          up to the slack of the block
+    v_k p_k + w_k q_k <= 1,      p_k <= 1/h_k,  q_k <= -1/l_k        one of v_k, w_k is zero (the triangle)
+    0 <= v_k <= h_k,  0 <= w_k <= -l_k,                              v_k = 0 where z_k <= 0, w_k = 0 where z_k >= 0
+
+where [l, h] bounds z. A known slope s leaves s z_k - v_k = 0. For any y and any t >= 0 the sum
+
+    sum y_k (s_k z_k - v_k + w_k) + sum t_k (1 - p_k v_k - q_k w_k)  >=  - sum |y_k| s_k slack_k
+
+at every input. If its maximum over the boxes of x, v, w under some signs (the literals) is smaller than that, no input
+has these signs. Coefficients are exact by definition; what rounds is paid with the largest |x|, |v| and |w|.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lipcert.bounds import Interval, preactivations, slopes
+from lipcert.bounds.interval import middle_and_radius
+from lipcert.problem.network import Network
+from lipcert.problem.problem import Problem
+from lipcert.problem.region import Box
+from lipcert.rounding import TINY, Array, add_up, down, gamma, grow
+
+Index = NDArray[np.int64]
+Signs = NDArray[np.int8]  # (.., hidden neurons of all blocks): 1 where z >= 0, -1 where z <= 0, 0 where nothing is said
+
+_NUMBERS = 1 << 22  # in one array of coefficients
+
+
+@dataclass(frozen=True, eq=False)
+class System:
+    """The rows above of a problem on a box; neurons of all hidden blocks stand side by side."""
+
+    net: Network
+    box: Interval
+    slope: Array  # 1 where it is open
+    open: NDArray[np.bool_]
+    values: Interval  # v
+    away: Array  # the largest w, zero where the slope is known
+    p: Array
+    q: Array
+    bias: Array
+    slack: Array
+
+    @classmethod
+    def of(cls, problem: Problem) -> System | None:
+        """None where a neuron's slope is open and it is no ReLU, and on regions that are no boxes."""
+        net = problem.network
+        if not isinstance(problem.region, Box) or refusal(problem) is not None:
+            return None
+        pre, known = preactivations(problem), slopes(problem)
+        lo, hi = (np.concatenate([end[k] for end in pre]) for k in (0, 1))
+        least, most = (np.concatenate([end[k] for end in known]) for k in (0, 1))
+        values = [f.value_bounds(*z) for f, z in zip(net.activations, pre, strict=True)]
+        v = Interval(*(np.concatenate([end[k] for end in values]) for k in (0, 1)))
+        still = least < most
+        away = np.where(still, np.maximum(-lo, 0.0), 0.0)
+        slack = [np.zeros(b.width) if b.slack is None else b.slack for b in net.hidden]
+        box = Interval(problem.region.lo, problem.region.hi)
+        bias = np.concatenate([b.bias for b in net.hidden])
+        triangle = _inverse(hi, still), _inverse(-lo, still)
+        return cls(net, box, np.where(still, 1.0, least), still, v, away, *triangle, bias, np.concatenate(slack))
+
+    @property
+    def neurons(self) -> int:
+        return len(self.bias)
+
+    def largest(self, y: Array, t: Array, literals: Signs) -> tuple[Array, Array]:
+        """At least the maximum of every sum under its literals with what slack allows, and its size for comparisons.
+
+        Shapes (sums, neurons), t >= 0. Where the maximum is negative, no input has the literals' signs.
+        """
+        step = max(1, _NUMBERS // (self.net.inputs + 2 * self.neurons))
+        pieces = (slice(k, k + step) for k in range(0, len(y), step))
+        parts = [self._largest(y[some], t[some], literals[some]) for some in pieces]
+        if not parts:
+            return np.zeros(0), np.zeros(0)
+        return np.concatenate([top for top, _ in parts]), np.concatenate([size for _, size in parts])
+
+    def coefficients(self, y: Array, t: Array) -> tuple[Array, Array, Array]:
+        """Of x, v and w in the sums, in plain floating point."""
+        of, _ = self._pulled(y * self.slope)
+        return of[0], np.concatenate(of[1:], axis=1) - y - t * self.p, np.where(self.open, y - t * self.q, 0.0)
+
+    def _pulled(self, y: Array, magnitudes: bool = False) -> tuple[list[Array], list[Array]]:
+        """sum y z without the biases: the coefficients of x_0 .. x_m, and sums of the magnitudes where asked for."""
+        net, start = self.net, 0
+        of = [np.zeros((len(y), width)) for width in net.shape[:-1]]
+        bulk = [np.zeros((len(y), width)) for width in net.shape[:-1]] if magnitudes else []
+        for block in net.hidden:
+            own = y[:, start : start + block.width]
+            start += block.width
+            for source, weight in block.terms:
+                of[source] = of[source] + own @ weight
+                if magnitudes:
+                    bulk[source] = bulk[source] + np.abs(own) @ abs(weight)
+        return of, bulk
+
+    def _largest(self, y: Array, t: Array, literals: Signs) -> tuple[Array, Array]:
+        n = self.net.inputs + 2 * self.neurons
+        longest = n + 2 * len(self.net.blocks) + 16
+        with np.errstate(all="ignore"):
+            scaled = y * self.slope
+            of, bulk = self._pulled(scaled, magnitudes=True)
+            ends = Interval(*self._ends(literals))
+            coefficient = np.concatenate([*of, np.where(self.open, y, 0.0)], axis=1)
+            size = np.concatenate([*bulk, np.where(self.open, np.abs(y), 0.0)], axis=1)
+            inside = slice(self.net.inputs, self.net.inputs + self.neurons)
+            coefficient[:, inside] -= y + t * self.p
+            size[:, inside] += np.abs(y) + t * self.p
+            coefficient[:, inside.stop :] -= t * self.q
+            size[:, inside.stop :] += t * self.q
+            m, r = middle_and_radius(ends)
+            reach = np.maximum(np.abs(ends.lo), np.abs(ends.hi))
+            constant = scaled @ self.bias + t.sum(axis=1)
+            parts = np.abs(scaled) @ np.abs(self.bias) + t.sum(axis=1) + (np.abs(coefficient) * np.abs(m)).sum(axis=1)
+            rounding = gamma(longest) * ((size * reach).sum(axis=1) + parts)
+            floor = longest * TINY * (1.0 + reach.sum(axis=1) + np.abs(self.bias).sum())
+            paid = (np.abs(coefficient) * r).sum(axis=1) + rounding + np.abs(scaled) @ self.slack + floor
+            top = add_up(constant + (coefficient * m).sum(axis=1), grow(paid, 3 * longest))
+        return np.where(np.isnan(top), np.inf, top), parts + paid
+
+    def _ends(self, literals: Signs) -> tuple[Array, Array]:
+        """The boxes of x, v and w, side by side, under literals."""
+        count = len(literals)
+        off, on = literals < 0, literals > 0
+        lo = np.where(off, np.minimum(self.values.lo, 0.0), self.values.lo)
+        hi = np.where(off, 0.0, self.values.hi)
+        away = np.where(on, 0.0, self.away)
+        x = [np.broadcast_to(end, (count, len(end))) for end in self.box]
+        return np.concatenate([x[0], lo, np.zeros_like(away)], axis=1), np.concatenate([x[1], hi, away], axis=1)
+
+
+def refusal(problem: Problem) -> str | None:
+    """Why signs cannot be branched on in this problem; None when they can."""
+    net = problem.network
+    if problem.whole_map or problem.coordinate is not None:
+        return "branching over signs is for one output and all inputs; use tight"
+    if not isinstance(problem.region, Box):
+        return "branching over signs works on boxes; use tight, or a box"
+    if net.depth == 0:
+        return "branching over signs needs a hidden layer; an affine network is exact with interval"
+    for f, z, s in zip(net.activations, preactivations(problem), slopes(problem), strict=True):
+        if not (np.all(np.isfinite(z.lo)) and np.all(np.isfinite(z.hi))):
+            return "the pre-activation bounds overflow; rescale the network"
+        if f.kind != "relu" and np.any(s.lo < s.hi):
+            return f"branching over signs needs ReLU where slopes are open, not {f}; use tight"
+    return None
+
+
+@dataclass(frozen=True, eq=False)
+class Nogoods:
+    """Refused sets of signs. Of every one its literals, rows (nogood, neuron, sign), and the entries of y and t that
+    are not zero, rows (nogood, row) with their `numbers`: row k < neurons is y_k, row neurons + k is t_k."""
+
+    count: int
+    literals: Index
+    rows: Index
+    numbers: Array
+
+    def fits(self, neurons: int) -> bool:
+        """Whether every index means something in a system with so many neurons."""
+        own, rows = self.literals, self.rows
+        if own.shape[1:] != (3,) or rows.shape[1:] != (2,) or self.numbers.shape != rows.shape[:1]:
+            return False
+        inside = np.all(own[:, :2] >= 0) and np.all(own[:, 0] < self.count) and np.all(own[:, 1] < neurons)
+        inside = inside and np.all(rows >= 0) and np.all(rows[:, 0] < self.count) and np.all(rows[:, 1] < 2 * neurons)
+        return bool(inside and np.all(np.abs(own[:, 2]) == 1))
+
+    def proved(self, system: System) -> NDArray[np.bool_]:
+        """Of every nogood whether no input of the box has its literals' signs; `fits` must hold."""
+        found = np.zeros(self.count, dtype=bool)
+        step = max(1, _NUMBERS // (2 * system.neurons))
+        for start in range(0, self.count, step):
+            stop = min(start + step, self.count)
+            found[start:stop] = self._proved(system, start, stop)
+        return found
+
+    def _proved(self, system: System, start: int, stop: int) -> NDArray[np.bool_]:
+        y, t, literals = self._laid_out(system.neurons, start, stop)
+        valid = np.all(np.isfinite(y), axis=1) & np.all(np.isfinite(t), axis=1) & np.all(t >= 0, axis=1)
+        kept = np.flatnonzero(valid)
+        valid[kept] = system.largest(y[kept], t[kept], literals[kept])[0] < 0
+        return np.asarray(valid)
+
+    def _laid_out(self, neurons: int, start: int, stop: int) -> tuple[Array, Array, Signs]:
+        numbers, literals = np.zeros((stop - start, 2 * neurons)), np.zeros((stop - start, neurons), dtype=np.int8)
+        rows, own = self.rows, self.literals
+        some, others = (rows[:, 0] >= start) & (rows[:, 0] < stop), (own[:, 0] >= start) & (own[:, 0] < stop)
+        numbers[rows[some, 0] - start, rows[some, 1]] = self.numbers[some]
+        literals[own[others, 0] - start, own[others, 1]] = own[others, 2]
+        return numbers[:, :neurons], numbers[:, neurons:], literals
+
+
+def gathered(y: Array, t: Array, literals: Signs) -> Nogoods:
+    """The nogoods of dense arrays, one row for each."""
+    own = np.argwhere(literals != 0)
+    numbers = np.concatenate([y, t], axis=1)
+    rows = np.argwhere(numbers != 0)
+    signs = literals[own[:, 0], own[:, 1]].astype(np.int64)
+    return Nogoods(len(y), np.column_stack([own, signs]).astype(np.int64), rows, numbers[rows[:, 0], rows[:, 1]])
+
+
+def _inverse(h: Array, still: NDArray[np.bool_]) -> Array:
+    """At most 1/h where h > 0, zero elsewhere."""
+    with np.errstate(all="ignore"):
+        below = down(1.0 / np.where(h > 0, h, 1.0))
+    return np.where(still & (h > 0) & np.isfinite(below), np.maximum(below, 0.0), 0.0)

@@ -1,0 +1,413 @@
+"""Branching over signs: answers are exact, a refusal is a proof whatever the solver says, trees cannot be forged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lipcert import Activation, Ball, Box, Certificate, Everywhere, FileFormatError, MethodError, Network, policy
+from lipcert.bounds import preactivations
+from lipcert.budget import Budget
+from lipcert.method.base import Wishes
+from lipcert.method.bracket import Bracket
+from lipcert.method.signs import Outcome, SignSearch, refusal, search_signs
+from lipcert.method.signs.program import Answer, Program
+from lipcert.method.signs.realise import Realise
+from lipcert.problem.network import Block
+from lipcert.problem.norms import Norm
+from lipcert.problem.problem import PREACTIVATIONS, Problem
+from lipcert.proof.nogoods import Nogoods, Signs, System, gathered
+from lipcert.proof.patterns import NO_PATTERNS, Patterns
+from lipcert.proof.tree import digest
+from lipcert.proof.verify import load_certificate, verify
+from lipcert.rounding import Array
+from lipcert.witness import Witness
+from tests.enumeration import exact_constant
+from tests.lift_tools import deep_net
+from tests.strategies import branched_networks, small_cases
+
+Case = tuple[Network, Box, Array]
+NORMS = tuple(Norm(p) for p in ("inf", "2", "1"))
+CASES = [  # sizes, radius of the box
+    ((3, 6, 1), 0.4),
+    ((4, 7, 1), 5.0),
+    ((3, 5, 4, 1), 0.3),
+    ((3, 4, 4, 1), 2.0),
+    ((2, 4, 3, 3, 1), 0.5),
+    ((12, 4, 2, 1), 0.5),
+]
+ONE = np.ones(1)
+
+
+def solved(problem: Problem, work: float = 10.0, gap: float = policy.CLOSED) -> tuple[Outcome, Bracket]:
+    bracket = Bracket(Wishes(gap=gap))
+    return search_signs(problem, bracket, Budget.of_work(work)), bracket
+
+
+def patterns_of(outcome: Outcome) -> Patterns:
+    proof = outcome.certificate.proof
+    assert isinstance(proof, Patterns)
+    return proof
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize(("sizes", "radius"), CASES)
+def test_answers_are_exact(sizes: tuple[int, ...], radius: float, norm: Norm) -> None:
+    net, box = deep_net(*sizes, seed=1), Box(np.zeros(sizes[0]), radius)
+    problem = Problem.of(net, box, norm=norm)
+    truth = exact_constant(net, box, ONE, norm)
+    outcome, bracket = solved(problem)
+    assert outcome.closed
+    assert bracket.lower <= truth * (1 + 1e-9)
+    assert truth * (1 - 1e-9) <= outcome.certificate.upper <= truth * (1 + 2e-6)
+    found = verify(outcome.certificate, net)
+    assert found.proved
+    assert found.upper == pytest.approx(outcome.certificate.upper, rel=1e-10)
+
+
+@given(small_cases(max_depth=3, max_neurons=7, kinds=("relu", "identity")), st.sampled_from(NORMS))
+@settings(max_examples=30, deadline=None)
+def test_no_bound_below_the_truth(case: Case, norm: Norm) -> None:
+    """Copies of neurons and flat boxes have patterns without interior: they may stay in the bound, never below it."""
+    net, box, c = case
+    truth = exact_constant(net, box, c, norm)
+    outcome, bracket = solved(Problem.of(net, box, c, norm), 2.0)
+    assert bracket.lower <= truth * (1 + 1e-7) + 1e-12
+    assert outcome.certificate.upper >= truth * (1 - 1e-7)
+    assert verify(outcome.certificate, net).proved
+
+
+@given(branched_networks(max_neurons=7, kinds=("relu", "identity")), st.sampled_from(NORMS))
+@settings(max_examples=30, deadline=None)
+def test_no_bound_below_the_truth_with_branches(case: Case, norm: Norm) -> None:
+    net, box, c = case
+    truth = exact_constant(net, box, c, norm)
+    outcome, bracket = solved(Problem.of(net, box, c, norm), 2.0)
+    assert bracket.lower <= truth * (1 + 1e-7) + 1e-12
+    assert outcome.certificate.upper >= truth * (1 - 1e-7)
+
+
+def test_the_gap_is_kept_and_little_work_gives_a_bound() -> None:
+    net, box = deep_net(4, 8, 6, 1, seed=3), Box(np.zeros(4), 1.0)
+    exact = solved(Problem.of(net, box))[0]
+    loose, bracket = solved(Problem.of(net, box), gap=0.2)
+    assert loose.closed
+    assert bracket.lower * 1.2 >= loose.certificate.upper >= exact.certificate.upper * (1 - 1e-9)
+    assert loose.state.nodes < exact.state.nodes
+    nothing, _ = solved(Problem.of(net, box), 0.0)
+    assert not nothing.closed
+    assert nothing.certificate.upper >= loose.certificate.upper
+    assert patterns_of(nothing).leaves == 1
+
+
+def test_the_same_work_gives_the_same_answer_and_a_search_goes_on() -> None:
+    net, box = deep_net(5, 9, 8, 1, seed=4), Box(np.zeros(5), 1.0)
+    one, other = (solved(Problem.of(net, box), 0.02)[0] for _ in range(2))
+    assert one.certificate.upper == other.certificate.upper
+    assert np.array_equal(patterns_of(one).table, patterns_of(other).table)
+    problem, bracket, budget = Problem.of(net, box), Bracket(Wishes()), Budget.of_work(20.0)
+    search = SignSearch(problem, bracket)
+    uppers = []
+    for _ in range(4):
+        search.run(budget.upto(0.01))
+        uppers.append(search.certificate().upper)
+    search.run(budget)
+    uppers.append(search.certificate().upper)
+    assert uppers == sorted(uppers, reverse=True)
+    assert search.done
+    assert uppers[-1] <= bracket.lower * (1 + 1e-6)
+
+
+def test_an_interruption_leaves_a_bound_and_can_be_continued(monkeypatch: pytest.MonkeyPatch) -> None:
+    net, box = deep_net(4, 8, 6, 1, seed=3), Box(np.zeros(4), 1.0)
+    truth = solved(Problem.of(net, box))[0].certificate.upper
+    ask, left = Program.ask, [5]
+
+    def impatient(self: Program, signs: Signs) -> Answer:
+        left[0] -= 1
+        if not left[0]:
+            raise KeyboardInterrupt
+        return ask(self, signs)
+
+    monkeypatch.setattr(Program, "ask", impatient)
+    search = SignSearch(Problem.of(net, box), Bracket(Wishes()))
+    search.run(Budget.of_work(10.0))
+    assert search.interrupted
+    assert search.certificate().upper >= truth * (1 - 1e-9)
+    search.run(Budget.of_work(10.0))
+    assert search.done
+    assert search.certificate().upper == pytest.approx(truth, rel=2e-6)
+
+
+# --- Lying solvers ----------------------------------------------------------------------------------------------------
+
+
+def _noise(self: Program, signs: Signs) -> Answer:
+    """Impossible, says the solver, and gives any multipliers."""
+    rng = np.random.default_rng(list((signs + 1).tobytes()))
+    count = self.system.neurons
+    return Answer(None, np.zeros(0, dtype=bool), rng.normal(size=count), np.abs(rng.normal(size=count)), 1)
+
+
+def _silence(self: Program, signs: Signs) -> Answer:  # noqa: ARG001
+    return Answer(None, np.zeros(0, dtype=bool), None, None, 1)
+
+
+def _not_numbers(self: Program, signs: Signs) -> Answer:  # noqa: ARG001
+    count = self.system.neurons
+    return Answer(None, np.zeros(0, dtype=bool), np.full(count, np.nan), np.full(count, -np.inf), 1)
+
+
+def _always_possible(self: Program, signs: Signs) -> Answer:  # noqa: ARG001
+    """Points far outside, and against nothing: every pattern is thought to be possible."""
+    far = np.full(len(self.center), 1e6)
+    return Answer(far, np.zeros(2 * len(self.open), dtype=bool), None, None, 1)
+
+
+@pytest.mark.parametrize("lie", [_noise, _silence, _not_numbers, _always_possible])
+def test_a_lying_solver_proves_nothing_wrong(lie: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Program, "ask", lie)
+    for seed in range(3):
+        net, box = deep_net(3, 5, 4, 1, seed=seed), Box(np.zeros(3), 0.7)
+        truth = exact_constant(net, box, ONE)
+        outcome, bracket = solved(Problem.of(net, box), 2.0)
+        assert outcome.certificate.upper >= truth * (1 - 1e-9)
+        assert bracket.lower <= truth * (1 + 1e-9)
+        assert verify(outcome.certificate, net).proved
+
+
+def test_wrong_points_and_multipliers_of_whole_patterns_prove_nothing_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lie(self: Realise, signs: Signs, budget: Budget) -> tuple[Array | None, tuple[Array, Array] | None]:  # noqa: ARG001
+        rng = np.random.default_rng(int(np.flatnonzero(signs > 0).sum()))
+        count = len(self.quick.fv)
+        return rng.normal(size=len(self.center)), (rng.normal(size=count), np.abs(rng.normal(size=count)))
+
+    monkeypatch.setattr(Realise, "point", lie)
+    net, box = deep_net(3, 5, 4, 1, seed=1), Box(np.zeros(3), 0.7)
+    truth = exact_constant(net, box, ONE)
+    outcome, bracket = solved(Problem.of(net, box), 2.0)
+    assert outcome.certificate.upper >= truth * (1 - 1e-9)
+    assert bracket.lower <= truth * (1 + 1e-9)
+
+
+def signs_at(problem: Problem, system: System, points: Array) -> Signs:
+    z = np.concatenate(problem.network.preactivations(points), axis=1)
+    return np.where(z > 0, 1, -1).astype(np.int8) * system.open
+
+
+@given(st.integers(0, 2**32 - 1), st.floats(0.0, 0.3))
+@settings(max_examples=40, deadline=None)
+def test_what_is_refused_no_point_has(seed: int, noise: float) -> None:
+    """Multipliers of a solver, changed by noise: they refuse what is impossible, or nothing."""
+    rng = np.random.default_rng(seed)
+    net = deep_net(2, 4, 3, 1, seed=seed % 50)
+    problem = Problem.of(net, Box(np.zeros(2), 0.8))
+    system = System.of(problem)
+    assert system is not None
+    count = int(system.open.sum())
+    if not count:
+        return
+    program = Program(system)
+    signs = np.where(rng.uniform(size=count) < 0.7, rng.choice([-1, 1], size=count), 0).astype(np.int8)
+    answer = program.ask(signs)
+    if answer.y is None or answer.t is None:
+        return
+    literals = np.zeros((50, system.neurons), dtype=np.int8)
+    literals[:, system.open] = np.where(rng.uniform(size=(50, count)) < 0.3, 0, signs)
+    literals[0, system.open] = signs
+    size = noise * np.abs(answer.y).max() * (np.arange(50) > 0)[:, None]
+    y = answer.y + size * rng.normal(size=literals.shape)
+    t = np.maximum(answer.t + size * rng.normal(size=literals.shape), 0.0)
+    proved = gathered(y, t, literals).proved(system)
+    assert proved[0]
+    points = signs_at(problem, system, rng.uniform(-0.8, 0.8, size=(3000, 2)))
+    for own in literals[proved]:
+        assert not np.any(np.all((points == own) | (own == 0), axis=1))
+
+
+def test_slack_is_paid_for() -> None:
+    """z may be off by the slack: what is impossible without it is possible with it."""
+    relu = Activation("relu")
+    weight = np.array([[1.0], [1.0]])  # z_1 = x - 0.1, z_2 = x + 0.1: never the first on and the second off
+    out = Block(((1, np.array([[1.0, 1.0]])),), np.zeros(1))
+    literals = np.array([[1, -1]], dtype=np.int8)
+    y, t = np.array([[1.0, -1.0]]), np.zeros((1, 2))
+    for slack, impossible in ((None, True), (np.full(2, 0.05), True), (np.full(2, 0.11), False)):
+        block = Block(((0, weight),), np.array([-0.1, 0.1]), relu, slack)
+        problem = Problem.of(Network.from_blocks([block, out]), Box(np.zeros(1), 1.0))
+        system = System.of(problem)
+        assert system is not None
+        assert any(bool(gathered(way * y, t, literals).proved(system)[0]) for way in (1.0, -1.0)) == impossible
+
+
+# --- Forged trees -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def case() -> tuple[Network, Problem, Outcome, float]:
+    net, box = deep_net(3, 6, 5, 1, seed=2), Box(np.zeros(3), 0.8)
+    problem = Problem.of(net, box)
+    outcome, _ = solved(problem)
+    proof = patterns_of(outcome)
+    assert proof.nogoods.count > 1
+    assert len(proof.nogoods.literals) > 2
+    return net, problem, outcome, exact_constant(net, box, ONE)
+
+
+Solved = tuple[Network, Problem, Outcome, float]
+
+
+def test_a_file_is_read_back_and_verified(case: Solved, tmp_path: Path) -> None:
+    net, _, outcome, truth = case
+    outcome.certificate.save(tmp_path / "signs.npz")
+    found = verify(tmp_path / "signs.npz", net)
+    assert found.proved
+    assert truth * (1 - 1e-9) <= found.upper <= truth * (1 + 2e-6)
+    read = load_certificate(tmp_path / "signs.npz")
+    assert isinstance(read.proof, Patterns)
+    assert np.array_equal(read.proof.table, patterns_of(outcome).table)
+    assert not verify(read, deep_net(3, 6, 5, 1, seed=9)).proved
+
+
+def _forgeries(proof: Patterns) -> dict[str, Patterns]:
+    table, n = proof.table, proof.nogoods
+    first = int(np.flatnonzero(table[:, 0] == -1)[0])
+    splits = np.flatnonzero(table[:, 0] > 0)
+
+    def moved(row: int, value: tuple[int, int]) -> Patterns:
+        other = table.copy()
+        other[row] = value
+        return replace(proof, table=other)
+
+    def with_numbers(numbers: Array) -> Patterns:
+        return replace(proof, nogoods=replace(n, numbers=numbers))
+
+    fewer = n.literals[n.literals[:, 0] != table[first, 1]]
+    return {
+        "no nodes": NO_PATTERNS,
+        "too short": replace(proof, table=table[:-1]),
+        "too long": replace(proof, table=np.concatenate([table, table[-1:]])),
+        "a split too many": replace(proof, table=np.concatenate([table[:1], table])),
+        "another nogood": moved(first, (-1, (int(table[first, 1]) + 1) % n.count)),
+        "no such nogood": moved(first, (-1, 10**15)),
+        "a negative number": moved(first, (-1, -1)),
+        "an unknown kind": moved(first, (-2, 0)),
+        "no such block": moved(int(splits[0]), (7, 0)),
+        "no such neuron": moved(int(splits[0]), (1, 10**12)),
+        "the same split twice": moved(int(splits[1]), tuple(table[splits[0]].tolist())),
+        "a literal less": replace(proof, nogoods=replace(n, literals=fewer)),
+        "other signs": replace(proof, nogoods=replace(n, literals=n.literals * np.array([1, 1, -1]))),
+        "signs that are none": replace(proof, nogoods=replace(n, literals=n.literals * np.array([1, 1, 0]))),
+        "no such literal": replace(proof, nogoods=replace(n, literals=n.literals + np.array([0, 10**9, 0]))),
+        "multipliers that are none": with_numbers(n.numbers * np.nan),
+        "infinite multipliers": with_numbers(n.numbers * np.inf),
+        "huge multipliers": with_numbers(np.full(len(n.numbers), 1e300)),
+        "negative multipliers": with_numbers(-n.numbers),
+        "no multipliers": with_numbers(n.numbers * 0.0),
+        "fewer multipliers": with_numbers(n.numbers[:-1]),
+        "rows of others": replace(proof, nogoods=replace(n, rows=n.rows[::-1] * np.array([1, -1]))),
+        "a root that is refused": Patterns(np.array([[-1, 0]]), replace(n, count=1, literals=fewer[:0])),
+    }
+
+
+def test_forged_trees_prove_nothing_wrong(case: Solved, tmp_path: Path) -> None:
+    net, problem, outcome, truth = case
+    proof, file = patterns_of(outcome), tmp_path / "forged.npz"
+    harmless = {"another nogood"}  # it may be contained in the path as well
+    for name, forged in _forgeries(proof).items():
+        with np.errstate(all="ignore"):
+            upper = forged.check(problem)
+        assert upper >= truth * (1 - 1e-9), name
+        assert name in harmless or upper == np.inf, name
+        replace(outcome.certificate, proof=forged).save(file)
+        try:
+            found = verify(file, net)
+        except FileFormatError:
+            continue
+        assert not found.proved or name in harmless, name
+
+
+def test_a_file_changed_by_accident_or_of_odd_types_is_refused(case: Solved, tmp_path: Path) -> None:
+    net, _, outcome, _ = case
+    file, arrays = tmp_path / "odd.npz", dict[str, Any](outcome.certificate.arrays())
+    own = ("patterns", "nogood_literals", "nogood_rows", "nogood_numbers")
+    np.savez(file, **(arrays | {"nogood_numbers": arrays["nogood_numbers"] * 2}))
+    assert not verify(file, net).proved  # without its digest
+    odd: list[dict[str, Any]] = [
+        {"patterns": np.zeros(3, dtype=np.int64)},
+        {"patterns": arrays["patterns"].astype(np.float64)},
+        {"patterns": np.array([[-1, 2**62]])},
+        {"nogood_literals": np.zeros((2, 2), dtype=np.int64)},
+        {"nogood_rows": np.zeros((2, 3), dtype=np.int64)},
+        {"nogood_numbers": np.zeros(3)},
+    ]
+    for change in odd:
+        changed = arrays | change
+        changed["patterns_digest"] = np.array(digest({name: changed[name] for name in own}))
+        np.savez(file, **changed)
+        with pytest.raises(FileFormatError):
+            verify(file, net)
+    del changed["nogood_rows"]
+    np.savez(file, **changed)
+    with pytest.raises(FileFormatError, match="missing"):
+        verify(file, net)
+
+
+def test_a_tree_is_about_boxes_relus_and_one_output(case: Solved) -> None:
+    net, problem, outcome, _ = case
+    proof = patterns_of(outcome)
+    smooth = deep_net(3, 6, 5, 1, seed=2, activation="tanh")
+    leaky = deep_net(3, 6, 5, 1, seed=2, activation=Activation("leaky_relu", 0.1))
+    affine = Network.from_weights([np.ones((1, 3))])
+    wide = deep_net(3, 6, 5, 2, seed=2)
+    others = [
+        Problem.of(net, Ball(np.zeros(3), 0.8)),
+        Problem.of(net, Everywhere()),
+        Problem.of(net, problem.region, norm="1").case(None, 1),
+        Problem.of(wide, problem.region, "all"),
+        *(Problem.of(other, problem.region) for other in (smooth, leaky, affine)),
+    ]
+    for other in others:
+        assert refusal(other) is not None
+        assert proof.check(other) == np.inf
+        with pytest.raises(MethodError):
+            SignSearch(other, Bracket())
+    huge = Network.from_weights([np.full((3, 2), 1e200), np.full((1, 3), 1e200)], [np.zeros(3), np.zeros(1)])
+    tree = Patterns(
+        np.array([[1, 0], [0, 0], [-1, 0]]), Nogoods(1, np.array([[0, 0, 1]]), np.array([[0, 0]]), np.ones(1))
+    )
+    certificate = Certificate.of(Problem.of(huge, Box(np.zeros(2), 1.0)), tree, 1.0)
+    assert verify(certificate, huge).upper == np.inf
+
+
+def test_nothing_open_is_exact_at_once() -> None:
+    net = Network.from_weights([np.eye(2), np.array([[3.0, -4.0]])], [np.full(2, 9.0), np.zeros(1)])
+    for norm, value in (("inf", 7.0), ("2", 5.0), ("1", 4.0)):
+        outcome, bracket = solved(Problem.of(net, Box(np.zeros(2), 1.0), norm=norm))
+        assert outcome.closed
+        assert outcome.certificate.upper == pytest.approx(value)
+        assert bracket.lower == pytest.approx(value)
+
+
+def test_known_bounds_and_witnesses_are_used_and_the_price_is_counted() -> None:
+    net, box = deep_net(3, 6, 5, 1, seed=2), Box(np.zeros(3), 0.8)
+    problem = Problem.of(net, box)
+    known = preactivations(problem)
+    again = problem.on(box, **{PREACTIVATIONS: known})
+    first, bracket = solved(again)
+    assert bracket.witness is not None
+    informed = Bracket(Wishes())
+    informed.improve(Witness(bracket.witness.point, bracket.witness.value, "known"))
+    second = search_signs(problem, informed, Budget.of_work(10.0), original=problem)
+    assert second.closed
+    assert second.state.nodes <= first.state.nodes
+    priced = search_signs(problem, informed, Budget.of_work(10.0), price=1.0)
+    assert not priced.closed
+    assert priced.state.upper == pytest.approx(second.certificate.upper + 1.0, rel=1e-5)

@@ -1,0 +1,114 @@
+"""Turns: who promises most goes on, who ends leaves its time to others, and a gap that is closed ends all."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from lipcert import Box, bound, verify
+from lipcert.budget import Budget
+from lipcert.method.base import Wishes
+from lipcert.method.bracket import Bracket
+from lipcert.method.portfolio import Engine, take_turns
+from lipcert.method.result import Status
+from lipcert.problem.problem import Problem
+from lipcert.proof import Certificate
+from lipcert.proof.arithmetic import prove_product
+from lipcert.witness import Witness
+from tests.problems import net_of
+
+PROBLEM = Problem.of(net_of(3, 4, 1), Box(np.zeros(3), 0.1))
+FLOOR = 1.0
+
+
+class Falling(Engine):
+    """Its bound is start / (what it has spent)^rate; it may have an end."""
+
+    def __init__(self, bracket: Bracket, start: float, rate: float, price: float = 0.0, most: float = math.inf) -> None:
+        super().__init__()
+        self.name, self.bracket, self.start, self.rate, self.cost = f"{rate}", bracket, start, rate, price
+        self.most, self.done, self.turns = most, 0.0, 0
+
+    def price(self, budget: Budget) -> float:  # noqa: ARG002
+        return self.cost
+
+    def prior(self) -> float:
+        return self.start
+
+    def turn(self, budget: Budget) -> None:
+        self.turns += 1
+        left = min(budget.left(), self.most - self.done)
+        budget.add(left)
+        self.done += left
+        self.ended = self.done >= self.most
+        self.upper = max(self.start / (1 + self.done) ** self.rate, FLOOR)
+        proof = prove_product(PROBLEM).proof
+        self.bracket.improve(Certificate.of(PROBLEM, proof, self.upper))
+
+
+def bracket_of(first: float = 1e6) -> Bracket:
+    bracket = Bracket(Wishes())
+    bracket.improve(Certificate.of(PROBLEM, prove_product(PROBLEM).proof, first))
+    bracket.improve(Witness(np.zeros(3), FLOOR, "test"))
+    return bracket
+
+
+def nothing(spent: float, budget: Budget) -> None:
+    assert spent > 0
+    assert budget.left() > 0
+
+
+def test_the_one_that_falls_fastest_gets_most() -> None:
+    bracket, budget = bracket_of(), Budget.of_work(100.0)
+    slow, fast = Falling(bracket, 1e3, 0.1), Falling(bracket, 1e4, 1.2)
+    take_turns([slow, fast], bracket, budget, nothing)
+    assert fast.done > 0.8 * 100
+    assert bracket.upper <= 1e4 / (0.8 * 100) ** 1.2
+    assert budget.over()
+
+
+def test_one_that_ended_leaves_the_rest_to_others() -> None:
+    bracket, budget = bracket_of(), Budget.of_work(50.0)
+    short, long = Falling(bracket, 5e2, 0.5, most=2.0), Falling(bracket, 1e4, 0.3)
+    take_turns([short, long], bracket, budget, nothing)
+    assert short.ended
+    assert short.done == 2.0
+    assert long.done == pytest.approx(48.0)
+
+
+def test_a_closed_bracket_ends_all() -> None:
+    bracket, budget = bracket_of(), Budget.of_work(1e4)
+    take_turns([Falling(bracket, 1e2, 2.0), Falling(bracket, 1e2, 0.0)], bracket, budget, nothing)
+    assert bracket.closed()
+    assert budget.left() > 5e3
+
+
+def test_an_expensive_one_waits_until_nothing_else_promises_as_much() -> None:
+    bracket, budget = bracket_of(), Budget.of_work(100.0)
+    quick, expensive = Falling(bracket, 1e5, 2.0), Falling(bracket, 9e4, 0.1, price=50.0)
+    take_turns([expensive, quick], bracket, budget, nothing)
+    assert expensive.turns == 0
+    bracket, budget = bracket_of(), Budget.of_work(100.0)
+    quick, expensive = Falling(bracket, 1e5, 0.0), Falling(bracket, 1e2, 0.1, price=50.0)
+    take_turns([expensive, quick], bracket, budget, nothing)
+    assert expensive.done > 80.0
+
+
+def test_everyone_ended() -> None:
+    bracket, budget = bracket_of(), Budget.of_work(100.0)
+    take_turns([Falling(bracket, 1e2, 0.1, most=1.0)], bracket, budget, nothing)
+    assert budget.left() == pytest.approx(99.0)
+    take_turns([], bracket, budget, nothing)
+    assert bracket.status is Status.DONE
+
+
+@pytest.mark.parametrize("sizes", [(2, 6, 5, 1), (30, 8, 8, 1)])
+def test_auto_closes_small_networks_and_says_how(sizes: tuple[int, ...]) -> None:
+    net = net_of(*sizes, seed=2)
+    result = bound(net, Box(np.zeros(sizes[0]), 0.2), work=5.0)
+    assert result.gap is not None
+    assert result.gap <= 1e-6
+    assert result.status is Status.DONE
+    assert verify(result.certificate, net).proved
