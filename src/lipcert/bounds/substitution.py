@@ -50,6 +50,14 @@ class Stage:
         pairs = zip(self.block.terms, self.sources, strict=True)
         return np.asarray(sum(times(x.magnitude, abs(weight)) for (_, weight), x in pairs))
 
+    def prices(self, paid: Array) -> Array:
+        """What a coefficient of x costs, in sizes of constants and in errors, where one of z costs `paid`: z has at most
+        the steeper slope times as much of it."""
+        lines, bias = self.lines, np.abs(self.block.bias)
+        steep = np.maximum(np.abs(lines.up_slope), np.abs(lines.low_slope))
+        shift = np.maximum(np.abs(lines.up_shift), np.abs(lines.low_shift))
+        return np.stack([shift + steep * bias, steep * paid], axis=2)
+
     @cached_property
     def reach(self) -> Array:
         """The sum of all |x_j| and |z| at most, cell by cell: what underflow is multiplied with."""
@@ -57,11 +65,14 @@ class Stage:
 
 
 def forms_above(block: Block, neurons: NDArray[np.int64], stages: Sequence[Stage], box: Interval) -> Forms:
-    """Forms above z of some neurons of a block (first half) and above -z (second half); `stages` are those before."""
-    count, r = len(box.lo), 2 * len(neurons)
-    bias = np.concatenate([block.bias[neurons], -block.bias[neurons]])
-    constant, size = np.tile(bias, (count, 1)), np.tile(np.abs(bias), (count, 1))
-    error = np.tile(block.doubt[neurons], (count, 2))
+    """Forms above z of some neurons of a block (first half) and above -z (second half); `stages` are those before.
+
+    `neurons` are the same of all cells, or a row for each.
+    """
+    count, r = len(box.lo), 2 * neurons.shape[-1]
+    own = np.broadcast_to(neurons, (count, r // 2))
+    constant = np.concatenate([block.bias[own], -block.bias[own]], axis=1)
+    size, error = np.abs(constant), np.tile(block.doubt[own], (1, 2))
     longest = _longest([*(s.block for s in stages), block])
     pending = {j: np.broadcast_to(_both(weight, neurons), (count, r, weight.shape[1])) for j, weight in block.terms}
     with np.errstate(over="ignore", invalid="ignore"):
@@ -69,13 +80,12 @@ def forms_above(block: Block, neurons: NDArray[np.int64], stages: Sequence[Stage
             if i not in pending:
                 continue
             stage = stages[i - 1]
-            rows, shift, more = _through_activation(pending.pop(i), stage.lines)
+            rows, shift, weights = _through_activation(pending.pop(i), stage.lines)
             constant += shift
             paid = 4 * UNIT * stage.z.magnitude + gamma(longest) * stage.flow + stage.block.doubt
-            both = np.stack([np.broadcast_to(np.abs(stage.block.bias), paid.shape), paid], axis=2)
-            biases = np.matmul(np.abs(rows), both)
-            size += more + biases[:, :, 0]
-            error += biases[:, :, 1] + (longest * TINY * (1.0 + stage.reach))[:, None]
+            sums = np.matmul(weights, stage.prices(paid))
+            size += sums[:, :, 0]
+            error += sums[:, :, 1] + (longest * TINY * (1.0 + stage.reach))[:, None]
             flat = rows.reshape(-1, rows.shape[2])
             constant += (flat @ stage.block.bias).reshape(constant.shape)
             for (j, weight), x in zip(stage.block.terms, stage.sources, strict=True):
@@ -88,18 +98,17 @@ def forms_above(block: Block, neurons: NDArray[np.int64], stages: Sequence[Stage
 
 
 def _both(weight: Matrix, neurons: NDArray[np.int64]) -> Array:
-    A = dense(weight[neurons])
-    return np.concatenate([A, -A])
+    A = weight[neurons] if isinstance(weight, np.ndarray) else dense(weight[neurons])
+    return np.concatenate([A, -A], axis=-2)
 
 
 def _through_activation(rows: Array, lines: Lines) -> tuple[Array, Array, Array]:
-    """Coefficients of z above rows x, with the constants that this adds and their sizes."""
+    """Coefficients of z above rows x, with the constants that this adds, and |rows|."""
     positive = np.maximum(rows, 0.0)
     shift = each(positive, lines.up_shift)
     if lines.low_shift.any():
         shift += each(rows - positive, lines.low_shift)
-    size = each(np.abs(rows), np.maximum(np.abs(lines.up_shift), np.abs(lines.low_shift)))
-    return rows * np.where(rows > 0, lines.up_slope[:, None, :], lines.low_slope[:, None, :]), shift, size
+    return rows * np.where(rows > 0, lines.up_slope[:, None, :], lines.low_slope[:, None, :]), shift, np.abs(rows)
 
 
 def through(rows: Array, weight: Matrix) -> Array:
