@@ -30,6 +30,9 @@ class Auto(Method):
         if bracket.closed() or problem.network.depth == 0:
             return
         with local() if bracket.wishes.workers == 1 else processes(bracket.wishes.workers) as executor:
-            take_turns(engines_for(problem, bracket, executor), bracket, budget, Looker(problem, bracket))
+            engines = engines_for(problem, bracket, executor)
+            take_turns(engines, bracket, budget, Looker(problem, bracket))
+        for engine in engines:
+            engine.conclude()
         if not bracket.closed() and budget.over():
             bracket.out_of_budget(budget)

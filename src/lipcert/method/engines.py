@@ -10,7 +10,7 @@ from lipcert.bounds import cut_short
 from lipcert.bounds.collapse import collapse
 from lipcert.budget import Budget
 from lipcert.method.bracket import Bracket
-from lipcert.method.branching import CellSearch, State
+from lipcert.method.branching import CellSearch, Outcome, State
 from lipcert.method.branching import refusal as no_cells
 from lipcert.method.portfolio import Engine
 from lipcert.method.result import Status
@@ -22,17 +22,22 @@ from lipcert.witness import Witness
 
 
 def engines_for(problem: Problem, bracket: Bracket, executor: Executor) -> list[Engine]:
-    """All that apply."""
+    """All that apply; searches close what a witness reaches, so without one there is nothing to close."""
+    relaxations: list[Engine] = [Relaxation(problem, bracket)] if Tight().applies(problem) is None else []
+    return relaxations + (searches(problem, bracket, executor) if bracket.wishes.lower else [])
+
+
+def searches(problem: Problem, bracket: Bracket, executor: Executor) -> list[Engine]:
+    """Branch and bound over signs, and over cells, where they apply."""
     engines: list[Engine] = []
-    if Tight().applies(problem) is None:
-        engines.append(Relaxation(problem, bracket))
-    if not bracket.wishes.lower:  # searches close what a witness reaches: without one there is nothing to close
-        return engines
-    small = None if cut_short(problem) else collapse(problem)
-    inner = problem if small is None else small.problem
-    if not cut_short(problem) and no_signs(inner) is None:
-        engines.append(Signs(problem, bracket))
-    if no_cells(problem) is None:
+    if not cut_short(problem):
+        small = collapse(problem)
+        if no_signs(problem if small is None else small.problem) is None:
+            engines.append(Signs(problem, bracket))
+    if (
+        no_cells(problem) is None
+        and max(problem.network.neurons, problem.network.inputs) <= policy.CELLS_LARGEST_NETWORK
+    ):
         engines.append(Cells(problem, bracket, executor))
     return engines
 
@@ -63,6 +68,12 @@ class Signs(Engine):
         if self.search.interrupted:
             self.bracket.status = Status.INTERRUPTED
 
+    def conclude(self) -> None:
+        state = self.search.state
+        if self.history:
+            counts = f"{state.nodes:,} sign patterns, {state.programs:,} linear programs, {state.nogoods:,} nogoods"
+            self.bracket.note(f"{counts} over {len(self.search.quick.open):,} open neurons")
+
 
 class Cells(Engine):
     """Branch and bound over cells: boxes, and signs with their half-spaces."""
@@ -73,6 +84,7 @@ class Cells(Engine):
         super().__init__()
         self.problem, self.bracket, self.executor = problem, bracket, executor
         self.search: CellSearch | None = None
+        self.outcome: Outcome | None = None
 
     def price(self, budget: Budget) -> float:
         """Nothing where boxes are halved; else cells are bounded by relaxations, and one takes a while."""
@@ -89,12 +101,20 @@ class Cells(Engine):
         bracket.enter(self.name)
         if self.search is None:
             self.search = CellSearch(self.problem, bracket, self.executor, self._watch)
-        outcome = self.search.run(budget)
+        outcome = self.outcome = self.search.run(budget)
         bracket.promised = math.inf
         bracket.improve(outcome.certificate)
         self.upper, self.ended = min(self.upper, outcome.certificate.upper), self.search.done
         if outcome.interrupted:
             bracket.status = Status.INTERRUPTED
+
+    def conclude(self) -> None:
+        if self.outcome is None:
+            return
+        cells, leaves, stuck = self.outcome.state.cells, self.outcome.leaves, self.outcome.stuck
+        self.bracket.note(f"{cells:,} cells of the region, {leaves:,} in the proof")
+        if stuck and not self.bracket.closed():
+            self.bracket.note(f"{stuck:,} cells are left with a gap that no further split of them closes")
 
     def _watch(self, state: State, witness: Witness | None) -> None:
         bracket = self.bracket
@@ -116,7 +136,7 @@ class Relaxation(Engine):
         lower = self.bracket.lower
         if lower <= 0 or not math.isfinite(self.first):
             return self.first / 2
-        return min(lower * (self.first / lower) ** policy.RELAXED_LEAVES, self.bracket.upper)
+        return float(min(lower * (self.first / lower) ** policy.RELAXED_LEAVES, self.bracket.upper))
 
     def price(self, budget: Budget) -> float:
         return budget.expected(self.method.cost(self.problem) * policy.RATES[policy.DENSE])

@@ -1,27 +1,28 @@
-"""Method exact: branch and bound over cells of the region until the gap is closed."""
+"""Method exact: branch and bound over signs and over cells of the region until the gap is closed."""
 
 from __future__ import annotations
-
-import math
 
 from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.jobs import local, processes
 from lipcert.method.base import Method
 from lipcert.method.bracket import Bracket
-from lipcert.method.branching import State, branch, refusal
-from lipcert.method.result import Status
+from lipcert.method.branching import refusal
+from lipcert.method.engines import searches
+from lipcert.method.lower import Looker
+from lipcert.method.portfolio import take_turns
 from lipcert.problem.problem import Problem
-from lipcert.witness import Witness
 
 
 class Exact(Method):
-    """Each cell is bounded by the cheapest proof that decides it; cells are closed by a witness, so one is searched."""
+    """Every piece is bounded by the cheapest proof that decides it; a witness closes them, so one is searched."""
 
     name = "exact"
-    summary = "branch and bound over cells of the region until the gap is closed: small networks, one output, boxes"
-    closes = needs_witness = True
+    summary = "branch and bound over signs and cells until the gap is closed: few inputs or few open signs, boxes"
+    needs_witness = True
+    search = policy.SEARCH_BEFORE_TURNS
     for_many = False
+    closes = True
 
     def applies(self, problem: Problem) -> str | None:
         return refusal(problem)
@@ -32,20 +33,12 @@ class Exact(Method):
         return 100 * 4.0 * max(net.shape) * net.entries / policy.RATES[policy.DENSE]
 
     def run(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
-        bracket.enter("cells")
-
-        def watch(state: State, witness: Witness | None) -> None:
-            bracket.promised, bracket.stage = state.upper, f"cells: {state.open:,} open of {state.cells:,}"
-            bracket.improve(witness) if witness is not None else bracket.report()
-
         with local() if bracket.wishes.workers == 1 else processes(bracket.wishes.workers) as executor:
-            outcome = branch(problem, bracket, budget, executor, on_state=watch)
-        bracket.promised = math.inf
-        bracket.improve(outcome.certificate)
-        if outcome.interrupted:
-            bracket.status = Status.INTERRUPTED
-        elif not outcome.closed and budget.over():
+            engines = searches(problem, bracket, executor)
+            take_turns(engines, bracket, budget, Looker(problem, bracket))
+        if not engines:
+            bracket.note("too many open neurons and inputs for branch and bound; use tight")
+        for engine in engines:
+            engine.conclude()
+        if not bracket.closed() and budget.over():
             bracket.out_of_budget(budget)
-        bracket.note(f"{outcome.state.cells:,} cells of the region, {outcome.leaves:,} in the proof")
-        if outcome.stuck and not outcome.closed:
-            bracket.note(f"{outcome.stuck:,} cells are left with a gap that no further split of them closes")

@@ -41,6 +41,9 @@ class Engine:
         """Seconds of the budget's clock before its first turn is worth anything."""
         return 0.0
 
+    def conclude(self) -> None:
+        """Notes for the user after the last turn."""
+
     def take_turn(self, budget: Budget) -> None:
         """A turn, remembered for the forecast."""
         before = budget.now()

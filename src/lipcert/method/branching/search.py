@@ -40,15 +40,13 @@ from lipcert.witness import Witness, evaluate
 
 def refusal(problem: Problem) -> str | None:
     """Why cells cannot decide this problem; None when they can."""
-    net, most = problem.network, policy.CELLS_LARGEST_NETWORK
+    net = problem.network
     if problem.whole_map:
         return "method exact is for one output, not for the whole map; use tight"
     if isinstance(problem.region, Ball):
         return "method exact works on boxes, not on balls; use tight, or a box"
     if net.depth == 0:
         return "method exact needs a hidden layer; an affine network is exact with interval"
-    if max(net.neurons, net.inputs) > most:
-        return f"method exact is for networks of up to {most:,} inputs and neurons; use tight"
     return None
 
 
