@@ -152,7 +152,7 @@ class Adjoint:
         return Interval(np.minimum(lo, hi), np.maximum(lo, hi))
 
     def _some(self, j: int, mine: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
-        """Groups of entries whose forms fit into memory: the same of all cells, or a row for each where that is fewer."""
+        """Groups of entries whose forms fit into memory: the same of all cells, or a row for each if they are few."""
         neurons = np.flatnonzero(np.any(mine, axis=0))
         most = int(mine.sum(axis=1).max(initial=0))
         if 2 * most < len(neurons) and all(isinstance(w, np.ndarray) for _, w in self.net.readers[j]):

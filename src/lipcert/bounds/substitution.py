@@ -51,8 +51,8 @@ class Stage:
         return np.asarray(sum(times(x.magnitude, abs(weight)) for (_, weight), x in pairs))
 
     def prices(self, paid: Array) -> Array:
-        """What a coefficient of x costs, in sizes of constants and in errors, where one of z costs `paid`: z has at most
-        the steeper slope times as much of it."""
+        """What a coefficient of x costs, in sizes of constants and in errors, where one of z costs `paid`: it has at
+        most the steeper slope times as much."""
         lines, bias = self.lines, np.abs(self.block.bias)
         steep = np.maximum(np.abs(lines.up_slope), np.abs(lines.low_slope))
         shift = np.maximum(np.abs(lines.up_shift), np.abs(lines.low_shift))
