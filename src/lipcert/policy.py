@@ -132,7 +132,10 @@ EXCESS_LEAST_OF_BOXES = 0.25
 CELL_SLOWER = 3.0  # a relaxation of a cell than the planner thinks: matrices are small and cuts follow
 CELL_OVERHEAD = 0.15  # seconds of it that do not depend on its size
 CELL_SETTLED = 2e-3  # the relative gap at which a bound that decides nothing is good enough
-CELL_CALLS = 40.0  # calls around the cheap bounds of one cell
+CELL_CALLS = 40.0  # calls around the cheap bounds of one cell; their operations are those of all forms,
+CELL_CLOSED, CELL_OPEN = 0.5, 4.0  # times so much without open signs, and so much more the more are open (ACAS Xu 2_1)
+POLISH_ROUNDS, POLISH_POINTS = 8, 128  # around a cell's center that is a new witness
+CELLS_WORTH_SENDING = 16  # for each worker
 
 # --- All products and all triangles of one hidden layer (measured on SDP-NN; PERFORMANCE.md) --------------------------
 PRODUCTS_FROM = 600  # the order from which products at once beat rounds of cuts
