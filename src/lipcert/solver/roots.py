@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from lipcert.relaxation.rank_two import Booleans, Floats, Integers, RankTwoProblem
+from lipcert.relaxation.rank_two import Floats, Integers, RankTwoProblem
+from lipcert.rounding.split import apart
 
 WORTHWHILE = 0.1  # of the variables that must be roots, or the problem stays as it is
 
@@ -77,14 +78,15 @@ class Core:
 def find_core(problem: RankTwoProblem) -> Core | None:
     """The problem without its roots; None where there are too few of them."""
     own, unit = _own_rows(problem)
-    roots = _apart(sp.csr_matrix(problem.objective), own >= 0)
+    given = sp.csr_matrix(problem.objective)
+    roots = apart(given, (own >= 0) & (given.diagonal() == 0))
     if roots.sum() < max(1.0, WORTHWHILE * problem.size) or roots.all():
         return None
     kept, out = np.flatnonzero(~roots), np.flatnonzero(roots)
     staying = np.ones(problem.rows, dtype=bool)
     staying[own[out]] = False
     rows = np.flatnonzero(staying)
-    objective = sp.csc_matrix(problem.objective)
+    objective = sp.csc_matrix(given)
     forms = sp.csc_matrix(objective[kept][:, out])
     forms.eliminate_zeros()
     used = np.diff(forms.indptr) > 0
@@ -123,24 +125,3 @@ def _own_rows(problem: RankTwoProblem) -> tuple[Integers, Floats]:
     row[at[good]], unit[at[good]] = problem.owner[square][good], value[good]
     row[uses != 2] = -1  # two: both sides of its own row
     return row, unit
-
-
-def _apart(objective: Any, candidates: Booleans) -> Booleans:
-    """Candidates that do not meet each other in the objective: greedily those of few neighbours."""
-    pattern = abs(objective)
-    free = candidates & (np.asarray(pattern.diagonal()) == 0)
-    links = sp.coo_matrix(pattern)
-    links.eliminate_zeros()
-    inside = free[links.row] & free[links.col]
-    row, col = links.row[inside], links.col[inside]
-    degree = np.bincount(row, minlength=free.size)
-    rank = np.empty(free.size, dtype=np.int64)
-    rank[np.lexsort((np.arange(free.size), degree))] = np.arange(free.size)
-    chosen = np.zeros(free.size, dtype=bool)
-    while np.any(free):
-        first = free.copy()
-        first[row[free[row] & free[col] & (rank[col] < rank[row])]] = False
-        chosen |= first
-        free &= ~first
-        free[col[first[row]]] = False
-    return chosen
