@@ -118,9 +118,9 @@ class Watcher:
 
 def rounds_fit(task: Task, solver: str, budget: Budget) -> bool:
     """Whether there is time for several solves by the interior point, which the cuts need for its moment matrix."""
-    from lipcert.solver.rank_two import solve_operations
+    from lipcert.solver.costs import whole_operations
 
-    several = policy.ROUNDS_LEAST * budget.expected(solve_operations(task.relaxation.problem))
+    several = policy.ROUNDS_LEAST * budget.expected(whole_operations(task.relaxation.problem))
     return solver != "low-rank" and several < budget.left()
 
 
@@ -130,7 +130,8 @@ def tighten(task: Task, bracket: Bracket, budget: Budget, on_moments: OnMoments 
     Stops when nothing is violated, when the bracket is closed, when two rounds in turn gain too little, or when the
     next round would not fit the budget. Each round's bound stands by itself.
     """
-    from lipcert.solver.rank_two import Options, affordable_rows, solve_operations, solve_rank_two
+    from lipcert.solver.costs import affordable_rows, solve_operations
+    from lipcert.solver.rank_two import Options, solve_rank_two
 
     base, cuts, stalled, best = task.relaxation, NO_CUTS, 0, np.inf
     while True:
