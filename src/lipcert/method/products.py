@@ -201,8 +201,8 @@ class _Fixed:
     values: Array
 
     @property
-    def order(self) -> int:
-        return self.task.order
+    def proof_order(self) -> int:
+        return self.task.proof_order
 
     def prove(self, multipliers: Array) -> Certificate:
         return self.task.prove(np.concatenate([multipliers, self.values]))

@@ -88,9 +88,9 @@ class Relaxed(Method):
             return None
         with budget.measured(policy.BUILD_CALLS, policy.SCALAR):
             relaxation = build(problem, specification)
-        if not self._proof_fits(relaxation.problem.size, bracket, budget, step):
-            return None
         task = Task(problem, specification, relaxation)
+        if not self._proof_fits(task.proof_order, bracket, budget, step):
+            return None
         with threads_for(task.order):
             return self.solve(task, bracket, budget, look if step.reduction is None else None)
 

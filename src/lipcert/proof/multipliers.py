@@ -60,6 +60,15 @@ def check(relaxation: Relaxation, multipliers: Array, shift: Array) -> Proved:
     return Proved(multipliers, shift, _total(relaxation, multipliers, shift) if proved else np.inf)
 
 
+def factored_order(problem: RankTwoProblem) -> int:
+    """Of the matrix that the proof factors where multipliers are good: without the diagonal block of S."""
+    F, nf = sparse.csr_array(abs(problem.vectors)), problem.vectors.shape[1]
+    T = sparse.coo_array((np.ones(problem.terms), (problem.ia, problem.ib)), (nf, nf)).tocsr()
+    half = sparse.csr_array(F @ (T @ F.T))
+    part = split(sparse.csr_array(half + half.T + abs(sparse.csr_array(problem.objective))), np.zeros(problem.size))
+    return problem.size if part is None else problem.size - len(part.inner)
+
+
 def sanitise(problem: RankTwoProblem, multipliers: Array) -> Array:
     """Finite multipliers of the right signs and length, whatever came in."""
     raw = np.asarray(multipliers, dtype=np.float64).reshape(-1)
