@@ -352,7 +352,7 @@ def test_bound_and_its_command(tmp_path: Path, capsys: pytest.CaptureFixture[str
     asked = ["bound", str(tmp_path / "net.npz"), "--radius", "0.7", "--method", "exact", "--gap", "0.5", "--json"]
     assert run([*asked, "--certificate", proof]) == 0
     answer = json.loads(capsys.readouterr().out)
-    assert answer["method"] == "tree"
+    assert answer["method"] in ("tree", "linear")
     assert answer["gap"] <= 0.5
     assert run(["verify", proof, "--network", str(tmp_path / "net.npz")]) == 0
 

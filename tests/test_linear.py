@@ -127,8 +127,8 @@ def test_products_lie_between_their_lines(ends: list[float], slopes: list[float]
     lines = product_lines(Interval(np.array([[a]]), np.array([[b]])), Interval(np.array([[low]]), np.array([[high]])))
     g, u = np.meshgrid(np.linspace(low, high, 9), np.linspace(a, b, 9))
     tiny = 1e-9 * (1 + abs(low) + abs(high))
-    assert np.all(u * g <= lines.up_slope * g + lines.up_shift + tiny)
-    assert np.all(u * g >= lines.low_slope * g - lines.low_shift - tiny)
+    assert np.all(u * g <= lines.up_slope * g + lines.shift + tiny)
+    assert np.all(u * g >= lines.low_slope * g - lines.shift - tiny)
 
 
 @pytest.mark.parametrize("kind", ["relu", "leaky_relu", "tanh"])

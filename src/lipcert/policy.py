@@ -61,8 +61,9 @@ TRIAL_SHARE = 0.02  # of the budget, for the first turn of an engine, and twice 
 TRIAL_LEAST = 0.25  # seconds of it at least
 TURN_SHARE = 0.5  # of what is left, for the engine that promises most
 TURN_LEAST = 0.5  # seconds of it at least
-LOOK_SHARE = 0.15  # of what a turn took, for a witness after it; half as much after each that found nothing,
-LOOK_LEAST = 0.2  # and not before so many seconds came together
+LOOK_SHARE = 0.2  # of what a turn took, for a witness after it; half as much after each that found nothing,
+LOOK_LEAST = 0.02  # and not before this share of the budget came together: short searches find nothing
+CELLS_WORTH = 0.1  # of the budget: cells are no match for signs where a batch takes longer
 RELAXED_LEAVES = 0.4  # of log(bound/witness) is left by a relaxation: 0.05 to 0.65 on seven networks of benchmarks/
 MOVING = 0.9  # times the best bound: forecasts of others below it say that they are worth keeping time for
 LONG_SHARE = 0.5  # of what is left, for the only turn of an engine that cannot be interrupted, where others move,
@@ -132,7 +133,10 @@ EXCESS_LEAST_OF_BOXES = 0.25
 CELL_SLOWER = 3.0  # a relaxation of a cell than the planner thinks: matrices are small and cuts follow
 CELL_OVERHEAD = 0.15  # seconds of it that do not depend on its size
 CELL_SETTLED = 2e-3  # the relative gap at which a bound that decides nothing is good enough
-CELL_CALLS = 40.0  # calls around the cheap bounds of one cell
+CELL_CALLS = 40.0  # calls around the cheap bounds of one cell; their operations are those of all forms,
+CELL_CLOSED, CELL_OPEN = 0.5, 4.0  # times so much without open signs, and so much more the more are open (ACAS Xu 2_1)
+POLISH_ROUNDS, POLISH_POINTS = 8, 128  # around a cell's center that is a new witness
+CELLS_WORTH_SENDING = 16  # for each worker
 
 # --- All products and all triangles of one hidden layer (measured on SDP-NN; PERFORMANCE.md) --------------------------
 PRODUCTS_FROM = 600  # the order from which products at once beat rounds of cuts

@@ -38,18 +38,18 @@ _NUMBERS = 1 << 20  # in one array of the coefficients of some forms
 
 @dataclass(frozen=True, eq=False)
 class Lines:
-    """Above and below u g: up_slope g + up_shift, low_slope g - low_shift, neuron by neuron of every cell."""
+    """Above and below u g: up_slope g + shift, low_slope g - shift, neuron by neuron of every cell.
+
+    Both chords are as far from the line through zero: max(a g, b g) + min(a g, b g) is linear.
+    """
 
     up_slope: Array
-    up_shift: Array
     low_slope: Array
-    low_shift: Array
+    shift: Array
 
-    def above(self, w: Array) -> tuple[Array, Array]:
-        """Coefficients r and constants with w (u g) <= r g + constant, for rows w of every cell."""
-        positive = np.maximum(w, 0.0)
-        constant = each(positive, self.up_shift) + each(positive - w, self.low_shift)
-        return w * np.where(w > 0, self.up_slope[:, None, :], self.low_slope[:, None, :]), constant
+    def above(self, w: Array) -> Array:
+        """Coefficients r with w (u g) <= r g + |w| shift, for rows w of every cell."""
+        return w * np.where(w > 0, self.up_slope[:, None, :], self.low_slope[:, None, :])
 
 
 def product_lines(u: Interval, g: Interval) -> Lines:
@@ -67,7 +67,7 @@ def product_lines(u: Interval, g: Interval) -> Lines:
         slack = 8 * UNIT * np.maximum(np.abs(u.lo), np.abs(u.hi)) * g.magnitude + TINY
         up_shift = np.where(exact, 0.0, np.maximum(up_shift, 0.0) + slack)
         low_shift = np.where(exact, 0.0, np.maximum(low_shift, 0.0) + slack)
-    return Lines(up, _known(grow(up_shift, 2)), low, _known(grow(low_shift, 2)))
+    return Lines(up, low, _known(grow(np.maximum(up_shift, low_shift), 2)))
 
 
 def _known(x: Array) -> Array:
@@ -92,6 +92,9 @@ class Adjoint:
         self.gradients: list[Interval | None] = [None] * (net.depth + 1)
         self.lines: list[Lines | None] = [None] * (net.depth + 1)
         self.prices: list[Array | None] = [None] * (net.depth + 1)
+        self.middle: dict[int, Array] = {}  # of k_j
+        self.rounding: dict[int, Array] = {}  # what a coefficient of g_j costs
+        self.reach: dict[int, Array] = {}  # the sum of all |g_j| at most: what underflow is multiplied with
         self.sigma = {net.depth + 1: Interval(weights, weights)}  # of u_i g_i
 
     def _from_scores(self, j: int, weights: Array) -> Interval:
@@ -116,43 +119,60 @@ class Adjoint:
             g = finite_sum([(w.T, self.sigma[i]) for i, w in self.net.readers[j]])
             flow = np.asarray(sum(times(self.sigma[i].magnitude, abs(w.T)) for i, w in hidden))
             g = self._better(j, g, self._open(j) if j else (g.lo < 0) & (g.hi > 0) | entries)
-        self.gradients[j], self.prices[j] = g, self._price(j, g, flow)
+        self.gradients[j] = g
         if j:
             self.lines[j] = product_lines(self.slopes[j - 1], g)
             self.sigma[j] = scaled(self.slopes[j - 1], g)
+        self.prices[j] = self._price(j, g, flow)
 
     def _open(self, j: int) -> NDArray[np.bool_]:
         return self.slopes[j - 1].lo < self.slopes[j - 1].hi
 
     def _price(self, j: int, g: Interval, flow: Array) -> Array:
-        """What a coefficient of g_j costs in rounding: its own product, the sums behind it, and k_j."""
+        """What a coefficient of u_j g_j costs, in sizes of constants and in rounding: the shift of its line; and of its
+        share of g_j, which is at most the steeper slope, the product, the sums behind it, and k_j."""
         k, radius = middle_and_radius(self.given[j])
-        paid = 4 * UNIT * g.magnitude + gamma(self.longest) * flow + radius
-        return np.stack([np.abs(k), paid], axis=2)
+        self.middle[j] = k
+        self.reach[j] = g.magnitude.sum(axis=1)
+        size, paid = np.abs(k), 4 * UNIT * g.magnitude + gamma(self.longest) * flow + radius
+        self.reach[j] += paid.sum(axis=1)
+        lines, self.rounding[j] = self.lines[j], np.stack([size, paid], axis=2)
+        if lines is None:
+            return np.stack([np.zeros_like(size), size, paid], axis=2)
+        steep = np.maximum(np.abs(lines.up_slope), np.abs(lines.low_slope))
+        return np.stack([lines.shift, steep * size, steep * paid], axis=2)
 
-    def _better(self, j: int, g: Interval, wanted: NDArray[np.bool_]) -> Interval:
-        """Entries of g_j by forms, both sides, where they are wanted.
-
-        Not where others want them: the bounds of a cell must not depend on the company that it is in.
-        """
-        lo, hi, neurons = g.lo.copy(), g.hi.copy(), np.flatnonzero(np.any(wanted, axis=0))
-        widest = max(self.net.shape[1:-1])
-        step = max(1, _NUMBERS // (2 * self.cells * widest))
-        for start in range(0, len(neurons), step):
-            own = neurons[start : start + step]
-            k, radius = middle_and_radius(Interval(self.given[j].lo[:, own], self.given[j].hi[:, own]))
+    def _better(self, j: int, g: Interval, mine: NDArray[np.bool_]) -> Interval:
+        """Entries of g_j by forms, both sides: those that a cell wants."""
+        lo, hi = g.lo.copy(), g.hi.copy()
+        for own in self._some(j, mine):
+            rows, count = np.broadcast_to(own, (self.cells, own.shape[-1])), own.shape[-1]
+            given = Interval(*(np.take_along_axis(end, rows, axis=1) for end in self.given[j]))
+            k, radius = middle_and_radius(given)
             both = np.concatenate([k, -k], axis=1)
             state = _Sums(both.copy(), np.abs(both), np.tile(radius, 2))
             pending: dict[int, Array] = {}
             for i, weight in self.net.readers[j]:
                 if i <= self.net.depth:
                     columns = _columns(weight, own)
-                    rows = np.concatenate([columns, -columns])
-                    pending[i] = np.broadcast_to(rows, (self.cells, *rows.shape))
+                    signed = np.concatenate([columns, -columns], axis=-2)
+                    pending[i] = np.broadcast_to(signed, (self.cells, *signed.shape[-2:]))
             top = self._least(pending, j + 1, state)
-            hi[:, own] = np.where(wanted[:, own], np.minimum(hi[:, own], top[:, : len(own)]), hi[:, own])
-            lo[:, own] = np.where(wanted[:, own], np.maximum(lo[:, own], -top[:, len(own) :]), lo[:, own])
+            # Not where others want them: the bounds of a cell must not depend on the company it is in.
+            used = np.take_along_axis(mine, rows, axis=1)
+            low, high = np.take_along_axis(lo, rows, axis=1), np.take_along_axis(hi, rows, axis=1)
+            np.put_along_axis(hi, rows, np.where(used, np.minimum(high, top[:, :count]), high), axis=1)
+            np.put_along_axis(lo, rows, np.where(used, np.maximum(low, -top[:, count:]), low), axis=1)
         return Interval(np.minimum(lo, hi), np.maximum(lo, hi))
+
+    def _some(self, j: int, mine: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
+        """Groups of entries whose forms fit into memory: the same of all cells, or a row for each if they are few."""
+        neurons = np.flatnonzero(np.any(mine, axis=0))
+        most = int(mine.sum(axis=1).max(initial=0))
+        if 2 * most < len(neurons) and all(isinstance(w, np.ndarray) for _, w in self.net.readers[j]):
+            neurons = np.argsort(~mine, axis=1, kind="stable")[:, :most]
+        step = max(1, _NUMBERS // (2 * self.cells * max(self.net.shape[1:-1])))
+        return [neurons[..., k : k + step] for k in range(0, neurons.shape[-1], step)]
 
     def largest(self, rows: Array) -> tuple[Array, list[Array]]:
         """At least the maximum of rows g_0, rows of every cell, and what each neuron's lines added to the first."""
@@ -183,13 +203,12 @@ class Adjoint:
                     if losses is not None and j:
                         losses.append(np.zeros((self.cells, net.shape[j])))
                     continue
-                if j == 0:
-                    rows = w
-                elif values is not None and not net.activations[j - 1].piecewise_linear:
+                if values is not None and j and not net.activations[j - 1].piecewise_linear:
                     rows, lifted[j] = self._tangent(j, w, values[j - 1], sums)
                 else:
                     rows = self._chord(j, w, sums, losses)
-                self._pay(j, rows, sums)
+                sums.constant += each(rows, self.middle[j])
+                sums.error += (self.longest * TINY * (1.0 + self.reach[j]))[:, None]
                 flat = rows.reshape(-1, rows.shape[2])
                 for i, weight in net.readers[j]:
                     if i <= net.depth:
@@ -201,47 +220,39 @@ class Adjoint:
             return descend(values, {}, lifted, forms).largest(values[0].sources[0])
 
     def _chord(self, j: int, w: Array, sums: _Sums, losses: list[Array] | None) -> Array:
-        """Coefficients of g_j above w (u g)."""
-        lines = self.lines[j]
-        assert lines is not None
-        rows, constant = lines.above(w)
-        sums.constant += constant
-        sums.size += constant
+        """Coefficients of g_j above w (u g); of the input's own gradient they are given."""
+        lines, price = self.lines[j], self.prices[j]
+        assert price is not None
+        paid = np.matmul(np.abs(w), price)
+        sums.constant += paid[:, :, 0]
+        sums.size += paid[:, :, 0] + paid[:, :, 1]
+        sums.error += paid[:, :, 2]
+        if lines is None:
+            return w
         if losses is not None:
-            first = w[:, 0]
-            losses.append(np.where(first > 0, first * lines.up_shift, -first * lines.low_shift))
-        return rows
+            losses.append(np.abs(w[:, 0]) * lines.shift)
+        return lines.above(w)
 
     def _tangent(self, j: int, w: Array, stage: Tangent, sums: _Sums) -> tuple[Array, Array]:
         """Coefficients of g_j and of z_j above w (u g)."""
-        g = self.gradients[j]
+        g, u = self.gradients[j], self.slopes[j - 1]
         assert g is not None
-        u = self.slopes[j - 1]
+        known = u.lo == u.hi
         u0, u_radius = middle_and_radius(u)
         g0, g_radius = middle_and_radius(g)
-        known = u.lo == u.hi
-        g0, g_radius = np.where(known, 0.0, g0), np.where(known, 0.0, g_radius)
-        both, product = u_radius * g_radius * (1 + 4 * UNIT) + TINY, u0 * g0
-        both = np.where(known, 0.0, both)
-        slopes, shift, more = through_lines(w * g0[:, None, :], stage.slope)
-        size = np.abs(w)
+        g0 = np.where(known, 0.0, g0)
+        both, product = np.where(known, 0.0, u_radius * g_radius * (1 + 4 * UNIT) + TINY), u0 * g0
+        slopes, shift, _ = through_lines(w * g0[:, None, :], stage.slope)
+        size, rows = np.abs(w), w * u0[:, None, :]
+        largest = np.maximum(np.abs(stage.slope.up_shift), np.abs(stage.slope.low_shift))
         sums.constant += each(size, both) - each(w, product) + shift
-        sums.size += each(size, both + np.abs(product)) + more
-        paid = np.abs(u0) * g.magnitude + np.abs(g0) * (u.magnitude + np.abs(u0)) + TINY
-        sums.error += 8 * UNIT * each(size, np.where(known, 0.0, paid))
-        return w * u0[:, None, :], slopes
-
-    def _pay(self, j: int, rows: Array, sums: _Sums) -> None:
-        """k_j enters the constants, and what rounded on the way to these coefficients the error."""
-        price, bounds = self.prices[j], self.gradients[j]
-        assert price is not None
-        assert bounds is not None
-        k, _ = middle_and_radius(self.given[j])
-        sums.constant += each(rows, k)
-        both = np.matmul(np.abs(rows), price)
-        sums.size += both[:, :, 0]
-        reach = bounds.magnitude.sum(axis=1) + price[:, :, 1].sum(axis=1)
-        sums.error += both[:, :, 1] + (self.longest * TINY * (1.0 + reach))[:, None]
+        sums.size += each(size, both + np.abs(product) + np.abs(g0) * largest)
+        off = np.abs(u0) * g.magnitude + np.abs(g0) * (u.magnitude + np.abs(u0) + largest) + TINY
+        sums.error += 8 * UNIT * each(size, np.where(known, 0.0, off))
+        paid = np.matmul(np.abs(rows), self.rounding[j])
+        sums.size += paid[:, :, 0]
+        sums.error += paid[:, :, 1]
+        return rows, slopes
 
 
 @dataclass(eq=False)
@@ -262,4 +273,4 @@ class _Sums:
 
 def _columns(weight: Matrix, own: NDArray[np.int64]) -> Array:
     """Some columns of a weight, each as a row."""
-    return np.ascontiguousarray(weight[:, own].T) if isinstance(weight, np.ndarray) else dense(weight.T[own])
+    return np.ascontiguousarray(weight.T)[own] if isinstance(weight, np.ndarray) else dense(weight.T[own])

@@ -71,12 +71,34 @@ def bounds_of(net: Network, cells: Sequence[Cell], known: tuple[Interval, ...] |
 
     `known` are bounds that hold on the cells already, such as those of the cells that they are halves of.
     """
-    step = max(16, _CELLS // longest_side(net.blocks) ** 2)
-    pieces = []
-    for k in range(0, len(cells), step):
-        own = None if known is None else tuple(z.rows(slice(k, k + step)) for z in known)
-        pieces.append(Pass(net, cells[k : k + step]).run(own))
-    return joined(pieces)
+    if known is None:
+        step = max(16, _CELLS // longest_side(net.blocks) ** 2)
+        return joined([Pass(net, cells[k : k + step]).run() for k in range(0, len(cells), step)])
+    batches = _batches(net, cells, known)
+    pieces = [Pass(net, [cells[k] for k in own]).run(tuple(z.rows(own) for z in known)) for own in batches]
+    if len(pieces) == 1:
+        return (
+            pieces[0] if np.array_equal(batches[0], np.arange(len(cells))) else pieces[0].rows(np.argsort(batches[0]))
+        )
+    return joined(pieces).rows(np.argsort(np.concatenate(batches)))
+
+
+def _batches(net: Network, cells: Sequence[Cell], known: tuple[Interval, ...]) -> list[NDArray[np.int64]]:
+    """Cells that are bounded together: first those without signs, the ones with few open neurons together.
+
+    In a batch every cell has as many forms as the one with most, and signs cost all of them.
+    """
+    most = np.max([np.sum((z.lo < 0) & (z.hi > 0), axis=1) for z in known], axis=0)
+    fixed = np.array([any(s.any() for s in cell.signs) for cell in cells])
+    order = np.lexsort((most, fixed))
+    longest, batches, start = longest_side(net.blocks), [], 0
+    for end in range(1, len(order) + 1):
+        last = end == len(order)
+        size = 0 if last else (end + 1 - start) * 2 * (int(most[order[end]]) + 1) * longest
+        if last or (end - start >= 16 and (size > _CELLS or fixed[order[end]] != fixed[order[start]])):
+            batches.append(order[start:end])
+            start = end
+    return batches
 
 
 class Pass:
@@ -126,7 +148,7 @@ class Pass:
         return widened(z, block.slack)
 
     def _in_order(self, z: Interval, signs: NDArray[np.int8], same: Twins | None) -> Interval:
-        """Cut at zero where a sign is fixed, also of neurons with the same kink; of an empty cell, anything in order."""
+        """Cut at zero where a sign is fixed, of all neurons with that kink; of an empty cell, anything in order."""
         lo, hi = np.where(signs > 0, np.maximum(z.lo, 0), z.lo), np.where(signs < 0, np.minimum(z.hi, 0), z.hi)
         lo, hi = (lo, hi) if same is None else same.meet(lo, hi)
         self.empty |= np.any(lo > hi, axis=1)
@@ -140,25 +162,31 @@ class Pass:
         """
         mine = np.ones(z.lo.shape, dtype=bool) if self.every else ((z.lo < 0) & (z.hi > 0)) | (signs != 0)
         lo, hi = z.lo.copy(), z.hi.copy()
-        for own in self._some_neurons(block, np.flatnonzero(np.any(mine, axis=0)), bool(signs.any())):
+        before = sum(s.block.width for s in self.stages)
+        for own in self._some_neurons(block, mine, bool(signs.any())):
             above = forms_above(block, own, self.stages, self.box)
-            before = sum(s.block.width for s in self.stages)
+            rows = np.broadcast_to(own, (len(lo), own.shape[-1]))
             if self.fixed:
-                self.sides = self.sides.with_signs(above, signs[:, own], before + own)
+                self.sides = self.sides.with_signs(above, np.take_along_axis(signs, rows, axis=1), before + rows)
             top = above.largest(self.box, self.ball)
             if self.sides.count:
                 top = np.minimum(top, pushed(above, self.sides, self.box).largest(self.box))
-            if not self.every:
-                top = np.where(np.tile(mine[:, own], 2), top, np.inf)
-            lo[:, own] = np.maximum(lo[:, own], -top[:, len(own) :])
-            hi[:, own] = np.minimum(hi[:, own], top[:, : len(own)])
+            used, count = np.take_along_axis(mine, rows, axis=1), rows.shape[1]
+            low, high = np.take_along_axis(lo, rows, axis=1), np.take_along_axis(hi, rows, axis=1)
+            np.put_along_axis(lo, rows, np.where(used, np.maximum(low, -top[:, count:]), low), axis=1)
+            np.put_along_axis(hi, rows, np.where(used, np.minimum(high, top[:, :count]), high), axis=1)
         return Interval(lo, hi)
 
-    def _some_neurons(self, block: Block, neurons: NDArray[np.int64], together: bool) -> Iterator[NDArray[np.int64]]:
+    def _some_neurons(self, block: Block, mine: NDArray[np.bool_], together: bool) -> Iterator[NDArray[np.int64]]:
         """Groups of neurons whose forms fit into memory, until the budget is over; all at once where signs are fixed.
 
-        The groups do not depend on the budget: a checker has none.
+        The groups do not depend on the budget: a checker has none. Of many cells each has a row of its own.
         """
+        most = int(mine.sum(axis=1).max(initial=0))
+        neurons = np.flatnonzero(np.any(mine, axis=0))
+        if len(mine) > 1 and most < len(neurons) and all(isinstance(w, np.ndarray) for _, w in block.terms):
+            yield np.argsort(~mine, axis=1, kind="stable")[:, :most]
+            return
         below = [s.block for s in self.stages]
         operations, kind = work(block, below)
         step = max(1, _ROWS // (2 * len(self.empty) * longest_side([block, *below])))

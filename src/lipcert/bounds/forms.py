@@ -77,6 +77,7 @@ class Sides:
 
     def with_signs(self, above: Forms, signs: NDArray[np.int8], neuron: NDArray[np.int64]) -> Sides:
         """Besides these the half-spaces of some neurons: `above` are forms above z (first half) and -z (second half).
+        Signs and neurons are a row for every cell.
 
         s z >= 0 on the cell and s z <= form: so form >= 0.
         """
@@ -90,7 +91,7 @@ class Sides:
         h = np.take_along_axis(above.shifts(), where, axis=1)
         sure = (picked != 0) & np.isfinite(h) & np.all(np.isfinite(H), axis=2)
         H, h = np.where(sure[:, :, None], H, 0.0), np.where(sure, h, 0.0)
-        return stacked([self, Sides(H, h, np.where(sure, neuron[order], -1))], axis=1)
+        return stacked([self, Sides(H, h, np.where(sure, np.take_along_axis(neuron, order, axis=1), -1))], axis=1)
 
 
 def no_sides(count: int, inputs: int) -> Sides:

@@ -22,7 +22,7 @@ from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
 from lipcert.rounding import TINY, UNIT, Array, gamma, grow
 
-_NORM_NUMBERS = 1 << 19  # likewise, where few of them are needed: the fewer cells share them the fewer they are,
+_NORM_NUMBERS = 1 << 20  # likewise, where few of them are needed: the fewer cells share them the fewer they are,
 _NORM_CELLS = 8  # but so many at least
 _NUMBERS = 1 << 21  # in one array of the coefficients of all forms of a batch of cells
 

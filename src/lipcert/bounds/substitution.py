@@ -50,6 +50,14 @@ class Stage:
         pairs = zip(self.block.terms, self.sources, strict=True)
         return np.asarray(sum(times(x.magnitude, abs(weight)) for (_, weight), x in pairs))
 
+    def prices(self, paid: Array) -> Array:
+        """What a coefficient of x costs, in sizes of constants and in errors, where one of z costs `paid`: it has at
+        most the steeper slope times as much."""
+        lines, bias = self.lines, np.abs(self.block.bias)
+        steep = np.maximum(np.abs(lines.up_slope), np.abs(lines.low_slope))
+        shift = np.maximum(np.abs(lines.up_shift), np.abs(lines.low_shift))
+        return np.stack([shift + steep * bias, steep * paid], axis=2)
+
     @cached_property
     def reach(self) -> Array:
         """The sum of all |x_j| and |z| at most, cell by cell: what underflow is multiplied with."""
@@ -57,69 +65,71 @@ class Stage:
 
 
 def forms_above(block: Block, neurons: NDArray[np.int64], stages: Sequence[Stage], box: Interval) -> Forms:
-    """Forms above z of some neurons of a block (first half) and above -z (second half); `stages` are those before."""
-    count, r = len(box.lo), 2 * len(neurons)
-    bias = np.concatenate([block.bias[neurons], -block.bias[neurons]])
-    constant, size = np.tile(bias, (count, 1)), np.tile(np.abs(bias), (count, 1))
-    error = np.tile(block.doubt[neurons], (count, 2))
+    """Forms above z of some neurons of a block (first half) and above -z (second half); `stages` are those before.
+
+    `neurons` are the same of all cells, or a row for each.
+    """
+    count, r = len(box.lo), 2 * neurons.shape[-1]
+    own = np.broadcast_to(neurons, (count, r // 2))
+    constant = np.concatenate([block.bias[own], -block.bias[own]], axis=1)
+    size, error = np.abs(constant), np.tile(block.doubt[own], (1, 2))
     longest = _longest([*(s.block for s in stages), block])
     pending = {j: np.broadcast_to(_both(weight, neurons), (count, r, weight.shape[1])) for j, weight in block.terms}
     return descend(stages, pending, {}, Forms(np.zeros((count, r, 0)), constant, size, error, longest))
 
 
-def descend(stages: Sequence[Stage], values: dict[int, Array], lifted: dict[int, Array], start: Forms) -> Forms:
-    """Forms in the input above sums of values x_j and pre-activations z_i, given by their coefficients.
+def descend(stages: Sequence[Stage], pending: dict[int, Array], lifted: dict[int, Array], start: Forms) -> Forms:
+    """Forms in the input above sums of values x_j (`pending`) and pre-activations z_i (`lifted`), by coefficients.
 
-    `start` has the constants, sizes and errors so far; its rows are not looked at, its `longest` holds for what follows.
+    `start` has the constants, sizes and errors so far, which are added to; its rows are not looked at.
     """
     constant, size, error, longest = start.constant, start.size, start.error, start.longest
-    (count, r), pending = constant.shape, dict(values)
-    inputs = stages[0].sources[0].lo.shape[1] if stages else 0
     with np.errstate(over="ignore", invalid="ignore"):
         for i in range(len(stages), 0, -1):
             if i not in pending and i not in lifted:
                 continue
-            stage = stages[i - 1]
-            rows = lifted.get(i)
-            if i in pending:
-                through_, shift, more = through_lines(pending.pop(i), stage.lines)
-                constant, size = constant + shift, size + more
-                if rows is None:
-                    rows = through_
-                else:
-                    rows = rows + through_
-                    error = error + 2 * UNIT * each(np.abs(rows), stage.z.magnitude)
-            assert rows is not None
+            stage, rows = stages[i - 1], lifted.get(i)
             paid = 4 * UNIT * stage.z.magnitude + gamma(longest) * stage.flow + stage.block.doubt
-            both = np.stack([np.broadcast_to(np.abs(stage.block.bias), paid.shape), paid], axis=2)
-            biases = np.matmul(np.abs(rows), both)
-            size = size + biases[:, :, 0]
-            error = error + biases[:, :, 1] + (longest * TINY * (1.0 + stage.reach))[:, None]
+            error += (longest * TINY * (1.0 + stage.reach))[:, None]
+            if rows is not None:
+                bias = np.broadcast_to(np.abs(stage.block.bias), paid.shape)
+                sums = np.matmul(np.abs(rows), np.stack([bias, paid], axis=2))
+                size += sums[:, :, 0]
+                error += sums[:, :, 1]
+            if i in pending:
+                more, shift, weights = through_lines(pending.pop(i), stage.lines)
+                constant += shift
+                sums = np.matmul(weights, stage.prices(paid))
+                size += sums[:, :, 0]
+                error += sums[:, :, 1]
+                if rows is not None:
+                    more = more + rows
+                    error += 2 * UNIT * each(np.abs(more), stage.z.magnitude)
+                rows = more
+            assert rows is not None
             flat = rows.reshape(-1, rows.shape[2])
-            constant = constant + (flat @ stage.block.bias).reshape(constant.shape)
+            constant += (flat @ stage.block.bias).reshape(constant.shape)
             for (j, weight), x in zip(stage.block.terms, stage.sources, strict=True):
-                pulled = through(flat, weight).reshape(count, r, -1)
+                pulled = through(flat, weight).reshape(*rows.shape[:2], -1)
                 if j in pending:
                     pulled += pending[j]
-                    error = error + 2 * UNIT * each(np.abs(pulled), x.magnitude)
+                    error += 2 * UNIT * each(np.abs(pulled), x.magnitude)
                 pending[j] = pulled
-    rows = pending[0] if 0 in pending else np.zeros((count, r, inputs))
-    return Forms(rows, constant, size, error, longest)
+    return Forms(pending[0], constant, size, error, longest)
 
 
 def _both(weight: Matrix, neurons: NDArray[np.int64]) -> Array:
-    A = dense(weight[neurons])
-    return np.concatenate([A, -A])
+    A = weight[neurons] if isinstance(weight, np.ndarray) else dense(weight[neurons])
+    return np.concatenate([A, -A], axis=-2)
 
 
 def through_lines(rows: Array, lines: Lines) -> tuple[Array, Array, Array]:
-    """Coefficients of z above rows x, with the constants that this adds and their sizes."""
+    """Coefficients of z above rows x, with the constants that this adds, and |rows|."""
     positive = np.maximum(rows, 0.0)
     shift = each(positive, lines.up_shift)
     if lines.low_shift.any():
         shift += each(rows - positive, lines.low_shift)
-    size = each(np.abs(rows), np.maximum(np.abs(lines.up_shift), np.abs(lines.low_shift)))
-    return rows * np.where(rows > 0, lines.up_slope[:, None, :], lines.low_slope[:, None, :]), shift, size
+    return rows * np.where(rows > 0, lines.up_slope[:, None, :], lines.low_slope[:, None, :]), shift, np.abs(rows)
 
 
 def through(rows: Array, weight: Matrix) -> Array:

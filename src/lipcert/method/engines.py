@@ -12,6 +12,7 @@ from lipcert.budget import Budget
 from lipcert.method.bracket import Bracket
 from lipcert.method.branching import CellSearch, Outcome, State
 from lipcert.method.branching import refusal as no_cells
+from lipcert.method.branching.choose import cell_operations
 from lipcert.method.portfolio import Engine
 from lipcert.method.result import Status
 from lipcert.method.tight import Tight
@@ -21,24 +22,23 @@ from lipcert.proof.nogoods import refusal as no_signs
 from lipcert.witness import Witness
 
 
-def engines_for(problem: Problem, bracket: Bracket, executor: Executor) -> list[Engine]:
+def engines_for(problem: Problem, bracket: Bracket, budget: Budget, executor: Executor) -> list[Engine]:
     """All that apply; searches close what a witness reaches, so without one there is nothing to close."""
     relaxations: list[Engine] = [Relaxation(problem, bracket)] if Tight().applies(problem) is None else []
-    return relaxations + (searches(problem, bracket, executor) if bracket.wishes.lower else [])
+    return relaxations + (searches(problem, bracket, budget, executor) if bracket.wishes.lower else [])
 
 
-def searches(problem: Problem, bracket: Bracket, executor: Executor) -> list[Engine]:
-    """Branch and bound over signs, and over cells, where they apply."""
+def searches(problem: Problem, bracket: Bracket, budget: Budget, executor: Executor) -> list[Engine]:
+    """Branch and bound over signs, and over cells, where they apply; cells where some of them fit the budget."""
     engines: list[Engine] = []
     if not cut_short(problem):
         small = collapse(problem)
         if no_signs(problem if small is None else small.problem) is None:
             engines.append(Signs(problem, bracket))
-    if (
-        no_cells(problem) is None
-        and max(problem.network.neurons, problem.network.inputs) <= policy.CELLS_LARGEST_NETWORK
-    ):
-        engines.append(Cells(problem, bracket, executor))
+    if no_cells(problem) is None:
+        cells = Cells(problem, bracket, executor)
+        if not engines or cells.price(budget) <= policy.CELLS_WORTH * budget.left():
+            engines.append(cells)
     return engines
 
 
@@ -87,10 +87,11 @@ class Cells(Engine):
         self.outcome: Outcome | None = None
 
     def price(self, budget: Budget) -> float:
-        """Nothing where boxes are halved; else cells are bounded by relaxations, and one takes a while."""
+        """Of a batch; where boxes are not halved, cells are bounded by relaxations, and one takes a while."""
+        batch = budget.expected(2.0 * policy.CELLS_AT_ONCE * cell_operations(self.problem.network))
         if self.problem.network.inputs <= policy.CELLS_INPUTS:
-            return 0.0
-        return Relaxation(self.problem, self.bracket).price(budget)
+            return batch
+        return batch + Relaxation(self.problem, self.bracket).price(budget)
 
     def prior(self) -> float:
         """Cells of many inputs are for what others leave."""

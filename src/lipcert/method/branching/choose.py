@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Executor
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from lipcert import policy
 from lipcert.bounds import Interval, Split, halves
-from lipcert.method.branching.judge import Half, judge
+from lipcert.method.branching.judge import Half, judge_together
 from lipcert.method.branching.node import Node
 from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
@@ -67,13 +68,15 @@ def _neuron(net: Network, j: int) -> Split:
     return Split(layer + 1, j - int(ends[layer - 1] if layer else 0))
 
 
-def try_splits(problem: Problem, nodes: list[Node], threshold: float) -> tuple[list[Halves | None], int]:
+def try_splits(
+    problem: Problem, nodes: list[Node], threshold: float, executor: Executor
+) -> tuple[list[Halves | None], int, float]:
     """For every node the candidate whose halves are best by the cheap bounds, with these halves (None without
-    candidates), and how many cells were bounded for it."""
+    candidates), how many cells were bounded for it, and the share of their signs that is open."""
     splits = [candidates(problem.network, node) for node in nodes]
     pairs = [(node, split) for node, some in zip(nodes, splits, strict=True) for split in some]
     if not pairs:
-        return [None] * len(nodes), 0
+        return [None] * len(nodes), 0, 0.0
     cells = [cell for node, split in pairs for cell in halves(node.cell, split)]
     origin = np.repeat(np.repeat(np.arange(len(nodes)), [len(s) for s in splits]), 2)
     pre = [[node.alone.pre[k] for node in nodes] for k in range(problem.network.depth)]
@@ -81,7 +84,7 @@ def try_splits(problem: Problem, nodes: list[Node], threshold: float) -> tuple[l
         Interval(np.concatenate([z.lo for z in block])[origin], np.concatenate([z.hi for z in block])[origin])
         for block in pre
     )
-    judged = judge(problem, cells, known)
+    judged = judge_together(problem, cells, known, executor)
     cost = _cost(judged.uppers, judged.count, threshold).reshape(-1, 2).sum(axis=1)
     answers: list[Halves | None] = []
     start = 0
@@ -92,7 +95,7 @@ def try_splits(problem: Problem, nodes: list[Node], threshold: float) -> tuple[l
         k = start + int(np.argmin(cost[start : start + len(some)]))
         answers.append(Halves(some[k - start], (judged.half(2 * k), judged.half(2 * k + 1))))
         start += len(some)
-    return answers, len(cells)
+    return answers, len(cells), float(judged.free.mean())
 
 
 def _cost(uppers: Array, still_open: NDArray[np.int64], threshold: float) -> Array:

@@ -9,14 +9,19 @@ coordinate's split narrows the neurons that depend on it: with the slopes in the
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.bounds import Bounds, Cell, Interval, Linear, bounds_of, slope_bounds
+from lipcert import policy
+from lipcert.bounds import Bounds, Cell, Interval, Linear, bounds_of, joined, slope_bounds
 from lipcert.bounds.interval import times
+from lipcert.jobs.executors import worker_count
 from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box
@@ -52,6 +57,11 @@ class Judged:
     neurons: Array
     coordinates: Array
 
+    @property
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """All but the cells and their bounds."""
+        return self.uppers, self.free, self.neurons, self.coordinates
+
     @cached_property
     def count(self) -> NDArray[np.int64]:
         """Open signs of every cell."""
@@ -82,6 +92,30 @@ def judge(problem: Problem, cells: Sequence[Cell], known: tuple[Interval, ...] |
     if len(radius) == len(cells):
         by_coordinate = _smear(net, slopes, cost, np.stack(radius))
     return Judged(cells, bounds, uppers, open_, cost * _balance(bounds.pre), by_coordinate)
+
+
+def judge_together(problem: Problem, cells: Sequence[Cell], known: tuple[Interval, ...], executor: Executor) -> Judged:
+    """The same, shared among the workers where there are enough cells; what a worker fails to do is done here."""
+    workers = worker_count(executor)
+    if workers == 1 or len(cells) < workers * policy.CELLS_WORTH_SENDING:
+        return judge(problem, cells, known)
+    ends = [len(cells) * k // workers for k in range(workers + 1)]
+    parts = [(cells[a:b], tuple(z.rows(slice(a, b)) for z in known)) for a, b in pairwise(ends)]
+    question = problem.on(problem.region)  # without what is kept with it: less to send
+    futures: list[Future[Judged] | None] = []
+    for some, own in parts:
+        try:
+            futures.append(executor.submit(judge, question, some, own))
+        except (RuntimeError, OSError):  # the executor is broken
+            futures.append(None)
+    found = []
+    for future, (some, own) in zip(futures, parts, strict=True):
+        try:
+            found.append(judge(problem, some, own) if future is None else future.result())
+        except Exception:  # its process died, twice
+            found.append(judge(problem, some, own))
+    arrays = [np.concatenate(pieces) for pieces in zip(*(j.arrays for j in found), strict=True)]
+    return Judged(cells, joined([j.bounds for j in found]), *arrays)
 
 
 def _matter(net: Network, slopes: tuple[Interval, ...], linear: Linear) -> Array:

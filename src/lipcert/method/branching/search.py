@@ -156,8 +156,9 @@ class CellSearch:
     def _take(self) -> list[Node]:
         """The cells with the largest bounds: some are handed to the executor for a relaxation, the others are split."""
         chosen: list[Node] = []
-        free = worker_count(self.executor) + 1 if worker_count(self.executor) > 1 else 1
-        while self.heap and len(chosen) < policy.CELLS_AT_ONCE and -self.heap[0][0] > self.threshold:
+        workers = worker_count(self.executor)
+        free = workers + 1 if workers > 1 else 1
+        while self.heap and len(chosen) < policy.CELLS_AT_ONCE * workers and -self.heap[0][0] > self.threshold:
             node = heapq.heappop(self.heap)[2]
             if self.worth.relaxes(node, self.net, self.threshold):
                 if len(self.under_way) >= free:
@@ -212,14 +213,14 @@ class CellSearch:
             return
         start = self.budget.effort()
         ready = [node for node in nodes if not self._decided(node)]
-        found, tried = try_splits(self.problem, ready, self.threshold)
+        found, tried, share = try_splits(self.problem, ready, self.threshold, self.executor)
         for node, halves in zip(ready, found, strict=True):
             if halves is None:
                 self.stuck.append(node.upper)
             else:
                 self._divide(node, halves)
         self._offer_centers([half.cell for halves in found if halves is not None for half in halves.both])
-        self.budget.charge(tried * self.each)
+        self.budget.charge(tried * self.each * (policy.CELL_CLOSED + policy.CELL_OPEN * share))
         self.budget.charge(policy.CELL_CALLS * (tried + len(nodes)), policy.SCALAR)
         self.worth.split(self.budget.effort() - start, len(nodes))
 
@@ -259,9 +260,22 @@ class CellSearch:
         heapq.heappush(self.heap, (-node.upper, next(self.count), node))
 
     def _offer_centers(self, cells: list[Cell]) -> None:
-        centers = [cell.region.center for cell in cells if isinstance(cell.region, Box)]
-        if centers:
-            self._offer(np.stack(centers), "cells")
+        boxes = [cell.region for cell in cells if isinstance(cell.region, Box)]
+        if not boxes:
+            return
+        before, reach = self.lower, max(float(box.radius.max()) for box in boxes)
+        self._offer(np.stack([box.center for box in boxes]), "cells")
+        if self.lower > before:
+            self._polish(reach)
+
+    def _polish(self, reach: float) -> None:
+        """Points around a new record, nearer and nearer: a center is seldom the best point of its neighbourhood."""
+        rng, box = np.random.default_rng(self.cells), self.problem.region
+        for scale in reach * np.exp2(-np.arange(policy.POLISH_ROUNDS)):
+            assert self.witness is not None
+            around = self.witness.point + scale * rng.uniform(-1.0, 1.0, (policy.POLISH_POINTS, self.net.inputs))
+            self._offer(box.project(around), "cells")
+        self.budget.charge(2.0 * policy.POLISH_ROUNDS * policy.POLISH_POINTS * self.net.entries, policy.THIN)
 
     def _offer(self, points: Array, method: str) -> None:
         """Keep a point whose gradient is larger than the best so far, as `evaluate` proves it."""

@@ -1,0 +1,225 @@
+"""Cells of few inputs and of the whole space: linear leaves, kinks that neurons share, and patterns that no input has."""
+
+from __future__ import annotations
+
+from concurrent.futures import Executor, Future
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import lipcert
+from lipcert import Box, Everywhere, Network, Status
+from lipcert.bounds import Cell, Interval, Split, bounds_of, halves, slope_bounds, whole
+from lipcert.budget import Budget
+from lipcert.jobs import processes
+from lipcert.method.branching import refute as refuting
+from lipcert.method.branching.judge import judge, judge_together
+from lipcert.method.branching.refute import refute
+from lipcert.problem.problem import Problem
+from lipcert.proof.leaves import BASIS, BY_INTERVALS, BY_LINES, COEFFICIENTS, Empty, check_leaves, prove_nowhere
+from lipcert.proof.nowhere import covers, no_interior
+from lipcert.proof.tree import Tree
+from lipcert.proof.verify import load_certificate, verify
+from lipcert.rounding import Array
+from tests.enumeration import exact_constant
+from tests.lift_tools import deep_net
+
+
+def signed(net: Network, x: Array) -> Cell:
+    """The cell of the whole space with the signs of a point."""
+    z = net.preactivations(x[None, :])
+    return Cell(Everywhere(), tuple(np.where(row[0] > 0, 1, -1).astype(np.int8) for row in z))
+
+
+def scaled_net(*sizes: int, seed: int, bias: float = 1.0, kind: str = "relu", alpha: float = 0.0) -> Network:
+    rng = np.random.default_rng(seed)
+    pairs = list(zip(sizes[1:], sizes[:-1], strict=True))
+    biases = [bias * rng.normal(size=out) for out, _ in pairs]
+    return Network.from_weights([rng.normal(size=pair) for pair in pairs], biases, lipcert.Activation(kind, alpha))
+
+
+@pytest.mark.parametrize("bias", [1.0, 0.0])
+@pytest.mark.parametrize(("sizes", "alpha"), [((2, 5, 4, 1), 0.0), ((3, 5, 4, 1), 0.0), ((2, 4, 3, 1), 0.2)])
+def test_the_whole_space_is_exact(sizes: tuple[int, ...], alpha: float, bias: float) -> None:
+    """Also without biases, where every pattern is a cone and a refused one has no interior only."""
+    net = scaled_net(*sizes, seed=sum(sizes), bias=bias, kind="leaky_relu" if alpha else "relu", alpha=alpha)
+    result = lipcert.bound(net, Everywhere(), output=0, method="exact", norm="2", work=20.0)
+    largest = max(exact_constant(net, Box(np.zeros(sizes[0]), radius), np.ones(1), "2") for radius in (1.0, 1e3))
+    assert result.status is Status.DONE
+    assert largest * (1 - 1e-6) <= result.upper <= largest * (1 + 2e-6)
+    assert verify(result.certificate, net).proved
+
+
+@given(st.integers(0, 10_000), st.integers(1, 4), st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_a_pattern_that_a_point_has_is_never_refused(seed: int, inputs: int, flat: bool) -> None:
+    """Not by the program, not by random numbers, not by the program's numbers of another cell."""
+    rng = np.random.default_rng(seed)
+    net = scaled_net(inputs, int(rng.integers(inputs, inputs + 4)), 3, 1, seed=seed, bias=0.0 if flat else 1.0)
+    points = rng.normal(size=(6, inputs)) * 10.0 ** rng.integers(-2, 3)
+    here = signed(net, points[0])
+    bounds = bounds_of(net, [here])
+    assert refute(net, here, bounds, Budget.unlimited()) is None
+    for k in range(6):
+        c = rng.normal(size=net.neurons) * rng.integers(0, 2, size=net.neurons)
+        basis = rng.permutation(net.shape[1])[: inputs if k % 2 else 0]
+        assert prove_nowhere(net, here, bounds, c, basis) is None
+    flipped = Cell(here.region, tuple(s * rng.choice([-1, 1], size=s.shape).astype(np.int8) for s in here.signs))
+    other = refute(net, flipped, bounds_of(net, [flipped]), Budget.unlimited())
+    if other is not None:
+        assert not np.array_equal(np.concatenate(flipped.signs), np.concatenate(here.signs))
+        assert not other.shows(net, here, bounds)
+
+
+def test_numbers_that_do_not_fit_prove_nothing() -> None:
+    net = scaled_net(2, 4, 3, 1, seed=0)
+    cell = signed(net, np.array([0.3, -0.2]))
+    bounds = bounds_of(net, [cell])
+    pre, c = bounds.pre, np.zeros(net.neurons)
+    for wrong in (np.array([0]), np.array([0, 0]), np.array([0, 9]), np.array([-1, 2])):
+        assert not no_interior(net, pre, c, wrong.astype(np.int64))
+    assert not no_interior(net, pre, c[:-1], np.zeros(0, dtype=np.int64))
+    assert not no_interior(net, pre, c, np.zeros(0, dtype=np.int64))  # nothing at all
+    assert not no_interior(net, pre, np.full(net.neurons, np.nan), np.array([0, 1]))
+    for numbers in ({}, {COEFFICIENTS: c}, {COEFFICIENTS: c, BASIS: np.array([np.inf, 0.0])}):
+        assert not Empty(numbers).shows(net, cell, bounds)
+
+
+def test_a_neuron_that_is_always_zero_refuses_nothing() -> None:
+    """Both of its signs hold everywhere: a hyperplane it is not."""
+    net = Network.from_weights([np.array([[0.0], [1.0]]), np.ones((2, 2)), np.ones((1, 2))])
+    for split in (Split(1, 0), Split(2, 0)):
+        for cell in halves(whole(net, Everywhere()), split):
+            bounds = bounds_of(net, [cell])
+            for first in (-1.0, 1.0):
+                c = np.array([first, 0.0, 0.0, 0.0])
+                assert not no_interior(net, bounds.pre, c, np.zeros(0, dtype=np.int64))
+                assert not no_interior(net, bounds.pre, c, np.array([1]))
+            if split.layer == 1:
+                assert refute(net, cell, bounds, Budget.unlimited()) is None
+
+
+def test_what_the_refusal_covers() -> None:
+    assert covers(deep_net(2, 3, 1))
+    assert not covers(deep_net(2, 3, 1, activation="tanh"))
+    assert not covers(scaled_net(2, 3, 1, seed=0, kind="leaky_relu", alpha=2.0))
+
+
+def test_a_lying_program_refuses_nothing_that_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    import scipy.optimize
+
+    honest, rng = scipy.optimize.linprog, np.random.default_rng(0)
+
+    def lie(*arguments: Any, **more: Any) -> Any:
+        answer = honest(*arguments, **more)
+        if answer.x is not None:
+            answer.x = answer.x * rng.choice([0.0, 1.0, -1.0, 2.0], size=answer.x.shape) + rng.normal(
+                size=answer.x.shape
+            )
+        return answer
+
+    monkeypatch.setattr(scipy.optimize, "linprog", lie)
+    net = scaled_net(2, 5, 4, 1, seed=3)
+    result = lipcert.bound(net, Everywhere(), output=0, method="exact", work=5.0)
+    truth = exact_constant(net, Box(np.zeros(2), 1e3), np.ones(1))
+    assert result.upper >= truth * (1 - 1e-9)
+    assert verify(result.certificate, net).proved
+
+
+def test_a_gap_that_is_left_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without proofs that patterns are impossible, some cells cannot be decided."""
+    monkeypatch.setattr(refuting, "covers", lambda _: False)
+    seen = set()
+    for seed in range(8):
+        net = scaled_net(2, 5, 4, 1, seed=seed)
+        result = lipcert.bound(net, Everywhere(), output=0, method="exact", work=20.0)
+        assert result.gap is not None
+        assert (result.status is Status.DONE) == (result.gap <= 1e-6)
+        seen.add(result.status)
+        if result.status is Status.OPEN:
+            assert result.to_dict()["status"] == "open"
+            assert any("left with a gap" in note for note in result.notes)
+    assert seen == {Status.DONE, Status.OPEN}
+
+
+def doubled(seed: int) -> Network:
+    """|z| and max: every neuron beside its opposite or its equal."""
+    rng = np.random.default_rng(seed)
+    first, shift = rng.normal(size=(3, 2)), rng.normal(size=3)
+    second, more = rng.normal(size=(2, 7)), rng.normal(size=2)
+    return Network.from_weights(
+        [np.vstack([first, -first, first[:1]]), np.vstack([second, -second]), rng.normal(size=(1, 4))],
+        [np.concatenate([shift, -shift, shift[:1]]), np.concatenate([more, -more]), np.zeros(1)],
+    )
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_neurons_with_the_same_kink_share_their_signs(seed: int) -> None:
+    net, box = doubled(seed), Box(np.zeros(2), 1.0)
+    root = whole(net, box)
+    known = bounds_of(net, [root]).pre
+    for sign, cell in zip((-1, 1), halves(root, Split(1, 0)), strict=True):
+        z = bounds_of(net, [cell], known).pre[0]
+        own, opposite, equal = (Interval(z.lo[0, k], z.hi[0, k]) for k in (0, 3, 6))
+        assert own == equal
+        assert (own.lo, own.hi) == (-opposite.hi, -opposite.lo)
+        assert (own.lo >= 0) if sign > 0 else (own.hi <= 0)
+        slopes = slope_bounds(net, bounds_of(net, [cell], known).pre)[0]
+        assert np.array_equal(slopes.lo[0, [0, 3, 6]], slopes.hi[0, [0, 3, 6]])
+    result = lipcert.bound(net, box, output=0, method="exact", work=20.0)
+    truth = exact_constant(net, box, np.ones(1))
+    assert truth * (1 - 1e-9) <= result.upper <= truth * (1 + 2e-6)
+
+
+def test_leaves_by_lines_are_kept_and_checked(tmp_path: Path) -> None:
+    net, box = deep_net(3, 6, 5, 4, 1, seed=4), Box(np.zeros(3), 0.5)
+    problem = Problem.of(net, box)
+    splits = (Split(0, 1, 0.1), None, Split(2, 0), None, None)
+    cells = [*halves(whole(net, box), Split(0, 1, 0.1))]
+    ends = [cells[0], *halves(cells[1], Split(2, 0))]
+    judged = judge(problem, ends)
+    lines = Tree(splits, (BY_LINES,) * 3)
+    assert lines.check(problem) <= Tree(splits, (BY_INTERVALS,) * 3).check(problem)
+    assert lines.check(problem) == pytest.approx(judged.uppers.max(), rel=0.2)
+    certificate = lipcert.Certificate.of(problem, lines, lines.check(problem))
+    certificate.save(tmp_path / "proof.npz")
+    read = load_certificate(tmp_path / "proof.npz").proof
+    assert isinstance(read, Tree)
+    assert read.leaves == lines.leaves
+    assert verify(tmp_path / "proof.npz", net).proved
+    truth = exact_constant(net, box, np.ones(1))
+    with np.load(tmp_path / "proof.npz") as data:
+        arrays = {name: data[name] for name in data.files}
+    for kind in range(5):  # whatever a file calls its leaves, they prove what is true
+        forged = dict(arrays, leaf_kinds=np.full(3, kind))
+        np.savez(tmp_path / "forged.npz", **forged)
+        assert not verify(tmp_path / "forged.npz", net).proved or kind == 3
+    mixed = check_leaves(problem, ends, judged.bounds, [BY_LINES, BY_INTERVALS, Empty({})])
+    assert np.all(np.isfinite(mixed))
+    assert mixed.max() >= truth * (1 - 1e-9)
+
+
+class _Broken(Executor):
+    workers = 2
+
+    def submit(self, *_: Any, **__: Any) -> Future[Any]:
+        raise RuntimeError("gone")
+
+
+def test_cells_are_judged_in_other_processes_too() -> None:
+    net, box = deep_net(3, 6, 5, 1, seed=1), Box(np.zeros(3), 1.0)
+    problem, root = Problem.of(net, box), whole(net, box)
+    cells = [half for k in range(40) for half in halves(root, Split(0, k % 3, 0.02 * k - 0.4))]
+    alone = bounds_of(net, [root]).pre
+    known = tuple(Interval(np.repeat(z.lo, 80, axis=0), np.repeat(z.hi, 80, axis=0)) for z in alone)
+    serial = judge(problem, cells, known)
+    with processes(2) as executor:
+        found = judge_together(problem, cells, known, executor)
+    for answer in (found, judge_together(problem, cells, known, _Broken())):
+        np.testing.assert_allclose(answer.uppers, serial.uppers, rtol=1e-9)
+        np.testing.assert_array_equal(answer.count, serial.count)
+        assert answer.half(79).cell is cells[79]
