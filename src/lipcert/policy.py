@@ -245,8 +245,8 @@ COLLAPSE_PRICE = 1e-7  # of the interval bound: a price above it would be seen i
 # --- Signs: branching over the signs of open ReLUs (measured on mnist-net_256x2, ERAN 5_100 and DiffAI, collapsed) ----
 SIGNS_FEWEST, SIGNS_MOST = 16, 256  # patterns taken at a time,
 SIGNS_PART = 8  # one in so many of those that are open
-SIGNS_QUICK = 1.0  # thin operations for each that is counted in the bounds of a pattern
-SIGNS_PROOF = 1.2  # dense operations for each that is counted in the proof of a leaf
+SIGNS_QUICK = 50.0  # operations for every coefficient of the forms of a pattern,
+SIGNS_PROOF = 110.0  # and in its proof
 SIGNS_CALLS = 20.0  # calls around a pattern, or around a linear program
 SIGNS_ASK = 40.0  # looks at every entry of a linear program before its first pivot,
 SIGNS_PIVOT = 2.0  # and in every pivot
