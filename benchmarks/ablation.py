@@ -32,7 +32,8 @@ from lipcert.relaxation.cuts import NO_CUTS, separate, with_cuts
 from lipcert.relaxation.model import Relaxation, assemble
 from lipcert.relaxation.specification import LIFTS, plan_specification
 from lipcert.rounding import Array
-from lipcert.solver.rank_two import Options, solve_operations, solve_rank_two
+from lipcert.solver.costs import solve_operations
+from lipcert.solver.rank_two import Options, solve_rank_two
 
 CUTS: dict[str, tuple[str, ...]] = {"pairs": ("pairs",), "all": ("pairs", "triples", "factors")}
 PATIENCE = 60.0  # seconds, for one solve

@@ -21,10 +21,11 @@ from lipcert.rounding import Array
 from lipcert.solver import Progress, RankTwoResult, choose_solver
 from lipcert.solver import Status as SolverStatus
 from lipcert.solver.conic.conic import ConicStatus, solve_conic
+from lipcert.solver.costs import affordable_rows, iteration_operations, solve_operations
 from lipcert.solver.grid import GridRun
 from lipcert.solver.low_rank import solve_low_rank
 from lipcert.solver.mixed_integer import solve_mixed_integer
-from lipcert.solver.rank_two import affordable_rows, iteration_operations, solve_operations, solve_rank_two
+from lipcert.solver.rank_two import solve_rank_two
 from lipcert.solver.sides import solve_two_sided, two_sides
 from lipcert.solver.triangles import TriangleOptions, TriangleRun
 from lipcert.solver.unit_vectors import solve_unit_vectors

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -16,14 +17,18 @@ import lipcert
 from lipcert import Activation, Ball, Box, Everywhere, FileFormatError, MethodError, Network, policy
 from lipcert.bounds import Split, bounds_of, halves, preactivations, slope_bounds, slopes, splits_here, whole
 from lipcert.bounds.collapse import Collapsed, collapse, collapsed
+from lipcert.bounds.pulled import Index, Sweep
 from lipcert.budget import Budget
 from lipcert.method.mip.formulation import formulate
+from lipcert.problem.maps import Matrix
 from lipcert.problem.network import Block
 from lipcert.problem.norms import Norm
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region
 from lipcert.proof import Certificate, Multipliers, Tree, Within, prove_interval, prove_product, prove_within
+from lipcert.proof.exact import check_with_balls
 from lipcert.proof.leaves import BY_INTERVALS
+from lipcert.proof.verify import load_certificate
 from lipcert.relaxation.margin import margin
 from lipcert.relaxation.specification import LIFTS
 from lipcert.rounding import Array
@@ -37,6 +42,7 @@ from tests.test_lifts_branches import asked, one_of, proved, residual
 Case = tuple[Network, Box, Array]
 Vector = list[Fraction]
 ANY = ("relu", "leaky_relu", "identity", *SMOOTH)
+COARSE = 1e-3
 NORMS = [Norm(p, q) for p in ("inf", "2", "1") for q in (None, "1", "2", "inf")]
 
 
@@ -113,6 +119,58 @@ def test_slack_and_price_in_rational_arithmetic(case: Case) -> None:
     rounded = chain_rule(tiny, [[Fraction(int(e)) for e in u] for u in signs], np.ones(1))
     assert sum(abs(a - b) for a, b in zip(true, rounded, strict=True)) <= Fraction(small.price)
     assert small.price <= 1e-11 * (1 + small.scale)
+
+
+class Coarse(Sweep):
+    """Arithmetic that errs by as much as `pulled` says that it may, with units of a thousandth."""
+
+    @staticmethod
+    def _wrong(exact: Array, most: Array) -> Array:
+        return exact + np.where((np.arange(exact.size).reshape(exact.shape) * 7 + exact.size) % 3 > 0, most, -most)
+
+    @staticmethod
+    def _product(rows: Array, weight: Matrix, neurons: Index) -> Array:
+        exact, size = Sweep._product(rows, weight, neurons), Sweep._product(np.abs(rows), np.abs(weight), neurons)
+        return Coarse._wrong(exact, (len(weight) + 4) * COARSE * size)
+
+    @staticmethod
+    def _scaled(rows: Array, factors: Array) -> Array:
+        return np.where(factors == 1, rows, Coarse._wrong(rows * factors, 3 * COARSE * np.abs(rows * factors)))
+
+    @staticmethod
+    def _sum(a: Array, b: Array) -> Array:
+        return Coarse._wrong(a + b, np.where(b == 0, 0.0, 1.9 * COARSE * np.abs(a + b)))
+
+
+@settings(max_examples=120)
+@given(branched_networks(max_neurons=12), st.sampled_from(NORMS))
+def test_every_error_is_paid_for(case: Case, norm: Norm) -> None:
+    """With errors so large that nothing else pays for them: values and gradients, for any slopes."""
+    net, box, c = case
+    problem = asked(net, box, norm, c)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lipcert.bounds.pulled.UNIT", COARSE)
+        patch.setattr("lipcert.bounds.pulled.gamma", lambda n: n * COARSE)
+        patch.setattr("lipcert.bounds.collapse.Sweep", Coarse)
+        small = small_of(problem)
+    tiny, x = small.problem.network, points_of(box, 20)
+    zs = net.preactivations(x)
+    values = [x, *(np.maximum(zs[i - 1][:, own], 0.0) for i, own in small.neurons)]
+    rows = np.atleast_2d(problem.c)
+    true = [*(zs[i - 1][:, own] for i, own in small.neurons), net.forward(x) @ rows.T]
+    for block, z in zip(tiny.blocks, true, strict=True):
+        assert np.all(np.abs(block(values) - z) <= block.doubt * (1 + 1e-9) + 1e-9 * (1 + np.abs(z)))
+    rng = np.random.default_rng(3)
+    for _ in range(5):
+        signs = [rng.integers(0, 2, size=len(own)).astype(float) for _, own in small.neurons]
+        own_slopes = [s.lo.copy() for s in slopes(problem)]
+        for (i, own), u in zip(small.neurons, signs, strict=True):
+            own_slopes[i - 1][own] = net.activations[i - 1].derivative(2 * u - 1)
+        big, little = ([u[None, :] for u in parts] for parts in (own_slopes, signs))
+        J = np.concatenate([net.chain_rule(big, row) for row in rows])
+        J -= np.concatenate([tiny.chain_rule(little, row) for row in np.eye(len(rows))])
+        apart = operator(J if problem.whole_map else J[0], norm)
+        assert apart <= small.price * (1 + 1e-9) + 1e-9 * (1 + small.scale)
 
 
 @settings(max_examples=60)
@@ -311,6 +369,8 @@ def test_files_are_about_the_original(tmp_path: Path) -> None:
     answer = lipcert.verify(file, net)
     assert answer.proved
     assert answer.upper == pytest.approx(certificate.upper, rel=1e-12)
+    if find_spec("flint") is not None:
+        assert check_with_balls(load_certificate(file), net) == pytest.approx(answer.upper, rel=1e-9)
     with np.load(file) as arrays:
         kept = dict(arrays)
     for flag in (0, 2, 1.0, [1], [[1, 1]], "1"):

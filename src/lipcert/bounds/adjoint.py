@@ -8,19 +8,27 @@ where all that is known of a slope is u in [a, b]. With g in [l, h] the product 
 
 so a linear form in g_j gives way to one in the gradients of the blocks above, until only constants are left. From the
 last block down this bounds every entry of every gradient; where u is known nothing is lost. Bounding entries by
-intervals instead loses what cancels. A form is exact by definition: what rounding changes in its coefficients is paid
-at once, with the largest |g|.
+intervals instead loses what cancels. Where u = f'(z) is smooth there is another way,
+
+    u g  =  u0 g + g0 (u - u0) + (u - u0)(g - g0),      |u - u0| |g - g0| <= the product of both radii,
+
+whose u lies between lines in z, and z in those in x (`tangents`): what is lost falls with the square of the region's
+size. The better of both is taken. A form is exact by definition: what rounding changes in its coefficients is paid at
+once, with the largest |g|.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.bounds.forms import each
+from lipcert.bounds.forms import Forms, each
 from lipcert.bounds.interval import Interval, finite_sum, middle_and_radius, outward, scaled, times
+from lipcert.bounds.substitution import descend, through_lines
+from lipcert.bounds.tangents import Tangent
 from lipcert.problem.maps import Matrix, dense
 from lipcert.problem.network import Network
 from lipcert.rounding import TINY, UNIT, Array, gamma, grow
@@ -69,11 +77,14 @@ def _known(x: Array) -> Array:
 class Adjoint:
     """The gradients of c'scores on a batch of cells; `slopes` by hidden block, c one for all cells or a row for each.
 
-    `gradients` holds the bounds found so far, from the last block down to the input.
+    `values` are the stages of these cells where tangents are wanted. `gradients` holds the bounds found so far, from
+    the last block down to the input.
     """
 
-    def __init__(self, net: Network, slopes: tuple[Interval, ...], c: Array) -> None:
-        self.net, self.slopes = net, slopes
+    def __init__(
+        self, net: Network, slopes: tuple[Interval, ...], c: Array, values: Sequence[Tangent] | None = None
+    ) -> None:
+        self.net, self.slopes, self.values = net, slopes, values
         self.cells = len(slopes[0].lo) if slopes else len(np.atleast_2d(c))
         weights = np.broadcast_to(c, (self.cells, net.outputs))
         self.longest = sum(net.shape) + 16 * (len(net.blocks) + 1)
@@ -82,6 +93,7 @@ class Adjoint:
         self.lines: list[Lines | None] = [None] * (net.depth + 1)
         self.prices: list[Array | None] = [None] * (net.depth + 1)
         self.middle: dict[int, Array] = {}  # of k_j
+        self.rounding: dict[int, Array] = {}  # what a coefficient of g_j costs
         self.reach: dict[int, Array] = {}  # the sum of all |g_j| at most: what underflow is multiplied with
         self.sigma = {net.depth + 1: Interval(weights, weights)}  # of u_i g_i
 
@@ -121,7 +133,7 @@ class Adjoint:
         self.reach[j] = g.magnitude.sum(axis=1)
         size, paid = np.abs(k), 4 * UNIT * g.magnitude + gamma(self.longest) * flow + radius
         self.reach[j] += paid.sum(axis=1)
-        lines = self.lines[j]
+        lines, self.rounding[j] = self.lines[j], np.stack([size, paid], axis=2)
         if lines is None:
             return np.stack([np.zeros_like(size), size, paid], axis=2)
         steep = np.maximum(np.abs(lines.up_slope), np.abs(lines.low_slope))
@@ -143,7 +155,7 @@ class Adjoint:
                     columns = _columns(weight, own)
                     signed = np.concatenate([columns, -columns], axis=-2)
                     pending[i] = np.broadcast_to(signed, (self.cells, *signed.shape[-2:]))
-            top = self._up(pending, j + 1, state)
+            top = self._least(pending, j + 1, state)
             # Not where the slope is known: the bounds of a cell must not depend on the company it is in.
             used = np.take_along_axis(mine, rows, axis=1)
             low, high = np.take_along_axis(lo, rows, axis=1), np.take_along_axis(hi, rows, axis=1)
@@ -162,13 +174,26 @@ class Adjoint:
 
     def largest(self, rows: Array) -> tuple[Array, list[Array]]:
         """At least the maximum of rows g_0, rows of every cell, and what each neuron's lines added to the first."""
-        state = _Sums(*(np.zeros(rows.shape[:2]) for _ in range(3)))
+        sums = _Sums(*(np.zeros(rows.shape[:2]) for _ in range(3)))
         losses: list[Array] = []
-        top = self._up({0: rows}, 0, state, losses)
-        return top, losses
+        return self._least({0: rows}, 0, sums, losses), losses
 
-    def _up(self, pending: dict[int, Array], start: int, sums: _Sums, losses: list[Array] | None = None) -> Array:
-        net = self.net
+    def _least(self, pending: dict[int, Array], start: int, sums: _Sums, losses: list[Array] | None = None) -> Array:
+        """By chords, and by tangents where there are any."""
+        if self.values is None:
+            return self._up(pending, start, sums, losses)
+        curved = self._up(dict(pending), start, sums.copy(), None, self.values)
+        return np.minimum(curved, self._up(pending, start, sums, losses))
+
+    def _up(
+        self,
+        pending: dict[int, Array],
+        start: int,
+        sums: _Sums,
+        losses: list[Array] | None = None,
+        values: Sequence[Tangent] | None = None,
+    ) -> Array:
+        net, lifted = self.net, {}
         with np.errstate(over="ignore", invalid="ignore"):
             for j in range(start, net.depth + 1):
                 w = pending.pop(j, None)
@@ -176,23 +201,56 @@ class Adjoint:
                     if losses is not None and j:
                         losses.append(np.zeros((self.cells, net.shape[j])))
                     continue
-                rows, lines, price = w, self.lines[j], self.prices[j]
-                assert price is not None
-                paid = np.matmul(np.abs(w), price)
-                if lines is not None:
-                    rows = lines.above(w)
-                    if losses is not None:
-                        losses.append(np.abs(w[:, 0]) * lines.shift)
-                sums.constant += paid[:, :, 0] + each(rows, self.middle[j])
-                sums.size += paid[:, :, 0] + paid[:, :, 1]
-                sums.error += paid[:, :, 2] + (self.longest * TINY * (1.0 + self.reach[j]))[:, None]
+                if values is not None and j and not net.activations[j - 1].piecewise_linear:
+                    rows, lifted[j] = self._tangent(j, w, values[j - 1], sums)
+                else:
+                    rows = self._chord(j, w, sums, losses)
+                sums.constant += each(rows, self.middle[j])
+                sums.error += (self.longest * TINY * (1.0 + self.reach[j]))[:, None]
                 flat = rows.reshape(-1, rows.shape[2])
                 for i, weight in net.readers[j]:
                     if i <= net.depth:
                         pushed = times(flat, weight).reshape(*rows.shape[:2], -1)
                         pending[i] = pending[i] + pushed if i in pending else pushed
-            spread = grow(gamma(self.longest) * sums.size + sums.error, 2 * self.longest)
-            return _known(outward(sums.constant, spread).hi)
+            if values is None or not lifted:
+                return _known(sums.above(self.longest))
+            forms = Forms(np.zeros((*sums.size.shape, 0)), sums.constant, sums.size, sums.error, 2 * self.longest)
+            return descend(values, {}, lifted, forms).largest(values[0].sources[0])
+
+    def _chord(self, j: int, w: Array, sums: _Sums, losses: list[Array] | None) -> Array:
+        """Coefficients of g_j above w (u g); of the input's own gradient they are given."""
+        lines, price = self.lines[j], self.prices[j]
+        assert price is not None
+        paid = np.matmul(np.abs(w), price)
+        sums.constant += paid[:, :, 0]
+        sums.size += paid[:, :, 0] + paid[:, :, 1]
+        sums.error += paid[:, :, 2]
+        if lines is None:
+            return w
+        if losses is not None:
+            losses.append(np.abs(w[:, 0]) * lines.shift)
+        return lines.above(w)
+
+    def _tangent(self, j: int, w: Array, stage: Tangent, sums: _Sums) -> tuple[Array, Array]:
+        """Coefficients of g_j and of z_j above w (u g)."""
+        g, u = self.gradients[j], self.slopes[j - 1]
+        assert g is not None
+        known = u.lo == u.hi
+        u0, u_radius = middle_and_radius(u)
+        g0, g_radius = middle_and_radius(g)
+        g0 = np.where(known, 0.0, g0)
+        both, product = np.where(known, 0.0, u_radius * g_radius * (1 + 4 * UNIT) + TINY), u0 * g0
+        slopes, shift, _ = through_lines(w * g0[:, None, :], stage.slope)
+        size, rows = np.abs(w), w * u0[:, None, :]
+        largest = np.maximum(np.abs(stage.slope.up_shift), np.abs(stage.slope.low_shift))
+        sums.constant += each(size, both) - each(w, product) + shift
+        sums.size += each(size, both + np.abs(product) + np.abs(g0) * largest)
+        off = np.abs(u0) * g.magnitude + np.abs(g0) * (u.magnitude + np.abs(u0) + largest) + TINY
+        sums.error += 8 * UNIT * each(size, np.where(known, 0.0, off))
+        paid = np.matmul(np.abs(rows), self.rounding[j])
+        sums.size += paid[:, :, 0]
+        sums.error += paid[:, :, 1]
+        return rows, slopes
 
 
 @dataclass(eq=False)
@@ -202,6 +260,13 @@ class _Sums:
     constant: Array
     size: Array
     error: Array
+
+    def copy(self) -> _Sums:
+        return _Sums(self.constant.copy(), self.size.copy(), self.error.copy())
+
+    def above(self, longest: int) -> Array:
+        """The constants rounded up; no number in them is a sum of more terms."""
+        return outward(self.constant, grow(gamma(longest) * self.size + self.error, 2 * longest)).hi
 
 
 def _columns(weight: Matrix, own: NDArray[np.int64]) -> Array:

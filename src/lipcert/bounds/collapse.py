@@ -90,7 +90,7 @@ def collapsed(problem: Problem) -> Collapsed | None:
 
 
 def _with_sizes(problem: Problem, *, spectral: bool) -> Collapsed | None:
-    """The same; spectral norms help to bound the norms of gradients or do not: the price of deep networks needs them."""
+    """The same; spectral norms help to bound the norms of gradients or not: the price of deep networks needs them."""
     pre, net = preactivations(problem), problem.network
     with np.errstate(over="ignore", invalid="ignore"):
         states, inputs = _states(problem, pre, gains(net, pre, problem.norm, rows=False, spectral=spectral))
@@ -105,7 +105,7 @@ def _with_sizes(problem: Problem, *, spectral: bool) -> Collapsed | None:
                 return None
             f = IDENTITY if i > net.depth else net.activations[i - 1]
             terms = tuple((number[j], part) for j, part in rows.terms.items())
-            blocks.append(Block(terms, rows.constant, RELU if f.kinked else f, rows.paid[:, 0]))
+            blocks.append(Block(terms, rows.constant, RELU if f.kinked else f, rows.slack))
             prices.append(rows.paid[:, 1])
         small = Network.from_blocks(blocks)
         price, scale = _price(small, slope_bounds(small, known), prices, problem)

@@ -15,11 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from lipcert.bounds.adjoint import Adjoint
-from lipcert.bounds.interval import Interval, times
+from lipcert.bounds.interval import Interval, outward, times
 from lipcert.bounds.spectral import operator_norm
+from lipcert.bounds.tangents import Tangent
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
-from lipcert.rounding import TINY, UNIT, Array, grow
+from lipcert.rounding import TINY, UNIT, Array, gamma, grow
 
 _NUMBERS = 1 << 21  # in one array of the coefficients of all forms of a batch of cells
 
@@ -35,19 +36,26 @@ class Linear:
 
 
 def linear_bounds(
-    net: Network, slopes: Sequence[Interval], norm: Norm, c: Array, coordinate: int | None = None
+    net: Network,
+    slopes: Sequence[Interval],
+    norm: Norm,
+    c: Array,
+    coordinate: int | None = None,
+    values: Sequence[Tangent] | None = None,
 ) -> Linear:
     """Bounds of the gradient of c'scores on cells with these slopes, (cells, width) for every hidden block.
 
-    c is one vector of weights, or a row for each cell; `coordinate` asks for one entry of the gradient alone.
+    c is one vector of weights, or a row for each cell; `coordinate` asks for one entry of the gradient alone; `values`
+    (of `tangents`) tie the slopes of smooth activations to the input.
     """
     cells = len(slopes[0].lo) if slopes else len(np.atleast_2d(c))
     step = max(1, _NUMBERS // (2 * net.inputs * max(net.shape[1:-1], default=1)))
     weights = np.broadcast_to(c, (cells, net.outputs))
-    pieces = [
-        _bounds(net, tuple(s.rows(slice(k, k + step)) for s in slopes), norm, weights[k : k + step], coordinate)
-        for k in range(0, cells, step)
-    ]
+    pieces = []
+    for own in (slice(k, k + step) for k in range(0, cells, step)):
+        stages = None if values is None else [stage.rows(own) for stage in values]
+        adjoint = Adjoint(net, tuple(s.rows(own) for s in slopes), weights[own], stages)
+        pieces.append(_bounds(adjoint, norm, coordinate))
     if len(pieces) == 1:
         return pieces[0]
     gradients = tuple(
@@ -58,13 +66,20 @@ def linear_bounds(
     return Linear(np.concatenate([p.upper for p in pieces]), gradients, loss)
 
 
-def linear_map_bound(net: Network, slopes: Sequence[Interval], norm: Norm, coordinate: int | None = None) -> float:
+def linear_map_bound(
+    net: Network,
+    slopes: Sequence[Interval],
+    norm: Norm,
+    coordinate: int | None = None,
+    values: Sequence[Tangent] | None = None,
+) -> float:
     """A bound of the operator norm of the Jacobian under slopes without an axis for cells: its rows by forms.
 
     |J t|_q is at most the q-norm of the dual norms of the rows, and at most that of the largest |entries|.
     """
     rows = tuple(Interval(*(np.broadcast_to(end, (net.outputs, len(end))) for end in s)) for s in slopes)
-    found = linear_bounds(net, rows, Norm(norm.p), np.eye(net.outputs), coordinate)
+    every = None if values is None else [stage.rows(np.zeros(net.outputs, dtype=np.int64)) for stage in values]
+    found = linear_bounds(net, rows, Norm(norm.p), np.eye(net.outputs), coordinate, every)
     size = found.gradients[0].magnitude
     if coordinate is not None:
         size = size[:, [coordinate]]
@@ -84,9 +99,9 @@ def linear_operations(net: Network, slopes: Sequence[Interval]) -> float:
     return total
 
 
-def _bounds(net: Network, slopes: tuple[Interval, ...], norm: Norm, c: Array, coordinate: int | None) -> Linear:
+def _bounds(adjoint: Adjoint, norm: Norm, coordinate: int | None) -> Linear:
+    net, slopes = adjoint.net, adjoint.slopes
     with np.errstate(all="ignore"):
-        adjoint = Adjoint(net, slopes, c)
         gradients = adjoint.run()
         g = gradients[0]
         nothing = [np.zeros(s.lo.shape) for s in slopes]
@@ -97,7 +112,8 @@ def _bounds(net: Network, slopes: tuple[Interval, ...], norm: Norm, c: Array, co
         slope, shift, per_width = _chords(g, norm)
         top, losses = adjoint.largest(slope[:, None, :])
         n = g.lo.shape[1]
-        total = grow(np.maximum(top[:, 0], 0.0) + grow(shift.sum(axis=1), n), 4)
+        rounding = grow(gamma(n + 4) * (np.abs(shift).sum(axis=1) + np.abs(top[:, 0])), n + 4)
+        total = np.maximum(outward(top[:, 0] + shift.sum(axis=1), rounding).hi, 0.0)
         plain = grow((g.magnitude if norm.p == "inf" else np.square(g.magnitude)).sum(axis=1), n + 4)
         upper = np.fmin(_known(total), _known(plain))
         if norm.p == "2":
@@ -107,7 +123,10 @@ def _bounds(net: Network, slopes: tuple[Interval, ...], norm: Norm, c: Array, co
 
 
 def _chords(g: Interval, norm: Norm) -> tuple[Array, Array, Array]:
-    """slope g + shift above |g| or g^2 on the interval, and shift over width: what a narrower one would save."""
+    """slope g + shift above |g| or g^2 on the interval, and its largest excess over width: what less width would save.
+
+    At the most: of |g| at zero, of g^2 in the middle.
+    """
     width = g.hi - g.lo
     if norm.p == "inf":
         sure = (g.lo >= 0) | (g.hi <= 0)
@@ -117,8 +136,9 @@ def _chords(g: Interval, norm: Norm) -> tuple[Array, Array, Array]:
         shift = np.where(sure, 0.0, np.maximum(shift, 0.0) + 8 * UNIT * g.magnitude + TINY)
     else:
         slope = np.where(np.isfinite(g.lo + g.hi), g.lo + g.hi, 0.0)
-        shift = np.maximum(g.lo * (g.lo - slope), g.hi * (g.hi - slope))
-        shift = np.maximum(shift, 0.0) + 8 * UNIT * np.square(g.magnitude) + TINY
+        shift = np.maximum(g.lo * (g.lo - slope), g.hi * (g.hi - slope))  # negative where the sign is known
+        shift = shift + 8 * UNIT * np.square(g.magnitude) + TINY
+        return slope, _known(shift), width / 4
     return slope, _known(shift), np.where(width > 0, shift / np.where(width > 0, width, 1.0), 0.0)
 
 

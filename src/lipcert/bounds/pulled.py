@@ -51,6 +51,11 @@ class Rows:
     paid: Array
 
     @property
+    def slack(self) -> Array | None:
+        """How far the true values may be, as a block has it."""
+        return self.paid[:, 0] if self.paid[:, 0].any() else None
+
+    @property
     def finite(self) -> bool:
         return all(bool(np.all(np.isfinite(part))) for part in (*self.terms.values(), self.constant, self.paid))
 
@@ -122,15 +127,15 @@ class Sweep:
             flow += abs(weight) @ self.sizes[j]
             pulled = self._product(rows, weight, neurons)
             if j in self._pending:
-                pulled += self._padded(self._pending[j])
+                pulled = self._sum(pulled, self._padded(self._pending[j]))
                 self._pay(2 * UNIT * (np.abs(pulled) @ self.sizes[j]), pulled.shape[1])
             self._pending[j] = pulled
         longest = n + max(weight.shape[1] for _, weight in block.terms) + 8
         price = gamma(n + 4) * grow(flow, longest) + _LEAST
         price[:, 0] += block.doubt
         least = 4 * longest * TINY * (1.0 + sum(self.sizes[j].sum(axis=0) for j, _ in block.terms))
-        self._constant = self._constant + rows @ block.bias[neurons]
-        rounding = 4 * UNIT * np.abs(self._constant)[:, None] * [1.0, 0.0]
+        self._constant = self._sum(self._constant, self._product(rows, block.bias[:, None], neurons)[:, 0])
+        rounding = 2 * UNIT * np.abs(self._constant)[:, None] * [1.0, 0.0]
         self._pay(np.abs(rows) @ price[neurons] + np.where(used[:, None], least + rounding, 0.0), longest)
 
     @staticmethod
@@ -148,11 +153,19 @@ class Sweep:
         odd = np.flatnonzero(factors != 1)
         if not len(odd):
             return rows
-        found = rows * factors
+        found = self._scaled(rows, factors)
         used = np.any(rows[:, odd] != 0, axis=1, keepdims=True)
         paid = 4 * UNIT * (np.abs(found[:, odd]) @ sizes[odd]) + 4 * len(odd) * TINY * (1.0 + sizes[odd].sum(axis=0))
         self._pay(np.where(used, paid, 0.0), len(odd))
         return found
+
+    @staticmethod
+    def _scaled(rows: Array, factors: Array) -> Array:
+        return rows * factors
+
+    @staticmethod
+    def _sum(a: Array, b: Array) -> Array:
+        return a + b
 
     def _pay(self, amount: Array, terms: int) -> None:
         """What is nothing stays nothing."""

@@ -75,21 +75,42 @@ def forms_above(block: Block, neurons: NDArray[np.int64], stages: Sequence[Stage
     size, error = np.abs(constant), np.tile(block.doubt[own], (1, 2))
     longest = _longest([*(s.block for s in stages), block])
     pending = {j: np.broadcast_to(_both(weight, neurons), (count, r, weight.shape[1])) for j, weight in block.terms}
+    return descend(stages, pending, {}, Forms(np.zeros((count, r, 0)), constant, size, error, longest))
+
+
+def descend(stages: Sequence[Stage], pending: dict[int, Array], lifted: dict[int, Array], start: Forms) -> Forms:
+    """Forms in the input above sums of values x_j (`pending`) and pre-activations z_i (`lifted`), by coefficients.
+
+    `start` has the constants, sizes and errors so far, which are added to; its rows are not looked at.
+    """
+    constant, size, error, longest = start.constant, start.size, start.error, start.longest
     with np.errstate(over="ignore", invalid="ignore"):
         for i in range(len(stages), 0, -1):
-            if i not in pending:
+            if i not in pending and i not in lifted:
                 continue
-            stage = stages[i - 1]
-            rows, shift, weights = _through_activation(pending.pop(i), stage.lines)
-            constant += shift
+            stage, rows = stages[i - 1], lifted.get(i)
             paid = 4 * UNIT * stage.z.magnitude + gamma(longest) * stage.flow + stage.block.doubt
-            sums = np.matmul(weights, stage.prices(paid))
-            size += sums[:, :, 0]
-            error += sums[:, :, 1] + (longest * TINY * (1.0 + stage.reach))[:, None]
+            error += (longest * TINY * (1.0 + stage.reach))[:, None]
+            if rows is not None:
+                bias = np.broadcast_to(np.abs(stage.block.bias), paid.shape)
+                sums = np.matmul(np.abs(rows), np.stack([bias, paid], axis=2))
+                size += sums[:, :, 0]
+                error += sums[:, :, 1]
+            if i in pending:
+                more, shift, weights = through_lines(pending.pop(i), stage.lines)
+                constant += shift
+                sums = np.matmul(weights, stage.prices(paid))
+                size += sums[:, :, 0]
+                error += sums[:, :, 1]
+                if rows is not None:
+                    more = more + rows
+                    error += 2 * UNIT * each(np.abs(more), stage.z.magnitude)
+                rows = more
+            assert rows is not None
             flat = rows.reshape(-1, rows.shape[2])
             constant += (flat @ stage.block.bias).reshape(constant.shape)
             for (j, weight), x in zip(stage.block.terms, stage.sources, strict=True):
-                pulled = through(flat, weight).reshape(count, r, -1)
+                pulled = through(flat, weight).reshape(*rows.shape[:2], -1)
                 if j in pending:
                     pulled += pending[j]
                     error += 2 * UNIT * each(np.abs(pulled), x.magnitude)
@@ -102,7 +123,7 @@ def _both(weight: Matrix, neurons: NDArray[np.int64]) -> Array:
     return np.concatenate([A, -A], axis=-2)
 
 
-def _through_activation(rows: Array, lines: Lines) -> tuple[Array, Array, Array]:
+def through_lines(rows: Array, lines: Lines) -> tuple[Array, Array, Array]:
     """Coefficients of z above rows x, with the constants that this adds, and |rows|."""
     positive = np.maximum(rows, 0.0)
     shift = each(positive, lines.up_shift)

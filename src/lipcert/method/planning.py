@@ -17,6 +17,7 @@ from lipcert.bounds.gains import GAINS, Gains
 from lipcert.budget import Budget
 from lipcert.problem.norms import INF
 from lipcert.problem.problem import Problem
+from lipcert.relaxation.lifts import PRODUCTS_UP_TO
 from lipcert.relaxation.reduced import gains_of, share_of
 from lipcert.relaxation.reduction import Mask, Reduction, Share, everything, losses, open_signs
 
@@ -30,13 +31,13 @@ class Step:
     operations: float
 
 
-def plan(problem: Problem, budget: Budget) -> list[Step]:
+def plan(problem: Problem, budget: Budget, method: str = "tight") -> list[Step]:
     """The steps in the order in which to take them; parts are for chains of ReLU in the infinity norm.
 
     A whole network that does not take long stands alone. One that fits comes last, after a quick part or two: a first
     bound, in case the whole takes longer than expected. One that would plainly not end leaves its time to the parts.
     """
-    whole, left = whole_step(problem), budget.left()
+    whole, left = whole_step(problem, method), budget.left()
     fits, seconds = whole.order <= policy.LARGEST_ORDER, budget.expected(whole.operations)
     known = _gains(problem)
     if known is None or (fits and seconds <= min(policy.QUICK, policy.EASY_SHARE * left)):
@@ -51,13 +52,15 @@ def plan(problem: Problem, budget: Budget) -> list[Step]:
     return [*chosen, whole] if ends else chosen
 
 
-def whole_step(problem: Problem) -> Step:
-    """The relaxation of the whole network."""
+def whole_step(problem: Problem, method: str = "tight") -> Step:
+    """The relaxation of the whole network that a method means."""
     order = expected_order(problem)
     if problem.network.depth == 1:
         return Step(None, order, interior_operations(order, order, 2))
     inner = sum(int(np.sum(s.hi > s.lo)) for s in slopes(problem)[:-1])
-    return Step(None, order, interior_operations(inner, order, 14))
+    backward = method == "tight" or method.startswith("backward")
+    alone = backward and problem.norm.p == "inf" and problem.network.inputs > PRODUCTS_UP_TO
+    return Step(None, order, interior_operations(inner, order, 14, problem.network.inputs if alone else 0))
 
 
 def expected_order(problem: Problem) -> int:
@@ -71,10 +74,11 @@ def expected_order(problem: Problem) -> int:
     return 1 + net.inputs + ends + 3 * sum(free[:-1]) + free[-1]
 
 
-def interior_operations(inner: int, order: int, ties: int) -> float:
-    """Of an interior point: `ties` rows for each of the `inner` neurons besides the diagonal."""
+def interior_operations(inner: int, order: int, ties: int, signs: int = 0) -> float:
+    """Of an interior point: `ties` rows for each of the `inner` neurons besides the diagonal; `signs` of the variables
+    are in no row but their own, so that the matrices inside are smaller (see `solver.roots`)."""
     rows = 0.8 * (order + ties * inner)
-    return float(policy.ITERATIONS * (rows**3 / 3 + 6.0 * order**3))
+    return float(policy.ITERATIONS * (rows**3 / 3 + 6.0 * (order - signs) ** 3))
 
 
 def _gains(problem: Problem) -> Gains | None:
@@ -123,7 +127,9 @@ class _Parts:
         inner, signs = sum(kept[:-1]), int(part.inputs.sum())
         order = 1 + signs + 2 * inner + kept[-1]
         two_sided = len(kept) == 1 and not part.euclid
-        operations = policy.TWO_SIDED_OPERATIONS * order**3 if two_sided else interior_operations(inner, order, 7)
+        operations = (
+            policy.TWO_SIDED_OPERATIONS * order**3 if two_sided else interior_operations(inner, order, 7, signs)
+        )
         return Step(part, order, operations)
 
     def _trimmed(self, part: Reduction) -> tuple[Step, float]:

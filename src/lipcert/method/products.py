@@ -36,7 +36,7 @@ class Products:
 
 def products_fit(task: Task, solver: str, budget: Budget) -> bool:
     """Whether the products of this relaxation are worth the budget there is."""
-    from lipcert.solver.rank_two import solve_operations
+    from lipcert.solver.costs import solve_operations
 
     one_layer = task.problem.norm == INF and task.problem.network.depth == 1
     if not one_layer or grid_of(task.relaxation) is None or solver != "auto":
@@ -123,7 +123,7 @@ class _Road:
 
     def _last(self) -> float:
         """Seconds that the exact solve at the end must have."""
-        from lipcert.solver.rank_two import solve_operations
+        from lipcert.solver.costs import solve_operations
 
         if not self.rows:  # alternation and a proof
             return self.proof + min(6.0 * self.proof + 0.03 * self.total, 0.4 * self.total)
@@ -201,8 +201,8 @@ class _Fixed:
     values: Array
 
     @property
-    def order(self) -> int:
-        return self.task.order
+    def proof_order(self) -> int:
+        return self.task.proof_order
 
     def prove(self, multipliers: Array) -> Certificate:
         return self.task.prove(np.concatenate([multipliers, self.values]))

@@ -34,14 +34,14 @@ class Relaxed(Method):
         return refusal(problem, self.name)
 
     def cost(self, problem: Problem) -> float:
-        return whole_step(problem).operations / policy.RATES[policy.DENSE]
+        return whole_step(problem, self.name).operations / policy.RATES[policy.DENSE]
 
     def run(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
         if budget.over() or cut_short(problem):  # a checker has better bounds than those: other rows
             bracket.out_of_budget(budget)
             return
         bracket.enter(self.name)
-        if whole_step(problem).operations > policy.WORTH_CALIBRATING:
+        if whole_step(problem, self.name).operations > policy.WORTH_CALIBRATING:
             budget.calibrate()
         look = Rounder(problem, bracket, budget)
         if problem.has_cases:
@@ -56,11 +56,11 @@ class Relaxed(Method):
 
     def _steps(self, problem: Problem, bracket: Bracket, budget: Budget, look: Rounder) -> None:
         """What `plan` says, each step within its share; a bound of a part is only a first one where the whole fits."""
-        steps = plan(problem, budget)
+        steps = plan(problem, budget, self.name)
         whole = bool(steps) and steps[-1].reduction is None
         if not whole:
             instead = "parts of the network take its place" if steps else "no part of it fits the time"
-            bracket.note(f"{self.name} of the whole left out: {_reason(problem, budget)}; {instead}")
+            bracket.note(f"{self.name} of the whole left out: {_reason(problem, budget, self.name)}; {instead}")
         for step in steps:
             if bracket.status is Status.INTERRUPTED or (step is not steps[0] and bracket.closed()):
                 return
@@ -88,9 +88,9 @@ class Relaxed(Method):
             return None
         with budget.measured(policy.BUILD_CALLS, policy.SCALAR):
             relaxation = build(problem, specification)
-        if not self._proof_fits(relaxation.problem.size, bracket, budget, step):
-            return None
         task = Task(problem, specification, relaxation)
+        if not self._proof_fits(task.proof_order, bracket, budget, step):
+            return None
         with threads_for(task.order):
             return self.solve(task, bracket, budget, look if step.reduction is None else None)
 
@@ -112,12 +112,12 @@ class Relaxed(Method):
         return False
 
 
-def _reason(problem: Problem, budget: Budget) -> str:
+def _reason(problem: Problem, budget: Budget, method: str) -> str:
     """Why the whole network was not planned."""
     order = expected_order(problem)
     if order > policy.LARGEST_ORDER:
         return f"order {order:,} is beyond {policy.LARGEST_ORDER:,}"
-    return f"order {order:,} takes about {budget.expected(whole_step(problem).operations):.0f} s here"
+    return f"order {order:,} takes about {budget.expected(whole_step(problem, method).operations):.0f} s here"
 
 
 def _guarded(bracket: Bracket, run: Callable[[], SolverStatus | None]) -> SolverStatus | None:

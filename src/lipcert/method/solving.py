@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -13,6 +14,7 @@ from lipcert.budget import Budget
 from lipcert.method.bracket import Bracket
 from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate
+from lipcert.proof.multipliers import factored_order
 from lipcert.proof.relaxed import prove_relaxed
 from lipcert.relaxation.build import build
 from lipcert.relaxation.cuts import NO_CUTS, Cuts, separate, with_cuts
@@ -43,6 +45,11 @@ class Task:
         """Of the moment matrix."""
         return self.relaxation.problem.size
 
+    @cached_property
+    def proof_order(self) -> int:
+        """Of the matrix that a proof factors."""
+        return factored_order(self.relaxation.problem)
+
     def prove(self, multipliers: Array) -> Certificate:
         """What any multipliers prove, good or bad."""
         return prove_relaxed(self.problem, self.specification, self.relaxation, multipliers)
@@ -64,7 +71,7 @@ def proof_fits(order: int, budget: Budget) -> bool:
 
 def proved(task: Task, multipliers: Array, budget: Budget) -> Certificate:
     """The certificate from multipliers, its work charged."""
-    with budget.measured(proof_operations(task.order)):
+    with budget.measured(proof_operations(task.proof_order)):
         return task.prove(multipliers)
 
 
@@ -74,7 +81,7 @@ def solve(task: Task, bracket: Bracket, budget: Budget, on_moments: OnMoments | 
     The moment matrix, where the solver has one, goes to `on_moments` afterwards. Whatever the solver returns, only what
     the proof room proves is handed on.
     """
-    reserve = min(policy.LAST_PROOF_SHARE * budget.left(), budget.expected(proof_operations(task.order)))
+    reserve = min(policy.LAST_PROOF_SHARE * budget.left(), budget.expected(proof_operations(task.proof_order)))
     watcher = Watcher(task, bracket, budget, latest=budget.end - 2 * reserve)
     run = choose_solver(bracket.wishes.solver, task.relaxation.problem, budget.upto(budget.left() - reserve))
     result = run(watcher)
@@ -89,7 +96,7 @@ class Prover(Protocol):
     """Whatever turns multipliers into a certificate."""
 
     @property
-    def order(self) -> int: ...
+    def proof_order(self) -> int: ...
 
     def prove(self, multipliers: Array) -> Certificate: ...
 
@@ -108,7 +115,7 @@ class Watcher:
         worth = progress.dual < policy.WORTH_A_PROOF * self.best
         in_time = self.start + policy.FIRST_PROOF < now < self.latest
         if in_time and worth and self.spent <= policy.PROOF_SHARE * (now - self.start):
-            with self.budget.measured(proof_operations(self.task.order)):
+            with self.budget.measured(proof_operations(self.task.proof_order)):
                 certificate = self.task.prove(progress.y)
             self.proved = progress.y.copy()
             self.best = min(self.best, certificate.upper)
@@ -118,9 +125,9 @@ class Watcher:
 
 def rounds_fit(task: Task, solver: str, budget: Budget) -> bool:
     """Whether there is time for several solves by the interior point, which the cuts need for its moment matrix."""
-    from lipcert.solver.rank_two import solve_operations
+    from lipcert.solver.costs import whole_operations
 
-    several = policy.ROUNDS_LEAST * budget.expected(solve_operations(task.relaxation.problem))
+    several = policy.ROUNDS_LEAST * budget.expected(whole_operations(task.relaxation.problem))
     return solver != "low-rank" and several < budget.left()
 
 
@@ -130,7 +137,8 @@ def tighten(task: Task, bracket: Bracket, budget: Budget, on_moments: OnMoments 
     Stops when nothing is violated, when the bracket is closed, when two rounds in turn gain too little, or when the
     next round would not fit the budget. Each round's bound stands by itself.
     """
-    from lipcert.solver.rank_two import Options, affordable_rows, solve_operations, solve_rank_two
+    from lipcert.solver.costs import affordable_rows, solve_operations
+    from lipcert.solver.rank_two import Options, solve_rank_two
 
     base, cuts, stalled, best = task.relaxation, NO_CUTS, 0, np.inf
     while True:
@@ -139,7 +147,7 @@ def tighten(task: Task, bracket: Bracket, budget: Budget, on_moments: OnMoments 
         expected = budget.expected(solve_operations(problem)) + budget.expected(policy.ROUND_CALLS, policy.SCALAR)
         if budget.over() or (best < np.inf and expected > budget.left()):
             return Status.TIME_LIMIT
-        reserve = 2 * budget.expected(proof_operations(problem.size))
+        reserve = 2 * budget.expected(proof_operations(current.proof_order))
         watcher = Watcher(current, bracket, budget, latest=budget.end - reserve)
         result = solve_rank_two(problem, Options(tolerance=1e-6), watcher, budget=budget)
         certificate = proved(current, result.y, budget)

@@ -13,10 +13,12 @@ from lipcert.bounds.interval import Interval
 from lipcert.bounds.linear import linear_bounds, linear_map_bound
 from lipcert.bounds.propagation import gradient_bounds, preactivations, slopes
 from lipcert.bounds.spectral import operator_norm
+from lipcert.bounds.tangents import Tangent, tangents
 from lipcert.errors import FileFormatError
 from lipcert.problem.network import Affine, Network
 from lipcert.problem.norms import Matrix
 from lipcert.problem.problem import Problem
+from lipcert.problem.region import hull
 from lipcert.proof.certificate import Certificate
 from lipcert.relaxation.reduced import gains_of
 from lipcert.rounding import Array
@@ -81,13 +83,22 @@ def prove_interval(problem: Problem) -> Certificate:
 
 def prove_linear(problem: Problem) -> Certificate:
     """L <= what linear bounds of the gradient give (`bounds.linear`)."""
-    net, own = problem.network, slopes(problem)
+    net, own, values = problem.network, slopes(problem), _tangents(problem)
     if problem.whole_map:
-        upper = linear_map_bound(net, own, problem.norm, problem.coordinate)
+        upper = linear_map_bound(net, own, problem.norm, problem.coordinate, values)
     else:
         cell = tuple(Interval(s.lo[None, :], s.hi[None, :]) for s in own)
-        upper = float(linear_bounds(net, cell, problem.norm, problem.c, problem.coordinate).upper[0])
+        upper = float(linear_bounds(net, cell, problem.norm, problem.c, problem.coordinate, values).upper[0])
     return Certificate.of(problem, LINEAR, upper)
+
+
+def _tangents(problem: Problem) -> list[Tangent] | None:
+    """Of the region as one cell."""
+    box, pre = hull(problem.region), preactivations(problem)
+    if box is None:
+        return None
+    cell = Interval(box.lo[None, :], box.hi[None, :])
+    return tangents(problem.network, cell, tuple(Interval(z.lo[None, :], z.hi[None, :]) for z in pre))
 
 
 def prove_mixed(problem: Problem, known: Gains | None = None) -> Certificate:

@@ -19,12 +19,14 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg import lapack
 
+from lipcert.bounds.collapse import collapse
 from lipcert.errors import InputError, MethodError
 from lipcert.problem.network import Network
 from lipcert.problem.output import output_of
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Everywhere
 from lipcert.proof.certificate import Certificate
+from lipcert.proof.collapsed import Within
 from lipcert.proof.relaxed import Multipliers
 from lipcert.relaxation.build import build
 from lipcert.relaxation.model import Finish, Relaxation
@@ -38,7 +40,8 @@ LIFTS = tuple(2.0**-k for k in (46, 43, 40, 36, 32))
 
 def check_with_balls(certificate: Certificate, net: Network) -> float:
     """The bound that the multipliers of a relaxation prove, rounded up; infinite when they prove none."""
-    flint, proof = load_flint(), certificate.proof
+    flint, outer = load_flint(), certificate.proof
+    proof = outer.inner if isinstance(outer, Within) else outer
     if not isinstance(proof, Multipliers):
         raise MethodError(f"the exact check is for proofs by one relaxation, not for {certificate.method}; use verify")
     region = certificate.region
@@ -46,12 +49,16 @@ def check_with_balls(certificate: Certificate, net: Network) -> float:
     if not fits or not (isinstance(region, Everywhere) or region.size == net.inputs):
         return math.inf
     problem = Problem(net, region, certificate.norm, output_of(certificate.c), certificate.coordinate)
-    relaxation = build(problem, proof.specification)
+    small = collapse(problem) if isinstance(outer, Within) else None
+    if small is None and proof is not outer:
+        return math.inf
+    relaxation = build(problem if small is None else small.problem, proof.specification)
     numbers = proof.fitted(relaxation)
     if numbers is None or proof.specification.signs is not None:
         return math.inf
     with flint.ctx.workprec(BITS):
-        return _check_rows(flint, relaxation, *numbers)
+        upper = _check_rows(flint, relaxation, *numbers)
+    return upper if small is None else small.above(upper)
 
 
 def load_flint() -> Any:

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from lipcert.bounds import Bounds, Cell, Interval, interval_uppers, linear_bounds, proves_empty, slope_bounds
 from lipcert.bounds.linear import Linear
+from lipcert.bounds.tangents import tangents
 from lipcert.errors import MethodError
 from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
-from lipcert.problem.region import Box, Everywhere
+from lipcert.problem.region import Box, Everywhere, hull
 from lipcert.proof.arithmetic import INTERVAL, LINEAR, Arithmetic
 from lipcert.proof.nowhere import no_interior
 from lipcert.proof.relaxed import Multipliers, prove_multipliers
@@ -89,10 +90,14 @@ def check_relaxed(problem: Problem, cell: Cell, pre: tuple[Interval, ...], leaf:
         return np.inf
 
 
-def line_bounds(problem: Problem, bounds: Bounds) -> tuple[Array, Linear]:
+def line_bounds(problem: Problem, cells: Sequence[Cell], bounds: Bounds) -> tuple[Array, Linear]:
     """What linear bounds of the gradient prove on every cell, zero on empty ones, and all that they say."""
-    net = problem.network
-    linear = linear_bounds(net, slope_bounds(net, bounds.pre), problem.norm, problem.c)
+    net, boxes = problem.network, [hull(cell.region) for cell in cells]
+    values = None
+    if all(box is not None for box in boxes):
+        lo, hi = (np.stack([getattr(box, end) for box in boxes]) for end in ("lo", "hi"))
+        values = tangents(net, Interval(lo, hi), bounds.pre)
+    linear = linear_bounds(net, slope_bounds(net, bounds.pre), problem.norm, problem.c, None, values)
     return np.where(bounds.empty, 0.0, linear.upper), linear
 
 
@@ -102,7 +107,7 @@ def check_leaves(problem: Problem, cells: Sequence[Cell], bounds: Bounds, leaves
     by_lines = np.array([leaf == BY_LINES for leaf in leaves])
     lines, rest = np.flatnonzero(by_lines), np.flatnonzero(~by_lines)
     if len(lines):
-        uppers[lines] = line_bounds(problem, bounds.rows(lines))[0]
+        uppers[lines] = line_bounds(problem, [cells[int(k)] for k in lines], bounds.rows(lines))[0]
     if len(rest):
         uppers[rest] = interval_uppers(problem.network, bounds.rows(rest), problem.norm, problem.c)
     for k, (cell, leaf) in enumerate(zip(cells, leaves, strict=True)):

@@ -21,6 +21,7 @@ from lipcert.relaxation.model import Relaxation
 from lipcert.relaxation.rank_two import RankTwoProblem
 from lipcert.rounding import TINY, Array, add_up, gamma, grow, sum_up
 from lipcert.rounding.definite import find_shift, is_positive
+from lipcert.rounding.split import split
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,8 +37,8 @@ def prove(relaxation: Relaxation, multipliers: Array) -> Proved:
     """The bound from any multipliers: what is no number or has the wrong sign becomes zero, the shift is found here."""
     clean = sanitise(relaxation.problem, multipliers)
     with np.errstate(over="ignore", invalid="ignore"):
-        S, error = slack_matrix(relaxation.problem, clean)
-        shift = find_shift(S, error)
+        S, error = sparse_slack(relaxation.problem, clean)
+        shift = _shift(S, error)
     return Proved(clean, shift, _total(relaxation, clean, shift))
 
 
@@ -53,9 +54,19 @@ def check(relaxation: Relaxation, multipliers: Array, shift: Array) -> Proved:
     if not admissible:
         return Proved(multipliers, shift, np.inf)
     with np.errstate(over="ignore", invalid="ignore"):
-        S, error = slack_matrix(problem, multipliers)
-        proved = is_positive(S, shift, error)
+        S, error = sparse_slack(problem, multipliers)
+        part = split(S, error)
+        proved = (part is not None and part.positive(shift)) or is_positive(S.toarray(), shift, error)
     return Proved(multipliers, shift, _total(relaxation, multipliers, shift) if proved else np.inf)
+
+
+def factored_order(problem: RankTwoProblem) -> int:
+    """Of the matrix that the proof factors where multipliers are good: without the diagonal block of S."""
+    F, nf = sparse.csr_array(abs(problem.vectors)), problem.vectors.shape[1]
+    T = sparse.coo_array((np.ones(problem.terms), (problem.ia, problem.ib)), (nf, nf)).tocsr()
+    half = sparse.csr_array(F @ (T @ F.T))
+    part = split(sparse.csr_array(half + half.T + abs(sparse.csr_array(problem.objective))), np.zeros(problem.size))
+    return problem.size if part is None else problem.size - len(part.inner)
 
 
 def sanitise(problem: RankTwoProblem, multipliers: Array) -> Array:
@@ -67,7 +78,20 @@ def sanitise(problem: RankTwoProblem, multipliers: Array) -> Array:
     return np.where(problem.equality, clean, np.maximum(clean, 0.0))
 
 
+def _shift(S: Any, error: Array) -> Array:
+    """What makes S semidefinite: by its diagonal block where only rounding is to be paid for, else by all of it."""
+    part = split(S, error)
+    small = None if part is None else part.shift()
+    return find_shift(S.toarray(), error) if small is None else small
+
+
 def slack_matrix(problem: RankTwoProblem, multipliers: Array) -> tuple[Array, Array]:
+    """`sparse_slack` as an array."""
+    S, error = sparse_slack(problem, multipliers)
+    return np.asarray(S.toarray()), error
+
+
+def sparse_slack(problem: RankTwoProblem, multipliers: Array) -> tuple[Any, Array]:
     """S = sum_k lambda_k sym(f_a f_b') - C in floating point, and error_i >= sum_j |error of S_ij|.
 
     With T the sparse matrix of the lambda_k at (a_k, b_k), S = sym(F T F') - C: at most n = 2 nf + 8 rounded operations
@@ -79,8 +103,8 @@ def slack_matrix(problem: RankTwoProblem, multipliers: Array) -> tuple[Array, Ar
     own = multipliers[problem.owner] / 2
     T = sparse.coo_array((own, (problem.ia, problem.ib)), (nf, nf)).tocsr()
     half = sparse.csr_array(F @ (T @ F.T))
-    S = np.asarray((half + half.T - C).toarray(), dtype=np.float64)
-    S = (S + S.T) / 2
+    S = sparse.csr_array(half + half.T - C)
+    S = sparse.csr_array((S + S.T) / 2)
     ones = np.ones(problem.size)
     A = abs(F)
     B = sparse.coo_array((np.abs(own), (problem.ia, problem.ib)), (nf, nf)).tocsr()

@@ -41,8 +41,9 @@ def choose_solver(name: str, problem: RankTwoProblem, budget: Budget) -> Run:
 def _by_size(problem: RankTwoProblem, budget: Budget, callback: Callback) -> RankTwoResult:
     """The low-rank method for a first bound where that is worth it, the interior point, and the low-rank method again
     where the interior point would not get far; the best multipliers of all."""
+    from lipcert.solver.costs import solve_operations
     from lipcert.solver.low_rank import LowRankOptions, LowRankRun
-    from lipcert.solver.rank_two import Options, solve_operations, solve_rank_two
+    from lipcert.solver.rank_two import Options, solve_rank_two
 
     whole = solve_operations(problem)
     if budget.expected(whole) > policy.WORTH_CALIBRATING:

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import lapack
 
-from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.errors import InputError
 from lipcert.relaxation.rank_two import Floats, RankTwoProblem
 from lipcert.solver.atoms import NONE, AtomForm, atom_form
 from lipcert.solver.bordered import Bordered, Inverse
+from lipcert.solver.costs import iteration_operations, setup_operations
 from lipcert.solver.dense import cholesky, symmetrise, symv
 from lipcert.solver.result import Callback, Log, RankTwoResult, Record, Status
 from lipcert.solver.roots import find_core
@@ -29,7 +29,6 @@ from lipcert.solver.steps import longest_ratio, longest_step
 
 NEAR = 1e-4  # gap and infeasibility from which on a failure is called nearly optimal
 ROOT_STEP = 0.9  # of the way to zero that the slack or multiplier of a root may go: neither is zero at the optimum
-CONDENSED = 0.8  # unknowns of the linear system for each row, before condensing tells
 
 
 @dataclass(frozen=True)
@@ -72,31 +71,6 @@ def solve_rank_two(
     run = _Run(problem, options, Log(problem.rows, budget, callback))
     with budget.threads(max(run.problem.size, problem.rows // 4)):
         return run.run(y0)
-
-
-def solve_operations(problem: RankTwoProblem) -> float:
-    """About the operations of an interior point to a bound within a percent of the optimum."""
-    return policy.ITERATIONS * iteration_operations(problem.size, CONDENSED * problem.rows)
-
-
-def iteration_operations(size: int, unknowns: float) -> float:
-    """Of one iteration: the linear system is factored, about six products of matrices, tables are filled."""
-    cubes, entries = unknowns**3 / 3 + 6.0 * size**3, unknowns**2 + size**2
-    return float(cubes + policy.INTERIOR_ENTRY * entries + policy.INTERIOR_CALLS)
-
-
-def setup_operations(problem: RankTwoProblem) -> float:
-    """Of scaling the problem, writing its rows over atoms, and finding a starting point."""
-    return float(2.0 * problem.size**3 + policy.INTERIOR_ROW * problem.rows + 2.0 * policy.INTERIOR_CALLS)
-
-
-def affordable_rows(size: int, operations: float) -> int:
-    """About how many rows an interior point has that takes so many operations, with a matrix of this order."""
-    left = operations / policy.ITERATIONS - iteration_operations(size, 0.0)
-    if left <= 0:
-        return 0
-    unknowns = np.roots([1 / 3, policy.INTERIOR_ENTRY, 0.0, -left])
-    return int(max(unknowns.real[np.abs(unknowns.imag) < 1e-9 * np.abs(unknowns)]) / CONDENSED)
 
 
 @dataclass(eq=False)

@@ -19,7 +19,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from lipcert.relaxation.rank_two import Booleans, Floats, Integers, RankTwoProblem
+from lipcert.relaxation.rank_two import Floats, Integers, RankTwoProblem
+from lipcert.rounding.split import apart
+from lipcert.solver.atoms import FEW
 
 WORTHWHILE = 0.1  # of the variables that must be roots, or the problem stays as it is
 
@@ -74,26 +76,57 @@ class Core:
         return X
 
 
+@dataclass(frozen=True, eq=False)
+class Found:
+    """Variables of a problem that are roots: their numbers, own rows, the coefficients there, and their forms."""
+
+    roots: Integers
+    own: Integers
+    unit: Floats
+    forms: Any  # as columns over all variables
+
+    @property
+    def size(self) -> int:
+        return int(self.roots.size)
+
+    @property
+    def unknowns(self) -> int:
+        """Of the linear system."""
+        entries = np.unique(self.forms.indices).size
+        atoms = entries * (entries + 1) // 2
+        return atoms if atoms < FEW * self.size else self.size
+
+
+def find_roots(problem: RankTwoProblem) -> Found:
+    """None of them where there are too few."""
+    own, unit = _own_rows(problem)
+    objective = sp.csc_matrix(problem.objective)
+    roots = apart(objective, (own >= 0) & (objective.diagonal() == 0))
+    if roots.sum() < WORTHWHILE * problem.size or roots.all():
+        roots[:] = False
+    at = np.flatnonzero(roots)
+    forms = sp.csc_matrix(objective[:, at])
+    forms.eliminate_zeros()
+    return Found(at, own[at], unit[at], forms)
+
+
 def find_core(problem: RankTwoProblem) -> Core | None:
     """The problem without its roots; None where there are too few of them."""
-    own, unit = _own_rows(problem)
-    roots = _apart(sp.csr_matrix(problem.objective), own >= 0)
-    if roots.sum() < max(1.0, WORTHWHILE * problem.size) or roots.all():
+    found = find_roots(problem)
+    if not found.size:
         return None
-    kept, out = np.flatnonzero(~roots), np.flatnonzero(roots)
+    out, own, unit = found.roots, found.own, found.unit
+    kept = np.setdiff1d(np.arange(problem.size), out)
     staying = np.ones(problem.rows, dtype=bool)
-    staying[own[out]] = False
-    rows = np.flatnonzero(staying)
-    objective = sp.csc_matrix(problem.objective)
-    forms = sp.csc_matrix(objective[kept][:, out])
-    forms.eliminate_zeros()
+    staying[own] = False
+    rows, place = np.flatnonzero(staying), np.cumsum(staying) - 1
+    forms = sp.csc_matrix(found.forms[kept])
     used = np.diff(forms.indptr) > 0
-    out, idle, forms = out[used], out[~used], forms[:, used]
-    place = np.cumsum(staying) - 1
+    idle, out, own, unit, forms = out[~used], out[used], own[used], unit[used], forms[:, used]
     term = staying[problem.owner]
     columns, at = problem.vectors.shape[1], out.size
     core = RankTwoProblem(
-        objective=sp.csr_matrix(objective[kept][:, kept]),
+        objective=sp.csr_matrix(sp.csr_matrix(problem.objective)[kept][:, kept]),
         vectors=sp.hstack([problem.vectors[kept], -forms, forms], format="csc"),
         ia=np.r_[problem.ia[term], columns + np.arange(at)],
         ib=np.r_[problem.ib[term], columns + at + np.arange(at)],
@@ -102,7 +135,7 @@ def find_core(problem: RankTwoProblem) -> Core | None:
         diagonal=problem.diagonal[kept],
         owner=np.r_[place[problem.owner[term]], rows.size + np.arange(at)],
     )
-    return Core(problem, core, kept, rows, out, own[out], unit[out], forms, idle)
+    return Core(problem, core, kept, rows, out, own, unit, forms, idle)
 
 
 def _own_rows(problem: RankTwoProblem) -> tuple[Integers, Floats]:
@@ -123,24 +156,3 @@ def _own_rows(problem: RankTwoProblem) -> tuple[Integers, Floats]:
     row[at[good]], unit[at[good]] = problem.owner[square][good], value[good]
     row[uses != 2] = -1  # two: both sides of its own row
     return row, unit
-
-
-def _apart(objective: Any, candidates: Booleans) -> Booleans:
-    """Candidates that do not meet each other in the objective: greedily those of few neighbours."""
-    pattern = abs(objective)
-    free = candidates & (np.asarray(pattern.diagonal()) == 0)
-    links = sp.coo_matrix(pattern)
-    links.eliminate_zeros()
-    inside = free[links.row] & free[links.col]
-    row, col = links.row[inside], links.col[inside]
-    degree = np.bincount(row, minlength=free.size)
-    rank = np.empty(free.size, dtype=np.int64)
-    rank[np.lexsort((np.arange(free.size), degree))] = np.arange(free.size)
-    chosen = np.zeros(free.size, dtype=bool)
-    while np.any(free):
-        first = free.copy()
-        first[row[free[row] & free[col] & (rank[col] < rank[row])]] = False
-        chosen |= first
-        free &= ~first
-        free[col[first[row]]] = False
-    return chosen

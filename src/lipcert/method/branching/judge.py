@@ -78,7 +78,7 @@ def judge(problem: Problem, cells: Sequence[Cell], known: tuple[Interval, ...] |
     """The cheap bounds of cells; `known` holds on them already."""
     net = problem.network
     bounds = bounds_of(net, cells, known)
-    uppers, linear = line_bounds(problem, bounds)
+    uppers, linear = line_bounds(problem, cells, bounds)
     slopes = slope_bounds(net, bounds.pre)
     matter = _matter(net, slopes, linear)
     kinked = np.repeat([f.kinked for f in net.activations], [b.width for b in net.hidden])

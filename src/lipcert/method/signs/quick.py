@@ -138,13 +138,13 @@ class Quick:
             plain = np.square(size).sum(axis=1)
         loss = np.zeros(u_lo.shape)
         form = (slope @ self.B0.T)[:, None, :]
-        upper = self._up(form, (slope @ self.f0 + np.maximum(shift, 0.0).sum(axis=1))[:, None], lines, 0, loss)[:, 0]
+        upper = self._up(form, (slope @ self.f0 + shift.sum(axis=1))[:, None], lines, 0, loss)[:, 0]
         upper = plain if self.norm == "1" else np.fmin(upper, plain)
-        share = np.where(width > 0, shift / np.where(width > 0, width, 1.0), 0.0)
+        share = width / 4 if self.norm == "2" else np.where(width > 0, shift / np.where(width > 0, width, 1.0), 0.0)
         cost = loss + self._spread(share, u_lo, u_hi, lines)
         if self.norm == "2":
             upper = np.sqrt(np.maximum(upper, 0.0))
-        cost = np.where(signs == 0, np.nan_to_num(cost[:, self.open]) + 1e-300, -1.0)
+        cost = np.where(signs == 0, np.maximum(np.nan_to_num(cost[:, self.open]), 0.0), -1.0)
         return np.where(np.isnan(upper), np.inf, upper), cost
 
     def _hidden(self, signs: Signs) -> tuple[Array, Array, _Lines]:

@@ -119,7 +119,7 @@ class SignSearch:
         """Go on until everything is decided, the budget is over (but for the proof), or Ctrl-C."""
         self.budget = budget
         try:
-            with np.errstate(all="ignore"):
+            with np.errstate(all="ignore"), budget.threads(len(self.quick.fv)):
                 if self.interrupted or not len(self.tree):
                     self._reopen()
                 while not self._over():
@@ -133,10 +133,12 @@ class SignSearch:
 
     def certificate(self) -> Certificate:
         """What the tree proves of the problem so far."""
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), self.budget.threads(len(self.quick.fv)):
             if not len(self.tree):
                 self._reopen()
-            proof, upper = self.tree.proof(self.upper - self.price, self.learnt)
+            target = self.upper - self.price
+            self._prove(target)
+            proof, upper = self.tree.proof(target, self.learnt)
         return Certificate.of(self.problem, proof, upper)
 
     def _reopen(self) -> None:
@@ -246,11 +248,8 @@ class SignSearch:
 
     def _settled(self) -> bool:
         """Whether the proof of all leaves is as good as it looked; those that it is not for are opened again."""
-        target = max(self.threshold, self.stuck)
-        _, ends = self.tree.cut(target)
-        with self.budget.measured(policy.SIGNS_PROOF * self._proof_work * len(ends)):
-            proved = self.tree.prove(ends)
-        self.unproved = 0
+        ends = self._prove(max(self.threshold, self.stuck))
+        proved = self.tree.prove(ends)
         worse = [n for n, value in zip(ends, proved, strict=True) if value > self.threshold and n not in self.finished]
         worse = [n for n in worse if self.tree.split[n] < 0 and not np.all(self.tree.signs[n])]
         if not worse:
@@ -260,6 +259,15 @@ class SignSearch:
             self.tree.own[node] = self.tree.proved[node]
             self._push(node, self.tree.proved[node], cost)
         return False
+
+    def _prove(self, target: float) -> list[int]:
+        """The leaves of the smallest tree for this bound, with their proofs made."""
+        ends = self.tree.cut(target)[1]
+        fresh = sum(n not in self.tree.proved for n in ends)
+        with self.budget.measured(policy.SIGNS_PROOF * self._proof_work * fresh):
+            self.tree.prove(ends)
+        self.unproved = 0
+        return ends
 
     def _report(self) -> None:
         bracket, state = self.bracket, self.state

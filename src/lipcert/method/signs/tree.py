@@ -10,6 +10,7 @@ from lipcert.proof.nogoods import Index, Signs
 from lipcert.proof.patterns import LINEAR, REFUSED, Patterns, leaf_bounds
 from lipcert.rounding import Array
 
+_AT_ONCE = 256  # leaves proved in one call
 _SPARE = 1e-9  # by which a bound in plain floating point may miss what is proved, relative
 
 
@@ -54,9 +55,10 @@ class Growing:
         return children[0], children[1]
 
     def cut(self, target: float) -> tuple[list[int], list[int]]:
-        """The smallest tree whose linear leaves are at most `target`, as far as there is one: nodes in preorder, and
+        """The smallest tree whose linear leaves are about `target`, as far as there is one: nodes in preorder, and
         those of them that are linear leaves."""
         order, ends = [], []
+        target *= 1.0 + _SPARE
         waiting = [0]
         while waiting:
             node = waiting.pop()
@@ -80,7 +82,7 @@ class Growing:
 
     def proof(self, target: float, learnt: Learnt) -> tuple[Patterns, float]:
         """The smallest proof of about `target`, and what it proves."""
-        order, ends = self.cut(target * (1.0 + _SPARE))
+        order, ends = self.cut(target)
         upper = float(np.max(self.prove(ends), initial=0.0))
         used = sorted({self.nogood[n] for n in order if self.nogood[n] >= 0})
         place = {nogood: k for k, nogood in enumerate(used)}
@@ -97,6 +99,3 @@ class Growing:
             else:
                 row[:] = block[self.split[node]], index[self.split[node]]
         return Patterns(table, learnt.chosen(np.array(used, dtype=np.int64))), upper
-
-
-_AT_ONCE = 256  # leaves proved in one call

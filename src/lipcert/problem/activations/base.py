@@ -94,6 +94,10 @@ class Activation:
         """Proved bounds of the derivative for lo <= z <= hi (infinite ends allowed)."""
         raise NotImplementedError
 
+    def second_bounds(self, lo: Array, hi: Array) -> tuple[Array, Array]:
+        """Proved bounds of the second derivative for lo <= z <= hi, infinite where the first one jumps."""
+        return np.full(lo.shape, -np.inf), np.full(hi.shape, np.inf)
+
     def lines(self, lo: Array, hi: Array) -> Lines:
         """Proved linear bounds on finite intervals, for backward substitution [CROWN18]."""
         raise NotImplementedError

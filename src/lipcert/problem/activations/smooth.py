@@ -70,6 +70,13 @@ class ELU(Smooth):
         low = np.where(lo > 0, 1.0, np.where(hi < 0, left, np.minimum(left, 1.0)))
         return low, np.where(lo > 0, 1.0, np.where(hi < 0, right, np.maximum(right, 1.0)))
 
+    def second_bounds(self, lo: Array, hi: Array) -> tuple[Array, Array]:
+        """alpha exp(z) below zero, nothing above; at zero the slope jumps unless alpha is one."""
+        left, right = (widen(self.alpha * np.exp(np.minimum(z, 0.0))) for z in (lo, hi))
+        jumps = (lo <= 0) & (hi >= 0) & (self.alpha != 1.0)
+        low = np.where(hi < 0, left[0], 0.0)
+        return np.where(jumps, -np.inf, low), np.where(jumps, np.inf, np.where(lo > 0, 0.0, right[1]))
+
     def smoothed(self, z: Batch, sharpness: Batch | float) -> tuple[Batch, Batch]:
         s = self._slope(z)
         return s, np.where(z > 0, 0, s)
@@ -96,6 +103,9 @@ class Softplus(Smooth):
 
     def extremes(self, lo: Array, hi: Array) -> tuple[Array, Array]:
         return self.derivative(lo), self.derivative(hi)
+
+    def second_bounds(self, lo: Array, hi: Array) -> tuple[Array, Array]:
+        return Sigmoid.derivative_bounds(_SIGMOID, lo, hi)
 
     def smoothed(self, z: Batch, sharpness: Batch | float) -> tuple[Batch, Batch]:
         s = self._slope(z)
@@ -133,6 +143,11 @@ class Sigmoid(Bell):
         s = self._slope(z)
         return s, s * (1 - 2 * np.asarray(self(z), dtype=z.dtype))
 
+    def second_bounds(self, lo: Array, hi: Array) -> tuple[Array, Array]:
+        """f'(1 - 2f)."""
+        low, high = self.value_bounds(lo, hi)
+        return _product(self.derivative_bounds(lo, hi), (1 - 2 * high, 1 - 2 * low))
+
 
 class Tanh(Bell):
     """tanh(z)."""
@@ -156,6 +171,22 @@ class Tanh(Bell):
     def smoothed(self, z: Batch, sharpness: Batch | float) -> tuple[Batch, Batch]:
         s = self._slope(z)
         return s, s * (-2 * np.asarray(self(z), dtype=z.dtype))
+
+    def second_bounds(self, lo: Array, hi: Array) -> tuple[Array, Array]:
+        """-2 f f'."""
+        low, high = self.value_bounds(lo, hi)
+        return _product(self.derivative_bounds(lo, hi), (-2 * high, -2 * low))
+
+
+_SIGMOID = Sigmoid()
+
+
+def _product(d: tuple[Array, Array], e: tuple[Array, Array]) -> tuple[Array, Array]:
+    """Bounds of a product of a factor d >= 0 and another, which is off by a rounding of its own."""
+    low = np.where(e[0] >= 0, d[0], d[1]) * e[0]
+    high = np.where(e[1] >= 0, d[1], d[0]) * e[1]
+    slack = SLACK * d[1] * (1.0 + np.maximum(np.abs(e[0]), np.abs(e[1]))) + TINY
+    return low - slack, high + slack
 
 
 def sigmoid(z: Array) -> Array:
