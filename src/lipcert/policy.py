@@ -135,6 +135,7 @@ CELL_SETTLED = 2e-3  # the relative gap at which a bound that decides nothing is
 CELL_CALLS = 40.0  # calls around the cheap bounds of one cell; their operations are those of all forms,
 CELL_CLOSED, CELL_OPEN = 0.5, 4.0  # times so much without open signs, and so much more the more are open (ACAS Xu 2_1)
 POLISH_ROUNDS, POLISH_POINTS = 8, 128  # around a cell's center that is a new witness
+CELLS_PATIENCE = 30.0  # seconds for cells that were sent; then they are bounded here
 CELLS_WORTH_SENDING = 16  # for each worker
 
 # --- All products and all triangles of one hidden layer (measured on SDP-NN; PERFORMANCE.md) --------------------------
