@@ -116,7 +116,7 @@ CELLS_AT_ONCE = 64  # nodes split at a time
 CELLS_LARGEST_NETWORK = 2000  # neurons, or inputs, of a network that `exact` takes
 SPLITS_TRIED = 3  # neurons tried at a time, where boxes are not split
 SIGNS_BESIDE_BOXES = 12  # open signs, up to which a neuron is tried besides a coordinate,
-BOXES_IDLE = 2  # or after so many splits of boxes in a row
+BOXES_IDLE = 4  # or after so many splits of boxes in a row
 BOXES_GAIN = 0.95  # that left more than this of the bound
 ROUNDS_AT_ROOT = 4  # of cuts, which all cells inherit
 CELL_SHARE = 0.25  # of what is left, at most, for one relaxation,
@@ -137,6 +137,7 @@ CELL_SETTLED = 2e-3  # the relative gap at which a bound that decides nothing is
 CELL_CALLS = 40.0  # calls around the cheap bounds of one cell; their operations are those of all forms,
 CELL_CLOSED, CELL_OPEN = 0.5, 4.0  # times so much without open signs, and so much more the more are open (ACAS Xu 2_1)
 POLISH_ROUNDS, POLISH_POINTS = 8, 128  # around a cell's center that is a new witness
+CELLS_PATIENCE = 30.0  # seconds for cells that were sent; then they are bounded here
 CELLS_WORTH_SENDING = 16  # for each worker
 
 # --- All products and all triangles of one hidden layer (measured on SDP-NN; PERFORMANCE.md) --------------------------
