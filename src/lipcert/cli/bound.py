@@ -49,6 +49,9 @@ from lipcert.solver import CONIC_SOLVERS, SOLVERS
 @click.option(
     "--workers", type=int, default=1, show_default=True, metavar="N", help="Processes for the cells of --method exact."
 )
+@click.option(
+    "--cluster", "scheduler", metavar="ADDRESS", help="A Dask scheduler, tcp://host:port, instead of processes."
+)
 @click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Seed of the lower bound's search.")
 @click.option("--no-lower", is_flag=True, help="Skip the lower bound.")
 @click.option("--certificate", metavar="FILE.npz", help="Write the proof to a file that `lipcert verify` checks.")

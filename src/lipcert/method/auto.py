@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from lipcert import policy
 from lipcert.budget import Budget
-from lipcert.jobs import local, processes
 from lipcert.method.base import Method
 from lipcert.method.bracket import Bracket
 from lipcert.method.engines import engines_for
 from lipcert.method.lower import Looker
 from lipcert.method.portfolio import take_turns
 from lipcert.method.tight import Tight
+from lipcert.method.workers import workers_of
 from lipcert.problem.problem import Problem
 
 
@@ -29,7 +29,7 @@ class Auto(Method):
     def run(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
         if bracket.closed() or problem.network.depth == 0:
             return
-        with local() if bracket.wishes.workers == 1 else processes(bracket.wishes.workers) as executor:
+        with workers_of(bracket.wishes) as executor:
             engines = engines_for(problem, bracket, budget, executor)
             take_turns(engines, bracket, budget, Looker(problem, bracket, budget))
         for engine in engines:

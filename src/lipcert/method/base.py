@@ -59,3 +59,4 @@ class Wishes:
     lower: bool = True
     gap: float = policy.CLOSED
     workers: int = 1
+    scheduler: str | None = None  # of a Dask cluster, in place of processes

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 
 import numpy as np
 
@@ -40,6 +41,7 @@ def bound(
     literal: bool = False,
     gap: float = 0.0,
     workers: int = 1,
+    scheduler: str | None = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Result:
     """Bracket the Lipschitz constant of one scalar output, or of the whole map, on a region:
@@ -71,6 +73,7 @@ def bound(
         lower: False leaves the lower bound out.
         gap: the relative gap at which a bracket is good enough; 0 means exact, to 1e-6.
         workers: processes that "exact" bounds its cells in; with `work` one, whatever is asked for.
+        scheduler: the address of a Dask cluster, tcp://host:port, whose workers do that instead; not with `work`.
         on_progress: called with a `Progress` whenever the bracket or the stage changes.
 
     Guarantees: `upper` is proved with outward rounding for the given float64 weights; `lower` is a proved lower bound
@@ -83,7 +86,9 @@ def bound(
     refused = chosen.applies(problem)
     if refused is not None:
         raise MethodError(refused)
-    wishes = Wishes(solver, seed, lower, max(float(gap), policy.CLOSED), workers if work is None else 1)
+    wishes = Wishes(solver, seed, lower, max(float(gap), policy.CLOSED))
+    if work is None:
+        wishes = replace(wishes, workers=workers, scheduler=scheduler)
     budget = Budget.of_seconds(time_limit) if work is None else Budget.of_work(work)
     bracket = Bracket(wishes, on_progress)
     bracket.notes += net.notes

@@ -14,9 +14,11 @@ from lipcert.method.branching import CellSearch, Outcome, State
 from lipcert.method.branching import refusal as no_cells
 from lipcert.method.branching.choose import cell_operations
 from lipcert.method.portfolio import Engine
+from lipcert.method.relaxed import RELAXED, Relaxed
 from lipcert.method.result import Status
 from lipcert.method.tight import Tight
 from lipcert.problem.problem import Problem
+from lipcert.problem.region import hull
 from lipcert.proof.collapsed import prove_within
 from lipcert.proof.nogoods import refusal as no_signs
 from lipcert.witness import Witness
@@ -24,8 +26,22 @@ from lipcert.witness import Witness
 
 def engines_for(problem: Problem, bracket: Bracket, budget: Budget, executor: Executor) -> list[Engine]:
     """All that apply; searches close what a witness reaches, so without one there is nothing to close."""
-    relaxations: list[Engine] = [Relaxation(problem, bracket)] if Tight().applies(problem) is None else []
-    return relaxations + (searches(problem, bracket, budget, executor) if bracket.wishes.lower else [])
+    relaxations = ((_free(), policy.FREE_LEAVES), (Tight(), policy.TIGHT_LEAVES))
+    found: list[Engine] = [
+        Relaxation(problem, bracket, method, leaves)
+        for method, leaves in relaxations
+        if method.applies(problem) is None and (method.name == "tight" or _has_values(problem))
+    ]
+    return found + (searches(problem, bracket, budget, executor) if bracket.wishes.lower else [])
+
+
+def _free() -> Relaxed:
+    return next(method for method in RELAXED if method.name == "backward-free")
+
+
+def _has_values(problem: Problem) -> bool:
+    """Whether tight carries the values x, so that it takes much longer than the same without them."""
+    return problem.network.depth > 1 and hull(problem.region) is not None and not problem.has_cases
 
 
 def searches(problem: Problem, bracket: Bracket, budget: Budget, executor: Executor) -> list[Engine]:
@@ -89,9 +105,10 @@ class Cells(Engine):
     def price(self, budget: Budget) -> float:
         """Of a batch; where boxes are not halved, cells are bounded by relaxations, and one takes a while."""
         batch = budget.expected(2.0 * policy.CELLS_AT_ONCE * cell_operations(self.problem.network))
-        if self.problem.network.inputs <= policy.CELLS_INPUTS:
+        smooth = not any(f.kinked for f in self.problem.network.activations)
+        if self.problem.network.inputs <= policy.CELLS_INPUTS or smooth:
             return batch
-        return batch + Relaxation(self.problem, self.bracket).price(budget)
+        return batch + budget.expected(Tight().cost(self.problem) * policy.RATES[policy.DENSE])
 
     def prior(self) -> float:
         """Cells of many inputs are for what others leave."""
@@ -124,20 +141,23 @@ class Cells(Engine):
 
 
 class Relaxation(Engine):
-    """Method tight, in one turn: it cannot be continued, and ends when it has nothing to add."""
+    """A relaxation in one turn: it cannot be continued, and ends when it has nothing to add.
 
-    name = "tight"
+    It is expected to leave a share of the distance from the witness to the first bound, in logarithms.
+    """
 
-    def __init__(self, problem: Problem, bracket: Bracket) -> None:
+    continues = False
+
+    def __init__(self, problem: Problem, bracket: Bracket, method: Relaxed, leaves: float) -> None:
         super().__init__()
-        self.problem, self.bracket, self.method, self.first = problem, bracket, Tight(), bracket.upper
+        self.problem, self.bracket, self.method, self.name = problem, bracket, method, method.name
+        self.first, self.leaves = bracket.upper, leaves
 
     def prior(self) -> float:
-        """What it leaves of the distance from the witness to the first bound, in logarithms, on networks tried."""
         lower = self.bracket.lower
         if lower <= 0 or not math.isfinite(self.first):
             return self.first / 2
-        return float(min(lower * (self.first / lower) ** policy.RELAXED_LEAVES, self.bracket.upper))
+        return float(min(lower * (self.first / lower) ** self.leaves, self.bracket.upper))
 
     def price(self, budget: Budget) -> float:
         return budget.expected(self.method.cost(self.problem) * policy.RATES[policy.DENSE])

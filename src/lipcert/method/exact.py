@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from lipcert import policy
 from lipcert.budget import Budget
-from lipcert.jobs import local, processes
 from lipcert.method.base import Method
 from lipcert.method.bracket import Bracket
 from lipcert.method.branching import refusal
 from lipcert.method.engines import searches
 from lipcert.method.lower import Looker
 from lipcert.method.portfolio import take_turns
+from lipcert.method.workers import workers_of
 from lipcert.problem.problem import Problem
 
 
@@ -33,7 +33,7 @@ class Exact(Method):
         return 100 * 4.0 * max(net.shape) * net.entries / policy.RATES[policy.DENSE]
 
     def run(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
-        with local() if bracket.wishes.workers == 1 else processes(bracket.wishes.workers) as executor:
+        with workers_of(bracket.wishes) as executor:
             engines = searches(problem, bracket, budget, executor)
             take_turns(engines, bracket, budget, Looker(problem, bracket, budget))
         if not engines:

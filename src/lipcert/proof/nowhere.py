@@ -55,15 +55,15 @@ def _proves(net: Network, pre: tuple[Interval, ...], c: list[Array], basis: NDAr
         readers = [(w.T, own[r - 1]) for r, w in net.readers[i] if r <= net.depth]
         g = finite_sum(readers) if readers else Interval(np.zeros_like(c[i - 1]), np.zeros_like(c[i - 1]))
         alpha = np.full_like(g.lo, net.activations[i - 1].alpha)
-        low = scaled(Interval(alpha, alpha), g)
+        low = np.where((g.lo == 0) & (g.hi == 0), 0.0, scaled(Interval(alpha, alpha), g).lo)
         on, off = pre[i - 1].lo >= 0, pre[i - 1].hi <= 0
         x = own[i - 1]
-        fits = (off | (x.lo >= g.hi)) & (on | (x.hi <= low.lo)) & (on | off | (g.hi <= 0))  # where z = 0, anything does
+        fits = (off | (x.lo >= g.hi)) & (on | (x.hi <= low)) & (on | off | (g.hi <= 0))  # where z = 0, anything does
         if not np.all(fits):
             return False
         if i == 1:
             rows = np.any(dense(net.blocks[0].terms[0][1]) != 0, axis=1)
-            sure = bool(np.any(rows & ((on & ~off & (x.lo > g.hi)) | (off & ~on & (x.hi < low.lo)))))
+            sure = bool(np.any(rows & ((on & ~off & (x.lo > g.hi)) | (off & ~on & (x.hi < low)))))
     total = finite_sum([(b.bias[None, :], x) for b, x in zip(net.hidden, own, strict=True)])
     nothing = not any(b.bias.any() for b in net.hidden)
     constant = 0.0 if nothing else float(total.hi[0, 0])

@@ -111,8 +111,8 @@ def judge_together(problem: Problem, cells: Sequence[Cell], known: tuple[Interva
     found = []
     for future, (some, own) in zip(futures, parts, strict=True):
         try:
-            found.append(judge(problem, some, own) if future is None else future.result())
-        except Exception:  # its process died, twice
+            found.append(judge(problem, some, own) if future is None else future.result(policy.CELLS_PATIENCE))
+        except Exception:  # its process died, twice, or the cluster has no workers any more
             found.append(judge(problem, some, own))
     arrays = [np.concatenate(pieces) for pieces in zip(*(j.arrays for j in found), strict=True)]
     return Judged(cells, joined([j.bounds for j in found]), *arrays)
