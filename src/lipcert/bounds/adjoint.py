@@ -103,19 +103,22 @@ class Adjoint:
         nothing = np.zeros((self.cells, self.net.shape[j]))
         return finite_sum(terms) if terms else Interval(nothing, nothing)
 
-    def run(self) -> tuple[Interval, ...]:
-        """Bounds of the gradients by x_0 .. x_m: of the input's entries and of neurons with open slopes by forms."""
+    def run(self, entries: bool = True) -> tuple[Interval, ...]:
+        """Bounds of the gradients by x_0 .. x_m: of the input's entries and of neurons with open slopes by forms.
+
+        Without `entries`, those of the input whose sign intervals know stay as they are.
+        """
         for j in range(self.net.depth, -1, -1):
-            self._enter(j)
+            self._enter(j, entries)
         return tuple(g for g in self.gradients if g is not None)
 
-    def _enter(self, j: int) -> None:
+    def _enter(self, j: int, entries: bool) -> None:
         hidden = [(i, w) for i, w in self.net.readers[j] if i <= self.net.depth]
         g, flow = self.given[j], np.zeros(self.given[j].lo.shape)
         if hidden:
             g = finite_sum([(w.T, self.sigma[i]) for i, w in self.net.readers[j]])
             flow = np.asarray(sum(times(self.sigma[i].magnitude, abs(w.T)) for i, w in hidden))
-            g = self._better(j, g)
+            g = self._better(j, g, self._open(j) if j else (g.lo < 0) & (g.hi > 0) | entries)
         self.gradients[j] = g
         if j:
             self.lines[j] = product_lines(self.slopes[j - 1], g)
@@ -139,10 +142,9 @@ class Adjoint:
         steep = np.maximum(np.abs(lines.up_slope), np.abs(lines.low_slope))
         return np.stack([lines.shift, steep * size, steep * paid], axis=2)
 
-    def _better(self, j: int, g: Interval) -> Interval:
-        """Entries of g_j by forms, both sides: of the input all, of a block those with an open slope, cell by cell."""
+    def _better(self, j: int, g: Interval, mine: NDArray[np.bool_]) -> Interval:
+        """Entries of g_j by forms, both sides: those that a cell wants."""
         lo, hi = g.lo.copy(), g.hi.copy()
-        mine = np.ones(lo.shape, dtype=bool) if j == 0 else self._open(j)
         for own in self._some(j, mine):
             rows, count = np.broadcast_to(own, (self.cells, own.shape[-1])), own.shape[-1]
             given = Interval(*(np.take_along_axis(end, rows, axis=1) for end in self.given[j]))
@@ -156,7 +158,7 @@ class Adjoint:
                     signed = np.concatenate([columns, -columns], axis=-2)
                     pending[i] = np.broadcast_to(signed, (self.cells, *signed.shape[-2:]))
             top = self._least(pending, j + 1, state)
-            # Not where the slope is known: the bounds of a cell must not depend on the company it is in.
+            # Not where others want them: the bounds of a cell must not depend on the company it is in.
             used = np.take_along_axis(mine, rows, axis=1)
             low, high = np.take_along_axis(lo, rows, axis=1), np.take_along_axis(hi, rows, axis=1)
             np.put_along_axis(hi, rows, np.where(used, np.minimum(high, top[:, :count]), high), axis=1)

@@ -30,8 +30,8 @@ class Auto(Method):
         if bracket.closed() or problem.network.depth == 0:
             return
         with workers_of(bracket.wishes) as executor:
-            engines = engines_for(problem, bracket, executor)
-            take_turns(engines, bracket, budget, Looker(problem, bracket))
+            engines = engines_for(problem, bracket, budget, executor)
+            take_turns(engines, bracket, budget, Looker(problem, bracket, budget))
         for engine in engines:
             engine.conclude()
         if not bracket.closed() and budget.over():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lipcert import policy
 from lipcert.bounds import cut_short, linear_operations, preactivations, slopes
+from lipcert.bounds.collapse import collapse
 from lipcert.bounds.gains import GAINS, gains, gains_operations
 from lipcert.budget import Budget
 from lipcert.budget.threads import threads_for
@@ -11,6 +12,7 @@ from lipcert.method.base import Method
 from lipcert.method.bracket import Bracket
 from lipcert.problem.problem import Problem
 from lipcert.proof.arithmetic import prove_interval, prove_linear, prove_mixed, prove_product
+from lipcert.proof.collapsed import prove_within
 
 
 class Product(Method):
@@ -70,7 +72,11 @@ class Linear(Method):
             bracket.out_of_budget(budget)
             return
         with threads_for(problem.network.entries**0.5), budget.measured(operations):
-            bracket.improve(prove_linear(problem))
+            small = None if cut_short(problem) else collapse(problem)
+            if small is None:
+                bracket.improve(prove_linear(problem))
+            else:
+                bracket.improve(prove_within(problem, prove_linear(small.problem)))
 
 
 class Mixed(Method):

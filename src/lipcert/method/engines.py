@@ -12,33 +12,49 @@ from lipcert.budget import Budget
 from lipcert.method.bracket import Bracket
 from lipcert.method.branching import CellSearch, Outcome, State
 from lipcert.method.branching import refusal as no_cells
+from lipcert.method.branching.choose import cell_operations
 from lipcert.method.portfolio import Engine
+from lipcert.method.relaxed import RELAXED, Relaxed
 from lipcert.method.result import Status
 from lipcert.method.tight import Tight
 from lipcert.problem.problem import Problem
+from lipcert.problem.region import hull
 from lipcert.proof.collapsed import prove_within
 from lipcert.proof.nogoods import refusal as no_signs
 from lipcert.witness import Witness
 
 
-def engines_for(problem: Problem, bracket: Bracket, executor: Executor) -> list[Engine]:
+def engines_for(problem: Problem, bracket: Bracket, budget: Budget, executor: Executor) -> list[Engine]:
     """All that apply; searches close what a witness reaches, so without one there is nothing to close."""
-    relaxations: list[Engine] = [Relaxation(problem, bracket)] if Tight().applies(problem) is None else []
-    return relaxations + (searches(problem, bracket, executor) if bracket.wishes.lower else [])
+    relaxations = ((_free(), policy.FREE_LEAVES), (Tight(), policy.TIGHT_LEAVES))
+    found: list[Engine] = [
+        Relaxation(problem, bracket, method, leaves)
+        for method, leaves in relaxations
+        if method.applies(problem) is None and (method.name == "tight" or _has_values(problem))
+    ]
+    return found + (searches(problem, bracket, budget, executor) if bracket.wishes.lower else [])
 
 
-def searches(problem: Problem, bracket: Bracket, executor: Executor) -> list[Engine]:
-    """Branch and bound over signs, and over cells, where they apply."""
+def _free() -> Relaxed:
+    return next(method for method in RELAXED if method.name == "backward-free")
+
+
+def _has_values(problem: Problem) -> bool:
+    """Whether tight carries the values x, so that it takes much longer than the same without them."""
+    return problem.network.depth > 1 and hull(problem.region) is not None and not problem.has_cases
+
+
+def searches(problem: Problem, bracket: Bracket, budget: Budget, executor: Executor) -> list[Engine]:
+    """Branch and bound over signs, and over cells, where they apply; cells where some of them fit the budget."""
     engines: list[Engine] = []
     if not cut_short(problem):
         small = collapse(problem)
         if no_signs(problem if small is None else small.problem) is None:
             engines.append(Signs(problem, bracket))
-    if (
-        no_cells(problem) is None
-        and max(problem.network.neurons, problem.network.inputs) <= policy.CELLS_LARGEST_NETWORK
-    ):
-        engines.append(Cells(problem, bracket, executor))
+    if no_cells(problem) is None:
+        cells = Cells(problem, bracket, executor)
+        if not engines or cells.price(budget) <= policy.CELLS_WORTH * budget.left():
+            engines.append(cells)
     return engines
 
 
@@ -87,10 +103,12 @@ class Cells(Engine):
         self.outcome: Outcome | None = None
 
     def price(self, budget: Budget) -> float:
-        """Nothing where boxes are halved; else cells are bounded by relaxations, and one takes a while."""
-        if self.problem.network.inputs <= policy.CELLS_INPUTS:
-            return 0.0
-        return Relaxation(self.problem, self.bracket).price(budget)
+        """Of a batch; where boxes are not halved, cells are bounded by relaxations, and one takes a while."""
+        batch = budget.expected(2.0 * policy.CELLS_AT_ONCE * cell_operations(self.problem.network))
+        smooth = not any(f.kinked for f in self.problem.network.activations)
+        if self.problem.network.inputs <= policy.CELLS_INPUTS or smooth:
+            return batch
+        return batch + budget.expected(Tight().cost(self.problem) * policy.RATES[policy.DENSE])
 
     def prior(self) -> float:
         """Cells of many inputs are for what others leave."""
@@ -123,20 +141,21 @@ class Cells(Engine):
 
 
 class Relaxation(Engine):
-    """Method tight, in one turn: it cannot be continued, and ends when it has nothing to add."""
+    """A relaxation in one turn: it cannot be continued, and ends when it has nothing to add.
 
-    name = "tight"
+    It is expected to leave a share of the distance from the witness to the first bound, in logarithms.
+    """
 
-    def __init__(self, problem: Problem, bracket: Bracket) -> None:
+    def __init__(self, problem: Problem, bracket: Bracket, method: Relaxed, leaves: float) -> None:
         super().__init__()
-        self.problem, self.bracket, self.method, self.first = problem, bracket, Tight(), bracket.upper
+        self.problem, self.bracket, self.method, self.name = problem, bracket, method, method.name
+        self.first, self.leaves = bracket.upper, leaves
 
     def prior(self) -> float:
-        """What it leaves of the distance from the witness to the first bound, in logarithms, on networks tried."""
         lower = self.bracket.lower
         if lower <= 0 or not math.isfinite(self.first):
             return self.first / 2
-        return float(min(lower * (self.first / lower) ** policy.RELAXED_LEAVES, self.bracket.upper))
+        return float(min(lower * (self.first / lower) ** self.leaves, self.bracket.upper))
 
     def price(self, budget: Budget) -> float:
         return budget.expected(self.method.cost(self.problem) * policy.RATES[policy.DENSE])

@@ -24,15 +24,15 @@ def look(problem: Problem, bracket: Bracket, budget: Budget, again: int = 0) -> 
 class Looker:
     """Looks again while others work: for a share of what they spend, half of it after a search that found nothing."""
 
-    def __init__(self, problem: Problem, bracket: Bracket) -> None:
-        self.problem, self.bracket = problem, bracket
+    def __init__(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
+        self.problem, self.bracket, self.least = problem, bracket, policy.LOOK_LEAST * budget.left()
         self.share, self.saved, self.times = policy.LOOK_SHARE, 0.0, 0
 
     def __call__(self, spent: float, budget: Budget) -> None:
         """`spent` seconds were spent by another; of what is left it takes no more than its share."""
         self.saved += self.share * spent
         seconds = min(self.saved, self.share * max(budget.left(), 0.0))
-        if not self.bracket.wishes.lower or self.bracket.closed() or seconds < policy.LOOK_LEAST:
+        if not self.bracket.wishes.lower or self.bracket.closed() or seconds < self.least:
             return
         before, start = self.bracket.lower, budget.now()
         self.times += 1

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lipcert.bounds import Interval, slopes
-from lipcert.bounds.linear import linear_bounds
+from lipcert.bounds.linear import norm_bounds
 from lipcert.errors import FileFormatError
 from lipcert.problem.problem import Problem
 from lipcert.proof.encoding import whole_numbers
@@ -125,7 +125,7 @@ class Leaves:
 
 def leaf_bounds(problem: Problem, neurons: Index, signs: Signs) -> Array:
     """Proved bounds on the inputs with these signs of some neurons, a row for each set of inputs."""
-    return linear_bounds(problem.network, leaf_slopes(problem, neurons, signs), problem.norm, problem.c).upper
+    return norm_bounds(problem.network, leaf_slopes(problem, neurons, signs), problem.norm, problem.c)
 
 
 def leaf_slopes(problem: Problem, neurons: Index, signs: Signs) -> tuple[Interval, ...]:

@@ -12,6 +12,7 @@ so Z^-1 and products with Z cost O(N R K) instead of O(N^3).  With R = 0 this is
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -82,6 +83,23 @@ class Border:
         """E as a sparse matrix from its flattened blocks."""
         return sp.csr_matrix((flat[self.order], self.indices, self.indptr), shape=(self.inner, self.inner))
 
+    @cached_property
+    def diagonal(self) -> bool:
+        """Whether every block is a number: then E needs no sparse matrix."""
+        return all(g.shape[1] == 1 for g in self.groups)
+
+    def times(self, flat: Floats, Y: Floats) -> Floats:
+        """E Y."""
+        if self.diagonal:
+            return np.asarray(flat[self.start][:, None] * Y)
+        return np.asarray(self.sparse(flat) @ Y)
+
+    def dot(self, flat: Floats, X: Floats) -> float:
+        """<E, X>."""
+        if self.diagonal:
+            return float(flat[self.start] @ np.diagonal(X))
+        return float(self.sparse(flat).multiply(X).sum())
+
     def invert_blocks(self, flat: Floats) -> Floats:
         """E^-1; raises LinAlgError unless every block is positive definite."""
         result, at = np.empty_like(flat), 0
@@ -118,7 +136,7 @@ class Bordered:
             return np.asarray(self.F @ Y)
         result = np.empty_like(Y)
         np.matmul(self.B, Y[r:], out=result[:r])
-        result[:r] += self.border.sparse(self.flat) @ Y[:r]
+        result[:r] += self.border.times(self.flat, Y[:r])
         np.matmul(self.F, Y[r:], out=result[r:])
         result[r:] += self.B.T @ Y[:r]
         return result
@@ -126,8 +144,7 @@ class Bordered:
     def dot(self, X: Floats) -> float:
         """<this, X> for a dense symmetric X."""
         r = self.border.inner
-        sparse = self.border.sparse(self.flat)
-        inside = float(sparse.multiply(X[:r, :r]).sum()) if r else 0.0
+        inside = self.border.dot(self.flat, X[:r, :r]) if r else 0.0
         return inside + 2.0 * float(np.vdot(self.B, X[:r, r:])) + float(np.vdot(self.F, X[r:, r:]))
 
     def norm(self) -> float:
@@ -150,8 +167,7 @@ class Inverse:
         self.border = Z.border
         r = self.border.inner
         self.flat = self.border.invert_blocks(Z.flat)
-        self.E = self.border.sparse(self.flat)
-        self.U = np.asarray(self.E @ Z.B) if r else Z.B  # E^-1 B
+        self.U = self.border.times(self.flat, Z.B) if r else Z.B  # E^-1 B
         core = Z.F - Z.B.T @ self.U if r else Z.F
         self.core = invert_definite(core)  # S^-1, S the Schur complement of E
 
@@ -163,7 +179,7 @@ class Inverse:
         result = np.empty_like(Y)
         np.matmul(self.core, Y[r:] - self.U.T @ Y[:r], out=result[r:])
         np.matmul(self.U, result[r:], out=result[:r])
-        np.subtract(self.E @ Y[:r], result[:r], out=result[:r])
+        np.subtract(self.border.times(self.flat, Y[:r]), result[:r], out=result[:r])
         return result
 
     def toarray(self) -> Floats:
@@ -174,7 +190,7 @@ class Inverse:
         full[r:, r:] = self.core
         cross = self.U @ self.core
         np.matmul(cross, self.U.T, out=full[:r, :r])
-        inner = self.E.tocoo()
+        inner = self.border.sparse(self.flat).tocoo()
         full[inner.row, inner.col] += inner.data
         np.negative(cross, out=full[:r, r:])
         full[r:, :r] = full[:r, r:].T

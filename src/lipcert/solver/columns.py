@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -28,6 +29,11 @@ class Columns:
         return np.setdiff1d(np.arange(self.Q.shape[1]), self.thin)
 
     @cached_property
+    def _places(self) -> tuple[Any, Any]:
+        """The wide and the thin columns, as slices where they lie side by side."""
+        return _run(self.wide), _run(self.thin)
+
+    @cached_property
     def short(self) -> Floats:
         """The entries of the thin columns."""
         return np.ascontiguousarray(self.Q[np.ix_(self.support, self.thin)])
@@ -40,21 +46,30 @@ class Columns:
         """M Q."""
         if not self.thin.size:
             return np.asarray(M @ self.Q)
-        result = np.empty((len(M), self.Q.shape[1]))
-        result[:, self.wide] = M @ self.rest
-        result[:, self.thin] = M[:, self.support] @ self.short
+        result, (wide, thin) = np.empty((len(M), self.Q.shape[1])), self._places
+        result[:, wide] = M @ self.rest
+        result[:, thin] = M[:, self.support] @ self.short
         return result
 
-    def gram(self, M: Floats, images: Floats) -> Floats:
-        """[I, Q]' M [I, Q] for a symmetric M with these images."""
+    def gram(self, M: Floats, images: Floats, memory: Floats | None = None) -> Floats:
+        """[I, Q]' M [I, Q] for a symmetric M with these images, in an array of the right shape where one is given."""
         n, d = self.Q.shape
         if d == 0:
             return M
-        G = np.empty((n + d, n + d))
+        G = np.empty((n + d, n + d)) if memory is None else memory
         G[:n, :n] = M
         G[:n, n:] = images
         G[n:, :n] = images.T
-        G[n + self.wide, n:] = self.rest.T @ images
+        wide, thin = self._places
+        corner = G[n:, n:]
+        corner[wide] = self.rest.T @ images
         if self.thin.size:
-            G[n + self.thin, n:] = self.short.T @ images[self.support]
+            corner[thin] = self.short.T @ images[self.support]
         return G
+
+
+def _run(index: Integers) -> Any:
+    """The indices as a slice where they are consecutive."""
+    if index.size and index[-1] - index[0] == index.size - 1:
+        return slice(int(index[0]), int(index[-1]) + 1)
+    return index

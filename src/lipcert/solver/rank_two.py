@@ -119,6 +119,8 @@ class _Run:
         self.inverse = Inverse(self.at.Z)
         self.factor_X = cholesky(self.at.X)
         self.schur = Schur(self.form)
+        order = sum(self.form.dense.shape)
+        self.tables = np.empty((2, order, order))
         self.budget.charge(setup_operations(self.problem))
 
     def _dual(self, y: Floats) -> float:
@@ -198,9 +200,9 @@ class _Run:
         Zi = self.inverse.toarray()
         images = form.columns.images(Zi)
         self.weight = self._weight()
-        self.schur.factor(
-            form.columns.gram(at.X, self.images), form.columns.gram(Zi, images), self.weight
-        )  # fmt: skip
+        sides = ((at.X, self.images), (Zi, images))
+        GX, GZ = (form.columns.gram(*side, memory) for side, memory in zip(sides, self.tables, strict=True))
+        self.schur.factor(GX, GZ, self.weight)
         self._in_time()
         self.base = -form.rhs.copy()
         if at.residual is not None:

@@ -152,32 +152,40 @@ class Schur:
 
 
 class _Sandwich:
-    """S H S' for an S of short rows; those of roots are dense over the same atoms and change with every D."""
+    """S H S' for an S of short rows; those of roots are dense over the same atoms and change with every D.
+
+    The result is one array that every call fills anew.
+    """
 
     def __init__(self, S: Any, roots: Many | None) -> None:
-        self.roots, self.size = roots, S.shape[0]
-        short = np.ones(self.size, dtype=bool)
+        self.roots, size = roots, S.shape[0]
+        short = np.ones(size, dtype=bool)
         if roots is not None:
             short[roots.place[0]] = False
         self.short = np.flatnonzero(short)
         self.sparse = sp.csr_matrix(S[self.short])
+        self.result = np.empty((size, size))
 
     def __call__(self, H: Floats, chunk: int = 512) -> Floats:
-        result = np.empty((self.size, self.size))
-        for at in range(0, self.short.size, chunk):  # in pieces that stay in cache
-            result[self.short[at : at + chunk]] = self._right(np.asarray(self.sparse[at : at + chunk] @ H))
-        if self.roots is not None:
-            result[self.roots.place[0]] = self._right(self.roots.basis @ H[self.roots.atoms])
+        result, roots = self.result, self.roots
+        for at in range(0, self.short.size, chunk):  # in pieces that stay in cache; columns, as H is symmetric
+            block = self._left(np.ascontiguousarray(np.asarray(self.sparse[at : at + chunk] @ H).T))
+            if roots is None:
+                result[:, at : at + chunk] = block
+            else:
+                result[:, self.short[at : at + chunk]] = block
+        if roots is not None:
+            result[:, roots.place[0]] = self._left(H[:, roots.atoms] @ roots.basis.T)
         return result
 
-    def _right(self, half: Floats) -> Floats:
-        """half S'."""
-        short = np.asarray(self.sparse @ np.ascontiguousarray(half.T)).T
+    def _left(self, half: Floats) -> Floats:
+        """S half."""
+        short = np.asarray(self.sparse @ half)
         if self.roots is None:
             return short
-        result = np.empty((len(half), self.size))
-        result[:, self.short] = short
-        result[:, self.roots.place[0]] = half[:, self.roots.atoms] @ self.roots.basis.T
+        result = np.empty((len(self.result), half.shape[1]))
+        result[self.short] = short
+        result[self.roots.place[0]] = self.roots.basis @ half[self.roots.atoms]
         return result
 
 

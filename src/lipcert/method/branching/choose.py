@@ -29,9 +29,16 @@ class Halves:
 
 
 def splits_boxes(net: Network, node: Node) -> bool:
-    """Whether coordinates are split too: few inputs, and more to gain than with the neurons of one layer."""
+    """Whether coordinates are split too: few inputs, and more to gain than with the neurons of one layer.
+
+    Slopes of smooth activations leave no other choice, however many inputs there are.
+    """
     box = node.cell.region
-    return isinstance(box, Box) and box.size <= policy.CELLS_INPUTS and (net.depth > 1 or not node.open)
+    if not isinstance(box, Box):
+        return False
+    if not node.free.any() and not all(f.piecewise_linear for f in net.activations):
+        return True
+    return box.size <= policy.CELLS_INPUTS and (net.depth > 1 or not node.open)
 
 
 def candidates(net: Network, node: Node) -> list[Split]:

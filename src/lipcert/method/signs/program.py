@@ -125,7 +125,10 @@ class Program:
 
     def _multipliers(self) -> tuple[Array | None, Array | None]:
         """The dual ray in the units of the system."""
-        _, there, ray = self.highs.getDualRay()
+        try:
+            _, there, ray = self.highs.getDualRay()
+        except (TypeError, ValueError):  # an older release, which does not hand it over: nothing is learnt
+            return None, None
         if not there or len(ray) != len(self.rows) + len(self.open):
             return None, None
         y, t = np.zeros(self.system.neurons), np.zeros(self.system.neurons)

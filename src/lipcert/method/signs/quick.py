@@ -75,10 +75,10 @@ class Quick:
         return list(zip(self.ends[:-1].tolist(), self.ends[1:].tolist(), strict=True))
 
     @property
-    def operations(self) -> float:
-        """About, for one pattern."""
+    def numbers(self) -> float:
+        """The coefficients of all forms of one pattern, which is about what its bounds cost."""
         count = len(self.fv)
-        return float(2 * len(self.mixed) * count * (count + 20) + count**3 + 4 * count * len(self.f0))
+        return float(2 * len(self.mixed) * count + count * count + count * len(self.f0) / 8)
 
     def bounds(self, signs: Signs) -> tuple[Array, Array]:
         """About the bounds that `leaf_bounds` proves, and about what every open sign costs; rows are patterns."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lipcert import policy
-from lipcert.bounds import cut_short, linear_operations, slopes
+from lipcert.bounds import cut_short
 from lipcert.budget import Budget
 from lipcert.errors import MethodError
 from lipcert.method.bracket import Bracket
@@ -89,10 +89,9 @@ class SignSearch:
         self.stuck = 0.0  # the largest bound of whole patterns that nothing can be done about
         self.finished: set[int] = set()  # these patterns
         self.programs = 0
-        self.unproved = 0  # leaves that the proof has to bound
+        self.unproved = self.fresh = 0  # leaves that the proof has to bound, and patterns since they were counted
         self.interrupted = False
         self.known = Known(len(self.quick.open))
-        self._proof_work = linear_operations(problem.network, slopes(problem))
 
     @property
     def threshold(self) -> float:
@@ -154,10 +153,10 @@ class SignSearch:
         """Bound patterns, and push those that need more; `above` bounds them already."""
         if not nodes:
             return
-        with self.budget.measured(policy.SIGNS_QUICK * self.quick.operations * len(nodes), policy.THIN):
+        with self.budget.measured(policy.SIGNS_QUICK * self.quick.numbers * len(nodes), policy.THIN):
             own, costs = self.quick.bounds(self.tree.signs[nodes])
         self.budget.charge(policy.SIGNS_CALLS * len(nodes), policy.SCALAR)
-        self.unproved += len(nodes)
+        self.fresh += len(nodes)
         threshold = self.threshold
         for node, value, cost, limit in zip(nodes, own.tolist(), costs, above, strict=False):
             self.tree.own[node] = value
@@ -170,8 +169,11 @@ class SignSearch:
 
     def _over(self) -> bool:
         """Whether no more than the time of the proof is left."""
-        needed = self.budget.expected(policy.SIGNS_PROOF * self._proof_work * self.unproved)
-        return self.budget.left() <= needed
+        if self.fresh > max(policy.SIGNS_MOST, len(self.tree) // policy.SIGNS_PART):
+            ends = self.tree.cut(self.upper - self.price)[1]
+            self.unproved, self.fresh = sum(n not in self.tree.proved for n in ends), 0
+        work = policy.SIGNS_PROOF * self.quick.numbers * (self.unproved + self.fresh)
+        return self.budget.left() <= self.budget.expected(work, policy.THIN)
 
     def _step(self) -> None:
         """The patterns with the largest bounds: refuse them, or split them."""
@@ -180,7 +182,6 @@ class SignSearch:
         while self.heap and len(taken) < size and -self.heap[0][0] > self.threshold:
             upper, _, node = heapq.heappop(self.heap)
             taken.append((node, -upper))
-        self.unproved -= len(taken)
         self._divide([(node, upper) for node, upper in taken if self._possible(node)])
 
     def _possible(self, node: int) -> bool:
@@ -192,7 +193,6 @@ class SignSearch:
         if nogood < 0 and np.all(signs):
             nogood = self._finish(node)
             if nogood < 0:
-                self.unproved += 1
                 return False
         if nogood >= 0:
             self.tree.nogood[node] = nogood
@@ -264,9 +264,9 @@ class SignSearch:
         """The leaves of the smallest tree for this bound, with their proofs made."""
         ends = self.tree.cut(target)[1]
         fresh = sum(n not in self.tree.proved for n in ends)
-        with self.budget.measured(policy.SIGNS_PROOF * self._proof_work * fresh):
+        with self.budget.measured(policy.SIGNS_PROOF * self.quick.numbers * fresh, policy.THIN):
             self.tree.prove(ends)
-        self.unproved = 0
+        self.unproved = self.fresh = 0
         return ends
 
     def _report(self) -> None:
