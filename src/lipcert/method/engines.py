@@ -146,6 +146,8 @@ class Relaxation(Engine):
     It is expected to leave a share of the distance from the witness to the first bound, in logarithms.
     """
 
+    continues = False
+
     def __init__(self, problem: Problem, bracket: Bracket, method: Relaxed, leaves: float) -> None:
         super().__init__()
         self.problem, self.bracket, self.method, self.name = problem, bracket, method, method.name

@@ -28,6 +28,7 @@ class Engine:
     name: str
     upper: float = math.inf
     ended: bool = False
+    continues: bool = True  # whether a turn goes on where the last one ended, so that short ones are not wasted
 
     def __init__(self) -> None:
         self.spent = 0.0
@@ -96,21 +97,29 @@ class _Turns:
         """Two turns for each engine that gives bounds soon, the second longer: a forecast needs two points."""
         total = self.budget.left()
         first = max(policy.TRIAL_SHARE * total, min(total, policy.TRIAL_LEAST))
-        quick = [e for e in self.engines if e.price(self.budget) <= first]
+        quick = [e for e in self.engines if e.continues and e.price(self.budget) <= first]
         for times in (1.0, 2.0):
             for engine in quick:
                 if not engine.ended and self._goes_on():
                     self._turn(engine, self.budget.upto(times * first))
 
     def _next(self, alive: list[Engine]) -> None:
-        """The engine that promises most; its first turn is long where no other moves."""
+        """A new engine that costs little; else the one that promises most, long where no other moves."""
         bracket, left = self.bracket, self.budget.left()
+        new = {e: e.price(self.budget) for e in alive if not e.history and e.prior() < bracket.upper}
+        cheap = [e for e in new if new[e] <= policy.CHEAP_TRY * left]
+        if cheap and len(alive) > 1:
+            chosen = min(cheap, key=lambda e: new[e])
+            seconds = policy.CHEAP_TIMES * max(new[chosen], policy.TRIAL_SHARE * left)
+            self._turn(chosen, self.budget.upto(seconds))
+            return
         best = min(alive, key=lambda e: (e.forecast(left), e.spent))
+        others = min((e.forecast(left) for e in alive if e is not best), default=math.inf)
         share = policy.TURN_SHARE
-        if not best.history:
-            others = min((e.forecast(left) for e in alive if e is not best), default=math.inf)
+        if not best.continues:
             share = policy.LONG_SHARE if others < policy.MOVING * bracket.upper else policy.LONGEST_SHARE
-        self._turn(best, self.budget.upto(max(share * left, min(left, policy.TURN_LEAST))))
+        seconds = left if len(alive) == 1 else max(share * left, min(left, policy.TURN_LEAST))
+        self._turn(best, self.budget.upto(seconds))
 
     def _turn(self, engine: Engine, budget: Budget) -> None:
         before = engine.spent
