@@ -70,7 +70,7 @@ class Judged:
     def half(self, k: int) -> Half:
         """One of them."""
         bounds = self.bounds.rows(np.array([k]))
-        ranks = self.free[k], self.neurons[k], self.coordinates[k]
+        ranks = self.free[k].copy(), self.neurons[k].copy(), self.coordinates[k].copy()  # views would keep the batch
         return Half(self.cells[k], float(self.uppers[k]), int(self.count[k]), bounds, *ranks)
 
 

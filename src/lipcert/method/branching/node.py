@@ -15,6 +15,8 @@ from lipcert.proof.tree import Tree
 from lipcert.relaxation.cuts import NO_CUTS
 from lipcert.rounding import Array
 
+_NOTHING = np.zeros(0)
+
 
 @dataclass(eq=False)
 class Node:
@@ -36,6 +38,11 @@ class Node:
     relaxed: bool = False  # whether a relaxation was solved on it
     cuts: NDArray[np.int64] = field(default_factory=lambda: NO_CUTS.table)
     doubt: Array | None = None  # by neuron: how undecided the relaxation was about its sign
+
+    def forget(self) -> None:
+        """Drop what only open cells need: there may be a million of the others."""
+        self.bounds, self.doubt = None, None
+        self.free, self.neurons, self.coordinates = _NOTHING > 0, _NOTHING, _NOTHING
 
     @property
     def alone(self) -> Bounds:

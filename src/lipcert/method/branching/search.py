@@ -243,13 +243,14 @@ class CellSearch:
             child.cuts, child.doubt = node.cuts, node.doubt
             if found.split.layer == 0 and child.own > policy.BOXES_GAIN * node.own:
                 child.idle = node.idle + 1
-        node.halves, node.bounds = tuple(children), None
+        node.halves = tuple(children)
+        node.forget()
         self.cells += 2
         for child in children:
             if child.upper > self.threshold:
                 self._push(child)
             else:
-                child.bounds = None  # closed for good
+                child.forget()  # closed for good
 
     @staticmethod
     def _node(half: Half, upper: float) -> Node:
