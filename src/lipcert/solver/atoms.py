@@ -18,12 +18,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from lipcert.relaxation.rank_two import Booleans, Floats, Integers, RankTwoProblem, pair_entries
+from lipcert.relaxation.rank_two import Floats, Integers, RankTwoProblem, pair_entries
 from lipcert.solver.bordered import Border, Bordered, choose_border
 from lipcert.solver.columns import Columns
+from lipcert.solver.generators import find_anchor, generators, widths
 
-NARROW = 3  # vectors with at most this many entries beside the anchor are expanded into unit vectors
-FEW = 0.4  # atoms for each root, below which the forms of roots are written over unit vectors
 NONE = np.zeros(0)
 
 
@@ -154,10 +153,10 @@ def atom_form(problem: RankTwoProblem, outside: Integers | None = None, bounds: 
     forms = vectors[:, problem.ib[problem.ib.size - bounds.size :]]
     lengths = np.sqrt(np.asarray(forms.multiply(forms).sum(axis=0)).ravel() * bounds)
     value_scale = float(np.hypot(np.linalg.norm(objective.data), np.sqrt(2.0) * np.linalg.norm(lengths))) or 1.0
-    anchor = _anchor(problem)
-    narrow, intact = _widths(problem, vectors, bounds.size)
-    generators, Q = _generators(vectors, anchor, narrow, intact)
-    row, p, q, weight = _products(problem, generators, forms if np.any(narrow) else None)
+    anchor = find_anchor(problem)
+    narrow, intact = widths(problem, vectors, bounds.size)
+    combined, Q = generators(vectors, anchor, narrow, intact)
+    row, p, q, weight = _products(problem, combined, forms if np.any(narrow) else None)
     generator_count = n + Q.shape[1]
     code, atom = np.unique(np.minimum(p, q) * generator_count + np.maximum(p, q), return_inverse=True)
     p, q = code // generator_count, code % generator_count
@@ -195,24 +194,12 @@ def _roots(forms: Any, row_scale: Floats, bounds: Floats, value_scale: float) ->
     return Roots(rows, np.sqrt(bounds / own) / value_scale, sp.csr_matrix(forms @ sp.diags(np.sqrt(own))))
 
 
-def _widths(problem: RankTwoProblem, vectors: Any, roots: int) -> tuple[Booleans, Booleans]:
-    """Columns of roots that are written over unit vectors, and those that are dense with the anchor in them.
-
-    The forms of roots that share k entries have k (k + 1) / 2 atoms: fewer unknowns than roots where k is small.
-    """
-    mine = np.zeros(vectors.shape[1], dtype=bool)
-    mine[problem.ia[problem.ia.size - roots :]] = mine[problem.ib[problem.ib.size - roots :]] = True
-    entries = np.unique(vectors[:, mine].indices).size
-    few = entries * (entries + 1) // 2 < FEW * roots
-    return mine & few, mine & (not few)
-
-
-def _products(problem: RankTwoProblem, generators: Any, forms: Any) -> tuple[Integers, Integers, Integers, Floats]:
+def _products(problem: RankTwoProblem, combined: Any, forms: Any) -> tuple[Integers, Integers, Integers, Floats]:
     """The rows as sums of products of generators (row, p, q, weight); those of roots, where their forms are given
     here, from one triangle of -c c'."""
     count = 0 if forms is None else forms.shape[1]
     own = problem.terms - count
-    term, p, q, weight = pair_entries(generators, problem.ia[:own], problem.ib[:own])
+    term, p, q, weight = pair_entries(combined, problem.ia[:own], problem.ib[:own])
     row = problem.owner[term]
     if not count:
         return row, p, q, weight
@@ -241,59 +228,6 @@ def _permutation(objective: Any, p: Integers, q: Integers, Q: Floats, outside: I
     pattern.eliminate_zeros()
     border = choose_border(pattern, forced)
     return np.argsort(border, kind="stable"), int(n - border.sum())
-
-
-def _anchor(problem: RankTwoProblem) -> int:
-    """The variable that stands for 1: fixed by an equality row e_i, e_i and present in the most vectors."""
-    F = problem.vectors
-    single = np.diff(F.indptr) == 1
-    fixed = problem.equality[problem.owner] & problem.single & (problem.ia == problem.ib) & single[problem.ia]
-    index = F.indices[F.indptr[problem.ia[fixed]]]
-    if index.size == 0:
-        return -1
-    used = np.bincount(F.indices, minlength=problem.size)
-    best = int(index[np.argmax(used[index])])
-    return best if used[best] > 2 else -1
-
-
-def _generators(vectors: Any, anchor: int, narrow: Booleans, intact: Booleans) -> tuple[Any, Floats]:
-    """Each vector as a short combination of unit vectors and distinct normalised dense vectors Q."""
-    columns = vectors.shape[1]
-    rest = vectors.tocoo()
-    at_anchor = (rest.row == anchor) & ~intact[rest.col]
-    rest = sp.csc_matrix((rest.data[~at_anchor], (rest.row[~at_anchor], rest.col[~at_anchor])), shape=vectors.shape)
-    wide = np.flatnonzero(((np.diff(rest.indptr) > NARROW) & ~narrow) | intact)
-    block = np.asarray(rest[:, wide].toarray())
-    norm = np.linalg.norm(block, axis=0)
-    peak = block[np.argmax(np.abs(block), axis=0), np.arange(wide.size)] if wide.size else np.zeros(0)
-    factor = np.copysign(norm, peak)
-    block = block / np.where(factor == 0, 1.0, factor)
-    # Rows z, z - lo, z - hi differ in the anchor only: one dense vector serves all of them.
-    keep, place = _distinct(block)
-    Q = block[:, keep]
-    short = np.ones(columns)
-    short[wide] = 0.0
-    units = sp.csc_matrix(rest @ sp.diags(short))
-    if anchor >= 0:
-        units = units + (vectors - rest)
-    dense = sp.csc_matrix((factor, (place, wide)), shape=(Q.shape[1], columns))
-    combined = sp.csc_matrix(sp.vstack([units, dense], format="csc"))
-    combined.eliminate_zeros()
-    return combined, Q
-
-
-def _distinct(columns: Floats) -> tuple[Integers, Integers]:
-    """Indices of the first of each kind of equal columns (up to rounding), and each column's place among them."""
-    if columns.shape[1] == 0:
-        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-    mark = np.random.default_rng(0).standard_normal(columns.shape[0]) @ columns
-    order = np.argsort(mark, kind="stable")
-    near = np.abs(columns[:, order[1:]] - columns[:, order[:-1]]).max(axis=0) < 1e-13
-    group = np.empty(order.size, dtype=np.int64)
-    group[order] = np.r_[0, np.cumsum(~near)]
-    _, keep, place = np.unique(group, return_index=True, return_inverse=True)
-    rank = np.argsort(np.argsort(keep))  # in order of appearance, so that runs of rows stay runs
-    return np.sort(keep), rank[place]
 
 
 def _substitute(
