@@ -72,13 +72,8 @@ MOVING = 0.9  # times the best bound: forecasts of others below it say that they
 LONG_SHARE = 0.5  # of what is left, for the only turn of an engine that cannot be interrupted, where others move,
 LONGEST_SHARE = 0.85  # and where they do not
 
-# --- Cells: when they are tried (measured on the paper's (10,10) and (20,20) networks and ACAS Xu 1_1) ----------------
-CELLS_LEAST = 0.5  # seconds left, below which cells are not begun
-CELLS_LARGEST = 400  # neurons, or inputs, up to which they are
-CELLS_FIRST_OPEN = 14  # open signs, up to which they are tried before any relaxation,
-CELLS_FIRST_SHARE = 0.1  # for this share of the budget
-CELLS_OPEN = 40  # open signs, up to which they are tried at the end,
-CELLS_INPUTS = 8  # or inputs; also the most inputs for which boxes are halved
+# --- Cells: when boxes are halved (measured on the paper's (10,10) and (20,20) networks and ACAS Xu 1_1) --------------
+CELLS_INPUTS = 8  # the most inputs for which they are
 
 # --- Planning: which relaxations, in which order (measured on ERAN 3_50, 5_100, 784-1000-1000 and 8 x 1000) -----------
 LARGEST_ORDER = 4000  # of a moment matrix that is worth trying: 1 GB and minutes for one factorisation of its rows
@@ -115,7 +110,6 @@ BUILD_CALLS = 5e3  # calls of building a relaxation
 
 # --- Cells: where to split and when to relax (measured on the paper's small networks and ACAS Xu 1_1) -----------------
 CELLS_AT_ONCE = 64  # nodes split at a time
-CELLS_LARGEST_NETWORK = 2000  # neurons, or inputs, of a network that `exact` takes
 SPLITS_TRIED = 3  # neurons tried at a time, where boxes are not split
 SIGNS_BESIDE_BOXES = 12  # open signs, up to which a neuron is tried besides a coordinate,
 BOXES_IDLE = 4  # or after so many splits of boxes in a row
