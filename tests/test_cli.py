@@ -97,7 +97,7 @@ def test_demo(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = call(capsys, "demo", "--json")
     rows = json.loads(out)["rows"]
     assert json.loads(out)["verified"] == len(rows)
-    assert {"tight", "tree"} & {r["method"] for r in rows}
+    assert {"tight", "tree", "signs"} & {r["method"] for r in rows}
     assert all(0 < r["lower"] <= r["upper"] for r in rows)
 
 
