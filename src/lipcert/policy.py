@@ -63,7 +63,7 @@ TURN_SHARE = 0.5  # of what is left, for the engine that promises most
 TURN_LEAST = 0.5  # seconds of it at least
 LOOK_SHARE = 0.2  # of what a turn took, for a witness after it; half as much after each that found nothing,
 LOOK_LEAST = 0.02  # and not before this share of the budget came together: short searches find nothing
-CELLS_WORTH = 0.1  # of the budget: cells are no match for signs where a batch takes longer
+CELLS_WORTH = 0.02  # of the budget: cells are no match for signs where a batch and a relaxation take longer
 TIGHT_LEAVES = 0.4  # of log(bound/witness) is left by method tight: 0.05 to 0.65 on seven networks of benchmarks/
 FREE_LEAVES = 0.6  # the same of backward-free: 0.43 to 0.78 on four
 CHEAP_TRY = 0.05  # of what is left: an engine that was not tried and costs less is tried first,
@@ -110,6 +110,7 @@ BUILD_CALLS = 5e3  # calls of building a relaxation
 
 # --- Cells: where to split and when to relax (measured on the paper's small networks and ACAS Xu 1_1) -----------------
 CELLS_AT_ONCE = 64  # nodes split at a time
+CELLS_STEP = 0.1  # of what is left, at most, for one batch
 SPLITS_TRIED = 3  # neurons tried at a time, where boxes are not split
 SIGNS_BESIDE_BOXES = 12  # open signs, up to which a neuron is tried besides a coordinate,
 BOXES_IDLE = 4  # or after so many splits of boxes in a row

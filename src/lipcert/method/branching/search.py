@@ -158,7 +158,10 @@ class CellSearch:
         chosen: list[Node] = []
         workers = worker_count(self.executor)
         free = workers + 1 if workers > 1 else 1
-        while self.heap and len(chosen) < policy.CELLS_AT_ONCE * workers and -self.heap[0][0] > self.threshold:
+        # A batch must not outlast the budget: how long a split takes is known from the last ones.
+        fit = max(1, int(policy.CELLS_STEP * max(self.budget.left(), 0.0) / self.worth.seconds))
+        most = min(policy.CELLS_AT_ONCE, fit) * workers
+        while self.heap and len(chosen) < most and -self.heap[0][0] > self.threshold:
             node = heapq.heappop(self.heap)[2]
             if self.worth.relaxes(node, self.net, self.threshold):
                 if len(self.under_way) >= free:
