@@ -68,9 +68,9 @@ TIGHT_LEAVES = 0.4  # of log(bound/witness) is left by method tight: 0.05 to 0.6
 FREE_LEAVES = 0.6  # the same of backward-free: 0.43 to 0.78 on four
 CHEAP_TRY = 0.05  # of what is left: an engine that was not tried and costs less is tried first,
 CHEAP_TIMES = 3.0  # for so many times its price, or the time of a first turn
-MOVING = 0.9  # times the best bound: forecasts of others below it say that they are worth keeping time for
-LONG_SHARE = 0.5  # of what is left, for the only turn of an engine that cannot be interrupted, where others move,
-LONGEST_SHARE = 0.85  # and where they do not
+RIVAL = 1.25  # times the best forecast: time is kept for an engine that promises no more than this
+LONG_SHARE = 0.5  # of what is left, for a turn of an engine that cannot be continued, where it has a rival,
+LONGEST_SHARE = 0.85  # and where it has none
 
 # --- Cells: when they are tried (measured on the paper's (10,10) and (20,20) networks and ACAS Xu 1_1) ----------------
 CELLS_LEAST = 0.5  # seconds left, below which cells are not begun

@@ -61,6 +61,8 @@ class Relaxed(Method):
         if not whole:
             instead = "parts of the network take its place" if steps else "no part of it fits the time"
             bracket.note(f"{self.name} of the whole left out: {_reason(problem, budget, self.name)}; {instead}")
+            if expected_order(problem) <= policy.LARGEST_ORDER:  # it was the time
+                bracket.out_of_budget(budget)
         for step in steps:
             if bracket.status is Status.INTERRUPTED or (step is not steps[0] and bracket.closed()):
                 return
