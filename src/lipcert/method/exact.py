@@ -18,7 +18,7 @@ class Exact(Method):
     """Every piece is bounded by the cheapest proof that decides it; a witness closes them, so one is searched."""
 
     name = "exact"
-    summary = "branch and bound over signs and cells until the gap is closed: few inputs or few open signs, boxes"
+    summary = "branch and bound over signs and cells until the gap is closed: few inputs or few open signs"
     needs_witness = True
     search = policy.SEARCH_BEFORE_TURNS
     for_many = False
