@@ -35,7 +35,9 @@ class Exact(Method):
     def run(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
         with workers_of(bracket.wishes) as executor:
             engines = searches(problem, bracket, budget, executor)
-            take_turns(engines, bracket, budget, Looker(problem, bracket, budget))
+            looker = Looker(problem, bracket, budget)
+            take_turns(engines, bracket, budget, looker)
+            looker.last(budget)
         if not engines:
             bracket.note("too many open neurons and inputs for branch and bound; use tight")
         for engine in engines:

@@ -107,7 +107,7 @@ class Relaxed(Method):
         """Whether a proof of this order fits; of the whole network it is said when it does not."""
         if proof_fits(order, budget):
             return True
-        if step.reduction is None:
+        if step.reduction is None and not budget.over():
             seconds = budget.expected(proof_operations(order))
             bracket.note(f"{self.name} left out: a proof of order {order:,} takes about {seconds:.0f} s, too long here")
             bracket.out_of_budget(budget)
