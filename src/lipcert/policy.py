@@ -62,18 +62,20 @@ TRIAL_LEAST = 0.25  # seconds of it at least
 TURN_SHARE = 0.5  # of what is left, for the engine that promises most
 TURN_LEAST = 0.5  # seconds of it at least
 LOOK_SHARE = 0.2  # of what a turn took, for a witness after it; half as much after each that found nothing,
+LOOK_LAST = 1.0  # seconds, or as long as all took so far, for a last look where nothing else is left to do
 LOOK_LEAST = 0.02  # and not before this share of the budget came together: short searches find nothing
+CELLS_ALONE = 0.5  # of the budget: the same where signs do not apply
 CELLS_WORTH = 0.02  # of the budget: cells are no match for signs where a batch and a relaxation take longer
 TIGHT_LEAVES = 0.4  # of log(bound/witness) is left by method tight: 0.05 to 0.65 on seven networks of benchmarks/
 FREE_LEAVES = 0.6  # the same of backward-free: 0.43 to 0.78 on four
 CHEAP_TRY = 0.05  # of what is left: an engine that was not tried and costs less is tried first,
 CHEAP_TIMES = 3.0  # for so many times its price, or the time of a first turn
-MOVING = 0.9  # times the best bound: forecasts of others below it say that they are worth keeping time for
-LONG_SHARE = 0.5  # of what is left, for the only turn of an engine that cannot be interrupted, where others move,
-LONGEST_SHARE = 0.85  # and where they do not
+RIVAL = 1.25  # times the best forecast: time is kept for an engine that promises no more than this
+LONG_SHARE = 0.5  # of what is left, for a turn of an engine that cannot be continued, where it has a rival,
+LONGEST_SHARE = 0.85  # and where it has none
 
-# --- Cells: when boxes are halved (measured on the paper's (10,10) and (20,20) networks and ACAS Xu 1_1) --------------
-CELLS_INPUTS = 8  # the most inputs for which they are
+# --- Cells: when they are tried (measured on the paper's (10,10) and (20,20) networks and ACAS Xu 1_1) ----------------
+CELLS_INPUTS = 8  # inputs, at most, for which boxes of networks with kinks are halved
 
 # --- Planning: which relaxations, in which order (measured on ERAN 3_50, 5_100, 784-1000-1000 and 8 x 1000) -----------
 LARGEST_ORDER = 4000  # of a moment matrix that is worth trying: 1 GB and minutes for one factorisation of its rows

@@ -108,7 +108,9 @@ class Bracket:
             self.status = Status.DONE
 
     def note(self, text: str) -> None:
-        """Something that the user should know, once."""
+        """Something that the user should know, once; the later of two about the same matter, up to a colon."""
+        matter, colon, _ = text.partition(": ")
+        self.notes = [known for known in self.notes if not (colon and known.startswith(matter + colon))]
         if text not in self.notes:
             self.notes.append(text)
 

@@ -25,14 +25,14 @@ from lipcert.witness import Witness
 
 
 def engines_for(problem: Problem, bracket: Bracket, budget: Budget, executor: Executor) -> list[Engine]:
-    """All that apply; searches close what a witness reaches, so without one there is nothing to close."""
+    """All that apply."""
     relaxations = ((_free(), policy.FREE_LEAVES), (Tight(), policy.TIGHT_LEAVES))
     found: list[Engine] = [
         Relaxation(problem, bracket, method, leaves)
         for method, leaves in relaxations
         if method.applies(problem) is None and (method.name == "tight" or _has_values(problem))
     ]
-    return found + (searches(problem, bracket, budget, executor) if bracket.wishes.lower else [])
+    return found + searches(problem, bracket, budget, executor)
 
 
 def _free() -> Relaxed:
@@ -52,8 +52,8 @@ def searches(problem: Problem, bracket: Bracket, budget: Budget, executor: Execu
         if no_signs(problem if small is None else small.problem) is None:
             engines.append(Signs(problem, bracket))
     if no_cells(problem) is None:
-        cells = Cells(problem, bracket, executor)
-        if not engines or cells.price(budget) <= policy.CELLS_WORTH * budget.left():
+        cells, share = Cells(problem, bracket, executor), policy.CELLS_WORTH if engines else policy.CELLS_ALONE
+        if cells.price(budget) <= share * budget.left():
             engines.append(cells)
     return engines
 

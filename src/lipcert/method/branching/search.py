@@ -2,8 +2,8 @@
 
     threshold = lower (1 + gap):  a cell whose proved bound is at most that needs no more work.
 
-A cell is bounded by intervals when it is made (all halves that are tried in one batch), then by a relaxation where
-that is worth its time, then split. Every moment there is a bracket: the largest bound of the open cells and the best
+A cell has linear bounds when it is made (all halves that are tried in one batch), then a relaxation where that is
+worth its time, then it is split. Every moment there is a bracket: the largest bound of the open cells and the best
 witness.
 """
 
