@@ -36,6 +36,7 @@ WORTH_CALIBRATING = 1e10  # operations of a solve that is planned with the pace 
 PRODUCT_RATE = 6.5e10  # operations per second of such products where dense work goes at its nominal rate
 
 # --- Brackets ---------------------------------------------------------------------------------------------------------
+NOTHING = 1e-140  # a constant below this is zero but for what rounding adds to it
 CLOSED = 1e-6  # the relative gap at which a bracket is called closed: about what proofs lose to rounding
 
 # --- Shares of the budget, by what they are given to ------------------------------------------------------------------

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.method.base import Wishes
 from lipcert.method.mip.claim import Claim
@@ -80,7 +81,7 @@ class Bracket:
         """Whether the gap is as small as was wished for."""
         if self.certificate is None or self.witness is None:
             return False
-        return self.upper <= self.witness.value * (1 + self.wishes.gap)
+        return self.upper <= max(self.witness.value * (1 + self.wishes.gap), policy.NOTHING)
 
     def enter(self, stage: str) -> None:
         """Say what happens next."""

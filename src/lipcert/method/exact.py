@@ -12,6 +12,7 @@ from lipcert.method.lower import Looker
 from lipcert.method.portfolio import take_turns
 from lipcert.method.workers import workers_of
 from lipcert.problem.problem import Problem
+from lipcert.problem.region import Ball
 
 
 class Exact(Method):
@@ -25,6 +26,9 @@ class Exact(Method):
     closes = True
 
     def applies(self, problem: Problem) -> str | None:
+        piecewise = all(f.piecewise_linear for f in problem.network.activations)
+        if isinstance(problem.region, Ball) and piecewise and not problem.whole_map and problem.network.depth:
+            return None  # signs are branched on
         return refusal(problem)
 
     def cost(self, problem: Problem) -> float:

@@ -10,12 +10,15 @@ from lipcert.bounds.interval import Interval, middle_and_radius
 from lipcert.budget import Budget
 from lipcert.method.signs.quick import Quick
 from lipcert.problem.problem import Problem
-from lipcert.problem.region import Box
+from lipcert.problem.region import Ball, hull
 from lipcert.proof.nogoods import Signs
 from lipcert.rounding import Array
 from lipcert.solver.conic.highs_backend import linear_model, with_model
 
 Multipliers = tuple[Array, Array]
+_TANGENTS = 40  # of a ball, for one point at most
+_INSIDE = 1 - 1e-9  # of a ball's radius
+_MARGIN = 0.01  # of the margin that may be reached is enough
 _OPTIONS = {"output_flag": False, "threads": 1, "simplex_iteration_limit": 20_000}
 
 
@@ -23,8 +26,10 @@ class Realise:
     """Asks once for every pattern."""
 
     def __init__(self, problem: Problem, quick: Quick) -> None:
-        assert isinstance(problem.region, Box)
-        self.quick, self.box = quick, problem.region
+        box = hull(problem.region)
+        assert box is not None
+        self.quick, self.box = quick, box
+        self.ball = problem.region if isinstance(problem.region, Ball) else None
         self.center, self.radius = middle_and_radius(Interval(self.box.lo, self.box.hi))
         self.tried: dict[bytes, tuple[Array | None, Multipliers | None]] = {}
 
@@ -43,13 +48,34 @@ class Realise:
         rows, shifts = way[:, None] * rows[quick.open], way * shifts[quick.open]
         shifts, rows = shifts + rows @ self.center, rows * self.radius
         length = np.maximum(np.sqrt(np.einsum("ij,ij->i", rows, rows)), 1e-300)
-        found = _inmost(rows / length[:, None], shifts / length, budget)
+        found = self._inmost(rows / length[:, None], shifts / length, budget)
         if found is None:
             return None, None
         v, margin, multipliers = found
         if margin > 0:
             return self.box.project(self.center + self.radius * v), None
         return None, self._multipliers(signs, np.maximum(multipliers, 0.0) / length)
+
+    def _inmost(self, rows: Array, shifts: Array, budget: Budget) -> tuple[Array, float, Array] | None:
+        """In a ball: tangents cut off what lies outside, until the point is inside, or none is."""
+        tangents, sides = np.zeros((0, len(self.center))), np.zeros(0)
+        for _ in range(_TANGENTS):
+            found = _inmost(rows, shifts, budget, tangents, sides)
+            if found is None or self.ball is None or found[1] <= 0:
+                return found
+            away = self.center + self.radius * found[0] - self.ball.center
+            length = float(np.linalg.norm(away))
+            if length <= self.ball.radius:
+                return found
+            row = away / length
+            moved = self.ball.center + self.ball.radius * _INSIDE * row - self.center
+            pulled = np.where(self.radius > 0, moved / np.where(self.radius > 0, self.radius, 1.0), 0.0)
+            margin = float((rows @ pulled + shifts).min())
+            if margin > _MARGIN * found[1] and np.all(np.abs(pulled) <= 1.0):
+                return pulled, margin, found[2]
+            inside = self.ball.radius * _INSIDE - float(row @ (self.center - self.ball.center))
+            tangents, sides = np.vstack([tangents, row * self.radius]), np.append(sides, inside)
+        return None
 
     def _multipliers(self, signs: Signs, weights: Array) -> Multipliers:
         """sum weights |z| as a sum of the rows: weights at v of what is on and w of what is off, and at no other v."""
@@ -67,15 +93,21 @@ class Realise:
         return y, np.zeros(len(mu))
 
 
-def _inmost(rows: Array, shifts: Array, budget: Budget) -> tuple[Array, float, Array] | None:
-    """max d s.t. rows v + shifts >= d, d <= 1, |v_i| <= 1: v, d and the multipliers of the rows; None when it fails."""
+def _inmost(
+    rows: Array, shifts: Array, budget: Budget, tangents: Array, sides: Array
+) -> tuple[Array, float, Array] | None:
+    """max d s.t. rows v + shifts >= d, tangents v <= sides, d <= 1, |v_i| <= 1: v, d and the multipliers of the rows.
+
+    None when it fails.
+    """
     count, n = rows.shape
     if not (np.all(np.isfinite(rows)) and np.all(np.isfinite(shifts))):
         return None
-    table = sparse.csr_array(np.hstack([rows, -np.ones((count, 1))]))
+    margins = np.append(-np.ones(count), np.zeros(len(sides)))
+    table = sparse.csr_array(np.hstack([np.vstack([rows, -tangents]), margins[:, None]]))
     ends = np.append(np.ones(n), np.inf)
-    top = np.append(np.ones(n), 1.0)
-    model = linear_model(np.append(np.zeros(n), -1.0), table, -shifts, np.full(count, np.inf), -ends, top)
+    top, right = np.append(np.ones(n), 1.0), np.append(-shifts, -sides)
+    model = linear_model(np.append(np.zeros(n), -1.0), table, right, np.full(len(right), np.inf), -ends, top)
     with budget.measured(0.0, policy.SPARSE) as work:
         highs = with_model(model, _OPTIONS)
         highs.run()
@@ -85,4 +117,4 @@ def _inmost(rows: Array, shifts: Array, budget: Budget) -> tuple[Array, float, A
         return None
     found = highs.getSolution()
     v = np.array(found.col_value)
-    return v[:-1], float(v[-1]), np.array(found.row_dual)
+    return v[:-1], float(v[-1]), np.array(found.row_dual)[:count]
