@@ -449,3 +449,25 @@ def test_balls_are_searched_with_their_tangents(seed: int, norm: str) -> None:
     assert bracket.witness is None or ball.contains(bracket.witness.point)
     assert outcome.certificate.upper <= bracket.lower * (1 + 1e-5) + 1e-140
     assert verify(outcome.certificate, net).proved
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e-165, 1.0, 1e150])
+def test_signs_of_a_point_in_a_ball_are_never_refused(scale: float) -> None:
+    """Whatever the multipliers are, and however small the weights: their squares are zero in floating point."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        net = Network.from_weights(
+            [scale * rng.normal(size=(4, 3)), np.ones((1, 4))], [0.1 * scale * rng.normal(size=4), np.zeros(1)]
+        )
+        ball = Ball(0.1 * rng.normal(size=3), 1.0)
+        system = System.of(Problem.of(net, ball, 0, "2"))
+        assert system is not None
+        point = ball.project(ball.center + rng.normal(size=3))
+        signs = np.where(net.preactivations(point[None, :])[0][0] > 0, 1, -1).astype(np.int8)
+        y = rng.normal(size=(50, 4)) * rng.integers(0, 2, size=(50, 4))
+        t = np.abs(rng.normal(size=(50, 4))) * rng.integers(0, 2, size=(50, 1))
+        literals = np.broadcast_to(np.where(system.open, signs, 0).astype(np.int8), (50, 4))
+        assert system.largest(y, t, literals)[0].min() >= 0
+        along = signs * np.eye(4)  # one neuron at a time, with both signs
+        for way in (along, -along):
+            assert system.largest(way, np.zeros((4, 4)), literals[:4])[0].min() >= 0

@@ -140,7 +140,10 @@ class System:
         n, center = self.net.inputs, self.ball.center
         a_x, rest, m_rest = a[:, :n], a[:, n:], m[:, n:]
         off = gamma(longest) * (np.abs(a_x) @ np.abs(center) + (np.abs(rest) * np.abs(m_rest)).sum(axis=1))
-        reach = np.sqrt((a_x * a_x).sum(axis=1)) * self.ball.radius + (np.abs(rest) * r[:, n:]).sum(axis=1)
+        most = np.abs(a_x).max(axis=1, initial=0.0)
+        unit = a_x / np.where(most > 0, most, 1.0)[:, None]  # squares of small coefficients would vanish
+        length = most * np.sqrt((unit * unit).sum(axis=1))
+        reach = length * self.ball.radius + (np.abs(rest) * r[:, n:]).sum(axis=1)
         paid = grow(reach + off + rounding + np.abs(scaled) @ self.slack, 3 * longest)
         return add_up(constant + a_x @ center + (rest * m_rest).sum(axis=1), paid)
 
