@@ -364,8 +364,8 @@ def test_what_is_refused() -> None:
             lipcert.bound(net, box, method="exact", **wrong)
     with pytest.raises(MethodError, match="hidden layer"):
         lipcert.bound(deep_net(3, 1), box, method="exact")
-    with pytest.raises(MethodError, match="not on balls"):
-        lipcert.bound(net, Ball(np.zeros(3), 1.0), method="exact")
+    with pytest.raises(MethodError, match="on balls for ReLU"):
+        lipcert.bound(deep_net(3, 4, 1, activation="tanh"), Ball(np.zeros(3), 1.0), method="exact")
     with pytest.raises(MethodError, match="not for the whole map"):
         lipcert.bound(deep_net(3, 4, 2), box, output="all", method="exact")
 
