@@ -67,8 +67,10 @@ LOOK_LAST = 1.0  # seconds, or as long as all took so far, for a last look where
 LOOK_LEAST = 0.02  # and not before this share of the budget came together: short searches find nothing
 CELLS_ALONE = 0.5  # of the budget: the same where signs do not apply
 CELLS_WORTH = 0.02  # of the budget: cells are no match for signs where a batch and a relaxation take longer
-TIGHT_LEAVES = 0.4  # of log(bound/witness) is left by method tight: 0.05 to 0.65 on seven networks of benchmarks/
-FREE_LEAVES = 0.6  # the same of backward-free: 0.43 to 0.78 on four
+TIGHT_LEAVES = 0.3  # of d = log(bound/witness) is left by method tight,
+MORE_LEAVES = 0.06  # and this times d: 0.05 to 0.8 was, on seven networks of benchmarks/ with d from 0.2 to 8
+FREE_LEAVES = 0.45  # the same of backward-free: 0.43 to 0.78 on four
+PRICES = 4.0  # times what a relaxation is expected to take, at most, for its first turn
 CHEAP_TRY = 0.05  # of what is left: an engine that was not tried and costs less is tried first,
 CHEAP_TIMES = 3.0  # for so many times its price, or the time of a first turn
 RIVAL = 1.25  # times the best forecast: time is kept for an engine that promises no more than this

@@ -143,7 +143,8 @@ class Cells(Engine):
 class Relaxation(Engine):
     """A relaxation in one turn: it cannot be continued, and ends when it has nothing to add.
 
-    It is expected to leave a share of the distance from the witness to the first bound, in logarithms.
+    It is expected to leave a share of the distance from the witness to the first bound, in logarithms, and more of a
+    long one.
     """
 
     continues = False
@@ -157,7 +158,9 @@ class Relaxation(Engine):
         lower = self.bracket.lower
         if lower <= 0 or not math.isfinite(self.first):
             return self.first / 2
-        return float(min(lower * (self.first / lower) ** self.leaves, self.bracket.upper))
+        distance = math.log(max(self.first / lower, 1.0))
+        left = min(self.leaves + policy.MORE_LEAVES * distance, 1.0) * distance
+        return float(min(lower * math.exp(left), self.bracket.upper))
 
     def price(self, budget: Budget) -> float:
         return budget.expected(self.method.cost(self.problem) * policy.RATES[policy.DENSE])

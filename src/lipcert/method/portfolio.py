@@ -120,6 +120,8 @@ class _Turns:
             near = others < policy.RIVAL * best.forecast(left)
             share = policy.LONG_SHARE if near else policy.LONGEST_SHARE
         seconds = left if len(alive) == 1 else max(share * left, min(left, policy.TURN_LEAST))
+        if best in new and len(alive) > 1:
+            seconds = min(seconds, max(policy.PRICES * new[best], policy.CHEAP_TRY * left))
         self._turn(best, self.budget.upto(seconds))
 
     def _turn(self, engine: Engine, budget: Budget) -> None:
