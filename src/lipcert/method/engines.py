@@ -122,7 +122,8 @@ class Cells(Engine):
         outcome = self.outcome = self.search.run(budget)
         bracket.promised = math.inf
         bracket.improve(outcome.certificate)
-        self.upper, self.ended = min(self.upper, outcome.certificate.upper), self.search.done
+        self.upper = min(self.upper, outcome.certificate.upper)
+        self.ended = self.search.done or math.isinf(self.upper)  # numbers that overflow do so in every cell
         if outcome.interrupted:
             bracket.status = Status.INTERRUPTED
 
