@@ -378,6 +378,14 @@ def test_large_networks_are_not_refused() -> None:
     assert result.upper >= 3 * 2001 * (1 - 1e-12)  # all neurons on, in norm inf
 
 
+def test_numbers_that_overflow_end_the_search() -> None:
+    """No cell of such a network has a bound: the budget is not spent on looking for one."""
+    net = Network.from_weights([np.full((3, 2), 1e200), np.full((1, 3), 1e200)])
+    result = lipcert.bound(net, Box(np.zeros(2), 1.0), method="exact", work=30.0)
+    assert result.upper == np.inf
+    assert result.status is Status.OPEN
+
+
 def test_half_spaces_know_the_norm() -> None:
     """A neuron with a row of zeros is pruned in one norm and not in the other: the rows must agree with the matrix."""
     weights = [np.array([[1.0], [0.0], [-2.0]]), np.array([[-2.0, 1.0, -2.0], [1.0, -2.0, 2.0]]), np.ones((1, 2))]
