@@ -174,7 +174,7 @@ def test_refusals() -> None:
 def test_a_network_that_is_too_large_is_bounded_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(policy, "LARGEST_ORDER", 25)
     net, box = deep_net(8, 10, 10, 1), Box(np.zeros(8), 0.1)
-    result = lipcert.bound(net, box, work=2.0, lower=False)
+    result = lipcert.bound(net, box, method="tight", work=2.0, lower=False)
     assert result.upper < prove_interval(Problem.of(net, box)).upper
     assert any("order" in note for note in result.notes)
 
