@@ -465,7 +465,7 @@ def test_signs_of_a_point_in_a_ball_are_never_refused(scale: float) -> None:
         point = ball.project(ball.center + rng.normal(size=3))
         signs = np.where(net.preactivations(point[None, :])[0][0] > 0, 1, -1).astype(np.int8)
         y = rng.normal(size=(50, 4)) * rng.integers(0, 2, size=(50, 4))
-        t = np.abs(rng.normal(size=(50, 4))) * rng.integers(0, 2, size=(50, 1))
+        t = np.asarray(np.abs(rng.normal(size=(50, 4))) * rng.integers(0, 2, size=(50, 1)), dtype=np.float64)
         literals = np.broadcast_to(np.where(system.open, signs, 0).astype(np.int8), (50, 4))
         assert system.largest(y, t, literals)[0].min() >= 0
         along = signs * np.eye(4)  # one neuron at a time, with both signs

@@ -51,6 +51,7 @@ class Answer:
 
 _NOTHING = np.zeros(0, dtype=bool)
 _TANGENTS = 30  # of a ball, for one answer at most
+_TANGENTS_IN_ALL = 300  # they stay, and make every program longer
 _OUTSIDE = 1e-6  # of a ball's radius: so near is inside
 _ZERO = 1e-9  # of a variable's size: less is nothing
 
@@ -60,7 +61,7 @@ class Program:
 
     def __init__(self, system: System) -> None:
         net, count = system.net, system.neurons
-        self.system, self.open = system, np.flatnonzero(system.open)
+        self.system, self.open, self.tangents = system, np.flatnonzero(system.open), 0
         self.center, radius = middle_and_radius(system.box)
         self.radius = np.where(radius > 0, radius, 1.0)
         kept = system.slope > 0
@@ -128,8 +129,9 @@ class Program:
         n = len(self.center)
         away = self.center + self.radius * np.array(self.highs.getSolution().col_value[:n]) - ball.center
         length = float(np.linalg.norm(away))
-        if length <= ball.radius * (1 + _OUTSIDE):
+        if length <= ball.radius * (1 + _OUTSIDE) or self.tangents >= _TANGENTS_IN_ALL:
             return False
+        self.tangents += 1
         row = away / length
         right = ball.radius - float(row @ (self.center - ball.center))
         self.highs.addRow(-np.inf, right, n, np.arange(n, dtype=np.int32), row * self.radius)

@@ -16,9 +16,7 @@ from lipcert.rounding import Array
 from lipcert.solver.conic.highs_backend import linear_model, with_model
 
 Multipliers = tuple[Array, Array]
-_TANGENTS = 40  # of a ball, for one point at most
-_INSIDE = 1 - 1e-9  # of a ball's radius
-_MARGIN = 0.01  # of the margin that may be reached is enough
+_MARGINS = (1e-3, 1e-6, 0.0)  # of a ball's radius: the first that leaves a point
 _OPTIONS = {"output_flag": False, "threads": 1, "simplex_iteration_limit": 20_000}
 
 
@@ -46,9 +44,11 @@ class Realise:
             return np.array(self.box.center), None
         rows, shifts = quick.forms(signs)
         rows, shifts = way[:, None] * rows[quick.open], way * shifts[quick.open]
+        if self.ball is not None:
+            return self._in_ball(signs, rows, shifts + rows @ self.ball.center, self.ball)
         shifts, rows = shifts + rows @ self.center, rows * self.radius
         length = np.maximum(np.sqrt(np.einsum("ij,ij->i", rows, rows)), 1e-300)
-        found = self._inmost(rows / length[:, None], shifts / length, budget)
+        found = _inmost(rows / length[:, None], shifts / length, budget)
         if found is None:
             return None, None
         v, margin, multipliers = found
@@ -56,26 +56,22 @@ class Realise:
             return self.box.project(self.center + self.radius * v), None
         return None, self._multipliers(signs, np.maximum(multipliers, 0.0) / length)
 
-    def _inmost(self, rows: Array, shifts: Array, budget: Budget) -> tuple[Array, float, Array] | None:
-        """In a ball: tangents cut off what lies outside, until the point is inside, or none is."""
-        tangents, sides = np.zeros((0, len(self.center))), np.zeros(0)
-        for _ in range(_TANGENTS):
-            found = _inmost(rows, shifts, budget, tangents, sides)
-            if found is None or self.ball is None or found[1] <= 0:
-                return found
-            away = self.center + self.radius * found[0] - self.ball.center
-            length = float(np.linalg.norm(away))
-            if length <= self.ball.radius:
-                return found
-            row = away / length
-            moved = self.ball.center + self.ball.radius * _INSIDE * row - self.center
-            pulled = np.where(self.radius > 0, moved / np.where(self.radius > 0, self.radius, 1.0), 0.0)
-            margin = float((rows @ pulled + shifts).min())
-            if margin > _MARGIN * found[1] and np.all(np.abs(pulled) <= 1.0):
-                return pulled, margin, found[2]
-            inside = self.ball.radius * _INSIDE - float(row @ (self.center - self.ball.center))
-            tangents, sides = np.vstack([tangents, row * self.radius]), np.append(sides, inside)
-        return None
+    def _in_ball(self, signs: Signs, rows: Array, shifts: Array, ball: Ball) -> tuple[Array | None, Multipliers | None]:
+        """The point of the cell that is nearest to the center, a little inside; its multipliers where that is too far.
+
+        A ball that is cut at the ends of a box may miss the point: then nothing is known.
+        """
+        length = np.maximum(np.sqrt(np.einsum("ij,ij->i", rows, rows)), 1e-300)
+        rows, shifts = rows / length[:, None] * ball.radius, shifts / length
+        weights = np.zeros(len(signs))
+        for margin in _MARGINS:
+            found = nearest(rows, margin * ball.radius - shifts)
+            if found is None:
+                return None, None
+            u, weights = found
+            if u is not None and np.linalg.norm(u) < 1.0:
+                return ball.project(ball.center + ball.radius * u), None
+        return None, self._multipliers(signs, weights / length)
 
     def _multipliers(self, signs: Signs, weights: Array) -> Multipliers:
         """sum weights |z| as a sum of the rows: weights at v of what is on and w of what is off, and at no other v."""
@@ -93,21 +89,35 @@ class Realise:
         return y, np.zeros(len(mu))
 
 
-def _inmost(
-    rows: Array, shifts: Array, budget: Budget, tangents: Array, sides: Array
-) -> tuple[Array, float, Array] | None:
-    """max d s.t. rows v + shifts >= d, tangents v <= sides, d <= 1, |v_i| <= 1: v, d and the multipliers of the rows.
+def nearest(rows: Array, right: Array) -> tuple[Array | None, Array] | None:
+    """min |u| s.t. rows u >= right [LawsonHanson74]: u (None where there is none) and multipliers >= 0 of the rows.
 
-    None when it fails.
+    Where there is no u, or it is far, the sum of the rows with these multipliers shows it. None when it fails.
     """
+    from scipy.optimize import nnls  # here, so that importing lipcert stays fast
+
+    scale = max(float(np.abs(right).max(initial=0.0)), 1e-300)
+    table, one = np.vstack([rows.T, right[None, :] / scale]), np.zeros(rows.shape[1] + 1)
+    one[-1] = 1.0
+    try:
+        y, _ = nnls(table, one)
+    except (RuntimeError, ValueError):
+        return None
+    r = table @ y - one
+    if abs(r[-1]) < 1e-12:
+        return None, y
+    return -r[:-1] / r[-1] * scale, y
+
+
+def _inmost(rows: Array, shifts: Array, budget: Budget) -> tuple[Array, float, Array] | None:
+    """max d s.t. rows v + shifts >= d, d <= 1, |v_i| <= 1: v, d and the multipliers of the rows; None when it fails."""
     count, n = rows.shape
     if not (np.all(np.isfinite(rows)) and np.all(np.isfinite(shifts))):
         return None
-    margins = np.append(-np.ones(count), np.zeros(len(sides)))
-    table = sparse.csr_array(np.hstack([np.vstack([rows, -tangents]), margins[:, None]]))
+    table = sparse.csr_array(np.hstack([rows, -np.ones((count, 1))]))
     ends = np.append(np.ones(n), np.inf)
-    top, right = np.append(np.ones(n), 1.0), np.append(-shifts, -sides)
-    model = linear_model(np.append(np.zeros(n), -1.0), table, right, np.full(len(right), np.inf), -ends, top)
+    top = np.append(np.ones(n), 1.0)
+    model = linear_model(np.append(np.zeros(n), -1.0), table, -shifts, np.full(count, np.inf), -ends, top)
     with budget.measured(0.0, policy.SPARSE) as work:
         highs = with_model(model, _OPTIONS)
         highs.run()
@@ -117,4 +127,4 @@ def _inmost(
         return None
     found = highs.getSolution()
     v = np.array(found.col_value)
-    return v[:-1], float(v[-1]), np.array(found.row_dual)[:count]
+    return v[:-1], float(v[-1]), np.array(found.row_dual)
