@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from concurrent.futures import Executor
 
 from lipcert import policy
@@ -13,7 +14,9 @@ from lipcert.method.bracket import Bracket
 from lipcert.method.branching import CellSearch, Outcome, State
 from lipcert.method.branching import refusal as no_cells
 from lipcert.method.branching.choose import cell_operations
-from lipcert.method.portfolio import Engine
+from lipcert.method.cheap import Linear
+from lipcert.method.lower import Looker
+from lipcert.method.portfolio import Engine, take_turns, try_quick
 from lipcert.method.relaxed import RELAXED, Relaxed
 from lipcert.method.result import Status
 from lipcert.method.tight import Tight
@@ -22,6 +25,35 @@ from lipcert.problem.region import hull
 from lipcert.proof.collapsed import prove_within
 from lipcert.proof.nogoods import refusal as no_signs
 from lipcert.witness import Witness
+
+Make = Callable[[Problem], list[Engine]]
+
+
+def in_turns(problem: Problem, make: Make, bracket: Bracket, budget: Budget) -> list[Engine]:
+    """Turns of all engines for a problem; what the first of them leave, those for sharper bounds go on with.
+
+    Cells have bounds of their own.
+    """
+    looker, engines = Looker(problem, bracket, budget), make(problem)
+    try_quick(engines, bracket, budget, looker)
+    sharper = None if not engines or bracket.closed() or budget.over() else _sharper(problem, bracket, budget)
+    if sharper is not None:
+        cells: list[Engine] = [e for e in engines if isinstance(e, Cells)]
+        engines = [e for e in make(sharper) if not isinstance(e, Cells)] + cells
+    take_turns(engines, bracket, budget, looker)
+    return engines
+
+
+def _sharper(problem: Problem, bracket: Bracket, budget: Budget) -> Problem | None:
+    """The problem with sharper pre-activation bounds, where that is worth beginning again; and its linear bound."""
+    from lipcert.method.sharpen import gain, sharpen  # here, so that importing lipcert stays fast
+
+    bracket.enter("bounds")
+    found = sharpen(problem, budget.share(policy.SHARPEN_SHARE))
+    if found is None or gain(problem, found) < policy.SHARPEN_WORTH:
+        return None
+    Linear().run(found, bracket, budget)
+    return found
 
 
 def engines_for(problem: Problem, bracket: Bracket, budget: Budget, executor: Executor) -> list[Engine]:

@@ -12,10 +12,11 @@ import numpy as np
 from scipy import sparse
 
 from lipcert import policy
-from lipcert.bounds import Interval, cut_short, linear_bounds, slopes
+from lipcert.bounds import Interval, cut_short, linear_bounds, preactivations, slopes
 from lipcert.budget import Budget
 from lipcert.method.signs.program import Program
 from lipcert.problem.maps import matrix
+from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
 from lipcert.proof.nogoods import Index, System
 from lipcert.proof.sharpened import Sharper, gathered, narrowed, rows_of, swept, tops
@@ -23,18 +24,37 @@ from lipcert.rounding import Array
 
 _GAIN = 1e-3  # of the distance between both bounds: less is not worth its multipliers
 _SURE = 1e-9  # of the size of what is added: a sign that depends on less is left open, another BLAS may add differently
-_PRIMAL = 4  # of HiGHS's strategies
+_PRIMAL = 4  # of HiGHS's strategies: the last point stays feasible; on ACAS Xu the dual one took twice the time
 
 
 def sharpen(problem: Problem, budget: Budget) -> Problem | None:
     """The same problem with sharper bounds, whose certificates prove these too; None where nothing was gained."""
     base = None if cut_short(problem) else rows_of(problem)
-    if base is None or base.network.neurons * (base.network.neurons + base.network.inputs) > policy.SIGNS_ENTRIES:
+    if base is None or not _fits(base.network, budget):
         return None
     search = _Search(base, budget)
     with np.errstate(all="ignore"), budget.threads(base.network.neurons):
         swept(base, search.block)
-        return search.found.of(problem) if len(search.targets) else None
+        found = search.found.of(problem) if len(search.targets) else None
+    budget.charge(8.0 * base.network.neurons * base.network.entries)
+    return found
+
+
+def gain(problem: Problem, sharper: Problem) -> float:
+    """The mean share of the width of an open neuron's bounds that is gone; all of it where it is stable now."""
+    parts = []
+    for f, old, new in zip(problem.network.activations, *map(preactivations, (problem, sharper)), strict=True):
+        open_, still = f.kinked & (old.lo < 0) & (old.hi > 0), (new.lo < 0) & (new.hi > 0)
+        parts.append(np.where(still, (new.hi - new.lo) / np.where(open_, old.hi - old.lo, 1.0), 0.0)[open_])
+    left = np.concatenate(parts)
+    return float(np.mean(1.0 - left)) if len(left) else 0.0
+
+
+def _fits(net: Network, budget: Budget) -> bool:
+    """Whether the programs fit into memory, and both passes (one to search, one to check) into the budget."""
+    if net.neurons * (net.neurons + net.inputs) > policy.SIGNS_ENTRIES:
+        return False
+    return budget.expected(8.0 * net.neurons * net.entries) <= budget.left()
 
 
 class _Search:
