@@ -6,7 +6,9 @@ from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.method.base import Method
 from lipcert.method.bracket import Bracket
-from lipcert.method.engines import engines_for, in_turns
+from lipcert.method.engines import engines_for
+from lipcert.method.lower import Looker
+from lipcert.method.portfolio import take_turns
 from lipcert.method.tight import Tight
 from lipcert.method.workers import workers_of
 from lipcert.problem.problem import Problem
@@ -28,7 +30,8 @@ class Auto(Method):
         if bracket.closed() or problem.network.depth == 0:
             return
         with workers_of(bracket.wishes) as executor:
-            engines = in_turns(problem, lambda p: engines_for(p, bracket, budget, executor), bracket, budget)
+            engines = engines_for(problem, bracket, budget, executor)
+            take_turns(engines, bracket, budget, Looker(problem, bracket, budget))
         for engine in engines:
             engine.conclude()
         if not bracket.closed() and budget.over():

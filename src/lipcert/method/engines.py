@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from concurrent.futures import Executor
 
 from lipcert import policy
@@ -15,8 +14,7 @@ from lipcert.method.branching import CellSearch, Outcome, State
 from lipcert.method.branching import refusal as no_cells
 from lipcert.method.branching.choose import cell_operations
 from lipcert.method.cheap import Linear
-from lipcert.method.lower import Looker
-from lipcert.method.portfolio import Engine, take_turns, try_quick
+from lipcert.method.portfolio import Engine
 from lipcert.method.relaxed import RELAXED, Relaxed
 from lipcert.method.result import Status
 from lipcert.method.tight import Tight
@@ -26,41 +24,13 @@ from lipcert.proof.collapsed import prove_within
 from lipcert.proof.nogoods import refusal as no_signs
 from lipcert.witness import Witness
 
-Make = Callable[[Problem], list[Engine]]
-
-
-def in_turns(problem: Problem, make: Make, bracket: Bracket, budget: Budget) -> list[Engine]:
-    """Turns of all engines for a problem; what the first of them leave, those for sharper bounds go on with.
-
-    Cells have bounds of their own.
-    """
-    looker, engines = Looker(problem, bracket, budget), make(problem)
-    try_quick(engines, bracket, budget, looker)
-    sharper = None if not engines or bracket.closed() or budget.over() else _sharper(problem, bracket, budget)
-    if sharper is not None:
-        cells: list[Engine] = [e for e in engines if isinstance(e, Cells)]
-        engines = [e for e in make(sharper) if not isinstance(e, Cells)] + cells
-    take_turns(engines, bracket, budget, looker)
-    return engines
-
-
-def _sharper(problem: Problem, bracket: Bracket, budget: Budget) -> Problem | None:
-    """The problem with sharper pre-activation bounds, where that is worth beginning again; and its linear bound."""
-    from lipcert.method.sharpen import gain, sharpen  # here, so that importing lipcert stays fast
-
-    bracket.enter("bounds")
-    found = sharpen(problem, budget.share(policy.SHARPEN_SHARE))
-    if found is None or gain(problem, found) < policy.SHARPEN_WORTH:
-        return None
-    Linear().run(found, bracket, budget)
-    return found
-
 
 def engines_for(problem: Problem, bracket: Bracket, budget: Budget, executor: Executor) -> list[Engine]:
     """All that apply; searches close what a witness reaches, so without one there is nothing to close."""
     relaxations = ((_free(), policy.FREE_LEAVES), (Tight(), policy.TIGHT_LEAVES))
+    sharper = Sharpening(problem, bracket)
     found: list[Engine] = [
-        Relaxation(problem, bracket, method, leaves)
+        Relaxation(problem, bracket, method, leaves, sharper)
         for method, leaves in relaxations
         if method.applies(problem) is None and (method.name == "tight" or _has_values(problem))
     ]
@@ -172,6 +142,33 @@ class Cells(Engine):
         bracket.improve(witness) if witness is not None else bracket.report()
 
 
+class Sharpening:
+    """The problem with sharper pre-activation bounds, where that is worth it, once it is asked for.
+
+    Only for relaxations: cells have better bounds of their own, and signs, which would lose little, have begun before.
+    """
+
+    def __init__(self, problem: Problem, bracket: Bracket) -> None:
+        self.problem, self.bracket = problem, bracket
+        self.known: Problem | None = None
+
+    def __call__(self, budget: Budget) -> Problem:
+        """At the first call for a share of the budget."""
+        if self.known is None:
+            self.known = self._sharper(budget) or self.problem
+        return self.known
+
+    def _sharper(self, budget: Budget) -> Problem | None:
+        from lipcert.method.sharpen import gain, sharpen  # here, so that importing lipcert stays fast
+
+        self.bracket.enter("bounds")
+        found = sharpen(self.problem, budget.share(policy.SHARPEN_SHARE))
+        if found is None or gain(self.problem, found) < policy.SHARPEN_WORTH:
+            return None
+        Linear().run(found, self.bracket, budget)
+        return found
+
+
 class Relaxation(Engine):
     """A relaxation in one turn: it cannot be continued, and ends when it has nothing to add.
 
@@ -180,10 +177,10 @@ class Relaxation(Engine):
 
     continues = False
 
-    def __init__(self, problem: Problem, bracket: Bracket, method: Relaxed, leaves: float) -> None:
+    def __init__(self, problem: Problem, bracket: Bracket, method: Relaxed, leaves: float, sharper: Sharpening) -> None:
         super().__init__()
         self.problem, self.bracket, self.method, self.name = problem, bracket, method, method.name
-        self.first, self.leaves = bracket.upper, leaves
+        self.first, self.leaves, self.sharper = bracket.upper, leaves, sharper
 
     def prior(self) -> float:
         lower = self.bracket.lower
@@ -195,6 +192,7 @@ class Relaxation(Engine):
         return budget.expected(self.method.cost(self.problem) * policy.RATES[policy.DENSE])
 
     def turn(self, budget: Budget) -> None:
+        self.problem = self.sharper(budget)
         before = self.bracket.certificate
         self.method.run(self.problem, self.bracket, budget)
         if self.bracket.certificate is not before:

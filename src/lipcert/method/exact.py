@@ -7,7 +7,9 @@ from lipcert.budget import Budget
 from lipcert.method.base import Method
 from lipcert.method.bracket import Bracket
 from lipcert.method.branching import refusal
-from lipcert.method.engines import in_turns, searches
+from lipcert.method.engines import searches
+from lipcert.method.lower import Looker
+from lipcert.method.portfolio import take_turns
 from lipcert.method.workers import workers_of
 from lipcert.problem.problem import Problem
 
@@ -32,7 +34,8 @@ class Exact(Method):
 
     def run(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
         with workers_of(bracket.wishes) as executor:
-            engines = in_turns(problem, lambda p: searches(p, bracket, budget, executor), bracket, budget)
+            engines = searches(problem, bracket, budget, executor)
+            take_turns(engines, bracket, budget, Looker(problem, bracket, budget))
         if not engines:
             bracket.note("too many open neurons and inputs for branch and bound; use tight")
         for engine in engines:

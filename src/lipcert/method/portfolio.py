@@ -81,31 +81,26 @@ def take_turns(engines: Sequence[Engine], bracket: Bracket, budget: Budget, betw
     _Turns(engines, bracket, budget, between).all()
 
 
-def try_quick(engines: Sequence[Engine], bracket: Bracket, budget: Budget, between: Between) -> None:
-    """The first turns alone, of those that give bounds soon; `take_turns` does not repeat them."""
-    _Turns(engines, bracket, budget, between).quick()
-
-
 class _Turns:
     def __init__(self, engines: Sequence[Engine], bracket: Bracket, budget: Budget, between: Between) -> None:
         self.engines, self.bracket, self.budget, self.between = engines, bracket, budget, between
 
     def all(self) -> None:
-        self.quick()
+        self._try_quick()
         while self._goes_on():
             alive = [e for e in self.engines if not e.ended]
             if not alive:
                 return
             self._next(alive)
 
-    def quick(self) -> None:
+    def _try_quick(self) -> None:
         """Two turns for each engine that gives bounds soon, the second longer: a forecast needs two points."""
         total = self.budget.left()
         first = max(policy.TRIAL_SHARE * total, min(total, policy.TRIAL_LEAST))
         quick = [e for e in self.engines if e.continues and e.price(self.budget) <= first]
-        for times in (1, 2):
+        for times in (1.0, 2.0):
             for engine in quick:
-                if not engine.ended and len(engine.history) < times and self._goes_on():
+                if not engine.ended and self._goes_on():
                     self._turn(engine, self.budget.upto(times * first))
 
     def _next(self, alive: list[Engine]) -> None:
