@@ -180,7 +180,7 @@ def test_a_failing_solver_leaves_the_bracket(error: Exception, monkeypatch: pyte
 
     monkeypatch.setattr("lipcert.method.solving.choose_solver", fail)
     result = lipcert.bound(*SMALL.pair, method="hr2", work=1.0)
-    assert result.method == "interval"
+    assert result.method == "linear"
     assert result.certified
     assert "the solver failed" in result.notes[0]
 
@@ -189,7 +189,7 @@ def test_a_proof_that_does_not_fit_the_time_is_left_out(monkeypatch: pytest.Monk
     monkeypatch.setattr(policy, "PROOF_OPERATIONS", 1e15)
     result = lipcert.bound(*SMALL.pair, method="hr2", time_limit=5, lower=False)
     assert result.status is Status.TIME_LIMIT
-    assert result.method == "interval"
+    assert result.method == "linear"
     assert "hr2 left out" in result.notes[0]
 
 
@@ -254,7 +254,7 @@ def test_a_literal_method_that_proves_nothing_keeps_the_cheap_bound(monkeypatch:
     nothing = (np.inf, LiteralInfo("hr1", "stalled", "x", 0.0))
     monkeypatch.setattr("lipcert.polynomial.lcep.methods.literal_bound", lambda *_, **__: nothing)
     result = lipcert.bound(*TINY.pair, method="hr1", work=1.0, lower=False)
-    assert result.method == "interval"
+    assert result.method == "linear"
     assert any("proved nothing" in n for n in result.notes)
 
 

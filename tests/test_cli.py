@@ -97,7 +97,7 @@ def test_demo(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = call(capsys, "demo", "--json")
     rows = json.loads(out)["rows"]
     assert json.loads(out)["verified"] == len(rows)
-    assert {"tight", "tree"} & {r["method"] for r in rows}
+    assert {"tight", "tree", "signs"} & {r["method"] for r in rows}
     assert all(0 < r["lower"] <= r["upper"] for r in rows)
 
 
@@ -308,7 +308,7 @@ def test_verify_says_which_output(net_file: str, tmp_path: Path, capsys: pytest.
         (["--versus", "7", "3"], {"versus": [7, 3]}, "score 7 - score 3"),
     ]
     for options, description, words in asked:
-        ask = ["--radius", "0.05", *options, "--no-lower", "--work", "2"]
+        ask = ["--radius", "0.05", *options, "--no-lower", "--work", "0.3"]
         call(capsys, "bound", net_file, *ask, "--certificate", proof)
         assert json.loads(call(capsys, "verify", proof, "--network", net_file, "--json")[1])["output"] == description
         assert words in call(capsys, "verify", proof, "--network", net_file)[1]

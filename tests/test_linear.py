@@ -135,12 +135,12 @@ def test_products_lie_between_their_lines(ends: list[float], slopes: list[float]
 def test_the_method_and_its_certificate(kind: str) -> None:
     net = net_of(4, 9, 8, 2, kind=kind)
     for region in (Box(np.zeros(4), 0.3), Everywhere()):
-        result = bound(net, region, output=(0, 1), method="linear")
+        result = bound(net, region, output=(0, 1), method="linear", work=0.3)
         assert result.method in ("linear", "interval")
         assert result.lower is not None
         assert result.lower <= result.upper
         assert verify(result.certificate, net).proved
-    whole = bound(net, Box(np.zeros(4), 0.3), output="all", norm="2", method="linear")
+    whole = bound(net, Box(np.zeros(4), 0.3), output="all", norm="2", method="linear", work=0.3)
     assert verify(whole.certificate, net).proved
 
 

@@ -387,7 +387,6 @@ def test_a_tree_is_about_boxes_relus_and_one_output(case: Solved) -> None:
     affine = Network.from_weights([np.ones((1, 3))])
     wide = deep_net(3, 6, 5, 2, seed=2)
     others = [
-        Problem.of(net, Ball(np.zeros(3), 0.8)),
         Problem.of(net, Everywhere()),
         Problem.of(net, problem.region, norm="1").case(None, 1),
         Problem.of(wide, problem.region, "all"),
@@ -430,3 +429,45 @@ def test_known_bounds_and_witnesses_are_used_and_the_price_is_counted() -> None:
     priced = search_signs(problem, informed, Budget.of_work(10.0), price=1.0)
     assert not priced.closed
     assert priced.state.upper == pytest.approx(second.certificate.upper + 1.0, rel=1e-5)
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from(("inf", "2", "1")))
+@settings(max_examples=8, deadline=None)
+def test_balls_are_searched_with_their_tangents(seed: int, norm: str) -> None:
+    """Patterns that only the corners of the box have are refused; no bound is below what a point of the ball shows."""
+    rng = np.random.default_rng(seed)
+    net = deep_net(3, 6, 5, 1, seed=int(rng.integers(1000)))
+    ball = Ball(rng.normal(size=3), 0.8)
+    problem = Problem.of(net, ball, 0, norm)
+    bracket = Bracket()
+    outcome = search_signs(problem, bracket, Budget.of_work(5.0))
+    draws = rng.normal(size=(2000, 3))
+    lengths = np.linalg.norm(draws, axis=1, keepdims=True)
+    points = ball.center + 0.8 * draws / lengths * rng.uniform(size=(2000, 1)) ** (1 / 3)
+    seen = problem.norm.dual.of(net.gradient(points, np.ones(1))).max()
+    assert outcome.certificate.upper >= seen * (1 - 1e-9)
+    assert bracket.witness is None or ball.contains(bracket.witness.point)
+    assert outcome.certificate.upper <= bracket.lower * (1 + 1e-5) + 1e-140
+    assert verify(outcome.certificate, net).proved
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e-165, 1.0, 1e150])
+def test_signs_of_a_point_in_a_ball_are_never_refused(scale: float) -> None:
+    """Whatever the multipliers are, and however small the weights: their squares are zero in floating point."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        net = Network.from_weights(
+            [scale * rng.normal(size=(4, 3)), np.ones((1, 4))], [0.1 * scale * rng.normal(size=4), np.zeros(1)]
+        )
+        ball = Ball(0.1 * rng.normal(size=3), 1.0)
+        system = System.of(Problem.of(net, ball, 0, "2"))
+        assert system is not None
+        point = ball.project(ball.center + rng.normal(size=3))
+        signs = np.where(net.preactivations(point[None, :])[0][0] > 0, 1, -1).astype(np.int8)
+        y = rng.normal(size=(50, 4)) * rng.integers(0, 2, size=(50, 4))
+        t = np.asarray(np.abs(rng.normal(size=(50, 4))) * rng.integers(0, 2, size=(50, 1)), dtype=np.float64)
+        literals = np.broadcast_to(np.where(system.open, signs, 0).astype(np.int8), (50, 4))
+        assert system.largest(y, t, literals)[0].min() >= 0
+        along = signs * np.eye(4)  # one neuron at a time, with both signs
+        for way in (along, -along):
+            assert system.largest(way, np.zeros((4, 4)), literals[:4])[0].min() >= 0

@@ -143,7 +143,7 @@ def test_tables() -> None:
 
 
 def test_mixed_by_name(tmp_path: Path) -> None:
-    net = deep_net(6, 30, 30, 2, seed=5)
+    net = deep_net(6, 30, 30, 30, 2, seed=5)
     result = lipcert.bound(net, Everywhere(), output=0, method="mixed", work=2.0)
     assert result.method == "mixed"
     assert result.upper < 0.8 * prove_interval(Problem.of(net, Everywhere(), 0)).upper
@@ -168,7 +168,7 @@ def test_plans_fit(monkeypatch: pytest.MonkeyPatch) -> None:
         if progress.upper < mixed:
             raise KeyboardInterrupt
 
-    result = lipcert.bound(net, box, work=600.0, lower=False, on_progress=enough)
+    result = lipcert.bound(net, box, method="tight", work=600.0, lower=False, on_progress=enough)
     assert result.method == "tight"
     assert result.upper < mixed
     assert lipcert.verify(result.certificate, net).proved

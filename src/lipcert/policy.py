@@ -36,6 +36,7 @@ WORTH_CALIBRATING = 1e10  # operations of a solve that is planned with the pace 
 PRODUCT_RATE = 6.5e10  # operations per second of such products where dense work goes at its nominal rate
 
 # --- Brackets ---------------------------------------------------------------------------------------------------------
+NOTHING = 1e-140  # a constant below this is zero but for what rounding adds to it
 CLOSED = 1e-6  # the relative gap at which a bracket is called closed: about what proofs lose to rounding
 
 # --- Shares of the budget, by what they are given to ------------------------------------------------------------------
@@ -62,23 +63,22 @@ TRIAL_LEAST = 0.25  # seconds of it at least
 TURN_SHARE = 0.5  # of what is left, for the engine that promises most
 TURN_LEAST = 0.5  # seconds of it at least
 LOOK_SHARE = 0.2  # of what a turn took, for a witness after it; half as much after each that found nothing,
+LOOK_LAST = 1.0  # seconds, or as long as all took so far, for a last look where nothing else is left to do
 LOOK_LEAST = 0.02  # and not before this share of the budget came together: short searches find nothing
-CELLS_WORTH = 0.1  # of the budget: cells are no match for signs where a batch takes longer
-TIGHT_LEAVES = 0.4  # of log(bound/witness) is left by method tight: 0.05 to 0.65 on seven networks of benchmarks/
-FREE_LEAVES = 0.6  # the same of backward-free: 0.43 to 0.78 on four
+CELLS_ALONE = 0.5  # of the budget: the same where signs do not apply
+CELLS_WORTH = 0.02  # of the budget: cells are no match for signs where a batch and a relaxation take longer
+TIGHT_LEAVES = 0.3  # of d = log(bound/witness) is left by method tight,
+MORE_LEAVES = 0.06  # and this times d: 0.05 to 0.8 was, on seven networks of benchmarks/ with d from 0.2 to 8
+FREE_LEAVES = 0.45  # the same of backward-free: 0.43 to 0.78 on four
+PRICES = 4.0  # times what a relaxation is expected to take, at most, for its first turn
 CHEAP_TRY = 0.05  # of what is left: an engine that was not tried and costs less is tried first,
 CHEAP_TIMES = 3.0  # for so many times its price, or the time of a first turn
-MOVING = 0.9  # times the best bound: forecasts of others below it say that they are worth keeping time for
-LONG_SHARE = 0.5  # of what is left, for the only turn of an engine that cannot be interrupted, where others move,
-LONGEST_SHARE = 0.85  # and where they do not
+RIVAL = 1.25  # times the best forecast: time is kept for an engine that promises no more than this
+LONG_SHARE = 0.5  # of what is left, for a turn of an engine that cannot be continued, where it has a rival,
+LONGEST_SHARE = 0.85  # and where it has none
 
 # --- Cells: when they are tried (measured on the paper's (10,10) and (20,20) networks and ACAS Xu 1_1) ----------------
-CELLS_LEAST = 0.5  # seconds left, below which cells are not begun
-CELLS_LARGEST = 400  # neurons, or inputs, up to which they are
-CELLS_FIRST_OPEN = 14  # open signs, up to which they are tried before any relaxation,
-CELLS_FIRST_SHARE = 0.1  # for this share of the budget
-CELLS_OPEN = 40  # open signs, up to which they are tried at the end,
-CELLS_INPUTS = 8  # or inputs; also the most inputs for which boxes are halved
+CELLS_INPUTS = 8  # inputs, at most, for which boxes of networks with kinks are halved
 
 # --- Planning: which relaxations, in which order (measured on ERAN 3_50, 5_100, 784-1000-1000 and 8 x 1000) -----------
 LARGEST_ORDER = 4000  # of a moment matrix that is worth trying: 1 GB and minutes for one factorisation of its rows
@@ -115,7 +115,7 @@ BUILD_CALLS = 5e3  # calls of building a relaxation
 
 # --- Cells: where to split and when to relax (measured on the paper's small networks and ACAS Xu 1_1) -----------------
 CELLS_AT_ONCE = 64  # nodes split at a time
-CELLS_LARGEST_NETWORK = 2000  # neurons, or inputs, of a network that `exact` takes
+CELLS_STEP = 0.1  # of what is left, at most, for one batch
 SPLITS_TRIED = 3  # neurons tried at a time, where boxes are not split
 SIGNS_BESIDE_BOXES = 12  # open signs, up to which a neuron is tried besides a coordinate,
 BOXES_IDLE = 4  # or after so many splits of boxes in a row

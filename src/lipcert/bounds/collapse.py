@@ -77,6 +77,8 @@ def _worth_it(problem: Problem) -> Collapsed | None:
     if found is None or found.price > policy.COLLAPSE_PRICE * found.scale:
         return None
     small, net = found.problem.network, problem.network
+    if any(f.kinked and f.alpha for f in net.activations):  # signs of ReLUs can be branched on, those of others not
+        return found
     return found if small.neurons * small.entries <= policy.COLLAPSE_SHARE * net.neurons * net.entries else None
 
 

@@ -13,8 +13,11 @@ signs are open; Euclidean norms gain the spectral norm, which for a wide block i
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -208,6 +211,19 @@ def jacobian_rows(net: Network, pre: Sequence[Interval], i: int, rows: slice = s
         return grow(np.abs(pending[0].middle) + pending[0].radius, 4)
 
 
+_NORMS: dict[int, tuple[weakref.ref[Any], dict[bytes, float]]] = {}  # by weight, while it lives
+
+
+def _forget(key: int, _: weakref.ref[Any]) -> None:
+    _NORMS.pop(key, None)
+
+
 def _spectral(weight: Matrix, active: NDArray[np.bool_]) -> float:
-    """Of the active rows."""
-    return spectral_norm(weight[np.flatnonzero(active)])
+    """Of the active rows; kept, because every part of a network asks for the same ones again."""
+    key = id(weight)
+    if key not in _NORMS:
+        _NORMS[key] = weakref.ref(weight, partial(_forget, key)), {}
+    known, rows = _NORMS[key][1], active.tobytes()
+    if rows not in known:
+        known[rows] = spectral_norm(weight[np.flatnonzero(active)])
+    return known[rows]

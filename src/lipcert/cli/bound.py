@@ -47,7 +47,7 @@ from lipcert.solver import CONIC_SOLVERS, SOLVERS
     "--gap", type=float, default=0.0, show_default=True, metavar="G", help="Relative gap to stop at; 0: exact, to 1e-6."
 )
 @click.option(
-    "--workers", type=int, default=1, show_default=True, metavar="N", help="Processes for the cells of --method exact."
+    "--workers", type=int, default=1, show_default=True, metavar="N", help="Processes for the cells of auto and exact."
 )
 @click.option(
     "--cluster", "scheduler", metavar="ADDRESS", help="A Dask scheduler, tcp://host:port, instead of processes."

@@ -21,6 +21,7 @@ class Auto(Method):
     summary = "turns of all methods that apply, each as long as it promises most"
     prelude = ("product", "interval", "linear", "mixed")
     search = policy.SEARCH_BEFORE_TURNS
+    needs_witness = True
     closes = True
 
     def cost(self, problem: Problem) -> float:
@@ -31,7 +32,9 @@ class Auto(Method):
             return
         with workers_of(bracket.wishes) as executor:
             engines = engines_for(problem, bracket, budget, executor)
-            take_turns(engines, bracket, budget, Looker(problem, bracket, budget))
+            looker = Looker(problem, bracket, budget)
+            take_turns(engines, bracket, budget, looker)
+            looker.last(budget)
         for engine in engines:
             engine.conclude()
         if not bracket.closed() and budget.over():

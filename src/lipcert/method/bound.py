@@ -59,10 +59,10 @@ def bound(
         method: one of `lipcert.METHODS`. "auto" takes turns with all that apply; "product", "interval", "linear" and
             "mixed" need no solver; "shor" and "hr2" are the paper's relaxations of one hidden layer; "backward",
             "forward" and "both" (with "-free": without the values x) lift networks of any depth; "tight" adds rows and
-            cuts that the paper does not have; "exact" is branch and bound over cells of the region. The paper's "hr1",
-            "hr3", "lipopt3", "lipopt4", "lifting" are solved as it states them. "mip" has a mixed-integer solver look
-            for the largest gradient (ReLU or leaky ReLU, a box): its points are witnesses, its optimum is in
-            `Result.claim`, and `upper` is what "mixed" proves.
+            cuts that the paper does not have; "exact" is branch and bound over signs and over cells of the region. The
+            paper's "hr1", "hr3", "lipopt3", "lipopt4", "lifting" are solved as it states them. "mip" has a
+            mixed-integer solver look for the largest gradient (ReLU or leaky ReLU, a box): its points are witnesses,
+            its optimum is in `Result.claim`, and `upper` is what "linear" and "mixed" prove.
         literal: solve "shor" or "hr2" as the paper states them too, by a general conic solver.
         solver: "auto", "rank-two" (interior point) or "low-rank" (first order); for literal methods a conic solver:
             "clarabel", "scs", "highs", "mosek", "csdp", ...
@@ -70,9 +70,9 @@ def bound(
         work: counted work instead of a time limit, in nominal seconds of one core: the same inputs, seed and work give
             the same bracket bit for bit, however busy the machine is.
         seed: of the random search for the lower bound.
-        lower: False leaves the lower bound out.
+        lower: False leaves the lower bound out; "auto" then takes turns with relaxations alone.
         gap: the relative gap at which a bracket is good enough; 0 means exact, to 1e-6.
-        workers: processes that "exact" bounds its cells in; with `work` one, whatever is asked for.
+        workers: processes that "exact" and "auto" bound cells in; with `work` one, whatever is asked for.
         scheduler: the address of a Dask cluster, tcp://host:port, whose workers do that instead; not with `work`.
         on_progress: called with a `Progress` whenever the bracket or the stage changes.
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.method.base import Wishes
 from lipcert.method.mip.claim import Claim
@@ -80,7 +81,7 @@ class Bracket:
         """Whether the gap is as small as was wished for."""
         if self.certificate is None or self.witness is None:
             return False
-        return self.upper <= self.witness.value * (1 + self.wishes.gap)
+        return self.upper <= max(self.witness.value * (1 + self.wishes.gap), policy.NOTHING)
 
     def enter(self, stage: str) -> None:
         """Say what happens next."""
@@ -108,7 +109,9 @@ class Bracket:
             self.status = Status.DONE
 
     def note(self, text: str) -> None:
-        """Something that the user should know, once."""
+        """Something that the user should know, once; the later of two about the same matter, up to a colon."""
+        matter, colon, _ = text.partition(": ")
+        self.notes = [known for known in self.notes if not (colon and known.startswith(matter + colon))]
         if text not in self.notes:
             self.notes.append(text)
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def engines_for(problem: Problem, bracket: Bracket, budget: Budget, executor: Executor) -> list[Engine]:
-    """All that apply; searches close what a witness reaches, so without one there is nothing to close."""
+    """All that apply."""
     relaxations = ((_free(), policy.FREE_LEAVES), (Tight(), policy.TIGHT_LEAVES))
     sharper = Sharpening(problem, bracket)
     found: list[Engine] = [
@@ -38,7 +38,7 @@ def engines_for(problem: Problem, bracket: Bracket, budget: Budget, executor: Ex
         for method, leaves in relaxations
         if method.applies(problem) is None and (method.name == "tight" or _has_values(problem))
     ]
-    return found + (searches(problem, bracket, budget, executor, sharper) if bracket.wishes.lower else [])
+    return found + searches(problem, bracket, budget, executor, sharper)
 
 
 def _free() -> Relaxed:
@@ -60,8 +60,8 @@ def searches(
         if no_signs(problem if small is None else small.problem) is None:
             engines.append(Signs(problem, bracket, sharper or Sharpening(problem, bracket)))
     if no_cells(problem) is None:
-        cells = Cells(problem, bracket, executor)
-        if not engines or cells.price(budget) <= policy.CELLS_WORTH * budget.left():
+        cells, share = Cells(problem, bracket, executor), policy.CELLS_WORTH if engines else policy.CELLS_ALONE
+        if cells.price(budget) <= share * budget.left():
             engines.append(cells)
     return engines
 
@@ -188,7 +188,8 @@ class Cells(Engine):
 class Relaxation(Engine):
     """A relaxation in one turn: it cannot be continued, and ends when it has nothing to add.
 
-    It is expected to leave a share of the distance from the witness to the first bound, in logarithms.
+    It is expected to leave a share of the distance from the witness to the first bound, in logarithms, and more of a
+    long one.
     """
 
     continues = False
@@ -202,7 +203,9 @@ class Relaxation(Engine):
         lower = self.bracket.lower
         if lower <= 0 or not math.isfinite(self.first):
             return self.first / 2
-        return float(min(lower * (self.first / lower) ** self.leaves, self.bracket.upper))
+        distance = math.log(max(self.first / lower, 1.0))
+        left = min(self.leaves + policy.MORE_LEAVES * distance, 1.0) * distance
+        return float(min(lower * math.exp(left), self.bracket.upper))
 
     def price(self, budget: Budget) -> float:
         return budget.expected(self.method.cost(self.problem) * policy.RATES[policy.DENSE])

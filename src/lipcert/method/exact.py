@@ -12,19 +12,23 @@ from lipcert.method.lower import Looker
 from lipcert.method.portfolio import take_turns
 from lipcert.method.workers import workers_of
 from lipcert.problem.problem import Problem
+from lipcert.problem.region import Ball
 
 
 class Exact(Method):
     """Every piece is bounded by the cheapest proof that decides it; a witness closes them, so one is searched."""
 
     name = "exact"
-    summary = "branch and bound over signs and cells until the gap is closed: few inputs or few open signs, boxes"
+    summary = "branch and bound over signs and cells until the gap is closed: few inputs or few open signs"
     needs_witness = True
     search = policy.SEARCH_BEFORE_TURNS
     for_many = False
     closes = True
 
     def applies(self, problem: Problem) -> str | None:
+        piecewise = all(f.piecewise_linear for f in problem.network.activations)
+        if isinstance(problem.region, Ball) and piecewise and not problem.whole_map and problem.network.depth:
+            return None  # signs are branched on
         return refusal(problem)
 
     def cost(self, problem: Problem) -> float:
@@ -35,7 +39,9 @@ class Exact(Method):
     def run(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
         with workers_of(bracket.wishes) as executor:
             engines = searches(problem, bracket, budget, executor)
-            take_turns(engines, bracket, budget, Looker(problem, bracket, budget))
+            looker = Looker(problem, bracket, budget)
+            take_turns(engines, bracket, budget, looker)
+            looker.last(budget)
         if not engines:
             bracket.note("too many open neurons and inputs for branch and bound; use tight")
         for engine in engines:

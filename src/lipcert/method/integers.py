@@ -20,7 +20,7 @@ class Mip(Method):
     """The solver's points are witnesses like any other, its optimum stands beside the bracket."""
 
     name = "mip"
-    summary = "what a mixed-integer solver claims, beside what mixed proves: ReLU, a box, small networks"
+    summary = "what a mixed-integer solver claims, beside what linear and mixed prove: ReLU, a box, small networks"
     search = policy.SEARCH_BESIDE_MIP
     solvers = ("auto",)
     for_many = False

@@ -6,6 +6,7 @@ from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.budget.threads import threads_for
 from lipcert.method.bracket import Bracket
+from lipcert.method.result import Status
 from lipcert.problem.problem import Problem
 from lipcert.relaxation.model import Relaxation
 from lipcert.rounding import Array
@@ -26,13 +27,13 @@ class Looker:
 
     def __init__(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
         self.problem, self.bracket, self.least = problem, bracket, policy.LOOK_LEAST * budget.left()
-        self.share, self.saved, self.times = policy.LOOK_SHARE, 0.0, 0
+        self.share, self.saved, self.times, self.start = policy.LOOK_SHARE, 0.0, 0, budget.now()
 
     def __call__(self, spent: float, budget: Budget) -> None:
         """`spent` seconds were spent by another; of what is left it takes no more than its share."""
         self.saved += self.share * spent
         seconds = min(self.saved, self.share * max(budget.left(), 0.0))
-        if not self.bracket.wishes.lower or self.bracket.closed() or seconds < self.least:
+        if self.bracket.closed() or seconds < self.least:
             return
         before, start = self.bracket.lower, budget.now()
         self.times += 1
@@ -40,6 +41,12 @@ class Looker:
         self.saved = max(self.saved - (budget.now() - start), 0.0)
         if self.bracket.lower <= before * (1 + policy.MOMENTS_GAIN):
             self.share /= 2
+
+    def last(self, budget: Budget) -> None:
+        """Everything else has ended, and there is a gap: it may be the witness."""
+        if self.bracket.status is Status.DONE and not self.bracket.closed() and not budget.over():
+            seconds = max(policy.LOOK_LAST, budget.now() - self.start)
+            look(self.problem, self.bracket, budget.upto(seconds), self.times + 1)
 
 
 class Rounder:

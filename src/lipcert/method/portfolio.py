@@ -104,7 +104,7 @@ class _Turns:
                     self._turn(engine, self.budget.upto(times * first))
 
     def _next(self, alive: list[Engine]) -> None:
-        """A new engine that costs little; else the one that promises most, long where no other moves."""
+        """A new engine that costs little; else the one that promises most, long where no other comes near."""
         bracket, left = self.bracket, self.budget.left()
         new = {e: e.price(self.budget) for e in alive if not e.history and e.prior() < bracket.upper}
         cheap = [e for e in new if new[e] <= policy.CHEAP_TRY * left]
@@ -117,8 +117,11 @@ class _Turns:
         others = min((e.forecast(left) for e in alive if e is not best), default=math.inf)
         share = policy.TURN_SHARE
         if not best.continues:
-            share = policy.LONG_SHARE if others < policy.MOVING * bracket.upper else policy.LONGEST_SHARE
+            near = others < policy.RIVAL * best.forecast(left)
+            share = policy.LONG_SHARE if near else policy.LONGEST_SHARE
         seconds = left if len(alive) == 1 else max(share * left, min(left, policy.TURN_LEAST))
+        if best in new and len(alive) > 1:
+            seconds = min(seconds, max(policy.PRICES * new[best], policy.CHEAP_TRY * left))
         self._turn(best, self.budget.upto(seconds))
 
     def _turn(self, engine: Engine, budget: Budget) -> None:

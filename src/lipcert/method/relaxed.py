@@ -61,6 +61,8 @@ class Relaxed(Method):
         if not whole:
             instead = "parts of the network take its place" if steps else "no part of it fits the time"
             bracket.note(f"{self.name} of the whole left out: {_reason(problem, budget, self.name)}; {instead}")
+            if expected_order(problem) <= policy.LARGEST_ORDER:  # it was the time
+                bracket.out_of_budget(budget)
         for step in steps:
             if bracket.status is Status.INTERRUPTED or (step is not steps[0] and bracket.closed()):
                 return
@@ -105,7 +107,7 @@ class Relaxed(Method):
         """Whether a proof of this order fits; of the whole network it is said when it does not."""
         if proof_fits(order, budget):
             return True
-        if step.reduction is None:
+        if step.reduction is None and not budget.over():
             seconds = budget.expected(proof_operations(order))
             bracket.note(f"{self.name} left out: a proof of order {order:,} takes about {seconds:.0f} s, too long here")
             bracket.out_of_budget(budget)

@@ -134,7 +134,7 @@ class _Reach(Program):
             return y, t
         dual = unit * np.array(self.highs.getSolution().row_dual)
         y[self.rows] = -dual[: len(self.rows)] * self.unit
-        t[self.open] = np.maximum(-dual[len(self.rows) :], 0.0)
+        t[self.open] = np.maximum(-dual[len(self.rows) :][: len(self.open)], 0.0)
         return y, t
 
 

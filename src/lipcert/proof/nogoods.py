@@ -25,7 +25,7 @@ from lipcert.bounds import Interval, preactivations, slope_bounds, slopes
 from lipcert.bounds.interval import middle_and_radius
 from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
-from lipcert.problem.region import Box
+from lipcert.problem.region import Ball, Region, hull
 from lipcert.rounding import TINY, Array, add_up, down, gamma, grow
 
 Index = NDArray[np.int64]
@@ -48,18 +48,20 @@ class System:
     q: Array
     bias: Array
     slack: Array
+    ball: Ball | None = None  # where the region is one; the box is around it
 
     @classmethod
     def of(cls, problem: Problem) -> System | None:
-        """None where a neuron's slope is open and it is no ReLU, and on regions that are no boxes."""
-        if not isinstance(problem.region, Box) or refusal(problem) is not None:
+        """None where a neuron's slope is open and it is no ReLU, and on the whole space; of a ball its box is taken."""
+        if refusal(problem) is not None:
             return None
-        return cls.over(problem.network, Interval(problem.region.lo, problem.region.hi), preactivations(problem))
+        return cls.over(problem.network, problem.region, preactivations(problem))
 
     @classmethod
-    def over(cls, net: Network, box: Interval, pre: tuple[Interval, ...]) -> System:
-        """Of a network with these pre-activation bounds on a box, whose open neurons are ReLU."""
-        known = slope_bounds(net, pre)
+    def over(cls, net: Network, region: Region, pre: tuple[Interval, ...]) -> System:
+        """Of a network with these pre-activation bounds on a bounded region, whose open neurons are ReLU."""
+        known, around = slope_bounds(net, pre), hull(region)
+        assert around is not None
         lo, hi = (np.concatenate([end[k] for end in pre]) for k in (0, 1))
         least, most = (np.concatenate([end[k] for end in known]) for k in (0, 1))
         values = [f.value_bounds(*z) for f, z in zip(net.activations, pre, strict=True)]
@@ -67,9 +69,12 @@ class System:
         still = least < most
         away = np.where(still, np.maximum(-lo, 0.0), 0.0)
         slack = [np.zeros(b.width) if b.slack is None else b.slack for b in net.hidden]
+        box = Interval(around.lo, around.hi)
         bias = np.concatenate([b.bias for b in net.hidden])
         triangle = _inverse(hi, still), _inverse(-lo, still)
-        return cls(net, box, np.where(still, 1.0, least), still, v, away, *triangle, bias, np.concatenate(slack))
+        ball = region if isinstance(region, Ball) else None
+        slope = np.where(still, 1.0, least)
+        return cls(net, box, slope, still, v, away, *triangle, bias, np.concatenate(slack), ball)
 
     @property
     def neurons(self) -> int:
@@ -135,7 +140,22 @@ class System:
             floor = longest * TINY * (1.0 + reach.sum(axis=1) + np.abs(self.bias).sum() + np.abs(last.bias).sum())
             paid = (np.abs(coefficient) * r).sum(axis=1) + rounding + doubt + floor
             top = add_up(constant + (coefficient * m).sum(axis=1), grow(paid, 3 * longest))
+            if self.ball is not None:
+                top = np.fmin(top, self._in_ball(coefficient, m, r, constant, rounding + floor + doubt, longest))
         return np.where(np.isnan(top), np.inf, top), parts + paid
+
+    def _in_ball(self, a: Array, m: Array, r: Array, constant: Array, paid: Array, longest: int) -> Array:
+        """The same maximum with x in the ball: a x <= a center + |a|_2 radius."""
+        assert self.ball is not None
+        n, center = self.net.inputs, self.ball.center
+        a_x, rest, m_rest = a[:, :n], a[:, n:], m[:, n:]
+        off = gamma(longest) * (np.abs(a_x) @ np.abs(center) + (np.abs(rest) * np.abs(m_rest)).sum(axis=1))
+        most = np.abs(a_x).max(axis=1, initial=0.0)
+        unit = a_x / np.where(most > 0, most, 1.0)[:, None]  # squares of small coefficients would vanish
+        length = most * np.sqrt((unit * unit).sum(axis=1))
+        reach = length * self.ball.radius + (np.abs(rest) * r[:, n:]).sum(axis=1)
+        total = grow(reach + off + paid, 3 * longest)
+        return add_up(constant + a_x @ center + (rest * m_rest).sum(axis=1), total)
 
     def _ends(self, literals: Signs) -> tuple[Array, Array]:
         """The boxes of x, v and w, side by side, under literals."""
@@ -153,8 +173,8 @@ def refusal(problem: Problem) -> str | None:
     net = problem.network
     if problem.whole_map or problem.coordinate is not None:
         return "branching over signs is for one output and all inputs; use tight"
-    if not isinstance(problem.region, Box):
-        return "branching over signs works on boxes; use tight, or a box"
+    if hull(problem.region) is None:
+        return "branching over signs works on boxes and balls; use tight, or one of them"
     if net.depth == 0:
         return "branching over signs needs a hidden layer; an affine network is exact with interval"
     for f, z, s in zip(net.activations, preactivations(problem), slopes(problem), strict=True):

@@ -12,7 +12,7 @@ and a sign allows more of z_k: c_k = t_k + lambda_k (on), t_k - lambda_k (off), 
 If the bracket is zero *exactly*, then a constant below zero says that there is no x, and a constant of zero that
 lambda_k z_k = 0 for all of them: a hyperplane, where k is of the first block, so no interior. Floats do not cancel
 exactly. So the c_k of a basis of the first block's rows are not believed but solved for: an inclusion of the exact
-solution [Rump], whose signs are then sure.
+solution [Rump10], whose signs are then sure.
 """
 
 from __future__ import annotations

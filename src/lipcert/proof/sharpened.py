@@ -156,15 +156,14 @@ def rows_of(problem: Problem) -> Problem | None:
 
 def swept(base: Problem, better: Before) -> tuple[Interval, ...]:
     """Bounds of all blocks in one pass, `better` ones of those whose earlier neurons the rows cover."""
-    net, box = base.network, hull(base.region)
-    assert box is not None
+    net = base.network
 
     def block(k: int, below: tuple[Interval, ...], z: Interval) -> Interval:
         pre = tuple(b.rows(0) for b in below)
         part = Network.from_blocks((*net.hidden[:k], replace(net.hidden[k], activation=IDENTITY)))
         if not k or not _covered(part, pre):
             return z
-        found = better(k, System.over(part, Interval(box.lo, box.hi), pre), z.rows(0))
+        found = better(k, System.over(part, base.region, pre), z.rows(0))
         return Interval(found.lo[None, :], found.hi[None, :])
 
     known = tuple(Interval(z.lo[None, :], z.hi[None, :]) for z in preactivations(base))

@@ -2,8 +2,8 @@
 
     threshold = lower (1 + gap):  a cell whose proved bound is at most that needs no more work.
 
-A cell is bounded by intervals when it is made (all halves that are tried in one batch), then by a relaxation where
-that is worth its time, then split. Every moment there is a bracket: the largest bound of the open cells and the best
+A cell has linear bounds when it is made (all halves that are tried in one batch), then a relaxation where that is
+worth its time, then it is split. Every moment there is a bracket: the largest bound of the open cells and the best
 witness.
 """
 
@@ -44,7 +44,7 @@ def refusal(problem: Problem) -> str | None:
     if problem.whole_map:
         return "method exact is for one output, not for the whole map; use tight"
     if isinstance(problem.region, Ball):
-        return "method exact works on boxes, not on balls; use tight, or a box"
+        return "method exact works on balls for ReLU and leaky ReLU only; use tight, or a box"
     if net.depth == 0:
         return "method exact needs a hidden layer; an affine network is exact with interval"
     return None
@@ -158,7 +158,10 @@ class CellSearch:
         chosen: list[Node] = []
         workers = worker_count(self.executor)
         free = workers + 1 if workers > 1 else 1
-        while self.heap and len(chosen) < policy.CELLS_AT_ONCE * workers and -self.heap[0][0] > self.threshold:
+        # A batch must not outlast the budget: how long a split takes is known from the last ones.
+        fit = max(1, int(policy.CELLS_STEP * max(self.budget.left(), 0.0) / self.worth.seconds))
+        most = min(policy.CELLS_AT_ONCE, fit) * workers
+        while self.heap and len(chosen) < most and -self.heap[0][0] > self.threshold:
             node = heapq.heappop(self.heap)[2]
             if self.worth.relaxes(node, self.net, self.threshold):
                 if len(self.under_way) >= free:

@@ -18,6 +18,7 @@ from scipy import sparse
 
 from lipcert.bounds.interval import middle_and_radius
 from lipcert.problem.maps import matrix
+from lipcert.problem.region import Ball
 from lipcert.proof.nogoods import Signs, System
 from lipcert.rounding import Array
 from lipcert.solver.conic.highs_backend import linear_model, with_model
@@ -49,6 +50,9 @@ class Answer:
 
 
 _NOTHING = np.zeros(0, dtype=bool)
+_TANGENTS = 30  # of a ball, for one answer at most
+_TANGENTS_IN_ALL = 300  # they stay, and make every program longer
+_OUTSIDE = 1e-6  # of a ball's radius: so near is inside
 _ZERO = 1e-9  # of a variable's size: less is nothing
 
 
@@ -57,7 +61,7 @@ class Program:
 
     def __init__(self, system: System) -> None:
         net, count = system.net, system.neurons
-        self.system, self.open = system, np.flatnonzero(system.open)
+        self.system, self.open, self.tangents = system, np.flatnonzero(system.open), 0
         self.center, radius = middle_and_radius(system.box)
         self.radius = np.where(radius > 0, radius, 1.0)
         kept = system.slope > 0
@@ -106,15 +110,32 @@ class Program:
         off, on = signs < 0, signs > 0
         tops = np.where(np.concatenate([off, on]), 0.0, self.tops)
         self.highs.changeColsBounds(len(tops), self.columns, self.nothing, tops)
-        self.highs.run()
-        status = self.highs.getModelStatus().name
-        pivots = max(0, int(self.highs.getInfo().simplex_iteration_count))
+        pivots = 0
+        for _ in range(_TANGENTS):
+            self.highs.run()
+            status = self.highs.getModelStatus().name
+            pivots += max(0, int(self.highs.getInfo().simplex_iteration_count))
+            if status != "kOptimal" or self.system.ball is None or not self._cut(self.system.ball):
+                break
         if status == "kOptimal":
             return Answer(*self._point(), None, None, pivots)
         if status == "kInfeasible":
             return Answer(None, _NOTHING, *self._multipliers(), pivots)
         self.highs.clearSolver()  # whatever it was, the next program starts afresh
         return Answer(None, _NOTHING, None, None, pivots)
+
+    def _cut(self, ball: Ball) -> bool:
+        """Cut the last point off by a tangent of the ball, if it lies outside."""
+        n = len(self.center)
+        away = self.center + self.radius * np.array(self.highs.getSolution().col_value[:n]) - ball.center
+        length = float(np.linalg.norm(away))
+        if length <= ball.radius * (1 + _OUTSIDE) or self.tangents >= _TANGENTS_IN_ALL:
+            return False
+        self.tangents += 1
+        row = away / length
+        right = ball.radius - float(row @ (self.center - ball.center))
+        self.highs.addRow(-np.inf, right, n, np.arange(n, dtype=np.int32), row * self.radius)
+        return True
 
     def _point(self) -> tuple[Array, NDArray[np.bool_]]:
         """The input, and where w or v are not zero: w is against a sign on, v against one off."""
@@ -129,9 +150,9 @@ class Program:
             _, there, ray = self.highs.getDualRay()
         except (TypeError, ValueError):  # an older release, which does not hand it over: nothing is learnt
             return None, None
-        if not there or len(ray) != len(self.rows) + len(self.open):
+        if not there or len(ray) < len(self.rows) + len(self.open):  # tangents of a ball come after them
             return None, None
         y, t = np.zeros(self.system.neurons), np.zeros(self.system.neurons)
         y[self.rows] = -np.asarray(ray[: len(self.rows)]) * self.unit
-        t[self.open] = -np.asarray(ray[len(self.rows) :])
+        t[self.open] = -np.asarray(ray[len(self.rows) : len(self.rows) + len(self.open)])
         return y, t

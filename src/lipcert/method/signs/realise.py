@@ -10,12 +10,13 @@ from lipcert.bounds.interval import Interval, middle_and_radius
 from lipcert.budget import Budget
 from lipcert.method.signs.quick import Quick
 from lipcert.problem.problem import Problem
-from lipcert.problem.region import Box
+from lipcert.problem.region import Ball, hull
 from lipcert.proof.nogoods import Signs
 from lipcert.rounding import Array
 from lipcert.solver.conic.highs_backend import linear_model, with_model
 
 Multipliers = tuple[Array, Array]
+_MARGINS = (1e-3, 1e-6, 0.0)  # of a ball's radius: the first that leaves a point
 _OPTIONS = {"output_flag": False, "threads": 1, "simplex_iteration_limit": 20_000}
 
 
@@ -23,8 +24,10 @@ class Realise:
     """Asks once for every pattern."""
 
     def __init__(self, problem: Problem, quick: Quick) -> None:
-        assert isinstance(problem.region, Box)
-        self.quick, self.box = quick, problem.region
+        box = hull(problem.region)
+        assert box is not None
+        self.quick, self.box = quick, box
+        self.ball = problem.region if isinstance(problem.region, Ball) else None
         self.center, self.radius = middle_and_radius(Interval(self.box.lo, self.box.hi))
         self.tried: dict[bytes, tuple[Array | None, Multipliers | None]] = {}
 
@@ -41,6 +44,8 @@ class Realise:
             return np.array(self.box.center), None
         rows, shifts = quick.forms(signs)
         rows, shifts = way[:, None] * rows[quick.open], way * shifts[quick.open]
+        if self.ball is not None:
+            return self._in_ball(signs, rows, shifts + rows @ self.ball.center, self.ball)
         shifts, rows = shifts + rows @ self.center, rows * self.radius
         length = np.maximum(np.sqrt(np.einsum("ij,ij->i", rows, rows)), 1e-300)
         found = _inmost(rows / length[:, None], shifts / length, budget)
@@ -50,6 +55,23 @@ class Realise:
         if margin > 0:
             return self.box.project(self.center + self.radius * v), None
         return None, self._multipliers(signs, np.maximum(multipliers, 0.0) / length)
+
+    def _in_ball(self, signs: Signs, rows: Array, shifts: Array, ball: Ball) -> tuple[Array | None, Multipliers | None]:
+        """The point of the cell that is nearest to the center, a little inside; its multipliers where that is too far.
+
+        A ball that is cut at the ends of a box may miss the point: then nothing is known.
+        """
+        length = np.maximum(np.sqrt(np.einsum("ij,ij->i", rows, rows)), 1e-300)
+        rows, shifts = rows / length[:, None] * ball.radius, shifts / length
+        weights = np.zeros(len(signs))
+        for margin in _MARGINS:
+            found = nearest(rows, margin * ball.radius - shifts)
+            if found is None:
+                return None, None
+            u, weights = found
+            if u is not None and np.linalg.norm(u) < 1.0:
+                return ball.project(ball.center + ball.radius * u), None
+        return None, self._multipliers(signs, weights / length)
 
     def _multipliers(self, signs: Signs, weights: Array) -> Multipliers:
         """sum weights |z| as a sum of the rows: weights at v of what is on and w of what is off, and at no other v."""
@@ -65,6 +87,26 @@ class Realise:
             pulled = (y[b:] * slope) @ quick.B[b:, a:b]
             y[a:b] = np.where(on[a:b], mu[a:b] + pulled, -mu[a:b])
         return y, np.zeros(len(mu))
+
+
+def nearest(rows: Array, right: Array) -> tuple[Array | None, Array] | None:
+    """min |u| s.t. rows u >= right [LawsonHanson74]: u (None where there is none) and multipliers >= 0 of the rows.
+
+    Where there is no u, or it is far, the sum of the rows with these multipliers shows it. None when it fails.
+    """
+    from scipy.optimize import nnls  # here, so that importing lipcert stays fast
+
+    scale = max(float(np.abs(right).max(initial=0.0)), 1e-300)
+    table, one = np.vstack([rows.T, right[None, :] / scale]), np.zeros(rows.shape[1] + 1)
+    one[-1] = 1.0
+    try:
+        y, _ = nnls(table, one)
+    except (RuntimeError, ValueError):
+        return None
+    r = table @ y - one
+    if abs(r[-1]) < 1e-12:
+        return None, y
+    return -r[:-1] / r[-1] * scale, y
 
 
 def _inmost(rows: Array, shifts: Array, budget: Budget) -> tuple[Array, float, Array] | None:
