@@ -256,3 +256,7 @@ SIGNS_PIVOT = 2.0  # and in every pivot
 SIGNS_EVALUATE = 20.0  # operations for every entry of the network, at a point that is proved
 SIGNS_ENTRIES = 50_000_000  # of a network that is laid flat: 400 MB
 SIGNS_KNOWN = 4096  # answers of linear programs that are remembered
+# --- Sharper pre-activation bounds by linear programs (measured on mnist-net_256x2 and ERAN 3_50) ---------------------
+SHARPEN_SHARE = 0.1  # of the first turn of a search over signs, or of a relaxation,
+SHARPEN_AGAIN = 3.0  # which begins again where the last share was too short and this one is so many times as long
+SHARPEN_WORTH = 0.05  # of the widths of open neurons' bounds: a certificate without them is smaller

@@ -9,7 +9,7 @@ A cell on which some interval is empty is empty itself. The bounds of a cell do 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +31,8 @@ from lipcert.rounding import TINY, gamma, grow
 _CELLS = 1 << 17  # numbers in one array of all forms of a batch of cells: it should stay in the cache
 _ROWS = 1 << 20  # numbers in one array of the forms of some neurons
 _EUCLIDEAN = Norm("2")
+
+Better = Callable[[int, tuple[Interval, ...], Interval], Interval]  # of z of a block, from the bounds of those before
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,8 +128,8 @@ class Pass:
         self.empty = np.zeros(len(cells), dtype=bool)
         self.cut_short = False
 
-    def run(self, known: tuple[Interval, ...] | None = None) -> Bounds:
-        """The bounds of all blocks; see `bounds_of` for `known`."""
+    def run(self, known: tuple[Interval, ...] | None = None, better: Better | None = None) -> Bounds:
+        """The bounds of all blocks; see `bounds_of` for `known`, beside which there may be `better` ones."""
         for k, block in enumerate(self.net.hidden):
             values = [self.box, *(s.x for s in self.stages)]
             sources = tuple(values[j] for j, _ in block.terms)
@@ -136,6 +138,8 @@ class Pass:
                 z = z.meet(known[k])
             if self.forms and (self.fixed or not _reads_input_only(block)):
                 z = self._by_forms(block, z, self.signs[k])
+            if better is not None:
+                z = better(k, tuple(s.z for s in self.stages), z)
             if self.fixed or known is not None:
                 z = self._in_order(z, self.signs[k], block.twins)
             self.stages.append(Stage(block, z, Interval(*block.activation.value_bounds(*z)), sources))

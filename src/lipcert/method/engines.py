@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from concurrent.futures import Executor
+from typing import TYPE_CHECKING
 
 from lipcert import policy
 from lipcert.bounds import cut_short
@@ -13,6 +14,7 @@ from lipcert.method.bracket import Bracket
 from lipcert.method.branching import CellSearch, Outcome, State
 from lipcert.method.branching import refusal as no_cells
 from lipcert.method.branching.choose import cell_operations
+from lipcert.method.cheap import Linear
 from lipcert.method.portfolio import Engine
 from lipcert.method.relaxed import RELAXED, Relaxed
 from lipcert.method.result import Status
@@ -23,16 +25,20 @@ from lipcert.proof.collapsed import prove_within
 from lipcert.proof.nogoods import refusal as no_signs
 from lipcert.witness import Witness
 
+if TYPE_CHECKING:
+    from lipcert.method.signs import SignSearch
+
 
 def engines_for(problem: Problem, bracket: Bracket, budget: Budget, executor: Executor) -> list[Engine]:
     """All that apply."""
     relaxations = ((_free(), policy.FREE_LEAVES), (Tight(), policy.TIGHT_LEAVES))
+    sharper = Sharpening(problem, bracket)
     found: list[Engine] = [
-        Relaxation(problem, bracket, method, leaves)
+        Relaxation(problem, bracket, method, leaves, sharper)
         for method, leaves in relaxations
         if method.applies(problem) is None and (method.name == "tight" or _has_values(problem))
     ]
-    return found + searches(problem, bracket, budget, executor)
+    return found + searches(problem, bracket, budget, executor, sharper)
 
 
 def _free() -> Relaxed:
@@ -44,13 +50,15 @@ def _has_values(problem: Problem) -> bool:
     return problem.network.depth > 1 and hull(problem.region) is not None and not problem.has_cases
 
 
-def searches(problem: Problem, bracket: Bracket, budget: Budget, executor: Executor) -> list[Engine]:
+def searches(
+    problem: Problem, bracket: Bracket, budget: Budget, executor: Executor, sharper: Sharpening | None = None
+) -> list[Engine]:
     """Branch and bound over signs, and over cells, where they apply; cells where some of them fit the budget."""
     engines: list[Engine] = []
     if not cut_short(problem):
         small = collapse(problem)
         if no_signs(problem if small is None else small.problem) is None:
-            engines.append(Signs(problem, bracket))
+            engines.append(Signs(problem, bracket, sharper or Sharpening(problem, bracket)))
     if no_cells(problem) is None:
         cells, share = Cells(problem, bracket, executor), policy.CELLS_WORTH if engines else policy.CELLS_ALONE
         if cells.price(budget) <= share * budget.left():
@@ -58,35 +66,72 @@ def searches(problem: Problem, bracket: Bracket, budget: Budget, executor: Execu
     return engines
 
 
+class Sharpening:
+    """The problem with sharper pre-activation bounds, where that is worth it: for signs and relaxations.
+
+    Made for a share of the turn that asks for it, and once more for a longer one if that share was too short. (Cells
+    have better bounds of their own.)
+    """
+
+    def __init__(self, problem: Problem, bracket: Bracket) -> None:
+        self.problem, self.bracket = problem, bracket
+        self.known, self.enough = problem, 0.0  # and a share that needs not be spent again
+
+    def __call__(self, budget: Budget) -> Problem:
+        """What is known, or what a share of this budget finds."""
+        share = budget.share(policy.SHARPEN_SHARE)
+        if share.left() > self.enough:
+            self.enough = policy.SHARPEN_AGAIN * share.left()
+            self._sharpen(share)
+            if not share.over():
+                self.enough = math.inf
+        return self.known
+
+    def _sharpen(self, budget: Budget) -> None:
+        from lipcert.method.sharpen import gain, sharpen  # here, so that importing lipcert stays fast
+
+        self.bracket.enter("bounds")
+        found = sharpen(self.problem, budget)
+        if found is not None and gain(self.problem, found) >= policy.SHARPEN_WORTH:
+            self.known = found
+            Linear().run(found, self.bracket, budget)
+
+
 class Signs(Engine):
     """Branch and bound over signs, on the network of the open neurons where that is smaller."""
 
     name = "signs"
 
-    def __init__(self, problem: Problem, bracket: Bracket) -> None:
-        from lipcert.method.signs import SignSearch  # here, so that importing lipcert stays fast
-
+    def __init__(self, problem: Problem, bracket: Bracket, sharper: Sharpening) -> None:
         super().__init__()
-        self.problem, self.bracket, self.small = problem, bracket, collapse(problem)
-        if self.small is None:
-            self.search = SignSearch(problem, bracket)
-        else:
-            self.search = SignSearch(self.small.problem, bracket, problem, self.small.price)
+        self.problem, self.bracket, self.sharper = problem, bracket, sharper
+        self.search: SignSearch | None = None
 
     def turn(self, budget: Budget) -> None:
+        if self.search is None:
+            self.problem = self.sharper(budget)
+            self.search = self._begun()
         self.bracket.enter(self.name)
         self.search.run(budget)
         self.bracket.promised = math.inf
-        found = self.search.certificate()
-        certificate = found if self.small is None else prove_within(self.problem, found)
+        found, small = self.search.certificate(), collapse(self.problem)
+        certificate = found if small is None else prove_within(self.problem, found)
         self.bracket.improve(certificate)
         self.upper, self.ended = min(self.upper, certificate.upper), self.search.done
         if self.search.interrupted:
             self.bracket.status = Status.INTERRUPTED
 
+    def _begun(self) -> SignSearch:
+        from lipcert.method.signs import SignSearch  # here, so that importing lipcert stays fast
+
+        small = collapse(self.problem)
+        if small is None:
+            return SignSearch(self.problem, self.bracket)
+        return SignSearch(small.problem, self.bracket, self.problem, small.price)
+
     def conclude(self) -> None:
-        state = self.search.state
-        if self.history:
+        if self.search is not None:
+            state = self.search.state
             counts = f"{state.nodes:,} sign patterns, {state.programs:,} linear programs, {state.nogoods:,} nogoods"
             self.bracket.note(f"{counts} over {len(self.search.quick.open):,} open neurons")
 
@@ -150,10 +195,10 @@ class Relaxation(Engine):
 
     continues = False
 
-    def __init__(self, problem: Problem, bracket: Bracket, method: Relaxed, leaves: float) -> None:
+    def __init__(self, problem: Problem, bracket: Bracket, method: Relaxed, leaves: float, sharper: Sharpening) -> None:
         super().__init__()
         self.problem, self.bracket, self.method, self.name = problem, bracket, method, method.name
-        self.first, self.leaves = bracket.upper, leaves
+        self.first, self.leaves, self.sharper = bracket.upper, leaves, sharper
 
     def prior(self) -> float:
         lower = self.bracket.lower
@@ -167,6 +212,7 @@ class Relaxation(Engine):
         return budget.expected(self.method.cost(self.problem) * policy.RATES[policy.DENSE])
 
     def turn(self, budget: Budget) -> None:
+        self.problem = self.sharper(budget)
         before = self.bracket.certificate
         self.method.run(self.problem, self.bracket, budget)
         if self.bracket.certificate is not before:

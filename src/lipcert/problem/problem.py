@@ -108,4 +108,5 @@ class Problem:
 
 PREACTIVATIONS = "preactivations"
 CUT_SHORT = "cut_short"  # whether a budget ended before these were the best
+PROVED_WITH = "proved_with"  # where these are better than what a checker computes: what makes a proof complete
 _OF_NETWORK_AND_REGION = (PREACTIVATIONS, CUT_SHORT)

@@ -6,6 +6,7 @@ from lipcert.proof.certificate import Certificate, Proof
 from lipcert.proof.collapsed import Within, prove_within
 from lipcert.proof.patterns import Patterns
 from lipcert.proof.relaxed import Multipliers, prove_relaxed
+from lipcert.proof.sharpened import Sharpened
 from lipcert.proof.tree import Tree
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "Multipliers",
     "Patterns",
     "Proof",
+    "Sharpened",
     "Tree",
     "Within",
     "prove_interval",

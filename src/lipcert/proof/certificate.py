@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from lipcert.files import write_npz
 from lipcert.problem.norms import Norm
-from lipcert.problem.problem import Problem
+from lipcert.problem.problem import PROVED_WITH, Problem
 from lipcert.problem.region import Ball, Box, Region
 from lipcert.rounding import Array
 
@@ -20,7 +21,7 @@ CERTIFICATE_VERSION = 2
 
 
 class Proof(Protocol):
-    """One of a small family: `Arithmetic`, `Multipliers`, `Cases`, `Tree`, `Patterns`, or one `Within`.
+    """One of a small family: `Arithmetic`, `Multipliers`, `Cases`, `Tree`, `Patterns`, one `Within`, one `Sharpened`.
 
     (And `version1.Old`, which becomes one.)
     """
@@ -60,9 +61,11 @@ class Certificate:
 
     @classmethod
     def of(cls, problem: Problem, proof: Proof, upper: float) -> Certificate:
-        """About this problem."""
+        """About this problem. A proof that needs bounds which a checker does not compute is kept with theirs."""
         p = problem
-        return cls(p.network.sha256, p.region, p.norm, p.c, proof, upper, p.coordinate)
+        complete: Callable[[Proof], Proof] | None = p.kept(PROVED_WITH, lambda: None)
+        whole = proof if complete is None else complete(proof)
+        return cls(p.network.sha256, p.region, p.norm, p.c, whole, upper, p.coordinate)
 
     @property
     def method(self) -> str:

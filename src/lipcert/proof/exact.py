@@ -28,6 +28,7 @@ from lipcert.problem.region import Everywhere
 from lipcert.proof.certificate import Certificate
 from lipcert.proof.collapsed import Within
 from lipcert.proof.relaxed import Multipliers
+from lipcert.proof.sharpened import Sharpened
 from lipcert.relaxation.build import build
 from lipcert.relaxation.model import Finish, Relaxation
 from lipcert.relaxation.rank_two import pair_entries
@@ -40,7 +41,8 @@ LIFTS = tuple(2.0**-k for k in (46, 43, 40, 36, 32))
 
 def check_with_balls(certificate: Certificate, net: Network) -> float:
     """The bound that the multipliers of a relaxation prove, rounded up; infinite when they prove none."""
-    flint, outer = load_flint(), certificate.proof
+    flint, full = load_flint(), certificate.proof
+    outer = full.inner if isinstance(full, Sharpened) else full
     proof = outer.inner if isinstance(outer, Within) else outer
     if not isinstance(proof, Multipliers):
         raise MethodError(f"the exact check is for proofs by one relaxation, not for {certificate.method}; use verify")
@@ -49,10 +51,13 @@ def check_with_balls(certificate: Certificate, net: Network) -> float:
     if not fits or not (isinstance(region, Everywhere) or region.size == net.inputs):
         return math.inf
     problem = Problem(net, region, certificate.norm, output_of(certificate.c), certificate.coordinate)
-    small = collapse(problem) if isinstance(outer, Within) else None
+    better = full.sharper.of(problem) if isinstance(full, Sharpened) else problem
+    if better is None:
+        return math.inf
+    small = collapse(better) if isinstance(outer, Within) else None
     if small is None and proof is not outer:
         return math.inf
-    relaxation = build(problem if small is None else small.problem, proof.specification)
+    relaxation = build(better if small is None else small.problem, proof.specification)
     numbers = proof.fitted(relaxation)
     if numbers is None or proof.specification.signs is not None:
         return math.inf

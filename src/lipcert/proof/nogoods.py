@@ -21,11 +21,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.bounds import Interval, preactivations, slopes
+from lipcert.bounds import Interval, preactivations, slope_bounds, slopes
 from lipcert.bounds.interval import middle_and_radius
 from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
-from lipcert.problem.region import Ball, hull
+from lipcert.problem.region import Ball, Region, hull
 from lipcert.rounding import TINY, Array, add_up, down, gamma, grow
 
 Index = NDArray[np.int64]
@@ -53,10 +53,15 @@ class System:
     @classmethod
     def of(cls, problem: Problem) -> System | None:
         """None where a neuron's slope is open and it is no ReLU, and on the whole space; of a ball its box is taken."""
-        net, region = problem.network, hull(problem.region)
-        if region is None or refusal(problem) is not None:
+        if refusal(problem) is not None:
             return None
-        pre, known = preactivations(problem), slopes(problem)
+        return cls.over(problem.network, problem.region, preactivations(problem))
+
+    @classmethod
+    def over(cls, net: Network, region: Region, pre: tuple[Interval, ...]) -> System:
+        """Of a network with these pre-activation bounds on a bounded region, whose open neurons are ReLU."""
+        known, around = slope_bounds(net, pre), hull(region)
+        assert around is not None
         lo, hi = (np.concatenate([end[k] for end in pre]) for k in (0, 1))
         least, most = (np.concatenate([end[k] for end in known]) for k in (0, 1))
         values = [f.value_bounds(*z) for f, z in zip(net.activations, pre, strict=True)]
@@ -64,10 +69,10 @@ class System:
         still = least < most
         away = np.where(still, np.maximum(-lo, 0.0), 0.0)
         slack = [np.zeros(b.width) if b.slack is None else b.slack for b in net.hidden]
-        box = Interval(region.lo, region.hi)
+        box = Interval(around.lo, around.hi)
         bias = np.concatenate([b.bias for b in net.hidden])
         triangle = _inverse(hi, still), _inverse(-lo, still)
-        ball = problem.region if isinstance(problem.region, Ball) else None
+        ball = region if isinstance(region, Ball) else None
         slope = np.where(still, 1.0, least)
         return cls(net, box, slope, still, v, away, *triangle, bias, np.concatenate(slack), ball)
 
@@ -75,30 +80,33 @@ class System:
     def neurons(self) -> int:
         return len(self.bias)
 
-    def largest(self, y: Array, t: Array, literals: Signs) -> tuple[Array, Array]:
+    def largest(self, y: Array, t: Array, literals: Signs, scores: Array | None = None) -> tuple[Array, Array]:
         """At least the maximum of every sum under its literals with what slack allows, and its size for comparisons.
 
-        Shapes (sums, neurons), t >= 0. Where the maximum is negative, no input has the literals' signs.
+        Shapes (sums, neurons), t >= 0. Where the maximum is negative, no input has the literals' signs. With weights of
+        the scores, (sums, outputs), their sum is added to each: so a maximum bounds it on the inputs with these signs.
         """
         step = max(1, _NUMBERS // (self.net.inputs + 2 * self.neurons))
         pieces = (slice(k, k + step) for k in range(0, len(y), step))
-        parts = [self._largest(y[some], t[some], literals[some]) for some in pieces]
+        none = np.zeros((len(y), 0)) if scores is None else scores
+        parts = [self._largest(y[some], t[some], literals[some], none[some]) for some in pieces]
         if not parts:
             return np.zeros(0), np.zeros(0)
         return np.concatenate([top for top, _ in parts]), np.concatenate([size for _, size in parts])
 
     def coefficients(self, y: Array, t: Array) -> tuple[Array, Array, Array]:
         """Of x, v and w in the sums, in plain floating point."""
-        of, _ = self._pulled(y * self.slope)
+        of, _ = self._pulled(y * self.slope, np.zeros((len(y), 0)))
         return of[0], np.concatenate(of[1:], axis=1) - y - t * self.p, np.where(self.open, y - t * self.q, 0.0)
 
-    def _pulled(self, y: Array, magnitudes: bool = False) -> tuple[list[Array], list[Array]]:
-        """sum y z without the biases: the coefficients of x_0 .. x_m, and sums of the magnitudes where asked for."""
+    def _pulled(self, y: Array, scores: Array, magnitudes: bool = False) -> tuple[list[Array], list[Array]]:
+        """sum y z (and weighted scores, where there are weights) without the biases: the coefficients of x_0 .. x_m,
+        and sums of the magnitudes where asked for."""
         net, start = self.net, 0
         of = [np.zeros((len(y), width)) for width in net.shape[:-1]]
         bulk = [np.zeros((len(y), width)) for width in net.shape[:-1]] if magnitudes else []
-        for block in net.hidden:
-            own = y[:, start : start + block.width]
+        for block in net.blocks if scores.shape[1] else net.hidden:
+            own = scores if block is net.scores else y[:, start : start + block.width]
             start += block.width
             for source, weight in block.terms:
                 of[source] = of[source] + own @ weight
@@ -106,12 +114,12 @@ class System:
                     bulk[source] = bulk[source] + np.abs(own) @ abs(weight)
         return of, bulk
 
-    def _largest(self, y: Array, t: Array, literals: Signs) -> tuple[Array, Array]:
-        n = self.net.inputs + 2 * self.neurons
+    def _largest(self, y: Array, t: Array, literals: Signs, scores: Array) -> tuple[Array, Array]:
+        n, last = self.net.inputs + 2 * self.neurons + scores.shape[1], self.net.scores
         longest = n + 2 * len(self.net.blocks) + 16
         with np.errstate(all="ignore"):
             scaled = y * self.slope
-            of, bulk = self._pulled(scaled, magnitudes=True)
+            of, bulk = self._pulled(scaled, scores, magnitudes=True)
             ends = Interval(*self._ends(literals))
             coefficient = np.concatenate([*of, np.where(self.open, y, 0.0)], axis=1)
             size = np.concatenate([*bulk, np.where(self.open, np.abs(y), 0.0)], axis=1)
@@ -124,17 +132,19 @@ class System:
             reach = np.maximum(np.abs(ends.lo), np.abs(ends.hi))
             constant = scaled @ self.bias + t.sum(axis=1)
             parts = np.abs(scaled) @ np.abs(self.bias) + t.sum(axis=1) + (np.abs(coefficient) * np.abs(m)).sum(axis=1)
+            doubt = np.abs(scaled) @ self.slack
+            if scores.shape[1]:
+                constant, parts = constant + scores @ last.bias, parts + np.abs(scores) @ np.abs(last.bias)
+                doubt = doubt + np.abs(scores) @ last.doubt
             rounding = gamma(longest) * ((size * reach).sum(axis=1) + parts)
-            floor = longest * TINY * (1.0 + reach.sum(axis=1) + np.abs(self.bias).sum())
-            paid = (np.abs(coefficient) * r).sum(axis=1) + rounding + np.abs(scaled) @ self.slack + floor
+            floor = longest * TINY * (1.0 + reach.sum(axis=1) + np.abs(self.bias).sum() + np.abs(last.bias).sum())
+            paid = (np.abs(coefficient) * r).sum(axis=1) + rounding + doubt + floor
             top = add_up(constant + (coefficient * m).sum(axis=1), grow(paid, 3 * longest))
             if self.ball is not None:
-                top = np.fmin(top, self._in_ball(coefficient, m, r, constant, rounding + floor, scaled, longest))
+                top = np.fmin(top, self._in_ball(coefficient, m, r, constant, rounding + floor + doubt, longest))
         return np.where(np.isnan(top), np.inf, top), parts + paid
 
-    def _in_ball(
-        self, a: Array, m: Array, r: Array, constant: Array, rounding: Array, scaled: Array, longest: int
-    ) -> Array:
+    def _in_ball(self, a: Array, m: Array, r: Array, constant: Array, paid: Array, longest: int) -> Array:
         """The same maximum with x in the ball: a x <= a center + |a|_2 radius."""
         assert self.ball is not None
         n, center = self.net.inputs, self.ball.center
@@ -144,8 +154,8 @@ class System:
         unit = a_x / np.where(most > 0, most, 1.0)[:, None]  # squares of small coefficients would vanish
         length = most * np.sqrt((unit * unit).sum(axis=1))
         reach = length * self.ball.radius + (np.abs(rest) * r[:, n:]).sum(axis=1)
-        paid = grow(reach + off + rounding + np.abs(scaled) @ self.slack, 3 * longest)
-        return add_up(constant + a_x @ center + (rest * m_rest).sum(axis=1), paid)
+        total = grow(reach + off + paid, 3 * longest)
+        return add_up(constant + a_x @ center + (rest * m_rest).sum(axis=1), total)
 
     def _ends(self, literals: Signs) -> tuple[Array, Array]:
         """The boxes of x, v and w, side by side, under literals."""

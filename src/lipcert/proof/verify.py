@@ -18,7 +18,7 @@ from lipcert.problem.norms import parse_norms
 from lipcert.problem.output import output_of
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Ball, Box, Everywhere, Region
-from lipcert.proof import collapsed, encoding, patterns, tree, version1
+from lipcert.proof import collapsed, encoding, patterns, sharpened, tree, version1
 from lipcert.proof.arithmetic import Arithmetic
 from lipcert.proof.cases import read_cases
 from lipcert.proof.certificate import CERTIFICATE_VERSION, Certificate, Proof
@@ -28,7 +28,7 @@ from lipcert.rounding import Array
 
 _ABOUT = "certificate|proof|method|network|norm|output_norm|coordinate|c|upper|lo|hi|center|radius|clip"
 _KINDS = (encoding, tree, patterns, version1)
-_NAMES = re.compile("|".join((_ABOUT, "cases", collapsed.NAME, *(kind.NAMES for kind in _KINDS))))
+_NAMES = re.compile("|".join((_ABOUT, "cases", collapsed.NAME, sharpened.NAMES, *(kind.NAMES for kind in _KINDS))))
 _TEXTS = frozenset({"proof", "method", "network", "norm", "output_norm"}).union(*(kind.TEXTS for kind in _KINDS))
 
 
@@ -99,10 +99,16 @@ def _parse(arrays: Mapping[str, Any]) -> Certificate:
         raise FileFormatError("the claim 'upper' must be one number")
     if not np.all(np.isfinite(c)):
         raise FileFormatError("the output's weights are not finite")
-    proof = version1.read_old(arrays, method) if version == version1.VERSION else _proof(arrays, method)
+    proof = version1.read_old(arrays, method) if version == version1.VERSION else _sharpened(arrays, method)
     coordinate = int(encoding.whole_numbers(arrays, "coordinate")) if "coordinate" in arrays else None
     about = (network, _region(arrays), parse_norms(norm, out), c)
     return Certificate(*about, proof, float(upper), coordinate, float(upper))
+
+
+def _sharpened(arrays: Mapping[str, Any], method: str) -> Proof:
+    if not any(re.fullmatch(sharpened.NAMES, name) for name in arrays):
+        return _proof(arrays, method)
+    return sharpened.Sharpened(_proof(arrays, method), sharpened.read_sharper(arrays))
 
 
 def _proof(arrays: Mapping[str, Any], method: str) -> Proof:
