@@ -180,7 +180,7 @@ def refusal(problem: Problem) -> str | None:
     for f, z, s in zip(net.activations, preactivations(problem), slopes(problem), strict=True):
         if not (np.all(np.isfinite(z.lo)) and np.all(np.isfinite(z.hi))):
             return "the pre-activation bounds overflow; rescale the network"
-        if f.kind != "relu" and np.any(s.lo < s.hi):
+        if f.kind != "relu" and (np.any(s.lo < s.hi) or not f.piecewise_linear):
             return f"branching over signs needs ReLU where slopes are open, not {f}; use tight"
     return None
 
