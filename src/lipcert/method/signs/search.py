@@ -90,6 +90,7 @@ class SignSearch:
         self.finished: set[int] = set()  # these patterns
         self.programs = 0
         self.unproved = self.fresh = 0  # leaves that the proof has to bound, and patterns since they were counted
+        self.proving = 0.0  # seconds for a leaf, when last measured
         self.interrupted = False
         self.known = Known(len(self.quick.open))
 
@@ -172,8 +173,9 @@ class SignSearch:
         if self.fresh > max(policy.SIGNS_MOST, len(self.tree) // policy.SIGNS_PART):
             ends = self.tree.cut(self.upper - self.price)[1]
             self.unproved, self.fresh = sum(n not in self.tree.proved for n in ends), 0
-        work = policy.SIGNS_PROOF * self.quick.numbers * (self.unproved + self.fresh)
-        return self.budget.left() <= self.budget.expected(work, policy.THIN)
+        leaves = self.unproved + self.fresh
+        expected = self.budget.expected(policy.SIGNS_PROOF * self.quick.numbers * leaves, policy.THIN)
+        return self.budget.left() <= max(expected, self.proving * leaves)
 
     def _step(self) -> None:
         """The patterns with the largest bounds: refuse them, or split them."""
@@ -182,7 +184,13 @@ class SignSearch:
         while self.heap and len(taken) < size and -self.heap[0][0] > self.threshold:
             upper, _, node = heapq.heappop(self.heap)
             taken.append((node, -upper))
-        self._divide([(node, upper) for node, upper in taken if self._possible(node)])
+        divided: list[tuple[int, float]] = []
+        for node, upper in taken:
+            if self.budget.over():
+                self._push(node, upper, self.costs[node])
+            elif upper > self.threshold and self._possible(node):  # a point of the last one may have closed it
+                divided.append((node, upper))
+        self._divide(divided)
 
     def _possible(self, node: int) -> bool:
         """Whether this pattern has to be split; if not, it is refused or finished."""
@@ -264,8 +272,11 @@ class SignSearch:
         """The leaves of the smallest tree for this bound, with their proofs made."""
         ends = self.tree.cut(target)[1]
         fresh = sum(n not in self.tree.proved for n in ends)
+        before = self.budget.now()
         with self.budget.measured(policy.SIGNS_PROOF * self.quick.numbers * fresh, policy.THIN):
             self.tree.prove(ends)
+        if fresh:
+            self.proving = (self.budget.now() - before) / fresh
         self.unproved = self.fresh = 0
         return ends
 
