@@ -26,7 +26,7 @@ METHODS = ("hr2", "shor")
 ROUNDING = 1e-9  # of the enumeration, which is plain floating point
 
 
-@settings(max_examples=80)
+@settings(max_examples=50)
 @given(one_layer_cases())
 def test_order_of_the_bounds(case: Case) -> None:
     """exact <= hr2 <= shor and interval."""
