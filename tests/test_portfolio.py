@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from lipcert import Box, bound, verify
+from lipcert import Box, bound, policy, verify
 from lipcert.budget import Budget
 from lipcert.method.base import Wishes
 from lipcert.method.bracket import Bracket
@@ -112,3 +112,24 @@ def test_auto_closes_small_networks_and_says_how(sizes: tuple[int, ...]) -> None
     assert result.gap <= 1e-6
     assert result.status is Status.DONE
     assert verify(result.certificate, net).proved
+
+
+def test_a_network_too_large_to_lay_flat_has_no_search_over_signs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is left out, not refused: the others go on."""
+    monkeypatch.setattr(policy, "SIGNS_ENTRIES", 10)
+    result = bound(net_of(3, 6, 5, 1), Box(np.zeros(3), 0.5), work=1.0)
+    assert not any("sign patterns" in note for note in result.notes)
+    assert math.isfinite(result.upper)
+
+
+def test_what_is_called_upper_on_the_way_is_proved() -> None:
+    """No progress is below what the certificate of the end proves, but by the rounding of a comparison."""
+    seen: list[float] = []
+    result = bound(
+        net_of(30, 8, 8, 1, seed=2),
+        Box(np.zeros(30), 0.2),
+        method="exact",
+        work=5.0,
+        on_progress=lambda p: seen.append(p.upper),
+    )
+    assert result.certificate.upper == min(seen)

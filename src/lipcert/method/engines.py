@@ -22,7 +22,6 @@ from lipcert.method.tight import Tight
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import hull
 from lipcert.proof.collapsed import prove_within
-from lipcert.proof.nogoods import refusal as no_signs
 from lipcert.witness import Witness
 
 if TYPE_CHECKING:
@@ -54,10 +53,12 @@ def searches(
     problem: Problem, bracket: Bracket, budget: Budget, executor: Executor, sharper: Sharpening | None = None
 ) -> list[Engine]:
     """Branch and bound over signs, and over cells, where they apply; cells where some of them fit the budget."""
+    from lipcert.method.signs import search_refusal  # here, so that importing lipcert stays fast
+
     engines: list[Engine] = []
     if not cut_short(problem):
         small = collapse(problem)
-        if no_signs(problem if small is None else small.problem) is None:
+        if search_refusal(problem if small is None else small.problem) is None:
             engines.append(Signs(problem, bracket, sharper or Sharpening(problem, bracket)))
     if no_cells(problem) is None:
         cells, share = Cells(problem, bracket, executor), policy.CELLS_WORTH if engines else policy.CELLS_ALONE
@@ -113,7 +114,6 @@ class Signs(Engine):
             self.search = self._begun()
         self.bracket.enter(self.name)
         self.search.run(budget)
-        self.bracket.promised = math.inf
         found, small = self.search.certificate(), collapse(self.problem)
         certificate = found if small is None else prove_within(self.problem, found)
         self.bracket.improve(certificate)

@@ -73,7 +73,7 @@ class SignSearch:
     """A search that can be continued: `run` as often as wanted, `certificate` in between."""
 
     def __init__(self, problem: Problem, bracket: Bracket, original: Problem | None = None, price: float = 0.0) -> None:
-        reason = _refusal(problem)
+        reason = search_refusal(problem)
         system = None if reason is not None else System.of(problem)
         if system is None:
             raise MethodError(reason or "branching over signs does not cover this problem; use tight")
@@ -281,13 +281,13 @@ class SignSearch:
         return ends
 
     def _report(self) -> None:
-        bracket, state = self.bracket, self.state
-        bracket.promised = min(bracket.promised, state.upper)
-        bracket.stage = f"signs: {state.open:,} open of {state.nodes:,}"
-        bracket.report()
+        """The bound on the way is plain floating point, so it is told as a word of the stage, not as a bound."""
+        state = self.state
+        self.bracket.stage = f"signs: {state.open:,} open of {state.nodes:,}, about {state.upper:.6g}"
+        self.bracket.report()
 
 
-def _refusal(problem: Problem) -> str | None:
+def search_refusal(problem: Problem) -> str | None:
     """Why this problem cannot be searched; None when it can."""
     reason, net = refusal(problem), problem.network
     if reason is None and cut_short(problem):
