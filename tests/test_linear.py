@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from lipcert import Activation, Box, Everywhere, Network, bound, verify
 from lipcert.bounds import Interval, gradient_bounds, linear_bounds, preactivation_bounds, slope_bounds
 from lipcert.bounds.adjoint import product_lines
+from lipcert.bounds.tangents import tangents
 from lipcert.problem.convolution import Convolution
 from lipcert.problem.norms import Norm
 from lipcert.problem.problem import Problem
@@ -61,6 +62,24 @@ def test_slopes_of_any_kind_give_no_larger_gradient(case: Case, norm: Norm, seed
     assert np.all(norm.dual.of(gradients[0]) <= found.upper[0] * (1 + 1e-12))
     assert found.upper[0] <= norm.dual.above(found.gradients[0].magnitude[0]) * (1 + 1e-9) + 1e-140
     assert [lost.shape for lost in found.loss] == [s.lo[None].shape for s in slopes]
+
+
+@given(branched_networks(kinds=("relu", *SMOOTH)), st.sampled_from(NORMS), st.integers(0, 2**32 - 1))
+@settings(max_examples=60, deadline=None)
+def test_slopes_that_are_tied_to_the_input(case: Case, norm: Norm, seed: int) -> None:
+    """Tangents know more than slopes: gradients of points of the box, whatever their sign, stay below."""
+    net, box, c = case
+    points = box.lo + np.random.default_rng(seed).uniform(size=(300, net.inputs)) * (box.hi - box.lo)
+    for weights in (c, -c):
+        seen = norm.dual.of(net.gradient(points, weights)).max()
+        assert prove_linear(Problem.of(net, box, weights, norm)).upper >= seen * (1 - 1e-9)
+    pre = tuple(Interval(z.lo[None], z.hi[None]) for z in preactivation_bounds(net, box))
+    stages = tangents(net, Interval(box.lo[None], box.hi[None]), pre)
+    found = linear_bounds(net, slope_bounds(net, pre), norm, c, None, stages).gradients[0]
+    gradients = net.gradient(points, c)
+    slack = 1e-11 * (1 + np.abs(gradients))
+    assert np.all(gradients <= found.hi + slack)
+    assert np.all(gradients >= found.lo - slack)
 
 
 @given(small_cases(), st.sampled_from(NORMS))

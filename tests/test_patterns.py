@@ -24,6 +24,7 @@ from lipcert.method.signs.realise import Realise
 from lipcert.problem.network import Block
 from lipcert.problem.norms import Norm
 from lipcert.problem.problem import PREACTIVATIONS, Problem
+from lipcert.proof import patterns as proof_patterns
 from lipcert.proof.nogoods import Nogoods, Signs, System, gathered
 from lipcert.proof.patterns import NO_PATTERNS, Patterns, leaf_bounds, leaf_slopes
 from lipcert.proof.tree import digest
@@ -471,3 +472,12 @@ def test_signs_of_a_point_in_a_ball_are_never_refused(scale: float) -> None:
         along = signs * np.eye(4)  # one neuron at a time, with both signs
         for way in (along, -along):
             assert system.largest(way, np.zeros((4, 4)), literals[:4])[0].min() >= 0
+
+
+def test_every_leaf_counts_however_they_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = Problem.of(deep_net(3, 6, 5, 1, seed=4), Box(np.zeros(3), 0.8))
+    proof = patterns_of(solved(problem)[0])
+    assert proof.leaves > 2
+    together = proof.check(problem)
+    monkeypatch.setattr(proof_patterns, "_AT_ONCE", 1)
+    assert proof.check(problem) == pytest.approx(together, rel=1e-12)
