@@ -112,17 +112,21 @@ def max_pool(graph: Graph, x: Tensor, window: Window) -> Tensor:
     check_width(math.prod(x.shape[:2]) * math.prod(outputs))
     pooled, under = _under_relu(graph, x)
     for axis in range(axes):
-        size = x.shape[2 + axis]
-        check_entries(pooled.width // size * outputs[axis] * window.kernel[axis])
         taps = window.inputs(axis, np.arange(outputs[axis]))
-        inside = (taps >= 0) & (taps < size)
-        if not np.all(inside.any(axis=1)):
-            raise InputError("a pooling window lies wholly in the padding")
-        places = np.moveaxis(pooled.places, 2 + axis, -1)
-        rows = np.where(inside, places[..., np.where(inside, taps, 0)], -1)  # (.., outputs, taps)
-        best = _tournament(graph, pooled, rows.reshape(-1, window.kernel[axis])).reshaped(rows.shape[:-1])
-        pooled = graph.pick(best, np.moveaxis(best.places, -1, 2 + axis))
+        taps = np.where((taps >= 0) & (taps < x.shape[2 + axis]), taps, -1)
+        pooled = max_along(graph, pooled, 2 + axis, taps)
     return graph.activate(pooled, RELU) if under else pooled
+
+
+def max_along(graph: Graph, x: Tensor, axis: int, taps: Index) -> Tensor:
+    """The largest of the entries at taps[i] along an axis, for every i; -1 is none."""
+    if not np.all((taps >= 0).any(axis=1)):
+        raise InputError("a pooling window lies wholly in the padding")
+    check_entries(x.width // x.shape[axis] * taps.size)
+    places = np.moveaxis(x.places, axis, -1)
+    rows = np.where(taps >= 0, places[..., np.maximum(taps, 0)], -1)  # (.., outputs, taps)
+    best = _tournament(graph, x, rows.reshape(-1, taps.shape[1])).reshaped(rows.shape[:-1])
+    return graph.pick(best, np.moveaxis(best.places, -1, axis))
 
 
 def sort(graph: Graph, x: Tensor, axis: int, *, descending: bool) -> Tensor:

@@ -88,7 +88,7 @@ def scaled(term: Term, scale: Array) -> Term:
 
 def added(a: Term, b: Term) -> Term:
     """The sum of two terms of the same block."""
-    if isinstance(a, Convolution) and isinstance(b, Convolution) and _same_place(a, b):
+    if isinstance(a, Convolution) and isinstance(b, Convolution) and same_place(a, b):
         return Convolution(a.kernel + b.kernel, a.spatial, a.window, a.groups)
     if isinstance(a, Places) and isinstance(b, Places) and not np.any((a.index >= 0) & (b.index >= 0)):
         return Places(np.maximum(a.index, b.index), a.width)
@@ -149,7 +149,7 @@ def moved(map_: Convolution, places: Places) -> Convolution | None:
         same = places.width == map_.channels * size and np.array_equal(starts, np.arange(map_.channels) * size)
         return Convolution(map_.kernel, inside.shape[1:], window, map_.groups) if same else None
     kernel = np.zeros((map_.kernel.shape[0], places.width // size, *map_.kernel.shape[2:]))
-    np.add.at(kernel, (slice(None), starts // size), map_.kernel[:, some])
+    np.add.at(kernel.swapaxes(0, 1), starts // size, map_.kernel[:, some].swapaxes(0, 1))  # a channel may be used twice
     return Convolution(kernel, inside.shape[1:], window)
 
 
@@ -215,7 +215,8 @@ def _kept(map_: Matrix) -> int:
     return int(map_.kernel.size) if isinstance(map_, Convolution) else entries(map_)
 
 
-def _same_place(a: Convolution, b: Convolution) -> bool:
+def same_place(a: Convolution, b: Convolution) -> bool:
+    """Whether two convolutions differ in the numbers of their kernels only."""
     return (a.spatial, a.window, a.groups, a.kernel.shape) == (b.spatial, b.window, b.groups, b.kernel.shape)
 
 
