@@ -29,7 +29,7 @@ def ratio(graph: Graph, a: Tensor, b: Tensor, tolerance: float) -> Array | None:
     across, own, size = (_dots(some) for some in (pairs, [(y, y) for _, y in pairs], [(x, x) for x, _ in pairs]))
     r = np.divide(across, own, out=np.zeros(a.width), where=own > 0)
     rest = _dots([(d, d) for d in (x - sparse.diags_array(r) @ y for x, y in pairs)])
-    return r if np.all(rest <= tolerance**2 * size) else None
+    return _even(r) if np.all(rest <= tolerance**2 * size) else None
 
 
 def _rows(a: Tensor, b: Tensor) -> Iterator[tuple[Matrix, Matrix]]:
@@ -40,7 +40,16 @@ def _rows(a: Tensor, b: Tensor) -> Iterator[tuple[Matrix, Matrix]]:
 
 def _dots(pairs: list[tuple[Matrix, Matrix]]) -> Array:
     """The sums of the products of the entries, row by row."""
-    return np.sum([np.asarray(x.multiply(y).sum(axis=1)).reshape(-1) for x, y in pairs], axis=0)
+    sums = [np.asarray(x.multiply(y).sum(axis=1)).reshape(-1) for x, y in pairs]
+    return np.asarray(np.sum(sums, axis=0), dtype=np.float64)
+
+
+def _even(r: Array) -> Array:
+    """One number for all, and a whole one, where that differs by rounding only."""
+    for one in (np.round(r), r[:1]):
+        if np.all(np.abs(r - one) <= EXACT * np.abs(r)):
+            return np.broadcast_to(one, r.shape).copy()
+    return r
 
 
 def _sparse(term: Term) -> Matrix:
