@@ -76,7 +76,7 @@ def test_single_layer(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("3,3,2,5,", "3,3,2,5,1,7,", ["line 2", "needs 4 or 3 numbers, found 6"]),
+        ("3,3,2,5,", "3,3,2,5,1,7,", ["line 2", "needs 4 or 3 or 5 or 1 numbers, found 6"]),
         ("3,3,2,5,", "3,x,2,5,", ["line 2", "'x'"]),
         ("3,3,2,5,", "3,-3,2,5,", ["line 2", "whole numbers"]),
         ("3,3,2,5,", "2,3,2,5,", ["line 3", "layer sizes"]),
@@ -85,7 +85,7 @@ def test_single_layer(tmp_path: Path) -> None:
         ("3,4,5,2,", "3,4e9,5,2,", ["line 3", "whole numbers"]),
         ("3,4,5,2,", "3,nan,5,2,", ["line 3", "not a finite number"]),
         ("1.0,1.0,1.0,", "1.0,1.0,", ["line 6", "largest inputs"]),
-        (row(MEANS), "1,2,", ["line 7", "the means needs 4 or 3 numbers"]),
+        (row(MEANS), "1,2,", ["line 7", "the means needs 4 or 3 or 1 numbers"]),
         (row(WEIGHTS[1][2]), "1,2,", ["line 19", "weight of layer 2", "found 2"]),
         (row(WEIGHTS[1][2]), "1,2,abc,4,", ["line 19", "'abc'"]),
         (row(WEIGHTS[1][2]), "1,2,,4,", ["line 19", "''"]),
