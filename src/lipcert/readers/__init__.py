@@ -1,8 +1,8 @@
 """Readers: one file per format, all into the same `Network`.
 
 The format modules are imported when a file of that kind is read, so that importing lipcert stays fast and needs
-neither onnx nor torch. Nothing here unpickles, and no path that a file names is followed but that of a plain file beside
-an ONNX model, which holds its weights.
+neither onnx nor torch. Nothing here unpickles, and no path that a file names is followed but that of a plain file
+beside an ONNX model, which holds its weights.
 """
 
 from __future__ import annotations
