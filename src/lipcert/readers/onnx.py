@@ -24,6 +24,7 @@ from lipcert.readers.onnx_external import fetch_external
 from lipcert.readers.onnx_operation import Live, Operation, tensor_array
 from lipcert.readers.onnx_operators import OPERATORS, apply
 from lipcert.readers.onnx_outputs import FLOATS, batch_notes, choose_output
+from lipcert.readers.onnx_wire import check_fields
 
 MAX_NODES = 100_000
 
@@ -36,8 +37,10 @@ def read(path: Path, *, output: str | None = None) -> Network:
         raise InputError(f"{path}: reading ONNX needs the onnx package; pip install 'lipcert[onnx]'") from None
     with located(path):
         with parsing("the file"):
-            model = onnx.ModelProto.FromString(path.read_bytes())
-            graph = model.graph
+            data = path.read_bytes()
+            check_fields(data, onnx.ModelProto.DESCRIPTOR)
+            graph = onnx.ModelProto.FromString(data).graph
+            del data  # as large as the weights
         fetch_external(graph, path.parent)
         return _Graph(graph, output).network()
 
