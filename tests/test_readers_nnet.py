@@ -45,6 +45,27 @@ def test_raw_weights_by_default(tmp_path: Path) -> None:
     assert "not applied" in network.notes[0]
 
 
+@pytest.mark.parametrize("header", ["3,3,2,", "3,3,2,5,0,", "3,3,2,5,7,", "3,", "3 "])
+def test_headers_of_other_lengths(tmp_path: Path, header: str) -> None:
+    """A fifth number is left aside; the number of layers alone is enough, as the sizes follow."""
+    (tmp_path / "net.nnet").write_text(text())
+    (tmp_path / "other.nnet").write_text(text().replace("3,3,2,5,", header, 1))
+    assert load(tmp_path / "other.nnet").sha256 == load(tmp_path / "net.nnet").sha256
+
+
+def test_controllers_without_normalisation(tmp_path: Path) -> None:
+    """One zero for each of the lines that the normalisation would have."""
+    lines = text().splitlines()
+    (tmp_path / "net.nnet").write_text("\n".join(["3 ", "3, 4, 5, 2 ", "0", "0", "0", "0", "0", *lines[8:]]))
+    x = RNG.normal(size=(20, 3))
+    for normalize in (False, True):
+        network = load(tmp_path / "net.nnet", normalize=normalize)
+        np.testing.assert_allclose(network.forward(x), evaluate(x), rtol=1e-12)
+        assert network.notes == ()
+    (tmp_path / "net.nnet").write_text("\n".join(["3 ", "3, 4, 5, 2 ", "0", "0", "0", "0", "2", *lines[8:]]))
+    refuse(tmp_path / "net.nnet", "one number for 3 inputs", kind=FileFormatError)
+
+
 def test_normalisation_is_folded_on_request(tmp_path: Path) -> None:
     (tmp_path / "net.nnet").write_text(text())
     network = load(tmp_path / "net.nnet", normalize=True)
@@ -76,7 +97,10 @@ def test_single_layer(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("3,3,2,5,", "3,3,2,5,1,7,", ["line 2", "needs 4 or 3 numbers, found 6"]),
+        ("3,3,2,5,", "3,3,2,5,1,7,", ["line 2", "needs 4 or 3 or 5 or 1 numbers, found 6"]),
+        ("3,3,2,5,", "3,3,2,5,-1,", ["line 2", "whole numbers"]),
+        ("3,3,2,5,", "3,3,2,5,0.5,", ["line 2", "whole numbers"]),
+        ("3,3,2,5,", "0,", ["line 2", "whole numbers"]),
         ("3,3,2,5,", "3,x,2,5,", ["line 2", "'x'"]),
         ("3,3,2,5,", "3,-3,2,5,", ["line 2", "whole numbers"]),
         ("3,3,2,5,", "2,3,2,5,", ["line 3", "layer sizes"]),
@@ -85,7 +109,7 @@ def test_single_layer(tmp_path: Path) -> None:
         ("3,4,5,2,", "3,4e9,5,2,", ["line 3", "whole numbers"]),
         ("3,4,5,2,", "3,nan,5,2,", ["line 3", "not a finite number"]),
         ("1.0,1.0,1.0,", "1.0,1.0,", ["line 6", "largest inputs"]),
-        (row(MEANS), "1,2,", ["line 7", "the means needs 4 or 3 numbers"]),
+        (row(MEANS), "1,2,", ["line 7", "the means needs 4 or 3 or 1 numbers"]),
         (row(WEIGHTS[1][2]), "1,2,", ["line 19", "weight of layer 2", "found 2"]),
         (row(WEIGHTS[1][2]), "1,2,abc,4,", ["line 19", "'abc'"]),
         (row(WEIGHTS[1][2]), "1,2,,4,", ["line 19", "''"]),

@@ -9,14 +9,13 @@ from typing import Any
 
 import click
 
-from lipcert.cli.options import Question, json_option, network_argument, normalization_option, question_options
+from lipcert.cli.options import Question, Reading, json_option, network_argument, question_options, reading_options
 from lipcert.cli.progress import ProgressDisplay
 from lipcert.cli.show import print_json, show_result
 from lipcert.errors import InputError
 from lipcert.method import table
 from lipcert.method.bound import bound
 from lipcert.method.literal import Literal
-from lipcert.readers import load
 from lipcert.solver import CONIC_SOLVERS, SOLVERS
 
 
@@ -56,10 +55,16 @@ from lipcert.solver import CONIC_SOLVERS, SOLVERS
 @click.option("--no-lower", is_flag=True, help="Skip the lower bound.")
 @click.option("--certificate", metavar="FILE.npz", help="Write the proof to a file that `lipcert verify` checks.")
 @click.option("-v", "--verbose", is_flag=True, help="Show the solver's iterations on stderr.")
-@normalization_option
+@reading_options
 @json_option
 def bound_command(
-    network: str, question: Question, certificate: str | None, verbose: bool, as_json: bool, **wishes: Any
+    network: str,
+    question: Question,
+    reading: Reading,
+    certificate: str | None,
+    verbose: bool,
+    as_json: bool,
+    **wishes: Any,
 ) -> int:
     """Bracket the Lipschitz constant of one output, or of all, of NETWORK (.npz, .mat, .nnet, .onnx).
 
@@ -79,7 +84,7 @@ def bound_command(
     """
     question.check()
     _check_target(certificate, wishes["literal"] or isinstance(table.named(wishes["method"]), Literal))
-    net = load(network, normalize=wishes.pop("normalize"))
+    net = reading.network(network)
     region, about = question.place(net.inputs)
     wishes |= {"norm": question.norm, "output_norm": question.output_norm}
     wishes["lower"] = not wishes.pop("no_lower")

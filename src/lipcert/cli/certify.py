@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lipcert.cli.options import json_option, network_argument, normalization_option
+from lipcert.cli.options import Reading, json_option, network_argument, reading_options
 from lipcert.cli.show import console, grid, print_json
 from lipcert.cli.stages import StageDisplay
 from lipcert.errors import InputError
 from lipcert.method import table
-from lipcert.readers import load
 
 if TYPE_CHECKING:
     from lipcert.robustness.result import Certification
@@ -54,7 +53,7 @@ _METHODS = tuple(method.name for method in table.METHODS if method.for_many)
 @click.option(
     "--cluster", "scheduler", metavar="ADDRESS", help="A Dask scheduler, tcp://host:port, instead of processes."
 )
-@normalization_option
+@reading_options
 @json_option
 def certify_command(
     network: str,
@@ -65,7 +64,7 @@ def certify_command(
     first: int | None,
     out: str | None,
     resume: bool,
-    normalize: bool,
+    reading: Reading,
     as_json: bool,
     **options: Any,
 ) -> int:
@@ -86,7 +85,7 @@ def certify_command(
     radii = _radii(radius)
     if resume and out is None:
         raise InputError("--resume needs --out DIR, the job to go on with")
-    net = load(network, normalize=normalize)
+    net = reading.network(network)
     kept = read_data(data, labels, scale)
     kept = kept if first is None else kept.first(first)
     with StageDisplay() as display:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import click
 
-from lipcert.cli.options import Question, check_target, network_argument, normalization_option, question_options
+from lipcert.cli.options import Question, Reading, check_target, network_argument, question_options, reading_options
 from lipcert.cli.show import console
 from lipcert.errors import InputError
 from lipcert.problem.problem import Problem
-from lipcert.readers import load
 from lipcert.relaxation.build import build
 from lipcert.relaxation.sdpa import write_sdpa
 from lipcert.relaxation.specification import RELAXATIONS, plan_specification
@@ -19,8 +18,8 @@ from lipcert.relaxation.specification import RELAXATIONS, plan_specification
 @question_options
 @click.option("--method", default="hr2", show_default=True, metavar="NAME", help=f"One of {', '.join(RELAXATIONS)}.")
 @click.option("--to", "target", required=True, metavar="FILE.dat-s", help="Where to write it (SDPA sparse format).")
-@normalization_option
-def export_command(network: str, question: Question, method: str, target: str, normalize: bool) -> None:
+@reading_options
+def export_command(network: str, question: Question, method: str, target: str, reading: Reading) -> None:
     """Write the semidefinite program of a relaxation of NETWORK for other solvers (CSDP, SDPA, ...).
 
     \b
@@ -28,7 +27,7 @@ def export_command(network: str, question: Question, method: str, target: str, n
     """
     check_target(target)
     question.check()
-    net = load(network, normalize=normalize)
+    net = reading.network(network)
     asked = Problem.of(net, question.region(net.inputs), question.choice, question.norm)
     if asked.whole_map:
         raise InputError("export is for one output; give --output K or --versus I J")

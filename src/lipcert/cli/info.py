@@ -6,26 +6,28 @@ from pathlib import Path
 from typing import Any
 
 import click
+from rich.markup import escape
 
-from lipcert.cli.options import json_option, network_argument, normalization_option
+from lipcert.cli.options import Reading, json_option, network_argument, reading_options
 from lipcert.cli.show import console, grid, print_json
 from lipcert.problem.maps import is_sparse
 from lipcert.problem.network import Network
-from lipcert.readers import load
 
 
 @click.command("info")
 @network_argument
-@normalization_option
+@reading_options
 @json_option
-def info_command(network: str, normalize: bool, as_json: bool) -> None:
+def info_command(network: str, reading: Reading, as_json: bool) -> None:
     """Show the layers, sizes and content hash of NETWORK."""
-    net = load(network, normalize=normalize)
+    net = reading.network(network)
     if as_json:
         print_json(describe(net))
         return
     out = console()
-    out.print(f"[bold]{Path(network).name}[/bold]   {'-'.join(map(str, net.shape))}   {net.neurons} hidden neurons")
+    out.print(
+        f"[bold]{escape(Path(network).name)}[/bold]   {'-'.join(map(str, net.shape))}   {net.neurons} hidden neurons"
+    )
     branches = [] if net.is_chain else ["reads"]
     table = grid("layer", *branches, "inputs", "outputs", "stored weights", "activation")
     for row in describe(net)["layers"]:
@@ -37,7 +39,7 @@ def info_command(network: str, normalize: bool, as_json: bool) -> None:
     out.print(table)
     out.print(f"sha256 {net.sha256}")
     for note in net.notes:
-        out.print(f"note: {note}")
+        out.print(f"note: {note}", markup=False)  # names from the file are in it
 
 
 def describe(net: Network) -> dict[str, Any]:

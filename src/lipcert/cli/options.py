@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,17 +14,20 @@ import numpy as np
 
 from lipcert.errors import InputError
 from lipcert.files import read_vector
+from lipcert.problem.network import Network
 from lipcert.problem.output import ALL, OutputChoice
 from lipcert.problem.region import Ball, Box, Everywhere, Region
+from lipcert.readers import load
 from lipcert.readers.mat import read_center
 from lipcert.readers.vnnlib import read_property
 from lipcert.rounding import Array
 
 network_argument = click.argument("network", metavar="NETWORK")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
-normalization_option = click.option(
-    "--normalize", is_flag=True, help="For .nnet: fold the file's input and output normalisation in."
-)
+_READING = [
+    click.option("--onnx-output", metavar="NAME", help="For .onnx: which of several outputs to read."),
+    click.option("--normalize", is_flag=True, help="For .nnet: fold the file's input and output normalisation in."),
+]
 
 _CENTER = (
     "Centre of the box or ball: an .npy file (or a .mat with x00), 'zero', or one value for all inputs. Default: zero."
@@ -47,6 +50,17 @@ _QUESTION = [
         "--output-norm", metavar="NORM", help="With --output all: norm of output changes. Default: as --norm."
     ),
 ]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a network file is to be read, as typed."""
+
+    onnx_output: str | None
+    normalize: bool
+
+    def network(self, path: str) -> Network:
+        return load(path, normalize=self.normalize, onnx_output=self.onnx_output)
 
 
 def check_target(target: str) -> None:
@@ -117,14 +131,23 @@ class Question:
 
 def question_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of a `Question`; the command receives them as one argument `question`."""
-    names = tuple(Question.__dataclass_fields__)
+    return _gathered(command, "question", Question, _QUESTION)
 
+
+def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of a `Reading`; the command receives them as one argument `reading`."""
+    return _gathered(command, "reading", Reading, _READING)
+
+
+def _gathered(
+    command: Callable[..., Any], name: str, kind: type[Question | Reading], options: Sequence[Callable[..., Any]]
+) -> Callable[..., Any]:
     @functools.wraps(command)
     def wrapped(**arguments: Any) -> Any:
-        question = Question(**{name: arguments.pop(name) for name in names})
-        return command(question=question, **arguments)
+        value = kind(**{field: arguments.pop(field) for field in kind.__dataclass_fields__})
+        return command(**{name: value}, **arguments)
 
-    for option in reversed(_QUESTION):
+    for option in reversed(options):
         wrapped = option(wrapped)
     return wrapped
 

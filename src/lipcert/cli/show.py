@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from lipcert.method.result import Result
@@ -62,12 +63,12 @@ def show_result(result: Result, net: Network, name: str) -> None:
         table.add_row("lower", f"{result.best.value:.7g}   attained at a point of the region ({result.best.method})")
     gap = "unknown" if result.gap is None else f"{100 * result.gap:.3g} %"
     table.add_row("gap", f"{gap}   (upper - lower) / lower")
-    table.add_row("network", f"{name}   {'-'.join(map(str, net.shape))}, {net.neurons} hidden neurons")
+    table.add_row("network", f"{escape(name)}   {'-'.join(map(str, net.shape))}, {net.neurons} hidden neurons")
     table.add_row("time", f"{result.seconds:.2f} s   {result.status.value}")
     if result.claim is not None:
         table.add_row("claim", str(result.claim))
     for note in result.notes:
-        table.add_row("note", note)
+        table.add_row("note", escape(note))  # names from the file are in it
     out.print(table)
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import click
 import numpy as np
 
-from lipcert.cli.options import json_option, normalization_option
+from lipcert.cli.options import Reading, json_option, reading_options
 from lipcert.cli.show import console, facts, in_norm, print_json, words
 from lipcert.errors import InputError
 from lipcert.problem.network import Network
@@ -16,16 +16,15 @@ from lipcert.problem.output import output_of
 from lipcert.proof.exact import check_with_balls
 from lipcert.proof.margins import MarginCertificate, holds_margins, load_margins, verify_margins
 from lipcert.proof.verify import load_certificate, verify
-from lipcert.readers import load
 
 
 @click.command("verify", short_help="Check the proof in CERTIFICATE against a network.")
 @click.argument("certificate", metavar="CERTIFICATE")
 @click.option("--network", required=True, metavar="NETWORK", help="The network file that the certificate is about.")
 @click.option("--exact", is_flag=True, help="Check it a second time in ball arithmetic: one relaxation, small orders.")
-@normalization_option
+@reading_options
 @json_option
-def verify_command(certificate: str, network: str, exact: bool, normalize: bool, as_json: bool) -> int:
+def verify_command(certificate: str, network: str, exact: bool, reading: Reading, as_json: bool) -> int:
     """Rebuild the proof in CERTIFICATE from NETWORK and print the bound that it proves.
 
     Exit code 0 when the claim is proved, 1 when it is not, 2 on bad input. --exact does what is done with the rows of a
@@ -39,9 +38,9 @@ def verify_command(certificate: str, network: str, exact: bool, normalize: bool,
     if holds_margins(certificate):
         if exact:
             raise InputError("--exact is for proofs of a constant by one relaxation, not for margins; leave it out")
-        return _verify_margins(load_margins(certificate), load(network, normalize=normalize), as_json)
+        return _verify_margins(load_margins(certificate), reading.network(network), as_json)
     kept = load_certificate(certificate)
-    net = load(network, normalize=normalize)
+    net = reading.network(network)
     answer = verify(kept, net)
     if exact:
         balls = check_with_balls(kept, net)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
@@ -22,11 +23,12 @@ from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
 from lipcert.problem.output import Output, OutputChoice
 from lipcert.problem.problem import Problem
-from lipcert.problem.region import Region
+from lipcert.problem.region import Ball, Box, Region
+from lipcert.readers.given import TorchModule, network_of
 
 
 def bound(
-    net: Network,
+    net: Network | str | os.PathLike[str] | TorchModule,
     region: Region,
     *,
     output: OutputChoice | Output = None,
@@ -50,7 +52,9 @@ def bound(
         L = max { ||Jacobian of the scores at x||_(p to q) : x in region }
 
     Args:
-        net: from `lipcert.load`, `lipcert.from_torch` or `Network.from_weights`.
+        net: from `lipcert.load`, `lipcert.from_torch` or `Network.from_weights`; or the path of a file, or a torch
+            module, which are read by the first two with their defaults. A module that starts with a convolution takes
+            the shape of its input from the region's center, an image (channels, height, width).
         region: `Box(center, radius)`, `Ball(center, radius)` or `Everywhere()`.
         output: a label, a pair (i, j) for score_i - score_j, or a weight vector; may be left out for a single output.
             "all" for the whole map.
@@ -82,7 +86,8 @@ def bound(
     chosen = table.named(method, literal)
     chosen.check_solver(solver)
     _check_numbers(time_limit, work, seed, gap, workers)
-    problem = Problem.of(net, region, output, norm, output_norm)
+    network = network_of(net, region.shape if isinstance(region, Box | Ball) else None)
+    problem = Problem.of(network, region, output, norm, output_norm)
     refused = chosen.applies(problem)
     if refused is not None:
         raise MethodError(refused)
@@ -91,7 +96,7 @@ def bound(
         wishes = replace(wishes, workers=workers, scheduler=scheduler)
     budget = Budget.of_seconds(time_limit) if work is None else Budget.of_work(work)
     bracket = Bracket(wishes, on_progress)
-    bracket.notes += net.notes
+    bracket.notes += network.notes
     return run(chosen, problem, bracket, budget)
 
 

@@ -15,14 +15,16 @@ from lipcert.rounding import Array, add_down, add_up, gamma, grow
 class Box:
     """All x with |x_i - center_i| <= radius_i, within [lo, hi] of `clip` when it is given.
 
-    `lo` and `hi` are rounded outward, so that the box of the real numbers given lies in the box of the floats.
+    `lo` and `hi` are rounded outward, so that the box of the real numbers given lies in the box of the floats. A center
+    with several axes, an image say, is flattened in C order; `shape` is what it was.
     """
 
-    __slots__ = ("center", "hi", "lo", "radius")
+    __slots__ = ("center", "hi", "lo", "radius", "shape")
     lo: Array
     hi: Array
     center: Array
     radius: Array
+    shape: tuple[int, ...]
 
     def __init__(self, center: ArrayLike, radius: ArrayLike, clip: tuple[float, float] | None = None) -> None:
         c = _vector("center", center)
@@ -45,7 +47,7 @@ class Box:
                 raise InputError(
                     f"Box: coordinate {i} has no point within clip [{least:g}, {most:g}]; move the center inside"
                 )
-        self._freeze(lo, hi, c, np.array(radii))
+        self._freeze(lo, hi, c, np.array(radii), np.shape(center))
 
     @classmethod
     def from_bounds(cls, lo: ArrayLike, hi: ArrayLike) -> Box:
@@ -57,22 +59,23 @@ class Box:
             i = int(np.argmax(low > high))
             raise InputError(f"Box.from_bounds: lo > hi in coordinate {i} ({low[i]:g} > {high[i]:g})")
         box = cls.__new__(cls)
-        box._freeze(low, high, low / 2 + high / 2, high / 2 - low / 2)
+        box._freeze(low, high, low / 2 + high / 2, high / 2 - low / 2, np.shape(lo))
         return box
 
-    def _freeze(self, lo: Array, hi: Array, center: Array, radius: Array) -> None:
+    def _freeze(self, lo: Array, hi: Array, center: Array, radius: Array, shape: tuple[int, ...]) -> None:
         for name, value in (("lo", lo), ("hi", hi), ("center", center), ("radius", radius)):
             kept = np.array(value, dtype=np.float64)
             if not np.all(np.isfinite(kept)):
                 raise InputError(f"Box: {name} must be finite")
             kept.flags.writeable = False
             object.__setattr__(self, name, kept)
+        object.__setattr__(self, "shape", tuple(shape) or (1,))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"Box is frozen: cannot set {name}")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (self.lo, self.hi, self.center, self.radius)
+        return _restore, (self.lo, self.hi, self.center, self.radius, self.shape)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Box) and np.array_equal(self.lo, other.lo) and np.array_equal(self.hi, other.hi)
@@ -101,9 +104,9 @@ class Box:
         return {"type": "box", "lo": _plain(self.lo), "hi": _plain(self.hi), "radius": _plain(self.radius)}
 
 
-def _restore(lo: Array, hi: Array, center: Array, radius: Array) -> Box:
+def _restore(lo: Array, hi: Array, center: Array, radius: Array, shape: tuple[int, ...]) -> Box:
     box = Box.__new__(Box)
-    box._freeze(lo, hi, center, radius)
+    box._freeze(lo, hi, center, radius, shape)
     return box
 
 
@@ -142,7 +145,8 @@ class Ball:
             raise InputError(f"Ball(radius={radius!r}): radius must be one finite number >= 0")
         c.flags.writeable = False
         kept = None if clip is None else (float(clip[0]), float(clip[1]))
-        for name, value in (("box", Box(c, radius, kept)), ("center", c), ("radius", float(radius)), ("clip", kept)):
+        box = Box(c.reshape(np.shape(center)), radius, kept)
+        for name, value in (("box", box), ("center", c), ("radius", float(radius)), ("clip", kept)):
             object.__setattr__(self, name, value)
         if kept is not None and not np.all((c >= kept[0]) & (c <= kept[1])):
             raise InputError(f"Ball: the center must lie within clip [{kept[0]:g}, {kept[1]:g}]; move it inside")
@@ -151,7 +155,7 @@ class Ball:
         raise AttributeError(f"Ball is frozen: cannot set {name}")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Ball, (np.array(self.center), self.radius, self.clip)
+        return Ball, (self.center.reshape(self.shape), self.radius, self.clip)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Ball) or not np.array_equal(self.center, other.center):
@@ -167,6 +171,11 @@ class Ball:
     @property
     def size(self) -> int:
         return int(self.center.size)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the center as it was given."""
+        return self.box.shape
 
     def contains(self, points: Array) -> bool:
         """Whether every point is inside, rounded so that yes is a proof."""
@@ -210,8 +219,13 @@ def hull(region: Region) -> Box | None:
     return region.box if isinstance(region, Ball) else region if isinstance(region, Box) else None
 
 
-def check_region(region: Region, inputs: int) -> None:
-    """Refuse a region of another dimension than the network's input."""
+def check_region(region: object, inputs: int) -> None:
+    """Refuse what is no region, and a region of another dimension than the network's input."""
+    if not isinstance(region, (Box, Ball, Everywhere)):
+        number = isinstance(region, (int, float, np.number)) and not isinstance(region, bool)
+        shown = f"{region}" if number else f"{type(region).__name__}"
+        hint = f"; for a box around zero use Box(numpy.zeros({inputs}), {shown})" if number else ""
+        raise InputError(f"region={shown}: a region is Box(center, radius), Ball(center, radius) or Everywhere(){hint}")
     if not isinstance(region, Everywhere) and region.size != inputs:
         raise InputError(f"the center has {region.size} coordinates, the network has {inputs} inputs")
 

@@ -23,6 +23,7 @@ from lipcert.proof.arithmetic import Arithmetic
 from lipcert.proof.cases import read_cases
 from lipcert.proof.certificate import CERTIFICATE_VERSION, Certificate, Proof
 from lipcert.proof.relaxed import Multipliers
+from lipcert.readers.given import TorchModule, network_of
 from lipcert.relaxation.specification import RELAXATIONS
 from lipcert.rounding import Array
 
@@ -45,17 +46,21 @@ class Verification:
     reason: str
 
 
-def verify(certificate: Certificate | str | os.PathLike[str], net: Network) -> Verification:
+def verify(
+    certificate: Certificate | str | os.PathLike[str], net: Network | str | os.PathLike[str] | TorchModule
+) -> Verification:
     """Check a proof without any solver: what does it prove about this network?
 
     certificate: as in `Result.certificate`, or the path of a file that `Certificate.save` wrote.
-    net: the network that it is about.
+    net: the network that it is about, or the path of its file, or a torch module.
 
     Rows are rebuilt from the network, so nothing that the file says about them is believed; the hash, the signs of the
     multipliers and the semidefiniteness are checked, and the bound is computed again with outward rounding.
     """
     if not isinstance(certificate, Certificate):
         certificate = load_certificate(certificate)
+    region = certificate.region
+    net = network_of(net, None if isinstance(region, Everywhere) else region.shape)
     claim = certificate.claim
     if certificate.network_sha256 != net.sha256:
         return Verification(False, np.inf, claim, "the certificate is about another network (the hashes differ)")

@@ -1,7 +1,8 @@
 """Readers: one file per format, all into the same `Network`.
 
 The format modules are imported when a file of that kind is read, so that importing lipcert stays fast and needs
-neither onnx nor torch. Nothing here unpickles, and nothing follows a path that a file names.
+neither onnx nor torch. Nothing here unpickles, and no path that a file names is followed but that of a plain file
+beside an ONNX model, which holds its weights.
 """
 
 from __future__ import annotations
@@ -20,13 +21,16 @@ EXTENSIONS = (".npz", ".mat", ".nnet", ".onnx")
 PICKLES = (".pt", ".pth", ".pkl", ".pickle", ".ckpt")
 
 
-def load(path: str | os.PathLike[str], *, normalize: bool = False) -> Network:
+def load(path: str | os.PathLike[str], *, normalize: bool = False, onnx_output: str | None = None) -> Network:
     """Read a network from a .npz, .mat, .nnet or .onnx file; the extension decides, in either case.
 
     normalize: only for .nnet files, which store a normalisation of inputs and outputs beside the weights. The default
         leaves it aside: the network expects inputs that are already normalised. True folds it into the first and last
         layers.
+    onnx_output: only for .onnx files, the name of the output to read. The default is the only one that is a tensor of
+        floating point numbers; for scikit-learn's dictionaries of scores, the tensor that they are made of.
 
+    An .onnx file may keep its weights in another file in the same folder, as exporters write them.
     Anything that had to be left out (a softmax at the end, say) is told in `Network.notes`.
     Raises FileFormatError, or InputError for an option that does not fit the format; the message is one line.
     """
@@ -41,6 +45,8 @@ def load(path: str | os.PathLike[str], *, normalize: bool = False) -> Network:
         raise FileFormatError(f"{path or repr('')}: {found}; networks are read from {', '.join(EXTENSIONS)} files")
     if normalize and extension != ".nnet":
         raise InputError(f"{path}: normalize=True applies to .nnet files only; leave it out")
+    if onnx_output is not None and extension != ".onnx":
+        raise InputError(f"{path}: an output is chosen by name (--onnx-output) in .onnx files only; leave it out")
     file = check_readable(path)
     match extension:
         case ".npz":
@@ -58,4 +64,4 @@ def load(path: str | os.PathLike[str], *, normalize: bool = False) -> Network:
         case _:
             from lipcert.readers.onnx import read as read_onnx
 
-            return read_onnx(file)
+            return read_onnx(file, output=onnx_output)

@@ -1,11 +1,14 @@
 """The .nnet text format of ACAS Xu and Marabou.
 
 // comments
-layers, inputs, outputs, largest layer,
+layers, inputs, outputs, largest layer,                 or the number of layers alone
 sizes of all layers, the input first,
 a flag that nobody uses,
 smallest inputs,  largest inputs,  means and  ranges (one per input, one for all outputs)
 then for every layer: one line per row of the weight, one line per entry of the bias.
+
+Controllers of the ARCH competition have headers with other counts: the layers alone, or one more number, which is left
+aside. Where they store no normalisation, a single 0 stands for each of its lines.
 """
 
 from __future__ import annotations
@@ -71,11 +74,12 @@ class _Lines:
             raise self._not_a_number(what, start, stop)
         return values.reshape(count, -1)
 
-    def integers(self, what: str, *widths: int) -> list[int]:
-        """The next line as positive integers."""
+    def integers(self, what: str, *widths: int, positive: int | None = None) -> list[int]:
+        """The next line as whole numbers, all of them or the first few positive, the others at least 0."""
         number = self._numbers[self._next] if self._next < len(self._numbers) else 0
         values = self.take(what, 1, *widths)[0]
-        if np.any(values != np.floor(values)) or np.any(values < 1) or np.any(values > MAX_WIDTH):
+        least = np.arange(values.size) < (values.size if positive is None else positive)
+        if np.any(values != np.floor(values)) or np.any(values < least) or np.any(values > MAX_WIDTH):
             raise FileFormatError(f"line {number}: {what} must be whole numbers from 1 to {MAX_WIDTH:,}")
         return [int(v) for v in values]
 
@@ -92,8 +96,9 @@ class _Lines:
 
 
 def _network(lines: _Lines, normalize: bool) -> Network:
-    layers, inputs, outputs = lines.integers("the header (layers, inputs, outputs, largest layer)", 4, 3)[:3]
-    sizes = lines.integers("the layer sizes", layers + 1)
+    header = lines.integers("the header (layers, inputs, outputs, largest layer)", 4, 3, 5, 1, positive=3)
+    sizes = lines.integers("the layer sizes", header[0] + 1)
+    inputs, outputs = header[1:3] or (sizes[0], sizes[-1])
     if (sizes[0], sizes[-1]) != (inputs, outputs):
         raise FileFormatError(
             f"the header says {inputs} inputs and {outputs} outputs, the sizes say {sizes[0]} and {sizes[-1]}"
@@ -101,16 +106,14 @@ def _network(lines: _Lines, normalize: bool) -> Network:
     if sum(n * m for n, m in pairwise(sizes)) > MAX_WEIGHTS:
         raise FileFormatError(f"the layer sizes ask for more than {MAX_WEIGHTS:,} weights")
     lines.take("the flag", 1, 1)
-    lines.take("the smallest inputs", 1, inputs)
-    lines.take("the largest inputs", 1, inputs)
-    means = lines.take("the means", 1, inputs + 1, inputs)[0]
-    ranges = lines.take("the ranges", 1, inputs + 1, inputs)[0]
+    lines.take("the smallest inputs", 1, inputs, 1)
+    lines.take("the largest inputs", 1, inputs, 1)
+    mean, scale = _normalisation(lines, inputs)
     affines = []
     for i, (n, m) in enumerate(pairwise(sizes), start=1):
         weight = lines.take(f"the weight of layer {i}", m, n)
         affines.append(Affine(weight, lines.take(f"the bias of layer {i}", m, 1)[:, 0]))
     lines.finish()
-    mean, scale = _completed(means, inputs, 0.0), _completed(ranges, inputs, 1.0)
     if normalize:
         affines = _folded(affines, mean, scale)
         note = "the normalisation is folded in; the clipping of inputs to their smallest and largest values is not"
@@ -121,6 +124,17 @@ def _network(lines: _Lines, normalize: bool) -> Network:
     for affine in affines[1:]:
         steps += [RELU, affine]
     return Network.from_steps(steps, [] if trivial else [note])
+
+
+def _normalisation(lines: _Lines, inputs: int) -> tuple[Array, Array]:
+    """Means and ranges, one per input and one for the outputs; 0 and 1 where a single 0 says that there are none."""
+    means = lines.take("the means", 1, inputs + 1, inputs, 1)[0]
+    ranges = lines.take("the ranges", 1, inputs + 1, inputs, 1)[0]
+    if means.size == ranges.size == 1 and not means.any() and not ranges.any():
+        return np.zeros(inputs + 1), np.ones(inputs + 1)
+    if min(means.size, ranges.size) < inputs:
+        raise FileFormatError(f"the means or ranges are one number for {inputs} inputs; one for each is needed")
+    return _completed(means, inputs, 0.0), _completed(ranges, inputs, 1.0)
 
 
 def _folded(affines: Sequence[Affine], mean: Array, scale: Array) -> list[Affine]:

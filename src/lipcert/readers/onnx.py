@@ -1,5 +1,7 @@
 """ONNX files: graphs that are one chain of operators, from one input to one output.
 
+Weights may be in a file beside the model (onnx_external.py), and one of several outputs is chosen (onnx_outputs.py).
+
 The input is the tensor flattened in C order, the output likewise; dimensions left open in the file count as 1. What
 depends on constants only is computed while reading; the operators are in onnx_operators.py.
 """
@@ -18,30 +20,35 @@ from lipcert.files.boundary import located, parsing, quoted
 from lipcert.problem.network import Network
 from lipcert.readers.chain import Chain
 from lipcert.readers.onnx_constants import FOLDED, fold
+from lipcert.readers.onnx_external import fetch_external
 from lipcert.readers.onnx_operation import Live, Operation, tensor_array
 from lipcert.readers.onnx_operators import OPERATORS, apply
+from lipcert.readers.onnx_outputs import FLOATS, batch_notes, choose_output
+from lipcert.readers.onnx_wire import check_fields
 
 MAX_NODES = 100_000
-_FLOATS = (1, 10, 11)  # TensorProto: float, float16, double
 
 
-def read(path: Path) -> Network:
-    """The network of an .onnx file. Needs the onnx package, which reads the file; nothing is run."""
+def read(path: Path, *, output: str | None = None) -> Network:
+    """The network of an .onnx file, up to the output of this name. Needs the onnx package; nothing is run."""
     try:
         import onnx
     except ImportError:
         raise InputError(f"{path}: reading ONNX needs the onnx package; pip install 'lipcert[onnx]'") from None
     with located(path):
         with parsing("the file"):
-            model = onnx.ModelProto.FromString(path.read_bytes())
-            graph = model.graph
-        return _Graph(graph).network()
+            data = path.read_bytes()
+            check_fields(data, onnx.ModelProto.DESCRIPTOR)
+            graph = onnx.ModelProto.FromString(data).graph
+            del data  # as large as the weights
+        fetch_external(graph, path.parent)
+        return _Graph(graph, output).network()
 
 
 class _Graph:
     """A graph as names: constants, the shapes of tensors that depend on the input, and the nodes that matter."""
 
-    def __init__(self, graph: Any) -> None:
+    def __init__(self, graph: Any, output: str | None = None) -> None:
         if len(graph.node) > MAX_NODES:
             raise FileFormatError(f"{len(graph.node):,} nodes are more than the limit of {MAX_NODES:,}")
         if not len(graph.node):
@@ -50,16 +57,15 @@ class _Graph:
             raise UnsupportedOperator("sparse initializers are not supported; export the network with dense ones")
         self._initializers = {t.name: t for t in graph.initializer}
         inputs = [v for v in graph.input if v.name not in self._initializers]
-        if len(inputs) != 1 or len(graph.output) != 1:
-            raise UnsupportedOperator(
-                f"{len(inputs)} inputs and {len(graph.output)} outputs; networks with one of each are supported"
-            )
+        if len(inputs) != 1:
+            raise UnsupportedOperator(f"{len(inputs)} inputs; networks with one input are supported")
         self._tip = inputs[0].name
-        self._output = graph.output[0].name
+        self._output, chosen = choose_output(graph, output)
         self._nodes = _needed(graph.node, self._output)
         shape, notes = _input_shape(inputs[0])
         self._chain = Chain(shape)
-        self._chain.notes += notes
+        self._chain.notes += [*chosen, *notes]
+        self._input = (self._tip, shape)
         self._shapes = {self._tip: self._chain.shape}
         self._constants: dict[str, NDArray[Any]] = {}
         self._stored = 0
@@ -69,6 +75,7 @@ class _Graph:
             self._step(node)
         if self._tip != self._output:
             raise FileFormatError("the output does not depend on the input")
+        self._chain.notes += batch_notes(*self._input, self._chain.shape)
         return self._chain.network()
 
     def _step(self, node: Any) -> None:
@@ -126,7 +133,7 @@ def _needed(nodes: Iterable[Any], output: str) -> list[Any]:
 def _input_shape(value: Any) -> tuple[tuple[int, ...], list[str]]:
     """The input's shape with open dimensions taken as 1, and a note if one is not the batch."""
     tensor = value.type.tensor_type
-    if tensor.elem_type not in _FLOATS:
+    if tensor.elem_type not in FLOATS:
         raise UnsupportedOperator(f"input {quoted(value.name)} is not a tensor of floating point numbers")
     if not tensor.HasField("shape") or len(tensor.shape.dim) > 8:
         raise UnsupportedOperator(f"input {quoted(value.name)} has no usable shape; export it with a fixed shape")

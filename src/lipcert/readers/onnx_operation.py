@@ -19,8 +19,8 @@ TENSOR_TYPES = {
     7: np.int64, 9: np.bool_, 10: np.float16, 11: np.float64, 12: np.uint32, 13: np.uint64,
 }  # fmt: skip
 
-
-_EXTERNAL = 1  # TensorProto.EXTERNAL
+_TYPE_NAMES = {8: "text", 14: "complex numbers", 15: "complex numbers", 16: "bfloat16", 21: "uint4", 22: "int4"}
+EXTERNAL = 1  # TensorProto.EXTERNAL
 
 
 @dataclass(frozen=True)
@@ -130,14 +130,15 @@ class Operation:
 
 
 def tensor_array(tensor: Any) -> NDArray[Any]:
-    """The numbers of a tensor that is kept within the file."""
+    """The numbers of a tensor that is kept within the file, or was fetched from beside it (onnx_external.py)."""
     from onnx import numpy_helper
 
     what = f"tensor {quoted(tensor.name)}"
-    if tensor.data_location == _EXTERNAL or tensor.external_data:
-        raise FileFormatError(f"{what} is kept in another file, which is not read; save the model as one file")
     if tensor.data_type not in TENSOR_TYPES:
-        raise UnsupportedOperator(f"{what} has type {tensor.data_type}; float16, float32, float64 or integers only")
+        kind = _TYPE_NAMES.get(tensor.data_type, f"type {tensor.data_type}")
+        raise UnsupportedOperator(f"{what} holds {kind}; float16, float32, float64 or integers of 8 bits or more only")
+    if tensor.data_location == EXTERNAL or tensor.external_data:
+        raise FileFormatError(f"{what} is kept in another file, which is not read; save the model as one file")
     if any(n < 0 for n in tensor.dims) or np.prod([float(n) for n in tensor.dims]) > MAX_WEIGHTS:
         raise FileFormatError(f"{what} has the shape {quoted(str(list(tensor.dims)))}, beyond the limits")
     with parsing(what):

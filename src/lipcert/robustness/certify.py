@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from lipcert.errors import InputError, SoundnessError
 from lipcert.jobs import End, JobFolder, Progress, Run, cluster, local, processes, run_pieces
 from lipcert.problem.network import Network
 from lipcert.problem.norms import INF, Norm, parse_norm
+from lipcert.readers.given import TorchModule, network_of
 from lipcert.robustness.attack import Counterexamples, attack, no_counterexamples
 from lipcert.robustness.data import DataSet, as_data_set, check_fits
 from lipcert.robustness.decision import Classified, classify, rival_radii, room, shared_region
@@ -35,7 +38,7 @@ MAX_RADII = 1000
 
 
 def certify(
-    net: Network,
+    net: Network | str | os.PathLike[str] | TorchModule,
     inputs: ArrayLike | DataSet,
     labels: ArrayLike | None = None,
     *,
@@ -61,7 +64,7 @@ def certify(
     """Which inputs keep their class within `radius` in a norm?
 
     Args:
-        net: the classifier; one output is a binary classifier by its sign.
+        net: the classifier, or the path of its file, or a torch module; one output is a binary classifier by its sign.
         inputs: one row or image for each, or a `DataSet`; pixels in the units that the network takes.
         labels: the true classes; left out, those that the network predicts.
         radius: one or several. The shared constants are proved for the largest.
@@ -82,7 +85,10 @@ def certify(
     """
     data = as_data_set(inputs, labels)
     options = PairOptions(method, solver, float(time_limit), lower, seed, parse_norm(norm))
-    question = _Question(net, data, _check_radii(radius), _check_domain(domain), clip, options, _seconds(refine))
+    network = network_of(net, data.image_shape if isinstance(inputs, DataSet) else np.shape(inputs)[1:])
+    if network_file is None and isinstance(net, str | os.PathLike):
+        network_file = Path(net).name
+    question = _Question(network, data, _check_radii(radius), _check_domain(domain), clip, options, _seconds(refine))
     question.check()
     if recheck and out is None:
         raise InputError("recheck needs a job folder with certificates; give --out DIR")
