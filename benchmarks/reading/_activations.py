@@ -59,9 +59,9 @@ KINDS = {
 def activation_cases() -> Iterator[Case]:
     for kind, table in KINDS.items():
         for name, make in table.items():
-            yield _around(kind, name, make)
+            yield _around(kind, name, make, 8.0 if table is PIECEWISE else 4.0)
     for name, make in JUMPS.items():
-        yield _around("activations that jump", name, make, refused=("jump", "continuous", "not supported"))
+        yield _around("refused: activations that jump", name, make, 4.0, refused=("jump", "continuous", "not supported"))
     yield Case(
         "piecewise linear activations",
         "prelu_per_channel",
@@ -78,10 +78,10 @@ def activation_cases() -> Iterator[Case]:
     yield from _functions()
 
 
-def _around(kind: str, name: str, make: Callable[[], Any], refused: tuple[str, ...] = ()) -> Case:
+def _around(kind: str, name: str, make: Callable[[], Any], scale: float, refused: tuple[str, ...] = ()) -> Case:
     """The activation between two linear layers, with inputs large enough to reach its ends."""
     return Case(
-        kind, name, (4,), lambda: nn.Sequential(nn.Linear(4, 6), make(), nn.Linear(6, 3)), refused=refused, scale=8.0
+        kind, name, (4,), lambda: nn.Sequential(nn.Linear(4, 6), make(), nn.Linear(6, 3)), refused=refused, scale=scale
     )
 
 
