@@ -3,8 +3,8 @@
     python -m benchmarks.reading torch --only residual
     python -m benchmarks.reading fuzz --mutants 20000
 
-Without a part, all but `fuzz`. The exit code is 1 where an expectation fails. `--oracle` compares torch, onnxruntime and
-onnx's evaluator with each other, without lipcert. `--files FOLDER` keeps the exported files and uses them again.
+Without a part, all but `fuzz`. The exit code is 1 where an expectation fails. `--oracle` compares torch, onnxruntime
+and onnx's evaluator with each other, without lipcert. `--files FOLDER` keeps the exported files and uses them again.
 """
 
 from __future__ import annotations
@@ -59,6 +59,9 @@ def main() -> int:
     parser.add_argument("--files", type=Path, help="folder for the exported files, which are used again")
     parser.add_argument("--mutants", type=int, default=20_000, help="damaged files for fuzz")
     parser.add_argument("--seed", type=int, default=0, help="of the damage")
+    parser.add_argument(
+        "--compare", action="store_true", help="fuzz: what is read, beside onnxruntime; no limit of memory"
+    )
     given = parser.parse_args()
     for name in given.parts:
         if name not in NEEDS:
@@ -71,7 +74,7 @@ def main() -> int:
             part("fuzz", False)
             from benchmarks.reading.fuzz import fuzz
 
-            return fuzz(folder, given.mutants, given.seed, given.only)
+            return fuzz(folder, given.mutants, given.seed, given.only, compare=given.compare)
         return _read(given.parts or [name for name in NEEDS if name != "fuzz"], folder, given)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-import torch.nn.functional as F
+import torch.nn.functional as F  # noqa: N812 - as everyone writes it
 from torch import nn
 
 from benchmarks.reading._case import Case, Forward
@@ -61,7 +61,9 @@ def activation_cases() -> Iterator[Case]:
         for name, make in table.items():
             yield _around(kind, name, make, 8.0 if table is PIECEWISE else 4.0)
     for name, make in JUMPS.items():
-        yield _around("refused: activations that jump", name, make, 4.0, refused=("jump", "continuous", "not supported"))
+        yield _around(
+            "refused: activations that jump", name, make, 4.0, refused=("jump", "continuous", "not supported")
+        )
     yield Case(
         "piecewise linear activations",
         "prelu_per_channel",

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
+import os
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -45,12 +47,27 @@ def exported(case: Case, how: str, folder: Path) -> Path:
 
 
 @contextlib.contextmanager
-def silence() -> Any:
+def _deaf() -> Iterator[None]:
+    """What libraries print past Python goes nowhere."""
+    kept = os.dup(1)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+        os.close(nowhere)
+
+
+@contextlib.contextmanager
+def silence() -> Iterator[None]:
     """Nothing printed, warned or logged by a library inside."""
     with (
         warnings.catch_warnings(),
         contextlib.redirect_stdout(io.StringIO()),
         contextlib.redirect_stderr(io.StringIO()),
+        _deaf(),
     ):
         warnings.simplefilter("ignore")
         logging.disable(logging.CRITICAL)

@@ -115,12 +115,12 @@ def relative(found: Array, expected: Array) -> float:
 def _against_differences(network: Any, inputs: Array) -> float:
     """The gradient beside central differences of the network itself, at the few inputs that are far from kinks."""
     rng = np.random.default_rng(2)
-    weights, direction = rng.standard_normal(network.outputs), rng.standard_normal(inputs.shape[1])
-    direction /= np.linalg.norm(direction)
+    weights, direction = rng.standard_normal((network.outputs,)), rng.standard_normal((inputs.shape[1],))
+    direction = direction / np.linalg.norm(direction)
     slopes = network.gradient(inputs, weights) @ direction
     ends = [(network.forward(inputs + h * direction) @ weights) for h in (-1e-5, 0.0, 1e-5)]
     differences = (ends[2] - ends[0]) / 2e-5
-    smooth = np.abs(ends[2] - 2 * ends[1] + ends[0]) <= 1e-8 * max(1.0, float(np.max(np.abs(ends[1]))))
+    smooth = np.abs(ends[2] - 2 * ends[1] + ends[0]) <= 2e-9 * max(1.0, float(np.max(np.abs(ends[1]))))
     if not np.any(smooth):
         return 0.0
     error = np.abs(np.broadcast_to(slopes, differences.shape) - differences)[smooth]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 from torch import nn
@@ -16,7 +17,6 @@ IMAGE = (2, 6, 6)
 
 def layer_cases() -> Iterator[Case]:
     yield from _plain()
-    yield from _convolutions()
     yield from _pools()
     yield from _normalised()
     yield from _parametrised()
@@ -26,7 +26,7 @@ def layer_cases() -> Iterator[Case]:
 def mlp(*widths: int) -> list[nn.Module]:
     """Linear layers with ReLU between them."""
     layers: list[nn.Module] = []
-    for a, b in zip(widths, widths[1:], strict=False):
+    for a, b in pairwise(widths):
         layers += [nn.Linear(a, b), nn.ReLU()]
     return layers[:-1]
 
@@ -38,49 +38,75 @@ def headed(features: int, *layers: nn.Module) -> nn.Module:
 
 def _plain() -> Iterator[Case]:
     yield Case("mlp", "mlp", (4,), lambda: nn.Sequential(*mlp(4, 8, 8, 3)))
-    yield Case("mlp", "mlp_no_bias", (4,), lambda: nn.Sequential(nn.Linear(4, 8, bias=False), nn.ReLU(), nn.Linear(8, 3, bias=False)))
-    yield Case("mlp", "mlp_relu_at_the_end", (4,), lambda: nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3), nn.ReLU()))
+    yield Case(
+        "mlp",
+        "mlp_no_bias",
+        (4,),
+        lambda: nn.Sequential(nn.Linear(4, 8, bias=False), nn.ReLU(), nn.Linear(8, 3, bias=False)),
+    )
+    yield Case(
+        "mlp",
+        "mlp_relu_at_the_end",
+        (4,),
+        lambda: nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3), nn.ReLU()),
+    )
     yield Case("mlp", "mlp_of_an_image", (1, 4, 4), lambda: nn.Sequential(nn.Flatten(), *mlp(16, 8, 3)))
-    yield Case("mlp", "mlp_named_layers", (4,), lambda: nn.Sequential(OrderedDict(zip(("fc1", "act", "fc2"), mlp(4, 8, 3), strict=True))))
+    yield Case(
+        "mlp",
+        "mlp_named_layers",
+        (4,),
+        lambda: nn.Sequential(OrderedDict(zip(("fc1", "act", "fc2"), mlp(4, 8, 3), strict=True))),
+    )
     yield Case("mlp", "mlp_one_linear", (4,), lambda: nn.Linear(4, 3))
-    yield Case("mlp", "mlp_on_last_axis", (2, 4), lambda: nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Flatten(), nn.Linear(10, 3)))
-    yield Case("cnn", "cnn", IMAGE, lambda: headed(36, nn.Conv2d(2, 4, 3, padding=1), nn.ReLU(), nn.Conv2d(4, 4, 3, stride=2, padding=1), nn.ReLU()))
-    yield Case("cnn", "cnn_same", IMAGE, lambda: headed(144, nn.Conv2d(2, 4, 3, padding="same"), nn.ReLU(), nn.Conv2d(4, 4, 4, padding="same"), nn.ReLU()))
-    yield Case("cnn", "cnn_valid_no_bias", IMAGE, lambda: headed(32, nn.Conv2d(2, 2, 3, bias=False), nn.ReLU(), nn.Conv2d(2, 2, (1, 3), padding=(0, 1)), nn.ReLU()))
-    yield Case("dropout", "dropout", (4,), lambda: nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Dropout(0.5), nn.Linear(8, 3)))
-    yield Case("dropout", "dropout_2d_alpha", IMAGE, lambda: headed(144, nn.Conv2d(2, 4, 3, padding=1), nn.Dropout2d(), nn.ReLU(), nn.AlphaDropout()))
-    yield Case("softmax at the end", "softmax", (4,), lambda: nn.Sequential(*mlp(4, 8, 3), nn.Softmax(dim=1)), final="softmax")
-    yield Case("softmax at the end", "log_softmax", (4,), lambda: nn.Sequential(*mlp(4, 8, 3), nn.LogSoftmax(dim=-1)), final="log_softmax")
-
-
-def _convolutions() -> Iterator[Case]:
-    kind = "grouped and dilated convolution"
-    yield Case(kind, "conv_grouped", (4, 5, 5), lambda: headed(54, nn.Conv2d(4, 6, 3, groups=2), nn.ReLU()))
-    yield Case(kind, "conv_depthwise_separable", (3, 5, 5), lambda: headed(100, nn.Conv2d(3, 6, 3, padding=1, groups=3), nn.ReLU6(), nn.Conv2d(6, 4, 1), nn.ReLU()))
-    yield Case(kind, "conv_dilated", (1, 7, 7), lambda: headed(45, nn.Conv2d(1, 5, 3, dilation=2), nn.ReLU()))
-    yield Case("one and three axes", "conv_1d", (2, 10), lambda: headed(20, nn.Conv1d(2, 4, 3, stride=2, padding=1), nn.ReLU()))
-    yield Case("one and three axes", "conv_1d_pools", (2, 12), lambda: headed(12, nn.Conv1d(2, 4, 3, padding=1), nn.ReLU(), nn.MaxPool1d(2), nn.AvgPool1d(2)))
-    yield Case("one and three axes", "conv_3d", (1, 4, 4, 4), lambda: headed(54, nn.Conv3d(1, 2, 3, padding=1, stride=(2, 1, 1)), nn.ReLU(), nn.AvgPool3d((1, 2, 2), stride=1), nn.Flatten(2), nn.Unflatten(2, (2, 9)), nn.Flatten(1), nn.Linear(36, 54)))
-    yield Case("one and three axes", "max_pool_3d", (2, 4, 4, 4), lambda: headed(16, nn.Conv3d(2, 2, 1), nn.MaxPool3d(2)))
-    kind = "transposed convolution"
-    yield Case(kind, "up_conv_stride", (2, 4, 4), lambda: headed(192, nn.ConvTranspose2d(2, 3, 2, stride=2), nn.ReLU()))
-    yield Case(kind, "up_conv_output_padding", (2, 4, 4), lambda: headed(192, nn.ConvTranspose2d(2, 3, 3, stride=2, padding=1, output_padding=1), nn.ReLU()))
-    yield Case(kind, "up_conv_groups", (4, 4, 4), lambda: headed(216, nn.ConvTranspose2d(4, 6, 3, groups=2), nn.ReLU()))
-    yield Case(kind, "up_conv_dilation", (2, 4, 4), lambda: headed(108, nn.ConvTranspose2d(2, 3, 3, dilation=2, padding=1, bias=False), nn.ReLU()))
-    yield Case(kind, "up_conv_1d", (2, 5), lambda: headed(33, nn.ConvTranspose1d(2, 3, 3, stride=2), nn.ReLU()))
-    kind = "upsampling"
-    yield Case(kind, "upsample_nearest", (2, 3, 3), lambda: headed(72, nn.Conv2d(2, 2, 1), nn.ReLU(), nn.Upsample(scale_factor=2)))
-    yield Case(kind, "upsample_nearest_size", (2, 3, 3), lambda: headed(70, nn.Upsample(size=(5, 7)), nn.ReLU()))
-    yield Case(kind, "upsample_bilinear", (2, 3, 3), lambda: headed(72, nn.Upsample(scale_factor=2, mode="bilinear", align_corners=False), nn.ReLU()))
-    yield Case(kind, "upsample_bilinear_corners", (2, 3, 3), lambda: headed(72, nn.Upsample(scale_factor=2, mode="bilinear", align_corners=True), nn.ReLU()))
-    yield Case(kind, "upsample_linear_1d", (2, 4), lambda: headed(24, nn.Upsample(scale_factor=3, mode="linear"), nn.ReLU()))
-    yield Case("pixel shuffle", "pixel_shuffle", (2, 3, 3), lambda: headed(72, nn.Conv2d(2, 8, 3, padding=1), nn.PixelShuffle(2), nn.ReLU()))
-    yield Case("pixel shuffle", "pixel_unshuffle", (1, 4, 4), lambda: headed(8, nn.PixelUnshuffle(2), nn.Conv2d(4, 2, 1), nn.ReLU()))
-    kind = "padding"
-    yield Case(kind, "pad_zero_layer", (2, 4, 4), lambda: headed(50, nn.ZeroPad2d((1, 2, 0, 1)), nn.Conv2d(2, 3, 3), nn.ReLU(), nn.ConstantPad2d(1, 0.5), nn.Conv2d(3, 2, 1, stride=(1, 1)), nn.AdaptiveAvgPool2d(5)))
-    yield Case(kind, "pad_reflection_layer", (2, 4, 4), lambda: headed(48, nn.ReflectionPad2d(1), nn.Conv2d(2, 3, 3), nn.ReLU()))
-    yield Case(kind, "pad_replication_layer", (2, 4, 4), lambda: headed(48, nn.ReplicationPad2d(1), nn.Conv2d(2, 3, 3), nn.ReLU()))
-    yield Case(kind, "pad_mode_of_conv", (2, 4, 4), lambda: headed(48, nn.Conv2d(2, 3, 3, padding=1, padding_mode="circular"), nn.ReLU(), nn.Conv2d(3, 3, 3, padding=1, padding_mode="reflect"), nn.ReLU()))
+    yield Case(
+        "mlp",
+        "mlp_on_last_axis",
+        (2, 4),
+        lambda: nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Flatten(), nn.Linear(10, 3)),
+    )
+    yield Case(
+        "cnn",
+        "cnn",
+        IMAGE,
+        lambda: headed(
+            36, nn.Conv2d(2, 4, 3, padding=1), nn.ReLU(), nn.Conv2d(4, 4, 3, stride=2, padding=1), nn.ReLU()
+        ),
+    )
+    yield Case(
+        "cnn",
+        "cnn_same",
+        IMAGE,
+        lambda: headed(
+            144, nn.Conv2d(2, 4, 3, padding="same"), nn.ReLU(), nn.Conv2d(4, 4, 4, padding="same"), nn.ReLU()
+        ),
+    )
+    yield Case(
+        "cnn",
+        "cnn_valid_no_bias",
+        IMAGE,
+        lambda: headed(
+            32, nn.Conv2d(2, 2, 3, bias=False), nn.ReLU(), nn.Conv2d(2, 2, (1, 3), padding=(0, 1)), nn.ReLU()
+        ),
+    )
+    yield Case(
+        "dropout", "dropout", (4,), lambda: nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Dropout(0.5), nn.Linear(8, 3))
+    )
+    yield Case(
+        "dropout",
+        "dropout_2d_alpha",
+        IMAGE,
+        lambda: headed(144, nn.Conv2d(2, 4, 3, padding=1), nn.Dropout2d(), nn.ReLU(), nn.AlphaDropout()),
+    )
+    yield Case(
+        "softmax at the end", "softmax", (4,), lambda: nn.Sequential(*mlp(4, 8, 3), nn.Softmax(dim=1)), final="softmax"
+    )
+    yield Case(
+        "softmax at the end",
+        "log_softmax",
+        (4,),
+        lambda: nn.Sequential(*mlp(4, 8, 3), nn.LogSoftmax(dim=-1)),
+        final="log_softmax",
+    )
 
 
 def _pools() -> Iterator[Case]:
@@ -91,10 +117,20 @@ def _pools() -> Iterator[Case]:
     yield pooled("max_pool_overlapping", "max pooling", 27, lambda: nn.MaxPool2d(3, stride=2, padding=1))
     yield pooled("max_pool_ceil", "max pooling", 27, lambda: nn.MaxPool2d(2, ceil_mode=True), 5)
     yield pooled("max_pool_dilated", "max pooling", 12, lambda: nn.MaxPool2d(2, dilation=3, stride=2), 6)
-    yield Case("max pooling", "max_pool_after_relu", IMAGE, lambda: headed(27, nn.Conv2d(2, 3, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)))
+    yield Case(
+        "max pooling",
+        "max_pool_after_relu",
+        IMAGE,
+        lambda: headed(27, nn.Conv2d(2, 3, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)),
+    )
     yield pooled("average_pool", "average pooling", 27, lambda: nn.AvgPool2d(2))
     yield pooled("average_pool_padded", "average pooling", 27, lambda: nn.AvgPool2d(3, stride=2, padding=1))
-    yield pooled("average_pool_not_counting", "average pooling", 27, lambda: nn.AvgPool2d(3, stride=2, padding=1, count_include_pad=False))
+    yield pooled(
+        "average_pool_not_counting",
+        "average pooling",
+        27,
+        lambda: nn.AvgPool2d(3, stride=2, padding=1, count_include_pad=False),
+    )
     yield pooled("average_pool_ceil", "average pooling", 27, lambda: nn.AvgPool2d(2, ceil_mode=True), 5)
     yield pooled("adaptive_average_1", "adaptive pooling", 3, lambda: nn.AdaptiveAvgPool2d(1))
     yield pooled("adaptive_average_2", "adaptive pooling", 12, lambda: nn.AdaptiveAvgPool2d((2, 2)))
@@ -104,23 +140,59 @@ def _pools() -> Iterator[Case]:
 
 
 def _normalised() -> Iterator[Case]:
-    yield Case("batch norm", "batch_norm_1d", (4,), lambda: nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3)))
-    yield Case("batch norm", "batch_norm_1d_first", (4,), lambda: nn.Sequential(nn.BatchNorm1d(4), *mlp(4, 8, 3), nn.BatchNorm1d(3, affine=False)))
-    yield Case("batch norm", "batch_norm_2d", IMAGE, lambda: headed(144, nn.Conv2d(2, 4, 3, padding=1, bias=False), nn.BatchNorm2d(4), nn.ReLU()))
+    yield Case(
+        "batch norm",
+        "batch_norm_1d",
+        (4,),
+        lambda: nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3)),
+    )
+    yield Case(
+        "batch norm",
+        "batch_norm_1d_first",
+        (4,),
+        lambda: nn.Sequential(nn.BatchNorm1d(4), *mlp(4, 8, 3), nn.BatchNorm1d(3, affine=False)),
+    )
+    yield Case(
+        "batch norm",
+        "batch_norm_2d",
+        IMAGE,
+        lambda: headed(144, nn.Conv2d(2, 4, 3, padding=1, bias=False), nn.BatchNorm2d(4), nn.ReLU()),
+    )
     yield Case("batch norm", "batch_norm_1d_of_sequence", (2, 5), lambda: headed(10, nn.BatchNorm1d(2), nn.ReLU()))
 
 
 def _parametrised() -> Iterator[Case]:
     def both(name: str, kind: str, wrap: Any) -> Iterator[Case]:
-        yield Case(kind, f"{name}_linear", (4,), lambda: nn.Sequential(wrap(nn.Linear(4, 6)), nn.ReLU(), wrap(nn.Linear(6, 3))))
+        yield Case(
+            kind, f"{name}_linear", (4,), lambda: nn.Sequential(wrap(nn.Linear(4, 6)), nn.ReLU(), wrap(nn.Linear(6, 3)))
+        )
         yield Case(kind, f"{name}_conv", (2, 4, 4), lambda: headed(48, wrap(nn.Conv2d(2, 3, 3, padding=1)), nn.ReLU()))
 
     yield from both("weight_norm", "weight norm", parametrizations.weight_norm)
     yield from both("weight_norm_old", "weight norm", weight_norm)
     yield from both("spectral_norm", "spectral norm", parametrizations.spectral_norm)
     yield from both("spectral_norm_old", "spectral norm", spectral_norm)
-    yield Case("orthogonal weights", "orthogonal", (4,), lambda: nn.Sequential(parametrizations.orthogonal(nn.Linear(4, 6)), nn.ReLU(), nn.Linear(6, 3)))
+    yield Case(
+        "orthogonal weights",
+        "orthogonal",
+        (4,),
+        lambda: nn.Sequential(parametrizations.orthogonal(nn.Linear(4, 6)), nn.ReLU(), nn.Linear(6, 3)),
+    )
 
 
 def _larger() -> Iterator[Case]:
-    yield Case("cnn", "lenet", (1, 12, 12), lambda: nn.Sequential(nn.Conv2d(1, 4, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(4, 6, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), *mlp(6, 10, 3)))
+    yield Case(
+        "cnn",
+        "lenet",
+        (1, 12, 12),
+        lambda: nn.Sequential(
+            nn.Conv2d(1, 4, 5),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(4, 6, 3),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Flatten(),
+            *mlp(6, 10, 3),
+        ),
+    )

@@ -56,7 +56,9 @@ class Pattern:
         )
         for i, node in enumerate(graph.node):
             node.name = node.name or f"{node.op_type}_{i}"
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=_age(self.opset))
+        model = helper.make_model(
+            graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=_age(self.opset)
+        )
         _tell_shapes(model)
         if self.edit is not None:
             self.edit(model)
@@ -85,7 +87,9 @@ class Pattern:
         session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
         kind = helper.tensor_dtype_to_np_dtype(self.kind)
         feeds = [{"X": x.reshape(self.shape).astype(kind)} for x in inputs]
-        return np.stack([np.asarray(session.run([self.output], feed)[0], dtype=np.float64).reshape(-1) for feed in feeds])
+        return np.stack(
+            [np.asarray(session.run([self.output], feed)[0], dtype=np.float64).reshape(-1) for feed in feeds]
+        )
 
 
 def _tell_shapes(model: Any) -> None:
@@ -120,4 +124,3 @@ def scalar(number: float) -> NDArray[np.float32]:
 
 def lines(*nodes: str) -> str:
     return "\n".join(nodes)
-

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +50,9 @@ def sklearn_models(only: str = "") -> Iterator[tuple[str, Any]]:
 
 def read_sklearn(folder: Path, only: str) -> Iterator[Row]:
     """Each model converted and read; a probability may be read, or left out with a note that says so."""
-    import lipcert
     from skl2onnx import to_onnx
+
+    import lipcert
 
     folder = folder / "sklearn"
     folder.mkdir(parents=True, exist_ok=True)
@@ -60,9 +62,11 @@ def read_sklearn(folder: Path, only: str) -> Iterator[Row]:
         path.write_bytes(to_onnx(model, inputs[:1]).SerializeToString())
         classifies = hasattr(model, "predict_proba")
         values = model.predict_proba(inputs) if classifies else model.predict(inputs)
-        truth = Truth(inputs.astype(np.float64), values.reshape(POINTS, -1), final="probabilities" if classifies else "")
+        truth = Truth(
+            inputs.astype(np.float64), values.reshape(POINTS, -1), final="probabilities" if classifies else ""
+        )
         _agree(path, inputs, -1, values.reshape(POINTS, -1))
-        yield judge(Row("sklearn", name, "sklearn"), lambda path=path: lipcert.load(path), truth)  # type: ignore[misc]
+        yield judge(Row("sklearn", name, "sklearn"), partial(lipcert.load, path), truth)
 
 
 def keras_models(only: str = "") -> Iterator[tuple[str, Any]]:
@@ -79,7 +83,6 @@ def read_keras(folder: Path, only: str) -> Iterator[Row]:
     """Each model exported by Keras with torch beneath it, and read."""
     os.environ["KERAS_BACKEND"] = "torch"
     import lipcert
-
     from benchmarks.reading._exports import silence
 
     folder = folder / "keras"
@@ -95,7 +98,7 @@ def read_keras(folder: Path, only: str) -> Iterator[Row]:
         _agree(path, inputs, 0, values)
         final = "softmax" if name.endswith("softmax") else ""
         truth = Truth(inputs.reshape(POINTS, -1).astype(np.float64), values, final=final)
-        yield judge(Row("keras", name, "keras"), lambda path=path: lipcert.load(path), truth)  # type: ignore[misc]
+        yield judge(Row("keras", name, "keras"), partial(lipcert.load, path), truth)
 
 
 def _agree(path: Path, inputs: Array, output: int, values: Array) -> None:

@@ -31,11 +31,29 @@ def _lively(model: Any) -> Any:
 
 
 def mlp() -> Any:
-    return _lively(keras.Sequential([layers.Input((4,)), layers.Dense(8, activation="relu"), layers.Dense(6, activation="tanh"), layers.Dense(3)]))
+    return _lively(
+        keras.Sequential(
+            [
+                layers.Input((4,)),
+                layers.Dense(8, activation="relu"),
+                layers.Dense(6, activation="tanh"),
+                layers.Dense(3),
+            ]
+        )
+    )
 
 
 def mlp_softmax() -> Any:
-    return _lively(keras.Sequential([layers.Input((4,)), layers.Dense(8, activation="relu"), layers.Dropout(0.3), layers.Dense(3, activation="softmax")]))
+    return _lively(
+        keras.Sequential(
+            [
+                layers.Input((4,)),
+                layers.Dense(8, activation="relu"),
+                layers.Dropout(0.3),
+                layers.Dense(3, activation="softmax"),
+            ]
+        )
+    )
 
 
 def cnn_same_strides() -> Any:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -29,13 +31,13 @@ def read_patterns(folder: Path, only: str) -> Iterator[Row]:
 
     for pattern in patterns(only):
         path = pattern.write(folder / "patterns")
-        options = {} if pattern.given is None else {"onnx_output": pattern.given}
+        options: dict[str, Any] = {} if pattern.given is None else {"onnx_output": pattern.given}
         inputs = pattern.inputs(POINTS)
         values = None if pattern.refused else pattern.run(inputs)
         truth = Truth(inputs, values, final=pattern.final)
         yield judge(
             Row("onnx", pattern.name, f"opset {pattern.opset}"),
-            lambda path=path, options=options: lipcert.load(path, **options),  # type: ignore[misc]
+            partial(lipcert.load, path, **options),
             truth,
             pattern.refused,
         )
@@ -57,10 +59,12 @@ def check_patterns(folder: Path, only: str) -> Iterator[Row]:
             yield row
             continue
         try:
-            other = ReferenceEvaluator(pattern.model(as_run=True))
+            other: Any = ReferenceEvaluator(pattern.model(as_run=True))
             kind = np.float64 if pattern.kind == 11 else np.float32
             feeds = [{"X": x.reshape(pattern.shape).astype(kind)} for x in inputs]
-            found = np.stack([np.asarray(other.run([pattern.output], f)[0], dtype=np.float64).reshape(-1) for f in feeds])
+            found = np.stack(
+                [np.asarray(other.run([pattern.output], f)[0], dtype=np.float64).reshape(-1) for f in feeds]
+            )
             row.values = float(np.max(np.abs(found - values))) / max(float(np.max(np.abs(values))), 1e-30)
             row.outcome = "agree" if row.values <= 1e-5 else "differ"
         except Exception as error:  # the evaluator has gaps: onnxruntime is the judge
