@@ -4,7 +4,8 @@
     python -m benchmarks.reading fuzz --mutants 20000
 
 Without a part, all but `fuzz`. The exit code is 1 where an expectation fails. `--oracle` compares torch, onnxruntime
-and onnx's evaluator with each other, without lipcert. `--files FOLDER` keeps the exported files and uses them again.
+and onnx's evaluator with each other, without lipcert. `--files FOLDER` keeps the exported files and uses them again;
+empty it when a module or an exporter has changed.
 """
 
 from __future__ import annotations
