@@ -103,7 +103,8 @@ def _compared(network: Any, path: Path) -> str:
         shape = [n if isinstance(n, int) and n > 0 else 1 for n in value.shape]
         kind = np.float64 if "double" in value.type else np.float32
         points = np.random.default_rng(0).standard_normal((3, network.inputs)).astype(kind)
-        found = np.stack([np.ravel(session.run(None, {value.name: x.reshape(shape)})[0]) for x in points])
+        output = next(o.name for o in session.get_outputs() if "tensor(" in o.type and "int" not in o.type)
+        found = np.stack([np.ravel(session.run([output], {value.name: x.reshape(shape)})[0]) for x in points])
     except Exception:
         return "read"
     if any("softmax" in note.lower() for note in network.notes):  # left out, as it should be
