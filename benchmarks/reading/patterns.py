@@ -17,6 +17,8 @@ from benchmarks.reading._patterns_models import model_patterns
 from benchmarks.reading._patterns_windows import window_patterns
 
 POINTS = 20
+# The evaluator of onnx 1.23 mixes the input's own statistics in at this operator set; numpy agrees with onnxruntime.
+EVALUATOR_WRONG = ("batch_normalization",)
 PARTS = (join_patterns, window_patterns, function_patterns, model_patterns)
 
 
@@ -67,6 +69,7 @@ def check_patterns(folder: Path, only: str) -> Iterator[Row]:
             )
             row.values = float(np.max(np.abs(found - values))) / max(float(np.max(np.abs(values))), 1e-30)
             row.outcome = "agree" if row.values <= 1e-5 else "differ"
+            row.expected = row.outcome == "agree" or bool(pattern.refused) or pattern.name in EVALUATOR_WRONG
         except Exception as error:  # the evaluator has gaps: onnxruntime is the judge
             row.outcome, row.message = "run once", f"{type(error).__name__}: {error}".splitlines()[0][:100]
         yield row
