@@ -1,0 +1,1 @@
+"""What people have, read: torch modules, ONNX graphs, scikit-learn and Keras models, and damaged files."""
