@@ -1,16 +1,24 @@
-"""More activations that never fall and whose slope is a bell: softsign and the error function."""
+"""More activations that never fall and whose slope is a bell, with closer lines: softsign and the error function."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from lipcert.problem.activations.base import SLACK, Batch, widen
+from lipcert.problem.activations.base import SLACK, Batch, Lines, widen
+from lipcert.problem.activations.secants import closest
 from lipcert.problem.activations.smooth import Bell
 from lipcert.problem.activations.turning import between
 from lipcert.rounding import Array
 
 
-class Softsign(Bell):
+class Close(Bell):
+    """Lines of several slopes in place of the smallest."""
+
+    def lines(self, lo: Array, hi: Array) -> Lines:
+        return closest(self, lo, hi)
+
+
+class Softsign(Close):
     """z / (1 + |z|)."""
 
     kind = "softsign"
@@ -46,7 +54,7 @@ class Softsign(Bell):
         return -2 * np.sign(z) * inverse * inverse * inverse
 
 
-class Erf(Bell):
+class Erf(Close):
     """2 / sqrt(pi) times the integral of exp(-t^2) from 0 to z."""
 
     kind = "erf"
