@@ -2,7 +2,8 @@
 
     u = base + delta u',     u' in {0, 1} for ReLU and leaky ReLU (u' = 1 where z > 0), u' in [0, 1] for the others
 
-(a negative base is as good as any), so that every row of ReLU serves all: what is switched by u' is a variable, what the base lets through is linear.
+(the base may be negative), so that every row of ReLU serves all: what is switched by u' is a variable, what the base
+lets through is linear.
 Neurons through which no derivative passes are pruned: the lift speaks of the network without them, and `lost` pays.
 """
 
@@ -150,7 +151,9 @@ def _sizes(problem: Problem, slopes: tuple[Interval, ...]) -> tuple[list[Array],
     with np.errstate(over="ignore", invalid="ignore"):
         for i in range(net.depth, 0, -1):
             parts = [
-                pull(problem, weight) if reader > net.depth else _times(weight.T, slopes[reader - 1].magnitude * g[reader])
+                pull(problem, weight)
+                if reader > net.depth
+                else _times(weight.T, slopes[reader - 1].magnitude * g[reader])
                 for reader, weight in net.readers[i]
             ]
             g[i] = _added(parts, net.shape[i])

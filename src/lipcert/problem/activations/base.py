@@ -1,8 +1,8 @@
 """What every activation must say of itself: values, derivatives, and proved bounds of both on intervals.
 
 An activation is a frozen value with a `kind` (its name in files) and a number `alpha` that most ignore. Derivatives lie
-in a slope interval [a, b], and a may be negative: whoever uses slopes takes their magnitudes. The derivative of a kinked one at its kink is any number between its one-sided derivatives;
-`derivative` returns the left one, bounds contain both.
+in a slope interval [a, b]; a may be negative, so whoever uses slopes takes their magnitudes. The derivative of a kinked
+one at its kink is any number between its one-sided derivatives; `derivative` returns the left one, bounds contain both.
 """
 
 from __future__ import annotations

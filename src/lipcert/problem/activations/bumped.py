@@ -105,7 +105,7 @@ class GELU(Bumped):
         return (2 - z * z) * self._density(z)
 
     def _density(self, z: Array) -> Array:
-        return np.exp(-z * z / 2) * (1 / np.sqrt(2 * np.pi))
+        return np.asarray(np.exp(-z * z / 2) * (1 / float(np.sqrt(2 * np.pi))))
 
 
 class TanhGELU(Bumped):
@@ -171,7 +171,7 @@ class Mish(Bumped):
         e, right = np.exp(-np.abs(z)), z > 0
         d = np.where(right, 1 + 2 * e + 2 * e * e, e * e + 2 * e + 2)
         rising = np.where(right, 2 * e**3 + 2 * e**2 - 3 * e - 2, 2 + 2 * e - 3 * e**2 - 2 * e**3)
-        return 2 * self.share(z)[1] + z * (4 * np.where(right, e * e, e) * rising / d**3)
+        return np.asarray(2 * self.share(z)[1] + z * (4 * np.where(right, e * e, e) * rising / d**3))
 
 
 class HardSwish(Bumped):

@@ -12,7 +12,12 @@ NEAR = 1e-6  # a turning point this near to an interval counts as inside: that o
 
 
 def between(
-    f: Callable[[Array], Array], turns: tuple[float, ...], lo: Array, hi: Array, slack: float, floor: Array | float = 1.0
+    f: Callable[[Array], Array],
+    turns: tuple[float, ...],
+    lo: Array,
+    hi: Array,
+    slack: float,
+    floor: Array | float = 1.0,
 ) -> tuple[Array, Array]:
     """Bounds of f for lo <= z <= hi, where f is monotone between `turns` and before and behind them.
 
