@@ -189,3 +189,26 @@ def test_a_slope_interval_of_length_one_keeps_its_base() -> None:
     source, own = exactly(space["g"]), exactly(space[layer.switch])
     whole = through(space, layer, source, own).matrix.toarray()
     assert whole[:, space.slices["g"]].tolist() == [[-0.25, 0.0], [0.0, -0.25]]
+
+
+@pytest.mark.parametrize("method", ["product", "mixed", "backward", "forward", "both-free", "tight"])
+def test_slopes_that_are_all_negative(method: str) -> None:
+    """Every neuron on the falling side: nothing is pruned or clipped, and all that is proved is above what is seen."""
+    rng = np.random.default_rng(4)
+    A, B, C, D, E = (rng.normal(size=shape) / 4 for shape in ((4, 3), (4, 4), (3, 3), (3, 4), (1, 3)))
+    blocks = [
+        Block(((0, A),), np.full(4, -1.4), Activation("gelu")),
+        Block(((1, B),), np.full(4, -2.2), Activation("hardswish")),
+        Block(((0, C / 1000), (2, D)), np.full(3, -2.5), Activation("silu")),
+        Block(((3, E),), np.zeros(1)),
+    ]
+    net, box = Network.from_blocks(blocks), Box(np.zeros(3), 0.01)
+    problem = Problem.of(net, box, 0)
+    assert not any(len(layer.pruned) for layer in layers_of(problem).hidden)
+    points = _points(rng, box, 3)
+    assert all(np.all(f.derivative(z) < 0) for f, z in zip(net.activations, net.preactivations(points), strict=True))
+    seen = float(problem.norm.dual.of(net.gradient(points, np.ones(1))).max())
+    found = lipcert.bound(net, box, output=0, method=method, work=0.05)
+    assert found.upper >= seen
+    assert method == "product" or found.upper < 1.5 * seen
+    assert lipcert.verify(found.certificate, net).proved
