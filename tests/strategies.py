@@ -15,7 +15,7 @@ from lipcert.problem.network import Affine, Block, Network
 from lipcert.problem.region import Box
 from lipcert.rounding import Array
 
-SMOOTH = ("elu", "softplus", "sigmoid", "tanh")
+SMOOTH = ("elu", "softplus", "sigmoid", "tanh", "gelu", "mish", "hardswish", "softsign")
 
 
 @st.composite

@@ -39,6 +39,7 @@ SMOOTH_AND_KINKED: tuple[Activation, ...] = (
     Activation("sigmoid"),
     Activation("tanh"),
 )
+OTHERS = tuple(Activation(kind) for kind in ("softsign", "erf", "gelu", "gelu_tanh", "silu", "mish", "hardswish"))
 
 
 def random_network(seed: int, shape: tuple[int, ...], activation: Activation | str = "relu") -> Network:
@@ -159,7 +160,7 @@ def test_one_neuron_in_closed_form(w: float, b: float, out: float, center: float
         assert value == pytest.approx(abs(out * w), rel=1e-12)
 
 
-@pytest.mark.parametrize("activation", SMOOTH_AND_KINKED, ids=str)
+@pytest.mark.parametrize("activation", [*SMOOTH_AND_KINKED, *OTHERS], ids=str)
 @pytest.mark.parametrize("p", ["1", "2", "inf"])
 def test_derivative_of_the_smoothed_objective(activation: Activation, p: str) -> None:
     net = random_network(5, (4, 6, 5, 3, 2), activation)
@@ -361,7 +362,7 @@ def test_search_finds_the_constant_of_residual_networks() -> None:
         assert w.value == pytest.approx(exact, rel=1e-6)
 
 
-@pytest.mark.parametrize("activation", SMOOTH_AND_KINKED, ids=str)
+@pytest.mark.parametrize("activation", [*SMOOTH_AND_KINKED, *OTHERS], ids=str)
 @pytest.mark.parametrize("p", ["1", "2", "inf"])
 def test_derivative_of_the_smoothed_objective_with_branches(activation: Activation, p: str) -> None:
     net = residual(1, activation)

@@ -91,7 +91,7 @@ def test_single_affine_layer(tmp_path: Path) -> None:
         ({"W1": np.zeros((4, 3), dtype=bool)}, ["W1 has type 'bool'"]),
         ({"W1": np.full((4, 3), np.nan)}, ["not finite"]),
         ({"W1": np.zeros((0, 3)), "b1": np.zeros(0)}, ["not empty"]),
-        ({"activations": np.array(["gelu"]), "alphas": np.zeros(1)}, ["unknown activation 'gelu'"]),
+        ({"activations": np.array(["glu"]), "alphas": np.zeros(1)}, ["unknown activation 'glu'"]),
         ({"activations": np.array(["relu", "relu"]), "alphas": np.zeros(1)}, ["1 entries"]),
         ({"activations": np.array(["relu"])}, ["alphas is missing"]),
         ({"alphas": np.zeros(1)}, ["activations is missing"]),

@@ -131,8 +131,8 @@ def _switch(form: _Affine, slope: Interval, range_: Interval) -> _Affine:
     symbols = np.concatenate([form.symbols * half[:, None, :], new], axis=1)
     # The middle slope, the products with it and the width of the slopes are rounded once each; slopes can be so small
     # that their halves underflow.
-    slack = (gamma(8) * (half + spread) + TINY) * reach + (symbols.shape[1] + 4) * TINY
-    return _Affine(form.middle * half, symbols, grow(half * form.rest + slack, 8))
+    slack = (gamma(8) * (np.abs(half) + spread) + TINY) * reach + (symbols.shape[1] + 4) * TINY
+    return _Affine(form.middle * half, symbols, grow(np.abs(half) * form.rest + slack, 8))
 
 
 def _pull_back(weight: Matrix, form: _Affine) -> _Affine:

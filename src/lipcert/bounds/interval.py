@@ -113,12 +113,21 @@ def outward(value: Array, spread: Array) -> Interval:
 
 
 def scaled(s: Interval, g: Interval) -> Interval:
-    """Bounds of s g with s >= 0, entry by entry."""
+    """Bounds of s g, entry by entry, for finite s."""
+    exact = (s.lo == s.hi) & ((s.lo == 1.0) | (s.lo == 0.0))
+    zero = (s.lo == 0) & (s.hi == 0)
+    both = s.lo < 0
+    if mixed := bool(both.any()):
+        falls = both & (s.hi <= 0)  # s g = (-s)(-g)
+        g = Interval(np.where(falls, -g.hi, g.lo), np.where(falls, -g.lo, g.hi))
+        s = Interval(np.where(falls, -s.hi, s.lo), np.where(falls, -s.lo, s.hi))
+        both = s.lo < 0
     with np.errstate(over="ignore", invalid="ignore"):
         lo = np.where(g.lo >= 0, s.lo, s.hi) * g.lo
         hi = np.where(g.hi <= 0, s.lo, s.hi) * g.hi
-    exact = (s.lo == s.hi) & ((s.lo == 1.0) | (s.lo == 0.0))
-    zero = s.hi == 0
+        if mixed:  # any corner may be the least
+            lo = np.where(both, np.minimum(s.lo * g.hi, s.hi * g.lo), lo)
+            hi = np.where(both, np.maximum(s.lo * g.lo, s.hi * g.hi), hi)
     lo, hi = np.where(zero, 0.0, np.where(exact, lo, down(lo))), np.where(zero, 0.0, np.where(exact, hi, up(hi)))
     return Interval(np.where(np.isnan(lo), -np.inf, lo), np.where(np.isnan(hi), np.inf, hi))
 

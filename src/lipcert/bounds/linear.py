@@ -162,7 +162,7 @@ def _with_spread(
     reach, answer = [share], []
     for k, (block, s) in enumerate(zip(net.hidden, slopes, strict=True)):
         moved = np.asarray(sum(times(reach[source], abs(w)) for source, w in block.terms))
-        reach.append(s.hi * moved)
+        reach.append(s.magnitude * moved)
         g = gradients[k + 1]
         spread = (s.hi - s.lo) * (np.maximum(g.hi, 0.0) - np.minimum(g.lo, 0.0))
         lost = losses[k] + moved * spread

@@ -64,7 +64,7 @@ def prove_product(problem: Problem) -> Certificate:
     reach = {0: _Scaled(0.5, 1)}
     for i, block in enumerate(net.hidden, start=1):
         parts = [reach[j].times(operator_norm(weight, norm.p, norm.p)) for j, weight in block.terms]
-        reach[i] = _total(parts).times(block.activation.slopes[1])
+        reach[i] = _total(parts).times(block.activation.steepest)
     last = [reach[j].times(_head(problem, weight)) for j, weight in net.scores.terms]
     return Certificate.of(problem, Arithmetic("product"), _total(last).above())
 

@@ -19,7 +19,7 @@ from lipcert.files import check_readable
 from lipcert.files.archive import Archive
 from lipcert.files.boundary import located
 from lipcert.problem.activations import IDENTITY
-from lipcert.problem.network import Affine, Network
+from lipcert.problem.network import Block, Network
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box
 from lipcert.proof.encoding import decode_numbers, encode_numbers
@@ -86,10 +86,9 @@ def certificate_of(net: Network, box: Box, proofs: tuple[MarginProof, ...]) -> M
 def linear_margins(net: Network, box: Box, rows: Array) -> tuple[tuple[Interval, ...], Array]:
     """Pre-activation bounds on the box, and upper bounds of rows @ scores: the rows as one more layer."""
     count = len(rows)
-    longer = Network(
-        (*net.affines, Affine(rows, np.zeros(count)), Affine(np.eye(count), np.zeros(count))),
-        (*net.activations, IDENTITY, IDENTITY),
-    )
+    behind = len(net.blocks)
+    margins = Block(((behind, rows),), np.zeros(count), IDENTITY)
+    longer = Network.from_blocks((*net.blocks, margins, Block(((behind + 1, np.eye(count)),), np.zeros(count))))
     bounds = preactivation_bounds(longer, box)
     return bounds[: net.depth], bounds[-1].hi
 

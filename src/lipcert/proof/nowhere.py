@@ -5,7 +5,8 @@ value v_k of neuron k. From the last block down g_k v_k <= t_k z_k where
 
     on, v = z:   t = g;       off, v = alpha z:   t = alpha g;       open, g <= 0:   any t from g to alpha g
 
-and a sign allows more of z_k: c_k = t_k + lambda_k (on), t_k - lambda_k (off), lambda >= 0. What is left is
+and a sign allows more of z_k: c_k = t_k + lambda_k (on), t_k - lambda_k (off), lambda >= 0. A block that only adds up
+has c = g, whatever number that is: an interval contains it. What is left is
 
     0 <= sum lambda_k |z_k| <= constant + (sum_k A_k0' c_k) x.
 
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 
 from lipcert.bounds import Interval
 from lipcert.bounds.interval import finite_sum, scaled
+from lipcert.problem.activations import IDENTITY
 from lipcert.problem.maps import dense
 from lipcert.problem.network import Network
 from lipcert.rounding import Array, add_down, add_up, grow
@@ -37,11 +39,10 @@ def no_interior(net: Network, pre: tuple[Interval, ...], c: Array, basis: NDArra
 
 
 def covers(net: Network) -> bool:
-    """Networks of ReLUs and leaky ReLUs whose first block alone reads the input."""
-    known = all(f.kinked and 0.0 <= f.alpha <= 1.0 for f in net.activations) and all(
-        b.slack is None for b in net.hidden
-    )
-    return net.depth > 0 and known and [i for i, _ in net.readers[0]] == [1]
+    """Networks of ReLUs, leaky ReLUs and sums whose first block, which is no sum, alone reads the input."""
+    known = all((f.kinked and 0.0 <= f.alpha <= 1.0) or f == IDENTITY for f in net.activations)
+    exact = all(b.slack is None for b in net.hidden)
+    return net.depth > 0 and known and exact and net.activations[0].kinked and [i for i, _ in net.readers[0]] == [1]
 
 
 def _proves(net: Network, pre: tuple[Interval, ...], c: list[Array], basis: NDArray[np.int64]) -> bool:
@@ -54,6 +55,9 @@ def _proves(net: Network, pre: tuple[Interval, ...], c: list[Array], basis: NDAr
     for i in range(net.depth, 0, -1):
         readers = [(w.T, own[r - 1]) for r, w in net.readers[i] if r <= net.depth]
         g = finite_sum(readers) if readers else Interval(np.zeros_like(c[i - 1]), np.zeros_like(c[i - 1]))
+        if net.activations[i - 1] == IDENTITY:
+            own[i - 1] = g
+            continue
         alpha = np.full_like(g.lo, net.activations[i - 1].alpha)
         low = np.where((g.lo == 0) & (g.hi == 0), 0.0, scaled(Interval(alpha, alpha), g).lo)
         on, off = pre[i - 1].lo >= 0, pre[i - 1].hi <= 0

@@ -2,7 +2,8 @@
 
     u = base + delta u',     u' in {0, 1} for ReLU and leaky ReLU (u' = 1 where z > 0), u' in [0, 1] for the others
 
-so that every row of ReLU serves all: what is switched by u' is a variable, what the base lets through is linear.
+(the base may be negative), so that every row of ReLU serves all: what is switched by u' is a variable, what the base
+lets through is linear.
 Neurons through which no derivative passes are pruned: the lift speaks of the network without them, and `lost` pays.
 """
 
@@ -83,7 +84,7 @@ def _layers(problem: Problem) -> Layers:
         lost = sum_up(
             np.concatenate(
                 [
-                    np.where(p, grow(g * q * s.hi, 2), 0.0)
+                    np.where(p, grow(g * q * s.magnitude, 2), 0.0)
                     for p, g, q, s in zip(pruned, g_size, q_size, slopes, strict=True)
                 ]
             )
@@ -150,13 +151,15 @@ def _sizes(problem: Problem, slopes: tuple[Interval, ...]) -> tuple[list[Array],
     with np.errstate(over="ignore", invalid="ignore"):
         for i in range(net.depth, 0, -1):
             parts = [
-                pull(problem, weight) if reader > net.depth else _times(weight.T, slopes[reader - 1].hi * g[reader])
+                pull(problem, weight)
+                if reader > net.depth
+                else _times(weight.T, slopes[reader - 1].magnitude * g[reader])
                 for reader, weight in net.readers[i]
             ]
             g[i] = _added(parts, net.shape[i])
         for i, block in enumerate(net.hidden, start=1):
             parts = [
-                reach(problem, weight) if j == 0 else _times(weight, slopes[j - 1].hi * q[j])
+                reach(problem, weight) if j == 0 else _times(weight, slopes[j - 1].magnitude * q[j])
                 for j, weight in block.terms
             ]
             q[i] = _added(parts, block.width)

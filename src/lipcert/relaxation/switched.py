@@ -112,7 +112,7 @@ def through(space: Space, layer: Layer, source: Tracked, own: Tracked | None) ->
     parts = [(same, source[same]), (other, source[other].scaled(fixed[other]))]
     free = layer.free
     if own is not None and len(free):
-        if np.any(layer.delta[free] != 1.0):
+        if np.any((layer.delta[free] != 1.0) | (layer.base[free] != 0.0)):
             own = source[free].scaled(layer.base[free]) + own.scaled(layer.delta[free])
         parts.append((free, own))
     whole = merge(space, parts, layer.width)

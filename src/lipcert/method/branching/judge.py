@@ -125,7 +125,7 @@ def _matter(net: Network, slopes: tuple[Interval, ...], linear: Linear) -> Array
     for k, (s, block) in enumerate(zip(slopes, net.hidden, strict=True)):
         moved = sum((times(reach[source], abs(w)) for source, w in block.terms), np.zeros_like(s.hi))
         matter.append(np.nan_to_num(linear.gradients[k + 1].magnitude * moved, posinf=1e300))
-        reach.append(s.hi * moved)
+        reach.append(s.magnitude * moved)
     return np.concatenate(matter, axis=1)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from lipcert import policy
 from lipcert.bounds import Bounds, Cell
 from lipcert.budget import Budget
+from lipcert.problem.activations import IDENTITY
 from lipcert.problem.maps import dense
 from lipcert.problem.network import Network
 from lipcert.proof.leaves import Empty, prove_nowhere
@@ -31,12 +32,14 @@ def refute(net: Network, cell: Cell, bounds: Bounds, budget: Budget) -> Empty | 
 
     width, total = net.shape[1], net.neurons
     on, off = (np.concatenate(ends) for ends in zip(*((z.lo[0] >= 0, z.hi[0] <= 0) for z in bounds.pre), strict=True))
-    G, alpha = _asked(net), np.repeat([f.alpha for f in net.activations], net.shape[1:-1])
+    sums = np.repeat([f == IDENTITY for f in net.activations], net.shape[1:-1])  # c = g
+    on, off = on & ~sums, off & ~sums
+    G, alpha = _asked(net), np.where(sums, 1.0, np.repeat([f.alpha for f in net.activations], net.shape[1:-1]))
     slack = np.vstack([np.eye(width), np.zeros((total - width, width))])
     eye, nothing = np.eye(total), np.zeros((total, 1))
     low = np.hstack([G - eye, slack, nothing])[~off]  # g + slack <= c
     high = np.hstack([eye - alpha[:, None] * G, slack, nothing])[~on]  # c <= alpha g - slack
-    fall = np.hstack([G, 0 * slack, nothing])[~on & ~off]  # g <= 0
+    fall = np.hstack([G, 0 * slack, nothing])[~on & ~off & ~sums]  # g <= 0
     bias = np.concatenate([b.bias for b in net.hidden])
     size = max(float(np.abs(bias).max()), 1e-300)
     constant = np.concatenate([bias / size, np.zeros(width), [1.0]])
@@ -63,7 +66,7 @@ def refute(net: Network, cell: Cell, bounds: Bounds, budget: Budget) -> Empty | 
             return None
         order = qr((first[usable] * room[usable, None]).T, mode="r", pivoting=True)[1]
         basis = usable[order[: net.inputs]].astype(np.int64)
-    return prove_nowhere(net, cell, bounds, _kept(net, G, c, on, off, alpha), basis)
+    return prove_nowhere(net, cell, bounds, _kept(net, G, c, on, off, alpha, sums), basis)
 
 
 def _asked(net: Network) -> Array:
@@ -77,11 +80,12 @@ def _asked(net: Network) -> Array:
     return G
 
 
-def _kept(net: Network, G: Array, c: Array, on: Array, off: Array, alpha: Array) -> Array:
+def _kept(net: Network, G: Array, c: Array, on: Array, off: Array, alpha: Array, sums: Array) -> Array:
     """The coefficients moved to where rounding leaves no doubt, from the last block down."""
     ends = np.cumsum(net.shape[1:-1])
     for own in (slice(a, b) for a, b in zip([0, *ends[:-1]][::-1], ends[::-1], strict=True)):
         g, room = G[own] @ c, 1e-13 * (np.abs(G[own]) @ np.abs(c))
         low, high = np.where(off[own], -np.inf, g + room), np.where(on[own], np.inf, alpha[own] * (g - room))
-        c[own] = np.where(low <= high, np.clip(c[own], low, np.maximum(low, high)), c[own])
+        kept = np.where(low <= high, np.clip(c[own], low, np.maximum(low, high)), c[own])
+        c[own] = np.where(sums[own], g, kept)
     return c

@@ -1,8 +1,8 @@
 """What every activation must say of itself: values, derivatives, and proved bounds of both on intervals.
 
 An activation is a frozen value with a `kind` (its name in files) and a number `alpha` that most ignore. Derivatives lie
-in a slope interval [a, b]. The derivative of a kinked one at its kink is any number between its one-sided derivatives;
-`derivative` returns the left one, bounds contain both.
+in a slope interval [a, b]; a may be negative, so whoever uses slopes takes their magnitudes. The derivative of a kinked
+one at its kink is any number between its one-sided derivatives; `derivative` returns the left one, bounds contain both.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ class Lines(NamedTuple):
 class Activation:
     """What a block of neurons applies to each of them.
 
-    `Activation(kind, alpha)` with `kind` one of "identity", "relu", "leaky_relu", "elu", "softplus", "sigmoid" or
-    "tanh". `alpha` is the slope of a leaky ReLU below zero, or the scale of an ELU; the others ignore it.
+    `Activation(kind, alpha)` with `kind` one of "identity", "relu", "leaky_relu", "elu", "softplus", "sigmoid", "tanh",
+    "softsign", "erf", "gelu", "gelu_tanh", "silu", "mish" or "hardswish". `alpha` is the slope of a leaky ReLU below
+    zero, or the scale of an ELU; the others ignore it. Those from "gelu" on fall before they rise.
     """
 
     kind: ClassVar[str]
@@ -77,6 +78,11 @@ class Activation:
     def slopes(self) -> tuple[float, float]:
         """The interval [a, b] that contains every derivative."""
         raise NotImplementedError
+
+    @property
+    def steepest(self) -> float:
+        """At least every |derivative|."""
+        return max(abs(slope) for slope in self.slopes)
 
     def __call__(self, z: Array) -> Array:
         """The value, entry by entry."""
