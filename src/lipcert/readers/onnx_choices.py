@@ -1,16 +1,14 @@
-"""ONNX operators that choose: maxima and minima, sorting, comparisons, and what is left out at the end."""
+"""ONNX operators that choose: maxima and minima, sorting, comparisons."""
 
 from __future__ import annotations
 
 from functools import reduce
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lipcert.readers import layers, rewrites
 from lipcert.readers.choices import Condition, choose, compare
-from lipcert.readers.onnx_operation import TENSOR_TYPES, Entry, Operation, Value, real
+from lipcert.readers.onnx_operation import Entry, Operation
 from lipcert.readers.onnx_sums import aligned
 from lipcert.readers.tensors import Graph, Tensor
 
@@ -93,75 +91,9 @@ def _where(op: Operation, graph: Graph) -> Tensor:
     return choose(graph, condition, op.operand(1, "first choice"), op.operand(2, "second choice"))
 
 
-def _cast(op: Operation, graph: Graph) -> Value:  # noqa: ARG001
-    """Cast and CastLike: precision is not tracked; a comparison counts as 1 or 0."""
-    if op.kind == "Cast":
-        kind = np.dtype(cast_type(op)).kind
-    else:
-        op.check(("saturate", "round_mode"), 2, 2)
-        like = op.value(1, "target")
-        kind = like.dtype.kind if isinstance(like, np.ndarray) else "b" if isinstance(like, Condition) else "f"
-    value = op.value(0)
-    if isinstance(value, Tensor) and kind != "f":
-        raise op.refused("casts the network's tensor to integers or truth values; floating point types only")
-    return value
-
-
-def cast_type(op: Operation) -> Any:
-    """The numpy type that a Cast gives."""
-    op.check(("to", "saturate", "round_mode"), 1, 1)
-    code: object = op.attributes.get("to")
-    if op.opset < 6 and isinstance(code, bytes):  # a name, such as FLOAT
-        code = {"FLOAT": 1, "INT32": 6, "INT64": 7, "BOOL": 9, "FLOAT16": 10, "DOUBLE": 11}.get(code.decode("latin-1"))
-    if code not in TENSOR_TYPES:
-        raise op.refused("casts to float16, float32, float64 and integers only")
-    return TENSOR_TYPES[code]  # type: ignore[index]
-
-
-def _dropout(op: Operation, graph: Graph) -> list[Value]:  # noqa: ARG001
-    op.check(("ratio", "seed", "is_test"), 1, 3)
-    training = op.optional(2, "training_mode")
-    if (training is not None and np.any(training)) or (op.opset < 7 and not op.integer("is_test", 0)):
-        raise op.refused("is in training mode; export the network for inference")
-    x = op.value(0)
-    return [x, np.ones(x.shape, dtype=bool)]
-
-
-def _concat(op: Operation, graph: Graph) -> Tensor:
-    op.check(("axis",), 1, 10_000)
-    parts = [op.operand(i) for i in range(len(op.inputs))]
-    if len({len(p.shape) for p in parts}) > 1:
-        raise op.damaged("its inputs do not fit together")
-    return graph.concatenate(parts, op.axis(len(parts[0].shape), 1))
-
-
-def _softmax(op: Operation, graph: Graph) -> Tensor:
-    op.check(("axis",), 1, 1)
-    return graph.drop(op.tensor(), str(op))
-
-
-def _trilu(op: Operation, graph: Graph) -> Tensor:
-    op.check(("upper",), 1, 2)
-    x = op.tensor()
-    return graph.pick(x, np.where(triangle(op, x.shape), x.places, -1))
-
-
-def triangle(op: Operation, shape: tuple[int, ...]) -> NDArray[Any]:
-    """Which entries of the matrices a Trilu keeps."""
-    k = op.optional(1, "k")
-    shift = 0 if k is None else int(real(k).reshape(-1)[0])
-    row, column = np.arange(shape[-2])[:, None], np.arange(shape[-1])
-    return column - row >= shift if op.integer("upper", 1) else column - row <= shift
-
-
 _PAIRS, _JUMP = "max(a, b) = a + relu(b - a)", "inside Where, Mul and Not, where no value jumps"
 CHOICES: dict[str, Entry] = {
     "And": Entry(_logic, words="of a comparison with a constant that changes nothing"),
-    "Cast": Entry(_cast, words="to floating point types"),
-    "CastLike": Entry(_cast, words="to floating point types"),
-    "Concat": Entry(_concat),
-    "Dropout": Entry(_dropout, words="for inference, where it does nothing"),
-    "LogSoftmax": Entry(_softmax, "left out", "at the end, with a note"),
     "Max": Entry(_extreme, "rewritten", _PAIRS),
     "Min": Entry(_extreme, "rewritten", "min(a, b) = b - relu(b - a)"),
     "Not": Entry(_not, words="of a comparison"),
@@ -169,11 +101,9 @@ CHOICES: dict[str, Entry] = {
     "ReduceL1": Entry(_reduce, "rewritten", "a sum of absolute values"),
     "ReduceMax": Entry(_reduce, "rewritten", "maxima of pairs, by ReLUs"),
     "ReduceMin": Entry(_reduce, "rewritten", "minima of pairs, by ReLUs"),
-    "Softmax": Entry(_softmax, "left out", "at the end, with a note"),
     "TopK": Entry(
         _top_k, "rewritten", "a network of comparisons, by ReLUs; its second output, the indices, is refused"
     ),
-    "Trilu": Entry(_trilu),
     "Where": Entry(_where, "rewritten", "by a ReLU where both choices meet; softplus with a threshold; else it jumps"),
     **{kind: Entry(_compare, words=_JUMP) for kind in _RELATIONS},
 }

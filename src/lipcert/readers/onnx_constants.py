@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.readers.onnx_choices import cast_type, triangle
 from lipcert.readers.onnx_operation import Operation, tensor_array
+from lipcert.readers.onnx_passing import cast_type, triangle
 from lipcert.readers.onnx_shapes import REARRANGED, rearranged
 
 MAX_PRODUCTS = 1 << 30  # multiplications of one product of constants

@@ -53,7 +53,8 @@ def _linear(op: Operation, graph: Graph, outputs: int) -> Tensor:
     x = x.reshaped((1, x.width)) if len(x.shape) == 1 else x
     if len(x.shape) != 2 or outputs < 1 or weights.size != outputs * x.shape[1] or shift.size not in (0, outputs):
         raise op.refused(
-            f"{weights.size} coefficients and {shift.size} intercepts for {outputs} outputs of a tensor of shape {x.shape}"
+            f"{weights.size} coefficients and {shift.size} intercepts for {outputs} outputs of a "
+            f"tensor of shape {x.shape}"
         )
     y = layers.times(graph, x, weights.reshape(outputs, -1).T)
     return graph.scale_and_shift(y, 1.0, shift) if shift.size else y

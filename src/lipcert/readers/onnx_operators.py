@@ -15,6 +15,7 @@ from lipcert.readers.onnx_choices import CHOICES
 from lipcert.readers.onnx_constants import ALWAYS, FOLDED, fold
 from lipcert.readers.onnx_learnt import LEARNT
 from lipcert.readers.onnx_operation import Entry, Operation, Results, Value
+from lipcert.readers.onnx_passing import PASSING
 from lipcert.readers.onnx_refused import REFUSED, REFUSED_LEARNT
 from lipcert.readers.onnx_resize import RESIZED
 from lipcert.readers.onnx_shapes import REARRANGED, rearrange
@@ -33,6 +34,7 @@ OPERATORS: dict[str, Entry] = {
     **WINDOWS,
     **ACTIVATIONS,
     **CHOICES,
+    **PASSING,
     **RESIZED,
 }
 DOMAINS: dict[str, tuple[dict[str, Entry], dict[str, str]]] = {

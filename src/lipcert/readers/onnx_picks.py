@@ -59,9 +59,8 @@ def _gather_elements(op: Operation, array: NDArray[Any]) -> Picked:
     axis = op.axis(array.ndim, 0)
     index = _indices(op, array.shape[axis])
     op.limited(index.size)
-    if index.ndim != array.ndim or any(
-        i > n for a, (i, n) in enumerate(zip(index.shape, array.shape, strict=True)) if a != axis
-    ):
+    beyond = [i > n for i, n in zip(index.shape, array.shape, strict=False)]
+    if index.ndim != array.ndim or any(beyond[:axis] + beyond[axis + 1 :]):
         raise op.damaged(f"indices of shape {index.shape} do not fit a tensor of shape {array.shape}")
     within = array[tuple(slice(None) if a == axis else slice(0, n) for a, n in enumerate(index.shape))]
     return np.take_along_axis(within, index, axis=axis)
@@ -78,7 +77,7 @@ def _gather_nd(op: Operation, array: NDArray[Any]) -> Picked:
     op.limited(index.size // depth * math.prod(array.shape[batch + depth :]))
     outer = index.shape[:-1]
     lines = [np.arange(n).reshape((-1,) + (1,) * (len(outer) - a - 1)) for a, n in enumerate(outer[:batch])]
-    return array[(*lines, *np.moveaxis(index.astype(np.int64), -1, 0))]
+    return np.asarray(array[(*lines, *np.moveaxis(index.astype(np.int64), -1, 0))])
 
 
 def _indices(op: Operation, size: int) -> NDArray[Any]:

@@ -1,4 +1,4 @@
-"""ONNX arithmetic entry by entry: sums and differences, products and quotients, with the broadcasting of every opset."""
+"""ONNX arithmetic, entry by entry: sums and differences, products and quotients, as every opset broadcasts them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ def _mul(op: Operation, graph: Graph) -> Operand | Condition:
     a, b = aligned(op)
     if isinstance(a, Tensor) and isinstance(b, Tensor):
         return product(graph, a, b)
-    return graph.scale_and_shift(a, b, 0.0) if isinstance(a, Tensor) else graph.scale_and_shift(as_tensor(b), a, 0.0)
+    if isinstance(b, Tensor):
+        a, b = b, a
+    return graph.scale_and_shift(as_tensor(a), np.asarray(b), 0.0)
 
 
 def _div(op: Operation, graph: Graph) -> Operand:
@@ -114,9 +116,7 @@ SUMS: dict[str, Entry] = {
     "Div": Entry(_div, words="by a constant; x / (1 + |x|) is softsign"),
     "Log": Entry(_log, words="of a sigmoid, which is minus a softplus; behind a softmax that is left out"),
     "Mean": Entry(_sums),
-    "Mul": Entry(
-        _mul, words="by a constant; x sigmoid(x) and other activations written out; by a comparison that makes no jump"
-    ),
+    "Mul": Entry(_mul, words="by a constant; activations written out, as x sigmoid(x); by a comparison without a jump"),
     "Neg": Entry(_neg),
     "Pow": Entry(_pow, words="exponent 1 only"),
     "Sub": Entry(_add),
