@@ -22,6 +22,7 @@ from lipcert.readers.onnx_nodes import MAX_NODES, Node, needed, nodes_of
 from lipcert.readers.onnx_operation import Operation, Value, Work, tensor_array
 from lipcert.readers.onnx_operators import compute
 from lipcert.readers.onnx_outputs import FLOATS, batch_notes, choose_output
+from lipcert.readers.onnx_patterns import recognised
 from lipcert.readers.onnx_wire import check_fields
 from lipcert.readers.tensors import Graph, Tensor
 
@@ -52,7 +53,7 @@ class _Graph:
         if len(inputs) != 1:
             raise UnsupportedOperator(f"{len(inputs)} inputs; networks with one input are supported")
         self._output, chosen = choose_output(graph, output)
-        self._nodes = needed(nodes, self._output)
+        self._nodes = needed(recognised(nodes, self._initializers), self._output)
         self._used = {self._output, *(name for node in self._nodes for name in node.inputs)}
         shape, notes = _input_shape(inputs[0])
         self._graph = Graph(shape)
