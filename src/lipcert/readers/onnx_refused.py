@@ -61,7 +61,6 @@ _REASONS: dict[str, tuple[str, ...]] = {
         "MaxRoiPool", "MelWeightMatrix", "ReverseSequence", "RoiAlign", "STFT",
     ),
     _LOSS: ("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"),
-    "makes a constant whose size depends on the input": ("Constant", "ConstantOfShape", "Range"),
 }  # fmt: skip
 
 _LEARNT: dict[str, tuple[str, ...]] = {
