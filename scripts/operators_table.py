@@ -63,7 +63,9 @@ def sections() -> list[Section]:
     ]
 
 
-def _rows(read: Mapping[str, Entry], refused: Mapping[str, str], folded: Mapping[str, object] | None = None) -> Iterator[Row]:
+def _rows(
+    read: Mapping[str, Entry], refused: Mapping[str, str], folded: Mapping[str, object] | None = None
+) -> Iterator[Row]:
     only = set(folded or ()) - set(read) - set(refused)
     for name in sorted({*read, *refused, *only}):
         if name in read:
@@ -79,7 +81,9 @@ def table() -> str:
     """The whole file."""
     parts = [HEAD]
     for section in sections():
-        counts = {how: sum(row.how == how for row in section.rows) for how in dict.fromkeys(r.how for r in section.rows)}
+        counts = {
+            how: sum(row.how == how for row in section.rows) for how in dict.fromkeys(r.how for r in section.rows)
+        }
         told = ", ".join(f"{count} {how}" for how, count in sorted(counts.items(), key=lambda item: -item[1]))
         parts.append(f"## {section.title}\n\n{section.words} {len(section.rows)} operators: {told}.\n")
         lines = [f"| `{row.name}` | {row.how} | {_cell(row.words)} |" for row in section.rows]

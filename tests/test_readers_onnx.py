@@ -3,74 +3,21 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from lipcert.errors import FileFormatError, InputError, UnsupportedOperator
-from lipcert.problem.network import Network
 from lipcert.readers import load
+from tests.onnx_tools import Node, agree, build, ints, normal
 from tests.reader_tools import accuracy, data_file, refuse, survive
 
 onnx = pytest.importorskip("onnx", reason="the onnx package is not installed")
 ort = pytest.importorskip("onnxruntime", reason="the onnxruntime package is not installed")
 helper = onnx.helper
-
-Node = tuple[Any, ...]  # operator, inputs ("" before the first comma is the previous output), attributes
-RNG = np.random.default_rng(11)
-
-
-def normal(*shape: int, dtype: Any = np.float32) -> NDArray[Any]:
-    return RNG.normal(size=shape).astype(dtype)
-
-
-def ints(*values: int) -> NDArray[Any]:
-    return np.array(values, dtype=np.int64)
-
-
-def build(
-    nodes: Sequence[Node],
-    shape: Sequence[int | str | None],
-    constants: dict[str, NDArray[Any]] | None = None,
-    opset: int = 17,
-    dtype: int = 1,
-) -> bytes:
-    """A model whose nodes follow one another: "_" stands for the output of the node before, the input first."""
-    made, last = [], "x"
-    for i, (kind, inputs, *rest) in enumerate(nodes):
-        names = [last if name == "_" else name for name in inputs]
-        attributes = dict(rest[0]) if rest else {}
-        output = attributes.pop("output", f"t{i}")
-        made.append(helper.make_node(kind, names, [output], name=f"n{i}", **attributes))
-        last = output
-    graph = helper.make_graph(
-        made,
-        "test",
-        [helper.make_tensor_value_info("x", dtype, shape)],
-        [helper.make_tensor_value_info(last, dtype, None)],
-        [onnx.numpy_helper.from_array(a, name) for name, a in (constants or {}).items()],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
-    return bytes(model.SerializeToString())
-
-
-def agree(path: Path, model: bytes, shape: Sequence[int], dtype: Any = np.float32) -> Network:
-    """Our network and onnxruntime give the same outputs on random inputs."""
-    path.write_bytes(model)
-    network = load(path)
-    options = ort.SessionOptions()
-    options.log_severity_level = 4
-    session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    for _ in range(5):
-        x = RNG.normal(size=shape).astype(dtype)
-        (expected,) = session.run(None, {"x": x})
-        np.testing.assert_allclose(network.forward(x.reshape(-1)), expected.reshape(-1), rtol=1e-5, atol=1e-5)
-    return network
-
+RNG = np.random.default_rng(12)
 
 W, V, C = normal(4, 5), normal(5, 4), normal(4)
 K1, K2, KG = normal(6, 2, 3), normal(6, 2, 3, 3), normal(6, 2, 2, 3)

@@ -47,7 +47,10 @@ def compute(op: Operation, graph: Graph) -> list[Value]:
     """The outputs of one operation, None where one is not read. Whatever does not fit is told with the node's name."""
     with op.told():
         if op.domain not in DOMAINS:
-            raise op.refused(f"of the domain {quoted(op.domain)}; only standard ONNX operators are supported")
+            raise op.refused(
+                f"of the domain {quoted(op.domain)}; only standard ONNX operators are supported, "
+                "so export the network as it was before a runtime rewrote it"
+            )
         if op.kind in ALWAYS and not op.domain:
             return fold(op)
         return _listed(_entry(op).apply(op, graph)) if op.is_live else _on_constants(op)
@@ -59,6 +62,8 @@ def _entry(op: Operation) -> Entry:
         return read[op.kind]
     if op.kind in refused:
         raise op.refused(refused[op.kind])
+    if op.kind in FOLDED:
+        raise op.refused("applied to the network's tensor; it is only supported on constants")
     raise op.refused("is not supported; docs/operators.md lists what is")
 
 

@@ -1,7 +1,7 @@
 """Activations that exporters write out in operators which alone are refused: found by their nodes, replaced by one.
 
-    softshrink    Where(|x| > l, x - l Sign(x), 0)
-    GELU          x/2 (1 + Tanh(sqrt(2/pi) (x + 0.044715 x^3)))
+softshrink    Where(|x| > l, x - l Sign(x), 0)
+GELU          x/2 (1 + Tanh(sqrt(2/pi) (x + 0.044715 x^3)))
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ _REASONS: dict[str, tuple[str, ...]] = {
     ),
     _TWO: (
         "AffineGrid", "Attention", "CumProd", "DeformConv", "Det", "GridSample", "LinearAttention",
-        "MultiHeadAttention", "ReduceProd", "RotaryEmbedding", "SwiGLU",
+        "ReduceProd", "RotaryEmbedding", "SwiGLU",
     ),
     _STATE: ("CausalConvWithState", "GRU", "LSTM", "RNN"),
     _MOVED: ("MaxUnpool", "Scatter", "ScatterElements", "ScatterND", "TensorScatter"),
