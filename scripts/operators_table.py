@@ -73,7 +73,7 @@ def _rows(
         elif name in only:
             yield Row(name, "computed", "")
         else:
-            constant = "; computed where it does not depend on the input" if name in (folded or ()) else ""
+            constant = "; computed where it does not depend on the input" if name in folded else ""
             yield Row(name, "refused", refused[name] + constant)
 
 

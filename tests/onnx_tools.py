@@ -30,6 +30,10 @@ def ints(*values: int) -> NDArray[Any]:
     return np.array(values, dtype=np.int64)
 
 
+def floats(*values: float) -> NDArray[Any]:
+    return np.array(values, dtype=np.float32)
+
+
 def build(
     nodes: Sequence[Node],
     shape: Sequence[int | str | None],
