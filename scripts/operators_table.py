@@ -6,7 +6,7 @@ python -m scripts.operators_table [--check]        --check: exit code 1 when the
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,10 +63,8 @@ def sections() -> list[Section]:
     ]
 
 
-def _rows(
-    read: Mapping[str, Entry], refused: Mapping[str, str], folded: Mapping[str, object] | None = None
-) -> Iterator[Row]:
-    only = set(folded or ()) - set(read) - set(refused)
+def _rows(read: Mapping[str, Entry], refused: Mapping[str, str], folded: Collection[str] = ()) -> Iterator[Row]:
+    only = set(folded) - set(read) - set(refused)
     for name in sorted({*read, *refused, *only}):
         if name in read:
             yield Row(name, read[name].how, read[name].words)

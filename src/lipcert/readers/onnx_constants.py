@@ -34,13 +34,18 @@ def _constant(op: Operation) -> Any:
         raise op.damaged("one value is needed")
     name, value = next(iter(op.attributes.items()))
     if name == "value":
-        if not hasattr(value, "data_type"):
-            raise op.damaged("its value must be a tensor")
-        return tensor_array(value)
+        return _tensor(op)
     numbers = np.asarray(value)
     if numbers.dtype.kind not in "fi":
         raise op.damaged(f"attribute {name} must hold numbers")
     return numbers.astype(np.float32 if name.startswith("value_float") else np.int64)
+
+
+def _tensor(op: Operation) -> NDArray[Any]:
+    value = op.attributes["value"]
+    if not hasattr(value, "data_type"):
+        raise op.damaged("its value must be a tensor")
+    return tensor_array(value)
 
 
 def _shape(op: Operation) -> Any:
@@ -61,7 +66,7 @@ def _constant_of_shape(op: Operation) -> Any:
     if min(shape, default=0) < 0 or len(shape) > 16:
         raise op.damaged(f"cannot make a constant of shape {list(shape)[:16]}")
     op.limited(math.prod(shape))
-    value = tensor_array(op.attributes["value"]) if "value" in op.attributes else np.zeros(1, dtype=np.float32)
+    value = _tensor(op) if "value" in op.attributes else np.zeros(1, dtype=np.float32)
     return np.full(shape, value.reshape(-1)[0], dtype=value.dtype)
 
 
