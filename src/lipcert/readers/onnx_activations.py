@@ -95,7 +95,10 @@ def _swish(op: Operation, graph: Graph) -> Tensor:
 
 def _hard_sigmoid(op: Operation, graph: Graph) -> Tensor:
     op.check(("alpha", "beta"), 1, 1)
-    line = graph.scale_and_shift(op.tensor(), op.number("alpha", 0.2), op.number("beta", 0.5))
+    alpha, beta = op.number("alpha", 0.2), op.number("beta", 0.5)
+    if not (abs(alpha) <= 1e6 and abs(beta) <= 1e6):  # beyond, 1 is lost beside beta
+        raise op.refused(f"its alpha is {alpha}, its beta {beta}; up to 1e6 is supported")
+    line = graph.scale_and_shift(op.tensor(), alpha, beta)
     return rewrites.clip(graph, line, 0.0, 1.0)
 
 

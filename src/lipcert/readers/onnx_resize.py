@@ -87,8 +87,11 @@ def _resampled(
     """The tensor resized along axes by factors, to sizes where they are given."""
     if len(factors) != len(axes) or not all(math.isfinite(f) and 0 < f <= MAX_WIDTH for f in factors):
         raise op.damaged(f"its scales or sizes do not fit a tensor of shape {x.shape}")
-    lengths = sizes or [math.floor(x.shape[a] * f) for a, f in zip(axes, factors, strict=True)]
+    # Runtimes multiply in single precision: 10 entries by 0.7 are 7, not 6.
+    lengths = sizes or [int(np.float32(x.shape[a]) * np.float32(f)) for a, f in zip(axes, factors, strict=True)]
     changed = {a: (n, f) for a, n, f in zip(axes, lengths, factors, strict=True) if n != x.shape[a] or f != 1.0}
+    if changed and all(n == x.shape[a] for a, (n, _) in changed.items()):
+        raise op.refused("its scales leave all sizes as they are, which runtimes read in several ways; leave it out")
     op.limited(x.width // math.prod(x.shape[a] for a in changed) * math.prod(n for n, _ in changed.values()))
     positions = {a: resampling.coordinates(x.shape[a], n, f, how) for a, (n, f) in changed.items()}
     match op.text("mode", "nearest"):

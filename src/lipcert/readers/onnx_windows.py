@@ -94,6 +94,11 @@ def _pool_window(op: Operation, x: Tensor) -> Window:
     if len(x.shape) < 3:
         raise op.damaged(f"pools a tensor of shape {list(x.shape)}, which has no axes for it")
     kernel = op.integers("kernel_shape", len(x.shape) - 2, ())
+    if (
+        op.text("auto_pad", "NOTSET").startswith("SAME")
+        and max(op.integers("dilations", len(kernel), (1,) * len(kernel))) > 1
+    ):
+        raise op.refused("pads by itself around windows with dilations, which runtimes do in several ways; give pads")
     return _window(op, x, kernel, ceil_mode=bool(op.integer("ceil_mode", 0)))
 
 
