@@ -161,6 +161,14 @@ CASES: dict[str, Case] = {
         [("Div", ["_", "r"]), ("Erf", ["_"]), ("Add", ["_", "o"]), ("Mul", ["x", "_"]), ("Mul", ["_", "h"])],
         (1, 6), {"r": np.float32(2**0.5), "o": ONE, "h": HALF}, 17,
     ),
+    "hard swish by clip": ([("Add", ["_", "t"]), ("Clip", ["_", "z", "s"]), ("Mul", ["x", "_"]), ("Div", ["_", "s"])],
+        (1, 6), {"t": floats(3), "z": ZERO, "s": np.float32(6)}, 17),
+    "hard swish by two": ([("Div", ["_", "s"], {"output": "d"}), ("Add", ["d", "h"]), ("Relu", ["_"], {"output": "a"}),
+        ("Sub", ["d", "h"]), ("Relu", ["_"]), ("Sub", ["a", "_"]), ("Mul", ["x", "_"])],
+        (1, 6), {"h": HALF, "s": np.float32(6)}, 17),
+    "hard swish, the other first": ([("Div", ["_", "s"], {"output": "d"}), ("Sub", ["d", "h"]),
+        ("Relu", ["_"], {"output": "a"}), ("Add", ["d", "h"]), ("Relu", ["_"]), ("Sub", ["_", "a"]),
+        ("Mul", ["x", "_"])], (1, 6), {"h": HALF, "s": np.float32(6)}, 17),
     "log sigmoid": ([("Sigmoid", ["_"]), ("Log", ["_"])], (1, 6), {}, 17),
     "softsign by hand": ([("Abs", ["_"]), ("Add", ["_", "o"]), ("Div", ["x", "_"])], (1, 6), {"o": ONE}, 17),
     "softplus with a threshold": (
@@ -252,7 +260,7 @@ CASES: dict[str, Case] = {
 @pytest.mark.parametrize("name", CASES)
 def test_operators_agree_with_onnxruntime(tmp_path: Path, name: str) -> None:
     nodes, shape, constants, opset = CASES[name]
-    agree(tmp_path / "net.onnx", build(nodes, shape, constants, opset), shape)
+    agree(tmp_path / "net.onnx", build(nodes, shape, constants, opset), shape, scale=3.0 if "hard" in name else 1.0)
 
 
 def test_every_operator_has_a_case_and_one_treatment() -> None:

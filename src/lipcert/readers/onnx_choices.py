@@ -80,7 +80,7 @@ def _logic(op: Operation, graph: Graph) -> Condition:  # noqa: ARG001
         neutral = isinstance(other, np.ndarray) and np.all(other == (op.kind == "And"))
         if isinstance(one, Condition) and neutral and np.broadcast_shapes(one.shape, other.shape) == one.shape:
             return one
-    raise op.refused("combines comparisons of tensors; only one at a time is supported")
+    raise op.refused("combines comparisons of tensors; one at a time is supported, where no value jumps")
 
 
 def _where(op: Operation, graph: Graph) -> Tensor:

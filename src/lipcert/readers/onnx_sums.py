@@ -70,7 +70,9 @@ def _pow(op: Operation, graph: Graph) -> Tensor:
     op.check(("broadcast", "axis") if op.opset < 7 else (), 2, 2)
     exponent = op.operand(1, "exponent")
     if isinstance(exponent, Tensor) or not np.all(exponent == 1.0):
-        raise op.refused("only the first power of a tensor is read; the slope of others has no bound")
+        raise op.refused(
+            "only the first power of a tensor is read; others, and normalisation that is written with them, have no bounded slope"
+        )
     return graph.scale_and_shift(op.tensor(), np.ones(exponent.shape), 0.0)
 
 
