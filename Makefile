@@ -22,6 +22,7 @@ format: .venv/dev
 
 api: .venv/dev
 	$(BIN)/python -m scripts.api_reference
+	$(BIN)/python -m scripts.operators_table
 
 benchmarks: .venv/dev
 	$(BIN)/python -m benchmarks

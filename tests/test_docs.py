@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from scripts import operators_table
 from scripts.api_reference import FILE, GROUPS, reference
 
 import lipcert
@@ -20,6 +21,11 @@ LINK = re.compile(r"\]\(([^)#\s]+)(#[^)\s]*)?\)")
 
 def test_reference_is_up_to_date() -> None:
     assert FILE.read_text(encoding="utf-8") == reference(), "run python -m scripts.api_reference"
+
+
+def test_table_of_operators_is_up_to_date() -> None:
+    text = operators_table.FILE.read_text(encoding="utf-8")
+    assert text == operators_table.table(), "run python -m scripts.operators_table"
 
 
 def test_reference_has_every_public_name_once() -> None:

@@ -180,7 +180,7 @@ def _refused() -> Iterator[Pattern]:
         "Y = MeanVarianceNormalization(X)",
         refused=("MeanVarianceNormalization",),
     )
-    yield Pattern("cum_sum", 13, V, "Y = CumSum(X, A)", {"A": np.array(1, dtype=np.int64)}, refused=("CumSum",))
+    yield Pattern("cum_sum", 13, V, "Y = CumSum(X, A)", {"A": np.array(1, dtype=np.int64)})
     yield Pattern("non_zero", 13, V, lines("N = NonZero(X)", "Y = Cast <to=1> (N)"), refused=("NonZero",))
     yield Pattern(
         "gather_live_index",
@@ -234,9 +234,7 @@ def _control() -> Iterator[Pattern]:
     yield Pattern("if_of_the_input", 13, V, live, {"N": scalar(0.0)}, edit=branches, refused=("If",))
     yield Pattern("if_of_constants", 13, V, fixed, {"M": scalar(1.0), "N": scalar(0.0)}, edit=branches, refused=("If",))
     yield Pattern("loop", 13, V, "Y = Relu(X)", {"T": np.array(2, dtype=np.int64)}, edit=loop, refused=("Loop",))
-    yield Pattern(
-        "local_function", 15, V, "Y = MatMul(X, W)", {"W": W}, edit=function, refused=("Dense", "function", "domain")
-    )
+    yield Pattern("local_function", 15, V, "Y = MatMul(X, W)", {"W": W}, edit=function)
     yield Pattern("sparse_weights", 13, V, "Y = MatMul(X, W)", {"W": W}, edit=_sparse, refused=("sparse",))
 
 

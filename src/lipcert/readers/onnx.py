@@ -1,4 +1,4 @@
-"""ONNX files: graphs that are one chain of operators, from one input to one output.
+"""ONNX files: graphs of operators from one input to one output.
 
 Weights may be in a file beside the model (onnx_external.py), and one of several outputs is chosen (onnx_outputs.py).
 
@@ -8,25 +8,23 @@ depends on constants only is computed while reading; the operators are in onnx_o
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from numpy.typing import NDArray
+import numpy as np
 
 from lipcert.errors import FileFormatError, InputError, UnsupportedOperator
 from lipcert.files import MAX_WEIGHTS
 from lipcert.files.boundary import located, parsing, quoted
 from lipcert.problem.network import Network
-from lipcert.readers.chain import Chain
-from lipcert.readers.onnx_constants import FOLDED, fold
 from lipcert.readers.onnx_external import fetch_external
-from lipcert.readers.onnx_operation import Live, Operation, tensor_array
-from lipcert.readers.onnx_operators import OPERATORS, apply
+from lipcert.readers.onnx_nodes import MAX_NODES, Node, needed, nodes_of
+from lipcert.readers.onnx_operation import Operation, Value, Work, tensor_array
+from lipcert.readers.onnx_operators import compute
 from lipcert.readers.onnx_outputs import FLOATS, batch_notes, choose_output
+from lipcert.readers.onnx_patterns import recognised
 from lipcert.readers.onnx_wire import check_fields
-
-MAX_NODES = 100_000
+from lipcert.readers.tensors import Graph, Tensor
 
 
 def read(path: Path, *, output: str | None = None) -> Network:
@@ -39,95 +37,80 @@ def read(path: Path, *, output: str | None = None) -> Network:
         with parsing("the file"):
             data = path.read_bytes()
             check_fields(data, onnx.ModelProto.DESCRIPTOR)
-            graph = onnx.ModelProto.FromString(data).graph
+            model = onnx.ModelProto.FromString(data)
             del data  # as large as the weights
-        fetch_external(graph, path.parent)
-        return _Graph(graph, output).network()
+        _check_whole(model.graph)
+        fetch_external(model.graph, path.parent)
+        return _Graph(model.graph, nodes_of(model), output).network()
 
 
 class _Graph:
-    """A graph as names: constants, the shapes of tensors that depend on the input, and the nodes that matter."""
+    """A graph as names: what is known of each tensor so far, and the nodes that matter."""
 
-    def __init__(self, graph: Any, output: str | None = None) -> None:
-        if len(graph.node) > MAX_NODES:
-            raise FileFormatError(f"{len(graph.node):,} nodes are more than the limit of {MAX_NODES:,}")
-        if not len(graph.node):
-            raise FileFormatError("no operators in it; not an ONNX network, or a damaged file")
-        if graph.sparse_initializer:
-            raise UnsupportedOperator("sparse initializers are not supported; export the network with dense ones")
+    def __init__(self, graph: Any, nodes: list[Node], output: str | None = None) -> None:
         self._initializers = {t.name: t for t in graph.initializer}
         inputs = [v for v in graph.input if v.name not in self._initializers]
         if len(inputs) != 1:
             raise UnsupportedOperator(f"{len(inputs)} inputs; networks with one input are supported")
-        self._tip = inputs[0].name
         self._output, chosen = choose_output(graph, output)
-        self._nodes = _needed(graph.node, self._output)
+        self._nodes = needed(recognised(nodes, self._initializers), self._output)
+        self._used = {self._output, *(name for node in self._nodes for name in node.inputs)}
         shape, notes = _input_shape(inputs[0])
-        self._chain = Chain(shape)
-        self._chain.notes += [*chosen, *notes]
-        self._input = (self._tip, shape)
-        self._shapes = {self._tip: self._chain.shape}
-        self._constants: dict[str, NDArray[Any]] = {}
+        self._graph = Graph(shape)
+        self._graph.notes += [*chosen, *notes]
+        self._input = (inputs[0].name, shape)
+        self._values: dict[str, Value] = {inputs[0].name: self._graph.input}
         self._stored = 0
+        self._work = Work()
 
     def network(self) -> Network:
         for node in self._nodes:
             self._step(node)
-        if self._tip != self._output:
+        output = self._values.get(self._output)
+        if not isinstance(output, Tensor) or not output.terms:
             raise FileFormatError("the output does not depend on the input")
-        self._chain.notes += batch_notes(*self._input, self._chain.shape)
-        return self._chain.network()
+        self._graph.notes += batch_notes(*self._input, output.shape)
+        return self._graph.network(output)
 
-    def _step(self, node: Any) -> None:
-        operation = Operation.of(node, [self._value(name, node) for name in node.input])
-        if operation.kind not in OPERATORS and operation.kind not in FOLDED:
-            raise operation.unknown(sorted({*OPERATORS, *FOLDED}))
-        output = node.output[0]
-        if output in self._shapes or output in self._constants or output in self._initializers:
-            raise FileFormatError(f"tensor {quoted(output)} is computed twice")
-        live = [v for v in operation.inputs if isinstance(v, Live)]
-        if operation.kind == "Shape" or not live:
-            self._keep(output, fold(operation))
-            return
-        if len(live) > 1 or live[0].name != self._tip:
-            raise operation.refused("joins or starts a branch; only chains of operators are supported")
-        apply(operation, self._chain)
-        self._tip = output
-        self._shapes[output] = self._chain.shape
+    def _step(self, node: Node) -> None:
+        asked = [bool(name) and name in self._used for name in node.outputs]
+        operation = Operation.of(node, [self._value(name, node) for name in node.inputs], asked, self._work)
+        for name in node.outputs:
+            if name and (name in self._values or name in self._initializers):
+                raise FileFormatError(f"tensor {quoted(name)} is computed twice")
+        results = compute(operation, self._graph)
+        for i, (name, is_asked) in enumerate(zip(node.outputs, asked, strict=True)):
+            value = results[i] if i < len(results) else None
+            if is_asked and value is None:
+                raise operation.refused(f"its output {i + 1}, {quoted(name)}, is needed, and only its values are read")
+            if is_asked:
+                self._keep(name, value)
 
-    def _value(self, name: str, node: Any) -> NDArray[Any] | Live | None:
+    def _value(self, name: str, node: Node) -> Value:
         if not name:
             return None
-        if name in self._shapes:
-            return Live(name, self._shapes[name])
-        if name not in self._constants:
+        if name not in self._values:
             if name not in self._initializers:
-                raise FileFormatError(f"tensor {quoted(name)}, used by {quoted(node.op_type)}, is not computed before")
+                raise FileFormatError(f"tensor {quoted(name)}, used by {quoted(node.kind)}, is not computed before")
             self._keep(name, tensor_array(self._initializers[name]))
-        return self._constants[name]
+        return self._values[name]
 
-    def _keep(self, name: str, array: NDArray[Any]) -> None:
-        self._stored += array.size
-        if self._stored > 2 * MAX_WEIGHTS:
-            raise FileFormatError(f"the constants hold more than {2 * MAX_WEIGHTS:,} numbers")
-        self._constants[name] = array
+    def _keep(self, name: str, value: Value) -> None:
+        if isinstance(value, np.ndarray):
+            self._stored += value.size
+            if self._stored > 2 * MAX_WEIGHTS:
+                raise FileFormatError(f"the constants hold more than {2 * MAX_WEIGHTS:,} numbers")
+        self._values[name] = value
 
 
-def _needed(nodes: Iterable[Any], output: str) -> list[Any]:
-    """The nodes that the output depends on, in the file's order."""
-    listed = list(nodes)
-    makers = {name: i for i, node in enumerate(listed) for name in node.output if name}
-    wanted: set[int] = set()
-    stack = [output]
-    while stack:
-        i = makers.get(stack.pop(), -1)
-        if i >= 0 and i not in wanted:
-            wanted.add(i)
-            stack += listed[i].input
-    kept = [listed[i] for i in sorted(wanted)]
-    if any(not node.output or not node.output[0] for node in kept):
-        raise FileFormatError("a node has no output; the file is damaged")
-    return kept
+def _check_whole(graph: Any) -> None:
+    """Refuse what is no network, and what is too large, before anything is made of it."""
+    if len(graph.node) > MAX_NODES:
+        raise FileFormatError(f"{len(graph.node):,} nodes are more than the limit of {MAX_NODES:,}")
+    if not len(graph.node):
+        raise FileFormatError("no operators in it; not an ONNX network, or a damaged file")
+    if graph.sparse_initializer:
+        raise UnsupportedOperator("sparse initializers are not supported; export the network with dense ones")
 
 
 def _input_shape(value: Any) -> tuple[tuple[int, ...], list[str]]:

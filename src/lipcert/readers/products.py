@@ -108,7 +108,7 @@ def _mish(graph: Graph, x: Tensor, gate: Tensor) -> Tensor | None:
 
 
 def _hard_swish(graph: Graph, x: Tensor, gate: Tensor) -> Tensor | None:
-    """x (relu(h) - relu(h - 1)) is r hardswish(6 h - 3) where x = r (6 h - 3)."""
+    """x c (relu(h) - relu(h - 1)) is r c hardswish(6 h - 3) where x = r (6 h - 3)."""
     blocks = list(gate.terms)
     if len(blocks) != 2 or gate.bias.any() or not all(j and graph.blocks[j - 1][1] == RELU for j in blocks):
         return None
@@ -119,11 +119,17 @@ def _hard_swish(graph: Graph, x: Tensor, gate: Tensor) -> Tensor | None:
     scales = [ratio(graph, own, _values(z, j), EXACT) for own, z, j in zip(alone, zs, blocks, strict=True)]
     if scales[0] is None or scales[1] is None or not np.allclose(scales[0], -scales[1], rtol=1e-9, atol=0.0):
         return None
-    first, second = (graph.scale_and_shift(z, scales[0].reshape(z.shape), 0.0) for z in zs)
-    if not _is_zero(graph.scale_and_shift(graph.subtract(first, second), 1.0, -1.0)):
+    if np.all(scales[1] > 0):  # the block of h may be the later one
+        scales, zs = scales[::-1], zs[::-1]
+    if not np.all(scales[0] > 0):
         return None
-    wide = graph.scale_and_shift(first, 6.0, -3.0)
-    return _multiple(graph, x, wide, np.ones(gate.width), "hardswish")
+    first, second = (graph.scale_and_shift(z, scales[0].reshape(z.shape), 0.0) for z in zs)  # c h and c h - c
+    step = graph.subtract(first, second)
+    c = step.bias
+    if not np.all(c > 0) or not _is_zero(replace(step, bias=np.zeros(gate.width))):
+        return None
+    wide = graph.scale_and_shift(first, (6.0 / c).reshape(gate.shape), -3.0)
+    return _multiple(graph, x, wide, c, "hardswish")
 
 
 def _multiple(graph: Graph, x: Tensor, z: Tensor, scale: Array, kind: str, inner: float = 1.0) -> Tensor | None:
