@@ -7,7 +7,7 @@ Modules of torch are traced by torch.fx; others that look like them, by class na
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,10 @@ from lipcert.errors import InputError, UnsupportedOperator
 from lipcert.problem.network import Network
 from lipcert.readers.tensors import Graph, Tensor
 from lipcert.readers.torch_functions import FUNCTIONS
-from lipcert.readers.torch_layers import LAYERS, SHAPELESS, apply_layer, has_hooks, label
+from lipcert.readers.torch_layers import LAYERS, SHAPELESS, apply_layer, check_hooks, label
 from lipcert.readers.torch_trace import first_features, has_tracer, in_training, kind_of, trace
+
+_NO_SHAPE = "no layer tells the number of inputs; give input_shape, such as (channels, height, width)"
 
 
 def from_torch(module: Any, input_shape: Sequence[int] | int | None = None) -> Network:
@@ -31,20 +33,24 @@ def from_torch(module: Any, input_shape: Sequence[int] | int | None = None) -> N
     changed. Raises UnsupportedOperator for what cannot be read, such as branches that depend on values, and InputError
     for shapes that do not fit.
     """
-    given = (input_shape,) if isinstance(input_shape, int) else input_shape
     traced = has_tracer(module)
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             layers = list(_layers(module, "", traced=traced))
-            shape = _first_shape(module, layers, traced) if given is None else tuple(int(n) for n in given)
-            if not shape or min(shape) < 1:
-                raise InputError(f"input_shape={shape} must be sizes of at least 1, such as (channels, height, width)")
+            shape = _first_shape(module, layers, traced) if input_shape is None else _given_shape(input_shape)
             graph = Graph((1, *shape))
             graph.notes += _training_note(module)
-            return graph.network(trace(module, graph) if traced else _walk(graph, layers))
+            return trace(module, graph) if traced else graph.network(_walk(graph, layers))
     except InputError as error:
         raise type(error)(f"from_torch: {error}") from None
+
+
+def _given_shape(shape: Sequence[int] | int) -> tuple[int, ...]:
+    sizes = tuple(shape) if isinstance(shape, Iterable) else (shape,)
+    if not sizes or not all(isinstance(n, (int, np.integer)) and n >= 1 for n in sizes):
+        raise InputError(f"input_shape={shape!r} must be sizes of at least 1, such as (channels, height, width)")
+    return tuple(int(n) for n in sizes)
 
 
 def sections() -> list[tuple[str, list[tuple[str, str, str]]]]:
@@ -61,9 +67,9 @@ def _layers(module: Any, name: str, *, traced: bool) -> Iterator[tuple[str, Any,
     kind = kind_of(module) if traced else type(module).__name__
     if not kind and type(module).__name__ == "Sequential":
         kind = "Sequential"
+    if kind in LAYERS or kind == "Sequential":
+        check_hooks(name, module, computing=kind in LAYERS)
     if kind == "Sequential":
-        if getattr(module, "_forward_hooks", None) or getattr(module, "_forward_pre_hooks", None):
-            raise has_hooks(name, module)
         for key, child in module.named_children():
             yield from _layers(child, f"{name}.{key}" if name else str(key), traced=traced)
     else:
@@ -90,13 +96,22 @@ def _first_shape(module: Any, layers: Sequence[tuple[str, Any, str]], traced: bo
         if kind not in LAYERS:
             if not traced:
                 raise _unknown(name, layer)
-            features = first_features(module)
-            if features is not None:
-                return (features,)
-            break
+            return _traced_shape(module)
+        if LAYERS[kind].apply is None:
+            raise UnsupportedOperator(f"{label(name, layer)}: {LAYERS[kind].words}")
         if kind not in SHAPELESS:
             raise InputError(f"{label(name, layer)} needs the input's size; give input_shape=(channels, height, width)")
-    raise InputError("no layer tells the number of inputs; give input_shape, such as (channels, height, width)")
+    raise InputError(_NO_SHAPE)
+
+
+def _traced_shape(module: Any) -> tuple[int, ...]:
+    try:
+        features = first_features(module)
+    except UnsupportedOperator:  # what its forward does may depend on the shape
+        features = None
+    if features is None:
+        raise InputError(_NO_SHAPE)
+    return (features,)
 
 
 def _training_note(module: Any) -> list[str]:

@@ -82,7 +82,7 @@ def square(graph: Graph, input: Any) -> Tensor:
     return products.product(graph, tensor(input), tensor(input))
 
 
-def power(graph: Graph, input: Any, exponent: Any) -> Tensor:
+def power(graph: Graph, input: Any, exponent: Any) -> Tensor:  # noqa: ARG001
     if is_live(exponent) or number(exponent, "exponent") != 1.0:
         raise UnsupportedOperator("is a power of the network's tensor, whose slope has no bound")
     return tensor(input)
@@ -283,6 +283,6 @@ METHODS: dict[str, Entry] = {"where": Entry(where_method, "rewritten", "where th
 
 # What a constant may not be made by: the module would be another one each time.
 RANDOM = frozenset(
-    "rand randn randint randperm normal bernoulli multinomial poisson rand_like randn_like randint_like uniform "
-    "exponential geometric cauchy log_normal random new_random rrelu_with_noise".split()
-)
+    ("rand", "randn", "randint", "randperm", "normal", "bernoulli", "multinomial", "poisson", "rand_like", "randn_like",
+     "randint_like", "uniform", "exponential", "geometric", "cauchy", "log_normal", "random")
+)  # fmt: skip

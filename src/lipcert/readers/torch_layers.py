@@ -183,6 +183,8 @@ LAYERS: dict[str, Entry] = {
     **_REFUSED,
 }  # fmt: skip
 
+_WEIGHT_HOOKS = ("WeightNorm", "SpectralNorm")  # of torch.nn.utils, as they were before parametrisations
+
 # Layers that any shape may enter: they do not tell the input's.
 SHAPELESS = frozenset(_ACTIVATIONS) | {"Flatten", "Identity", "Softmax", "LogSoftmax", *DROPOUTS}
 
@@ -202,24 +204,26 @@ def apply_layer(graph: Graph, name: str, layer: Any, kind: str, x: Tensor) -> Te
 
 
 def evaluated(name: str, layer: Any) -> Any:
-    """The layer, with weights that its hooks compute before a call; hooks that may do anything else are refused."""
+    """The layer, with the weights that its hooks compute before a call."""
     computed: dict[str, Any] = {}
-    for hook in (getattr(layer, "_forward_pre_hooks", None) or {}).values():
-        match type(hook).__name__:
-            case "WeightNorm":
-                computed[hook.name] = hook.compute_weight(layer)
-            case "SpectralNorm":
-                computed[hook.name] = hook.compute_weight(layer, do_power_iteration=False)
-            case _:
-                raise has_hooks(name, layer)
-    if getattr(layer, "_forward_hooks", None):
-        raise has_hooks(name, layer)
+    for hook in check_hooks(name, layer, computing=True):
+        settings = {"do_power_iteration": False} if type(hook).__name__ == "SpectralNorm" else {}
+        computed[hook.name] = hook.compute_weight(layer, **settings)
     return _Computed(layer, computed) if computed else layer
 
 
-def has_hooks(name: str, module: Any) -> UnsupportedOperator:
-    """Hooks can change what a module computes without changing its weights."""
-    return UnsupportedOperator(f"{label(name, module)} has forward hooks; remove them")
+def check_hooks(name: str, module: Any, *, computing: bool) -> list[Any]:
+    """The hooks that compute weights; others can change what a module does without changing its weights: refused."""
+    if type(module).__name__.startswith("Lazy"):
+        raise InputError(f"{label(name, module)} has no size yet; run the module once")
+    hooks = list((getattr(module, "_forward_pre_hooks", None) or {}).values())
+    known = all(type(hook).__name__ in _WEIGHT_HOOKS for hook in hooks) and (computing or not hooks)
+    if getattr(module, "_forward_hooks", None) or not known:
+        raise UnsupportedOperator(
+            f"{label(name, module)} has forward hooks; remove them "
+            "(torch.nn.utils.remove_spectral_norm, remove_weight_norm)"
+        )
+    return hooks
 
 
 def label(name: str, module: Any) -> str:

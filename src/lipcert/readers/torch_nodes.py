@@ -14,10 +14,11 @@ from typing import Any
 
 from lipcert.errors import InputError, UnsupportedOperator
 from lipcert.files.boundary import quoted
-from lipcert.readers.tensors import Graph, Tensor
+from lipcert.readers.choices import Condition
+from lipcert.readers.tensors import Graph
 from lipcert.readers.torch_functions import FUNCTIONS, METHODS, RANDOM
-from lipcert.readers.torch_layers import LAYERS, apply_layer
-from lipcert.readers.torch_values import Entry, Unread, constant, is_live
+from lipcert.readers.torch_layers import LAYERS, apply_layer, label
+from lipcert.readers.torch_values import Entry, Unread, constant, is_live, tensor
 
 # Where torch keeps its functions; those of the same name elsewhere may be others.
 _TORCH = {
@@ -31,7 +32,6 @@ _TORCH = {
     "torch._C._linalg": "torch.linalg",
     "_operator": "operator",
     "operator": "operator",
-    "builtins": "builtins",
 }
 _IN_PLACE = frozenset({"iadd", "isub", "imul", "itruediv", "imatmul"})
 _REFLECTED = {"radd": "add", "rsub": "sub", "rmul": "mul", "rtruediv": "truediv", "rmatmul": "matmul", "rdiv": "div"}
@@ -58,6 +58,7 @@ class Nodes:
         self._boxes: dict[str, Box] = {}
         self._attributes: dict[str, Box] = {}
         self._inputs = 0
+        self.scores: tuple[int, ...] = ()  # the shape of what entered a softmax that was left out
 
     def run(self, node: Any, where: str = "") -> Any:
         """The value of a node, which is kept for those that read it; `where` names the forward it is in."""
@@ -76,6 +77,9 @@ class Nodes:
             case _:
                 box = self._call(node, where)
         self._boxes[node.name] = box
+        first = next(_nodes_in(node.args), None)
+        if getattr(box.value, "dropped", "") and first and not getattr(self.value(first), "dropped", ""):
+            self.scores = box.value.shape
         return box.value
 
     def value(self, node: Any) -> Any:
@@ -87,11 +91,8 @@ class Nodes:
         if _is_node(argument):
             return self._usable(argument)
         if isinstance(argument, (tuple, list)):
-            return (
-                type(argument)(map(self.resolved, argument))
-                if type(argument) is tuple
-                else [*map(self.resolved, argument)]
-            )
+            values = [self.resolved(part) for part in argument]
+            return tuple(values) if isinstance(argument, tuple) else values
         if isinstance(argument, dict):
             return {key: self.resolved(value) for key, value in argument.items()}
         if isinstance(argument, slice):
@@ -123,9 +124,10 @@ class Nodes:
         args, kwargs = self.resolved(tuple(node.args)), self.resolved(dict(node.kwargs))
         entry = LAYERS[kind]
         values = [*args, *kwargs.values()]
-        if entry.apply is not None and (len(values) != 1 or not isinstance(values[0], Tensor)):
-            raise UnsupportedOperator(f"{type(layer).__name__} {quoted(name)}: reads something else than one tensor")
-        result = apply_layer(self._graph, name, layer, kind, values[0])
+        if len(values) != 1 or isinstance(values[0], (Condition, tuple, list)):
+            why = entry.words if entry.apply is None else "it is given something else than one tensor"
+            raise UnsupportedOperator(f"{label(name, layer)}: {why}")
+        result = apply_layer(self._graph, name, layer, kind, tensor(values[0]))
         changes = not entry.is_view and getattr(layer, "inplace", False) is True
         return self._stored(node, result, entry.is_view, changes)
 
@@ -216,8 +218,8 @@ def _name(node: Any) -> tuple[str, str]:
         return str(node.target), f"Tensor.{node.target}"
     own = str(getattr(node.target, "__name__", type(node.target).__name__))
     home = str(getattr(node.target, "__module__", ""))
-    if home in _TORCH:
-        return own, f"{_TORCH[home]}.{own}"
+    if home in _TORCH or node.target is getattr:
+        return own, f"{_TORCH.get(home, home)}.{own}"
     return "", f"{home}.{own}"
 
 

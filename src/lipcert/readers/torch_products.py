@@ -34,7 +34,7 @@ def linear(graph: Graph, input: Any, weight: Any, bias: Any = None) -> Tensor:
 
 
 def matmul(graph: Graph, input: Any, other: Any) -> Tensor:
-    """input @ other where one of them is constant, by torch's rules: vectors have no axis to spare, others broadcast."""
+    """input @ other where one of them is constant, by torch's rules for vectors and for axes before the last two."""
     if is_live(input) and is_live(other):
         raise UnsupportedOperator(_BOTH)
     a, b = ([*value.shape] for value in (input, other))

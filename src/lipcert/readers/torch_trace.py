@@ -16,11 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from lipcert.errors import InputError, LipcertError, UnsupportedOperator
+from lipcert.errors import LipcertError, UnsupportedOperator
+from lipcert.problem.network import Network
 from lipcert.readers.tensors import Graph, Tensor
-from lipcert.readers.torch_layers import DROPOUTS, LAYERS, NORMS, has_hooks, label
+from lipcert.readers.torch_layers import DROPOUTS, LAYERS, NORMS, check_hooks, label
 from lipcert.readers.torch_nodes import Nodes, shortened
 from lipcert.readers.torch_values import is_live
+from lipcert.rounding import Array
 
 _EXPORT = "export it with torch.onnx.export(module, (x,), 'model.onnx') and load that file"
 _INNER = ("forward", "_conv_forward", "_output_padding")  # what a subclass may not change if it is to be the layer
@@ -43,12 +45,13 @@ def kind_of(module: Any) -> str:
     return ""
 
 
-def trace(module: Any, graph: Graph) -> Tensor:
-    """The output of the module for the graph's input, as in evaluation mode. The module is left as it was."""
+def trace(module: Any, graph: Graph) -> Network:
+    """The network of the module, as in evaluation mode. The module is left as it was."""
     with _evaluation(module) as root:
-        output = _guarded(module, lambda: _run(root, graph))
-        _check(root, module, graph, output)
-    return output
+        output, scores = _guarded(module, lambda: _run(root, graph))
+        network = graph.network(output)
+        _check(root, network, graph.shape, scores if output.dropped else ())
+    return network
 
 
 def first_features(module: Any) -> int | None:
@@ -58,26 +61,26 @@ def first_features(module: Any) -> int | None:
         stack, layers = [next(iter(seen.nodes))], dict(root.named_modules())
         while stack:
             for user in stack.pop().users:
-                layer = layers.get(user.target) if user.op == "call_module" else None
+                layer: Any = layers.get(user.target) if user.op == "call_module" else None
                 kind = "" if layer is None else kind_of(layer)
                 if kind in ("Linear", "BatchNorm1d"):
                     return int(layer.in_features if kind == "Linear" else layer.num_features)
-                if kind in ("Flatten", "Identity", *DROPOUTS) or user.target in ("flatten", "view", "reshape"):
+                function = getattr(user.target, "__name__", user.target)
+                if kind in ("Flatten", "Identity", *DROPOUTS) or function in ("flatten", "view", "reshape"):
                     stack.append(user)
     return None
 
 
-def _run(root: Any, graph: Graph) -> Tensor:
+def _run(root: Any, graph: Graph) -> tuple[Tensor, tuple[int, ...]]:
+    """The output, and the shape of the scores before a softmax that was left out."""
     tracer = _classes()[0](graph)
     made = tracer.trace(root)
     output = tracer.nodes.run(next(n for n in made.nodes if n.op == "output"))
     if not isinstance(output, Tensor):
-        raise UnsupportedOperator(
-            "its forward returns something else than one tensor; wrap it in a module that picks one"
-        )
+        raise UnsupportedOperator("its forward returns something else than one tensor; wrap it in a module that does")
     if not output.dropped:
         graph.notes[:] = [note for note in graph.notes if "at the end is left out" not in note]
-    return output
+    return output, tracer.nodes.scores
 
 
 def _guarded(module: Any, run: Callable[[], Any]) -> Any:
@@ -97,7 +100,10 @@ def _evaluation(module: Any) -> Iterator[Any]:
 
     if type(module).__name__ == "OptimizedModule":  # what torch.compile returns
         module = getattr(module, "_orig_mod", module)
-    before = [(part, dict(vars(part))) for part in module.modules()]
+    everywhere = torch.nn.modules.module
+    if everywhere._global_forward_hooks or everywhere._global_forward_pre_hooks:
+        raise UnsupportedOperator("forward hooks for all modules are set; remove them")
+    before = [(part, {name: _copied(name, value) for name, value in vars(part).items()}) for part in module.modules()]
     noise = torch.random.get_rng_state()
     try:
         with torch.no_grad():
@@ -114,6 +120,11 @@ def _evaluation(module: Any) -> Iterator[Any]:
             vars(part).update(state)
 
 
+def _copied(name: str, value: Any) -> Any:
+    """The registers of a module change when something is added to them; other attributes are kept as they are."""
+    return value.copy() if name in ("_parameters", "_buffers", "_modules") else value
+
+
 def in_training(module: Any) -> list[str]:
     """Batch norms and dropouts that are in training mode."""
     found = []
@@ -123,23 +134,29 @@ def in_training(module: Any) -> list[str]:
     return found
 
 
-def _check(root: Any, module: Any, graph: Graph, output: Tensor) -> None:
+def _check(root: Any, network: Network, shape: tuple[int, ...], scores: tuple[int, ...]) -> None:
     """Python can hide from a tracer what it does: the network must give what the module gives, at some points."""
     import torch
 
-    first = next((p for p in module.parameters() if p.is_floating_point()), torch.zeros(()))
-    points = np.random.default_rng(0).normal(size=(2, *graph.shape[1:]))
+    first = next((p for p in root.parameters() if p.is_floating_point()), torch.zeros(()))
+    points = np.random.default_rng(0).normal(size=(2, *shape[1:]))
     try:
         x = torch.tensor(points, dtype=first.dtype, device=first.device)
-        there = torch.stack([root(x[i : i + 1]) for i in range(len(x))]).double().cpu().numpy()
+        there = np.stack([root(x[i : i + 1]).double().cpu().numpy().reshape(-1) for i in range(len(x))])
     except Exception:  # half precision that this machine does not compute, and the like: nothing to compare with
         return
-    here = graph.network(output).forward(x.double().cpu().numpy().reshape(2, -1))
-    if output.dropped:
-        return
-    error, size = np.abs(here - there.reshape(2, -1)).max(), np.abs(there).max()
-    if np.isfinite(size) and not error <= 0.01 * size + 1e-6:
-        raise UnsupportedOperator(f"{label('', module)} does something that tracing does not see; {_EXPORT}")
+    here = network.forward(x.double().cpu().numpy().reshape(2, -1))
+    likely = [here, *(s for axis in range(1, len(scores)) for s in _softmaxes(here.reshape(2, *scores[1:]), axis))]
+    size = np.abs(there).max()
+    if np.isfinite(size) and not any(np.abs(h.reshape(2, -1) - there).max() <= 0.01 * size + 1e-6 for h in likely):
+        raise UnsupportedOperator(f"{label('', root[0])} does something that tracing does not see; {_EXPORT}")
+
+
+def _softmaxes(scores: Array, axis: int) -> tuple[Array, Array]:
+    """Softmax along an axis, and its logarithm."""
+    shifted = scores - scores.max(axis=axis, keepdims=True)
+    logarithm = shifted - np.log(np.exp(shifted).sum(axis=axis, keepdims=True))
+    return np.exp(logarithm), logarithm
 
 
 @cache
@@ -166,19 +183,18 @@ def _classes() -> tuple[Any, Any]:
 
         def __len__(self) -> int:
             if self.tracer.nodes is None:
-                return super().__len__()
+                return int(super().__len__())
             value = self.tracer.nodes.value(self.node)
             return len(value) if isinstance(value, (tuple, list)) else int(value.shape[0])
 
         def __iter__(self) -> Iterator[Any]:
             return super().__iter__() if self.tracer.nodes is None else iter([self[i] for i in range(len(self))])
 
-    for name in ("iadd", "isub", "imul", "itruediv", "imatmul"):  # fx would read them as out of place
+    def in_place(function: Any) -> Any:
+        return lambda self, other: self.tracer.create_proxy("call_function", function, (self, other), {})
 
-        def change(self: Any, other: Any, function: Any = getattr(operator, name)) -> Any:
-            return self.tracer.create_proxy("call_function", function, (self, other), {})
-
-        setattr(Proxy, f"__{name}__", change)
+    for function in (operator.iadd, operator.isub, operator.imul, operator.itruediv, operator.imatmul):
+        setattr(Proxy, f"__{function.__name__}__", in_place(function))  # fx would read them as out of place
 
     class Tracer(fx.Tracer):
         """Reads every node when it is made."""
@@ -213,8 +229,7 @@ def _classes() -> tuple[Any, Any]:
             if type(m).__name__ == "ParametrizationList":
                 with self._silence():
                     return forward(*args, **kwargs).detach()
-            if not kind_of(m) and (m._forward_hooks or m._forward_pre_hooks):
-                raise has_hooks(self.path_of_module(m).partition(".")[2], m)
+            check_hooks(self.path_of_module(m).partition(".")[2], m, computing=bool(kind_of(m)))
             self._inside.append(type(m).__name__)
             try:
                 return super().call_module(m, forward, args, kwargs)
