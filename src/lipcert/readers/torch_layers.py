@@ -214,7 +214,7 @@ def evaluated(name: str, layer: Any) -> Any:
 
 def check_hooks(name: str, module: Any, *, computing: bool) -> list[Any]:
     """The hooks that compute weights; others can change what a module does without changing its weights: refused."""
-    if type(module).__name__.startswith("Lazy"):
+    if any(cls.__name__ == "LazyModuleMixin" for cls in type(module).__mro__):
         raise InputError(f"{label(name, module)} has no size yet; run the module once")
     hooks = list((getattr(module, "_forward_pre_hooks", None) or {}).values())
     known = all(type(hook).__name__ in _WEIGHT_HOOKS for hook in hooks) and (computing or not hooks)

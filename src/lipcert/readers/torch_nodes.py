@@ -116,7 +116,9 @@ class Nodes:
 
     def _parameter(self, target: str) -> Box:
         if target not in self._attributes:
-            self._attributes[target] = Box(constant(self._attribute(target), f"parameter {quoted(target)}"))
+            self._attributes[target] = Box(
+                constant(self._attribute(target), f"parameter {quoted(target.removeprefix('0.'))}")
+            )
         return self._attributes[target]
 
     def _call_module(self, node: Any) -> Box:
@@ -136,8 +138,10 @@ class Nodes:
         title = f"{title} (node {quoted(node.name)}{', ' if where else ''}{where})"
         try:
             args, kwargs = self.resolved(tuple(node.args)), self.resolved(dict(node.kwargs))
+            if name.rstrip("_") in RANDOM:
+                raise UnsupportedOperator("draws random numbers")
             if not is_live([*args, *kwargs.values()]):
-                return self._stored(node, _native(node, name, args, kwargs), True, False)
+                return self._stored(node, _native(node, args, kwargs), True, False)
             base, changes, args = _base(name, args)
             entry = METHODS.get(base) if node.op == "call_method" else None
             entry = entry or FUNCTIONS.get(base)
@@ -190,10 +194,8 @@ def _applied(graph: Graph, entry: Entry | None, args: tuple[Any, ...], kwargs: d
     return entry.apply(graph, *args, **named)
 
 
-def _native(node: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _native(node: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The function of constants, by whoever made it."""
-    if name.rstrip("_") in RANDOM:
-        raise UnsupportedOperator("draws random numbers")
     if node.op == "call_method":
         return getattr(args[0], node.target)(*args[1:], **kwargs)
     return node.target(*args, **kwargs)

@@ -26,6 +26,7 @@ from lipcert.rounding import Array
 
 _EXPORT = "export it with torch.onnx.export(module, (x,), 'model.onnx') and load that file"
 _INNER = ("forward", "_conv_forward", "_output_padding")  # what a subclass may not change if it is to be the layer
+_SEED = 0
 _PLAIN = ("shape", "ndim", "is_cuda", "requires_grad", "is_sparse", "is_quantized")
 
 
@@ -49,6 +50,7 @@ def trace(module: Any, graph: Graph) -> Network:
     """The network of the module, as in evaluation mode. The module is left as it was."""
     with _evaluation(module) as root:
         output, scores = _guarded(module, lambda: _run(root, graph))
+        _check_noise(module)
         network = graph.network(output)
         _check(root, network, graph.shape, scores if output.dropped else ())
     return network
@@ -104,20 +106,30 @@ def _evaluation(module: Any) -> Iterator[Any]:
     if everywhere._global_forward_hooks or everywhere._global_forward_pre_hooks:
         raise UnsupportedOperator("forward hooks for all modules are set; remove them")
     before = [(part, {name: _copied(name, value) for name, value in vars(part).items()}) for part in module.modules()]
-    noise = torch.random.get_rng_state()
+    values = [(b, b.clone()) for b in module.buffers() if not type(b).__name__.startswith("Uninitialized")]
     try:
-        with torch.no_grad():
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
             for part, _ in before:
                 part.training = False
+            torch.random.manual_seed(_SEED)
             # A root has its hooks and its instance's own forward passed over: let it be a part instead.
             yield torch.nn.Sequential(module)
-        if not torch.equal(noise, torch.random.get_rng_state()):
-            raise UnsupportedOperator(f"{label('', module)} draws random numbers in its forward")
     finally:
-        torch.random.set_rng_state(noise)
         for part, state in before:
             vars(part).clear()
             vars(part).update(state)
+        for buffer, value in values:
+            if not torch.equal(buffer, value):
+                buffer.copy_(value)
+
+
+def _check_noise(module: Any) -> None:
+    import torch
+
+    with torch.random.fork_rng(devices=[]):
+        started = torch.random.manual_seed(_SEED).get_state()
+    if not torch.equal(started, torch.random.get_rng_state()):
+        raise UnsupportedOperator(f"{label('', module)} draws random numbers in its forward")
 
 
 def _copied(name: str, value: Any) -> Any:
