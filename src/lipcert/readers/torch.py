@@ -123,5 +123,6 @@ def _training_note(module: Any) -> list[str]:
 
 
 def _unknown(name: str, layer: Any) -> UnsupportedOperator:
-    supported = ", ".join(["Sequential", *(kind for kind, entry in LAYERS.items() if entry.apply)])
-    return UnsupportedOperator(f"layer {label(name, layer)} is not supported; supported: {supported}")
+    return UnsupportedOperator(
+        f"layer {label(name, layer)} is not supported; docs/operators.md has the list of what is"
+    )

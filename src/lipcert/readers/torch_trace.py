@@ -32,8 +32,8 @@ _PLAIN = ("shape", "ndim", "is_cuda", "requires_grad", "is_sparse", "is_quantize
 
 def has_tracer(module: Any) -> bool:
     """Whether this is a module of the torch that is loaded."""
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(module, torch.nn.Module)
+    nn = getattr(sys.modules.get("torch"), "nn", None)
+    return nn is not None and isinstance(module, nn.Module)
 
 
 def kind_of(module: Any) -> str:
@@ -155,8 +155,10 @@ def _check(root: Any, network: Network, shape: tuple[int, ...], scores: tuple[in
     try:
         x = torch.tensor(points, dtype=first.dtype, device=first.device)
         there = np.stack([root(x[i : i + 1]).double().cpu().numpy().reshape(-1) for i in range(len(x))])
-    except Exception:  # half precision that this machine does not compute, and the like: nothing to compare with
-        return
+    except Exception as error:
+        if first.dtype in (torch.float32, torch.float64):
+            raise UnsupportedOperator(f"{label('', root[0])} fails in torch itself ({shortened(error)})") from None
+        return  # half precision that this machine does not compute: nothing to compare with
     here = network.forward(x.double().cpu().numpy().reshape(2, -1))
     likely = [here, *(s for axis in range(1, len(scores)) for s in _softmaxes(here.reshape(2, *scores[1:]), axis))]
     size = np.abs(there).max()
