@@ -16,8 +16,9 @@ from lipcert.readers import choices, layers, products, rewrites
 from lipcert.readers.choices import Condition
 from lipcert.readers.tensors import Graph, Tensor
 from lipcert.readers.torch_activations import ACTIVATIONS
+from lipcert.readers.torch_indexing import item
 from lipcert.readers.torch_products import PRODUCTS
-from lipcert.readers.torch_shapes import SHAPES, item
+from lipcert.readers.torch_shapes import SHAPES
 from lipcert.readers.torch_values import (
     Entry,
     Unread,
