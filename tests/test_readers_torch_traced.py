@@ -104,6 +104,9 @@ def cases() -> dict[str, Callable[[], tuple[Any, tuple[int, ...]]]]:
             nn.UpsamplingBilinear2d(scale_factor=2),
             nn.Upsample(size=(5, 7), mode="bilinear"),
         ),
+        "rounded sizes": lambda: layers(
+            nn.Upsample(scale_factor=(1.1, 2.3)), nn.Upsample(scale_factor=(1.1, 1.3), mode="bilinear")
+        ),
         "shuffle": lambda: layers(
             nn.PixelUnshuffle(2), nn.ZeroPad2d((1, 0, 0, 1)), nn.PixelShuffle(2), nn.ReplicationPad2d(1)
         ),

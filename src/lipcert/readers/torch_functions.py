@@ -18,6 +18,7 @@ from lipcert.readers.tensors import Graph, Tensor
 from lipcert.readers.torch_activations import ACTIVATIONS
 from lipcert.readers.torch_indexing import item
 from lipcert.readers.torch_products import PRODUCTS
+from lipcert.readers.torch_resizing import RESIZING
 from lipcert.readers.torch_shapes import SHAPES
 from lipcert.readers.torch_values import (
     Entry,
@@ -235,6 +236,7 @@ _MASK = "a comparison, for torch.where or a product with it"
 FUNCTIONS: dict[str, Entry] = {
     **ACTIVATIONS,
     **WINDOWS,
+    **RESIZING,
     **PRODUCTS,
     **SHAPES,
     **_all("add iadd", add, "read", "affine, of branches too"),

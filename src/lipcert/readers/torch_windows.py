@@ -1,4 +1,4 @@
-"""Convolutions, pooling, padding and resizing of torch, as functions with torch's own parameters."""
+"""Convolutions, pooling and padding of torch, as functions with torch's own parameters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from lipcert.errors import InputError, UnsupportedOperator
 from lipcert.problem.convolution import Window
 from lipcert.problem.maps import Index
-from lipcert.readers import layers, resampling, rewrites
+from lipcert.readers import layers, rewrites
 from lipcert.readers.linear_maps import check_entries, check_width
 from lipcert.readers.tensors import Graph, Tensor
 from lipcert.readers.torch_values import (
@@ -20,7 +20,6 @@ from lipcert.readers.torch_values import (
     flag,
     number,
     optional,
-    picked,
     real,
     refused,
     sizes,
@@ -92,7 +91,7 @@ def average_pool(axes: int) -> Function:
         window = _window(kernel, _stride(stride, kernel), padding, 1, flag(ceil_mode, "ceil_mode"))
         if divisor_override is None:
             return layers.average(graph, x, window, flag(count_include_pad, "count_include_pad"))
-        divisor, channels = number(divisor_override, "divisor_override"), _channels(x, axes)
+        divisor, channels = number(divisor_override, "divisor_override"), channels_of(x, axes)
         if not divisor:
             raise InputError("divides by zero")
         check_entries(channels * math.prod(kernel))
@@ -157,67 +156,6 @@ def surround(
     return layers.pad(graph, x, (*rest, *before), (*rest, *after), MODES[mode], value)
 
 
-def interpolate(
-    graph: Graph, input: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
-    align_corners: Any = None, recompute_scale_factor: Any = None, antialias: Any = False,
-) -> Tensor:  # fmt: skip
-    """Nearest, linear and area resizing; the positions are those that torch computes."""
-    x = tensor(input)
-    axes = len(x.shape) - 2
-    if axes < 1 or antialias:
-        raise UnsupportedOperator("only tensors with channels and space, without antialias, are resized")
-    if size is not None:
-        lengths, factors = sizes(size, axes), [0.0] * axes
-    else:
-        given = scale_factor if isinstance(scale_factor, (tuple, list)) else [scale_factor] * axes
-        factors = [number(f, "scale_factor") for f in given]
-        if len(factors) != axes or not all(0.0 < f < math.inf for f in factors):
-            raise InputError(f"scale_factor={scale_factor} does not fit {axes} axes")
-        lengths = tuple(math.floor(n * f) for n, f in zip(x.shape[2:], factors, strict=True))
-    check_width(math.prod(x.shape[:2]) * math.prod(lengths))
-    if mode == "area":
-        return adaptive_average(axes)(graph, x, lengths)
-    exact = [0.0] * axes if recompute_scale_factor else factors
-    steps = [1.0 / f if f else n / m for n, m, f in zip(x.shape[2:], lengths, exact, strict=True)]
-    if mode in ("nearest", "nearest-exact"):
-        return _nearest(graph, x, lengths, steps, half=mode == "nearest-exact")
-    if mode not in ("linear", "bilinear", "trilinear"):
-        raise UnsupportedOperator(f"mode={mode!r} is not supported; nearest, linear and area are")
-    positions = {}
-    for axis, (length, step) in enumerate(zip(lengths, steps, strict=True), start=2):
-        kind = "align_corners" if align_corners else "half_pixel"
-        positions[axis] = resampling.coordinates(x.shape[axis], length, 1.0 / step, kind)
-    return resampling.linear(graph, x, positions)
-
-
-def pixel_shuffle(graph: Graph, input: Any, upscale_factor: Any) -> Tensor:
-    x, r = tensor(input), whole(upscale_factor, "upscale_factor")
-    channels = _channels(x, 2)
-    if r < 1 or channels % (r * r):
-        raise InputError(f"{channels} channels are not shuffled by {r}")
-    n, _, h, w = x.shape
-    places = x.places.reshape(n, channels // r**2, r, r, h, w).transpose(0, 1, 4, 2, 5, 3)
-    return picked(graph, x, places.reshape(n, channels // r**2, h * r, w * r))
-
-
-def pixel_unshuffle(graph: Graph, input: Any, downscale_factor: Any) -> Tensor:
-    x, r = tensor(input), whole(downscale_factor, "downscale_factor")
-    channels = _channels(x, 2)
-    n, _, h, w = x.shape
-    if r < 1 or h % r or w % r:
-        raise InputError(f"a tensor of shape {x.shape} is not unshuffled by {r}")
-    places = x.places.reshape(n, channels, h // r, r, w // r, r).transpose(0, 1, 3, 5, 2, 4)
-    return picked(graph, x, places.reshape(n, channels * r**2, h // r, w // r))
-
-
-def channel_shuffle(graph: Graph, input: Any, groups: Any) -> Tensor:
-    x, count = tensor(input), whole(groups, "groups")
-    if len(x.shape) < 3 or count < 1 or x.shape[1] % count:
-        raise InputError(f"a tensor of shape {x.shape} is not shuffled in {count} groups")
-    places = x.places.reshape(x.shape[0], count, x.shape[1] // count, -1).swapaxes(1, 2)
-    return picked(graph, x, places.reshape(x.shape))
-
-
 def _window(kernel: tuple[int, ...], stride: Any, padding: Any, dilation: Any, ceil_mode: bool = False) -> Window:
     axes = len(kernel)
     dilations = sizes(dilation, axes)
@@ -243,7 +181,7 @@ def _stride(stride: Any, kernel: tuple[int, ...]) -> Any:
     return kernel if stride is None or (isinstance(stride, (tuple, list)) and not stride) else stride
 
 
-def _channels(x: Tensor, axes: int) -> int:
+def channels_of(x: Tensor, axes: int) -> int:
     if len(x.shape) != axes + 2:
         raise InputError(f"a window over {axes} axes does not fit a tensor of shape {x.shape}")
     return x.shape[1]
@@ -251,7 +189,7 @@ def _channels(x: Tensor, axes: int) -> int:
 
 def _adaptive(x: Tensor, output_size: Any, axes: int) -> tuple[Window | None, list[tuple[Index, Index]]]:
     """The windows of adaptive pooling: one for all where the sizes divide, else where each begins and ends."""
-    _channels(x, axes)
+    channels_of(x, axes)
     wanted = output_size if isinstance(output_size, (tuple, list)) else (output_size,) * axes
     filled = [n if m is None else m for n, m in zip(x.shape[2:], wanted, strict=True)]
     counts, spatial = sizes(filled, axes), x.shape[2:]
@@ -263,17 +201,6 @@ def _adaptive(x: Tensor, output_size: Any, axes: int) -> tuple[Window | None, li
         return Window(steps, steps, (1,) * axes, (0,) * axes, (0,) * axes), []
     numbered = [(np.arange(m), n, m) for n, m in zip(spatial, counts, strict=True)]
     return None, [(i * n // m, -(-(i + 1) * n // m)) for i, n, m in numbered]
-
-
-def _nearest(graph: Graph, x: Tensor, lengths: Sequence[int], steps: Sequence[float], half: bool) -> Tensor:
-    """torch multiplies positions in single precision, which decides where they fall on a whole number."""
-    places = x.places
-    for axis, (length, step) in enumerate(zip(lengths, steps, strict=True), start=2):
-        i = np.arange(length, dtype=np.float32)
-        position = (i + np.float32(0.5) if half else i) * np.float32(step)
-        chosen = np.minimum(np.floor(position).astype(np.int64), x.shape[axis] - 1)
-        places = np.take(places, chosen, axis=axis)
-    return graph.pick(x, places)
 
 
 def _each_axis(name: str, make: Callable[[int], Function], how: Any, words: str) -> dict[str, Entry]:
@@ -290,8 +217,4 @@ WINDOWS: dict[str, Entry] = {
     **_each_axis("adaptive_max_pool{}d", adaptive_max, "rewritten", "a tournament of ReLUs; indices are refused"),
     **dict.fromkeys(_INDICES, refused("returns indices, which jump")),
     "pad": Entry(pad, "read", "constant, reflect, replicate and circular"),
-    "interpolate": Entry(interpolate, "read", "nearest, linear, bilinear, trilinear and area"),
-    "pixel_shuffle": Entry(pixel_shuffle, "read", "a rearrangement", is_view=True),
-    "pixel_unshuffle": Entry(pixel_unshuffle, "read", "a rearrangement", is_view=True),
-    "channel_shuffle": Entry(channel_shuffle, "read", "a rearrangement", is_view=True),
 }
