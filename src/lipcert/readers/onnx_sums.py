@@ -71,7 +71,8 @@ def _pow(op: Operation, graph: Graph) -> Tensor:
     exponent = op.operand(1, "exponent")
     if isinstance(exponent, Tensor) or not np.all(exponent == 1.0):
         raise op.refused(
-            "only the first power of a tensor is read; others, and normalisation that is written with them, have no bounded slope"
+            "only the first power of a tensor is read; the slope of others has no bound, nor has that of a normalisation "
+            "that is written with them"
         )
     return graph.scale_and_shift(op.tensor(), np.ones(exponent.shape), 0.0)
 

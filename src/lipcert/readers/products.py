@@ -116,14 +116,14 @@ def _hard_swish(graph: Graph, x: Tensor, gate: Tensor) -> Tensor | None:
     if any(z.width != gate.width for z in zs) or gate.order is not None:
         return None
     alone = [Tensor(gate.shape, {j: gate.terms[j]}, gate.bias) for j in blocks]
-    scales = [ratio(graph, own, _values(z, j), EXACT) for own, z, j in zip(alone, zs, blocks, strict=True)]
-    if scales[0] is None or scales[1] is None or not np.allclose(scales[0], -scales[1], rtol=1e-9, atol=0.0):
+    some, others = (ratio(graph, own, _values(z, j), EXACT) for own, z, j in zip(alone, zs, blocks, strict=True))
+    if some is None or others is None or not np.allclose(some, -others, rtol=1e-9, atol=0.0):
         return None
-    if np.all(scales[1] > 0):  # the block of h may be the later one
-        scales, zs = scales[::-1], zs[::-1]
-    if not np.all(scales[0] > 0):
+    if np.all(others > 0):  # the block of h may be the later one
+        some, zs = others, zs[::-1]
+    if not np.all(some > 0):
         return None
-    first, second = (graph.scale_and_shift(z, scales[0].reshape(z.shape), 0.0) for z in zs)  # c h and c h - c
+    first, second = (graph.scale_and_shift(z, some.reshape(z.shape), 0.0) for z in zs)  # c h and c h - c
     step = graph.subtract(first, second)
     c = step.bias
     if not np.all(c > 0) or not _is_zero(replace(step, bias=np.zeros(gate.width))):
