@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lipcert.readers.onnx_constants import FOLDED
-from lipcert.readers.onnx_operation import Entry
-from lipcert.readers.onnx_operators import DOMAINS
+from lipcert.readers.onnx.constants import FOLDED
+from lipcert.readers.onnx.operation import Entry
+from lipcert.readers.onnx.operators import DOMAINS
 
 FILE = Path(__file__).resolve().parent.parent / "docs" / "operators.md"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import pickle
 import tracemalloc
 from fractions import Fraction
@@ -27,7 +26,9 @@ from lipcert.problem.activations import RELU
 from lipcert.problem.convolution import Convolution, Window
 from lipcert.problem.maps import LinearMap, dense, entries, entrywise, fingerprint, matrix, numbers, stored, times
 from lipcert.problem.region import Box
-from lipcert.readers.chain import Chain
+from lipcert.readers.graph import layers
+from lipcert.readers.graph.layers import average, convolve, normalize_channels
+from lipcert.readers.graph.tensors import Graph
 from lipcert.rounding import Array
 from tests.reader_tools import data_file, refuse
 from tests.strategies import convolutional_networks, convolutions
@@ -266,27 +267,27 @@ def test_files_that_lie_about_a_convolution(tmp_path: Path, change: dict[str, An
 
 def stages(rng: np.random.Generator, steps: tuple[str, ...]) -> Network:
     """A network of these operations on an image with 4 channels, read as readers do."""
-    chain = Chain((1, 4, 6, 6))
+    graph = Graph((1, 4, 6, 6))
+    x = graph.input
     for step in steps:
-        channels = chain.shape[1]
+        channels = x.shape[1]
         match step:
             case "conv":
-                chain.convolve(rng.normal(size=(4, 2, 3, 3)), rng.normal(size=4), 2, plain_window(3, pad=1))
+                x = convolve(graph, x, rng.normal(size=(4, 2, 3, 3)), rng.normal(size=4), 2, plain_window(3, pad=1))
             case "norm":
-                scale, bias, mean, variance = rng.uniform(0.5, 2.0, size=(4, channels))
-                chain.normalize_channels(scale, bias, mean, variance, 1e-5)
+                x = normalize_channels(graph, x, list(rng.uniform(0.5, 2.0, size=(4, channels))), 1e-5)
             case "scale":
-                chain.scale_and_shift(rng.uniform(1.0, 2.0, size=chain.shape), rng.normal(size=chain.shape))
+                x = graph.scale_and_shift(x, rng.uniform(1.0, 2.0, size=x.shape), rng.normal(size=x.shape))
             case "transpose":
-                chain.transpose((0, 1, 3, 2))
+                x = graph.transpose(x, (0, 1, 3, 2))
             case "pool":
-                chain.average(plain_window(2, 2))
+                x = average(graph, x, plain_window(2, 2))
             case "relu":
-                chain.activate(RELU)
+                x = graph.activate(x, RELU)
             case _:
-                chain.reshape((1, math.prod(chain.shape)))
-                chain.times(rng.normal(size=(chain.shape[-1], 3)))
-    return chain.network()
+                x = x.reshaped((1, x.width))
+                x = layers.times(graph, x, rng.normal(size=(x.width, 3)))
+    return graph.network(x)
 
 
 @pytest.mark.parametrize(
@@ -343,13 +344,13 @@ def test_a_large_network_of_convolutions_needs_little_memory(tmp_path: Path) -> 
     rng = np.random.default_rng(0)
     tracemalloc.start()
     try:
-        chain = Chain((1, 3, 32, 32))
+        graph = Graph((1, 3, 32, 32))
+        y = graph.input
         for width, channels in ((64, 3), (72, 64)):
-            chain.convolve(rng.normal(size=(width, channels, 3, 3)) / 24, None, 1, plain_window(3, pad=1))
-            chain.activate(RELU)
-        chain.convolve(rng.normal(size=(2, 72, 4, 4)) / 30, None, 1, plain_window(4, 4))
-        chain.reshape((1, 128))
-        net = chain.network()
+            kernel = rng.normal(size=(width, channels, 3, 3)) / 24
+            y = graph.activate(convolve(graph, y, kernel, None, 1, plain_window(3, pad=1)), RELU)
+        y = convolve(graph, y, rng.normal(size=(2, 72, 4, 4)) / 30, None, 1, plain_window(4, 4))
+        net = graph.network(y.reshaped((1, 128)))
         net.save(tmp_path / "net.npz")
         net = load(tmp_path / "net.npz")
         x = rng.uniform(size=net.inputs)

@@ -11,9 +11,9 @@ import pytest
 
 from lipcert.errors import FileFormatError, UnsupportedOperator
 from lipcert.readers import load
-from lipcert.readers.onnx_constants import FOLDED
-from lipcert.readers.onnx_operators import DOMAINS, OPERATORS
-from lipcert.readers.onnx_refused import REFUSED
+from lipcert.readers.onnx.constants import FOLDED
+from lipcert.readers.onnx.operators import DOMAINS, OPERATORS
+from lipcert.readers.onnx.refused import REFUSED
 from lipcert.rounding import Array
 from tests.onnx_tools import RNG, Node, agree, build, compute_alike, floats, ints, normal
 from tests.reader_tools import data_file, refuse, survive

@@ -234,7 +234,7 @@ def test_a_link_that_comes_between(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     path = save(tmp_path, model())
     looked = os.lstat(tmp_path / DATA)
     (tmp_path / DATA).unlink()
-    monkeypatch.setattr("lipcert.readers.onnx_external.os.lstat", lambda _: looked)
+    monkeypatch.setattr("lipcert.readers.onnx.external.os.lstat", lambda _: looked)
     os.mkfifo(tmp_path / DATA)
     refuse(path, "is not a plain file")
     (tmp_path / DATA).unlink()
@@ -284,7 +284,7 @@ def test_the_data_may_be_unreadable(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     def denied(*_: Any) -> int:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("lipcert.readers.onnx_external.os.open", denied)
+    monkeypatch.setattr("lipcert.readers.onnx.external.os.open", denied)
     refuse(path, f"'{DATA}' beside the file cannot be read (Permission denied)")
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lipcert.errors import FileFormatError
-from lipcert.readers import onnx_wire
+from lipcert.readers.onnx import wire
 from tests.reader_tools import refuse
 
 onnx = pytest.importorskip("onnx", reason="the onnx package is not installed")
@@ -48,13 +48,13 @@ def test_fields_are_counted() -> None:
     weight = helper.make_tensor("w", 1, (2, 3), np.ones(6))
     model = helper.make_model(helper.make_graph(nodes, "net", ends[:1], ends[1:], [weight]))
     data = model.SerializeToString()
-    assert onnx_wire._count(data, KIND) == fields_of(model) > 50
+    assert wire._count(data, KIND) == fields_of(model) > 50
 
 
 @pytest.mark.parametrize("inside", [b"\x0a\x00", b"\x2a\x00", b"\x0a\x02\x2a\x00", b"\x2a\x02\x08\x01"])
 def test_files_of_nothing_but_messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inside: bytes) -> None:
     """Empty nodes, initializers, attributes, and sizes one by one: refused before the parser sees them."""
-    monkeypatch.setattr(onnx_wire, "MAX_FIELDS", 1000)
+    monkeypatch.setattr(wire, "MAX_FIELDS", 1000)
     path = tmp_path / "net.onnx"
     path.write_bytes(field(7, inside * 600))
     if len(inside) == 2:
@@ -78,6 +78,6 @@ def test_files_of_nothing_but_messages(tmp_path: Path, monkeypatch: pytest.Monke
 )
 def test_damaged_lengths(tmp_path: Path, data: bytes) -> None:
     with pytest.raises(FileFormatError, match="the file is damaged"):
-        onnx_wire.check_fields(data, KIND)
+        wire.check_fields(data, KIND)
     (tmp_path / "net.onnx").write_bytes(data)
     refuse(tmp_path / "net.onnx", "damaged", kind=FileFormatError)

@@ -12,11 +12,11 @@ import pytest
 
 from lipcert.errors import InputError, UnsupportedOperator
 from lipcert.problem.activations import KINDS
-from lipcert.readers.tensors import Graph
+from lipcert.readers.graph.tensors import Graph
 from lipcert.readers.torch import sections
-from lipcert.readers.torch_functions import FUNCTIONS
-from lipcert.readers.torch_layers import LAYERS
-from lipcert.readers.torch_nodes import Nodes
+from lipcert.readers.torch.functions import FUNCTIONS
+from lipcert.readers.torch.layers import LAYERS
+from lipcert.readers.torch.nodes import Nodes
 from lipcert.rounding import Array
 
 RNG = np.random.default_rng(7)

@@ -139,7 +139,7 @@ def _written_out() -> Iterator[Pattern]:
     yield _of("silu_written", 13, "S = Sigmoid(Z)", "F = Mul(Z, S)")
     yield _of("silu_other_order", 8, "S = Sigmoid(Z)", "F = Mul(S, Z)")
     yield _of("mish_written", 13, "A = Softplus(Z)", "B = Tanh(A)", "F = Mul(Z, B)")
-    yield _of("log_sigmoid_written", 13, "Y = Mul(Z, H)", "S = Sigmoid(Y)", "F = Log(S)", H=scalar(0.25))
+    yield _of("log_sigmoid_written", 13, "A = Mul(Z, H)", "S = Sigmoid(A)", "F = Log(S)", H=scalar(0.25))
     yield _of("softsign_written", 13, "A = Abs(Z)", "B = Add(A, O)", "F = Div(Z, B)", O=one)
     yield _of("relu6_by_min_max", 13, "A = Max(Z, N)", "F = Min(A, S)", N=scalar(0.0), S=scalar(6.0))
     yield _of("quick_gelu_written", 13, "A = Mul(Z, K)", "S = Sigmoid(A)", "F = Mul(Z, S)", K=scalar(1.702))

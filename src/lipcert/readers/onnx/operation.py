@@ -1,0 +1,251 @@
+"""One ONNX node, with its inputs looked up and its attributes checked on the way out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lipcert.errors import FileFormatError, InputError, UnsupportedOperator
+from lipcert.files import MAX_WEIGHTS, MAX_WIDTH
+from lipcert.files.boundary import parsing, quoted
+from lipcert.readers.graph.choices import Condition
+from lipcert.readers.graph.tensors import Graph, Tensor, constant_tensor
+from lipcert.readers.onnx.nodes import Node
+from lipcert.rounding import Array
+
+# TensorProto.DataType -> numpy. Truth values are there for Dropout's switch; weights may not be.
+TENSOR_TYPES = {
+    1: np.float32, 2: np.uint8, 3: np.int8, 4: np.uint16, 5: np.int16, 6: np.int32,
+    7: np.int64, 9: np.bool_, 10: np.float16, 11: np.float64, 12: np.uint32, 13: np.uint64,
+}  # fmt: skip
+
+
+_TYPE_NAMES = {8: "text", 14: "complex numbers", 15: "complex numbers", 16: "bfloat16", 21: "uint4", 22: "int4"}
+EXTERNAL = 1  # TensorProto.EXTERNAL
+MAX_WORK = 1 << 31  # numbers that are read or made while computing constants
+_OLD = ("consumed_inputs",)  # attributes of the first opsets that say nothing about the function
+
+Value = NDArray[Any] | Tensor | Condition | None
+
+
+@dataclass
+class Work:
+    """What may still be spent on computing constants."""
+
+    left: int = MAX_WORK
+
+    def spend(self, numbers: int) -> None:
+        self.left -= max(numbers, 0)
+        if self.left < 0:
+            raise FileFormatError("its constants take too long to compute; export the network with constants folded")
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A node: its operator, its inputs (None where one is left out), its attributes, and which outputs are needed."""
+
+    kind: str
+    name: str
+    inputs: list[Value]
+    attributes: dict[str, Any]
+    opset: int
+    domain: str = ""
+    outputs: tuple[str, ...] = ("",)  # the names, "" where one is left out
+    needed: tuple[bool, ...] = (True,)
+    work: Work = field(default_factory=Work)
+
+    @classmethod
+    def of(cls, node: Node, inputs: Sequence[Value], needed: Sequence[bool], work: Work) -> Operation:
+        from onnx import helper
+
+        name = node.name or node.outputs[0]
+        with parsing(f"node {quoted(name)}"):
+            attributes = {key: helper.get_attribute_value(a) for key, a in node.attributes}
+        if node.opset < 6:
+            attributes = {key: value for key, value in attributes.items() if key not in _OLD}
+        return cls(
+            node.kind, name, list(inputs), attributes, node.opset, node.domain, node.outputs, tuple(needed), work
+        )
+
+    def __str__(self) -> str:
+        return f"{self.kind if str(self.kind).isidentifier() else quoted(self.kind)} (node {quoted(self.name)})"
+
+    def refused(self, why: str) -> UnsupportedOperator:
+        return UnsupportedOperator(f"operator {self}: {why}")
+
+    def damaged(self, why: str) -> FileFormatError:
+        return FileFormatError(f"operator {self}: {why}")
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """Put the node's name in front of every error raised inside; what numpy cannot do is damage."""
+        try:
+            yield
+        except UnsupportedOperator as error:
+            raise error if str(self) in str(error) else self.refused(str(error)) from None
+        except InputError as error:
+            raise error if str(self) in str(error) else self.damaged(str(error)) from None
+        except (ValueError, IndexError, TypeError, OverflowError, ZeroDivisionError):
+            raise self.damaged("its inputs do not fit together") from None
+
+    def check(self, attributes: Sequence[str], fewest: int, most: int) -> None:
+        """Refuse attributes that are not known here: ignoring one might change the function."""
+        for name in self.attributes:
+            if name not in attributes:
+                known = ", ".join(attributes) or "none"
+                raise self.refused(f"attribute {quoted(name)} is not supported; known: {known}")
+        if not fewest <= len(self.inputs) <= most:
+            raise self.damaged(f"{len(self.inputs)} inputs; expected {fewest} to {most}")
+
+    def limited(self, size: int) -> None:
+        """Refuse a result of this size, before it is made, where a tensor or a constant may not be as large."""
+        limit, what = (MAX_WIDTH, "tensor") if self.is_live else (MAX_WEIGHTS, "constant")
+        if size > limit:
+            raise self.damaged(f"a {what} of {size:,} numbers is beyond the limit of {limit:,}")
+
+    # --- inputs -----------------------------------------------------------------------------------------------------
+
+    @property
+    def is_live(self) -> bool:
+        """Whether an input depends on the network's input."""
+        return any(isinstance(value, (Tensor, Condition)) for value in self.inputs)
+
+    def value(self, i: int, what: str = "input") -> NDArray[Any] | Tensor | Condition:
+        """Input i, which must be there."""
+        value = self.inputs[i] if i < len(self.inputs) else None
+        if value is None:
+            raise self.damaged(f"its {what} is missing")
+        return value
+
+    def operand(self, i: int, what: str = "input") -> Tensor | Array:
+        """Input i as a tensor or numbers; not a comparison."""
+        value = self.value(i, what)
+        if isinstance(value, Condition):
+            raise self.refused(f"its {what} is a comparison of tensors, whose value jumps")
+        return value if isinstance(value, Tensor) else real(value)
+
+    def tensor(self, i: int = 0, what: str = "input") -> Tensor:
+        """Input i as a tensor, a constant too."""
+        value = self.operand(i, what)
+        return value if isinstance(value, Tensor) else constant_tensor(value)
+
+    def constant(self, i: int, what: str) -> NDArray[Any]:
+        """Input i, which must be a constant."""
+        value = self.optional(i, what)
+        if value is None:
+            raise self.damaged(f"its {what} is missing")
+        return value
+
+    def optional(self, i: int, what: str) -> NDArray[Any] | None:
+        """Input i, which must be a constant or left out."""
+        value = self.inputs[i] if i < len(self.inputs) else None
+        if isinstance(value, (Tensor, Condition)):
+            raise self.refused(f"its {what} depends on the input; a constant is needed")
+        return value
+
+    # --- attributes ---------------------------------------------------------------------------------------------------
+
+    def number(self, name: str, default: float) -> float:
+        value = self.attributes.get(name, default)
+        if not isinstance(value, (int, float)):
+            raise self.damaged(f"attribute {name} must be a number")
+        return float(value)
+
+    def integer(self, name: str, default: int) -> int:
+        value = self.attributes.get(name, default)
+        if not isinstance(value, int):
+            raise self.damaged(f"attribute {name} must be a whole number")
+        return value
+
+    def text(self, name: str, default: str) -> str:
+        value = self.attributes.get(name, default.encode())
+        if not isinstance(value, bytes):
+            raise self.damaged(f"attribute {name} must be text")
+        return value.decode("latin-1")
+
+    def numbers(self, name: str) -> Array:
+        """A list of numbers, empty where the attribute is left out."""
+        value = self.attributes.get(name, [])
+        if not isinstance(value, Sequence) or not all(isinstance(n, (int, float)) for n in value):
+            raise self.damaged(f"attribute {name} must be a list of numbers")
+        return np.array(value, dtype=np.float64)
+
+    def integers(self, name: str, count: int, default: Sequence[int]) -> tuple[int, ...]:
+        """A list attribute with `count` entries."""
+        value = self.attributes.get(name, default)
+        if not isinstance(value, Sequence) or len(value) != count or not all(isinstance(n, int) for n in value):
+            raise self.damaged(f"attribute {name} must be {count} whole numbers")
+        return tuple(value)
+
+    def list_of_integers(self, attribute: str, i: int) -> tuple[int, ...] | None:
+        """Axes or a shape: an attribute in old files, input i in new ones; None if in neither."""
+        if attribute in self.attributes:
+            return self.integers(attribute, len(np.atleast_1d(self.attributes[attribute])), ())
+        value = self.optional(i, attribute)
+        if value is None:
+            return None
+        if value.dtype.kind not in "iu" or value.ndim > 1:
+            raise self.damaged(f"its {attribute} must be a list of whole numbers")
+        return tuple(int(n) for n in value.reshape(-1))
+
+    def axes(self, axes: Sequence[int], count: int) -> tuple[int, ...]:
+        """These axes of `count`, counted from the front, if they are there and each is named once."""
+        if not all(-count <= a < count for a in axes) or len({a % count for a in axes}) != len(axes):
+            raise self.damaged(f"axes {list(axes)[:16]} are out of range or repeated")
+        return tuple(a % count for a in axes)
+
+    def axis(self, count: int, default: int) -> int:
+        """The attribute `axis`, counted from the front."""
+        axis = self.integer("axis", default)
+        if not -count <= axis < count:
+            raise self.damaged(f"axis {axis} is out of range")
+        return axis % count
+
+    def reduced_axes(self, rank: int, changed: int) -> tuple[int, ...]:
+        """The axes that a Reduce operator goes along: input 1 from opset `changed` on, an attribute before."""
+        self.check(("axes", "keepdims", "noop_with_empty_axes"), 1, 2 if self.opset >= changed else 1)
+        axes = self.list_of_integers("axes", 1)
+        if axes:
+            return self.axes(axes, rank)
+        return () if self.integer("noop_with_empty_axes", 0) else tuple(range(rank))
+
+
+Results = Value | Sequence[Value]
+Apply = Callable[[Operation, Graph], Results]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """How an operator on tensors is treated: the function that does it, and what the documentation says of it."""
+
+    apply: Apply
+    how: Literal["read", "rewritten", "left out"] = "read"
+    words: str = ""
+
+
+def real(array: NDArray[Any]) -> Array:
+    """Numbers as float64; truth values are none."""
+    if array.dtype.kind == "b":
+        raise InputError("a constant holds truth values; numbers are needed")
+    return np.asarray(array, dtype=np.float64)
+
+
+def tensor_array(tensor: Any) -> NDArray[Any]:
+    """The numbers of a tensor that is kept within the file, or was fetched from beside it (external.py)."""
+    from onnx import numpy_helper
+
+    what = f"tensor {quoted(tensor.name)}"
+    if tensor.data_type not in TENSOR_TYPES:
+        kind = _TYPE_NAMES.get(tensor.data_type, f"type {tensor.data_type}")
+        raise UnsupportedOperator(f"{what} holds {kind}; float16, float32, float64 or integers of 8 bits or more only")
+    if tensor.data_location == EXTERNAL or tensor.external_data:
+        raise FileFormatError(f"{what} is kept in another file, which is not read; save the model as one file")
+    if any(n < 0 for n in tensor.dims) or np.prod([float(n) for n in tensor.dims]) > MAX_WEIGHTS:
+        raise FileFormatError(f"{what} has the shape {quoted(str(list(tensor.dims)))}, beyond the limits")
+    with parsing(what):
+        return np.asarray(numpy_helper.to_array(tensor))

@@ -1,0 +1,174 @@
+"""What the readers of torch modules share: constants as numpy arrays, sizes, and the entries of their tables.
+
+Nothing here needs torch: a parameter is asked for its numbers, and a look-alike made of numpy arrays is one as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lipcert.errors import InputError, UnsupportedOperator
+from lipcert.readers.graph.choices import Condition
+from lipcert.readers.graph.tensors import Graph, Tensor, constant_tensor
+from lipcert.rounding import Array
+
+How = Literal["read", "rewritten", "left out", "refused"]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A layer or a function: how it is read and, in a few words, as what; `apply` is None where it is refused.
+
+    is_view: its result may share the memory of what it is given.
+    """
+
+    apply: Callable[..., Any] | None
+    how: How
+    words: str
+    is_view: bool = False
+
+
+@dataclass(frozen=True)
+class Unread:
+    """A result that is there but must not be used, such as the indices of a maximum."""
+
+    why: str
+
+
+def refused(why: str) -> Entry:
+    """An entry that only says why not."""
+    return Entry(None, "refused", why)
+
+
+def is_live(value: Any) -> bool:
+    """Whether a value, or one inside it, is a tensor of the network."""
+    if isinstance(value, (tuple, list)):
+        return any(map(is_live, value))
+    return isinstance(value, (Tensor, Condition))
+
+
+def constant(value: Any, what: str) -> Any:
+    """A copy of a parameter or a buffer, in double precision where it is of real numbers."""
+    if hasattr(value, "detach"):
+        if getattr(value, "is_quantized", False) or _is_complex(value):
+            raise UnsupportedOperator(f"its {what} is not of a real floating point type")
+        value = value.detach()
+        return value.cpu().double() if value.is_floating_point() else value.cpu().clone()
+    return np.array(value)
+
+
+def numbers(value: Any, what: str) -> NDArray[Any]:
+    """A constant as a numpy array of its own type."""
+    if is_live(value):
+        raise UnsupportedOperator(f"its {what} depends on the input; a constant is needed")
+    if isinstance(value, Unread):
+        raise UnsupportedOperator(value.why)
+    if hasattr(value, "detach"):
+        value = constant(value, what).numpy()
+    array = np.asarray(value)
+    if array.dtype.kind not in "fiub":
+        raise UnsupportedOperator(f"its {what} is not made of real numbers")
+    return array
+
+
+def real(value: Any, what: str) -> Array:
+    """A constant as float64; whole numbers too, where a double holds them exactly."""
+    array = numbers(value, what)
+    if array.dtype.kind in "iu" and array.size and np.abs(array.astype(np.float64)).max() > 2.0**53:
+        raise UnsupportedOperator(f"its {what} holds whole numbers beyond 2^53")
+    return array.astype(np.float64)
+
+
+def parameter(value: Any, what: str) -> Array:
+    """The numbers of a layer's parameter, in float64: they must be of a floating point type."""
+    if value is None:
+        raise InputError(f"it has no {what}")
+    if hasattr(value, "detach"):
+        if not value.is_floating_point():
+            raise InputError(f"its {what} is not of a real floating point type")
+        value = value.detach().cpu().double().numpy()
+    return np.array(value, dtype=np.float64)
+
+
+def optional(value: Any, what: str) -> Array | None:
+    """A parameter that may be absent."""
+    return None if value is None else real(value, what)
+
+
+def number(value: Any, what: str) -> float:
+    """A constant that is one number."""
+    array = real(value, what)
+    if array.size != 1:
+        raise UnsupportedOperator(f"its {what} has {array.size} entries; one number is needed")
+    return float(array.reshape(-1)[0])
+
+
+def whole(value: Any, what: str) -> int:
+    """A constant that is one whole number."""
+    found = number(value, what)
+    if found != int(found):
+        raise InputError(f"its {what} is {found}, not a whole number")
+    return int(found)
+
+
+def wholes(value: Any, what: str) -> tuple[int, ...]:
+    """One whole number or several."""
+    if isinstance(value, (tuple, list)):
+        return tuple(whole(n, what) for n in value)
+    array = numbers(value, what).reshape(-1)
+    return tuple(whole(n, what) for n in array.tolist())
+
+
+def sizes(value: Any, axes: int) -> tuple[int, ...]:
+    """One number for all axes, or one per axis."""
+    found = wholes(value, "size")
+    if len(found) == 1:
+        found *= axes
+    if axes < 1 or len(found) != axes:
+        raise InputError(f"{value!r} does not give a size for each of {axes} axes")
+    return found
+
+
+def spread(first: Any, rest: Sequence[Any]) -> Any:
+    """The sizes of x.view(2, 3) and of x.view((2, 3)) alike."""
+    return (first, *rest) if rest else first
+
+
+def axes_of(x: Tensor, dim: Any) -> tuple[int, ...]:
+    """Axes counted from the front; all of them where none is named."""
+    if dim is None or (isinstance(dim, (tuple, list)) and not dim):
+        return tuple(range(len(x.shape)))
+    found = tuple(x.axis(a) for a in wholes(dim, "dim"))
+    if len(set(found)) != len(found):
+        raise InputError(f"its dim {dim} names an axis twice")
+    return found
+
+
+def tensor(value: Any, what: str = "operand") -> Tensor:
+    """A tensor, of a constant too."""
+    if isinstance(value, Condition):
+        raise UnsupportedOperator(f"its {what} is a comparison; only torch.where and products read those")
+    return value if isinstance(value, Tensor) else constant_tensor(real(value, what))
+
+
+def flag(value: Any, what: str) -> bool:
+    """A switch, which must be a constant."""
+    if value is None or is_live(value):
+        raise UnsupportedOperator(f"its {what} must be True or False")
+    return bool(value)
+
+
+def picked(graph: Graph, x: Tensor, places: NDArray[np.int64]) -> Tensor:
+    """The values at these places; those of a softmax that was left out may only change their shape."""
+    if places.size == x.width and np.array_equal(places.reshape(-1), np.arange(x.width)):
+        return x.reshaped(places.shape)
+    return graph.pick(x, places)
+
+
+def _is_complex(value: Any) -> bool:
+    return bool(value.is_complex()) if hasattr(value, "is_complex") else False
