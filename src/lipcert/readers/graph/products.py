@@ -12,11 +12,10 @@ import numpy as np
 
 from lipcert.errors import UnsupportedOperator
 from lipcert.problem.activations import RELU, Activation
-from lipcert.problem.maps import numbers
 from lipcert.readers.graph.choices import Condition, choose
 from lipcert.readers.graph.proportional import EXACT, SINGLE, ratio
 from lipcert.readers.graph.tensors import Graph, Tensor, broadcast
-from lipcert.readers.graph.terms import as_matrix, everything
+from lipcert.readers.graph.terms import everything
 from lipcert.rounding import Array
 
 
@@ -44,10 +43,9 @@ def quotient(graph: Graph, a: Tensor, b: Tensor) -> Tensor:
         z = replace(graph.blocks[block - 1][0], shape=size.shape)
         if z.width != size.width:
             continue
-        double = graph.scale_and_shift(_values(z, block), 2.0, 0.0)
-        rest = graph.subtract(graph.subtract(double, z), size)
+        absolute = graph.subtract(graph.scale_and_shift(_values(z, block), 2.0, 0.0), z)
         share = ratio(graph, a, z, EXACT)
-        if share is not None and _is_zero(rest):
+        if share is not None and _same(graph, absolute, size):
             return graph.scale_and_shift(graph.activate(z, Activation("softsign")), share.reshape(a.shape), 0.0)
     raise UnsupportedOperator("divides by a tensor that depends on the input")
 
@@ -124,9 +122,8 @@ def _hard_swish(graph: Graph, x: Tensor, gate: Tensor) -> Tensor | None:
     if not np.all(some > 0):
         return None
     first, second = (graph.scale_and_shift(z, some.reshape(z.shape), 0.0) for z in zs)  # c h and c h - c
-    step = graph.subtract(first, second)
-    c = step.bias
-    if not np.all(c > 0) or not _is_zero(replace(step, bias=np.zeros(gate.width))):
+    c, none = first.bias - second.bias, np.zeros(gate.width)
+    if not np.all(c > 0) or not _same(graph, replace(first, bias=none), replace(second, bias=none)):
         return None
     wide = graph.scale_and_shift(first, (6.0 / c).reshape(gate.shape), -3.0)
     return _multiple(graph, x, wide, c, "hardswish")
@@ -141,7 +138,7 @@ def _multiple(graph: Graph, x: Tensor, z: Tensor, scale: Array, kind: str, inner
     return graph.scale_and_shift(value, (r * scale).reshape(z.shape), 0.0)
 
 
-def _is_zero(tensor: Tensor) -> bool:
-    """Whether every entry is zero, up to single precision."""
-    sizes = [np.abs(numbers(as_matrix(term))).max(initial=0.0) for term in tensor.terms.values()]
-    return bool(max([*sizes, np.abs(tensor.bias).max(initial=0.0)]) <= SINGLE)
+def _same(graph: Graph, a: Tensor, b: Tensor) -> bool:
+    """Whether two tensors are equal as expressions, up to single precision."""
+    r = ratio(graph, a, b, SINGLE)
+    return r is not None and bool(np.all(np.abs(r - 1.0) <= SINGLE))
