@@ -71,9 +71,9 @@ def _joined(graph: Graph, d: Tensor, first: Tensor, second: Tensor) -> Tensor:
     if not step.terms and not step.bias.any():
         return first
     step, d = _over_the_same(step, d)
-    r = ratio(graph, step, d, EXACT)
+    r = ratio(step, d, EXACT)
     if r is None:
-        r = ratio(graph, step, d, SINGLE)
+        r = ratio(step, d, SINGLE)
         if r is None:
             raise UnsupportedOperator("chooses between two pieces that do not meet where it switches: the value jumps")
         graph.notes.append("two pieces that meet up to single precision are read as meeting")
@@ -84,7 +84,7 @@ def _joined(graph: Graph, d: Tensor, first: Tensor, second: Tensor) -> Tensor:
 
 def _leaky(graph: Graph, d: Tensor, first: Tensor, second: Tensor) -> Tensor | None:
     """p d above zero and q d below, without a branch; None where the pieces are others."""
-    above, below = (ratio(graph, *_over_the_same(piece, d), EXACT) for piece in (first, second))
+    above, below = (ratio(*_over_the_same(piece, d), EXACT) for piece in (first, second))
     if above is None or below is None or not above.all():
         return None
     slopes = (below / above).reshape(d.shape)
@@ -100,10 +100,10 @@ def _softplus(graph: Graph, d: Tensor, first: Tensor, second: Tensor) -> Tensor 
         return None
     z = graph.blocks[block - 1][0]
     value = Tensor(z.shape, {block: everything(z.width)}, np.zeros(z.width))
-    scale = ratio(graph, second, replace(value, shape=second.shape), EXACT) if value.width == second.width else None
+    scale = ratio(second, replace(value, shape=second.shape), EXACT) if value.width == second.width else None
     z = replace(z, shape=first.shape) if z.width == first.width else z
-    share = ratio(graph, first, z, SINGLE)
-    above = ratio(graph, *_over_the_same(replace(d, bias=d.bias * 0), replace(z, bias=z.bias * 0)), SINGLE)
+    share = ratio(first, z, SINGLE)
+    above = ratio(*_over_the_same(replace(d, bias=d.bias * 0), replace(z, bias=z.bias * 0)), SINGLE)
     if scale is None or share is None or above is None or not np.allclose(scale, share, rtol=1e-5):
         return None
     if not np.all(above > 0):

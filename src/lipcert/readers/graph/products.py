@@ -44,8 +44,8 @@ def quotient(graph: Graph, a: Tensor, b: Tensor) -> Tensor:
         if z.width != size.width:
             continue
         absolute = graph.subtract(graph.scale_and_shift(_values(z, block), 2.0, 0.0), z)
-        share = ratio(graph, a, z, EXACT)
-        if share is not None and _same(graph, absolute, size):
+        share = ratio(a, z, EXACT)
+        if share is not None and _same(absolute, size):
             return graph.scale_and_shift(graph.activate(z, Activation("softsign")), share.reshape(a.shape), 0.0)
     raise UnsupportedOperator("divides by a tensor that depends on the input")
 
@@ -70,7 +70,7 @@ def _gate(graph: Graph, gate: Tensor, kind: str) -> tuple[Tensor, Array, Array] 
     if z.width != gate.width:
         return None
     z = replace(z, shape=gate.shape)
-    scale = ratio(graph, replace(gate, bias=np.zeros(gate.width)), _values(z, block), EXACT)
+    scale = ratio(replace(gate, bias=np.zeros(gate.width)), _values(z, block), EXACT)
     return None if scale is None else (z, scale, gate.bias)
 
 
@@ -114,7 +114,7 @@ def _hard_swish(graph: Graph, x: Tensor, gate: Tensor) -> Tensor | None:
     if any(z.width != gate.width for z in zs) or gate.order is not None:
         return None
     alone = [Tensor(gate.shape, {j: gate.terms[j]}, gate.bias) for j in blocks]
-    some, others = (ratio(graph, own, _values(z, j), EXACT) for own, z, j in zip(alone, zs, blocks, strict=True))
+    some, others = (ratio(own, _values(z, j), EXACT) for own, z, j in zip(alone, zs, blocks, strict=True))
     if some is None or others is None or not np.allclose(some, -others, rtol=1e-9, atol=0.0):
         return None
     if np.all(others > 0):  # the block of h may be the later one
@@ -123,7 +123,7 @@ def _hard_swish(graph: Graph, x: Tensor, gate: Tensor) -> Tensor | None:
         return None
     first, second = (graph.scale_and_shift(z, some.reshape(z.shape), 0.0) for z in zs)  # c h and c h - c
     c, none = first.bias - second.bias, np.zeros(gate.width)
-    if not np.all(c > 0) or not _same(graph, replace(first, bias=none), replace(second, bias=none)):
+    if not np.all(c > 0) or not _same(replace(first, bias=none), replace(second, bias=none)):
         return None
     wide = graph.scale_and_shift(first, (6.0 / c).reshape(gate.shape), -3.0)
     return _multiple(graph, x, wide, c, "hardswish")
@@ -131,14 +131,14 @@ def _hard_swish(graph: Graph, x: Tensor, gate: Tensor) -> Tensor | None:
 
 def _multiple(graph: Graph, x: Tensor, z: Tensor, scale: Array, kind: str, inner: float = 1.0) -> Tensor | None:
     """r scale f(inner z) where x = r z; None where it is no multiple."""
-    r = ratio(graph, x, z, SINGLE if kind == "hardswish" else EXACT)
+    r = ratio(x, z, SINGLE if kind == "hardswish" else EXACT)
     if r is None:
         return None
     value = graph.activate(graph.scale_and_shift(z, inner, 0.0), Activation(kind))
     return graph.scale_and_shift(value, (r * scale).reshape(z.shape), 0.0)
 
 
-def _same(graph: Graph, a: Tensor, b: Tensor) -> bool:
+def _same(a: Tensor, b: Tensor) -> bool:
     """Whether two tensors are equal as expressions, up to single precision."""
-    r = ratio(graph, a, b, SINGLE)
+    r = ratio(a, b, SINGLE)
     return r is not None and bool(np.all(np.abs(r - 1.0) <= SINGLE))

@@ -8,8 +8,8 @@ import numpy as np
 from scipy import sparse
 
 from lipcert.problem.convolution import Convolution
-from lipcert.problem.maps import Matrix
-from lipcert.readers.graph.tensors import Graph, Tensor
+from lipcert.problem.maps import Matrix, Operator
+from lipcert.readers.graph.tensors import Tensor
 from lipcert.readers.graph.terms import Places, Term, same_place
 from lipcert.rounding import Array
 
@@ -17,19 +17,23 @@ EXACT = 1e-12  # relative: what rounding to double precision leaves
 SINGLE = 1e-6  # relative: what rounding to single precision leaves
 
 
-def ratio(graph: Graph, a: Tensor, b: Tensor, tolerance: float) -> Array | None:
+def ratio(a: Tensor, b: Tensor, tolerance: float) -> Array | None:
     """r with a = r b in every entry, up to this part of a; None where there is none. Of the same shape as both."""
     if a.shape != b.shape or set(a.terms) != set(b.terms) or _other_order(a, b):
         return None
     if all(a.terms[j] is b.terms[j] for j in a.terms) and np.array_equal(a.bias, b.bias):
         return np.ones(a.width)
-    if not graph.is_light(a) or not graph.is_light(b):
+    if _kernels(a) or _kernels(b):
         return _ratio_of_kernels(a, b, tolerance)
     pairs = list(_rows(a, b))
     across, own, size = (_dots(some) for some in (pairs, [(y, y) for _, y in pairs], [(x, x) for x, _ in pairs]))
     r = np.divide(across, own, out=np.zeros(a.width), where=own > 0)
     rest = _dots([(d, d) for d in (x - sparse.diags_array(r) @ y for x, y in pairs)])
     return _even(r) if np.all(rest <= tolerance**2 * size) else None
+
+
+def _kernels(tensor: Tensor) -> bool:
+    return any(isinstance(term, Operator) for term in tensor.terms.values())
 
 
 def _rows(a: Tensor, b: Tensor) -> Iterator[tuple[Matrix, Matrix]]:

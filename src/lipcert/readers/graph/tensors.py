@@ -161,9 +161,10 @@ class Graph:
         if tuple(shape) == tensor.shape:
             return tensor
         try:
-            return self.pick(tensor, np.broadcast_to(tensor.places, tuple(shape)))
+            places = np.broadcast_to(tensor.places, tuple(shape))
         except ValueError:
             raise InputError(f"a tensor of shape {tensor.shape} does not broadcast to {tuple(shape)}") from None
+        return self.pick(tensor, places)
 
     def concatenate(self, parts: Sequence[Tensor | Array], axis: int) -> Tensor:
         """Tensors and constants one after the other along an axis."""
