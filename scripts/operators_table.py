@@ -13,7 +13,12 @@ from pathlib import Path
 from lipcert.readers.onnx.constants import FOLDED
 from lipcert.readers.onnx.operation import Entry
 from lipcert.readers.onnx.operators import DOMAINS
+from lipcert.readers.torch import sections as torch_sections
 
+_TORCH = {
+    "Layers of torch.nn": "A module with a forward of its own is followed through it; these are not looked into.",
+    "Functions and methods of torch": "By name, whether they are called as `torch.relu(x)`, `F.relu(x)` or `x.relu()`.",
+}
 FILE = Path(__file__).resolve().parent.parent / "docs" / "operators.md"
 
 HEAD = """# Operators
@@ -60,6 +65,7 @@ def sections() -> list[Section]:
             list(_rows(*standard, folded=FOLDED)),
         ),
         Section("ONNX, operators of `ai.onnx.ml`", "Those that scikit-learn's exporters write.", list(_rows(*learnt))),
+        *(Section(title, _TORCH[title], [Row(*row) for row in rows]) for title, rows in torch_sections()),
     ]
 
 
