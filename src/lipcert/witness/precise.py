@@ -13,6 +13,7 @@ from functools import partial
 
 import numpy as np
 
+from lipcert import policy
 from lipcert.bounds.interval import Interval
 from lipcert.problem.activations import Activation
 from lipcert.problem.maps import Matrix, entrywise, numbers, times
@@ -22,6 +23,9 @@ from lipcert.rounding.digits import BITS, Long, OutOfRange, Product, Term, combi
 
 MOST_DIGITS = 64
 _SPARE = 3  # digits more than intervals of floats would need
+_SLICED = 5  # slices that most weights have
+_SPLITTING = 10  # operations on every weight and slice to make them
+_STATEMENTS, _STATEMENTS_DIGIT = 40, 6  # for every block, and for every block and digit
 _ENOUGH = 1e-9  # the radius of a gradient's entry against the largest
 
 
@@ -63,6 +67,13 @@ def digits_for(pre: Sequence[Interval], zs: Sequence[Array]) -> int:
                    for z, own in zip(pre, zs, strict=True))
     bits = 53 + (math.log2(wide) if 1.0 <= wide < np.inf else 0.0 if wide < 1.0 else 1e9)
     return int(min(bits // BITS + 1 + _SPARE, MOST_DIGITS))
+
+
+def work(net: Network, count: int) -> tuple[float, str]:
+    """Operations of `gradient`, and their kind."""
+    calls = 2 * len(net.blocks) * (_STATEMENTS + _STATEMENTS_DIGIT * count)
+    products = 2.0 * _SLICED * (count + _SPLITTING) * net.entries
+    return products + calls * policy.RATES[policy.THIN] / policy.RATES[policy.SCALAR], policy.THIN
 
 
 def gradient(net: Network, point: Array, d: Array, count: int) -> Array | None:
