@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lipcert.rounding import TINY, Array, grow
 
@@ -28,7 +29,7 @@ _LIMIT = 900  # exponents beyond this are left to others
 Product = Callable[[Array], Array]  # (digits, in) -> (digits, out), exact on small whole numbers
 
 
-class OutOfRange(ArithmeticError):
+class OutOfRangeError(ArithmeticError):
     """An exponent or a sum that this arithmetic does not cover."""
 
 
@@ -60,7 +61,7 @@ class Long:
         size = np.abs(self.floats) * (1.0 - 2.0**-40) - TINY
         return np.maximum(size - self.radius * (1.0 + 2.0**-40), 0.0)
 
-    def where(self, chosen: Array) -> Long:
+    def where(self, chosen: NDArray[np.bool_]) -> Long:
         """Zero, exactly, where not chosen."""
         return Long(self.digits * chosen, self.top, self.radius * chosen)
 
@@ -72,7 +73,7 @@ def sliced(numbers: Array) -> tuple[list[Array], int, float]:
         return [np.zeros(numbers.shape)], 0, 0.0
     exponent = math.frexp(largest)[1]
     if not np.isfinite(largest) or abs(exponent) > _LIMIT:
-        raise OutOfRange(f"a number of about 2^{exponent}")
+        raise OutOfRangeError(f"a number of about 2^{exponent}")
     top = -((BITS - 1 - exponent) // BITS)  # the least with largest <= 2^(B top + B - 1)
     rest = np.ldexp(numbers, -BITS * top)
     lost = bool(np.any((rest == 0.0) != (numbers == 0.0)))
@@ -105,7 +106,7 @@ def combine(terms: Sequence[Term], count: int) -> Long:
 def _product(x: Long, products: list[Product], top: int, radius: Array, left: float) -> Long:
     n, count = x.digits.shape[1], len(x.digits)
     if n > MOST_TERMS:
-        raise OutOfRange(f"a sum of {n} terms")
+        raise OutOfRangeError(f"a sum of {n} terms")
     total = np.zeros((count + len(products) - 1, radius.size))
     for i, product in enumerate(products):
         total[i : i + count] += product(x.digits)
@@ -133,5 +134,5 @@ def _power(digits: int, bits: int) -> float:
     """An upper bound of 2^(B digits + bits) that is a float above zero."""
     exponent = BITS * digits + bits
     if exponent > _LIMIT + 100:
-        raise OutOfRange(f"a number of about 2^{exponent}")
+        raise OutOfRangeError(f"a number of about 2^{exponent}")
     return max(math.ldexp(1.0, exponent), TINY)

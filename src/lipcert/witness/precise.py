@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lipcert import policy
 from lipcert.bounds.interval import Interval
@@ -19,7 +20,9 @@ from lipcert.problem.activations import Activation
 from lipcert.problem.maps import Matrix, entrywise, numbers, times
 from lipcert.problem.network import Network
 from lipcert.rounding import Array, grow
-from lipcert.rounding.digits import BITS, Long, OutOfRange, Product, Term, combine, sliced
+from lipcert.rounding.digits import BITS, Long, OutOfRangeError, Product, Term, combine, sliced
+
+Signs = NDArray[np.bool_]
 
 MOST_DIGITS = 64
 _SPARE = 3  # digits more than intervals of floats would need
@@ -41,7 +44,7 @@ class _Matrix:
     @classmethod
     def of(cls, weight: Matrix) -> _Matrix:
         own, top, left = sliced(np.asarray(numbers(weight), dtype=np.float64))
-        slices = [entrywise(weight, lambda _, part=part: part) for part in own]
+        slices = [entrywise(weight, partial(_replaced, part)) for part in own]
         return cls(weight, slices, top, left)
 
     def forward(self, x: Long) -> Term:
@@ -50,7 +53,7 @@ class _Matrix:
 
     def backward(self, g: Long) -> Term:
         radius = grow(np.asarray(g.radius[None, :] @ abs(self.weight))[0], self.weight.shape[0])
-        products: list[Product] = [lambda rows, part=part: np.asarray(rows @ part) for part in self.slices]
+        products: list[Product] = [partial(_pull, part) for part in self.slices]
         return g, products, self.top, _exact(radius, g), self.left
 
 
@@ -63,8 +66,10 @@ def applies(net: Network) -> bool:
 def digits_for(pre: Sequence[Interval], zs: Sequence[Array]) -> int:
     """How many digits are enough, from how wide intervals of floats are at the point."""
     with np.errstate(all="ignore"):
-        wide = max(float(np.max((z.hi - z.lo) / np.maximum(np.abs(own), 1e-10 * np.abs(own).max(initial=0.0))))
-                   for z, own in zip(pre, zs, strict=True))
+        wide = max(
+            float(np.max((z.hi - z.lo) / np.maximum(np.abs(own), 1e-10 * np.abs(own).max(initial=0.0))))
+            for z, own in zip(pre, zs, strict=True)
+        )
     bits = 53 + (math.log2(wide) if 1.0 <= wide < np.inf else 0.0 if wide < 1.0 else 1e9)
     return int(min(bits // BITS + 1 + _SPARE, MOST_DIGITS))
 
@@ -82,11 +87,11 @@ def gradient(net: Network, point: Array, d: Array, count: int) -> Array | None:
         with np.errstate(over="ignore", under="ignore"):
             above = _signs(net, point, count)
             return None if above is None else _pulled(net, above, d, count)
-    except OutOfRange:
+    except OutOfRangeError:
         return None
 
 
-def _signs(net: Network, point: Array, count: int) -> list[Array] | None:
+def _signs(net: Network, point: Array, count: int) -> list[Signs] | None:
     """Whether each neuron is above zero, block by block; None where that is not certain."""
     xs, found = [Long.of(point)], []
     for block, f in zip(net.hidden, net.activations, strict=True):
@@ -98,7 +103,7 @@ def _signs(net: Network, point: Array, count: int) -> list[Array] | None:
     return found
 
 
-def _pulled(net: Network, above: list[Array], d: Array, count: int) -> Array | None:
+def _pulled(net: Network, above: list[Signs], d: Array, count: int) -> Array | None:
     """The chain rule backward; None where the radius is not small."""
     behind: list[list[Term]] = [[] for _ in range(len(net.blocks) + 1)]
     r = Long.of(d)
@@ -115,7 +120,7 @@ def _pulled(net: Network, above: list[Array], d: Array, count: int) -> Array | N
     return g.least if np.all(g.radius <= _ENOUGH * np.abs(g.floats).max()) else None
 
 
-def _through(f: Activation, z: Long, above: Array, count: int) -> Long:
+def _through(f: Activation, z: Long, above: Signs, count: int) -> Long:
     """z times the slopes."""
     if not f.kinked:
         return z
@@ -123,8 +128,16 @@ def _through(f: Activation, z: Long, above: Array, count: int) -> Long:
     if f.alpha == 0.0:
         return upper
     lower, (parts, top, left) = z.where(~above), sliced(np.array([f.alpha]))
-    products: list[Product] = [lambda rows, part=part: rows * part for part in parts]
-    return combine([_as_term(upper), (lower, products, top, grow(lower.radius * f.alpha, 2), left)], count)
+    products: list[Product] = [partial(np.multiply, part) for part in parts]
+    return combine([_as_term(upper), (lower, products, top, grow(lower.radius * abs(f.alpha), 2), left)], count)
+
+
+def _replaced(part: Array, _: Array) -> Array:
+    return part
+
+
+def _pull(part: Matrix, rows: Array) -> Array:
+    return np.asarray(rows @ part)
 
 
 def _as_term(x: Long) -> Term:

@@ -65,8 +65,8 @@ def _at_least(
     net: Network, point: Array, d: Array, pre: tuple[Interval, ...], least: Array, budget: Budget | None
 ) -> Array:
     """`least`, or what long numbers prove where that is clearly below the gradient in plain floating point."""
-    zs = net.preactivations(point)
     with np.errstate(all="ignore"):
+        zs = net.preactivations(point)
         formal = np.abs(net.gradient_from(zs, d)[0])
     if not np.isfinite(formal).all() or np.all(least >= formal - _LOSS * formal.max()):
         return least
