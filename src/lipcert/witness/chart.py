@@ -106,7 +106,7 @@ class Chart:
 
 def _homogeneous(net: Network) -> bool:
     """Whether slopes at x and at 2 x are the same."""
-    return all(f.piecewise_linear for f in net.activations) and not any(b.bias.any() for b in net.hidden)
+    return all(f.kinked or f.kind == "identity" for f in net.activations) and not any(b.bias.any() for b in net.hidden)
 
 
 def _typical_length(net: Network) -> float:

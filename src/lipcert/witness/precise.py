@@ -59,7 +59,7 @@ class _Matrix:
 
 def applies(net: Network) -> bool:
     """Chains and graphs of ReLUs and leaky ReLUs with exact weights."""
-    known = all(f.piecewise_linear for f in net.activations)
+    known = all(f.kinked or f.kind == "identity" for f in net.activations)
     return known and net.depth > 0 and all(b.slack is None for b in net.blocks)
 
 
