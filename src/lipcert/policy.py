@@ -207,6 +207,15 @@ MOMENT_LEADING = 24  # eigenvectors
 DIRECTION_SAMPLES = 200  # points whose Jacobians are looked at
 DIRECTION_ROUNDS = 8  # searches along directions of the outputs, one for every output in the infinity norm
 DIRECTION_POINTS = 5_000  # samples of each of these searches
+PRECISE_DEPTH = 8  # hidden blocks from which intervals may need long numbers: 32 of 16 random neurons lose all signs
+ANNEAL_DEPTH = 8  # hidden blocks from which annealing gets its share; random layers of 16 and 32, PERFORMANCE.md
+ANNEAL_MEMBERS = (128, 1024)  # least and most; in between as many as can make all moves within the budget
+ANNEAL_STEPS = 4000  # moves of every member at most
+ANNEAL_RANDOM = 0.3  # of the moves; the others are differences of members
+ANNEAL_NEWS = 0.05  # by how much a member must be better to be valued at once
+ANNEAL_SHARE = 0.5  # of what is left, where one output is asked for
+ANNEAL_WHOLE_SHARE = 0.8  # of what is left, of a whole map: work 4 on 16 layers of 16 gave 0.18 by it, 0.14 without
+ANNEAL_SAMPLING_SHARE = 0.05  # of the budget, for Jacobians at random points before it
 REALISE_SECONDS = 2.0  # for the linear program of a cell without open signs
 
 # --- Solvers: what their work is worth in operations (measured on (5,5) to (320,320), ERAN 3_50 and 5_100) ------------

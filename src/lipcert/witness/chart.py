@@ -24,11 +24,15 @@ Batch = NDArray[Any]  # rows of float32 or float64
 @dataclass(frozen=True, eq=False)
 class Chart:
     """x = origin + scale v, with v in [-1, 1]^n for a box and |v|_2 <= 1 for a ball; everywhere, v is unbounded and
-    scale a typical length. A clipped ball has the chart of the whole ball; `points` come from its own part."""
+    scale a typical length. A clipped ball has the chart of the whole ball; `points` come from its own part.
+
+    Where the length of x changes no slope (everywhere, ReLUs or leaky ReLUs without biases), `sphere` is set, and all v
+    have the length of n numbers of about 1."""
 
     region: Region
     origin: Array
     scale: Array
+    sphere: bool = False
 
     @classmethod
     def of(cls, problem: Problem) -> Chart:
@@ -37,7 +41,8 @@ class Chart:
             return cls(region, region.lo / 2 + region.hi / 2, region.hi / 2 - region.lo / 2)
         if isinstance(region, Ball):
             return cls(region, region.center, np.full(n, region.radius))
-        return cls(region, np.zeros(n), np.full(n, _typical_length(problem.network)))
+        net = problem.network
+        return cls(region, np.zeros(n), np.full(n, _typical_length(net)), _homogeneous(net))
 
     @property
     def bounded(self) -> bool:
@@ -63,6 +68,8 @@ class Chart:
                 lo, hi = (self.coordinates(end).astype(v.dtype) for end in (self.region.box.lo, self.region.box.hi))
                 v = np.clip(v, lo, hi)
             return np.asarray(v / np.maximum(Norm("2").of(v)[..., None], 1))
+        if self.sphere:
+            return np.asarray(v * (v.shape[-1] ** 0.5 / np.maximum(Norm("2").of(v)[..., None], 1e-30)), dtype=v.dtype)
         return np.clip(v, -1, 1) if self.bounded else v
 
     def uphill(self, d: Batch) -> Batch:
@@ -79,7 +86,8 @@ class Chart:
         return np.asarray(np.abs(v).mean(axis=1, keepdims=True) + 1e-3, dtype=v.dtype)
 
     def draw(self, rng: np.random.Generator, rows: int, dtype: Any) -> Batch:
-        """Uniform in a box or ball; everywhere, normal at lengths of 1, 10, 100 and 1000 times the typical one."""
+        """Uniform in a box or ball; everywhere, normal at lengths of 1, 10, 100 and 1000 times the typical one, or
+        on the sphere."""
         n = self.origin.size
         if self.round:
             v = rng.standard_normal((rows, n), dtype=dtype)
@@ -90,8 +98,15 @@ class Chart:
             v *= 2
             v -= 1
             return v
+        if self.sphere:
+            return self.confine(rng.standard_normal((rows, n), dtype=dtype))
         lengths = (10.0 ** (np.arange(rows) % 4)).astype(dtype)
         return np.asarray(rng.standard_normal((rows, n), dtype=dtype) * lengths[:, None])
+
+
+def _homogeneous(net: Network) -> bool:
+    """Whether slopes at x and at 2 x are the same."""
+    return all(f.kinked or f.kind == "identity" for f in net.activations) and not any(b.bias.any() for b in net.hidden)
 
 
 def _typical_length(net: Network) -> float:

@@ -58,7 +58,7 @@ class Record:
         passes = 1 + net.outputs if self.problem.whole_map else 1
         self.budget.charge(passes * _EVALUATION[0] * net.entries, policy.THIN)
         self.budget.charge(passes * _EVALUATION[1] * len(net.blocks), policy.SCALAR)
-        value = evaluate(self.problem, point)
+        value = evaluate(self.problem, point, self.budget)
         if value > self.best.value and self.chart.region.contains(point):
             self.best = Witness(point, value, method)
             if self.on_witness is not None:

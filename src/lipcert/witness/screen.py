@@ -70,6 +70,10 @@ class Screen:
         """Count one pass of so many rows, forward or backward."""
         self.budget.charge(rows * self._row + self._pass, policy.THIN)
 
+    def rows(self, seconds: float, passes: float) -> int:
+        """How many rows can make so many passes in this time of the budget's clock."""
+        return int(min(self.budget.affordable(max(seconds, 0.0), policy.THIN) / passes / self._row, 1e9))
+
     def push(self, x: Batch, through: Callable[[int, Batch], Batch]) -> None:
         """One pass forward from x_0 = x: x_i = through(i - 1, sum_j A_ij x_j)."""
         self.charge(len(x))
@@ -112,9 +116,18 @@ class Screen:
 
     def norms(self, zs: list[Batch]) -> Batch:
         """Dual norms of the gradients where the pre-activations are known; 0 where they overflow."""
-        norms = self.dual.of(self._gradient(self.chain_rule([_slope(f, z) for f, z in self._with(zs)])))
+        norms = self.dual.of(self.gradients(self.slopes(zs), self.last))
         norms = np.where(np.isfinite(norms), norms, 0.0)
         return norms if not zs or len(norms) == len(zs[0]) else np.repeat(norms, len(zs[0]))
+
+    def slopes(self, zs: list[Batch]) -> list[Batch]:
+        """The slopes of all neurons, block by block."""
+        return [_slope(f, z) for f, z in self._with(zs)]
+
+    def gradients(self, slopes: Sequence[Batch], behind: Rows) -> Batch:
+        """The gradients of outputs whose weights on the blocks are `behind`, one row for all or one for each."""
+        rows = len(slopes[0]) if slopes else 1
+        return self._gradient(self.pull(rows, behind, lambda i, r: None if r is None else r * slopes[i]))
 
     def values(self, patterns: Batch, budget: Budget) -> Batch:
         """Dual norms of the gradients of patterns, whether or not a point has them; 0 once the budget is over."""

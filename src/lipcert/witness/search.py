@@ -13,7 +13,7 @@ from lipcert.budget import Budget
 from lipcert.problem.problem import Problem
 from lipcert.relaxation.model import Relaxation
 from lipcert.rounding import Array
-from lipcert.witness import drift
+from lipcert.witness import anneal, drift
 from lipcert.witness.chart import Batch
 from lipcert.witness.directions import jacobian, leading, steepest
 from lipcert.witness.moments import candidates
@@ -118,6 +118,9 @@ def _ascend(record: Record, screen: Screen, starts: Batch) -> None:
         patterns, found = hunt(record, screen, program, starts, budget.share(policy.HUNTING_SHARE))
         starts = np.concatenate([found[: policy.ELITE], starts])
     realise(record, program, patterns, budget.share(policy.REALISING_SHARE), "patterns")
+    if anneal.applies(problem.network):
+        members = anneal.anneal(record, starts, budget.share(policy.ANNEAL_SHARE))
+        starts = np.concatenate([members[: policy.ELITE].astype(screen.dtype), starts])
     while not budget.over():  # each begins from what the others found, until the walk gains nothing
         if drift.applies(record):
             members = drift.drift(record, screen, starts, budget.share(policy.DRIFTING_SHARE))
@@ -133,9 +136,17 @@ def _ascend(record: Record, screen: Screen, starts: Batch) -> None:
 def _search_directions(record: Record, seed: int) -> None:
     """Searches for one output along the directions that Jacobians at samples have, the largest first."""
     problem, budget = record.problem, record.budget
-    found = _sample_jacobians(record, budget.share(policy.DIRECTION_SAMPLING_SHARE))
+    deep = anneal.applies(problem.network) and not _constant(record)
+    share = policy.ANNEAL_SAMPLING_SHARE if deep else policy.DIRECTION_SAMPLING_SHARE
+    found = _sample_jacobians(record, budget.share(share))
     for point, _ in found[: policy.TRIED]:
         record.consider(point, "sampling")
+    starts = None
+    if deep:
+        with np.errstate(all="ignore"):
+            members = anneal.anneal(record, None, budget.share(policy.ANNEAL_WHOLE_SHARE))
+        starts = record.chart.points(members[: policy.ELITE])
+        found = [(record.best.point, steepest(jacobian(problem, record.best.point), problem.norm)), *found]
     every = problem.norm.out == "inf"  # every output gets its turn
     queue = [d for _, d in found] if every else [d for _, d in found[:1]]
     tried: list[Array] = []
@@ -144,8 +155,8 @@ def _search_directions(record: Record, seed: int) -> None:
         if any(np.array_equal(d, other) or np.array_equal(d, -other) for other in tried):
             continue
         tried.append(d)
-        share = budget.share(policy.DIRECTION_SHARE)
-        one = search(problem.along(d), share, seed=seed + len(tried), samples=policy.DIRECTION_POINTS)
+        part = budget.share(policy.DIRECTION_SHARE)
+        one = search(problem.along(d), part, seed=seed + len(tried), samples=policy.DIRECTION_POINTS, starts=starts)
         before = record.best.value
         record.consider(one.point, one.method)
         if not every and record.best.value > before * (1 + 1e-7):

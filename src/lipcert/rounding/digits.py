@@ -1,0 +1,138 @@
+"""Vectors of long numbers: fixed point with as many digits as asked for, products by ordinary matrix products.
+
+An interval is widened in every layer by the sums of |A|, while the value itself follows A: after 64 layers of random
+weights nothing of a float64 is left. With a few hundred bits plenty is. A number is
+
+    x = 2^(B top) sum_k digits_k 2^(-B k)  +- radius,      digits_k whole, |digits_k| <= 2^(B - 1),   B = 18
+
+and a matrix is a sum of slices of such digits. A product of whole numbers below 2^53 is exact in float64, in any order,
+so BLAS computes it, and only what is cut off at the end has to be added to the radius.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lipcert.rounding import TINY, Array, grow
+
+BITS = 18
+SLICES = 8  # at most, of a weight: numbers down to 2^-70 of the largest are exact
+MOST_TERMS = 1 << 15  # of a sum: SLICES times as many products of two digits stay within 2^52
+_BASE = 2.0**BITS
+_LIMIT = 900  # exponents beyond this are left to others
+
+Product = Callable[[Array], Array]  # (digits, in) -> (digits, out), exact on small whole numbers
+
+
+class OutOfRangeError(ArithmeticError):
+    """An exponent or a sum that this arithmetic does not cover."""
+
+
+@dataclass(frozen=True, eq=False)
+class Long:
+    """A vector: digits (count, n), the most significant first."""
+
+    digits: Array
+    top: int
+    radius: Array
+
+    @classmethod
+    def of(cls, x: Array) -> Long:
+        """Exact but for entries that are 2^70 times smaller than the largest."""
+        slices, top, rest = sliced(x)
+        return cls(np.array(slices), top, np.full(x.shape, rest))
+
+    @property
+    def floats(self) -> Array:
+        """Nearest floats but for a few units in the last place, not looking at the radius."""
+        total = np.zeros(self.digits.shape[1])
+        for row in self.digits[::-1]:  # each is larger than all below it
+            total = total / _BASE + row
+        return np.asarray(np.ldexp(total, BITS * self.top))
+
+    @property
+    def least(self) -> Array:
+        """No |value| is smaller."""
+        size = np.abs(self.floats) * (1.0 - 2.0**-40) - TINY
+        return np.maximum(size - self.radius * (1.0 + 2.0**-40), 0.0)
+
+    def where(self, chosen: NDArray[np.bool_]) -> Long:
+        """Zero, exactly, where not chosen."""
+        return Long(self.digits * chosen, self.top, self.radius * chosen)
+
+
+def sliced(numbers: Array) -> tuple[list[Array], int, float]:
+    """Numbers as sum_i slices_i 2^(B (top - i)), and a bound of what is left of each."""
+    largest = float(np.abs(numbers).max(initial=0.0))
+    if largest == 0.0:
+        return [np.zeros(numbers.shape)], 0, 0.0
+    exponent = math.frexp(largest)[1]
+    if not np.isfinite(largest) or abs(exponent) > _LIMIT:
+        raise OutOfRangeError(f"a number of about 2^{exponent}")
+    top = -((BITS - 1 - exponent) // BITS)  # the least with largest <= 2^(B top + B - 1)
+    rest = np.ldexp(numbers, -BITS * top)
+    lost = bool(np.any((rest == 0.0) != (numbers == 0.0)))
+    slices: list[Array] = []
+    while len(slices) < SLICES and (not slices or rest.any()):
+        slices.append(np.rint(rest))
+        rest = (rest - slices[-1]) * _BASE  # both exact
+    left = lost or bool(rest.any())
+    return slices, top, _power(top - len(slices), BITS) if left else 0.0
+
+
+# A vector, the products with the slices of a matrix, the matrix's top, what its magnitudes make of the vector's radius
+# (an upper bound), and a bound of what the slices leave of every entry.
+Term = tuple[Long, list[Product], int, Array, float]
+
+
+def combine(terms: Sequence[Term], count: int) -> Long:
+    """The sum of products, cut to `count` digits."""
+    parts = [_product(*term) for term in terms]
+    top = max(part.top for part in parts)
+    radius = np.sum([part.radius for part in parts], axis=0)
+    shifted = [np.vstack([np.zeros((top - part.top, part.digits.shape[1])), part.digits]) for part in parts]
+    rows = max(map(len, shifted))
+    total = np.zeros((rows, radius.size))
+    for digits in shifted:
+        total[: len(digits)] += digits
+    return _cut(total, top, grow(radius, len(parts)), count)
+
+
+def _product(x: Long, products: list[Product], top: int, radius: Array, left: float) -> Long:
+    n, count = x.digits.shape[1], len(x.digits)
+    if n > MOST_TERMS:
+        raise OutOfRangeError(f"a sum of {n} terms")
+    total = np.zeros((count + len(products) - 1, radius.size))
+    for i, product in enumerate(products):
+        total[i : i + count] += product(x.digits)
+    lost = n * left * _power(x.top, BITS) * 2.0 if left else 0.0
+    return _cut(total, x.top + top, grow(radius + lost, 4) if left else radius, None)
+
+
+def _cut(total: Array, top: int, radius: Array, count: int | None) -> Long:
+    """Carries, so that every digit is small; then the first `count` digits from the first that is not zero."""
+    digits = np.vstack([np.zeros((3, total.shape[1])), total])
+    for k in range(len(digits) - 1, 0, -1):
+        carry = np.rint(digits[k] / _BASE)
+        digits[k] -= carry * _BASE
+        digits[k - 1] += carry
+    top += 3
+    first = int(np.argmax(digits.any(axis=1)))
+    digits, top = digits[first:], top - first
+    if count is None or len(digits) <= count:
+        return Long(digits, top, radius)
+    tail = digits[count:].any(axis=0)
+    return Long(digits[:count], top, np.where(tail, grow(radius + _power(top - count, BITS), 2), radius))
+
+
+def _power(digits: int, bits: int) -> float:
+    """An upper bound of 2^(B digits + bits) that is a float above zero."""
+    exponent = BITS * digits + bits
+    if exponent > _LIMIT + 100:
+        raise OutOfRangeError(f"a number of about 2^{exponent}")
+    return max(math.ldexp(1.0, exponent), TINY)

@@ -1,0 +1,149 @@
+"""The gradient at one point of a deep network, in long numbers: proved where intervals of floats say nothing.
+
+For networks of ReLUs and leaky ReLUs. Every pre-activation is computed with so many digits that its sign is certain;
+then all slopes are known, and the chain rule runs backward with as many digits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lipcert import policy
+from lipcert.bounds.interval import Interval
+from lipcert.problem.activations import Activation
+from lipcert.problem.maps import Matrix, entrywise, numbers, times
+from lipcert.problem.network import Network
+from lipcert.rounding import Array, grow
+from lipcert.rounding.digits import BITS, Long, OutOfRangeError, Product, Term, combine, sliced
+
+Signs = NDArray[np.bool_]
+
+MOST_DIGITS = 64
+_SPARE = 3  # digits more than intervals of floats would need
+_SLICED = 5  # slices that most weights have
+_SPLITTING = 10  # operations on every weight and slice to make them
+_STATEMENTS, _STATEMENTS_DIGIT = 40, 6  # for every block, and for every block and digit
+_ENOUGH = 1e-9  # the radius of a gradient's entry against the largest
+
+
+@dataclass(frozen=True, eq=False)
+class _Matrix:
+    """A weight in slices; `forward` multiplies rows x to (A x)', `backward` rows g to g A."""
+
+    weight: Matrix
+    slices: list[Matrix]
+    top: int
+    left: float
+
+    @classmethod
+    def of(cls, weight: Matrix) -> _Matrix:
+        own, top, left = sliced(np.asarray(numbers(weight), dtype=np.float64))
+        slices = [entrywise(weight, partial(_replaced, part)) for part in own]
+        return cls(weight, slices, top, left)
+
+    def forward(self, x: Long) -> Term:
+        radius = grow(times(abs(self.weight), x.radius[None, :])[0], self.weight.shape[1])
+        return x, [partial(times, part) for part in self.slices], self.top, _exact(radius, x), self.left
+
+    def backward(self, g: Long) -> Term:
+        radius = grow(np.asarray(g.radius[None, :] @ abs(self.weight))[0], self.weight.shape[0])
+        products: list[Product] = [partial(_pull, part) for part in self.slices]
+        return g, products, self.top, _exact(radius, g), self.left
+
+
+def applies(net: Network) -> bool:
+    """Chains and graphs of ReLUs and leaky ReLUs with exact weights."""
+    known = all(f.kinked or f.kind == "identity" for f in net.activations)
+    return known and net.depth > 0 and all(b.slack is None for b in net.blocks)
+
+
+def digits_for(pre: Sequence[Interval], zs: Sequence[Array]) -> int:
+    """How many digits are enough, from how wide intervals of floats are at the point."""
+    with np.errstate(all="ignore"):
+        wide = max(
+            float(np.max((z.hi - z.lo) / np.maximum(np.abs(own), 1e-10 * np.abs(own).max(initial=0.0))))
+            for z, own in zip(pre, zs, strict=True)
+        )
+    bits = 53 + (math.log2(wide) if 1.0 <= wide < np.inf else 0.0 if wide < 1.0 else 1e9)
+    return int(min(bits // BITS + 1 + _SPARE, MOST_DIGITS))
+
+
+def work(net: Network, count: int) -> tuple[float, str]:
+    """Operations of `gradient`, and their kind."""
+    calls = 2 * len(net.blocks) * (_STATEMENTS + _STATEMENTS_DIGIT * count)
+    products = 2.0 * _SLICED * (count + _SPLITTING) * net.entries
+    return products + calls * policy.RATES[policy.THIN] / policy.RATES[policy.SCALAR], policy.THIN
+
+
+def gradient(net: Network, point: Array, d: Array, count: int) -> Array | None:
+    """The least magnitudes of the gradient of d'scores next to the point; None where a sign remains open."""
+    try:
+        with np.errstate(over="ignore", under="ignore"):
+            above = _signs(net, point, count)
+            return None if above is None else _pulled(net, above, d, count)
+    except OutOfRangeError:
+        return None
+
+
+def _signs(net: Network, point: Array, count: int) -> list[Signs] | None:
+    """Whether each neuron is above zero, block by block; None where that is not certain."""
+    xs, found = [Long.of(point)], []
+    for block, f in zip(net.hidden, net.activations, strict=True):
+        z = combine([*(_Matrix.of(w).forward(xs[j]) for j, w in block.terms), _as_term(Long.of(block.bias))], count)
+        if f.kinked and not np.all(z.least > 0):
+            return None
+        found.append(z.floats > 0)
+        xs.append(_through(f, z, found[-1], count))
+    return found
+
+
+def _pulled(net: Network, above: list[Signs], d: Array, count: int) -> Array | None:
+    """The chain rule backward; None where the radius is not small."""
+    behind: list[list[Term]] = [[] for _ in range(len(net.blocks) + 1)]
+    r = Long.of(d)
+    for i in range(len(net.blocks), 0, -1):
+        if i <= net.depth:
+            if not behind[i]:
+                continue
+            r = _through(net.activations[i - 1], combine(behind[i], count), above[i - 1], count)
+        for j, w in net.blocks[i - 1].terms:
+            behind[j].append(_Matrix.of(w).backward(r))
+    if not behind[0]:
+        return np.zeros(net.inputs)
+    g = combine(behind[0], count)
+    return g.least if np.all(g.radius <= _ENOUGH * np.abs(g.floats).max()) else None
+
+
+def _through(f: Activation, z: Long, above: Signs, count: int) -> Long:
+    """z times the slopes."""
+    if not f.kinked:
+        return z
+    upper = z.where(above)
+    if f.alpha == 0.0:
+        return upper
+    lower, (parts, top, left) = z.where(~above), sliced(np.array([f.alpha]))
+    products: list[Product] = [partial(np.multiply, part) for part in parts]
+    return combine([_as_term(upper), (lower, products, top, grow(lower.radius * abs(f.alpha), 2), left)], count)
+
+
+def _replaced(part: Array, _: Array) -> Array:
+    return part
+
+
+def _pull(part: Matrix, rows: Array) -> Array:
+    return np.asarray(rows @ part)
+
+
+def _as_term(x: Long) -> Term:
+    return x, [lambda rows: rows], 0, x.radius, 0.0
+
+
+def _exact(radius: Array, x: Long) -> Array:
+    """Products of exact numbers are exact; `grow` does not know."""
+    return radius if x.radius.any() else np.zeros(radius.shape)
