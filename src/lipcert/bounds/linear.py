@@ -57,7 +57,7 @@ def linear_bounds(
     for own in (slice(k, k + step) for k in range(0, cells, step)):
         stages = None if values is None else [stage.rows(own) for stage in values]
         adjoint = Adjoint(net, tuple(s.rows(own) for s in slopes), weights[own], stages)
-        pieces.append(_bounds(adjoint, norm, coordinate))
+        pieces.append(form_bounds(adjoint, norm, coordinate))
     if len(pieces) == 1:
         return pieces[0]
     gradients = tuple(
@@ -75,7 +75,7 @@ def norm_bounds(net: Network, slopes: Sequence[Interval], norm: Norm, c: Array) 
     pieces = []
     for own in (slice(k, k + step) for k in range(0, cells, step)):
         adjoint = Adjoint(net, tuple(s.rows(own) for s in slopes), c)
-        pieces.append(_bounds(adjoint, norm, None, entries=norm.p != "inf").upper)
+        pieces.append(form_bounds(adjoint, norm, None, entries=norm.p != "inf").upper)
     return np.concatenate(pieces)
 
 
@@ -112,7 +112,7 @@ def linear_operations(net: Network, slopes: Sequence[Interval]) -> float:
     return total
 
 
-def _bounds(adjoint: Adjoint, norm: Norm, coordinate: int | None, entries: bool = True) -> Linear:
+def form_bounds(adjoint: Adjoint, norm: Norm, coordinate: int | None, entries: bool = True) -> Linear:
     net, slopes = adjoint.net, adjoint.slopes
     with np.errstate(all="ignore"):
         gradients = adjoint.run(entries)

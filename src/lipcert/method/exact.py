@@ -27,7 +27,7 @@ class Exact(Method):
 
     def applies(self, problem: Problem) -> str | None:
         piecewise = all(f.piecewise_linear for f in problem.network.activations)
-        if isinstance(problem.region, Ball) and piecewise and not problem.whole_map and problem.network.depth:
+        if isinstance(problem.region, Ball) and piecewise and problem.network.depth:
             return None  # signs are branched on
         return refusal(problem)
 

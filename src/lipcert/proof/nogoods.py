@@ -171,8 +171,8 @@ class System:
 def refusal(problem: Problem) -> str | None:
     """Why signs cannot be branched on in this problem; None when they can."""
     net = problem.network
-    if problem.whole_map or problem.coordinate is not None:
-        return "branching over signs is for one output and all inputs; use tight"
+    if problem.coordinate is not None:
+        return "branching over signs is for all inputs together; use tight"
     if hull(problem.region) is None:
         return "branching over signs works on boxes and balls; use tight, or one of them"
     if net.depth == 0:

@@ -35,14 +35,12 @@ from lipcert.proof.leaves import BY_LINES
 from lipcert.proof.tree import Tree
 from lipcert.relaxation.specification import refusal as relaxation_refusal
 from lipcert.rounding import Array
-from lipcert.witness import Witness, evaluate
+from lipcert.witness import Witness, evaluate, steepness
 
 
 def refusal(problem: Problem) -> str | None:
     """Why cells cannot decide this problem; None when they can."""
     net = problem.network
-    if problem.whole_map:
-        return "method exact is for one output, not for the whole map; use tight"
     if isinstance(problem.region, Ball):
         return "method exact works on balls for ReLU and leaky ReLU only; use tight, or a box"
     if net.depth == 0:
@@ -283,7 +281,7 @@ class CellSearch:
 
     def _offer(self, points: Array, method: str) -> None:
         """Keep a point whose gradient is larger than the best so far, as `evaluate` proves it."""
-        norms = self.problem.norm.dual.of(self.net.gradient(points, self.problem.c))
+        norms = steepness(self.problem, points)
         best = int(np.argmax(norms))
         if norms[best] <= self.lower * (1 + 1e-12):
             return
