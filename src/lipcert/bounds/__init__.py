@@ -3,7 +3,7 @@
 from lipcert.bounds.cell import Cell, Split, halves, splits_here, whole
 from lipcert.bounds.engine import Bounds, bounds_of, joined
 from lipcert.bounds.forms import proves_empty
-from lipcert.bounds.gains import Gains, gains, jacobian_rows, mixed_bound, mixed_gradient_bounds
+from lipcert.bounds.gains import Gains, gains, jacobian_rows, mixed_bound, mixed_gradient_bounds, mixed_map_bound
 from lipcert.bounds.gradients import gradient_bounds, gradient_magnitudes, interval_uppers, slope_bounds
 from lipcert.bounds.interval import Interval
 from lipcert.bounds.jacobian import directions, map_bounds
@@ -35,6 +35,7 @@ __all__ = [
     "map_bounds",
     "mixed_bound",
     "mixed_gradient_bounds",
+    "mixed_map_bound",
     "operator_norm",
     "preactivation_bounds",
     "preactivations",

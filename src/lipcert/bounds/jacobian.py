@@ -8,11 +8,10 @@ and from 2 to 2, with E = J - M,
 
     J J' = T + E E',    T = M J' + J M' - M M',      |J|^2 <= lambda_max(T) + |R|^2,
 
-where the entries of T are linear forms in the gradients: what cancels in them cancels. There the outputs are turned
-first, U'J in place of J, so that M M' is about diagonal: then one entry of T decides. U is any matrix near orthogonal,
-here from the Jacobian with all slopes in the middle; |J| <= |U'J| / (1 - |U'U - I|)^(1/2).
+where the entries of T are linear forms in the gradients: what cancels in them cancels.
 
-To norm 1 with few outputs, |J| is the largest of the rows of the combinations d'J with d_k = 1 or -1.
+To norm inf |J| is the largest of the rows; to norm 1 with few outputs the largest of the combinations d'J with d_k = 1
+or -1, which are rows too. Forms are made for those that intervals do not show to be shorter than another.
 """
 
 from __future__ import annotations
@@ -20,19 +19,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lipcert.bounds.adjoint import Adjoint
+from lipcert.bounds.gradients import gradient_bounds
 from lipcert.bounds.interval import Interval, middle_and_radius
 from lipcert.bounds.linear import Linear, form_bounds
-from lipcert.bounds.stacks import corners, largest_eigenvalues, matrix_norms, positive_norms, vector_norms
+from lipcert.bounds.stacks import SIGNS_UP_TO, corners, largest_eigenvalues, matrix_norms, positive_norms, vector_norms
 from lipcert.bounds.tangents import Tangent
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
 from lipcert.rounding import TINY, Array, gamma, grow
 
-SIGNS_UP_TO = 8  # outputs: so many signs of d are enumerated for norm 1
+Index = NDArray[np.int64]
+
 _NUMBERS = 1 << 21  # in one array of the coefficients of all forms of a batch of cells
-_APART = 1e-4  # of the trace, by which eigenvalues are kept apart: U must not depend on rounding
 
 
 def directions(norm: Norm, outputs: int) -> Array | None:
@@ -61,7 +62,10 @@ def map_bounds(
     with np.errstate(all="ignore"):
         for own in (slice(k, k + step) for k in range(0, cells, step)):
             stages = None if values is None else [stage.rows(own) for stage in values]
-            pieces.append(_bounds(net, [s.rows(own) for s in slopes], norm, rows, stages))
+            some = [s.rows(own) for s in slopes]
+            pieces.append(
+                _of_matrices(net, some, norm, stages) if rows is None else _of_rows(net, some, norm, rows, stages)
+            )
     if len(pieces) == 1:
         return pieces[0]
     gradients = tuple(
@@ -72,67 +76,63 @@ def map_bounds(
     return Linear(np.concatenate([p.upper for p in pieces]), gradients, loss)
 
 
-def _bounds(
-    net: Network, slopes: list[Interval], norm: Norm, rows: Array | None, values: list[Tangent] | None
-) -> Linear:
-    cells = len(slopes[0].lo)
-    turned = rows is None and norm.p == norm.out == "2"
-    weights = _turns(net, slopes) if turned else np.eye(net.outputs) if rows is None else rows
-    count = weights.shape[-2]
-    each = np.repeat(np.arange(cells), count)
-    every = None if values is None else [stage.rows(each) for stage in values]
-    c = np.broadcast_to(weights, (cells, count, net.outputs)).reshape(-1, net.outputs)
-    adjoint = Adjoint(net, tuple(s.rows(each) for s in slopes), c, every)
-    found = form_bounds(adjoint, Norm(norm.p), None)
-    lengths = found.upper.reshape(cells, count)
-    if rows is not None:
-        upper = lengths.max(axis=1)
-    else:
-        assert norm.out is not None
-        J = Interval(*(end.reshape(cells, count, net.inputs) for end in found.gradients[0]))
-        M, R = middle_and_radius(J)
-        upper = np.fmin(vector_norms(lengths, norm.out), matrix_norms(M, R, norm.p, norm.out))
-        upper = np.fmin(upper, _by_magnitudes(J, norm))
-        if turned:
-            upper = np.fmin(upper, _by_squares(adjoint, M, R))
-            upper = grow(upper / np.sqrt(_straight(weights)), 8)
-    return Linear(_known(upper), _together(found, cells, count), _shared(found, lengths))
+def _of_rows(net: Network, slopes: list[Interval], norm: Norm, rows: Array, values: list[Tangent] | None) -> Linear:
+    """The longest row: by intervals all of them, by forms the one that they say is longest, and any that may be longer
+    than this one then is."""
+    cells, entries = len(slopes[0].lo), norm.p != "inf" or values is not None
+    lengths = _by_intervals(net, slopes, norm, rows)
+    place, first = np.arange(cells), np.argmax(lengths, axis=1)
+    found = [_forms(net, slopes, norm, place, rows[first], values, entries)[1]]
+    lengths[place, first] = np.fmin(lengths[place, first], found[0].upper)
+    more = np.argwhere(lengths > lengths[place, first][:, None])
+    if len(more):
+        cell, row = more.T
+        found.append(_forms(net, slopes, norm, cell, rows[row], values, entries)[1])
+        lengths[cell, row] = np.fmin(lengths[cell, row], found[1].upper)
+        place = np.concatenate([place, cell])
+    uppers = np.concatenate([some.upper for some in found])
+    return Linear(_known(lengths.max(axis=1)), *_together(found, uppers, place, cells))
+
+
+def _by_intervals(net: Network, slopes: list[Interval], norm: Norm, rows: Array) -> Array:
+    """The dual norms of all rows on all cells, (cells, rows)."""
+    cells, count = len(slopes[0].lo), len(rows)
+    every = [Interval(*(np.repeat(end, count, axis=0) for end in s)) for s in slopes]
+    g = gradient_bounds(net, (), np.tile(rows, (cells, 1)), every)[0]
+    return _known(vector_norms(g.magnitude, norm.dual.p)).reshape(cells, count)
+
+
+def _forms(
+    net: Network, slopes: list[Interval], norm: Norm, cell: Index, c: Array, values: list[Tangent] | None, entries: bool
+) -> tuple[Adjoint, Linear]:
+    """The gradients of one output c'scores on one cell each; `entries` as in `Adjoint.run`."""
+    every = None if values is None else [stage.rows(cell) for stage in values]
+    adjoint = Adjoint(net, tuple(s.rows(cell) for s in slopes), c, every)
+    return adjoint, form_bounds(adjoint, Norm(norm.p), None, entries)
+
+
+def _of_matrices(net: Network, slopes: list[Interval], norm: Norm, values: list[Tangent] | None) -> Linear:
+    """All rows by forms, and their norm."""
+    cells, count = len(slopes[0].lo), net.outputs
+    place = np.repeat(np.arange(cells), count)
+    adjoint, found = _forms(net, slopes, norm, place, np.tile(np.eye(count), (cells, 1)), values, True)
+    J = Interval(*(end.reshape(cells, count, net.inputs) for end in found.gradients[0]))
+    M, R = middle_and_radius(J)
+    assert norm.out is not None
+    upper = np.fmin(vector_norms(found.upper.reshape(cells, count), norm.out), matrix_norms(M, R, norm.p, norm.out))
+    upper = np.fmin(upper, _by_magnitudes(J, norm))
+    if norm.p == norm.out == "2":
+        upper = np.fmin(upper, _by_squares(adjoint, M, R))
+    return Linear(_known(upper), *_together([found], found.upper, place, cells))
 
 
 def _by_magnitudes(J: Interval, norm: Norm) -> Array:
     """The norm of the largest |entries|."""
     size = _known(J.magnitude)
-    if norm.p == "1" or norm.out != "2" or norm.p != "2":  # the others are in what the rows give
-        assert norm.out is not None
-        return vector_norms(vector_norms(size, Norm(norm.p).dual.p), norm.out)
-    return positive_norms(size)
-
-
-def _turns(net: Network, slopes: list[Interval]) -> Array:
-    """U' of every cell: eigenvectors of M M' with all slopes in the middle, kept apart by a little more on the
-    diagonal."""
-    middle = [s.lo / 2 + s.hi / 2 for s in slopes]
-    J = np.stack([net.chain_rule(middle, e) for e in np.eye(net.outputs)], axis=1)
-    gram = J @ np.swapaxes(J, 1, 2)
-    trace = np.trace(gram, axis1=1, axis2=2)
-    fine = np.isfinite(trace) & (trace > 0)
-    order = np.arange(net.outputs) / net.outputs
-    gram = np.where(fine[:, None, None], gram / np.where(fine, trace, 1.0)[:, None, None], 0.0)
-    gram = gram + _APART * np.diag(order)
-    try:
-        U = np.linalg.eigh(gram)[1]
-    except np.linalg.LinAlgError:
-        U = np.broadcast_to(np.eye(net.outputs), gram.shape)
-    return np.swapaxes(U, 1, 2)
-
-
-def _straight(turns: Array) -> Array:
-    """At most 1 - |U'U - I| of every cell, not below a half: U is far nearer to orthogonal, or nothing is known."""
-    n, size = turns.shape[-1], np.abs(turns)
-    gram = turns @ np.swapaxes(turns, 1, 2)
-    off = np.abs(gram - np.eye(n)) + gamma(n + 4) * (size @ np.swapaxes(size, 1, 2) + np.eye(n))
-    bend = grow(off.sum(axis=2), 2 * n + 8).max(axis=1)
-    return np.where(bend < 0.1, 1.0 - 2 * bend, np.nan)
+    if norm.p == norm.out == "2":
+        return positive_norms(size)
+    assert norm.out is not None
+    return vector_norms(vector_norms(size, norm.dual.p), norm.out)
 
 
 def _by_squares(adjoint: Adjoint, M: Array, R: Array) -> Array:
@@ -152,20 +152,26 @@ def _by_squares(adjoint: Adjoint, M: Array, R: Array) -> Array:
     return grow(np.sqrt(grow(largest_eigenvalues(middle, grow(radius + error, 8)) + squares, 2)), 4)
 
 
-def _together(found: Linear, cells: int, count: int) -> tuple[Interval, ...]:
-    answer = []
-    for g in found.gradients:
-        size = np.sqrt(np.square(g.magnitude).reshape(cells, count, -1).sum(axis=1))
-        answer.append(Interval(-size, size))
-    return tuple(answer)
-
-
-def _shared(found: Linear, lengths: Array) -> tuple[Array, ...]:
-    """What the open slopes cost: that of every row counts as far as the row is near the longest."""
-    cells, count = lengths.shape
-    share = lengths / np.maximum(lengths.max(axis=1, keepdims=True), TINY)
-    share = np.nan_to_num(np.square(share), nan=1.0, posinf=1.0)[:, :, None]
-    return tuple((own.reshape(cells, count, -1) * share).sum(axis=1) for own in found.loss)
+def _together(
+    found: list[Linear], lengths: Array, cell: Index, cells: int
+) -> tuple[tuple[Interval, ...], tuple[Array, ...]]:
+    """Of the rows of every cell: the gradients' lengths, and what open slopes cost, as far as a row is near the longest
+    of its cell."""
+    longest = np.zeros(cells)
+    np.maximum.at(longest, cell, np.where(np.isfinite(lengths), lengths, 0.0))
+    share = np.nan_to_num(np.square(lengths / np.maximum(longest[cell], TINY)), nan=1.0, posinf=1.0)[:, None]
+    gradients = []
+    for blocks in zip(*(some.gradients for some in found), strict=True):
+        size = np.concatenate([g.magnitude for g in blocks])
+        total = np.zeros((cells, size.shape[1]))
+        np.add.at(total, cell, np.square(size))
+        gradients.append(Interval(-np.sqrt(total), np.sqrt(total)))
+    losses = []
+    for lost in zip(*(some.loss for some in found), strict=True):
+        total = np.zeros((cells, lost[0].shape[1]))
+        np.add.at(total, cell, share * np.concatenate(lost))
+        losses.append(total)
+    return tuple(gradients), tuple(losses)
 
 
 def _known(x: Array) -> Array:

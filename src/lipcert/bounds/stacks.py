@@ -15,6 +15,7 @@ import numpy as np
 from lipcert.problem.norms import Norm
 from lipcert.rounding import TINY, UNIT, Array, add_up, gamma, grow
 
+SIGNS_UP_TO = 8  # outputs: so many signs are enumerated for a norm to 1
 CORNERS_UP_TO = 12  # inputs: so many signs are enumerated for a norm from inf to 2
 _STEPS = 12  # of the power method
 _LEAST = 1e-6  # of the largest entry of a positive vector
@@ -25,8 +26,8 @@ _NUMBERS = 1 << 22  # in one array of products with corners
 def matrix_norms(middle: Array, radius: Array, p: str, q: str) -> Array:
     """At least the norm from p to q of every matrix within `radius` of `middle`, entry by entry.
 
-    Exact, up to rounding and the radius, from 2 to 2, from 1, to inf, and from inf to 2 with few columns; else the least
-    of what rows, magnitudes and the spectral norm give.
+    Exact, up to rounding and the radius, from 2 to 2, from 1, to inf, to 1 with few rows, and from inf to 2 with few
+    columns; else the least of what rows, magnitudes and the spectral norm give.
     """
     magnitude = grow(np.abs(middle) + radius, 2)
     by_rows = vector_norms(vector_norms(magnitude, Norm(p).dual.p), q)
@@ -39,6 +40,11 @@ def matrix_norms(middle: Array, radius: Array, p: str, q: str) -> Array:
     if (p, q) != ("2", "2"):
         factor = float((columns if p == "inf" else 1) * (rows if q == "1" else 1))
         more = grow(np.sqrt(np.asarray(factor)) * more, 4)
+    if q == "1" and rows <= SIGNS_UP_TO:
+        signs = corners(rows)
+        moved = np.abs(signs @ middle) + vector_norms(np.swapaxes(radius, -1, -2), "1")[..., None, :]
+        error = gamma(rows + 2) * vector_norms(np.swapaxes(np.abs(middle), -1, -2), "1")[..., None, :]
+        more = np.fmin(more, vector_norms(grow(moved + error, 4), Norm(p).dual.p).max(axis=-1))
     if (p, q) == ("inf", "2") and columns <= CORNERS_UP_TO:
         more = np.fmin(more, grow(corner_norms(middle) + vector_norms(vector_norms(radius, "1"), "2"), 2))
     return np.fmin(_known(by_rows), _known(more))

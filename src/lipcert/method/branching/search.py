@@ -44,7 +44,7 @@ def refusal(problem: Problem) -> str | None:
     if isinstance(problem.region, Ball):
         return "method exact works on balls for ReLU and leaky ReLU only; use tight, or a box"
     if net.depth == 0:
-        return "method exact needs a hidden layer; an affine network is exact with interval"
+        return "method exact needs a hidden layer; an affine network is exact with linear"
     return None
 
 
