@@ -48,9 +48,7 @@ def directions(norm: Norm, outputs: int) -> Array | None:
     return None
 
 
-def map_bounds(
-    net: Network, slopes: Sequence[Interval], norm: Norm, values: Sequence[Tangent] | None = None
-) -> Linear:
+def map_bounds(net: Network, slopes: Sequence[Interval], norm: Norm, values: Sequence[Tangent] | None = None) -> Linear:
     """Bounds of the operator norm on cells with these slopes, (cells, width) for every hidden block.
 
     As `linear_bounds` of one output; the gradients are those of the rows together, from minus to plus their lengths.

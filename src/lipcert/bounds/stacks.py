@@ -29,7 +29,7 @@ def matrix_norms(middle: Array, radius: Array, p: str, q: str) -> Array:
     Exact, up to rounding and the radius, from 2 to 2, from 1, to inf, to 1 with few rows, and from inf to 2 with few
     columns; else the least of what rows, magnitudes and the spectral norm give.
     """
-    magnitude = grow(np.abs(middle) + radius, 2)
+    magnitude = _known(grow(np.abs(middle) + radius, 2))
     by_rows = vector_norms(vector_norms(magnitude, Norm(p).dual.p), q)
     if p == "1":
         return vector_norms(np.swapaxes(magnitude, -1, -2), q).max(axis=-1, initial=0.0)
@@ -47,7 +47,16 @@ def matrix_norms(middle: Array, radius: Array, p: str, q: str) -> Array:
         more = np.fmin(more, vector_norms(grow(moved + error, 4), Norm(p).dual.p).max(axis=-1))
     if (p, q) == ("inf", "2") and columns <= CORNERS_UP_TO:
         more = np.fmin(more, grow(corner_norms(middle) + vector_norms(vector_norms(radius, "1"), "2"), 2))
-    return np.fmin(_known(by_rows), _known(more))
+    return np.fmin(by_rows, _known(more))
+
+
+def hard(p: str, q: str, rows: int, columns: int) -> str | None:
+    """Why the norm of one matrix of this shape is not computed, in words; None where it is, up to rounding."""
+    if q == "1" and p != "1" and rows > SIGNS_UP_TO:
+        return f"norm {p} to 1 of {rows} outputs is hard: it is computed up to {SIGNS_UP_TO}"
+    if (p, q) == ("inf", "2") and rows > 1 and columns > CORNERS_UP_TO:
+        return f"norm inf to 2 of {columns} inputs is hard: it is computed up to {CORNERS_UP_TO}"
+    return None
 
 
 def vector_norms(magnitudes: Array, p: str) -> Array:
@@ -73,27 +82,31 @@ def spectral_norms(middle: Array, radius: Array) -> Array:
 def middle_norms(M: Array) -> Array:
     """At least the spectral norm of every matrix, by the eigenvalues of the smaller of both Gram matrices."""
     M, unit = _scaled(M)
+    empty = unit == 0
     if M.shape[-2] > M.shape[-1]:
         M = np.swapaxes(M, -1, -2)
     n = M.shape[-1]
     size = np.abs(M)
     gram, error = M @ np.swapaxes(M, -1, -2), gamma(n + 2) * (size @ np.swapaxes(size, -1, -2)) + 4 * n * TINY
     top = largest_eigenvalues(gram, grow(error, n + 4))
-    return _known(grow(np.sqrt(top) * unit, 6))
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.where(empty, TINY, _known(grow(np.sqrt(top) * unit, 6)))
 
 
 def positive_norms(R: Array) -> Array:
     """At least the spectral norm of every matrix with these largest |entries|."""
+    filled = R != 0
     R, unit = _scaled(R)
     rows, columns = R.shape[-2:]
-    R = np.where(R > 0, R + TINY, 0.0)  # for what vanished in the division
+    R = np.where(filled, R + TINY, 0.0)  # for what vanished in the division
     x = np.ones((*R.shape[:-2], columns, 1))
     across = np.swapaxes(R, -1, -2)
     for _ in range(_STEPS):
         y = across @ (R @ x)
         x = y / np.maximum(y.max(axis=-2, keepdims=True), TINY) + _LEAST
     above = grow(across @ (R @ x), 2 * (rows + columns))[..., 0] / x[..., 0]
-    return _known(grow(np.sqrt(grow(above.max(axis=-1, initial=0.0), 4)) * unit, 6))
+    with np.errstate(invalid="ignore", over="ignore"):
+        return _known(grow(np.sqrt(grow(above.max(axis=-1, initial=0.0), 4)) * unit, 6))
 
 
 def largest_eigenvalues(S: Array, radius: Array) -> Array:
@@ -147,12 +160,12 @@ def _corner_norms(M: Array, signs: Array) -> Array:
 
 def _scaled(A: Array) -> tuple[Array, Array]:
     """Every matrix divided by a power of two not below its largest |entry|, so that squares neither vanish nor
-    overflow. Infinite where an entry is: zero times it is not known."""
+    overflow. The divisor is said to be zero where all entries are, and infinite where one is."""
     most = np.abs(A).max(axis=(-1, -2), initial=0.0)
     fine = np.isfinite(most) & (most > 0)
-    exponent = np.where(fine, np.frexp(np.where(fine, most, 1.0))[1], 0)
-    unit = np.where(np.isfinite(most), np.ldexp(1.0, np.clip(exponent, -1000, 1000)), np.inf)
-    return np.where(np.isfinite(A), A, 0.0) / np.where(np.isfinite(unit), unit, 1.0)[..., None, None], unit
+    unit = np.ldexp(1.0, np.clip(np.frexp(np.where(fine, most, 1.0))[1], -1000, 1000))
+    scaled = np.where(np.isfinite(A), A, 0.0) / unit[..., None, None]
+    return scaled, np.where(fine, unit, np.where(most == 0, 0.0, np.inf))
 
 
 def _known(x: Array) -> Array:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from lipcert.bounds import Interval, slopes
 from lipcert.bounds.jacobian import map_bounds
-from lipcert.bounds.linear import norm_bounds
+from lipcert.bounds.linear import Linear, norm_bounds
 from lipcert.errors import FileFormatError
 from lipcert.problem.problem import Problem
 from lipcert.proof.encoding import whole_numbers
@@ -126,10 +126,14 @@ class Leaves:
 
 def leaf_bounds(problem: Problem, neurons: Index, signs: Signs) -> Array:
     """Proved bounds on the inputs with these signs of some neurons, a row for each set of inputs."""
-    own = leaf_slopes(problem, neurons, signs)
     if problem.whole_map:
-        return map_bounds(problem.network, own, problem.norm).upper
-    return norm_bounds(problem.network, own, problem.norm, problem.c)
+        return whole_leaf_bounds(problem, neurons, signs).upper
+    return norm_bounds(problem.network, leaf_slopes(problem, neurons, signs), problem.norm, problem.c)
+
+
+def whole_leaf_bounds(problem: Problem, neurons: Index, signs: Signs) -> Linear:
+    """The same for the whole map, with all that linear bounds say."""
+    return map_bounds(problem.network, leaf_slopes(problem, neurons, signs), problem.norm)
 
 
 def leaf_slopes(problem: Problem, neurons: Index, signs: Signs) -> tuple[Interval, ...]:

@@ -105,7 +105,7 @@ class CellSearch:
         self.root = self._node(first, min(first.upper, bracket.upper))
         self.cells = 1
         self.stuck: list[float] = []  # the bounds of cells that nothing can be done about
-        self.each = cell_operations(self.net)
+        self.each = cell_operations(problem)
         self._push(self.root)
 
     def run(self, budget: Budget) -> Outcome:
@@ -216,7 +216,9 @@ class CellSearch:
         ready = [node for node in nodes if not self._decided(node)]
         found, tried, share = try_splits(self.problem, ready, self.threshold, self.executor)
         for node, halves in zip(ready, found, strict=True):
-            if halves is None:
+            if halves is None and self.budget.over():
+                self._push(node)  # its linear program may have had no time: it is asked again
+            elif halves is None:
                 self.stuck.append(node.upper)
             else:
                 self._divide(node, halves)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from lipcert.bounds import directions, map_bounds
+from lipcert.bounds import directions
 from lipcert.method.signs.quick import Flat
 from lipcert.problem.problem import Problem
 from lipcert.proof.nogoods import Signs, System
-from lipcert.proof.patterns import leaf_slopes
+from lipcert.proof.patterns import whole_leaf_bounds
 from lipcert.rounding import Array
 from lipcert.witness.directions import jacobians, operator_norms
 
@@ -35,8 +35,7 @@ class Maps(Flat):
         return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
 
     def _bounds(self, signs: Signs) -> tuple[Array, Array]:
-        slopes = leaf_slopes(self.problem, self.open, signs)
-        found = map_bounds(self.problem.network, slopes, self.problem.norm)
+        found = whole_leaf_bounds(self.problem, self.open, signs)
         cost = np.concatenate(found.loss, axis=1)[:, self.open]
         if self.problem.norm.p == "1":  # the forms of single entries do not say
             reach = np.concatenate([g.magnitude for g in found.gradients[1:]], axis=1)[:, self.open]
