@@ -2,8 +2,8 @@
 
 Eigenvectors and positive vectors are hints. For any square V near orthogonal and any positive x
 
-    lambda_max(S)  <=  max(0, lambda_max(V'SV)) / (1 - |V'V - I|)          V'SV is diagonal but for rounding [Gershgorin]
-    |R|_2^2        <=  max_i (R'R x)_i / x_i                                R >= 0 entry by entry [Collatz-Wielandt]
+    lambda_max(S)  <=  max(0, lambda_max(V'SV)) / (1 - |V'V - I|)       V'SV is diagonal but for rounding [Gershgorin]
+    |R|_2^2        <=  max_i (R'R x)_i / x_i                             R >= 0 entry by entry [Collatz-Wielandt]
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def matrix_norms(middle: Array, radius: Array, p: str, q: str) -> Array:
     magnitude = _known(grow(np.abs(middle) + radius, 2))
     by_rows = vector_norms(vector_norms(magnitude, Norm(p).dual.p), q)
     if p == "1":
-        return vector_norms(np.swapaxes(magnitude, -1, -2), q).max(axis=-1, initial=0.0)
+        return np.asarray(vector_norms(np.swapaxes(magnitude, -1, -2), q).max(axis=-1, initial=0.0))
     if q == "inf":
         return by_rows
     rows, columns = middle.shape[-2:]
@@ -114,7 +114,7 @@ def largest_eigenvalues(S: Array, radius: Array) -> Array:
     n = S.shape[-1]
     S = (S + np.swapaxes(S, -1, -2)) / 2
     radius = grow(np.maximum(radius, np.swapaxes(radius, -1, -2)) + 2 * UNIT * np.abs(S) + TINY, 4)
-    fine = np.isfinite(S).all(axis=(-1, -2)) & np.isfinite(radius).all(axis=(-1, -2))
+    fine = np.isfinite(S.sum(axis=(-1, -2)) + radius.sum(axis=(-1, -2)))
     V = _vectors(np.where(fine[..., None, None], S, 0.0))
     across, size = np.swapaxes(V, -1, -2), np.abs(V)
     turned = across @ (S @ V)
@@ -155,7 +155,7 @@ def corners(n: int) -> Array:
 def _corner_norms(M: Array, signs: Array) -> Array:
     most = vector_norms(np.abs(M), "1")[:, :, None]  # no product is larger
     moved = grow(np.abs(M @ signs.T) + gamma(M.shape[-1] + 2) * most, 4)
-    return vector_norms(np.swapaxes(moved, -1, -2), "2").max(axis=-1)
+    return np.asarray(vector_norms(np.swapaxes(moved, -1, -2), "2").max(axis=-1))
 
 
 def _scaled(A: Array) -> tuple[Array, Array]:

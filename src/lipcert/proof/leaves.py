@@ -92,8 +92,7 @@ def check_relaxed(problem: Problem, cell: Cell, pre: tuple[Interval, ...], leaf:
 
 
 def line_bounds(problem: Problem, cells: Sequence[Cell], bounds: Bounds) -> tuple[Array, Linear]:
-    """What linear bounds of the gradient, or of the Jacobian, prove on every cell, zero on empty ones, and all that they
-    say."""
+    """What linear bounds of the gradient (the Jacobian) prove on every cell, zero on empty ones; and all they say."""
     net, boxes = problem.network, [hull(cell.region) for cell in cells]
     values = None
     if all(box is not None for box in boxes):
