@@ -20,7 +20,6 @@ from tests.enumeration import exact_constant, operator
 import lipcert
 from lipcert import Activation, Ball, Box, Everywhere, Network
 from lipcert.problem.network import Block
-from lipcert.problem.norms import Norm
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region
 from lipcert.proof.arithmetic import prove_interval, prove_linear, prove_mixed, prove_product
@@ -110,8 +109,8 @@ class Attack:
         problem = Problem.of(net, region, "all" if whole else rng.normal(size=net.outputs), p, q if whole else None)
         floor = largest_seen(problem, points_of(rng, region, net.inputs))
         kinked = all(f.piecewise_linear for f in net.activations)
-        if enumerate_ and kinked and isinstance(region, Box) and not whole and net.neurons <= 9:
-            floor = max(floor, exact_constant(net, region, problem.c, Norm(p)))
+        if enumerate_ and kinked and isinstance(region, Box) and net.neurons <= 9:
+            floor = max(floor, exact_constant(net, region, problem.c, problem.norm))
             self.counts["enumerated"] += 1
         uppers = {
             "product": prove_product(problem).upper,

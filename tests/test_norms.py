@@ -399,8 +399,6 @@ def test_refusals() -> None:
             lipcert.bound(net, box, output=0, norm="2", method=method)
         with pytest.raises(MethodError, match="balls"):
             lipcert.bound(net, Ball(np.zeros(3), 0.1), output=0, method=method)
-    with pytest.raises(MethodError, match="whole map"):
-        lipcert.bound(net, box, output="all", norm="2", method="mixed")
     with pytest.raises(MethodError, match="norm 3"):
         lipcert.bound(net, box, output=0, norm="3")
     with pytest.raises(InputError, match="whole map"):

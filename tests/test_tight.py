@@ -160,11 +160,11 @@ def test_lying_multipliers_on_cuts() -> None:
 
 
 def test_auto_uses_it() -> None:
-    """There is no branch and bound for a whole map: relaxations are all there is."""
+    """Or it is exact."""
     net, box = deep_net(4, 5, 4, 2), Box(np.zeros(4), 0.5)
     plain = lipcert.bound(net, box, output="all", method="backward", work=60.0, lower=False)
     auto = lipcert.bound(net, box, output="all", work=5.0, lower=False)
-    assert auto.method == "tight"
+    assert auto.method in ("tight", "signs", "tree")
     assert auto.upper < plain.upper
 
 

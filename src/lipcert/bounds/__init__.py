@@ -3,9 +3,10 @@
 from lipcert.bounds.cell import Cell, Split, halves, splits_here, whole
 from lipcert.bounds.engine import Bounds, bounds_of, joined
 from lipcert.bounds.forms import proves_empty
-from lipcert.bounds.gains import Gains, gains, jacobian_rows, mixed_bound, mixed_gradient_bounds
+from lipcert.bounds.gains import Gains, gains, jacobian_rows, mixed_bound, mixed_gradient_bounds, mixed_map_bound
 from lipcert.bounds.gradients import gradient_bounds, gradient_magnitudes, interval_uppers, slope_bounds
 from lipcert.bounds.interval import Interval
+from lipcert.bounds.jacobian import directions, map_bounds
 from lipcert.bounds.linear import Linear, linear_bounds, linear_map_bound, linear_operations
 from lipcert.bounds.propagation import cut_short, gradients, preactivation_bounds, preactivations, slopes
 from lipcert.bounds.spectral import operator_norm
@@ -19,6 +20,7 @@ __all__ = [
     "Split",
     "bounds_of",
     "cut_short",
+    "directions",
     "gains",
     "gradient_bounds",
     "gradient_magnitudes",
@@ -30,8 +32,10 @@ __all__ = [
     "linear_bounds",
     "linear_map_bound",
     "linear_operations",
+    "map_bounds",
     "mixed_bound",
     "mixed_gradient_bounds",
+    "mixed_map_bound",
     "operator_norm",
     "preactivation_bounds",
     "preactivations",

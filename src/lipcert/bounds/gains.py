@@ -13,6 +13,7 @@ signs are open; Euclidean norms gain the spectral norm, which for a wide block i
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from numpy.typing import NDArray
 from lipcert.bounds.gradients import gradient_bounds, slope_bounds
 from lipcert.bounds.interval import Interval, finite_sum
 from lipcert.bounds.rounded import Rounded
-from lipcert.bounds.spectral import spectral_norm, spectral_operations
+from lipcert.bounds.spectral import operator_norm, spectral_norm, spectral_operations
 from lipcert.bounds.substitution import longest_side
 from lipcert.problem.maps import Matrix, dense
 from lipcert.problem.network import Network
@@ -87,12 +88,46 @@ def gains(
 def mixed_bound(net: Network, pre: Sequence[Interval], norm: Norm, c: Array, known: Gains) -> float:
     """L <= the least, over the blocks that no way misses, of sum_j Y_j G_j and of the product of Euclidean norms.
 
-    For one output only.
+    For one output.
     """
     behind = _behind(net, pre, c)
     with np.errstate(over="ignore", invalid="ignore"):
         values = [_meet(known, i, *behind[i]) for i in range(len(behind)) if not _missed(net, i)]
     return min([*values, norm.dual.above(behind[0][0])])
+
+
+def mixed_map_bound(net: Network, pre: Sequence[Interval], norm: Norm, known: Gains) -> float:
+    """The same for all outputs together: with G_i the Jacobian behind x_i, |J t|_q is at most the q-norm of |G_i| Y_i,
+    and at most the Euclidean norm of J_i t times the norm of G_i from 2 to q."""
+    rows = [_behind(net, pre, e) for e in np.eye(net.outputs)]
+    assert norm.out is not None
+    values = [math.inf]
+    with np.errstate(over="ignore", invalid="ignore"):
+        spans = _spans(net, pre, norm.outputs, rows)
+        for i in (i for i in range(net.depth + 1) if not _missed(net, i)):
+            entries = np.stack([row[i][0] for row in rows])
+            by_rows = _number(grow(entries @ known.after[i], entries.shape[1] + 2))
+            values += [norm.outputs.above(by_rows), float(_number(grow(np.asarray(known.reach[i] * spans[i]), 2)))]
+        first = np.stack([row[0][0] for row in rows])
+    if np.all(np.isfinite(first)):
+        values.append(operator_norm(first, norm.p, norm.out))
+    return min(values)
+
+
+def _spans(net: Network, pre: Sequence[Interval], out: Norm, rows: list[list[tuple[Array, float]]]) -> list[float]:
+    """Bounds of the norms from 2 to q of the Jacobians behind x_0 .. x_m."""
+    slopes = [s.magnitude for s in slope_bounds(net, pre)]
+    spans: dict[int, float] = {}
+    for j in range(net.depth, -1, -1):
+        ways = [np.asarray(0.0)]
+        for i, weight in net.readers[j]:
+            if i > net.depth:
+                ways.append(np.asarray(operator_norm(weight, "2", out.p)))
+            else:
+                steep = slopes[i - 1].max(initial=0.0)
+                ways.append(grow(np.asarray(steep * _spectral(weight, slopes[i - 1] > 0) * spans[i]), 4))
+        spans[j] = min(float(_sum(ways)), float(_number(np.asarray(out.above(np.array([row[j][1] for row in rows]))))))
+    return [spans[j] for j in range(net.depth + 1)]
 
 
 def _missed(net: Network, i: int) -> bool:

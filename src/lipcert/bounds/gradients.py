@@ -42,7 +42,7 @@ def gradient_bounds(
     """
     slopes = slope_bounds(net, pre) if slopes is None else slopes
     cells = slopes[0].lo.shape[:-1] if slopes else ()
-    weights = np.broadcast_to(c, (*cells, len(c)))
+    weights = np.broadcast_to(c, (*cells, c.shape[-1]))
     behind = {len(net.blocks): Interval(weights, weights)}  # of z_i
     gradients = []
     for j in range(net.depth, -1, -1):

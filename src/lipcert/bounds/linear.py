@@ -15,8 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from lipcert.bounds.adjoint import Adjoint
-from lipcert.bounds.interval import Interval, outward, times
+from lipcert.bounds.interval import Interval, middle_and_radius, outward, times
 from lipcert.bounds.spectral import operator_norm
+from lipcert.bounds.stacks import matrix_norms
 from lipcert.bounds.tangents import Tangent
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
@@ -57,7 +58,7 @@ def linear_bounds(
     for own in (slice(k, k + step) for k in range(0, cells, step)):
         stages = None if values is None else [stage.rows(own) for stage in values]
         adjoint = Adjoint(net, tuple(s.rows(own) for s in slopes), weights[own], stages)
-        pieces.append(_bounds(adjoint, norm, coordinate))
+        pieces.append(form_bounds(adjoint, norm, coordinate))
     if len(pieces) == 1:
         return pieces[0]
     gradients = tuple(
@@ -75,7 +76,7 @@ def norm_bounds(net: Network, slopes: Sequence[Interval], norm: Norm, c: Array) 
     pieces = []
     for own in (slice(k, k + step) for k in range(0, cells, step)):
         adjoint = Adjoint(net, tuple(s.rows(own) for s in slopes), c)
-        pieces.append(_bounds(adjoint, norm, None, entries=norm.p != "inf").upper)
+        pieces.append(form_bounds(adjoint, norm, None, entries=norm.p != "inf").upper)
     return np.concatenate(pieces)
 
 
@@ -88,7 +89,8 @@ def linear_map_bound(
 ) -> float:
     """A bound of the operator norm of the Jacobian under slopes without an axis for cells: its rows by forms.
 
-    |J t|_q is at most the q-norm of the dual norms of the rows, and at most that of the largest |entries|.
+    |J t|_q is at most the q-norm of the dual norms of the rows, at most that of the largest |entries|, and at most the
+    norm of the middle and that of the radius of all entries: exact where no slope is open (`stacks`).
     """
     rows = tuple(Interval(*(np.broadcast_to(end, (net.outputs, len(end))) for end in s)) for s in slopes)
     every = None if values is None else [stage.rows(np.zeros(net.outputs, dtype=np.int64)) for stage in values]
@@ -99,6 +101,10 @@ def linear_map_bound(
     size = np.where(np.isnan(size), np.inf, size)
     assert norm.out is not None
     by_entries = operator_norm(size, norm.p, norm.out) if np.all(np.isfinite(size)) else np.inf
+    if coordinate is None:
+        M, R = middle_and_radius(found.gradients[0])
+        with np.errstate(all="ignore"):
+            by_entries = min(by_entries, float(np.fmin(matrix_norms(M[None], R[None], norm.p, norm.out)[0], np.inf)))
     return float(min(by_entries, norm.outputs.above(found.upper)))
 
 
@@ -112,7 +118,7 @@ def linear_operations(net: Network, slopes: Sequence[Interval]) -> float:
     return total
 
 
-def _bounds(adjoint: Adjoint, norm: Norm, coordinate: int | None, entries: bool = True) -> Linear:
+def form_bounds(adjoint: Adjoint, norm: Norm, coordinate: int | None, entries: bool = True) -> Linear:
     net, slopes = adjoint.net, adjoint.slopes
     with np.errstate(all="ignore"):
         gradients = adjoint.run(entries)

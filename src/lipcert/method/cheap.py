@@ -83,15 +83,10 @@ class Mixed(Method):
     """Euclidean norms beside the intervals: what keeps wide and deep networks finite, and pays for their parts."""
 
     name = "mixed"
-    summary = "Euclidean norms and intervals mixed at the best layer: one output"
+    summary = "Euclidean norms and intervals mixed at the best layer: any network"
     prelude = ("interval", "linear")
     cheap = True
     for_many = False
-
-    def applies(self, problem: Problem) -> str | None:
-        if problem.whole_map:
-            return "method mixed is for one output, not for the whole map; use interval or tight"
-        return None
 
     def cost(self, problem: Problem) -> float:
         return gains_operations(problem.network) / policy.RATES[policy.DENSE]
@@ -100,9 +95,10 @@ class Mixed(Method):
         """A part of the network is proved with the best gains, which a checker computes: only those are kept."""
         bracket.enter(self.name)
         net = problem.network
-        operations = gains_operations(net)
+        several = 8.0 * net.outputs * net.entries if problem.whole_map else 0.0
+        operations = gains_operations(net) + several
         in_time = budget.expected(operations) < policy.GAINS_SHARE * budget.left()
-        norms = gains_operations(net, rows=False)
+        norms = gains_operations(net, rows=False) + several
         if bracket.certificate is not None and budget.expected(norms) > budget.left():
             bracket.out_of_budget(budget)
             return

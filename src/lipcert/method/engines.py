@@ -149,7 +149,7 @@ class Cells(Engine):
 
     def price(self, budget: Budget) -> float:
         """Of a batch; where boxes are not halved, cells are bounded by relaxations, and one takes a while."""
-        batch = budget.expected(2.0 * policy.CELLS_AT_ONCE * cell_operations(self.problem.network))
+        batch = budget.expected(2.0 * policy.CELLS_AT_ONCE * cell_operations(self.problem))
         smooth = not any(f.kinked for f in self.problem.network.activations)
         if self.problem.network.inputs <= policy.CELLS_INPUTS or smooth:
             return batch

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lipcert import policy
+from lipcert.bounds.stacks import hard
 from lipcert.budget import Budget
 from lipcert.method.base import Method
 from lipcert.method.bracket import Bracket
@@ -26,10 +27,20 @@ class Exact(Method):
     closes = True
 
     def applies(self, problem: Problem) -> str | None:
+        reason = self._too_hard(problem)
+        if reason is not None:
+            return reason
         piecewise = all(f.piecewise_linear for f in problem.network.activations)
-        if isinstance(problem.region, Ball) and piecewise and not problem.whole_map and problem.network.depth:
+        if isinstance(problem.region, Ball) and piecewise and problem.network.depth:
             return None  # signs are branched on
         return refusal(problem)
+
+    @staticmethod
+    def _too_hard(problem: Problem) -> str | None:
+        """Norms that are not computed even where the Jacobian is known leave a gap, whatever is split."""
+        net, norm = problem.network, problem.norm
+        reason = None if norm.out is None else hard(norm.p, norm.out, net.outputs, net.inputs)
+        return None if reason is None else f"method exact cannot close: {reason}; use auto or tight"
 
     def cost(self, problem: Problem) -> float:
         """Of a hundred cells; how many there will be no one knows."""

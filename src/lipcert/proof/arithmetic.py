@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.bounds.gains import Gains, jacobian_rows, mixed_bound
+from lipcert.bounds.gains import Gains, jacobian_rows, mixed_bound, mixed_map_bound
 from lipcert.bounds.interval import Interval
 from lipcert.bounds.linear import linear_bounds, linear_map_bound
 from lipcert.bounds.propagation import gradient_bounds, preactivations, slopes
@@ -102,14 +102,15 @@ def _tangents(problem: Problem) -> list[Tangent] | None:
 
 
 def prove_mixed(problem: Problem, known: Gains | None = None) -> Certificate:
-    """L <= what Euclidean norms beside intervals give at the best layer (`bounds.gains`); one output only.
+    """L <= what Euclidean norms beside intervals give at the best layer (`bounds.gains`).
 
     `known` are gains to use in place of the best ones.
     """
-    upper = math.inf
-    if not problem.whole_map:
-        known = gains_of(problem) if known is None else known
-        upper = mixed_bound(problem.network, preactivations(problem), problem.norm, problem.c, known)
+    net, pre, known = problem.network, preactivations(problem), gains_of(problem) if known is None else known
+    if problem.whole_map:
+        upper = mixed_map_bound(net, pre, problem.norm, known)
+    else:
+        upper = mixed_bound(net, pre, problem.norm, problem.c, known)
     return Certificate.of(problem, Arithmetic("mixed"), upper)
 
 

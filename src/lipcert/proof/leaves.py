@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lipcert.bounds import Bounds, Cell, Interval, interval_uppers, linear_bounds, proves_empty, slope_bounds
+from lipcert.bounds.jacobian import map_bounds
 from lipcert.bounds.linear import Linear
 from lipcert.bounds.tangents import tangents
 from lipcert.errors import MethodError
@@ -91,24 +92,31 @@ def check_relaxed(problem: Problem, cell: Cell, pre: tuple[Interval, ...], leaf:
 
 
 def line_bounds(problem: Problem, cells: Sequence[Cell], bounds: Bounds) -> tuple[Array, Linear]:
-    """What linear bounds of the gradient prove on every cell, zero on empty ones, and all that they say."""
+    """What linear bounds of the gradient (the Jacobian) prove on every cell, zero on empty ones; and all they say."""
     net, boxes = problem.network, [hull(cell.region) for cell in cells]
     values = None
     if all(box is not None for box in boxes):
         lo, hi = (np.stack([getattr(box, end) for box in boxes]) for end in ("lo", "hi"))
         values = tangents(net, Interval(lo, hi), bounds.pre)
-    linear = linear_bounds(net, slope_bounds(net, bounds.pre), problem.norm, problem.c, None, values)
+    own = slope_bounds(net, bounds.pre)
+    if problem.whole_map:
+        linear = map_bounds(net, own, problem.norm, values)
+    else:
+        linear = linear_bounds(net, own, problem.norm, problem.c, None, values)
     return np.where(bounds.empty, 0.0, linear.upper), linear
 
 
 def check_leaves(problem: Problem, cells: Sequence[Cell], bounds: Bounds, leaves: Sequence[Leaf]) -> Array:
-    """What the leaves prove on their cells: arithmetic all at once, the others one by one."""
+    """What the leaves prove on their cells: arithmetic all at once, the others one by one.
+
+    Of the whole map intervals alone prove nothing here: linear bounds are never above them by much.
+    """
     uppers = np.full(len(leaves), np.inf)
     by_lines = np.array([leaf == BY_LINES for leaf in leaves])
     lines, rest = np.flatnonzero(by_lines), np.flatnonzero(~by_lines)
     if len(lines):
         uppers[lines] = line_bounds(problem, [cells[int(k)] for k in lines], bounds.rows(lines))[0]
-    if len(rest):
+    if len(rest) and not problem.whole_map:
         uppers[rest] = interval_uppers(problem.network, bounds.rows(rest), problem.norm, problem.c)
     for k, (cell, leaf) in enumerate(zip(cells, leaves, strict=True)):
         if isinstance(leaf, Empty) and leaf.shows(problem.network, cell, bounds.rows(np.array([k]))):

@@ -171,12 +171,12 @@ class System:
 def refusal(problem: Problem) -> str | None:
     """Why signs cannot be branched on in this problem; None when they can."""
     net = problem.network
-    if problem.whole_map or problem.coordinate is not None:
-        return "branching over signs is for one output and all inputs; use tight"
+    if problem.coordinate is not None:
+        return "branching over signs is for all inputs together; use tight"
     if hull(problem.region) is None:
         return "branching over signs works on boxes and balls; use tight, or one of them"
     if net.depth == 0:
-        return "branching over signs needs a hidden layer; an affine network is exact with interval"
+        return "branching over signs needs a hidden layer; an affine network is exact with linear"
     for f, z, s in zip(net.activations, preactivations(problem), slopes(problem), strict=True):
         if not (np.all(np.isfinite(z.lo)) and np.all(np.isfinite(z.hi))):
             return "the pre-activation bounds overflow; rescale the network"

@@ -3,7 +3,7 @@
 A leaf is the closed set of inputs with the signs on its path, so the leaves cover the region whatever the file says.
 Almost every input of a leaf has the slopes that its signs name (see `bounds.cell`): 1 where z >= 0, 0 where z <= 0.
 
-    linear    the bound of `bounds.linear` under these slopes
+    linear    the bound of `bounds.linear`, or of `bounds.jacobian` for the whole map, under these slopes
     refused   no input has these signs: the path contains the literals of a nogood that is proved (`nogoods`)
 
 Nodes stand in preorder, off before on, as rows of a table: (block, neuron) of a split, (0, 0) of a linear leaf,
@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lipcert.bounds import Interval, slopes
-from lipcert.bounds.linear import norm_bounds
+from lipcert.bounds.jacobian import map_bounds
+from lipcert.bounds.linear import Linear, norm_bounds
 from lipcert.errors import FileFormatError
 from lipcert.problem.problem import Problem
 from lipcert.proof.encoding import whole_numbers
@@ -125,7 +126,14 @@ class Leaves:
 
 def leaf_bounds(problem: Problem, neurons: Index, signs: Signs) -> Array:
     """Proved bounds on the inputs with these signs of some neurons, a row for each set of inputs."""
+    if problem.whole_map:
+        return whole_leaf_bounds(problem, neurons, signs).upper
     return norm_bounds(problem.network, leaf_slopes(problem, neurons, signs), problem.norm, problem.c)
+
+
+def whole_leaf_bounds(problem: Problem, neurons: Index, signs: Signs) -> Linear:
+    """The same for the whole map, with all that linear bounds say."""
+    return map_bounds(problem.network, leaf_slopes(problem, neurons, signs), problem.norm)
 
 
 def leaf_slopes(problem: Problem, neurons: Index, signs: Signs) -> tuple[Interval, ...]:

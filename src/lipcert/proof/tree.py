@@ -66,7 +66,7 @@ class Tree:
     def check(self, problem: Problem) -> float:
         """The bound that the tree proves, infinite when it is none: level by level, many nodes at once."""
         net, below = problem.network, _children(self.splits)
-        if problem.whole_map or isinstance(problem.region, Ball) or net.depth == 0 or problem.coordinate is not None:
+        if isinstance(problem.region, Ball) or net.depth == 0 or problem.coordinate is not None:
             return np.inf  # there is no such tree
         if below is None or self.splits.count(None) != len(self.leaves):
             return np.inf

@@ -1,7 +1,8 @@
 """Lower bounds with a witness: a point of the region and the gradient or Jacobian there."""
 
+from lipcert.witness.directions import steepness
 from lipcert.witness.sampling import sample_points, sampling
 from lipcert.witness.search import improve, search
 from lipcert.witness.witness import Witness, evaluate
 
-__all__ = ["Witness", "evaluate", "improve", "sample_points", "sampling", "search"]
+__all__ = ["Witness", "evaluate", "improve", "sample_points", "sampling", "search", "steepness"]

@@ -157,5 +157,5 @@ def _matters(problem: Problem, block: int) -> Patterns:
     net = problem.network
     read = np.zeros(net.blocks[block - 1].width, dtype=bool)
     for reader, weight in net.readers[block]:
-        read |= np.asarray(problem.c @ weight != 0) if reader == len(net.blocks) else True
+        read |= np.any(np.atleast_2d(problem.c @ weight) != 0, axis=0) if reader == len(net.blocks) else True
     return read

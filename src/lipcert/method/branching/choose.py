@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lipcert import policy
-from lipcert.bounds import Interval, Split, halves
+from lipcert.bounds import Interval, Split, directions, halves
 from lipcert.method.branching.judge import Half, judge_together
 from lipcert.method.branching.node import Node
 from lipcert.problem.network import Network
@@ -113,10 +113,13 @@ def _cost(uppers: Array, still_open: NDArray[np.int64], threshold: float) -> Arr
     return np.where(excess > 0, np.exp2(0.3 * np.minimum(still_open, 200) + 0.3 * excess), 0.0)
 
 
-def cell_operations(net: Network) -> float:
-    """About the operations of the cheap bounds of one cell: every neuron's form is carried down to the input."""
-    below, total = 0.0, 0.0
+def cell_operations(problem: Problem) -> float:
+    """About the operations of the cheap bounds of one cell: every neuron's form is carried down to the input, and up to
+    every output that is asked for (one or two of those whose largest constant is wanted)."""
+    net, below, total = problem.network, 0.0, 0.0
     for block in net.hidden:
         below += block.entries
         total += 4.0 * block.width * below
-    return total
+    if not problem.whole_map:
+        return total
+    return total * (net.outputs if directions(problem.norm, net.outputs) is None else 2.0)

@@ -35,18 +35,16 @@ from lipcert.proof.leaves import BY_LINES
 from lipcert.proof.tree import Tree
 from lipcert.relaxation.specification import refusal as relaxation_refusal
 from lipcert.rounding import Array
-from lipcert.witness import Witness, evaluate
+from lipcert.witness import Witness, evaluate, steepness
 
 
 def refusal(problem: Problem) -> str | None:
     """Why cells cannot decide this problem; None when they can."""
     net = problem.network
-    if problem.whole_map:
-        return "method exact is for one output, not for the whole map; use tight"
     if isinstance(problem.region, Ball):
         return "method exact works on balls for ReLU and leaky ReLU only; use tight, or a box"
     if net.depth == 0:
-        return "method exact needs a hidden layer; an affine network is exact with interval"
+        return "method exact needs a hidden layer; an affine network is exact with linear"
     return None
 
 
@@ -107,7 +105,7 @@ class CellSearch:
         self.root = self._node(first, min(first.upper, bracket.upper))
         self.cells = 1
         self.stuck: list[float] = []  # the bounds of cells that nothing can be done about
-        self.each = cell_operations(self.net)
+        self.each = cell_operations(problem)
         self._push(self.root)
 
     def run(self, budget: Budget) -> Outcome:
@@ -218,7 +216,9 @@ class CellSearch:
         ready = [node for node in nodes if not self._decided(node)]
         found, tried, share = try_splits(self.problem, ready, self.threshold, self.executor)
         for node, halves in zip(ready, found, strict=True):
-            if halves is None:
+            if halves is None and self.budget.over():
+                self._push(node)  # its linear program may have had no time: it is asked again
+            elif halves is None:
                 self.stuck.append(node.upper)
             else:
                 self._divide(node, halves)
@@ -283,7 +283,7 @@ class CellSearch:
 
     def _offer(self, points: Array, method: str) -> None:
         """Keep a point whose gradient is larger than the best so far, as `evaluate` proves it."""
-        norms = self.problem.norm.dual.of(self.net.gradient(points, self.problem.c))
+        norms = steepness(self.problem, points)
         best = int(np.argmax(norms))
         if norms[best] <= self.lower * (1 + 1e-12):
             return

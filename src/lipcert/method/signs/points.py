@@ -10,7 +10,7 @@ from __future__ import annotations
 from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.method.bracket import Bracket
-from lipcert.method.signs.quick import Quick
+from lipcert.method.signs.quick import Flat
 from lipcert.method.signs.realise import Multipliers, Realise
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Ball
@@ -24,7 +24,7 @@ METHOD = "signs"
 class Points:
     """Improves the bracket with points of `original`, which the problem searched was made of."""
 
-    def __init__(self, problem: Problem, original: Problem, bracket: Bracket, quick: Quick) -> None:
+    def __init__(self, problem: Problem, original: Problem, bracket: Bracket, quick: Flat) -> None:
         self.problem, self.original, self.bracket, self.quick = problem, original, bracket, quick
         self.realise = Realise(problem, quick)
 
@@ -32,7 +32,7 @@ class Points:
         """Any point of the box."""
         budget.charge(policy.SIGNS_CALLS, policy.SCALAR)
         pattern = self.quick.patterns(point[None])
-        norm = float(self.problem.norm.dual.of(self.quick.gradients(pattern))[0])
+        norm = float(self.quick.constants(pattern)[0])
         if norm <= self.bracket.lower:
             return
         if self._evaluate(point, budget) < norm * (1.0 - self.bracket.wishes.gap):

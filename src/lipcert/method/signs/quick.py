@@ -37,36 +37,22 @@ class _Lines:
         return _Lines(*(getattr(self, f.name)[rows] for f in fields(self)))
 
 
-class Quick:
+class Flat:
     """The flat network and what is known of it on the whole region."""
 
     def __init__(self, problem: Problem, system: System) -> None:
         net = problem.network
-        self.norm, self.open = problem.norm.p, np.flatnonzero(system.open)
+        self.open = np.flatnonzero(system.open)
         self.ends = np.cumsum([0, *(b.width for b in net.hidden)])
-        count = int(self.ends[-1])
-        self.B0, self.B, self.bias = np.zeros((count, net.inputs)), np.zeros((count, count)), system.bias
-        self.f0, self.fv = np.zeros(net.inputs), np.zeros(count)
+        self.count = int(self.ends[-1])
+        self.B0, self.B = np.zeros((self.count, net.inputs)), np.zeros((self.count, self.count))
+        self.bias = system.bias
         for i, block in enumerate(net.hidden):
             own = slice(self.ends[i], self.ends[i + 1])
             for source, weight in block.terms:
                 self._columns(self.B0, self.B, source)[own] = dense(weight)
-        for source, weight in net.scores.terms:
-            row = problem.c @ weight
-            if source:
-                self.fv[self.ends[source - 1] : self.ends[source]] = row
-            else:
-                self.f0 = row
-        self.B0T = np.ascontiguousarray(self.B0.T)
-        self.above = [np.ascontiguousarray(self.B[b:, a:b].T) for a, b in self._blocks()]
         found = slopes(problem)
         self.lo, self.hi = (np.concatenate([s[k] for s in found]) for k in (0, 1))
-        self.mixed = np.arange(net.inputs)
-        if self.norm == "inf":
-            lines = self._hidden(np.zeros((1, len(self.open)), dtype=np.int8))[2]
-            g_lo, g_hi = self._entries(lines)
-            self._better(lines, g_lo, g_hi)
-            self.mixed = np.flatnonzero((g_lo[0] < 0) & (g_hi[0] > 0))
 
     def _columns(self, B0: Array, B: Array, source: int) -> Array:
         return B[:, self.ends[source - 1] : self.ends[source]] if source else B0
@@ -77,24 +63,15 @@ class Quick:
     @property
     def numbers(self) -> float:
         """The coefficients of all forms of one pattern, which is about what its bounds cost."""
-        count = len(self.fv)
-        return float(2 * len(self.mixed) * count + count * count + count * len(self.f0) / 8)
+        raise NotImplementedError
 
     def bounds(self, signs: Signs) -> tuple[Array, Array]:
         """About the bounds that `leaf_bounds` proves, and about what every open sign costs; rows are patterns."""
-        step = max(1, _BATCH // max(1, 2 * len(self.mixed) * len(self.fv)))
-        with np.errstate(all="ignore"):
-            parts = [self._bounds(signs[k : k + step]) for k in range(0, len(signs), step)]
-        return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
+        raise NotImplementedError
 
-    def gradients(self, signs: Signs) -> Array:
-        """The gradients of whole patterns."""
-        u = np.tile(self.lo, (len(signs), 1))
-        u[:, self.open] = signs > 0
-        sigma = np.zeros(u.shape)
-        for a, b in reversed(self._blocks()):
-            sigma[:, a:b] = u[:, a:b] * (self.fv[a:b] + sigma[:, b:] @ self.B[b:, a:b])
-        return np.asarray(self.f0 + sigma @ self.B0)
+    def constants(self, signs: Signs) -> Array:
+        """About the constants of whole patterns."""
+        raise NotImplementedError
 
     def forms(self, signs: Signs) -> tuple[Array, Array]:
         """z of all neurons as affine functions of x, under one whole pattern."""
@@ -108,7 +85,7 @@ class Quick:
 
     def patterns(self, points: Array) -> Signs:
         """The signs of the open neurons at points."""
-        v = np.zeros((len(points), len(self.fv)))
+        v = np.zeros((len(points), self.count))
         z = np.zeros(v.shape)
         on = self.lo > 0
         for a, b in self._blocks():
@@ -116,19 +93,66 @@ class Quick:
             v[:, a:b] = np.where(on[a:b], self.lo[a:b] * z[:, a:b], np.maximum(z[:, a:b], 0.0))
         return np.where(z[:, self.open] > 0, 1, -1).astype(np.int8)
 
+
+class Quick(Flat):
+    """For one output."""
+
+    def __init__(self, problem: Problem, system: System) -> None:
+        super().__init__(problem, system)
+        net = problem.network
+        self.norm = problem.norm
+        self.f0, self.fv = np.zeros(net.inputs), np.zeros(self.count)
+        for source, weight in net.scores.terms:
+            row = problem.c @ weight
+            if source:
+                self.fv[self.ends[source - 1] : self.ends[source]] = row
+            else:
+                self.f0 = row
+        self.B0T = np.ascontiguousarray(self.B0.T)
+        self.above = [np.ascontiguousarray(self.B[b:, a:b].T) for a, b in self._blocks()]
+        self.mixed = np.arange(net.inputs)
+        if self.norm.p == "inf":
+            lines = self._hidden(np.zeros((1, len(self.open)), dtype=np.int8))[2]
+            g_lo, g_hi = self._entries(lines)
+            self._better(lines, g_lo, g_hi)
+            self.mixed = np.flatnonzero((g_lo[0] < 0) & (g_hi[0] > 0))
+
+    @property
+    def numbers(self) -> float:
+        count = len(self.fv)
+        return float(2 * len(self.mixed) * count + count * count + count * len(self.f0) / 8)
+
+    def bounds(self, signs: Signs) -> tuple[Array, Array]:
+        step = max(1, _BATCH // max(1, 2 * len(self.mixed) * len(self.fv)))
+        with np.errstate(all="ignore"):
+            parts = [self._bounds(signs[k : k + step]) for k in range(0, len(signs), step)]
+        return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
+
+    def constants(self, signs: Signs) -> Array:
+        return self.norm.dual.of(self.gradients(signs))
+
+    def gradients(self, signs: Signs) -> Array:
+        """The gradients of whole patterns."""
+        u = np.tile(self.lo, (len(signs), 1))
+        u[:, self.open] = signs > 0
+        sigma = np.zeros(u.shape)
+        for a, b in reversed(self._blocks()):
+            sigma[:, a:b] = u[:, a:b] * (self.fv[a:b] + sigma[:, b:] @ self.B[b:, a:b])
+        return np.asarray(self.f0 + sigma @ self.B0)
+
     def _bounds(self, signs: Signs) -> tuple[Array, Array]:
         u_lo, u_hi, lines = self._hidden(signs)
         g_lo, g_hi = self._entries(lines)
         self._better(lines, g_lo, g_hi)
         size = np.maximum(np.abs(g_lo), np.abs(g_hi))
         width = g_hi - g_lo
-        if self.norm == "1":
+        if self.norm.p == "1":
             worst = np.argmax(size, axis=1)
             each = np.arange(len(signs))
             slope, shift = np.zeros(size.shape), np.zeros(size.shape)
             slope[each, worst] = np.where(g_hi[each, worst] >= -g_lo[each, worst], 1.0, -1.0)
             plain = size.max(axis=1, initial=0.0)
-        elif self.norm == "inf":
+        elif self.norm.p == "inf":
             open_ = (g_lo < 0) & (g_hi > 0)
             slope = np.where(open_, (g_hi + g_lo) / np.where(open_, width, 1.0), np.where(g_lo >= 0, 1.0, -1.0))
             shift = np.where(open_, -2 * g_hi * g_lo / np.where(open_, width, 1.0), 0.0)
@@ -139,10 +163,10 @@ class Quick:
         loss = np.zeros(u_lo.shape)
         form = (slope @ self.B0.T)[:, None, :]
         upper = self._up(form, (slope @ self.f0 + shift.sum(axis=1))[:, None], lines, 0, loss)[:, 0]
-        upper = plain if self.norm == "1" else np.fmin(upper, plain)
-        share = width / 4 if self.norm == "2" else np.where(width > 0, shift / np.where(width > 0, width, 1.0), 0.0)
+        upper = plain if self.norm.p == "1" else np.fmin(upper, plain)
+        share = width / 4 if self.norm.p == "2" else np.where(width > 0, shift / np.where(width > 0, width, 1.0), 0.0)
         cost = loss + self._spread(share, u_lo, u_hi, lines)
-        if self.norm == "2":
+        if self.norm.p == "2":
             upper = np.sqrt(np.maximum(upper, 0.0))
         cost = np.where(signs == 0, np.maximum(np.nan_to_num(cost[:, self.open]), 0.0), -1.0)
         return np.where(np.isnan(upper), np.inf, upper), cost
@@ -173,7 +197,7 @@ class Quick:
 
     def _better(self, lines: _Lines, lo: Array, hi: Array) -> None:
         """Better ends of the entries by forms; in the infinity norm only where the sign is not known."""
-        if self.norm != "inf":
+        if self.norm.p != "inf":
             self._by_forms(lines, self.B0.T, self.f0, self.mixed, lo, hi)
             return
         open_ = (lo[:, self.mixed] < 0) & (hi[:, self.mixed] > 0)

@@ -8,7 +8,7 @@ from scipy import sparse
 from lipcert import policy
 from lipcert.bounds.interval import Interval, middle_and_radius
 from lipcert.budget import Budget
-from lipcert.method.signs.quick import Quick
+from lipcert.method.signs.quick import Flat
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Ball, hull
 from lipcert.proof.nogoods import Signs
@@ -23,7 +23,7 @@ _OPTIONS = {"output_flag": False, "threads": 1, "simplex_iteration_limit": 20_00
 class Realise:
     """Asks once for every pattern."""
 
-    def __init__(self, problem: Problem, quick: Quick) -> None:
+    def __init__(self, problem: Problem, quick: Flat) -> None:
         box = hull(problem.region)
         assert box is not None
         self.quick, self.box = quick, box
@@ -76,7 +76,7 @@ class Realise:
     def _multipliers(self, signs: Signs, weights: Array) -> Multipliers:
         """sum weights |z| as a sum of the rows: weights at v of what is on and w of what is off, and at no other v."""
         quick = self.quick
-        mu, u = np.zeros(len(quick.fv)), quick.lo.copy()
+        mu, u = np.zeros(quick.count), quick.lo.copy()
         mu[quick.open], u[quick.open] = weights, signs > 0
         on = np.ones(len(mu), dtype=bool)
         on[quick.open] = signs > 0

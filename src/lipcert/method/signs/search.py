@@ -22,6 +22,7 @@ from lipcert.budget import Budget
 from lipcert.errors import MethodError
 from lipcert.method.bracket import Bracket
 from lipcert.method.signs.learnt import Known, Learnt
+from lipcert.method.signs.maps import Maps
 from lipcert.method.signs.points import Points
 from lipcert.method.signs.program import Program
 from lipcert.method.signs.quick import Quick
@@ -79,7 +80,8 @@ class SignSearch:
             raise MethodError(reason or "branching over signs does not cover this problem; use tight")
         self.budget = Budget.unlimited()
         self.problem, self.bracket, self.price = problem, bracket, price
-        self.quick, self.learnt = Quick(problem, system), Learnt(system)
+        self.quick = Maps(problem, system) if problem.whole_map else Quick(problem, system)
+        self.learnt = Learnt(system)
         self.program = Program(system) if len(self.quick.open) else None
         self.tree = Growing(problem, self.quick.open)
         self.points = Points(problem, problem if original is None else original, bracket, self.quick)
@@ -119,7 +121,7 @@ class SignSearch:
         """Go on until everything is decided, the budget is over (but for the proof), or Ctrl-C."""
         self.budget = budget
         try:
-            with np.errstate(all="ignore"), budget.threads(len(self.quick.fv)):
+            with np.errstate(all="ignore"), budget.threads(self.quick.count):
                 if self.interrupted or not len(self.tree):
                     self._reopen()
                 while not self._over():
@@ -133,7 +135,7 @@ class SignSearch:
 
     def certificate(self) -> Certificate:
         """What the tree proves of the problem so far."""
-        with np.errstate(all="ignore"), self.budget.threads(len(self.quick.fv)):
+        with np.errstate(all="ignore"), self.budget.threads(self.quick.count):
             if not len(self.tree):
                 self._reopen()
             target = self.upper - self.price
@@ -161,6 +163,8 @@ class SignSearch:
         threshold = self.threshold
         for node, value, cost, limit in zip(nodes, own.tolist(), costs, above, strict=False):
             self.tree.own[node] = value
+            if self.problem.whole_map:
+                self.tree.proved[node] = value
             if value > threshold:
                 self._push(node, min(value, limit), cost)
 
