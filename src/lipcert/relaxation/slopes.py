@@ -22,8 +22,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from lipcert import policy
 from lipcert.bounds.propagation import slopes
 from lipcert.problem.maps import Matrix, dense, matrix
+from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
 from lipcert.rounding import Array, gamma, grow
 
@@ -120,7 +122,7 @@ def states(reads: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
 
 def piece_orders(widths: Sequence[int], alive: Sequence[Sequence[int]]) -> tuple[int, ...]:
     """The orders of the matrices that a proof factors."""
-    before = [sum(widths[j] for j in state) for state in alive]
+    before = [sum(widths[j] for j in state) for state in alive]  # an empty one where nothing depends on the input
     return (*(n + w for n, w in zip(before, widths[1:], strict=False)), before[-1])
 
 
@@ -132,10 +134,8 @@ def slope_program(problem: Problem) -> SlopeProgram:
     """
     net = problem.network
     own = [problem.coordinate] if problem.coordinate is not None else None
-    bounds = slopes(problem)
-    live = _live(problem, [(s.lo != 0) | (s.hi != 0) for s in bounds])
-    number = {0: 0} if np.any(live[0]) else {}
-    number |= {j: k for k, j in enumerate((j for j in range(1, len(live)) if np.any(live[j])), start=1)}
+    bounds, live = slopes(problem), _live(problem)
+    number = _numbers(live)
     blocks = []
     for i in sorted(set(number) - {0}):
         terms = _terms(net.blocks[i - 1].terms, live, live[i], number, own)
@@ -145,9 +145,42 @@ def slope_program(problem: Problem) -> SlopeProgram:
     return SlopeProgram(net.inputs if own is None else 1, tuple(blocks), head, weighted, doubt)
 
 
-def _live(problem: Problem, moving: list[Kept]) -> list[Kept]:
+def orders_of(problem: Problem) -> tuple[int, ...]:
+    """The orders of the pieces of its program, which is not built for that."""
+    live = _live(problem)
+    number = _numbers(live)
+    reads = [[j for j, _ in block.terms if j in number] for block in problem.network.blocks]
+    kept = [[number[j] for j in reads[i - 1]] for i in [*sorted(set(number) - {0}), len(reads)]]
+    widths = [1 if problem.coordinate is not None else problem.network.inputs]
+    return piece_orders([*widths, *(int(np.count_nonzero(live[j])) for j in sorted(set(number) - {0}))], states(kept))
+
+
+def orders_of_all(net: Network) -> tuple[int, ...]:
+    """The same where every neuron counts: at most this large, whatever the region."""
+    return piece_orders(net.shape[:-1], states([[j for j, _ in block.terms] for block in net.blocks]))
+
+
+def refusal(orders: Sequence[int]) -> str | None:
+    """Why a proof of these pieces is too large, in one line; None where it is not."""
+    if max(orders) <= policy.SLOPES_ORDER:
+        return None
+    return f"slopes needs a matrix of order {max(orders):,} here, more than {policy.SLOPES_ORDER:,}; use mixed or tight"
+
+
+def _numbers(live: list[Kept]) -> dict[int, int]:
+    """The sources that are left, and their numbers in the program."""
+    blocks = (j for j in range(1, len(live)) if np.any(live[j]))
+    return ({0: 0} if np.any(live[0]) else {}) | {j: k for k, j in enumerate(blocks, start=1)}
+
+
+def _live(problem: Problem) -> list[Kept]:
     """By source: what depends on the input and is depended on by the scores. All coordinates of the input, or none."""
+    return problem.kept("slopes_live", lambda: _find_live(problem))
+
+
+def _find_live(problem: Problem) -> list[Kept]:
     net = problem.network
+    moving = [(s.lo != 0) | (s.hi != 0) for s in slopes(problem)]
     reached = [np.ones(net.inputs, dtype=bool)]
     if problem.coordinate is not None:
         reached[0] = np.arange(net.inputs) == problem.coordinate
