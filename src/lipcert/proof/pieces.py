@@ -15,62 +15,185 @@ but for underflow, so that every t is about one; each piece is scaled again to a
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from lipcert.relaxation.slopes import SlopeMultipliers, SlopeProgram
-from lipcert.rounding import TINY, Array, gamma, grow, sum_up
+from lipcert.relaxation.slopes import SlopeBlock, SlopeMultipliers, SlopeProgram
+from lipcert.rounding import TINY, Array, gamma, grow, sum_up, two_sum
 from lipcert.rounding.definite import is_positive
+
+Index = NDArray[np.int64]
 
 APART = 3.0  # times what rounding does: a proof is made with it, so that a checker with another BLAS finds no worse one
 _GROWTH = 8.0  # of the shift, when a piece is not positive
+_TRIES = 16  # of shifts
 _MOST = 0.5  # of the diagonal: a larger shift proves nothing worth having
 _LEAST_INPUT = 1e-10  # of the mean of Lambda: smaller entries are raised to it
+_NARROW = 1e-3  # of its larger end: an interval of slopes that is shorter is centred
+_EQUAL = (1e7, 1e5, 1e3)  # times what a multiplier of a narrow interval must be: all are tried. The first loses 1e-7,
+# the others less to rounding where a block is wider than what it reads.
 _FAR = 2.0**400  # numbers beyond this are none that a proof can be made with
 
 
 @dataclass(frozen=True, eq=False)
 class _Layer:
-    """A block in scaled coordinates: rows over the state before it, multipliers t, t (a + b) and 2 t a b."""
+    """A block in scaled coordinates, over (s_{i-1}, y), x = y + kappa z, kappa being zero but for narrow slopes:
+
+        sum_k t_k (p_k q_k' + q_k p_k') = sum_k 2 t_k y_k^2 + 2 off_k y_k z_k + inner_k z_k^2
+
+    where off = t (2 kappa - a - b) and inner = 2 t (kappa - a)(kappa - b).
+    """
 
     rows: Array
     t: Array
+    kappa: Array
     off: Array
     inner: Array
 
+    @classmethod
+    def of(cls, rows: Array, t: Array, block: SlopeBlock) -> _Layer:
+        a, b = block.a, block.b
+        total, rest = two_sum(a, b)  # exact, so that nothing of a large t is left where slopes are equal
+        narrow = _is_narrow(block)
+        kappa = np.where(narrow, total / 2, 0.0)
+        off = t * np.where(narrow, -rest, -(a + b))
+        return cls(rows, t, kappa, off, (2 * t * (kappa - a)) * (kappa - b))
 
-def slope_bound(program: SlopeProgram, multipliers: SlopeMultipliers, apart: float = 1.0) -> float:
-    """A proved bound of |H x|_2 over x_0 of norm at most one, infinite where the multipliers prove none.
+    @property
+    def moved(self) -> bool:
+        """Whether y is not x."""
+        return bool(np.any(self.kappa))
 
-    `apart` above one asks for positive pieces by so many times what rounding may do.
+
+def _is_narrow(block: SlopeBlock) -> NDArray[np.bool_]:
+    size = np.maximum(np.abs(block.a), np.abs(block.b))
+    return np.asarray((block.b - block.a <= _NARROW * size) & (size > 1.0 / _FAR))
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """How a proof was found, so that a checker need not search: which limit of `_EQUAL`, and how often the shift of
+    each piece, and of tau, was raised. Whatever they are, only what is positive proves something."""
+
+    numbers: NDArray[np.int64]
+
+    def fit(self, program: SlopeProgram) -> bool:
+        """Whether there is one for each."""
+        n = self.numbers
+        inside = n.shape == (len(program.blocks) + 2,) and bool(np.all((n >= 0) & (n < _TRIES)))
+        return inside and int(n[0]) < len(_EQUAL)
+
+
+NO_STEPS = Steps(np.zeros(0, dtype=np.int64))
+
+
+def prove_program(program: SlopeProgram, multipliers: SlopeMultipliers) -> tuple[float, Steps]:
+    """A proved bound of |H x|_2 over x_0 of norm at most one, infinite where the multipliers prove none, and how.
+
+    Pieces are positive by several times what rounding may do, so that a checker with another BLAS finds them so too.
     """
     if not multipliers.fits(program):
-        return math.inf
+        return math.inf, NO_STEPS
     if not program.head:  # nothing that is asked for depends on the input
-        return 0.0
+        return 0.0, NO_STEPS
+    limits = len(_EQUAL) if any(np.any(_is_narrow(block)) for block in program.blocks) else 1
     with np.errstate(all="ignore"):  # numbers that overflow are not positive
-        return _bound(program, multipliers, apart)
+        runs = [_Run(program, multipliers, k, APART, None) for k in range(limits)]
+        found = [(run.bound(), k) for k, run in enumerate(runs)]
+    upper, best = min(found)
+    return upper, Steps(np.array([best, *runs[best].taken], dtype=np.int64)) if upper < math.inf else NO_STEPS
 
 
-def _bound(program: SlopeProgram, multipliers: SlopeMultipliers, apart: float) -> float:
-    first, total = _lambda(program, multipliers)
-    powers = [_root(x) for x in ([first, *multipliers.neurons] if program.weighted else multipliers.neurons)]
-    if not program.weighted:
-        powers.insert(0, np.zeros(program.inputs, dtype=np.int64))
-    X = np.diag(np.ldexp(first, 2 * powers[0]))
-    for i in range(1, len(program.blocks) + 1):
-        layer = _scaled_layer(program, multipliers.neurons[i - 1], powers, i)
-        left = _next(X, layer, _order(program, i), apart)
-        if left is None:
-            return math.inf
-        X = left
-    size = _state_powers(program, powers, len(program.blocks))
-    head, shift = _scaled_head(program, size)
-    tau = _largest(X, head, np.ldexp(_doubt(program, head), size - shift), apart)
-    if tau is None:
+def check_program(program: SlopeProgram, multipliers: SlopeMultipliers, steps: Steps) -> float:
+    """What the multipliers prove with these steps, infinite where nothing."""
+    if not multipliers.fits(program):
         return math.inf
-    return _above(total, tau, shift)
+    if not program.head:
+        return 0.0
+    if not steps.fit(program):
+        return math.inf
+    limit, *given = (int(k) for k in steps.numbers)
+    with np.errstate(all="ignore"):
+        return _Run(program, multipliers, limit, 1.0, given).bound()
+
+
+class _Run:
+    """One proof: all pieces in turn, positive by `apart` times what rounding may do; `given` steps or a search."""
+
+    def __init__(
+        self, program: SlopeProgram, multipliers: SlopeMultipliers, limit: int, apart: float, given: list[int] | None
+    ) -> None:
+        self.program, self.multipliers, self.limit, self.apart = program, multipliers, _EQUAL[limit], apart
+        self.given, self.taken = given, list[int]()
+
+    def shifts(self, order: int) -> Iterator[float]:
+        """Of the next piece, relative to its diagonal; the last one that was taken is remembered."""
+        tries = range(_TRIES) if self.given is None else (self.given[len(self.taken)],)
+        self.taken.append(tries[0])
+        for k in tries:
+            self.taken[-1] = k
+            shift = _GROWTH ** (k + 1) * APART * _factoring(order, float(order))
+            if shift <= _MOST:
+                yield shift
+
+    def bound(self) -> float:
+        """The bound, infinite where some piece is not positive."""
+        program, multipliers = self.program, self.multipliers
+        first, total = _lambda(program, multipliers)
+        powers = [_root(x) for x in ([first, *multipliers.neurons] if program.weighted else multipliers.neurons)]
+        if not program.weighted:
+            powers.insert(0, np.zeros(program.inputs, dtype=np.int64))
+        X = np.diag(np.ldexp(first, 2 * powers[0]))
+        for i in range(1, len(program.blocks) + 1):
+            layer = _scaled_layer(program, multipliers.neurons[i - 1], powers, i)
+            layer = _limited(layer, program.blocks[i - 1], X, self.limit) if layer.moved else layer
+            left = self._next(X, layer, *_order(program, i))
+            if left is None:
+                return math.inf
+            X = left
+        size = _state_powers(program, powers, len(program.blocks))
+        head, shift = _scaled_head(program, size)
+        tau = self._largest(X, head, np.ldexp(_doubt(program, head), size - shift))
+        return math.inf if tau is None else _above(total, tau, shift)
+
+    def _next(self, X: Array, layer: _Layer, places: Index, gone: int) -> Array | None:
+        """X_i so that the piece is positive; None where none is found."""
+        F = _reordered(_joined(X, layer), places)
+        J = _reordered(_change(layer, len(X)), places) if layer.moved else None
+        best = _left(F, J, gone) if np.all(np.abs(F) < _FAR) else None
+        if best is None:
+            return None
+        scale = np.abs(np.diag(F if J is None else best)[-len(best) :])
+        for shift in self.shifts(len(F)):
+            left = best.copy()
+            left[np.diag_indices(len(left))] -= shift * scale
+            P = F.copy()
+            if J is None:
+                P[gone:, gone:] -= left
+            else:
+                P -= _symmetric(J[gone:].T @ (left @ J[gone:]))
+            if _positive(P, _Errors(X, layer, left, J, places, gone), self.apart):
+                return left
+        return None
+
+    def _largest(self, X: Array, head: Array, doubt: Array) -> float | None:
+        """The largest tau, nearly, with X - tau H'H >= 0."""
+        from scipy.linalg import cholesky, solve_triangular  # here, so that importing lipcert stays fast
+
+        try:
+            V = solve_triangular(cholesky(X, lower=True), head.T, lower=True)
+            most = 1.0 / float(np.linalg.norm(V, 2)) ** 2
+        except (np.linalg.LinAlgError, ValueError, ZeroDivisionError):
+            return None
+        gram = _symmetric(head.T @ head)
+        for shift in self.shifts(len(X)):
+            tau = most * (1.0 - shift)
+            if 1.0 / _FAR < tau < _FAR and _positive(X - tau * gram, _HeadErrors(X, head, doubt, tau), self.apart):
+                return tau
+        return None
 
 
 def _lambda(program: SlopeProgram, multipliers: SlopeMultipliers) -> tuple[Array, float]:
@@ -81,24 +204,36 @@ def _lambda(program: SlopeProgram, multipliers: SlopeMultipliers) -> tuple[Array
     return found, sum_up(found)
 
 
-def _root(t: Array) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _root(t: Array) -> Index:
     """Exponents e so that t 4^e is about one."""
     return -np.asarray(np.rint(np.log2(t) / 2), dtype=np.int64)
 
 
-def _state_powers(program: SlopeProgram, powers: list[np.ndarray], i: int) -> np.ndarray:
+def _state_powers(program: SlopeProgram, powers: list[Index], i: int) -> Index:
     return np.concatenate([powers[j] for j in program.states[i]])
 
 
-def _scaled_layer(program: SlopeProgram, t: Array, powers: list[np.ndarray], i: int) -> _Layer:
+def _scaled_layer(program: SlopeProgram, t: Array, powers: list[Index], i: int) -> _Layer:
     """x_k = 2^e_k y_k: rows by 2^(e_j - e_k), t by 4^e_k."""
-    block, own = program.blocks[i - 1], powers[i]
+    own = powers[i]
     rows = np.ldexp(program.rows(i), _state_powers(program, powers, i - 1)[None, :] - own[:, None])
-    scaled = np.ldexp(t, 2 * own)
-    return _Layer(rows, scaled, scaled * (block.a + block.b), (2 * scaled * block.a) * block.b)
+    return _Layer.of(rows, np.ldexp(t, 2 * own), program.blocks[i - 1])
 
 
-def _order(program: SlopeProgram, i: int) -> tuple[Array, int]:
+def _limited(layer: _Layer, block: SlopeBlock, X: Array, limit: float) -> _Layer:
+    """With multipliers of narrow slopes up to so many times what the size of x_k asks for."""
+    from scipy.linalg import cho_factor, cho_solve  # here, so that importing lipcert stays fast
+
+    rows = layer.rows
+    try:
+        sizes = np.sum(cho_solve(cho_factor(X, lower=True), rows.T) * rows.T, axis=0) * layer.kappa**2
+    except (np.linalg.LinAlgError, ValueError):
+        return layer
+    most = np.where((layer.kappa != 0) & (sizes > 0), limit / sizes, np.inf)
+    return _Layer.of(rows, np.minimum(layer.t, most), block)
+
+
+def _order(program: SlopeProgram, i: int) -> tuple[Index, int]:
     """The variables (s_{i-1}, x_i), those first that nobody reads any more, and how many these are."""
     sources = (*program.states[i - 1], i)
     ends = np.cumsum([0, *(program.widths[j] for j in sources)])
@@ -109,44 +244,47 @@ def _order(program: SlopeProgram, i: int) -> tuple[Array, int]:
     return np.concatenate([*gone, *stay]), sum(map(len, gone))
 
 
-def _next(X: Array, layer: _Layer, order: tuple[Array, int], apart: float) -> Array | None:
-    """X_i so that the piece is positive; None where none is found."""
+def _left(F: Array, J: Array | None, gone: int) -> Array | None:
+    """What is left of F for the variables that stay: a Schur complement, or the inverse of a block of J F^-1 J'."""
     from scipy.linalg import cholesky, solve_triangular  # here, so that importing lipcert stays fast
 
-    places, gone = order
-    F = _joined(X, layer)
-    moved = not np.array_equal(places, np.arange(len(F)))
-    F = F[np.ix_(places, places)] if moved else F
-    if not np.all(np.abs(F) < _FAR):
-        return None
     try:
-        factor = cholesky(F[:gone, :gone], lower=True, check_finite=False)
-    except np.linalg.LinAlgError:
+        if J is None:
+            factor = cholesky(F[:gone, :gone], lower=True, check_finite=False)
+            V = solve_triangular(factor, F[:gone, gone:], lower=True, check_finite=False)
+            return _symmetric(F[gone:, gone:] - V.T @ V)
+        V = solve_triangular(cholesky(F, lower=True, check_finite=False), J[gone:].T, lower=True, check_finite=False)
+        factor = cholesky(V.T @ V, lower=True)
+        inverse = solve_triangular(factor, np.eye(len(factor)), lower=True)
+        return _symmetric(inverse.T @ inverse)
+    except (np.linalg.LinAlgError, ValueError):
         return None
-    V = solve_triangular(factor, F[:gone, gone:], lower=True, check_finite=False)
-    best: Array = F[gone:, gone:] - V.T @ V
-    best, scale = (best + best.T) / 2, np.abs(np.diag(F)[gone:])
-    shift = _GROWTH * _factoring(len(F), float(len(F))) * apart
-    while shift <= _MOST:
-        left: Array = best.copy()
-        left[np.diag_indices(len(left))] -= shift * scale
-        P = F.copy()
-        P[gone:, gone:] -= left
-        if _positive(P, _Errors(X, layer, left, places, gone), apart):
-            return left
-        shift *= _GROWTH
-    return None
+
+
+def _reordered(A: Array, places: Index) -> Array:
+    return A if np.array_equal(places, np.arange(len(A))) else np.asarray(A[np.ix_(places, places)])
+
+
+def _symmetric(A: Array) -> Array:
+    return np.asarray((A + A.T) / 2)
+
+
+def _change(layer: _Layer, n: int) -> Array:
+    """J: (s, y) to (s, x)."""
+    J = np.eye(n + len(layer.t))
+    J[n:, :n] = layer.kappa[:, None] * layer.rows
+    return J
 
 
 def _joined(X: Array, layer: _Layer) -> Array:
-    """embed(X) and what the slopes of a block say, on (s_{i-1}, x_i)."""
+    """embed(X) and what the slopes of a block say, on (s_{i-1}, y)."""
     n, rows = len(X), layer.rows
     F = np.empty((n + len(rows), n + len(rows)))
     F[:n, :n] = X
     if np.any(layer.inner):
         inner = rows.T @ (layer.inner[:, None] * rows)
         F[:n, :n] += (inner + inner.T) / 2
-    F[n:, :n] = -layer.off[:, None] * rows
+    F[n:, :n] = layer.off[:, None] * rows
     F[:n, n:] = F[n:, :n].T
     F[n:, n:] = np.diag(2 * layer.t)
     return F
@@ -159,7 +297,8 @@ class _Errors:
     X: Array
     layer: _Layer
     left: Array
-    places: Array
+    J: Array | None
+    places: Index
     gone: int
 
     def times(self, d: Array) -> Array:
@@ -177,8 +316,14 @@ class _Errors:
         most = 1.0 + max(float(np.max(x, initial=0.0)) for x in (rows, inner, off))
         out += 16.0 * (len(d) + 4.0) * TINY * most * most * float(np.sum(d))
         out = out[self.places]
-        out[self.gone :] += gamma(4) * (np.abs(self.left) @ d[self.gone :])
-        return grow(out, 2 * len(d) + 32)
+        if self.J is None:
+            out[self.gone :] += gamma(4) * (np.abs(self.left) @ d[self.gone :])
+        else:
+            J, left = np.abs(self.J[self.gone :]), np.abs(self.left)
+            out += gamma(2 * len(d) + 16) * (J.T @ (left @ (J @ d)))
+            most = (1.0 + float(J.max())) ** 2 * (1.0 + float(left.max(initial=0.0)))
+            out += 16.0 * (len(d) + 4.0) ** 2 * TINY * most * float(np.sum(d))
+        return grow(out, 4 * len(d) + 64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,7 +362,7 @@ def _factoring(n: int, trace: float) -> float:
     return 2.0 * gamma(n + 4) * trace
 
 
-def _scaled_head(program: SlopeProgram, size: np.ndarray) -> tuple[Array, int]:
+def _scaled_head(program: SlopeProgram, size: Index) -> tuple[Array, int]:
     """The head in scaled coordinates, its largest entry about one, and the power of two that this took out of it."""
     rows = program.rows(len(program.blocks) + 1)
     mantissa, exponent = np.frexp(rows)
@@ -227,26 +372,6 @@ def _scaled_head(program: SlopeProgram, size: np.ndarray) -> tuple[Array, int]:
 
 def _doubt(program: SlopeProgram, head: Array) -> Array:
     return np.hstack(program.doubt) if program.doubt else np.zeros_like(head)
-
-
-def _largest(X: Array, head: Array, doubt: Array, apart: float) -> float | None:
-    """The largest tau, nearly, with X - tau H'H >= 0."""
-    from scipy.linalg import cholesky, solve_triangular  # here, so that importing lipcert stays fast
-
-    try:
-        V = solve_triangular(cholesky(X, lower=True), head.T, lower=True)
-        most = 1.0 / float(np.linalg.norm(V, 2)) ** 2
-    except (np.linalg.LinAlgError, ValueError, ZeroDivisionError):
-        return None
-    gram = head.T @ head
-    gram = (gram + gram.T) / 2
-    shift = _GROWTH * _factoring(len(X), float(len(X))) * apart
-    while shift <= _MOST:
-        tau = most * (1.0 - shift)
-        if 1.0 / _FAR < tau < _FAR and _positive(X - tau * gram, _HeadErrors(X, head, doubt, tau), apart):
-            return tau
-        shift *= _GROWTH
-    return None
 
 
 def _above(total: float, tau: float, shift: int) -> float:

@@ -4,8 +4,9 @@ A part is about the whole problem, or about one of its cases (`proof.cases`). Th
 the smallest that intervals, the whole problem and the case's own part prove.
 
 slope_parts      a row for each: row and column of its case, -1 and -1 for the whole problem; how many multipliers of
-                 neurons it has, and how many of inputs
+                 neurons it has, how many of inputs, and how many steps
 slope_numbers    these multipliers, one part after the other
+slope_steps      and these steps (`pieces.Steps`)
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from lipcert.problem.problem import Problem
 from lipcert.proof.cases import case_of, case_table
 from lipcert.proof.certificate import Certificate
 from lipcert.proof.encoding import whole_numbers
-from lipcert.proof.pieces import APART, slope_bound
+from lipcert.proof.pieces import NO_STEPS, Steps, check_program, prove_program
 from lipcert.relaxation.slopes import SlopeMultipliers, SlopeProgram, orders_of, refusal, slope_program
 from lipcert.rounding import Array
 
-NAMES = "slope_parts|slope_numbers"
+NAMES = "slope_parts|slope_numbers|slope_steps"
 TEXTS: frozenset[str] = frozenset()
 METHOD = "slopes"
 WHOLE = -1  # in place of a row and a column
@@ -42,6 +43,7 @@ class Part:
     column: int
     neurons: Array
     inputs: Array
+    steps: Steps
     upper: float = math.inf
 
     @property
@@ -62,7 +64,7 @@ class Part:
             return math.inf
         program = slope_program(problem)
         own = self.multipliers(program)
-        return math.inf if own is None else in_its_norm(problem, slope_bound(program, own))
+        return math.inf if own is None else in_its_norm(problem, check_program(program, own, self.steps))
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,12 +76,13 @@ class Slopes:
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """What a file keeps of it."""
-        rows = [(p.row, p.column, len(p.neurons), len(p.inputs)) for p in self.parts]
+        rows = [(p.row, p.column, len(p.neurons), len(p.inputs), len(p.steps.numbers)) for p in self.parts]
         numbers = [x for p in self.parts for x in (p.neurons, p.inputs)]
         return {
             "proof": np.array("slopes"),
-            "slope_parts": np.array(rows, dtype=np.int64).reshape(-1, 4),
+            "slope_parts": np.array(rows, dtype=np.int64).reshape(-1, 5),
             "slope_numbers": np.concatenate([np.zeros(0), *numbers]),
+            "slope_steps": np.concatenate([NO_STEPS.numbers, *(p.steps.numbers for p in self.parts)]),
         }
 
     def check(self, problem: Problem) -> float:
@@ -110,9 +113,10 @@ def prove_part(
     problem: Problem, program: SlopeProgram, multipliers: SlopeMultipliers, place: tuple[int, int] = (WHOLE, WHOLE)
 ) -> Part:
     """What any multipliers prove of a problem, good or bad, `program` being its own; `place` says which case it is."""
-    upper = in_its_norm(problem, slope_bound(program, multipliers, APART))
+    upper, steps = prove_program(program, multipliers)
     inputs = np.zeros(0) if multipliers.inputs is None else multipliers.inputs
-    return Part(*place, np.concatenate([np.zeros(0), *multipliers.neurons]), inputs, upper)
+    neurons = np.concatenate([np.zeros(0), *multipliers.neurons])
+    return Part(*place, neurons, inputs, steps, in_its_norm(problem, upper))
 
 
 def prove_slopes(problem: Problem, multipliers: SlopeMultipliers) -> Certificate:
@@ -135,12 +139,15 @@ def prove_parts(problem: Problem, parts: Sequence[Part], table: Array | None = N
 
 def read_slopes(arrays: Mapping[str, Any]) -> Slopes:
     """The parts of a file."""
-    table, numbers = whole_numbers(arrays, "slope_parts"), arrays["slope_numbers"]
-    fits = table.ndim == 2 and table.shape[1] == 4 and numbers.ndim == 1 and numbers.dtype.kind in "fiu"
-    if not fits or np.any(table[:, 2:] < 0) or np.any(table[:, 2:] > len(numbers)):
+    table, steps = whole_numbers(arrays, "slope_parts"), whole_numbers(arrays, "slope_steps")
+    numbers = arrays["slope_numbers"]
+    fits = table.ndim == 2 and table.shape[1] == 5 and numbers.ndim == steps.ndim == 1 and numbers.dtype.kind in "fiu"
+    most = max(len(numbers), len(steps)) if fits else 0
+    if not fits or len(table) > policy.CASES_MOST + 1 or np.any((table[:, 2:] < 0) | (table[:, 2:] > most)):
         raise FileFormatError("the multipliers of the slopes do not fit together")
-    if table[:, 2:].sum() != len(numbers) or len(table) > policy.CASES_MOST + 1:
+    if table[:, 2:4].sum() != len(numbers) or table[:, 4].sum() != len(steps):
         raise FileFormatError("the multipliers of the slopes do not fit together")
-    pieces = np.split(np.asarray(numbers, dtype=np.float64), np.cumsum(table[:, 2:].reshape(-1))[:-1])
+    pieces = np.split(np.asarray(numbers, dtype=np.float64), np.cumsum(table[:, 2:4].reshape(-1))[:-1])
+    own = np.split(steps, np.cumsum(table[:, 4])[:-1])
     rows = ((int(i), int(j)) for i, j in table[:, :2])
-    return Slopes(tuple(Part(*at, pieces[2 * k], pieces[2 * k + 1]) for k, at in enumerate(rows)))
+    return Slopes(tuple(Part(*at, pieces[2 * k], pieces[2 * k + 1], Steps(own[k])) for k, at in enumerate(rows)))

@@ -14,7 +14,7 @@ from lipcert.rounding import Array
 
 _INSIDE = 0.9  # of the largest multipliers: what is left has full rank
 _SHARED = 0.5  # of what is left of a state may go into a block, where later blocks read it too
-_EQUAL = 1e-8  # of the slope: an interval shorter than this counts as so long
+_EQUAL = 1e-6  # of the slope: an interval shorter than this counts as so long
 
 
 def scalar_multipliers(program: SlopeProgram) -> SlopeMultipliers | None:
