@@ -274,3 +274,5 @@ SLOPES_ORDER = 6000  # of the largest matrix that a proof factors: a few of them
 SLOPES_OPERATIONS = 3.0  # times the sum of the orders cubed: one proof, or one greedy pass,
 SLOPES_CALLS = 60.0  # and the calls around one of its blocks
 SLOPES_GAIN = 1e-3  # in a bound that is worth a proof on the way
+SLOPES_PROOFS = 60.0  # times one proof: about what a solver takes to within a per cent of its best multipliers
+SLOPES_FIRST = 0.05  # of the budget, for the greedy pass that other methods begin with
