@@ -6,7 +6,7 @@ With symmetric matrices X_i on the states s_i, X_0 = Lambda, the pieces
     X_m - tau H'H >= 0
 
 add up to M >= 0, whatever the X_i are: they are computed here (a Schur complement, minus a little) and believed by
-nobody. So the work of a proof grows linearly with depth, and nothing but t and Lambda is in its file.
+nobody. So the work of a proof grows linearly with depth, and its file has t, Lambda, and how much was subtracted.
 
 Constants differ by many orders of magnitude between layers. Coordinates are scaled by powers of two, which is exact
 but for underflow, so that every t is about one; each piece is scaled again to about one on its diagonal.
@@ -19,58 +19,32 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lipcert.proof.piece import (
+    FAR,
+    Errors,
+    HeadErrors,
+    Index,
+    Layer,
+    change,
+    factoring,
+    is_narrow,
+    joined,
+    positive,
+    reordered,
+    symmetric,
+    what_is_left,
+)
 from lipcert.relaxation.slopes import SlopeBlock, SlopeMultipliers, SlopeProgram
-from lipcert.rounding import TINY, Array, gamma, grow, sum_up, two_sum
-from lipcert.rounding.definite import is_positive
-
-Index = NDArray[np.int64]
+from lipcert.rounding import Array, sum_up
 
 APART = 3.0  # times what rounding does: a proof is made with it, so that a checker with another BLAS finds no worse one
 _GROWTH = 8.0  # of the shift, when a piece is not positive
 _TRIES = 16  # of shifts
 _MOST = 0.5  # of the diagonal: a larger shift proves nothing worth having
 _LEAST_INPUT = 1e-10  # of the mean of Lambda: smaller entries are raised to it
-_NARROW = 1e-3  # of its larger end: an interval of slopes that is shorter is centred
 _EQUAL = (1e7, 1e5, 1e3)  # times what a multiplier of a narrow interval must be: all are tried. The first loses 1e-7,
 # the others less to rounding where a block is wider than what it reads.
-_FAR = 2.0**400  # numbers beyond this are none that a proof can be made with
-
-
-@dataclass(frozen=True, eq=False)
-class _Layer:
-    """A block in scaled coordinates, over (s_{i-1}, y), x = y + kappa z, kappa being zero but for narrow slopes:
-
-        sum_k t_k (p_k q_k' + q_k p_k') = sum_k 2 t_k y_k^2 + 2 off_k y_k z_k + inner_k z_k^2
-
-    where off = t (2 kappa - a - b) and inner = 2 t (kappa - a)(kappa - b).
-    """
-
-    rows: Array
-    t: Array
-    kappa: Array
-    off: Array
-    inner: Array
-
-    @classmethod
-    def of(cls, rows: Array, t: Array, block: SlopeBlock) -> _Layer:
-        a, b = block.a, block.b
-        total, rest = two_sum(a, b)  # exact, so that nothing of a large t is left where slopes are equal
-        narrow = _is_narrow(block)
-        kappa = np.where(narrow, total / 2, 0.0)
-        off = t * np.where(narrow, -rest, -(a + b))
-        return cls(rows, t, kappa, off, (2 * t * (kappa - a)) * (kappa - b))
-
-    @property
-    def moved(self) -> bool:
-        """Whether y is not x."""
-        return bool(np.any(self.kappa))
-
-
-def _is_narrow(block: SlopeBlock) -> NDArray[np.bool_]:
-    size = np.maximum(np.abs(block.a), np.abs(block.b))
-    return np.asarray((block.b - block.a <= _NARROW * size) & (size > 1.0 / _FAR))
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +52,7 @@ class Steps:
     """How a proof was found, so that a checker need not search: which limit of `_EQUAL`, and how often the shift of
     each piece, and of tau, was raised. Whatever they are, only what is positive proves something."""
 
-    numbers: NDArray[np.int64]
+    numbers: Index
 
     def fit(self, program: SlopeProgram) -> bool:
         """Whether there is one for each."""
@@ -99,7 +73,7 @@ def prove_program(program: SlopeProgram, multipliers: SlopeMultipliers) -> tuple
         return math.inf, NO_STEPS
     if not program.head:  # nothing that is asked for depends on the input
         return 0.0, NO_STEPS
-    limits = len(_EQUAL) if any(np.any(_is_narrow(block)) for block in program.blocks) else 1
+    limits = len(_EQUAL) if any(np.any(is_narrow(block)) for block in program.blocks) else 1
     with np.errstate(all="ignore"):  # numbers that overflow are not positive
         runs = [_Run(program, multipliers, k, APART, None) for k in range(limits)]
         found = [(run.bound(), k) for k, run in enumerate(runs)]
@@ -135,7 +109,7 @@ class _Run:
         self.taken.append(tries[0])
         for k in tries:
             self.taken[-1] = k
-            shift = _GROWTH ** (k + 1) * APART * _factoring(order, float(order))
+            shift = _GROWTH ** (k + 1) * APART * factoring(order, float(order))
             if shift <= _MOST:
                 yield shift
 
@@ -159,11 +133,11 @@ class _Run:
         tau = self._largest(X, head, np.ldexp(_doubt(program, head), size - shift))
         return math.inf if tau is None else _above(total, tau, shift)
 
-    def _next(self, X: Array, layer: _Layer, places: Index, gone: int) -> Array | None:
+    def _next(self, X: Array, layer: Layer, places: Index, gone: int) -> Array | None:
         """X_i so that the piece is positive; None where none is found."""
-        F = _reordered(_joined(X, layer), places)
-        J = _reordered(_change(layer, len(X)), places) if layer.moved else None
-        best = _left(F, J, gone) if np.all(np.abs(F) < _FAR) else None
+        F = reordered(joined(X, layer), places)
+        J = reordered(change(layer, len(X)), places) if layer.moved else None
+        best = what_is_left(F, J, gone) if np.all(np.abs(F) < FAR) else None
         if best is None:
             return None
         scale = np.abs(np.diag(F if J is None else best)[-len(best) :])
@@ -174,8 +148,8 @@ class _Run:
             if J is None:
                 P[gone:, gone:] -= left
             else:
-                P -= _symmetric(J[gone:].T @ (left @ J[gone:]))
-            if _positive(P, _Errors(X, layer, left, J, places, gone), self.apart):
+                P -= symmetric(J[gone:].T @ (left @ J[gone:]))
+            if positive(P, Errors(X, layer, left, J, places, gone), self.apart):
                 return left
         return None
 
@@ -188,10 +162,10 @@ class _Run:
             most = 1.0 / float(np.linalg.norm(V, 2)) ** 2
         except (np.linalg.LinAlgError, ValueError, ZeroDivisionError):
             return None
-        gram = _symmetric(head.T @ head)
+        gram = symmetric(head.T @ head)
         for shift in self.shifts(len(X)):
             tau = most * (1.0 - shift)
-            if 1.0 / _FAR < tau < _FAR and _positive(X - tau * gram, _HeadErrors(X, head, doubt, tau), self.apart):
+            if 1.0 / FAR < tau < FAR and positive(X - tau * gram, HeadErrors(X, head, doubt, tau), self.apart):
                 return tau
         return None
 
@@ -213,14 +187,14 @@ def _state_powers(program: SlopeProgram, powers: list[Index], i: int) -> Index:
     return np.concatenate([powers[j] for j in program.states[i]])
 
 
-def _scaled_layer(program: SlopeProgram, t: Array, powers: list[Index], i: int) -> _Layer:
+def _scaled_layer(program: SlopeProgram, t: Array, powers: list[Index], i: int) -> Layer:
     """x_k = 2^e_k y_k: rows by 2^(e_j - e_k), t by 4^e_k."""
     own = powers[i]
     rows = np.ldexp(program.rows(i), _state_powers(program, powers, i - 1)[None, :] - own[:, None])
-    return _Layer.of(rows, np.ldexp(t, 2 * own), program.blocks[i - 1])
+    return Layer.of(rows, np.ldexp(t, 2 * own), program.blocks[i - 1])
 
 
-def _limited(layer: _Layer, block: SlopeBlock, X: Array, limit: float) -> _Layer:
+def _limited(layer: Layer, block: SlopeBlock, X: Array, limit: float) -> Layer:
     """With multipliers of narrow slopes up to so many times what the size of x_k asks for."""
     from scipy.linalg import cho_factor, cho_solve  # here, so that importing lipcert stays fast
 
@@ -230,7 +204,7 @@ def _limited(layer: _Layer, block: SlopeBlock, X: Array, limit: float) -> _Layer
     except (np.linalg.LinAlgError, ValueError):
         return layer
     most = np.where((layer.kappa != 0) & (sizes > 0), limit / sizes, np.inf)
-    return _Layer.of(rows, np.minimum(layer.t, most), block)
+    return Layer.of(rows, np.minimum(layer.t, most), block)
 
 
 def _order(program: SlopeProgram, i: int) -> tuple[Index, int]:
@@ -242,124 +216,6 @@ def _order(program: SlopeProgram, i: int) -> tuple[Index, int]:
     gone = [at for stays, at in parts if not stays]
     stay = [at for stays, at in parts if stays]
     return np.concatenate([*gone, *stay]), sum(map(len, gone))
-
-
-def _left(F: Array, J: Array | None, gone: int) -> Array | None:
-    """What is left of F for the variables that stay: a Schur complement, or the inverse of a block of J F^-1 J'."""
-    from scipy.linalg import cholesky, solve_triangular  # here, so that importing lipcert stays fast
-
-    try:
-        if J is None:
-            factor = cholesky(F[:gone, :gone], lower=True, check_finite=False)
-            V = solve_triangular(factor, F[:gone, gone:], lower=True, check_finite=False)
-            return _symmetric(F[gone:, gone:] - V.T @ V)
-        V = solve_triangular(cholesky(F, lower=True, check_finite=False), J[gone:].T, lower=True, check_finite=False)
-        factor = cholesky(V.T @ V, lower=True)
-        inverse = solve_triangular(factor, np.eye(len(factor)), lower=True)
-        return _symmetric(inverse.T @ inverse)
-    except (np.linalg.LinAlgError, ValueError):
-        return None
-
-
-def _reordered(A: Array, places: Index) -> Array:
-    return A if np.array_equal(places, np.arange(len(A))) else np.asarray(A[np.ix_(places, places)])
-
-
-def _symmetric(A: Array) -> Array:
-    return np.asarray((A + A.T) / 2)
-
-
-def _change(layer: _Layer, n: int) -> Array:
-    """J: (s, y) to (s, x)."""
-    J = np.eye(n + len(layer.t))
-    J[n:, :n] = layer.kappa[:, None] * layer.rows
-    return J
-
-
-def _joined(X: Array, layer: _Layer) -> Array:
-    """embed(X) and what the slopes of a block say, on (s_{i-1}, y)."""
-    n, rows = len(X), layer.rows
-    F = np.empty((n + len(rows), n + len(rows)))
-    F[:n, :n] = X
-    if np.any(layer.inner):
-        inner = rows.T @ (layer.inner[:, None] * rows)
-        F[:n, :n] += (inner + inner.T) / 2
-    F[n:, :n] = layer.off[:, None] * rows
-    F[:n, n:] = F[n:, :n].T
-    F[n:, n:] = np.diag(2 * layer.t)
-    return F
-
-
-@dataclass(frozen=True, eq=False)
-class _Errors:
-    """How far the entries of a piece may be from what they stand for: |error| d, row by row, for any d >= 0."""
-
-    X: Array
-    layer: _Layer
-    left: Array
-    J: Array | None
-    places: Index
-    gone: int
-
-    def times(self, d: Array) -> Array:
-        n, layer = len(self.X), self.layer
-        plain = np.empty(len(d))
-        plain[self.places] = d
-        state, own = plain[:n], plain[n:]
-        rows, inner, off = np.abs(layer.rows), np.abs(layer.inner), np.abs(layer.off)
-        out = np.empty(len(d))
-        seen = rows @ state
-        out[:n] = gamma(4) * (np.abs(self.X) @ state) + gamma(8) * (rows.T @ (off * own))
-        out[:n] += gamma(len(rows) + 12) * (rows.T @ (inner * seen))
-        out[n:] = gamma(8) * off * seen + gamma(4) * 2 * layer.t * own
-        # Entries of the rows that underflow when they are scaled, and products that do.
-        most = 1.0 + max(float(np.max(x, initial=0.0)) for x in (rows, inner, off))
-        out += 16.0 * (len(d) + 4.0) * TINY * most * most * float(np.sum(d))
-        out = out[self.places]
-        if self.J is None:
-            out[self.gone :] += gamma(4) * (np.abs(self.left) @ d[self.gone :])
-        else:
-            J, left = np.abs(self.J[self.gone :]), np.abs(self.left)
-            out += gamma(2 * len(d) + 16) * (J.T @ (left @ (J @ d)))
-            most = (1.0 + float(J.max())) ** 2 * (1.0 + float(left.max(initial=0.0)))
-            out += 16.0 * (len(d) + 4.0) ** 2 * TINY * most * float(np.sum(d))
-        return grow(out, 4 * len(d) + 64)
-
-
-@dataclass(frozen=True, eq=False)
-class _HeadErrors:
-    """The same of the last piece, X - tau H'H, the entries of H being off by at most `doubt`."""
-
-    X: Array
-    head: Array
-    doubt: Array
-    tau: float
-
-    def times(self, d: Array) -> Array:
-        head, doubt = np.abs(self.head), self.doubt + 2 * TINY
-        seen, unsure = head @ d, doubt @ d
-        out = gamma(len(head) + 12) * (head.T @ seen) + head.T @ unsure + doubt.T @ (seen + unsure)
-        out = self.tau * out + gamma(4) * (np.abs(self.X) @ d)
-        out += 16.0 * (len(d) + len(head) + 4.0) * TINY * (1.0 + self.tau) * float(np.sum(d))
-        return grow(out, 2 * len(d) + len(head) + 32)
-
-
-def _positive(P: Array, errors: _Errors | _HeadErrors, apart: float) -> bool:
-    """Whether the matrix that P stands for is positive semidefinite, proved."""
-    diagonal = np.diag(P)
-    if not np.all(diagonal > 0) or not np.all(diagonal < _FAR):
-        return False
-    d = np.ldexp(1.0, -np.asarray(np.rint(np.log2(diagonal) / 2), dtype=np.int64))
-    scaled = P * d[:, None] * d
-    error = apart * d * errors.times(d) + 16 * len(d) * TINY
-    if apart > 1.0:
-        error = error + (apart - 1.0) * _factoring(len(P), float(np.trace(scaled)))
-    return is_positive(scaled, np.zeros(len(P)), grow(error, 8))
-
-
-def _factoring(n: int, trace: float) -> float:
-    """About what a factorisation loses."""
-    return 2.0 * gamma(n + 4) * trace
 
 
 def _scaled_head(program: SlopeProgram, size: Index) -> tuple[Array, int]:
