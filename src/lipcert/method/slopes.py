@@ -33,7 +33,9 @@ from lipcert.relaxation.slopes import (
     slope_program,
 )
 from lipcert.rounding import Array
-from lipcert.solver.scalars import scalar_multipliers
+from lipcert.solver.slopes import solve_slopes
+
+_FAILURES = (ArithmeticError, ValueError, RuntimeError, MemoryError)  # as numpy and scipy raise them
 
 Place = tuple[int, int]
 
@@ -56,26 +58,29 @@ class Slopes(Method):
         work = prepared(problem, bracket, budget)
         if work is None:
             return
-        finished = work.solve((WHOLE, WHOLE), budget.share(policy.CASE_SHARE) if problem.has_cases else budget)
         if problem.has_cases:
+            work.solve((WHOLE, WHOLE), budget.share(policy.CASE_SHARE))
             finished = work.cases()
+        else:
+            finished = work.solve((WHOLE, WHOLE), budget)
         if not finished and not bracket.closed():
             bracket.out_of_budget(budget)
 
 
 def first_pass(problem: Problem, bracket: Bracket, budget: Budget) -> None:
     """The greedy pass alone, where it takes little of the budget; other methods begin with it."""
-    orders = orders_of_all(problem.network)
-    known = hull(problem.region) is not None  # then there are fewer: `prepared` sees
-    if not known and (refusal(orders) is not None or not _fits(orders, budget.share(policy.SLOPES_FIRST))):
+    share = budget.share(policy.SLOPES_FIRST)
+    if Slopes().applies(problem) is not None or cut_short(problem):
         return
-    work = prepared(problem, bracket, budget.share(policy.SLOPES_FIRST))
+    if hull(problem.region) is None and not _fits(orders_of_all(problem.network), share):
+        return
+    work = prepared(problem, bracket, share, notes=False)
     if work is not None:
-        work.begin((WHOLE, WHOLE))
+        work.solve((WHOLE, WHOLE), share, passes_only=True)
 
 
-def prepared(problem: Problem, bracket: Bracket, budget: Budget) -> _Work | None:
-    """What is to be done; None, and a note where that is news, where it is too large or the bounds are not the best."""
+def prepared(problem: Problem, bracket: Bracket, budget: Budget, notes: bool = True) -> _Work | None:
+    """What is to be done; None where it is too large, where there is no time, or where the bounds are not the best."""
     bracket.enter(Slopes.name)
     preactivations(problem, budget)
     if cut_short(problem):  # a checker has better ones: other neurons
@@ -88,19 +93,18 @@ def prepared(problem: Problem, bracket: Bracket, budget: Budget) -> _Work | None
         if proof_operations(fewer) <= proof_operations(orders):
             chosen, orders = small.problem, fewer
     refused = refusal(orders)
-    if refused is not None:
+    if refused is not None and notes:
         bracket.note(refused)
-        return None
-    if bracket.certificate is not None and not _fits(orders, budget):
+    if refused is None and bracket.certificate is not None and not _fits(orders, budget):
+        refused = "no time"
         bracket.out_of_budget(budget)
-        return None
-    return _Work(problem, chosen, bracket, budget)
+    return None if refused is not None else _Work(problem, chosen, bracket, budget)
 
 
 def proof_operations(orders: tuple[int, ...]) -> float:
     """Of one proof, or of one greedy pass, the calls around its pieces among them."""
     calls = policy.SLOPES_CALLS * len(orders) * policy.RATES[policy.DENSE] / policy.RATES[policy.SCALAR]
-    return policy.SLOPES_OPERATIONS * float(np.sum(np.array(orders, dtype=float) ** 3)) + calls
+    return policy.SLOPES_PROOF * float(np.sum(np.array(orders, dtype=float) ** 3)) + calls
 
 
 def _fits(orders: tuple[int, ...], budget: Budget) -> bool:
@@ -124,26 +128,28 @@ class _Work:
         self.problem, self.chosen, self.bracket, self.budget = problem, chosen, bracket, budget
         self.parts: dict[Place, Part] = {}
         self.table: Array | None = None
+        self.floor = 0.0  # of all cases
 
-    def begin(self, place: Place) -> _Question | None:
-        """The greedy pass, proved; None where it proves nothing."""
+    def solve(self, place: Place, budget: Budget, passes_only: bool = False) -> bool:
+        """A solver, and proofs of what it finds on the way; whether it ended within its budget."""
         problem = self.chosen if place == (WHOLE, WHOLE) else case_of(self.chosen, *place)
         question = _Question(problem, slope_program(problem), place)
-        with self.budget.threads(max(question.program.orders)):
-            with self.budget.measured(proof_operations(question.program.orders)):
-                first = scalar_multipliers(question.program)
-            if first is not None:
-                self.prove(question, first)
-        return question
-
-    def solve(self, place: Place, budget: Budget) -> bool:
-        """The greedy pass and the solver; whether it ended within its budget."""
-        question = self.begin(place)
-        return question is not None and not budget.over()
+        proof = budget.expected(proof_operations(question.program.orders))
+        watcher = _Watcher(self, question, passes_only)
+        within = budget.upto(max(budget.left() - proof, 0.0))
+        try:
+            last = solve_slopes(question.program, within, watcher)
+        except _FAILURES as error:
+            self.bracket.note(f"slopes: its solver failed ({type(error).__name__}: {error})")
+            return True
+        if last is not watcher.proved:
+            self.prove(question, last)
+        return not within.over()
 
     def prove(self, question: _Question, multipliers: SlopeMultipliers) -> None:
         """What multipliers prove goes to the bracket, when it is better."""
-        with self.budget.measured(proof_operations(question.program.orders)):
+        orders = question.program.orders
+        with self.budget.threads(max(orders)), self.budget.measured(proof_operations(orders)):
             part = prove_part(question.problem, question.program, multipliers, question.place)
         known = self.parts.get(question.place)
         if not part.upper < (math.inf if known is None else known.upper):
@@ -151,6 +157,13 @@ class _Work:
         self.parts[question.place] = part
         found = prove_parts(self.chosen, list(self.parts.values()), self.table)
         self.bracket.improve(found if self.chosen is self.problem else prove_within(self.problem, found))
+
+    def decided(self, place: Place) -> bool:
+        """Whether a smaller bound would change nothing: a witness, or a case that is done, keeps the answer there."""
+        if place == (WHOLE, WHOLE):
+            return self.bracket.closed()
+        known = self.parts.get(place)
+        return known is not None and known.upper <= self.floor * (1 + policy.CLOSED)
 
     def cases(self) -> bool:
         """Each case that decides what the bound is; whether all of them were looked at in time."""
@@ -163,8 +176,8 @@ class _Work:
         for _ in range(min(done.size, policy.CASES_MOST)):
             at = np.unravel_index(int(np.argmax(np.where(done, -1.0, bounds))), done.shape)
             place = int(at[0]), int(at[1])
-            floor = max(self.bracket.lower, float(bounds[done].max(initial=0.0)))
-            if bounds[place] <= floor * (1 + policy.CLOSED):
+            self.floor = max(self.bracket.lower, float(bounds[done].max(initial=0.0)))
+            if bounds[place] <= self.floor * (1 + policy.CLOSED):
                 return not late
             if self.budget.over():
                 return False
@@ -175,3 +188,18 @@ class _Work:
             if place in self.parts:
                 bounds[place] = min(bounds[place], self.parts[place].upper)
         return not late
+
+
+class _Watcher:
+    """Proves the first multipliers, and later ones that promise enough; says whether the solver should stop."""
+
+    def __init__(self, work: _Work, question: _Question, first_only: bool) -> None:
+        self.work, self.question, self.first_only = work, question, first_only
+        self.proved: SlopeMultipliers | None = None
+        self.best = math.inf
+
+    def __call__(self, multipliers: SlopeMultipliers, promised: float) -> bool:
+        if promised < (1 - policy.SLOPES_GAIN) * self.best:
+            self.work.prove(self.question, multipliers)
+            self.proved, self.best = multipliers, promised
+        return self.first_only or self.work.decided(self.question.place)

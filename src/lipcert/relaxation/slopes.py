@@ -162,9 +162,9 @@ def orders_of_all(net: Network) -> tuple[int, ...]:
 
 def refusal(orders: Sequence[int]) -> str | None:
     """Why a proof of these pieces is too large, in one line; None where it is not."""
-    if max(orders) <= policy.SLOPES_ORDER:
+    if max(orders) <= policy.SLOPES_PIECE:
         return None
-    return f"slopes needs a matrix of order {max(orders):,} here, more than {policy.SLOPES_ORDER:,}; use mixed or tight"
+    return f"slopes needs a matrix of order {max(orders):,} here, more than {policy.SLOPES_PIECE:,}; use mixed or tight"
 
 
 def _numbers(live: list[Kept]) -> dict[int, int]:
