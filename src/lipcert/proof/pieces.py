@@ -38,9 +38,9 @@ from lipcert.proof.piece import (
 from lipcert.relaxation.slopes import SlopeBlock, SlopeMultipliers, SlopeProgram
 from lipcert.rounding import Array, sum_up
 
-APART = 3.0  # times what rounding does: a proof is made with it, so that a checker with another BLAS finds no worse one
-_GROWTH = 8.0  # of the shift, when a piece is not positive
-_TRIES = 16  # of shifts
+APART = 1.25  # times what rounding does: a proof is made with it, so that a checker with another BLAS finds no worse one
+_GROWTH = 2.0  # of the shift, when a piece is not positive
+_TRIES = 48  # of shifts; the search begins below the one of the piece before
 _MOST = 0.5  # of the diagonal: a larger shift proves nothing worth having
 _LEAST_INPUT = 1e-10  # of the mean of Lambda: smaller entries are raised to it
 _EQUAL = (1e7, 1e5, 1e3)  # times what a multiplier of a narrow interval must be: all are tried. The first loses 1e-7,
@@ -105,11 +105,12 @@ class _Run:
 
     def shifts(self, order: int) -> Iterator[float]:
         """Of the next piece, relative to its diagonal; the last one that was taken is remembered."""
-        tries = range(_TRIES) if self.given is None else (self.given[len(self.taken)],)
+        first = max(self.taken[-1] - 1, 0) if self.taken else 0
+        tries = range(first, _TRIES) if self.given is None else (self.given[len(self.taken)],)
         self.taken.append(tries[0])
         for k in tries:
             self.taken[-1] = k
-            shift = _GROWTH ** (k + 1) * APART * factoring(order, float(order))
+            shift = _GROWTH**k * factoring(order, float(order))
             if shift <= _MOST:
                 yield shift
 
