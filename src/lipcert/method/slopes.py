@@ -55,16 +55,22 @@ class Slopes(Method):
         return policy.SLOPES_PROOFS * proof_operations(orders_of_all(problem.network)) / policy.RATES[policy.DENSE]
 
     def run(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
-        work = prepared(problem, bracket, budget)
-        if work is None:
-            return
-        if problem.has_cases:
-            work.solve((WHOLE, WHOLE), budget.share(policy.CASE_SHARE))
-            finished = work.cases()
-        else:
-            finished = work.solve((WHOLE, WHOLE), budget)
-        if not finished and not bracket.closed():
-            bracket.out_of_budget(budget)
+        run_slopes(problem, bracket, budget)
+
+
+def run_slopes(problem: Problem, bracket: Bracket, budget: Budget) -> bool:
+    """The method; whether it began, which it does not where a proof is too large or takes too long."""
+    work = prepared(problem, bracket, budget)
+    if work is None:
+        return False
+    if problem.has_cases:
+        work.solve((WHOLE, WHOLE), budget.share(policy.CASE_SHARE))
+        finished = work.cases()
+    else:
+        finished = work.solve((WHOLE, WHOLE), budget)
+    if not finished and not bracket.closed():
+        bracket.out_of_budget(budget)
+    return True
 
 
 def first_pass(problem: Problem, bracket: Bracket, budget: Budget) -> None:

@@ -38,7 +38,9 @@ from lipcert.proof.piece import (
 from lipcert.relaxation.slopes import SlopeBlock, SlopeMultipliers, SlopeProgram
 from lipcert.rounding import Array, sum_up
 
-APART = 1.25  # times what rounding does: a proof is made with it, so that a checker with another BLAS finds no worse one
+APART = (
+    1.25  # times what rounding does: a proof is made with it, so that a checker with another BLAS finds no worse one
+)
 _GROWTH = 2.0  # of the shift, when a piece is not positive
 _TRIES = 48  # of shifts; the search begins below the one of the piece before
 _MOST = 0.5  # of the diagonal: a larger shift proves nothing worth having
