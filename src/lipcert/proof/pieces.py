@@ -38,15 +38,14 @@ from lipcert.proof.piece import (
 from lipcert.relaxation.slopes import SlopeBlock, SlopeMultipliers, SlopeProgram
 from lipcert.rounding import Array, sum_up
 
-APART = (
-    1.25  # times what rounding does: a proof is made with it, so that a checker with another BLAS finds no worse one
-)
+APART = 1.25  # times what rounding does: a proof is made with it, so that a checker with another BLAS finds it too
 _GROWTH = 2.0  # of the shift, when a piece is not positive
 _TRIES = 48  # of shifts; the search begins below the one of the piece before
 _MOST = 0.5  # of the diagonal: a larger shift proves nothing worth having
 _LEAST_INPUT = 1e-10  # of the mean of Lambda: smaller entries are raised to it
-_EQUAL = (1e7, 1e5, 1e3)  # times what a multiplier of a narrow interval must be: all are tried. The first loses 1e-7,
-# the others less to rounding where a block is wider than what it reads.
+_EQUAL = (1e13, 1e10, 1e7, 1e5, 1e3)  # times what a multiplier of a narrow interval must be: the last ones lose more to
+# it, and less to rounding where a block is wider than what it reads
+_GOOD = 12  # shifts that were raised no more often than this lose nothing that is worth another limit
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,11 +75,16 @@ def prove_program(program: SlopeProgram, multipliers: SlopeMultipliers) -> tuple
     if not program.head:  # nothing that is asked for depends on the input
         return 0.0, NO_STEPS
     limits = len(_EQUAL) if any(np.any(is_narrow(block)) for block in program.blocks) else 1
-    with np.errstate(all="ignore"):  # numbers that overflow are not positive
-        runs = [_Run(program, multipliers, k, APART, None) for k in range(limits)]
-        found = [(run.bound(), k) for k, run in enumerate(runs)]
-    upper, best = min(found)
-    return upper, Steps(np.array([best, *runs[best].taken], dtype=np.int64)) if upper < math.inf else NO_STEPS
+    upper, steps = math.inf, NO_STEPS
+    for k in range(limits):
+        run = _Run(program, multipliers, k, APART, None)
+        with np.errstate(all="ignore"):  # numbers that overflow are not positive
+            found = run.bound()
+        if found < upper:
+            upper, steps = found, Steps(np.array([k, *run.taken], dtype=np.int64))
+        if found < math.inf and max(run.taken) <= _GOOD:
+            break
+    return upper, steps
 
 
 def check_program(program: SlopeProgram, multipliers: SlopeMultipliers, steps: Steps) -> float:
