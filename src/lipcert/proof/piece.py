@@ -144,6 +144,24 @@ class Errors:
 
 
 @dataclass(frozen=True, eq=False)
+class PlainErrors:
+    """The same of 2 T - V V' - left, V = off rows / sqrt(X): a piece whose X is diagonal, and eliminated."""
+
+    V: Array
+    t: Array
+    left: Array
+
+    def times(self, d: Array) -> Array:
+        """The rows."""
+        V = np.abs(self.V)
+        n, seen = self.V.shape[1], V.T @ d
+        out = gamma(n + 40) * (V @ seen) + gamma(4) * (2 * self.t * d + np.abs(self.left) @ d)
+        # An entry of V that underflows is off by TINY, or by what is left of that when it is divided.
+        out += 16.0 * (n + 4.0) * (TINY * FAR) * (1.0 + float(V.max(initial=0.0))) * float(np.sum(d))
+        return grow(out, 2 * n + 2 * len(d) + 64)
+
+
+@dataclass(frozen=True, eq=False)
 class HeadErrors:
     """The same of the last piece, X - tau H'H, the entries of H being off by at most `doubt`."""
 
@@ -162,7 +180,7 @@ class HeadErrors:
         return grow(out, 2 * len(d) + len(head) + 32)
 
 
-def positive(P: Array, errors: Errors | HeadErrors, apart: float) -> bool:
+def positive(P: Array, errors: Errors | PlainErrors | HeadErrors, apart: float) -> bool:
     """Whether the matrix that P stands for is positive semidefinite, proved."""
     diagonal = np.diag(P)
     if not np.all((diagonal > 1.0 / FAR) & (diagonal < FAR)):

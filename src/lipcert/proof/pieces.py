@@ -26,6 +26,7 @@ from lipcert.proof.piece import (
     HeadErrors,
     Index,
     Layer,
+    PlainErrors,
     change,
     factoring,
     is_narrow,
@@ -41,6 +42,7 @@ from lipcert.rounding import Array, sum_up
 APART = 1.25  # times what rounding does: a proof is made with it, so that a checker with another BLAS finds it too
 _GROWTH = 2.0  # of the shift, when a piece is not positive
 _TRIES = 48  # of shifts; the search begins below the one of the piece before
+_LARGE = 400  # the order from which a factorisation is dear: shifts begin higher, and do not fall again
 _MOST = 0.5  # of the diagonal: a larger shift proves nothing worth having
 _LEAST_INPUT = 1e-10  # of the mean of Lambda: smaller entries are raised to it
 _EQUAL = (1e13, 1e10, 1e7, 1e5, 1e3)  # times what a multiplier of a narrow interval must be: the last ones lose more to
@@ -111,7 +113,8 @@ class _Run:
 
     def shifts(self, order: int) -> Iterator[float]:
         """Of the next piece, relative to its diagonal; the last one that was taken is remembered."""
-        first = max(self.taken[-1] - 1, 0) if self.taken else 0
+        again = 0 if order > _LARGE else 1
+        first = max(self.taken[-1] - again, 0) if self.taken else 3 - 3 * again
         tries = range(first, _TRIES) if self.given is None else (self.given[len(self.taken)],)
         self.taken.append(tries[0])
         for k in tries:
@@ -142,6 +145,8 @@ class _Run:
 
     def _next(self, X: Array, layer: Layer, places: Index, gone: int) -> Array | None:
         """X_i so that the piece is positive; None where none is found."""
+        if gone == len(X) and not layer.moved and not np.any(layer.inner) and _is_diagonal(X):
+            return self._after_diagonal(np.diag(X), layer)
         F = reordered(joined(X, layer), places)
         J = reordered(change(layer, len(X)), places) if layer.moved else None
         best = what_is_left(F, J, gone) if np.all(np.abs(F) < FAR) else None
@@ -160,6 +165,22 @@ class _Run:
                 return left
         return None
 
+    def _after_diagonal(self, X: Array, layer: Layer) -> Array | None:
+        """The same where X is diagonal, as at the input of a ReLU network: it is eliminated, and the order is less."""
+        if not np.all((X > 1.0 / FAR) & (X < FAR)):
+            return None
+        V = layer.off[:, None] * layer.rows / np.sqrt(X)
+        gram = symmetric(V @ V.T)
+        if not np.all(np.abs(gram) < FAR):
+            return None
+        double = np.diag(2 * layer.t)
+        for shift in self.shifts(len(double)):
+            left = double - gram
+            left[np.diag_indices(len(left))] -= shift * 2 * layer.t
+            if positive(double - gram - left, PlainErrors(V, layer.t, left), self.apart):
+                return left
+        return None
+
     def _largest(self, X: Array, head: Array, doubt: Array) -> float | None:
         """The largest tau, nearly, with X - tau H'H >= 0."""
         from scipy.linalg import cholesky, solve_triangular  # here, so that importing lipcert stays fast
@@ -175,6 +196,10 @@ class _Run:
             if 1.0 / FAR < tau < FAR and positive(X - tau * gram, HeadErrors(X, head, doubt, tau), self.apart):
                 return tau
         return None
+
+
+def _is_diagonal(X: Array) -> bool:
+    return int(np.count_nonzero(X)) == int(np.count_nonzero(np.diag(X)))
 
 
 def _lambda(program: SlopeProgram, multipliers: SlopeMultipliers) -> tuple[Array, float]:
