@@ -168,7 +168,7 @@ def test_residual_blocks_are_close_too() -> None:
     problem = Problem.of(net, Everywhere(), "all", "2")
     program = slope_program(problem)
     assert not program.is_chain
-    assert max(program.orders) == 3 * width
+    assert max(program.orders) == 3 * width  # two states and a block
     multipliers = greedy(program)
     certificate = prove_slopes(problem, multipliers)
     assert certificate.upper == pytest.approx(largest_of(program, multipliers), rel=1e-7)

@@ -50,7 +50,8 @@ class Slopes(Method):
 
     def applies(self, problem: Problem) -> str | None:
         """On a bounded region neurons may be stable; how many nobody knows before `run`."""
-        return None if hull(problem.region) is not None else refusal(orders_of_all(problem.network))
+        net = problem.network
+        return None if hull(problem.region) is not None else refusal(orders_of_all(net), net.inputs)
 
     def cost(self, problem: Problem) -> float:
         return policy.SLOPES_PROOFS * proof_operations(orders_of_all(problem.network)) / policy.RATES[policy.DENSE]
@@ -99,7 +100,7 @@ def prepared(problem: Problem, bracket: Bracket, budget: Budget, notes: bool = T
         fewer = orders_of(small.problem)
         if proof_operations(fewer) <= proof_operations(orders):
             chosen, orders = small.problem, fewer
-    refused = refusal(orders)
+    refused = refusal(orders, problem.network.inputs)
     if refused is not None and notes:
         bracket.note(refused)
     if refused is None and bracket.certificate is not None and not _fits(orders, budget):

@@ -60,7 +60,7 @@ class Part:
 
     def check(self, problem: Problem) -> float:
         """What the multipliers prove of the whole problem, or of the case that the caller has made of it."""
-        if refusal(orders_of(problem)) is not None:
+        if refusal(orders_of(problem), problem.network.inputs) is not None:
             return math.inf
         program = slope_program(problem)
         own = self.multipliers(program)

@@ -80,8 +80,9 @@ class SlopeProgram:
 
     @cached_property
     def orders(self) -> tuple[int, ...]:
-        """Of the pieces: the state before a block and the block; at the end the last state."""
-        return piece_orders(self.widths, self.states)
+        """Of the matrices that a proof factors, one for each block, and one at the end (`piece_orders`)."""
+        plain = bool(self.blocks) and bool(np.all(self.blocks[0].a * self.blocks[0].b == 0))
+        return piece_orders(self.widths, self.states, plain)
 
     def rows(self, i: int) -> Array:
         """The rows of block i = 1..m, or of the head where i = m + 1, over the whole state before it."""
@@ -120,10 +121,17 @@ def states(reads: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(j for j in sorted(last) if j <= i <= last[j]) for i in range(len(reads)))
 
 
-def piece_orders(widths: Sequence[int], alive: Sequence[Sequence[int]]) -> tuple[int, ...]:
-    """The orders of the matrices that a proof factors."""
+def piece_orders(widths: Sequence[int], alive: Sequence[Sequence[int]], plain: bool) -> tuple[int, ...]:
+    """The orders of the matrices that a proof factors: the state before a block and the block; the last state.
+
+    Where the slopes of the first block begin or end at zero (`plain`), and nothing else reads the input, its diagonal
+    is eliminated before.
+    """
     before = [sum(widths[j] for j in state) for state in alive]  # an empty one where nothing depends on the input
-    return (*(n + w for n, w in zip(before, widths[1:], strict=False)), before[-1])
+    orders = [n + w for n, w in zip(before, widths[1:], strict=False)]
+    if plain and orders and 0 not in alive[1]:
+        orders[0] = widths[1]
+    return (*orders, before[-1])
 
 
 def slope_program(problem: Problem) -> SlopeProgram:
@@ -151,20 +159,25 @@ def orders_of(problem: Problem) -> tuple[int, ...]:
     number = _numbers(live)
     reads = [[j for j, _ in block.terms if j in number] for block in problem.network.blocks]
     kept = [[number[j] for j in reads[i - 1]] for i in [*sorted(set(number) - {0}), len(reads)]]
-    widths = [1 if problem.coordinate is not None else problem.network.inputs]
-    return piece_orders([*widths, *(int(np.count_nonzero(live[j])) for j in sorted(set(number) - {0}))], states(kept))
+    blocks = sorted(set(number) - {0})
+    first = 1 if problem.coordinate is not None else problem.network.inputs
+    bounds = slopes(problem)
+    plain = bool(blocks) and bool(np.all((bounds[blocks[0] - 1].lo * bounds[blocks[0] - 1].hi)[live[blocks[0]]] == 0))
+    return piece_orders([first, *(int(np.count_nonzero(live[j])) for j in blocks)], states(kept), plain)
 
 
 def orders_of_all(net: Network) -> tuple[int, ...]:
     """The same where every neuron counts: at most this large, whatever the region."""
-    return piece_orders(net.shape[:-1], states([[j for j, _ in block.terms] for block in net.blocks]))
+    plain = bool(net.depth) and 0.0 in net.activations[0].slopes
+    return piece_orders(net.shape[:-1], states([[j for j, _ in block.terms] for block in net.blocks]), plain)
 
 
-def refusal(orders: Sequence[int]) -> str | None:
+def refusal(orders: Sequence[int], inputs: int) -> str | None:
     """Why a proof of these pieces is too large, in one line; None where it is not."""
-    if max(orders) <= policy.SLOPES_PIECE:
+    most = max(*orders, inputs)
+    if most <= policy.SLOPES_PIECE:
         return None
-    return f"slopes needs a matrix of order {max(orders):,} here, more than {policy.SLOPES_PIECE:,}; use mixed or tight"
+    return f"slopes needs a matrix of order {most:,} here, more than {policy.SLOPES_PIECE:,}; use mixed or tight"
 
 
 def _numbers(live: list[Kept]) -> dict[int, int]:
