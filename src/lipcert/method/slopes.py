@@ -207,10 +207,13 @@ class _Watcher:
     def __init__(self, work: _Work, question: _Question, first_only: bool) -> None:
         self.work, self.question, self.first_only = work, question, first_only
         self.proved: SlopeMultipliers | None = None
-        self.best = math.inf
+        self.best, self.spent, self.start = math.inf, 0.0, work.budget.now()
 
     def __call__(self, multipliers: SlopeMultipliers, promised: float) -> bool:
-        if promised < (1 - policy.SLOPES_GAIN) * self.best:
+        now = self.work.budget.now()
+        worth = promised < (1 - policy.SLOPES_GAIN) * self.best
+        if worth and self.spent <= policy.SLOPES_SHARE * (now - self.start):
             self.work.prove(self.question, multipliers)
             self.proved, self.best = multipliers, promised
+            self.spent += self.work.budget.now() - now
         return self.first_only or self.work.decided(self.question.place)

@@ -23,7 +23,7 @@ class Tight(Relaxed):
     def run(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
         """Slopes first, and once more with what is left where they had not ended: a lift may not fit the time."""
         covered = self.slopes and problem.network.depth > 1 and Slopes().applies(problem) is None
-        late = covered and not _slopes_end(problem, bracket, budget.share(policy.SLOPES_BEFORE))
+        late = covered and not _slopes_end(problem, bracket, budget.share(policy.SLOPES_BEFORE_TIGHT))
         super().run(problem, bracket, budget)
         if late and not budget.over() and bracket.status is not Status.INTERRUPTED:
             run_slopes(problem, bracket, budget)

@@ -24,7 +24,7 @@ def solve_slopes(
     program: SlopeProgram, budget: Budget, on_better: Callable[[SlopeMultipliers, float], bool]
 ) -> SlopeMultipliers:
     """The multipliers of the pass, which `on_better` sees too, with about their bound; True would stop a search."""
-    with budget.measured(3.0 * float(np.sum(np.array(program.orders, dtype=float) ** 3))):
+    with np.errstate(all="ignore"), budget.measured(3.0 * float(np.sum(np.array(program.orders, dtype=float) ** 3))):
         found = scalar_multipliers(program)
     if found is None:
         raise ArithmeticError("the greedy pass proves nothing: numbers of the network are too far apart")
@@ -65,7 +65,7 @@ def _step(program: SlopeProgram, X: Array, i: int) -> tuple[Array, Array] | None
         F[:n, n:] = F[n:, :n].T
         F[n:, n:] = np.diag(2 * t)
         V = solve_triangular(cholesky(F[np.ix_(~stay, ~stay)], lower=True), F[np.ix_(~stay, stay)], lower=True)
-    except (LinAlgError, ValueError):
+    except (LinAlgError, ValueError, ArithmeticError):
         return None
     left = F[np.ix_(stay, stay)] - V.T @ V
     return t, (left + left.T) / 2
