@@ -269,3 +269,13 @@ SIGNS_KNOWN = 4096  # answers of linear programs that are remembered
 SHARPEN_SHARE = 0.1  # of the first turn of a search over signs, or of a relaxation,
 SHARPEN_AGAIN = 3.0  # which begins again where the last share was too short and this one is so many times as long
 SHARPEN_WORTH = 0.05  # of the widths of open neurons' bounds: a certificate without them is smaller
+# --- Slopes: one multiplier per neuron (measured on random networks of depth 16 to 64, ERAN 3_50 and cifar_base_kw) ---
+SLOPES_PIECE = 6000  # the order of the largest matrix that a proof factors: a few of them take 2 GB
+SLOPES_PROOF = 3.0  # times the sum of the orders cubed: one proof,
+SLOPES_CALLS = 60.0  # and the calls around each of its pieces
+SLOPES_GAIN = 1e-3  # in a bound that is worth a proof on the way,
+SLOPES_SHARE = 0.15  # which together take no more of a solver's work than this
+SLOPES_PROOFS = 60.0  # times one proof: about what a solver takes to within a per cent of its best multipliers
+SLOPES_FIRST = 0.05  # of the budget, for the greedy pass that other methods begin with
+SLOPES_BEFORE_TIGHT = 0.3  # of the budget, at most, for slopes before method tight
+SLOPES_LEAVES = 0.4  # of d = log(bound/witness) is left by method slopes, on the same networks

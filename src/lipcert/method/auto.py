@@ -9,6 +9,7 @@ from lipcert.method.bracket import Bracket
 from lipcert.method.engines import engines_for
 from lipcert.method.lower import Looker
 from lipcert.method.portfolio import take_turns
+from lipcert.method.slopes import first_pass
 from lipcert.method.tight import Tight
 from lipcert.method.workers import workers_of
 from lipcert.problem.problem import Problem
@@ -30,6 +31,7 @@ class Auto(Method):
     def run(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
         if bracket.closed() or problem.network.depth == 0:
             return
+        first_pass(problem, bracket, budget)
         with workers_of(bracket.wishes) as executor:
             engines = engines_for(problem, bracket, budget, executor)
             looker = Looker(problem, bracket, budget)

@@ -61,12 +61,13 @@ def bound(
         norm: the norm of input changes, p: "inf", "2" or "1".
         output_norm: the norm of output changes, q, of the whole map: "inf", "2" or "1"; p where it is left out.
         method: one of `lipcert.METHODS`. "auto" takes turns with all that apply; "product", "interval", "linear" and
-            "mixed" need no solver; "shor" and "hr2" are the paper's relaxations of one hidden layer; "backward",
-            "forward" and "both" (with "-free": without the values x) lift networks of any depth; "tight" adds rows and
-            cuts that the paper does not have; "exact" is branch and bound over signs and over cells of the region. The
-            paper's "hr1", "hr3", "lipopt3", "lipopt4", "lifting" are solved as it states them. "mip" has a
-            mixed-integer solver look for the largest gradient (ReLU or leaky ReLU, a box): its points are witnesses,
-            its optimum is in `Result.claim`, and `upper` is what "linear" and "mixed" prove.
+            "mixed" need no solver; "slopes" has one multiplier per neuron, for any depth; "shor" and "hr2" are the
+            paper's relaxations of one hidden layer; "backward", "forward" and "both" (with "-free": without the values
+            x) lift networks of any depth; "tight" adds rows and cuts that the paper does not have; "exact" is branch
+            and bound over signs and over cells of the region. The paper's "hr1", "hr3", "lipopt3", "lipopt4", "lifting"
+            are solved as it states them. "mip" has a mixed-integer solver look for the largest gradient (ReLU or leaky
+            ReLU, a box): its points are witnesses, its optimum is in `Result.claim`, and `upper` is what "linear" and
+            "mixed" prove.
         literal: solve "shor" or "hr2" as the paper states them too, by a general conic solver.
         solver: "auto", "rank-two" (interior point) or "low-rank" (first order); for literal methods a conic solver:
             "clarabel", "scs", "highs", "mosek", "csdp", ...

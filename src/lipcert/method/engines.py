@@ -10,6 +10,7 @@ from lipcert import policy
 from lipcert.bounds import cut_short
 from lipcert.bounds.collapse import collapse
 from lipcert.budget import Budget
+from lipcert.method.base import Method
 from lipcert.method.bracket import Bracket
 from lipcert.method.branching import CellSearch, Outcome, State
 from lipcert.method.branching import refusal as no_cells
@@ -18,6 +19,7 @@ from lipcert.method.cheap import Linear
 from lipcert.method.portfolio import Engine
 from lipcert.method.relaxed import RELAXED, Relaxed
 from lipcert.method.result import Status
+from lipcert.method.slopes import Slopes, run_slopes
 from lipcert.method.tight import Tight
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import hull
@@ -30,13 +32,15 @@ if TYPE_CHECKING:
 
 def engines_for(problem: Problem, bracket: Bracket, budget: Budget, executor: Executor) -> list[Engine]:
     """All that apply."""
-    relaxations = ((_free(), policy.FREE_LEAVES), (Tight(), policy.TIGHT_LEAVES))
+    relaxations = ((_free(), policy.FREE_LEAVES), (Tight(slopes=False), policy.TIGHT_LEAVES))
     sharper = Sharpening(problem, bracket)
     found: list[Engine] = [
         Relaxation(problem, bracket, method, leaves, sharper)
         for method, leaves in relaxations
         if method.applies(problem) is None and (method.name == "tight" or _has_values(problem))
     ]
+    if Slopes().applies(problem) is None:
+        found.append(BySlopes(problem, bracket, Slopes(), policy.SLOPES_LEAVES, sharper))
     return found + searches(problem, bracket, budget, executor, sharper)
 
 
@@ -195,7 +199,7 @@ class Relaxation(Engine):
 
     continues = False
 
-    def __init__(self, problem: Problem, bracket: Bracket, method: Relaxed, leaves: float, sharper: Sharpening) -> None:
+    def __init__(self, problem: Problem, bracket: Bracket, method: Method, leaves: float, sharper: Sharpening) -> None:
         super().__init__()
         self.problem, self.bracket, self.method, self.name = problem, bracket, method, method.name
         self.first, self.leaves, self.sharper = bracket.upper, leaves, sharper
@@ -218,3 +222,15 @@ class Relaxation(Engine):
         if self.bracket.certificate is not before:
             self.upper = self.bracket.upper
         self.ended = self.bracket.status is Status.DONE
+
+
+class BySlopes(Relaxation):
+    """Method slopes, which has ended where it could not begin."""
+
+    def turn(self, budget: Budget) -> None:
+        self.problem = self.sharper(budget)
+        before = self.bracket.certificate
+        begun = run_slopes(self.problem, self.bracket, budget)
+        if self.bracket.certificate is not before:
+            self.upper = self.bracket.upper
+        self.ended = not begun or self.bracket.status is Status.DONE

@@ -10,6 +10,7 @@ from lipcert.method.exact import Exact
 from lipcert.method.integers import Mip
 from lipcert.method.literal import LITERAL, Literal
 from lipcert.method.relaxed import RELAXED
+from lipcert.method.slopes import Slopes
 from lipcert.method.tight import Tight
 
 METHODS: tuple[Method, ...] = (
@@ -18,6 +19,7 @@ METHODS: tuple[Method, ...] = (
     Interval(),
     Linear(),
     Mixed(),
+    Slopes(),
     *RELAXED,
     Tight(),
     Exact(),

@@ -7,6 +7,7 @@ from lipcert.proof.collapsed import Within, prove_within
 from lipcert.proof.patterns import Patterns
 from lipcert.proof.relaxed import Multipliers, prove_relaxed
 from lipcert.proof.sharpened import Sharpened
+from lipcert.proof.slopes import Slopes, prove_slopes
 from lipcert.proof.tree import Tree
 
 __all__ = [
@@ -17,10 +18,12 @@ __all__ = [
     "Patterns",
     "Proof",
     "Sharpened",
+    "Slopes",
     "Tree",
     "Within",
     "prove_interval",
     "prove_product",
     "prove_relaxed",
+    "prove_slopes",
     "prove_within",
 ]

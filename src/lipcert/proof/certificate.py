@@ -21,7 +21,8 @@ CERTIFICATE_VERSION = 2
 
 
 class Proof(Protocol):
-    """One of a small family: `Arithmetic`, `Multipliers`, `Cases`, `Tree`, `Patterns`, one `Within`, one `Sharpened`.
+    """One of a small family: `Arithmetic`, `Multipliers`, `Slopes`, `Cases`, `Tree`, `Patterns`, one `Within`, one
+    `Sharpened`.
 
     (And `version1.Old`, which becomes one.)
     """

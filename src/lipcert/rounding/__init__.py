@@ -44,17 +44,17 @@ def down(x: Array) -> Array:
 
 def add_up(a: Array, b: Array) -> Array:
     """a + b rounded up, and left alone where the sum is exact."""
-    s, e = _two_sum(a, b)
+    s, e = two_sum(a, b)
     return np.where(e > 0, up(s), s)
 
 
 def add_down(a: Array, b: Array) -> Array:
     """a + b rounded down, and left alone where the sum is exact."""
-    s, e = _two_sum(a, b)
+    s, e = two_sum(a, b)
     return np.where(e < 0, down(s), s)
 
 
-def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:
+def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
     """Sum and exact error of the sum [Knuth]; both operands finite."""
     s = np.asarray(a + b, dtype=np.float64)
     t = s - a

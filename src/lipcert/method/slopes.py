@@ -1,0 +1,219 @@
+"""Method slopes: one multiplier per neuron, for intervals of all slopes; its cost grows linearly with depth.
+
+A greedy pass gives a first bound in milliseconds. Then a solver improves the multipliers, and what it finds is proved
+whenever it promises enough. On a bounded region the network of the open neurons takes the place of the network where
+its proof is less work. Where the constant is the largest of several, norm 2 bounds all of them at once; then the one
+with the largest bound is looked at by itself, as in `cases`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from lipcert import policy
+from lipcert.bounds import cut_short, preactivations
+from lipcert.bounds.collapse import collapse
+from lipcert.budget import Budget
+from lipcert.method.base import Method
+from lipcert.method.bracket import Bracket
+from lipcert.problem.problem import Problem
+from lipcert.problem.region import hull
+from lipcert.proof.cases import case_of, case_table
+from lipcert.proof.collapsed import prove_within
+from lipcert.proof.slopes import WHOLE, Part, prove_part, prove_parts
+from lipcert.relaxation.slopes import (
+    SlopeMultipliers,
+    SlopeProgram,
+    orders_of,
+    orders_of_all,
+    refusal,
+    slope_program,
+)
+from lipcert.rounding import Array
+from lipcert.solver.slopes import solve_slopes
+from lipcert.solver.slopes.scalars import scalar_multipliers
+
+_FAILURES = (ArithmeticError, ValueError, RuntimeError, MemoryError)  # as numpy and scipy raise them
+
+Place = tuple[int, int]
+
+
+class Slopes(Method):
+    """The whole problem, and its cases where it has some."""
+
+    name = "slopes"
+    summary = "intervals of all slopes, one multiplier per neuron: any depth, activation, region and norm"
+    prelude = ("product", "interval")
+
+    def applies(self, problem: Problem) -> str | None:
+        """On a bounded region neurons may be stable; how many nobody knows before `run`."""
+        net = problem.network
+        return None if hull(problem.region) is not None else refusal(orders_of_all(net), net.inputs)
+
+    def cost(self, problem: Problem) -> float:
+        return policy.SLOPES_PROOFS * proof_operations(orders_of_all(problem.network)) / policy.RATES[policy.DENSE]
+
+    def run(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
+        run_slopes(problem, bracket, budget)
+
+
+def run_slopes(problem: Problem, bracket: Bracket, budget: Budget) -> bool:
+    """The method; whether it began, which it does not where a proof is too large or takes too long."""
+    work = prepared(problem, bracket, budget)
+    if work is None:
+        return False
+    if problem.has_cases:
+        work.solve((WHOLE, WHOLE), budget.share(policy.CASE_SHARE))
+        finished = work.cases()
+    else:
+        finished = work.solve((WHOLE, WHOLE), budget)
+    if not finished and not bracket.closed():
+        bracket.out_of_budget(budget)
+    return True
+
+
+def first_pass(problem: Problem, bracket: Bracket, budget: Budget) -> None:
+    """The greedy pass alone, where it takes little of the budget; other methods begin with it."""
+    share = budget.share(policy.SLOPES_FIRST)
+    if Slopes().applies(problem) is not None or cut_short(problem):
+        return
+    if hull(problem.region) is None and not _fits(orders_of_all(problem.network), share):
+        return
+    work = prepared(problem, bracket, share, notes=False)
+    if work is not None:
+        work.solve((WHOLE, WHOLE), share, passes_only=True)
+
+
+def prepared(problem: Problem, bracket: Bracket, budget: Budget, notes: bool = True) -> _Work | None:
+    """What is to be done; None where it is too large, where there is no time, or where the bounds are not the best."""
+    bracket.enter(Slopes.name)
+    preactivations(problem, budget)
+    if cut_short(problem):  # a checker has better ones: other neurons
+        bracket.out_of_budget(budget)
+        return None
+    small = collapse(problem)
+    chosen, orders = problem, orders_of(problem)
+    if small is not None:
+        fewer = orders_of(small.problem)
+        if proof_operations(fewer) <= proof_operations(orders):
+            chosen, orders = small.problem, fewer
+    refused = refusal(orders, problem.network.inputs)
+    if refused is not None and notes:
+        bracket.note(refused)
+    if refused is None and bracket.certificate is not None and not _fits(orders, budget):
+        refused = "no time"
+        bracket.out_of_budget(budget)
+    return None if refused is not None else _Work(problem, chosen, bracket, budget)
+
+
+def proof_operations(orders: tuple[int, ...]) -> float:
+    """Of one proof, or of one greedy pass, the calls around its pieces among them."""
+    calls = policy.SLOPES_CALLS * len(orders) * policy.RATES[policy.DENSE] / policy.RATES[policy.SCALAR]
+    return policy.SLOPES_PROOF * float(np.sum(np.array(orders, dtype=float) ** 3)) + calls
+
+
+def _fits(orders: tuple[int, ...], budget: Budget) -> bool:
+    """Whether there is time for a greedy pass and its proof."""
+    return budget.expected(2 * proof_operations(orders)) <= budget.left()
+
+
+@dataclass(frozen=True, eq=False)
+class _Question:
+    """One program: of the whole problem or of a case."""
+
+    problem: Problem
+    program: SlopeProgram
+    place: Place
+
+
+class _Work:
+    """One call: the problem, the one that is proved (`chosen`: itself or collapsed), and the best parts so far."""
+
+    def __init__(self, problem: Problem, chosen: Problem, bracket: Bracket, budget: Budget) -> None:
+        self.problem, self.chosen, self.bracket, self.budget = problem, chosen, bracket, budget
+        self.parts: dict[Place, Part] = {}
+        self.table: Array | None = None
+        self.floor = 0.0  # of all cases
+
+    def solve(self, place: Place, budget: Budget, passes_only: bool = False) -> bool:
+        """A solver, and proofs of what it finds on the way; whether it ended within its budget."""
+        problem = self.chosen if place == (WHOLE, WHOLE) else case_of(self.chosen, *place)
+        question = _Question(problem, slope_program(problem), place)
+        proof = budget.expected(proof_operations(question.program.orders))
+        watcher = _Watcher(self, question, passes_only)
+        within = budget.upto(max(budget.left() - proof, 0.0))
+        try:
+            last = solve_slopes(question.program, within, watcher)
+        except _FAILURES as error:
+            self.bracket.note(f"slopes: its solver failed ({type(error).__name__}: {error})")
+            first = scalar_multipliers(question.program) if watcher.proved is None else None
+            if first is not None:
+                self.prove(question, first)
+            return True
+        if last is not watcher.proved:
+            self.prove(question, last)
+        return not within.over()
+
+    def prove(self, question: _Question, multipliers: SlopeMultipliers) -> None:
+        """What multipliers prove goes to the bracket, when it is better."""
+        orders = question.program.orders
+        with self.budget.threads(max(orders)), self.budget.measured(proof_operations(orders)):
+            part = prove_part(question.problem, question.program, multipliers, question.place)
+        known = self.parts.get(question.place)
+        if not part.upper < (math.inf if known is None else known.upper):
+            return
+        self.parts[question.place] = part
+        found = prove_parts(self.chosen, list(self.parts.values()), self.table)
+        self.bracket.improve(found if self.chosen is self.problem else prove_within(self.problem, found))
+
+    def decided(self, place: Place) -> bool:
+        """Whether a smaller bound would change nothing: a witness, or a case that is done, keeps the answer there."""
+        if place == (WHOLE, WHOLE):
+            return self.bracket.closed()
+        known = self.parts.get(place)
+        return known is not None and known.upper <= self.floor * (1 + policy.CLOSED)
+
+    def cases(self) -> bool:
+        """Each case that decides what the bound is; whether all of them were looked at in time."""
+        with self.budget.measured(policy.BUILD_CALLS, policy.SCALAR):
+            self.table = case_table(self.chosen)
+        whole = self.parts.get((WHOLE, WHOLE))
+        bounds = np.minimum(self.table, math.inf if whole is None else whole.upper)
+        done = np.zeros(bounds.shape, dtype=bool)
+        late = False
+        for _ in range(min(done.size, policy.CASES_MOST)):
+            at = np.unravel_index(int(np.argmax(np.where(done, -1.0, bounds))), done.shape)
+            place = int(at[0]), int(at[1])
+            self.floor = max(self.bracket.lower, float(bounds[done].max(initial=0.0)))
+            if bounds[place] <= self.floor * (1 + policy.CLOSED):
+                return not late
+            if self.budget.over():
+                return False
+            left = self.budget.left()
+            share = left if np.count_nonzero(~done) == 1 else max(policy.CASE_SHARE * left, policy.CASE_LEAST)
+            late = not self.solve(place, self.budget.upto(share)) or late
+            done[place] = True
+            if place in self.parts:
+                bounds[place] = min(bounds[place], self.parts[place].upper)
+        return not late
+
+
+class _Watcher:
+    """Proves the first multipliers, and later ones that promise enough; says whether the solver should stop."""
+
+    def __init__(self, work: _Work, question: _Question, first_only: bool) -> None:
+        self.work, self.question, self.first_only = work, question, first_only
+        self.proved: SlopeMultipliers | None = None
+        self.best, self.spent, self.start = math.inf, 0.0, work.budget.now()
+
+    def __call__(self, multipliers: SlopeMultipliers, promised: float) -> bool:
+        now = self.work.budget.now()
+        worth = promised < (1 - policy.SLOPES_GAIN) * self.best
+        if worth and self.spent <= policy.SLOPES_SHARE * (now - self.start):
+            self.work.prove(self.question, multipliers)
+            self.proved, self.best = multipliers, promised
+            self.spent += self.work.budget.now() - now
+        return self.first_only or self.work.decided(self.question.place)

@@ -1,0 +1,153 @@
+"""Proofs by slopes: the multipliers of one slope program, or of several where the constant is the largest of cases.
+
+A part is about the whole problem, or about one of its cases (`proof.cases`). The bound is the largest over all cases of
+the smallest that intervals, the whole problem and the case's own part prove.
+
+slope_parts      a row for each: row and column of its case, -1 and -1 for the whole problem; how many multipliers of
+                 neurons it has, how many of inputs, and how many steps
+slope_numbers    these multipliers, one part after the other
+slope_steps      and these steps (`pieces.Steps`)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lipcert import policy
+from lipcert.errors import FileFormatError
+from lipcert.problem.problem import Problem
+from lipcert.proof.cases import case_of, case_table
+from lipcert.proof.certificate import Certificate
+from lipcert.proof.encoding import whole_numbers
+from lipcert.proof.pieces import NO_STEPS, Steps, check_program, prove_program
+from lipcert.relaxation.slopes import SlopeMultipliers, SlopeProgram, orders_of, refusal, slope_program
+from lipcert.rounding import Array
+
+NAMES = "slope_parts|slope_numbers|slope_steps"
+TEXTS: frozenset[str] = frozenset()
+METHOD = "slopes"
+WHOLE = -1  # in place of a row and a column
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Multipliers of all neurons, block after block, and of the inputs; what they prove is known to whoever made it."""
+
+    row: int
+    column: int
+    neurons: Array
+    inputs: Array
+    steps: Steps
+    upper: float = math.inf
+
+    @property
+    def place(self) -> tuple[int, int]:
+        return self.row, self.column
+
+    def multipliers(self, program: SlopeProgram) -> SlopeMultipliers | None:
+        """As the program has them; None where there are more or fewer."""
+        widths = program.widths[1:]
+        if len(self.neurons) != sum(widths):
+            return None
+        neurons = np.split(self.neurons, np.cumsum(widths)[:-1]) if widths else []
+        return SlopeMultipliers(tuple(neurons), self.inputs if program.weighted or len(self.inputs) else None)
+
+    def check(self, problem: Problem) -> float:
+        """What the multipliers prove of the whole problem, or of the case that the caller has made of it."""
+        if refusal(orders_of(problem), problem.network.inputs) is not None:
+            return math.inf
+        program = slope_program(problem)
+        own = self.multipliers(program)
+        return math.inf if own is None else in_its_norm(problem, check_program(program, own, self.steps))
+
+
+@dataclass(frozen=True, eq=False)
+class Slopes:
+    """The parts."""
+
+    parts: tuple[Part, ...]
+    method: ClassVar[str] = METHOD
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """What a file keeps of it."""
+        rows = [(p.row, p.column, len(p.neurons), len(p.inputs), len(p.steps.numbers)) for p in self.parts]
+        numbers = [x for p in self.parts for x in (p.neurons, p.inputs)]
+        return {
+            "proof": np.array("slopes"),
+            "slope_parts": np.array(rows, dtype=np.int64).reshape(-1, 5),
+            "slope_numbers": np.concatenate([np.zeros(0), *numbers]),
+            "slope_steps": np.concatenate([NO_STEPS.numbers, *(p.steps.numbers for p in self.parts)]),
+        }
+
+    def check(self, problem: Problem) -> float:
+        """The bound that all parts prove together, infinite when none."""
+        whole = min((p.check(problem) for p in self.parts if p.place == (WHOLE, WHOLE)), default=math.inf)
+        cases = [p for p in self.parts if p.place != (WHOLE, WHOLE)]
+        if not problem.has_cases:
+            return math.inf if cases else whole
+        if not cases:
+            return whole
+        table = case_table(problem)
+        for p in cases:
+            if not (0 <= p.row < table.shape[0] and 0 <= p.column < table.shape[1]):
+                return math.inf
+            table[p.place] = min(table[p.place], p.check(case_of(problem, *p.place)))
+        return float(np.minimum(table, whole).max())
+
+
+def in_its_norm(problem: Problem, upper: float) -> float:
+    """A bound in the norm of the outputs from one in norm 2, which is at least norm inf; norm 1 is larger than both."""
+    if problem.norm.out != "1":
+        return upper
+    root = math.nextafter(math.sqrt(problem.network.outputs), math.inf)
+    return math.nextafter(upper * root, math.inf)
+
+
+def prove_part(
+    problem: Problem, program: SlopeProgram, multipliers: SlopeMultipliers, place: tuple[int, int] = (WHOLE, WHOLE)
+) -> Part:
+    """What any multipliers prove of a problem, good or bad, `program` being its own; `place` says which case it is."""
+    upper, steps = prove_program(program, multipliers)
+    inputs = np.zeros(0) if multipliers.inputs is None else multipliers.inputs
+    neurons = np.concatenate([np.zeros(0), *multipliers.neurons])
+    return Part(*place, neurons, inputs, steps, in_its_norm(problem, upper))
+
+
+def prove_slopes(problem: Problem, multipliers: SlopeMultipliers) -> Certificate:
+    """The certificate from any multipliers, good or bad, of the program of the whole problem."""
+    return prove_parts(problem, [prove_part(problem, slope_program(problem), multipliers)])
+
+
+def prove_parts(problem: Problem, parts: Sequence[Part], table: Array | None = None) -> Certificate:
+    """The largest of all cases; `table` are their interval bounds, needed where a part is about a case."""
+    upper = min((p.upper for p in parts if p.place == (WHOLE, WHOLE)), default=math.inf)
+    cases = [p for p in parts if p.place != (WHOLE, WHOLE)]
+    if cases:
+        assert table is not None
+        found = table.copy()
+        for p in cases:
+            found[p.place] = min(found[p.place], p.upper)
+        upper = float(np.minimum(found, upper).max())
+    return Certificate.of(problem, Slopes(tuple(parts)), upper)
+
+
+def read_slopes(arrays: Mapping[str, Any]) -> Slopes:
+    """The parts of a file."""
+    table, steps = whole_numbers(arrays, "slope_parts"), whole_numbers(arrays, "slope_steps")
+    numbers = arrays["slope_numbers"]
+    fits = table.ndim == 2 and table.shape[1] == 5 and numbers.ndim == steps.ndim == 1 and numbers.dtype.kind in "fiu"
+    most = max(len(numbers), len(steps)) if fits else 0
+    if not fits or len(table) > policy.CASES_MOST + 1 or np.any((table[:, 2:] < 0) | (table[:, 2:] > most)):
+        raise FileFormatError("the multipliers of the slopes do not fit together")
+    if table[:, 2:4].sum() != len(numbers) or table[:, 4].sum() != len(steps):
+        raise FileFormatError("the multipliers of the slopes do not fit together")
+    pieces = np.split(np.asarray(numbers, dtype=np.float64), np.cumsum(table[:, 2:4].reshape(-1))[:-1])
+    own = np.split(steps, np.cumsum(table[:, 4])[:-1])
+    rows = ((int(i), int(j)) for i, j in table[:, :2])
+    return Slopes(tuple(Part(*at, pieces[2 * k], pieces[2 * k + 1], Steps(own[k])) for k, at in enumerate(rows)))
