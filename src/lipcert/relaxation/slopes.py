@@ -1,0 +1,205 @@
+"""Slopes: what the intervals of all slopes say of the differences of two inputs, with one multiplier per neuron.
+
+    dz_i = sum_j A_ij dx_j,    (dx - a dz)(b dz - dx) >= 0        for every neuron, its slope in [a, b]
+
+With multipliers t >= 0, in the variables x = (x_0, x_1, .., x_m) of the input and of all blocks,
+
+    M = Lambda (on x_0) + sum_k t_k (p_k q_k' + q_k p_k') - tau H'H >= 0,       p = e - a w,  q = e - b w,  w'x = z
+
+implies tau |H x|_2^2 <= x_0' Lambda x_0, H x being the scores or one of them: [LipSDP19], for any graph of blocks.
+Lambda is the identity in norm 2; in norm inf it is diagonal and free, and x_0' Lambda x_0 is at most its sum.
+
+Every block but the last of a way is read by few others, so M is a sum of pieces that overlap in *states*: the values
+that later blocks still read. In a chain the state is one layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lipcert.bounds.propagation import slopes
+from lipcert.problem.maps import Matrix, dense, matrix
+from lipcert.problem.problem import Problem
+from lipcert.rounding import Array, gamma, grow
+
+Term = tuple[int, Array]  # a source, 0 being the input, and a matrix (rows, width of the source)
+Kept = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class SlopeBlock:
+    """Neurons of one block: z = sum of matrix x_source over its terms, and slopes between a and b."""
+
+    terms: tuple[Term, ...]
+    a: Array
+    b: Array
+
+    @property
+    def width(self) -> int:
+        """The number of neurons."""
+        return len(self.a)
+
+
+@dataclass(frozen=True, eq=False)
+class SlopeProgram:
+    """The input, blocks 1..m, and what is bounded: sum of matrix x_source over the terms of `head`, in norm 2.
+
+    Matrices are dense. Of the network those neurons are left out whose slope is zero, or that nobody reads. Sources
+    come in increasing order; every block reads something and is read. `doubt` bounds what rounding did to the entries
+    of the head. `weighted` says that Lambda is free: norm inf at the input.
+    """
+
+    inputs: int
+    blocks: tuple[SlopeBlock, ...]
+    head: tuple[Term, ...]
+    weighted: bool
+    doubt: tuple[Array, ...] = ()
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Of the input and of all blocks."""
+        return (self.inputs, *(block.width for block in self.blocks))
+
+    @property
+    def is_chain(self) -> bool:
+        """Whether every block, and the head, reads the one before it and nothing else."""
+        reads = [*(block.terms for block in self.blocks), self.head]
+        return all([source for source, _ in terms] == [i] for i, terms in enumerate(reads))
+
+    @cached_property
+    def states(self) -> tuple[tuple[int, ...], ...]:
+        """By i = 0..m: the sources up to i that blocks after i, or the head, read."""
+        return states([*([j for j, _ in block.terms] for block in self.blocks), [j for j, _ in self.head]])
+
+    @cached_property
+    def orders(self) -> tuple[int, ...]:
+        """Of the pieces: the state before a block and the block; at the end the last state."""
+        return piece_orders(self.widths, self.states)
+
+    def rows(self, i: int) -> Array:
+        """The rows of block i = 1..m, or of the head where i = m + 1, over the whole state before it."""
+        terms = dict(self.head if i > len(self.blocks) else self.blocks[i - 1].terms)
+        height = len(next(iter(terms.values())))
+        state = self.states[i - 1]
+        if len(state) == 1:
+            return terms[state[0]]
+        return np.hstack([terms.get(j, np.zeros((height, self.widths[j]))) for j in state])
+
+
+@dataclass(frozen=True, eq=False)
+class SlopeMultipliers:
+    """One number >= 0 for every neuron, block by block, and the diagonal of Lambda where it is free."""
+
+    neurons: tuple[Array, ...]
+    inputs: Array | None = None
+
+    def fits(self, program: SlopeProgram) -> bool:
+        """Whether there is one positive finite number for each that the program has."""
+        wanted = [block.width for block in program.blocks] + ([program.inputs] if program.weighted else [])
+        given = [*self.neurons, *([] if self.inputs is None else [self.inputs])]
+        if [x.shape for x in given] != [(n,) for n in wanted] or (self.inputs is None) == program.weighted:
+            return False
+        lambdas_are_enough = self.inputs is None or bool(np.all(self.inputs >= 0) and np.any(self.inputs > 0))
+        return (
+            lambdas_are_enough
+            and all(np.all(np.isfinite(x)) for x in given)
+            and all(bool(np.all(t > 0)) for t in self.neurons)
+        )
+
+
+def states(reads: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
+    """The sources that are still read after each block; `reads` names those of every block and of the head."""
+    last = {source: i for i, sources in enumerate(reads) for source in sources}
+    return tuple(tuple(j for j in sorted(last) if j <= i <= last[j]) for i in range(len(reads)))
+
+
+def piece_orders(widths: Sequence[int], alive: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """The orders of the matrices that a proof factors."""
+    before = [sum(widths[j] for j in state) for state in alive]
+    return (*(n + w for n, w in zip(before, widths[1:], strict=False)), before[-1])
+
+
+def slope_program(problem: Problem) -> SlopeProgram:
+    """The program of a problem, by the slopes on its region.
+
+    In norm 1 the input is one coordinate where the problem names it; else norm 2, which is no larger, takes its place
+    (and of the outputs that of norm inf), so that the program bounds all cases at once.
+    """
+    net = problem.network
+    own = [problem.coordinate] if problem.coordinate is not None else None
+    bounds = slopes(problem)
+    live = _live(problem, [(s.lo != 0) | (s.hi != 0) for s in bounds])
+    number = {0: 0} if np.any(live[0]) else {}
+    number |= {j: k for k, j in enumerate((j for j in range(1, len(live)) if np.any(live[j])), start=1)}
+    blocks = []
+    for i in sorted(set(number) - {0}):
+        terms = _terms(net.blocks[i - 1].terms, live, live[i], number, own)
+        blocks.append(SlopeBlock(terms, bounds[i - 1].lo[live[i]], bounds[i - 1].hi[live[i]]))
+    head, doubt = _head(problem, live, number, own)
+    weighted = problem.norm.p == "inf"
+    return SlopeProgram(net.inputs if own is None else 1, tuple(blocks), head, weighted, doubt)
+
+
+def _live(problem: Problem, moving: list[Kept]) -> list[Kept]:
+    """By source: what depends on the input and is depended on by the scores. All coordinates of the input, or none."""
+    net = problem.network
+    reached = [np.ones(net.inputs, dtype=bool)]
+    if problem.coordinate is not None:
+        reached[0] = np.arange(net.inputs) == problem.coordinate
+    for block, moves in zip(net.hidden, moving, strict=True):
+        touched = [_touches(weight, reached[j]) for j, weight in block.terms]
+        reached.append(moves & np.logical_or.reduce(touched))
+    asked = np.any(problem.c != 0, axis=0) if problem.c.ndim == 2 else problem.c != 0
+    used = [np.zeros(len(r), dtype=bool) for r in reached] + [asked]
+    for i in range(len(net.blocks), 0, -1):
+        rows = used[i] if i > net.depth else used[i] & reached[i]
+        for j, weight in net.blocks[i - 1].terms:
+            used[j] |= _touches(weight.T, rows)
+    live = [r & u for r, u in zip(reached, used, strict=False)]
+    if problem.coordinate is None:
+        live[0] = np.full(net.inputs, bool(np.any(live[0])))
+    return live
+
+
+def _touches(weight: Matrix, columns: Kept) -> Kept:
+    """Which rows have an entry in one of these columns. (|weight| of a convolution is one, so nothing is unrolled.)"""
+    return np.asarray(abs(weight) @ columns.astype(np.float64)) > 0
+
+
+def _terms(
+    terms: Sequence[tuple[int, Matrix]], live: list[Kept], rows: Kept, number: dict[int, int], own: list[int] | None
+) -> tuple[Term, ...]:
+    found = []
+    for j, weight in terms:
+        if j not in number:
+            continue
+        w = matrix(weight)
+        w = w if np.all(rows) else w[np.flatnonzero(rows)]
+        columns = live[j] if j or own is None else None
+        if columns is None:
+            w = w[:, own]
+        elif not np.all(columns):
+            w = w[:, np.flatnonzero(columns)]
+        full = dense(w)
+        if np.any(full):
+            found.append((number[j], full))
+    return tuple(found)
+
+
+def _head(
+    problem: Problem, live: list[Kept], number: dict[int, int], own: list[int] | None
+) -> tuple[tuple[Term, ...], tuple[Array, ...]]:
+    """The rows of what is bounded, and what rounding may have done to them."""
+    block, c = problem.network.scores, np.atleast_2d(problem.c)
+    terms = _terms(block.terms, live, np.any(c != 0, axis=0), number, own)
+    c = c[:, np.any(c != 0, axis=0)]
+    if problem.whole_map or (c.size == 1 and abs(c[0, 0]) == 1.0):  # the identity, or a row with its sign
+        return terms, tuple(np.zeros_like(w) for _, w in terms)
+    n = c.shape[1]
+    doubt = tuple(grow(gamma(n + 4) * (np.abs(c) @ np.abs(w)), n + 8) for _, w in terms)
+    return tuple((j, c @ w) for j, w in terms), doubt
