@@ -269,3 +269,9 @@ SIGNS_KNOWN = 4096  # answers of linear programs that are remembered
 SHARPEN_SHARE = 0.1  # of the first turn of a search over signs, or of a relaxation,
 SHARPEN_AGAIN = 3.0  # which begins again where the last share was too short and this one is so many times as long
 SHARPEN_WORTH = 0.05  # of the widths of open neurons' bounds: a certificate without them is smaller
+
+# --- Slopes: one multiplier per neuron (measured on recipes of depth 16 to 100, width 10 to 64) -----------------------
+SLOPES_GREEDY = 0.15  # of the budget, at most, for the first pass; less is done in it where that does not do
+SLOPES_FIRST_STEPS = 25  # first-order steps before an interior point: 10 to 40 did, with 0 it may stall at depth 64
+SLOPES_STEPS = 12  # of an interior point to a bound within 1e-3: 5 to 12; 11 to 19 to a gap of 1e-7
+SLOPES_ORDER = 9000  # coordinates, at most, of an interior point: six dense matrices of that order are 4 GB
