@@ -1,0 +1,158 @@
+"""Multipliers of a program within a budget: greedy, then first order, then an interior point where it can end.
+
+An interior point costs (neurons)^3 / 3 and (coordinates)^2 times the width in each of some 15 steps, and ends at the
+optimum. A first-order step costs width^3 for each block, and 20 of them take most of what can be gained. So the
+interior point follows after a few first-order steps where the budget is expected to hold all of it; else first-order
+steps go on as long as they gain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from lipcert import policy
+from lipcert.budget import Budget
+from lipcert.relaxation.slopes import SlopeMultipliers, SlopeProgram
+from lipcert.rounding import Array
+from lipcert.solver.slopes.complete import complete
+from lipcert.solver.slopes.first_order import FirstOrder, Point, evaluation_operations
+from lipcert.solver.slopes.greedy import ROOM, START, greedy, greedy_operations
+from lipcert.solver.slopes.interior import Interior, step_operations
+from lipcert.solver.slopes.pencil import Pencil
+from lipcert.solver.slopes.settle import settle
+from lipcert.solver.slopes.walk import Walk, estimate, in_units
+
+OnBetter = Callable[[SlopeMultipliers, float], bool]
+
+GAIN = 1e-9  # relative: multipliers that are better by less are not shown
+ROUNDS = (8, 3, 1)  # Newton steps for each block in a greedy pass, as the budget allows
+HALF = 0.5  # of the largest tau, where the interior point starts
+BARRIERS = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03)  # over the coordinates; the first is the best start of an interior point
+POWERS = (6.0, 10.0, 18.0, 34.0, 66.0, 130.0)  # of the norm that stands for the largest eigenvalue, beside them
+ATTEMPTS = (1, 2)  # times the first-order steps before an interior point; more after one that failed
+CENTRED = 1e-2  # the same before an interior point, which needs a start near the minimum with the first barrier
+SLOW = 1e-4  # relative gain of ten first-order steps below which the next barrier follows
+LONG = 14  # steps of an interior point that is still above where it began: it has failed
+
+
+def solve_slopes(program: SlopeProgram, budget: Budget, on_better: OnBetter) -> SlopeMultipliers:
+    """The best multipliers found; `on_better` sees all that are better than those before, and True stops."""
+    run = _Run(program, budget, on_better)
+    with budget.threads(max(program.widths)):
+        return run.run()
+
+
+class _Run:
+    def __init__(self, program: SlopeProgram, budget: Budget, on_better: OnBetter) -> None:
+        self.given, self.budget, self.on_better = program, budget, on_better
+        self.settled = settle(program)
+        self.best = float("inf")
+        self.multipliers: SlopeMultipliers | None = None
+        self.stopped = False
+
+    def run(self) -> SlopeMultipliers:
+        """Always at least what the greedy pass gives, whatever is left of the budget."""
+        program = self.settled.program
+        share = policy.SLOPES_GREEDY * max(self.budget.left(), 0.0)
+        costs = {r: self.budget.expected(greedy_operations(program, r)) for r in ROUNDS}
+        found, weights = self._pass(0, ROOM)  # never above the product of norms
+        if 2 * costs[ROUNDS[0]] <= share and not self.stopped:
+            self._pass(ROUNDS[0], ROOM)
+        rounds = next((r for r in ROUNDS if costs[r] <= share), 0)
+        if rounds and not self.stopped:
+            found, weights = self._pass(rounds, START)
+        if found.square > 0 and program.blocks and not self.stopped:
+            self._improve(found.t, weights)
+        if self.multipliers is None:
+            raise ArithmeticError("the greedy pass proves nothing: numbers of the network are too far apart")
+        return self.multipliers
+
+    def _pass(self, rounds: int, room: float) -> tuple[Walk, Array | None]:
+        """A greedy pass, whose units are those of all that follows."""
+        program = self.settled.program
+        with self.budget.measured(greedy_operations(program, rounds)):
+            found, weights = greedy(program, rounds, room)
+        self.walk = found
+        self.program = in_units(program, found.exponents, found.last)
+        self._offer(found.t, weights, float(np.sqrt(found.square)))
+        return found, weights
+
+    def _offer(self, t: tuple[Array, ...], weights: Array | None, inside: float) -> None:
+        """Show multipliers in the units of the program whose bound there is `inside`, where they are better."""
+        if not np.isfinite(inside):
+            return
+        with np.errstate(over="ignore"):
+            value = float(np.ldexp(inside, self.walk.last))
+        if not (value < self.best * (1 - GAIN) or self.multipliers is None):
+            return
+        try:
+            shown = complete(self.given, self.settled, self.walk.exponents, t, weights)
+        except np.linalg.LinAlgError:
+            return
+        self.best, self.multipliers = value, shown
+        self.stopped = bool(self.on_better(shown, value)) or self.stopped
+
+    def _improve(self, t: tuple[Array, ...], weights: Array | None) -> None:
+        """First order, and an interior point where it fits; again from further on where one fails."""
+        if self._too_late():
+            return
+        at: Point | None = None
+        for times in ATTEMPTS:
+            steps = self._steps_before(t, weights) * times
+            if not steps:
+                break
+            at = self._descend(0, t if at is None else at.t, weights if at is None else at.weights, steps)
+            if at is None or self.stopped or self._interior(at):
+                return
+        for level in range(len(BARRIERS)):
+            if self._too_late():
+                return
+            at = self._descend(level, t if at is None else at.t, weights if at is None else at.weights, 0)
+            if at is None or self.stopped:
+                return
+
+    def _too_late(self) -> bool:
+        """Whether not even two values with their gradients are expected to end within the budget."""
+        return self.budget.expected(2 * evaluation_operations(self.program)) > self.budget.left()
+
+    def _descend(self, level: int, t: tuple[Array, ...], weights: Array | None, steps: int) -> Point | None:
+        """First-order steps as long as they gain, at most so many where that is not 0; returns the last point."""
+        method = FirstOrder(self.program, self.budget, BARRIERS[level] / sum(self.program.widths), POWERS[level])
+        at: Point | None = None
+        values: list[float] = []
+        for at in method.points(t, weights):
+            if values:
+                self._offer(at.t, at.weights, at.bound)
+            values.append(at.value)
+            slow = len(values) > 10 and values[-11] - at.value < (CENTRED if steps else SLOW)
+            if slow or len(values) == steps or self.stopped:
+                break
+        return at
+
+    def _steps_before(self, t: tuple[Array, ...], weights: Array | None) -> int:
+        """First-order steps before an interior point; 0 where all is not expected to end within the budget."""
+        if sum(self.program.widths) > policy.SLOPES_ORDER:
+            return 0
+        one, own = step_operations(Pencil(self.program, t, weights, 1.0)), evaluation_operations(self.program)
+        steps = int(np.clip(policy.SLOPES_BEFORE * one / own, 25, 400))
+        whole = steps * own + policy.SLOPES_STEPS * one
+        return steps if self.budget.expected(whole) <= self.budget.left() else 0
+
+    def _interior(self, at: Point) -> bool:
+        """Whether it came to its end, by itself or that of the budget."""
+        form = Pencil(self.program, at.t, at.weights, HALF / at.bound**2)
+        cuts = np.cumsum(self.program.widths[1:])[:-1]
+        method = Interior(form, self.budget)
+        for k, y in enumerate(method.iterates()):
+            total = float(form.cost @ y)
+            weights = None if at.weights is None else at.weights * y[form.m :] / total
+            t = tuple(np.split(form.t * y[: form.m] / total, cuts))
+            bound = estimate(self.program, SlopeMultipliers(t, weights))
+            self._offer(t, weights, bound)
+            if self.stopped:
+                return True
+            if k >= LONG and bound > at.bound:
+                return False
+        return method.closed or self.budget.expected(method.operations) > self.budget.left()
