@@ -7,29 +7,14 @@ eigenvalue of W X^-1 W', X being what is left of the blocks before, what is left
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
-from lipcert.budget import Budget
 from lipcert.relaxation.slopes import SlopeMultipliers, SlopeProgram
 from lipcert.rounding import Array
 
 _INSIDE = 0.9  # of the largest multipliers: what is left has full rank
 _SHARED = 0.5  # of what is left of a state may go into a block, where later blocks read it too
 _EQUAL = 1e-6  # of the slope: an interval shorter than this counts as so long
-
-
-def solve_slopes(
-    program: SlopeProgram, budget: Budget, on_better: Callable[[SlopeMultipliers, float], bool]
-) -> SlopeMultipliers:
-    """The multipliers of the pass, which `on_better` sees too, with about their bound; True would stop a search."""
-    with np.errstate(all="ignore"), budget.measured(3.0 * float(np.sum(np.array(program.orders, dtype=float) ** 3))):
-        found = scalar_multipliers(program)
-    if found is None:
-        raise ArithmeticError("the greedy pass proves nothing: numbers of the network are too far apart")
-    on_better(found, 0.0)
-    return found
 
 
 def scalar_multipliers(program: SlopeProgram) -> SlopeMultipliers | None:
