@@ -1,0 +1,212 @@
+"""A primal-dual interior point for the best multipliers, one system of their number in each step.
+
+    min cost'y   s.t.   M(y) >= 0        and        max <H'H, X>   s.t.   <A_k, X> = cost_k,   X >= 0
+
+HKM directions with Mehrotra's predictor and corrector. It starts from feasible multipliers with X a multiple of the
+inverse of M; M stays positive, so every iterate is a bound. The directions do not depend on the units of any neuron.
+The scheme needs 15 to 25 steps whatever the depth, where Newton's method on a barrier of M alone took hundreds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import lapack
+
+from lipcert import policy
+from lipcert.budget import Budget
+from lipcert.rounding import Array
+from lipcert.solver.dense import cholesky, symmetrise, symv
+from lipcert.solver.slopes.factor import Factor, factor, factor_operations
+from lipcert.solver.slopes.pencil import Pencil
+from lipcert.solver.steps import longest_ratio, longest_step
+
+STEPS = 60
+TOLERANCE = 1e-7  # relative gap in the square of the bound
+
+
+@dataclass(eq=False)
+class _Direction:
+    y: Array
+    X: Array
+    slack: Array
+
+
+class Interior:
+    """One solve. `iterates` gives y after every step."""
+
+    def __init__(self, pencil: Pencil, budget: Budget) -> None:
+        self.pencil, self.budget = pencil, budget
+        self.operations = step_operations(pencil)
+
+    def iterates(self) -> Iterator[Array]:
+        """Feasible y, until the gap is closed, no step is expected to end within the budget, or none gains."""
+        form = self.pencil
+        self.y = np.ones(len(form.cost))
+        try:
+            self._invert(factor(form, self.y))
+            self.X = self.S / float(form.pairs(self.S, form.rows(self.S))[form.m :].sum())
+            self.slack = self._mu_of(self.X, np.zeros(form.m)) / self._signs() if form.signed else np.zeros(0)
+            for _ in range(STEPS):
+                if self.budget.expected(self.operations) > self.budget.left():
+                    return
+                with self.budget.measured(self.operations):
+                    going = self._step()
+                yield self.y
+                if not going:
+                    return
+        except np.linalg.LinAlgError:
+            return
+
+    def _signs(self) -> Array:
+        """The multipliers of neurons where they are constrained by themselves."""
+        return self.y[: self.pencil.m] if self.pencil.signed else np.zeros(0)
+
+    def _mu_of(self, X: Array, slack: Array) -> float:
+        """<X, M> / n, with the slacks."""
+        form = self.pencil
+        outside = form.used_head @ X[np.ix_(form.used, form.used)]
+        inner = float(form.pairs(X, form.rows(X)) @ self.y) - float(np.sum(outside * form.used_head))
+        return (inner + float(slack @ self.y[: slack.size])) / (form.n + slack.size)
+
+    def _invert(self, found: Factor) -> None:
+        self.factor: Factor = found
+        self.S = found.inverse()
+
+    def _step(self) -> bool:
+        """One predictor-corrector step; whether another is worth it."""
+        form, X, S, t = self.pencil, self.X, self.S, self._signs()
+        self.VX, VS = form.rows(X), form.rows(S)
+        reached, self.central = form.pairs(X, self.VX), form.pairs(S, VS)
+        outside = form.used_head @ X[np.ix_(form.used, form.used)]
+        inner = float(reached @ self.y - np.sum(outside * form.used_head)) + float(self.slack @ t)
+        mu = inner / (form.n + t.size)
+        self.residual = form.cost - reached
+        self.residual[: t.size] -= self.slack
+        value = float(form.cost @ self.y)
+        near = float(np.max(np.abs(self.residual))) < 1e-6 * value
+        if near and inner < TOLERANCE * value:
+            return False
+        self.reached = reached
+        self._system(form.tables(X, self.VX), form.tables(S, VS))
+        lower = cholesky(X)
+        aimed = self._direction(0.0, None, np.zeros(t.size))
+        primal, dual = self._lengths(aimed, lower, 0.95)
+        ahead = self._after(aimed, primal, dual)
+        sigma = min(0.9, max(1e-5, (max(ahead, 0.0) / mu) ** max(2.0, 3.0 * min(primal, dual) ** 2)))
+        cross = form.derivative(aimed.y, aimed.X)
+        cross = self.factor.solve(cross)
+        symmetrise(cross)
+        step = self._direction(sigma * mu, cross, aimed.slack * aimed.y[: t.size] / t)
+        primal, dual = self._lengths(step, lower, 0.9 + 0.07 * min(primal, dual))
+        return self._move(step, primal, dual)
+
+    def _after(self, step: _Direction, primal: float, dual: float) -> float:
+        """mu after a step of these lengths."""
+        form, t = self.pencil, self._signs()
+        X = self.X + primal * step.X
+        y = self.y + dual * step.y
+        outside = form.used_head @ X[np.ix_(form.used, form.used)]
+        inner = float(form.pairs(X, form.rows(X)) @ y - np.sum(outside * form.used_head))
+        slack = self.slack + primal * step.slack
+        return (inner + float(slack @ y[: t.size])) / (form.n + t.size)
+
+    def _system(self, tx: tuple[Array, ...], ts: tuple[Array, ...]) -> None:
+        """<A_k, X A_l S>, factored."""
+        form, m = self.pencil, self.pencil.m
+        (ppx, pqx, qqx, px, qx), (pps, pqs, qqs, ps, qs) = tx, ts
+        H = np.empty((len(form.cost),) * 2)
+        inner = ppx * qqs
+        inner += qqx * pps
+        mixed = pqx * pqs.T
+        inner += mixed
+        inner += mixed.T
+        H[:m, :m] = inner
+        border = px * qs + qx * ps
+        corner = self.X[: form.inputs, : form.inputs] * self.S[: form.inputs, : form.inputs]
+        if len(form.cost) == m + 1 and not self._weighted():
+            H[m, :m], H[m, m] = border.sum(axis=1), corner.sum()
+        else:
+            H[m:, :m], H[m:, m:] = border.T, corner
+        H[:m, m:] = H[m:, :m].T
+        t = self._signs()
+        H[np.arange(t.size), np.arange(t.size)] += self.slack / t
+        self.scale = 1 / np.sqrt(np.diagonal(H))
+        H *= self.scale[:, None]
+        H *= self.scale
+        for shift in (1e-14, 1e-12, 1e-10, 1e-8):
+            H[np.diag_indices_from(H)] += shift
+            self.system, info = lapack.dpotrf(H.T, lower=1, clean=0)
+            if info == 0:
+                return
+        raise np.linalg.LinAlgError("the system is singular")
+
+    def _weighted(self) -> bool:
+        return self.pencil.program.weighted
+
+    def _direction(self, mu: float, cross: Array | None, second: Array) -> _Direction:
+        form, t = self.pencil, self._signs()
+        right = mu * self.central - self.reached - self.residual
+        right[: t.size] += mu / t - self.slack - second
+        if cross is not None:
+            right -= form.pairs(cross, form.rows(cross))
+        dy = self.scale * lapack.dpotrs(self.system, self.scale * right, lower=1)[0]
+        dX = self.factor.solve(form.derivative(dy, self.X, self.VX))
+        symmetrise(dX)
+        dX += self.X
+        np.negative(dX, out=dX)
+        dX += mu * self.S
+        if cross is not None:
+            dX -= cross
+        slack = mu / t - self.slack - second - self.slack / t * dy[: t.size]
+        return _Direction(dy, dX, slack)
+
+    def _lengths(self, step: _Direction, lower: Array, part: float) -> tuple[float, float]:
+        """How far X and M may go, times `part`."""
+        form, t = self.pencil, self._signs()
+        primal = longest_step(
+            lambda v: np.asarray(lapack.dpotrs(lower, v, lower=1)[0]), lambda v: symv(step.X, v),
+            lambda v: symv(self.X, v), form.n,
+        )  # fmt: skip
+        dual = longest_step(
+            lambda v: symv(self.S, v), lambda v: form.derivative(step.y, v), lambda v: form.times(self.y, v), form.n
+        )
+        if t.size:
+            primal = min(primal, longest_ratio(self.slack, step.slack))
+            dual = min(dual, longest_ratio(t, step.y[: t.size]))
+        return min(1.0, part * primal), min(1.0, part * dual)
+
+    def _move(self, step: _Direction, primal: float, dual: float) -> bool:
+        """To the next iterate, shortened until M is positive; False where nothing moves any more."""
+        for _ in range(12):
+            y = self.y + dual * step.y
+            try:
+                found = factor(self.pencil, y)
+                break
+            except np.linalg.LinAlgError:
+                dual *= 0.7
+        else:
+            return False
+        self.X += primal * step.X
+        for _ in range(12):
+            if lapack.dpotrf(self.X.T, lower=1, clean=0)[1] == 0:
+                break
+            self.X -= 0.3 * primal * step.X
+            primal *= 0.7
+        else:
+            return False
+        self.slack = self.slack + primal * step.slack
+        self.y = y
+        self._invert(found)
+        return max(primal, dual) > 0.02
+
+
+def step_operations(pencil: Pencil) -> float:
+    """Of one step: the system and X are factored, some twenty products with the blocks, a few with M^-1, tables."""
+    n, unknowns = float(pencil.n), float(len(pencil.cost))
+    products = sum(float(matrix.size) for _, _, matrix in pencil.terms) * 2 * n
+    inverse, solve = factor_operations(pencil)
+    calls = policy.RATES[policy.DENSE] / policy.RATES[policy.SCALAR] * (60.0 * len(pencil.terms) + 500)
+    return unknowns**3 / 3 + n**3 / 1.5 + 12 * products + inverse + 3 * solve + 1000 * n**2 + calls

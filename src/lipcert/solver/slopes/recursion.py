@@ -1,0 +1,162 @@
+"""The recursion of covariances: what multipliers prove, block by block, and the gradient of it by one sweep back.
+
+With multipliers t the form of a program is positive on the first blocks when its inverse there exists: the covariance K
+of the values that are still read. A block with rows W and slopes in [a, b] adds, with c = (a + b)/2,
+
+    Z = W K W',   v = 2 / (t (b - a)^2),   V - Z > 0            (what t must satisfy)
+    K <- [K + (W K)' (V - Z)^-1 (W K)    .                     ]
+         [C V (V - Z)^-1 W K             C V (V - Z)^-1 V C - A B V]
+
+and values that nobody reads any more are dropped: their rows and columns are deleted. In the end L^2 is the largest
+eigenvalue of H K H'. Every block costs one Cholesky factorisation and a few products of its own size.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import lapack
+
+from lipcert.relaxation.slopes import SlopeProgram, Term
+from lipcert.rounding import Array
+from lipcert.solver.dense import invert_definite
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """One block, or the head, in terms of the state before it: the places of what it reads and of what stays."""
+
+    reads: tuple[tuple[slice, Array], ...]
+    order: int
+    kept: Array  # places in the state before that are still in the state after
+    a: Array
+    b: Array
+
+    @property
+    def width(self) -> int:
+        """The number of rows."""
+        return len(self.reads[0][1])
+
+    def times(self, K: Array) -> Array:
+        """W K for a matrix on the state."""
+        first, *others = (matrix @ K[place] for place, matrix in self.reads)
+        return sum(others, first)
+
+    def gram(self, WK: Array) -> Array:
+        """W K W'."""
+        first, *others = (WK[:, place] @ matrix.T for place, matrix in self.reads)
+        Z = sum(others, first)
+        return np.asarray((Z + Z.T) / 2)
+
+    def back(self, R: Array) -> Array:
+        """W' R, on the state."""
+        whole = np.zeros((self.order, R.shape[1]))
+        for place, matrix in self.reads:
+            whole[place] = matrix.T @ R
+        return whole
+
+
+def stages(program: SlopeProgram) -> tuple[Stage, ...]:
+    """Of all blocks, and of the head at the end."""
+    found, widths = [], program.widths
+    ends = np.zeros(0)
+    reads = [*((block.terms, block.a, block.b) for block in program.blocks), (program.head, ends, ends)]
+    for i, (terms, a, b) in enumerate(reads):
+        before, after = program.states[i], program.states[i + 1] if i + 1 < len(reads) else ()
+        starts = dict(zip(before, np.cumsum([0, *(widths[j] for j in before)]), strict=False))
+        places = {j: slice(start, start + widths[j]) for j, start in starts.items()}
+        kept = [np.arange(places[j].start, places[j].stop) for j in after if j in places]
+        order = sum(widths[j] for j in before)
+        stay = np.concatenate(kept) if kept else np.zeros(0, dtype=int)
+        found.append(Stage(tuple((places[j], matrix) for j, matrix in terms), order, stay, a, b))
+    return tuple(found)
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """What one block did, as the sweep back needs it: N = I - rho Z rho, rho^2 = 1/v, and the columns that stay."""
+
+    v: Array
+    inverse: Array  # N^-1
+    cross: Array  # rho W K on what stays
+    size: float  # the trace of Z
+
+
+def advance(stage: Stage, K: Array, WK: Array, Z: Array, v: Array) -> tuple[Array, Step]:
+    """The covariance after a block whose multipliers are v; raises LinAlgError where V - Z is not positive."""
+    rho = v**-0.5
+    N = -(rho[:, None] * Z * rho)
+    N[np.diag_indices_from(N)] += 1.0
+    inverse = invert_definite(N)
+    out = (stage.a + stage.b) / 2 / rho
+    own = out[:, None] * inverse * out
+    own[np.diag_indices_from(own)] -= stage.a * stage.b * v
+    cross = rho[:, None] * WK[:, stage.kept]
+    step = Step(v, inverse, cross, float(np.trace(Z)))
+    if not stage.kept.size:
+        return own, step
+    solved = inverse @ cross
+    stay = K[np.ix_(stage.kept, stage.kept)] + cross.T @ solved
+    mixed = out[:, None] * solved
+    return np.block([[(stay + stay.T) / 2, mixed.T], [mixed, own]]), step
+
+
+def retreat(stage: Stage, step: Step, G: Array) -> tuple[Array, Array]:
+    """From the derivative in the covariance after a block to those in log v and in the covariance before it.
+
+    v is thought of as a multiple of the trace of Z, so that it follows a change of the covariance before.
+    """
+    rho, w = step.v**-0.5, stage.width
+    out = (stage.a + stage.b) / 2 / rho
+    s = len(G) - w
+    columns = np.hstack([step.inverse @ step.cross, step.inverse * out]) if s else step.inverse * out
+    image = columns @ G
+    A = image @ columns.T
+    own = np.diagonal(image[:, s:]) * out * 2 - stage.a * stage.b * np.diagonal(G)[s:] * step.v - np.diagonal(A)
+    inner = rho[:, None] * A * rho
+    inner[np.diag_indices_from(inner)] += own.sum() / step.size
+    half = stage.back(inner)
+    before = np.zeros((stage.order, stage.order))
+    for place, matrix in stage.reads:
+        before[:, place] = half @ matrix
+    if s:
+        mixed = stage.back(rho[:, None] * image[:, :s])
+        before[:, stage.kept] += mixed
+        before[stage.kept] += mixed.T
+        before[np.ix_(stage.kept, stage.kept)] += G[:s, :s]
+    return own, (before + before.T) / 2
+
+
+def start(program: SlopeProgram, inputs: Array | None) -> Array:
+    """The covariance of the input: Lambda^-1."""
+    return np.eye(program.inputs) if inputs is None else np.diag(1.0 / inputs)
+
+
+def largest(Z: Array) -> float:
+    """About the largest eigenvalue of a positive semidefinite matrix: exactly up to order 150, else from below."""
+    if len(Z) <= 150:
+        return max(float(np.linalg.eigvalsh(Z)[-1]), 0.0)
+    x = np.random.default_rng(0).standard_normal(len(Z))
+    for _ in range(40):
+        x = Z @ (x / max(float(np.linalg.norm(x)), np.finfo(float).tiny))
+    return float(np.linalg.norm(x))
+
+
+def is_definite(N: Array) -> bool:
+    """Whether a Cholesky factor exists."""
+    if not np.all(np.isfinite(np.diagonal(N))):
+        return False
+    return bool(lapack.dpotrf(N, lower=1, clean=0)[1] == 0)
+
+
+def gram_of_readers(program: SlopeProgram, source: int) -> Array:
+    """The sum of W'W over all that read a source, each with trace 1."""
+    gram = np.zeros((program.widths[source],) * 2)
+    terms: list[Term] = [term for block in program.blocks for term in block.terms]
+    for j, matrix in [*terms, *program.head]:
+        top = float(np.max(np.abs(matrix), initial=0.0)) if j == source else 0.0
+        if top > 0:
+            scaled = matrix / top
+            gram += scaled.T @ scaled / float(np.sum(scaled * scaled))
+    return gram
