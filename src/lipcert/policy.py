@@ -279,3 +279,8 @@ SLOPES_PROOFS = 60.0  # times one proof: about what a solver takes to within a p
 SLOPES_FIRST = 0.05  # of the budget, for the greedy pass that other methods begin with
 SLOPES_BEFORE_TIGHT = 0.3  # of the budget, at most, for slopes before method tight
 SLOPES_LEAVES = 0.4  # of d = log(bound/witness) is left by method slopes, on the same networks
+# Their solver (measured on square layers of depth 16 to 100 and width 10 to 64)
+SLOPES_GREEDY = 0.15  # of the budget, at most, for the first pass; less is done in it where that does not do
+SLOPES_FIRST_STEPS = 25  # first-order steps before an interior point: 10 to 40 did, with 0 it may stall at depth 64
+SLOPES_STEPS = 12  # of an interior point to a bound within 1e-3: 5 to 12; 11 to 19 to a gap of 1e-7
+SLOPES_ORDER = 9000  # coordinates, at most, of an interior point: six dense matrices of that order are 4 GB

@@ -73,7 +73,7 @@ class ChainFactor:
             self._eliminate(D, below)
             own = -self.gains[i] @ below.T
             D = (own + own.T) / 2
-            D[np.diag_indices_from(D)] += 2 * t
+            D.flat[:: len(D) + 1] += 2 * t
         last = pencil.head[:, self.ends[-2] :]
         self.lowers.append(_cholesky(D - last.T @ last))
 

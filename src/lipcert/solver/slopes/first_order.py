@@ -3,7 +3,8 @@
 The multipliers of a block are v = exp(phi) times the trace of what it receives, so that they follow a change of the
 blocks before it. The logarithm of the bound, with the largest eigenvalue of several outputs replaced by a norm of high
 order of all eigenvalues, is minimised by L-BFGS; its gradient is one sweep back through the recursion. A point that
-is not feasible has the value infinity: every iterate is a bound. Its cost is linear in depth.
+is not feasible has the value infinity: every iterate is a bound. Its cost is linear in depth. Where an interior point
+follows, a barrier keeps the iterates away from the ends of what is feasible.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from lipcert.solver.slopes.recursion import Stage, Step, advance, retreat, stage
 POWER = 6.0  # the norm of the eigenvalues: 4 to 8 were alike at depth 16 and 32
 MEMORY = 12  # pairs of L-BFGS
 LONGEST = 0.7  # change of a logarithm in one step
+CALLS = 2.5e7  # operations in the time of the calls for one block, there and back
 FIRST = 0.1  # change of a logarithm in the first step
 
 
@@ -39,7 +41,8 @@ class Point:
 class FirstOrder:
     """L-BFGS from given multipliers, which must be feasible."""
 
-    def __init__(self, program: SlopeProgram, budget: Budget) -> None:
+    def __init__(self, program: SlopeProgram, budget: Budget, barrier: float = 0.0) -> None:
+        self.barrier = barrier
         self.program, self.budget = program, budget
         *self.stages, self.head = stages(program)
         self.operations = evaluation_operations(program)
@@ -116,9 +119,10 @@ class FirstOrder:
             passed.append((stage, step))
             t.append(2.0 / (v * (stage.b - stage.a) ** 2))
         bound, value, G = self._outcome(K)
+        value -= self.barrier * sum(step.room for _, step in passed)
         slopes: list[Array] = []
         for stage, step in reversed(passed):
-            own, G = retreat(stage, step, G)
+            own, G = retreat(stage, step, G, self.barrier)
             slopes.insert(0, own)
         if weights is not None:
             terms = np.diagonal(G) * np.diagonal(first)
@@ -163,4 +167,4 @@ def evaluation_operations(program: SlopeProgram) -> float:
     """Of one value with its gradient: the sweep there and back, and the calls around it."""
     orders = np.array([sum(program.widths[j] for j in state) for state in program.states[:-1]], dtype=float)
     widths = np.array(program.widths[1:], dtype=float)
-    return float(np.sum(4 * orders**2 * widths + 4 * orders * widths**2 + 5 * widths**3) + 1e7 * len(widths))
+    return float(np.sum(4 * orders**2 * widths + 4 * orders * widths**2 + 5 * widths**3) + CALLS * len(widths))

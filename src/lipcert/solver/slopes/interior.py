@@ -24,6 +24,8 @@ from lipcert.solver.slopes.pencil import Pencil
 from lipcert.solver.steps import longest_ratio, longest_step
 
 STEPS = 60
+SMALL = 64.0  # the width of blocks whose products go at half the rate of large ones
+ENTRY = 3000.0  # operations in the time of all that is done entry by entry
 TOLERANCE = 1e-7  # relative gap in the square of the bound
 
 
@@ -40,6 +42,7 @@ class Interior:
     def __init__(self, pencil: Pencil, budget: Budget) -> None:
         self.pencil, self.budget = pencil, budget
         self.operations = step_operations(pencil)
+        self.closed = False  # whether the gap is
 
     def iterates(self) -> Iterator[Array]:
         """Feasible y, until the gap is closed, no step is expected to end within the budget, or none gains."""
@@ -49,6 +52,7 @@ class Interior:
             self._invert(factor(form, self.y))
             self.X = self.S / float(form.pairs(self.S, form.rows(self.S))[form.m :].sum())
             self.slack = self._mu_of(self.X, np.zeros(form.m)) / self._signs() if form.signed else np.zeros(0)
+            self.lower = cholesky(self.X)
             for _ in range(STEPS):
                 if self.budget.expected(self.operations) > self.budget.left():
                     return
@@ -88,10 +92,11 @@ class Interior:
         value = float(form.cost @ self.y)
         near = float(np.max(np.abs(self.residual))) < 1e-6 * value
         if near and inner < TOLERANCE * value:
+            self.closed = True
             return False
         self.reached = reached
         self._system(form.tables(X, self.VX), form.tables(S, VS))
-        lower = cholesky(X)
+        lower = self.lower
         aimed = self._direction(0.0, None, np.zeros(t.size))
         primal, dual = self._lengths(aimed, lower, 0.95)
         ahead = self._after(aimed, primal, dual)
@@ -137,7 +142,7 @@ class Interior:
         H *= self.scale[:, None]
         H *= self.scale
         for shift in (1e-14, 1e-12, 1e-10, 1e-8):
-            H[np.diag_indices_from(H)] += shift
+            H.flat[:: len(H) + 1] += shift
             self.system, info = lapack.dpotrf(H.T, lower=1, clean=0)
             if info == 0:
                 return
@@ -191,7 +196,8 @@ class Interior:
             return False
         self.X += primal * step.X
         for _ in range(12):
-            if lapack.dpotrf(self.X.T, lower=1, clean=0)[1] == 0:
+            self.lower, info = lapack.dpotrf(self.X.T, lower=1, clean=0)
+            if info == 0:
                 break
             self.X -= 0.3 * primal * step.X
             primal *= 0.7
@@ -206,7 +212,8 @@ class Interior:
 def step_operations(pencil: Pencil) -> float:
     """Of one step: the system and X are factored, some twenty products with the blocks, a few with M^-1, tables."""
     n, unknowns = float(pencil.n), float(len(pencil.cost))
+    small = 1 + SMALL / max(pencil.widths)
     products = sum(float(matrix.size) for _, _, matrix in pencil.terms) * 2 * n
     inverse, solve = factor_operations(pencil)
     calls = policy.RATES[policy.DENSE] / policy.RATES[policy.SCALAR] * (60.0 * len(pencil.terms) + 500)
-    return unknowns**3 / 3 + n**3 / 1.5 + 12 * products + inverse + 3 * solve + 1000 * n**2 + calls
+    return unknowns**3 / 3 + n**3 / 3 + small * (12 * products + inverse + 3 * solve) + ENTRY * n**2 + calls

@@ -20,7 +20,7 @@ from scipy.linalg import lapack
 
 from lipcert.relaxation.slopes import SlopeProgram, Term
 from lipcert.rounding import Array
-from lipcert.solver.dense import invert_definite
+from lipcert.solver.dense import mirror_lower
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,19 +81,20 @@ class Step:
     inverse: Array  # N^-1
     cross: Array  # rho W K on what stays
     size: float  # the trace of Z
+    room: float  # log det N
 
 
 def advance(stage: Stage, K: Array, WK: Array, Z: Array, v: Array) -> tuple[Array, Step]:
     """The covariance after a block whose multipliers are v; raises LinAlgError where V - Z is not positive."""
     rho = v**-0.5
     N = -(rho[:, None] * Z * rho)
-    N[np.diag_indices_from(N)] += 1.0
-    inverse = invert_definite(N)
+    N.flat[:: len(N) + 1] += 1.0
+    inverse, room = _inverse(N)
     out = (stage.a + stage.b) / 2 / rho
     own = out[:, None] * inverse * out
-    own[np.diag_indices_from(own)] -= stage.a * stage.b * v
+    own.flat[:: len(own) + 1] -= stage.a * stage.b * v
     cross = rho[:, None] * WK[:, stage.kept]
-    step = Step(v, inverse, cross, float(np.trace(Z)))
+    step = Step(v, inverse, cross, float(np.trace(Z)), room)
     if not stage.kept.size:
         return own, step
     solved = inverse @ cross
@@ -102,10 +103,11 @@ def advance(stage: Stage, K: Array, WK: Array, Z: Array, v: Array) -> tuple[Arra
     return np.block([[(stay + stay.T) / 2, mixed.T], [mixed, own]]), step
 
 
-def retreat(stage: Stage, step: Step, G: Array) -> tuple[Array, Array]:
+def retreat(stage: Stage, step: Step, G: Array, barrier: float) -> tuple[Array, Array]:
     """From the derivative in the covariance after a block to those in log v and in the covariance before it.
 
-    v is thought of as a multiple of the trace of Z, so that it follows a change of the covariance before.
+    v is thought of as a multiple of the trace of Z, so that it follows a change of the covariance before. The value
+    contains -barrier log det N.
     """
     rho, w = step.v**-0.5, stage.width
     out = (stage.a + stage.b) / 2 / rho
@@ -113,9 +115,12 @@ def retreat(stage: Stage, step: Step, G: Array) -> tuple[Array, Array]:
     columns = np.hstack([step.inverse @ step.cross, step.inverse * out]) if s else step.inverse * out
     image = columns @ G
     A = image @ columns.T
+    if barrier:
+        A += barrier * step.inverse
     own = np.diagonal(image[:, s:]) * out * 2 - stage.a * stage.b * np.diagonal(G)[s:] * step.v - np.diagonal(A)
+    own += barrier
     inner = rho[:, None] * A * rho
-    inner[np.diag_indices_from(inner)] += own.sum() / step.size
+    inner.flat[:: len(inner) + 1] += own.sum() / step.size
     half = stage.back(inner)
     before = np.zeros((stage.order, stage.order))
     for place, matrix in stage.reads:
@@ -126,6 +131,17 @@ def retreat(stage: Stage, step: Step, G: Array) -> tuple[Array, Array]:
         before[stage.kept] += mixed.T
         before[np.ix_(stage.kept, stage.kept)] += G[:s, :s]
     return own, (before + before.T) / 2
+
+
+def _inverse(N: Array) -> tuple[Array, float]:
+    """The inverse and the logarithm of the determinant; raises LinAlgError where N is not positive."""
+    factor, info = lapack.dpotrf(N, lower=1, overwrite_a=1, clean=0)
+    diagonal = np.diagonal(factor).copy()
+    if info != 0 or not np.all(np.isfinite(diagonal)):
+        raise np.linalg.LinAlgError("not positive definite")
+    inverse = np.asarray(lapack.dpotri(factor, lower=1, overwrite_c=1)[0])
+    mirror_lower(inverse)
+    return inverse, 2 * float(np.sum(np.log(diagonal)))
 
 
 def start(program: SlopeProgram, inputs: Array | None) -> Array:
@@ -141,13 +157,6 @@ def largest(Z: Array) -> float:
     for _ in range(40):
         x = Z @ (x / max(float(np.linalg.norm(x)), np.finfo(float).tiny))
     return float(np.linalg.norm(x))
-
-
-def is_definite(N: Array) -> bool:
-    """Whether a Cholesky factor exists."""
-    if not np.all(np.isfinite(np.diagonal(N))):
-        return False
-    return bool(lapack.dpotrf(N, lower=1, clean=0)[1] == 0)
 
 
 def gram_of_readers(program: SlopeProgram, source: int) -> Array:

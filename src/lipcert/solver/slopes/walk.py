@@ -15,8 +15,6 @@ from lipcert.relaxation.slopes import SlopeBlock, SlopeMultipliers, SlopeProgram
 from lipcert.rounding import Array
 from lipcert.solver.slopes.recursion import Stage, largest, stages, start
 
-SURE = 1e9  # times what it must be at least: the multiplier of an equality
-
 Choose = Callable[[int, Array, int], Array]  # the block, from 0 on, Z, and the exponent of its units; returns t there
 
 
@@ -65,11 +63,11 @@ def joined(stage: Stage, K: Array, WK: Array, Z: Array, t: Array) -> Array:
     """The covariance after a block, also where slopes are single numbers; see the recursion."""
     rho, c = (stage.b - stage.a) * np.sqrt(t / 2), (stage.a + stage.b) / 2
     N = -(rho[:, None] * Z * rho)
-    N[np.diag_indices_from(N)] += 1.0
+    N.flat[:: len(N) + 1] += 1.0
     L = np.linalg.cholesky(N)
     half = np.linalg.solve(L, rho[:, None] * Z) if len(L) < 64 else _triangular(L, rho[:, None] * Z)
     own = c[:, None] * (Z + half.T @ half) * c
-    own[np.diag_indices_from(own)] += 0.5 / t
+    own.flat[:: len(own) + 1] += 0.5 / t
     if not stage.kept.size:
         return own
     cross = _triangular(L, rho[:, None] * WK[:, stage.kept])

@@ -1,0 +1,141 @@
+"""Multipliers of a program within a budget: greedy, then first order, then an interior point where it can end.
+
+An interior point costs (neurons)^3 / 3 and (coordinates)^2 times the width in each of some 15 steps, and ends at the
+optimum. A first-order step costs width^3 for each block, and 20 of them take most of what can be gained. So the
+interior point follows after a few first-order steps where the budget is expected to hold all of it; else first-order
+steps go on as long as they gain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from lipcert import policy
+from lipcert.budget import Budget
+from lipcert.relaxation.slopes import SlopeMultipliers, SlopeProgram
+from lipcert.rounding import Array
+from lipcert.solver.slopes.complete import complete
+from lipcert.solver.slopes.first_order import FirstOrder, Point, evaluation_operations
+from lipcert.solver.slopes.greedy import greedy, greedy_operations
+from lipcert.solver.slopes.interior import Interior, step_operations
+from lipcert.solver.slopes.pencil import Pencil
+from lipcert.solver.slopes.settle import settle
+from lipcert.solver.slopes.walk import Walk, estimate, in_units
+
+OnBetter = Callable[[SlopeMultipliers, float], bool]
+
+GAIN = 1e-9  # relative: multipliers that are better by less are not shown
+HALF = 0.5  # of the largest tau, where the interior point starts
+BARRIERS = (10.0, 1.0, 0.1, 0.01)  # over the number of coordinates; the first is the best start of an interior point
+ATTEMPTS = (1, 3, 8)  # times the first-order steps before an interior point; more after one that failed
+SLOW = 1e-4  # relative gain of ten first-order steps below which the next barrier follows
+LONG = 14  # steps of an interior point that is still above where it began: it has failed
+
+
+def solve_slopes(program: SlopeProgram, budget: Budget, on_better: OnBetter) -> SlopeMultipliers:
+    """The best multipliers found; `on_better` sees all that are better than those before, and True stops."""
+    run = _Run(program, budget, on_better)
+    with budget.threads(max(program.widths)):
+        return run.run()
+
+
+class _Run:
+    def __init__(self, program: SlopeProgram, budget: Budget, on_better: OnBetter) -> None:
+        self.given, self.budget, self.on_better = program, budget, on_better
+        self.settled = settle(program)
+        self.best = float("inf")
+        self.multipliers: SlopeMultipliers | None = None
+        self.stopped = False
+
+    def run(self) -> SlopeMultipliers:
+        """Always at least what the greedy pass gives, whatever is left of the budget."""
+        program = self.settled.program
+        found, weights = self._greedy(program)
+        self.walk = found
+        self.program = in_units(program, found.exponents, found.last)
+        self._offer(found.t, weights, 1.0)
+        if found.square > 0 and program.blocks and not self.stopped:
+            self._improve(found.t, weights)
+        if self.multipliers is None:
+            raise ArithmeticError("the greedy pass proves nothing: numbers of the network are too far apart")
+        return self.multipliers
+
+    def _greedy(self, program: SlopeProgram) -> tuple[Walk, Array | None]:
+        """With as many Newton steps for each block as take a small share of the budget."""
+        share = policy.SLOPES_GREEDY * max(self.budget.left(), 0.0)
+        tried = (8, 3, 1)
+        rounds = next((r for r in tried if self.budget.expected(greedy_operations(program, r)) <= share), 0)
+        with self.budget.measured(greedy_operations(program, rounds)):
+            return greedy(program, rounds)
+
+    def _offer(self, t: tuple[Array, ...], weights: Array | None, scale: float) -> float:
+        """Show multipliers, in the units of the program, divided by `scale`; returns their bound in those units."""
+        t = tuple(x / scale for x in t)
+        inside = estimate(self.program, SlopeMultipliers(t, weights))
+        if not np.isfinite(inside):
+            return inside
+        with np.errstate(over="ignore"):
+            value = float(np.ldexp(inside, self.walk.last))
+        if not (value < self.best * (1 - GAIN) or self.multipliers is None):
+            return inside
+        try:
+            shown = complete(self.given, self.settled, self.walk.exponents, t, weights)
+        except np.linalg.LinAlgError:
+            return inside
+        self.best, self.multipliers = value, shown
+        self.stopped = bool(self.on_better(shown, value)) or self.stopped
+        return inside
+
+    def _improve(self, t: tuple[Array, ...], weights: Array | None) -> None:
+        """First order, and an interior point where it fits; again from further on where one fails."""
+        steps = policy.SLOPES_FIRST_STEPS
+        at: Point | None = None
+        for times in ATTEMPTS:
+            if not self._interior_fits(t, weights, steps * times):
+                break
+            at = self._descend(BARRIERS[0], t if at is None else at.t, weights if at is None else at.weights, steps * times)
+            if at is None or self.stopped or self._interior(at):
+                return
+        for barrier in BARRIERS:
+            at = self._descend(barrier, t if at is None else at.t, weights if at is None else at.weights, 0)
+            if at is None or self.stopped:
+                return
+
+    def _descend(self, barrier: float, t: tuple[Array, ...], weights: Array | None, steps: int) -> Point | None:
+        """First-order steps: so many, or with 0 as long as they gain; returns the last point."""
+        method = FirstOrder(self.program, self.budget, barrier / sum(self.program.widths))
+        at, values = None, []
+        for at in method.points(t, weights):
+            if values:
+                self._offer(at.t, at.weights, 1.0)
+            values.append(at.value)
+            done = len(values) > steps if steps else len(values) > 10 and values[-11] - at.value < SLOW
+            if done or self.stopped:
+                break
+        return at
+
+    def _interior_fits(self, t: tuple[Array, ...], weights: Array | None, before: int) -> bool:
+        """Whether the steps before it and all of the interior point are expected to end within the budget."""
+        n = sum(self.program.widths)
+        if n > policy.SLOPES_ORDER:
+            return False
+        first = before * evaluation_operations(self.program)
+        steps = policy.SLOPES_STEPS * step_operations(Pencil(self.program, t, weights, 1.0))
+        return self.budget.expected(first + steps) <= self.budget.left()
+
+    def _interior(self, at: Point) -> bool:
+        """Whether it came to its end, by itself or that of the budget."""
+        form = Pencil(self.program, at.t, at.weights, HALF / at.bound**2)
+        cuts = np.cumsum(self.program.widths[1:])[:-1]
+        method = Interior(form, self.budget)
+        for k, y in enumerate(method.iterates()):
+            total = float(form.cost @ y)
+            weights = None if at.weights is None else at.weights * y[form.m :] / total
+            bound = self._offer(tuple(np.split(form.t * y[: form.m], cuts)), weights, total)
+            if self.stopped:
+                return True
+            if k >= LONG and bound > at.bound:
+                return False
+        return method.closed or self.budget.expected(method.operations) > self.budget.left()
