@@ -18,7 +18,7 @@ from lipcert.relaxation.slopes import SlopeMultipliers, SlopeProgram
 from lipcert.rounding import Array
 from lipcert.solver.slopes.complete import complete
 from lipcert.solver.slopes.first_order import FirstOrder, Point, evaluation_operations
-from lipcert.solver.slopes.greedy import greedy, greedy_operations
+from lipcert.solver.slopes.greedy import ROOM, START, greedy, greedy_operations
 from lipcert.solver.slopes.interior import Interior, step_operations
 from lipcert.solver.slopes.pencil import Pencil
 from lipcert.solver.slopes.settle import settle
@@ -27,8 +27,10 @@ from lipcert.solver.slopes.walk import Walk, estimate, in_units
 OnBetter = Callable[[SlopeMultipliers, float], bool]
 
 GAIN = 1e-9  # relative: multipliers that are better by less are not shown
+ROUNDS = (8, 3, 1)  # Newton steps for each block in a greedy pass, as the budget allows
 HALF = 0.5  # of the largest tau, where the interior point starts
-BARRIERS = (10.0, 1.0, 0.1, 0.01)  # over the number of coordinates; the first is the best start of an interior point
+BARRIERS = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03)  # over the coordinates; the first is the best start of an interior point
+POWERS = (6.0, 10.0, 18.0, 34.0, 66.0, 130.0)  # of the norm that stands for the largest eigenvalue, beside them
 ATTEMPTS = (1, 3, 8)  # times the first-order steps before an interior point; more after one that failed
 SLOW = 1e-4  # relative gain of ten first-order steps below which the next barrier follows
 LONG = 14  # steps of an interior point that is still above where it began: it has failed
@@ -52,23 +54,28 @@ class _Run:
     def run(self) -> SlopeMultipliers:
         """Always at least what the greedy pass gives, whatever is left of the budget."""
         program = self.settled.program
-        found, weights = self._greedy(program)
-        self.walk = found
-        self.program = in_units(program, found.exponents, found.last)
-        self._offer(found.t, weights, 1.0)
+        share = policy.SLOPES_GREEDY * max(self.budget.left(), 0.0)
+        costs = {r: self.budget.expected(greedy_operations(program, r)) for r in ROUNDS}
+        if 2 * costs[ROUNDS[0]] <= share:
+            self._pass(ROUNDS[0], ROOM)
+        if self.stopped and self.multipliers is not None:
+            return self.multipliers
+        found, weights = self._pass(next((r for r in ROUNDS if costs[r] <= share), 0), START)
         if found.square > 0 and program.blocks and not self.stopped:
             self._improve(found.t, weights)
         if self.multipliers is None:
             raise ArithmeticError("the greedy pass proves nothing: numbers of the network are too far apart")
         return self.multipliers
 
-    def _greedy(self, program: SlopeProgram) -> tuple[Walk, Array | None]:
-        """With as many Newton steps for each block as take a small share of the budget."""
-        share = policy.SLOPES_GREEDY * max(self.budget.left(), 0.0)
-        tried = (8, 3, 1)
-        rounds = next((r for r in tried if self.budget.expected(greedy_operations(program, r)) <= share), 0)
+    def _pass(self, rounds: int, room: float) -> tuple[Walk, Array | None]:
+        """A greedy pass, whose units are those of all that follows."""
+        program = self.settled.program
         with self.budget.measured(greedy_operations(program, rounds)):
-            return greedy(program, rounds)
+            found, weights = greedy(program, rounds, room)
+        self.walk = found
+        self.program = in_units(program, found.exponents, found.last)
+        self._offer(found.t, weights, 1.0)
+        return found, weights
 
     def _offer(self, t: tuple[Array, ...], weights: Array | None, scale: float) -> float:
         """Show multipliers, in the units of the program, divided by `scale`; returns their bound in those units."""
@@ -90,22 +97,24 @@ class _Run:
 
     def _improve(self, t: tuple[Array, ...], weights: Array | None) -> None:
         """First order, and an interior point where it fits; again from further on where one fails."""
+        if self.budget.expected(2 * evaluation_operations(self.program)) > self.budget.left():
+            return
         steps = policy.SLOPES_FIRST_STEPS
         at: Point | None = None
         for times in ATTEMPTS:
             if not self._interior_fits(t, weights, steps * times):
                 break
-            at = self._descend(BARRIERS[0], t if at is None else at.t, weights if at is None else at.weights, steps * times)
+            at = self._descend(0, t if at is None else at.t, weights if at is None else at.weights, steps * times)
             if at is None or self.stopped or self._interior(at):
                 return
-        for barrier in BARRIERS:
-            at = self._descend(barrier, t if at is None else at.t, weights if at is None else at.weights, 0)
+        for level in range(len(BARRIERS)):
+            at = self._descend(level, t if at is None else at.t, weights if at is None else at.weights, 0)
             if at is None or self.stopped:
                 return
 
-    def _descend(self, barrier: float, t: tuple[Array, ...], weights: Array | None, steps: int) -> Point | None:
+    def _descend(self, level: int, t: tuple[Array, ...], weights: Array | None, steps: int) -> Point | None:
         """First-order steps: so many, or with 0 as long as they gain; returns the last point."""
-        method = FirstOrder(self.program, self.budget, barrier / sum(self.program.widths))
+        method = FirstOrder(self.program, self.budget, BARRIERS[level] / sum(self.program.widths), POWERS[level])
         at, values = None, []
         for at in method.points(t, weights):
             if values:

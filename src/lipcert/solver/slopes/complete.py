@@ -12,7 +12,7 @@ from lipcert.solver.slopes.walk import walk
 SURE = 1e9  # the multiplier of an equality, times what the variance of its own value asks for
 NOTHING = 1e18  # the same of a neuron that is zero, relative to the mean variance of its block
 UNREAD = 1e-9  # of a neuron that nobody reads: of the largest that is feasible
-SMALLEST, LARGEST = 1e-300, 1e300  # of what is returned
+SMALLEST, LARGEST = 1e-306, 1e306  # of what is returned
 
 
 def complete(
@@ -39,9 +39,9 @@ def _with_the_others(
         moving = variance * c * c
         same = width <= SAME * np.maximum(np.abs(block.a), np.abs(block.b))
         t = np.full(block.width, NOTHING)
-        sure = same & (moving > 0)
+        sure = same & ~settled.idle[i] & (moving > 0)
         t[sure] = SURE / (2 * moving[sure])
-        unread = ~same & (variance > 0)
+        unread = ~same & ~settled.idle[i] & (variance > 0)
         t[unread] = UNREAD * 2 / (variance[unread] * width[unread] ** 2 * block.width)
         if np.any(free):
             t[free] = np.ldexp(own[settled.number[i] - 1], 2 * exponent)

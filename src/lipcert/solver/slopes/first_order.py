@@ -19,7 +19,6 @@ from lipcert.relaxation.slopes import SlopeProgram
 from lipcert.rounding import Array
 from lipcert.solver.slopes.recursion import Stage, Step, advance, retreat, stages, start
 
-POWER = 6.0  # the norm of the eigenvalues: 4 to 8 were alike at depth 16 and 32
 MEMORY = 12  # pairs of L-BFGS
 LONGEST = 0.7  # change of a logarithm in one step
 CALLS = 2.5e7  # operations in the time of the calls for one block, there and back
@@ -41,8 +40,8 @@ class Point:
 class FirstOrder:
     """L-BFGS from given multipliers, which must be feasible."""
 
-    def __init__(self, program: SlopeProgram, budget: Budget, barrier: float = 0.0) -> None:
-        self.barrier = barrier
+    def __init__(self, program: SlopeProgram, budget: Budget, barrier: float = 0.0, power: float = 6.0) -> None:
+        self.barrier, self.power = barrier, power
         self.program, self.budget = program, budget
         *self.stages, self.head = stages(program)
         self.operations = evaluation_operations(program)
@@ -139,13 +138,13 @@ class FirstOrder:
         if not top > 0:
             raise np.linalg.LinAlgError("nothing is left")
         ratios = np.maximum(eigenvalues, 0.0) / top
-        total = float(np.sum(ratios**POWER))
-        inner = (vectors * (ratios ** (POWER - 1) / (total * top))) @ vectors.T
+        total = float(np.sum(ratios**self.power))
+        inner = (vectors * (ratios ** (self.power - 1) / (total * top))) @ vectors.T
         half = self.head.back(inner)
         G = np.zeros((self.head.order, self.head.order))
         for place, matrix in self.head.reads:
             G[:, place] = half @ matrix
-        return float(np.sqrt(top)), float(np.log(top) + np.log(total) / POWER), G
+        return float(np.sqrt(top)), float(np.log(top) + np.log(total) / self.power), G
 
 
 def _two_loops(gradient: Array, pairs: list[tuple[Array, Array]]) -> Array:

@@ -28,6 +28,7 @@ class Settled:
 
     program: SlopeProgram
     free: tuple[Mask, ...]
+    idle: tuple[Mask, ...]  # those that read nothing: they are zero
     number: tuple[int, ...]  # the block of `program`, from 1 on, that has the free neurons; 0 for none
 
     @property
@@ -38,7 +39,7 @@ class Settled:
 
 def settle(program: SlopeProgram) -> Settled:
     """See the module."""
-    rows, free = _substituted(program)
+    rows, free, idle = _substituted(program)
     _drop_unread(rows, free)
     number = np.cumsum([0, *(bool(np.any(mask)) for mask in free)])
     numbers = {0: 0} | {j + 1: int(number[j + 1]) for j in range(len(free)) if np.any(free[j])}
@@ -50,17 +51,18 @@ def settle(program: SlopeProgram) -> Settled:
     head = _terms(rows[-1], numbers)
     found = SlopeProgram(program.inputs, tuple(blocks), head, program.weighted)
     places = tuple(numbers.get(j + 1, 0) for j in range(len(free)))
-    return Settled(found if program.weighted else narrowed(found), tuple(free), places)
+    return Settled(found if program.weighted else narrowed(found), tuple(free), tuple(idle), places)
 
 
 def _terms(rows: Rows, numbers: dict[int, int]) -> tuple[Term, ...]:
     return tuple((numbers[j], matrix) for j, matrix in sorted(rows.items()) if j in numbers and np.any(matrix))
 
 
-def _substituted(program: SlopeProgram) -> tuple[list[Rows], list[Mask]]:
-    """The rows of the free neurons of every block, and of the head, over free neurons; and which are free."""
+def _substituted(program: SlopeProgram) -> tuple[list[Rows], list[Mask], list[Mask]]:
+    """The rows of the free neurons of every block, and of the head, over free neurons; which are free, which idle."""
     found: list[Rows] = []
     free: list[Mask] = []
+    idle: list[Mask] = []
     fixed: list[Rows] = []  # by block: the neurons that are not free, as rows
     for i, block in enumerate([*program.blocks, None]):
         rows: Rows = {}
@@ -76,13 +78,22 @@ def _substituted(program: SlopeProgram) -> tuple[list[Rows], list[Mask]]:
         if block is None:
             found.append(rows)
             break
-        reads = np.logical_or.reduce([np.any(matrix != 0, axis=1) for matrix in rows.values()])
+        reads = _reading(rows, block.width)
         wide = block.b - block.a > SAME * np.maximum(np.abs(block.a), np.abs(block.b))
+        idle.append(np.asarray(~reads))
         free.append(np.asarray(reads & wide))
         slope = ((block.a + block.b) / 2)[~free[i], None]
         fixed.append({j: slope * matrix[~free[i]] for j, matrix in rows.items()} if not np.all(free[i]) else {})
         found.append({j: matrix[free[i]] for j, matrix in rows.items()} if fixed[i] else rows)
-    return found, free
+    return found, free, idle
+
+
+def _reading(rows: Rows, width: int) -> Mask:
+    """Which rows have an entry."""
+    found = np.zeros(width, dtype=bool)
+    for matrix in rows.values():
+        found |= np.any(matrix != 0, axis=1)
+    return found
 
 
 def _drop_unread(rows: list[Rows], free: list[Mask]) -> None:
