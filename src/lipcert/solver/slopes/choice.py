@@ -97,7 +97,7 @@ class _Run:
 
     def _improve(self, t: tuple[Array, ...], weights: Array | None) -> None:
         """First order, and an interior point where it fits; again from further on where one fails."""
-        if self.budget.expected(2 * evaluation_operations(self.program)) > self.budget.left():
+        if self._too_late():
             return
         steps = policy.SLOPES_FIRST_STEPS
         at: Point | None = None
@@ -108,9 +108,15 @@ class _Run:
             if at is None or self.stopped or self._interior(at):
                 return
         for level in range(len(BARRIERS)):
+            if self._too_late():
+                return
             at = self._descend(level, t if at is None else at.t, weights if at is None else at.weights, 0)
             if at is None or self.stopped:
                 return
+
+    def _too_late(self) -> bool:
+        """Whether not even two values with their gradients are expected to end within the budget."""
+        return self.budget.expected(2 * evaluation_operations(self.program)) > self.budget.left()
 
     def _descend(self, level: int, t: tuple[Array, ...], weights: Array | None, steps: int) -> Point | None:
         """First-order steps: so many, or with 0 as long as they gain; returns the last point."""

@@ -9,7 +9,7 @@ from lipcert.rounding import Array
 from lipcert.solver.slopes.settle import SAME, Settled
 from lipcert.solver.slopes.walk import walk
 
-SURE = 1e9  # the multiplier of an equality, times what the variance of its own value asks for
+SURE = 1e7  # the multiplier of an equality, times the inverse variance: 1e-7 is lost by it, and about that in a proof
 NOTHING = 1e18  # the same of a neuron that is zero, relative to the mean variance of its block
 UNREAD = 1e-9  # of a neuron that nobody reads: of the largest that is feasible
 SMALLEST, LARGEST = 1e-306, 1e306  # of what is returned
@@ -43,6 +43,8 @@ def _with_the_others(
         t[sure] = SURE / (2 * moving[sure])
         unread = ~same & ~settled.idle[i] & (variance > 0)
         t[unread] = UNREAD * 2 / (variance[unread] * width[unread] ** 2 * block.width)
+        noise = ~same & settled.idle[i] & (variance > 0)  # it reads what is nearly zero
+        t[noise] = 1 / (variance[noise] * width[noise] ** 2 * block.width)
         if np.any(free):
             t[free] = np.ldexp(own[settled.number[i] - 1], 2 * exponent)
         found.append(np.ldexp(t, -2 * exponent))

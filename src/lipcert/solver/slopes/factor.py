@@ -65,7 +65,7 @@ class ChainFactor:
         lam = y[pencil.m :]
         D = np.diag(np.broadcast_to(lam, (k,)).astype(float))
         self.lowers, self.gains = [], []
-        for i, (rows, _, W) in enumerate(pencil.terms):
+        for i, (rows, _, W, _) in enumerate(pencil.terms):
             t, a, b = y[: pencil.m][rows], pencil.a[rows], pencil.b[rows]
             if not pencil.plain:
                 D += W.T @ ((2 * t * a * b)[:, None] * W)

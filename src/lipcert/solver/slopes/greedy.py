@@ -26,6 +26,7 @@ ROOM = 0.87  # of the best multipliers, for the bound of the pass: 0.9 at width 
 START = 0.76  # the same for a start of other methods: 15 first-order steps gained most from 0.75 to 0.8 on all of them
 GAIN = 1e-3  # a relative gain of a Newton step below which the block is left
 LEAST_WEIGHT = 1e-6  # of the largest weight of an input coordinate
+LINEAR = 1e-6  # second derivatives below this, relative to first ones, are none: slopes between -1 and 1
 CALLS = 1.2e7  # operations in the time of the calls of one step
 OPERATIONS = 9.0  # times the width cubed: one Newton step with its trial
 
@@ -110,10 +111,12 @@ def _direction(Z: Array, G: Array, linear: Array, v: Array) -> Array:
     second = inverse * (G + A - C - C.T)
     second = second + second.T  # symmetric, and twice what stands above
     diagonal = np.diagonal(second)
-    scale = 1 / np.sqrt(np.maximum(diagonal, 1e-12 * np.max(diagonal, initial=1e-300)))
-    system = scale[:, None] * second * scale
-    system.flat[:: len(system) + 1] += 1e-9
-    factor, info = lapack.dpotrf(system, lower=1, overwrite_a=1, clean=0)
-    if info == 0:
-        return np.asarray(-scale * lapack.dpotrs(factor, scale * gradient, lower=1)[0])
+    top = float(np.max(diagonal))
+    if top > LINEAR * float(np.max(np.abs(gradient / v))):
+        scale = 1 / np.sqrt(np.maximum(diagonal, 1e-12 * top))
+        system = scale[:, None] * second * scale
+        system.flat[:: len(system) + 1] += 1e-9
+        factor, info = lapack.dpotrf(system, lower=1, overwrite_a=1, clean=0)
+        if info == 0:
+            return np.asarray(-scale * lapack.dpotrs(factor, scale * gradient, lower=1)[0])
     return np.asarray(-v * gradient / max(float(np.max(np.abs(gradient))), np.finfo(float).tiny) * 0.3)

@@ -24,6 +24,7 @@ from lipcert.solver.slopes.pencil import Pencil
 from lipcert.solver.steps import longest_ratio, longest_step
 
 STEPS = 60
+TILE = 64  # rows of the system that are filled at a time
 SMALL = 64.0  # the width of blocks whose products go at half the rate of large ones
 ENTRY = 3000.0  # operations in the time of all that is done entry by entry
 TOLERANCE = 1e-7  # relative gap in the square of the bound
@@ -95,7 +96,7 @@ class Interior:
             self.closed = True
             return False
         self.reached = reached
-        self._system(form.tables(X, self.VX), form.tables(S, VS))
+        self._system(VS)
         lower = self.lower
         aimed = self._direction(0.0, None, np.zeros(t.size))
         primal, dual = self._lengths(aimed, lower, 0.95)
@@ -111,31 +112,35 @@ class Interior:
     def _after(self, step: _Direction, primal: float, dual: float) -> float:
         """mu after a step of these lengths."""
         form, t = self.pencil, self._signs()
-        X = self.X + primal * step.X
-        y = self.y + dual * step.y
-        outside = form.used_head @ X[np.ix_(form.used, form.used)]
-        inner = float(form.pairs(X, form.rows(X)) @ y - np.sum(outside * form.used_head))
-        slack = self.slack + primal * step.slack
+        y, slack = self.y + dual * step.y, self.slack + primal * step.slack
+        moved = self.residual.copy()
+        moved[: t.size] -= step.slack
+        places = np.ix_(form.used, form.used)
+        outside = form.used_head @ (self.X[places] + primal * step.X[places])
+        inner = float((self.reached + primal * moved) @ y - np.sum(outside * form.used_head))
         return (inner + float(slack @ y[: t.size])) / (form.n + t.size)
 
-    def _system(self, tx: tuple[Array, ...], ts: tuple[Array, ...]) -> None:
-        """<A_k, X A_l S>, factored."""
+    def _system(self, VS: Array) -> None:
+        """<A_k, X A_l S>, its lower triangle, factored."""
         form, m = self.pencil, self.pencil.m
-        (ppx, pqx, qqx, px, qx), (pps, pqs, qqs, ps, qs) = tx, ts
-        H = np.empty((len(form.cost),) * 2)
-        inner = ppx * qqs
-        inner += qqx * pps
-        mixed = pqx * pqs.T
-        inner += mixed
-        inner += mixed.T
-        H[:m, :m] = inner
+        H = np.zeros((len(form.cost),) * 2)
+        inner_x, inner_s = form.right(self.VX), form.right(VS)
+        for begin in range(0, m, TILE):
+            rows = slice(begin, min(m, begin + TILE))
+            ppx, pqx, qpx, qqx = form.sides(self.X, self.VX, inner_x, rows)
+            pps, pqs, qps, qqs = form.sides(self.S, VS, inner_s, rows)
+            place = H[rows, : rows.stop]
+            np.multiply(ppx, qqs, out=place)
+            place += qqx * pps
+            place += pqx * qps
+            place += qpx * pqs
+        (px, qx), (ps, qs) = form.ends_of(self.X, self.VX), form.ends_of(self.S, VS)
         border = px * qs + qx * ps
         corner = self.X[: form.inputs, : form.inputs] * self.S[: form.inputs, : form.inputs]
-        if len(form.cost) == m + 1 and not self._weighted():
-            H[m, :m], H[m, m] = border.sum(axis=1), corner.sum()
-        else:
+        if form.program.weighted:
             H[m:, :m], H[m:, m:] = border.T, corner
-        H[:m, m:] = H[m:, :m].T
+        else:
+            H[m, :m], H[m, m] = border.sum(axis=1), corner.sum()
         t = self._signs()
         H[np.arange(t.size), np.arange(t.size)] += self.slack / t
         self.scale = 1 / np.sqrt(np.diagonal(H))
@@ -143,13 +148,10 @@ class Interior:
         H *= self.scale
         for shift in (1e-14, 1e-12, 1e-10, 1e-8):
             H.flat[:: len(H) + 1] += shift
-            self.system, info = lapack.dpotrf(H.T, lower=1, clean=0)
+            self.system, info = lapack.dpotrf(H.T, lower=0, clean=0)  # H' has the upper triangle
             if info == 0:
                 return
         raise np.linalg.LinAlgError("the system is singular")
-
-    def _weighted(self) -> bool:
-        return self.pencil.program.weighted
 
     def _direction(self, mu: float, cross: Array | None, second: Array) -> _Direction:
         form, t = self.pencil, self._signs()
@@ -157,7 +159,7 @@ class Interior:
         right[: t.size] += mu / t - self.slack - second
         if cross is not None:
             right -= form.pairs(cross, form.rows(cross))
-        dy = self.scale * lapack.dpotrs(self.system, self.scale * right, lower=1)[0]
+        dy = self.scale * lapack.dpotrs(self.system, self.scale * right, lower=0)[0]
         dX = self.factor.solve(form.derivative(dy, self.X, self.VX))
         symmetrise(dX)
         dX += self.X
@@ -194,12 +196,14 @@ class Interior:
                 dual *= 0.7
         else:
             return False
-        self.X += primal * step.X
+        step.X *= primal
+        self.X += step.X
         for _ in range(12):
             self.lower, info = lapack.dpotrf(self.X.T, lower=1, clean=0)
             if info == 0:
                 break
-            self.X -= 0.3 * primal * step.X
+            self.X -= 0.3 * step.X
+            step.X *= 0.7
             primal *= 0.7
         else:
             return False
@@ -213,7 +217,7 @@ def step_operations(pencil: Pencil) -> float:
     """Of one step: the system and X are factored, some twenty products with the blocks, a few with M^-1, tables."""
     n, unknowns = float(pencil.n), float(len(pencil.cost))
     small = 1 + SMALL / max(pencil.widths)
-    products = sum(float(matrix.size) for _, _, matrix in pencil.terms) * 2 * n
+    products = sum(float(matrix.size) for _, _, matrix, _ in pencil.terms) * 2 * n
     inverse, solve = factor_operations(pencil)
     calls = policy.RATES[policy.DENSE] / policy.RATES[policy.SCALAR] * (60.0 * len(pencil.terms) + 500)
     return unknowns**3 / 3 + n**3 / 3 + small * (12 * products + inverse + 3 * solve) + ENTRY * n**2 + calls

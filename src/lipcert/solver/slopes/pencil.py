@@ -30,11 +30,12 @@ class Pencil:
         self.plain = not np.any(self.a)
         self.signed = bool(np.any(self.a * self.b > 0))  # then t > 0 does not follow from M > 0
         self.cost = np.concatenate([np.zeros(self.m), np.ones(1) if weights is None else weights])
-        self.terms = []
+        self.terms: list[tuple[slice, slice, Array, bool]] = []  # rows, columns, matrix, whether the first of its block
         for i, block in enumerate(program.blocks, start=1):
-            for j, matrix in block.terms:
+            rows = slice(int(self.ends[i]) - self.inputs, int(self.ends[i + 1]) - self.inputs)
+            for number, (j, matrix) in enumerate(block.terms):
                 scaled = matrix * self.units[j] / self.units[i][:, None]
-                self.terms.append((slice(*(self.ends[i : i + 2] - self.inputs)), slice(*self.ends[j : j + 2]), scaled))
+                self.terms.append((rows, slice(int(self.ends[j]), int(self.ends[j + 1])), scaled, number == 0))
         self.head = np.zeros((len(program.head[0][1]), self.n))
         for j, matrix in program.head:
             self.head[:, self.ends[j] : self.ends[j + 1]] += matrix * self.units[j] * np.sqrt(tau)
@@ -44,21 +45,21 @@ class Pencil:
     def rows(self, R: Array) -> Array:
         """W R, one row for every neuron."""
         found = np.zeros((self.m, *R.shape[1:]))
-        for rows, columns, matrix in self.terms:
+        for rows, columns, matrix, _ in self.terms:
             found[rows] += matrix @ R[columns]
         return found
 
     def rows_back(self, R: Array) -> Array:
         """W' R, one row for every coordinate."""
         found = np.zeros((self.n, *R.shape[1:]))
-        for rows, columns, matrix in self.terms:
+        for rows, columns, matrix, _ in self.terms:
             found[columns] += matrix.T @ R[rows]
         return found
 
     def right(self, V: Array) -> Array:
         """V W' for a V with a column for every coordinate."""
         found = np.zeros((len(V), self.m))
-        for rows, columns, matrix in self.terms:
+        for rows, columns, matrix, _ in self.terms:
             found[:, rows] += V[:, columns] @ matrix.T
         return found
 
@@ -66,7 +67,7 @@ class Pencil:
         """p_k' R q_k for all k, and what belongs to lambda, of a symmetric R with V = W R."""
         k = self.inputs
         inner = np.zeros(self.m)
-        for rows, columns, matrix in self.terms:
+        for rows, columns, matrix, _ in self.terms:
             inner[rows] += np.einsum("kj,kj->k", V[rows, columns], matrix)
         cross = np.diagonal(V[:, k:])
         own = np.diagonal(R)[k:] - (self.a + self.b) * cross + self.a * self.b * inner
@@ -74,14 +75,21 @@ class Pencil:
         return np.concatenate([2 * own, [first.sum()] if len(self.cost) == self.m + 1 else first])
 
     def derivative(self, y: Array, R: Array, V: Array | None = None) -> Array:
-        """The linear part of M at y times R, V being W R."""
+        """The linear part of M at y times R, V being W R; block by block, so that what is needed stays in the cache."""
         k, shape = self.inputs, (-1,) + (1,) * (R.ndim - 1)
         V = self.rows(R) if V is None else V
-        t, a, b = (x.reshape(shape) for x in (y[: self.m], self.a, self.b))
-        own = R[k:]
-        found = self.rows_back(t * (2 * a * b * V - (a + b) * own))
-        found[k:] += t * (2 * own - (a + b) * V)
-        found[:k] += y[self.m :].reshape(shape) * R[:k]
+        found = np.zeros_like(R)
+        found[:k] = y[self.m :].reshape(shape) * R[:k]
+        for rows, columns, matrix, first in self.terms:
+            t, a, b = (x[rows].reshape(shape) for x in (y, self.a, self.b))
+            own, image = R[k:][rows], V[rows]
+            back = (-t * (a + b)) * own
+            if not self.plain:
+                back += (2 * t * a * b) * image
+            found[columns] += matrix.T @ back
+            if first:
+                found[k:][rows] += (2 * t) * own
+                found[k:][rows] -= (t * (a + b)) * image
         return found
 
     def times(self, y: Array, R: Array) -> Array:
@@ -90,15 +98,21 @@ class Pencil:
         found[self.used] -= self.used_head.T @ (self.used_head @ R[self.used])
         return found
 
-    def tables(self, R: Array, V: Array) -> tuple[Array, Array, Array, Array, Array]:
-        """P R P', P R Q', Q R Q', and P R, Q R on the inputs, with V = W R."""
-        k, a, b = self.inputs, self.a[:, None], self.b[:, None]
-        own, cross, inner = R[k:, k:], V[:, k:], self.right(V)
-        pq = own - cross.T * self.b
-        qq = pq - b * cross + b * inner * self.b
-        first = R[k:, :k]
+    def sides(self, R: Array, V: Array, inner: Array, rows: slice) -> tuple[Array, Array, Array, Array]:
+        """Rows of P R P', P R Q', Q R P' and Q R Q', up to the diagonal, with V = W R and inner = W R W'."""
+        upto, k = rows.stop, self.inputs
+        own, left, right = R[k:, k:][rows, :upto], V[rows, k : k + upto], V[:upto, k:][:, rows].T
+        a, b, inside = self.a[rows, None], self.b[rows, None], inner[rows, :upto]
+        ahead, behind = self.a[:upto], self.b[:upto]
+        q = own - b * left
+        pq = own - right * behind
+        qq = q + (b * inside - right) * behind
         if self.plain:
-            return own, pq, qq, first, first - b * V[:, :k]
-        pp = own - a * cross - cross.T * self.a + a * inner * self.a
-        pq = pq - a * cross + a * inner * self.b
-        return pp, pq, qq, first - a * V[:, :k], first - b * V[:, :k]
+            return own, pq, q, qq
+        p = a * inside - right
+        return own - a * left + p * ahead, own - a * left + p * behind, q + (b * inside - right) * ahead, qq
+
+    def ends_of(self, R: Array, V: Array) -> tuple[Array, Array]:
+        """P R and Q R on the inputs."""
+        first, image = R[self.inputs :, : self.inputs], V[:, : self.inputs]
+        return first - self.a[:, None] * image, first - self.b[:, None] * image
