@@ -10,9 +10,7 @@ from lipcert.relaxation.slopes import SlopeBlock, SlopeMultipliers, SlopeProgram
 from lipcert.rounding import Array
 
 
-def chain(
-    weights: list[Array], slopes: tuple[float, float] = (0.0, 1.0), weighted: bool = False
-) -> SlopeProgram:
+def chain(weights: list[Array], slopes: tuple[float, float] = (0.0, 1.0), weighted: bool = False) -> SlopeProgram:
     """Layers one after the other, all slopes in one interval."""
     a, b = slopes
     blocks = [SlopeBlock(((i, w),), np.full(len(w), a), np.full(len(w), b)) for i, w in enumerate(weights[:-1])]
@@ -30,7 +28,9 @@ def recipe(depth: int, width: int, outputs: int = 10, seed: int = 0) -> list[Arr
     return [*layers, r.randn(outputs, width) / width**0.5]
 
 
-def branched(rng: np.random.Generator, weighted: bool = False, slopes: tuple[float, float] = (0.0, 1.0)) -> SlopeProgram:
+def branched(
+    rng: np.random.Generator, weighted: bool = False, slopes: tuple[float, float] = (0.0, 1.0)
+) -> SlopeProgram:
     """Two residual blocks, a way from the input to the third block, and a head that reads the first."""
 
     def term(j: int, rows: int, columns: int) -> Term:

@@ -114,7 +114,8 @@ def test_gradient_against_differences(weighted: bool) -> None:
     for k in range(len(at.x)):
         step = 1e-5 * np.eye(len(at.x))[k]
         ahead, behind = method._evaluate(at.x + step), method._evaluate(at.x - step)
-        assert ahead is not None and behind is not None
+        assert ahead is not None
+        assert behind is not None
         assert (ahead.value - behind.value) / 2e-5 == pytest.approx(at.gradient[k], abs=1e-7)
 
 
@@ -122,7 +123,7 @@ def test_stops_when_told_and_when_the_budget_is_over() -> None:
     program = chain(recipe(8, 8))
     seen: list[float] = []
 
-    def third(multipliers: SlopeMultipliers, value: float) -> bool:
+    def third(_: SlopeMultipliers, value: float) -> bool:
         seen.append(value)
         return len(seen) == 3
 
@@ -157,7 +158,7 @@ def degenerate(kind: str, rng: np.random.Generator) -> list[Array]:
 @pytest.mark.parametrize("kind", ["zero rows", "dead", "dead after dead", "zero input", "equal rows"])
 def test_degenerate_networks(kind: str, weighted: bool) -> None:
     program = chain(degenerate(kind, np.random.default_rng(7)), weighted=weighted)
-    multipliers, seen = solved(program)
+    multipliers, _ = solved(program)
     best = optimum(program)
     assert best * (1 - 1e-4) < estimate(program, multipliers) < best * (1 + 1e-5)
 
@@ -194,7 +195,7 @@ def test_units_of_neurons_do_not_matter() -> None:
 
 def test_multipliers_that_are_not_feasible_promise_nothing() -> None:
     program = chain(random_weights(np.random.default_rng(11), (3, 5, 4, 2)))
-    multipliers, seen = solved(program)
+    multipliers, _ = solved(program)
     large = SlopeMultipliers(tuple(100 * t for t in multipliers.neurons))
     assert estimate(program, large) == float("inf")
     missing = SlopeMultipliers(multipliers.neurons[:1])

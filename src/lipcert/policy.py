@@ -281,6 +281,7 @@ SLOPES_BEFORE_TIGHT = 0.3  # of the budget, at most, for slopes before method ti
 SLOPES_LEAVES = 0.4  # of d = log(bound/witness) is left by method slopes, on the same networks
 # Their solver (measured on square layers of depth 16 to 100 and width 10 to 64)
 SLOPES_GREEDY = 0.15  # of the budget, at most, for the first pass; less is done in it where that does not do
-SLOPES_FIRST_STEPS = 25  # first-order steps before an interior point: 10 to 40 did, with 0 it may stall at depth 64
+SLOPES_BEFORE = 2.0  # steps of an interior point that first-order steps before it may take: 25 do at width 16 and depth
+# 64, 100 are needed at width 64, and there they are 100 times cheaper
 SLOPES_STEPS = 12  # of an interior point to a bound within 1e-3: 5 to 12; 11 to 19 to a gap of 1e-7
 SLOPES_ORDER = 9000  # coordinates, at most, of an interior point: six dense matrices of that order are 4 GB

@@ -31,7 +31,8 @@ ROUNDS = (8, 3, 1)  # Newton steps for each block in a greedy pass, as the budge
 HALF = 0.5  # of the largest tau, where the interior point starts
 BARRIERS = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03)  # over the coordinates; the first is the best start of an interior point
 POWERS = (6.0, 10.0, 18.0, 34.0, 66.0, 130.0)  # of the norm that stands for the largest eigenvalue, beside them
-ATTEMPTS = (1, 3, 8)  # times the first-order steps before an interior point; more after one that failed
+ATTEMPTS = (1, 2)  # times the first-order steps before an interior point; more after one that failed
+CENTRED = 1e-2  # the same before an interior point, which needs a start near the minimum with the first barrier
 SLOW = 1e-4  # relative gain of ten first-order steps below which the next barrier follows
 LONG = 14  # steps of an interior point that is still above where it began: it has failed
 
@@ -99,12 +100,12 @@ class _Run:
         """First order, and an interior point where it fits; again from further on where one fails."""
         if self._too_late():
             return
-        steps = policy.SLOPES_FIRST_STEPS
         at: Point | None = None
         for times in ATTEMPTS:
-            if not self._interior_fits(t, weights, steps * times):
+            steps = self._steps_before(t, weights) * times
+            if not steps:
                 break
-            at = self._descend(0, t if at is None else at.t, weights if at is None else at.weights, steps * times)
+            at = self._descend(0, t if at is None else at.t, weights if at is None else at.weights, steps)
             if at is None or self.stopped or self._interior(at):
                 return
         for level in range(len(BARRIERS)):
@@ -119,26 +120,27 @@ class _Run:
         return self.budget.expected(2 * evaluation_operations(self.program)) > self.budget.left()
 
     def _descend(self, level: int, t: tuple[Array, ...], weights: Array | None, steps: int) -> Point | None:
-        """First-order steps: so many, or with 0 as long as they gain; returns the last point."""
+        """First-order steps as long as they gain, at most so many where that is not 0; returns the last point."""
         method = FirstOrder(self.program, self.budget, BARRIERS[level] / sum(self.program.widths), POWERS[level])
-        at, values = None, []
+        at: Point | None = None
+        values: list[float] = []
         for at in method.points(t, weights):
             if values:
                 self._offer(at.t, at.weights, 1.0)
             values.append(at.value)
-            done = len(values) > steps if steps else len(values) > 10 and values[-11] - at.value < SLOW
-            if done or self.stopped:
+            slow = len(values) > 10 and values[-11] - at.value < (CENTRED if steps else SLOW)
+            if slow or len(values) == steps or self.stopped:
                 break
         return at
 
-    def _interior_fits(self, t: tuple[Array, ...], weights: Array | None, before: int) -> bool:
-        """Whether the steps before it and all of the interior point are expected to end within the budget."""
-        n = sum(self.program.widths)
-        if n > policy.SLOPES_ORDER:
-            return False
-        first = before * evaluation_operations(self.program)
-        steps = policy.SLOPES_STEPS * step_operations(Pencil(self.program, t, weights, 1.0))
-        return self.budget.expected(first + steps) <= self.budget.left()
+    def _steps_before(self, t: tuple[Array, ...], weights: Array | None) -> int:
+        """First-order steps before an interior point; 0 where all is not expected to end within the budget."""
+        if sum(self.program.widths) > policy.SLOPES_ORDER:
+            return 0
+        one, own = step_operations(Pencil(self.program, t, weights, 1.0)), evaluation_operations(self.program)
+        steps = int(np.clip(policy.SLOPES_BEFORE * one / own, 25, 400))
+        whole = steps * own + policy.SLOPES_STEPS * one
+        return steps if self.budget.expected(whole) <= self.budget.left() else 0
 
     def _interior(self, at: Point) -> bool:
         """Whether it came to its end, by itself or that of the budget."""

@@ -28,9 +28,7 @@ def complete(
     return SlopeMultipliers(tuple(np.clip(x, SMALLEST, LARGEST) for x in own), weights)
 
 
-def _with_the_others(
-    program: SlopeProgram, settled: Settled, own: list[Array], weights: Array | None
-) -> list[Array]:
+def _with_the_others(program: SlopeProgram, settled: Settled, own: list[Array], weights: Array | None) -> list[Array]:
     found: list[Array] = []
 
     def choose(i: int, Z: Array, exponent: int) -> Array:

@@ -64,7 +64,8 @@ class ChainFactor:
         self.ends, k = pencil.ends, pencil.inputs
         lam = y[pencil.m :]
         D = np.diag(np.broadcast_to(lam, (k,)).astype(float))
-        self.lowers, self.gains = [], []
+        self.lowers: list[Array] = []
+        self.gains: list[Array] = []
         for i, (rows, _, W, _) in enumerate(pencil.terms):
             t, a, b = y[: pencil.m][rows], pencil.a[rows], pencil.b[rows]
             if not pencil.plain:

@@ -35,7 +35,7 @@ def greedy(program: SlopeProgram, rounds: int, room: float = ROOM) -> tuple[Walk
     """The walk with the best multipliers of every block, by at most so many Newton steps each, and input weights."""
     weights = input_weights(program) if program.weighted else None
 
-    def choose(i: int, Z: Array, exponent: int) -> Array:
+    def choose(i: int, Z: Array, _: int) -> Array:
         block = program.blocks[i]
         top = max(largest(Z), float(np.max(np.diagonal(Z))), np.finfo(float).tiny)
         v = np.full(len(Z), 2.0 * top)

@@ -24,6 +24,7 @@ from lipcert.solver.slopes.pencil import Pencil
 from lipcert.solver.steps import longest_ratio, longest_step
 
 STEPS = 60
+SECOND = 0.1  # of a predicted step that must be possible for its second order to be used
 TILE = 64  # rows of the system that are filled at a time
 SMALL = 64.0  # the width of blocks whose products go at half the rate of large ones
 ENTRY = 3000.0  # operations in the time of all that is done entry by entry
@@ -102,10 +103,12 @@ class Interior:
         primal, dual = self._lengths(aimed, lower, 0.95)
         ahead = self._after(aimed, primal, dual)
         sigma = min(0.9, max(1e-5, (max(ahead, 0.0) / mu) ** max(2.0, 3.0 * min(primal, dual) ** 2)))
-        cross = form.derivative(aimed.y, aimed.X)
-        cross = self.factor.solve(cross)
-        symmetrise(cross)
-        step = self._direction(sigma * mu, cross, aimed.slack * aimed.y[: t.size] / t)
+        if min(primal, dual) > SECOND:
+            cross = self.factor.solve(form.derivative(aimed.y, aimed.X))
+            symmetrise(cross)
+            step = self._direction(sigma * mu, cross, aimed.slack * aimed.y[: t.size] / t)
+        else:  # what is of second order in a step that cannot be made says nothing
+            step = self._direction(max(sigma, 0.5) * mu, None, np.zeros(t.size))
         primal, dual = self._lengths(step, lower, 0.9 + 0.07 * min(primal, dual))
         return self._move(step, primal, dual)
 

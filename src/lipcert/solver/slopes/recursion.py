@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from lipcert.relaxation.slopes import SlopeProgram, Term
@@ -29,7 +30,7 @@ class Stage:
 
     reads: tuple[tuple[slice, Array], ...]
     order: int
-    kept: Array  # places in the state before that are still in the state after
+    kept: NDArray[np.int_]  # places in the state before that are still in the state after
     a: Array
     b: Array
 

@@ -64,7 +64,7 @@ def joined(stage: Stage, K: Array, WK: Array, Z: Array, t: Array) -> Array:
     rho, c = (stage.b - stage.a) * np.sqrt(t / 2), (stage.a + stage.b) / 2
     N = -(rho[:, None] * Z * rho)
     N.flat[:: len(N) + 1] += 1.0
-    L = np.linalg.cholesky(N)
+    L = np.asarray(np.linalg.cholesky(N), dtype=np.float64)
     half = np.linalg.solve(L, rho[:, None] * Z) if len(L) < 64 else _triangular(L, rho[:, None] * Z)
     own = c[:, None] * (Z + half.T @ half) * c
     own.flat[:: len(own) + 1] += 0.5 / t
@@ -109,7 +109,7 @@ def in_units(program: SlopeProgram, exponents: tuple[int, ...], last: int) -> Sl
 def estimate(program: SlopeProgram, multipliers: SlopeMultipliers) -> float:
     """What the multipliers prove, in plain floating point: infinite where they are not feasible."""
 
-    def given(i: int, Z: Array, exponent: int) -> Array:
+    def given(i: int, _: Array, exponent: int) -> Array:
         return np.ldexp(multipliers.neurons[i], 2 * exponent)
 
     weights = multipliers.inputs
