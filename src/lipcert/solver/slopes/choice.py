@@ -57,11 +57,12 @@ class _Run:
         program = self.settled.program
         share = policy.SLOPES_GREEDY * max(self.budget.left(), 0.0)
         costs = {r: self.budget.expected(greedy_operations(program, r)) for r in ROUNDS}
-        if 2 * costs[ROUNDS[0]] <= share:
+        found, weights = self._pass(0, ROOM)  # never above the product of norms
+        if 2 * costs[ROUNDS[0]] <= share and not self.stopped:
             self._pass(ROUNDS[0], ROOM)
-        if self.stopped and self.multipliers is not None:
-            return self.multipliers
-        found, weights = self._pass(next((r for r in ROUNDS if costs[r] <= share), 0), START)
+        rounds = next((r for r in ROUNDS if costs[r] <= share), 0)
+        if rounds and not self.stopped:
+            found, weights = self._pass(rounds, START)
         if found.square > 0 and program.blocks and not self.stopped:
             self._improve(found.t, weights)
         if self.multipliers is None:
@@ -75,26 +76,23 @@ class _Run:
             found, weights = greedy(program, rounds, room)
         self.walk = found
         self.program = in_units(program, found.exponents, found.last)
-        self._offer(found.t, weights, 1.0)
+        self._offer(found.t, weights, float(np.sqrt(found.square)))
         return found, weights
 
-    def _offer(self, t: tuple[Array, ...], weights: Array | None, scale: float) -> float:
-        """Show multipliers, in the units of the program, divided by `scale`; returns their bound in those units."""
-        t = tuple(x / scale for x in t)
-        inside = estimate(self.program, SlopeMultipliers(t, weights))
+    def _offer(self, t: tuple[Array, ...], weights: Array | None, inside: float) -> None:
+        """Show multipliers in the units of the program whose bound there is `inside`, where they are better."""
         if not np.isfinite(inside):
-            return inside
+            return
         with np.errstate(over="ignore"):
             value = float(np.ldexp(inside, self.walk.last))
         if not (value < self.best * (1 - GAIN) or self.multipliers is None):
-            return inside
+            return
         try:
             shown = complete(self.given, self.settled, self.walk.exponents, t, weights)
         except np.linalg.LinAlgError:
-            return inside
+            return
         self.best, self.multipliers = value, shown
         self.stopped = bool(self.on_better(shown, value)) or self.stopped
-        return inside
 
     def _improve(self, t: tuple[Array, ...], weights: Array | None) -> None:
         """First order, and an interior point where it fits; again from further on where one fails."""
@@ -126,7 +124,7 @@ class _Run:
         values: list[float] = []
         for at in method.points(t, weights):
             if values:
-                self._offer(at.t, at.weights, 1.0)
+                self._offer(at.t, at.weights, at.bound)
             values.append(at.value)
             slow = len(values) > 10 and values[-11] - at.value < (CENTRED if steps else SLOW)
             if slow or len(values) == steps or self.stopped:
@@ -150,7 +148,9 @@ class _Run:
         for k, y in enumerate(method.iterates()):
             total = float(form.cost @ y)
             weights = None if at.weights is None else at.weights * y[form.m :] / total
-            bound = self._offer(tuple(np.split(form.t * y[: form.m], cuts)), weights, total)
+            t = tuple(np.split(form.t * y[: form.m] / total, cuts))
+            bound = estimate(self.program, SlopeMultipliers(t, weights))
+            self._offer(t, weights, bound)
             if self.stopped:
                 return True
             if k >= LONG and bound > at.bound:
