@@ -100,8 +100,8 @@ def test_depth_sixteen_to_its_optimum() -> None:
 def test_first_order_alone_comes_close(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(policy, "SLOPES_ORDER", 0)
     program = chain(recipe(6, 6))
-    multipliers, seen = solved(program, Budget.of_work(1.0))
-    assert seen[-1] < 1.005 * optimum(program)
+    multipliers, seen = solved(program, Budget.of_work(0.6))
+    assert seen[-1] < 1.01 * optimum(program)
     check_feasible(program, multipliers, seen[-1])
 
 
@@ -182,6 +182,17 @@ def test_units_of_layers_do_not_matter(exponents: tuple[int, ...], weighted: boo
     multipliers, others = solved(scaled)
     assert others[-1] == pytest.approx(np.ldexp(seen[-1], sum(exponents)), rel=1e-7)
     assert estimate(scaled, multipliers) == pytest.approx(others[-1], rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_sparse_networks_that_are_zero_or_nearly(seed: int) -> None:
+    """Few entries: most neurons read nothing or are read by nobody, in chains of their own."""
+    rng = np.random.default_rng(seed)
+    weights = [100 * w * (rng.uniform(size=w.shape) < 0.12) for w in random_weights(rng, (5,) * 9)]
+    program = chain(weights)
+    multipliers, seen = solved(program)
+    assert multipliers.fits(program)
+    assert estimate(program, multipliers) <= max(seen[-1] * (1 + 1e-5), 1e-6)
 
 
 def test_units_of_neurons_do_not_matter() -> None:

@@ -10,8 +10,8 @@ from lipcert.solver.slopes.settle import SAME, Settled
 from lipcert.solver.slopes.walk import walk
 
 SURE = 1e7  # the multiplier of an equality, times the inverse variance: 1e-7 is lost by it, and about that in a proof
-NOTHING = 1e18  # the same of a neuron that is zero, relative to the mean variance of its block
-UNREAD = 1e-9  # of a neuron that nobody reads: of the largest that is feasible
+NOTHING = 1e40  # the same of a neuron that is zero, relative to the mean variance of its block
+UNREAD = 1e-9  # of a neuron that nobody reads, beside others: of the largest that is feasible
 SMALLEST, LARGEST = 1e-306, 1e306  # of what is returned
 
 
@@ -40,7 +40,8 @@ def _with_the_others(program: SlopeProgram, settled: Settled, own: list[Array], 
         sure = same & ~settled.idle[i] & (moving > 0)
         t[sure] = SURE / (2 * moving[sure])
         unread = ~same & ~settled.idle[i] & (variance > 0)
-        t[unread] = UNREAD * 2 / (variance[unread] * width[unread] ** 2 * block.width)
+        share = UNREAD * 2 if np.any(free) else 1.0
+        t[unread] = share / (variance[unread] * width[unread] ** 2 * block.width)
         noise = ~same & settled.idle[i] & (variance > 0)  # it reads what is nearly zero
         t[noise] = 1 / (variance[noise] * width[noise] ** 2 * block.width)
         if np.any(free):
