@@ -11,10 +11,13 @@ Values are what multipliers promise in plain floating point; `lipcert bound --me
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 from benchmarks._measure import data_folder
 from benchmarks._random_chains import chain, closed_form, positive_layers, product_of_norms, square_layers
@@ -59,15 +62,20 @@ def recipe() -> None:
 
 def peer() -> Callable[[list[Array]], float]:
     """ECLipsE_Fast, of its package or as written here."""
-    try:
-        import torch
-        from eclipse_nn.eclipsE_fast import ECLipsE_Fast  # type: ignore[import-not-found]
-    except ImportError:
+    package, torch = importlib.util.find_spec("eclipse_nn"), importlib.util.find_spec("torch")
+    if package is None or torch is None or not package.submodule_search_locations:
         return closed_form
+    path = Path(package.submodule_search_locations[0]) / "eclipsE_fast.py"  # alone: the package asks for cvxpy too
+    spec = importlib.util.spec_from_file_location("eclipsE_fast", path)
+    if spec is None or spec.loader is None:
+        return closed_form
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    from_numpy = importlib.import_module("torch").from_numpy
 
     def fast(weights: list[Array]) -> float:
         hidden = len(weights) - 1
-        return float(ECLipsE_Fast([torch.from_numpy(w) for w in weights], [0.0] * hidden, [1.0] * hidden))
+        return float(module.ECLipsE_Fast([from_numpy(w) for w in weights], [0.0] * hidden, [1.0] * hidden))
 
     return fast
 
