@@ -42,7 +42,7 @@ def solve(name: str, program: SlopeProgram, seconds: float, rivals: str = "") ->
         return False
 
     solve_slopes(program, budget, better)
-    work, first = budget.spent(), seen[min(1, len(seen) - 1)]  # the one before is one number for each layer
+    work, first = budget.spent(), seen[0]
     print(
         f"{name:30s} {rivals}greedy {first[0]:.7g} in {first[1]:.2f} s, best {seen[-1][0]:.9g}, {len(seen)} times "
         f"better, {work.counted:.1f} nominal s, {time.perf_counter() - start:.1f} s, processor {work.processor:.1f} s",

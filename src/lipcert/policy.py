@@ -279,8 +279,7 @@ SLOPES_PROOFS = 200.0  # times one proof: about what a solver takes; a shorter t
 SLOPES_FIRST = 0.05  # of the budget, for the greedy pass that other methods begin with
 SLOPES_BEFORE_TIGHT = 0.3  # of the budget, at most, for slopes before method tight
 SLOPES_LEAVES = 0.4  # of d = log(bound/witness) is left by method slopes, on the same networks
-
-# --- Slopes: one multiplier per neuron (measured on recipes of depth 16 to 100, width 10 to 64) -----------------------
+# Their solver (measured on square layers of depth 16 to 100 and width 10 to 64)
 SLOPES_GREEDY = 0.15  # of the budget, at most, for the first pass; less is done in it where that does not do
 SLOPES_BEFORE = 2.0  # steps of an interior point that first-order steps before it may take: 25 do at width 16 and depth
 # 64, 100 are needed at width 64, and there they are 100 times cheaper

@@ -1,6 +1,26 @@
 """Multipliers of slope programs, which are hints: the bound that they promise is proved elsewhere."""
 
-from lipcert.solver.slopes.choice import solve_slopes
-from lipcert.solver.slopes.walk import estimate
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lipcert.budget import Budget
+from lipcert.relaxation.slopes import SlopeMultipliers, SlopeProgram
 
 __all__ = ["estimate", "solve_slopes"]
+
+
+def solve_slopes(
+    program: SlopeProgram, budget: Budget, on_better: Callable[[SlopeMultipliers, float], bool]
+) -> SlopeMultipliers:
+    """The best multipliers found; `on_better` sees all that are better than those before, and True stops."""
+    from lipcert.solver.slopes.choice import solve_slopes as solve  # here, so that importing lipcert stays fast
+
+    return solve(program, budget, on_better)
+
+
+def estimate(program: SlopeProgram, multipliers: SlopeMultipliers) -> float:
+    """What the multipliers prove, in plain floating point: infinite where they are not feasible."""
+    from lipcert.solver.slopes.walk import estimate as walked
+
+    return walked(program, multipliers)

@@ -57,9 +57,10 @@ class _Run:
         program = self.settled.program
         share = policy.SLOPES_GREEDY * max(self.budget.left(), 0.0)
         costs = {r: self.budget.expected(greedy_operations(program, r)) for r in ROUNDS}
-        found, weights = self._pass(0, ROOM)  # never above the product of norms
-        if 2 * costs[ROUNDS[0]] <= share and not self.stopped:
-            self._pass(ROUNDS[0], ROOM)
+        if 2 * costs[ROUNDS[0]] <= share:
+            found, weights = self._pass(ROUNDS[0], ROOM)
+        if not self.stopped:
+            found, weights = self._pass(0, ROOM)  # never above the product of norms
         rounds = next((r for r in ROUNDS if costs[r] <= share), 0)
         if rounds and not self.stopped:
             found, weights = self._pass(rounds, START)
