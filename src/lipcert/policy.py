@@ -205,6 +205,7 @@ FORMS_ENTRIES = 100_000_000  # numbers in the affine forms of all neurons
 MOMENT_SAMPLES = 192  # normal samples with the moments of a matrix
 MOMENT_LEADING = 24  # eigenvectors
 DIRECTION_SAMPLES = 200  # points whose Jacobians are looked at
+DIRECTION_CLOSE = 0.95  # cosine: a direction of a sample that is closer to one tried is not tried
 DIRECTION_ROUNDS = 8  # searches along directions of the outputs, one for every output in the infinity norm
 DIRECTION_POINTS = 5_000  # samples of each of these searches
 PRECISE_DEPTH = 8  # hidden blocks from which intervals may need long numbers: 32 of 16 random neurons lose all signs

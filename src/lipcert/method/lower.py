@@ -17,7 +17,7 @@ def look(problem: Problem, bracket: Bracket, budget: Budget, again: int = 0) -> 
     """Search for a witness within the budget; `again` counts the searches before, from whose best it starts."""
     bracket.enter("lower bound")
     known, seed = bracket.witness, bracket.wishes.seed + again
-    starts = None if known is None or problem.whole_map else known.point[None, :]
+    starts = None if known is None else known.point[None, :]
     with threads_for(problem.network.entries**0.5):
         bracket.improve(search(problem, budget, seed=seed, starts=starts, on_witness=bracket.improve))
 

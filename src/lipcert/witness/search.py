@@ -40,12 +40,12 @@ def search(
 
     Stops when nothing improves any more, at the latest when the budget is over; the middle of the region is always
     looked at. The same seed and the same counted budget give the same witness. `starts` are points to begin from beside
-    the samples (one output only). `on_witness` is called with every improvement.
+    the samples. `on_witness` is called with every improvement.
     """
     record = Record(problem, budget, rng=np.random.default_rng(seed), on_witness=on_witness)
     record.consider(record.best.point, "center")
     if problem.whole_map:
-        _search_directions(record, seed)
+        _search_directions(record, seed, starts)
     elif not (_constant(record) or budget.over()):
         screen = Screen(problem, budget)
         elite = sample(record, screen, samples, budget.share(policy.SAMPLING_SHARE))
@@ -133,34 +133,49 @@ def _ascend(record: Record, screen: Screen, starts: Batch) -> None:
             return
 
 
-def _search_directions(record: Record, seed: int) -> None:
-    """Searches for one output along the directions that Jacobians at samples have, the largest first."""
+def _search_directions(record: Record, seed: int, starts: Array | None) -> None:
+    """Searches for one output along the directions that Jacobians have: at the starts and at samples, the largest
+    first, and at what such a search finds, as long as that is better."""
     problem, budget = record.problem, record.budget
+    if problem.network.outputs == 1:
+        record.consider(search(problem.along(np.ones(1)), budget, seed=seed, starts=starts).point, "search")
+        return
     deep = anneal.applies(problem.network) and not _constant(record)
     share = policy.ANNEAL_SAMPLING_SHARE if deep else policy.DIRECTION_SAMPLING_SHARE
     found = _sample_jacobians(record, budget.share(share))
     for point, _ in found[: policy.TRIED]:
         record.consider(point, "sampling")
-    starts = None
+    given = [] if starts is None else [steepest(jacobian(problem, x[None, :]), problem.norm) for x in starts]
+    members = np.zeros((0, problem.network.inputs))
     if deep:
         with np.errstate(all="ignore"):
-            members = anneal.anneal(record, None, budget.share(policy.ANNEAL_WHOLE_SHARE))
-        starts = record.chart.points(members[: policy.ELITE])
-        found = [(record.best.point, steepest(jacobian(problem, record.best.point), problem.norm)), *found]
+            some = anneal.anneal(record, None, budget.share(policy.ANNEAL_WHOLE_SHARE))
+        members = record.chart.points(some[: policy.ELITE])
+        given.insert(0, steepest(jacobian(problem, record.best.point), problem.norm))
     every = problem.norm.out == "inf"  # every output gets its turn
-    queue = [d for _, d in found] if every else [d for _, d in found[:1]]
+    waiting = [*given, *(d for _, d in found)]
+    better: list[Array] = []  # the direction at a point that was just found, which may be close to the last one
     tried: list[Array] = []
-    while queue and len(tried) < (len(problem.c) if every else policy.DIRECTION_ROUNDS) and not budget.over():
-        d = queue.pop(0)
-        if any(np.array_equal(d, other) or np.array_equal(d, -other) for other in tried):
+    while (waiting or better) and not budget.over():
+        close = 1.0 - 1e-12 if better else policy.DIRECTION_CLOSE
+        d = better.pop() if better else waiting.pop(0)
+        if any(_cosine(d, other) >= close for other in tried):
             continue
+        if len(tried) == (len(problem.c) if every else policy.DIRECTION_ROUNDS):
+            return
         tried.append(d)
-        part = budget.share(policy.DIRECTION_SHARE)
-        one = search(problem.along(d), part, seed=seed + len(tried), samples=policy.DIRECTION_POINTS, starts=starts)
+        part, begin = budget.share(policy.DIRECTION_SHARE), np.vstack([record.best.point, members])
+        one = search(problem.along(d), part, seed=seed + len(tried), samples=policy.DIRECTION_POINTS, starts=begin)
         before = record.best.value
         record.consider(one.point, one.method)
         if not every and record.best.value > before * (1 + 1e-7):
-            queue.append(steepest(jacobian(problem, one.point), problem.norm))
+            better = [steepest(jacobian(problem, one.point), problem.norm)]
+
+
+def _cosine(a: Array, b: Array) -> float:
+    """Of the angle between two lines; zero where one is none."""
+    size = float(np.linalg.norm(a) * np.linalg.norm(b))
+    return abs(float(a @ b)) / size if size > 0 else 0.0
 
 
 def _sample_jacobians(record: Record, budget: Budget) -> list[tuple[Array, Array]]:
