@@ -78,7 +78,7 @@ def jacobians(net: Network, x: Array) -> list[Array]:
     return J
 
 
-@settings(max_examples=150)
+@settings(max_examples=90)
 @given(branched_networks(kinds=KINDS))
 def test_sampled_values_and_gradients_lie_inside(case: Case) -> None:
     net, box, c = case
@@ -132,7 +132,7 @@ def cell_around(net: Network, box: Box, x: Array, rng: np.random.Generator) -> C
     return cell
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(branched_networks(kinds=(*KINDS, "relu", "leaky_relu")), st.integers(0, 2**32 - 1))
 def test_bounds_of_cells_hold_at_their_points(case: Case, seed: int) -> None:
     net, box, c = case

@@ -82,7 +82,7 @@ def test_is_positive_is_right_at_the_edge() -> None:
     assert said[False] > 200
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 30), st.sampled_from((1e-200, 1e-6, 1.0, 1e8, 1e150)))
 def test_is_positive_on_random_matrices(seed: int, n: int, scale: float) -> None:
     rng = np.random.default_rng(seed)
@@ -310,7 +310,7 @@ def test_a_changed_number_never_proves_too_much(seed: int, tmp_path: Path) -> No
         honest = {name: file[name] for name in file.files}
     rng = np.random.default_rng(seed)
     outcomes = {"proved": 0, "not proved": 0, "refused": 0}
-    for k in range(400):
+    for k in range(250):
         changed = dict(honest)
         name = sorted(honest)[k % len(honest)]
         changed[name] = _tampered(honest[name], rng)

@@ -80,7 +80,7 @@ def test_rows_hold_at_true_points(case: Case, name: str, norm: Norm) -> None:
     assert np.all(found >= value - 1e-8 * (1 + np.abs(value)))
 
 
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(branched_networks(max_neurons=7), st.sampled_from(("tight", *LIFTS)), st.sampled_from(NORMS))
 def test_nothing_is_below_the_enumerated_constant(case: Case, name: str, norm: Norm) -> None:
     net, box, c = case

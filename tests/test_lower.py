@@ -118,7 +118,7 @@ def test_points_on_kinks_are_moved_off_them() -> None:
     assert box.contains(w.point)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 3), st.integers(1, 5), st.floats(0.0, 3.0), st.booleans())
 def test_search_never_exceeds_the_constant_of_small_networks(
     seed: int, inputs: int, width: int, radius: float, leaky: bool

@@ -73,7 +73,7 @@ def test_all_cuts_and_exclusions_hold_at_true_points(case: Case, method: str) ->
     assert violations(cut, true_points(cut, problem, 1000)[0]) <= 1e-9
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(small_cases(max_depth=1, kinds=("relu",)))
 def test_excluded_signs_never_occur(case: Case) -> None:
     net, box, _ = case
