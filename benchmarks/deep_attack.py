@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import sys
+
 import numpy as np
 
 from lipcert.problem.activations import Activation
