@@ -274,6 +274,7 @@ SHARPEN_WORTH = 0.05  # of the widths of open neurons' bounds: a certificate wit
 SLOPES_PIECE = 6000  # the order of the largest matrix that a proof factors: a few of them take 2 GB
 SLOPES_PROOF = 3.0  # times the sum of the orders cubed: one proof,
 SLOPES_CALLS = 60.0  # and the calls around each of its pieces
+SLOPES_CENTRED = 30.0  # times as much where neurons have one slope: their pieces are changed and tried again (avgpool)
 SLOPES_GAIN = 1e-3  # in a bound that is worth a proof on the way,
 SLOPES_SHARE = 0.15  # which together take no more of a solver's work than this
 SLOPES_PROOFS = 200.0  # times one proof: about what a solver takes; a shorter turn of auto would be begun again

@@ -16,6 +16,7 @@ import numpy as np
 from lipcert import policy
 from lipcert.bounds import cut_short, preactivations
 from lipcert.bounds.collapse import collapse
+from lipcert.bounds.propagation import slopes
 from lipcert.budget import Budget
 from lipcert.method.base import Method
 from lipcert.method.bracket import Bracket
@@ -23,8 +24,10 @@ from lipcert.problem.problem import Problem
 from lipcert.problem.region import hull
 from lipcert.proof.cases import case_of, case_table
 from lipcert.proof.collapsed import prove_within
+from lipcert.proof.piece import is_narrow
 from lipcert.proof.slopes import WHOLE, Part, prove_part, prove_parts
 from lipcert.relaxation.slopes import (
+    SlopeBlock,
     SlopeMultipliers,
     SlopeProgram,
     orders_of,
@@ -95,15 +98,15 @@ def prepared(problem: Problem, bracket: Bracket, budget: Budget, notes: bool = T
         bracket.out_of_budget(budget)
         return None
     small = collapse(problem)
-    chosen, orders = problem, orders_of(problem)
+    chosen, orders, tries = problem, orders_of(problem), tries_of(problem)
     if small is not None:
-        fewer = orders_of(small.problem)
-        if proof_operations(fewer) <= proof_operations(orders):
-            chosen, orders = small.problem, fewer
+        fewer, others = orders_of(small.problem), tries_of(small.problem)
+        if others * proof_operations(fewer) <= tries * proof_operations(orders):
+            chosen, orders, tries = small.problem, fewer, others
     refused = refusal(orders, problem.network.inputs)
     if refused is not None and notes:
         bracket.note(refused)
-    if refused is None and bracket.certificate is not None and not _fits(orders, budget):
+    if refused is None and bracket.certificate is not None and not _fits(orders, budget, tries):
         refused = "no time"
         bracket.out_of_budget(budget)
     return None if refused is not None else _Work(problem, chosen, bracket, budget)
@@ -115,9 +118,15 @@ def proof_operations(orders: tuple[int, ...]) -> float:
     return policy.SLOPES_PROOF * float(np.sum(np.array(orders, dtype=float) ** 3)) + calls
 
 
-def _fits(orders: tuple[int, ...], budget: Budget) -> bool:
+def tries_of(problem: Problem) -> float:
+    """Times the work of a proof: where slopes are centred, several shifts are tried."""
+    centred = any(np.any(is_narrow(SlopeBlock((), s.lo, s.hi))) for s in slopes(problem))
+    return policy.SLOPES_CENTRED if centred else 1.0
+
+
+def _fits(orders: tuple[int, ...], budget: Budget, tries: float = 1.0) -> bool:
     """Whether there is time for a greedy pass and its proof."""
-    return budget.expected(2 * proof_operations(orders)) <= budget.left()
+    return budget.expected((1 + tries) * proof_operations(orders)) <= budget.left()
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +151,7 @@ class _Work:
         """A solver, and proofs of what it finds on the way; whether it ended within its budget."""
         problem = self.chosen if place == (WHOLE, WHOLE) else case_of(self.chosen, *place)
         question = _Question(problem, slope_program(problem), place)
-        proof = budget.expected(proof_operations(question.program.orders))
+        proof = budget.expected(tries_of(problem) * proof_operations(question.program.orders))
         watcher = _Watcher(self, question, passes_only)
         within = budget.upto(max(budget.left() - proof, 0.0))
         try:
@@ -160,7 +169,8 @@ class _Work:
     def prove(self, question: _Question, multipliers: SlopeMultipliers) -> None:
         """What multipliers prove goes to the bracket, when it is better."""
         orders = question.program.orders
-        with self.budget.threads(max(orders)), self.budget.measured(proof_operations(orders)):
+        operations = tries_of(question.problem) * proof_operations(orders)
+        with self.budget.threads(max(orders)), self.budget.measured(operations):
             part = prove_part(question.problem, question.program, multipliers, question.place)
         known = self.parts.get(question.place)
         if not part.upper < (math.inf if known is None else known.upper):
