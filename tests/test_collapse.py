@@ -142,7 +142,7 @@ class Coarse(Sweep):
         return Coarse._wrong(a + b, np.where(b == 0, 0.0, 1.9 * COARSE * np.abs(a + b)))
 
 
-@settings(max_examples=120)
+@settings(max_examples=80)
 @given(branched_networks(max_neurons=12), st.sampled_from(NORMS))
 def test_every_error_is_paid_for(case: Case, norm: Norm) -> None:
     """With errors so large that nothing else pays for them: values and gradients, for any slopes."""

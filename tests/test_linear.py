@@ -41,7 +41,7 @@ def gradients_at(net: Network, slopes: list[Array], c: Array) -> list[Array]:
 
 
 @given(branched_networks(kinds=KINDS), st.sampled_from(NORMS), st.integers(0, 2**32 - 1))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_slopes_of_any_kind_give_no_larger_gradient(case: Case, norm: Norm, seed: int) -> None:
     """Not only those of points: any slopes within their bounds, their ends above all."""
     net, box, c = case
@@ -65,7 +65,7 @@ def test_slopes_of_any_kind_give_no_larger_gradient(case: Case, norm: Norm, seed
 
 
 @given(branched_networks(kinds=("relu", *SMOOTH)), st.sampled_from(NORMS), st.integers(0, 2**32 - 1))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_slopes_that_are_tied_to_the_input(case: Case, norm: Norm, seed: int) -> None:
     """Tangents know more than slopes: gradients of points of the box, whatever their sign, stay below."""
     net, box, c = case

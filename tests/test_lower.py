@@ -345,7 +345,7 @@ def residual(seed: int, activation: Activation | str = "relu", inputs: int = 4) 
     return Network.from_blocks(blocks)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(branched_networks())
 def test_search_never_exceeds_the_constant_of_networks_with_branches(case: tuple[Network, Box, Array]) -> None:
     problem = Problem.of(*case)

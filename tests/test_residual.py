@@ -23,7 +23,7 @@ from lipcert.witness import search
 from tests.enumeration import exact_constant
 
 RELU = Activation("relu")
-EXAMPLES = int(os.environ.get("LIPCERT_EXAMPLES", "24"))  # more of them: hundreds take minutes
+EXAMPLES = int(os.environ.get("LIPCERT_EXAMPLES", "18"))  # more of them: hundreds take minutes
 COVERING = ("product", "interval", "mixed", "backward", "forward", "both", "backward-free", "tight")
 CHAINS_ONLY = ("shor", "hr2", "hr1", "lipopt3", "lifting", "mip")
 

@@ -54,7 +54,7 @@ def random_cuts(size: int, names: list[tuple[int, int]], seed: int) -> Cuts:
     return Cuts(np.array(rows, dtype=np.int64))
 
 
-@settings(max_examples=25)
+@settings(max_examples=18)
 @given(small_cases(kinds=("relu", "leaky_relu", "tanh")), st.sampled_from(("tight", *LIFTS)))
 def test_all_cuts_and_exclusions_hold_at_true_points(case: Case, method: str) -> None:
     net, box, c = case

@@ -87,6 +87,7 @@ def _best_rate(first: Affine, second: Affine, j: Index, k: Index, middle: Array,
         return np.asarray((g + rate * h + np.abs(G + rate[:, None] * H).sum(axis=1)) / (1.0 + rate))
 
     ratio = np.log(np.maximum(np.abs(G).sum(axis=1), TINY)) - np.log(np.maximum(np.abs(H).sum(axis=1), TINY))
+    ratio = np.clip(ratio, -300.0, 300.0)  # a row may be zero
     lo, hi = ratio - 7.0, ratio + 7.0
     golden = (np.sqrt(5.0) - 1.0) / 2.0
     for _ in range(_STEPS):
