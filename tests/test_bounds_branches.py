@@ -78,7 +78,7 @@ def jacobians(net: Network, x: Array) -> list[Array]:
     return J
 
 
-@settings(max_examples=90)
+@settings(max_examples=58)
 @given(branched_networks(kinds=KINDS))
 def test_sampled_values_and_gradients_lie_inside(case: Case) -> None:
     net, box, c = case
@@ -94,7 +94,7 @@ def test_sampled_values_and_gradients_lie_inside(case: Case) -> None:
             assert holds(f.derivative(z), s)
 
 
-@settings(max_examples=60)
+@settings(max_examples=39)
 @given(branched_networks(), st.floats(-12, 12), st.integers(0, 2**32 - 1))
 def test_containment_in_rational_arithmetic(case: Case, scale: float, seed: int) -> None:
     """Weights scaled block by block by powers of ten, so that cancellation and tiny terms occur."""
@@ -132,7 +132,7 @@ def cell_around(net: Network, box: Box, x: Array, rng: np.random.Generator) -> C
     return cell
 
 
-@settings(max_examples=60)
+@settings(max_examples=39)
 @given(branched_networks(kinds=(*KINDS, "relu", "leaky_relu")), st.integers(0, 2**32 - 1))
 def test_bounds_of_cells_hold_at_their_points(case: Case, seed: int) -> None:
     net, box, c = case
@@ -159,7 +159,7 @@ def test_bounds_of_cells_hold_at_their_points(case: Case, seed: int) -> None:
             np.testing.assert_allclose([*a.lo, *a.hi], [*b.lo, *b.hi], rtol=1e-9, atol=1e-9)
 
 
-@settings(max_examples=60)
+@settings(max_examples=39)
 @given(branched_networks(kinds=KINDS), st.sampled_from(("inf", "2", "1")))
 def test_gains_hold_at_sampled_points(case: Case, p: str) -> None:
     net, box, c = case
@@ -179,7 +179,7 @@ def test_gains_hold_at_sampled_points(case: Case, p: str) -> None:
     assert holds(g, mixed_gradient_bounds(net, pre, c)[0])
 
 
-@settings(max_examples=40)
+@settings(max_examples=26)
 @given(small_cases(kinds=KINDS))
 def test_a_chain_with_branches_of_zeros_has_the_bounds_of_the_chain(case: Case) -> None:
     net, box, c = case

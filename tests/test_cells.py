@@ -56,7 +56,7 @@ def test_the_whole_space_is_exact(sizes: tuple[int, ...], alpha: float, bias: fl
 
 
 @given(st.integers(0, 10_000), st.integers(1, 4), st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=36, deadline=None)
 def test_a_pattern_that_a_point_has_is_never_refused(seed: int, inputs: int, flat: bool) -> None:
     """Not by the program, not by random numbers, not by the program's numbers of another cell."""
     rng = np.random.default_rng(seed)

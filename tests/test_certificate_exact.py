@@ -44,7 +44,7 @@ def test_both_checkers_agree(method: str, seed: int, p0: int, p1: int, radius: f
                 assert check(certificate, net) == pytest.approx(certificate.upper, rel=1e-9)
 
 
-@settings(max_examples=25)
+@settings(max_examples=18)
 @given(one_layer_cases(max_inputs=3, max_neurons=4))
 def test_both_checkers_agree_on_odd_networks(case: Case) -> None:
     """Copies, zeros, dead neurons, flat boxes; good multipliers and none at all."""

@@ -86,7 +86,7 @@ def chain_rule(net: Network, slopes: Sequence[Vector], c: Array) -> Vector:
     return behind[0]
 
 
-@settings(max_examples=60)
+@settings(max_examples=39)
 @given(branched_networks(max_neurons=12))
 def test_slack_and_price_in_rational_arithmetic(case: Case) -> None:
     """z at points, and the gradient for slopes that no point need have: for any that the bounds allow."""
@@ -142,7 +142,7 @@ class Coarse(Sweep):
         return Coarse._wrong(a + b, np.where(b == 0, 0.0, 1.9 * COARSE * np.abs(a + b)))
 
 
-@settings(max_examples=80)
+@settings(max_examples=52)
 @given(branched_networks(max_neurons=12), st.sampled_from(NORMS))
 def test_every_error_is_paid_for(case: Case, norm: Norm) -> None:
     """With errors so large that nothing else pays for them: values and gradients, for any slopes."""
@@ -173,7 +173,7 @@ def test_every_error_is_paid_for(case: Case, norm: Norm) -> None:
         assert apart <= small.price * (1 + 1e-9) + 1e-9 * (1 + small.scale)
 
 
-@settings(max_examples=60)
+@settings(max_examples=39)
 @given(branched_networks(max_neurons=12, kinds=ANY), st.sampled_from(NORMS), st.booleans())
 def test_it_is_the_same_function(case: Case, norm: Norm, ball: bool) -> None:
     net, box, c = case
@@ -196,7 +196,7 @@ def test_it_is_the_same_function(case: Case, norm: Norm, ball: bool) -> None:
     )
 
 
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(convolutional_networks())
 def test_convolutions_are_pulled_back_like_matrices(both: tuple[Network, Network]) -> None:
     box = Box(np.zeros(both[0].inputs), 0.1)
@@ -242,7 +242,7 @@ def doubtful(net: Network, size: float, seed: int) -> Network:
     return Network.from_blocks([*blocks, net.scores])
 
 
-@settings(max_examples=40)
+@settings(max_examples=26)
 @given(branched_networks(kinds=ANY), st.sampled_from((1e-3, 0.3)), st.booleans(), st.integers(0, 99))
 def test_bounds_pay_for_slack(case: Case, size: float, ball: bool, seed: int) -> None:
     net, box, c = case
@@ -265,7 +265,7 @@ def test_bounds_pay_for_slack(case: Case, size: float, ball: bool, seed: int) ->
                 assert np.all(z[inside] <= known.hi + 1e-12)
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(branched_networks(kinds=(*ANY[:3], "tanh")), st.sampled_from(("tight", *LIFTS)), st.sampled_from(NORMS))
 def test_rows_hold_at_points_of_the_true_network(case: Case, name: str, norm: Norm) -> None:
     net, box, c = case
@@ -278,7 +278,7 @@ def test_rows_hold_at_points_of_the_true_network(case: Case, name: str, norm: No
     assert np.all(found >= value - 1e-8 * (1 + np.abs(value)))
 
 
-@settings(max_examples=20)
+@settings(max_examples=13)
 @given(small_cases(max_depth=1), st.sampled_from(("shor", "hr2", "tight")))
 def test_rows_of_one_layer_hold_at_points_of_the_true_network(case: Case, name: str) -> None:
     net, box, c = case
@@ -289,7 +289,7 @@ def test_rows_of_one_layer_hold_at_points_of_the_true_network(case: Case, name: 
     assert np.all(objective(relaxation, Y) + relaxation.offset >= value - 1e-8 * (1 + np.abs(value)))
 
 
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(branched_networks(max_neurons=8), st.integers(0, 99))
 def test_half_spaces_pay_for_slack(case: Case, seed: int) -> None:
     net, box, c = case
@@ -317,7 +317,7 @@ def test_who_cannot_pay_refuses() -> None:
 # --- proofs -----------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=20)
+@settings(max_examples=13)
 @given(branched_networks(max_neurons=7), st.sampled_from(("tight", "both", "backward-free")), st.sampled_from(NORMS))
 @pytest.mark.usefixtures("always")
 def test_nothing_proved_within_is_below_the_enumerated_constant(case: Case, name: str, norm: Norm) -> None:

@@ -57,7 +57,7 @@ def regions(net: Network) -> tuple[Region, ...]:
     return Box(x, 0.3), Ball(x, 0.5), Everywhere()
 
 
-@settings(max_examples=40)
+@settings(max_examples=26)
 @given(convolutional_networks(kinds=("relu", "leaky_relu", *SMOOTH)))
 def test_bounds_of_values_and_gradients(nets: tuple[Network, Network]) -> None:
     for region in regions(nets[0]):
@@ -70,7 +70,7 @@ def test_bounds_of_values_and_gradients(nets: tuple[Network, Network]) -> None:
         same(*(gradient_magnitudes(net, rows, C) for net in nets))
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(convolutional_networks())
 def test_gains_and_what_follows_from_them(nets: tuple[Network, Network]) -> None:
     pre = preactivation_bounds(nets[0], regions(nets[0])[0])
@@ -82,7 +82,7 @@ def test_gains_and_what_follows_from_them(nets: tuple[Network, Network]) -> None
         same(*(np.array(mixed_bound(net, pre, norm, C, one)) for net in nets))
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(convolutional_networks(), st.integers(0, 2**32 - 1))
 def test_bounds_of_cells(nets: tuple[Network, Network], seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -94,7 +94,7 @@ def test_bounds_of_cells(nets: tuple[Network, Network], seed: int) -> None:
     assert one.empty.tolist() == two.empty.tolist()
 
 
-@settings(max_examples=60)
+@settings(max_examples=39)
 @given(convolutions(), st.sampled_from((1, 60, 1 << 22)))
 def test_operator_norms(map_: Convolution, rows: int) -> None:
     """Also of some rows, and with the Gram matrix made some rows at a time."""
@@ -110,7 +110,7 @@ def test_operator_norms(map_: Convolution, rows: int) -> None:
         assert np.linalg.norm(A, 2) <= operator_norm(map_, "2", "2") <= np.linalg.norm(A, 2) * 1.2
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(convolutional_networks())
 def test_screens_and_programs(nets: tuple[Network, Network]) -> None:
     rng = np.random.default_rng(0)

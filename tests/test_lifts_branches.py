@@ -67,7 +67,7 @@ def proved(problem: Problem, method: str) -> Certificate:
     return prove_cases(problem, method, table, tuple(cases))
 
 
-@settings(max_examples=30)
+@settings(max_examples=21)
 @given(branched_networks(kinds=ANY), st.sampled_from(("tight", *LIFTS)), st.sampled_from(NORMS))
 def test_rows_hold_at_true_points(case: Case, name: str, norm: Norm) -> None:
     net, box, c = case
@@ -80,7 +80,7 @@ def test_rows_hold_at_true_points(case: Case, name: str, norm: Norm) -> None:
     assert np.all(found >= value - 1e-8 * (1 + np.abs(value)))
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(branched_networks(max_neurons=7), st.sampled_from(("tight", *LIFTS)), st.sampled_from(NORMS))
 def test_nothing_is_below_the_enumerated_constant(case: Case, name: str, norm: Norm) -> None:
     net, box, c = case
@@ -91,7 +91,7 @@ def test_nothing_is_below_the_enumerated_constant(case: Case, name: str, norm: N
         assert lipcert.verify(certificate, net).proved
 
 
-@settings(max_examples=8)
+@settings(max_examples=6)
 @given(branched_networks(max_neurons=6), st.sampled_from(("tight", *LIFTS)), st.sampled_from(NORMS))
 def test_lies_only_loosen(case: Case, name: str, norm: Norm) -> None:
     net, box, c = case
@@ -169,7 +169,7 @@ def test_scores_that_read_the_input() -> None:
         proved(Problem.of(net, box), "hr2")
 
 
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(branched_networks(max_neurons=8, kinds=ANY), st.sampled_from([Norm("inf"), Norm("2")]), st.integers(0, 99))
 def test_half_spaces_of_cells_hold_at_their_points(case: Case, norm: Norm, seed: int) -> None:
     net, box, c = case

@@ -75,7 +75,7 @@ def test_answers_are_exact(sizes: tuple[int, ...], radius: float, norm: Norm) ->
 
 
 @given(small_cases(max_depth=3, max_neurons=7, kinds=("relu", "identity")), st.sampled_from(NORMS))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_no_bound_below_the_truth(case: Case, norm: Norm) -> None:
     """Copies of neurons and flat boxes have patterns without interior: they may stay in the bound, never below it."""
     net, box, c = case
@@ -87,7 +87,7 @@ def test_no_bound_below_the_truth(case: Case, norm: Norm) -> None:
 
 
 @given(branched_networks(max_neurons=7, kinds=("relu", "identity")), st.sampled_from(NORMS))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_no_bound_below_the_truth_with_branches(case: Case, norm: Norm) -> None:
     net, box, c = case
     truth = exact_constant(net, box, c, norm)
@@ -97,7 +97,7 @@ def test_no_bound_below_the_truth_with_branches(case: Case, norm: Norm) -> None:
 
 
 @given(branched_networks(max_neurons=8, kinds=("relu", "identity")), st.sampled_from(NORMS), st.integers(0, 2**32 - 1))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=16, deadline=None)
 def test_a_leaf_is_bounded_in_company_as_alone(case: Case, norm: Norm, seed: int) -> None:
     """And as `linear_bounds` does, which looks at all entries of the gradient; and about as the search thinks."""
     net, box, c = case
@@ -223,7 +223,7 @@ def signs_at(problem: Problem, system: System, points: Array) -> Signs:
 
 
 @given(st.integers(0, 2**32 - 1), st.floats(0.0, 0.3))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=26, deadline=None)
 def test_what_is_refused_no_point_has(seed: int, noise: float) -> None:
     """Multipliers of a solver, changed by noise: they refuse what is impossible, or nothing."""
     rng = np.random.default_rng(seed)
@@ -431,7 +431,7 @@ def test_known_bounds_and_witnesses_are_used_and_the_price_is_counted() -> None:
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from(("inf", "2", "1")))
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 def test_balls_are_searched_with_their_tangents(seed: int, norm: str) -> None:
     """Patterns that only the corners of the box have are refused; no bound is below what a point of the ball shows."""
     rng = np.random.default_rng(seed)

@@ -26,7 +26,7 @@ METHODS = ("hr2", "shor")
 ROUNDING = 1e-9  # of the enumeration, which is plain floating point
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(one_layer_cases())
 def test_order_of_the_bounds(case: Case) -> None:
     """exact <= hr2 <= shor and interval."""
@@ -81,7 +81,7 @@ def test_reference_knows_closed_forms() -> None:
     assert literal.hr2(single, np.array([-3.0]), np.ones(1), lo, hi, 0.25) == pytest.approx(0.5, abs=1e-5)
 
 
-@settings(max_examples=40)
+@settings(max_examples=26)
 @given(one_layer_cases(max_inputs=6, max_neurons=8))
 def test_rows_hold_at_true_points(case: Case) -> None:
     """Thousands of points: every row up to 1e-12 and y'Cy + offset >= t'gradient."""

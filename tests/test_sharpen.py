@@ -80,7 +80,7 @@ def points(box: Box, count: int) -> Array:
 
 @pytest.mark.parametrize("which", ["collapsed", "whole"])
 @given(branched_networks(max_neurons=12))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=16, deadline=None)
 def test_bounds_contain_every_value_exactly(which: str, case: Case) -> None:
     net, box, c = case
     with pytest.MonkeyPatch.context() as patch:
@@ -119,7 +119,7 @@ def random_sharper(net: Network, seed: int, size: float) -> Sharper:
     st.integers(0, 2**32 - 1),
     st.sampled_from((1e-3, 0.3, 1.0, 1e8, 1e200, 1e308)),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=16, deadline=None)
 def test_any_multipliers_give_bounds(case: Case, seed: int, size: float) -> None:
     net, box, c = case
     problem = Problem.of(net, box, c)

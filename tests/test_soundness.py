@@ -16,7 +16,7 @@ from tests.problems import ABSOLUTE, AFTER_THE_STEP, CANCELLED, STEP
 from tests.strategies import small_cases
 
 
-@settings(max_examples=80)
+@settings(max_examples=52)
 @given(small_cases())
 def test_bracket_contains_the_exact_constant(case: tuple[Network, Box, Array]) -> None:
     net, box, c = case

@@ -54,7 +54,7 @@ def random_cuts(size: int, names: list[tuple[int, int]], seed: int) -> Cuts:
     return Cuts(np.array(rows, dtype=np.int64))
 
 
-@settings(max_examples=18)
+@settings(max_examples=13)
 @given(small_cases(kinds=("relu", "leaky_relu", "tanh")), st.sampled_from(("tight", *LIFTS)))
 def test_all_cuts_and_exclusions_hold_at_true_points(case: Case, method: str) -> None:
     net, box, c = case
@@ -73,7 +73,7 @@ def test_all_cuts_and_exclusions_hold_at_true_points(case: Case, method: str) ->
     assert violations(cut, true_points(cut, problem, 1000)[0]) <= 1e-9
 
 
-@settings(max_examples=40)
+@settings(max_examples=28)
 @given(small_cases(max_depth=1, kinds=("relu",)))
 def test_excluded_signs_never_occur(case: Case) -> None:
     net, box, _ = case
@@ -95,7 +95,7 @@ def test_exclusions_are_found_where_they_are() -> None:
     assert not any(row[:2] == (0, 2) and row[2] == 0 for row in found)
 
 
-@settings(max_examples=30)
+@settings(max_examples=21)
 @given(small_cases())
 def test_tight_is_at_least_the_exact_constant(case: Case) -> None:
     net, box, c = case
