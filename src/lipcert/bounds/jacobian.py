@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from lipcert.bounds.adjoint import Adjoint
 from lipcert.bounds.gradients import gradient_bounds
 from lipcert.bounds.interval import Interval, middle_and_radius
-from lipcert.bounds.linear import Linear, form_bounds
+from lipcert.bounds.linear import Linear, form_bounds, joined
 from lipcert.bounds.stacks import SIGNS_UP_TO, corners, largest_eigenvalues, matrix_norms, positive_norms, vector_norms
 from lipcert.bounds.tangents import Tangent
 from lipcert.problem.network import Network
@@ -64,14 +64,7 @@ def map_bounds(net: Network, slopes: Sequence[Interval], norm: Norm, values: Seq
             pieces.append(
                 _of_matrices(net, some, norm, stages) if rows is None else _of_rows(net, some, norm, rows, stages)
             )
-    if len(pieces) == 1:
-        return pieces[0]
-    gradients = tuple(
-        Interval(np.concatenate([g.lo for g in block]), np.concatenate([g.hi for g in block]))
-        for block in zip(*(p.gradients for p in pieces), strict=True)
-    )
-    loss = tuple(np.concatenate(block) for block in zip(*(p.loss for p in pieces), strict=True))
-    return Linear(np.concatenate([p.upper for p in pieces]), gradients, loss)
+    return joined(pieces)
 
 
 def _of_rows(net: Network, slopes: list[Interval], norm: Norm, rows: Array, values: list[Tangent] | None) -> Linear:

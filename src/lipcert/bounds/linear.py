@@ -59,6 +59,11 @@ def linear_bounds(
         stages = None if values is None else [stage.rows(own) for stage in values]
         adjoint = Adjoint(net, tuple(s.rows(own) for s in slopes), weights[own], stages)
         pieces.append(form_bounds(adjoint, norm, coordinate))
+    return joined(pieces)
+
+
+def joined(pieces: Sequence[Linear]) -> Linear:
+    """Bounds of batches of cells, one after the other."""
     if len(pieces) == 1:
         return pieces[0]
     gradients = tuple(

@@ -59,7 +59,7 @@ def trace(module: Any, graph: Graph) -> Network:
 def first_features(module: Any) -> int | None:
     """How many inputs the first linear layer or batch norm reads, if it is the first thing of any size; else None."""
     with _evaluation(module) as root:
-        seen = _guarded(module, lambda: _classes()[0](None).trace(root))
+        seen = _guarded(module, lambda: _tracer_class()(None).trace(root))
         stack, layers = [next(iter(seen.nodes))], dict(root.named_modules())
         while stack:
             for user in stack.pop().users:
@@ -75,7 +75,7 @@ def first_features(module: Any) -> int | None:
 
 def _run(root: Any, graph: Graph) -> tuple[Tensor, tuple[int, ...]]:
     """The output, and the shape of the scores before a softmax that was left out."""
-    tracer = _classes()[0](graph)
+    tracer = _tracer_class()(graph)
     made = tracer.trace(root)
     output = tracer.nodes.run(next(n for n in made.nodes if n.op == "output"))
     if not isinstance(output, Tensor):
@@ -174,8 +174,8 @@ def _softmaxes(scores: Array, axis: int) -> tuple[Array, Array]:
 
 
 @cache
-def _classes() -> tuple[Any, Any]:
-    """The tracer and its proxies, made when torch is there."""
+def _proxy_class() -> Any:
+    """The class of what stands for a tensor while tracing, made when torch is there."""
     import operator
 
     import torch
@@ -209,6 +209,16 @@ def _classes() -> tuple[Any, Any]:
 
     for function in (operator.iadd, operator.isub, operator.imul, operator.itruediv, operator.imatmul):
         setattr(Proxy, f"__{function.__name__}__", in_place(function))  # fx would read them as out of place
+    return Proxy
+
+
+@cache
+def _tracer_class() -> Any:
+    """The class of tracers, made when torch is there."""
+    import torch
+    from torch import fx
+
+    proxies = _proxy_class()
 
     class Tracer(fx.Tracer):
         """Reads every node when it is made."""
@@ -263,7 +273,7 @@ def _classes() -> tuple[Any, Any]:
             return value if plain and target is not getattr else proxy
 
         def proxy(self, node: Any) -> Any:
-            return Proxy(node, self)
+            return proxies(node, self)
 
         def to_bool(self, obj: Any) -> bool:
             value = None if self.nodes is None else self.nodes.value(obj.node)
@@ -280,4 +290,4 @@ def _classes() -> tuple[Any, Any]:
             finally:
                 self._quiet = before
 
-    return Tracer, Proxy
+    return Tracer
