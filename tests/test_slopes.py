@@ -30,6 +30,7 @@ from lipcert.budget import Budget
 from lipcert.files import write_npz
 from lipcert.problem.network import Block
 from lipcert.problem.problem import Problem
+from lipcert.proof import pieces
 from lipcert.proof.arithmetic import prove_product
 from lipcert.proof.collapsed import Within
 from lipcert.proof.exact import check_with_balls
@@ -39,6 +40,7 @@ from lipcert.proof.verify import load_certificate
 from lipcert.relaxation.slopes import SlopeBlock, SlopeMultipliers, SlopeProgram, orders_of, slope_program
 from lipcert.rounding import Array
 from lipcert.solver.slopes import solve_slopes
+from lipcert.solver.slopes.scalars import scalar_multipliers
 from tests.enumeration import exact_constant
 from tests.strategies import branched_networks, convolutional_networks, small_cases
 
@@ -379,3 +381,23 @@ def test_narrow_slopes_lose_little() -> None:
     large = [np.where(b.b - b.a < 1e-6, 1e3 * t, t) for b, t in zip(blocks, multipliers.neurons, strict=True)]
     assert prove_program(program, SlopeMultipliers(tuple(large)))[0] <= upper * (1 + 1e-6)
     assert check_program(program, multipliers, steps) <= upper * (1 + 1e-12)
+
+
+def test_what_is_left_is_a_hint(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pieces that claim more than the blocks before them leave are refused, whoever computed them."""
+    rng = np.random.default_rng(0)
+    net = Network.from_weights([rng.normal(size=(5, 3)), rng.normal(size=(4, 5)), rng.normal(size=(1, 4))])
+    problem = Problem.of(net, Everywhere(), None, "2")
+    program = slope_program(problem)
+    multipliers = scalar_multipliers(program)
+    assert multipliers is not None
+    honest = prove_slopes(problem, multipliers).upper
+    assert np.isfinite(honest)
+    true = pieces.what_is_left
+
+    def boasting(F: Array, J: Array | None, gone: int) -> Array | None:
+        left = true(F, J, gone)
+        return None if left is None else 4.0 * left
+
+    monkeypatch.setattr(pieces, "what_is_left", boasting)
+    assert prove_slopes(problem, multipliers).upper >= honest
