@@ -383,7 +383,8 @@ def test_narrow_slopes_lose_little() -> None:
     assert check_program(program, multipliers, steps) <= upper * (1 + 1e-12)
 
 
-def test_what_is_left_is_a_hint(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("factor", [1.01, 1.05, 1.2, 4.0])
+def test_what_is_left_is_a_hint(monkeypatch: pytest.MonkeyPatch, factor: float) -> None:
     """Pieces that claim more than the blocks before them leave are refused, whoever computed them."""
     rng = np.random.default_rng(0)
     net = Network.from_weights([rng.normal(size=(5, 3)), rng.normal(size=(4, 5)), rng.normal(size=(1, 4))])
@@ -397,7 +398,7 @@ def test_what_is_left_is_a_hint(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def boasting(F: Array, J: Array | None, gone: int) -> Array | None:
         left = true(F, J, gone)
-        return None if left is None else 4.0 * left
+        return None if left is None else factor * left
 
     monkeypatch.setattr(pieces, "what_is_left", boasting)
     assert prove_slopes(problem, multipliers).upper >= honest
