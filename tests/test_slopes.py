@@ -34,6 +34,7 @@ from lipcert.proof import pieces
 from lipcert.proof.arithmetic import prove_product
 from lipcert.proof.collapsed import Within
 from lipcert.proof.exact import check_with_balls
+from lipcert.proof.piece import what_is_left
 from lipcert.proof.pieces import Steps, check_program, prove_program
 from lipcert.proof.slopes import WHOLE, Part, Slopes, prove_slopes
 from lipcert.proof.verify import load_certificate
@@ -394,7 +395,7 @@ def test_what_is_left_is_a_hint(monkeypatch: pytest.MonkeyPatch, factor: float) 
     assert multipliers is not None
     honest = prove_slopes(problem, multipliers).upper
     assert np.isfinite(honest)
-    true = pieces.what_is_left
+    true = what_is_left
 
     def boasting(F: Array, J: Array | None, gone: int) -> Array | None:
         left = true(F, J, gone)
