@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from lipcert import policy
 from lipcert.budget import Budget
@@ -19,12 +20,14 @@ from lipcert.method.base import Method, Wishes
 from lipcert.method.bracket import Bracket, Progress
 from lipcert.method.lower import look
 from lipcert.method.result import Result, Status
+from lipcert.problem.frame import Frame
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
 from lipcert.problem.output import Output, OutputChoice
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Ball, Box, Region
 from lipcert.readers.given import TorchModule, network_of
+from lipcert.witness.witness import Witness, evaluate_framed
 
 
 def bound(
@@ -34,6 +37,9 @@ def bound(
     output: OutputChoice | Output = None,
     norm: str | Norm = "inf",
     output_norm: str | None = None,
+    input_weights: ArrayLike | None = None,
+    output_weights: ArrayLike | None = None,
+    inputs: Sequence[int] | None = None,
     method: str = "auto",
     solver: str = "auto",
     time_limit: float = 60.0,
@@ -60,6 +66,10 @@ def bound(
             "all" for the whole map.
         norm: the norm of input changes, p: "inf", "2" or "1".
         output_norm: the norm of output changes, q, of the whole map: "inf", "2" or "1"; p where it is left out.
+        input_weights: w > 0, one for every input: changes t are measured as |diag(w) t|_p. Or a positive definite P of
+            the Euclidean norm: as sqrt(t'Pt); of the chosen `inputs` alone where these are given.
+        output_weights: likewise for changes of the scores of the whole map.
+        inputs: which inputs change; the others move within the region, but are the same in both points compared.
         method: one of `lipcert.METHODS`. "auto" takes turns with all that apply; "product", "interval", "linear" and
             "mixed" need no solver; "slopes" has one multiplier per neuron, for any depth; "shor" and "hr2" are the
             paper's relaxations of one hidden layer; "backward", "forward" and "both" (with "-free": without the values
@@ -88,7 +98,9 @@ def bound(
     chosen.check_solver(solver)
     _check_numbers(time_limit, work, seed, gap, workers)
     network = network_of(net, region.shape if isinstance(region, Box | Ball) else None)
-    problem = Problem.of(network, region, output, norm, output_norm)
+    question = Problem.of(network, region, output, norm, output_norm)
+    frame = Frame.of(network, question.norm, input_weights, output_weights, inputs)
+    problem = question if frame is None else frame.problem(network, region, question.norm, question.c)
     refused = chosen.applies(problem)
     if refused is not None:
         raise MethodError(refused)
@@ -98,7 +110,28 @@ def bound(
     budget = Budget.of_seconds(time_limit) if work is None else Budget.of_work(work)
     bracket = Bracket(wishes, on_progress)
     bracket.notes += network.notes
-    return run(chosen, problem, bracket, budget)
+    if frame is not None and isinstance(region, Ball):
+        bracket.note("weights: the bound holds on the box around the ball")
+    found = run(chosen, problem, bracket, budget)
+    return found if frame is None else framed(found, frame, question)
+
+
+def framed(found: Result, frame: Frame, question: Problem) -> Result:
+    """The answer to a question in weighted norms from that to the frame's ordinary one."""
+    best = found.best
+    if best is not None:
+        point = question.region.project(frame.point(best.point))
+        best = Witness(point, evaluate_framed(frame, question, point), best.method)
+    net = question.network
+    return replace(
+        found,
+        certificate=found.certificate.framed(frame, question),
+        best=best,
+        region=question.region,
+        output=question.output,
+        network={"sha256": net.sha256, "shape": list(net.shape)},
+        frame=frame,
+    )
 
 
 def run(method: Method, problem: Problem, bracket: Bracket, budget: Budget) -> Result:

@@ -9,6 +9,7 @@ from typing import Any
 
 from lipcert.errors import SoundnessError
 from lipcert.method.mip.claim import Claim
+from lipcert.problem.frame import Frame
 from lipcert.problem.norms import Norm
 from lipcert.problem.output import Output
 from lipcert.problem.region import Region
@@ -54,6 +55,7 @@ class Result:
     network: dict[str, Any]
     notes: tuple[str, ...] = field(default=())
     claim: Claim | None = None  # what a mixed-integer solver says; no part of the bracket
+    frame: Frame | None = None  # weights of the norms, and which inputs change
     work: float = 0.0  # counted, in nominal seconds of one core: about what `bound(work=...)` needs to come as far
 
     def __post_init__(self) -> None:
@@ -107,6 +109,7 @@ class Result:
             "work": round(self.work, 6),
             "norm": str(self.norm),
             "output_norm": self.norm.out,
+            "weights": None if self.frame is None else self.frame.to_dict(self.norm),
             "region": self.region.to_dict(),
             "output": self.output.description,
             "network": self.network,

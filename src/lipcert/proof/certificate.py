@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lipcert.files import write_npz
+from lipcert.problem.frame import Frame
 from lipcert.problem.norms import Norm
 from lipcert.problem.problem import PROVED_WITH, Problem
 from lipcert.problem.region import Ball, Box, Region
@@ -43,8 +44,9 @@ class Certificate:
     """||gradient of c'scores||_dual <= upper on the region, for the network with this hash.
 
     With a norm of outputs, c is the identity and upper bounds the operator norm of the Jacobian. `coordinate` is that
-    of the input where one partial derivative alone is bounded. `claim` is what a file states: `upper` with room for the
-    order in which another BLAS adds. Made by the `prove_*` functions of this package only.
+    of the input where one partial derivative alone is bounded, `frame` the weights of the norms where they have some.
+    `claim` is what a file states: `upper` with room for the order in which another BLAS adds. Made by the `prove_*`
+    functions of this package only.
     """
 
     network_sha256: str
@@ -55,6 +57,7 @@ class Certificate:
     upper: float
     coordinate: int | None = None
     claim: float = math.nan
+    frame: Frame | None = None
 
     def __post_init__(self) -> None:
         if math.isnan(self.claim):
@@ -67,6 +70,11 @@ class Certificate:
         complete: Callable[[Proof], Proof] | None = p.kept(PROVED_WITH, lambda: None)
         whole = proof if complete is None else complete(proof)
         return cls(p.network.sha256, p.region, p.norm, p.c, whole, upper, p.coordinate)
+
+    def framed(self, frame: Frame, problem: Problem) -> Certificate:
+        """The same proof as one in weighted norms; the problem is the frame's question."""
+        p = problem
+        return replace(self, network_sha256=p.network.sha256, region=p.region, c=p.c, frame=frame)
 
     @property
     def method(self) -> str:
@@ -92,6 +100,8 @@ class Certificate:
             arrays["output_norm"] = np.array(self.norm.out, dtype="U8")
         if self.coordinate is not None:
             arrays["coordinate"] = np.array(self.coordinate)
+        if self.frame is not None:
+            arrays |= self.frame.arrays()
         if isinstance(self.region, Box):
             arrays |= {"lo": self.region.lo, "hi": self.region.hi}
         elif isinstance(self.region, Ball):

@@ -13,6 +13,8 @@ import numpy as np
 from lipcert.errors import FileFormatError, InputError, MethodError
 from lipcert.files import check_readable
 from lipcert.files.archive import Archive
+from lipcert.problem.frame import NAMES as FRAME_NAMES
+from lipcert.problem.frame import read_frame
 from lipcert.problem.network import Network
 from lipcert.problem.norms import parse_norms
 from lipcert.problem.output import output_of
@@ -29,7 +31,9 @@ from lipcert.rounding import Array
 
 _ABOUT = "certificate|proof|method|network|norm|output_norm|coordinate|c|upper|lo|hi|center|radius|clip"
 _KINDS = (encoding, tree, patterns, slopes, version1)
-_NAMES = re.compile("|".join((_ABOUT, "cases", collapsed.NAME, sharpened.NAMES, *(kind.NAMES for kind in _KINDS))))
+_NAMES = re.compile(
+    "|".join((_ABOUT, "cases", FRAME_NAMES, collapsed.NAME, sharpened.NAMES, *(kind.NAMES for kind in _KINDS)))
+)
 _TEXTS = frozenset({"proof", "method", "network", "norm", "output_norm"}).union(*(kind.TEXTS for kind in _KINDS))
 
 
@@ -107,7 +111,7 @@ def _parse(arrays: Mapping[str, Any]) -> Certificate:
     proof = version1.read_old(arrays, method) if version == version1.VERSION else _sharpened(arrays, method)
     coordinate = int(encoding.whole_numbers(arrays, "coordinate")) if "coordinate" in arrays else None
     about = (network, _region(arrays), parse_norms(norm, out), c)
-    return Certificate(*about, proof, float(upper), coordinate, float(upper))
+    return Certificate(*about, proof, float(upper), coordinate, float(upper), read_frame(arrays))
 
 
 def _sharpened(arrays: Mapping[str, Any], method: str) -> Proof:
@@ -174,6 +178,10 @@ def _check(certificate: Certificate, net: Network) -> float:
         return np.inf
     problem = Problem(net, region, certificate.norm, output_of(certificate.c), certificate.coordinate)
     try:
+        if certificate.frame is not None:
+            if problem.coordinate is not None or not certificate.frame.covers(net, problem.norm):
+                return np.inf
+            problem = certificate.frame.problem(net, region, problem.norm, problem.c)
         return certificate.proof.check(problem)
     except (MethodError, FileFormatError):  # a method that this network does not have, or nobody knows: said by name
         raise

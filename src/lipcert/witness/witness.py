@@ -9,7 +9,9 @@ import numpy as np
 from lipcert import policy
 from lipcert.bounds.propagation import Interval, gradient_bounds, preactivation_bounds
 from lipcert.budget import Budget
+from lipcert.problem.frame import Frame
 from lipcert.problem.network import Network
+from lipcert.problem.norms import Norm
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box
 from lipcert.rounding import Array, gamma
@@ -50,12 +52,36 @@ def evaluate(problem: Problem, point: Array, budget: Budget | None = None) -> fl
     net, norm, d = problem.network, problem.norm, problem.c
     if problem.whole_map:
         d = steepest(jacobian(problem, point), norm)
+    least = least_gradient(net, point, d, budget)
+    return along(norm, d, least if problem.coordinate is None else least[[problem.coordinate]])
+
+
+def evaluate_framed(frame: Frame, problem: Problem, point: Array) -> float:
+    """As `evaluate`, in the weighted norms of a frame; the problem and the point are those of the frame's question."""
+    net, changes = frame.beside(problem.network)
+    whole = np.concatenate([point, np.zeros(changes)])
+    d = problem.c
+    if problem.whole_map:
+        zs = net.preactivations(whole)
+        with np.errstate(all="ignore"):
+            J = np.array([net.gradient_from(zs, e)[0, -changes:] for e in np.eye(net.outputs)])
+        d = steepest(np.nan_to_num(J, nan=0.0, posinf=0.0, neginf=0.0), problem.norm)
+    return max(0.0, along(problem.norm, d, least_gradient(net, whole, d)[-changes:]) * frame.share)
+
+
+def least_gradient(net: Network, point: Array, d: Array, budget: Budget | None = None) -> Array:
+    """What no entry of a gradient of d'scores next to the point falls below in magnitude."""
     pre = preactivation_bounds(net, Box.from_bounds(point, point), backward=False)
     least = gradient_bounds(net, pre, d)[0].mignitude
     if net.depth >= policy.PRECISE_DEPTH and precise.applies(net):
-        least = _at_least(net, point, d, pre, least, budget)
-    value = norm.dual.below(least if problem.coordinate is None else least[[problem.coordinate]])
-    if not problem.whole_map:
+        return _at_least(net, point, d, pre, least, budget)
+    return least
+
+
+def along(norm: Norm, d: Array, least: Array) -> float:
+    """The constant that these least magnitudes of a gradient of d'scores prove, rounded down."""
+    value = norm.dual.below(least)
+    if norm.out is None:
         return value
     size = norm.outputs.dual.above(np.abs(d))
     return max(0.0, value / size * (1.0 - gamma(4))) if 0.0 < size < np.inf else 0.0
