@@ -23,7 +23,7 @@ def run(name: str) -> subprocess.CompletedProcess[str]:
 
 def test_every_script_is_run_here() -> None:
     scripts = {path.stem for path in (ROOT / "examples").glob("*.py")}
-    assert scripts == {"controller_nnet", "onnx_user", "polynomial_researcher", "pytorch_user"}
+    assert scripts == {"closed_loop", "controller_nnet", "onnx_user", "polynomial_researcher", "pytorch_user"}
 
 
 def test_controller() -> None:
@@ -34,6 +34,18 @@ def test_controller() -> None:
     assert all(0 < lower <= upper for lower, upper in brackets)
     assert max(upper for _, upper in brackets[1:]) <= brackets[0][1]  # parts of the envelope are not steeper
     assert done.stdout.count("the force moves by at most") == 3
+
+
+def test_closed_loop() -> None:
+    done = run("closed_loop")
+    assert (done.returncode, done.stderr) == (0, "")
+    plain, weighted = (float(upper) for upper in re.findall(r"constant in \[[\d.]+, ([\d.]+)\]", done.stdout))
+    assert weighted < 1 < plain  # the weights decide it
+    assert "the loop contracts there" in done.stdout
+    assert "check without a solver: True" in done.stdout
+    radius, proved, beyond = (float(r) for r in re.findall(r"(?:radius|; at) ([\d.]+\d)", done.stdout)[1:])
+    assert 0.1 < radius < 0.15
+    assert 0.1 <= proved < beyond <= 1.02 * proved
 
 
 def test_onnx() -> None:

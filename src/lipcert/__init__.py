@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 from lipcert._version import __version__
 
 if TYPE_CHECKING:
+    from lipcert.control.largest import LargestBox, largest_box
+    from lipcert.control.loop import closed_loop, contraction, loop_weights
     from lipcert.errors import (
         FileFormatError,
         InputError,
@@ -46,6 +48,8 @@ _WHERE = {
     "readers": ["load"],
     "readers.torch": ["from_torch"],
     "problem.region": ["Ball", "Box", "Everywhere"],
+    "control.largest": ["LargestBox", "largest_box"],
+    "control.loop": ["closed_loop", "contraction", "loop_weights"],
     "polynomial.hierarchy.result": ["PolynomialResult"],
     "polynomial.hierarchy.solve": ["maximize", "minimize"],
     "method.result": ["Result", "Status"],
@@ -67,6 +71,7 @@ __all__ = [
     "Everywhere",
     "FileFormatError",
     "InputError",
+    "LargestBox",
     "LipcertError",
     "MethodError",
     "Network",
@@ -82,8 +87,12 @@ __all__ = [
     "__version__",
     "bound",
     "certify",
+    "closed_loop",
+    "contraction",
     "from_torch",
+    "largest_box",
     "load",
+    "loop_weights",
     "maximize",
     "minimize",
     "read_data",

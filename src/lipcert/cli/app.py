@@ -18,6 +18,7 @@ from lipcert.cli.certify import certify_command
 from lipcert.cli.demo import demo_command
 from lipcert.cli.export import export_command
 from lipcert.cli.info import info_command
+from lipcert.cli.loop import loop_command
 from lipcert.cli.pop import pop_command
 from lipcert.cli.report import report_command
 from lipcert.cli.reproduce import reproduce_command
@@ -36,6 +37,7 @@ def cli() -> None:
     lipcert bound model.onnx --radius 0.1 --output 3   a proved bracket [lower, upper]
     lipcert verify proof.npz --network model.onnx      check a proof without any solver
     lipcert certify model.onnx images.npy --radius 0.1 which inputs keep their class
+    lipcert loop model.onnx --a A.csv --b B.csv ...    whether a closed loop contracts
     lipcert report DIR                                 the folder of a certify job as a page
     lipcert export model.npz ... --to sdp.dat-s        the semidefinite program for other solvers
     lipcert pop problem.pop                            any polynomial problem, bounded
@@ -51,6 +53,7 @@ _COMMANDS = (
     demo_command,
     export_command,
     info_command,
+    loop_command,
     pop_command,
     report_command,
     reproduce_command,

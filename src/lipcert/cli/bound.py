@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ import click
 from lipcert.cli.options import Question, Reading, json_option, network_argument, question_options, reading_options
 from lipcert.cli.progress import ProgressDisplay
 from lipcert.cli.show import print_json, show_result
+from lipcert.cli.weights import Weights, weights_options
 from lipcert.errors import InputError
 from lipcert.method import table
 from lipcert.method.bound import bound
@@ -22,6 +24,7 @@ from lipcert.solver import CONIC_SOLVERS, SOLVERS
 @click.command("bound", short_help="Bracket the Lipschitz constant of one output of NETWORK.")
 @network_argument
 @question_options
+@weights_options
 @click.option(
     "--method", default="auto", show_default=True, metavar="NAME", help=f"How to prove it: {', '.join(table.names())}."
 )
@@ -45,6 +48,7 @@ from lipcert.solver import CONIC_SOLVERS, SOLVERS
 @click.option(
     "--gap", type=float, default=0.0, show_default=True, metavar="G", help="Relative gap to stop at; 0: exact, to 1e-6."
 )
+@click.option("--below", type=float, metavar="B", help="Stop when it is decided whether the constant is below B.")
 @click.option(
     "--workers", type=int, default=1, show_default=True, metavar="N", help="Processes for the cells of auto and exact."
 )
@@ -60,6 +64,7 @@ from lipcert.solver import CONIC_SOLVERS, SOLVERS
 def bound_command(
     network: str,
     question: Question,
+    weights: Weights,
     reading: Reading,
     certificate: str | None,
     verbose: bool,
@@ -69,8 +74,8 @@ def bound_command(
     """Bracket the Lipschitz constant of one output, or of all, of NETWORK (.npz, .mat, .nnet, .onnx).
 
     At the time limit, or on Ctrl-C, the best proved bracket so far is printed. Exit code 0 when an upper bound was
-    proved, 1 when none was, 2 on bad input. --method mip also prints the optimum that a mixed-integer solver claims
-    for ReLU networks on a box; the claim is not certified and no part of the bracket.
+    proved (with --below: one below it), 1 when none was, 2 on bad input. --method mip also prints the optimum that a
+    mixed-integer solver claims for ReLU networks on a box; the claim is not certified and no part of the bracket.
 
     \b
     lipcert bound net.npz --radius 0.1 --output 3
@@ -80,13 +85,14 @@ def bound_command(
     lipcert bound net.npz --radius 0.1 --output 3 --method hr2 --certificate proof.npz
     lipcert bound net.npz --radius 0.5 --ball --versus 7 3 --norm 2
     lipcert bound net.npz --global --output all --norm 2
+    lipcert bound net.npz --radius 1 --output 0 --inputs 0:3 --input-weights scales.csv
     lipcert bound net.nnet --radius 0.05 --output 0 --method exact --gap 0.5 --workers 2
     """
     question.check()
     _check_target(certificate, wishes["literal"] or isinstance(table.named(wishes["method"]), Literal))
     net = reading.network(network)
     region, about = question.place(net.inputs)
-    wishes |= {"norm": question.norm, "output_norm": question.output_norm}
+    wishes |= weights.wishes() | {"norm": question.norm, "output_norm": question.output_norm}
     wishes["lower"] = not wishes.pop("no_lower")
     with ProgressDisplay(verbose) as display:
         result = bound(net, region, output=question.choice, **wishes, on_progress=display.update)
@@ -97,7 +103,7 @@ def bound_command(
         show_result(result, net, Path(network).name)
     if certificate is not None and result.certified:
         result.certificate.save(certificate)  # last: when it fails, the bracket has been shown
-    return 0 if result.certified else 1
+    return 0 if result.upper < (math.inf if wishes["below"] is None else wishes["below"]) else 1
 
 
 def _check_target(certificate: str | None, literal: bool) -> None:

@@ -131,17 +131,19 @@ class Question:
 
 def question_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of a `Question`; the command receives them as one argument `question`."""
-    return _gathered(command, "question", Question, _QUESTION)
+    return gathered(command, "question", Question, _QUESTION)
 
 
 def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of a `Reading`; the command receives them as one argument `reading`."""
-    return _gathered(command, "reading", Reading, _READING)
+    return gathered(command, "reading", Reading, _READING)
 
 
-def _gathered(
-    command: Callable[..., Any], name: str, kind: type[Question | Reading], options: Sequence[Callable[..., Any]]
+def gathered(
+    command: Callable[..., Any], name: str, kind: type[Any], options: Sequence[Callable[..., Any]]
 ) -> Callable[..., Any]:
+    """Add options to a command, which receives them as one argument of this name and kind."""
+
     @functools.wraps(command)
     def wrapped(**arguments: Any) -> Any:
         value = kind(**{field: arguments.pop(field) for field in kind.__dataclass_fields__})

@@ -9,7 +9,7 @@ import click
 import numpy as np
 
 from lipcert.cli.options import Reading, json_option, reading_options
-from lipcert.cli.show import console, facts, in_norm, print_json, words
+from lipcert.cli.show import console, facts, print_json
 from lipcert.errors import InputError
 from lipcert.problem.network import Network
 from lipcert.problem.output import output_of
@@ -72,7 +72,7 @@ def verify_command(certificate: str, network: str, exact: bool, reading: Reading
     table = facts()
     table.add_row("upper", f"{answer.upper:.9g}   recomputed now ({kept.method})" if finite else "none")
     table.add_row("claim", f"{answer.claim:.9g}   as stored")
-    table.add_row("about", f"{output} {in_norm(kept.norm)}, on {words(kept.region)}")
+    table.add_row("about", f"{output} {kept.norm.phrase}, on {kept.region.words}")
     table.add_row("time", f"{seconds:.2f} s")
     out.print(table)
     return 0 if answer.proved else 1
@@ -94,7 +94,7 @@ def _verify_margins(kept: MarginCertificate, net: Network, as_json: bool) -> int
         print_json({"proved": proved, "margins": rows, "region": kept.box.to_dict()})
         return 0 if proved else 1
     out = console()
-    out.print(f"[bold]{'proved' if proved else 'not proved'}[/bold]: margins on {words(kept.box)}")
+    out.print(f"[bold]{'proved' if proved else 'not proved'}[/bold]: margins on {kept.box.words}")
     for proof, upper, claim in zip(kept.proofs, uppers, kept.claims, strict=True):
         out.print(f"{output_of(proof.c)} <= {upper:.6g}   recomputed now; {claim:.6g} as stored")
     return 0 if proved else 1

@@ -51,12 +51,14 @@ class Method:
 class Wishes:
     """What the caller asks for besides the problem and the budget.
 
-    `gap` is the relative gap at which a bracket is good enough, `lower` whether a witness is wanted in the answer.
+    `gap` is the relative gap at which a bracket is good enough, `lower` whether a witness is wanted in the answer,
+    `below` a limit: whether the constant is below it is then all that is asked.
     """
 
     solver: str = "auto"
     seed: int = 0
     lower: bool = True
     gap: float = policy.CLOSED
+    below: float | None = None
     workers: int = 1
     scheduler: str | None = None  # of a Dask cluster, in place of processes

@@ -48,6 +48,7 @@ def bound(
     lower: bool = True,
     literal: bool = False,
     gap: float = 0.0,
+    below: float | None = None,
     workers: int = 1,
     scheduler: str | None = None,
     on_progress: Callable[[Progress], None] | None = None,
@@ -87,6 +88,7 @@ def bound(
         seed: of the random search for the lower bound.
         lower: False leaves the lower bound out; "auto" then takes turns with relaxations alone.
         gap: the relative gap at which a bracket is good enough; 0 means exact, to 1e-6.
+        below: a limit; stop as soon as the constant is proved below it, or a witness is not.
         workers: processes that "exact" and "auto" bound cells in; with `work` one, whatever is asked for.
         scheduler: the address of a Dask cluster, tcp://host:port, whose workers do that instead; not with `work`.
         on_progress: called with a `Progress` whenever the bracket or the stage changes.
@@ -97,6 +99,8 @@ def bound(
     chosen = table.named(method, literal)
     chosen.check_solver(solver)
     _check_numbers(time_limit, work, seed, gap, workers)
+    if below is not None and not (isinstance(below, int | float) and 0 < below < math.inf):
+        raise InputError(f"below must be a positive number, not {below!r}")
     network = network_of(net, region.shape if isinstance(region, Box | Ball) else None)
     question = Problem.of(network, region, output, norm, output_norm)
     frame = Frame.of(network, question.norm, input_weights, output_weights, inputs)
@@ -104,7 +108,7 @@ def bound(
     refused = chosen.applies(problem)
     if refused is not None:
         raise MethodError(refused)
-    wishes = Wishes(solver, seed, lower, max(float(gap), policy.CLOSED))
+    wishes = Wishes(solver, seed, lower, max(float(gap), policy.CLOSED), below)
     if work is None:
         wishes = replace(wishes, workers=workers, scheduler=scheduler)
     budget = Budget.of_seconds(time_limit) if work is None else Budget.of_work(work)

@@ -78,7 +78,9 @@ class Bracket:
         self.report()
 
     def closed(self) -> bool:
-        """Whether the gap is as small as was wished for."""
+        """Whether the gap is as small as was wished for, or the limit decided."""
+        if self.wishes.below is not None and (self.upper < self.wishes.below or self.lower >= self.wishes.below):
+            return True
         if self.certificate is None or self.witness is None:
             return False
         return self.upper <= max(self.witness.value * (1 + self.wishes.gap), policy.NOTHING)

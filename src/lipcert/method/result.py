@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import math
+import os
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from lipcert.errors import SoundnessError
+from lipcert.chart.facts import Facts
+from lipcert.errors import InputError, SoundnessError
+from lipcert.files import write_bytes
 from lipcert.method.mip.claim import Claim
 from lipcert.problem.frame import Frame
 from lipcert.problem.norms import Norm
@@ -94,6 +98,40 @@ class Result:
     def gap(self) -> float | None:
         """(upper - lower) / lower, when both are there and lower > 0 (0 when both are 0)."""
         return relative_gap(self.lower, self.upper)
+
+    def facts(self) -> Facts:
+        """What a person wants to read first."""
+        rows = [
+            ("upper", f"{self.upper:.7g}   proved ({self.method})" if self.certified else "none   nothing was proved")
+        ]
+        if self.best is not None:
+            rows.append(("lower", f"{self.best.value:.7g}   attained at a point of the region ({self.best.method})"))
+        if self.frame is not None:
+            rows.append(("meaning", self.frame.words(self.norm)))
+        gap = "unknown" if self.gap is None else f"{100 * self.gap:.3g} %"
+        rows.append(("gap", f"{gap}   (upper - lower) / lower"))
+        rows.append(("network", "-".join(map(str, self.network["shape"]))))
+        rows.append(("time", f"{self.seconds:.2f} s   {self.status.value}"))
+        if self.claim is not None:
+            rows.append(("claim", str(self.claim)))
+        rows += [("note", note) for note in self.notes]
+        return Facts(f"Lipschitz constant of {self.output} {self.norm.phrase}, on {self.region.words}", rows)
+
+    def __repr__(self) -> str:
+        return self.facts().text()
+
+    def _repr_html_(self) -> str:
+        return self.facts().html()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the result as .json, or its certificate as .npz for `lipcert verify`."""
+        match os.path.splitext(os.fspath(path))[1].lower():
+            case ".json":
+                write_bytes(path, (json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n").encode())
+            case ".npz":
+                self.certificate.save(path)
+            case ending:
+                raise InputError(f"{path}: a result is saved as .json, its certificate as .npz, not as {ending!r}")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; an infinite upper bound is null with `certified` false."""

@@ -34,6 +34,11 @@ class Norm:
         return self.p if self.out is None else f"{self.p} to {self.out}"
 
     @property
+    def phrase(self) -> str:
+        """The norms of both ends, in a sentence."""
+        return f"in the {self.p}-norm" if self.out is None else f"from the {self.p}-norm to the {self.out}-norm"
+
+    @property
     def dual(self) -> Norm:
         """Of the input norm."""
         return Norm(_DUAL[self.p])

@@ -91,6 +91,11 @@ class Box:
         """The number of coordinates."""
         return int(self.lo.size)
 
+    @property
+    def words(self) -> str:
+        """As a phrase."""
+        return f"a box of radius {_show(self.radius, ' to ')}, values in [{self.lo.min():.6g}, {self.hi.max():.6g}]"
+
     def contains(self, points: Array) -> bool:
         """Whether all of these points lie in the box, its edge included."""
         return bool(np.all(points >= self.lo) and np.all(points <= self.hi))
@@ -113,6 +118,8 @@ def _restore(lo: Array, hi: Array, center: Array, radius: Array, shape: tuple[in
 @dataclass(frozen=True)
 class Everywhere:
     """The whole input space."""
+
+    words = "the whole input space"
 
     def contains(self, points: Array) -> bool:
         """Whether all coordinates are finite."""
@@ -171,6 +178,12 @@ class Ball:
     @property
     def size(self) -> int:
         return int(self.center.size)
+
+    @property
+    def words(self) -> str:
+        """As a phrase."""
+        clip = "" if self.clip is None else f", values in [{self.clip[0]:g}, {self.clip[1]:g}]"
+        return f"a Euclidean ball of radius {self.radius:g}{clip}"
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -248,6 +261,6 @@ def _plain(v: Array) -> float | list[float]:
     return float(v[0]) if np.all(v == v[0]) else [float(e) for e in v]
 
 
-def _show(r: Array) -> str:
-    lo, hi = float(np.min(r)), float(np.max(r))
-    return f"{lo:g}" if lo == hi or np.isnan(lo) else f"{lo:g}..{hi:g}"
+def _show(r: Array, between: str = "..") -> str:
+    lo, hi = f"{np.min(r):g}", f"{np.max(r):g}"
+    return lo if lo == hi else f"{lo}{between}{hi}"

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lipcert._version import __version__
+from lipcert.chart.facts import Facts
 from lipcert.errors import SoundnessError
 from lipcert.files import write_bytes, write_npz
 from lipcert.problem.norms import INF, Norm
@@ -90,6 +91,26 @@ class Certification:
         status = self.status(radius)
         codes = {"certified": CERTIFIED, "attacked": ATTACKED, "undecided": UNDECIDED}
         return {name: int(np.sum(status == code)) for name, code in codes.items()}
+
+    def facts(self) -> Facts:
+        """What a person wants to read first."""
+        wrong, total = int(self.wrong.sum()), len(self.labels)
+        rows = [("classified right", f"{total - wrong} of {total}")]
+        for r in self.radii:
+            counts = ", ".join(f"{count} {word}" for word, count in self.counts(r).items())
+            rows.append((f"radius {r:g}", counts))
+        proved = sum(pair.upper is not None for pair in self.pairs)
+        rows.append(("constants", f"{proved} of {len(self.pairs)} pairs of classes proved ({self.method})"))
+        rows.append(("time", f"{self.seconds:.2f} s{'' if self.complete else '   not complete'}"))
+        rows += [("failed", f"{name}: {error}") for name, error in self.failed]
+        rows += [("note", note) for note in self.notes]
+        return Facts(f"Certification of {total} inputs {self.norm.phrase}", rows)
+
+    def __repr__(self) -> str:
+        return self.facts().text()
+
+    def _repr_html_(self) -> str:
+        return self.facts().html()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON: everything but the arrays."""

@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from lipcert.chart.facts import Facts
 from lipcert.polynomial.hierarchy.decomposition import SosDecomposition
 from lipcert.polynomial.monomials import Monomial, Rows, monomial_of
 from lipcert.proof.sos import SosProof
@@ -46,6 +47,24 @@ class PolynomialResult:
     def certified(self) -> bool:
         """Whether the bound is a finite number, and so a theorem."""
         return bool(np.isfinite(self.bound))
+
+    def facts(self) -> Facts:
+        """What a person wants to read first."""
+        side = "lower bound" if self.sense == "min" else "upper bound"
+        rows = [(side, f"{self.bound:.9g}   proved" if self.certified else f"none   {self.status}")]
+        if self.minimizer is not None and self.value is not None:
+            few = ", ".join(f"{v:.6g}" for v in self.minimizer[:8])
+            rows.append(("value", f"{self.value:.9g}   at ({few}{', ...' if len(self.minimizer) > 8 else ''})"))
+        rows.append(("solver", f"{self.solver}   {self.solver_status}"))
+        rows.append(("time", f"{self.seconds:.2f} s"))
+        rows += [("note", note) for note in self.notes]
+        return Facts("Minimum of a polynomial" if self.sense == "min" else "Maximum of a polynomial", rows)
+
+    def __repr__(self) -> str:
+        return self.facts().text()
+
+    def _repr_html_(self) -> str:
+        return self.facts().html()
 
     @cached_property
     def moments(self) -> dict[Monomial, float]:

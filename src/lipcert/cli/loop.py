@@ -1,0 +1,132 @@
+"""`lipcert loop`: does a closed loop with a neural controller contract, and on how large a box?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from lipcert.cli.options import Question, Reading, json_option, network_argument, question_options, reading_options
+from lipcert.cli.progress import ProgressDisplay
+from lipcert.cli.show import console, print_json, show_result
+from lipcert.control import closed_loop, largest_box, loop_weights
+from lipcert.errors import InputError
+from lipcert.files.tables import read_table
+from lipcert.method.bound import bound
+from lipcert.method.result import Result
+from lipcert.problem.network import Network
+from lipcert.problem.region import Box, Region
+from lipcert.rounding import Array
+
+_FILE = "FILE"
+
+
+@click.command("loop", short_help="Bound the contraction constant of x+ = A x + B NETWORK(C x).")
+@network_argument
+@click.option("--a", "a", required=True, metavar=_FILE, help="A, states by states: .npy, .csv or .txt.")
+@click.option("--b", "b", required=True, metavar=_FILE, help="B, states by outputs of the network.")
+@click.option("--c", "c", metavar=_FILE, help="C, inputs of the network by states. Default: it sees the state.")
+@click.option(
+    "--weights",
+    metavar="FILE|auto",
+    help="Of the norm: a definite matrix, a vector, or auto: from the loop's Jacobian at the middle of the region.",
+)
+@click.option("--below", type=float, default=1.0, show_default=True, metavar="B", help="The limit to be proved.")
+@click.option(
+    "--largest", is_flag=True, help="Find the largest box around the center, up to --radius, below the limit."
+)
+@click.option("--time-limit", type=float, default=60.0, show_default=True, metavar="S", help="Seconds to spend.")
+@click.option("--certificate", metavar="FILE.npz", help="Write the proof, about the network that --save writes.")
+@click.option("--save", metavar="FILE.npz", help="Write the loop as a network, for bound, jacobian, cells and verify.")
+@question_options
+@reading_options
+@json_option
+def loop_command(
+    network: str,
+    question: Question,
+    reading: Reading,
+    as_json: bool,
+    **given: Any,
+) -> int:
+    """Bound the contraction constant of the loop x+ = A x + B NETWORK(C x) on a region of states.
+
+    Below one, any two trajectories in the region come closer in every step, in the norm with these weights (norm 2
+    where they are a matrix). Exit code 0 when the constant is proved below the limit, 1 when it is not.
+
+    \b
+    lipcert loop controller.onnx --a A.csv --b B.csv --radius 0.3 --weights auto
+    lipcert loop controller.onnx --a A.csv --b B.csv --radius 2 --weights P.npy --largest
+    """
+    question.check()
+    if question.output is not None or question.versus is not None:
+        raise InputError("--output and --versus: the whole loop is bounded; leave them out")
+    for name in ("certificate", "save"):
+        if given[name] is not None and not (
+            given[name].endswith(".npz") and Path(given[name]).absolute().parent.is_dir()
+        ):
+            raise InputError(f"--{name} {given[name]}: give an .npz file in a folder that exists")
+    A, B = read_table(given["a"]), read_table(given["b"])
+    C = None if given["c"] is None else np.atleast_2d(read_table(given["c"]))
+    A, B = np.atleast_2d(A), B[:, None] if B.ndim == 1 else B
+    net = reading.network(network)
+    loop = closed_loop(net, A, B, C)
+    region, _ = question.place(loop.inputs)
+    weights = _weights(given["weights"], net, (A, B, C), region)
+    norm = "2" if question.norm == "inf" and weights is not None and weights.ndim == 2 else question.norm
+    wishes: dict[str, Any] = {"output": "all", "norm": norm, "input_weights": weights, "output_weights": weights}
+    if given["largest"]:
+        return _largest(loop, region, given, wishes, as_json)
+    with ProgressDisplay(False) as display:
+        result = bound(
+            loop, region, **wishes, below=given["below"], time_limit=given["time_limit"], on_progress=display.update
+        )
+    _write(given, loop, result)
+    if as_json:
+        print_json(result.to_dict() | {"below": given["below"], "contracts": result.upper < given["below"]})
+    else:
+        show_result(result, loop, f"loop of {Path(network).name}")
+        word = "proved" if result.upper < given["below"] else "not proved"
+        console().print(f"[bold]{word}[/bold]: the constant of the loop is below {given['below']:g}")
+    return 0 if result.upper < given["below"] else 1
+
+
+def _largest(loop: Network, region: Region, given: dict[str, Any], wishes: dict[str, Any], as_json: bool) -> int:
+    if not isinstance(region, Box) or len(set(region.radius.tolist())) != 1:
+        raise InputError("--largest is for boxes: give --center and the largest --radius to ask about")
+    out = console()
+
+    def tell(radius: float, found: Result) -> None:
+        if not as_json:
+            out.print(f"radius {radius:<10.5g} constant <= {found.upper:.6g}")
+
+    limits: dict[str, Any] = {"most": float(region.radius[0]), "time_limit": given["time_limit"]}
+    answer = largest_box(loop, region.center, given["below"], on_try=tell, **limits, **wishes)
+    if answer.result is not None:
+        _write(given, loop, answer.result)
+    if as_json:
+        print_json(answer.to_dict())
+    elif answer.result is None:
+        out.print(f"[bold]not proved[/bold] for any radius, the smallest asked about was {answer.beyond:g}")
+    else:
+        out.print(
+            f"[bold]proved[/bold]: the constant is below {given['below']:g} on the box of radius {answer.radius:g}"
+        )
+    return 0 if answer.result is not None else 1
+
+
+def _weights(
+    text: str | None, net: Network, matrices: tuple[Array, Array, Array | None], region: Region
+) -> Array | None:
+    if text is None:
+        return None
+    A, B, C = matrices
+    return loop_weights(net, A, B, region, C) if text == "auto" else read_table(text)
+
+
+def _write(given: dict[str, Any], loop: Network, result: Result) -> None:
+    if given["save"] is not None:
+        loop.save(given["save"])
+    if given["certificate"] is not None and result.certified:
+        result.certificate.save(given["certificate"])

@@ -1,0 +1,98 @@
+"""The largest box around a point on which a constant is proved below a limit: a small-gain condition, a contraction."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from lipcert.budget import Budget
+from lipcert.errors import InputError
+from lipcert.method.bound import bound
+from lipcert.method.result import Result
+from lipcert.problem.network import Network
+from lipcert.problem.region import Box
+
+_STEPS = 200
+
+
+@dataclass(frozen=True, eq=False)
+class LargestBox:
+    """The constant is proved below the limit on the box of `radius`; on that of `beyond` it is not.
+
+    `refuted` says that a witness in the latter has a constant at or above the limit, so that `beyond` is a true end;
+    otherwise nothing was proved there within the time. `result` is that of the box proved, None where none is.
+    """
+
+    radius: float
+    beyond: float
+    refuted: bool
+    result: Result | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "radius": self.radius,
+            "beyond": self.beyond if math.isfinite(self.beyond) else None,
+            "refuted": self.refuted,
+            "result": None if self.result is None else self.result.to_dict(),
+        }
+
+    def __repr__(self) -> str:
+        if self.result is None:
+            return f"LargestBox(no radius proved, not {self.beyond:g} either)"
+        end = "" if math.isinf(self.beyond) else f", not {self.beyond:g} ({'refuted' if self.refuted else 'open'})"
+        return f"LargestBox(radius {self.radius:g}, constant <= {self.result.upper:.6g}{end})"
+
+
+def largest_box(
+    net: Network,
+    center: ArrayLike,
+    below: float,
+    *,
+    most: float = 1e3,
+    accuracy: float = 0.01,
+    time_limit: float = 60.0,
+    on_try: Callable[[float, Result], None] | None = None,
+    **wishes: Any,
+) -> LargestBox:
+    """The largest radius, up to a factor 1 + accuracy, of a box around `center` with a constant proved below a limit.
+
+    Args:
+        net, center: the network, and the middle of the boxes.
+        below: the limit, e.g. one over the gain of the rest of the loop, or 1 for the contraction of a closed loop.
+        most: the largest radius asked about.
+        accuracy: relative, of the radius.
+        time_limit: seconds in all.
+        on_try: called with every radius tried and its result.
+        wishes: what else `bound` takes: output, norm, input_weights, method, ...
+
+    Constants grow with the box, so bisection finds the end of those that can be proved.
+    """
+    for name, value in (("below", below), ("most", most), ("accuracy", accuracy), ("time_limit", time_limit)):
+        if not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
+            raise InputError(f"{name} must be a positive number, not {value!r}")
+    budget = Budget.of_seconds(time_limit)
+    good, bad, refuted, best = 0.0, math.inf, False, None
+    radius = float(most)
+    for _ in range(_STEPS):
+        found = bound(net, Box(np.asarray(center), radius), time_limit=_share(budget), below=below, **wishes)
+        if on_try is not None:
+            on_try(radius, found)
+        if found.upper < below:
+            good, best = radius, found
+        else:
+            bad, refuted = radius, found.lower is not None and found.lower >= below
+        if good == most or budget.over() or bad <= good * (1 + accuracy) or bad < most * 1e-9:
+            break
+        radius = bad / 8 if not good else math.sqrt(good * bad)
+    return LargestBox(good, bad, refuted, best)
+
+
+def _share(budget: Budget) -> float:
+    """Of the time left for one radius: the easy ones take less."""
+    return max(0.25 * budget.left(), 0.05)

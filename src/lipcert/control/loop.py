@@ -1,0 +1,103 @@
+"""Closed loops x+ = A x + B f(C x) as networks with a connection past the controller, and their contraction.
+
+The loop contracts on a convex region in the norm |t|_P = sqrt(t'Pt) when its constant there, from this norm to itself,
+is below one: two states of the region come closer in every step.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from lipcert.errors import InputError
+from lipcert.method.bound import bound
+from lipcert.method.result import Result
+from lipcert.problem.network import Network
+from lipcert.problem.region import Ball, Box, Region
+from lipcert.problem.rewriting import followed, led
+from lipcert.rounding import Array
+
+
+def closed_loop(net: Network, A: ArrayLike, B: ArrayLike, C: ArrayLike | None = None) -> Network:
+    """The network x -> A x + B net(C x), exactly: no product of matrices is rounded.
+
+    Args:
+        net: the controller.
+        A: (states, states).
+        B: (states, outputs of the controller).
+        C: what the controller sees, (inputs of the controller, states); the state itself where it is left out.
+    """
+    a, b = _matrix("A", A), _matrix("B", B)
+    states = a.shape[0]
+    if a.shape != (states, states):
+        raise InputError(f"A has the shape {a.shape}; give a square matrix, one row and column for every state")
+    if b.shape != (states, net.outputs):
+        raise InputError(f"B has the shape {b.shape}, not {(states, net.outputs)}: states by outputs of the network")
+    if C is None and net.inputs != states:
+        raise InputError(f"the network has {net.inputs} inputs, A has {states} states; give C, what the network sees")
+    seen = net
+    if C is not None:
+        c = _matrix("C", C)
+        if c.shape != (net.inputs, states):
+            raise InputError(f"C has the shape {c.shape}, not {(net.inputs, states)}: inputs of the network by states")
+        seen = led(net, c)
+    return followed(seen, b, a)
+
+
+def contraction(
+    net: Network,
+    A: ArrayLike,
+    B: ArrayLike,
+    region: Region,
+    *,
+    C: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
+    norm: str = "2",
+    **wishes: Any,
+) -> Result:
+    """Bracket the contraction constant of x+ = A x + B net(C x) on a region: below one, the loop contracts there.
+
+    Args:
+        net, A, B, C: as in `closed_loop`.
+        region: of states.
+        weights: of the norm, of both ends: a positive definite matrix (norm 2) or a vector; `loop_weights` finds one.
+        norm: "2", "inf" or "1".
+        wishes: what else `bound` takes: method, time_limit, gap, ...
+    """
+    loop = closed_loop(net, A, B, C)
+    return bound(loop, region, output="all", norm=norm, input_weights=weights, output_weights=weights, **wishes)
+
+
+def loop_weights(net: Network, A: ArrayLike, B: ArrayLike, region: Region, C: ArrayLike | None = None) -> Array:
+    """A P in whose norm the loop contracts near the middle of the region, where there is one; a hint, nothing proved.
+
+    From the Lyapunov equation of the loop's Jacobian J there: J'PJ = r^2 (P - I), with r between its spectral radius
+    and one.
+    """
+    from scipy.linalg import solve_discrete_lyapunov  # here, so that importing lipcert stays fast
+
+    loop = closed_loop(net, A, B, C)
+    box = region.box if isinstance(region, Ball) else region
+    middle = box.center if isinstance(box, Box) else np.zeros(loop.inputs)
+    J = np.concatenate([loop.gradient(middle, row) for row in np.eye(loop.outputs)])
+    radius = float(np.abs(np.linalg.eigvals(J)).max(initial=0.0))
+    if not radius < 1:
+        raise InputError(
+            f"the loop does not contract at the middle of the region: its Jacobian has spectral radius {radius:.6g}"
+        )
+    slack = (1.0 + radius) / 2
+    P = np.asarray(solve_discrete_lyapunov((J / slack).T, np.eye(len(J))), dtype=np.float64)
+    P = (P + P.T) / 2
+    return np.asarray(P / np.abs(P).max())
+
+
+def _matrix(name: str, given: ArrayLike) -> Array:
+    try:
+        value = np.array(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be a matrix of numbers") from None
+    if value.ndim != 2 or not value.size or not np.all(np.isfinite(value)):
+        raise InputError(f"{name} must be a matrix of finite numbers, not of shape {value.shape}")
+    return value
