@@ -107,7 +107,9 @@ def test_a_limit_ends_the_work_when_it_is_decided() -> None:
 def test_the_largest_box() -> None:
     net = Network.from_weights([np.array([[1.0], [1.0]]), np.array([[1.0, 2.0]])], [np.array([0.0, -0.5]), np.zeros(1)])
     tried: list[float] = []
-    found = largest_box(net, [0.0], below=2.0, most=4.0, output=0, on_try=lambda radius, _: tried.append(radius))
+    found = largest_box(
+        net, [0.0], below=2.0, most=4.1, output=0, method="exact", on_try=lambda radius, _: tried.append(radius)
+    )
     assert 0.49 <= found.radius <= 0.5  # beyond, the second neuron turns on: 1 + 2
     assert found.refuted
     assert found.beyond <= found.radius * 1.01
@@ -116,9 +118,9 @@ def test_the_largest_box() -> None:
     assert len(tried) < 20
     assert f"radius {found.radius:g}" in repr(found)
     assert found.to_dict()["refuted"] is True
-    nowhere = largest_box(net, [0.0], below=0.5, most=4.0, output=0)
+    nowhere = largest_box(net, [0.0], below=0.5, most=4.0, output=0, method="linear")
     assert (nowhere.radius, nowhere.result) == (0.0, None)
-    assert largest_box(net, [0.0], below=10.0, most=4.0, output=0).radius == 4.0
+    assert largest_box(net, [0.0], below=10.0, most=4.0, output=0, method="linear").radius == 4.0
     with pytest.raises(InputError, match="accuracy"):
         largest_box(net, [0.0], below=1.0, accuracy=-1.0)
 

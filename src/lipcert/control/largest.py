@@ -87,7 +87,7 @@ def largest_box(
             good, best = radius, found
         else:
             bad, refuted = radius, found.lower is not None and found.lower >= below
-        if good == most or budget.over() or bad <= good * (1 + accuracy) or bad < most * 1e-9:
+        if good == most or budget.over() or bad <= good * (1 + accuracy) or bad < most * 1e-6:
             break
         radius = bad / 8 if not good else math.sqrt(good * bad)
     return LargestBox(good, bad, refuted, best)
