@@ -9,7 +9,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
@@ -20,6 +19,7 @@ import pytest
 
 import lipcert.robustness.pairs as pairs_module
 from lipcert import Box, Everywhere, InputError, MethodError, Network, SoundnessError, certify, verify
+from lipcert.budget import Budget
 from lipcert.cli.app import run
 from lipcert.files.archive import Archive
 from lipcert.jobs import Answer
@@ -152,7 +152,7 @@ def test_linear_margins_hold() -> None:
     _, upper = linear_margins(net, box, rows)
     cloud = np.random.default_rng(0).uniform(box.lo, box.hi, (4000, 3))
     assert np.all(net.forward(cloud) @ rows.T <= upper + 1e-12)
-    verdict = prove_ball(net, box, 1, np.array([0, 2, 3]), time.monotonic() + 10)
+    verdict = prove_ball(net, box, 1, np.array([0, 2, 3]), Budget.of_work(10.0))
     wins = np.all(net.forward(cloud) @ rows.T < 0)
     assert wins or not verdict.proved
 

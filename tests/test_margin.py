@@ -14,6 +14,7 @@ from scipy.optimize import linprog
 import lipcert
 from lipcert import Box, Certificate, MethodError, Network
 from lipcert.bounds.propagation import preactivation_bounds
+from lipcert.budget import Budget
 from lipcert.cli.app import run
 from lipcert.errors import FileFormatError
 from lipcert.problem.problem import Problem
@@ -99,7 +100,7 @@ def test_bounds_are_above_the_exact_maximum(seed: int) -> None:
     fewer = margin(Problem.of(net, box, c), 2)
     looser = prove(fewer.relaxation, solve_rank_two(fewer.relaxation.problem).y).upper - fewer.lift
     assert solved - 1e-5 <= looser <= linear_margins(net, box, c[None, :])[1][0] + 1e-5
-    proof = prove_rival(net, box, c, preactivation_bounds(net, box), np.inf)
+    proof = prove_rival(net, box, c, preactivation_bounds(net, box), Budget.unlimited())
     assert proof is not None
     assert proof.upper >= exact - 1e-9  # it stops at the first proof below zero
     assert (proof.upper < 0) == (solved < -1e-4) or abs(solved) < 1e-3
@@ -122,7 +123,7 @@ def test_only_relu() -> None:
 def test_late_is_unknown() -> None:
     net = small_net(0)
     c = np.array([1.0, -1.0, 0.0])
-    assert solve_margin(margin(Problem.of(net, Box(np.zeros(3), 1.0), c)), c, 9, 0.0) is None
+    assert solve_margin(margin(Problem.of(net, Box(np.zeros(3), 1.0), c)), c, 9, Budget.of_work(0.0)) is None
 
 
 def refined(seed: int) -> tuple[Network, bytes]:

@@ -26,6 +26,23 @@ PACE_MEMORY = 4.0  # seconds after which a measurement has faded by half
 PACE_LEAST = 0.02  # nominal seconds of work below which its measurement says nothing
 CONTENTION_LEAST = 0.2  # seconds of a processor below which nothing is known about who else uses it
 
+# --- Memory (measured by the growth of the process on one and two hidden layers, orders of 300 to 2,000) --------------
+MEMORY_SHARE = 0.75  # of the machine, or of its control group, where no limit is given
+MEMORY_UNKNOWN = 4 << 30  # bytes, where the machine does not say how much it has
+MEMORY_LEAST = 100 << 20  # bytes that a limit must have: numpy and scipy take as many
+MEMORY_STARTED = 160 << 20  # bytes of a process before its first solve, where nobody looks
+MEMORY_FULL = 0.9  # of the limit, at which work ends: the last proof of a search still needs some
+NUMBER = 8  # bytes
+INTERIOR_SYSTEM = 6.0  # times the unknowns squared: an interior point's linear system; 2.9 to 5.1
+INTERIOR_MATRICES = 8.0  # and so many times the order squared
+LOW_RANK_MATRICES = 8.0  # times the order squared: a first-order method, and the eigenvalue that ends it
+PROOF_MATRICES = 8.0  # times the order squared: a proof
+SLOPES_MATRICES = 6.0  # times the order squared of the largest piece: a proof by slopes,
+SLOPES_SYSTEM = 6.0  # and times the multipliers squared: their interior point
+FORMS_COPIES = 3.0  # of all affine forms of a network, while they are made
+SIGNS_COPIES = 3.0  # of a network laid flat, and its linear program
+COLLAPSE_COPIES = 6.0  # of one array of all rows
+
 # --- Threads ----------------------------------------------------------------------------------------------------------
 WORTH_SHARING = 600  # the order of square matrices from which a second thread can pay on a quiet machine
 RACE_ORDER = 600  # of the matrices that are multiplied to see how fast that goes now

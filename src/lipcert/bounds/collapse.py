@@ -29,6 +29,7 @@ from lipcert.bounds.interval import Interval
 from lipcert.bounds.propagation import cut_short, preactivations
 from lipcert.bounds.pulled import Index, State, Sweep
 from lipcert.bounds.spectral import operator_norm, spectral_operations
+from lipcert.budget import Budget
 from lipcert.problem.activations import IDENTITY, RELU, Activation
 from lipcert.problem.network import Block, Network
 from lipcert.problem.output import choose_output
@@ -36,6 +37,7 @@ from lipcert.problem.problem import PREACTIVATIONS, Problem
 from lipcert.problem.region import hull
 from lipcert.rounding import Array, add_up, grow
 
+_COLLAPSED, _LEFT_OUT = "collapsed", "collapse left out"  # the names under which a problem keeps them
 _TINY = 1e-10  # a price, relative to the interval bound, that nothing needs to be smaller than
 
 
@@ -57,12 +59,26 @@ class Collapsed:
         return float(add_up(np.asarray(upper), np.asarray(self.price))) if np.isfinite(upper) else np.inf
 
 
-def collapse(problem: Problem) -> Collapsed | None:
+def collapse(problem: Problem, budget: Budget | None = None) -> Collapsed | None:
     """The problem of the open neurons; None where it is not worth it or not covered. Kept with the problem.
 
-    Covered are bounded regions whose pre-activation bounds are the best ones, so that a checker finds the same.
+    Covered are bounded regions whose pre-activation bounds are the best ones, so that a checker finds the same. It is
+    left out where it does not fit the memory of a budget: then a checker may have what we have not (`left_out`).
     """
-    return problem.kept("collapsed", lambda: _worth_it(problem))
+    if budget is not None and not problem.knows(_COLLAPSED) and _covered(problem):
+        numbers = _rows(problem) * max(problem.network.shape)
+        if numbers <= policy.COLLAPSE_NUMBERS and not budget.holds(policy.COLLAPSE_COPIES * numbers):
+            return problem.kept(_COLLAPSED, lambda: problem.kept(_LEFT_OUT, lambda: None))
+    return problem.kept(_COLLAPSED, lambda: _worth_it(problem))
+
+
+def left_out(problem: Problem) -> bool:
+    """Whether there was no room to try it."""
+    return problem.knows(_LEFT_OUT)
+
+
+def _covered(problem: Problem) -> bool:
+    return hull(problem.region) is not None and problem.network.depth > 0 and not cut_short(problem)
 
 
 def _worth_it(problem: Problem) -> Collapsed | None:
@@ -171,14 +187,24 @@ def _number(x: Array) -> Array:
     return np.where(np.isnan(x), np.inf, x)
 
 
+def _open_counts(net: Network, pre: tuple[Interval, ...]) -> list[int]:
+    pairs = zip(net.activations, slope_bounds(net, pre), strict=True)
+    return [int(np.count_nonzero(open_neurons(f, s))) for f, s in pairs]
+
+
+def _rows(problem: Problem) -> int:
+    """Open neurons and scores, each of which has a row over everything before it."""
+    scores = problem.network.outputs if problem.whole_map else 1
+    return scores + sum(_open_counts(problem.network, preactivations(problem)))
+
+
 def _can_pay(problem: Problem, pre: tuple[Interval, ...]) -> bool:
     """Whether the collapsed network may be smaller, and pulling its rows back is not too much work or memory."""
     net = problem.network
-    pairs = zip(net.activations, slope_bounds(net, pre), strict=True)
-    counts = [int(np.count_nonzero(open_neurons(f, s))) for f, s in pairs]
+    counts = _open_counts(net, pre)
     scores = net.outputs if problem.whole_map else 1
     before = [net.inputs + n for n in accumulate([0, *counts])]
     entries = sum(n * columns for n, columns in zip([*counts, scores], before, strict=True))
-    rows = scores + sum(counts)
+    rows = _rows(problem)
     fits = rows * max(net.shape) <= policy.COLLAPSE_NUMBERS and 2.0 * rows * net.entries <= policy.COLLAPSE_OPERATIONS
     return fits and sum(counts) * entries <= policy.COLLAPSE_TRIED * net.neurons * net.entries

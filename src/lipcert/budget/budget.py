@@ -9,6 +9,8 @@ A budget reads either of two clocks, and whoever holds it need not know which:
 Work is counted in nominal seconds: operations of a kind over the rate of that kind (`policy.RATES`). The pace is how
 many seconds of the clock a nominal second takes: 1 on the counted clock, and on the wall clock what the run measured,
 so that plans made on a slow or busy machine are plans for that machine.
+
+A budget may have a limit of memory (`memory`): near it, it is over.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 
 from lipcert import policy
+from lipcert.budget.memory import Memory
 from lipcert.budget.threads import one_thread, product_speed, threads_for
 
 
@@ -48,6 +51,7 @@ class Meter:
     wall: float = field(default_factory=time.monotonic)
     processor: float = field(default_factory=lambda: processor_seconds())
     measured: dict[str, tuple[float, float]] = field(default_factory=dict)  # kind: (nominal seconds, real seconds)
+    memory: Memory = field(default_factory=Memory)
 
     def learn(self, kind: str, nominal: float, real: float) -> None:
         """Older measurements fade, so that the pace follows a machine that becomes busy or free.
@@ -80,14 +84,14 @@ class Budget:
         self.meter, self.end = meter, end
 
     @classmethod
-    def of_seconds(cls, seconds: float) -> Budget:
+    def of_seconds(cls, seconds: float, memory: Memory | None = None) -> Budget:
         """So many seconds of the wall clock from now on."""
-        return cls(Meter(repeatable=False), time.monotonic() + seconds)
+        return cls(Meter(repeatable=False, memory=memory or Memory()), time.monotonic() + seconds)
 
     @classmethod
-    def of_work(cls, work: float) -> Budget:
+    def of_work(cls, work: float, memory: Memory | None = None) -> Budget:
         """So many nominal seconds of counted work; nothing in the run depends on the time of day."""
-        return cls(Meter(repeatable=True), work)
+        return cls(Meter(repeatable=True, memory=memory or Memory()), work)
 
     @classmethod
     def unlimited(cls) -> Budget:
@@ -103,11 +107,25 @@ class Budget:
         return self.meter.counted if self.meter.repeatable else time.monotonic()
 
     def left(self) -> float:
-        """Seconds of the clock until the end, negative when it is over."""
-        return self.end - self.now()
+        """Seconds of the clock until the end, negative when it is over; none where the memory is full."""
+        left = self.end - self.now()
+        return min(left, 0.0) if self.meter.memory.full() else left
 
     def over(self) -> bool:
         return self.left() <= 0.0
+
+    @property
+    def memory(self) -> Memory:
+        """What the process may have."""
+        return self.meter.memory
+
+    def holds(self, numbers: float) -> bool:
+        """Whether arrays of so many numbers fit into memory, all together.
+
+        Counted work must not depend on what else the process has in memory: there a usual start is taken for it.
+        """
+        started = policy.MEMORY_STARTED if self.meter.repeatable else None
+        return self.meter.memory.holds(policy.NUMBER * numbers, started)
 
     def share(self, fraction: float) -> Budget:
         """A budget of this fraction of what is left; what it spends is spent here too."""

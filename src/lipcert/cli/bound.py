@@ -10,7 +10,15 @@ from typing import Any
 
 import click
 
-from lipcert.cli.options import Question, Reading, json_option, network_argument, question_options, reading_options
+from lipcert.cli.options import (
+    Question,
+    Reading,
+    json_option,
+    memory_option,
+    network_argument,
+    question_options,
+    reading_options,
+)
 from lipcert.cli.progress import ProgressDisplay
 from lipcert.cli.show import print_json, show_result
 from lipcert.cli.weights import Weights, weights_options
@@ -55,6 +63,7 @@ from lipcert.solver import CONIC_SOLVERS, SOLVERS
 @click.option(
     "--cluster", "scheduler", metavar="ADDRESS", help="A Dask scheduler, tcp://host:port, instead of processes."
 )
+@memory_option
 @click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Seed of the lower bound's search.")
 @click.option("--no-lower", is_flag=True, help="Skip the lower bound.")
 @click.option("--certificate", metavar="FILE.npz", help="Write the proof to a file that `lipcert verify` checks.")
@@ -73,9 +82,10 @@ def bound_command(
 ) -> int:
     """Bracket the Lipschitz constant of one output, or of all, of NETWORK (.npz, .mat, .nnet, .onnx).
 
-    At the time limit, or on Ctrl-C, the best proved bracket so far is printed. Exit code 0 when an upper bound was
-    proved (with --below: one below it), 1 when none was, 2 on bad input. --method mip also prints the optimum that a
-    mixed-integer solver claims for ReLU networks on a box; the claim is not certified and no part of the bracket.
+    At the time limit, near the memory limit, or on Ctrl-C, the best proved bracket so far is printed. Exit code 0
+    when an upper bound was proved (with --below: one below it), 1 when none was, 2 on bad input. --method mip also
+    prints the optimum that a mixed-integer solver claims for ReLU networks on a box; the claim is not certified and no
+    part of the bracket.
 
     \b
     lipcert bound net.npz --radius 0.1 --output 3

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lipcert.cli.options import Reading, json_option, network_argument, reading_options
+from lipcert.cli.options import Reading, json_option, memory_option, network_argument, reading_options
 from lipcert.cli.show import console, grid, print_json
 from lipcert.cli.stages import StageDisplay
 from lipcert.errors import InputError
@@ -53,6 +53,7 @@ _METHODS = tuple(method.name for method in table.METHODS if method.for_many)
 @click.option(
     "--cluster", "scheduler", metavar="ADDRESS", help="A Dask scheduler, tcp://host:port, instead of processes."
 )
+@memory_option
 @reading_options
 @json_option
 def certify_command(

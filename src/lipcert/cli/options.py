@@ -24,6 +24,11 @@ from lipcert.rounding import Array
 
 network_argument = click.argument("network", metavar="NETWORK")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
+memory_option = click.option(
+    "--memory",
+    metavar="SIZE",
+    help="Memory to use at most: 4G, 500M, or 75% of the machine. Default: 75%.",
+)
 _READING = [
     click.option("--onnx-output", metavar="NAME", help="For .onnx: which of several outputs to read."),
     click.option("--normalize", is_flag=True, help="For .nnet: fold the file's input and output normalisation in."),

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from lipcert import policy
 from lipcert.budget import Budget
+from lipcert.budget.memory import Memory, as_size, unwatched
 from lipcert.budget.threads import one_thread
 from lipcert.errors import InputError, MethodError
 from lipcert.method import table
@@ -51,6 +52,7 @@ def bound(
     below: float | None = None,
     workers: int = 1,
     scheduler: str | None = None,
+    memory: int | float | str | None = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Result:
     """Bracket the Lipschitz constant of one scalar output, or of the whole map, on a region:
@@ -91,6 +93,9 @@ def bound(
         below: a limit; stop as soon as the constant is proved below it, or a witness is not.
         workers: processes that "exact" and "auto" bound cells in; with `work` one, whatever is asked for.
         scheduler: the address of a Dask cluster, tcp://host:port, whose workers do that instead; not with `work`.
+        memory: that the process may have: "4G", "500M", "75%" of the machine, or bytes; the best proved bracket so far
+            is returned near it. Three quarters of the machine (or of its control group) where it is left out. With
+            `workers` it is shared; on a cluster each worker has what is left out here.
         on_progress: called with a `Progress` whenever the bracket or the stage changes.
 
     Guarantees: `upper` is proved with outward rounding for the given float64 weights; `lower` is a proved lower bound
@@ -98,6 +103,7 @@ def bound(
     """
     chosen = table.named(method, literal)
     chosen.check_solver(solver)
+    limit = as_size(memory)
     _check_numbers(time_limit, work, seed, gap, workers)
     if below is not None and not (isinstance(below, int | float) and 0 < below < math.inf):
         raise InputError(f"below must be a positive number, not {below!r}")
@@ -111,11 +117,15 @@ def bound(
     wishes = Wishes(solver, seed, lower, max(float(gap), policy.CLOSED), below)
     if work is None:
         wishes = replace(wishes, workers=workers, scheduler=scheduler)
-    budget = Budget.of_seconds(time_limit) if work is None else Budget.of_work(work)
+    own = Memory(limit / (wishes.workers + 1) if wishes.workers > 1 and scheduler is None else limit)
+    budget = Budget.of_seconds(time_limit, own) if work is None else Budget.of_work(work, own)
     bracket = Bracket(wishes, on_progress)
     bracket.notes += network.notes
     if frame is not None and isinstance(region, Ball):
         bracket.note("weights: the bound holds on the box around the ball")
+    unseen = unwatched(memory)
+    if unseen is not None:
+        bracket.note(unseen)
     found = run(chosen, problem, bracket, budget)
     return found if frame is None else framed(found, frame, question)
 
@@ -146,20 +156,30 @@ def run(method: Method, problem: Problem, bracket: Bracket, budget: Budget) -> R
             for name in method.prelude:
                 first, share = table.named(name), budget.share(policy.PRELUDE_SHARE)
                 if first.applies(problem) is None and (bracket.certificate is None or not share.over()):
-                    first.run(problem, bracket, share)
+                    _within_memory(first, problem, bracket, share)
             if (bracket.wishes.lower or method.needs_witness) and not method.cheap:
                 look(problem, bracket, budget.share(method.search))
-            method.run(problem, bracket, budget)
+            _within_memory(method, problem, bracket, budget)
             if bracket.wishes.lower and method.cheap:
                 spent = budget.spent()
                 taken = spent.counted if budget.repeatable else spent.wall
                 look(problem, bracket, budget.upto(max(policy.SEARCH_CHEAP, taken)))
-            bracket.end(method.closes)
+            bracket.end(method.closes, budget)
     except KeyboardInterrupt:
         bracket.status = Status.INTERRUPTED
         if bracket.certificate is None:
             raise
     return bracket.result(problem, budget)
+
+
+def _within_memory(method: Method, problem: Problem, bracket: Bracket, budget: Budget) -> None:
+    """Run it; where the system has no more memory, what is proved by then stands, if anything is."""
+    try:
+        method.run(problem, bracket, budget)
+    except MemoryError:
+        if bracket.certificate is None and not method.prelude:
+            raise
+        bracket.out_of_memory(method.name, budget)
 
 
 def _check_numbers(time_limit: float, work: float | None, seed: int, gap: float, workers: int) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from lipcert import policy
 from lipcert.budget import Budget
+from lipcert.budget.memory import in_words
 from lipcert.method.base import Wishes
 from lipcert.method.mip.claim import Claim
 from lipcert.method.result import Result, Status, relative_gap
@@ -97,17 +98,37 @@ class Bracket:
 
     def out_of_budget(self, budget: Budget) -> None:
         """Remember that more work would have been done."""
-        if self.status is Status.DONE:
+        if self.status is not Status.DONE:
+            return
+        if budget.memory.full():
+            self.out_of_memory(self.stage.partition(":")[0], budget)
+        else:
             self.status = Status.WORK_LIMIT if budget.repeatable else Status.TIME_LIMIT
 
-    def end(self, closes: bool) -> None:
+    def out_of_memory(self, what: str, budget: Budget, noted: bool = False) -> None:
+        """Remember that more would have been done with more memory."""
+        budget.memory.hit = True
+        if self.status in (Status.DONE, Status.TIME_LIMIT, Status.WORK_LIMIT):
+            self.status = Status.MEMORY_LIMIT
+        if not noted:
+            self.note(f"{what} ended early, out of memory: the limit is {in_words(budget.memory.limit)}")
+
+    def no_room(self, what: str, numbers: float, budget: Budget) -> None:
+        """Say what was not begun because it would not fit."""
+        needed, limit = in_words(policy.NUMBER * numbers), in_words(budget.memory.limit)
+        self.out_of_memory(what, budget, noted=True)
+        self.note(f"{what} left out: it needs about {needed} beside what is there, and the memory limit is {limit}")
+
+    def end(self, closes: bool, budget: Budget) -> None:
         """A method that was to close the gap has not finished while there is one; without a witness nobody knows."""
+        if budget.memory.hit and self.status is Status.DONE and not self.closed():
+            self.status = Status.MEMORY_LIMIT
         if closes and self.status is Status.DONE and self.witness is not None and not self.closed():
             self.status = Status.OPEN
 
     def go_on(self) -> None:
         """A share of the budget was over, not the budget."""
-        if self.status in (Status.TIME_LIMIT, Status.WORK_LIMIT):
+        if self.status in (Status.TIME_LIMIT, Status.WORK_LIMIT, Status.MEMORY_LIMIT):
             self.status = Status.DONE
 
     def note(self, text: str) -> None:

@@ -15,7 +15,7 @@ from lipcert.budget import Budget
 from lipcert.budget.threads import threads_for
 from lipcert.method.bracket import Bracket
 from lipcert.method.lower import Rounder
-from lipcert.method.solving import Task, proof_fits
+from lipcert.method.solving import Task, least_numbers, proof_fits
 from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate, Multipliers
 from lipcert.proof.cases import ProvedCase, case_of, case_table, prove_cases
@@ -77,6 +77,9 @@ class _Run:
         specification = plan_specification(case, self.method.name)
         with budget.measured(policy.BUILD_CALLS, policy.SCALAR):
             relaxation = build(case, specification)
+        if not budget.holds(least_numbers(relaxation.problem.size)):
+            self.bracket.no_room(self.method.name, least_numbers(relaxation.problem.size), budget)
+            return Status.TIME_LIMIT
         if not proof_fits(relaxation.problem.size, budget):
             return Status.TIME_LIMIT
         task = Task(case, specification, relaxation)
@@ -114,6 +117,7 @@ class _CaseBracket(Bracket):
         super().__init__(run.bracket.wishes)
         self.run, self.at = run, at
         self.iterate = run.bracket.iterate  # type: ignore[method-assign]
+        self.note = run.bracket.note  # type: ignore[method-assign]
 
     def improve(self, found: Certificate | Witness) -> None:
         if isinstance(found, Certificate):

@@ -72,7 +72,7 @@ class Linear(Method):
             bracket.out_of_budget(budget)
             return
         with threads_for(problem.network.entries**0.5), budget.measured(operations):
-            small = None if cut_short(problem) else collapse(problem)
+            small = None if cut_short(problem) else collapse(problem, budget)
             if small is None:
                 bracket.improve(prove_linear(problem))
             else:

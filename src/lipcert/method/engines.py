@@ -61,14 +61,25 @@ def searches(
 
     engines: list[Engine] = []
     if not cut_short(problem):
-        small = collapse(problem)
-        if search_refusal(problem if small is None else small.problem) is None:
+        small = collapse(problem, budget)
+        searched = problem if small is None else small.problem
+        if search_refusal(searched) is None and _has_room(searched, bracket, budget):
             engines.append(Signs(problem, bracket, sharper or Sharpening(problem, bracket)))
     if no_cells(problem) is None:
         cells, share = Cells(problem, bracket, executor), policy.CELLS_WORTH if engines else policy.CELLS_ALONE
         if cells.price(budget) <= share * budget.left():
             engines.append(cells)
     return engines
+
+
+def _has_room(problem: Problem, bracket: Bracket, budget: Budget) -> bool:
+    """Whether the network laid flat fits into memory; it is said where it does not."""
+    net = problem.network
+    numbers = policy.SIGNS_COPIES * net.neurons * (net.neurons + net.inputs)
+    if budget.holds(numbers):
+        return True
+    bracket.no_room(Signs.name, numbers, budget)
+    return False
 
 
 class Sharpening:
@@ -124,6 +135,9 @@ class Signs(Engine):
         self.upper, self.ended = min(self.upper, certificate.upper), self.search.done
         if self.search.interrupted:
             self.bracket.status = Status.INTERRUPTED
+
+    def release(self) -> None:
+        self.search = None
 
     def _begun(self) -> SignSearch:
         from lipcert.method.signs import SignSearch  # here, so that importing lipcert stays fast
@@ -184,6 +198,9 @@ class Cells(Engine):
         if stuck and not self.bracket.closed():
             self.bracket.note(f"{stuck:,} cells are left with a gap that no further split of them closes")
 
+    def release(self) -> None:
+        self.search = None
+
     def _watch(self, state: State, witness: Witness | None) -> None:
         bracket = self.bracket
         bracket.promised, bracket.stage = state.upper, f"cells: {state.open:,} open of {state.cells:,}"
@@ -221,7 +238,7 @@ class Relaxation(Engine):
         self.method.run(self.problem, self.bracket, budget)
         if self.bracket.certificate is not before:
             self.upper = self.bracket.upper
-        self.ended = self.bracket.status is Status.DONE
+        self.ended = self.bracket.status in (Status.DONE, Status.MEMORY_LIMIT)
 
 
 class BySlopes(Relaxation):
@@ -233,4 +250,4 @@ class BySlopes(Relaxation):
         begun = run_slopes(self.problem, self.bracket, budget)
         if self.bracket.certificate is not before:
             self.upper = self.bracket.upper
-        self.ended = not begun or self.bracket.status is Status.DONE
+        self.ended = not begun or self.bracket.status in (Status.DONE, Status.MEMORY_LIMIT)

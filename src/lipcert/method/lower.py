@@ -18,8 +18,11 @@ def look(problem: Problem, bracket: Bracket, budget: Budget, again: int = 0) -> 
     bracket.enter("lower bound")
     known, seed = bracket.witness, bracket.wishes.seed + again
     starts = None if known is None else known.point[None, :]
-    with threads_for(problem.network.entries**0.5):
-        bracket.improve(search(problem, budget, seed=seed, starts=starts, on_witness=bracket.improve))
+    try:
+        with threads_for(problem.network.entries**0.5):
+            bracket.improve(search(problem, budget, seed=seed, starts=starts, on_witness=bracket.improve))
+    except MemoryError:
+        bracket.out_of_memory("the search for a lower bound", budget)
 
 
 class Looker:

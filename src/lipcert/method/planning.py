@@ -15,6 +15,7 @@ from lipcert import policy
 from lipcert.bounds import preactivations, slopes
 from lipcert.bounds.gains import GAINS, Gains
 from lipcert.budget import Budget
+from lipcert.method.solving import least_numbers
 from lipcert.problem.norms import INF
 from lipcert.problem.problem import Problem
 from lipcert.relaxation.lifts import PRODUCTS_UP_TO
@@ -30,6 +31,11 @@ class Step:
     order: int
     operations: float
 
+    @property
+    def numbers(self) -> float:
+        """In memory, at least: larger solvers are chosen where they fit."""
+        return least_numbers(self.order)
+
 
 def plan(problem: Problem, budget: Budget, method: str = "tight") -> list[Step]:
     """The steps in the order in which to take them; parts are for chains of ReLU in the infinity norm.
@@ -38,7 +44,8 @@ def plan(problem: Problem, budget: Budget, method: str = "tight") -> list[Step]:
     bound, in case the whole takes longer than expected. One that would plainly not end leaves its time to the parts.
     """
     whole, left = whole_step(problem, method), budget.left()
-    fits, seconds = whole.order <= policy.LARGEST_ORDER, budget.expected(whole.operations)
+    fits = whole.order <= policy.LARGEST_ORDER and budget.holds(whole.numbers)
+    seconds = budget.expected(whole.operations)
     known = _gains(problem)
     if known is None or (fits and seconds <= min(policy.QUICK, policy.EASY_SHARE * left)):
         return [whole] if fits else []
@@ -120,7 +127,7 @@ class _Parts:
         return steps
 
     def _fits(self, step: Step, share: float) -> bool:
-        return self.budget.expected(step.operations) <= share * self.seconds
+        return self.budget.holds(step.numbers) and self.budget.expected(step.operations) <= share * self.seconds
 
     def _step(self, part: Reduction) -> Step:
         kept = [int(np.sum(mask & own)) for mask, own in zip(part.neurons, self.free[part.cut :], strict=True)]

@@ -10,6 +10,7 @@ the run has measured decides.
 
 from __future__ import annotations
 
+import gc
 import math
 from collections.abc import Callable, Sequence
 
@@ -44,6 +45,9 @@ class Engine:
 
     def conclude(self) -> None:
         """Notes for the user after the last turn."""
+
+    def release(self) -> None:
+        """Give back what it has in memory; it takes no turn afterwards."""
 
     def take_turn(self, budget: Budget) -> None:
         """A turn, remembered for the forecast."""
@@ -126,12 +130,26 @@ class _Turns:
 
     def _turn(self, engine: Engine, budget: Budget) -> None:
         before = engine.spent
-        engine.take_turn(budget)
+        try:
+            engine.take_turn(budget)
+        except MemoryError:
+            engine.spent += 1e-9
+            self._end_by_memory(engine)
+        if self.budget.memory.full():
+            self._end_by_memory(engine)
         if self._goes_on():
             self.between(engine.spent - before, self.budget)
 
+    def _end_by_memory(self, engine: Engine) -> None:
+        """An engine that fills the memory ends, and what it has is given back: the others may go on."""
+        engine.ended = True
+        engine.conclude()
+        engine.release()
+        self.bracket.out_of_memory(engine.name, self.budget)
+        gc.collect()
+
     def _goes_on(self) -> bool:
         bracket = self.bracket
-        if bracket.status in (Status.TIME_LIMIT, Status.WORK_LIMIT):
+        if bracket.status in (Status.TIME_LIMIT, Status.WORK_LIMIT, Status.MEMORY_LIMIT):
             bracket.go_on()  # a turn was over, not the budget
         return not (bracket.closed() or bracket.status is not Status.DONE or self.budget.over())

@@ -15,7 +15,7 @@ from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.budget.threads import threads_for
 from lipcert.method.bracket import Bracket
-from lipcert.method.solving import Task, Watcher, proof_operations, proved
+from lipcert.method.solving import Task, Watcher, least_numbers, proof_operations, proved
 from lipcert.problem.norms import INF
 from lipcert.proof import Certificate
 from lipcert.relaxation.build import build
@@ -36,17 +36,18 @@ class Products:
 
 def products_fit(task: Task, solver: str, budget: Budget) -> bool:
     """Whether the products of this relaxation are worth the budget there is."""
-    from lipcert.solver.costs import solve_operations
+    from lipcert.solver.costs import solve_numbers, solve_operations
 
     one_layer = task.problem.norm == INF and task.problem.network.depth == 1
     if not one_layer or grid_of(task.relaxation) is None or solver != "auto":
         return False
     task = without_x_if_idle(task)
     proofs = policy.PRODUCTS_PROOFS * budget.expected(proof_operations(task.order))
-    if task.order < policy.PRODUCTS_FROM or proofs > budget.left():
+    if task.order < policy.PRODUCTS_FROM or proofs > budget.left() or not budget.holds(least_numbers(task.order)):
         return False
     interior = policy.PRODUCTS_INTERIOR_TIMES * budget.expected(solve_operations(task.relaxation.problem))
-    return not _has_rows(task) or interior < budget.left()
+    in_time = interior < budget.left() and budget.holds(solve_numbers(task.relaxation.problem))
+    return not _has_rows(task) or in_time
 
 
 def without_x_if_idle(task: Task) -> Task:

@@ -8,6 +8,7 @@ from functools import partial
 from lipcert import policy
 from lipcert.bounds import cut_short
 from lipcert.budget import Budget
+from lipcert.budget.memory import in_words
 from lipcert.budget.threads import threads_for
 from lipcert.method.base import Method
 from lipcert.method.bracket import Bracket
@@ -15,13 +16,13 @@ from lipcert.method.cases import solve_cases
 from lipcert.method.lower import Rounder
 from lipcert.method.planning import Step, expected_order, plan, whole_step
 from lipcert.method.result import Status
-from lipcert.method.solving import OnMoments, Task, proof_fits, proof_operations, solve
+from lipcert.method.solving import OnMoments, Task, least_numbers, proof_fits, proof_operations, solve
 from lipcert.problem.problem import Problem
 from lipcert.relaxation.build import build
 from lipcert.relaxation.specification import Specification, plan_specification, refusal
 from lipcert.solver import Status as SolverStatus
 
-_FAILURES = (ArithmeticError, ValueError, RuntimeError, MemoryError)  # as numpy and scipy raise them
+_FAILURES = (ArithmeticError, ValueError, RuntimeError)  # as numpy and scipy raise them
 
 
 class Relaxed(Method):
@@ -45,7 +46,7 @@ class Relaxed(Method):
             budget.calibrate()
         look = Rounder(problem, bracket, budget)
         if problem.has_cases:
-            ended = _guarded(bracket, lambda: solve_cases(problem, self, bracket, budget, look))
+            ended = _guarded(bracket, budget, lambda: solve_cases(problem, self, bracket, budget, look))
             _conclude(ended, bracket, budget)
         else:
             self._steps(problem, bracket, budget, look)
@@ -61,14 +62,16 @@ class Relaxed(Method):
         if not whole:
             instead = "parts of the network take its place" if steps else "no part of it fits the time"
             bracket.note(f"{self.name} of the whole left out: {_reason(problem, budget, self.name)}; {instead}")
-            if expected_order(problem) <= policy.LARGEST_ORDER:  # it was the time
+            if not budget.holds(whole_step(problem, self.name).numbers):
+                bracket.out_of_memory(self.name, budget, noted=True)
+            elif expected_order(problem) <= policy.LARGEST_ORDER:  # it was the time
                 bracket.out_of_budget(budget)
         for step in steps:
             if bracket.status is Status.INTERRUPTED or (step is not steps[0] and bracket.closed()):
                 return
             last = step is steps[-1]
             share = budget if last else self._share(budget, step, whole)
-            ended = _guarded(bracket, partial(self._one, problem, bracket, share, step, look))
+            ended = _guarded(bracket, share, partial(self._one, problem, bracket, share, step, look))
             if last or ended is SolverStatus.INTERRUPTED:
                 _conclude(ended, bracket, budget)
             if last and ended is None and not proof_fits(step.order, budget):
@@ -105,6 +108,9 @@ class Relaxed(Method):
 
     def _proof_fits(self, order: int, bracket: Bracket, budget: Budget, step: Step) -> bool:
         """Whether a proof of this order fits; of the whole network it is said when it does not."""
+        if not budget.holds(least_numbers(order)):
+            bracket.no_room(self.name, least_numbers(order), budget)
+            return False
         if proof_fits(order, budget):
             return True
         if step.reduction is None and not budget.over():
@@ -119,13 +125,20 @@ def _reason(problem: Problem, budget: Budget, method: str) -> str:
     order = expected_order(problem)
     if order > policy.LARGEST_ORDER:
         return f"order {order:,} is beyond {policy.LARGEST_ORDER:,}"
-    return f"order {order:,} takes about {budget.expected(whole_step(problem, method).operations):.0f} s here"
+    step = whole_step(problem, method)
+    if not budget.holds(step.numbers):
+        needed, limit = in_words(policy.NUMBER * step.numbers), in_words(budget.memory.limit)
+        return f"order {order:,} needs about {needed} beside what is there, and the memory limit is {limit}"
+    return f"order {order:,} takes about {budget.expected(step.operations):.0f} s here"
 
 
-def _guarded(bracket: Bracket, run: Callable[[], SolverStatus | None]) -> SolverStatus | None:
+def _guarded(bracket: Bracket, budget: Budget, run: Callable[[], SolverStatus | None]) -> SolverStatus | None:
     """How it ended; None, and a note, where the solver failed."""
     try:
         return run()
+    except MemoryError:
+        bracket.out_of_memory("the solver", budget)
+        return None
     except _FAILURES as error:
         bracket.note(f"the solver failed ({type(error).__name__}: {error}); the bound was proved without it")
         return None

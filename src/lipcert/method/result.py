@@ -38,6 +38,7 @@ class Status(Enum):
     OPEN = "ended with a gap that nothing here closes"
     TIME_LIMIT = "stopped at the time limit with the best proved bracket so far"
     WORK_LIMIT = "stopped when the work was done, with the best proved bracket so far"
+    MEMORY_LIMIT = "stopped at the memory limit with the best proved bracket so far"
     INTERRUPTED = "interrupted with the best proved bracket so far"
 
 

@@ -13,6 +13,7 @@ from scipy import sparse
 
 from lipcert import policy
 from lipcert.bounds import Interval, cut_short, linear_bounds, preactivations, slopes
+from lipcert.bounds.collapse import left_out
 from lipcert.budget import Budget
 from lipcert.method.signs.program import Program
 from lipcert.problem.maps import matrix
@@ -30,7 +31,7 @@ _DUAL, _PRIMAL = 1, 4  # of HiGHS's strategies; the last point stays feasible, b
 
 def sharpen(problem: Problem, budget: Budget) -> Problem | None:
     """The same problem with sharper bounds, whose certificates prove these too; None where nothing was gained."""
-    base = None if cut_short(problem) else rows_of(problem)
+    base = None if cut_short(problem) or left_out(problem) else rows_of(problem)
     if base is None or not _fits(base.network, budget):
         return None
     search = _Search(base, budget)
@@ -53,7 +54,8 @@ def gain(problem: Problem, sharper: Problem) -> float:
 
 def _fits(net: Network, budget: Budget) -> bool:
     """Whether the programs fit into memory, and both passes (one to search, one to check) into the budget."""
-    if net.neurons * (net.neurons + net.inputs) > policy.SIGNS_ENTRIES:
+    flat = net.neurons * (net.neurons + net.inputs)
+    if flat > policy.SIGNS_ENTRIES or not budget.holds(policy.SIGNS_COPIES * flat):
         return False
     return budget.expected(8.0 * net.neurons * net.entries) <= budget.left()
 

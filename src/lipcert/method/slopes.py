@@ -97,7 +97,7 @@ def prepared(problem: Problem, bracket: Bracket, budget: Budget, notes: bool = T
     if cut_short(problem):  # a checker has better ones: other neurons
         bracket.out_of_budget(budget)
         return None
-    small = collapse(problem)
+    small = collapse(problem, budget)
     chosen, orders, tries = problem, orders_of(problem), tries_of(problem)
     if small is not None:
         fewer, others = orders_of(small.problem), tries_of(small.problem)
@@ -106,6 +106,9 @@ def prepared(problem: Problem, bracket: Bracket, budget: Budget, notes: bool = T
     refused = refusal(orders, problem.network.inputs)
     if refused is not None and notes:
         bracket.note(refused)
+    if refused is None and not budget.holds(proof_numbers(orders)):
+        refused = "no room"
+        bracket.no_room("slopes", proof_numbers(orders), budget)
     if refused is None and bracket.certificate is not None and not _fits(orders, budget, tries):
         refused = "no time"
         bracket.out_of_budget(budget)
@@ -116,6 +119,11 @@ def proof_operations(orders: tuple[int, ...]) -> float:
     """Of one proof, or of one greedy pass, the calls around its pieces among them."""
     calls = policy.SLOPES_CALLS * len(orders) * policy.RATES[policy.DENSE] / policy.RATES[policy.SCALAR]
     return policy.SLOPES_PROOF * float(np.sum(np.array(orders, dtype=float) ** 3)) + calls
+
+
+def proof_numbers(orders: tuple[int, ...]) -> float:
+    """That a proof, or a greedy pass, has in memory at once: copies of its largest piece."""
+    return policy.SLOPES_MATRICES * float(max(orders, default=0)) ** 2
 
 
 def tries_of(problem: Problem) -> float:
@@ -157,6 +165,8 @@ class _Work:
         try:
             last = solve_slopes(question.program, within, watcher)
         except _FAILURES as error:
+            if isinstance(error, MemoryError):
+                self.bracket.out_of_memory("slopes", budget)
             self.bracket.note(f"slopes: its solver failed ({type(error).__name__}: {error})")
             first = scalar_multipliers(question.program) if watcher.proved is None else None
             if first is not None:

@@ -21,7 +21,7 @@ from lipcert.relaxation.cuts import NO_CUTS, Cuts, separate, with_cuts
 from lipcert.relaxation.model import Relaxation
 from lipcert.relaxation.specification import Specification, plan_specification
 from lipcert.rounding import Array
-from lipcert.solver import Progress, Status, choose_solver
+from lipcert.solver import Progress, Status, choose_solver, no_room_for_interior
 
 OnMoments = Callable[[Relaxation, Array], None]  # a relaxation and its moment matrix, while the solver rests
 
@@ -69,6 +69,11 @@ def proof_fits(order: int, budget: Budget) -> bool:
     return budget.expected(proof_operations(order)) <= policy.LAST_PROOF_SHARE * budget.left()
 
 
+def least_numbers(order: int) -> float:
+    """That a first-order method and a proof of what it finds have in memory at once: nothing gets by with less."""
+    return (policy.LOW_RANK_MATRICES + policy.PROOF_MATRICES) * float(order) ** 2
+
+
 def proved(task: Task, multipliers: Array, budget: Budget) -> Certificate:
     """The certificate from multipliers, its work charged."""
     with budget.measured(proof_operations(task.proof_order)):
@@ -83,6 +88,8 @@ def solve(task: Task, bracket: Bracket, budget: Budget, on_moments: OnMoments | 
     """
     reserve = min(policy.LAST_PROOF_SHARE * budget.left(), budget.expected(proof_operations(task.proof_order)))
     watcher = Watcher(task, bracket, budget, latest=budget.end - 2 * reserve)
+    if no_room_for_interior(bracket.wishes.solver, task.relaxation.problem, budget):
+        bracket.note("a first-order method takes the place of an interior point: the memory limit has no room for one")
     run = choose_solver(bracket.wishes.solver, task.relaxation.problem, budget.upto(budget.left() - reserve))
     result = run(watcher)
     if watcher.proved is None or not np.array_equal(watcher.proved, result.y):
@@ -125,8 +132,11 @@ class Watcher:
 
 def rounds_fit(task: Task, solver: str, budget: Budget) -> bool:
     """Whether there is time for several solves by the interior point, which the cuts need for its moment matrix."""
-    from lipcert.solver.costs import whole_operations
+    from lipcert.solver.costs import CONDENSED, interior_numbers, whole_operations
 
+    problem = task.relaxation.problem
+    if not budget.holds(interior_numbers(problem.size, CONDENSED * problem.rows)):
+        return False
     several = policy.ROUNDS_LEAST * budget.expected(whole_operations(task.relaxation.problem))
     return solver != "low-rank" and several < budget.left()
 
@@ -137,7 +147,7 @@ def tighten(task: Task, bracket: Bracket, budget: Budget, on_moments: OnMoments 
     Stops when nothing is violated, when the bracket is closed, when two rounds in turn gain too little, or when the
     next round would not fit the budget. Each round's bound stands by itself.
     """
-    from lipcert.solver.costs import affordable_rows, solve_operations
+    from lipcert.solver.costs import CONDENSED, affordable_rows, interior_numbers, solve_operations
     from lipcert.solver.rank_two import Options, solve_rank_two
 
     base, cuts, stalled, best = task.relaxation, NO_CUTS, 0, np.inf
@@ -168,3 +178,7 @@ def tighten(task: Task, bracket: Bracket, budget: Budget, on_moments: OnMoments 
         affordable = budget.affordable(policy.ROUND_SHARE * budget.left())
         room = affordable_rows(problem.size, affordable) - base.problem.rows - len(busy)
         cuts = busy.joined(found.first(max(room, 2 * problem.size)))
+        rows = base.problem.rows + len(cuts)
+        if not budget.holds(interior_numbers(problem.size, CONDENSED * rows)):
+            bracket.out_of_memory("rounds of cuts", budget)
+            return Status.OPTIMAL

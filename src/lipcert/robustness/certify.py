@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from lipcert import policy
+from lipcert.budget.memory import as_size, in_words, resident, unwatched
 from lipcert.errors import InputError, SoundnessError
 from lipcert.jobs import End, JobFolder, Progress, Run, cluster, local, processes, run_pieces
 from lipcert.problem.network import Network
@@ -58,6 +60,7 @@ def certify(
     recheck: bool = False,
     workers: int = 1,
     scheduler: str | None = None,
+    memory: int | float | str | None = None,
     network_file: str | None = None,
     on_progress: OnProgress | None = None,
 ) -> Certification:
@@ -77,6 +80,7 @@ def certify(
         out: a job folder that keeps certificates and results, and survives a kill; `resume` goes on with it.
         recheck: prove every constant again from its certificate in `out`, which takes seconds for each.
         workers: processes; `scheduler`: the address of a Dask cluster instead.
+        memory: as in `bound`, shared among the workers; those of a cluster have it each, of their machine.
         network_file: where the network came from, for the report.
         on_progress: called with a stage and the progress of its pieces.
 
@@ -84,7 +88,9 @@ def certify(
     counterexample lies within its radius and another class is proved to win there.
     """
     data = as_data_set(inputs, labels)
-    options = PairOptions(method, solver, float(time_limit), lower, seed, parse_norm(norm))
+    limit = as_size(memory)
+    each = memory if scheduler is not None else share_of(limit, workers)
+    options = PairOptions(method, solver, float(time_limit), lower, seed, parse_norm(norm), each)
     network = network_of(net, data.image_shape if isinstance(inputs, DataSet) else np.shape(inputs)[1:])
     if network_file is None and isinstance(net, str | os.PathLike):
         network_file = Path(net).name
@@ -97,7 +103,10 @@ def certify(
         if out is not None:
             folder = stack.enter_context(JobFolder.open(out, "certify", question.to_dict(), resume=resume))
         executor = stack.enter_context(_executor(workers, scheduler))
-        return _Job(question, folder, executor, on_progress, network_file).run(attacks, recheck)
+        job = _Job(question, folder, executor, on_progress, network_file)
+        unseen = unwatched(memory)
+        job.notes += [] if unseen is None else [unseen]
+        return job.run(attacks, recheck)
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,6 +177,9 @@ class _Job:
         method, where = settle(q.net, region, q.pairs)
         run = self._pieces("pair constants", pair_pieces(q.net, region, q.pairs), None)
         pairs = constants_of(run.outcomes)
+        short = sum(o.value is not None and o.value.get("status") == "memory_limit" for o in run.outcomes.values())
+        if short:
+            self.notes.append(f"{short} of {len(run.outcomes)} constants ended at the memory limit: more may be proved")
         if recheck and self.folder is not None:
             self._stage("recheck")
             pairs, notes = rechecked(pairs, self.folder.path, q.net, where, q.pairs.norm)
@@ -198,7 +210,7 @@ class _Job:
         q = self.q
         deadline = time.monotonic() + q.refine
         balls = Ball.open_ones(q.data.inputs, classified, rivals, found.radius, q.radii, q.limits, constants, reach)
-        run = self._pieces("refinement", refine_pieces(q.net, balls, q.refine), deadline)
+        run = self._pieces("refinement", refine_pieces(q.net, balls, q.refine, q.pairs.memory), deadline)
         if run.end is End.DEADLINE:
             self.complete = True  # the time given was used
             left = len(balls) - len(run.outcomes)
@@ -302,6 +314,18 @@ def _seconds(refine: float) -> float:
     if not (math.isfinite(refine) and refine >= 0):
         raise InputError(f"refine must be a number of seconds >= 0, not {refine!r}")
     return float(refine)
+
+
+def share_of(limit: float, workers: int) -> float:
+    """Bytes that each worker's process may have: all of them in this process, else equal parts of what it leaves."""
+    if workers <= 1:
+        return limit
+    each = (limit - (resident() or 0.0)) / workers
+    if each < policy.MEMORY_LEAST:
+        raise InputError(
+            f"memory of {in_words(limit)} is too little for {workers} workers; give more, or fewer workers"
+        )
+    return each
 
 
 def _executor(workers: int, scheduler: str | None) -> Executor:

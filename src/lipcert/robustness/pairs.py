@@ -39,6 +39,7 @@ class PairOptions:
     lower: bool = False
     seed: int = 0
     norm: Norm = INF
+    memory: int | float | str | None = None  # of the process that proves it
 
     def check(self, net: Network) -> None:
         """Refuse before any work."""
@@ -124,7 +125,8 @@ def pair_pieces(net: Network, region: Box | Everywhere, options: PairOptions) ->
 
 def pair_constant(net: Network, region: Region, i: int, j: int, options: PairOptions) -> Answer:
     """Bracket L_ij; the certificate goes with it."""
-    wishes = {name: getattr(options, name) for name in ("norm", "method", "solver", "time_limit", "lower", "seed")}
+    names = ("norm", "method", "solver", "time_limit", "lower", "seed", "memory")
+    wishes = {name: getattr(options, name) for name in names}
     result = bound(net, region, output=pair_output(net, i, j), **wishes)
     value = {
         "i": i,

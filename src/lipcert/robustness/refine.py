@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from lipcert.bounds.propagation import Interval
 from lipcert.budget import Budget
+from lipcert.budget.memory import Memory, as_size
 from lipcert.jobs import Answer, Outcome, Piece
 from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
@@ -103,10 +104,12 @@ class Verdict:
     rivals: tuple[int, ...] = ()  # of the proofs
 
 
-def refine_pieces(net: Network, balls: list[Ball], seconds: float) -> list[Piece]:
-    """One piece for every open input."""
+def refine_pieces(
+    net: Network, balls: list[Ball], seconds: float, memory: int | float | str | None = None
+) -> list[Piece]:
+    """One piece for every open input; `memory` is of the process that proves it."""
     each = min(SECONDS_EACH, seconds)
-    return [Piece(f"input-{ball.index}", refine_input, (net, ball, each)) for ball in balls]
+    return [Piece(f"input-{ball.index}", refine_input, (net, ball, each, memory)) for ball in balls]
 
 
 def refined_radii(certified: Array, outcomes: Mapping[str, Outcome]) -> tuple[Array, NDArray[np.bool_]]:
@@ -120,22 +123,22 @@ def refined_radii(certified: Array, outcomes: Mapping[str, Outcome]) -> tuple[Ar
     return radii, seen
 
 
-def refine_input(net: Network, ball: Ball, seconds: float) -> Answer:
+def refine_input(net: Network, ball: Ball, seconds: float, memory: int | float | str | None = None) -> Answer:
     """The largest of the open radii that can be proved, the largest first, then by bisection, and what follows from it
     with the shared constants. The proofs go with it.
     """
-    deadline = time.monotonic() + seconds
+    budget = Budget.of_seconds(seconds, Memory(as_size(memory)))
     attempts: list[dict[str, Any]] = []
     files: dict[str, bytes] = {}
     best, low, high, probe = 0.0, -1, len(ball.radii), len(ball.radii) - 1
     while low < probe < high:
         start = time.monotonic()
-        if start > deadline and attempts:
+        if budget.over() and attempts:
             break
         radius = ball.radii[probe]
         still = np.flatnonzero(ball.rivals < radius)
         box = Box(ball.center, radius, ball.limits)
-        verdict = prove_ball(net, box, ball.label, still, deadline)
+        verdict = prove_ball(net, box, ball.label, still, budget)
         spent = round(time.monotonic() - start, 3)
         worst = verdict.worst if np.isfinite(verdict.worst) else None
         attempts.append(
@@ -151,7 +154,7 @@ def refine_input(net: Network, ball: Ball, seconds: float) -> Answer:
     return Answer({"input": ball.index, "label": ball.label, "radius": best, "attempts": attempts}, files)
 
 
-def prove_ball(net: Network, box: Box, label: int, rivals: NDArray[np.intp], deadline: float) -> Verdict:
+def prove_ball(net: Network, box: Box, label: int, rivals: NDArray[np.intp], budget: Budget) -> Verdict:
     """Whether `label` beats each of the rivals on the whole box; the hardest rival is asked first."""
     rows = np.array([against(net, label, int(i)) for i in rivals])
     pre, linear = linear_margins(net, box, rows)
@@ -165,7 +168,7 @@ def prove_ball(net: Network, box: Box, label: int, rivals: NDArray[np.intp], dea
     if not (applies(net) and finite and order <= LARGEST):
         return Verdict(False, "linear", float(linear.max()))
     for k in still[np.argsort(-linear[still])]:
-        proof = prove_rival(net, box, rows[k], pre, deadline)
+        proof = prove_rival(net, box, rows[k], pre, budget)
         if proof is None or not proof.upper < 0:
             return Verdict(False, "margin", np.inf if proof is None else proof.upper)
         proofs.append(proof)
@@ -174,14 +177,14 @@ def prove_ball(net: Network, box: Box, label: int, rivals: NDArray[np.intp], dea
 
 
 def prove_rival(
-    net: Network, box: Box, row: Array, pre: tuple[Interval, ...], deadline: float, kept: tuple[int, ...] = KEPT
+    net: Network, box: Box, row: Array, pre: tuple[Interval, ...], budget: Budget, kept: tuple[int, ...] = KEPT
 ) -> MarginProof | None:
     """A proved upper bound of row @ scores: with few variables first, with more where that does not settle it."""
     best: MarginProof | None = None
     problem = Problem.of(net, box, row).on(box, preactivations=pre)
     open_ones = int(np.sum((pre[-1].lo < 0) & (pre[-1].hi > 0)))
     for keep in kept:
-        proof = solve_margin(margin(problem, keep), row, keep, deadline)
+        proof = solve_margin(margin(problem, keep), row, keep, budget)
         if proof is not None and (best is None or proof.upper < best.upper):
             best = proof
         if open_ones <= keep or (best is not None and best.upper < 0):
@@ -198,12 +201,13 @@ def against(net: Network, label: int, rival: int) -> Array:
     return c
 
 
-def solve_margin(problem: Margin, row: Array, keep: int, deadline: float) -> MarginProof | None:
+def solve_margin(problem: Margin, row: Array, keep: int, budget: Budget) -> MarginProof | None:
     """The first proof of a margin below zero, or what is known when that is hopeless or late; None when nothing is."""
-    from lipcert.solver.rank_two import Options, solve_rank_two  # here, so that importing lipcert stays fast
+    # Imported here, so that importing lipcert stays fast.
+    from lipcert.solver.costs import solve_numbers
+    from lipcert.solver.rank_two import Options, solve_rank_two
 
-    budget = Budget.of_seconds(deadline - time.monotonic())
-    if budget.over():
+    if budget.over() or not budget.holds(solve_numbers(problem.relaxation.problem)):
         return None
     watcher = _Watcher(problem, row, keep)
     result = solve_rank_two(problem.relaxation.problem, Options(tolerance=1e-5), watcher, budget=budget)

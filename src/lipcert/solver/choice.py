@@ -2,12 +2,13 @@
 
 The interior point takes problems up to a few thousand rows to full accuracy. Unit-vector problems with two sides go to
 the alternating method. Where the interior point is expected to take long, the low-rank method goes first for a quick
-bound; where it cannot get far, the low-rank method has all of the budget. What is expected follows the pace of the run,
-so a slow or busy machine moves from one to the other instead of ending with nothing.
+bound; where it cannot get far, or does not fit the memory, the low-rank method has all of the budget. What is expected
+follows the pace of the run, so a slow or busy machine moves from one to the other instead of ending with nothing.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -31,11 +32,26 @@ def choose_solver(name: str, problem: RankTwoProblem, budget: Budget) -> Run:
     sides = two_sides(problem) if first_order else None
     if sides is not None:
         return lambda callback: solve_two_sided(problem, sides, budget, callback)
-    if name == "low-rank":
+    if name == "low-rank" or _too_large(problem, budget):
         return lambda callback: solve_low_rank(problem, callback=callback, budget=budget)
     if name == "rank-two":
         return lambda callback: solve_rank_two(problem, Options(), callback, budget=budget)
     return lambda callback: _by_size(problem, budget, callback)
+
+
+def no_room_for_interior(name: str, problem: RankTwoProblem, budget: Budget) -> bool:
+    """Whether `choose_solver` takes a first-order method because the interior point does not fit the memory."""
+    from lipcert.solver.sides import two_sides  # here, so that importing lipcert stays fast
+
+    if name == "low-rank" or not _too_large(problem, budget):
+        return False
+    return not (name == "auto" and problem.size >= policy.ALTERNATE_FROM and two_sides(problem) is not None)
+
+
+def _too_large(problem: RankTwoProblem, budget: Budget) -> bool:
+    from lipcert.solver.costs import solve_numbers  # here, so that importing lipcert stays fast
+
+    return not math.isinf(budget.memory.limit) and not budget.holds(solve_numbers(problem))
 
 
 def _by_size(problem: RankTwoProblem, budget: Budget, callback: Callback) -> RankTwoResult:

@@ -23,6 +23,19 @@ def whole_operations(problem: RankTwoProblem) -> float:
     return _to_a_percent(problem.size, CONDENSED * problem.rows)
 
 
+def solve_numbers(problem: RankTwoProblem) -> float:
+    """About how many numbers an interior point has in memory at once."""
+    from lipcert.solver.roots import find_roots  # here, so that importing lipcert stays fast
+
+    roots = find_roots(problem)
+    return interior_numbers(problem.size, roots.unknowns + CONDENSED * (problem.rows - roots.size))
+
+
+def interior_numbers(size: int, unknowns: float) -> float:
+    """Copies of the linear system and of the moment matrix."""
+    return policy.INTERIOR_SYSTEM * unknowns**2 + policy.INTERIOR_MATRICES * float(size) ** 2
+
+
 def _to_a_percent(size: int, unknowns: float) -> float:
     return policy.ITERATIONS * iteration_operations(size, unknowns)
 

@@ -59,7 +59,8 @@ class Program:
 
     def fits(self, budget: Budget) -> bool:
         """Whether `forms` fit into memory and take a small part of the budget only."""
-        if budget.over() or self.net.neurons * self.net.inputs > policy.FORMS_ENTRIES:
+        entries = self.net.neurons * self.net.inputs
+        if budget.over() or entries > policy.FORMS_ENTRIES or not budget.holds(policy.FORMS_COPIES * entries):
             return False
         return budget.expected(self._operations) <= policy.FORMS_SHARE * budget.left()
 

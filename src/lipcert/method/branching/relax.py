@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from lipcert import policy
 from lipcert.bounds import Cell
 from lipcert.budget import Budget
+from lipcert.budget.memory import Memory
 from lipcert.method.solving import proof_operations
 from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
@@ -35,6 +37,7 @@ class Question:
     repeatable: bool
     cuts: NDArray[np.int64]
     rounds: int = 1  # of cuts
+    memory: float = math.inf  # bytes that the process may have
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +56,8 @@ class Reply:
 def relax(question: Question) -> Reply:
     """Solve, prove, cut and solve again while that decides nothing; a solver that fails proves nothing."""
     q = question
-    budget = Budget.of_work(q.seconds) if q.repeatable else Budget.of_seconds(q.seconds)
+    memory = Memory(q.memory)
+    budget = Budget.of_work(q.seconds, memory) if q.repeatable else Budget.of_seconds(q.seconds, memory)
     start = budget.effort()
     best = Reply(np.inf, BY_INTERVALS, q.cuts, np.zeros(q.problem.network.neurons), None)
     try:
@@ -77,11 +81,15 @@ def _turn(
     q: Question, made: tuple[Specification, Relaxation], cuts: Cuts, best: Reply, budget: Budget
 ) -> tuple[Reply, Cuts]:
     """One solve; the better of both replies, and the cuts for the next (none: it would be the same)."""
-    from lipcert.solver.rank_two import Options, solve_rank_two  # here, so that importing lipcert stays fast
+    # Imported here, so that importing lipcert stays fast.
+    from lipcert.solver.costs import solve_numbers
+    from lipcert.solver.rank_two import Options, solve_rank_two
 
     plan, base = made
     relaxation = with_cuts(base, cuts)
     problem = relaxation.problem
+    if not budget.holds(solve_numbers(problem)):
+        return best, NO_CUTS
     judge = _Judge(q.threshold, relaxation)
     result = solve_rank_two(problem, Options(tolerance=1e-8), judge, budget=budget)
     if result.status is Status.INTERRUPTED and not judge.ended:

@@ -174,7 +174,8 @@ class CellSearch:
         seconds = max(policy.CELL_SHARE * max(self.budget.left(), 0.01), policy.CELL_LEAST)
         problem = self.problem.on(node.cell.region, preactivations=node.alone.of(0))
         rounds = policy.ROUNDS_AT_ROOT if node is self.root else 1
-        question = Question(problem, node.cell, self.threshold, seconds, self.budget.repeatable, node.cuts, rounds)
+        allowed = seconds, self.budget.repeatable, node.cuts, rounds, self.budget.memory.limit
+        question = Question(problem, node.cell, self.threshold, *allowed)
         try:
             self.under_way[self.executor.submit(relax, question)] = node
         except (RuntimeError, OSError):  # the executor is broken: intervals alone from now on

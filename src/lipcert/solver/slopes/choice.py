@@ -134,7 +134,8 @@ class _Run:
 
     def _steps_before(self, t: tuple[Array, ...], weights: Array | None) -> int:
         """First-order steps before an interior point; 0 where all is not expected to end within the budget."""
-        if sum(self.program.widths) > policy.SLOPES_ORDER:
+        unknowns = float(sum(self.program.widths))
+        if unknowns > policy.SLOPES_ORDER or not self.budget.holds(policy.SLOPES_SYSTEM * unknowns**2):
             return 0
         one, own = step_operations(Pencil(self.program, t, weights, 1.0)), evaluation_operations(self.program)
         steps = int(np.clip(policy.SLOPES_BEFORE * one / own, 25, 400))

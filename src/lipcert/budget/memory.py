@@ -1,0 +1,150 @@
+"""Memory: how much a call may take, how much the process has, and sizes as people write them.
+
+Two things keep a limit. What is about to be laid out is forecast where its work is (`Budget.holds`): what does not fit
+is not begun. And the process's own size is looked at where the budget is (`Memory.full`): what no forecast saw ends as
+at a time limit. Nothing is killed, and no limit of the system is set.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lipcert import policy
+from lipcert.errors import InputError
+
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_SIZE = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(%|(?:([KMGT])I?)?B?)")
+_STATM = Path("/proc/self/statm")
+_LOOK = 0.005  # seconds for which a look at the process is good: one takes some millionths
+
+
+@dataclass(eq=False)
+class Memory:
+    """A limit in bytes, infinite where there is none; `resident` tells what the process has, None where nobody does."""
+
+    limit: float = math.inf
+    resident: Callable[[], float | None] = field(default_factory=lambda: resident)
+    look: float = _LOOK
+    hit: bool = False  # whether the process was ever found too large, or something was left out
+    _size: float = 0.0
+    _when: float = -math.inf
+
+    def full(self) -> bool:
+        """Whether the process has come so near to the limit that what is under way has to end."""
+        if math.isinf(self.limit):
+            return False
+        now = time.monotonic()
+        if now - self._when >= self.look:
+            self._when, self._size = now, self.resident() or 0.0
+        if self._size < policy.MEMORY_FULL * self.limit:
+            return False
+        self.hit = True
+        return True
+
+    def holds(self, size: float, started: float | None = None) -> bool:
+        """Whether so many bytes more fit, above what the process has now or is said to have."""
+        if math.isinf(self.limit):
+            return True
+        base = started if started is not None else self.resident() or policy.MEMORY_STARTED
+        return base + size < policy.MEMORY_FULL * self.limit
+
+    def shared(self, parts: int) -> Memory:
+        """The limit of each of so many processes."""
+        return Memory(self.limit / parts, self.resident, self.look)
+
+
+def as_size(size: int | float | str | None) -> float:
+    """Bytes of "4G", "500M", "75%" (of what there is) or a number of bytes; None is the default of a call."""
+    if size is None:
+        there = machine()
+        return policy.MEMORY_UNKNOWN if there is None else policy.MEMORY_SHARE * there
+    if isinstance(size, str):
+        return _read(size)
+    if isinstance(size, bool) or not isinstance(size, int | float) or not (math.isfinite(size) and size > 0):
+        raise InputError(f"memory must be a size such as '4G', '500M' or '75%', or a number of bytes, not {size!r}")
+    return _at_least(float(size), f"{size}")
+
+
+def _read(text: str) -> float:
+    match = _SIZE.fullmatch(text.strip().upper())
+    if match is None or not 0 < float(match[1]) < 1e18:
+        raise InputError(f"memory {text!r}: give a size such as 4G, 500M or 75%")
+    if match[2] != "%":
+        return _at_least(float(match[1]) * _UNITS[match[3] or ""], text)
+    there = machine()
+    if float(match[1]) > 100:
+        raise InputError(f"memory {text!r}: more than there is; give at most 100%")
+    if there is None:
+        raise InputError(f"memory {text!r}: this system does not say how much there is; give a size such as 4G")
+    return float(match[1]) / 100 * there
+
+
+def _at_least(size: float, text: str) -> float:
+    if size < policy.MEMORY_LEAST:
+        least = policy.MEMORY_LEAST >> 20
+        raise InputError(f"memory {text}: the libraries alone take more; give at least {least}M")
+    return size
+
+
+def in_words(size: float) -> str:
+    """As 1.5 GB, or 200 MB."""
+    return f"{size / 2**30:.1f} GB" if size >= 0.95 * 2**30 else f"{size / 2**20:.0f} MB"
+
+
+def unwatched(memory: float | int | str | None) -> str | None:
+    """What a user should know where this system says too little; None where it says all."""
+    if memory is None and machine() is None:
+        return f"this system does not say how much memory it has; {in_words(policy.MEMORY_UNKNOWN)} are taken for it"
+    if resident() is None:
+        return "this system does not say how much memory a process has; the limit is kept by forecasts alone"
+    return None
+
+
+def machine() -> float | None:
+    """Bytes of this machine, or of the control group this process is in where that may have less; None: unknown."""
+    try:
+        physical = float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return None
+    return min([physical, *_control_groups()]) if physical > 0 else None
+
+
+def _control_groups(root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> list[float]:
+    """The limits of this process's groups and of those they are in, in both versions of the interface."""
+    try:
+        lines = own.read_text().splitlines()
+    except OSError:
+        return []
+    found: list[float] = []
+    for line in lines:
+        _, kinds, place = [*line.split(":", 2), "", ""][:3]
+        if kinds and "memory" not in kinds.split(","):
+            continue
+        base, name = (root / "memory", "memory.limit_in_bytes") if kinds else (root, "memory.max")
+        parts = [part for part in place.split("/") if part not in ("", "..")]
+        for depth in range(len(parts) + 1):
+            try:
+                found.append(float((base.joinpath(*parts[:depth]) / name).read_text()))
+            except (OSError, ValueError):  # no such group is seen from here, or "max"
+                continue
+    return [limit for limit in found if limit > 0]
+
+
+def resident() -> float | None:
+    """Bytes that this process has in memory now; its peak where the system tells no more; None: it tells nothing."""
+    try:
+        return float(_STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError, AttributeError):
+        pass
+    try:
+        import resource
+        import sys
+    except ImportError:
+        return None
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1.0 if sys.platform == "darwin" else 1024.0)
