@@ -1,6 +1,6 @@
 """Networks too large for one moment matrix: interval, mixed norms, and what `auto` proves in the time, with memory.
 
-python -m benchmarks.large [--seconds 300] [name ...]        each network in a process of its own
+python -m benchmarks.large [--seconds 300] [--memory 75%] [name ...]        each network in a process of its own
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from lipcert.proof.arithmetic import prove_mixed
 
 NETWORKS: dict[str, tuple[tuple[int, ...], float]] = {
     "784-3000-10": ((784, 3000, 10), 0.1),
+    "784-2000-10": ((784, 2000, 10), 0.1),
     "784-1000-1000-10": ((784, 1000, 1000, 10), 0.1),
     "784-1000-1000-10-local": ((784, 1000, 1000, 10), 0.002),
     "50-8x125-10": ((50, *(125,) * 8, 10), 0.1),
@@ -59,7 +60,7 @@ def conv_network(channels: int, side: int, first: int, second: int) -> Network:
     return Network.from_weights(weights, [0.1 * rng.normal(size=w.shape[0]) for w in weights])
 
 
-def one(name: str, seconds: float) -> None:
+def one(name: str, seconds: float, limit: str) -> None:
     sizes, radius = NETWORKS[name]
     net = conv_network(*sizes) if name.startswith("conv") else he_normal(sizes)
     box = Box(np.random.default_rng(1).uniform(size=net.inputs), radius)
@@ -67,7 +68,7 @@ def one(name: str, seconds: float) -> None:
     problem = Problem.of(net, box, c)
     interval, mixed = prove_interval(problem).upper, prove_mixed(problem).upper
     start = time.perf_counter()
-    result = lipcert.bound(net, box, output=(0, 1), time_limit=seconds)
+    result = lipcert.bound(net, box, output=(0, 1), time_limit=seconds, memory=limit)
     spent = time.perf_counter() - start
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(f"{name:24s} radius {radius:g}: interval {interval:.5g}, mixed {mixed:.5g}, ", end="")
@@ -76,17 +77,19 @@ def one(name: str, seconds: float) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    seconds = 300.0
-    if "--seconds" in arguments:
-        at = arguments.index("--seconds")
-        seconds = float(arguments[at + 1])
-        del arguments[at : at + 2]
+    given = {"--seconds": "300", "--memory": "75%"}
+    for option in given:
+        if option in arguments:
+            at = arguments.index(option)
+            given[option] = arguments[at + 1]
+            del arguments[at : at + 2]
     names = arguments or list(NETWORKS)
     if len(names) == 1:
-        one(names[0], seconds)
+        one(names[0], float(given["--seconds"]), given["--memory"])
         return
     for name in names:
-        command = [sys.executable, "-m", "benchmarks.large", "--seconds", str(seconds), name]
+        options = [part for pair in given.items() for part in pair]
+        command = [sys.executable, "-m", "benchmarks.large", *options, name]
         subprocess.run(command, check=True, cwd=ROOT)
 
 
