@@ -1,0 +1,105 @@
+"""Edits of arrays, as a forger or an accident makes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.fuzz._problems import Random
+from lipcert.proof import encoding, tree
+
+Arrays = dict[str, NDArray[Any]]
+WORDS = ("", "product", "linear", "tight", "shor", "slopes", "tree", "exact", "inf", "2", "1", "rows", "x")
+
+
+def forged(rng: Random, honest: Arrays, other: Arrays) -> Arrays:
+    """One to three arrays changed, or the claim alone; digests are mended, so that they are not what stops it."""
+    arrays = dict(honest)
+    if rng.random() < 0.7 and arrays["upper"].shape == ():
+        arrays["upper"] = np.array(float(arrays["upper"]) * float(rng.choice([0.0, 0.5, 0.9, 0.99, 1 - 1e-6, 1.0])))
+    for _ in range(int(rng.integers(1, 4))):
+        texts = rng.random() < 0.15
+        name = str(rng.choice([n for n in sorted(arrays) if texts or arrays[n].dtype.kind != "U"] or sorted(arrays)))
+        match int(rng.integers(16)):
+            case 0:
+                arrays.pop(name)
+            case 1 if name in other:
+                arrays[name] = other[name]
+            case 2:
+                arrays[name] = reshaped(rng, arrays[name])
+            case _:
+                arrays[name] = tampered(rng, arrays[name])
+        if not arrays:
+            return dict(honest)
+    return mended(arrays) if rng.random() < 0.9 else arrays
+
+
+def mended(arrays: Arrays) -> Arrays:
+    """With the digests of what is there now."""
+    own = {n for n in arrays if n in f"{tree.NAMES}|{encoding.NAMES}".split("|")} - {"tree_digest"}
+    if "tree_digest" in arrays:
+        arrays["tree_digest"] = np.array(tree.digest({n: arrays[n] for n in arrays if n in own}), dtype="U64")
+    signs = ("patterns", "nogood_literals", "nogood_rows", "nogood_numbers")
+    if "patterns_digest" in arrays:
+        arrays["patterns_digest"] = np.array(tree.digest({n: arrays[n] for n in arrays if n in signs}), dtype="U64")
+    return arrays
+
+
+def reshaped(rng: Random, values: NDArray[Any]) -> NDArray[Any]:
+    """Rows cut, repeated or shuffled, an axis more or fewer, another type of number."""
+    match int(rng.integers(6)):
+        case 0 if values.ndim:
+            return values[: int(rng.integers(0, len(values) + 1))]
+        case 1 if values.ndim and len(values):
+            return values[rng.integers(0, len(values), size=len(values))]
+        case 2 if values.ndim:
+            return np.concatenate([values, values])
+        case 3:
+            return values[None]
+        case 4:
+            return values.reshape(-1)
+        case _ if values.dtype.kind in "if":
+            return values.astype(rng.choice(["<f4", "<f8", "<i4", "<i8", "<u1"]))
+        case _:
+            return np.zeros(values.shape)
+
+
+def tampered(rng: Random, values: NDArray[Any]) -> NDArray[Any]:
+    """One or some numbers, or one character, changed."""
+    flat = np.array(values).reshape(-1)
+    if not flat.size:
+        return np.zeros(int(rng.integers(1, 3)), dtype=values.dtype)
+    i = int(rng.integers(flat.size))
+    if flat.dtype.kind == "U":
+        text = list(str(flat[i])) or [" "]
+        text[int(rng.integers(len(text)))] = str(rng.choice(list("0123456789abcdef +-z=<>")))
+        flat[i] = "".join(text) if rng.random() < 0.5 else str(rng.choice(WORDS))
+    elif flat.dtype.kind in "iu":
+        near = int(flat[i]) + int(rng.integers(-3, 5))
+        flat[i] = np.array(near if rng.random() < 0.7 else int(rng.choice([0, -1, 1, 2**31, 127]))).astype(flat.dtype)
+    elif flat.dtype.kind == "f":
+        some = rng.random(flat.size) < rng.choice([0.0, 0.2, 1.0])
+        some[i] = True
+        flat = np.where(some, _numbers(rng, flat), flat)
+    return flat.reshape(np.shape(values))
+
+
+def _numbers(rng: Random, x: NDArray[Any]) -> NDArray[Any]:
+    match int(rng.integers(7)):
+        case 0:
+            return x * (1 + rng.normal(size=x.shape) * 10.0 ** rng.uniform(-14, 0))
+        case 1:
+            return x + rng.normal(size=x.shape) * 10.0 ** rng.uniform(-12, 2)
+        case 2:
+            return -x
+        case 3:
+            return np.full(x.shape, float(rng.choice([0.0, np.nan, np.inf, -np.inf, 1e308, -1e308, 5e-324])))
+        case 4:
+            return x * 10.0 ** rng.uniform(-3, 3)
+        case 5:
+            return np.zeros(x.shape)
+        case _:
+            bits = x.astype(np.float64).view(np.uint64)
+            return np.asarray((bits ^ (np.uint64(1) << np.uint64(rng.integers(64)))).view(np.float64))

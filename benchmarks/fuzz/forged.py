@@ -1,0 +1,214 @@
+"""Forged certificates of every kind of proof: none proves a claim below what is attained where it says it holds.
+
+What a file asks is read from the file, so a forger who makes the region smaller asks another question: the oracle
+answers that one. Files are refused by one line, or they prove what is true.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import lipcert
+from benchmarks.fuzz._edits import Arrays, forged
+from benchmarks.fuzz._harness import Verdict
+from benchmarks.fuzz._oracle import floor
+from benchmarks.fuzz._problems import NORMS, Case, Random, random_case
+from benchmarks.fuzz.cheap import spoilt
+from lipcert import Box, Network
+from lipcert.bounds.collapse import collapse
+from lipcert.budget import Budget
+from lipcert.jobs import local
+from lipcert.method.bracket import Bracket
+from lipcert.method.branching import branch
+from lipcert.method.branching import refusal as no_cells
+from lipcert.method.sharpen import sharpen
+from lipcert.method.signs import search_refusal, search_signs
+from lipcert.method.solving import Task
+from lipcert.method.table import named
+from lipcert.problem.problem import Problem
+from lipcert.proof import Certificate, Multipliers
+from lipcert.proof.arithmetic import prove_interval, prove_linear, prove_mixed, prove_product
+from lipcert.proof.cases import ProvedCase, case_of, case_table, prove_cases
+from lipcert.proof.collapsed import prove_within
+from lipcert.proof.slopes import prove_slopes
+from lipcert.proof.verify import load_certificate, verify
+from lipcert.relaxation.slopes import slope_program
+from lipcert.solver.rank_two import Options, solve_rank_two
+
+KINDS = ("arithmetic", "multipliers", "cases", "slopes", "tree", "patterns", "sharpened", "within")
+BASES = 64  # honest certificates, eight of every kind
+PLAIN = (prove_product, prove_interval, prove_linear, prove_mixed)
+RELAXED = ("tight", "backward", "forward", "both", "shor", "hr2")
+DRAWS = 60  # problems that are drawn until one has a proof of the kind
+
+
+@dataclass(frozen=True, eq=False)
+class Base:
+    """A problem, its honest certificate, and what is attained."""
+
+    case: Case
+    arrays: Arrays
+    attained: float
+
+
+@cache
+def base(index: int) -> Base:
+    """Always the same, with the kind of proof of its number."""
+    rng, kind = np.random.default_rng([index, 77]), KINDS[index % len(KINDS)]
+    for _ in range(DRAWS):
+        case = (plain_case if kind in ("patterns", "sharpened", "within") else small_case)(rng, index)
+        with np.errstate(all="ignore"):
+            found = _certificate(rng, case, kind)
+        if found is not None and np.isfinite(found.upper) and found.upper > 0:
+            return Base(case, dict(found.arrays()), floor(case, rng, enumerate_=True))
+    raise AssertionError(f"no problem was found for a proof by {kind}")
+
+
+def small_case(rng: Random, index: int) -> Case:
+    return random_case(rng, index, blocks=2, width=4)
+
+
+def plain_case(rng: Random, index: int) -> Case:
+    """ReLUs in three layers on a box: where signs are branched on, and bounds are sharpened."""
+    sizes = [int(n) for n in rng.integers(2, 5, size=4)]
+    weights = [rng.normal(size=(m, n)) for n, m in pairwise([*sizes, 1])]
+    net = Network.from_weights(weights, [0.5 * rng.normal(size=len(w)) for w in weights])
+    return Case(
+        net,
+        Box(rng.normal(size=sizes[0]), 10.0 ** rng.uniform(-1, 0.3)),
+        np.ones(1),
+        str(rng.choice(NORMS)),
+        None,
+        index,
+    )
+
+
+def _certificate(rng: Random, case: Case, kind: str) -> Certificate | None:
+    """A proof of this kind, None where the problem has none."""
+    problem, budget = case.problem(), Budget.of_work(0.1)
+    try:
+        match kind:
+            case "arithmetic":
+                return PLAIN[int(rng.integers(len(PLAIN)))](problem)
+            case "multipliers" | "cases":
+                return _relaxed(rng, problem) if problem.has_cases == (kind == "cases") else None
+            case "slopes":
+                some = spoilt(rng, slope_program(problem)) if case.p != "1" and case.q in (None, "2") else None
+                return None if some is None else prove_slopes(problem, some)
+            case "tree":
+                return branch(problem, Bracket(), budget, local()).certificate if no_cells(problem) is None else None
+            case "patterns":
+                return search_signs(problem, Bracket(), budget).certificate if search_refusal(problem) is None else None
+            case "sharpened":
+                better = sharpen(problem, Budget.of_work(1.0)) if search_refusal(problem) is None else None
+                return None if better is None else prove_linear(better)
+            case _:
+                small = collapse(problem)
+                return None if small is None else prove_within(problem, prove_linear(small.problem))
+    except (lipcert.LipcertError, ArithmeticError, ValueError):  # not for this problem
+        return None
+
+
+def _relaxed(rng: Random, problem: Problem) -> Certificate | None:
+    """Of a relaxation, whose solver stops early: of the whole problem, or of the case with the largest bound."""
+    method = str(rng.choice(RELAXED))
+    if named(method).applies(problem) is not None:
+        return None
+    table = case_table(problem) if problem.has_cases else np.zeros((1, 1))
+    at = divmod(int(np.argmax(table)), table.shape[1])
+    task = Task.of(case_of(problem, *at) if problem.has_cases else problem, method)
+    own = task.prove(solve_rank_two(task.relaxation.problem, Options(iterations=12)).y)
+    if not problem.has_cases:
+        return own
+    assert isinstance(own.proof, Multipliers)
+    return prove_cases(problem, method, table, (ProvedCase(*at, own.proof, own.upper),))
+
+
+@dataclass(frozen=True, eq=False)
+class Forgery:
+    """A base, and the arrays in place of its own."""
+
+    base: Base
+    arrays: Arrays
+
+
+class Forged:
+    name = "forged"
+
+    def make(self, rng: Random, number: int) -> Forgery:
+        own, other = base(number % BASES), base(int(rng.integers(BASES)))
+        if rng.random() < 0.05:  # a certificate about another network, which says that it is about this one
+            hash_ = {"network": np.array(own.case.network.sha256, dtype="U64")}
+            return Forgery(own, forged(rng, other.arrays | hash_, own.arrays))
+        return Forgery(own, forged(rng, own.arrays, other.arrays))
+
+    def judge(self, case: Forgery) -> Verdict:
+        own, verdict = case.base, Verdict()
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "forged.npz"
+            np.savez(path, allow_pickle=False, **case.arrays)  # type: ignore[arg-type]
+            try:
+                certificate = load_certificate(path)
+                answer = verify(certificate, own.case.network)
+            except lipcert.LipcertError as error:
+                if "\n" in str(error):
+                    verdict.fault, verdict.detail = "many lines", str(error)[:200]
+                verdict.counts.append("refused")
+                return verdict
+        verdict.counts.append(f"{'' if answer.proved else 'not '}proved {case.arrays.get('proof', '')!s}")
+        seen = self._attained(certificate, own)
+        if np.isnan(answer.upper) or (answer.proved and not certificate.claim >= seen):
+            verdict.fault = "proves too much"
+            verdict.detail = f"{certificate.claim!r} ({answer.upper!r}), but {seen!r} is attained"
+        return verdict
+
+    def _attained(self, certificate: Certificate, own: Base) -> float:
+        """Where the certificate says, in the norm it says; nothing for questions that the oracle has not."""
+        case = own.case
+        if certificate.coordinate is not None or certificate.c.shape[-1] != case.network.outputs:
+            return 0.0
+        whole = certificate.norm.out is not None
+        if not isinstance(certificate.region, lipcert.Everywhere) and certificate.region.size != case.network.inputs:
+            return 0.0
+        c = None if whole else certificate.c
+        asked = replace(case, region=certificate.region, c=c, p=certificate.norm.p, q=certificate.norm.out)
+        seen = floor(asked, np.random.default_rng(case.seed))
+        same = asked.region == case.region and asked.p == case.p and asked.q == case.q
+        same = same and (c is case.c or (c is not None and case.c is not None and np.array_equal(c, case.c)))
+        return max(seen, own.attained * (1 - 1e-9)) if same else seen
+
+    def smaller(self, case: Forgery) -> Iterator[Forgery]:
+        """With honest arrays again, one after the other, and honest numbers in those that are left."""
+        honest = case.base.arrays
+        for name, values in case.arrays.items():
+            if name not in honest or values is honest[name]:
+                continue
+            yield replace(case, arrays=case.arrays | {name: honest[name]})
+            if values.shape == honest[name].shape and values.size > 1:
+                for half in np.array_split(np.arange(values.size), 2):
+                    mixed = np.array(values).reshape(-1)
+                    if np.array_equal(mixed[half], honest[name].reshape(-1)[half]):
+                        continue
+                    mixed[half] = honest[name].reshape(-1)[half]
+                    yield replace(case, arrays=case.arrays | {name: mixed.reshape(values.shape)})
+        for name in honest.keys() - case.arrays.keys():
+            yield replace(case, arrays=case.arrays | {name: honest[name]})
+
+    def save(self, case: Forgery, stem: Path) -> dict[str, Any]:
+        own = case.base
+        about = own.case.save(stem)
+        np.savez(stem.with_name(stem.name + "-certificate.npz"), allow_pickle=False, **case.arrays)  # type: ignore[arg-type]
+        return about | {"attained": own.attained, "verify": f"{stem.name}-certificate.npz, about {stem.name}.npz"}
+
+    def load(self, stem: Path, about: dict[str, Any]) -> Forgery:
+        with np.load(stem.with_name(stem.name + "-certificate.npz"), allow_pickle=False) as stored:
+            arrays = dict(stored)
+        return Forgery(Base(Case.load(stem, about), {}, about["attained"]), arrays)
