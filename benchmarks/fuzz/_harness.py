@@ -116,7 +116,7 @@ def judged(kind: Kind[C], case: C) -> Verdict:
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:
-        return Verdict(["exception"], type(error).__name__, f"{error}"[:300])
+        return Verdict(["exception"], fault=type(error).__name__, detail=f"{error}"[:300])
 
 
 def shrunk(kind: Kind[C], case: C, verdict: Verdict) -> tuple[C, Verdict]:

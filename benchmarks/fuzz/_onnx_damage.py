@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,18 +31,6 @@ class Source:
     data: bytes | None = None
 
 
-def store(sources: list[Source], path: Path) -> None:
-    """Write the files to one file, for the processes that damage and read them."""
-    rows = [(s.name, s.model.hex(), None if s.data is None else s.data.hex()) for s in sources]
-    path.write_text(json.dumps(rows))
-
-
-def stored(path: Path) -> list[Source]:
-    """What `store` wrote."""
-    rows = json.loads(path.read_text())
-    return [Source(name, bytes.fromhex(m), None if d is None else bytes.fromhex(d)) for name, m, d in rows]
-
-
 def outside(name: str, model: bytes) -> Source:
     """The same model with all its tensors in the file beside it."""
     proto = onnx.ModelProto.FromString(model)
@@ -58,14 +45,6 @@ def outside(name: str, model: bytes) -> Source:
             tensor.external_data.add(key=key, value=value)
         data += content
     return Source(f"{name} outside", proto.SerializeToString(), data)
-
-
-def mutant(sources: list[Source], seed: int, number: int, folder: Path) -> tuple[str, str]:
-    """Write the damaged file with this number, always the same one; returns the source's name and the damage."""
-    folder.mkdir(parents=True, exist_ok=True)
-    rng = np.random.default_rng([seed, number])
-    source = sources[int(rng.integers(len(sources)))]
-    return source.name, damage(source, rng, folder)
 
 
 def damage(source: Source, rng: Random, folder: Path) -> str:
@@ -88,6 +67,14 @@ def damage(source: Source, rng: Random, folder: Path) -> str:
     if data is not None and not (folder / DATA).is_symlink():
         (folder / DATA).write_bytes(data)
     return str(harm.__name__).strip("_")
+
+
+def left_the_folder(folder: Path) -> bool:
+    """Whether the model there keeps a tensor that is used elsewhere than in a plain file of its folder."""
+    graph = onnx.ModelProto.FromString((folder / "model.onnx").read_bytes()).graph
+    used = {name for node in graph.node for name in node.input}
+    places = {e.value for t in graph.initializer if t.name in used for e in t.external_data if e.key == "location"}
+    return any("/" in place or place in ("", ".", "..") or (folder / place).is_symlink() for place in places)
 
 
 def _flip(content: bytes, rng: Random) -> bytes:

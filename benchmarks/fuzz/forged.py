@@ -144,7 +144,8 @@ class Forged:
     name = "forged"
 
     def make(self, rng: Random, number: int) -> Forgery:
-        own, other = base(number % BASES), base(int(rng.integers(BASES)))
+        own = base(number % BASES)
+        other = base(number % BASES // len(KINDS) * len(KINDS) + int(rng.integers(len(KINDS))))
         if rng.random() < 0.05:  # a certificate about another network, which says that it is about this one
             hash_ = {"network": np.array(own.case.network.sha256, dtype="U64")}
             return Forgery(own, forged(rng, other.arrays | hash_, own.arrays))

@@ -1,11 +1,10 @@
-"""How much of what people have is read: python -m benchmarks.reading [torch|from_torch|onnx|sklearn|keras|fuzz]
+"""How much of what people have is read: python -m benchmarks.reading [torch|from_torch|onnx|sklearn|keras]
 
     python -m benchmarks.reading torch --only residual
-    python -m benchmarks.reading fuzz --mutants 20000
 
-Without a part, all but `fuzz`. The exit code is 1 where an expectation fails. `--oracle` compares torch, onnxruntime
-and onnx's evaluator with each other, without lipcert. `--files FOLDER` keeps the exported files and uses them again;
-empty it when a module or an exporter has changed.
+Without a part, all. The exit code is 1 where an expectation fails. `--oracle` compares torch, onnxruntime and onnx's
+evaluator with each other, without lipcert. `--files FOLDER` keeps the exported files and uses them again; empty it when
+a module or an exporter has changed. Damaged files are read by `python -m benchmarks.fuzz files`.
 """
 
 from __future__ import annotations
@@ -26,7 +25,6 @@ NEEDS = {
     "onnx": ("onnx", "onnxruntime"),
     "sklearn": ("sklearn", "skl2onnx", "onnxruntime"),
     "keras": ("keras", "torch", "onnx", "onnxscript", "onnxruntime"),
-    "fuzz": ("onnx",),
 }
 Part = Callable[[Path, str], Iterator[Row]]
 
@@ -58,11 +56,6 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="rows as JSON, one a line")
     parser.add_argument("--oracle", action="store_true", help="compare the other programs with each other")
     parser.add_argument("--files", type=Path, help="folder for the exported files, which are used again")
-    parser.add_argument("--mutants", type=int, default=20_000, help="damaged files for fuzz")
-    parser.add_argument("--seed", type=int, default=0, help="of the damage")
-    parser.add_argument(
-        "--compare", action="store_true", help="fuzz: what is read, beside onnxruntime; no limit of memory"
-    )
     given = parser.parse_args()
     for name in given.parts:
         if name not in NEEDS:
@@ -71,12 +64,7 @@ def main() -> int:
         print(versions())
     with tempfile.TemporaryDirectory() as scratch:
         folder = given.files or Path(scratch)
-        if "fuzz" in given.parts:
-            part("fuzz", False)
-            from benchmarks.reading.fuzz import fuzz
-
-            return fuzz(folder, given.mutants, given.seed, given.only, compare=given.compare)
-        return _read(given.parts or [name for name in NEEDS if name != "fuzz"], folder, given)
+        return _read(given.parts or [*NEEDS], folder, given)
 
 
 def _read(parts: list[str], folder: Path, given: argparse.Namespace) -> int:

@@ -1,0 +1,145 @@
+"""A short run of the fuzz harness, and that it finds what is wrong: a bound that lies, a reader that breaks."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from benchmarks.fuzz import cheap, files, folders, forged
+from benchmarks.fuzz.__main__ import again, kind_of, main
+from benchmarks.fuzz._harness import Run, judged
+from benchmarks.fuzz._oracle import FUNCTIONS, floor, jacobians
+from benchmarks.fuzz._problems import Case, random_case
+
+from lipcert import Box, Certificate, Verification
+from lipcert.problem.activations import KINDS
+from lipcert.proof.arithmetic import prove_product
+from tests.problems import net_of
+
+
+@pytest.mark.parametrize(
+    ("name", "numbers"),
+    [
+        ("cheap", [*range(14), 50, 100]),
+        ("relaxations", [1, 2, 3, 5, 100]),
+        ("files", [*range(60)]),
+        ("forged", [*range(8), *range(64, 72), *range(128, 136), *range(192, 200)]),
+    ],
+)
+def test_a_short_run_finds_nothing(name: str, numbers: list[int]) -> None:
+    run = Run(kind_of(name), seed=1)
+    for number in numbers:
+        run.one(number)
+    assert run.done >= len(numbers)
+    assert run.faults == []
+    assert sum(run.counts.values()) >= len(numbers)
+
+
+@pytest.mark.parametrize("name", ["cheap", "relaxations", "files", "forged"])
+def test_a_case_is_always_the_same(name: str, tmp_path: Path) -> None:
+    """Made twice it is the same, and so it is when it was written to files and read again."""
+    kind = kind_of(name)
+    for number in (3, 4):
+        first, second = (kind.make(np.random.default_rng([7, number]), number) for _ in range(2))
+        about = [kind.save(case, tmp_path / f"{k}") for k, case in enumerate((first, second))]
+        kept = kind.load(tmp_path / "0", json.loads(json.dumps(about[0])))
+        again_ = kind.save(kept, tmp_path / "2")
+        contents = [{p.name[1:]: p.read_bytes() for p in tmp_path.glob(f"{k}*")} for k in range(3)]
+        if name != "forged":  # names of files are in what is said, and times in archives
+            assert about[0] == about[1] == again_
+        assert len(contents[0]) >= 1
+        assert contents[0].keys() == contents[1].keys() == contents[2].keys()
+
+
+def test_a_lie_is_found_made_small_and_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lying(problem: Any) -> Certificate:
+        honest = prove_product(problem)
+        return replace(honest, upper=honest.upper / 1e6)
+
+    monkeypatch.setitem(cheap.PROVERS, "product", lying)
+    assert main(["cheap", "--count", "4", "--seed", "2", "--out", str(tmp_path)]) == 1
+    written = sorted(tmp_path.glob("*.json"))
+    assert written
+    about = json.loads(written[0].read_text())
+    assert about["fault"] == "product too small"
+    assert about["again"] == f"python -m benchmarks.fuzz again {written[0]}"
+    small = Case.load(written[0].with_suffix(""), about).network
+    assert small.depth <= 1
+    assert small.inputs == small.outputs == 1
+    assert main(["again", str(written[0])]) == 1
+    monkeypatch.undo()
+    assert again(written[0]) == 0
+
+
+def test_a_reader_that_breaks_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the file is cut down to the byte that breaks it."""
+
+    def breaking(path: str) -> None:
+        if b"^" in Path(path).read_bytes():
+            raise KeyError("power")
+
+    monkeypatch.setitem(files.READERS, ".pop", breaking)
+    run = Run(kind_of("files"), 0, tmp_path)
+    case = files.Damaged("pop", ".pop", b"variables x y\nminimize x^2 + y^2\n")
+    run.keep(0, case, judged(run.kind, case))
+    assert (tmp_path / "files-0-0-file.pop").read_bytes() == b"^"
+    assert json.loads((tmp_path / "files-0-0.json").read_text())["fault"] == "KeyError"
+
+
+def test_a_forgery_that_is_believed_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def believing(certificate: Certificate, _: Any) -> Verification:
+        return Verification(True, certificate.claim, certificate.claim, "proved")
+
+    kind, own = forged.Forged(), forged.base(1)
+    boast = forged.Forgery(own, own.arrays | {"upper": np.array(own.attained / 2)})
+    assert not judged(kind, boast).fault
+    monkeypatch.setattr(forged, "verify", believing)
+    assert judged(kind, boast).fault == "proves too much"
+
+
+def test_every_kind_of_proof_is_forged() -> None:
+    proofs = {str(forged.base(k).arrays["proof"]) for k in range(8)}
+    assert proofs == {"arithmetic", "multipliers", "cases", "slopes", "tree", "patterns"}
+    assert "collapsed" in forged.base(7).arrays
+    assert any(name.startswith("sharp") for name in forged.base(6).arrays)
+
+
+def test_an_honest_folder_is_resumed_below_the_distance_of_another_class() -> None:
+    own = folders.job(0)
+    assert np.all(own.reach > 0)
+    assert {Path(name).suffix for name in own.files} == {".json", ".npz"}
+    verdict = judged(folders.Folders(), folders.Edited(0, {}))
+    assert verdict.fault == ""
+    assert "resumed" in verdict.counts
+
+
+def test_the_oracle_knows_every_activation() -> None:
+    """Its derivatives are those of its own values, by differences."""
+    assert set(FUNCTIONS) == set(KINDS)
+    z, h = np.linspace(-4.03, 4.0, 97), 1e-6
+    for function in FUNCTIONS.values():
+        rise = (function(z + h, 0.3)[0] - function(z - h, 0.3)[0]) / (2 * h)
+        np.testing.assert_allclose(function(z, 0.3)[1], rise, atol=1e-7)
+
+
+def test_the_oracle_agrees_with_the_network() -> None:
+    for number in range(30):
+        case = random_case(np.random.default_rng(number))
+        points = np.random.default_rng(1).normal(size=(5, case.network.inputs))
+        with np.errstate(all="ignore"):
+            J, off, _ = jacobians(case, points)
+            rows = np.stack([case.network.gradient(points, row) for row in np.eye(case.network.outputs)], axis=1)
+        np.testing.assert_allclose(
+            J[off], rows[off], rtol=1e-9, atol=1e-12 * max(1.0, np.abs(rows[off]).max(initial=0))
+        )
+
+
+def test_the_oracle_attains_what_is_known() -> None:
+    net = net_of(2, 3, 1)
+    case = Case(net, Box(np.zeros(2), 1.0), np.ones(1), "inf")
+    exact = floor(case, np.random.default_rng(0), enumerate_=True)
+    assert 0 < exact <= prove_product(case.problem()).upper
