@@ -89,15 +89,15 @@ def tampered(rng: Random, values: NDArray[Any]) -> NDArray[Any]:
 def _numbers(rng: Random, x: NDArray[Any]) -> NDArray[Any]:
     match int(rng.integers(7)):
         case 0:
-            return x * (1 + rng.normal(size=x.shape) * 10.0 ** rng.uniform(-14, 0))
+            return np.asarray(x * (1 + rng.normal(size=x.shape) * 10.0 ** rng.uniform(-14, 0)))
         case 1:
-            return x + rng.normal(size=x.shape) * 10.0 ** rng.uniform(-12, 2)
+            return np.asarray(x + rng.normal(size=x.shape) * 10.0 ** rng.uniform(-12, 2))
         case 2:
             return -x
         case 3:
             return np.full(x.shape, float(rng.choice([0.0, np.nan, np.inf, -np.inf, 1e308, -1e308, 5e-324])))
         case 4:
-            return x * 10.0 ** rng.uniform(-3, 3)
+            return np.asarray(x * 10.0 ** rng.uniform(-3, 3))
         case 5:
             return np.zeros(x.shape)
         case _:

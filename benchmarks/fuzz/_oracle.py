@@ -7,6 +7,7 @@ written once more, as textbooks have them.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from functools import lru_cache
 
@@ -33,7 +34,7 @@ Pair = tuple[Array, Array]  # values and derivatives
 
 
 def _tanh_gelu(z: Array, _: float) -> Pair:
-    k = np.sqrt(2 / np.pi)
+    k = math.sqrt(2 / math.pi)
     t = np.tanh(k * (z + 0.044715 * z**3))
     return 0.5 * z * (1 + t), 0.5 * (1 + t) + 0.5 * z * (1 - t * t) * k * (1 + 3 * 0.044715 * z * z)
 
@@ -111,15 +112,15 @@ def operator_norms(J: Array, p: str, q: str | None) -> Array:
     """Of a stack of Jacobians from norm p to norm q; of gradients, (points, 1, inputs), the dual norm of p."""
     out = "inf" if q is None else q
     if out == "inf":
-        return np.linalg.norm(J, ord={"inf": 1, "2": 2, "1": np.inf}[p], axis=2).max(axis=1)
+        return np.asarray(np.linalg.norm(J, ord={"inf": 1, "2": 2, "1": np.inf}[p], axis=2).max(axis=1))
     if p == "1":
-        return np.linalg.norm(J, ord={"2": 2, "1": 1}[out], axis=1).max(axis=1)
+        return np.asarray(np.linalg.norm(J, ord={"2": 2, "1": 1}[out], axis=1).max(axis=1))
     if p == out == "2":
-        return np.linalg.norm(J, 2, axis=(1, 2))
+        return np.asarray(np.linalg.norm(J, 2, axis=(1, 2)))
     size = J.shape[2] if p == "inf" else J.shape[1]
     corners = _corners(size)
     along = corners @ J.transpose(0, 2, 1) if p == "inf" else corners @ J
-    return np.linalg.norm(along, ord={"2": 2, "1": 1}[out] if p == "inf" else 2, axis=2).max(axis=1)
+    return np.asarray(np.linalg.norm(along, ord={"2": 2, "1": 1}[out] if p == "inf" else 2, axis=2).max(axis=1))
 
 
 def is_exact(case: Case) -> bool:
@@ -167,4 +168,4 @@ def enumerable(case: Case) -> bool:
     if not (case.kinked and isinstance(r, Box) and net.neurons <= ENUMERATED and bool(np.all(r.hi > r.lo))):
         return False
     dense = all(isinstance(w, np.ndarray) for b in net.blocks for _, w in b.terms)
-    return dense and all(np.max(np.abs(w), initial=0.0) < 1e6 for b in net.blocks for _, w in b.terms)  # type: ignore[arg-type]
+    return dense and all(np.max(np.abs(w), initial=0.0) < 1e6 for b in net.blocks for _, w in b.terms)

@@ -31,7 +31,7 @@ from lipcert.rounding import Array
 JOBS = 4  # different ones
 INPUTS, CLASSES = 5, 3
 RADII = (0.01, 0.05, 0.2)
-WILD = (0, -1, 1, 1e-6, 5.0, 1e300, -1e300, None, "x", [], {}, True, 10**30, 0.5)
+WILD: tuple[Any, ...] = (0, -1, 1, 1e-6, 5.0, 1e300, -1e300, None, "x", [], {}, True, 10**30, 0.5)
 KEYS = (
     "upper",
     "radius",

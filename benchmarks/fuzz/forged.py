@@ -129,7 +129,7 @@ def _relaxed(rng: Random, problem: Problem) -> Certificate | None:
     if not problem.has_cases:
         return own
     assert isinstance(own.proof, Multipliers)
-    return prove_cases(problem, method, table, (ProvedCase(*at, own.proof, own.upper),))
+    return prove_cases(problem, method, table, (ProvedCase(at[0], at[1], own.proof, own.upper),))
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +155,7 @@ class Forged:
         own, verdict = case.base, Verdict()
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "forged.npz"
-            np.savez(path, allow_pickle=False, **case.arrays)  # type: ignore[arg-type]
+            np.savez(path, allow_pickle=False, **case.arrays)
             try:
                 certificate = load_certificate(path)
                 answer = verify(certificate, own.case.network)
@@ -206,7 +206,7 @@ class Forged:
     def save(self, case: Forgery, stem: Path) -> dict[str, Any]:
         own = case.base
         about = own.case.save(stem)
-        np.savez(stem.with_name(stem.name + "-certificate.npz"), allow_pickle=False, **case.arrays)  # type: ignore[arg-type]
+        np.savez(stem.with_name(stem.name + "-certificate.npz"), allow_pickle=False, **case.arrays)
         return about | {"attained": own.attained, "verify": f"{stem.name}-certificate.npz, about {stem.name}.npz"}
 
     def load(self, stem: Path, about: dict[str, Any]) -> Forgery:

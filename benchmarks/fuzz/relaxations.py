@@ -73,12 +73,12 @@ class Relaxations:
             own = task.prove(lied(rng, y) if k else y)
             if problem.has_cases:  # the largest of all, of which one has this proof
                 assert isinstance(own.proof, Multipliers)
-                own = prove_cases(problem, case.method, table, (ProvedCase(*at, own.proof, own.upper),))
+                own = prove_cases(problem, case.method, table, (ProvedCase(at[0], at[1], own.proof, own.upper),))
             yield own
 
     def _whole(self, case: Case, seen: float, verdict: Verdict) -> Verdict:
         problem = case.problem()
-        about = {"output": problem.output, "norm": case.p, "output_norm": case.q}
+        about: dict[str, Any] = {"output": problem.output, "norm": case.p, "output_norm": case.q}
         try:
             found = lipcert.bound(
                 case.network, case.region, **about, method=case.method, work=WORK, seed=case.seed, memory="4G"
