@@ -45,10 +45,9 @@ def _bytes(rng: Random, content: bytes) -> bytes:
             return content[:b] + content[a:]
         case 3:
             width = int(rng.choice([2, 4, 8]))
-            number = int(rng.choice([0, 1, 2**15, 2**31 - 1, 2**31, 2**32 - 1, 2**63 - 1])) % 2 ** (8 * width)
-            return (
-                content[:a] + number.to_bytes(width, "big" if rng.random() < 0.5 else "little") + content[a + width :]
-            )
+            number = int(rng.choice([0, 1, 2**15, 2**31 - 1, 2**31, 2**32 - 1, 2**63 - 1])) % (1 << 8 * width)
+            word = number.to_bytes(width, "big" if rng.random() < 0.5 else "little")
+            return content[:a] + word + content[a + width :]
         case _:
             for place in rng.integers(0, max(len(changed), 1), size=int(rng.integers(1, 6))):
                 if changed:

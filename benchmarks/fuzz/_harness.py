@@ -80,7 +80,8 @@ class Run(Generic[C]):
             print("  " + ", ".join(f"{name} {n:,}" for name, n in sorted(self.counts.items())), flush=True)
 
     def one(self, number: int) -> None:
-        case = self.kind.make(np.random.default_rng([self.seed, number]), number)
+        with np.errstate(all="ignore"):
+            case = self.kind.make(np.random.default_rng([self.seed, number]), number)
         verdict = judged(self.kind, case)
         self.done += verdict.cases
         self.counts.update(verdict.counts)

@@ -36,7 +36,8 @@ Pair = tuple[Array, Array]  # values and derivatives
 def _tanh_gelu(z: Array, _: float) -> Pair:
     k = math.sqrt(2 / math.pi)
     t = np.tanh(k * (z + 0.044715 * z**3))
-    return 0.5 * z * (1 + t), 0.5 * (1 + t) + 0.5 * z * (1 - t * t) * k * (1 + 3 * 0.044715 * z * z)
+    slope = 0.5 * (1 + t) + 0.5 * z * (1 - t * t) * k * (1 + 3 * 0.044715 * z * z)
+    return np.asarray(0.5 * z * (1 + t)), np.asarray(slope)
 
 
 def _mish(z: Array, _: float) -> Pair:
@@ -46,7 +47,7 @@ def _mish(z: Array, _: float) -> Pair:
 
 FUNCTIONS: dict[str, Callable[[Array, float], Pair]] = {
     "identity": lambda z, _: (z, np.ones_like(z)),
-    "relu": lambda z, _: (np.maximum(z, 0), (z > 0) * 1.0),
+    "relu": lambda z, _: (np.maximum(z, 0), np.where(z > 0, 1.0, 0.0)),
     "leaky_relu": lambda z, a: (np.where(z > 0, z, a * z), np.where(z > 0, 1.0, a)),
     "elu": lambda z, a: (
         np.where(z > 0, z, a * np.expm1(np.minimum(z, 0))),

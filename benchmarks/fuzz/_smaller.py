@@ -61,11 +61,12 @@ def _without_block(plain: list[Plain], k: int) -> list[Plain]:
     for i, (terms, bias, f) in enumerate(plain):
         if i == k:
             continue
-        new = {}
+        new: dict[int, Array] = {}
         for j, W in terms.items():
             for source, V in own[0].items() if j == gone else ((j, None),):
                 at = source - (source > gone)
-                new[at] = new.get(at, 0.0) + (W if V is None else W @ V)
+                part = W if V is None else W @ V
+                new[at] = new[at] + part if at in new else part
         found.append((new, bias, f))
     return found
 

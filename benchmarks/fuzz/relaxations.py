@@ -16,8 +16,9 @@ import numpy as np
 import lipcert
 from benchmarks.fuzz._harness import Verdict
 from benchmarks.fuzz._oracle import floor
-from benchmarks.fuzz._problems import Case, Random, random_case
+from benchmarks.fuzz._problems import Case, Random, random_case, random_region
 from benchmarks.fuzz._smaller import smaller
+from lipcert import Network
 from lipcert.budget import Budget
 from lipcert.method.solving import Task
 from lipcert.method.table import named
@@ -41,6 +42,10 @@ class Relaxations:
 
     def make(self, rng: Random, number: int) -> Case:
         case = random_case(rng, number, blocks=int(rng.integers(1, 3)), width=3)
+        if number % 3 == 0:  # where the paper's relaxations apply
+            n, m = (int(k) for k in rng.integers(1, 5, size=2))
+            net = Network.from_weights([rng.normal(size=(m, n)), rng.normal(size=(1, m))], [rng.normal(size=m), [0.0]])
+            case = Case(net, random_region(rng, n), np.ones(1), "inf", None, number)
         names = WHOLE if number % WHOLE_EVERY == 0 else [n for n in RELAXED if named(n).applies(case.problem()) is None]
         return replace(case, method=str(rng.choice(names or ["slopes"])))
 
