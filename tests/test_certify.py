@@ -295,10 +295,11 @@ def test_the_command_and_its_files(files: Path, capsys: pytest.CaptureFixture[st
     first.write_bytes(second.read_bytes())  # a record with the certificate of another pair
     folder_says = json.loads((files / "job" / "pieces" / "pair-0-1.json").read_text())["value"]["upper"]
     assert folder_says == answer["pairs"][0]["upper"]
-    assert run([*command, "--resume", "--recheck", "--json"]) == 1
+    assert run([*command, "--resume", "--json"]) == 0
     again = json.loads(capsys.readouterr().out)
-    assert again["pairs"][0]["upper"] is None
-    assert "something else" in again["notes"][0]
+    assert again["pairs"][0]["upper"] == answer["pairs"][0]["upper"]  # done again
+    assert again["notes"] == ["pair-0-1 is done again: its certificate is about something else"]
+    assert verify(first, net).proved
     assert run([*command, "--resume", "--first", "3"]) == 2  # other data
     assert "another job" in capsys.readouterr().err
     assert run([*command, "--resume", "--clip"]) == 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -45,8 +44,8 @@ _METHODS = tuple(method.name for method in table.METHODS if method.for_many)
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="Seed of the attacks."
 )
 @click.option("--out", metavar="DIR", help="Keep certificates and results there, piece by piece.")
-@click.option("--resume", is_flag=True, help="Go on with the job in --out.")
-@click.option("--recheck", is_flag=True, help="Prove the constants in --out again from their certificates.")
+@click.option("--resume", is_flag=True, help="Go on with the job in --out; what it holds is proved again first.")
+@click.option("--recheck", is_flag=True, help="Nothing more: --resume proves what it uses anyway.")
 @click.option(
     "--workers", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Processes to use."
 )
@@ -96,7 +95,7 @@ def certify_command(
             radius=radii,
             out=out,
             resume=resume,
-            network_file=Path(network).name,
+            network_file=network,
             on_progress=display.update,
             **options,  # by the names that `certify` has for them
         )
@@ -135,5 +134,5 @@ def _show(result: Certification, out: str | None) -> None:
         screen.print(f"failed: {name}: {error}", markup=False)
     for note in result.notes:
         screen.print(f"note: {note}", markup=False)
-    where = f"   kept in {out}; check its pieces/*.npz with lipcert verify" if out else ""
+    where = f"   kept in {out}; prove it again with lipcert verify {out}" if out else ""
     screen.print(f"{result.seconds:.1f} s{where}", markup=False)

@@ -26,6 +26,12 @@ def text(value: Any, name: str) -> str:
     return clean(value)
 
 
+def verbatim(value: Any, name: str) -> str:
+    """Text as it stands, to be compared and not shown."""
+    _check(isinstance(value, str), name, "be text")
+    return str(value)
+
+
 def anything(value: Any, _: str) -> str:
     """Whatever was stated, as text."""
     return clean(value) if isinstance(value, str) else json.dumps(value)
@@ -95,14 +101,14 @@ def record(**kinds: Kind) -> Kind:
     return check
 
 
-def read_json(path: Path) -> Any:
-    """The value in a JSON file."""
+def read_json(path: Path, constants: bool = False) -> Any:
+    """The value in a JSON file; NaN and Infinity in it are refused unless `constants`."""
     check_readable(path)
     with located(path):
         if path.stat().st_size > MAX_JSON_BYTES:
             raise FileFormatError(f"more than {MAX_JSON_BYTES >> 20} MiB, which no job writes")
         try:
-            return json.loads(path.read_bytes(), parse_constant=_refuse)
+            return json.loads(path.read_bytes(), parse_constant=None if constants else _refuse)
         except (ValueError, RecursionError):
             raise FileFormatError("not readable JSON; the file is damaged") from None
 

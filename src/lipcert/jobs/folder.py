@@ -16,14 +16,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from lipcert.errors import InputError
+from lipcert.errors import FileFormatError, InputError
 from lipcert.files import write_atomically
+from lipcert.files.json_kinds import an_object, maybe, read_json, record, size, text, verbatim
 from lipcert.jobs.lock import FolderLock
 from lipcert.jobs.names import file_stem
-from lipcert.jobs.piece import Finished, Outcome
+from lipcert.jobs.piece import Finished, Outcome, check_extension
 
 FORMAT = 1
 _BEFORE_THE_JOB = {"lock", "pieces"}  # what a process killed while it made a folder leaves behind
+_RECORD = record(name=verbatim, value=maybe(an_object), error=maybe(text), seconds=size, files=an_object)
 
 
 class JobFolder:
@@ -65,24 +67,26 @@ class JobFolder:
         return cls(folder, lock, resumed)
 
     def load(self, name: str) -> Outcome | None:
-        """The stored outcome; None when there is none, or (with a note) when its record or files are damaged."""
-        record = self._file(name, "json")
+        """The stored outcome; None when there is none, or (with a note) when its record or files are damaged.
+
+        What its value says is the writer's claim: whoever uses it has to check it.
+        """
+        kept = self._file(name, "json")
+        if not kept.exists():
+            return None
         try:
-            stored = json.loads(record.read_bytes())
-            files = {extension: self._file(name, extension) for extension in stored["files"]}
-            outcome = Outcome(stored["name"], stored["value"], stored["error"], float(stored["seconds"]), files)
-            if outcome.name != name or (outcome.value is None) == (outcome.error is None):
-                raise ValueError
-            if any(file.stat().st_size != stored["files"][extension] for extension, file in files.items()):
-                raise ValueError
-        except FileNotFoundError:
-            if record.exists():
-                self._redo(name)
+            stored = _RECORD(read_json(kept, constants=True), "")
+            if stored["name"] != name or (stored["value"] is None) == (stored["error"] is None):
+                raise FileFormatError("the record of something else")
+            files: dict[str, bytes | Path] = {}
+            for extension, length in stored["files"].items():
+                file = files[extension] = self._file(name, check_extension(extension))
+                if not file.is_file() or file.stat().st_size != length:
+                    raise FileFormatError("a file of another length")
+        except (InputError, OSError):
+            self.notes.append(f"{kept}: damaged, the piece is done again")
             return None
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            self._redo(name)
-            return None
-        return outcome
+        return Outcome(name, stored["value"], stored["error"], stored["seconds"], files)
 
     def store(self, finished: Finished) -> Outcome:
         """Write one outcome, its files before its record; returns it with the files as paths."""
@@ -95,14 +99,14 @@ class JobFolder:
             _write(log, finished.trace.encode("utf-8", "replace"))
         else:
             log.unlink(missing_ok=True)
-        record = {
+        told = {
             "name": outcome.name,
             "value": outcome.value,
             "error": outcome.error,
             "seconds": outcome.seconds,
             "files": {extension: len(outcome.read(extension)) for extension in outcome.files},
         }
-        _write_json(self._file(outcome.name, "json"), record)
+        _write_json(self._file(outcome.name, "json"), told)
         return Outcome(outcome.name, outcome.value, outcome.error, outcome.seconds, files)
 
     def close(self) -> None:
@@ -119,14 +123,11 @@ class JobFolder:
     def _file(self, name: str, extension: str) -> Path:
         return self.path / "pieces" / f"{file_stem(name)}.{extension}"
 
-    def _redo(self, name: str) -> None:
-        self.notes.append(f"{self._file(name, 'json')}: damaged, the piece is done again")
-
 
 def fingerprint(job: Mapping[str, Any]) -> str:
     """The same for the same kind and question, whatever the order of their keys."""
-    text = json.dumps([job["kind"], job["question"]], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+    asked = json.dumps([job["kind"], job["question"]], sort_keys=True)
+    return hashlib.sha256(asked.encode()).hexdigest()
 
 
 def _check(folder: Path, asked: Mapping[str, Any], resume: bool) -> bool:
@@ -141,7 +142,7 @@ def _check(folder: Path, asked: Mapping[str, Any], resume: bool) -> bool:
         if any(name not in _BEFORE_THE_JOB and not name.startswith(".job.json.") for name in inside):
             raise InputError(f"{folder}: not empty and no job; choose a new or empty folder")
         return False
-    found = _read_job(folder / "job.json")
+    found = read_job_file(folder / "job.json")
     if found["fingerprint"] != asked["fingerprint"]:
         raise InputError(f"{folder}: holds another job: {_difference(found, asked)}; choose another folder")
     if not resume:
@@ -149,12 +150,14 @@ def _check(folder: Path, asked: Mapping[str, Any], resume: bool) -> bool:
     return True
 
 
-def _read_job(path: Path) -> dict[str, Any]:
+def read_job_file(path: Path) -> dict[str, Any]:
+    """What job.json says was asked, when its fingerprint agrees."""
     try:
-        job = json.loads(path.read_bytes())
-        if not isinstance(job, dict) or not isinstance(job["question"], dict) or job["fingerprint"] != fingerprint(job):
-            raise ValueError
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        job = an_object(read_json(path), "")
+        if not isinstance(job.get("kind"), str) or job.get("fingerprint") != fingerprint(job):
+            raise FileFormatError("the fingerprint is another one")
+        an_object(job["question"], "question")
+    except (FileFormatError, KeyError):
         raise InputError(f"{path}: damaged or not a job of lipcert; choose another folder") from None
     if job.get("format") != FORMAT:
         raise InputError(f"{path}: format {job.get('format')!r} is not known to this version, which writes {FORMAT}")
@@ -172,8 +175,8 @@ def _difference(found: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
 
 
 def _short(value: Any) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+    words = json.dumps(value)
+    return words if len(words) <= 60 else words[:57] + "..."
 
 
 def _write(path: Path, contents: bytes) -> Path:

@@ -27,10 +27,15 @@ class Answer:
 
     def __post_init__(self) -> None:
         for extension in self.files:
-            if not _EXTENSION.fullmatch(extension) or extension in _OURS:
-                raise InputError(
-                    f"Answer: {extension!r} cannot be a file's extension; use a-z and 0-9, not {', '.join(_OURS)}"
-                )
+            check_extension(extension)
+
+
+def check_extension(extension: str) -> str:
+    """The ending of a file that a piece may keep; a name that leads elsewhere is refused."""
+    if not _EXTENSION.fullmatch(extension) or extension in _OURS:
+        ours = ", ".join(_OURS)
+        raise InputError(f"Answer: {extension!r} cannot be a file's extension; use a-z and 0-9, not {ours}")
+    return extension
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
 from dataclasses import dataclass
 from enum import Enum
@@ -54,6 +54,7 @@ def run_pieces(
     on_progress: Callable[[Progress], None] | None = None,
     deadline: float | None = None,
     retry_failed: bool = False,
+    stored: Mapping[str, Outcome] | None = None,
 ) -> Run:
     """Do every piece that has no outcome yet, in the order given, and return all outcomes.
 
@@ -64,6 +65,7 @@ def run_pieces(
         on_progress: called at the start and after every piece.
         deadline: on the clock of time.monotonic(); no piece is waited for after it. A local piece is not interrupted.
         retry_failed: do the pieces again that failed in an earlier run of the folder.
+        stored: by name, the outcomes to go on with; left out, whatever the folder holds.
 
     Guarantees: a piece that raises, dies or runs out of time is an outcome with an error. At the deadline, on Ctrl-C,
     or when the executor breaks, every outcome that has arrived is kept, and a later run does the others.
@@ -72,7 +74,7 @@ def run_pieces(
     if len(stems) != len(pieces):
         raise InputError("two pieces of the job have the same name")
     run = _Running(pieces, folder, executor, on_progress, deadline)
-    run.resume(retry_failed)
+    run.resume(_in(folder, pieces) if stored is None else stored, retry_failed)
     try:
         run.go()
     except KeyboardInterrupt:
@@ -80,6 +82,11 @@ def run_pieces(
     finally:
         run.withdraw()
     return run.result()
+
+
+def _in(folder: JobFolder | None, pieces: Sequence[Piece]) -> dict[str, Outcome]:
+    found = {} if folder is None else {piece.name: folder.load(piece.name) for piece in pieces}
+    return {name: outcome for name, outcome in found.items() if outcome is not None}
 
 
 class _Running:
@@ -105,9 +112,9 @@ class _Running:
         self.under_way: dict[Future[Finished], Piece] = {}  # in the order of submission
         self.since: dict[str, float] = {}  # when a piece came among the first, which are the ones being worked on
 
-    def resume(self, retry_failed: bool) -> None:
+    def resume(self, stored: Mapping[str, Outcome], retry_failed: bool) -> None:
         for piece in self.pieces:
-            outcome = self.folder.load(piece.name) if self.folder is not None else None
+            outcome = stored.get(piece.name)
             if outcome is None or (outcome.failed and retry_failed):
                 self.waiting.append(piece)
             else:

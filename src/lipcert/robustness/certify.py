@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Executor
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,25 +16,25 @@ from numpy.typing import ArrayLike, NDArray
 from lipcert import policy
 from lipcert.budget.memory import as_size, in_words, resident, unwatched
 from lipcert.errors import InputError, SoundnessError
-from lipcert.jobs import End, JobFolder, Progress, Run, cluster, local, processes, run_pieces
+from lipcert.jobs import End, JobFolder, Outcome, Piece, Progress, Run, cluster, local, processes, run_pieces
+from lipcert.jobs.executors import Cluster
 from lipcert.problem.network import Network
 from lipcert.problem.norms import INF, Norm, parse_norm
 from lipcert.readers.given import TorchModule, network_of
 from lipcert.robustness.attack import Counterexamples, attack, no_counterexamples
-from lipcert.robustness.data import DataSet, as_data_set, check_fits
-from lipcert.robustness.decision import Classified, classify, rival_radii, room, shared_region
-from lipcert.robustness.pairs import PairOptions, constants_of, matrix, pair_pieces, settle
-from lipcert.robustness.recheck import rechecked
+from lipcert.robustness.check import check_kept_input, check_kept_pair
+from lipcert.robustness.data import DataSet, as_data_set
+from lipcert.robustness.decision import Classified, classify, rival_radii, room
+from lipcert.robustness.kept import Check, checked_outcomes
+from lipcert.robustness.pairs import PairOptions, constants_of, matrix, pair_pieces
+from lipcert.robustness.question import Domain, Question, Radii, check_domain, check_radii, check_seconds
 from lipcert.robustness.refine import Ball, refine_pieces, refined_radii
 from lipcert.robustness.result import Certification
 from lipcert.robustness.scores import class_count
+from lipcert.robustness.sources import write_sources
 from lipcert.rounding import Array
 
-Radii = float | Sequence[float]
-Domain = tuple[float, float] | None
 OnProgress = Callable[[str, Progress | None], None]
-
-MAX_RADII = 1000
 
 
 def certify(
@@ -78,10 +76,11 @@ def certify(
         refine: seconds to spend on inputs that the shared constants leave open, most promising first.
         attacks, seed: look for counterexamples by projected gradients, from this seed.
         out: a job folder that keeps certificates and results, and survives a kill; `resume` goes on with it.
-        recheck: prove every constant again from its certificate in `out`, which takes seconds for each.
+            Whatever the folder holds is proved again from its certificates before it is used, or done again.
+        recheck: nothing more than `resume` does; kept for those who give it.
         workers: processes; `scheduler`: the address of a Dask cluster instead.
         memory: as in `bound`, shared among the workers; those of a cluster have it each, of their machine.
-        network_file: where the network came from, for the report.
+        network_file: where the network came from, for the report and for `verify_folder`.
         on_progress: called with a stage and the progress of its pieces.
 
     Guarantees: a certified radius is proved with outward rounding for the given float64 weights and inputs; a
@@ -93,8 +92,8 @@ def certify(
     options = PairOptions(method, solver, float(time_limit), lower, seed, parse_norm(norm), each)
     network = network_of(net, data.image_shape if isinstance(inputs, DataSet) else np.shape(inputs)[1:])
     if network_file is None and isinstance(net, str | os.PathLike):
-        network_file = Path(net).name
-    question = _Question(network, data, _check_radii(radius), _check_domain(domain), clip, options, _seconds(refine))
+        network_file = os.fspath(net)
+    question = Question(network, data, check_radii(radius), check_domain(domain), clip, options, check_seconds(refine))
     question.check()
     if recheck and out is None:
         raise InputError("recheck needs a job folder with certificates; give --out DIR")
@@ -102,55 +101,12 @@ def certify(
         folder = None
         if out is not None:
             folder = stack.enter_context(JobFolder.open(out, "certify", question.to_dict(), resume=resume))
+            write_sources(folder.path, network_file, data)
         executor = stack.enter_context(_executor(workers, scheduler))
         job = _Job(question, folder, executor, on_progress, network_file)
         unseen = unwatched(memory)
         job.notes += [] if unseen is None else [unseen]
-        return job.run(attacks, recheck)
-
-
-@dataclass(frozen=True, eq=False)
-class _Question:
-    """Everything that the answer depends on."""
-
-    net: Network
-    data: DataSet
-    radii: tuple[float, ...]
-    domain: Domain
-    clip: bool
-    pairs: PairOptions
-    refine: float
-
-    def check(self) -> None:
-        check_fits(self.data, self.net.inputs, class_count(self.net), self.domain)
-        self.pairs.check(self.net)
-        if self.clip and self.domain is None:
-            raise InputError("clip needs a domain to clip to; give --domain LO HI")
-        if self.refine > 0 and self.pairs.norm != INF:
-            raise InputError(
-                f"refinement is for radii in the infinity norm, not in norm {self.pairs.norm}; leave it out"
-            )
-
-    @property
-    def limits(self) -> Domain:
-        """Where perturbed inputs must stay."""
-        return self.domain if self.clip else None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Without `refine`: more time for the same job is a reason to resume it."""
-        norm = {} if self.pairs.norm == INF else {"norm": str(self.pairs.norm)}  # as jobs were before there were others
-        return norm | {
-            "network": self.net.sha256,
-            "data": self.data.sha256,
-            "radii": list(self.radii),
-            "domain": None if self.domain is None else list(self.domain),
-            "clip": self.clip,
-            "method": self.pairs.method,
-            "solver": self.pairs.solver,
-            "time_limit": self.pairs.time_limit,
-            "lower": self.pairs.lower,
-            "seed": self.pairs.seed,
-        }
+        return job.run(attacks)
 
 
 class _Job:
@@ -158,7 +114,7 @@ class _Job:
 
     def __init__(
         self,
-        question: _Question,
+        question: Question,
         folder: JobFolder | None,
         executor: Executor,
         on_progress: OnProgress | None,
@@ -171,21 +127,17 @@ class _Job:
         self.failed: list[tuple[str, str]] = []
         self.notes: list[str] = list(question.net.notes)
 
-    def run(self, attacks: bool, recheck: bool) -> Certification:
+    def run(self, attacks: bool) -> Certification:
         q = self.q
-        region = shared_region(q.data.inputs, q.radii[-1], q.domain, q.clip)
-        method, where = settle(q.net, region, q.pairs)
-        run = self._pieces("pair constants", pair_pieces(q.net, region, q.pairs), None)
+        method, where = q.settled()
+        work = pair_pieces(q.net, q.region, q.pairs)
+        run = self._pieces("pair constants", work, self._proved_ones(work, check_kept_pair), None)
         pairs = constants_of(run.outcomes)
         short = sum(o.value is not None and o.value.get("status") == "memory_limit" for o in run.outcomes.values())
         if short:
             self.notes.append(f"{short} of {len(run.outcomes)} constants ended at the memory limit: more may be proved")
-        if recheck and self.folder is not None:
-            self._stage("recheck")
-            pairs, notes = rechecked(pairs, self.folder.path, q.net, where, q.pairs.norm)
-            self.notes += notes
         self._stage("decision")
-        classified = classify(q.net, q.data.inputs, q.data.labels)
+        classified = classify(q.net, q.data.inputs, q.data.labels).stated()
         reach = room(q.data.inputs, where, q.radii[-1], q.clip)
         constants = matrix(pairs, class_count(q.net))
         rivals = rival_radii(classified, constants, reach)
@@ -208,20 +160,32 @@ class _Job:
     ) -> tuple[Array, NDArray[np.bool_]]:
         """Inputs that are neither certified nor attacked at some radius, one by one, while the time lasts."""
         q = self.q
-        deadline = time.monotonic() + q.refine
         balls = Ball.open_ones(q.data.inputs, classified, rivals, found.radius, q.radii, q.limits, constants, reach)
-        run = self._pieces("refinement", refine_pieces(q.net, balls, q.refine, q.pairs.memory), deadline)
+        work = refine_pieces(q.net, balls, q.refine, q.pairs.memory)
+        stored = self._proved_ones(work, check_kept_input)
+        run = self._pieces("refinement", work, stored, time.monotonic() + q.refine)
         if run.end is End.DEADLINE:
             self.complete = True  # the time given was used
             left = len(balls) - len(run.outcomes)
             self.notes.append(f"refinement stopped at its time limit; {left} open inputs were not looked at")
         return refined_radii(np.asarray(rivals.min(axis=1), dtype=np.float64), run.outcomes)
 
-    def _pieces(self, stage: str, pieces: list[Any], deadline: float | None) -> Run:
+    def _proved_ones(self, pieces: list[Piece], check: Check) -> dict[str, Outcome]:
+        """What the folder holds and proves of these pieces."""
+
+        def see(progress: Progress) -> None:
+            self._stage("checking what is kept", progress)
+
+        here = local() if isinstance(self.executor, Cluster) else self.executor  # its workers may not see the folder
+        stored, notes = checked_outcomes(pieces, check, self.folder, here, see)
+        self.notes += notes
+        return stored
+
+    def _pieces(self, stage: str, pieces: list[Piece], stored: dict[str, Outcome], deadline: float | None) -> Run:
         def see(progress: Progress) -> None:
             self._stage(stage, progress)
 
-        run = run_pieces(pieces, self.folder, self.executor, see, deadline)
+        run = run_pieces(pieces, self.folder, self.executor, see, deadline, stored=stored)
         for name, error in run.failures.items():
             if error.startswith(SoundnessError.__name__):  # a contradiction is never just a failure
                 raise SoundnessError(f"{name}: {error}")
@@ -245,7 +209,11 @@ class _Job:
     ) -> Certification:
         q = self.q
         return Certification(
-            network={"file": self.network_file, "sha256": q.net.sha256, "shape": list(q.net.shape)},
+            network={
+                "file": self.network_file and Path(self.network_file).name,
+                "sha256": q.net.sha256,
+                "shape": list(q.net.shape),
+            },
             data=q.data,
             domain=q.domain,
             clip=q.clip,
@@ -289,31 +257,6 @@ def search_counterexamples(
         new = attack(net, inputs, classified.labels, radius, domain=limits, where=where, seed=seed, norm=norm)
         found = found.merged(new)
     return found
-
-
-def _check_radii(radius: Radii) -> tuple[float, ...]:
-    try:
-        radii = sorted({float(r) for r in np.atleast_1d(np.asarray(radius, dtype=np.float64))})
-    except (TypeError, ValueError):
-        raise InputError(f"radius must be a number or several, not {radius!r}") from None
-    if not radii or len(radii) > MAX_RADII or not all(math.isfinite(r) and r > 0 for r in radii):
-        raise InputError(f"radius must be 1 to {MAX_RADII} positive finite numbers")
-    return tuple(radii)
-
-
-def _check_domain(domain: tuple[float, float] | None) -> Domain:
-    if domain is None:
-        return None
-    lo, hi = float(domain[0]), float(domain[1])
-    if not (math.isfinite(lo) and math.isfinite(hi) and lo <= hi):
-        raise InputError(f"the domain [{lo:g}, {hi:g}] needs two finite numbers, low <= high")
-    return lo, hi
-
-
-def _seconds(refine: float) -> float:
-    if not (math.isfinite(refine) and refine >= 0):
-        raise InputError(f"refine must be a number of seconds >= 0, not {refine!r}")
-    return float(refine)
 
 
 def share_of(limit: float, workers: int) -> float:

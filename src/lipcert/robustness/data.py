@@ -48,6 +48,20 @@ class Scale:
         return values if self.numerator == self.denominator == 1.0 else values * self.numerator / self.denominator
 
 
+@dataclass(frozen=True)
+class Origin:
+    """The files of a data set and how they were read: enough to read it again."""
+
+    path: str
+    labels: str | None = None
+    scale: str | None = None
+    first: int | None = None
+
+    def read(self) -> DataSet:
+        data = read_data(self.path, self.labels, self.scale)
+        return data if self.first is None else data.first(self.first)
+
+
 @dataclass(frozen=True, eq=False)
 class DataSet:
     """Inputs as rows, labels where there are any, and what a report needs to know of where they come from."""
@@ -57,6 +71,7 @@ class DataSet:
     source: str | None = None
     scale: str = "1"
     image_shape: tuple[int, ...] | None = None
+    origin: Origin | None = None
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -73,7 +88,8 @@ class DataSet:
     def first(self, count: int) -> DataSet:
         """The first inputs alone."""
         labels = None if self.labels is None else self.labels[:count]
-        return DataSet(self.inputs[:count], labels, self.source, self.scale, self.image_shape)
+        origin = None if self.origin is None else replace(self.origin, first=min(count, len(self)))
+        return replace(self, inputs=self.inputs[:count], labels=labels, origin=origin)
 
 
 def parse_scale(text: str) -> Scale:
@@ -107,14 +123,15 @@ def read_data(path: str, labels: str | None = None, scale: str | None = None) ->
     inputs, checked = as_inputs(factor(raw), path), None if marks is None else as_labels(marks, labels or path)
     if checked is not None and len(checked) != len(inputs):
         raise InputError(f"{labels or path}: {len(checked)} labels for {len(inputs)} inputs; give one label each")
-    return DataSet(inputs, checked, Path(path).name, factor.text, _image_shape(raw.shape))
+    origin = Origin(path, labels, scale)
+    return DataSet(inputs, checked, Path(path).name, factor.text, _image_shape(raw.shape), origin)
 
 
 def as_data_set(inputs: ArrayLike | DataSet, labels: ArrayLike | None) -> DataSet:
     """Arrays as a data set; labels given beside a data set replace its own."""
     if not isinstance(inputs, DataSet):
         return DataSet(as_inputs(inputs), None if labels is None else as_labels(labels))
-    return inputs if labels is None else replace(inputs, labels=as_labels(labels))
+    return inputs if labels is None else replace(inputs, labels=as_labels(labels), origin=None)
 
 
 def as_inputs(values: ArrayLike, where: str = "inputs") -> Array:

@@ -7,7 +7,7 @@ region that the constants were proved on.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from lipcert.errors import InputError
 from lipcert.problem.network import Network
 from lipcert.problem.region import Box, Everywhere
 from lipcert.robustness.data import Labels
-from lipcert.robustness.scores import class_scores, lead
+from lipcert.robustness.scores import class_scores, lead, room_for_another
 from lipcert.rounding import Array, add_down, add_up, down
 
 UNDECIDED, CERTIFIED, ATTACKED, MISCLASSIFIED = range(4)
@@ -38,6 +38,12 @@ class Classified:
     def wrong(self) -> NDArray[np.bool_]:
         """Another class has a score that is proved to be larger, or the label is not the predicted one."""
         return np.asarray(self.labels != self.predicted)
+
+    def stated(self) -> Classified:
+        """With leads that another machine, which adds in another order, proves as well."""
+        room = room_for_another(self.scores, self.labels)
+        lower = np.where(np.isfinite(self.lead), self.lead - room, self.lead)
+        return replace(self, lead=np.where(np.isnan(lower), -np.inf, lower))
 
 
 def classify(net: Network, inputs: Array, labels: Labels | None) -> Classified:

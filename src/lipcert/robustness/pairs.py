@@ -131,13 +131,19 @@ def pair_constant(net: Network, region: Region, i: int, j: int, options: PairOpt
     value = {
         "i": i,
         "j": j,
-        "upper": result.upper if result.certified else None,
-        "lower": result.lower,
+        "upper": _stated(result.certificate) if result.certified else None,
+        "lower": None if result.best is None else result.best.value * (1.0 - 1e-9),  # as with `claim`
+        "witness": None if result.best is None else result.best.point.tolist(),
         "method": result.method,
         "status": result.status.name.lower(),
         "notes": list(result.notes),
     }
     return Answer(value, {"npz": _bytes(result.certificate)} if result.certified else {})
+
+
+def _stated(certificate: Certificate) -> float:
+    """The constant as the file states it: another machine proves that one too."""
+    return certificate.claim if certificate.upper > 0 and math.isfinite(certificate.claim) else certificate.upper
 
 
 def constants_of(outcomes: Mapping[str, Outcome]) -> tuple[PairConstant, ...]:

@@ -145,7 +145,7 @@ def refine_input(net: Network, ball: Ball, seconds: float, memory: int | float |
             {"radius": radius, "proved": verdict.proved, "how": verdict.how, "worst": worst, "seconds": spent}
         )
         if verdict.proved:
-            margins = np.array([proof.upper for proof in verdict.proofs])
+            margins = np.array([proof.claim for proof in verdict.proofs])  # as the file states them
             best, low = ball.beyond(radius, np.array(verdict.rivals, dtype=np.intp), margins), probe
             files = {"npz": certificate_of(net, box, verdict.proofs).to_bytes()}
         else:

@@ -46,6 +46,17 @@ def lead(scores: Interval, labels: np.ndarray[tuple[int], np.dtype[np.int64]]) -
     return margin
 
 
+def room_for_another(scores: Interval, labels: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Array:
+    """What a lead is lowered by before it is stated, for every class.
+
+    A machine that adds in another order encloses the same exact scores, in intervals about as wide. Twice the widths
+    of both scores are more than the two can differ by: what is stated here is proved there.
+    """
+    with np.errstate(all="ignore"):
+        width = scores.hi - scores.lo
+        return np.asarray(2.0 * (width + width[np.arange(len(labels)), labels][:, None]))
+
+
 def _block(net: Network, points: Array) -> Interval:
     """Intervals through the network, point by point."""
     xs = [Interval(points, points)]

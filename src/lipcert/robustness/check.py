@@ -1,0 +1,166 @@
+"""Claims of a job folder, one by one, against the files that should prove them.
+
+Nothing that a record says is believed. A constant follows from its certificate, the radius of a refined input from the
+margins on that input's own box, a lower bound and a counterexample from a point. `certify --resume` and
+`lipcert verify FOLDER` both ask here; every function answers with the reason why a claim does not follow, in words.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lipcert.errors import InputError
+from lipcert.files.json_kinds import many as several
+from lipcert.files.json_kinds import maybe, number, record, size, text, verbatim, whole
+from lipcert.problem.network import Network
+from lipcert.problem.norms import Norm
+from lipcert.problem.output import choose_output
+from lipcert.problem.problem import Problem
+from lipcert.problem.region import Box, Everywhere, Region
+from lipcert.proof.margins import load_margins, verify_margins
+from lipcert.proof.verify import load_certificate, verify
+from lipcert.robustness.attack import Counterexamples, another_class_wins, distance
+from lipcert.robustness.data import Labels
+from lipcert.robustness.pairs import PairOptions
+from lipcert.robustness.refine import Ball, against
+from lipcert.robustness.scores import pair_output
+from lipcert.rounding import Array
+from lipcert.witness.witness import evaluate
+
+Domain = tuple[float, float] | None
+Reason = str | None
+
+_PAIR = record(i=whole(), j=whole(), upper=maybe(size), lower=maybe(size), method=text, witness=maybe(several(number)))
+_INPUT = record(input=whole(), label=whole(), radius=size)
+_REASON = record(reason=maybe(verbatim))
+SOMETHING_ELSE = "its certificate is about something else"
+
+
+def check_upper(net: Network, region: Region, norm: Norm, i: int, j: int, upper: float, file: Path) -> Reason:
+    """Why the certificate in the file does not prove L_ij <= upper on the region; None when it does."""
+    try:
+        certificate = load_certificate(file)
+    except InputError as error:
+        return str(error)
+    c = choose_output(pair_output(net, i, j), net.outputs).c
+    same = certificate.norm == norm and certificate.coordinate is None and np.array_equal(certificate.c, c)
+    if not same or not _covers(certificate.region, region):
+        return SOMETHING_ELSE
+    answer = verify(certificate, net)
+    if np.isinf(answer.upper):
+        return answer.reason
+    return None if answer.upper <= upper else f"its certificate proves {answer.upper:.9g}, not {upper:.9g}"
+
+
+def _covers(proved: Region, asked: Region) -> bool:
+    if isinstance(proved, Everywhere):
+        return True
+    both = isinstance(proved, Box) and isinstance(asked, Box) and proved.size == asked.size
+    return both and proved.contains(asked.lo) and proved.contains(asked.hi)
+
+
+def check_lower(
+    net: Network, region: Region, norm: Norm, i: int, j: int, lower: float, point: tuple[float, ...] | None
+) -> Reason:
+    """Why the gradient of score_i - score_j at the point does not prove L_ij >= lower; None when it does."""
+    if lower == 0:
+        return None
+    if point is None or len(point) != net.inputs or not region.contains(np.array(point)):
+        return "its lower bound has no point of the region"
+    found = evaluate(Problem.of(net, region, pair_output(net, i, j), norm), np.array(point))
+    return None if found >= lower else f"its point proves {found:.9g}, not {lower:.9g}"
+
+
+def proved_radius(net: Network, ball: Ball, file: Path) -> tuple[float, Reason]:
+    """The radius within which the margins in the file prove that the input keeps its label, and why it is 0.
+
+    The box of the margins must hold the input's own at one of its radii; what follows is for the largest such radius.
+    A rival that the shared constants leave open there must have a margin, proved below zero just now.
+    """
+    try:
+        kept = load_margins(file)
+    except InputError as error:
+        return 0.0, str(error)
+    if kept.network_sha256 != net.sha256 or kept.box.size != net.inputs:
+        return 0.0, "its margins are about another network"
+    boxes = {r: Box(ball.center, r, ball.limits) for r in ball.radii}
+    inside = [r for r, box in boxes.items() if _covers(kept.box, box)]
+    if not inside:
+        return 0.0, "its margins are about another box"
+    radius = max(inside)
+    uppers = verify_margins(kept, net)
+    margins = np.full(len(ball.rivals), np.inf)
+    rows = {against(net, ball.label, k).tobytes(): k for k in range(len(ball.rivals)) if k != ball.label}
+    for proof, upper, claim in zip(kept.proofs, uppers, kept.claims, strict=True):
+        rival = rows.get(proof.c.tobytes())
+        if rival is not None and upper <= claim < 0:  # false for nan
+            margins[rival] = min(margins[rival], claim)
+    behind = margins < 0
+    left = np.flatnonzero(~(ball.rivals >= radius) & ~behind)
+    if left.size:
+        return 0.0, f"class {left[0]} is not proved to stay behind within {radius:g}"
+    rivals = np.flatnonzero(behind)
+    return ball.beyond(radius, rivals, margins[rivals]), None
+
+
+def check_kept_pair(
+    net: Network, region: Region, i: int, j: int, options: PairOptions, value: dict[str, Any], file: Path | None
+) -> dict[str, Reason]:
+    """The answer about a stored outcome of `pair_constant` with these arguments."""
+    try:
+        told = _PAIR(value, "")
+    except InputError as error:
+        return {"reason": f"its record is damaged: {error}"}
+    if (told["i"], told["j"]) != (i, j) or (told["upper"] is None) != (file is None):
+        return {"reason": "its record is about something else"}
+    about = (net, region, options.norm, i, j)
+    reason = None if file is None else check_upper(*about, told["upper"], file)
+    if reason is None and told["lower"] is not None:
+        reason = check_lower(*about, told["lower"], told["witness"])
+    return {"reason": reason}
+
+
+def check_kept_input(
+    net: Network, ball: Ball, _seconds: float, _memory: Any, value: dict[str, Any], file: Path | None
+) -> dict[str, Reason]:
+    """The answer about a stored outcome of `refine_input` with these arguments."""
+    try:
+        told = _INPUT(value, "")
+    except InputError as error:
+        return {"reason": f"its record is damaged: {error}"}
+    same = (told["input"], told["label"]) == (ball.index, ball.label)
+    if not same or (told["radius"] == 0) != (file is None):
+        return {"reason": "its record is about something else"}
+    return {"reason": None if file is None else check_refined(net, ball, told["radius"], file)}
+
+
+def check_refined(net: Network, ball: Ball, radius: float, file: Path) -> Reason:
+    """Why the margins in the file do not prove this radius; None when they do."""
+    proved, reason = proved_radius(net, ball, file)
+    if reason is None and not radius <= proved:
+        return f"its margins prove the radius {proved:.9g}, not {radius:.9g}"
+    return reason
+
+
+def reason_of(answer: dict[str, Any] | None, error: str | None) -> Reason:
+    """What became of a check that ran as a piece: one that failed proves nothing."""
+    return error if answer is None else _REASON(answer, "")["reason"]
+
+
+def check_counterexamples(
+    net: Network, inputs: Array, labels: Labels, found: Counterexamples, limits: Domain, norm: Norm
+) -> NDArray[np.bool_]:
+    """For every point of `found` whether it proves what is said of its input: another class wins at the point, within
+    the radius, and within the limits where there are any."""
+    if not len(found.places):
+        return np.zeros(0, dtype=bool)
+    with np.errstate(all="ignore"):  # what overflows proves nothing; it is no message
+        near = distance(found.points, inputs[found.places], norm) <= found.radius[found.places]
+        good = near & another_class_wins(net, found.points, labels[found.places])
+    if limits is not None:
+        good &= (found.points.min(axis=1) >= limits[0]) & (found.points.max(axis=1) <= limits[1])
+    return np.asarray(good)

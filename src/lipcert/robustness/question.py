@@ -1,0 +1,138 @@
+"""What `certify` is asked: everything that the answer depends on, and how a job folder states it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lipcert.errors import InputError
+from lipcert.files.json_kinds import flag, many, maybe, number, record, size, text, whole
+from lipcert.problem.network import Network
+from lipcert.problem.norms import INF, parse_norm
+from lipcert.problem.region import Box, Everywhere
+from lipcert.robustness.data import DataSet, check_fits
+from lipcert.robustness.decision import shared_region
+from lipcert.robustness.pairs import PairOptions, settle
+from lipcert.robustness.scores import class_count
+
+Radii = float | Sequence[float]
+Domain = tuple[float, float] | None
+
+MAX_RADII = 1000
+_STORED = record(
+    network=text,
+    data=text,
+    radii=many(size),
+    domain=maybe(many(number)),
+    clip=flag,
+    method=text,
+    solver=text,
+    time_limit=size,
+    lower=flag,
+    seed=whole(),
+    norm=maybe(text, instead=str(INF)),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """Everything that the answer depends on."""
+
+    net: Network
+    data: DataSet
+    radii: tuple[float, ...]
+    domain: Domain
+    clip: bool
+    pairs: PairOptions
+    refine: float = 0.0
+
+    @classmethod
+    def of_job(cls, stored: Mapping[str, Any], net: Network, data: DataSet) -> Question:
+        """The question of a job folder, about this network and these data; refused when they are not the job's."""
+        told = _STORED(stored, "question")
+        _same("network", net.sha256, told["network"])
+        _same("data", data.sha256, told["data"])
+        names = ("method", "solver", "time_limit", "lower", "seed")
+        options = PairOptions(**{name: told[name] for name in names}, norm=parse_norm(told["norm"]))
+        question = cls(net, data, check_radii(told["radii"]), check_domain(told["domain"]), told["clip"], options)
+        question.check()
+        return question
+
+    def check(self) -> None:
+        check_fits(self.data, self.net.inputs, class_count(self.net), self.domain)
+        self.pairs.check(self.net)
+        if self.clip and self.domain is None:
+            raise InputError("clip needs a domain to clip to; give --domain LO HI")
+        if self.refine > 0 and self.pairs.norm != INF:
+            raise InputError(
+                f"refinement is for radii in the infinity norm, not in norm {self.pairs.norm}; leave it out"
+            )
+
+    @property
+    def limits(self) -> Domain:
+        """Where perturbed inputs must stay."""
+        return self.domain if self.clip else None
+
+    @property
+    def region(self) -> Box:
+        """The box that holds every ball."""
+        return shared_region(self.data.inputs, self.radii[-1], self.domain, self.clip)
+
+    def settled(self) -> tuple[str, Box | Everywhere]:
+        """The method of the constants, and where they have to hold: in the region, or everywhere."""
+        return settle(self.net, self.region, self.pairs)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Without `refine`: more time for the same job is a reason to resume it."""
+        norm = {} if self.pairs.norm == INF else {"norm": str(self.pairs.norm)}  # as jobs were before there were others
+        return norm | {
+            "network": self.net.sha256,
+            "data": self.data.sha256,
+            "radii": list(self.radii),
+            "domain": None if self.domain is None else list(self.domain),
+            "clip": self.clip,
+            "method": self.pairs.method,
+            "solver": self.pairs.solver,
+            "time_limit": self.pairs.time_limit,
+            "lower": self.pairs.lower,
+            "seed": self.pairs.seed,
+        }
+
+
+def check_radii(radius: Radii) -> tuple[float, ...]:
+    try:
+        radii = sorted({float(r) for r in np.atleast_1d(np.asarray(radius, dtype=np.float64))})
+    except (TypeError, ValueError):
+        raise InputError(f"radius must be a number or several, not {radius!r}") from None
+    if not radii or len(radii) > MAX_RADII or not all(math.isfinite(r) and r > 0 for r in radii):
+        raise InputError(f"radius must be 1 to {MAX_RADII} positive finite numbers")
+    return tuple(radii)
+
+
+def check_domain(domain: Sequence[float] | None) -> Domain:
+    if domain is None:
+        return None
+    if len(domain) != 2:
+        raise InputError("the domain is two numbers, low <= high")
+    lo, hi = float(domain[0]), float(domain[1])
+    if not (math.isfinite(lo) and math.isfinite(hi) and lo <= hi):
+        raise InputError(f"the domain [{lo:g}, {hi:g}] needs two finite numbers, low <= high")
+    return lo, hi
+
+
+def check_seconds(refine: float) -> float:
+    if not (math.isfinite(refine) and refine >= 0):
+        raise InputError(f"refine must be a number of seconds >= 0, not {refine!r}")
+    return float(refine)
+
+
+def _same(what: str, found: str, asked: str) -> None:
+    if found != asked:
+        more = "" if what == "network" else ", with the same labels, scale and number of inputs"
+        raise InputError(
+            f"the {what} given is not that of the job (the hashes differ); give the one it was made with{more}"
+        )
