@@ -39,6 +39,7 @@ def test_public_names() -> None:
         "DataSet",
         "Everywhere",
         "FileFormatError",
+        "FolderVerification",
         "InputError",
         "LargestBox",
         "LipcertError",
@@ -67,6 +68,7 @@ def test_public_names() -> None:
         "minimize",
         "read_data",
         "verify",
+        "verify_folder",
     ]
     assert all(hasattr(lipcert, name) for name in lipcert.__all__)
 

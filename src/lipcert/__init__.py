@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from lipcert.robustness.certify import certify
     from lipcert.robustness.data import DataSet, read_data
     from lipcert.robustness.result import Certification
+    from lipcert.robustness.verify import FolderVerification, verify_folder
 
 # Loaded when they are asked for: `import lipcert` costs nothing, and the command line is at its post before numpy is.
 _WHERE = {
@@ -56,6 +57,7 @@ _WHERE = {
     "robustness.certify": ["certify"],
     "robustness.data": ["DataSet", "read_data"],
     "robustness.result": ["Certification"],
+    "robustness.verify": ["FolderVerification", "verify_folder"],
 }
 _HOME = {name: f"lipcert.{module}" for module, names in _WHERE.items() for name in names}
 
@@ -70,6 +72,7 @@ __all__ = [
     "DataSet",
     "Everywhere",
     "FileFormatError",
+    "FolderVerification",
     "InputError",
     "LargestBox",
     "LipcertError",
@@ -97,6 +100,7 @@ __all__ = [
     "minimize",
     "read_data",
     "verify",
+    "verify_folder",
 ]
 
 

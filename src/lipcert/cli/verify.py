@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import click
 import numpy as np
 
 from lipcert.cli.options import Reading, json_option, reading_options
 from lipcert.cli.show import console, facts, print_json
+from lipcert.cli.verify_folder import GivenData, folder_options, verify_folder_command
 from lipcert.errors import InputError
 from lipcert.problem.network import Network
 from lipcert.problem.output import output_of
@@ -18,14 +20,21 @@ from lipcert.proof.margins import MarginCertificate, holds_margins, load_margins
 from lipcert.proof.verify import load_certificate, verify
 
 
-@click.command("verify", short_help="Check the proof in CERTIFICATE against a network.")
-@click.argument("certificate", metavar="CERTIFICATE")
-@click.option("--network", required=True, metavar="NETWORK", help="The network file that the certificate is about.")
+@click.command("verify", short_help="Check a proof, or all proofs of a certify job, against a network.")
+@click.argument("certificate", metavar="CERTIFICATE|FOLDER")
+@click.option("--network", metavar="NETWORK", help="The network file that it is about; for a FOLDER as recorded in it.")
+@folder_options
 @click.option("--exact", is_flag=True, help="Check it a second time in ball arithmetic: one relaxation, small orders.")
 @reading_options
 @json_option
-def verify_command(certificate: str, network: str, exact: bool, reading: Reading, as_json: bool) -> int:
+def verify_command(
+    certificate: str, network: str | None, exact: bool, given: GivenData, reading: Reading, as_json: bool
+) -> int:
     """Rebuild the proof in CERTIFICATE from NETWORK and print the bound that it proves.
+
+    Of a FOLDER that 'lipcert certify --out' wrote everything is proved again without a solver: every constant, every
+    refined input (its margins, all rivals, its radius), every counterexample, and from these every radius, status and
+    tally in its result.json and arrays.npz. Network and data are read from where they were unless they are given.
 
     Exit code 0 when the claim is proved, 1 when it is not, 2 on bad input. --exact does what is done with the rows of a
     relaxation once more, in numbers that carry their own error (needs python-flint); both checks must prove the claim.
@@ -33,8 +42,16 @@ def verify_command(certificate: str, network: str, exact: bool, reading: Reading
     \b
     lipcert verify proof.npz --network net.npz
     lipcert verify proof.npz --network net.npz --exact
+    lipcert verify job
     """
     start = time.monotonic()
+    if Path(certificate).is_dir():
+        if exact:
+            raise InputError("--exact is for one certificate, not for a folder; leave it out")
+        return verify_folder_command(certificate, network, given, reading, as_json)
+    given.refuse()
+    if network is None:
+        raise InputError("no network: give --network NETWORK, the one that the certificate is about")
     if holds_margins(certificate):
         if exact:
             raise InputError("--exact is for proofs of a constant by one relaxation, not for margins; leave it out")

@@ -106,23 +106,27 @@ def verify_margins(certificate: MarginCertificate, net: Network) -> list[float]:
     box = certificate.box
     if certificate.network_sha256 != net.sha256 or box.size != net.inputs:
         return [np.inf] * len(certificate.proofs)
+    if any(proof.c.shape != (net.outputs,) for proof in certificate.proofs):
+        return [np.inf] * len(certificate.proofs)
     with np.errstate(all="ignore"):  # an overflow proves nothing; it is no message
-        return [_rechecked(proof, net, box) for proof in certificate.proofs]
+        try:  # all rows at once: bounds of the layers before them are the same for all
+            pre, linear = linear_margins(net, box, np.array([proof.c for proof in certificate.proofs]))
+        except InputError:  # rows that overflow
+            return [np.inf] * len(certificate.proofs)
+        pairs = zip(certificate.proofs, linear, strict=True)
+        return [_rechecked(proof, net, box, pre, float(upper)) for proof, upper in pairs]
 
 
-def _rechecked(proof: MarginProof, net: Network, box: Box) -> float:
+def _rechecked(proof: MarginProof, net: Network, box: Box, pre: tuple[Interval, ...], linear: float) -> float:
     try:
-        return _recheck(proof, net, box)
-    except InputError:  # rows that overflow
+        return _recheck(proof, net, box, pre, linear)
+    except InputError:
         return np.inf
 
 
-def _recheck(proof: MarginProof, net: Network, box: Box) -> float:
-    if proof.c.shape != (net.outputs,):
-        return np.inf
-    pre, linear = linear_margins(net, box, proof.c[None, :])
+def _recheck(proof: MarginProof, net: Network, box: Box, pre: tuple[Interval, ...], linear: float) -> float:
     if not proof.multipliers:
-        return float(linear[0])
+        return linear
     if not applies(net) or proof.keep < 0:
         return np.inf
     problem = margin(Problem.of(net, box, proof.c).on(box, preactivations=pre), proof.keep)

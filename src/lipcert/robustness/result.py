@@ -23,7 +23,7 @@ from lipcert.robustness.pairs import PairConstant
 from lipcert.rounding import Array
 
 _IMAGES_KEPT = 2000
-_EXAMPLES_KEPT = 20000
+NUMBERS_KEPT = 1 << 26  # of counterexamples: half of what one archive may hold
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +145,7 @@ class Certification:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The values of every input, by name, as they are saved."""
-        few = self.counterexamples.places[:_EXAMPLES_KEPT]
+        few = self.counterexamples.places[: NUMBERS_KEPT // max(1, self.counterexamples.points.shape[1])]
         return {
             "labels": self.labels,
             "predicted": self.predicted,

@@ -49,9 +49,9 @@ _NOTHING = {
 
 Arrays = Mapping[str, NDArray[Any]]
 _WHOLES = many(whole(least=1, most=1 << 31), "be a list of whole numbers > 0")
-_JOB = record(question=an_object)
+JOB = record(question=an_object)
 _BRACKET = record(upper=maybe(size), lower=maybe(size), method=text, seconds=size, certificate=maybe(text))
-_RESULT = record(
+RESULT = record(
     complete=flag,
     network=record(file=maybe(text), sha256=text, shape=_WHOLES),
     data=record(file=maybe(text), count=whole(), scale=anything, image_shape=maybe(_WHOLES)),
@@ -128,15 +128,15 @@ def read_job(folder: str | os.PathLike[str]) -> StoredJob:
         raise FileFormatError(f"{place}: no job.json in it; give a folder that 'lipcert certify --out' wrote")
     if not (place / "result.json").exists():
         raise FileFormatError(f"{place}: no result.json yet; let 'lipcert certify --resume' write one")
-    question = _read(place / "job.json", _JOB)["question"]
-    told = _read(place / "result.json", _RESULT)
+    question = read_part(place / "job.json", JOB)["question"]
+    told = read_part(place / "result.json", RESULT)
     with located(place / "result.json"):
         summary, tallies = _summary(told, place), _tallies(told)
     counts = (told["data"]["count"], told["counts"]["correct"], told["counts"]["misclassified"])
     path = place / "arrays.npz"
     here = told["complete"] or path.exists()
     with located(path):
-        arrays = _read_arrays(path) if here else _NOTHING
+        arrays = read_arrays(path) if here else _NOTHING
         values = _inputs(arrays, counts[0] if here else 0, summary["data"])
     try:
         result = Certification(**{**summary, **values})
@@ -146,12 +146,14 @@ def read_job(folder: str | os.PathLike[str]) -> StoredJob:
     return StoredJob(place, question, result, *counts, tallies, told["refined"], told["version"], agrees)
 
 
-def _read_arrays(path: Path) -> Arrays:
+def read_arrays(path: Path) -> Arrays:
+    """What arrays.npz holds."""
     check_readable(path)
     return Archive(path, _ARRAY_NAMES, content="the arrays of a job", advice="run the job again")
 
 
-def _read(path: Path, kind: Kind) -> dict[str, Any]:
+def read_part(path: Path, kind: Kind) -> dict[str, Any]:
+    """What job.json or result.json says."""
     value = read_json(path)
     with located(path):
         about = record(format=whole(), kind=text)(value, "")
@@ -213,19 +215,20 @@ def _tallies(told: dict[str, Any]) -> tuple[Tally, ...]:
 
 def _inputs(arrays: Arrays, count: int, data: DataSet) -> dict[str, Any]:
     """The members of a Certification that arrays.npz holds."""
-    if not np.all(np.isin(_wholes(arrays, "status", count), range(len(STATUSES)))):
+    if not np.all(np.isin(wholes(arrays, "status", count), range(len(STATUSES)))):
         raise FileFormatError("array status should hold 0, 1, 2 and 3 only")
     return {
-        "labels": _wholes(arrays, "labels", count),
-        "predicted": _wholes(arrays, "predicted", count),
-        "certified_radius": _radii(arrays, "certified_radius", count),
+        "labels": wholes(arrays, "labels", count),
+        "predicted": wholes(arrays, "predicted", count),
+        "certified_radius": radii_of(arrays, "certified_radius", count),
         "data": replace(data, inputs=_pictures(arrays, "images", data.image_shape)),
         "counterexamples": _examples(arrays, count, data.image_shape),
         "refined": np.zeros(0, dtype=bool),
     }
 
 
-def _wholes(arrays: Arrays, name: str, count: int) -> Labels:
+def wholes(arrays: Arrays, name: str, count: int) -> Labels:
+    """One whole number for each input."""
     array = arrays[name]
     _check_shape(name, array, count)
     if array.dtype.kind not in "iu":
@@ -233,7 +236,8 @@ def _wholes(arrays: Arrays, name: str, count: int) -> Labels:
     return array.astype(np.int64)
 
 
-def _radii(arrays: Arrays, name: str, count: int) -> Array:
+def radii_of(arrays: Arrays, name: str, count: int) -> Array:
+    """One radius for each input."""
     array = arrays[name]
     _check_shape(name, array, count)
     if not np.all(array >= 0):
@@ -257,7 +261,7 @@ def _pictures(arrays: Arrays, name: str, shape: tuple[int, ...] | None) -> Array
 
 
 def _examples(arrays: Arrays, count: int, shape: tuple[int, ...] | None) -> Counterexamples:
-    radius, points = _radii(arrays, "attack_radius", count), _pictures(arrays, "examples", shape)
+    radius, points = radii_of(arrays, "attack_radius", count), _pictures(arrays, "examples", shape)
     owners = arrays["example_index"] if "examples" in arrays else np.zeros(0, dtype=np.int64)
     expected = (len(arrays["examples"]),) if "examples" in arrays else (0,)
     if owners.dtype.kind not in "iu" or owners.shape != expected or not np.all((owners >= 0) & (owners < count)):

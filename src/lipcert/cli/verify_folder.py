@@ -1,0 +1,102 @@
+"""`lipcert verify FOLDER`: a certified data set proved again, without any solver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lipcert.cli.options import Reading, gathered
+from lipcert.cli.show import console, grid, print_json
+from lipcert.cli.stages import StageDisplay
+from lipcert.errors import InputError
+
+if TYPE_CHECKING:
+    from lipcert.robustness.data import DataSet
+    from lipcert.robustness.verify import FolderVerification
+
+_SHOWN = 5
+_OPTIONS = [
+    click.option("--data", metavar="DATA", help="For a FOLDER: the inputs, when they are not where they were."),
+    click.option("--labels", metavar="FILE", help="For a FOLDER: the true classes, likewise."),
+    click.option("--scale", metavar="S", help="For a FOLDER: inputs are DATA times S. Default: as in the job."),
+    click.option(
+        "--first", type=click.IntRange(min=1), metavar="N", help="For a FOLDER: the first N. Default: likewise."
+    ),
+    click.option("--workers", type=click.IntRange(min=1), default=1, metavar="N", help="For a FOLDER: processes."),
+]
+
+
+@dataclass(frozen=True)
+class GivenData:
+    """The data set of a folder, as typed."""
+
+    data: str | None
+    labels: str | None
+    scale: str | None
+    first: int | None
+    workers: int
+
+    def refuse(self) -> None:
+        """A single certificate has no data."""
+        if any(value is not None for value in (self.data, self.labels, self.scale, self.first)):
+            raise InputError("--data, --labels, --scale and --first are for a folder; a certificate has no data")
+
+    def read(self, folder: Path) -> DataSet | None:
+        """What was typed, and as in the job where nothing was; None when nothing was typed at all."""
+        from lipcert.robustness.data import Origin  # here, so that other commands start fast
+        from lipcert.robustness.sources import read_sources
+
+        typed = {"path": self.data, "labels": self.labels, "scale": self.scale, "first": self.first}
+        changes: dict[str, Any] = {name: value for name, value in typed.items() if value is not None}
+        if not changes:
+            return None
+        kept = read_sources(folder).data
+        if kept is None and self.data is None:
+            raise InputError(f"{folder}: it does not say which file the data came from; give --data")
+        return Origin(**changes).read() if kept is None else replace(kept, **changes).read()
+
+
+def folder_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of a `GivenData`; the command receives them as one argument `given`."""
+    return gathered(command, "given", GivenData, _OPTIONS)
+
+
+def verify_folder_command(folder: str, network: str | None, given: GivenData, reading: Reading, as_json: bool) -> int:
+    """Exit code 0 when every claim is proved, 1 when one is not."""
+    from lipcert.robustness.sources import read_sources
+    from lipcert.robustness.verify import verify_folder
+
+    with StageDisplay() as display:
+        data = given.read(Path(folder))
+        where = network or read_sources(Path(folder)).network
+        net = None if where is None else reading.network(where)
+        answer = verify_folder(folder, net, data, workers=given.workers, on_progress=display.update)
+    if as_json:
+        print_json({"folder": folder, **answer.to_dict()})
+    else:
+        _show(answer)
+    return 0 if answer.proved else 1
+
+
+def _show(answer: FolderVerification) -> None:
+    screen, q = console(), answer.question
+    screen.print("[bold]proved[/bold]" if answer.proved else "[bold]not proved[/bold]")
+    radii = ", ".join(f"{r:g}" for r in q.radii)
+    limits = "" if q.domain is None else f", domain [{q.domain[0]:g}, {q.domain[1]:g}]{', clipped' if q.clip else ''}"
+    screen.print(f"{len(q.data):,} inputs, radius {radii} in the {q.pairs.norm}-norm{limits}")
+    screen.print(f"network {q.net.sha256}")
+    table = grid("claims", "count", "proved", "not proved", "seconds")
+    for kind in answer.kinds:
+        missing = kind.count - kind.proved
+        table.add_row(kind.kind, f"{kind.count:,}", f"{kind.proved:,}", f"{missing:,}", f"{kind.seconds:.2f}")
+    screen.print(table)
+    for line in answer.failures[:_SHOWN]:
+        screen.print(f"not proved: {line}", markup=False)
+    left = sum(kind.count - kind.proved for kind in answer.kinds) - _SHOWN
+    if left > 0:
+        screen.print(f"and {left:,} more")
+    screen.print(f"{answer.seconds:.1f} s")
