@@ -133,6 +133,4 @@ def check_seconds(refine: float) -> float:
 def _same(what: str, found: str, asked: str) -> None:
     if found != asked:
         more = "" if what == "network" else ", with the same labels, scale and number of inputs"
-        raise InputError(
-            f"the {what} given is not that of the job (the hashes differ); give the one it was made with{more}"
-        )
+        raise InputError(f"the {what} is not that of the job (the hashes differ); give the one it was made with{more}")
