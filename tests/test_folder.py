@@ -17,6 +17,7 @@ from lipcert import Box, Certification, Everywhere, InputError, Network, Soundne
 from lipcert.cli.app import run
 from lipcert.files import write_npz
 from lipcert.files.archive import Archive
+from lipcert.jobs.folder import fingerprint
 from lipcert.problem.norms import INF, parse_norm
 from lipcert.proof.margins import MarginProof, certificate_of, linear_margins, load_margins
 from lipcert.robustness import proving
@@ -395,8 +396,9 @@ def test_edited_arrays_are_not_proved(name: str, job: Path) -> None:
     assert any(each.startswith(kind) for each in failed), failed
 
 
-def test_a_missing_or_weaker_certificate_is_not_proved(job: Path) -> None:
-    (job / "pieces" / "pair-0-1.npz").unlink()
+def test_without_their_certificates_constants_prove_nothing(job: Path) -> None:
+    for path in job.glob("pieces/pair-*.npz"):
+        path.unlink()
     answer = verify_folder(job, NET, INPUTS, LABELS)
     assert "pair-0-1: " in answer.failures[0]
     assert not answer.proved
@@ -425,14 +427,18 @@ def test_other_networks_data_and_folders_are_refused(job: Path, tmp_path: Path) 
         verify_folder(job, None, INPUTS, LABELS)
     with pytest.raises(InputError, match=r"no job\.json"):
         verify_folder(tmp_path, NET, INPUTS)
-    question = json.loads((job / "job.json").read_text())
-    for name in question["question"]:
-        edit(job / "job.json", lambda told, name=name: told["question"].update({name: {"a": [None]}}))  # type: ignore[misc]
-        with pytest.raises(InputError):
-            verify_folder(job, NET, INPUTS, LABELS)
-    for name in ("result.json", "arrays.npz"):
-        (job / "job.json").write_text(json.dumps(question))
-        (job / name).write_bytes((job / name).read_bytes()[:-20])
+    whole = {path: path.read_bytes() for path in job.iterdir() if path.is_file()}
+    for name in json.loads(whole[job / "job.json"])["question"]:
+        for value in ({"a": [None]}, "x", -1, float("nan")):
+            asked = json.loads(whole[job / "job.json"])
+            asked["question"][name] = value
+            asked["fingerprint"] = fingerprint(asked)
+            (job / "job.json").write_text(json.dumps(asked))
+            with pytest.raises(InputError):
+                verify_folder(job, NET, INPUTS, LABELS)
+    for name in ("job.json", "result.json", "arrays.npz"):
+        for path, contents in whole.items():
+            path.write_bytes(contents if path.name != name else contents[:-20])
         with pytest.raises(InputError, match=re.escape(name)):
             verify_folder(job, NET, INPUTS, LABELS)
 
