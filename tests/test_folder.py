@@ -17,11 +17,13 @@ from lipcert import Box, Certification, Everywhere, InputError, Network, Soundne
 from lipcert.cli.app import run
 from lipcert.files import write_npz
 from lipcert.files.archive import Archive
+from lipcert.jobs import Answer
 from lipcert.jobs.folder import fingerprint
 from lipcert.problem.norms import INF, parse_norm
 from lipcert.proof.margins import MarginProof, certificate_of, linear_margins, load_margins
-from lipcert.robustness import proving
-from lipcert.robustness.check import check_lower, check_upper, proved_radius
+from lipcert.robustness import pairs, proving, refine
+from lipcert.robustness.attack import Counterexamples
+from lipcert.robustness.check import check_counterexamples, check_lower, check_upper, proved_radius
 from lipcert.robustness.decision import classify
 from lipcert.robustness.refine import Ball
 from tests.test_certify import small_net
@@ -140,7 +142,7 @@ PAIR_EDITS = [
 ]
 INPUT_EDITS = [
     put(radius=5.0),
-    put(radius=0.3001),
+    put(radius=0.45),
     put(radius=float("nan")),
     put(radius="0.3"),
     put(radius=None),
@@ -157,20 +159,38 @@ INPUT_EDITS = [
 ]
 
 
-def test_edited_records_are_done_again(honest: tuple[Path, Certification], tmp_path: Path) -> None:
-    """No edit ends in a radius that is not proved; a note says which piece was done again. Several at a time."""
+def test_edited_records_are_done_again(
+    honest: tuple[Path, Certification], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No edit ends in a radius that is not proved; a note says which piece was done again. Several at a time.
+
+    What is done again has the honest answer, to save time.
+    """
     folder, result = honest
-    pairs, inputs = ["pair-0-1", "pair-0-2", "pair-1-2"], refined_names(folder)[:2]
+    done: list[str] = []
+
+    def answer(name: str) -> Answer:
+        record, file = (folder / "pieces" / f"{name}.{ending}" for ending in ("json", "npz"))
+        if not file.exists():  # attacked in the honest job, and open without attacks
+            return Answer({"input": int(name.split("-")[1]), "label": 0, "radius": 0.0})
+        done.append(name)
+        return Answer(json.loads(record.read_text())["value"], {"npz": file.read_bytes()})
+
+    monkeypatch.setattr(pairs, "pair_constant", lambda _net, _region, i, j, _options: answer(f"pair-{i}-{j}"))
+    monkeypatch.setattr(refine, "refine_input", lambda _net, ball, _seconds: answer(f"input-{ball.index}"))
+    names = ["pair-0-1", "pair-0-2", "pair-1-2", *refined_names(folder)[:2]]
     rounds = max(-(-len(PAIR_EDITS) // 3), -(-len(INPUT_EDITS) // 2))
     for k in range(rounds):
         job = Path(shutil.copytree(folder, tmp_path / f"job{k}"))
-        edits = [*zip(pairs, PAIR_EDITS[3 * k : 3 * k + 3], strict=False)]
-        edits += zip(inputs, INPUT_EDITS[2 * k : 2 * k + 2], strict=False)
+        edits = [*zip(names[:3], PAIR_EDITS[3 * k : 3 * k + 3], strict=False)]
+        edits += zip(names[3:], INPUT_EDITS[2 * k : 2 * k + 2], strict=False)
         for name, change in edits:
             edit(job / "pieces" / f"{name}.json", change)
+        done.clear()
         again = resumed(job)
         assert np.array_equal(again.certified_radius, result.certified_radius)
         assert [p.upper for p in again.pairs] == [p.upper for p in result.pairs]
+        assert sorted(done) == sorted(name for name, _ in edits)
         for name, _ in edits:
             assert len([note for note in again.notes if name in note]) == 1, (k, name)
         assert len(again.notes) == len(edits)
@@ -302,6 +322,25 @@ def test_a_refined_radius_needs_all_its_margins(tmp_path: Path) -> None:
     kept = load_margins(file)
     file.write_bytes(replace(kept, claims=(-1.0, -1.0)).to_bytes())
     assert proved_radius(NET, replace(ball, radii=(5.0,)), file)[0] == 0.0
+
+
+def test_a_counterexample_needs_its_point() -> None:
+    """x_0 > x_1 decides: the point must be on the other side, near enough, and within the limits."""
+    net, inputs, labels = Network.from_weights([np.eye(2)]), np.array([[0.5, 0.4]]), np.array([0])
+
+    def proved(point: list[float], radius: float, limits: tuple[float, float] | None = None) -> bool:
+        found = Counterexamples(np.array([radius]), np.array([0]), np.array([point]))
+        return bool(check_counterexamples(net, inputs, labels, found, limits, INF)[0])
+
+    assert proved([0.4, 0.45], 0.11)
+    assert proved([0.4, 0.45], 0.11, (0.4, 0.5))
+    assert not proved([0.4, 0.45], 0.0999)
+    assert not proved([0.4, 0.45], 0.11, (0.4, 0.44))
+    assert not proved([0.4, 0.45], 0.11, (0.41, 1.0))
+    assert not proved([0.45, 0.45], 0.11)  # a tie
+    assert not proved([0.45, 0.4], 0.11)
+    assert not proved([np.nan, 0.45], 0.11)
+    assert not proved([np.inf, np.inf], np.inf)
 
 
 def result_edits() -> dict[str, tuple[str, Change]]:

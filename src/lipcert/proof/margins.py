@@ -8,6 +8,7 @@ import re
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -157,6 +158,7 @@ def load_margins(path: str | os.PathLike[str]) -> MarginCertificate:
         return _parse(Archive(file, _NAMES, content="a certificate of margins", texts=_texts()))
 
 
+@cache
 def _texts() -> frozenset[str]:
     return frozenset({"network", "names", *(f"{p}_{k}_names" for p in ("rows", "shift") for k in range(MAX_ROWS))})
 
