@@ -26,7 +26,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Bounds": ("bound", "METHODS", "Result", "Status", "Progress"),
     "Certificates": ("verify", "Certificate", "Verification"),
     "Closed loops": ("closed_loop", "contraction", "loop_weights", "largest_box", "LargestBox"),
-    "Data sets": ("certify", "Certification", "read_data", "DataSet"),
+    "Data sets": ("certify", "Certification", "verify_folder", "FolderVerification", "read_data", "DataSet"),
     "Polynomial problems": ("minimize", "maximize", "Polynomial", "PolynomialProblem", "PolynomialResult"),
     "Errors": (
         "LipcertError",

@@ -37,6 +37,7 @@ def cli() -> None:
     lipcert bound model.onnx --radius 0.1 --output 3   a proved bracket [lower, upper]
     lipcert verify proof.npz --network model.onnx      check a proof without any solver
     lipcert certify model.onnx images.npy --radius 0.1 which inputs keep their class
+    lipcert verify DIR                                 the folder of a certify job proved again
     lipcert loop model.onnx --a A.csv --b B.csv ...    whether a closed loop contracts
     lipcert report DIR                                 the folder of a certify job as a page
     lipcert export model.npz ... --to sdp.dat-s        the semidefinite program for other solvers
