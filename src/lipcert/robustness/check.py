@@ -59,8 +59,9 @@ def check_upper(net: Network, region: Region, norm: Norm, i: int, j: int, upper:
 def _covers(proved: Region, asked: Region) -> bool:
     if isinstance(proved, Everywhere):
         return True
-    both = isinstance(proved, Box) and isinstance(asked, Box) and proved.size == asked.size
-    return both and proved.contains(asked.lo) and proved.contains(asked.hi)
+    if not (isinstance(proved, Box) and isinstance(asked, Box) and proved.size == asked.size):
+        return False
+    return proved.contains(asked.lo) and proved.contains(asked.hi)
 
 
 def check_lower(
