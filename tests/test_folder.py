@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lipcert import Box, Certification, Everywhere, InputError, Network, SoundnessError, bound, certify, verify_folder
 from lipcert.cli.app import run
@@ -23,8 +25,16 @@ from lipcert.problem.norms import INF, parse_norm
 from lipcert.proof.margins import MarginProof, certificate_of, linear_margins, load_margins
 from lipcert.robustness import pairs, proving, refine
 from lipcert.robustness.attack import Counterexamples
-from lipcert.robustness.check import check_counterexamples, check_lower, check_upper, proved_radius
+from lipcert.robustness.check import (
+    check_counterexamples,
+    check_kept_input,
+    check_kept_pair,
+    check_lower,
+    check_upper,
+    proved_radius,
+)
 from lipcert.robustness.decision import classify
+from lipcert.robustness.pairs import PairOptions
 from lipcert.robustness.refine import Ball
 from tests.test_certify import small_net
 
@@ -196,6 +206,22 @@ def test_edited_records_are_done_again(
         assert len(again.notes) == len(edits)
 
 
+_PLAIN = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
+_JSON = st.recursive(_PLAIN, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner))
+_FIELDS = ("i", "j", "upper", "lower", "method", "witness", "input", "label", "radius")
+
+
+@given(_JSON | st.fixed_dictionaries({}, optional=dict.fromkeys(_FIELDS, _JSON)))
+def test_whatever_a_record_says_it_is_no_proof(value: Any) -> None:
+    """Without a file nothing is proved, and nothing breaks."""
+    ball = Ball(0, INPUTS[0], 1, (0.1,), None, np.array([0.0, np.inf, 0.0]))
+    for told, claim in (
+        (check_kept_pair(NET, Box(np.zeros(3), 1.0), 0, 1, PairOptions(), value, None), "upper"),
+        (check_kept_input(NET, ball, 1.0, value, None), "radius"),
+    ):
+        assert isinstance(told["reason"], str) or not value.get(claim)
+
+
 def test_files_that_were_swapped_cut_or_made_elsewhere(job: Path, honest: tuple[Path, Certification]) -> None:
     result = honest[1]
     pieces = job / "pieces"
@@ -248,6 +274,7 @@ def test_a_constant_needs_a_certificate_about_itself(tmp_path: Path) -> None:
     assert reason(region=Everywhere(), method="product") is None
     assert "something else" in str(reason(region=Box(np.zeros(3), 0.5)))
     assert "something else" in str(reason(region=Box(np.full(3, 0.1), 1.0)))
+    assert "something else" in str(reason(region=Box(np.full(3, -0.1), 1.0)))
     assert "something else" in str(reason(output=(1, 0)))
     assert "something else" in str(reason(output=0))
     assert "something else" in str(reason(norm="2"))
@@ -552,6 +579,8 @@ def test_what_is_stated_has_room_for_another_machine() -> None:
 def test_an_error_that_is_kept_proves_nothing(job: Path) -> None:
     """A failed piece is not retried, and what it would have proved is not certified."""
     edit(job / "pieces" / "pair-0-1.json", top(value=None, error="no\x1b[31m luck", files={}))
+    (job / ".arrays.npz.killed").write_bytes(b"half")
     again = resumed(job)
     assert again.failed == (("pair-0-1", "no\N{REPLACEMENT CHARACTER}[31m luck"),)
     assert len(again.pairs) == 2
+    assert not (job / ".arrays.npz.killed").exists()
