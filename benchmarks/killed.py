@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import os
 import random
 import signal
@@ -91,7 +92,8 @@ def lose_a_worker(place: Path, count: int, rng: random.Random) -> int:
     from distributed import LocalCluster
 
     bad = 0
-    with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster:
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "silence_logs": logging.CRITICAL}
+    with LocalCluster(**options) as cluster:
         address = str(cluster.scheduler_address)
         _, _, whole = finish(command(place, place / "whole", "--cluster", address))
         print(f"not disturbed: {whole:.1f} s")

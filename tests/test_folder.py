@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lipcert import Box, Certification, Everywhere, InputError, Network, SoundnessError, bound, certify, verify_folder
@@ -113,8 +113,9 @@ def test_every_claim_of_an_honest_job_is_proved(honest: tuple[Path, Certificatio
 )
 def test_other_questions_keep_what_they_need(change: dict[str, Any], tmp_path: Path) -> None:
     question = {**QUESTION, "lower": False, **change}
-    result = certify(NET, INPUTS[:5], **question, out=str(tmp_path / "job"))
-    answer = verify_folder(tmp_path / "job", NET, INPUTS[:5])
+    net = small_net(7, 1) if question["method"] == "hr2" else NET  # one pair: relaxations take a moment each
+    result = certify(net, INPUTS[:5], **question, out=str(tmp_path / "job"))
+    answer = verify_folder(tmp_path / "job", net, INPUTS[:5])
     assert answer.proved, answer.failures
     assert (result.certified_radius > 0).any()
 
@@ -211,6 +212,7 @@ _JSON = st.recursive(_PLAIN, lambda inner: st.lists(inner, max_size=3) | st.dict
 _FIELDS = ("i", "j", "upper", "lower", "method", "witness", "input", "label", "radius")
 
 
+@settings(max_examples=40)
 @given(_JSON | st.fixed_dictionaries({}, optional=dict.fromkeys(_FIELDS, _JSON)))
 def test_whatever_a_record_says_it_is_no_proof(value: Any) -> None:
     """Without a file nothing is proved, and nothing breaks."""
