@@ -285,6 +285,7 @@ def test_a_constant_needs_a_certificate_about_itself(tmp_path: Path) -> None:
     certificate = bound(NET, box, output=(0, 1), method="interval", lower=False).certificate
     replace(certificate, coordinate=0).save(file)  # one partial derivative only
     assert "something else" in str(check_upper(NET, box, INF, 0, 1, 1e6, file))
+    assert "something else" in str(reason(input_weights=np.array([1.0, 1.0, 10.0])))  # in another unit
     certificate.save(file)
     assert check_upper(NET, box, INF, 0, 1, certificate.claim, file) is None
     assert "something else" in str(check_upper(NET, Everywhere(), INF, 0, 1, 1e6, file))

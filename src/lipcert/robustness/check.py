@@ -21,6 +21,7 @@ from lipcert.problem.norms import Norm
 from lipcert.problem.output import choose_output
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box, Everywhere, Region
+from lipcert.proof.certificate import Certificate
 from lipcert.proof.margins import load_margins, verify_margins
 from lipcert.proof.verify import load_certificate, verify
 from lipcert.robustness.attack import Counterexamples, another_class_wins, distance
@@ -46,11 +47,15 @@ def check_upper(net: Network, region: Region, norm: Norm, i: int, j: int, upper:
         certificate = load_certificate(file)
     except InputError as error:
         return str(error)
+    if certificate.network_sha256 != net.sha256:
+        return "its certificate is about another network"
     c = choose_output(pair_output(net, i, j), net.outputs).c
-    same = certificate.norm == norm and certificate.coordinate is None and np.array_equal(certificate.c, c)
+    plain = certificate.coordinate is None and certificate.frame is None
+    same = plain and certificate.norm == norm and np.array_equal(certificate.c, c)
     if not same or not _covers(certificate.region, region):
         return SOMETHING_ELSE
-    answer = verify(certificate, net)
+    # Asked anew: the proof and its region are the file's, the question is ours, whatever else a file may say.
+    answer = verify(Certificate(net.sha256, certificate.region, norm, c, certificate.proof, upper, claim=upper), net)
     if np.isinf(answer.upper):
         return answer.reason
     return None if answer.upper <= upper else f"its certificate proves {answer.upper:.9g}, not {upper:.9g}"
