@@ -96,13 +96,15 @@ def lose_a_worker(place: Path, count: int, rng: random.Random) -> int:
     with LocalCluster(**options) as cluster:
         address = str(cluster.scheduler_address)
         _, _, whole = finish(command(place, place / "whole", "--cluster", address))
-        print(f"not disturbed: {whole:.1f} s")
+        total = len([*(place / "whole").glob("pieces/*.json")])
+        print(f"not disturbed: {whole:.1f} s, {total} pieces")
         for k in range(count):
             job = place / f"job{k}"
             process = subprocess.Popen(command(place, job, "--cluster", address), stdout=subprocess.DEVNULL)
-            time.sleep(rng.uniform(0.2 * whole, 0.8 * whole))
-            before = len([*job.glob("pieces/*.json")])
-            running = process.poll() is None
+            target = rng.randrange(total)
+            while process.poll() is None and len([*job.glob("pieces/*.json")]) < target:
+                time.sleep(0.01)
+            before, running = len([*job.glob("pieces/*.json")]), process.poll() is None
             victim = rng.choice([*cluster.workers.values()])
             os.kill(victim.pid, signal.SIGKILL)
             code = process.wait()
