@@ -188,7 +188,7 @@ def test_edited_records_are_done_again(
         return Answer(json.loads(record.read_text())["value"], {"npz": file.read_bytes()})
 
     monkeypatch.setattr(pairs, "pair_constant", lambda _net, _region, i, j, _options: answer(f"pair-{i}-{j}"))
-    monkeypatch.setattr(refine, "refine_input", lambda _net, ball, _seconds: answer(f"input-{ball.index}"))
+    monkeypatch.setattr(refine, "refine_input", lambda _net, ball, *_limits: answer(f"input-{ball.index}"))
     names = ["pair-0-1", "pair-0-2", "pair-1-2", *refined_names(folder)[:2]]
     rounds = max(-(-len(PAIR_EDITS) // 3), -(-len(INPUT_EDITS) // 2))
     for k in range(rounds):
@@ -219,7 +219,7 @@ def test_whatever_a_record_says_it_is_no_proof(value: Any) -> None:
     ball = Ball(0, INPUTS[0], 1, (0.1,), None, np.array([0.0, np.inf, 0.0]))
     for told, claim in (
         (check_kept_pair(NET, Box(np.zeros(3), 1.0), 0, 1, PairOptions(), value, None), "upper"),
-        (check_kept_input(NET, ball, 1.0, value, None), "radius"),
+        (check_kept_input(NET, ball, 1.0, None, value, None), "radius"),
     ):
         assert isinstance(told["reason"], str) or not value.get(claim)
 
