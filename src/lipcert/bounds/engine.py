@@ -68,6 +68,14 @@ def joined(pieces: Sequence[Bounds]) -> Bounds:
     return Bounds(pre, stacked([p.sides for p in pieces]), empty, any(p.cut_short for p in pieces))
 
 
+def box_bounds(net: Network, boxes: Interval, known: tuple[Interval, ...]) -> tuple[Interval, ...]:
+    """As `bounds_of`, of many boxes without signs, (cells, inputs): the pre-activation bounds alone."""
+    batches = _batches(net, np.zeros(len(boxes.lo), dtype=bool), known)
+    pieces = [Pass(net, boxes.rows(own)).run(tuple(z.rows(own) for z in known)) for own in batches]
+    back = np.argsort(np.concatenate(batches))
+    return joined(pieces).rows(back).pre
+
+
 def bounds_of(net: Network, cells: Sequence[Cell], known: tuple[Interval, ...] | None = None) -> Bounds:
     """Pre-activation bounds of cells of one region; on boxes and balls also by linear forms, of open neurons only.
 
@@ -76,7 +84,7 @@ def bounds_of(net: Network, cells: Sequence[Cell], known: tuple[Interval, ...] |
     if known is None:
         step = max(16, _CELLS // longest_side(net.blocks) ** 2)
         return joined([Pass(net, cells[k : k + step]).run() for k in range(0, len(cells), step)])
-    batches = _batches(net, cells, known)
+    batches = _batches(net, np.array([any(s.any() for s in cell.signs) for cell in cells]), known)
     pieces = [Pass(net, [cells[k] for k in own]).run(tuple(z.rows(own) for z in known)) for own in batches]
     if len(pieces) == 1:
         return (
@@ -85,13 +93,13 @@ def bounds_of(net: Network, cells: Sequence[Cell], known: tuple[Interval, ...] |
     return joined(pieces).rows(np.argsort(np.concatenate(batches)))
 
 
-def _batches(net: Network, cells: Sequence[Cell], known: tuple[Interval, ...]) -> list[NDArray[np.int64]]:
+def _batches(net: Network, fixed: NDArray[np.bool_], known: tuple[Interval, ...]) -> list[NDArray[np.int64]]:
     """Cells that are bounded together: first those without signs, the ones with few open neurons together.
 
-    In a batch every cell has as many forms as the one with most, and signs cost all of them.
+    In a batch every cell has as many forms as the one with most, and signs cost all of them; `fixed` says which have
+    signs.
     """
     most = np.max([np.sum((z.lo < 0) & (z.hi > 0), axis=1) for z in known], axis=0)
-    fixed = np.array([any(s.any() for s in cell.signs) for cell in cells])
     order = np.lexsort((most, fixed))
     longest, batches, start = longest_side(net.blocks), [], 0
     for end in range(1, len(order) + 1):
@@ -107,25 +115,30 @@ class Pass:
     """One pass from the input upward over a batch of cells; what is known grows block by block.
 
     `every`: linear forms of all neurons, not only of those whose sign is open or fixed. `forms=False`: of none.
+    An interval in place of cells holds boxes without signs, (cells, inputs).
     """
 
     def __init__(
         self,
         net: Network,
-        cells: Sequence[Cell],
+        cells: Sequence[Cell] | Interval,
         *,
         every: bool = False,
         forms: bool = True,
         budget: Budget | None = None,
     ) -> None:
         self.net, self.every, self.budget = net, every, budget
-        self.signs: Signs = tuple(_stack([c.signs[k] for c in cells]) for k in range(net.depth))
+        if isinstance(cells, Interval):
+            count, self.box, self.ball = len(cells.lo), cells, None
+            self.signs: Signs = tuple(np.zeros((1, b.width), dtype=np.int8) for b in net.hidden)
+        else:
+            count, (self.box, self.ball) = len(cells), _domain(net, cells)
+            self.signs = tuple(_stack([c.signs[k] for c in cells]) for k in range(net.depth))
         self.fixed = any(bool(s.any()) for s in self.signs)
-        self.box, self.ball = _domain(net, cells)
         self.forms = forms and bool(np.isfinite(self.box.lo).all())
         self.stages: list[Stage] = []
-        self.sides = no_sides(len(cells), net.inputs)
-        self.empty = np.zeros(len(cells), dtype=bool)
+        self.sides = no_sides(count, net.inputs)
+        self.empty = np.zeros(count, dtype=bool)
         self.cut_short = False
 
     def run(self, known: tuple[Interval, ...] | None = None, better: Better | None = None) -> Bounds:

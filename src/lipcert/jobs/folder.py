@@ -109,6 +109,11 @@ class JobFolder:
         _write_json(self._file(outcome.name, "json"), told)
         return Outcome(outcome.name, outcome.value, outcome.error, outcome.seconds, files)
 
+    def forget(self, name: str) -> None:
+        """Drop the record of a piece whose answer turned out to be of no use, with a note: it will be done again."""
+        self._file(name, "json").unlink(missing_ok=True)
+        self._redo(name)
+
     def close(self) -> None:
         self._lock.release()
 

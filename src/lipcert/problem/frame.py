@@ -114,15 +114,21 @@ class Frame:
     def problem(self, net: Network, region: Region, norm: Norm, c: Array) -> Problem:
         """The ordinary question. Its region is a little larger where it is rounded, and the box around a ball."""
         box = region.box if isinstance(region, Ball) else region
-        net, chosen = self._outer(net), choose_output(c if norm.out is None else ALL, net.outputs)
+        outer, chosen = self._outer(net), choose_output(c if norm.out is None else ALL, net.outputs)
+        place: Region = box if isinstance(box, Everywhere) else Box.from_bounds(*self.places(box.lo, box.hi))
         if self.scale.ndim == 1:
-            place: Region = Everywhere() if isinstance(box, Everywhere) else _divided(box, self.scale)
-            return Problem(scaled_inputs(net, self.scale), place, norm, chosen)
-        if isinstance(box, Everywhere):
-            return Problem(led(net, self._both if self.inputs is not None else self.scale), box, norm, chosen)
-        zero = np.zeros(self.scale.shape[1])
-        ends = [np.concatenate([end / self._small, zero]) for end in (box.lo, box.hi)]
-        return Problem(led(net, self._both), Box.from_bounds(*ends), norm, chosen)
+            return Problem(scaled_inputs(outer, self.scale), place, norm, chosen)
+        if isinstance(box, Everywhere) and self.inputs is None:
+            return Problem(led(outer, self.scale), place, norm, chosen)
+        return Problem(led(outer, self._both), place, norm, chosen)
+
+    def places(self, lo: Array, hi: Array) -> tuple[Array, Array]:
+        """Where boxes lo <= x <= hi lie in the ordinary question, one or a row for each, rounded outward."""
+        if self.scale.ndim == 1:
+            exact, low, high = powers_of_two(self.scale), lo / self.scale, hi / self.scale
+            return np.where(exact, low, down(low)), np.where(exact, high, up(high))
+        zero = np.zeros((*lo.shape[:-1], self.scale.shape[1]))
+        return np.concatenate([lo / self._small, zero], axis=-1), np.concatenate([hi / self._small, zero], axis=-1)
 
     def point(self, y: Array) -> Array:
         """About where a point of the ordinary question lies."""
@@ -252,9 +258,3 @@ def _scale(count: int, weights: Array | None, chosen: Index | None) -> Array:
     small = np.full(count, _SMALL * 2.0 ** np.floor(np.log2(s[own].max())))
     small[own] = s[own]
     return small
-
-
-def _divided(box: Box, scale: Array) -> Box:
-    """All y with scale * y in the box, rounded outward where it is rounded."""
-    lo, hi, exact = box.lo / scale, box.hi / scale, powers_of_two(scale)
-    return Box.from_bounds(np.where(exact, lo, down(lo)), np.where(exact, hi, up(hi)))

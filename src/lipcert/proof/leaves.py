@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from lipcert.bounds import Bounds, Cell, Interval, interval_uppers, linear_bounds, proves_empty, slope_bounds
 from lipcert.bounds.jacobian import map_bounds
 from lipcert.bounds.linear import Linear
-from lipcert.bounds.tangents import tangents
+from lipcert.bounds.tangents import Tangent, tangents
 from lipcert.errors import MethodError
 from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
@@ -93,17 +93,20 @@ def check_relaxed(problem: Problem, cell: Cell, pre: tuple[Interval, ...], leaf:
 
 def line_bounds(problem: Problem, cells: Sequence[Cell], bounds: Bounds) -> tuple[Array, Linear]:
     """What linear bounds of the gradient (the Jacobian) prove on every cell, zero on empty ones; and all they say."""
-    net, boxes = problem.network, [hull(cell.region) for cell in cells]
-    values = None
+    boxes, values = [hull(cell.region) for cell in cells], None
     if all(box is not None for box in boxes):
         lo, hi = (np.stack([getattr(box, end) for box in boxes]) for end in ("lo", "hi"))
-        values = tangents(net, Interval(lo, hi), bounds.pre)
-    own = slope_bounds(net, bounds.pre)
-    if problem.whole_map:
-        linear = map_bounds(net, own, problem.norm, values)
-    else:
-        linear = linear_bounds(net, own, problem.norm, problem.c, None, values)
+        values = tangents(problem.network, Interval(lo, hi), bounds.pre)
+    linear = gradient_lines(problem, bounds.pre, values)
     return np.where(bounds.empty, 0.0, linear.upper), linear
+
+
+def gradient_lines(problem: Problem, pre: tuple[Interval, ...], values: Sequence[Tangent] | None) -> Linear:
+    """Linear bounds of the gradient (the Jacobian) on cells with these pre-activation bounds, and their `tangents`."""
+    own = slope_bounds(problem.network, pre)
+    if problem.whole_map:
+        return map_bounds(problem.network, own, problem.norm, values)
+    return linear_bounds(problem.network, own, problem.norm, problem.c, None, values)
 
 
 def check_leaves(problem: Problem, cells: Sequence[Cell], bounds: Bounds, leaves: Sequence[Leaf]) -> Array:

@@ -80,18 +80,20 @@ def judge(problem: Problem, cells: Sequence[Cell], known: tuple[Interval, ...] |
     bounds = bounds_of(net, cells, known)
     uppers, linear = line_bounds(problem, cells, bounds)
     slopes = slope_bounds(net, bounds.pre)
-    matter = _matter(net, slopes, linear)
+    matter, cost = _matter_and_cost(net, slopes, linear)
     kinked = np.repeat([f.kinked for f in net.activations], [b.width for b in net.hidden])
     unknown = np.concatenate([s.hi > s.lo for s in slopes], axis=1)
     open_ = unknown & kinked & (matter > 0) & ~_flat(bounds.pre)
-    cost = np.concatenate(linear.loss, axis=1) + _UNSEEN * matter * np.concatenate(
-        [s.hi - s.lo for s in slopes], axis=1
-    )
     radius = [c.region.hi / 2 - c.region.lo / 2 for c in cells if isinstance(c.region, Box)]
     by_coordinate = np.zeros((len(cells), 0))
     if len(radius) == len(cells):
         by_coordinate = _smear(net, slopes, cost, np.stack(radius))
     return Judged(cells, bounds, uppers, open_, cost * _balance(bounds.pre), by_coordinate)
+
+
+def coordinate_scores(net: Network, slopes: tuple[Interval, ...], linear: Linear, radius: Array) -> Array:
+    """About what a split of every coordinate of boxes with these half widths gains, (cells, inputs)."""
+    return _smear(net, slopes, _matter_and_cost(net, slopes, linear)[1], radius)
 
 
 def judge_together(problem: Problem, cells: Sequence[Cell], known: tuple[Interval, ...], executor: Executor) -> Judged:
@@ -116,6 +118,13 @@ def judge_together(problem: Problem, cells: Sequence[Cell], known: tuple[Interva
             found.append(judge(problem, some, own))
     arrays = [np.concatenate(pieces) for pieces in zip(*(j.arrays for j in found), strict=True)]
     return Judged(cells, joined([j.bounds for j in found]), *arrays)
+
+
+def _matter_and_cost(net: Network, slopes: tuple[Interval, ...], linear: Linear) -> tuple[Array, Array]:
+    """By neuron, how much its slope can change the gradient, and about what it costs that it is open."""
+    matter = _matter(net, slopes, linear)
+    width = np.concatenate([s.hi - s.lo for s in slopes], axis=1)
+    return matter, np.concatenate(linear.loss, axis=1) + _UNSEEN * matter * width
 
 
 def _matter(net: Network, slopes: tuple[Interval, ...], linear: Linear) -> Array:

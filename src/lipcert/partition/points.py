@@ -1,0 +1,131 @@
+"""Lower bounds of the constants of many boxes: points of each, tried in plain floating point, the best one proved.
+
+A gradient jumps where a ReLU turns, so a box has several gradients, and one point shows one of them. Any plane through a
+box separates two of its corners: corners, moved inward a little so that they lie on no kink, find both sides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from lipcert.bounds.engine import Pass
+from lipcert.bounds.gradients import gradient_bounds
+from lipcert.bounds.interval import Interval
+from lipcert.bounds.stacks import corners, vector_norms
+from lipcert.problem.network import Network
+from lipcert.problem.norms import Norm
+from lipcert.proof.boxes import Asked
+from lipcert.rounding import TINY, Array, gamma
+from lipcert.witness.directions import jacobians, operator_norms, steepest
+
+_CORNERS_UP_TO = 5  # inputs: all corners are tried
+_INWARD = 0.97  # how far out corners are
+_SCATTERED = 8  # points besides
+_NUMBERS = 1 << 20  # in one array of values at points
+
+
+def shares(inputs: int) -> Array:
+    """Where points of a box are tried, in half widths from its middle: (points, inputs), the middle first."""
+    golden = (1 + np.sqrt(5.0)) / 2
+    steps = np.sqrt(np.arange(2.0, inputs + 2.0)) * golden % 1.0
+    scattered = 2.0 * ((np.arange(1, _SCATTERED + 1)[:, None] * steps) % 1.0) - 1.0
+    far = corners(inputs) if inputs <= _CORNERS_UP_TO else np.where(scattered < 0, -1.0, 1.0)
+    both = [far, -far] if inputs <= _CORNERS_UP_TO else [far]
+    return np.concatenate([np.zeros((1, inputs)), *(_INWARD * part for part in both), _INWARD * scattered])
+
+
+@dataclass(frozen=True, eq=False)
+class Lowers:
+    """Evaluates the question of `asked` at points of its region."""
+
+    asked: Asked
+
+    @cached_property
+    def _around(self) -> tuple[Network, int, float]:
+        """A network, how many of its last inputs count, and the share of what is found there that is proved."""
+        asked = self.asked
+        if asked.frame is None:
+            return asked.network, asked.network.inputs, 1.0
+        return *asked.frame.beside(asked.network), asked.frame.share
+
+    def best(self, lo: Array, hi: Array) -> tuple[Array, Array]:
+        """A point of every box where the constant is large, and what is proved there."""
+        tried = shares(lo.shape[1])
+        middle, half = lo / 2 + hi / 2, hi / 2 - lo / 2
+        step = max(1, _NUMBERS // (len(tried) * max(self._around[0].shape)))
+        points = np.empty_like(lo)
+        for start in range(0, len(lo), step):
+            own = slice(start, start + step)
+            some = middle[own, None, :] + half[own, None, :] * tried
+            some = np.clip(some, lo[own, None, :], hi[own, None, :])
+            steep = self._steepness(some.reshape(-1, lo.shape[1])).reshape(some.shape[:2])
+            points[own] = np.take_along_axis(some, steep.argmax(axis=1)[:, None, None], axis=1)[:, 0]
+        return points, self.proved(points)
+
+    def proved(self, points: Array) -> Array:
+        """Proved lower bounds of the constant next to every point, as `lipcert.witness.witness.evaluate` has them."""
+        step = max(1, _NUMBERS // max(self._around[0].shape))
+        parts = [self._proved(points[k : k + step]) for k in range(0, len(points), step)]
+        return np.concatenate(parts) if parts else np.zeros(0)
+
+    def _proved(self, points: Array) -> Array:
+        net, count, share = self._around
+        norm, d, whole = self.asked.norm, self.asked.c, self._whole(points)
+        with np.errstate(all="ignore"):
+            if norm.out is not None:
+                d = _steepest(self._jacobians(whole), norm)
+            pre = Pass(net, Interval(whole, whole), forms=False).run().pre
+            g = gradient_bounds(net, pre, np.broadcast_to(d, (len(points), net.outputs)))[0]
+            least = np.broadcast_to(g.mignitude, (len(points), net.inputs))[:, -count:]
+            value = _below(norm.dual, least)
+            if norm.out is not None:
+                size = vector_norms(np.abs(d), norm.outputs.dual.p)
+                value = np.where((size > 0) & np.isfinite(size), value / size * (1.0 - gamma(4)), 0.0)
+            value = value * share * (1.0 - gamma(4))
+        return np.where(np.isfinite(value), np.maximum(value, 0.0), 0.0)
+
+    def _steepness(self, points: Array) -> Array:
+        """About the constant next to every point."""
+        net, count, _ = self._around
+        whole = self._whole(points)
+        with np.errstate(all="ignore"):
+            if self.asked.norm.out is None:
+                g = np.broadcast_to(net.gradient(whole, self.asked.c), (len(points), net.inputs))[:, -count:]
+                return np.nan_to_num(self.asked.norm.dual.of(g), nan=-1.0)
+            return np.nan_to_num(operator_norms(self._jacobians(whole), self.asked.norm), nan=-1.0)
+
+    def _jacobians(self, whole: Array) -> Array:
+        net, count, _ = self._around
+        slopes = [f.derivative(z) for f, z in zip(net.activations, net.preactivations(whole), strict=True)]
+        J = jacobians(net, slopes)
+        return np.broadcast_to(J, (len(whole), *J.shape[1:]))[:, :, -count:]
+
+    def _whole(self, points: Array) -> Array:
+        net = self._around[0]
+        more = net.inputs - points.shape[1]
+        return np.concatenate([points, np.zeros((len(points), more))], axis=1) if more else points
+
+
+def _below(norm: Norm, least: Array) -> Array:
+    """At most the norm of all vectors with |entries| of at least these, row by row."""
+    n = least.shape[1]
+    match norm.p:
+        case "inf":
+            return np.asarray(least.max(axis=1, initial=0.0))
+        case "1":
+            return least.sum(axis=1) * (1.0 - gamma(n + 8)) - (n + 8) * TINY
+        case _:
+            squares = np.square(least).sum(axis=1) * (1.0 - gamma(n + 8)) - (n + 8) * TINY
+            return np.sqrt(np.maximum(squares, 0.0)) * (1.0 - gamma(8)) - TINY
+
+
+def _steepest(J: Array, norm: Norm) -> Array:
+    """A direction of the outputs for every matrix of a stack along which it is large."""
+    if norm.out == "inf":
+        return np.eye(J.shape[1])[norm.dual.of(J).argmax(axis=1)]
+    if norm.p == norm.out == "2":
+        return np.asarray(np.linalg.svd(J, full_matrices=False)[0][:, :, 0])
+    return np.stack([steepest(one, norm) for one in J])

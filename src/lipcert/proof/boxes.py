@@ -1,0 +1,118 @@
+"""The constant on many boxes at once: what linear bounds prove of each, and the signs that its halves inherit.
+
+A neuron whose sign is known on a box has that sign on every part of it. So the walk from a box to its halves carries one
+small number per neuron, and linear forms are made of the open neurons alone. Whoever checks a proof walks the same way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lipcert.bounds.engine import box_bounds
+from lipcert.bounds.gradients import slope_bounds
+from lipcert.bounds.interval import Interval
+from lipcert.bounds.linear import Linear, norm_bounds
+from lipcert.bounds.tangents import tangents
+from lipcert.problem.frame import Frame
+from lipcert.problem.network import Network
+from lipcert.problem.norms import Norm
+from lipcert.problem.output import output_of
+from lipcert.problem.problem import Problem
+from lipcert.problem.region import Box
+from lipcert.proof.leaves import gradient_lines
+from lipcert.rounding import Array
+
+Signs = NDArray[np.int8]  # (boxes, neurons): 1 where z >= 0, -1 where z <= 0, 0 where nothing is known
+
+INHERITED_UP_TO = 4096  # neurons: larger networks carry nothing, memory would be full of signs
+_NUMBERS = 1 << 22  # in one array of what is known of the neurons of a batch of boxes
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """The question that all boxes share: a network, a region that they are parts of, a norm, an output, weights."""
+
+    network: Network
+    region: Box
+    norm: Norm
+    c: Array
+    frame: Frame | None = None
+
+    @cached_property
+    def problem(self) -> Problem:
+        """The ordinary question on the whole region."""
+        if self.frame is None:
+            return Problem(self.network, self.region, self.norm, output_of(self.c))
+        return self.frame.problem(self.network, self.region, self.norm, self.c)
+
+    def places(self, lo: Array, hi: Array) -> Interval:
+        """Boxes of the region as boxes of the ordinary question."""
+        return Interval(lo, hi) if self.frame is None else Interval(*self.frame.places(lo, hi))
+
+    @property
+    def columns(self) -> int:
+        """How many signs a box carries."""
+        count = self.problem.network.neurons
+        return count if count <= INHERITED_UP_TO else 0
+
+    @property
+    def batch(self) -> int:
+        """How many boxes are bounded at once."""
+        return max(1, min(4096, _NUMBERS // max(self.problem.network.neurons, self.problem.network.inputs, 1)))
+
+    def unknown(self, count: int) -> Signs:
+        """The signs of boxes of which nothing is known."""
+        return np.zeros((count, self.columns), dtype=np.int8)
+
+
+def preactivations_on(asked: Asked, boxes: Interval, signs: Signs) -> tuple[tuple[Interval, ...], Signs]:
+    """Pre-activation bounds of boxes of the ordinary question, and their signs; `signs` hold on the boxes already."""
+    net = asked.problem.network
+    with np.errstate(all="ignore"):
+        pre = box_bounds(net, boxes, _known(net, signs, len(boxes.lo)))
+    return pre, _signs(net, pre, asked.columns)
+
+
+def lines_on(asked: Asked, boxes: Interval, pre: tuple[Interval, ...]) -> Linear:
+    """What linear bounds of the gradient say of these boxes: proved uppers, and hints where to split."""
+    with np.errstate(all="ignore"):
+        return gradient_lines(asked.problem, pre, tangents(asked.problem.network, boxes, pre))
+
+
+def uppers_on(asked: Asked, boxes: Interval, pre: tuple[Interval, ...]) -> Array:
+    """The proved uppers alone, in less time."""
+    problem = asked.problem
+    with np.errstate(all="ignore"):
+        values = tangents(problem.network, boxes, pre)
+        if problem.whole_map or values is not None or not problem.network.depth:
+            upper = gradient_lines(problem, pre, values).upper
+        else:
+            upper = norm_bounds(problem.network, slope_bounds(problem.network, pre), problem.norm, problem.c)
+    return np.where(np.isnan(upper), np.inf, upper)
+
+
+def _known(net: Network, signs: Signs, count: int) -> tuple[Interval, ...]:
+    """The same as intervals, block by block."""
+    known, start = [], 0
+    for block in net.hidden:
+        own = signs[:, start : start + block.width]
+        if not own.shape[1]:
+            own = np.zeros((count, block.width), dtype=np.int8)
+        known.append(Interval(np.where(own > 0, 0.0, -np.inf), np.where(own < 0, 0.0, np.inf)))
+        start += block.width
+    return tuple(known)
+
+
+def _signs(net: Network, pre: tuple[Interval, ...], columns: int) -> Signs:
+    """Of neurons with a kink: the others' signs say nothing."""
+    if not columns:
+        return np.zeros((len(pre[0].lo) if pre else 0, 0), dtype=np.int8)
+    found = [
+        ((z.lo >= 0).astype(np.int8) - (z.hi <= 0).astype(np.int8)) * np.int8(f.kinked)
+        for z, f in zip(pre, net.activations, strict=True)
+    ]
+    return np.concatenate(found, axis=1)

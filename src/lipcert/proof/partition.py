@@ -1,0 +1,220 @@
+"""Certificates of constants on all cells of a partition: one file, no multipliers, everything is computed again.
+
+cells        the version            edges, edge_counts   the grid, coordinate after coordinate
+splits       of every node of the cover the coordinate of its split, or -1        values   of those that are split
+claims       of every cell: of the grid's cells where `of_grid` is 1, else of the leaves
+
+The boxes follow from edges and splits (`cover`), so that a cell cannot be missing or lie elsewhere. A cell of the grid has
+the largest of its leaves' bounds.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import zipfile
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lipcert.bounds.interval import Interval
+from lipcert.errors import FileFormatError, InputError
+from lipcert.files import check_readable, write_npz
+from lipcert.files.archive import Archive
+from lipcert.files.boundary import located
+from lipcert.problem.frame import NAMES as FRAME_NAMES
+from lipcert.problem.frame import Frame, read_frame
+from lipcert.problem.network import Network
+from lipcert.problem.norms import Norm, parse_norms
+from lipcert.problem.region import Box
+from lipcert.proof.arithmetic import prove_linear
+from lipcert.proof.boxes import Asked, Signs, preactivations_on, uppers_on
+from lipcert.proof.cover import MOST_NODES, Cover, Level
+from lipcert.rounding import Array
+
+VERSION = 1
+_NAMES = re.compile(
+    f"cells|network|norm|output_norm|c|lo|hi|edges|edge_counts|splits|values|of_grid|claims|{FRAME_NAMES}"
+)
+_TEXTS = frozenset({"network", "norm", "output_norm"})
+_ROOM = 1e-9  # of a claim, for the order in which another BLAS adds
+
+
+@dataclass(frozen=True, eq=False)
+class PartitionCertificate:
+    """On every cell the constant is at most its claim, for the network with this hash. Infinite claims say nothing."""
+
+    network_sha256: str
+    region: Box
+    norm: Norm
+    c: Array
+    frame: Frame | None
+    cover: Cover
+    of_grid: bool
+    claims: Array
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it to an .npz that `lipcert verify` checks without any solver."""
+        write_npz(path, self.arrays())
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """What `save` writes, by name."""
+        cover, few = self.cover, np.int16 if self.region.size < 1 << 15 else np.int64
+        arrays: dict[str, NDArray[Any]] = {
+            "cells": np.array(VERSION),
+            "network": np.array(self.network_sha256, dtype="U64"),
+            "norm": np.array(self.norm.p, dtype="U8"),
+            "c": self.c,
+            "lo": self.region.lo,
+            "hi": self.region.hi,
+            "edges": np.concatenate(cover.edges),
+            "edge_counts": np.array([len(e) for e in cover.edges]),
+            "splits": cover.coordinate.astype(few),
+            "values": cover.value[cover.coordinate >= 0],
+            "of_grid": np.array(int(self.of_grid)),
+            "claims": self.claims,
+        }
+        if self.norm.out is not None:
+            arrays["output_norm"] = np.array(self.norm.out, dtype="U8")
+        return arrays if self.frame is None else arrays | self.frame.arrays()
+
+
+@dataclass(frozen=True, eq=False)
+class PartitionVerification:
+    """`uppers` are what was proved of the cells just now; `proved` whether that supports every claim, `reason` why."""
+
+    proved: bool
+    uppers: Array
+    claims: Array
+    reason: str
+
+    @property
+    def failed(self) -> int:
+        """Cells whose claim is not proved."""
+        return int(np.sum(~(np.isfinite(self.claims) & (self.uppers <= self.claims))))
+
+
+def with_room(uppers: Array) -> Array:
+    """What a file claims of these."""
+    return np.nextafter(uppers * (1.0 + _ROOM), np.inf)
+
+
+def verify_partition(certificate: PartitionCertificate, net: Network) -> PartitionVerification:
+    """What is proved of every cell, computed again; nothing that the file says is believed."""
+    claims = certificate.claims
+    nothing = np.full(len(claims), np.inf)
+    reason = _refused(certificate, net)
+    if reason is not None:
+        return PartitionVerification(False, nothing, claims, reason)
+    asked = Asked(net, certificate.region, certificate.norm, certificate.c, certificate.frame)
+    try:
+        uppers = cover_uppers(asked, certificate.cover, certificate.of_grid)
+    except InputError as error:  # rows that overflow
+        return PartitionVerification(False, nothing, claims, str(error))
+    found = PartitionVerification(False, uppers, claims, "")
+    if found.failed:
+        words = f"{found.failed:,} of {len(claims):,} cells: the claim is not proved"
+        return PartitionVerification(False, uppers, claims, words)
+    return PartitionVerification(True, uppers, claims, "proved")
+
+
+def _refused(certificate: PartitionCertificate, net: Network) -> str | None:
+    c, norm, cover = certificate.c, certificate.norm, certificate.cover
+    if certificate.network_sha256 != net.sha256:
+        return "the certificate is about another network (the hashes differ)"
+    if certificate.region.size != net.inputs or c.shape[-1] != net.outputs:
+        return "the certificate is about another number of inputs or scores"
+    if (c.ndim == 2) != (norm.out is not None) or (c.ndim == 2 and not np.array_equal(c, np.eye(net.outputs))):
+        return "the certificate is about several outputs, but not all of them"
+    fault = cover.fault(certificate.region)
+    if fault is not None:
+        return fault
+    if certificate.frame is not None and not certificate.frame.covers(net, norm):
+        return "the weights are not those that the bounds were made with"
+    expected = cover.roots if certificate.of_grid else int(np.sum(cover.coordinate < 0))
+    return None if len(certificate.claims) == expected else "there is not one claim for every cell"
+
+
+def cover_uppers(asked: Asked, cover: Cover, of_grid: bool) -> Array:
+    """The proved bound of every leaf, or of every cell of the grid; signs pass from a box to its halves."""
+    if not asked.problem.network.depth:
+        return np.full(cover.roots if of_grid else np.sum(cover.coordinate < 0), prove_linear(asked.problem).upper)
+    found, roots = [], np.zeros(cover.roots)
+    signs = asked.unknown(cover.roots)
+    for level in cover.levels():
+        uppers, signs = _level_uppers(asked, level, signs)
+        leaf = ~level.split
+        found.append(uppers[leaf])
+        np.maximum.at(roots, level.root[leaf], uppers[leaf])
+        signs = np.repeat(signs[level.split], 2, axis=0)
+    return roots if of_grid else np.concatenate(found)
+
+
+def _level_uppers(asked: Asked, level: Level, signs: Signs) -> tuple[Array, Signs]:
+    """Of the leaves among the nodes of a level; and the signs of all of them."""
+    uppers, after = np.zeros(len(level.lo)), np.empty_like(signs)
+    for start in range(0, len(level.lo), asked.batch):
+        own = slice(start, start + asked.batch)
+        boxes = asked.places(level.lo[own], level.hi[own])
+        pre, after[own] = preactivations_on(asked, boxes, signs[own])
+        k = np.flatnonzero(~level.split[own])
+        if len(k):
+            some = Interval(boxes.lo[k], boxes.hi[k])
+            uppers[start + k] = uppers_on(asked, some, tuple(z.rows(k) for z in pre))
+    return uppers, after
+
+
+def holds_partition(path: str | os.PathLike[str]) -> bool:
+    """Whether a file looks like a certificate of cells."""
+    try:
+        with zipfile.ZipFile(check_readable(path)) as file:
+            return "cells.npy" in file.namelist()
+    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError):
+        return False
+
+
+def load_partition(path: str | os.PathLike[str]) -> PartitionCertificate:
+    """Read a certificate; nothing in it is believed before `verify_partition`."""
+    file = check_readable(path)
+    with located(file):
+        advice = "write it again with lipcert cells --certificate"
+        return _parse(Archive(file, _NAMES, content="a certificate of cells", texts=_TEXTS, advice=advice))
+
+
+def _parse(arrays: Archive) -> PartitionCertificate:
+    version = _array(arrays, "cells", 0, "iu")
+    if version != VERSION:
+        raise FileFormatError(f"cells of version {version}; this lipcert reads version {VERSION}")
+    out = str(_array(arrays, "output_norm", 0, "U")) if "output_norm" in arrays else None
+    norm = parse_norms(str(_array(arrays, "norm", 0, "U")), out)
+    c = _array(arrays, "c", 1 if out is None else 2).astype(np.float64)
+    region = Box.from_bounds(_array(arrays, "lo", 1), _array(arrays, "hi", 1))
+    claims, flag = _array(arrays, "claims", 1).astype(np.float64), _array(arrays, "of_grid", 0, "iu")
+    if not np.all(np.isfinite(c)) or not np.all(claims >= 0) or flag not in (0, 1):
+        raise FileFormatError("the output's weights and the claims must be numbers, claims >= 0")
+    network = str(_array(arrays, "network", 0, "U"))
+    return PartitionCertificate(network, region, norm, c, read_frame(arrays), _cover(arrays), bool(flag), claims)
+
+
+def _cover(arrays: Archive) -> Cover:
+    counts, edges = _array(arrays, "edge_counts", 1, "iu").astype(np.int64), _array(arrays, "edges", 1)
+    splits, values = _array(arrays, "splits", 1, "iu").astype(np.int64), _array(arrays, "values", 1)
+    if not len(counts) or np.any((counts < 2) | (counts > len(edges))) or counts.sum() != len(edges):
+        raise FileFormatError("'edge_counts' does not say whose edges there are")
+    if len(splits) > MOST_NODES or int(np.sum(splits >= 0)) != len(values):
+        raise FileFormatError("'splits' and 'values' do not fit together")
+    if not np.all(np.isfinite(edges)) or not np.all(np.isfinite(values)):
+        raise FileFormatError("edges and splits must be finite")
+    value = np.zeros(len(splits))
+    value[splits >= 0] = values
+    parts = np.split(edges.astype(np.float64), np.cumsum(counts)[:-1])
+    return Cover(tuple(parts), splits, value)
+
+
+def _array(arrays: Archive, name: str, axes: int, kinds: str = "fiu") -> NDArray[Any]:
+    value = arrays[name]
+    if value.ndim != axes or value.dtype.kind not in kinds:
+        raise FileFormatError(f"array {name} has the wrong shape or type")
+    return value
