@@ -69,8 +69,7 @@ def bounded(asked: Asked, block: Block, hints: tuple[Array, Index] | None = None
         upper, signs, score = np.full(len(block.lo), prove_linear(asked.problem).upper), block.signs, 0.0 * block.lo
     else:
         pre, signs = preactivations_on(asked, boxes, block.signs)
-        linear = lines_on(asked, boxes, pre)
-        upper, score = np.where(np.isnan(linear.upper), np.inf, linear.upper), 0.0 * block.lo
+        (upper, linear), score = lines_on(asked, boxes, pre), 0.0 * block.lo
         if hints is None:
             scores = coordinate_scores(net, slope_bounds(net, pre), linear, boxes.hi / 2 - boxes.lo / 2)
             score = scores[:, : block.lo.shape[1]]

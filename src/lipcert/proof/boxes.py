@@ -17,6 +17,7 @@ from lipcert.bounds.gradients import slope_bounds
 from lipcert.bounds.interval import Interval
 from lipcert.bounds.linear import Linear, norm_bounds
 from lipcert.bounds.tangents import tangents
+from lipcert.bounds.vertices import vertex_bounds
 from lipcert.problem.frame import Frame
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
@@ -77,10 +78,11 @@ def preactivations_on(asked: Asked, boxes: Interval, signs: Signs) -> tuple[tupl
     return pre, _signs(net, pre, asked.columns)
 
 
-def lines_on(asked: Asked, boxes: Interval, pre: tuple[Interval, ...]) -> Linear:
-    """What linear bounds of the gradient say of these boxes: proved uppers, and hints where to split."""
+def lines_on(asked: Asked, boxes: Interval, pre: tuple[Interval, ...]) -> tuple[Array, Linear]:
+    """The proved uppers of these boxes, and all that linear bounds of the gradient say: hints where to split."""
     with np.errstate(all="ignore"):
-        return gradient_lines(asked.problem, pre, tangents(asked.problem.network, boxes, pre))
+        linear = gradient_lines(asked.problem, pre, tangents(asked.problem.network, boxes, pre))
+    return _at_vertices(asked.problem, pre, linear.upper), linear
 
 
 def uppers_on(asked: Asked, boxes: Interval, pre: tuple[Interval, ...]) -> Array:
@@ -88,11 +90,17 @@ def uppers_on(asked: Asked, boxes: Interval, pre: tuple[Interval, ...]) -> Array
     problem = asked.problem
     with np.errstate(all="ignore"):
         values = tangents(problem.network, boxes, pre)
-        if problem.whole_map or values is not None or not problem.network.depth:
+        if problem.whole_map or values is not None:
             upper = gradient_lines(problem, pre, values).upper
         else:
             upper = norm_bounds(problem.network, slope_bounds(problem.network, pre), problem.norm, problem.c)
-    return np.where(np.isnan(upper), np.inf, upper)
+    return _at_vertices(problem, pre, upper)
+
+
+def _at_vertices(problem: Problem, pre: tuple[Interval, ...], upper: Array) -> Array:
+    """The least of linear bounds and those at the ends of few open slopes."""
+    ends = vertex_bounds(problem.network, slope_bounds(problem.network, pre), problem.norm, problem.c)
+    return np.fmin(np.where(np.isnan(upper), np.inf, upper), ends)
 
 
 def _known(net: Network, signs: Signs, count: int) -> tuple[Interval, ...]:
