@@ -24,6 +24,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Networks": ("load", "from_torch", "Network", "Affine", "Activation"),
     "Regions": ("Box", "Ball", "Everywhere"),
     "Bounds": ("bound", "METHODS", "Result", "Status", "Progress"),
+    "Partitions": ("partition", "Partition"),
     "Certificates": ("verify", "Certificate", "Verification"),
     "Closed loops": ("closed_loop", "contraction", "loop_weights", "largest_box", "LargestBox"),
     "Data sets": ("certify", "Certification", "verify_folder", "FolderVerification", "read_data", "DataSet"),

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 from lipcert._version import __version__
 
 if TYPE_CHECKING:
+    from lipcert.cells.door import partition
+    from lipcert.cells.result import Partition
     from lipcert.control.largest import LargestBox, largest_box
     from lipcert.control.loop import closed_loop, contraction, loop_weights
     from lipcert.errors import (
@@ -45,6 +47,8 @@ _WHERE = {
     "proof.verify": ["Verification", "verify"],
     "errors": ["FileFormatError", "InputError", "LipcertError", "MethodError", "SoundnessError", "UnsupportedOperator"],
     "problem.network": ["Affine", "Network"],
+    "cells.door": ["partition"],
+    "cells.result": ["Partition"],
     "polynomial": ["Polynomial", "PolynomialProblem"],
     "readers": ["load"],
     "readers.torch": ["from_torch"],
@@ -78,6 +82,7 @@ __all__ = [
     "LipcertError",
     "MethodError",
     "Network",
+    "Partition",
     "Polynomial",
     "PolynomialProblem",
     "PolynomialResult",
@@ -98,6 +103,7 @@ __all__ = [
     "loop_weights",
     "maximize",
     "minimize",
+    "partition",
     "read_data",
     "verify",
     "verify_folder",

@@ -1,9 +1,9 @@
 """The norm of the gradient where few slopes are open: the largest over their ends.
 
 The gradient is affine in the slope of each neuron when the others are fixed: a path through the network meets a neuron
-once. A norm of it is then convex in each slope, and over a box of slopes it is largest where every slope is at one of its
-ends, whether an input has these slopes or not. With k open slopes these are 2^k gradients without anything open, which
-cost a little each; linear bounds are exact for one open slope, and lose where several meet.
+once. A norm of it is then convex in each slope, and over a box of slopes it is largest where every slope is at one of
+its ends, whether an input has these slopes or not. With k open slopes these are 2^k gradients without anything open,
+which cost a little each; linear bounds are exact for one open slope, and lose where several meet.
 """
 
 from __future__ import annotations

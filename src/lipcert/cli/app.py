@@ -14,6 +14,7 @@ import click
 
 from lipcert._version import __version__
 from lipcert.cli.bound import bound_command
+from lipcert.cli.cells import cells_command
 from lipcert.cli.certify import certify_command
 from lipcert.cli.demo import demo_command
 from lipcert.cli.export import export_command
@@ -36,6 +37,7 @@ def cli() -> None:
     lipcert info model.onnx                            what is in a network file
     lipcert bound model.onnx --radius 0.1 --output 3   a proved bracket [lower, upper]
     lipcert verify proof.npz --network model.onnx      check a proof without any solver
+    lipcert cells model.onnx --radius 1 --cells 40     a proved constant on every cell of a box
     lipcert certify model.onnx images.npy --radius 0.1 which inputs keep their class
     lipcert verify DIR                                 the folder of a certify job proved again
     lipcert loop model.onnx --a A.csv --b B.csv ...    whether a closed loop contracts
@@ -50,6 +52,7 @@ def cli() -> None:
 
 _COMMANDS = (
     bound_command,
+    cells_command,
     certify_command,
     demo_command,
     export_command,

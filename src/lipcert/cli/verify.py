@@ -17,6 +17,7 @@ from lipcert.problem.network import Network
 from lipcert.problem.output import output_of
 from lipcert.proof.exact import check_with_balls
 from lipcert.proof.margins import MarginCertificate, holds_margins, load_margins, verify_margins
+from lipcert.proof.partition import PartitionCertificate, holds_partition, load_partition, verify_partition
 from lipcert.proof.verify import load_certificate, verify
 
 
@@ -56,6 +57,10 @@ def verify_command(
         if exact:
             raise InputError("--exact is for proofs of a constant by one relaxation, not for margins; leave it out")
         return _verify_margins(load_margins(certificate), reading.network(network), as_json)
+    if holds_partition(certificate):
+        if exact:
+            raise InputError("--exact is for proofs of a constant by one relaxation, not for cells; leave it out")
+        return _verify_cells(load_partition(certificate), reading.network(network), as_json)
     kept = load_certificate(certificate)
     net = reading.network(network)
     answer = verify(kept, net)
@@ -115,3 +120,41 @@ def _verify_margins(kept: MarginCertificate, net: Network, as_json: bool) -> int
     for proof, upper, claim in zip(kept.proofs, uppers, kept.claims, strict=True):
         out.print(f"{output_of(proof.c)} <= {upper:.6g}   recomputed now; {claim:.6g} as stored")
     return 0 if proved else 1
+
+
+def _verify_cells(kept: PartitionCertificate, net: Network, as_json: bool) -> int:
+    """Constants on all cells of a partition, as `cells` keeps them."""
+    start = time.monotonic()
+    answer = verify_partition(kept, net)
+    seconds, output = time.monotonic() - start, output_of(kept.c)
+    upper, claim = float(answer.uppers.max(initial=0.0)), float(answer.claims.max(initial=0.0))
+    if as_json:
+        print_json(
+            {
+                "proved": answer.proved,
+                "cells": len(answer.claims),
+                "failed": answer.failed,
+                "upper": upper if np.isfinite(upper) else None,
+                "claim": claim if np.isfinite(claim) else None,
+                "reason": answer.reason,
+                "norm": str(kept.norm),
+                "output_norm": kept.norm.out,
+                "output": output.description,
+                "region": kept.region.to_dict(),
+                "network": {"sha256": net.sha256, "shape": list(net.shape)},
+                "seconds": round(seconds, 4),
+            }
+        )
+        return 0 if answer.proved else 1
+    out = console()
+    out.print("[bold]proved[/bold]" if answer.proved else f"[bold]not proved[/bold]: {answer.reason}")
+    table = facts()
+    table.add_row(
+        "cells", f"{len(answer.claims):,}, which cover the region" if answer.proved else f"{len(answer.claims):,}"
+    )
+    table.add_row("upper", f"{upper:.9g}   the largest, recomputed now" if np.isfinite(upper) else "none")
+    table.add_row("claim", f"{claim:.9g}   the largest, as stored")
+    table.add_row("about", f"{output} {in_norm(kept.norm)}, on {words(kept.region)}")
+    table.add_row("time", f"{seconds:.2f} s")
+    out.print(table)
+    return 0 if answer.proved else 1

@@ -1,7 +1,8 @@
 """The constant on many boxes at once: what linear bounds prove of each, and the signs that its halves inherit.
 
-A neuron whose sign is known on a box has that sign on every part of it. So the walk from a box to its halves carries one
-small number per neuron, and linear forms are made of the open neurons alone. Whoever checks a proof walks the same way.
+A neuron whose sign is known on a box has that sign on every part of it. So the walk from a box to its halves carries
+one small number per neuron, and linear forms are made of the open neurons alone. Whoever checks a proof walks the same
+way.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Cover: a box as a grid of cells, each of them split as often as one likes, so written down that it cannot have gaps.
 
 Only edges and splits are kept. Neighbours share the same float; the first and the last edge are those of the region; a
-split lies strictly inside its cell, and both halves are closed. Whatever the numbers are, what passes `fault` covers the
-region, and no two cells have an inner point in common.
+split lies strictly inside its cell, and both halves are closed. Whatever the numbers are, what passes `fault` covers
+the region, and no two cells have an inner point in common.
 
-Nodes are in the order of levels: all cells of the grid (the last coordinate fastest), then the two halves of every cell of
-the grid that is split, below first, then the halves of those, and so on.
+Nodes are in the order of levels: all cells of the grid (the last coordinate fastest), then the two halves of every cell
+of the grid that is split, below first, then the halves of those, and so on.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Level:
 
 @dataclass(frozen=True, eq=False)
 class Cover:
-    """Edges for every coordinate; of every node the coordinate of its split (LEAF where there is none) and the value."""
+    """Edges of every coordinate; of every node the coordinate of its split (or LEAF) and its value."""
 
     edges: tuple[Array, ...]
     coordinate: Index

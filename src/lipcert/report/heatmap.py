@@ -58,7 +58,7 @@ def _square(
         return [Box(*square, Paint(hatch="hatch"), f"{hint}no constant proved"), missing]
     level = (pair.upper - span[0]) / ((span[1] - span[0]) or 1.0)
     hint += f"at most {up(pair.upper)}" + ("" if pair.lower is None else f", at least {down(pair.lower)}")
-    paint = Paint(fill=_colour(level), stroke="paper", width=1 if numbers else 0.3)
+    paint = Paint(fill=shade(level), stroke="paper", width=1 if numbers else 0.3)
     box = Box(*square, paint, hint, kind="cell" if numbers else "cell dense")
     if not numbers:
         return [box]
@@ -75,7 +75,8 @@ def luminance(level: float) -> float:
     return float(linear @ [0.2126, 0.7152, 0.0722])
 
 
-def _colour(level: float) -> str:
+def shade(level: float) -> str:
+    """The colour of a level from 0, light, to 1, dark."""
     red, green, blue = np.rint(_LIGHT + (_DARK - _LIGHT) * level).astype(int).tolist()
     return f"#{red:02x}{green:02x}{blue:02x}"
 
@@ -90,7 +91,7 @@ def _names(classes: int, side: float) -> list[Shape]:
 def _scale(y: float, lo: float, hi: float) -> list[Shape]:
     """What light and dark mean, in numbers."""
     pieces, width = 24, _WIDTH / 24
-    colours = [Paint(fill=_colour(k / (pieces - 1))) for k in range(pieces)]
+    colours = [Paint(fill=shade(k / (pieces - 1))) for k in range(pieces)]
     right = _LEFT + _WIDTH
     return [
         *(Box(_LEFT + k * width, y, width + 0.5, 12, colour) for k, colour in enumerate(colours)),

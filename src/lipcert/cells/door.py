@@ -17,13 +17,13 @@ from numpy.typing import ArrayLike
 
 from lipcert.budget import Budget
 from lipcert.budget.threads import one_thread
+from lipcert.cells.goal import Goal
+from lipcert.cells.result import Partition
+from lipcert.cells.search import Search
 from lipcert.errors import InputError
 from lipcert.files import write_bytes
 from lipcert.jobs import JobFolder, cluster, local, processes
 from lipcert.method.bracket import Progress
-from lipcert.partition.goal import Goal
-from lipcert.partition.result import Partition
-from lipcert.partition.search import Search
 from lipcert.problem.frame import Frame
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
@@ -155,7 +155,11 @@ def _keep(found: Partition, folder: Path) -> None:
 
 def _question(asked: Asked, cells: int | Sequence[int] | None, goal: Goal, most: int) -> dict[str, Any]:
     """Everything that the cells depend on, but for the time: more of it is a reason to resume."""
-    parts = [] if asked.frame is None else [f"{k}{v.dtype}{v.shape}".encode() + v.tobytes() for k, v in asked.frame.arrays().items()]
+    parts = (
+        []
+        if asked.frame is None
+        else [f"{k}{v.dtype}{v.shape}".encode() + v.tobytes() for k, v in asked.frame.arrays().items()]
+    )
     return {
         "network": asked.network.sha256,
         "region": [asked.region.lo.tolist(), asked.region.hi.tolist()],
@@ -194,7 +198,9 @@ def _check(
         raise InputError(f"region={kind}: only a Box has cells; give Box(center, radius)")
     goal.check()
     if cells is None and goal.none:
-        raise InputError("no cells: give cells=N for a grid, or a goal (gap, target or largest) for an adaptive partition")
+        raise InputError(
+            "no cells: give cells=N for a grid, or a goal (gap, target or largest) for an adaptive partition"
+        )
     for name, value in (("time_limit", time_limit), ("work", work)):
         if value is None and name == "work":
             continue

@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lipcert.bounds.gradients import slope_bounds
+from lipcert.cells.points import Lowers
 from lipcert.errors import FileFormatError
 from lipcert.files.archive import Archive
 from lipcert.jobs import Answer, Outcome, Piece
 from lipcert.method.branching.judge import coordinate_scores
-from lipcert.partition.points import Lowers
 from lipcert.proof.arithmetic import prove_linear
 from lipcert.proof.boxes import Asked, Signs, lines_on, preactivations_on
 from lipcert.rounding import Array

@@ -1,7 +1,7 @@
 """Lower bounds of the constants of many boxes: points of each, tried in plain floating point, the best one proved.
 
-A gradient jumps where a ReLU turns, so a box has several gradients, and one point shows one of them. Any plane through a
-box separates two of its corners: corners, moved inward a little so that they lie on no kink, find both sides.
+A gradient jumps where a ReLU turns, so a box has several gradients, and one point shows one of them. Any plane through
+a box separates two of its corners: corners, moved inward a little so that they lie on no kink, find both sides.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.partition.blocks import NEVER, Block, Found, Index
+from lipcert.cells.blocks import NEVER, Block, Found, Index
 from lipcert.proof.boxes import Asked
 from lipcert.proof.cover import LEAF, Cover
 from lipcert.rounding import Array
@@ -53,7 +53,7 @@ class Leaves:
         self.done[rows] = True
 
     def split(self, rows: Index, found: Found) -> None:
-        """Put the halves of these leaves in their place. Their bounds are their own: whoever checks them has no others."""
+        """Put the halves of these leaves in their place. Their bounds are their own: a checker has no others."""
         count, n = len(rows), len(self.lo)
         block, nodes = self.halves(rows), sum(len(part) for part in self._coordinate)
         self._record(rows, nodes)

@@ -15,15 +15,15 @@ from pathlib import Path
 import numpy as np
 
 from lipcert.budget import Budget
+from lipcert.cells.blocks import Block, Found, Index, again, piece, read_answer, read_hints
+from lipcert.cells.goal import Goal
+from lipcert.cells.leaves import Leaves, open_rows
 from lipcert.errors import LipcertError, SoundnessError
 from lipcert.jobs import End, JobFolder, Run, run_pieces
 from lipcert.jobs.progress import Progress as Pieces
-from lipcert.method.branching.choose import cell_operations
 from lipcert.method.bracket import Progress
+from lipcert.method.branching.choose import cell_operations
 from lipcert.method.result import Status
-from lipcert.partition.blocks import Block, Found, Index, again, piece, read_answer, read_hints
-from lipcert.partition.goal import Goal
-from lipcert.partition.leaves import Leaves, open_rows
 from lipcert.proof.boxes import Asked
 from lipcert.proof.cover import Cover
 
@@ -118,7 +118,9 @@ class Search:
             if not chosen or self.status is Status.INTERRUPTED:
                 continue
             pieces = [
-                piece(name, self.asked, block) if (hints := known[name]) is None else again(name, self.asked, block, hints)
+                piece(name, self.asked, block)
+                if (hints := known[name]) is None
+                else again(name, self.asked, block, hints)
                 for name, block in chosen
             ]
             run = run_pieces(pieces, None if stored else self.folder, self.executor, self._see, self._deadline)

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lipcert._version import __version__
+from lipcert.cells.goal import Goal
 from lipcert.errors import InputError, SoundnessError
 from lipcert.files import write_bytes, write_npz
 from lipcert.method.result import Status, relative_gap
-from lipcert.partition.goal import Goal
 from lipcert.problem.frame import Frame
 from lipcert.problem.norms import Norm
 from lipcert.problem.output import Output
@@ -180,7 +180,9 @@ class Partition:
         gap = "unknown gap" if self.gap is None else f"gap {100 * self.gap:.3g} %"
         shape = " x ".join(map(str, self.cover.shape)) if self.of_grid else "adaptive"
         finite = self.upper[np.isfinite(self.upper)]
-        spread = "none" if not len(finite) else f"{finite.min():.6g} to {finite.max():.6g}, median {np.median(finite):.6g}"
+        spread = (
+            "none" if not len(finite) else f"{finite.min():.6g} to {finite.max():.6g}, median {np.median(finite):.6g}"
+        )
         rows = [
             ("cells", f"{len(self):,} ({shape}), {self.splits:,} splits"),
             ("upper", f"{spread}   proved, by cell"),
