@@ -27,8 +27,9 @@ class Leaves:
         self.choice = np.full(count, NEVER, dtype=np.int64)
         self.signs = asked.unknown(count)
         self.done = np.zeros(count, dtype=bool)  # whether it was bounded at all
-        self._coordinate, self._value = [np.full(count, LEAF, dtype=np.int64)], [np.zeros(count)]
-        self._below: list[Index] = [np.full(count, -1, dtype=np.int64)]
+        self._coordinate: Index = np.full(count, LEAF, dtype=np.int64)  # of the splits of all nodes,
+        self._value: Array = np.zeros(count)  # where they are,
+        self._below: Index = np.full(count, -1, dtype=np.int64)  # and the first of both halves
 
     def __len__(self) -> int:
         return len(self.lo)
@@ -55,7 +56,7 @@ class Leaves:
     def split(self, rows: Index, found: Found) -> None:
         """Put the halves of these leaves in their place. Their bounds are their own: a checker has no others."""
         count, n = len(rows), len(self.lo)
-        block, nodes = self.halves(rows), sum(len(part) for part in self._coordinate)
+        block, nodes = self.halves(rows), len(self._coordinate)
         self._record(rows, nodes)
         twice = np.tile(rows, 2)
         inside = np.all((self.points[twice] >= block.lo) & (self.points[twice] <= block.hi), axis=1)
@@ -74,11 +75,11 @@ class Leaves:
 
     def cover(self) -> tuple[Cover, Index]:
         """The cover, and the rows of the leaves in its order."""
-        coordinate, value, below = (np.concatenate(p) for p in (self._coordinate, self._value, self._below))
-        order, level = [], np.arange(self.grid.roots)
+        coordinate, value, order = self._coordinate, self._value, []
+        level: Index = np.arange(self.grid.roots, dtype=np.int64)
         while len(level):
             order.append(level)
-            first = below[level[coordinate[level] >= 0]]
+            first = self._below[level[coordinate[level] >= 0]]
             level = np.stack([first, first + 1], axis=1).reshape(-1)
         nodes = np.concatenate(order)
         row = np.full(len(nodes), -1, dtype=np.int64)
@@ -101,15 +102,13 @@ class Leaves:
         return np.asarray(self.lo[rows, i] / 2 + self.hi[rows, i] / 2)
 
     def _record(self, rows: Index, nodes: int) -> None:
-        """Write the splits down; parts are joined so that a node is found by its number."""
-        coordinate, value, below = (np.concatenate(p) for p in (self._coordinate, self._value, self._below))
-        own = self.node[rows]
-        coordinate[own], value[own] = self.choice[rows], self._middle(rows)
-        below[own] = nodes + 2 * np.arange(len(rows))
-        more = 2 * len(rows)
-        self._coordinate = [coordinate, np.full(more, LEAF, dtype=np.int64)]
-        self._value = [value, np.zeros(more)]
-        self._below = [below, np.full(more, -1, dtype=np.int64)]
+        """Write the splits down; `nodes` there are so far."""
+        own, more = self.node[rows], 2 * len(rows)
+        self._coordinate[own], self._value[own] = self.choice[rows], self._middle(rows)
+        self._below[own] = nodes + 2 * np.arange(len(rows))
+        self._coordinate = np.append(self._coordinate, np.full(more, LEAF, dtype=np.int64))
+        self._value = np.append(self._value, np.zeros(more))
+        self._below = np.append(self._below, np.full(more, -1, dtype=np.int64))
 
 
 def open_rows(leaves: Leaves, good: NDArray[np.bool_]) -> Index:

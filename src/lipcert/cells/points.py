@@ -116,16 +116,16 @@ def _below(norm: Norm, least: Array) -> Array:
         case "inf":
             return np.asarray(least.max(axis=1, initial=0.0))
         case "1":
-            return least.sum(axis=1) * (1.0 - gamma(n + 8)) - (n + 8) * TINY
+            return np.asarray(least.sum(axis=1) * (1.0 - gamma(n + 8)) - (n + 8) * TINY)
         case _:
             squares = np.square(least).sum(axis=1) * (1.0 - gamma(n + 8)) - (n + 8) * TINY
-            return np.sqrt(np.maximum(squares, 0.0)) * (1.0 - gamma(8)) - TINY
+            return np.asarray(np.sqrt(np.maximum(squares, 0.0)) * (1.0 - gamma(8)) - TINY)
 
 
 def _steepest(J: Array, norm: Norm) -> Array:
     """A direction of the outputs for every matrix of a stack along which it is large."""
     if norm.out == "inf":
-        return np.eye(J.shape[1])[norm.dual.of(J).argmax(axis=1)]
+        return np.asarray(np.eye(J.shape[1])[norm.dual.of(J).argmax(axis=1)])
     if norm.p == norm.out == "2":
         return np.asarray(np.linalg.svd(J, full_matrices=False)[0][:, :, 0])
     return np.stack([steepest(one, norm) for one in J])

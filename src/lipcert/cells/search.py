@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.cells.blocks import Block, Found, Index, again, piece, read_answer, read_hints
 from lipcert.cells.goal import Goal
@@ -30,6 +31,7 @@ from lipcert.proof.cover import Cover
 _BLOCK = 1024  # leaves that are split in one piece
 _FIRST = 512  # leaves that a round splits at least,
 _SHARE = 0.5  # and at least this share of those that are open
+_PASSES, _CALLS = 4.0, 1e5  # operations for one box: times those of its linear forms, and besides
 _ENDS = {End.DEADLINE: Status.TIME_LIMIT, End.INTERRUPTED: Status.INTERRUPTED}
 
 
@@ -135,15 +137,16 @@ class Search:
 
     def _affordable(self, blocks: Sequence[Block]) -> int:
         """How many of the blocks the counted work allows, which is charged; all of them on the wall clock."""
-        cost = [len(b.lo) * (cell_operations(self.asked.problem) + 4e4) for b in blocks]
+        each = _PASSES * cell_operations(self.asked.problem) + _CALLS
+        cost = [len(b.lo) * each for b in blocks]
         for k, operations in enumerate(cost):
             if self.budget.over():
                 self.status = Status.WORK_LIMIT if self.budget.repeatable else Status.TIME_LIMIT
                 return k
             if self.budget.repeatable:
-                self.budget.charge(operations)
+                self.budget.charge(operations, policy.THIN)
         if not self.budget.repeatable:
-            self.budget.charge(sum(cost))
+            self.budget.charge(sum(cost), policy.THIN)
         return len(blocks)
 
     @property
@@ -166,7 +169,8 @@ class Search:
             kind = SoundnessError if error.startswith(SoundnessError.__name__) else LipcertError
             raise kind(f"{name}: {error}")
         if run.end is End.EXECUTOR_LOST:
-            raise LipcertError(f"{run.end.value}; go on with --resume where there is a folder")
+            self.status = Status.OPEN
+            self.notes.append("workers: they are gone; go on with resume where there is a folder")
         if run.end in _ENDS and self.status is Status.DONE:
             self.status = _ENDS[run.end]
 

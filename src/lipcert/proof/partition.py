@@ -140,7 +140,8 @@ def _refused(certificate: PartitionCertificate, net: Network) -> str | None:
 def cover_uppers(asked: Asked, cover: Cover, of_grid: bool) -> Array:
     """The proved bound of every leaf, or of every cell of the grid; signs pass from a box to its halves."""
     if not asked.problem.network.depth:
-        return np.full(cover.roots if of_grid else np.sum(cover.coordinate < 0), prove_linear(asked.problem).upper)
+        count = cover.roots if of_grid else int(np.sum(cover.coordinate < 0))
+        return np.full(count, prove_linear(asked.problem).upper)
     found, roots = [], np.zeros(cover.roots)
     signs = asked.unknown(cover.roots)
     for level in cover.levels():
