@@ -263,7 +263,7 @@ def test_pictures() -> None:
     cube = found.upper.reshape(4, 4, 4)
     for at, shown in (({}, cube.max(axis=2)), ({2: 0.1}, cube[:, :, 2])):
         drawing = cell_map(found, (0, 1), at)
-        hints = sorted(s.hint for s in drawing.shapes if getattr(s, "hint", ""))
+        hints = sorted(str(getattr(s, "hint", "")) for s in drawing.shapes if getattr(s, "hint", ""))
         assert hints == sorted(f"at most {lipcert.chart.numbers.up(float(v))}" for v in shown.reshape(-1))
         assert document(drawing).startswith("<svg")
     with pytest.raises(InputError, match="outside the region"):

@@ -77,8 +77,12 @@ class Lowers:
         with np.errstate(all="ignore"):
             if norm.out is not None:
                 d = _steepest(self._jacobians(whole), norm)
-            pre = Pass(net, Interval(whole, whole), forms=False).run().pre
-            g = gradient_bounds(net, pre, np.broadcast_to(d, (len(points), net.outputs)))[0]
+            if net.depth:
+                pre = Pass(net, Interval(whole, whole), forms=False).run().pre
+                g = gradient_bounds(net, pre, np.broadcast_to(d, (len(points), net.outputs)))[0]
+            else:  # the same everywhere
+                d = d if d.ndim == 1 else d[0]
+                g = gradient_bounds(net, (), d)[0]
             least = np.broadcast_to(g.mignitude, (len(points), net.inputs))[:, -count:]
             value = _below(norm.dual, least)
             if norm.out is not None:
