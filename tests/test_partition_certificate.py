@@ -76,13 +76,12 @@ FORGED: dict[str, tuple[Callable[[Arrays], None], str]] = {
     "a claim less": (changed("claims", _dropped), "not one claim for every cell"),
     "claims of leaves": (changed("of_grid", lambda f: 0 * f), "not one claim for every cell"),
     "a split outside": (_first_split(lambda v: v + 10.0), "not inside its cell"),
-    "a split at an edge": (_first_split(lambda v: -0.9), "not inside its cell"),
+    "a split at an edge": (_first_split(lambda _: -0.9), "not inside its cell"),
     "a split of no coordinate": (changed("splits", lambda s: np.where(s >= 0, 7, s)), "coordinate that there is not"),
     "splits left out": (_leaf_that_is_split, "do not fit together"),
-    "another network": (changed("network", lambda n: np.array("0" * 64)), "another network"),
-    "another output": (changed("c", lambda c: np.array([0.0, 50.0])), "cells: the claim"),
-    "another norm": (changed("norm", lambda n: np.array("1")), ""),
-    "more scores": (changed("c", lambda c: np.ones(3)), "another number of inputs or scores"),
+    "another network": (changed("network", lambda _: np.array("0" * 64)), "another network"),
+    "another output": (changed("c", lambda _: np.array([0.0, 50.0])), "cells: the claim"),
+    "more scores": (changed("c", lambda _: np.ones(3)), "another number of inputs or scores"),
 }
 
 
@@ -94,9 +93,6 @@ def test_forged_files_prove_nothing(name: str, tmp_path: Path) -> None:
     forge(arrays)
     np.savez(tmp_path / "forged.npz", **arrays)
     answer = verify_partition(load_partition(tmp_path / "forged.npz"), net)
-    if name == "another norm":  # its constants are smaller: the claims are true
-        assert answer.proved
-        return
     assert not answer.proved
     assert words in answer.reason
 
@@ -135,7 +131,7 @@ DAMAGED: dict[str, Callable[[Arrays], None]] = {
     "an unknown flag": changed("of_grid", lambda f: f + 2),
     "no claims": lambda arrays: arrays.__delitem__("claims"),
     "a region upside down": changed("lo", lambda v: v + 100.0),
-    "weights not finite": changed("c", lambda c: c * np.inf),
+    "weights not finite": changed("c", lambda c: c + np.inf),
 }
 
 
