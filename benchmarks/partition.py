@@ -2,9 +2,10 @@
 
     python -m benchmarks.partition [--cells 10000] [--every 10] [--network FILE]
 
-Random networks as in `benchmarks.mixed_integer` (depths 1 to 3, ReLU and leaky ReLU), and as many with smooth activations;
-grids and adaptive partitions in all three norms, one output and the whole map. Every cell is compared with 40 points of it,
-one cell in `--every` of a piecewise linear network with the exact constant by enumeration. Every certificate is verified.
+Random networks as in `benchmarks.mixed_integer` (depths 1 to 3, ReLU and leaky ReLU), and as many with smooth
+activations; grids and adaptive partitions in all three norms, one output and the whole map. Every cell is compared with
+40 points of it, one cell in `--every` of a piecewise linear network with the exact constant by enumeration. Every
+certificate is verified.
 With `--network` the partitions of docs/partition.md are timed, in seconds of the processor and of the clock.
 """
 

@@ -73,7 +73,7 @@ def bounded(asked: Asked, block: Block, hints: tuple[Array, Index] | None = None
         if hints is None:
             scores = coordinate_scores(net, slope_bounds(net, pre), linear, boxes.hi / 2 - boxes.lo / 2)
             score = scores[:, : block.lo.shape[1]]
-    points, lower = lowers.best(block.lo, block.hi) if hints is None else (hints[0], lowers.proved(hints[0]))
+    points, lower = lowers.best(block.lo, block.hi, upper) if hints is None else (hints[0], lowers.proved(hints[0]))
     return Found(upper, lower, points, choices(block, score) if hints is None else hints[1], signs)
 
 

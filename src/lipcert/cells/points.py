@@ -1,11 +1,13 @@
 """Lower bounds of the constants of many boxes: points of each, tried in plain floating point, the best one proved.
 
 A gradient jumps where a ReLU turns, so a box has several gradients, and one point shows one of them. Any plane through
-a box separates two of its corners: corners, moved inward a little so that they lie on no kink, find both sides.
+a box separates two of its corners: corners, moved inward a little so that they lie on no kink, find both sides. Where
+two planes meet, what lies between them in a box meets one of its edges: points between the crossings are tried there.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -23,6 +25,8 @@ from lipcert.witness.directions import jacobians, operator_norms, steepest
 
 _CORNERS_UP_TO = 5  # inputs: all corners are tried
 _INWARD = 0.97  # how far out corners are
+_CROSSINGS = 3  # on one edge of a box that points are tried between
+_CLOSED = 1e-3  # a bracket that is this narrow needs no more points
 _SCATTERED = 8  # points besides
 _NUMBERS = 1 << 20  # in one array of values at points
 
@@ -51,19 +55,55 @@ class Lowers:
             return asked.network, asked.network.inputs, 1.0
         return *asked.frame.beside(asked.network), asked.frame.share
 
-    def best(self, lo: Array, hi: Array) -> tuple[Array, Array]:
-        """A point of every box where the constant is large, and what is proved there."""
+    def best(self, lo: Array, hi: Array, upper: Array) -> tuple[Array, Array]:
+        """A point of every box where the constant is large, and what is proved there; more are tried where that is
+        clearly below the upper bound."""
         tried = shares(lo.shape[1])
-        middle, half = lo / 2 + hi / 2, hi / 2 - lo / 2
-        step = max(1, _NUMBERS // (len(tried) * max(self._around[0].shape)))
+        points = self._steepest_of(lo, hi, lambda a, b: _spread(a, b, tried), len(tried))
+        lower = self.proved(points)
+        k = np.flatnonzero(lower < (1.0 - _CLOSED) * upper)
+        n, net = lo.shape[1], self._around[0]
+        if len(k) and 1 < n <= _CORNERS_UP_TO and any(f.kinked for f in net.activations):
+            count = n * (1 << n) * (_CROSSINGS + 1) + 2 * net.neurons
+            more = self._steepest_of(lo[k], hi[k], self._between_kinks, count)
+            value = self.proved(more)
+            won = value > lower[k]
+            points[k[won]], lower[k[won]] = more[won], value[won]
+        return points, lower
+
+    def _steepest_of(self, lo: Array, hi: Array, tried: Callable[[Array, Array], Array], count: int) -> Array:
+        """Of about `count` points of every box the one with the largest constant in plain floating point."""
+        step = max(1, _NUMBERS // (count * max(self._around[0].shape)))
         points = np.empty_like(lo)
         for start in range(0, len(lo), step):
             own = slice(start, start + step)
-            some = middle[own, None, :] + half[own, None, :] * tried
-            some = np.clip(some, lo[own, None, :], hi[own, None, :])
+            some = tried(lo[own], hi[own])
             steep = self._steepness(some.reshape(-1, lo.shape[1])).reshape(some.shape[:2])
             points[own] = np.take_along_axis(some, steep.argmax(axis=1)[:, None, None], axis=1)[:, 0]
-        return points, self.proved(points)
+        return points
+
+    def _between_kinks(self, lo: Array, hi: Array) -> Array:
+        """On every edge of the boxes, moved inward a little, middles between the first places where neurons turn."""
+        n, net = lo.shape[1], self._around[0]
+        signs = _INWARD * np.concatenate([corners(n), -corners(n)])
+        from_, along = np.nonzero(signs < 0)  # edges start at corners that are low in their coordinate
+        ends = signs[from_].copy()
+        ends[np.arange(len(along)), along] *= -1.0
+        first, second = _spread(lo, hi, signs[from_]), _spread(lo, hi, ends)
+        both = []
+        for corner in (first, second):
+            zs = net.preactivations(self._whole(corner.reshape(-1, n)))
+            kinked = [z for z, f in zip(zs, net.activations, strict=True) if f.kinked]
+            both.append(np.concatenate(kinked, axis=1).reshape(len(lo), len(along), -1))
+        a, b = both
+        with np.errstate(all="ignore"):
+            crossing = np.where((a < 0) != (b < 0), a / (a - b), 1.0)
+        crossing = np.sort(np.nan_to_num(crossing, nan=1.0), axis=2)[:, :, :_CROSSINGS]
+        zero, one = np.zeros((*crossing.shape[:2], 1)), np.ones((*crossing.shape[:2], 1))
+        t = np.concatenate([zero, crossing, one], axis=2)
+        t = (t[:, :, 1:] + t[:, :, :-1]) / 2
+        points = first[:, :, None, :] + t[..., None] * (second - first)[:, :, None, :]
+        return np.clip(points.reshape(len(lo), -1, n), lo[:, None, :], hi[:, None, :])
 
     def proved(self, points: Array) -> Array:
         """Proved lower bounds of the constant next to every point, as `lipcert.witness.witness.evaluate` has them."""
@@ -111,6 +151,13 @@ class Lowers:
         net = self._around[0]
         more = net.inputs - points.shape[1]
         return np.concatenate([points, np.zeros((len(points), more))], axis=1) if more else points
+
+
+def _spread(lo: Array, hi: Array, tried: Array) -> Array:
+    """Points of every box, (boxes, points, inputs), by their shares of the half widths."""
+    middle, half = lo / 2 + hi / 2, hi / 2 - lo / 2
+    points = middle[:, None, :] + half[:, None, :] * tried
+    return np.clip(points, lo[:, None, :], hi[:, None, :])
 
 
 def _below(norm: Norm, least: Array) -> Array:
