@@ -91,7 +91,7 @@ def test_forged_files_prove_nothing(name: str, tmp_path: Path) -> None:
     forge, words = FORGED[name]
     arrays = grid.certificate.arrays()
     forge(arrays)
-    np.savez(tmp_path / "forged.npz", **arrays)
+    np.savez(tmp_path / "forged.npz", allow_pickle=False, **arrays)
     answer = verify_partition(load_partition(tmp_path / "forged.npz"), net)
     assert not answer.proved
     assert words in answer.reason
@@ -111,7 +111,7 @@ def test_forged_weights(tmp_path: Path) -> None:
     for name, factor in (("input_scale", 0.5), ("input_weights", 0.25)):
         arrays = weighted.certificate.arrays()
         arrays[name] = arrays[name] * factor
-        np.savez(tmp_path / "forged.npz", **arrays)
+        np.savez(tmp_path / "forged.npz", allow_pickle=False, **arrays)
         answer = verify_partition(load_partition(tmp_path / "forged.npz"), net)
         assert not answer.proved
         assert "weights" in answer.reason
@@ -141,7 +141,7 @@ def test_damaged_files_are_refused(name: str, tmp_path: Path, capsys: pytest.Cap
     arrays = grid.certificate.arrays()
     DAMAGED[name](arrays)
     place = tmp_path / "damaged.npz"
-    np.savez(place, **arrays)
+    np.savez(place, allow_pickle=False, **arrays)
     with pytest.raises(FileFormatError):
         load_partition(place)
     net.save(tmp_path / "net.npz")

@@ -103,7 +103,7 @@ class Lowers:
         t = np.concatenate([zero, crossing, one], axis=2)
         t = (t[:, :, 1:] + t[:, :, :-1]) / 2
         points = first[:, :, None, :] + t[..., None] * (second - first)[:, :, None, :]
-        return np.clip(points.reshape(len(lo), -1, n), lo[:, None, :], hi[:, None, :])
+        return np.asarray(np.clip(points.reshape(len(lo), -1, n), lo[:, None, :], hi[:, None, :]))
 
     def proved(self, points: Array) -> Array:
         """Proved lower bounds of the constant next to every point, as `lipcert.witness.witness.evaluate` has them."""
