@@ -13,7 +13,8 @@ from lipcert.chart.raster import check_matplotlib, png
 from lipcert.chart.svg import document
 from lipcert.cli.options import Question, Reading, json_option, network_argument, question_options, reading_options
 from lipcert.cli.progress import ProgressDisplay
-from lipcert.cli.show import console, facts, in_norm, print_json, words
+from lipcert.cli.show import console, facts, print_json
+from lipcert.cli.weights import Weights, weights_options
 from lipcert.errors import InputError
 from lipcert.files import write_bytes
 from lipcert.problem.network import Network
@@ -23,6 +24,7 @@ from lipcert.problem.region import Box
 @click.command("cells", short_help="Constants on all cells of a box, a grid or an adaptive partition.")
 @network_argument
 @question_options
+@weights_options
 @click.option("--cells", metavar="N[,N...]", help="A grid: cells along every input, or one number for each input.")
 @click.option("--adaptive", is_flag=True, help="Split the worst cells until all are good enough, instead of a grid.")
 @click.option("--gap", type=float, metavar="G", help="Good enough: upper - lower <= G times the region's constant.")
@@ -53,6 +55,7 @@ def cells_command(
     network: str,
     question: Question,
     reading: Reading,
+    weights: Weights,
     cells: str | None,
     adaptive: bool,
     as_json: bool,
@@ -92,6 +95,7 @@ def cells_command(
             region,  # type: ignore[arg-type]  # what is no box is refused there, in words
             cells=grid,
             output=question.choice,
+            **weights.wishes(),
             norm=question.norm,
             output_norm=question.output_norm,
             on_progress=display.update,
@@ -115,7 +119,7 @@ def cells_command(
 
 def _show(found: Any, net: Network, name: str, about: tuple[str, ...]) -> None:
     out = console()
-    out.print(f"[bold]Lipschitz constants[/bold] of {found.output} {in_norm(found.norm)}, on {words(found.region)}")
+    out.print(f"[bold]Lipschitz constants[/bold] of {found.output} {found.norm.phrase}, on {found.region.words}")
     table = facts()
     for head, value in found.facts():
         table.add_row(head, escape(value))

@@ -154,7 +154,7 @@ def _verify_cells(kept: PartitionCertificate, net: Network, as_json: bool) -> in
     )
     table.add_row("upper", f"{upper:.9g}   the largest, recomputed now" if np.isfinite(upper) else "none")
     table.add_row("claim", f"{claim:.9g}   the largest, as stored")
-    table.add_row("about", f"{output} {in_norm(kept.norm)}, on {words(kept.region)}")
+    table.add_row("about", f"{output} {kept.norm.phrase}, on {kept.region.words}")
     table.add_row("time", f"{seconds:.2f} s")
     out.print(table)
     return 0 if answer.proved else 1
