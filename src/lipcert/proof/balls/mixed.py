@@ -51,7 +51,7 @@ def mixed_bound(problem: Problem, pre: Hint) -> Any:
     net, norm = problem.network, problem.norm
     slopes = proved_slopes(net, pre)
     weights, readers = _Weights(net, slopes), Readers(net)
-    after, reach = _before(weights, norm.p)
+    _, after, reach = _before(weights, norm.p)
     rows = [_behind(weights, readers, c) for c in np.atleast_2d(problem.c)]
     whole = norm.out
     if whole is None:
@@ -67,21 +67,28 @@ def mixed_bound(problem: Problem, pre: Hint) -> Any:
     return best
 
 
-def _before(weights: _Weights, p: str) -> tuple[list[Balls], list[Any]]:
-    """Of x_0 .. x_m: bounds of the dual norms of the rows of its Jacobian, and of |J t|_2."""
+def neuron_norms(net: Network, slopes: Hint, p: str) -> list[Balls]:
+    """Bounds of the dual norms of the gradients of z_1 .. z_m."""
+    return _before(_Weights(net, slopes), p)[0]
+
+
+def _before(weights: _Weights, p: str) -> tuple[list[Balls], list[Balls], list[Any]]:
+    """Bounds of the dual norms of the gradients of z_1 .. z_m, of those of x_0 .. x_m, and of |J t|_2 of these."""
     net, arb = weights.net, load_flint().arb
     dual = {"inf": "1", "1": "inf", "2": "2"}[p]
     after, reach = [balls(np.ones(net.inputs))], [arb(net.inputs).sqrt() if p == "inf" else arb(1)]
+    before: list[Balls] = []
     for i, block in enumerate(net.hidden, start=1):
         own = [(j, weights.of[i, j]) for j, _ in block.terms]
         by_rows = sum(product(abs(w), after[j]) for j, w in own)
         by_norm = sum(lengths(abs(w), "2") * reach[j] for j, w in own)
         z = smaller(smaller(by_rows, by_norm), lengths(_jacobian(weights, i), dual))
         steep = balls(weights.steep[i - 1])
+        before.append(z)
         after.append(steep * z)
         steps = sum((largest(steep) * weights.length(i, j) * reach[j] for j, _ in own), arb(0))
         reach.append(lengths(after[-1], "2")[()].min(steps))
-    return after, reach
+    return before, after, reach
 
 
 def _jacobian(weights: _Weights, i: int) -> Balls:
