@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lipcert.proof.exact import check_with_balls
 from scipy import sparse
 
 import lipcert
@@ -25,7 +26,6 @@ from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region
 from lipcert.proof import Cases
 from lipcert.proof.cases import case_of, case_table
-from lipcert.proof.exact import check_with_balls
 from lipcert.proof.multipliers import prove
 from lipcert.relaxation.crosses import Pairs, rows, violated
 from lipcert.relaxation.cuts import Cuts, valid_table, with_cuts

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lipcert.proof.exact import check_with_balls
 from numpy.typing import NDArray
 
 from lipcert import (
@@ -33,7 +34,6 @@ from lipcert.problem.problem import Problem
 from lipcert.proof import pieces
 from lipcert.proof.arithmetic import prove_product
 from lipcert.proof.collapsed import Within
-from lipcert.proof.exact import check_with_balls
 from lipcert.proof.piece import what_is_left
 from lipcert.proof.pieces import Steps, check_program, prove_program
 from lipcert.proof.slopes import WHOLE, Part, Slopes, prove_slopes

@@ -20,8 +20,8 @@ from lipcert.problem.network import Block, Network
 from lipcert.problem.problem import PREACTIVATIONS, Problem
 from lipcert.problem.region import Ball, Box, Everywhere
 from lipcert.proof.balls.curves import slope_bounds, value_bounds
-from lipcert.proof.balls.forms import Index, Sides, Stage, forms_above, no_sides
-from lipcert.proof.balls.numbers import Balls, above, balls, below, lengths, product
+from lipcert.proof.balls.forms import Forms, Index, Sides, Stage, forms_above, no_sides
+from lipcert.proof.balls.numbers import Balls, above, balls, below, lengths, product, zeros
 
 Hint = tuple[Interval, ...]
 Better = Callable[[int, Hint, Interval], Interval]  # of z of a block, from the bounds of those before it
@@ -55,7 +55,6 @@ def cell_bounds(
     region, stages, sides, empty = cell.region, list[Stage](), no_sides(net.inputs), False
     box = region.box if isinstance(region, Ball) else region
     values = [_everywhere(net) if isinstance(box, Everywhere) else Interval(box.lo, box.hi)]
-    before = 0
     for k, block in enumerate(net.hidden):
         z = _intervals(block, values, region)
         if known is not None:
@@ -63,7 +62,7 @@ def cell_bounds(
         signs, wished = cell.signs[k], hint[k]
         own = np.flatnonzero((z.lo < wished.lo) | (z.hi > wished.hi) | (signs != 0))
         if len(own) and not isinstance(region, Everywhere):
-            z, sides = _by_forms(block, own, stages, region, z, cell, before, sides)
+            z, sides = _by_forms(block, own, stages, cell, z, sides)
         if better is not None:
             z = better(k, tuple(s.z for s in stages), z)
         z = Interval(np.where(signs > 0, np.maximum(z.lo, 0.0), z.lo), np.where(signs < 0, np.minimum(z.hi, 0.0), z.hi))
@@ -73,21 +72,21 @@ def cell_bounds(
         z = Interval(np.fmin(z.lo, wished.lo), np.fmax(z.hi, wished.hi))
         stages.append(Stage(block, z, value_bounds(block.activation, z)))
         values.append(stages[-1].x)
-        before += block.width
     return Bounds(tuple(s.z for s in stages), tuple(stages), sides, empty)
 
 
 def _by_forms(
-    block: Block, own: Index, stages: list[Stage], region: Box | Ball, z: Interval, cell: Cell, before: int, sides: Sides
+    block: Block, own: Index, stages: list[Stage], cell: Cell, z: Interval, sides: Sides
 ) -> tuple[Interval, Sides]:
     """By forms of some neurons, and by the half-spaces known so far, own ones included."""
-    signs = cell.signs[len(stages)][own]
+    region, signs = cell.region, cell.signs[len(stages)][own]
+    assert not isinstance(region, Everywhere)
     forms = forms_above(block, own, stages)
     fixed = np.flatnonzero(signs)
     if len(fixed):
         places = np.where(signs[fixed] > 0, fixed, fixed + len(own))
-        picked = type(forms)(forms.rows[places], forms.constant[places])
-        sides = sides.with_more(picked, before + own[fixed])
+        before = sum(s.block.width for s in stages)
+        sides = sides.with_more(Forms(forms.rows[places], forms.constant[places]), before + own[fixed])
     top = above(forms.largest(region))
     if len(sides.h) and isinstance(region, Box):
         top = np.fmin(top, above(sides.pushed(forms, region).largest(region)))
@@ -102,7 +101,7 @@ def _everywhere(net: Network) -> Interval:
 
 def _intervals(block: Block, values: list[Interval], region: Box | Ball | Everywhere) -> Interval:
     """Floats around bias + sum of weight x + slack; infinite ends of x are allowed."""
-    low = high = None
+    low, high = zeros(block.width), zeros(block.width)
     infinite = np.zeros((2, block.width), dtype=bool)
     for j, weight in block.terms:
         A, x = dense(weight), values[j]
@@ -111,8 +110,7 @@ def _intervals(block: Block, values: list[Interval], region: Box | Ball | Everyw
         infinite[1] |= np.any((A > 0) & up | (A < 0) & down, axis=1)
         lo, hi = np.where(down, 0.0, x.lo), np.where(up, 0.0, x.hi)
         ends = weighted(balls(A), Interval(np.minimum(lo, hi), np.maximum(lo, hi)))
-        low, high = ends if low is None else (low + ends[0], high + ends[1])
-    assert low is not None and high is not None
+        low, high = low + ends[0], high + ends[1]
     shift, doubt = balls(block.bias), balls(block.doubt)
     low, high = low + shift - doubt, high + shift + doubt
     if isinstance(region, Ball) and all(j == 0 for j, _ in block.terms):

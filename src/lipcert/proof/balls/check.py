@@ -69,6 +69,31 @@ def innermost(proof: Proof) -> Proof:
     return innermost(proof.inner) if isinstance(proof, Sharpened | Within) else proof
 
 
+def what_is_checked(proof: Proof) -> str:
+    """In words, what the balls are asked to prove."""
+    match proof:
+        case Sharpened():
+            return f"multipliers of sharper pre-activation bounds, {what_is_checked(proof.inner)}"
+        case Within():
+            return f"the network of the open neurons, {what_is_checked(proof.inner)}"
+        case Arithmetic(method="product"):
+            return "norms of all weights"
+        case Arithmetic():
+            return f"pre-activation bounds, {proof.method} bounds of the gradient"
+        case Multipliers():
+            return "pre-activation bounds, semidefiniteness and the bound (rows as built in floating point)"
+        case Cases():
+            return f"pre-activation bounds, intervals of all cases, {len(proof.cases)} relaxations (rows as built)"
+        case Slopes():
+            return f"pre-activation bounds, slopes, {len(proof.parts)} chains of Schur complements"
+        case Tree():
+            return f"the bounds and the proofs of {len(proof.leaves):,} leaves (rows of relaxations as built)"
+        case Patterns():
+            return f"pre-activation bounds, {proof.leaves:,} leaves of signs, {proof.nogoods.count:,} refusals"
+        case _:
+            return f"the proof by {proof.method}"
+
+
 def check(problem: Problem, proof: Proof) -> float:
     """What a proof proves of a problem; its pre-activation bounds are proved first."""
     if isinstance(proof, Arithmetic) and proof.method == "product":

@@ -12,6 +12,7 @@ they are not, the slack and the price are made larger.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -79,7 +80,7 @@ def _substituted(problem: Problem, pre: Hint) -> _Exact:
     slopes = proved_slopes(net, pre)
     free = [np.flatnonzero(open_neurons(f, s)) for f, s in zip(net.activations, slopes, strict=True)]
     starts = np.cumsum([1 + net.inputs, *(len(own) for own in free)])
-    places = [slice(int(a), int(b)) for a, b in zip(starts, starts[1:], strict=False)]
+    places = [slice(int(a), int(b)) for a, b in pairwise(starts)]
     first = zeros(net.inputs, int(starts[-1]))
     first[np.arange(net.inputs), 1 + np.arange(net.inputs)] = balls(np.ones(net.inputs))
     values, rows, sizes = [first], [], []

@@ -42,7 +42,7 @@ def pieces_of(f: Activation) -> tuple[Piece, ...]:
     alpha = arb(f.alpha)
 
     def line(left: float, right: float, slope: Any) -> Piece:
-        return Piece(left, right, lambda z: slope * z, lambda z: slope, lambda z: zero)
+        return Piece(left, right, lambda z: slope * z, lambda _: slope, lambda _: zero)
 
     match f.kind:
         case "identity":
@@ -57,7 +57,7 @@ def pieces_of(f: Activation) -> tuple[Piece, ...]:
             right = (lambda z: z / (1 + z), lambda z: (1 + z) ** -2, lambda z: -2 * (1 + z) ** -3)
             return Piece(-inf, 0.0, *left), Piece(0.0, inf, *right)
         case "hardswish":
-            bump = (lambda z: z * (z + 3) / 6, lambda z: (2 * z + 3) / 6, lambda z: one / 3)
+            bump = (lambda z: z * (z + 3) / 6, lambda z: (2 * z + 3) / 6, lambda _: one / 3)
             return line(-inf, -3.0, zero), Piece(-3.0, 3.0, *bump), line(3.0, inf, one)
         case _:
             return (Piece(-inf, inf, *_smooth(f.kind)),)

@@ -44,8 +44,8 @@ class Readers:
 
 def times(u: Interval, g: Interval) -> Interval:
     """Floats around u g, entry by entry; what is zero stays zero."""
-    a, b, l, h = (balls(end) for end in (*u, *g))
-    corners = [a * l, a * h, b * l, b * h]
+    a, b, bottom, h = (balls(end) for end in (*u, *g))
+    corners = [a * bottom, a * h, b * bottom, b * h]
     low, high = corners[0], corners[0]
     for corner in corners[1:]:
         low, high = smaller(low, corner), larger(high, corner)
@@ -190,14 +190,16 @@ class Adjoint:
 
 def _chords_of_product(u: Interval, g: Interval) -> tuple[Balls, Balls, Balls]:
     """low g - shift <= s g <= up g + shift for every s of u and g of its interval."""
-    a, b, l, h = (balls(end) for end in (*u, *g))
+    a, b, bottom, h = (balls(end) for end in (*u, *g))
     sure = (u.lo == u.hi) | (g.lo >= 0) | (g.hi <= 0)
-    share = np.where(sure, zeros(1)[0], h / np.where(sure, balls(1.0), h - l))
+    share = np.where(sure, zeros(1)[0], h / np.where(sure, balls(1.0), h - bottom))
     falls = (g.hi <= 0) & ~((u.lo == u.hi) | (g.lo >= 0))
     up = np.where(sure, np.where(falls, a, b), a + (b - a) * share)
     low = np.where(sure, np.where(falls, b, a), b - (b - a) * share)
     zero = zeros(len(u.lo))
-    shift = np.where(sure, zero, larger(larger((a - up) * l, (b - up) * h), larger((low - b) * l, (low - a) * h)))
+    shift = np.where(
+        sure, zero, larger(larger((a - up) * bottom, (b - up) * h), larger((low - b) * bottom, (low - a) * h))
+    )
     return up, low, larger(shift, zero)
 
 
@@ -209,13 +211,13 @@ def form_bound(adjoint: Adjoint, p: str, coordinate: int | None = None) -> Any:
         return size[coordinate]
     if p == "1":
         return largest(size)
-    l, h = balls(g.lo), balls(g.hi)
+    low, h = balls(g.lo), balls(g.hi)
     if p == "inf":
         sure = (g.lo >= 0) | (g.hi <= 0)
-        slope = np.where(sure, balls(np.where(g.lo >= 0, 1.0, -1.0)), (h + l) / np.where(sure, balls(1.0), h - l))
-        shift = np.where(sure, zeros(1)[0], larger(-l - slope * l, h - slope * h))
+        slope = np.where(sure, balls(np.where(g.lo >= 0, 1.0, -1.0)), (h + low) / np.where(sure, balls(1.0), h - low))
+        shift = np.where(sure, zeros(1)[0], larger(-low - slope * low, h - slope * h))
         plain = total(size)
     else:
-        slope, shift, plain = l + h, -l * h, total(size * size)
+        slope, shift, plain = low + h, -low * h, total(size * size)
     found = smaller(adjoint.largest(slope[None, :])[0] + total(shift), plain)
     return (root(found) if p == "2" else larger(found, load_flint().arb(0)))[()]

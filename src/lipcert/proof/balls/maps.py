@@ -19,9 +19,9 @@ from lipcert.proof.balls.numbers import (
     Balls,
     balls,
     float_above,
+    larger,
     largest,
     largest_eigenvalue,
-    larger,
     lengths,
     load_flint,
     product,
@@ -62,7 +62,9 @@ def interval_norm(J: Interval, p: str, q: str) -> Any:
     return best
 
 
-def map_bound(readers: Readers, slopes: Slopes, norm: Norm, values: Values | None, coordinate: int | None = None) -> Any:
+def map_bound(
+    readers: Readers, slopes: Slopes, norm: Norm, values: Values | None, coordinate: int | None = None
+) -> Any:
     """At least the operator norm of the Jacobian on one cell."""
     net = readers.net
     rows = directions(norm, net.outputs) if coordinate is None else None

@@ -135,7 +135,7 @@ def lengths(size: Balls, p: str) -> Balls:
 
 
 def is_positive_definite(A: Any) -> bool:
-    """Proves that every symmetric matrix in the balls of A (of python-flint) is positive definite; False proves nothing.
+    """Proves that every symmetric matrix in the balls of A, of python-flint, is positive definite; False is no proof.
 
     If || X A X' - I ||_inf < 1 for some X, then X A X' is positive definite, and so is A. The inverse of a
     floating-point Cholesky factor is tried, after scaling with powers of two.

@@ -60,8 +60,7 @@ def check_part(problem: Problem, pre: Hint, part: Part) -> float:
     program = _with_slopes(problem, pre, program)
     with load_flint().ctx.workprec(BITS):
         limit = LIMITS[int(part.steps.numbers[0])]
-        found = _bound(problem, program, [np.asarray(t) for t in own.neurons], own.inputs, limit)
-    return found
+        return _bound(problem, program, list(own.neurons), own.inputs, limit)
 
 
 def _with_slopes(problem: Problem, pre: Hint, program: SlopeProgram) -> SlopeProgram:

@@ -92,7 +92,7 @@ def _relaxed(problem: Problem, cell: Cell, pre: Hint, leaf: Multipliers) -> floa
 
 
 def is_empty(problem: Problem, cell: Cell, bounds: Bounds, leaf: Empty) -> bool:
-    """Whether multiples of the half-spaces are negative on the box; on the whole space, whether there is no interior."""
+    """Whether multiples of the half-spaces are negative on the box; on the whole space, that there is no interior."""
     region, given = cell.region, leaf.multipliers
     if isinstance(region, Everywhere):
         c, basis = given.get(COEFFICIENTS), given.get(BASIS)

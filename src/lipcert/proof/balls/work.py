@@ -12,9 +12,10 @@ from lipcert.problem.problem import Problem
 from lipcert.proof.patterns import Patterns
 from lipcert.proof.tree import Tree
 
-MOST_WORK = 1e10  # products of two balls, a core makes about 1e8 of them in a second; about two minutes
+MOST_WORK = 4e9  # operations on balls, of which a core does about 2e7 in a second: about three minutes
 _LOOSE = 30  # what is done to an entry besides products
-_SMOOTH = 2e6  # for the lines of a neuron whose activation is no line
+_SMOOTH = 3e5  # for the lines of a neuron whose activation is smooth
+_CELL = 1e5  # for a cell besides
 
 
 def check_work(problem: Problem, proof: Any) -> None:
@@ -35,7 +36,7 @@ def cell_work(net: Network) -> float:
     total = float(below[-1])
     down = sum(2.0 * n * (total - float(below[j])) for j, n in enumerate(net.shape[:-1]))
     smooth = sum(b.width for b in net.hidden if not b.activation.piecewise_linear)
-    return up + down + _SMOOTH * smooth
+    return up + down + _SMOOTH * smooth + _CELL
 
 
 def _cells(proof: Any) -> int:
