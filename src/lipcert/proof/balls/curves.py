@@ -1,7 +1,6 @@
 """Activations in balls: formulas of the value and its first two derivatives, and what they are at most on intervals.
 
-Nothing is taken from the floating-point classes but the number `alpha`, and, on unbounded intervals, the limits that a
-class states (`slopes`, `range`).
+Nothing is taken from the floating-point classes but the number `alpha`, and their bounds on unbounded intervals.
 """
 
 from __future__ import annotations
@@ -221,12 +220,12 @@ def _outward(alpha: float, end: Array, side: int) -> Array:
 
 
 def _bounds(f: Activation, z: Interval, order: int) -> Interval:
-    """Of intervals with an infinite end: what holds everywhere."""
+    """Of intervals with an infinite end what the floating-point class says of them."""
     whole = ~(np.isfinite(z.lo) & np.isfinite(z.hi))
     inside = Interval(np.where(whole, 0.0, z.lo), np.where(whole, 0.0, z.hi))
     low, high = shifts(f, np.zeros(len(z.lo)), inside, order)
     lo, hi = -above(-low), above(high)
     if np.any(whole):
-        every = f.slopes if order else f.value_bounds(z.lo, z.hi)
-        lo, hi = np.where(whole, every[0], lo), np.where(whole, every[1], hi)
+        said = (f.derivative_bounds if order else f.value_bounds)(*z)
+        lo, hi = np.where(whole, said[0], lo), np.where(whole, said[1], hi)
     return Interval(lo, hi)

@@ -36,7 +36,7 @@ def cell_work(net: Network) -> float:
     total = float(below[-1])
     down = sum(2.0 * n * (total - float(below[j])) for j, n in enumerate(net.shape[:-1]))
     smooth = sum(b.width for b in net.hidden if not b.activation.piecewise_linear)
-    return up + down + _SMOOTH * smooth + _CELL
+    return float(up + down) + _SMOOTH * smooth + _CELL
 
 
 def _cells(proof: Any) -> int:
