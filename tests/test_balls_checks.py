@@ -21,6 +21,7 @@ from lipcert.proof.arithmetic import Arithmetic
 from lipcert.proof.balls import check, check_with_balls, collapsed, margins, margins_with_balls, rows, slopes, work
 from lipcert.proof.balls.cells import Hint, cell_bounds, region_bounds
 from lipcert.proof.balls.curves import shifts, slope_bounds, value_bounds
+from lipcert.proof.balls.forms import Forms, no_sides
 from lipcert.proof.balls.nowhere import no_interior
 from lipcert.proof.balls.numbers import BITS, above, balls, below, float_above, floats, largest_eigenvalue, spectral
 from lipcert.proof.balls.systems import System
@@ -103,6 +104,16 @@ def test_slack_is_paid() -> None:
     assert found[1].hi[0] >= 1.0 + 0.25 + 0.25
 
 
+def test_half_spaces_are_not_subtracted() -> None:
+    """x >= 0 says nothing about x from above: a negative multiple of it counts as none."""
+    above_x = Forms(balls([[1.0]]), balls([0.0]))
+    sides = no_sides(1).with_more(above_x, np.zeros(1, dtype=np.int64))
+    for weight in (-1.0, np.nan, np.inf):
+        found = sides.combined(above_x, np.array([[weight]]))
+        assert floats(found.rows).tolist() == [[1.0]]
+    assert floats(sides.combined(above_x, np.array([[2.0]])).rows).tolist() == [[3.0]]
+
+
 @pytest.mark.parametrize("kind", [a.kind for a in ACTIVATIONS])
 def test_curves_hold_at_points(kind: str) -> None:
     f, rng = Activation(kind, 0.3), np.random.default_rng(4)
@@ -131,6 +142,12 @@ def test_numbers_round_outward() -> None:
     S = A @ A.T - 5 * np.eye(5)
     assert float_above(largest_eigenvalue(balls((S + S.T) / 2))) == pytest.approx(np.linalg.eigvalsh(S)[-1], rel=1e-12)
     assert np.array_equal(floats(balls(A)), A)
+
+
+def test_eigenvalues_are_hints(monkeypatch: pytest.MonkeyPatch) -> None:
+    S = balls(np.array([[2.0, 1.0], [1.0, 2.0]]))
+    monkeypatch.setattr(np.linalg, "eigvalsh", lambda _: np.array([0.0, 0.5]))
+    assert float_above(largest_eigenvalue(S)) >= 3.0
 
 
 def relaxation_of() -> Any:

@@ -53,10 +53,11 @@ def check_with_balls(certificate: Certificate, net: Network) -> float:
     if place is not None and not (certificate.norm.p == "1" and 0 <= place < net.inputs):
         return math.inf
     problem = Problem(net, region, certificate.norm, output_of(c), place)
-    proof = certificate.proof.translated(problem) if isinstance(certificate.proof, Old) else certificate.proof
-    check_work(problem, innermost(proof))
     with flint.ctx.workprec(BITS), np.errstate(all="ignore"):
         try:
+            own = certificate.proof
+            proof = own.translated(problem) if isinstance(own, Old) else own
+            check_work(problem, innermost(proof))
             return check(problem, proof)
         except (MethodError, FileFormatError):
             raise

@@ -19,9 +19,11 @@ import numpy as np
 
 from lipcert.bounds.collapse import Collapsed, collapse, open_neurons
 from lipcert.bounds.interval import Interval
+from lipcert.problem.activations import IDENTITY, RELU
 from lipcert.problem.maps import dense
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
+from lipcert.problem.output import choose_output
 from lipcert.problem.problem import PREACTIVATIONS, Problem
 from lipcert.problem.region import Everywhere, hull
 from lipcert.proof.balls.cells import Hint, proved_slopes
@@ -65,11 +67,14 @@ def proved_collapse(problem: Problem, pre: Hint) -> Collapsed | None:
         for at, size, norm in zip(exact.places, exact.sizes, exact.norms, strict=True):
             value, gradient = value + product(apart[:, at], size), gradient + product(apart[:, at], norm)
         slack = np.maximum(block.doubt, above(value))
-        blocks.append(replace(block, slack=slack if np.any(slack > 0) else None))
+        f = IDENTITY if last else net.activations[kept[place] - 1]
+        same = RELU if f.kinked else f
+        blocks.append(replace(block, activation=same, slack=slack if np.any(slack > 0) else None))
         prices.append(gradient)
     changed = Network.from_blocks(blocks)
     known = tuple(Interval(pre[i - 1].lo[own], pre[i - 1].hi[own]) for i, own in found.neurons)
-    asked = replace(found.problem, network=changed, _known={PREACTIVATIONS: known})
+    output = problem.output if problem.whole_map else choose_output(0, 1)
+    asked = Problem(changed, problem.region, problem.norm, output, problem.coordinate, {PREACTIVATIONS: known})
     price = max(found.price, float_above(_price(asked, known, prices)))
     return replace(found, problem=asked, price=price)
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from lipcert.bounds.interval import Interval
+from lipcert.errors import MethodError
 from lipcert.problem.activations import Activation
 from lipcert.proof.balls.numbers import Balls, above, load_flint
 from lipcert.rounding import Array
@@ -81,7 +82,7 @@ def _smooth(kind: str) -> tuple[Function, Function, Function]:
             lambda z: share(z)[0] + z * share(z)[1],
             lambda z: 2 * share(z)[1] + z * share(z)[2],
         )
-    raise NotImplementedError(f"no formula of {kind} in balls")
+    raise MethodError(f"the exact check has no formula of {kind}; use verify without it")
 
 
 def _logistic(z: Any) -> Any:
