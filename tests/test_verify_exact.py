@@ -19,9 +19,9 @@ from tests.problems import net_of
 METHODS = ("hr2", "interval", "linear", "slopes")
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    net = net_of(3, 5, 1)
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    tmp_path, net = tmp_path_factory.mktemp("proofs"), net_of(3, 5, 1)
     net.save(tmp_path / "net.npz")
     for method in METHODS:
         result = lipcert.bound(net, Box(np.zeros(3), 0.3), method=method, work=0.2, lower=False)
