@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lipcert.proof.exact import check_with_balls
 from scipy import sparse
 
 import lipcert
@@ -25,6 +24,7 @@ from lipcert.problem.norms import Norm
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region
 from lipcert.proof import Cases
+from lipcert.proof.balls import check_with_balls
 from lipcert.proof.cases import case_of, case_table
 from lipcert.proof.multipliers import prove
 from lipcert.relaxation.crosses import Pairs, rows, violated
