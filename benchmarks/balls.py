@@ -17,7 +17,7 @@ import time
 import numpy as np
 from tests.ball_corpus import FAMILIES, a_gradient_norm, forged
 
-from lipcert import verify
+from lipcert import Certificate, Network, verify
 from lipcert.proof.balls import check_with_balls
 
 
@@ -51,11 +51,11 @@ def line(family: str, count: int, seed: int) -> list[str]:
     apart, refused, wrong, tried = [], 0, 0, 0
     no, seconds = [0, 0], [0.0, 0.0]
 
-    def both(certificate: object, net: object) -> list[float]:
+    def both(certificate: Certificate, net: Network) -> list[float]:
         found = []
         for k, check in enumerate((lambda c, n: verify(c, n).upper, check_with_balls)):
             start = time.process_time()
-            found.append(check(certificate, net))  # type: ignore[arg-type]
+            found.append(check(certificate, net))
             seconds[k] += time.process_time() - start
         return found
 

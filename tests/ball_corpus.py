@@ -105,7 +105,11 @@ def _relaxed(problem: Problem, form: str) -> Certificate:
 
 def slopes(step: int = 1) -> Iterator[Entry]:
     """One multiplier for every neuron, all alike; also of narrow slopes, of cases, and of the whole map."""
-    regions = (("relu", Everywhere()), ("tanh", Box(np.zeros(3), 0.05)), ("relu", Box(np.zeros(3), 0.3)))
+    regions: tuple[tuple[str, Region], ...] = (
+        ("relu", Everywhere()),
+        ("tanh", Box(np.zeros(3), 0.05)),
+        ("relu", Box(np.zeros(3), 0.3)),
+    )
     norms = (("2", None), ("inf", None), ("2", "2"), ("2", "1"), ("1", None))
     for (kind, region), (p, q) in list(product(regions, norms))[::step]:
         net = small_net(3, 4, 3, 2, kind=kind, seed=3)
@@ -123,7 +127,7 @@ def even(program: SlopeProgram) -> SlopeMultipliers:
 
 def trees(step: int = 1) -> Iterator[Entry]:
     """Cells with signs and with cut boxes, leaves of all kinds but empty ones; sign patterns without refusals."""
-    regions = (Box(np.zeros(2), 0.8), Everywhere())
+    regions: tuple[Region, ...] = (Box(np.zeros(2), 0.8), Everywhere())
     for p, region, kind in list(product(("inf", "2"), regions, ("relu", "leaky_relu", "tanh")))[::step]:
         net = small_net(2, 3, 2, 1, kind=kind, alpha=0.2, seed=5)
         problem = problem_of(net, region, p)

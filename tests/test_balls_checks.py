@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import lipcert
-from lipcert import Activation, Ball, Box, Certificate, Everywhere, MethodError, Network
+from lipcert import Activation, Ball, Box, Certificate, Everywhere, MethodError, Network, verify
 from lipcert.bounds import Interval, Split, bounds_of, halves, preactivations, whole
+from lipcert.bounds.collapse import collapse
 from lipcert.problem.activations import ACTIVATIONS
 from lipcert.problem.network import Block
 from lipcert.problem.problem import PREACTIVATIONS, Problem
@@ -221,7 +222,7 @@ def test_slopes_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     short = replace(_part(problem, good), neurons=np.ones(1))
     assert math.isinf(slopes.check_part(problem, pre, short))
     assert math.isinf(slopes.check_part(problem, pre, _part(problem, good, first=60)))
-    stated = slopes.slope_program
+    stated = slope_program
 
     def narrower(asked: Problem) -> Any:
         found = stated(asked)
@@ -358,7 +359,7 @@ def test_coefficients_of_a_collapsed_network_are_checked(monkeypatch: pytest.Mon
     problem = problem_of(net, Box(np.full(3, 0.1), 0.1))
     pre = preactivations(problem)
     honest = collapsed.proved_collapse(problem, pre)
-    said = collapsed.collapse(problem)
+    said = collapse(problem)
     assert honest is not None
     assert said is not None
     assert honest.price == said.price  # nothing to add
@@ -395,6 +396,22 @@ def test_what_a_certificate_is_about() -> None:
     assert math.isinf(check_with_balls(replace(one, coordinate=2), net))
     with pytest.raises(MethodError, match="does not know"):
         check_with_balls(replace(good, proof=Arithmetic("hope")), net)
+
+
+@pytest.mark.parametrize(
+    "weights", [np.array([1.0, 3.0]), np.array([[2.0, 0.5], [0.5, 1.0]])], ids=["vector", "matrix"]
+)
+def test_weights_of_norms_are_respected(weights: Any) -> None:
+    """Other weights than the proof was made with prove nothing, or what is true of them."""
+    net = small_net(2, 3, 1, seed=3)
+    norm = "inf" if weights.ndim == 1 else "2"
+    result = lipcert.bound(net, BOX, norm=norm, method="interval", input_weights=weights, lower=False)
+    honest = result.certificate
+    assert honest.frame is not None
+    assert check_with_balls(honest, net) <= honest.claim
+    assert check_with_balls(honest, net) == pytest.approx(verify(honest, net).upper, rel=1e-6)
+    lighter = replace(honest.frame, input_weights=0.5 * weights)
+    assert math.isinf(check_with_balls(replace(honest, frame=lighter), net))
 
 
 def test_margins_are_checked() -> None:

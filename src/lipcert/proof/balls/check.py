@@ -55,6 +55,10 @@ def check_with_balls(certificate: Certificate, net: Network) -> float:
     problem = Problem(net, region, certificate.norm, output_of(c), place)
     with flint.ctx.workprec(BITS), np.errstate(all="ignore"):
         try:
+            if certificate.frame is not None:
+                if place is not None or not certificate.frame.covers(net, problem.norm):
+                    return math.inf
+                problem = certificate.frame.problem(net, region, problem.norm, problem.c)
             own = certificate.proof
             proof = own.translated(problem) if isinstance(own, Old) else own
             check_work(problem, innermost(proof))
