@@ -32,6 +32,7 @@ from lipcert.proof.leaves import BY_LINES, SIDES, Empty
 from lipcert.proof.margins import MarginProof, certificate_of, linear_margins
 from lipcert.proof.nogoods import Nogoods
 from lipcert.proof.patterns import Patterns
+from lipcert.proof.relaxed import Multipliers
 from lipcert.proof.sharpened import Sharper
 from lipcert.proof.tree import Tree
 from lipcert.relaxation.build import build
@@ -172,6 +173,25 @@ def test_rows_are_checked() -> None:
     loose = replace(asked, families=(family, *asked.families[1:]))
     one = np.where(np.arange(count) == 0, 1.0, 0.0)
     assert rows.check_rows(loose, one, large) == pytest.approx(rows.check_rows(asked, one, large) + 0.5)
+
+
+def test_what_lifts_a_singular_matrix_is_paid() -> None:
+    asked = relaxation_of()
+    n, nothing = asked.problem.size, np.zeros(len(asked.problem.rhs))
+    flat = replace(asked, problem=replace(asked.problem, objective=0 * asked.problem.objective), offset=0.0)
+    found = rows.check_rows(flat, nothing, np.where(np.arange(n) == 1, 0.0, 1.0))
+    assert n - 1 < found < n - 1 + 1e-9
+
+
+def test_multipliers_are_of_one_problem() -> None:
+    """Not of one that is the largest of several, and not of a cell that only a tree knows."""
+    net = small_net(2, 3, 1, seed=3)
+    specification = Specification("tight", "backward")
+    for problem, own in (
+        (problem_of(net, BOX, "1"), specification),
+        (problem_of(net, BOX), replace(specification, signs=(np.zeros(3, dtype=np.int64),))),
+    ):
+        assert math.isinf(rows.check_multipliers(problem, Multipliers(own, {}, {"one": np.full(1, 1e6)})))
 
 
 def test_too_large_is_said_before_anything_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
