@@ -252,6 +252,17 @@ def test_slopes_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     assert slopes.check_part(problem, pre, _part(problem, good)) == honest
 
 
+def test_multipliers_of_slopes_are_positive() -> None:
+    """A negative one proves nothing, also where later blocks make the matrix definite all the same."""
+    net = small_net(3, 3, 3, 1, kind="tanh", seed=3)
+    problem = problem_of(net, Box(np.zeros(3), 0.05), "2")
+    pre, good = preactivations(problem), even(slope_program(problem))
+    for first in (-1e-9, np.nan):
+        numbers = np.concatenate([np.full(3, first), good.neurons[1]])
+        part = replace(_part(problem, good), neurons=numbers)
+        assert math.isinf(slopes.check_part(problem, pre, part))
+
+
 def test_norm_1_of_the_outputs_costs_its_root() -> None:
     net = small_net(2, 3, 3, 2, seed=3)
     found = []
