@@ -252,15 +252,19 @@ def test_slopes_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     assert slopes.check_part(problem, pre, _part(problem, good)) == honest
 
 
-def test_multipliers_of_slopes_are_positive() -> None:
-    """A negative one proves nothing, also where later blocks make the matrix definite all the same."""
+def test_multipliers_of_slopes_fit() -> None:
+    """One for each neuron, and in norm inf one for each input; nothing that is no number."""
     net = small_net(3, 3, 3, 1, kind="tanh", seed=3)
-    problem = problem_of(net, Box(np.zeros(3), 0.05), "2")
-    pre, good = preactivations(problem), even(slope_program(problem))
-    for first in (-1e-9, np.nan):
-        numbers = np.concatenate([np.full(3, first), good.neurons[1]])
-        part = replace(_part(problem, good), neurons=numbers)
-        assert math.isinf(slopes.check_part(problem, pre, part))
+    problem = problem_of(net, Box(np.zeros(3), 0.05))
+    pre, part = preactivations(problem), _part(problem, even(slope_program(problem)))
+    assert math.isfinite(slopes.check_part(problem, pre, part))
+    for wrong in (
+        replace(part, inputs=np.ones(1)),
+        replace(part, inputs=np.full(3, np.nan)),
+        replace(part, neurons=-part.neurons),
+        replace(part, neurons=np.full(6, np.nan)),
+    ):
+        assert math.isinf(slopes.check_part(problem, pre, wrong))
 
 
 def test_norm_1_of_the_outputs_costs_its_root() -> None:
@@ -340,6 +344,10 @@ def test_patterns_are_checked() -> None:
     assert check_patterns(far, preactivations(far), Patterns(table, refusal)) == pytest.approx(2.0)
     negative = Nogoods(1, refusal.literals, np.array([[0, 0], [0, 3]]), np.array([-1.0, -1.0]))
     assert math.isinf(check_patterns(far, preactivations(far), Patterns(table, negative)))
+    leaky = problem_of(small_net(2, 3, 1, kind="leaky_relu", alpha=0.2, seed=3), BOX)
+    single = Patterns(np.zeros((1, 2), dtype=np.int64), replace(refusal, count=0, literals=refusal.literals[:0]))
+    single = replace(single, nogoods=replace(single.nogoods, rows=refusal.rows[:0], numbers=refusal.numbers[:0]))
+    assert math.isinf(check_patterns(leaky, preactivations(leaky), single))  # open neurons that are no ReLUs
     whole_space = problem_of(net, Everywhere())
     assert math.isinf(check_patterns(whole_space, preactivations(whole_space), Patterns(table, refusal)))
 
