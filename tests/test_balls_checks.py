@@ -31,6 +31,7 @@ from lipcert.proof.cases import Cases
 from lipcert.proof.leaves import BY_LINES, SIDES, Empty
 from lipcert.proof.margins import MarginProof, certificate_of, linear_margins
 from lipcert.proof.nogoods import Nogoods
+from lipcert.proof.nogoods import System as FloatSystem
 from lipcert.proof.patterns import Patterns
 from lipcert.proof.relaxed import Multipliers
 from lipcert.proof.sharpened import Sharper
@@ -370,6 +371,20 @@ def test_a_system_holds_at_inputs() -> None:
         assert np.all(rest >= -1e-9 * (1 + np.abs(y).sum()))  # the rows hold
         true = net.forward(region.project(points)) @ scores.T
         assert np.all(top >= (rest + true).max(axis=0) - 1e-9)
+
+
+def test_maxima_of_a_system_are_those_of_the_ordinary_one() -> None:
+    """Of x, v and w, under literals, with slack in every block: nothing is left out."""
+    plain, rng = small_net(2, 4, 3, 1, seed=2), np.random.default_rng(1)
+    slack = [replace(block, slack=rng.exponential(size=block.width)) for block in plain.blocks]
+    net = Network.from_blocks(slack)
+    for region in (BOX, Ball(np.zeros(2), 0.7)):
+        pre = preactivations(problem_of(net, region))
+        y, t = rng.normal(size=(6, 7)), rng.exponential(size=(6, 7))
+        literals = rng.integers(-1, 2, size=(6, 7)).astype(np.int8)
+        scores = rng.normal(size=(6, 1))
+        said = FloatSystem.over(net, region, pre).largest(y, t, literals, scores)[0]
+        assert above(System.over(net, region, pre).largest(y, t, literals, scores)) == pytest.approx(said, rel=1e-9)
 
 
 def test_sharper_bounds_are_proved(monkeypatch: pytest.MonkeyPatch) -> None:
