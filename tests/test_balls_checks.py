@@ -419,15 +419,21 @@ def test_coefficients_of_a_collapsed_network_are_checked(monkeypatch: pytest.Mon
     assert honest.price == said.price  # nothing to add
     small = said.problem.network
 
-    def off(block: Block) -> Block:
-        return replace(block, terms=tuple((j, np.asarray(w) + 1e-3) for j, w in block.terms), slack=None)
+    for of_the_input in (True, False):  # or of the open neurons
 
-    lie = Network.from_blocks([off(block) for block in small.blocks])
-    monkeypatch.setattr(collapsed, "collapse", lambda _: replace(said, problem=replace(said.problem, network=lie)))
-    found = collapsed.proved_collapse(problem, pre)
-    assert found is not None
-    assert found.price > 1e-4
-    assert all(np.all(block.doubt > 1e-4) for block in found.problem.network.blocks)
+        def off(block: Block, chosen: bool = of_the_input) -> Block:
+            terms = tuple((j, np.asarray(w) + 1e-3 * ((j == 0) == chosen)) for j, w in block.terms)
+            return replace(block, terms=terms, slack=None)
+
+        lie = replace(said, problem=replace(said.problem, network=Network.from_blocks([off(b) for b in small.blocks])))
+        monkeypatch.setattr(collapsed, "collapse", lambda _, lie=lie: lie)
+        found = collapsed.proved_collapse(problem, pre)
+        assert found is not None
+        assert found.price > 1e-4
+        assert np.all(found.problem.network.scores.doubt > 1e-4)
+        changed = [b for b in found.problem.network.hidden if any((j == 0) == of_the_input for j, _ in b.terms)]
+        assert changed
+        assert all(np.all(block.doubt > 1e-5) for block in changed)
 
 
 def test_what_a_certificate_is_about() -> None:
