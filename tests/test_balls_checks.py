@@ -27,7 +27,7 @@ from lipcert.proof.balls.nowhere import no_interior
 from lipcert.proof.balls.numbers import BITS, above, balls, below, float_above, floats, largest_eigenvalue, spectral
 from lipcert.proof.balls.systems import System
 from lipcert.proof.balls.trees import check_patterns, check_tree, is_empty
-from lipcert.proof.cases import Cases
+from lipcert.proof.cases import Cases, ProvedCase
 from lipcert.proof.collapsed import Within
 from lipcert.proof.leaves import BY_LINES, SIDES, Empty
 from lipcert.proof.margins import MarginProof, certificate_of, linear_margins
@@ -36,6 +36,7 @@ from lipcert.proof.nogoods import System as FloatSystem
 from lipcert.proof.patterns import Patterns
 from lipcert.proof.relaxed import Multipliers
 from lipcert.proof.sharpened import Sharper
+from lipcert.proof.slopes import Slopes
 from lipcert.proof.tree import Tree
 from lipcert.relaxation.build import build
 from lipcert.relaxation.slopes import slope_program
@@ -451,6 +452,20 @@ def test_the_price_of_a_collapsed_network_is_added(monkeypatch: pytest.MonkeyPat
     assert check_with_balls(certificate, net) == pytest.approx(honest + 1.0)
     monkeypatch.setattr(check, "proved_collapse", lambda *_: None)
     assert math.isinf(check_with_balls(certificate, net))
+
+
+def test_cases_are_those_of_the_problem() -> None:
+    """A place outside of the table, also a negative one, and cases where there are none."""
+    net = small_net(2, 3, 1, seed=3)
+    single, cases = problem_of(net, BOX), problem_of(net, BOX, "1")
+    leaf = Multipliers(Specification("tight", "backward"), {}, {})
+    part = _part(single, even(slope_program(single)))
+    for row, column in ((0, -1), (0, 2), (1, 0), (-1, 1)):
+        stated = Cases("tight", (ProvedCase(row, column, leaf, 1.0),))
+        assert math.isinf(check.check(cases, stated))
+        assert math.isinf(check.check(cases, Slopes((replace(part, row=row, column=column),))))
+    assert math.isinf(check.check(single, Slopes((part, replace(part, row=0, column=0)))))
+    assert math.isfinite(check.check(single, Slopes((part,))))
 
 
 def test_what_a_certificate_is_about() -> None:
