@@ -20,17 +20,30 @@ from lipcert.problem.network import Block
 from lipcert.problem.problem import PREACTIVATIONS, Problem
 from lipcert.proof.arithmetic import Arithmetic
 from lipcert.proof.balls import check, check_with_balls, collapsed, margins, margins_with_balls, rows, slopes, work
-from lipcert.proof.balls.cells import Hint, cell_bounds, region_bounds
+from lipcert.proof.balls.arithmetic import tangent_values
+from lipcert.proof.balls.cells import Hint, cell_bounds, proved_slopes, region_bounds
 from lipcert.proof.balls.curves import shifts, slope_bounds, value_bounds
 from lipcert.proof.balls.forms import Forms, no_sides
+from lipcert.proof.balls.gradients import Adjoint, Readers
+from lipcert.proof.balls.maps import _by_squares
 from lipcert.proof.balls.nowhere import no_interior
-from lipcert.proof.balls.numbers import BITS, above, balls, below, float_above, floats, largest_eigenvalue, spectral
+from lipcert.proof.balls.numbers import (
+    BITS,
+    above,
+    balls,
+    below,
+    float_above,
+    floats,
+    largest_eigenvalue,
+    spectral,
+    zeros,
+)
 from lipcert.proof.balls.systems import System
 from lipcert.proof.balls.trees import check_patterns, check_tree, is_empty
 from lipcert.proof.cases import Cases, ProvedCase
 from lipcert.proof.collapsed import Within
 from lipcert.proof.leaves import BY_LINES, SIDES, Empty
-from lipcert.proof.margins import MarginProof, certificate_of, linear_margins
+from lipcert.proof.margins import MarginProof, certificate_of, linear_margins, prove_margin, verify_margins
 from lipcert.proof.nogoods import Nogoods
 from lipcert.proof.nogoods import System as FloatSystem
 from lipcert.proof.patterns import Patterns
@@ -39,6 +52,7 @@ from lipcert.proof.sharpened import Sharper
 from lipcert.proof.slopes import Slopes
 from lipcert.proof.tree import Tree
 from lipcert.relaxation.build import build
+from lipcert.relaxation.margin import margin
 from lipcert.relaxation.slopes import slope_program
 from lipcert.relaxation.specification import Specification
 from tests.ball_corpus import even, problem_of, small_net
@@ -521,6 +535,50 @@ def test_margins_are_checked() -> None:
         if wrong.keep == 9:
             wrong = replace(wrong, multipliers={"no such row": np.zeros(3)})
         assert margins_with_balls(replace(kept, proofs=(wrong,)), net) == [math.inf]
+
+
+def test_margins_by_a_relaxation() -> None:
+    """The lift is taken off once, names must be those of the rows."""
+    net, box, c = small_net(3, 6, 3, seed=4), Box(np.zeros(3), 0.5), np.array([1.0, -1.0, 0.0])
+    pre = linear_margins(net, box, c[None])[0]
+    asked = margin(Problem.of(net, box, c).on(box, **{PREACTIVATIONS: pre}), 9)
+    proof = prove_margin(asked, c, 9, np.full(len(asked.relaxation.problem.rhs), 0.01))
+    kept = certificate_of(net, box, (proof,))
+    (found,) = margins_with_balls(kept, net)
+    assert found == pytest.approx(verify_margins(kept, net)[0], rel=1e-9)
+    true = float((net.forward(np.random.default_rng(0).uniform(box.lo, box.hi, (500, 3))) @ c).max())
+    assert true <= found <= kept.claims[0]
+    other = replace(proof, multipliers={**proof.multipliers, "no such row": np.zeros(3)})
+    assert margins_with_balls(replace(kept, proofs=(other,)), net) == [math.inf]
+
+
+def test_tangents_of_products_hold() -> None:
+    """w (u g) is at most what the lines say, with u = f'(z), at every z and g of their intervals."""
+    net = small_net(2, 3, 3, 1, kind="tanh", seed=3)
+    problem = problem_of(net, BOX)
+    pre = preactivations(problem)
+    stages = tangent_values(net, pre, BOX)
+    adjoint = Adjoint(Readers(net), proved_slopes(net, pre), problem.c, stages)
+    g, z, f = adjoint.gradients[1], pre[0], net.activations[0]
+    w = np.array([[1.0, -1.0, 0.5], [-2.0, 1.0, 1.0]])
+    rows, lifted, constant = (floats(part) for part in adjoint._tangent(1, balls(w)))
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        share = rng.integers(0, 2, size=(2, 3)) if rng.random() < 0.5 else rng.random((2, 3))
+        at, slope = z.lo + share[0] * (z.hi - z.lo), g.lo + share[1] * (g.hi - g.lo)
+        assert np.all(w @ (f.derivative(at) * slope) <= rows @ slope + lifted @ at + constant + 1e-12)
+
+
+def test_what_is_left_of_squares_is_paid() -> None:
+    """With a middle of zero all of the norm is in the radius."""
+
+    class Nothing:
+        def largest(self, rows: Any) -> Any:
+            return zeros(len(rows))
+
+    R = np.array([[1.0, 2.0], [0.5, 1.0]])
+    found = _by_squares([Nothing(), Nothing()], Interval(-R, R))  # type: ignore[list-item]
+    assert float_above(found) >= np.linalg.norm(R, 2) * (1 - 1e-12)
 
 
 def test_old_files_are_translated() -> None:
