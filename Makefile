@@ -23,6 +23,7 @@ format: .venv/dev
 api: .venv/dev
 	$(BIN)/python -m scripts.api_reference
 	$(BIN)/python -m scripts.operators_table
+	$(BIN)/python -m scripts.trusted_modules
 
 benchmarks: .venv/dev
 	$(BIN)/python -m benchmarks

@@ -17,7 +17,7 @@ from lipcert.bounds.propagation import preactivation_bounds
 from lipcert.problem.network import Network
 from lipcert.problem.region import Box
 from lipcert.proof import Certificate, Multipliers
-from lipcert.proof.exact import BITS, LIFTS, float_above, is_positive_definite, load_flint
+from lipcert.proof.balls.numbers import BITS, LIFTS, float_above, is_positive_definite, load_flint
 from lipcert.relaxation.one_layer import CHORDS, row_scales
 from lipcert.rounding import Array
 
@@ -240,6 +240,6 @@ class _Check:
             B = self.flint.arb_mat(S)
             for i in range(n):
                 B[i, i] = B[i, i] + ball(shift[i]) + ball(lift)
-            if is_positive_definite(self.flint, B, n):
-                return float_above(ball, self.total + n * ball(lift))
+            if is_positive_definite(B):
+                return float_above(self.total + n * ball(lift))
         return math.inf

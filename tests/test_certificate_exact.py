@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from lipcert import Affine, Box, Everywhere, InputError, MethodError, Network
+from lipcert import Affine, Box, Everywhere, InputError, Network
 from lipcert.method.solving import Task
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region
-from lipcert.proof import prove_interval
-from lipcert.proof.exact import check_with_balls, is_positive_definite
+from lipcert.proof.balls import check_with_balls
+from lipcert.proof.balls.numbers import is_positive_definite
 from lipcert.proof.verify import verify
 from tests.balls import check_from_formulas
 from tests.one_layer_tools import Case, changed, exact, one_layer_cases, proof_of, random_case, solved, weights
@@ -119,24 +119,22 @@ def test_other_claims() -> None:
         forged = dataclasses.replace(honest, **change)
         assert math.isinf(check_with_balls(forged, net)), change
         assert math.isinf(check_from_formulas(forged, net)), change
-    with pytest.raises(MethodError, match="exact check"):
-        check_with_balls(prove_interval(Problem.of(net, box, c)), net)
 
 
 def test_balls_decide_not_their_middles() -> None:
     """A matrix whose middle is definite and whose balls are not, and a singular one that Cholesky lets pass."""
     flint = importlib.import_module("flint")
     definite = flint.arb_mat([[2, 1], [1, 2]])
-    assert is_positive_definite(flint, definite, 2)
-    assert is_positive_definite(flint, flint.arb_mat([[flint.arb(2, 0.5), 1], [1, 2]]), 2)
-    assert not is_positive_definite(flint, flint.arb_mat([[flint.arb(2, 1.75), 1], [1, 2]]), 2)
-    assert not is_positive_definite(flint, flint.arb_mat([[1, 2], [2, 1]]), 2)
+    assert is_positive_definite(definite)
+    assert is_positive_definite(flint.arb_mat([[flint.arb(2, 0.5), 1], [1, 2]]))
+    assert not is_positive_definite(flint.arb_mat([[flint.arb(2, 1.75), 1], [1, 2]]))
+    assert not is_positive_definite(flint.arb_mat([[1, 2], [2, 1]]))
     with flint.ctx.workprec(128):
         third = flint.arb(1) / 3
         below = flint.arb_mat([[1, third], [third, third * third - flint.arb(2) ** -80]])
         above = flint.arb_mat([[1, third], [third, third * third + flint.arb(2) ** -20]])
-        assert not is_positive_definite(flint, below, 2)
-        assert is_positive_definite(flint, above, 2)
+        assert not is_positive_definite(below)
+        assert is_positive_definite(above)
 
 
 def test_missing_flint_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ from lipcert.problem.norms import Norm
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region
 from lipcert.proof import Certificate, Multipliers, Tree, Within, prove_interval, prove_product, prove_within
-from lipcert.proof.exact import check_with_balls
+from lipcert.proof.balls import check_with_balls
 from lipcert.proof.leaves import BY_INTERVALS
 from lipcert.proof.verify import load_certificate
 from lipcert.relaxation.margin import margin

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from scripts import operators_table
+from scripts import operators_table, trusted_modules
 from scripts.api_reference import FILE, GROUPS, reference
 
 import lipcert
@@ -26,6 +26,21 @@ def test_reference_is_up_to_date() -> None:
 def test_table_of_operators_is_up_to_date() -> None:
     text = operators_table.FILE.read_text(encoding="utf-8")
     assert text == operators_table.table(), "run python -m scripts.operators_table"
+
+
+def test_table_of_trusted_modules_is_up_to_date() -> None:
+    text = trusted_modules.FILE.read_text(encoding="utf-8")
+    assert text == trusted_modules.written(text), "run python -m scripts.trusted_modules"
+
+
+def test_verify_loads_little() -> None:
+    """No solver, no search, no reader of modules, no clock, and nothing of the second checker."""
+    names = trusted_modules.loaded(*trusted_modules.CHECKER)
+    rooms = {name.split(".")[1] for name in names if "." in name}
+    assert not rooms & {"solver", "witness", "method", "budget", "jobs", "polynomial", "robustness", "cli", "chart"}
+    assert not [
+        n for n in names if n.startswith(("lipcert.readers.torch", "lipcert.readers.graph", "lipcert.proof.balls"))
+    ]
 
 
 def test_reference_has_every_public_name_once() -> None:

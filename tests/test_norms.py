@@ -24,8 +24,8 @@ from lipcert.problem.norms import Norm
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region
 from lipcert.proof import Cases
+from lipcert.proof.balls import check_with_balls
 from lipcert.proof.cases import case_of, case_table
-from lipcert.proof.exact import check_with_balls
 from lipcert.proof.multipliers import prove
 from lipcert.relaxation.crosses import Pairs, rows, violated
 from lipcert.relaxation.cuts import Cuts, valid_table, with_cuts

@@ -26,7 +26,7 @@ from lipcert.problem.norms import Norm
 from lipcert.problem.problem import CUT_SHORT, PREACTIVATIONS, Problem
 from lipcert.proof import Certificate, Multipliers, Proof, Sharpened, prove_within
 from lipcert.proof.arithmetic import prove_linear
-from lipcert.proof.exact import check_with_balls
+from lipcert.proof.balls import check_with_balls
 from lipcert.proof.sharpened import Sharper
 from lipcert.proof.verify import load_certificate, verify
 from lipcert.rounding import Array

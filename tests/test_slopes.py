@@ -32,8 +32,8 @@ from lipcert.problem.network import Block
 from lipcert.problem.problem import Problem
 from lipcert.proof import pieces
 from lipcert.proof.arithmetic import prove_product
+from lipcert.proof.balls import check_with_balls
 from lipcert.proof.collapsed import Within
-from lipcert.proof.exact import check_with_balls
 from lipcert.proof.piece import what_is_left
 from lipcert.proof.pieces import Steps, check_program, prove_program
 from lipcert.proof.slopes import WHOLE, Part, Slopes, prove_slopes
@@ -297,12 +297,11 @@ def test_forged_files(tmp_path: Path) -> None:
             load_certificate(path)
 
 
-def test_the_exact_check_says_that_it_is_for_others() -> None:
+def test_the_exact_check_agrees() -> None:
     pytest.importorskip("flint", reason="python-flint is an extra")
     net = recipe(2, 3, 1)
     result = bound(net, Everywhere(), norm="2", method="slopes", work=1.0, lower=False)
-    with pytest.raises(MethodError, match="not for slopes"):
-        check_with_balls(result.certificate, net)
+    assert check_with_balls(result.certificate, net) == pytest.approx(result.upper, rel=1e-9)
 
 
 def test_on_a_small_region_the_open_neurons_are_enough(tmp_path: Path) -> None:

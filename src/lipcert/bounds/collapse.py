@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,13 +30,15 @@ from lipcert.bounds.interval import Interval
 from lipcert.bounds.propagation import cut_short, preactivations
 from lipcert.bounds.pulled import Index, State, Sweep
 from lipcert.bounds.spectral import operator_norm, spectral_operations
-from lipcert.budget import Budget
 from lipcert.problem.activations import IDENTITY, RELU, Activation
 from lipcert.problem.network import Block, Network
 from lipcert.problem.output import choose_output
 from lipcert.problem.problem import PREACTIVATIONS, Problem
 from lipcert.problem.region import hull
 from lipcert.rounding import Array, add_up, grow
+
+if TYPE_CHECKING:  # a checker has no budget
+    from lipcert.budget import Budget
 
 _COLLAPSED, _LEFT_OUT = "collapsed", "collapse left out"  # the names under which a problem keeps them
 _TINY = 1e-10  # a price, relative to the interval bound, that nothing needs to be smaller than

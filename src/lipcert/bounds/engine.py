@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +21,14 @@ from lipcert.bounds.cell import Cell, Signs
 from lipcert.bounds.forms import Sides, no_sides, pushed, stacked
 from lipcert.bounds.interval import Interval, affine_sum, outward, times, widened
 from lipcert.bounds.substitution import Stage, forms_above, longest_side, work
-from lipcert.budget import Budget
 from lipcert.problem.network import Block, Network
 from lipcert.problem.norms import Norm
 from lipcert.problem.region import Ball, hull
 from lipcert.problem.twins import Twins
 from lipcert.rounding import TINY, gamma, grow
+
+if TYPE_CHECKING:  # a checker has no budget
+    from lipcert.budget import Budget
 
 _CELLS = 1 << 17  # numbers in one array of all forms of a batch of cells: it should stay in the cache
 _ROWS = 1 << 20  # numbers in one array of the forms of some neurons

@@ -121,7 +121,7 @@ def _padded(sides: Sides, count: int) -> Sides:
 def pushed(forms: Forms, sides: Sides, box: Interval) -> Forms:
     """The forms plus the multiples of half-spaces that make their maxima over the box small."""
     with np.errstate(all="ignore"):
-        weights = _multiples(forms, sides, box)
+        weights = multiples(forms, sides, box)
     return combined(forms, sides, weights, box)
 
 
@@ -149,7 +149,7 @@ def proves_empty(sides: Sides, weights: Array, box: Interval) -> NDArray[np.bool
     return np.asarray(combined(zero, sides, weights[:, None, :], box).largest(box)[:, 0] < 0)
 
 
-def _multiples(forms: Forms, sides: Sides, box: Interval) -> Array:
+def multiples(forms: Forms, sides: Sides, box: Interval) -> Array:
     """Hints for the multiples: the exact minimum in one of them after the other."""
     m, r = middle_and_radius(box)
     a = forms.rows * r[:, None, :]

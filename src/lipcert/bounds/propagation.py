@@ -6,14 +6,18 @@ the given weights.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from lipcert.bounds.cell import whole
 from lipcert.bounds.engine import Bounds, Pass
 from lipcert.bounds.gradients import gradient_bounds, slope_bounds
 from lipcert.bounds.interval import Interval, affine_interval
-from lipcert.budget import Budget
 from lipcert.problem.network import Network
 from lipcert.problem.problem import CUT_SHORT, PREACTIVATIONS, Problem
 from lipcert.problem.region import Region, check_region
+
+if TYPE_CHECKING:  # a checker has no budget
+    from lipcert.budget import Budget
 
 __all__ = [
     "Interval",

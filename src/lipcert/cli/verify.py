@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
@@ -15,17 +15,19 @@ from lipcert.cli.verify_folder import GivenData, folder_options, verify_folder_c
 from lipcert.errors import InputError
 from lipcert.problem.network import Network
 from lipcert.problem.output import output_of
-from lipcert.proof.exact import check_with_balls
+from lipcert.proof.balls import check_with_balls, margins_with_balls, what_is_checked
+from lipcert.proof.balls.numbers import load_flint
+from lipcert.proof.certificate import Certificate
 from lipcert.proof.margins import MarginCertificate, holds_margins, load_margins, verify_margins
 from lipcert.proof.partition import PartitionCertificate, holds_partition, load_partition, verify_partition
-from lipcert.proof.verify import load_certificate, verify
+from lipcert.proof.verify import Verification, load_certificate, verify
 
 
 @click.command("verify", short_help="Check a proof, or all proofs of a certify job, against a network.")
 @click.argument("certificate", metavar="CERTIFICATE|FOLDER")
 @click.option("--network", metavar="NETWORK", help="The network file that it is about; for a FOLDER as recorded in it.")
 @folder_options
-@click.option("--exact", is_flag=True, help="Check it a second time in ball arithmetic: one relaxation, small orders.")
+@click.option("--exact", is_flag=True, help="Check it a second time in ball arithmetic (python-flint).")
 @reading_options
 @json_option
 def verify_command(
@@ -37,8 +39,9 @@ def verify_command(
     refined input (its margins, all rivals, its radius), every counterexample, and from these every radius, status and
     tally in its result.json and arrays.npz. Network and data are read from where they were unless they are given.
 
-    Exit code 0 when the claim is proved, 1 when it is not, 2 on bad input. --exact does what is done with the rows of a
-    relaxation once more, in numbers that carry their own error (needs python-flint); both checks must prove the claim.
+    Exit code 0 when the claim is proved, 1 when it is not, 2 on bad input. --exact proves it once more, in numbers that
+    carry their own error (pip install 'lipcert[exact]'); both checks must prove the claim. Proofs that are too large
+    for it are refused at once, exit code 2. What each check trusts is told in docs/trust.md.
 
     \b
     lipcert verify proof.npz --network net.npz
@@ -54,21 +57,18 @@ def verify_command(
     if network is None:
         raise InputError("no network: give --network NETWORK, the one that the certificate is about")
     if holds_margins(certificate):
-        if exact:
-            raise InputError("--exact is for proofs of a constant by one relaxation, not for margins; leave it out")
-        return _verify_margins(load_margins(certificate), reading.network(network), as_json)
+        return _verify_margins(load_margins(certificate), reading.network(network), exact, as_json)
     if holds_partition(certificate):
         if exact:
-            raise InputError("--exact is for proofs of a constant by one relaxation, not for cells; leave it out")
+            raise InputError("--exact is for proofs of one constant and of margins, not for cells; leave it out")
         return _verify_cells(load_partition(certificate), reading.network(network), as_json)
     kept = load_certificate(certificate)
     net = reading.network(network)
-    answer = verify(kept, net)
     if exact:
-        balls = check_with_balls(kept, net)
-        proved = answer.proved and balls <= answer.claim
-        reason = answer.reason if balls <= answer.claim else f"ball arithmetic proves {balls:.9g} only"
-        answer = replace(answer, proved=proved, upper=max(answer.upper, balls), reason=reason)
+        load_flint()  # what is missing is said before anything is computed
+    answer = verify(kept, net)
+    again = _in_balls(kept, net, answer) if exact else None
+    answer = answer if again is None else again.both
     seconds = time.monotonic() - start
     output = output_of(kept.c)
     finite = bool(np.isfinite(answer.upper))
@@ -87,12 +87,16 @@ def verify_command(
                 "network": {"sha256": net.sha256, "shape": list(net.shape)},
                 "seconds": round(seconds, 4),
             }
+            | ({} if again is None else {"exact": {"upper": again.upper, "checked": again.checked}})
         )
         return 0 if answer.proved else 1
     out = console()
     out.print("[bold]proved[/bold]" if answer.proved else f"[bold]not proved[/bold]: {answer.reason}")
     table = facts()
     table.add_row("upper", f"{answer.upper:.9g}   recomputed now ({kept.method})" if finite else "none")
+    if again is not None:
+        bound = "none" if again.upper is None else f"{again.upper:.9g}"
+        table.add_row("in balls", f"{bound}   {again.checked}")
     table.add_row("claim", f"{answer.claim:.9g}   as stored")
     table.add_row("about", f"{output} {kept.norm.phrase}, on {kept.region.words}")
     table.add_row("time", f"{seconds:.2f} s")
@@ -100,9 +104,34 @@ def verify_command(
     return 0 if answer.proved else 1
 
 
-def _verify_margins(kept: MarginCertificate, net: Network, as_json: bool) -> int:
-    """Margins on an input's own box, as `certify --refine` keeps them."""
+@dataclass(frozen=True)
+class _Again:
+    """What both checkers say together, what the balls proved (None: nothing), and what they looked at, in words."""
+
+    both: Verification
+    upper: float | None
+    checked: str
+
+
+def _in_balls(kept: Certificate, net: Network, answer: Verification) -> _Again:
+    """The second opinion; what the first refused is not looked at again."""
+    if not answer.proved:
+        return _Again(answer, None, "not looked at: the ordinary check proves no such bound")
+    balls, checked = check_with_balls(kept, net), what_is_checked(kept.proof)
+    if balls <= answer.claim:
+        return _Again(answer, balls, checked)
+    reason = "ball arithmetic proves no bound" if np.isinf(balls) else f"ball arithmetic proves {balls:.9g} only"
+    refused = replace(answer, proved=False, upper=max(answer.upper, balls), reason=reason)
+    return _Again(refused, balls if np.isfinite(balls) else None, checked)
+
+
+def _verify_margins(kept: MarginCertificate, net: Network, exact: bool, as_json: bool) -> int:
+    """Margins on an input's own box, as `certify --refine` keeps them; with `exact` the larger of what both prove."""
+    if exact:
+        load_flint()
     uppers = verify_margins(kept, net)
+    if exact:
+        uppers = [max(pair) for pair in zip(uppers, margins_with_balls(kept, net), strict=True)]
     rows = [
         {
             "output": output_of(proof.c).description,
@@ -113,10 +142,11 @@ def _verify_margins(kept: MarginCertificate, net: Network, as_json: bool) -> int
     ]
     proved = all(upper <= claim < np.inf for upper, claim in zip(uppers, kept.claims, strict=True))
     if as_json:
-        print_json({"proved": proved, "margins": rows, "region": kept.box.to_dict()})
+        print_json({"proved": proved, "margins": rows, "region": kept.box.to_dict(), "exact": exact})
         return 0 if proved else 1
     out = console()
-    out.print(f"[bold]{'proved' if proved else 'not proved'}[/bold]: margins on {kept.box.words}")
+    how = ", also in balls" if exact else ""
+    out.print(f"[bold]{'proved' if proved else 'not proved'}[/bold]: margins on {kept.box.words}{how}")
     for proof, upper, claim in zip(kept.proofs, uppers, kept.claims, strict=True):
         out.print(f"{output_of(proof.c)} <= {upper:.6g}   recomputed now; {claim:.6g} as stored")
     return 0 if proved else 1

@@ -86,12 +86,15 @@ def certificate_of(net: Network, box: Box, proofs: tuple[MarginProof, ...]) -> M
 
 def linear_margins(net: Network, box: Box, rows: Array) -> tuple[tuple[Interval, ...], Array]:
     """Pre-activation bounds on the box, and upper bounds of rows @ scores: the rows as one more layer."""
-    count = len(rows)
-    behind = len(net.blocks)
-    margins = Block(((behind, rows),), np.zeros(count), IDENTITY)
-    longer = Network.from_blocks((*net.blocks, margins, Block(((behind + 1, np.eye(count)),), np.zeros(count))))
-    bounds = preactivation_bounds(longer, box)
+    bounds = preactivation_bounds(with_margins(net, rows), box)
     return bounds[: net.depth], bounds[-1].hi
+
+
+def with_margins(net: Network, rows: Array) -> Network:
+    """The network whose last hidden block is rows @ scores."""
+    count, behind = len(rows), len(net.blocks)
+    margins = Block(((behind, rows),), np.zeros(count), IDENTITY)
+    return Network.from_blocks((*net.blocks, margins, Block(((behind + 1, np.eye(count)),), np.zeros(count))))
 
 
 def prove_margin(problem: Margin, c: Array, keep: int, multipliers: Array) -> MarginProof:

@@ -214,13 +214,14 @@ class Nogoods:
         return found
 
     def _proved(self, system: System, start: int, stop: int) -> NDArray[np.bool_]:
-        y, t, literals = self._laid_out(system.neurons, start, stop)
+        y, t, literals = self.laid_out(system.neurons, start, stop)
         valid = np.all(np.isfinite(y), axis=1) & np.all(np.isfinite(t), axis=1) & np.all(t >= 0, axis=1)
         kept = np.flatnonzero(valid)
         valid[kept] = system.largest(y[kept], t[kept], literals[kept])[0] < 0
         return np.asarray(valid)
 
-    def _laid_out(self, neurons: int, start: int, stop: int) -> tuple[Array, Array, Signs]:
+    def laid_out(self, neurons: int, start: int, stop: int) -> tuple[Array, Array, Signs]:
+        """y, t and the literals of some of them, dense."""
         numbers, literals = np.zeros((stop - start, 2 * neurons)), np.zeros((stop - start, neurons), dtype=np.int8)
         rows, own = self.rows, self.literals
         some, others = (rows[:, 0] >= start) & (rows[:, 0] < stop), (own[:, 0] >= start) & (own[:, 0] < stop)

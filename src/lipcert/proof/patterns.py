@@ -61,21 +61,21 @@ class Patterns:
 
     def check(self, problem: Problem) -> float:
         """The bound that the tree proves, infinite when it is none."""
-        if refusal(problem) is not None or not self._fits(problem):
+        if refusal(problem) is not None or not self.fits(problem):
             return np.inf
         system = System.of(problem)
-        leaves = _leaves(problem, self.table)
+        leaves = leaves_of(problem, self.table)
         if system is None or leaves is None:
             return np.inf
         refused = self.table[leaves.nodes, 0] == REFUSED
-        if np.any(refused) and not self._all_refused(system, leaves, refused):
+        if np.any(refused) and not self.all_refused(leaves, refused, self.nogoods.proved(system)):
             return np.inf
         upper = 0.0
         for some in leaves.chunks(np.flatnonzero(~refused)):
             upper = max(upper, float(np.max(leaf_bounds(problem, leaves.neurons, some))))
         return upper
 
-    def _fits(self, problem: Problem) -> bool:
+    def fits(self, problem: Problem) -> bool:
         """Whether the table names neurons and nogoods that there are."""
         table, net = self.table, problem.network
         if table.ndim != 2 or table.shape[1] != 2 or not len(table) or not self.nogoods.fits(net.neurons):
@@ -87,12 +87,13 @@ class Patterns:
         plain = np.array([True, *(f.kind == "relu" for f in net.activations), True])[block]
         return bool(np.all(number < limit) and np.all(plain))
 
-    def _all_refused(self, system: System, leaves: Leaves, refused: NDArray[np.bool_]) -> bool:
+    def all_refused(self, leaves: Leaves, refused: NDArray[np.bool_], proved: NDArray[np.bool_]) -> bool:
         """Whether the nogoods of all refused leaves are proved, and contained in the paths."""
         wanted = self.table[leaves.nodes[refused], 1]
-        if not np.all(self.nogoods.proved(system)[wanted]):
+        if not np.all(proved[wanted]):
             return False
-        place = np.full(system.neurons, -1, dtype=np.int64)
+        last = max(int(leaves.neurons.max(initial=-1)), int(self.nogoods.literals[:, 1].max(initial=-1)))
+        place = np.full(last + 1, -1, dtype=np.int64)
         place[leaves.neurons] = np.arange(len(leaves.neurons))
         own = self.nogoods.literals
         order = np.argsort(own[:, 0], kind="stable")
@@ -162,7 +163,7 @@ def read_patterns(arrays: Mapping[str, Any], own: Mapping[str, Any]) -> Patterns
     return Patterns(table, Nogoods(count, literals, rows, np.asarray(numbers, dtype=np.float64)))
 
 
-def _leaves(problem: Problem, table: Index) -> Leaves | None:
+def leaves_of(problem: Problem, table: Index) -> Leaves | None:
     """The leaves with their paths; None when the table is no tree, or a path fixes the same sign twice."""
     starts = np.cumsum([0, *(b.width for b in problem.network.hidden)])
     split = table[:, 0] > LINEAR

@@ -45,14 +45,14 @@ _TRIES = 48  # of shifts; the search begins below the one of the piece before
 _LARGE = 400  # the order from which a factorisation is dear: shifts begin higher, and do not fall again
 _MOST = 0.5  # of the diagonal: a larger shift proves nothing worth having
 _LEAST_INPUT = 1e-10  # of the mean of Lambda: smaller entries are raised to it
-_EQUAL = (1e13, 1e10, 1e7, 1e5, 1e3)  # times what a multiplier of a narrow interval must be: the last ones lose more to
+LIMITS = (1e13, 1e10, 1e7, 1e5, 1e3)  # times what a multiplier of a narrow interval must be: the last ones lose more to
 # it, and less to rounding where a block is wider than what it reads
 _GOOD = 12  # shifts that were raised no more often than this lose nothing that is worth another limit
 
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """How a proof was found, so that a checker need not search: which limit of `_EQUAL`, and how often the shift of
+    """How a proof was found, so that a checker need not search: which limit of `LIMITS`, and how often the shift of
     each piece, and of tau, was raised. Whatever they are, only what is positive proves something."""
 
     numbers: Index
@@ -61,7 +61,7 @@ class Steps:
         """Whether there is one for each."""
         n = self.numbers
         inside = n.shape == (len(program.blocks) + 2,) and bool(np.all((n >= 0) & (n < _TRIES)))
-        return inside and int(n[0]) < len(_EQUAL)
+        return inside and int(n[0]) < len(LIMITS)
 
 
 NO_STEPS = Steps(np.zeros(0, dtype=np.int64))
@@ -76,7 +76,7 @@ def prove_program(program: SlopeProgram, multipliers: SlopeMultipliers) -> tuple
         return math.inf, NO_STEPS
     if not program.head:  # nothing that is asked for depends on the input
         return 0.0, NO_STEPS
-    limits = len(_EQUAL) if any(np.any(is_narrow(block)) for block in program.blocks) else 1
+    limits = len(LIMITS) if any(np.any(is_narrow(block)) for block in program.blocks) else 1
     upper, steps = math.inf, NO_STEPS
     for k in range(limits):
         run = _Run(program, multipliers, k, APART, None)
@@ -108,7 +108,7 @@ class _Run:
     def __init__(
         self, program: SlopeProgram, multipliers: SlopeMultipliers, limit: int, apart: float, given: list[int] | None
     ) -> None:
-        self.program, self.multipliers, self.limit, self.apart = program, multipliers, _EQUAL[limit], apart
+        self.program, self.multipliers, self.limit, self.apart = program, multipliers, LIMITS[limit], apart
         self.given, self.taken = given, list[int]()
 
     def shifts(self, order: int) -> Iterator[float]:
@@ -134,7 +134,7 @@ class _Run:
         for i in range(1, len(program.blocks) + 1):
             layer = _scaled_layer(program, multipliers.neurons[i - 1], powers, i)
             layer = _limited(layer, program.blocks[i - 1], X, self.limit) if layer.moved else layer
-            left = self._next(X, layer, *_order(program, i))
+            left = self._next(X, layer, *block_order(program, i))
             if left is None:
                 return math.inf
             X = left
@@ -206,8 +206,13 @@ def _lambda(program: SlopeProgram, multipliers: SlopeMultipliers) -> tuple[Array
     """The diagonal of Lambda, and a bound of x_0' Lambda x_0 in the unit ball."""
     if multipliers.inputs is None:
         return np.ones(program.inputs), 1.0
-    found = np.maximum(multipliers.inputs, _LEAST_INPUT * float(np.mean(multipliers.inputs)))
+    found = least_inputs(multipliers.inputs)
     return found, sum_up(found)
+
+
+def least_inputs(inputs: Array) -> Array:
+    """The diagonal of Lambda without entries next to zero: any entries would be as true."""
+    return np.maximum(inputs, _LEAST_INPUT * float(np.mean(inputs)))
 
 
 def _root(t: Array) -> Index:
@@ -239,7 +244,7 @@ def _limited(layer: Layer, block: SlopeBlock, X: Array, limit: float) -> Layer:
     return Layer.of(rows, np.minimum(layer.t, most), block)
 
 
-def _order(program: SlopeProgram, i: int) -> tuple[Index, int]:
+def block_order(program: SlopeProgram, i: int) -> tuple[Index, int]:
     """The variables (s_{i-1}, x_i), those first that nobody reads any more, and how many these are."""
     sources = (*program.states[i - 1], i)
     ends = np.cumsum([0, *(program.widths[j] for j in sources)])

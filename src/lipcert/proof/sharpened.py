@@ -62,11 +62,11 @@ class Sharper:
         What is proved of it is proved with these multipliers: `Certificate.of` says so.
         """
         base = rows_of(problem)
-        if base is None or not self._fits(base.network):
+        if base is None or not self.fits(base.network):
             return None
         return with_bounds(problem, swept(base, self._block), self)
 
-    def _fits(self, net: Network) -> bool:
+    def fits(self, net: Network) -> bool:
         """Whether targets and rows mean something: finite numbers, t >= 0, and only neurons before the target's."""
         targets, rows, numbers = self.targets, self.rows, self.numbers
         if targets.shape[1:] != (3,) or rows.shape[1:] != (2,) or numbers.shape != rows.shape[:1]:
@@ -88,10 +88,10 @@ class Sharper:
         for start in range(0, len(some), step):
             own = some[start : start + step]
             target = self.targets[own]
-            z = narrowed(z, target, tops(system, target, *self._laid_out(system.neurons, own))[0])
+            z = narrowed(z, target, tops(system, target, *self.laid_out(system.neurons, own))[0])
         return z
 
-    def _laid_out(self, neurons: int, some: Index) -> tuple[Array, Array]:
+    def laid_out(self, neurons: int, some: Index) -> tuple[Array, Array]:
         """y and t of some targets."""
         place = np.full(len(self.targets), -1, dtype=np.int64)
         place[some] = np.arange(len(some))
@@ -161,7 +161,7 @@ def swept(base: Problem, better: Before) -> tuple[Interval, ...]:
     def block(k: int, below: tuple[Interval, ...], z: Interval) -> Interval:
         pre = tuple(b.rows(0) for b in below)
         part = Network.from_blocks((*net.hidden[:k], replace(net.hidden[k], activation=IDENTITY)))
-        if not k or not _covered(part, pre):
+        if not k or not covered(part, pre):
             return z
         found = better(k, System.over(part, base.region, pre), z.rows(0))
         return Interval(found.lo[None, :], found.hi[None, :])
@@ -170,7 +170,7 @@ def swept(base: Problem, better: Before) -> tuple[Interval, ...]:
     return Pass(net, [whole(net, base.region)]).run(known, block).of(0)
 
 
-def _covered(net: Network, pre: tuple[Interval, ...]) -> bool:
+def covered(net: Network, pre: tuple[Interval, ...]) -> bool:
     """Whether these blocks are linear but for open ReLUs."""
     both = zip(net.activations, slope_bounds(net, pre), strict=True)
     return all(f.piecewise_linear and (f.kind == "relu" or np.array_equal(*s)) for f, s in both)
@@ -189,9 +189,15 @@ def with_bounds(problem: Problem, found: tuple[Interval, ...], sharper: Sharper)
 
 def tops(system: System, targets: Index, y: Array, t: Array) -> tuple[Array, Array]:
     """Proved bounds of z or -z of the neurons in question, the scores of the system, and sizes for comparisons."""
-    scores = np.zeros((len(targets), system.net.outputs))
-    scores[np.arange(len(targets)), targets[:, 1]] = targets[:, 2]
+    scores = scores_of(targets, system.net.outputs)
     return system.largest(y, t, np.zeros(y.shape, dtype=np.int8), scores)
+
+
+def scores_of(targets: Index, outputs: int) -> Array:
+    """The weights of the scores that are z or -z of the neurons in question, a row for each."""
+    scores = np.zeros((len(targets), outputs))
+    scores[np.arange(len(targets)), targets[:, 1]] = targets[:, 2]
+    return scores
 
 
 def narrowed(z: Interval, targets: Index, top: Array) -> Interval:

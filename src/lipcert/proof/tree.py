@@ -65,7 +65,7 @@ class Tree:
 
     def check(self, problem: Problem) -> float:
         """The bound that the tree proves, infinite when it is none: level by level, many nodes at once."""
-        net, below = problem.network, _children(self.splits)
+        net, below = problem.network, children(self.splits)
         if isinstance(problem.region, Ball) or net.depth == 0 or problem.coordinate is not None:
             return np.inf  # there is no such tree
         if below is None or self.splits.count(None) != len(self.leaves):
@@ -169,7 +169,7 @@ def _down(
     return _Level(numbers, children, bounds_of(net, children, known))
 
 
-def _children(splits: tuple[Split | None, ...]) -> NDArray[np.int64] | None:
+def children(splits: tuple[Split | None, ...]) -> NDArray[np.int64] | None:
     """The two children of every inner node in preorder; None when the list is not one tree."""
     below = np.full((len(splits), 2), -1, dtype=np.int64)
     waiting: list[int] = []  # nodes that still need children

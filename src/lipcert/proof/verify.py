@@ -59,7 +59,8 @@ def verify(
     net: the network that it is about, or the path of its file, or a torch module.
 
     Rows are rebuilt from the network, so nothing that the file says about them is believed; the hash, the signs of the
-    multipliers and the semidefiniteness are checked, and the bound is computed again with outward rounding.
+    multipliers and the semidefiniteness are checked, and the bound is computed again with outward rounding. What has
+    to be trusted for that is listed in docs/trust.md.
     """
     if not isinstance(certificate, Certificate):
         certificate = load_certificate(certificate)

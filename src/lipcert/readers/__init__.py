@@ -13,9 +13,8 @@ from pathlib import Path
 from lipcert.errors import FileFormatError, InputError
 from lipcert.files import check_readable
 from lipcert.problem.network import Network
-from lipcert.readers.torch import from_torch
 
-__all__ = ["EXTENSIONS", "from_torch", "load"]
+__all__ = ["EXTENSIONS", "load"]
 
 EXTENSIONS = (".npz", ".mat", ".nnet", ".onnx")
 PICKLES = (".pt", ".pth", ".pkl", ".pickle", ".ckpt")

@@ -53,7 +53,8 @@ class SlopeProgram:
 
     Matrices are dense. Of the network those neurons are left out whose slope is zero, or that nobody reads. Sources
     come in increasing order; every block reads something and is read. `doubt` bounds what rounding did to the entries
-    of the head. `weighted` says that Lambda is free: norm inf at the input.
+    of the head. `weighted` says that Lambda is free: norm inf at the input. `origin` names by block that of the network
+    and which of its neurons are left; where the head is a sum of scores, `summed` has its weights and their rows.
     """
 
     inputs: int
@@ -61,6 +62,8 @@ class SlopeProgram:
     head: tuple[Term, ...]
     weighted: bool
     doubt: tuple[Array, ...] = ()
+    origin: tuple[tuple[int, Kept], ...] = ()
+    summed: tuple[Array, tuple[Term, ...]] | None = None
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -86,9 +89,12 @@ class SlopeProgram:
 
     def rows(self, i: int) -> Array:
         """The rows of block i = 1..m, or of the head where i = m + 1, over the whole state before it."""
-        terms = dict(self.head if i > len(self.blocks) else self.blocks[i - 1].terms)
+        return self.over_state(self.head if i > len(self.blocks) else self.blocks[i - 1].terms, i - 1)
+
+    def over_state(self, given: tuple[Term, ...], i: int) -> Array:
+        """Terms side by side, zeros for those of state i that they do not name."""
+        terms, state = dict(given), self.states[i]
         height = len(next(iter(terms.values())))
-        state = self.states[i - 1]
         if len(state) == 1:
             return terms[state[0]]
         return np.hstack([terms.get(j, np.zeros((height, self.widths[j]))) for j in state])
@@ -144,13 +150,14 @@ def slope_program(problem: Problem) -> SlopeProgram:
     own = [problem.coordinate] if problem.coordinate is not None else None
     bounds, live = slopes(problem), _live(problem)
     number = _numbers(live)
-    blocks = []
+    blocks, origin = [], []
     for i in sorted(set(number) - {0}):
+        origin.append((i, live[i]))
         terms = _terms(net.blocks[i - 1].terms, live, live[i], number, own)
         blocks.append(SlopeBlock(terms, bounds[i - 1].lo[live[i]], bounds[i - 1].hi[live[i]]))
-    head, doubt = _head(problem, live, number, own)
-    weighted = problem.norm.p == "inf"
-    return SlopeProgram(net.inputs if own is None else 1, tuple(blocks), head, weighted, doubt)
+    head, doubt, summed = _head(problem, live, number, own)
+    weighted, inputs = problem.norm.p == "inf", net.inputs if own is None else 1
+    return SlopeProgram(inputs, tuple(blocks), head, weighted, doubt, tuple(origin), summed)
 
 
 def orders_of(problem: Problem) -> tuple[int, ...]:
@@ -239,13 +246,13 @@ def _terms(
 
 def _head(
     problem: Problem, live: list[Kept], number: dict[int, int], own: list[int] | None
-) -> tuple[tuple[Term, ...], tuple[Array, ...]]:
-    """The rows of what is bounded, and what rounding may have done to them."""
+) -> tuple[tuple[Term, ...], tuple[Array, ...], tuple[Array, tuple[Term, ...]] | None]:
+    """The rows of what is bounded, what rounding may have done to them, and what they are sums of where they are."""
     block, c = problem.network.scores, np.atleast_2d(problem.c)
     terms = _terms(block.terms, live, np.any(c != 0, axis=0), number, own)
     c = c[:, np.any(c != 0, axis=0)]
     if problem.whole_map or (c.size == 1 and abs(c[0, 0]) == 1.0):  # the identity, or a row with its sign
-        return terms, tuple(np.zeros_like(w) for _, w in terms)
+        return terms, tuple(np.zeros_like(w) for _, w in terms), None
     n = c.shape[1]
     doubt = tuple(grow(gamma(n + 4) * (np.abs(c) @ np.abs(w)), n + 8) for _, w in terms)
-    return tuple((j, c @ w) for j, w in terms), doubt
+    return tuple((j, c @ w) for j, w in terms), doubt, (c, terms)

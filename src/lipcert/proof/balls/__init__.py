@@ -1,0 +1,6 @@
+"""A second checker of certificates, in ball arithmetic (python-flint)."""
+
+from lipcert.proof.balls.check import check_with_balls, what_is_checked
+from lipcert.proof.balls.margins import margins_with_balls
+
+__all__ = ["check_with_balls", "margins_with_balls", "what_is_checked"]

@@ -1,0 +1,105 @@
+"""Proofs that need no numbers, in balls: product of norms, intervals, linear bounds, and norms beside intervals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lipcert.errors import MethodError
+from lipcert.problem.maps import dense
+from lipcert.problem.network import Network
+from lipcert.problem.norms import Norm
+from lipcert.problem.problem import Problem
+from lipcert.problem.region import Ball, Box, Everywhere
+from lipcert.proof.arithmetic import Arithmetic
+from lipcert.proof.balls.cells import Hint, proved_slopes
+from lipcert.proof.balls.curves import value_bounds
+from lipcert.proof.balls.forms import Stage
+from lipcert.proof.balls.gradients import Adjoint, Readers, form_bound, interval_gradients
+from lipcert.proof.balls.maps import Values, map_bound, operator_norm
+from lipcert.proof.balls.mixed import mixed_bound
+from lipcert.proof.balls.numbers import Balls, balls, float_above, lengths, load_flint, product
+
+
+def check_arithmetic(problem: Problem, pre: Hint, proof: Arithmetic) -> float:
+    """The bound, from pre-activation bounds that are proved."""
+    match proof.method:
+        case "product":
+            found = _product(problem)
+        case "interval":
+            found = _interval(problem, pre)
+        case "linear":
+            found = _linear(problem, pre)
+        case "mixed":
+            found = mixed_bound(problem, pre)
+        case _:
+            raise MethodError(f"the exact check does not know {proof.method}; use verify")
+    return float_above(found)
+
+
+def _product(problem: Problem) -> Any:
+    """The norm of the last map times the largest slopes and norms before it."""
+    net, norm, arb = problem.network, problem.norm, load_flint().arb
+    reach: dict[int, Any] = {0: arb(1)}
+    for i, block in enumerate(net.hidden, start=1):
+        own = sum((reach[j] * operator_norm(balls(dense(w)), norm.p, norm.p) for j, w in block.terms), arb(0))
+        reach[i] = own * arb(block.activation.steepest)
+    last = arb(0)
+    for j, weight in net.scores.terms:
+        last += reach[j] * _head(problem, balls(dense(weight)))
+    return last
+
+
+def _head(problem: Problem, weight: Balls) -> Any:
+    norm = problem.norm
+    if norm.out is not None:
+        return operator_norm(weight, norm.p, norm.out)
+    return lengths(abs(product(weight.T, balls(problem.c))), norm.dual.p)[()]
+
+
+def jacobian_sizes(problem: Problem, pre: Hint) -> Balls:
+    """The largest |entries| of the gradient (one row) or of the Jacobian by intervals."""
+    readers, slopes = Readers(problem.network), proved_slopes(problem.network, pre)
+    rows = [interval_gradients(readers, slopes, c)[0].magnitude for c in np.atleast_2d(problem.c)]
+    return balls(np.stack(rows))
+
+
+def _interval(problem: Problem, pre: Hint) -> Any:
+    size, norm = jacobian_sizes(problem, pre), problem.norm
+    if problem.coordinate is not None:
+        size = size[:, [problem.coordinate]]
+    return lengths(size[0], norm.dual.p)[()] if norm.out is None else operator_norm(size, norm.p, norm.out)
+
+
+def _linear(problem: Problem, pre: Hint) -> Any:
+    return linear_bound(problem, pre, proved_slopes(problem.network, pre), problem.region)
+
+
+def linear_bound(problem: Problem, pre: Hint, slopes: Hint, region: Box | Ball | Everywhere) -> Any:
+    """By linear forms of the gradient, or of the Jacobian, on a region with these bounds and slopes."""
+    net = problem.network
+    readers, values = Readers(net), tangent_values(net, pre, region)
+    if problem.whole_map:
+        return map_bound(readers, slopes, problem.norm, values, problem.coordinate)
+    return form_bound(Adjoint(readers, slopes, problem.c, values), problem.norm.p, problem.coordinate)
+
+
+def tangent_values(net: Network, pre: Hint, region: Box | Ball | Everywhere) -> Values | None:
+    """The stages of a cell where some activation is smooth and all is finite."""
+    finite = all(bool(np.all(np.isfinite(z.lo) & np.isfinite(z.hi))) for z in pre)
+    if isinstance(region, Everywhere) or not finite or all(f.piecewise_linear for f in net.activations):
+        return None
+    box = region.box if isinstance(region, Ball) else region
+    pairs = zip(net.hidden, pre, strict=True)
+    return [Stage(block, z, value_bounds(block.activation, z), close=True) for block, z in pairs], box
+
+
+def case_table(problem: Problem, pre: Hint) -> Balls:
+    """Interval bounds of all cases: (outputs or 1) x (inputs or 1)."""
+    size, norm = jacobian_sizes(problem, pre), problem.norm
+    if norm.p != "1":
+        size = lengths(size, norm.dual.p)[:, None]
+    if norm.out is not None and norm.out != "inf":
+        size = lengths(np.ascontiguousarray(size.T), Norm(norm.out).p)[None, :]
+    return size

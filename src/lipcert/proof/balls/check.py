@@ -1,0 +1,207 @@
+"""The second checker: every kind of proof that a certificate may hold, in ball arithmetic.
+
+Pre-activation bounds, gradients, norms, semidefiniteness and sums are computed here in numbers that carry their own
+error. docs/trust.md lists what is shared with the ordinary checker: the rows of relaxations above all.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from lipcert.bounds.interval import Interval
+from lipcert.bounds.propagation import preactivations
+from lipcert.errors import FileFormatError, InputError, MethodError
+from lipcert.problem.activations import IDENTITY
+from lipcert.problem.network import Network
+from lipcert.problem.output import output_of
+from lipcert.problem.problem import PREACTIVATIONS, Problem
+from lipcert.problem.region import Everywhere, hull
+from lipcert.proof.arithmetic import Arithmetic
+from lipcert.proof.balls.arithmetic import case_table, check_arithmetic
+from lipcert.proof.balls.cells import Hint, region_bounds
+from lipcert.proof.balls.collapsed import proved_collapse
+from lipcert.proof.balls.numbers import BITS, above, load_flint
+from lipcert.proof.balls.rows import check_multipliers
+from lipcert.proof.balls.slopes import check_part
+from lipcert.proof.balls.systems import System
+from lipcert.proof.balls.trees import check_patterns, check_tree
+from lipcert.proof.balls.work import check_work
+from lipcert.proof.cases import Cases, case_of
+from lipcert.proof.certificate import Certificate, Proof
+from lipcert.proof.collapsed import Within
+from lipcert.proof.patterns import Patterns
+from lipcert.proof.relaxed import Multipliers
+from lipcert.proof.sharpened import Sharpened, Sharper, covered, narrowed, scores_of
+from lipcert.proof.slopes import WHOLE, Slopes
+from lipcert.proof.tree import Tree
+from lipcert.proof.version1 import Old
+from lipcert.rounding import Array
+
+
+def check_with_balls(certificate: Certificate, net: Network) -> float:
+    """The bound that the certificate proves of this network, rounded up; infinite when it proves none."""
+    flint, region, c = load_flint(), certificate.region, certificate.c
+    fits = certificate.network_sha256 == net.sha256 and c.shape[-1:] == (net.outputs,)
+    if not fits or not (isinstance(region, Everywhere) or region.size == net.inputs):
+        return math.inf
+    if c.ndim != 1 and not (certificate.norm.out and np.array_equal(c, np.eye(net.outputs))):
+        return math.inf
+    place = certificate.coordinate
+    if place is not None and not (certificate.norm.p == "1" and 0 <= place < net.inputs):
+        return math.inf
+    problem = Problem(net, region, certificate.norm, output_of(c), place)
+    with flint.ctx.workprec(BITS), np.errstate(all="ignore"):
+        try:
+            if certificate.frame is not None:
+                if place is not None or not certificate.frame.covers(net, problem.norm):
+                    return math.inf
+                problem = certificate.frame.problem(net, region, problem.norm, problem.c)
+            own = certificate.proof
+            proof = own.translated(problem) if isinstance(own, Old) else own
+            check_work(problem, innermost(proof))
+            return check(problem, proof)
+        except (MethodError, FileFormatError):
+            raise
+        except InputError:  # rows that overflow, or that are none
+            return math.inf
+
+
+def innermost(proof: Proof) -> Proof:
+    """The proof without what says which bounds and which network it is about."""
+    return innermost(proof.inner) if isinstance(proof, Sharpened | Within) else proof
+
+
+def what_is_checked(proof: Proof) -> str:
+    """In words, what the balls are asked to prove."""
+    match proof:
+        case Sharpened():
+            return f"multipliers of sharper pre-activation bounds, {what_is_checked(proof.inner)}"
+        case Within():
+            return f"the network of the open neurons, {what_is_checked(proof.inner)}"
+        case Arithmetic(method="product"):
+            return "norms of all weights"
+        case Arithmetic():
+            return f"pre-activation bounds, {proof.method} bounds of the gradient"
+        case Multipliers():
+            return "pre-activation bounds, semidefiniteness and the bound (rows as built in floating point)"
+        case Cases():
+            return f"pre-activation bounds, intervals of all cases, {len(proof.cases)} relaxations (rows as built)"
+        case Slopes():
+            return f"pre-activation bounds, slopes, {len(proof.parts)} chains of Schur complements"
+        case Tree():
+            return f"the bounds and the proofs of {len(proof.leaves):,} leaves (rows of relaxations as built)"
+        case Patterns():
+            return f"pre-activation bounds, {proof.leaves:,} leaves of signs, {proof.nogoods.count:,} refusals"
+        case _:
+            return f"the proof by {proof.method}"
+
+
+def check(problem: Problem, proof: Proof) -> float:
+    """What a proof proves of a problem; its pre-activation bounds are proved first."""
+    if isinstance(proof, Arithmetic) and proof.method == "product":
+        return check_arithmetic(problem, (), proof)  # on any region, so no bounds are needed
+    pre = region_bounds(problem, preactivations(problem)).pre
+    return check_on(problem.on(problem.region, **{PREACTIVATIONS: pre}), pre, proof)
+
+
+def check_on(problem: Problem, pre: Hint, proof: Proof) -> float:
+    """The same with bounds that are proved and kept with the problem."""
+    match proof:
+        case Sharpened():
+            better = sharpened(problem, pre, proof.sharper)
+            return math.inf if better is None else check_on(better, preactivations(better), proof.inner)
+        case Within():
+            small = proved_collapse(problem, pre)
+            if small is None:
+                return math.inf
+            check_work(small.problem, proof.inner)
+            return small.above(check_on(small.problem, preactivations(small.problem), proof.inner))
+        case Arithmetic():
+            return check_arithmetic(problem, pre, proof)
+        case Multipliers():
+            return check_multipliers(problem, proof)
+        case Cases():
+            return _cases(problem, pre, proof)
+        case Slopes():
+            return _slopes(problem, pre, proof)
+        case Tree():
+            return check_tree(problem, proof)
+        case Patterns():
+            return check_patterns(problem, pre, proof)
+        case _:
+            raise MethodError(f"the exact check does not know proofs by {proof.method}; use verify")
+
+
+def _cases(problem: Problem, pre: Hint, proof: Cases) -> float:
+    """The largest over all cases of the smaller of intervals and its own multipliers."""
+    if not problem.has_cases:
+        return math.inf
+    table = above(case_table(problem, pre))
+    for case in proof.cases:
+        at = case.row, case.column
+        if not (0 <= at[0] < table.shape[0] and 0 <= at[1] < table.shape[1]):
+            return math.inf
+        table[at] = min(table[at], check_multipliers(case_of(problem, *at), case.proof))
+    return float(table.max())
+
+
+def _slopes(problem: Problem, pre: Hint, proof: Slopes) -> float:
+    """The largest over all cases of what intervals, the whole problem and its own part prove."""
+    whole = min((check_part(problem, pre, p) for p in proof.parts if p.place == (WHOLE, WHOLE)), default=math.inf)
+    cases = [p for p in proof.parts if p.place != (WHOLE, WHOLE)]
+    if not problem.has_cases:
+        return math.inf if cases else whole
+    if not cases:
+        return whole
+    table = above(case_table(problem, pre))
+    for p in cases:
+        if not (0 <= p.row < table.shape[0] and 0 <= p.column < table.shape[1]):
+            return math.inf
+        table[p.place] = min(table[p.place], check_part(case_of(problem, *p.place), pre, p))
+    return float(np.minimum(table, whole).max())
+
+
+def sharpened(problem: Problem, pre: Hint, sharper: Sharper) -> Problem | None:
+    """The problem with the bounds that these multipliers prove; None where they do not fit it."""
+    small = proved_collapse(problem, pre)
+    base = problem if small is None else small.problem
+    known = preactivations(base)
+    finite = all(np.all(np.isfinite(end)) for z in known for end in z)
+    if hull(base.region) is None or base.network.depth < 2 or not finite or not sharper.fits(base.network):
+        return None
+    hint = sharper.of(problem)  # the ordinary code's, to be proved
+    if hint is None:
+        return None
+    wished = preactivations(hint)
+    every = [(i, np.arange(len(z.lo))) for i, z in enumerate(pre, start=1)]
+    places = every if small is None else list(small.neurons)
+    net = base.network
+
+    def better(k: int, below: Hint, z: Interval) -> Interval:
+        part = Network.from_blocks((*net.hidden[:k], replace(net.hidden[k], activation=IDENTITY)))
+        if not k or not covered(part, below):
+            return z
+        return _narrowed(sharper, k, System.over(part, base.region, below), z)
+
+    asked = tuple(Interval(wished[i - 1].lo[own], wished[i - 1].hi[own]) for i, own in places)
+    found = region_bounds(base, asked, known, better).pre
+    kept = [Interval(z.lo.copy(), z.hi.copy()) for z in pre]
+    for (i, own), z in zip(places, found, strict=True):
+        kept[i - 1].lo[own] = np.maximum(kept[i - 1].lo[own], z.lo)
+        kept[i - 1].hi[own] = np.minimum(kept[i - 1].hi[own], z.hi)
+    return problem.on(problem.region, **{PREACTIVATIONS: tuple(kept)})
+
+
+def _narrowed(sharper: Sharper, k: int, system: System, z: Interval) -> Interval:
+    """With what the multipliers of the targets in block k prove."""
+    some = np.flatnonzero(sharper.targets[:, 0] == k + 1)
+    if not len(some):
+        return z
+    targets = sharper.targets[some]
+    y, t = sharper.laid_out(system.neurons, some)
+    nothing = np.zeros(y.shape, dtype=np.int8)
+    top: Array = above(system.largest(y, t, nothing, scores_of(targets, system.net.outputs)))
+    return narrowed(z, targets, top)
