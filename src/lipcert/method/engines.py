@@ -49,8 +49,11 @@ def _free() -> Relaxed:
 
 
 def _has_values(problem: Problem) -> bool:
-    """Whether tight carries the values x, so that it takes much longer than the same without them."""
-    return problem.network.depth > 1 and hull(problem.region) is not None and not problem.has_cases
+    """Whether tight carries the values x, so that it takes much longer than the same without them.
+
+    Of a whole map it begins without them itself, and backward-free proves what method slopes does.
+    """
+    return problem.network.depth > 1 and hull(problem.region) is not None and not (problem.whole_map or problem.has_cases)
 
 
 def searches(
