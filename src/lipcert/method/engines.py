@@ -53,7 +53,9 @@ def _has_values(problem: Problem) -> bool:
 
     Of a whole map it begins without them itself, and backward-free proves what method slopes does.
     """
-    return problem.network.depth > 1 and hull(problem.region) is not None and not (problem.whole_map or problem.has_cases)
+    return (
+        problem.network.depth > 1 and hull(problem.region) is not None and not (problem.whole_map or problem.has_cases)
+    )
 
 
 def searches(

@@ -76,14 +76,14 @@ class Relaxed(Method):
             if bracket.status is Status.INTERRUPTED or (step is not steps[0] and bracket.closed()):
                 return
             last = step is steps[-1]
-            share = budget if last else self._share(budget, step, whole)
+            share = budget if last else self.share(budget, step, whole)
             ended = _guarded(bracket, share, partial(self._one, problem, bracket, share, step, look))
             if last or ended is SolverStatus.INTERRUPTED:
                 _conclude(ended, bracket, budget)
             if last and ended is None and not proof_fits(step.order, budget):
                 bracket.out_of_budget(budget)
 
-    def _share(self, budget: Budget, step: Step, whole: bool) -> Budget:
+    def share(self, budget: Budget, step: Step, whole: bool) -> Budget:
         """For a part that other steps follow: little where the whole network comes last, to which the time belongs.
 
         Of a whole map the lift without signs is nearly as good: its cuts come first.
