@@ -9,7 +9,7 @@ from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.relaxation.slopes import SlopeBlock, SlopeMultipliers, SlopeProgram
 from lipcert.rounding import Array
-from lipcert.solver.slopes import estimate, solve_slopes
+from lipcert.solver.slopes import choice, estimate, slope_solver, solve_slopes
 from lipcert.solver.slopes.first_order import FirstOrder
 from lipcert.solver.slopes.greedy import greedy
 from lipcert.solver.slopes.settle import settle
@@ -135,6 +135,31 @@ def test_stops_when_told_and_when_the_budget_is_over() -> None:
         assert np.isfinite(estimate(program, multipliers))
         assert budget.spent().counted < work + 0.01
     assert len(solved(program, Budget.of_work(0.0))[1]) == 1
+
+
+@pytest.mark.parametrize("shares", [(0.02, 0.2, 20.0), (0.3, 20.0), (0.1,) * 6 + (20.0,)])
+def test_goes_on_where_the_last_budget_ended(shares: tuple[float, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several budgets end where one does, with one greedy start and less work in the last; then nothing is left."""
+    program = chain(recipe(8, 8))
+    calls: list[int] = []
+    monkeypatch.setattr(choice, "greedy", lambda *given: calls.append(1) or greedy(*given))
+    whole = Budget.of_work(20.0)
+    value = estimate(program, solve_slopes(program, whole, lambda *_: False))
+    passes = len(calls)
+    seen: list[float] = []
+    solver = slope_solver(program)
+    for share in shares:
+        budget = Budget.of_work(share)
+        multipliers = solver.run(budget, lambda _, value: bool(seen.append(value)))
+        assert estimate(program, multipliers) == pytest.approx(min(seen), rel=1e-6)
+    assert seen == sorted(seen, reverse=True)
+    assert estimate(program, multipliers) == pytest.approx(value, rel=1e-5)
+    assert len(calls) - passes <= passes
+    assert budget.spent().counted < whole.spent().counted
+    assert solver.ended
+    budget, before = Budget.of_work(1.0), len(seen)
+    assert solver.run(budget, lambda _, value: bool(seen.append(value))) is multipliers
+    assert (budget.spent().counted, len(seen)) == (0.0, before)
 
 
 def degenerate(kind: str, rng: np.random.Generator) -> list[Array]:

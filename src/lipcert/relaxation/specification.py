@@ -95,7 +95,9 @@ def check_case(problem: Problem) -> None:
 
 def check_relaxation(problem: Problem, method: str) -> None:
     """Refuse a network, norm or region that the relaxation does not cover, by name; of several cases, each."""
-    if method == UNSIGNED and problem.whole_map and problem.network.depth:
+    if method == UNSIGNED:
+        if not (problem.whole_map and problem.network.depth):
+            raise MethodError("the lift without signs is for whole maps with a hidden layer; use tight")
         return
     if method not in RELAXATIONS:
         raise MethodError(f"unknown relaxation {method!r}; use one of {', '.join(RELAXATIONS)}")

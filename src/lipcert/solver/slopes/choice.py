@@ -142,7 +142,7 @@ class SlopeSolver:
             if self._too_late() or self._descend(self.level, 0) is None or self.stopped:
                 return
             self.level += not self._too_late()
-        self.ended = True
+        self.ended = not self.attempts  # a longer budget may hold an interior point
 
     def _too_late(self) -> bool:
         """Whether not even two values with their gradients are expected to end within the budget."""
