@@ -13,7 +13,7 @@ from lipcert.solver.slopes import choice, estimate, slope_solver, solve_slopes
 from lipcert.solver.slopes.first_order import FirstOrder
 from lipcert.solver.slopes.greedy import greedy
 from lipcert.solver.slopes.settle import settle
-from lipcert.solver.slopes.walk import in_units
+from lipcert.solver.slopes.walk import Walk, in_units
 from tests.slope_programs import branched, chain, form, optimum, random_weights, recipe
 
 
@@ -142,15 +142,24 @@ def test_goes_on_where_the_last_budget_ended(shares: tuple[float, ...], monkeypa
     """Several budgets end where one does, with one greedy start and less work in the last; then nothing is left."""
     program = chain(recipe(8, 8))
     calls: list[int] = []
-    monkeypatch.setattr(choice, "greedy", lambda *given: calls.append(1) or greedy(*given))
+    seen: list[float] = []
+
+    def counted(program: SlopeProgram, rounds: int, room: float) -> tuple[Walk, Array | None]:
+        calls.append(rounds)
+        return greedy(program, rounds, room)
+
+    def better(_: SlopeMultipliers, value: float) -> bool:
+        seen.append(value)
+        return False
+
+    monkeypatch.setattr(choice, "greedy", counted)
     whole = Budget.of_work(20.0)
     value = estimate(program, solve_slopes(program, whole, lambda *_: False))
     passes = len(calls)
-    seen: list[float] = []
     solver = slope_solver(program)
     for share in shares:
         budget = Budget.of_work(share)
-        multipliers = solver.run(budget, lambda _, value: bool(seen.append(value)))
+        multipliers = solver.run(budget, better)
         assert estimate(program, multipliers) == pytest.approx(min(seen), rel=1e-6)
     assert seen == sorted(seen, reverse=True)
     assert estimate(program, multipliers) == pytest.approx(value, rel=1e-5)
@@ -158,7 +167,7 @@ def test_goes_on_where_the_last_budget_ended(shares: tuple[float, ...], monkeypa
     assert budget.spent().counted < whole.spent().counted
     assert solver.ended
     budget, before = Budget.of_work(1.0), len(seen)
-    assert solver.run(budget, lambda _, value: bool(seen.append(value))) is multipliers
+    assert solver.run(budget, better) is multipliers
     assert (budget.spent().counted, len(seen)) == (0.0, before)
 
 

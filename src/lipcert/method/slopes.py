@@ -54,6 +54,7 @@ class Slopes(Method):
     name = "slopes"
     summary = "intervals of all slopes, one multiplier per neuron: any depth, activation, region and norm"
     prelude = ("product", "interval")
+    greedy = True
 
     def applies(self, problem: Problem) -> str | None:
         """On a bounded region neurons may be stable; how many nobody knows before `run`."""
@@ -84,7 +85,7 @@ def run_slopes(problem: Problem, bracket: Bracket, budget: Budget, before: Work 
 def first_pass(problem: Problem, bracket: Bracket, budget: Budget) -> None:
     """The greedy pass alone, where it takes little of the budget; other methods begin with it."""
     share = budget.share(policy.SLOPES_FIRST)
-    if Slopes().applies(problem) is not None or cut_short(problem):
+    if not problem.network.depth or Slopes().applies(problem) is not None or cut_short(problem):
         return
     if hull(problem.region) is None and not _fits(orders_of_all(problem.network), share):
         return

@@ -16,6 +16,8 @@ from lipcert.solver import Status as SolverStatus
 class Tight(Relaxed):
     """hr2 or the backward lift, then cuts: all triangles, all products, or rounds of what a matrix violates."""
 
+    greedy = True
+
     def __init__(self, slopes: bool = True) -> None:
         super().__init__("tight", "hr2 or a lift with rows and cuts that the paper does not have: any network")
         self.slopes = slopes  # whether method slopes comes first, where there is more than one hidden layer
