@@ -258,4 +258,5 @@ class BySlopes(Relaxation):
         self.work = run_slopes(self.problem, self.bracket, budget, self.work)
         if self.bracket.certificate is not before:
             self.upper = self.bracket.upper
-        self.ended = self.work is None or self.bracket.status in (Status.DONE, Status.MEMORY_LIMIT)
+        done = self.work is None or (self.bracket.status is Status.DONE and not self.work.alive)
+        self.ended = done or self.bracket.status is Status.MEMORY_LIMIT

@@ -162,10 +162,11 @@ class Work:
         self.table: Array | None = None
         self.floor = 0.0  # of all cases
         self.questions: dict[Place, _Question] = {}
+        self.alive = False  # whether the last call moved something that a longer one may move further
 
     def go_on(self, budget: Budget) -> bool:
         """All that is left to do, within a budget; whether it came to its end."""
-        self.budget = budget
+        self.budget, self.alive = budget, False
         if not self.problem.has_cases:
             return self.solve((WHOLE, WHOLE), budget)
         self.solve((WHOLE, WHOLE), budget.share(policy.CASE_SHARE))
@@ -189,7 +190,7 @@ class Work:
             return True
         proof = budget.expected(tries_of(question.problem) * proof_operations(question.program.orders))
         watcher = _Watcher(self, question, passes_only)
-        within = budget.upto(max(budget.left() - proof, 0.0))
+        within, moves = budget.upto(max(budget.left() - proof, 0.0)), question.solver.moves
         try:
             last = question.solver.run(within, watcher)
         except _FAILURES as error:
@@ -203,6 +204,7 @@ class Work:
             return True
         if last is not question.proved:
             self.prove(question, last)
+        self.alive = self.alive or (not question.solver.ended and question.solver.moves > moves)
         return not within.over()
 
     def prove(self, question: _Question, multipliers: SlopeMultipliers) -> None:

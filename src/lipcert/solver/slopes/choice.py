@@ -56,7 +56,7 @@ class _Inner:
 class SlopeSolver:
     """A solve that can go on: `run` continues where the last one came to the end of its budget.
 
-    `ended` says that nothing is left to be gained.
+    `ended` says that nothing is left to be gained; `moves` counts what was begun, so that a run without any is seen.
     """
 
     def __init__(self, program: SlopeProgram) -> None:
@@ -65,6 +65,7 @@ class SlopeSolver:
         self.best = float("inf")
         self.multipliers: SlopeMultipliers | None = None
         self.stopped = self.ended = False
+        self.moves = 0
         self.at: Start | None = None  # where first-order steps go on
         self.attempts, self.level = list(ATTEMPTS), 0
         self.inner: _Inner | None = None
@@ -151,6 +152,7 @@ class SlopeSolver:
     def _descend(self, level: int, steps: int) -> Point | None:
         """First-order steps as long as they gain, at most so many where that is not 0; returns the last point."""
         assert self.at is not None
+        self.moves += 1
         method = FirstOrder(self.program, self.budget, BARRIERS[level] / sum(self.program.widths), POWERS[level])
         at: Point | None = None
         values: list[float] = []
@@ -195,6 +197,7 @@ class SlopeSolver:
             bound = estimate(self.program, SlopeMultipliers(t, weights))
             self._offer(t, weights, bound)
             inner.steps += 1
+            self.moves += 1
             if self.stopped:
                 return True
             if inner.steps > LONG and bound > at.bound:
