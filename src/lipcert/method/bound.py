@@ -187,11 +187,12 @@ def _within_memory(method: Method, problem: Problem, bracket: Bracket, budget: B
 
 def _begin(problem: Problem, bracket: Bracket, budget: Budget) -> None:
     """The greedy pass of slopes; where it has no time or memory, what follows is none the worse."""
+    before = bracket.status
     try:
         first_pass(problem, bracket, budget)
     except MemoryError:
         bracket.out_of_memory("slopes", budget)
-    if bracket.status in (Status.TIME_LIMIT, Status.WORK_LIMIT) and not budget.over():
+    if before is Status.DONE:
         bracket.go_on()
 
 
