@@ -9,11 +9,11 @@ from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.relaxation.slopes import SlopeBlock, SlopeMultipliers, SlopeProgram
 from lipcert.rounding import Array
-from lipcert.solver.slopes import estimate, solve_slopes
+from lipcert.solver.slopes import choice, estimate, slope_solver, solve_slopes
 from lipcert.solver.slopes.first_order import FirstOrder
 from lipcert.solver.slopes.greedy import greedy
 from lipcert.solver.slopes.settle import settle
-from lipcert.solver.slopes.walk import in_units
+from lipcert.solver.slopes.walk import Walk, in_units
 from tests.slope_programs import branched, chain, form, optimum, random_weights, recipe
 
 
@@ -135,6 +135,40 @@ def test_stops_when_told_and_when_the_budget_is_over() -> None:
         assert np.isfinite(estimate(program, multipliers))
         assert budget.spent().counted < work + 0.01
     assert len(solved(program, Budget.of_work(0.0))[1]) == 1
+
+
+@pytest.mark.parametrize("shares", [(0.02, 0.2, 20.0), (0.3, 20.0), (0.1,) * 6 + (20.0,)])
+def test_goes_on_where_the_last_budget_ended(shares: tuple[float, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several budgets end where one does, with one greedy start and less work in the last; then nothing is left."""
+    program = chain(recipe(8, 8))
+    calls: list[int] = []
+    seen: list[float] = []
+
+    def counted(program: SlopeProgram, rounds: int, room: float) -> tuple[Walk, Array | None]:
+        calls.append(rounds)
+        return greedy(program, rounds, room)
+
+    def better(_: SlopeMultipliers, value: float) -> bool:
+        seen.append(value)
+        return False
+
+    monkeypatch.setattr(choice, "greedy", counted)
+    whole = Budget.of_work(20.0)
+    value = estimate(program, solve_slopes(program, whole, lambda *_: False))
+    passes = len(calls)
+    solver = slope_solver(program)
+    for share in shares:
+        budget = Budget.of_work(share)
+        multipliers = solver.run(budget, better)
+        assert estimate(program, multipliers) == pytest.approx(min(seen), rel=1e-6)
+    assert seen == sorted(seen, reverse=True)
+    assert estimate(program, multipliers) == pytest.approx(value, rel=1e-5)
+    assert len(calls) - passes <= passes
+    assert budget.spent().counted < whole.spent().counted
+    assert solver.ended
+    budget, before = Budget.of_work(1.0), len(seen)
+    assert solver.run(budget, better) is multipliers
+    assert (budget.spent().counted, len(seen)) == (0.0, before)
 
 
 def degenerate(kind: str, rng: np.random.Generator) -> list[Array]:

@@ -28,6 +28,11 @@ from lipcert import (
 )
 from lipcert.budget import Budget
 from lipcert.files import write_npz
+from lipcert.method.base import Wishes
+from lipcert.method.bracket import Bracket, Progress
+from lipcert.method.engines import BySlopes, Sharpening
+from lipcert.method.slopes import Slopes as SlopesMethod
+from lipcert.method.slopes import run_slopes
 from lipcert.problem.network import Block
 from lipcert.problem.problem import Problem
 from lipcert.proof import pieces
@@ -40,7 +45,7 @@ from lipcert.proof.slopes import WHOLE, Part, Slopes, prove_slopes
 from lipcert.proof.verify import load_certificate
 from lipcert.relaxation.slopes import SlopeBlock, SlopeMultipliers, SlopeProgram, orders_of, slope_program
 from lipcert.rounding import Array
-from lipcert.solver.slopes import solve_slopes
+from lipcert.solver.slopes import choice, solve_slopes
 from lipcert.solver.slopes.scalars import scalar_multipliers
 from tests.enumeration import exact_constant
 from tests.strategies import branched_networks, convolutional_networks, small_cases
@@ -402,3 +407,50 @@ def test_what_is_left_is_a_hint(monkeypatch: pytest.MonkeyPatch, factor: float) 
 
     monkeypatch.setattr(pieces, "what_is_left", boasting)
     assert prove_slopes(problem, multipliers).upper >= honest
+
+
+@pytest.mark.parametrize("method", ["slopes", "tight", "auto"])
+def test_the_greedy_pass_comes_before_what_takes_longer(method: str) -> None:
+    """Before linear bounds, Euclidean norms and the search for a witness, and below the product of norms."""
+    net = recipe(6, 5, 2)
+    seen: list[Progress] = []
+    product = prove_product(Problem.of(net, Everywhere(), "all", "2")).upper
+    bound(net, Everywhere(), output="all", norm="2", method=method, work=0.3, on_progress=seen.append)
+    first = next(progress for progress in seen if progress.upper < 0.5 * product)
+    assert first.stage == "slopes"
+    before = {progress.stage for progress in seen[: seen.index(first)]}
+    assert before <= {"product", "interval", "slopes"}
+
+
+@pytest.mark.parametrize("norm", ["2", "inf"])
+def test_turns_of_auto_go_on(norm: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No turn after the first begins with a greedy pass; what the turns prove falls, and ends where one long one does.
+
+    To norm inf each output is a case: their solvers are kept too.
+    """
+    problem = Problem.of(recipe(4, 4, 2), Everywhere(), "all", norm)
+    passes: list[int] = []
+    begin = choice.SlopeSolver._begin
+
+    def counted(solver: choice.SlopeSolver) -> None:
+        passes.append(1)
+        begin(solver)
+
+    monkeypatch.setattr(choice.SlopeSolver, "_begin", counted)
+    alone = Bracket(Wishes())
+    run_slopes(problem, alone, Budget.of_work(20.0))
+    once = len(passes)
+    bracket = Bracket(Wishes())
+    engine = BySlopes(problem, bracket, SlopesMethod(), policy.SLOPES_LEAVES, Sharpening(problem, bracket))
+    uppers = []
+    for work in (0.2, 0.2, 20.0, 20.0):
+        bracket.go_on()
+        if not engine.ended:
+            engine.turn(Budget.of_work(work))
+        uppers.append(bracket.upper)
+    assert len(passes) <= 2 * once
+    assert engine.ended
+    assert uppers == sorted(uppers, reverse=True)
+    assert bracket.upper == pytest.approx(alone.upper, rel=1e-5)
+    assert bracket.certificate is not None
+    assert verify(bracket.certificate, problem.network).proved

@@ -294,7 +294,7 @@ SLOPES_CALLS = 60.0  # and the calls around each of its pieces
 SLOPES_CENTRED = 30.0  # times as much where neurons have one slope: their pieces are changed and tried again (avgpool)
 SLOPES_GAIN = 1e-3  # in a bound that is worth a proof on the way,
 SLOPES_SHARE = 0.15  # which together take no more of a solver's work than this
-SLOPES_PROOFS = 200.0  # times one proof: about what a solver takes; a shorter turn of auto would be begun again
+SLOPES_PROOFS = 200.0  # times one proof: about what a solver takes
 SLOPES_FIRST = 0.05  # of the budget, for the greedy pass that other methods begin with
 SLOPES_BEFORE_TIGHT = 0.3  # of the budget, at most, for slopes before method tight
 SLOPES_LEAVES = 0.4  # of d = log(bound/witness) is left by method slopes, on the same networks

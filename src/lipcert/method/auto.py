@@ -9,7 +9,6 @@ from lipcert.method.bracket import Bracket
 from lipcert.method.engines import engines_for
 from lipcert.method.lower import Looker
 from lipcert.method.portfolio import take_turns
-from lipcert.method.slopes import first_pass
 from lipcert.method.tight import Tight
 from lipcert.method.workers import workers_of
 from lipcert.problem.problem import Problem
@@ -24,6 +23,7 @@ class Auto(Method):
     search = policy.SEARCH_BEFORE_TURNS
     needs_witness = True
     closes = True
+    greedy = True
 
     def cost(self, problem: Problem) -> float:
         return Tight().cost(problem)
@@ -31,7 +31,6 @@ class Auto(Method):
     def run(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
         if bracket.closed() or problem.network.depth == 0:
             return
-        first_pass(problem, bracket, budget)
         with workers_of(bracket.wishes) as executor:
             engines = engines_for(problem, bracket, budget, executor)
             looker = Looker(problem, bracket, budget)

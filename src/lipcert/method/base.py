@@ -22,6 +22,7 @@ class Method:
     summary: str  # one line for --help and the docs
     # Cheap methods first, so that there is an answer whatever happens.
     prelude: tuple[str, ...] = ("interval", "linear", "mixed")
+    greedy: bool = False  # whether the greedy pass of slopes follows "interval", before anything that takes longer
     search: float = policy.SEARCH_BESIDE_A_SOLVER  # of the budget, for a witness before `run`
     cheap: bool = False  # a witness is looked for afterwards, for a second, or as long as the bound took
     closes: bool = False  # whether it works until the gap is closed: with a gap left it has not finished

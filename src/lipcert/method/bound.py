@@ -21,6 +21,7 @@ from lipcert.method.base import Method, Wishes
 from lipcert.method.bracket import Bracket, Progress
 from lipcert.method.lower import look
 from lipcert.method.result import Result, Status
+from lipcert.method.slopes import first_pass
 from lipcert.problem.frame import Frame
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
@@ -157,6 +158,8 @@ def run(method: Method, problem: Problem, bracket: Bracket, budget: Budget) -> R
                 first, share = table.named(name), budget.share(policy.PRELUDE_SHARE)
                 if first.applies(problem) is None and (bracket.certificate is None or not share.over()):
                     _within_memory(first, problem, bracket, share)
+                if name == "interval" and method.greedy and not bracket.closed():
+                    _begin(problem, bracket, budget)
             if (bracket.wishes.lower or method.needs_witness) and not method.cheap:
                 look(problem, bracket, budget.share(method.search))
             _within_memory(method, problem, bracket, budget)
@@ -180,6 +183,17 @@ def _within_memory(method: Method, problem: Problem, bracket: Bracket, budget: B
         method.run(problem, bracket, budget)
     except MemoryError:
         bracket.out_of_memory(method.name, budget)
+
+
+def _begin(problem: Problem, bracket: Bracket, budget: Budget) -> None:
+    """The greedy pass of slopes; where it has no time or memory, what follows is none the worse."""
+    before = bracket.status
+    try:
+        first_pass(problem, bracket, budget)
+    except MemoryError:
+        bracket.out_of_memory("slopes", budget)
+    if before is Status.DONE:
+        bracket.go_on()
 
 
 def _check_numbers(time_limit: float, work: float | None, seed: int, gap: float, workers: int) -> None:

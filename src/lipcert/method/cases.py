@@ -1,7 +1,8 @@
 """The largest of several constants (`proof.cases`): cheap bounds for all, then a relaxation where it can decide.
 
 The case with the largest bound is solved next. It is done when its bound falls to what another case, or a witness,
-keeps the answer at anyway; everything is done when no open case is above that.
+keeps the answer at anyway; everything is done when no open case is above that. Of a large network the relaxations of a
+case are those of its parts, as for one output (`planning`).
 """
 
 from __future__ import annotations
@@ -11,17 +12,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lipcert import policy
+from lipcert.bounds.gains import GAINS
 from lipcert.budget import Budget
 from lipcert.budget.threads import threads_for
 from lipcert.method.bracket import Bracket
 from lipcert.method.lower import Rounder
+from lipcert.method.planning import Step, plan, whole_step
 from lipcert.method.solving import Task, least_numbers, proof_fits
 from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate, Multipliers
 from lipcert.proof.cases import ProvedCase, case_of, case_table, prove_cases
 from lipcert.relaxation.build import build
 from lipcert.relaxation.model import Relaxation
-from lipcert.relaxation.specification import plan_specification
+from lipcert.relaxation.reduced import gains_of
 from lipcert.rounding import Array
 from lipcert.solver import Status
 from lipcert.witness import Witness
@@ -73,21 +76,39 @@ class _Run:
     def _one(self, at: tuple[int, int]) -> Status:
         left, alone = self.budget.left(), np.count_nonzero(self.open) == 1
         share = left if alone else max(policy.CASE_SHARE * left, min(policy.CASE_LEAST, left / 2))
-        budget, case = self.budget.upto(share), case_of(self.problem, *at)
-        specification = plan_specification(case, self.method.name)
+        budget, case = self.budget.upto(share), self._case(at)
+        steps = plan(case, budget, self.method.name) or [whole_step(case, self.method.name)]
+        status = Status.OPTIMAL
+        for step in steps:
+            own = budget if step is steps[-1] else self.method.share(budget, step, steps[-1].whole)
+            status = self._step(case, at, step, own)
+            if status is Status.INTERRUPTED or self.decided(at):
+                break
+        return status if steps[-1].whole or status is not Status.OPTIMAL else Status.TIME_LIMIT
+
+    def _case(self, at: tuple[int, int]) -> Problem:
+        """The problem of a case; what pays for parts of the network is the same for all outputs."""
+        case = case_of(self.problem, *at)
+        if self.problem.knows(GAINS) and case.coordinate is None:
+            case.kept(GAINS, lambda: gains_of(self.problem))
+        return case
+
+    def _step(self, case: Problem, at: tuple[int, int], step: Step, budget: Budget) -> Status:
+        """One relaxation of all or of a part of the network."""
+        if not step.whole and not proof_fits(step.order, budget):
+            return Status.TIME_LIMIT
+        specification = self.method.specification(case, step)
         with budget.measured(policy.BUILD_CALLS, policy.SCALAR):
             relaxation = build(case, specification)
         if not budget.holds(least_numbers(relaxation.problem.size)):
             self.bracket.no_room(self.method.name, least_numbers(relaxation.problem.size), budget)
             return Status.TIME_LIMIT
-        if not proof_fits(relaxation.problem.size, budget):
-            return Status.TIME_LIMIT
         task = Task(case, specification, relaxation)
+        if not proof_fits(task.order if step.whole else task.proof_order, budget):
+            return Status.TIME_LIMIT
+        look = OnCase(self.look, case) if step.whole else None
         with threads_for(task.order):
-            return self.method.solve(task, _CaseBracket(self, at), budget, self._moments(case))
-
-    def _moments(self, case: Problem) -> OnCase:
-        return OnCase(self.look, case)
+            return self.method.solve(task, _CaseBracket(self, at), budget, look)
 
     def keep(self, at: tuple[int, int], certificate: Certificate) -> None:
         """A better bound of one case is one of the largest of all."""

@@ -19,7 +19,7 @@ from lipcert.method.cheap import Linear
 from lipcert.method.portfolio import Engine
 from lipcert.method.relaxed import RELAXED, Relaxed
 from lipcert.method.result import Status
-from lipcert.method.slopes import Slopes, run_slopes
+from lipcert.method.slopes import Slopes, Work, run_slopes
 from lipcert.method.tight import Tight
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import hull
@@ -49,8 +49,13 @@ def _free() -> Relaxed:
 
 
 def _has_values(problem: Problem) -> bool:
-    """Whether tight carries the values x, so that it takes much longer than the same without them."""
-    return problem.network.depth > 1 and hull(problem.region) is not None and not problem.has_cases
+    """Whether tight carries the values x, so that it takes much longer than the same without them.
+
+    Of a whole map it begins without them itself, and backward-free proves what method slopes does.
+    """
+    return (
+        problem.network.depth > 1 and hull(problem.region) is not None and not (problem.whole_map or problem.has_cases)
+    )
 
 
 def searches(
@@ -242,12 +247,16 @@ class Relaxation(Engine):
 
 
 class BySlopes(Relaxation):
-    """Method slopes, which has ended where it could not begin."""
+    """Method slopes, which has ended where it could not begin; a turn goes on from the multipliers of the last one."""
+
+    continues = True
+    work: Work | None = None
 
     def turn(self, budget: Budget) -> None:
         self.problem = self.sharper(budget)
         before = self.bracket.certificate
-        begun = run_slopes(self.problem, self.bracket, budget)
+        self.work = run_slopes(self.problem, self.bracket, budget, self.work)
         if self.bracket.certificate is not before:
             self.upper = self.bracket.upper
-        self.ended = not begun or self.bracket.status in (Status.DONE, Status.MEMORY_LIMIT)
+        done = self.work is None or (self.bracket.status is Status.DONE and not self.work.alive)
+        self.ended = done or self.bracket.status is Status.MEMORY_LIMIT

@@ -2,7 +2,8 @@
 
 A relaxation of the whole network is best when its moment matrix fits. Where it does not, parts of the network take its
 place: the layers behind each cut, the lift without values, and, where even that is too large, the neurons and signs
-that cost most to leave out. Every step stands by itself, so the best of them is the answer.
+that cost most to leave out. Of a whole map the lift without values and signs comes first, which is nearly as good and
+much smaller (`unsigned`). Every step stands by itself, so the best of them is the answer.
 """
 
 from __future__ import annotations
@@ -21,15 +22,25 @@ from lipcert.problem.problem import Problem
 from lipcert.relaxation.lifts import PRODUCTS_UP_TO
 from lipcert.relaxation.reduced import gains_of, share_of
 from lipcert.relaxation.reduction import Mask, Reduction, Share, everything, losses, open_signs
+from lipcert.relaxation.unsigned import unsigned_order
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """A part of the network (None: all of it), the order of its matrix, and about how many operations it takes."""
+    """A part of the network (None: all of it), the order of its matrix, and about how many operations it takes.
+
+    `signs`: whether slopes have variables of their own; a whole map loses little without them.
+    """
 
     reduction: Reduction | None
     order: int
     operations: float
+    signs: bool = True
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing is left out."""
+        return self.reduction is None and self.signs
 
     @property
     def numbers(self) -> float:
@@ -38,7 +49,7 @@ class Step:
 
 
 def plan(problem: Problem, budget: Budget, method: str = "tight") -> list[Step]:
-    """The steps in the order in which to take them; parts are for chains of ReLU in the infinity norm.
+    """The steps in the order in which to take them; parts are for chains of ReLU in the infinity norm, and whole maps.
 
     A whole network that does not take long stands alone. One that fits comes last, after a quick part or two: a first
     bound, in case the whole takes longer than expected. One that would plainly not end leaves its time to the parts.
@@ -46,6 +57,12 @@ def plan(problem: Problem, budget: Budget, method: str = "tight") -> list[Step]:
     whole, left = whole_step(problem, method), budget.left()
     fits = whole.order <= policy.LARGEST_ORDER and budget.holds(whole.numbers)
     seconds = budget.expected(whole.operations)
+    if problem.whole_map and method == "tight":
+        first = unsigned_step(problem)
+        small = first.order <= policy.LARGEST_ORDER and budget.holds(first.numbers)
+        small = small and budget.expected(first.operations) <= policy.STEP_MOST * left
+        ends = fits and seconds <= (policy.EASY_SHARE if small else policy.HOPELESS_SHARE) * left
+        return [first] * small + [whole] * ends
     known = _gains(problem)
     if known is None or (fits and seconds <= min(policy.QUICK, policy.EASY_SHARE * left)):
         return [whole] if fits else []
@@ -68,6 +85,13 @@ def whole_step(problem: Problem, method: str = "tight") -> Step:
     backward = method == "tight" or method.startswith("backward")
     alone = backward and problem.norm.p == "inf" and problem.network.inputs > PRODUCTS_UP_TO
     return Step(None, order, interior_operations(inner, order, 14, problem.network.inputs if alone else 0))
+
+
+def unsigned_step(problem: Problem) -> Step:
+    """The lift of a whole map without values and signs."""
+    signs = problem.network.inputs if problem.norm.p == "inf" else 0  # t is in no row, the solver eliminates it
+    order = unsigned_order(problem)
+    return Step(None, order, interior_operations(order - signs, order, 1, signs), signs=False)
 
 
 def expected_order(problem: Problem) -> int:

@@ -14,12 +14,12 @@ from lipcert.method.base import Method
 from lipcert.method.bracket import Bracket
 from lipcert.method.cases import solve_cases
 from lipcert.method.lower import Rounder
-from lipcert.method.planning import Step, expected_order, plan, whole_step
+from lipcert.method.planning import Step, expected_order, plan, unsigned_step, whole_step
 from lipcert.method.result import Status
 from lipcert.method.solving import OnMoments, Task, least_numbers, proof_fits, proof_operations, solve
 from lipcert.problem.problem import Problem
 from lipcert.relaxation.build import build
-from lipcert.relaxation.specification import Specification, plan_specification, refusal
+from lipcert.relaxation.specification import UNSIGNED, Specification, plan_specification, refusal
 from lipcert.solver import Status as SolverStatus
 
 _FAILURES = (ArithmeticError, ValueError, RuntimeError)  # as numpy and scipy raise them
@@ -35,14 +35,14 @@ class Relaxed(Method):
         return refusal(problem, self.name)
 
     def cost(self, problem: Problem) -> float:
-        return whole_step(problem, self.name).operations / policy.RATES[policy.DENSE]
+        return self._first(problem).operations / policy.RATES[policy.DENSE]
 
     def run(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
         if budget.over() or cut_short(problem):  # a checker has better bounds than those: other rows
             bracket.out_of_budget(budget)
             return
         bracket.enter(self.name)
-        if whole_step(problem, self.name).operations > policy.WORTH_CALIBRATING:
+        if self._first(problem).operations > policy.WORTH_CALIBRATING:
             budget.calibrate()
         look = Rounder(problem, bracket, budget)
         if problem.has_cases:
@@ -51,6 +51,11 @@ class Relaxed(Method):
         else:
             self._steps(problem, bracket, budget, look)
 
+    def _first(self, problem: Problem) -> Step:
+        """What the method is about: of a whole map in one piece tight is worth something without signs already."""
+        plain = self.name == "tight" and problem.whole_map and not problem.has_cases
+        return unsigned_step(problem) if plain else whole_step(problem, self.name)
+
     def solve(self, task: Task, bracket: Bracket, budget: Budget, look: OnMoments | None) -> SolverStatus:
         """One relaxation, of the whole network or of a part or case."""
         return solve(task, bracket, budget, look)
@@ -58,9 +63,10 @@ class Relaxed(Method):
     def _steps(self, problem: Problem, bracket: Bracket, budget: Budget, look: Rounder) -> None:
         """What `plan` says, each step within its share; a bound of a part is only a first one where the whole fits."""
         steps = plan(problem, budget, self.name)
-        whole = bool(steps) and steps[-1].reduction is None
+        whole = bool(steps) and steps[-1].whole
         if not whole:
-            instead = "parts of the network take its place" if steps else "no part of it fits the time"
+            parts = "the lift without signs takes" if problem.whole_map else "parts of the network take"
+            instead = f"{parts} its place" if steps else "no part of it fits the time"
             bracket.note(f"{self.name} of the whole left out: {_reason(problem, budget, self.name)}; {instead}")
             if not budget.holds(whole_step(problem, self.name).numbers):
                 bracket.out_of_memory(self.name, budget, noted=True)
@@ -70,16 +76,19 @@ class Relaxed(Method):
             if bracket.status is Status.INTERRUPTED or (step is not steps[0] and bracket.closed()):
                 return
             last = step is steps[-1]
-            share = budget if last else self._share(budget, step, whole)
+            share = budget if last else self.share(budget, step, whole)
             ended = _guarded(bracket, share, partial(self._one, problem, bracket, share, step, look))
             if last or ended is SolverStatus.INTERRUPTED:
                 _conclude(ended, bracket, budget)
             if last and ended is None and not proof_fits(step.order, budget):
                 bracket.out_of_budget(budget)
 
-    def _share(self, budget: Budget, step: Step, whole: bool) -> Budget:
-        """For a part that other steps follow: little where the whole network comes last, to which the time belongs."""
-        if not whole:
+    def share(self, budget: Budget, step: Step, whole: bool) -> Budget:
+        """For a part that other steps follow: little where the whole network comes last, to which the time belongs.
+
+        Of a whole map the lift without signs is nearly as good: its cuts come first.
+        """
+        if not whole or not step.signs:
             return budget.share(policy.STEP_SHARE)
         return budget.share(policy.FIRST_SHARE).upto(policy.FIRST_TIMES * budget.expected(step.operations))
 
@@ -87,8 +96,8 @@ class Relaxed(Method):
         self, problem: Problem, bracket: Bracket, budget: Budget, step: Step, look: Rounder
     ) -> SolverStatus | None:
         """One relaxation of all or of a part of the network; None where its proof does not fit the budget."""
-        least = 1 if step.reduction is None else step.order  # building takes time too
-        specification = self._specification(problem, step)
+        least = 1 if step.whole else step.order  # building takes time too
+        specification = self.specification(problem, step)
         if not self._proof_fits(least, bracket, budget, step):
             return None
         with budget.measured(policy.BUILD_CALLS, policy.SCALAR):
@@ -97,10 +106,12 @@ class Relaxed(Method):
         if not self._proof_fits(task.proof_order, bracket, budget, step):
             return None
         with threads_for(task.order):
-            return self.solve(task, bracket, budget, look if step.reduction is None else None)
+            return self.solve(task, bracket, budget, look if step.whole else None)
 
-    def _specification(self, problem: Problem, step: Step) -> Specification:
+    def specification(self, problem: Problem, step: Step) -> Specification:
         """A part of a network is the backward lift of it, without values; tight keeps its name for its cuts."""
+        if not step.signs:
+            return Specification(self.name, UNSIGNED, values=False)
         if step.reduction is None:
             return plan_specification(problem, self.name)
         name = self.name if self.name == "tight" else "backward"
@@ -113,7 +124,7 @@ class Relaxed(Method):
             return False
         if proof_fits(order, budget):
             return True
-        if step.reduction is None and not budget.over():
+        if step.whole and not budget.over():
             seconds = budget.expected(proof_operations(order))
             bracket.note(f"{self.name} left out: a proof of order {order:,} takes about {seconds:.0f} s, too long here")
             bracket.out_of_budget(budget)

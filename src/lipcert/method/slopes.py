@@ -3,13 +3,14 @@
 A greedy pass gives a first bound in milliseconds. Then a solver improves the multipliers, and what it finds is proved
 whenever it promises enough. On a bounded region the network of the open neurons takes the place of the network where
 its proof is less work. Where the constant is the largest of several, norm 2 bounds all of them at once; then the one
-with the largest bound is looked at by itself, as in `cases`.
+with the largest bound is looked at by itself, as in `cases`. What is not ended goes on in the next turn of `auto`.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -36,8 +37,11 @@ from lipcert.relaxation.slopes import (
     slope_program,
 )
 from lipcert.rounding import Array
-from lipcert.solver.slopes import solve_slopes
+from lipcert.solver.slopes import slope_solver
 from lipcert.solver.slopes.scalars import scalar_multipliers
+
+if TYPE_CHECKING:
+    from lipcert.solver.slopes.choice import SlopeSolver
 
 _FAILURES = (ArithmeticError, ValueError, RuntimeError, MemoryError)  # as numpy and scipy raise them
 
@@ -50,6 +54,7 @@ class Slopes(Method):
     name = "slopes"
     summary = "intervals of all slopes, one multiplier per neuron: any depth, activation, region and norm"
     prelude = ("product", "interval")
+    greedy = True
 
     def applies(self, problem: Problem) -> str | None:
         """On a bounded region neurons may be stable; how many nobody knows before `run`."""
@@ -63,25 +68,24 @@ class Slopes(Method):
         run_slopes(problem, bracket, budget)
 
 
-def run_slopes(problem: Problem, bracket: Bracket, budget: Budget) -> bool:
-    """The method; whether it began, which it does not where a proof is too large or takes too long."""
-    work = prepared(problem, bracket, budget)
+def run_slopes(problem: Problem, bracket: Bracket, budget: Budget, before: Work | None = None) -> Work | None:
+    """The method; None where it did not begin, because a proof is too large or takes too long.
+
+    What it returns can be given to the next call: where that is about the same problem, it goes on.
+    """
+    work = before if before is not None and before.problem is problem else prepared(problem, bracket, budget)
     if work is None:
-        return False
-    if problem.has_cases:
-        work.solve((WHOLE, WHOLE), budget.share(policy.CASE_SHARE))
-        finished = work.cases()
-    else:
-        finished = work.solve((WHOLE, WHOLE), budget)
-    if not finished and not bracket.closed():
+        return None
+    bracket.enter(Slopes.name)
+    if not work.go_on(budget) and not bracket.closed():
         bracket.out_of_budget(budget)
-    return True
+    return work
 
 
 def first_pass(problem: Problem, bracket: Bracket, budget: Budget) -> None:
     """The greedy pass alone, where it takes little of the budget; other methods begin with it."""
     share = budget.share(policy.SLOPES_FIRST)
-    if Slopes().applies(problem) is not None or cut_short(problem):
+    if not problem.network.depth or Slopes().applies(problem) is not None or cut_short(problem):
         return
     if hull(problem.region) is None and not _fits(orders_of_all(problem.network), share):
         return
@@ -90,7 +94,7 @@ def first_pass(problem: Problem, bracket: Bracket, budget: Budget) -> None:
         work.solve((WHOLE, WHOLE), share, passes_only=True)
 
 
-def prepared(problem: Problem, bracket: Bracket, budget: Budget, notes: bool = True) -> _Work | None:
+def prepared(problem: Problem, bracket: Bracket, budget: Budget, notes: bool = True) -> Work | None:
     """What is to be done; None where it is too large, where there is no time, or where the bounds are not the best."""
     bracket.enter(Slopes.name)
     preactivations(problem, budget)
@@ -112,7 +116,7 @@ def prepared(problem: Problem, bracket: Bracket, budget: Budget, notes: bool = T
     if refused is None and bracket.certificate is not None and not _fits(orders, budget, tries):
         refused = "no time"
         bracket.out_of_budget(budget)
-    return None if refused is not None else _Work(problem, chosen, bracket, budget)
+    return None if refused is not None else Work(problem, chosen, bracket, budget)
 
 
 def proof_operations(orders: tuple[int, ...]) -> float:
@@ -137,49 +141,77 @@ def _fits(orders: tuple[int, ...], budget: Budget, tries: float = 1.0) -> bool:
     return budget.expected((1 + tries) * proof_operations(orders)) <= budget.left()
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class _Question:
-    """One program: of the whole problem or of a case."""
+    """One program, of the whole problem or of a case, its solver, and what was proved last: that and its promise."""
 
     problem: Problem
     program: SlopeProgram
     place: Place
+    solver: SlopeSolver
+    proved: SlopeMultipliers | None = None
+    promised: float = math.inf
 
 
-class _Work:
-    """One call: the problem, the one that is proved (`chosen`: itself or collapsed), and the best parts so far."""
+class Work:
+    """The problem, the one that is proved (`chosen`: itself or collapsed), the best parts and the solvers so far."""
 
     def __init__(self, problem: Problem, chosen: Problem, bracket: Bracket, budget: Budget) -> None:
         self.problem, self.chosen, self.bracket, self.budget = problem, chosen, bracket, budget
         self.parts: dict[Place, Part] = {}
         self.table: Array | None = None
         self.floor = 0.0  # of all cases
+        self.questions: dict[Place, _Question] = {}
+        self.alive = False  # whether the last call moved something that a longer one may move further
+
+    def go_on(self, budget: Budget) -> bool:
+        """All that is left to do, within a budget; whether it came to its end."""
+        self.budget, self.alive = budget, False
+        if not self.problem.has_cases:
+            return self.solve((WHOLE, WHOLE), budget)
+        self.solve((WHOLE, WHOLE), budget.share(policy.CASE_SHARE))
+        return self.cases()
+
+    def _question(self, place: Place) -> _Question:
+        """Begun, or to be continued; of the others only the multipliers are kept."""
+        for other in self.questions:
+            if other != place:
+                self.questions[other].solver.rest()
+        if place not in self.questions:
+            problem = self.chosen if place == (WHOLE, WHOLE) else case_of(self.chosen, *place)
+            program = slope_program(problem)
+            self.questions[place] = _Question(problem, program, place, slope_solver(program))
+        return self.questions[place]
 
     def solve(self, place: Place, budget: Budget, passes_only: bool = False) -> bool:
         """A solver, and proofs of what it finds on the way; whether it ended within its budget."""
-        problem = self.chosen if place == (WHOLE, WHOLE) else case_of(self.chosen, *place)
-        question = _Question(problem, slope_program(problem), place)
-        proof = budget.expected(tries_of(problem) * proof_operations(question.program.orders))
+        question = self._question(place)
+        if question.solver.ended:
+            return True
+        proof = budget.expected(tries_of(question.problem) * proof_operations(question.program.orders))
         watcher = _Watcher(self, question, passes_only)
-        within = budget.upto(max(budget.left() - proof, 0.0))
+        within, moves = budget.upto(max(budget.left() - proof, 0.0)), question.solver.moves
         try:
-            last = solve_slopes(question.program, within, watcher)
+            last = question.solver.run(within, watcher)
         except _FAILURES as error:
             if isinstance(error, MemoryError):
                 self.bracket.out_of_memory("slopes", budget)
             self.bracket.note(f"slopes: its solver failed ({type(error).__name__}: {error})")
-            first = scalar_multipliers(question.program) if watcher.proved is None else None
+            first = scalar_multipliers(question.program) if question.proved is None else None
             if first is not None:
                 self.prove(question, first)
+            question.solver.ended = True
             return True
-        if last is not watcher.proved:
+        if last is not question.proved:
             self.prove(question, last)
+        self.alive = self.alive or (not question.solver.ended and question.solver.moves > moves)
         return not within.over()
 
     def prove(self, question: _Question, multipliers: SlopeMultipliers) -> None:
         """What multipliers prove goes to the bracket, when it is better."""
         orders = question.program.orders
         operations = tries_of(question.problem) * proof_operations(orders)
+        question.proved = multipliers
         with self.budget.threads(max(orders)), self.budget.measured(operations):
             part = prove_part(question.problem, question.program, multipliers, question.place)
         known = self.parts.get(question.place)
@@ -224,16 +256,15 @@ class _Work:
 class _Watcher:
     """Proves the first multipliers, and later ones that promise enough; says whether the solver should stop."""
 
-    def __init__(self, work: _Work, question: _Question, first_only: bool) -> None:
+    def __init__(self, work: Work, question: _Question, first_only: bool) -> None:
         self.work, self.question, self.first_only = work, question, first_only
-        self.proved: SlopeMultipliers | None = None
-        self.best, self.spent, self.start = math.inf, 0.0, work.budget.now()
+        self.spent, self.start = 0.0, work.budget.now()
 
     def __call__(self, multipliers: SlopeMultipliers, promised: float) -> bool:
         now = self.work.budget.now()
-        worth = promised < (1 - policy.SLOPES_GAIN) * self.best
+        worth = promised < (1 - policy.SLOPES_GAIN) * self.question.promised
         if worth and self.spent <= policy.SLOPES_SHARE * (now - self.start):
             self.work.prove(self.question, multipliers)
-            self.proved, self.best = multipliers, promised
+            self.question.promised = promised
             self.spent += self.work.budget.now() - now
         return self.first_only or self.work.decided(self.question.place)

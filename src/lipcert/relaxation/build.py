@@ -15,11 +15,13 @@ from lipcert.relaxation.reduction import reduction_from
 from lipcert.relaxation.specification import (
     FORMS,
     ONE_LAYER,
+    UNSIGNED,
     Specification,
     check_case,
     check_reduction,
     check_relaxation,
 )
+from lipcert.relaxation.unsigned import unsigned
 
 
 def build(problem: Problem, specification: Specification) -> Relaxation:
@@ -45,6 +47,8 @@ def _own_rows(problem: Problem, s: Specification) -> Relaxation:
         if part is None or s.form != "backward":
             raise InputError("the reduction is not one of this network")
         return reduced(problem, part)
+    if s.form == UNSIGNED:
+        return unsigned(problem)
     return one_layer(problem, s.form, s.values, s.wide, s.exclusions) if s.form in ONE_LAYER else _lifted(problem, s)
 
 

@@ -142,6 +142,8 @@ class _Shelf:
         rank = np.full(size, -1, dtype=np.int64)
         forms, errors, count = [sparse.csr_array((0, size))], [np.zeros(0)], 0
         for name, factors in relaxation.factors.items():
+            if not factors.forms:
+                continue
             part = relaxation.space.slices[name]
             n = part.stop - part.start
             rank[part] = count + np.arange(n)

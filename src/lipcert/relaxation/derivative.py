@@ -40,7 +40,7 @@ def derivative(problem: Problem, space: Space, layers: Layers, form: str, wide: 
     t, d = source(problem, space), weights(problem, space)
     if form == "backward":
         down = gradients(net, space, layers, wide, d)
-        return Derivative(*_meets(space, t, down.ends[0]), (down,))
+        return Derivative(*meets(space, t, down.ends[0]), (down,))
     assert t is not None
     up = directions(net, space, layers, wide, t)
     at_top = _at_scores(problem, space, layers, up)
@@ -59,7 +59,7 @@ def _at_scores(problem: Problem, space: Space, layers: Layers, up: Pass) -> tupl
     """d'(what the directions do to the scores)."""
     scores = problem.network.scores
     if problem.whole_map:
-        return _meets(space, weights(problem, space), total(space, scores.terms, up.passed, scores.width))
+        return meets(space, weights(problem, space), total(space, scores.terms, up.passed, scores.width))
     slopes: list[Tracked] = []
     moved: list[Tracked] = []
     for j, _ in scores.terms:
@@ -73,7 +73,7 @@ def _at_scores(problem: Problem, space: Space, layers: Layers, up: Pass) -> tupl
     return *bilinear(stack(slopes), stack(moved)), 0.0
 
 
-def _meets(space: Space, end: Tracked | None, vector: Tracked) -> tuple[sparse.csr_array, float, float]:
+def meets(space: Space, end: Tracked | None, vector: Tracked) -> tuple[sparse.csr_array, float, float]:
     """end'vector, or the Euclidean norm of the vector where the end has no variables."""
     return euclidean(space, vector) if end is None else (*bilinear(end, vector), 0.0)
 

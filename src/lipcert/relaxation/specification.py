@@ -23,7 +23,8 @@ from lipcert.relaxation.one_layer import chords_fit, needs_x
 
 ONE_LAYER = ("shor", "hr2")
 LIFTED = ("backward", "forward", "both")
-FORMS = (*ONE_LAYER, *LIFTED)
+UNSIGNED = "unsigned"  # the backward lift of a whole map without values and signs
+FORMS = (*ONE_LAYER, *LIFTED, UNSIGNED)
 LIFTS = (*LIFTED, *(f"{form}-free" for form in LIFTED))
 RELAXATIONS = (*ONE_LAYER, *LIFTS, "tight")
 TIGHT = "backward"  # the lift behind tight, chosen by measurement: docs/ablation.md
@@ -94,6 +95,10 @@ def check_case(problem: Problem) -> None:
 
 def check_relaxation(problem: Problem, method: str) -> None:
     """Refuse a network, norm or region that the relaxation does not cover, by name; of several cases, each."""
+    if method == UNSIGNED:
+        if not (problem.whole_map and problem.network.depth):
+            raise MethodError("the lift without signs is for whole maps with a hidden layer; use tight")
+        return
     if method not in RELAXATIONS:
         raise MethodError(f"unknown relaxation {method!r}; use one of {', '.join(RELAXATIONS)}")
     net, norm = problem.network, _norm_of_cases(problem)

@@ -5,6 +5,8 @@
     factors         a - l u',  h u' - a,  (b - a) - l (1-u'),  h (1-u') - (b - a)     all >= 0 for l <= b <= h
     chord           (a - l u')(a - h u') <= 0;  wide: ((b - a) - l (1-u'))((b - a) - h (1-u')) <= 0
 
+In a space without u' only a (a - b) is left (see `unsigned`).
+
 The factors are rows by themselves, and cuts multiply them with 1 +- any entry of y. The wide chord couples everything
 that b is made of, which costs the solver its sparsity: it is for small problems.
 """
@@ -61,15 +63,17 @@ def rows(space: Space, item: Switched, wide: bool) -> list[Family]:
     """All rows of a = u' b."""
     layer, a, gap = item.layer, item.a, item.a - item.b
     place = (layer.free, layer.width)
+    sign = "=" if layer.binary else "<="
+    families = [product(item.name(f"a (a - b) {sign} 0"), a, gap, *place, equality=layer.binary)]
+    if layer.switch not in space.slices:
+        return families
     plus, minus = open_and_shut(space, layer)
     if layer.binary:
         families = [
             product(item.name("a (1-u) = 0"), minus, a, *place, equality=True),
             product(item.name("u (a - b) = 0"), plus, gap, *place, equality=True),
-            product(item.name("a (a - b) = 0"), a, gap, *place, equality=True),
+            *families,
         ]
-    else:
-        families = [product(item.name("a (a - b) <= 0"), a, gap, *place)]
     low, high, rest_low, rest_high = factors(space, item)
     one = constants(space, np.ones(len(layer.free)))
     names = ("a - l u >= 0", "h u - a >= 0", "b - a - l (1-u) >= 0", "h (1-u) - b + a >= 0")
@@ -98,8 +102,8 @@ def factors(space: Space, item: Switched) -> tuple[Tracked, Tracked, Tracked, Tr
 
 
 def stored(space: Space, item: Switched) -> Factors:
-    """The factors as the cuts use them."""
-    batches = factors(space, item)
+    """The factors as the cuts use them; none in a space without u'."""
+    batches = factors(space, item) if item.layer.switch in space.slices else ()
     pair = in_common_units(item.a, item.b) if item.layer.binary else None
     return Factors(tuple(f.matrix for f in batches), tuple(f.error for f in batches), pair)
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from lipcert.budget import Budget
 from lipcert.relaxation.slopes import SlopeMultipliers, SlopeProgram
 
-__all__ = ["estimate", "solve_slopes"]
+if TYPE_CHECKING:
+    from lipcert.solver.slopes.choice import SlopeSolver
+
+__all__ = ["estimate", "slope_solver", "solve_slopes"]
 
 
 def solve_slopes(
@@ -17,6 +21,13 @@ def solve_slopes(
     from lipcert.solver.slopes.choice import solve_slopes as solve  # here, so that importing lipcert stays fast
 
     return solve(program, budget, on_better)
+
+
+def slope_solver(program: SlopeProgram) -> SlopeSolver:
+    """A solve that can go on, budget after budget."""
+    from lipcert.solver.slopes.choice import SlopeSolver
+
+    return SlopeSolver(program)
 
 
 def estimate(program: SlopeProgram, multipliers: SlopeMultipliers) -> float:

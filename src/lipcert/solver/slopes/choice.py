@@ -9,6 +9,7 @@ steps go on as long as they gain.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from lipcert.solver.slopes.pencil import Pencil
 from lipcert.solver.slopes.settle import settle
 from lipcert.solver.slopes.walk import Walk, estimate, in_units
 
+Start = tuple[tuple[Array, ...], Array | None]  # multipliers of neurons and of inputs
 OnBetter = Callable[[SlopeMultipliers, float], bool]
 
 GAIN = 1e-9  # relative: multipliers that are better by less are not shown
@@ -39,21 +41,53 @@ LONG = 14  # steps of an interior point that is still above where it began: it h
 
 def solve_slopes(program: SlopeProgram, budget: Budget, on_better: OnBetter) -> SlopeMultipliers:
     """The best multipliers found; `on_better` sees all that are better than those before, and True stops."""
-    run = _Run(program, budget, on_better)
-    with budget.threads(max(program.widths)):
-        return run.run()
+    return SlopeSolver(program).run(budget, on_better)
 
 
-class _Run:
-    def __init__(self, program: SlopeProgram, budget: Budget, on_better: OnBetter) -> None:
-        self.given, self.budget, self.on_better = program, budget, on_better
+@dataclass(eq=False)
+class _Inner:
+    """An interior point that may go on: where it began, and the steps so far."""
+
+    method: Interior
+    start: Point
+    steps: int = 0
+
+
+class SlopeSolver:
+    """A solve that can go on: `run` continues where the last one came to the end of its budget.
+
+    `ended` says that nothing is left to be gained; `moves` counts what was begun, so that a run without any is seen.
+    """
+
+    def __init__(self, program: SlopeProgram) -> None:
+        self.given = program
         self.settled = settle(program)
         self.best = float("inf")
         self.multipliers: SlopeMultipliers | None = None
-        self.stopped = False
+        self.stopped = self.ended = False
+        self.moves = 0
+        self.at: Start | None = None  # where first-order steps go on
+        self.attempts, self.level = list(ATTEMPTS), 0
+        self.inner: _Inner | None = None
 
-    def run(self) -> SlopeMultipliers:
+    def run(self, budget: Budget, on_better: OnBetter) -> SlopeMultipliers:
         """Always at least what the greedy pass gives, whatever is left of the budget."""
+        self.budget, self.on_better, self.stopped = budget, on_better, False
+        with budget.threads(max(self.given.widths)):
+            if self.at is None:
+                self._begin()
+            if not (self.stopped or self.ended):
+                self._improve()
+        if self.multipliers is None:
+            raise ArithmeticError("the greedy pass proves nothing: numbers of the network are too far apart")
+        return self.multipliers
+
+    def rest(self) -> None:
+        """Keep the multipliers alone: an interior point has matrices of all neurons."""
+        self.inner = None
+
+    def _begin(self) -> None:
+        """Greedy passes, as many as the budget allows."""
         program = self.settled.program
         share = policy.SLOPES_GREEDY * max(self.budget.left(), 0.0)
         costs = {r: self.budget.expected(greedy_operations(program, r)) for r in ROUNDS}
@@ -64,11 +98,8 @@ class _Run:
         rounds = next((r for r in ROUNDS if costs[r] <= share), 0)
         if rounds and not self.stopped:
             found, weights = self._pass(rounds, START)
-        if found.square > 0 and program.blocks and not self.stopped:
-            self._improve(found.t, weights)
-        if self.multipliers is None:
-            raise ArithmeticError("the greedy pass proves nothing: numbers of the network are too far apart")
-        return self.multipliers
+        self.at = found.t, weights
+        self.ended = not (found.square > 0 and program.blocks)
 
     def _pass(self, rounds: int, room: float) -> tuple[Walk, Array | None]:
         """A greedy pass, whose units are those of all that follows."""
@@ -95,41 +126,47 @@ class _Run:
         self.best, self.multipliers = value, shown
         self.stopped = bool(self.on_better(shown, value)) or self.stopped
 
-    def _improve(self, t: tuple[Array, ...], weights: Array | None) -> None:
+    def _improve(self) -> None:
         """First order, and an interior point where it fits; again from further on where one fails."""
-        if self._too_late():
+        assert self.at is not None
+        if self._too_late() or (self.inner is not None and self._inside(self.inner)):
             return
-        at: Point | None = None
-        for times in ATTEMPTS:
-            steps = self._steps_before(t, weights) * times
+        while self.attempts:
+            steps = self._steps_before(*self.at) * self.attempts[0]
             if not steps:
                 break
-            at = self._descend(0, t if at is None else at.t, weights if at is None else at.weights, steps)
-            if at is None or self.stopped or self._interior(at):
+            self.attempts.pop(0)
+            found = self._descend(0, steps)
+            if found is None or self.stopped or self._interior(found):
                 return
-        for level in range(len(BARRIERS)):
-            if self._too_late():
+        while self.level < len(BARRIERS):
+            if self._too_late() or self._descend(self.level, 0) is None or self.stopped:
                 return
-            at = self._descend(level, t if at is None else at.t, weights if at is None else at.weights, 0)
-            if at is None or self.stopped:
-                return
+            self.level += not self._too_late()
+        self.ended = not self.attempts  # a longer budget may hold an interior point
 
     def _too_late(self) -> bool:
         """Whether not even two values with their gradients are expected to end within the budget."""
         return self.budget.expected(2 * evaluation_operations(self.program)) > self.budget.left()
 
-    def _descend(self, level: int, t: tuple[Array, ...], weights: Array | None, steps: int) -> Point | None:
+    def _descend(self, level: int, steps: int) -> Point | None:
         """First-order steps as long as they gain, at most so many where that is not 0; returns the last point."""
+        assert self.at is not None
+        self.moves += 1
         method = FirstOrder(self.program, self.budget, BARRIERS[level] / sum(self.program.widths), POWERS[level])
         at: Point | None = None
         values: list[float] = []
-        for at in method.points(t, weights):
+        for at in method.points(*self.at):
             if values:
                 self._offer(at.t, at.weights, at.bound)
             values.append(at.value)
             slow = len(values) > 10 and values[-11] - at.value < (CENTRED if steps else SLOW)
             if slow or len(values) == steps or self.stopped:
                 break
+        if at is None:
+            self.ended = True
+        else:
+            self.at = at.t, at.weights
         return at
 
     def _steps_before(self, t: tuple[Array, ...], weights: Array | None) -> int:
@@ -143,18 +180,30 @@ class _Run:
         return steps if self.budget.expected(whole) <= self.budget.left() else 0
 
     def _interior(self, at: Point) -> bool:
-        """Whether it came to its end, by itself or that of the budget."""
+        """An interior point from here; whether it came to its end, by itself or that of the budget."""
         form = Pencil(self.program, at.t, at.weights, HALF / at.bound**2)
+        self.inner = _Inner(Interior(form, self.budget), at)
+        return self._inside(self.inner)
+
+    def _inside(self, inner: _Inner) -> bool:
+        """The same of one that has begun."""
+        method, at = inner.method, inner.start
+        form, method.budget = method.pencil, self.budget
         cuts = np.cumsum(self.program.widths[1:])[:-1]
-        method = Interior(form, self.budget)
-        for k, y in enumerate(method.iterates()):
+        for y in method.iterates():
             total = float(form.cost @ y)
             weights = None if at.weights is None else at.weights * y[form.m :] / total
             t = tuple(np.split(form.t * y[: form.m] / total, cuts))
             bound = estimate(self.program, SlopeMultipliers(t, weights))
             self._offer(t, weights, bound)
+            inner.steps += 1
+            self.moves += 1
             if self.stopped:
                 return True
-            if k >= LONG and bound > at.bound:
+            if inner.steps > LONG and bound > at.bound:
+                self.inner = None
                 return False
-        return method.closed or self.budget.expected(method.operations) > self.budget.left()
+        if self.budget.expected(method.operations) > self.budget.left() and not method.closed:
+            return True
+        self.inner, self.ended = None, method.closed
+        return method.closed

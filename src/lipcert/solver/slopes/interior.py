@@ -45,19 +45,20 @@ class Interior:
         self.pencil, self.budget = pencil, budget
         self.operations = step_operations(pencil)
         self.closed = False  # whether the gap is
+        self.steps = 0
 
     def iterates(self) -> Iterator[Array]:
-        """Feasible y, until the gap is closed, no step is expected to end within the budget, or none gains."""
-        form = self.pencil
-        self.y = np.ones(len(form.cost))
+        """Feasible y, until the gap is closed, no step is expected to end within the budget, or none gains.
+
+        Called again, with another budget, it goes on.
+        """
         try:
-            self._invert(factor(form, self.y))
-            self.X = self.S / float(form.pairs(self.S, form.rows(self.S))[form.m :].sum())
-            self.slack = self._mu_of(self.X, np.zeros(form.m)) / self._signs() if form.signed else np.zeros(0)
-            self.lower = cholesky(self.X)
-            for _ in range(STEPS):
+            while self.steps < STEPS:
                 if self.budget.expected(self.operations) > self.budget.left():
                     return
+                if not self.steps:
+                    self._begin()
+                self.steps += 1
                 with self.budget.measured(self.operations):
                     going = self._step()
                 yield self.y
@@ -65,6 +66,15 @@ class Interior:
                     return
         except np.linalg.LinAlgError:
             return
+
+    def _begin(self) -> None:
+        """The start: X is a multiple of the inverse of M."""
+        form = self.pencil
+        self.y = np.ones(len(form.cost))
+        self._invert(factor(form, self.y))
+        self.X = self.S / float(form.pairs(self.S, form.rows(self.S))[form.m :].sum())
+        self.slack = self._mu_of(self.X, np.zeros(form.m)) / self._signs() if form.signed else np.zeros(0)
+        self.lower = cholesky(self.X)
 
     def _signs(self) -> Array:
         """The multipliers of neurons where they are constrained by themselves."""
