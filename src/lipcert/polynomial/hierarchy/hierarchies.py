@@ -16,7 +16,7 @@ from fractions import Fraction
 import numpy as np
 
 from lipcert.errors import InputError
-from lipcert.polynomial.hierarchy.cliques import Clique, chordal_cliques, correlative_graph, home, running_intersection
+from lipcert.polynomial.hierarchy.cliques import Clique, chordal_cliques, correlative_graph, homes, running_intersection
 from lipcert.polynomial.hierarchy.model import Block, MomentModel, Products, Rules
 from lipcert.polynomial.monomials import all_monomials
 from lipcert.polynomial.polynomial import Polynomial
@@ -42,8 +42,8 @@ def sparse(problem: PolynomialProblem, order: int, cliques: Iterable[Sequence[in
         chosen = chordal_cliques(correlative_graph(problem.n, problem.objective, constraints))
     else:
         chosen = check_cliques(cliques, problem.n)
-    for g in constraints:
-        if home(g, chosen) is None:
+    for g, k in zip(constraints, homes(constraints, chosen), strict=True):
+        if k is None:
             raise InputError(
                 f"no clique contains the variables of the constraint {_short(g, problem)}; "
                 "give larger cliques or use the nearly sparse hierarchy"
@@ -72,15 +72,15 @@ def nearly_sparse(
     if chosen is None:
         high = problem.objective.indices[(problem.objective.indices >= 0).sum(axis=1) > 2]
         chosen = chordal_cliques(correlative_graph(problem.n, Polynomial(high, np.ones(len(high))), nice))
-    for g in nice:
-        if home(g, chosen) is None:
+    for g, k in zip(nice, homes(nice, chosen), strict=True):
+        if k is None:
             raise InputError(f"the constraint {_short(g, problem)} fits no clique: name it among the bad ones")
     return _on_cliques(problem, order, chosen, _notes(chosen), named)
 
 
 def _find_bad(constraints: Sequence[Polynomial], cliques: tuple[Clique, ...] | None) -> set[Polynomial]:
     if cliques is not None:
-        return {g for g in constraints if home(g, cliques) is None}
+        return {g for g, k in zip(constraints, homes(constraints, cliques), strict=True) if k is None}
     if not constraints:
         return set()
     counts = [len(g.variables) for g in constraints]
@@ -105,11 +105,11 @@ def _on_cliques(
     blocks = [Block(((), *((i,) for i in whole)))] if first else []
     if not (first and order == 1):  # inside M_1 already
         blocks += [Block(_basis(clique, order, rules)) for clique in cliques]
-    for g in inequalities:
-        k = home(g, cliques)
+    for g, k in zip(inequalities, homes(inequalities, cliques), strict=True):
         clique = cliques[k] if k is not None else whole
         blocks.append(Block(_basis(clique, order - (g.degree + 1) // 2, rules), g))
-    rows = [row for h in equalities for row in _equality_rows(h, cliques, order, rules)]
+    places = zip(equalities, homes(equalities, cliques), strict=True)
+    rows = [row for h, k in places for row in _equality_rows(h, cliques[k] if k is not None else None, order, rules)]
     squares = tuple(h for h in problem.equalities if h in named and h.degree == 1)
     return MomentModel(
         objective=problem.objective,
@@ -151,10 +151,9 @@ def _rule(h: Polynomial) -> tuple[int, Polynomial] | None:
     return i, Polynomial.from_terms({m: q for m, (_, q) in parts.items()})
 
 
-def _equality_rows(h: Polynomial, cliques: Sequence[Clique], order: int, rules: Rules) -> list[Polynomial]:
+def _equality_rows(h: Polynomial, clique: Clique | None, order: int, rules: Rules) -> list[Polynomial]:
     """h times every monomial of its clique up to degree 2d: L(h m) = 0. Products with monomials are exact."""
-    k = home(h, cliques)
-    variables = cliques[k] if k is not None else tuple(h.variables.tolist())
+    variables = clique if clique is not None else tuple(h.variables.tolist())
     multipliers = all_monomials(variables, 2 * order - h.degree, rules)
     return [h * Polynomial.from_terms({m: 1.0}) for m in multipliers]
 
