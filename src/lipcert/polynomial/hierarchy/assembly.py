@@ -69,9 +69,9 @@ def assemble(model: MomentModel) -> MomentConic:
     scalar = [b for b in model.blocks if len(b.basis) == 1]
     matrix = [b for b in model.blocks if len(b.basis) > 1]
     some = _section(model.inequalities, scalar, [p for p in model.products if not p.equality])
-    blocks = _blocks(matrix)
+    blocks = block_terms(matrix)
     goal = (np.zeros(len(model.objective.coefficients), np.int64), model.objective.indices, _signed(model))
-    terms, rows = _numbered(
+    terms, rows = numbered(
         [zero[0], some[0], blocks[0], goal],
         [0, zero[1], zero[1] + some[1], zero[1] + some[1] + blocks[1]],
         model,
@@ -157,7 +157,7 @@ def _check_covered(matrix: sparse.csr_array, rows: Rows, objective: Array, model
         )
 
 
-def _numbered(
+def numbered(
     parts: Sequence[Terms], offsets: Sequence[int], model: MomentModel
 ) -> tuple[tuple[Index, Index, Array], Rows]:
     """All terms with squares reduced and monomials numbered; monomial 0 is 1."""
@@ -174,16 +174,16 @@ def _section(
     polynomials: Sequence[Polynomial], blocks: Sequence[Block], products: Sequence[Products]
 ) -> tuple[Terms, int]:
     """Scalar rows: given polynomials, blocks of order one, products."""
-    ones, count = _blocks(blocks)
-    parts = [_polynomials([*polynomials]), ones]
+    ones, count = block_terms(blocks)
+    parts = [polynomial_terms([*polynomials]), ones]
     sizes = [len(polynomials), count]
     for family in products:
-        parts.append(_products(family))
+        parts.append(product_terms(family))
         sizes.append(len(family.rows))
     return _joined(parts, sizes), sum(sizes)
 
 
-def _blocks(blocks: Sequence[Block]) -> tuple[Terms, int]:
+def block_terms(blocks: Sequence[Block]) -> tuple[Terms, int]:
     """Entries (i, j), i <= j, of every block, stacked by columns: the terms of multiplier b_i b_j."""
     sizes = np.array([triangle(len(b.basis)) for b in blocks], dtype=np.int64)
     starts = np.cumsum(sizes) - sizes
@@ -229,7 +229,7 @@ def _joined(parts: Sequence[Terms], sizes: Sequence[int]) -> Terms:
     )
 
 
-def _polynomials(polynomials: Sequence[Polynomial]) -> Terms:
+def polynomial_terms(polynomials: Sequence[Polynomial]) -> Terms:
     counts = [len(p.coefficients) for p in polynomials]
     return (
         np.repeat(np.arange(len(counts), dtype=np.int64), counts),
@@ -238,7 +238,7 @@ def _polynomials(polynomials: Sequence[Polynomial]) -> Terms:
     )
 
 
-def _products(family: Products) -> Terms:
+def product_terms(family: Products) -> Terms:
     """Every product expanded term by term; factors are padded to equal length with zero coefficients."""
     length = max((len(f.coefficients) for f in family.factors), default=0)
     width = max((f.degree for f in family.factors), default=0)
