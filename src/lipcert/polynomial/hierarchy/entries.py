@@ -67,7 +67,7 @@ class Entries:
     def plain_diagonal(self) -> Marks:
         """Slots that are the square of a basis element."""
         plain = np.array([b.multiplier is None for b in self.blocks], dtype=bool)
-        return (self.left == self.right) & plain[self.block[self.left]] & self.living[self.left]
+        return np.asarray((self.left == self.right) & plain[self.block[self.left]] & self.living[self.left])
 
     def first_support(self) -> Marks:
         """The monomials of the problem, and those of squares of basis elements."""

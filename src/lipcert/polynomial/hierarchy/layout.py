@@ -1,4 +1,4 @@
-"""Which variables share a moment matrix, and which constraints stay out of them: decided before any monomial is listed."""
+"""Which variables share a moment matrix, and which constraints stay out: decided before any monomial is listed."""
 
 from __future__ import annotations
 

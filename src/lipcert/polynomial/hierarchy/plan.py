@@ -78,7 +78,9 @@ class Plan:
     def facts(self) -> Facts:
         """What a person wants to read first."""
         rows = [(f"order {s.order}", s.facts()) for s in self.stages]
-        return Facts(f"The {self.relaxation} relaxation, sparsity {self.sparsity}", [*rows, *(("note", n) for n in self.notes)])
+        return Facts(
+            f"The {self.relaxation} relaxation, sparsity {self.sparsity}", [*rows, *(("note", n) for n in self.notes)]
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """For machines."""
@@ -152,10 +154,11 @@ def _linear(problem: PolynomialProblem, degree: int, cliques: Sequence[Sequence[
     """A Krivine relaxation: its products are listed, not multiplied out."""
     model = krivine(problem, degree, cliques)
     rows = len(model.equalities) + sum(len(p.rows) for p in model.products)
-    layout = Layout(((),)) if cliques is None else Layout(check_cliques(cliques, problem.n))
     if cliques is None:
         graph = correlative_graph(problem.n, problem.objective, problem.inequalities + problem.equalities)
         layout = Layout(chordal_cliques(graph), running=True)
+    else:
+        layout = Layout(check_cliques(cliques, problem.n))
     largest = max((f.degree for p in model.products for f in p.factors), default=1)
     return _stage(degree, _union(layout, degree * largest, set(model.rules), problem.n) - 1, rows, {}, False)
 
@@ -212,8 +215,8 @@ def _union(layout: Layout, degree: int, simple: set[int], n: int) -> int:
     for clique in layout.cliques:
         shared = tuple(i for i in clique if i in seen)
         total += monomial_count(clique, degree, simple)
-        # what is shared lies in one earlier clique if the running intersection property holds: count it once
-        total -= monomial_count(shared, degree, simple) if layout.running else 1 if seen else 0
+        if seen:  # at least the monomial 1 was there; all that is shared if it lies in one earlier clique
+            total -= monomial_count(shared, degree, simple) if layout.running else 1
         seen |= set(clique)
     return total + (comb(n + 2, 2) if layout.bad is not None else 0)
 

@@ -62,8 +62,8 @@ def minimize(
         cliques: sets of variables for all but the dense relaxation; found when left out.
         bad: for nearly-sparse, the constraints kept out of the cliques; found when left out.
         sparsity: how moment matrices are split: none, sign, term (unless said otherwise) or term-chordal.
-        sparse_order: steps of term sparsity, a lower bound that is cheaper; left out, as many as change something, where
-            term sparsity has the bound of the relaxation without it.
+        sparse_order: steps of term sparsity; few are cheaper and may lower the bound. Left out, as many as change
+            something: then "term" has the bound of "none".
         solver, time_limit: of the conic solver.
 
     The result's `bound` is rigorous for the coefficients as given, or -inf with the reason in `status`.

@@ -8,8 +8,8 @@ g b_i b_j is in the support S. At first S holds the monomials of the problem and
 
 After `order` steps, or when S no longer grows, the blocks are the components or the maximal cliques of the graphs, and
 L(h m) = 0 is kept where a monomial of h m is in S. Blocks of semidefinite matrices are semidefinite, so that every step
-gives valid bounds, and each is at least as good as the one before. At the end of "term" nothing is lost: moments outside
-S may be taken as zero, which makes the matrices block diagonal.
+gives valid bounds, and each is at least as good as the one before. At the end of "term" nothing is lost: moments
+outside S may be taken as zero, which makes the matrices block diagonal.
 
 "sign" splits by the sign changes of variables that leave the problem as it is; "term" is at least as fine as that.
 """
@@ -104,7 +104,9 @@ def _components(entries: Entries, labels: Index) -> list[Group]:
     order = np.lexsort((nodes, label, block))
     nodes, block, label = nodes[order], block[order], label[order]
     edges = np.flatnonzero((np.diff(block) != 0) | (np.diff(label) != 0)) + 1
-    return [(int(entries.block[part[0]]), part - entries.first[entries.block[part[0]]]) for part in np.split(nodes, edges)]
+    return [
+        (int(entries.block[part[0]]), part - entries.first[entries.block[part[0]]]) for part in np.split(nodes, edges)
+    ]
 
 
 def _cliques(entries: Entries, joined: Marks) -> list[Group]:

@@ -52,7 +52,7 @@ class _Backend:
 
 
 def interior_operations(orders: Iterable[int], entries: float) -> float:
-    """Of an iteration of Clarabel: blocks of order n are dense ones of order n(n+1)/2 in its system, the rest sparse."""
+    """Of an iteration of Clarabel: a block of order n is a dense one of order n(n+1)/2 in its system."""
     return float(sum(triangle(order) ** 3 / 3 for order in orders) + 100.0 * entries)
 
 
