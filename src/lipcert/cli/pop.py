@@ -34,6 +34,7 @@ from lipcert.solver.conic.sdpa_file import write_conic
     help="How moment matrices are split. Default: term, which changes no bound unless --sparse-order is given.",
 )
 @click.option("--sparse-order", type=int, metavar="S", help="Steps of term sparsity. Default: until nothing changes.")
+@click.option("--cuts", type=int, default=0, metavar="R", help="Rounds of triangle inequalities. Default: none.")
 @click.option("--plan", "planning", is_flag=True, help="Show what this order and the next ones cost, solve nothing.")
 @click.option("--solver", default="auto", show_default=True, metavar="|".join(CONIC_SOLVERS), help="Conic solver.")
 @click.option("--time-limit", type=float, default=inf, metavar="S", help="Seconds that the solver may take.")
@@ -47,6 +48,7 @@ def pop_command(
     relaxation: str,
     sparsity: str | None,
     sparse_order: int | None,
+    cuts: int,
     planning: bool,
     solver: str,
     time_limit: float,
@@ -88,6 +90,7 @@ def pop_command(
         bad,
         sparsity=sparsity,
         sparse_order=sparse_order,
+        cuts=cuts,
         solver=solver,
         time_limit=time_limit,
     )

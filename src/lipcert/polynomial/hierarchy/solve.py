@@ -7,6 +7,7 @@ hint, and `proof.sos` makes the bound from its dual variables: rigorous or infin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from math import inf
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.typing import ArrayLike
 from lipcert.budget import Budget
 from lipcert.errors import InputError
 from lipcert.polynomial.hierarchy.assembly import MomentConic
+from lipcert.polynomial.hierarchy.cuts import solve_with_cuts
 from lipcert.polynomial.hierarchy.decomposition import decompose
 from lipcert.polynomial.hierarchy.extraction import extract
 from lipcert.polynomial.hierarchy.facial import reduce_bases
@@ -49,6 +51,7 @@ def minimize(
     bad: Iterable[Polynomial] | None = None,
     sparsity: str | None = None,
     sparse_order: int | None = None,
+    cuts: int = 0,
     solver: str = "auto",
     time_limit: float = inf,
 ) -> PolynomialResult:
@@ -64,13 +67,24 @@ def minimize(
         sparsity: how moment matrices are split: none, sign, term (unless said otherwise) or term-chordal.
         sparse_order: steps of term sparsity; few are cheaper and may lower the bound. Left out, as many as change
             something: then "term" has the bound of "none".
+        cuts: rounds in which violated triangle inequalities between bounded variables are added.
         solver, time_limit: of the conic solver.
 
     The result's `bound` is rigorous for the coefficients as given, or -inf with the reason in `status`.
     """
     problem = _problem(objective, inequalities, equalities, "min", lower, upper)
-    model = relax(problem, relaxation, order, cliques, bad, sparsity, sparse_order)
-    return solve_model(model, solver, _budget(time_limit))
+    return solve_problem(
+        problem,
+        relaxation,
+        order,
+        cliques,
+        bad,
+        sparsity=sparsity,
+        sparse_order=sparse_order,
+        cuts=cuts,
+        solver=solver,
+        time_limit=time_limit,
+    )
 
 
 def maximize(
@@ -86,13 +100,24 @@ def maximize(
     bad: Iterable[Polynomial] | None = None,
     sparsity: str | None = None,
     sparse_order: int | None = None,
+    cuts: int = 0,
     solver: str = "auto",
     time_limit: float = inf,
 ) -> PolynomialResult:
     """A proved upper bound on  max { f(x) : g_i(x) >= 0, h_j(x) = 0, lower <= x <= upper }; see `minimize`."""
     problem = _problem(objective, inequalities, equalities, "max", lower, upper)
-    model = relax(problem, relaxation, order, cliques, bad, sparsity, sparse_order)
-    return solve_model(model, solver, _budget(time_limit))
+    return solve_problem(
+        problem,
+        relaxation,
+        order,
+        cliques,
+        bad,
+        sparsity=sparsity,
+        sparse_order=sparse_order,
+        cuts=cuts,
+        solver=solver,
+        time_limit=time_limit,
+    )
 
 
 def solve_problem(
@@ -104,18 +129,20 @@ def solve_problem(
     *,
     sparsity: str | None = None,
     sparse_order: int | None = None,
+    cuts: int = 0,
     solver: str = "auto",
     time_limit: float = inf,
 ) -> PolynomialResult:
     """A proved bound on a polynomial problem by one relaxation; the arguments are those of `minimize`."""
-    budget = _budget(time_limit)
-    return solve_model(relax(problem, relaxation, order, cliques, bad, sparsity, sparse_order), solver, budget)
-
-
-def _budget(time_limit: float) -> Budget:
     if not time_limit > 0:
         raise InputError(f"time_limit must be a positive number of seconds, not {time_limit!r}")
-    return Budget.of_seconds(time_limit)
+    if cuts < 0:
+        raise InputError(f"cuts must be a number of rounds >= 0, not {cuts!r}")
+    budget = Budget.of_seconds(time_limit)
+    start = budget.now()
+    model = relax(problem, relaxation, order, cliques, bad, sparsity, sparse_order)
+    result = solve_with_cuts(model, cuts, lambda m: solve_model(m, solver, budget), lambda: not budget.over())
+    return replace(result, seconds=budget.now() - start)
 
 
 def relax(
