@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from lipcert.method.bracket import Progress
     from lipcert.method.result import Result, Status
     from lipcert.polynomial import Polynomial, PolynomialProblem
+    from lipcert.polynomial.hierarchy.plan import Plan, plan
     from lipcert.polynomial.hierarchy.result import PolynomialResult
     from lipcert.polynomial.hierarchy.solve import maximize, minimize
     from lipcert.problem.activations import Activation
@@ -55,6 +56,7 @@ _WHERE = {
     "problem.region": ["Ball", "Box", "Everywhere"],
     "control.largest": ["LargestBox", "largest_box"],
     "control.loop": ["closed_loop", "contraction", "loop_weights"],
+    "polynomial.hierarchy.plan": ["Plan", "plan"],
     "polynomial.hierarchy.result": ["PolynomialResult"],
     "polynomial.hierarchy.solve": ["maximize", "minimize"],
     "method.result": ["Result", "Status"],
@@ -83,6 +85,7 @@ __all__ = [
     "MethodError",
     "Network",
     "Partition",
+    "Plan",
     "Polynomial",
     "PolynomialProblem",
     "PolynomialResult",
@@ -104,6 +107,7 @@ __all__ = [
     "maximize",
     "minimize",
     "partition",
+    "plan",
     "read_data",
     "verify",
     "verify_folder",
