@@ -37,10 +37,13 @@ def choices(asked: Asked, cells: Cells, found: Bounded) -> Index:
                 radius = (cells.hi / 2 - cells.lo / 2)[found.place]
                 own = coordinate_scores(net, rows, found.linear, radius)
                 np.add.at(by_input, found.place, _finite(own))
+    is_open = np.concatenate([s.lo < s.hi for s in slopes], axis=1) if slopes else np.zeros((count, 0), dtype=bool)
+    # A box without open slopes has one gradient. What signs were split for may have no points, though.
+    settled = ~is_open.any(axis=1) & ~np.any(np.abs(cells.signs) == 2, axis=1)
     coordinate = _coordinates(cells, by_input) if boxes else np.full(count, NEVER)
+    coordinate = np.where(settled, NEVER, coordinate)
     if not found.signs.shape[1]:
         return coordinate
-    is_open = np.concatenate([s.lo < s.hi for s in slopes], axis=1) if slopes else np.zeros((count, 0), dtype=bool)
     is_open &= kinked(net) & (found.signs == 0)
     many = is_open.sum(axis=1)
     signs = (many > 0) & ((many <= _SIGNS_UP_TO) | (n > policy.CELLS_INPUTS) | (coordinate == NEVER))

@@ -48,9 +48,13 @@ def scales(seen: Interval) -> Array:
 @dataclass(frozen=True)
 class Goal:
     """An entry is good enough when its sign is decided; with a gap instead when both ends of its enclosure are within
-    gap times the largest |value| seen of it from a value that was seen."""
+    gap times the largest |value| seen of it from a value that was seen.
+
+    What is not larger than `floor` is rounding: no split makes it smaller.
+    """
 
     gap: float | None = None
+    floor: float = 0.0
 
     def check(self) -> None:
         """Refuse what is no goal."""
@@ -66,16 +70,20 @@ class Goal:
         scale = scales(seen)
         with np.errstate(invalid="ignore"):
             if self.gap is not None:
-                above, below = (entries.hi - seen.hi) / scale, (seen.lo - entries.lo) / scale
-                above, below = np.where(above > self.gap, above, 0.0), np.where(below > self.gap, below, 0.0)
+                above, below = entries.hi - seen.hi, seen.lo - entries.lo
+                far = self.gap * scale + self.floor
             else:
                 undecided = verdicts(hull, seen) == Verdict.OPEN.value
-                above = np.where(undecided & (seen.hi <= 0), np.maximum(entries.hi / scale, 0.0), 0.0)
-                below = np.where(undecided & (seen.lo >= 0), np.maximum(-entries.lo / scale, 0.0), 0.0)
+                above = np.where(undecided & (seen.hi <= 0), entries.hi, 0.0)
+                below = np.where(undecided & (seen.lo >= 0), -entries.lo, 0.0)
+                far = np.full(scale.shape, self.floor)
+            above, below = (np.where(x > far, x / scale, 0.0) for x in (above, below))
         empty = entries.lo > entries.hi
         return np.where(empty, 0.0, above), np.where(empty, 0.0, below)
 
     def reached(self, hull: Interval, seen: Interval) -> NDArray[np.bool_]:
         """Which entries are good enough on the region."""
+        if self.gap is None:
+            return verdicts(hull, seen) != Verdict.OPEN.value
         above, below = self.missing(hull, hull, seen)
         return np.maximum(above, below) == 0

@@ -89,9 +89,10 @@ class Leaves:
 
     def _middle(self, rows: Index) -> Array:
         """Where a coordinate is cut, zero for neurons."""
-        where, n = self.choice[rows], self.lo.shape[1]
-        i = np.minimum(where, n - 1)
-        return np.where(where < n, self.lo[rows, i] / 2 + self.hi[rows, i] / 2, 0.0)
+        where, middle = self.choice[rows], np.zeros(len(rows))
+        k = np.flatnonzero(where < self.lo.shape[1])
+        middle[k] = self.lo[rows[k], where[k]] / 2 + self.hi[rows[k], where[k]] / 2
+        return middle
 
     def _keep(self, rows: Index, fresh: tuple[Array, Array, NDArray[np.int8], Interval, Index, Index]) -> None:
         """Some of the rows, and fresh ones behind them."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -29,6 +29,7 @@ _SECONDS = 0.5  # and that take about so long
 _CALLS = 1e5  # operations for one cell besides its products
 _DRAWN, _DRAWN_SECONDS = 4096, 1.0  # points of the region at first: so many, or as many as that takes
 _TRIED = 8  # points in every cell
+_ROUNDING = 1e-12  # of the largest entry by linear bounds: what terms that cancel leave
 _NUMBERS = 1 << 26  # of the enclosures of all open cells together
 
 
@@ -60,6 +61,7 @@ class Search:
         end. What is proved of the region at first is proved, however long it takes."""
         self._first()
         try:
+            self._report()
             while not self._good().all():
                 if self.budget.over():
                     self.status = Status.WORK_LIMIT if self.budget.repeatable else Status.TIME_LIMIT
@@ -89,7 +91,8 @@ class Search:
         self.seen.offer(np.concatenate([middle, chart.points(chart.draw(self._rng, drawn, np.float64))]))
         found, choice = self._bounded(root, self.asked.anything(1), np.ones((1, *self.asked.shape), dtype=bool))
         self.leaves.first(found, choice)
-        self._report()
+        size = self.leaves.hull.magnitude
+        self.goal = replace(self.goal, floor=_ROUNDING * float(size[np.isfinite(size)].max(initial=0.0)))
 
     def _block(self, most: int) -> bool:
         """Split the worst of the open cells; False when there is nothing to split."""
