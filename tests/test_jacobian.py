@@ -21,6 +21,7 @@ from lipcert.rounding import Array
 from tests.enumeration import exact_ranges
 from tests.problems import ABSOLUTE, AFTER_THE_STEP, CANCELLED, DEAD, DEAD_DEEP, MIRRORED, net_of
 from tests.strategies import SMOOTH, branched_networks, convolutional_networks, small_cases
+import itertools
 
 PLAIN = 1e-9  # what plain floating point may be off by, against the largest entry
 
@@ -33,15 +34,17 @@ def jacobians(net: Network, points: Array) -> Array:
 
 def contains(found: Jacobian, J: Array) -> bool:
     room = PLAIN * (1e-3 + np.abs(J).max())
-    return bool(np.all((found.lower - room <= J) & (J <= found.upper + room)))
+    return bool(np.all((found.lower - room <= J) & (found.upper + room >= J)))
 
 
 def check_against_pieces(net: Network, box: Box, found: Jacobian) -> None:
     """What is proved contains the exact ranges, what was seen is inside them."""
     low, high = exact_ranges(net, box)
     room = PLAIN * (1e-3 + np.abs(high).max() + np.abs(low).max())
-    assert np.all(found.lower <= low + room) and np.all(high - room <= found.upper)
-    assert np.all(found.seen_most <= high + room) and np.all(low - room <= found.seen_least)
+    assert np.all(found.lower <= low + room)
+    assert np.all(high - room <= found.upper)
+    assert np.all(found.seen_most <= high + room)
+    assert np.all(low - room <= found.seen_least)
     close = found.goal.gap or 0.0
     if found.status is Status.DONE and close:
         assert found.upper == pytest.approx(high, abs=room + 2 * close * np.abs(high).max())
@@ -93,7 +96,8 @@ def test_finite_differences() -> None:
     for j in range(3):
         step = h * np.eye(3)[j]
         slope = (net.forward(points + step) - net.forward(points - step)) / (2 * h)
-        assert np.all(slope <= found.upper[:, j] + 1e-7) and np.all(found.lower[:, j] - 1e-7 <= slope)
+        assert np.all(slope <= found.upper[:, j] + 1e-7)
+        assert np.all(found.lower[:, j] - 1e-7 <= slope)
 
 
 def test_automatic_differentiation() -> None:
@@ -125,8 +129,11 @@ def test_automatic_differentiation() -> None:
 def test_closed_forms(known: Any, low: float, high: float, verdict: str) -> None:
     net, box = known.pair
     found = jacobian(net, box, gap=1e-6, work=1.0)
-    assert found.lower == pytest.approx(low, abs=1e-12) and found.upper == pytest.approx(high, abs=1e-12)
-    if verdict != "zero" or known is not CANCELLED and known is not AFTER_THE_STEP:  # terms that cancel leave rounding
+    assert found.lower == pytest.approx(low, abs=1e-12)
+    assert found.upper == pytest.approx(high, abs=1e-12)
+    if verdict != "zero" or (
+        known is not CANCELLED and known is not AFTER_THE_STEP
+    ):  # terms that cancel leave rounding
         assert np.all(found.verdicts == verdict)
 
 
@@ -136,9 +143,12 @@ def test_signs_need_no_rounding() -> None:
     weights = [rng.uniform(0.1, 1.0, size=(6, 3)), rng.uniform(0.1, 1.0, size=(2, 6))]
     weights[0][:, 1] = 0.0
     found = jacobian(Network.from_weights(weights, [rng.normal(size=6), np.zeros(2)]), Box(np.zeros(3), 1.0))
-    assert found.status is Status.DONE and found.cells == 1
+    assert found.status is Status.DONE
+    assert found.cells == 1
     assert np.all(found.verdicts == ["increasing", "zero", "increasing"])
-    assert np.all(found.lower >= 0) and not found.upper[:, 1].any() and not found.seen_most[:, 1].any()
+    assert np.all(found.lower >= 0)
+    assert not found.upper[:, 1].any()
+    assert not found.seen_most[:, 1].any()
 
 
 @pytest.mark.parametrize("region", [Ball(np.full(2, 0.2), 0.8), Everywhere()], ids=repr)
@@ -165,7 +175,8 @@ def test_chosen_entries_are_those_of_all() -> None:
     some = jacobian(net, box, outputs=[2, 0], inputs=[3, 1], max_cells=1)
     assert some.lower == pytest.approx(every.lower[np.ix_([2, 0], [3, 1])], rel=1e-12)
     assert some.upper == pytest.approx(every.upper[np.ix_([2, 0], [3, 1])], rel=1e-12)
-    assert some.scores.tolist() == [2, 0] and some.inputs.tolist() == [3, 1]
+    assert some.scores.tolist() == [2, 0]
+    assert some.inputs.tolist() == [3, 1]
     for i, j in np.ndindex(2, 2):
         at = entries_at(net, some.points[some.most_at[i, j]][None], some.scores)
         assert at.lo[0, i, some.inputs[j]] == some.seen_most[i, j]
@@ -174,17 +185,21 @@ def test_chosen_entries_are_those_of_all() -> None:
 def test_more_work_never_loosens() -> None:
     net, box = net_of(3, 12, 12, 2, seed=6), Box(np.zeros(3), 0.7)
     found = [jacobian(net, box, gap=1e-3, work=work) for work in (1e-6, 0.01, 0.05)]
-    assert found[0].cells == 1 and found[0].status is Status.WORK_LIMIT
+    assert found[0].cells == 1
+    assert found[0].status is Status.WORK_LIMIT
     assert found[2].cells > found[1].cells > 1
-    for less, more in zip(found, found[1:], strict=False):
-        assert np.all(less.lower <= more.lower) and np.all(more.upper <= less.upper)
-        assert np.all(less.seen_most <= more.seen_most) and np.all(more.seen_least <= less.seen_least)
+    for less, more in itertools.pairwise(found):
+        assert np.all(less.lower <= more.lower)
+        assert np.all(more.upper <= less.upper)
+        assert np.all(less.seen_most <= more.seen_most)
+        assert np.all(more.seen_least <= less.seen_least)
 
 
 def test_the_same_work_gives_the_same_answer() -> None:
     net, box = net_of(3, 8, 8, 2, seed=1), Box(np.zeros(3), 0.5)
     a, b = (jacobian(net, box, gap=1e-4, work=0.02) for _ in range(2))
-    assert np.array_equal(a.upper, b.upper) and np.array_equal(a.splits.where, b.splits.where)
+    assert np.array_equal(a.upper, b.upper)
+    assert np.array_equal(a.splits.where, b.splits.where)
 
 
 def test_interrupted() -> None:
@@ -196,7 +211,8 @@ def test_interrupted() -> None:
             raise KeyboardInterrupt
 
     found = jacobian(net, box, gap=1e-6, on_progress=stop)
-    assert found.status is Status.INTERRUPTED and found.cells == seen[-1].cells > 1
+    assert found.status is Status.INTERRUPTED
+    assert found.cells == seen[-1].cells > 1
     check_against_samples(net, box, found)
 
 
@@ -210,7 +226,7 @@ def test_hints_that_lie(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wherever cells are split, what is proved is true."""
     net, box, rng = net_of(3, 6, 5, 2, seed=9), Box(np.zeros(3), 0.7), np.random.default_rng(0)
 
-    def lies(asked: Asked, cells: Cells, found: Bounded) -> Index:
+    def lies(_: Asked, cells: Cells, found: Bounded) -> Index:
         free = np.concatenate([np.ones((len(cells), 3), dtype=bool), found.signs == 0], axis=1)
         return np.where(rng.random(len(cells)) < 0.1, NEVER, (free * rng.random(free.shape)).argmax(axis=1))
 
@@ -259,6 +275,7 @@ def test_affine_networks() -> None:
     W = np.array([[1.0, -2.0], [0.0, 4.0]])
     found = jacobian(Network.from_weights([W]), Everywhere(), gap=1e-9)
     assert found.status is Status.DONE
-    assert found.lower == pytest.approx(W, abs=1e-12) and found.upper == pytest.approx(W, abs=1e-12)
+    assert found.lower == pytest.approx(W, abs=1e-12)
+    assert found.upper == pytest.approx(W, abs=1e-12)
     assert found.verdicts.tolist() == [["increasing", "decreasing"], ["zero", "increasing"]]
     assert verify_jacobian(found.certificate, Network.from_weights([W])).proved

@@ -26,7 +26,8 @@ def proved() -> tuple[Network, Jacobian]:
     net = net_of(2, 9, 7, 2, seed=3)
     found = jacobian(net, Box([0.1, -0.2], 1.0), gap=1e-3, work=0.5)
     where = found.splits.where
-    assert np.any((where >= 0) & (where < 2)) and np.any(where >= 2)
+    assert np.any((where >= 0) & (where < 2))
+    assert np.any(where >= 2)
     return net, found
 
 
@@ -68,8 +69,14 @@ def _everywhere(arrays: Arrays) -> None:
 
 
 FORGED: dict[str, tuple[Callable[[Arrays], None], str]] = {
-    "a raised lower end": (changed("lower", lambda v: at(v, (0, 1), lambda x: x + 0.01)), "1 of 4 entries: the claimed"),
-    "a lowered upper end": (changed("upper", lambda v: at(v, (1, 0), lambda x: x - 0.01)), "1 of 4 entries: the claimed"),
+    "a raised lower end": (
+        changed("lower", lambda v: at(v, (0, 1), lambda x: x + 0.01)),
+        "1 of 4 entries: the claimed",
+    ),
+    "a lowered upper end": (
+        changed("upper", lambda v: at(v, (1, 0), lambda x: x - 0.01)),
+        "1 of 4 entries: the claimed",
+    ),
     "an infinite end": (changed("upper", lambda v: at(v, (1, 0), lambda _: np.inf)), "1 of 4 entries: the claimed"),
     "all upper ends lowered": (changed("upper", lambda v: v - 10.0), "4 of 4 entries"),
     "more seen": (changed("seen_most", lambda v: at(v, (0, 0), lambda x: x + 0.01)), "1 of 4 entries: the claimed val"),
@@ -102,7 +109,8 @@ def test_forged_files_prove_nothing(name: str, tmp_path: Path) -> None:
     forge(arrays)
     np.savez(tmp_path / "forged.npz", allow_pickle=False, **arrays)
     answer = verify_jacobian(load_jacobian(tmp_path / "forged.npz"), net)
-    assert not answer.proved and answer.failed
+    assert not answer.proved
+    assert answer.failed
     assert words in answer.reason
 
 
@@ -115,8 +123,10 @@ def test_true_files_are_proved(region: Any, tmp_path: Path) -> None:
     answer = verify_jacobian(kept, net)
     assert answer.proved, answer.reason
     assert kept.region == region
-    assert np.all(kept.claims.lo <= found.lower) and np.all(found.upper <= kept.claims.hi)
-    assert kept.claims.hi == pytest.approx(found.upper, rel=1e-6) and kept.seen.hi == pytest.approx(found.seen_most)
+    assert np.all(kept.claims.lo <= found.lower)
+    assert np.all(found.upper <= kept.claims.hi)
+    assert kept.claims.hi == pytest.approx(found.upper, rel=1e-6)
+    assert kept.seen.hi == pytest.approx(found.seen_most)
 
 
 DAMAGED: dict[str, Callable[[Arrays], None]] = {
@@ -126,7 +136,7 @@ DAMAGED: dict[str, Callable[[Arrays], None]] = {
     "nan in splits": changed("values", lambda v: v * np.nan),
     "values of no splits": changed("values", lambda v: v[:-1]),
     "a version to come": changed("jacobian", lambda v: v + 1),
-    "text for numbers": changed("lower", lambda v: np.array([["a"] * 2] * 2)),
+    "text for numbers": changed("lower", lambda _: np.array([["a"] * 2] * 2)),
     "a list of claims": changed("upper", lambda v: v[0]),
     "too few claims": changed("upper", lambda v: v[:1]),
     "no claims": lambda arrays: arrays.__delitem__("upper"),

@@ -47,8 +47,10 @@ def test_the_table_has_chosen_entries(place: Path, capsys: pytest.CaptureFixture
     net = str(place / "net.npz")
     run(["jacobian", net, "--radius", "0.2", "--outputs", "1", "--inputs", "0,2:3", "--work", "0.1"])
     out = capsys.readouterr().out
-    assert "d 1 / d 0" in out and "d 1 / d 2" in out
-    assert "d 0 /" not in out and "d 1 / d 1" not in out
+    assert "d 1 / d 0" in out
+    assert "d 1 / d 2" in out
+    assert "d 0 /" not in out
+    assert "d 1 / d 1" not in out
 
 
 def test_exit_codes(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -102,7 +104,9 @@ def test_refused_in_one_line(
     written = [] if "--csv" in options else ["--csv", "written.csv"]
     assert run(["jacobian", "net.npz", "--radius", "0.1", *written, *options]) == 2
     said = capsys.readouterr()
-    assert said.err.count("\n") == 1 and words in said.err and not said.out
+    assert said.err.count("\n") == 1
+    assert words in said.err
+    assert not said.out
     assert sorted(p.name for p in place.iterdir()) == before
 
 
@@ -113,7 +117,8 @@ def test_no_region(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_results_show_themselves(tmp_path: Path) -> None:
     found = jacobian(net_of(2, 4, 1), Box(np.zeros(2), 0.5))
-    assert "d 0 / d 1" in repr(found) and "<table" in found._repr_html_()
+    assert "d 0 / d 1" in repr(found)
+    assert "<table" in found._repr_html_()
     json.dumps(found.to_dict(), allow_nan=False)
     found.save(tmp_path / "entries.json")
     assert json.loads((tmp_path / "entries.json").read_text())["outputs"] == [0]
@@ -127,7 +132,8 @@ def test_ends_are_shown_outward() -> None:
     found = jacobian(net_of(3, 8, 2, seed=4), Box(np.zeros(3), 0.5), max_cells=1)
     for i, j in found.shown():
         low, high = found.words(i, j).split("]")[0].strip("[").split(", ")
-        assert float(low) <= found.lower[i, j] and found.upper[i, j] <= float(high)
+        assert float(low) <= found.lower[i, j]
+        assert found.upper[i, j] <= float(high)
         assert float(low) == pytest.approx(found.lower[i, j], rel=1e-5)
 
 

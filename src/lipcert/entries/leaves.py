@@ -74,7 +74,8 @@ class Leaves:
             return
         low, high = self.entries.lo[done].min(axis=0), self.entries.hi[done].max(axis=0)
         self.away = Interval(np.minimum(self.away.lo, low), np.maximum(self.away.hi, high))
-        none = (self.lo[:0], self.hi[:0], self.signs[:0], self.entries.rows(slice(0, 0)), self.choice[:0], self.node[:0])
+        few = slice(0, 0)
+        none = (self.lo[few], self.hi[few], self.signs[few], self.entries.rows(few), self.choice[few], self.node[few])
         self._keep(np.flatnonzero(~done), none)
 
     def splits(self) -> Splits:

@@ -39,7 +39,10 @@ class Seen:
     def _jacobians(self, points: Array) -> Array:
         net, asked = self.asked.network, self.asked
         slopes = [f.derivative(z) for f, z in zip(net.activations, net.preactivations(points), strict=True)]
-        rows = [np.broadcast_to(net.chain_rule(slopes, e), (len(points), net.inputs)) for e in np.eye(net.outputs)[asked.scores]]
+        rows = [
+            np.broadcast_to(net.chain_rule(slopes, e), (len(points), net.inputs))
+            for e in np.eye(net.outputs)[asked.scores]
+        ]
         return np.stack([row[:, asked.inputs] for row in rows], axis=1)
 
     def _prove(self, points: Array) -> None:

@@ -123,7 +123,9 @@ def enclosure(asked: Asked, splits: Splits, claims: Interval) -> Interval | None
         rows = np.flatnonzero(inner)
         for some in (rows[k : k + asked.batch // 2 + 1] for k in range(0, len(rows), asked.batch // 2 + 1)):
             own, below = nodes[some], splits.below[nodes[some]]
-            both = halves(Cells(cells.lo[some], cells.hi[some], found.signs[some]), splits.where[own], splits.value[own])
+            both = halves(
+                Cells(cells.lo[some], cells.hi[some], found.signs[some]), splits.where[own], splits.value[own]
+            )
             if both is None:
                 return None
             twice = np.repeat(some, 2)

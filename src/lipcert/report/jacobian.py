@@ -38,7 +38,7 @@ def entry_map(found: Jacobian) -> Drawing:
             place = (_LEFT + j * across, _TOP + i * high, across, high)
             shapes += _square(found, i, j, place, float(size[i, j]) / (most or 1.0))
     counts = ", ".join(f"{count:,} {word}" for word, count in found.counts.items() if count)
-    below, width = _TOP + rows * high, max(columns * across, 260.0)
+    below, width = _TOP + rows * high, max(columns * across, 420.0)
     legend = "   ".join(f"{mark} {word}" for word, mark in MARKS.items())
     return Drawing(
         "jacobian",
@@ -55,9 +55,7 @@ def entry_map(found: Jacobian) -> Drawing:
     )
 
 
-def _square(
-    found: Jacobian, i: int, j: int, place: tuple[float, float, float, float], level: float
-) -> list[Shape]:
+def _square(found: Jacobian, i: int, j: int, place: tuple[float, float, float, float], level: float) -> list[Shape]:
     x, y, width, height = place
     lower, upper, word = float(found.lower[i, j]), float(found.upper[i, j]), str(found.verdicts[i, j])
     hint = f"d score {found.scores[i]} / d input {found.inputs[j]}: "
