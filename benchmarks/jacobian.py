@@ -4,10 +4,11 @@
     python -m benchmarks.jacobian --network FILE (--radius R | --vnnlib FILE) [--gap G] [--time-limit S]
 
 Random networks as `benchmarks.fuzz` makes them: chains and branches, kinks and smooth activations, convolutions, kinks
-that coincide, very large and very small weights; boxes, flat ones, points, balls and the whole space. Every enclosure is
-compared with Jacobians at points by an independent forward pass, one network in `--every` with the exact ranges by
-enumeration where it has few kinks. Every certificate is verified, one in three once more with one end moved past a value
-that was seen, which must be refused. With `--network` one question is timed, in seconds of the processor and of the clock.
+that coincide, very large and very small weights; boxes, flat ones, points, balls and the whole space. Every enclosure
+is compared with Jacobians at points by an independent forward pass, one network in `--every` with the exact ranges by
+enumeration where it has few kinks. Every certificate is verified, one in three once more with one end moved past a
+value that was seen, which must be refused. With `--network` one question is timed, in seconds of the processor and of
+the clock.
 """
 
 from __future__ import annotations

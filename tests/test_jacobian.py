@@ -238,7 +238,7 @@ def test_hints_that_lie(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_points_beyond_the_enclosure_are_a_bug() -> None:
     found = jacobian(net_of(2, 4, 1), Box(np.zeros(2), 0.5))
-    values = found.arrays() | {"upper": found.seen_most - 1.0}
+    values: dict[str, Any] = found.arrays() | {"upper": found.seen_most - 1.0}
     more = {name: getattr(found, name) for name in ("region", "splits", "goal", "status", "seconds", "network")}
     with pytest.raises(SoundnessError, match="d score 0 / d input 0"):
         Jacobian(**values, **more)
@@ -267,8 +267,9 @@ def test_points_beyond_the_enclosure_are_a_bug() -> None:
     ids=lambda value: str(value) if isinstance(value, dict) else "",
 )
 def test_refused(wrong: dict[str, Any], words: str) -> None:
+    question: dict[str, Any] = {"net": net_of(2, 4, 2), "region": Box(np.zeros(2), 1.0)}
     with pytest.raises(InputError, match=words):
-        jacobian(**({"net": net_of(2, 4, 2), "region": Box(np.zeros(2), 1.0)} | wrong))
+        jacobian(**(question | wrong))
 
 
 def test_affine_networks() -> None:

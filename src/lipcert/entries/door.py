@@ -76,8 +76,9 @@ def chosen(name: str, numbers: Sequence[int] | None, count: int) -> Index:
     """The scores or inputs that are asked for, all of them by default; what there is not is refused."""
     if numbers is None:
         return np.arange(count)
-    kept = list(numbers) if isinstance(numbers, Sequence | np.ndarray) and not isinstance(numbers, str) else None
-    if kept is None or not kept:
+    given: object = numbers
+    kept = [] if isinstance(given, str) or not isinstance(given, Sequence | np.ndarray) else list(given)
+    if not kept:
         raise InputError(f"{name} must be a list of whole numbers from 0 to {count - 1}, not {numbers!r}")
     for k in kept:
         if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 0 <= k < count:

@@ -84,6 +84,6 @@ class Goal:
     def reached(self, hull: Interval, seen: Interval) -> NDArray[np.bool_]:
         """Which entries are good enough on the region."""
         if self.gap is None:
-            return verdicts(hull, seen) != Verdict.OPEN.value
+            return np.asarray(verdicts(hull, seen) != Verdict.OPEN.value)
         above, below = self.missing(hull, hull, seen)
-        return np.maximum(above, below) == 0
+        return np.asarray(np.maximum(above, below) == 0)

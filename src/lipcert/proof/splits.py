@@ -92,7 +92,7 @@ def kinked(net: Network) -> NDArray[np.bool_]:
 def halves(cells: Cells, where: Index, value: Array) -> Cells | None:
     """Both halves of every cell, below first; None where a split does not lie inside its cell."""
     n = cells.lo.shape[1]
-    lo, hi, signs = (np.repeat(part, 2, axis=0) for part in (cells.lo, cells.hi, cells.signs))
+    lo, hi, signs = np.repeat(cells.lo, 2, axis=0), np.repeat(cells.hi, 2, axis=0), np.repeat(cells.signs, 2, axis=0)
     box, neuron = np.flatnonzero(where < n), np.flatnonzero(where >= n)
     i, v = where[box], value[box]
     if not np.all((cells.lo[box, i] < v) & (v < cells.hi[box, i])):
