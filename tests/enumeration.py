@@ -29,6 +29,14 @@ def exact_constant(net: Network, box: Box, c: Array, norm: Norm = INF, samples: 
     return _descend(piece, 0, [(np.eye(net.inputs), np.zeros(net.inputs))], [], points)
 
 
+def exact_ranges(net: Network, box: Box, samples: int = 400) -> tuple[Array, Array]:
+    """The least and the largest value of every entry of the Jacobian over the same pieces."""
+    points = np.random.default_rng(0).uniform(box.lo, box.hi, size=(samples, box.size))
+    piece = _Ranges(net, box, np.eye(net.outputs), INF)
+    _descend(piece, 0, [(np.eye(net.inputs), np.zeros(net.inputs))], [], points)
+    return piece.low, piece.high
+
+
 def operator(J: Array, norm: Norm) -> float:
     """The dual norm of a gradient, or the exact operator norm of a Jacobian, by the corners of one of the balls."""
     if norm.out is None:
@@ -48,6 +56,22 @@ class _Piece:
     def __init__(self, net: Network, box: Box, c: Array, norm: Norm) -> None:
         self.net, self.box, self.c, self.norm = net, box, c, norm
 
+    def value(self, G: Array) -> float:
+        """Of a piece where the scores are G x + h."""
+        return operator(self.c @ G, self.norm)
+
+
+class _Ranges(_Piece):
+    """Keeps the ends of all entries."""
+
+    def __init__(self, net: Network, box: Box, c: Array, norm: Norm) -> None:
+        super().__init__(net, box, c, norm)
+        self.low, self.high = np.full((net.outputs, net.inputs), np.inf), np.full((net.outputs, net.inputs), -np.inf)
+
+    def value(self, G: Array) -> float:
+        self.low, self.high = np.minimum(self.low, G), np.maximum(self.high, G)
+        return 0.0
+
 
 def _descend(piece: _Piece, i: int, values: Values, rows: Rows, points: Array) -> float:
     """Block i of the network, where the values before it are G x + h on the piece {a'x + b >= 0 for (a, b) in rows}."""
@@ -57,7 +81,7 @@ def _descend(piece: _Piece, i: int, values: Values, rows: Rows, points: Array) -
         A = weight if isinstance(weight, np.ndarray) else weight.toarray()
         G, h = G + A @ values[source][0], h + A @ values[source][1]
     if i == net.depth:
-        return operator(piece.c @ G, piece.norm)
+        return piece.value(G)
     if not block.activation.kinked:
         return _descend(piece, i + 1, [*values, (G, h)], rows, points)
     return _split(piece, i, (G, h), [], values, rows, points)

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from lipcert.cells.result import Partition
     from lipcert.control.largest import LargestBox, largest_box
     from lipcert.control.loop import closed_loop, contraction, loop_weights
+    from lipcert.entries.door import jacobian
+    from lipcert.entries.result import Jacobian
     from lipcert.errors import (
         FileFormatError,
         InputError,
@@ -50,6 +52,8 @@ _WHERE = {
     "problem.network": ["Affine", "Network"],
     "cells.door": ["partition"],
     "cells.result": ["Partition"],
+    "entries.door": ["jacobian"],
+    "entries.result": ["Jacobian"],
     "polynomial": ["Polynomial", "PolynomialProblem"],
     "readers": ["load"],
     "readers.torch": ["from_torch"],
@@ -80,6 +84,7 @@ __all__ = [
     "FileFormatError",
     "FolderVerification",
     "InputError",
+    "Jacobian",
     "LargestBox",
     "LipcertError",
     "MethodError",
@@ -101,6 +106,7 @@ __all__ = [
     "closed_loop",
     "contraction",
     "from_torch",
+    "jacobian",
     "largest_box",
     "load",
     "loop_weights",

@@ -37,7 +37,7 @@ _READING = [
 _CENTER = (
     "Centre of the box or ball: an .npy file (or a .mat with x00), 'zero', or one value for all inputs. Default: zero."
 )
-_QUESTION = [
+_PLACE = [
     click.option("--center", metavar="FILE|zero|VALUE", help=_CENTER),
     click.option("--radius", type=float, metavar="R", help="Half-width of the box, or radius of the ball, around it."),
     click.option("--global", "everywhere", is_flag=True, help="The whole input space instead of a box."),
@@ -48,6 +48,9 @@ _QUESTION = [
         "--vnnlib", metavar="FILE", help="The input box of a VNN-LIB property (.vnnlib, .vnnlib.gz) as the region."
     ),
     click.option("--ball", is_flag=True, help="A Euclidean ball of this radius instead of a box."),
+]
+_QUESTION = [
+    *_PLACE,
     click.option("--output", metavar="K|all", help="Bound score K, or the map of all scores."),
     click.option("--versus", type=int, nargs=2, metavar="I J", help="Bound score I minus score J."),
     click.option("--norm", default="inf", show_default=True, metavar="NORM", help="Norm of input changes: inf, 2, 1."),
@@ -77,8 +80,8 @@ def check_target(target: str) -> None:
 
 
 @dataclass(frozen=True)
-class Question:
-    """What is asked about a network, as typed."""
+class Place:
+    """Where something is asked about a network, as typed."""
 
     center: str | None
     radius: float | None
@@ -86,19 +89,9 @@ class Question:
     clip: tuple[float, float] | None
     vnnlib: str | None
     ball: bool
-    output: str | None
-    versus: tuple[int, int] | None
-    norm: str
-    output_norm: str | None
 
     def check(self) -> None:
         """Refuse contradictions before any file is read."""
-        if self.output is not None and self.versus is not None:
-            raise InputError("--output and --versus exclude each other; give one of them")
-        if self.output is not None and self.output != ALL and not self.output.removeprefix("-").isdecimal():
-            raise InputError(f"--output {self.output}: give the number of a score, or all")
-        if self.output_norm is not None and self.output != ALL:
-            raise InputError("--output-norm belongs to --output all")
         given_region = (("--radius", self.radius), ("--center", self.center), ("--clip", self.clip))
         for name, given in (*given_region, ("--ball", self.ball or None)):
             if self.everywhere and given is not None:
@@ -111,12 +104,6 @@ class Question:
             raise InputError("no region: give --radius R (a box around --center), --vnnlib FILE or --global")
         if self.radius is not None and not (math.isfinite(self.radius) and self.radius >= 0):
             raise InputError(f"--radius {self.radius:g}: the radius must be finite and >= 0")
-
-    @property
-    def choice(self) -> OutputChoice:
-        if self.versus is not None or self.output is None:
-            return self.versus
-        return ALL if self.output == ALL else int(self.output)
 
     def region(self, inputs: int) -> Region:
         return self.place(inputs)[0]
@@ -132,6 +119,37 @@ class Question:
             return Everywhere(), ()
         center = _center(self.center, inputs)
         return (Ball if self.ball else Box)(center, self.radius, self.clip), ()
+
+
+@dataclass(frozen=True)
+class Question(Place):
+    """What is asked about a network, as typed."""
+
+    output: str | None
+    versus: tuple[int, int] | None
+    norm: str
+    output_norm: str | None
+
+    def check(self) -> None:
+        """Refuse contradictions before any file is read."""
+        if self.output is not None and self.versus is not None:
+            raise InputError("--output and --versus exclude each other; give one of them")
+        if self.output is not None and self.output != ALL and not self.output.removeprefix("-").isdecimal():
+            raise InputError(f"--output {self.output}: give the number of a score, or all")
+        if self.output_norm is not None and self.output != ALL:
+            raise InputError("--output-norm belongs to --output all")
+        super().check()
+
+    @property
+    def choice(self) -> OutputChoice:
+        if self.versus is not None or self.output is None:
+            return self.versus
+        return ALL if self.output == ALL else int(self.output)
+
+
+def place_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of a `Place`; the command receives them as one argument `place`."""
+    return gathered(command, "place", Place, _PLACE)
 
 
 def question_options(command: Callable[..., Any]) -> Callable[..., Any]:

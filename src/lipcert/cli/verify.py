@@ -11,6 +11,7 @@ import numpy as np
 
 from lipcert.cli.options import Reading, json_option, reading_options
 from lipcert.cli.show import console, facts, print_json
+from lipcert.cli.verify_entries import verify_jacobian_command
 from lipcert.cli.verify_folder import GivenData, folder_options, verify_folder_command
 from lipcert.errors import InputError
 from lipcert.problem.network import Network
@@ -18,6 +19,7 @@ from lipcert.problem.output import output_of
 from lipcert.proof.balls import check_with_balls, margins_with_balls, what_is_checked
 from lipcert.proof.balls.numbers import load_flint
 from lipcert.proof.certificate import Certificate
+from lipcert.proof.jacobian import holds_jacobian, load_jacobian
 from lipcert.proof.margins import MarginCertificate, holds_margins, load_margins, verify_margins
 from lipcert.proof.partition import PartitionCertificate, holds_partition, load_partition, verify_partition
 from lipcert.proof.verify import Verification, load_certificate, verify
@@ -62,6 +64,10 @@ def verify_command(
         if exact:
             raise InputError("--exact is for proofs of one constant and of margins, not for cells; leave it out")
         return _verify_cells(load_partition(certificate), reading.network(network), as_json)
+    if holds_jacobian(certificate):
+        if exact:
+            raise InputError("--exact is for proofs of one constant and of margins, not for a Jacobian; leave it out")
+        return verify_jacobian_command(load_jacobian(certificate), reading.network(network), as_json)
     kept = load_certificate(certificate)
     net = reading.network(network)
     if exact:

@@ -19,15 +19,14 @@ from lipcert.problem.network import Network
 from lipcert.problem.norms import parse_norms
 from lipcert.problem.output import output_of
 from lipcert.problem.problem import Problem
-from lipcert.problem.region import Ball, Box, Everywhere, Region
+from lipcert.problem.region import Everywhere
 from lipcert.proof import collapsed, encoding, patterns, sharpened, slopes, tree, version1
 from lipcert.proof.arithmetic import Arithmetic
 from lipcert.proof.cases import read_cases
-from lipcert.proof.certificate import CERTIFICATE_VERSION, Certificate, Proof
+from lipcert.proof.certificate import CERTIFICATE_VERSION, Certificate, Proof, read_numbers, read_region
 from lipcert.proof.relaxed import Multipliers
 from lipcert.readers.given import TorchModule, network_of
 from lipcert.relaxation.specification import RELAXATIONS
-from lipcert.rounding import Array
 
 _ABOUT = "certificate|proof|method|network|norm|output_norm|coordinate|c|upper|lo|hi|center|radius|clip"
 _KINDS = (encoding, tree, patterns, slopes, version1)
@@ -104,14 +103,14 @@ def _parse(arrays: Mapping[str, Any]) -> Certificate:
         raise FileFormatError(f"certificate version {version}; this lipcert reads version {CERTIFICATE_VERSION}")
     method, network, norm = (_text(arrays, name) for name in ("method", "network", "norm"))
     out = _text(arrays, "output_norm") if "output_norm" in arrays else None
-    c, upper = _vector(arrays, "c", 1 if out is None else 2), arrays["upper"].astype(np.float64)
+    c, upper = read_numbers(arrays, "c", 1 if out is None else 2), arrays["upper"].astype(np.float64)
     if upper.shape != ():
         raise FileFormatError("the claim 'upper' must be one number")
     if not np.all(np.isfinite(c)):
         raise FileFormatError("the output's weights are not finite")
     proof = version1.read_old(arrays, method) if version == version1.VERSION else _sharpened(arrays, method)
     coordinate = int(encoding.whole_numbers(arrays, "coordinate")) if "coordinate" in arrays else None
-    about = (network, _region(arrays), parse_norms(norm, out), c)
+    about = (network, read_region(arrays), parse_norms(norm, out), c)
     return Certificate(*about, proof, float(upper), coordinate, float(upper), read_frame(arrays))
 
 
@@ -157,18 +156,6 @@ def _plain_proof(arrays: Mapping[str, Any], method: str) -> Proof:
             raise FileFormatError(f"an unknown kind of proof, {kind!r}; upgrade lipcert")
 
 
-def _region(arrays: Mapping[str, Any]) -> Region:
-    if "center" in arrays or "radius" in arrays:
-        radius, clip = arrays["radius"], _vector(arrays, "clip") if "clip" in arrays else None
-        if radius.shape != () or radius.dtype.kind not in "fiu" or (clip is not None and clip.shape != (2,)):
-            raise FileFormatError("the radius must be one number and clip two")
-        ends = None if clip is None else (float(clip[0]), float(clip[1]))
-        return Ball(_vector(arrays, "center"), float(radius), ends)
-    if "lo" in arrays or "hi" in arrays:
-        return Box.from_bounds(_vector(arrays, "lo"), _vector(arrays, "hi"))
-    return Everywhere()
-
-
 def _check(certificate: Certificate, net: Network) -> float:
     region = certificate.region
     if not isinstance(region, Everywhere) and region.size != net.inputs:
@@ -195,10 +182,3 @@ def _text(arrays: Mapping[str, Any], name: str) -> str:
     if value.shape != () or value.dtype.kind != "U":
         raise FileFormatError(f"{name} must be one word")
     return str(value)
-
-
-def _vector(arrays: Mapping[str, Any], name: str, axes: int = 1) -> Array:
-    value = arrays[name]
-    if value.ndim != axes or value.dtype.kind not in "fiu":
-        raise FileFormatError(f"{name} must be a vector of numbers")
-    return np.asarray(value, dtype=np.float64)

@@ -96,6 +96,11 @@ def coordinate_scores(net: Network, slopes: tuple[Interval, ...], linear: Linear
     return _smear(net, slopes, _matter_and_cost(net, slopes, linear)[1], radius)
 
 
+def neuron_scores(net: Network, slopes: tuple[Interval, ...], linear: Linear, pre: tuple[Interval, ...]) -> Array:
+    """About what a split of every neuron at its kink gains, (cells, neurons)."""
+    return _matter_and_cost(net, slopes, linear)[1] * _balance(pre)
+
+
 def judge_together(problem: Problem, cells: Sequence[Cell], known: tuple[Interval, ...], executor: Executor) -> Judged:
     """The same, shared among the workers where there are enough cells; what a worker fails to do is done here."""
     workers = worker_count(executor)
