@@ -40,7 +40,7 @@ def verify_command(
     tally in its result.json and arrays.npz. Network and data are read from where they were unless they are given.
 
     Exit code 0 when the claim is proved, 1 when it is not, 2 on bad input. --exact proves it once more, in numbers that
-    carry their own error (pip install 'lipcert[exact]'); both checks must prove the claim. Proofs that are too large
+    carry their own error (extra `exact`: python-flint); both checks must prove the claim. Proofs that are too large
     for it are refused at once, exit code 2. What each check trusts is told in docs/trust.md.
 
     \b
