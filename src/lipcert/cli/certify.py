@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lipcert.chart.numbers import percent
-from lipcert.cli.options import Reading, json_option, memory_option, network_argument, reading_options
+from lipcert.cli.options import A_PATH, Reading, json_option, memory_option, network_argument, reading_options
 from lipcert.cli.show import console, grid, print_json
 from lipcert.cli.stages import StageDisplay
 from lipcert.errors import InputError
@@ -41,10 +41,15 @@ def _is_number(text: str) -> bool:
 
 @click.command("certify", short_help="Which inputs of DATA keep their class within a radius?", cls=_ClipOrFlag)
 @network_argument
-@click.argument("data", metavar="DATA")
+@click.argument("data", metavar="DATA", type=A_PATH)
 @click.option("--radius", required=True, metavar="EPS[,EPS...]", help="How far inputs may move.")
 @click.option("--norm", default="inf", show_default=True, metavar="NORM", help="Norm of the radius: inf, 2 or 1.")
-@click.option("--labels", metavar="FILE", help="True classes (.npy, .npz, idx, .csv). Default: in DATA, or predicted.")
+@click.option(
+    "--labels",
+    type=A_PATH,
+    metavar="FILE",
+    help="True classes (.npy, .npz, idx, .csv). Default: in DATA, or predicted.",
+)
 @click.option(
     "--label-column", metavar="C", help="For a .csv: the column of classes, by name or number (-1: the last)."
 )

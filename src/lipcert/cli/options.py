@@ -22,7 +22,8 @@ from lipcert.readers.mat import read_center
 from lipcert.readers.vnnlib import read_property
 from lipcert.rounding import Array
 
-network_argument = click.argument("network", metavar="NETWORK")
+A_PATH = click.Path()  # any text, but a shell completes names of files
+network_argument = click.argument("network", metavar="NETWORK", type=A_PATH)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 memory_option = click.option(
     "--memory",
@@ -43,14 +44,14 @@ _RADIUS = (
     "or in a file (.npy, .csv, .txt)."
 )
 _QUESTION = [
-    click.option("--center", metavar="FILE|zero|VALUES", help=_CENTER),
-    click.option("--radius", metavar="R|R,R,...|FILE", help=_RADIUS),
+    click.option("--center", type=A_PATH, metavar="FILE|zero|VALUES", help=_CENTER),
+    click.option("--radius", type=A_PATH, metavar="R|R,R,...|FILE", help=_RADIUS),
     click.option("--global", "everywhere", is_flag=True, help="The whole input space instead of a box."),
     click.option(
         "--clip", type=float, nargs=2, metavar="LO HI", help="Keep the box within [LO, HI], e.g. 0 1 for pixels."
     ),
     click.option(
-        "--vnnlib", metavar="FILE", help="The input box of a VNN-LIB property (.vnnlib, .vnnlib.gz) as the region."
+        "--vnnlib", type=A_PATH, metavar="FILE", help="The input box of a VNN-LIB property (.vnnlib, .vnnlib.gz) as the region."
     ),
     click.option("--ball", is_flag=True, help="A Euclidean ball of this radius instead of a box."),
     click.option("--output", metavar="K|all", help="Bound score K, or the map of all scores."),

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import numpy as np
 
-from lipcert.cli.options import Reading, json_option, reading_options
+from lipcert.cli.options import A_PATH, Reading, json_option, reading_options
 from lipcert.cli.show import console, facts, print_json
 from lipcert.cli.verify_folder import GivenData, folder_options, verify_folder_command
 from lipcert.errors import InputError
@@ -24,8 +24,13 @@ from lipcert.proof.verify import Verification, load_certificate, verify
 
 
 @click.command("verify", short_help="Check a proof, or all proofs of a certify job, against a network.")
-@click.argument("certificate", metavar="CERTIFICATE|FOLDER")
-@click.option("--network", metavar="NETWORK", help="The network file that it is about; for a FOLDER as recorded in it.")
+@click.argument("certificate", metavar="CERTIFICATE|FOLDER", type=A_PATH)
+@click.option(
+    "--network",
+    type=A_PATH,
+    metavar="NETWORK",
+    help="The network file that it is about; for a FOLDER as recorded in it.",
+)
 @folder_options
 @click.option("--exact", is_flag=True, help="Check it a second time in ball arithmetic (python-flint).")
 @reading_options
