@@ -68,7 +68,8 @@ def test_what_a_page_shows_runs(
 ) -> None:
     make_files(tmp_path)
     monkeypatch.chdir(tmp_path)
-    known = {"lipcert": lipcert, "net": lipcert.load("controller.onnx"), "center": np.zeros(3), "points": np.zeros((2, 3))}
+    known = {"lipcert": lipcert, "net": lipcert.load("controller.onnx")}
+    known |= {"center": np.zeros(3), "points": np.zeros((2, 3))}
     if page.name == "README.md":
         known |= {"center": np.load("image.npy")}
     shown = blocks(page)
@@ -101,7 +102,8 @@ def test_the_first_screen_of_the_readme_is_what_it_prints(capsys: pytest.Capture
     printed = capsys.readouterr().out
 
     def stable(lines: str) -> list[str]:
-        return [re.sub(r"\(.*\)", "", line).rstrip() for line in lines.splitlines() if not re.match(r"  (gap|time|note) ", line)]
+        kept = [line for line in lines.splitlines() if not re.match(r"  (gap|time|note) ", line)]
+        return [re.sub(r"\(.*\)", "", line).rstrip() for line in kept]
 
     assert stable(printed) == stable(shown)
     assert "finished" in printed

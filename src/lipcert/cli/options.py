@@ -51,7 +51,10 @@ _QUESTION = [
         "--clip", type=float, nargs=2, metavar="LO HI", help="Keep the box within [LO, HI], e.g. 0 1 for pixels."
     ),
     click.option(
-        "--vnnlib", type=A_PATH, metavar="FILE", help="The input box of a VNN-LIB property (.vnnlib, .vnnlib.gz) as the region."
+        "--vnnlib",
+        type=A_PATH,
+        metavar="FILE",
+        help="The input box of a VNN-LIB property (.vnnlib, .vnnlib.gz) as the region.",
     ),
     click.option("--ball", is_flag=True, help="A Euclidean ball of this radius instead of a box."),
     click.option("--output", metavar="K|all", help="Bound score K, or the map of all scores."),
