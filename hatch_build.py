@@ -31,7 +31,8 @@ def for_index(text: str, url: str) -> str:
     def link(found: re.Match[str]) -> str:
         picture, words, target = found.groups()
         if url:
-            return f"{picture}[{words}]({url.rstrip('/')}/{target})"
+            raw = "?raw=true" if picture else ""  # a forge shows a page about a file, and the file itself when asked
+            return f"{picture}[{words}]({url.rstrip('/')}/{target}{raw})"
         return "" if picture else f"{words} (`{target}`)" if target not in words else words
 
     return _LINK.sub(link, text)
