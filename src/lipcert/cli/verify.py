@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import numpy as np
 
-from lipcert.cli.options import Reading, json_option, reading_options
+from lipcert.cli.options import A_PATH, Reading, json_option, reading_options
 from lipcert.cli.show import console, facts, print_json
 from lipcert.cli.verify_entries import verify_jacobian_command
 from lipcert.cli.verify_folder import GivenData, folder_options, verify_folder_command
@@ -26,8 +26,13 @@ from lipcert.proof.verify import Verification, load_certificate, verify
 
 
 @click.command("verify", short_help="Check a proof, or all proofs of a certify job, against a network.")
-@click.argument("certificate", metavar="CERTIFICATE|FOLDER")
-@click.option("--network", metavar="NETWORK", help="The network file that it is about; for a FOLDER as recorded in it.")
+@click.argument("certificate", metavar="CERTIFICATE|FOLDER", type=A_PATH)
+@click.option(
+    "--network",
+    type=A_PATH,
+    metavar="NETWORK",
+    help="The network file that it is about; for a FOLDER as recorded in it.",
+)
 @folder_options
 @click.option("--exact", is_flag=True, help="Check it a second time in ball arithmetic (python-flint).")
 @reading_options
@@ -42,7 +47,7 @@ def verify_command(
     tally in its result.json and arrays.npz. Network and data are read from where they were unless they are given.
 
     Exit code 0 when the claim is proved, 1 when it is not, 2 on bad input. --exact proves it once more, in numbers that
-    carry their own error (pip install 'lipcert[exact]'); both checks must prove the claim. Proofs that are too large
+    carry their own error (extra `exact`: python-flint); both checks must prove the claim. Proofs that are too large
     for it are refused at once, exit code 2. What each check trusts is told in docs/trust.md.
 
     \b
