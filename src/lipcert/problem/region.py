@@ -244,8 +244,9 @@ def check_region(region: object, inputs: int) -> None:
 
 
 def _numbers(name: str, value: ArrayLike) -> Array:
+    detached = getattr(value, "detach", None)  # a torch tensor that has gradients is no array by itself
     try:
-        return np.asarray(value, dtype=np.float64)
+        return np.asarray(value if detached is None else detached(), dtype=np.float64)
     except (TypeError, ValueError):
         raise InputError(f"Box: {name} must be numbers") from None
 

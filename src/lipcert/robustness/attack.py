@@ -214,7 +214,7 @@ def leading_classes(net: Network, points: Array, labels: Labels) -> Labels:
     scores = class_scores(net, points)
     others = scores.lo - room_for_another(scores, labels)
     others[np.arange(len(labels)), labels] = -np.inf
-    return np.argmax(others, axis=1).astype(np.int64)
+    return np.asarray(np.argmax(others, axis=1), dtype=np.int64)
 
 
 def class_wins(net: Network, points: Array, labels: Labels, classes: Labels) -> NDArray[np.bool_]:
@@ -223,7 +223,7 @@ def class_wins(net: Network, points: Array, labels: Labels, classes: Labels) -> 
         return np.zeros(0, dtype=bool)
     scores, rows = class_scores(net, points), np.arange(len(labels))
     known = (classes >= 0) & (classes < scores.lo.shape[1])
-    return known & (scores.lo[rows, np.where(known, classes, labels)] > scores.hi[rows, labels])
+    return np.asarray(known & (scores.lo[rows, np.where(known, classes, labels)] > scores.hi[rows, labels]))
 
 
 def _leads(net: Network, points: Array, labels: Labels) -> Array:
