@@ -49,7 +49,7 @@ def entry_bounds(
             stages = None if values is None else [stage.rows(cell[own]) for stage in values]
             adjoint = Adjoint(net, tuple(s.rows(cell[own]) for s in slopes), c[own], stages)
             gradients = adjoint.run(wanted[own])
-            ends = vertex_entries(net, slopes, cell[own], c[own]) if slopes else gradients[0]
+            ends = vertex_entries(net, adjoint.slopes, c[own]) if slopes else gradients[0]
             met = _meet(gradients[0], ends)
             found.append(signed(net, adjoint.slopes, c[own], (met, *gradients[1:])))
             if worth is not None:

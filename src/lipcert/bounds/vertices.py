@@ -39,23 +39,19 @@ def vertex_bounds(net: Network, slopes: Sequence[Interval], norm: Norm, c: Array
     return upper
 
 
-def vertex_entries(net: Network, slopes: Sequence[Interval], cell: NDArray[np.int64], c: Array) -> Interval:
-    """The least and the largest of every entry of the gradient of c'scores over the ends of the open slopes.
-
-    A row for each of several questions: row k is about cell[k] and weights c[k]. Infinite where the open slopes of the
-    cell are one or many; without open slopes it is the gradient.
-    """
+def vertex_entries(net: Network, slopes: Sequence[Interval], c: Array) -> Interval:
+    """The least and the largest of every entry of the gradient of c'scores over the ends of the open slopes, a row of c
+    for each cell; infinite where these are one or many, and the gradient itself where there are none."""
     lo, hi = (np.concatenate([getattr(s, end) for s in slopes], axis=1) for end in ("lo", "hi"))
     is_open = lo < hi
-    count = is_open.sum(axis=1)[cell]
-    low, high = np.full((len(cell), net.inputs), -np.inf), np.full((len(cell), net.inputs), np.inf)
+    count = is_open.sum(axis=1)
+    low, high = np.full((len(lo), net.inputs), -np.inf), np.full((len(lo), net.inputs), np.inf)
     widths = np.cumsum([b.width for b in net.hidden])[:-1]
     for k in (0, *range(2, OPEN_UP_TO + 1)):
         rows = np.flatnonzero(count == k)
         step = max(1, _NUMBERS // (lo.shape[1] << k))
         for own in (rows[j : j + step] for j in range(0, len(rows), step)):
-            at = cell[own]
-            ends = _ends(lo[at], hi[at], is_open[at], k).reshape(-1, lo.shape[1])
+            ends = _ends(lo[own], hi[own], is_open[own], k).reshape(-1, lo.shape[1])
             with np.errstate(all="ignore"):
                 parts = [Interval(s, s) for s in np.split(ends, widths, axis=1)]
                 g = gradient_bounds(net, (), np.repeat(c[own], 1 << k, axis=0), parts)[0]

@@ -38,7 +38,7 @@ def jacobian(
 ) -> Jacobian:
     """Enclose every entry d score / d input of the Jacobian on a region, and decide its sign.
 
-        lower <= d score_i / d input_j (x) <= upper          almost all x of the region
+        lower <= d score_i / d input_j (x) <= upper      at all x of the region where there is a derivative
 
     Linear bounds first; then the region is split, at coordinates (boxes) and at kinks of neurons, where entries are not
     good enough yet.

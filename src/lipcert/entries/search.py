@@ -30,7 +30,7 @@ _CALLS = 1e5  # operations for one cell besides its products
 _DRAWN, _DRAWN_SECONDS = 4096, 1.0  # points of the region at first: so many, or as many as that takes
 _TRIED = 8  # points in every cell
 _ROUNDING = 1e-12  # of the largest entry by linear bounds: what terms that cancel leave
-_NUMBERS = 1 << 26  # of the enclosures of all open cells together
+_NUMBERS = 1 << 24  # of the enclosures of all open cells together
 
 
 @dataclass(frozen=True)
