@@ -4,8 +4,8 @@ For a, b, c in [-1, 1] and signs s, t
 
     1 + s ab + t bc + st ac  >=  0,
 
-as half the sum of (1 + a')(1 + b')(1 + c') and (1 - a')(1 - b')(1 - c') with suitable signs a' = +-a, ... The same with c = 1
-are the products of two bounds. Variables between finite bounds are moved and scaled to [-1, 1]. After a relaxation is
+half the sum of (1 + a')(1 + b')(1 + c') and (1 - a')(1 - b')(1 - c') for suitable signs a' = +-a, b' = +-b, c' = +-c.
+With c = 1 these are the products of two bounds. Variables between finite bounds are moved and scaled to [-1, 1]. After a relaxation is
 solved, the inequalities that its moments violate most join it as rows L(g) >= 0, and it is solved again.
 """
 
@@ -69,8 +69,7 @@ def solve_with_cuts(
 
 def scaled_moments(result: PolynomialResult, bounds: Bounds) -> Array | None:
     """L(a_i a_j) for a = (1, the variables scaled to [-1, 1]), as the solver has it; NaN where there is no moment."""
-    middle, half = (bounds.lower + bounds.upper) / 2, (bounds.upper - bounds.lower) / 2
-    n = len(middle)
+    n = len(bounds.lower)
     raw = np.full((n + 1, n + 1), np.nan)
     raw[0, 0] = 1.0
     rows = result.monomial_rows
@@ -80,7 +79,8 @@ def scaled_moments(result: PolynomialResult, bounds: Bounds) -> Array | None:
     i, j = rows[low, -2] + 1, rows[low, -1] + 1
     raw[i, j] = raw[j, i] = result.moment_values[low]
     with np.errstate(all="ignore"):
-        m = np.where(np.isfinite(middle), middle, np.nan)
+        m, half = (bounds.lower + bounds.upper) / 2, (bounds.upper - bounds.lower) / 2
+        m = np.where(np.isfinite(half), m, np.nan)
         shift = np.where(m[:, None] == 0, 0.0, m[:, None] * raw[None, 0, 1:])
         scaled = np.full((n + 1, n + 1), np.nan)
         scaled[1:, 1:] = (raw[1:, 1:] - shift - shift.T + m[:, None] * m[None, :]) / (half[:, None] * half[None, :])
