@@ -30,8 +30,9 @@ from scipy import optimize
 from scipy import sparse as sp
 
 from lipcert.polynomial import Polynomial, PolynomialProblem
-from lipcert.polynomial.hierarchy.plan import plan
-from lipcert.polynomial.hierarchy.solve import solve_problem
+from lipcert.polynomial.hierarchy.layout import sparse_layout
+from lipcert.polynomial.hierarchy.plan import monomial_count
+from lipcert.polynomial.hierarchy.solve import relax, solve_problem
 from lipcert.polynomial.polynomial import total
 from lipcert.rounding import Array
 
@@ -79,7 +80,7 @@ def measured(
     sparse_order: int | None = None,
     cuts: int = 0,
 ) -> Row:
-    stage = plan(problem, relaxation, order, sparsity=sparsity, sparse_order=sparse_order).stages[0]
+    program = relax(problem, relaxation, order, None, None, sparsity, sparse_order).conic().problem
     clock, cpu = time.perf_counter(), time.process_time()
     result = solve_problem(problem, relaxation, order, sparsity=sparsity, sparse_order=sparse_order, cuts=cuts)
     cpu, clock = time.process_time() - cpu, time.perf_counter() - clock
@@ -89,9 +90,9 @@ def measured(
         name=name,
         variables=problem.n,
         how=" ".join(words) + (f" + {result.notes[-1].split(' ine')[0]}s" if "triangle" in result.notes[-1] else ""),
-        moments=stage.moments,
-        largest=max((n for n, _ in stage.blocks), default=1),
-        blocks=sum(count for _, count in stage.blocks),
+        moments=program.columns,
+        largest=max(program.orders, default=1),
+        blocks=len(program.orders),
         bound=result.bound if result.certified else None,
         value=value,
         gap=gap,
@@ -228,8 +229,8 @@ def box_qp(limit: int) -> Iterator[Row]:
         value = _descent(Q, c, rng)
         opinion = _opinion(Q, c, value) if n == 20 else "coordinates"
         name = f"boxqp {n}, {density:.0%}, {seed}"
-        largest = max(order for order, _ in plan(problem, "sparse", 2).stages[0].blocks)
-        if largest <= SMALL:
+        cliques = sparse_layout(problem).cliques
+        if monomial_count(max(cliques, key=len), 2, set()) <= SMALL:
             yield measured(name, problem, value, opinion, cuts=4)
         else:
             yield measured(name, problem, value, opinion, relaxation="dense", order=1, cuts=8)

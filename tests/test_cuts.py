@@ -16,7 +16,14 @@ from hypothesis import strategies as st
 from lipcert.cli.pop import pop_command
 from lipcert.errors import InputError
 from lipcert.polynomial import Polynomial, PolynomialProblem
-from lipcert.polynomial.hierarchy.cuts import Bounds, scaled_moments, solve_with_cuts, triangle_inequality, violated
+from lipcert.polynomial.hierarchy.cuts import (
+    Bounds,
+    cut_of,
+    scaled_moments,
+    solve_with_cuts,
+    triangle_inequality,
+    violated,
+)
 from lipcert.polynomial.hierarchy.model import MomentModel
 from lipcert.polynomial.hierarchy.result import PolynomialResult
 from lipcert.polynomial.hierarchy.solve import maximize, relax, solve_model, solve_problem
@@ -52,6 +59,9 @@ def test_cuts_hold_between_the_bounds_exactly(
     lower = np.array([low for low, _ in sides])
     upper = np.array([low + width for low, width in sides])
     cut = triangle_inequality((*places, *signs), Bounds(lower, upper))
+    assert cut_of(cut, Bounds(lower, upper)) == (*places, *signs)
+    assert cut_of(cut * 2.0, Bounds(lower, upper)) is None
+    assert cut_of(Polynomial.variable(0), Bounds(lower, upper)) is None
     corners = product(*([Fraction(lo), Fraction(hi)] for lo, hi in zip(lower.tolist(), upper.tolist(), strict=True)))
     values = [value(cut, corner) for corner in corners]
     assert min(values) >= 0
@@ -94,7 +104,7 @@ def test_a_lying_solver_gains_nothing() -> None:
         object.__setattr__(result, "moment_values", np.where(np.arange(len(result.moment_values)) > 0, -1.0, 1.0))
         return result
 
-    assert solve_with_cuts(model, 3, lying).bound >= 6.0
+    assert solve_with_cuts(model, Bounds(-np.ones(5), np.ones(5)), 3, lying).bound >= 6.0
 
 
 def test_without_moments_there_are_no_cuts() -> None:
