@@ -84,7 +84,7 @@ def test_cuts_bound_quadratics_on_boxes(seed: int) -> None:
     """All values at the corners of the box, where functions without squares have their minimum."""
     rng = np.random.default_rng(seed)
     n = 6
-    terms = {(i, j): float(rng.integers(-9, 10)) for i, j in combinations(range(n), 2)}
+    terms: dict[tuple[int, ...], float] = {(i, j): float(rng.integers(-9, 10)) for i, j in combinations(range(n), 2)}
     terms |= {(i,): float(rng.integers(-9, 10)) for i in range(n)}
     f = Polynomial.from_terms(terms)
     corners = np.array(list(product([-1.0, 3.0], repeat=n)))

@@ -6,7 +6,7 @@ For a, b, c in [-1, 1] and signs s, t
 
 half the sum of (1 + a')(1 + b')(1 + c') and (1 - a')(1 - b')(1 - c') for suitable signs a' = +-a, b' = +-b, c' = +-c.
 With c = 1 these are the products of two bounds. Variables between finite bounds are moved and scaled to [-1, 1]. After
-a relaxation is solved, the inequalities that its moments violate most join it as rows L(g) >= 0, and it is solved again.
+a relaxation is solved, the inequalities that its moments violate most join it as rows L(g) >= 0, and so on.
 """
 
 from __future__ import annotations
