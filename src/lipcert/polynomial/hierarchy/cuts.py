@@ -4,9 +4,9 @@ For a, b, c in [-1, 1] and signs s, t
 
     1 + s ab + t bc + st ac  >=  0,
 
-as half the sum of (1 + a')(1 + b')(1 + c') and (1 - a')(1 - b')(1 - c') with suitable signs a' = +-a, ... The same with c = 1
-are the products of two bounds. Variables between finite bounds are moved and scaled to [-1, 1]. After a relaxation is
-solved, the inequalities that its moments violate most join it as rows L(g) >= 0, and it is solved again.
+half the sum of (1 + a')(1 + b')(1 + c') and (1 - a')(1 - b')(1 - c') for suitable signs a' = +-a, b' = +-b, c' = +-c.
+With c = 1 these are the products of two bounds. Variables between finite bounds are moved and scaled to [-1, 1]. After
+a relaxation is solved, the inequalities that its moments violate most join it as rows L(g) >= 0, and so on.
 """
 
 from __future__ import annotations
@@ -42,13 +42,16 @@ class Bounds:
 
 def solve_with_cuts(
     model: MomentModel,
+    bounds: Bounds,
     rounds: int,
     solve: Callable[[MomentModel], PolynomialResult],
     go_on: Callable[[], bool] = lambda: True,
 ) -> PolynomialResult:
-    """The best of the relaxation and of `rounds` relaxations with violated triangle inequalities added."""
+    """The best of the relaxation and of `rounds` relaxations with violated triangle inequalities added.
+
+    `bounds` must be proved for the problem behind the model; the same bounds make the same inequalities.
+    """
     best = result = solve(model)
-    bounds = Bounds(*model.bounds())
     chosen: list[Cut] = []
     for done in range(rounds):
         moments = scaled_moments(result, bounds)
@@ -69,8 +72,7 @@ def solve_with_cuts(
 
 def scaled_moments(result: PolynomialResult, bounds: Bounds) -> Array | None:
     """L(a_i a_j) for a = (1, the variables scaled to [-1, 1]), as the solver has it; NaN where there is no moment."""
-    middle, half = (bounds.lower + bounds.upper) / 2, (bounds.upper - bounds.lower) / 2
-    n = len(middle)
+    n = len(bounds.lower)
     raw = np.full((n + 1, n + 1), np.nan)
     raw[0, 0] = 1.0
     rows = result.monomial_rows
@@ -80,7 +82,8 @@ def scaled_moments(result: PolynomialResult, bounds: Bounds) -> Array | None:
     i, j = rows[low, -2] + 1, rows[low, -1] + 1
     raw[i, j] = raw[j, i] = result.moment_values[low]
     with np.errstate(all="ignore"):
-        m = np.where(np.isfinite(middle), middle, np.nan)
+        m, half = (bounds.lower + bounds.upper) / 2, (bounds.upper - bounds.lower) / 2
+        m = np.where(np.isfinite(half), m, np.nan)
         shift = np.where(m[:, None] == 0, 0.0, m[:, None] * raw[None, 0, 1:])
         scaled = np.full((n + 1, n + 1), np.nan)
         scaled[1:, 1:] = (raw[1:, 1:] - shift - shift.T + m[:, None] * m[None, :]) / (half[:, None] * half[None, :])
@@ -110,6 +113,19 @@ def violated(moments: Array, most: int) -> list[Cut]:
 def _value(moments: Array, cut: Cut) -> float:
     i, j, k, s, t = cut
     return float(1.0 + s * moments[i, j] + t * moments[j, k] + s * t * moments[i, k])
+
+
+def cut_of(inequality: Polynomial, bounds: Bounds) -> Cut | None:
+    """The cut whose inequality this is, for a file that keeps names instead of polynomials; None if it is no cut."""
+    places = tuple(int(i) + 1 for i in inequality.variables)
+    triple = (0, *places) if len(places) == 2 else places
+    if len(triple) != 3 or inequality.degree != 2:
+        return None
+    for s, t in product((-1, 1), repeat=2):
+        cut = (triple[0], triple[1], triple[2], s, t)
+        if triangle_inequality(cut, bounds) == inequality:
+            return cut
+    return None
 
 
 def triangle_inequality(cut: Cut, bounds: Bounds) -> Polynomial:

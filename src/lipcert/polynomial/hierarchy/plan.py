@@ -30,7 +30,7 @@ from lipcert.solver.conic.cones import triangle
 from lipcert.solver.conic.conic import interior_operations
 
 AHEAD = 3  # orders that are shown
-COUNTED = 3_000_000  # terms of a relaxation that is built to be counted
+COUNTED = 1_000_000  # terms of a relaxation that is built to be counted
 CLASSES = ((1.0, "less than a second"), (60.0, "seconds"), (3600.0, "minutes"), (86400.0, "hours"), (inf, "days"))
 
 

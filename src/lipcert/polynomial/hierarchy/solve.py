@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from lipcert.budget import Budget
 from lipcert.errors import InputError
 from lipcert.polynomial.hierarchy.assembly import MomentConic
-from lipcert.polynomial.hierarchy.cuts import solve_with_cuts
+from lipcert.polynomial.hierarchy.cuts import Bounds, solve_with_cuts
 from lipcert.polynomial.hierarchy.decomposition import decompose
 from lipcert.polynomial.hierarchy.extraction import extract
 from lipcert.polynomial.hierarchy.facial import reduce_bases
@@ -27,7 +27,7 @@ from lipcert.polynomial.hierarchy.result import PolynomialResult
 from lipcert.polynomial.hierarchy.terms import exploit
 from lipcert.polynomial.monomials import monomial_of
 from lipcert.polynomial.polynomial import Polynomial
-from lipcert.polynomial.problem import PolynomialProblem
+from lipcert.polynomial.problem import PolynomialProblem, variable_bounds
 from lipcert.proof.sos import Identity, SosProof, monomial_reach, prove_sos
 from lipcert.rounding import Array
 from lipcert.solver.conic.conic import ConicProblem, ConicSolution, solve_conic
@@ -141,7 +141,10 @@ def solve_problem(
     budget = Budget.of_seconds(time_limit)
     start = budget.now()
     model = relax(problem, relaxation, order, cliques, bad, sparsity, sparse_order)
-    result = solve_with_cuts(model, cuts, lambda m: solve_model(m, solver, budget), lambda: not budget.over())
+    if not cuts:
+        return solve_model(model, solver, budget)
+    known = Bounds(*variable_bounds(problem))
+    result = solve_with_cuts(model, known, cuts, lambda m: solve_model(m, solver, budget), lambda: not budget.over())
     return replace(result, seconds=budget.now() - start)
 
 
