@@ -19,6 +19,7 @@ from lipcert.errors import InputError, MethodError
 from lipcert.method import table
 from lipcert.method.base import Method, Wishes
 from lipcert.method.bracket import Bracket, Progress
+from lipcert.method.halfspaces import NO_ROOM, prepared
 from lipcert.method.lower import look
 from lipcert.method.result import Result, Status
 from lipcert.method.slopes import first_pass
@@ -27,9 +28,11 @@ from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
 from lipcert.problem.output import Output, OutputChoice
 from lipcert.problem.problem import Problem
-from lipcert.problem.region import Ball, Box, Region
+from lipcert.problem.region import Ball, Box, Polytope, Region
 from lipcert.readers.given import TorchModule, network_of
 from lipcert.witness.witness import Witness, evaluate_framed
+
+_NOUNS: dict[type, str] = {Ball: "ball", Polytope: "region"}
 
 
 def bound(
@@ -65,7 +68,8 @@ def bound(
         net: from `lipcert.load`, `lipcert.from_torch` or `Network.from_weights`; or the path of a file, or a torch
             module, which are read by the first two with their defaults. A module that starts with a convolution takes
             the shape of its input from the region's center, an image (channels, height, width).
-        region: `Box(center, radius)`, `Ball(center, radius)` or `Everywhere()`.
+        region: `Box(center, radius)`, `Ball(center, radius)`, `Polytope(box or ball, A, b)` (those of its points with
+            A x <= b) or `Everywhere()`.
         output: a label, a pair (i, j) for score_i - score_j, or a weight vector; may be left out for a single output.
             "all" for the whole map.
         norm: the norm of input changes, p: "inf", "2" or "1".
@@ -108,7 +112,7 @@ def bound(
     _check_numbers(time_limit, work, seed, gap, workers)
     if below is not None and not (isinstance(below, int | float) and 0 < below < math.inf):
         raise InputError(f"below must be a positive number, not {below!r}")
-    network = network_of(net, region.shape if isinstance(region, Box | Ball) else None)
+    network = network_of(net, region.shape if isinstance(region, Box | Ball | Polytope) else None)
     question = Problem.of(network, region, output, norm, output_norm)
     frame = Frame.of(network, question.norm, input_weights, output_weights, inputs)
     problem = question if frame is None else frame.problem(network, region, question.norm, question.c)
@@ -122,8 +126,12 @@ def bound(
     budget = Budget.of_seconds(time_limit, own) if work is None else Budget.of_work(work, own)
     bracket = Bracket(wishes, on_progress)
     bracket.notes += network.notes
-    if frame is not None and isinstance(region, Ball):
-        bracket.note("weights: the bound holds on the box around the ball")
+    if isinstance(region, Polytope):
+        region = _ready(region, bracket, budget)
+        question = Problem(network, region, question.norm, question.output)
+        problem = question if frame is None else frame.problem(network, region, question.norm, question.c)
+    if frame is not None and isinstance(region, Ball | Polytope):
+        bracket.note(f"weights: the bound holds on the box around the {_NOUNS[type(region)]}")
     unseen = unwatched(memory)
     if unseen is not None:
         bracket.note(unseen)
@@ -131,12 +139,22 @@ def bound(
     return found if frame is None else framed(found, frame, question)
 
 
+def _ready(region: Polytope, bracket: Bracket, budget: Budget) -> Polytope:
+    """With an inner point and a small box; how repeatable work is done matters here too."""
+    with one_thread() if budget.repeatable else nullcontext():
+        found = prepared(region, budget.share(policy.SIDES_SHARE))
+    if found.inside is None:
+        bracket.note(NO_ROOM)
+    return found
+
+
 def framed(found: Result, frame: Frame, question: Problem) -> Result:
     """The answer to a question in weighted norms from that to the frame's ordinary one."""
     best = found.best
     if best is not None:
         point = question.region.project(frame.point(best.point))
-        best = Witness(point, evaluate_framed(frame, question, point), best.method)
+        value = evaluate_framed(frame, question, point)
+        best = Witness(point, value, best.method) if question.region.contains(point) else None
     net = question.network
     return replace(
         found,

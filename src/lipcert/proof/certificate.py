@@ -15,7 +15,7 @@ from lipcert.files import write_npz
 from lipcert.problem.frame import Frame
 from lipcert.problem.norms import Norm
 from lipcert.problem.problem import PROVED_WITH, Problem
-from lipcert.problem.region import Ball, Box, Region
+from lipcert.problem.region import Box, Everywhere, Polytope, Region
 from lipcert.rounding import Array
 
 CERTIFICATE_VERSION = 2
@@ -102,10 +102,18 @@ class Certificate:
             arrays["coordinate"] = np.array(self.coordinate)
         if self.frame is not None:
             arrays |= self.frame.arrays()
-        if isinstance(self.region, Box):
-            arrays |= {"lo": self.region.lo, "hi": self.region.hi}
-        elif isinstance(self.region, Ball):
-            arrays |= {"center": self.region.center, "radius": np.array(self.region.radius)}
-            if self.region.clip is not None:
-                arrays["clip"] = np.array(self.region.clip)
-        return arrays
+        return arrays | _of_region(self.region)
+
+
+def _of_region(region: Region) -> dict[str, NDArray[np.generic]]:
+    if isinstance(region, Polytope):
+        own: dict[str, NDArray[np.generic]] = {"side_rows": region.A, "side_bounds": region.b}
+        if region.multipliers is not None:
+            own["side_multipliers"] = region.multipliers
+        return _of_region(region.base) | own
+    if isinstance(region, Everywhere):
+        return {}
+    if isinstance(region, Box):
+        return {"lo": region.lo, "hi": region.hi}
+    clip = {} if region.clip is None else {"clip": np.array(region.clip)}
+    return {"center": region.center, "radius": np.array(region.radius), **clip}

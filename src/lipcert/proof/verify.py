@@ -19,7 +19,7 @@ from lipcert.problem.network import Network
 from lipcert.problem.norms import parse_norms
 from lipcert.problem.output import output_of
 from lipcert.problem.problem import Problem
-from lipcert.problem.region import Ball, Box, Everywhere, Region
+from lipcert.problem.region import Ball, Box, Everywhere, Polytope, Region
 from lipcert.proof import collapsed, encoding, patterns, sharpened, slopes, tree, version1
 from lipcert.proof.arithmetic import Arithmetic
 from lipcert.proof.cases import read_cases
@@ -30,9 +30,10 @@ from lipcert.relaxation.specification import RELAXATIONS
 from lipcert.rounding import Array
 
 _ABOUT = "certificate|proof|method|network|norm|output_norm|coordinate|c|upper|lo|hi|center|radius|clip"
+_SIDES = "side_rows|side_bounds|side_multipliers"
 _KINDS = (encoding, tree, patterns, slopes, version1)
 _NAMES = re.compile(
-    "|".join((_ABOUT, "cases", FRAME_NAMES, collapsed.NAME, sharpened.NAMES, *(kind.NAMES for kind in _KINDS)))
+    "|".join((_ABOUT, _SIDES, "cases", FRAME_NAMES, collapsed.NAME, sharpened.NAMES, *(kind.NAMES for kind in _KINDS)))
 )
 _TEXTS = frozenset({"proof", "method", "network", "norm", "output_norm"}).union(*(kind.TEXTS for kind in _KINDS))
 
@@ -158,6 +159,16 @@ def _plain_proof(arrays: Mapping[str, Any], method: str) -> Proof:
 
 
 def _region(arrays: Mapping[str, Any]) -> Region:
+    base = _base(arrays)
+    if "side_rows" not in arrays and "side_bounds" not in arrays:
+        return base
+    if isinstance(base, Everywhere):
+        raise FileFormatError("half-spaces cut a box or a ball, and there is none")
+    hints = _vector(arrays, "side_multipliers", 2) if "side_multipliers" in arrays else None
+    return Polytope(base, _vector(arrays, "side_rows", 2), _vector(arrays, "side_bounds"), multipliers=hints)
+
+
+def _base(arrays: Mapping[str, Any]) -> Box | Ball | Everywhere:
     if "center" in arrays or "radius" in arrays:
         radius, clip = arrays["radius"], _vector(arrays, "clip") if "clip" in arrays else None
         if radius.shape != () or radius.dtype.kind not in "fiu" or (clip is not None and clip.shape != (2,)):
