@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lipcert.polynomial.hierarchy.solve import maximize, minimize
     from lipcert.problem.activations import Activation
     from lipcert.problem.network import Affine, Network
-    from lipcert.problem.region import Ball, Box, Everywhere
+    from lipcert.problem.region import Ball, Box, Everywhere, Polytope
     from lipcert.proof import Certificate
     from lipcert.proof.verify import Verification, verify
     from lipcert.readers import load
@@ -52,7 +52,7 @@ _WHERE = {
     "polynomial": ["Polynomial", "PolynomialProblem"],
     "readers": ["load"],
     "readers.torch": ["from_torch"],
-    "problem.region": ["Ball", "Box", "Everywhere"],
+    "problem.region": ["Ball", "Box", "Everywhere", "Polytope"],
     "control.largest": ["LargestBox", "largest_box"],
     "control.loop": ["closed_loop", "contraction", "loop_weights"],
     "polynomial.hierarchy.result": ["PolynomialResult"],
@@ -86,6 +86,7 @@ __all__ = [
     "Polynomial",
     "PolynomialProblem",
     "PolynomialResult",
+    "Polytope",
     "Progress",
     "Result",
     "SoundnessError",

@@ -26,12 +26,19 @@ from lipcert.errors import InputError
 from lipcert.method import table
 from lipcert.method.bound import bound
 from lipcert.method.literal import Literal
+from lipcert.problem.region import Everywhere, Polytope, Region
+from lipcert.readers.halfspaces import read_halfspaces
 from lipcert.solver import CONIC_SOLVERS, SOLVERS
 
 
 @click.command("bound", short_help="Bracket the Lipschitz constant of one output of NETWORK.")
 @network_argument
 @question_options
+@click.option(
+    "--halfspaces",
+    metavar="FILE",
+    help="Cut the box or ball: rows a_1 .. a_n, b of a'x <= b in a .csv, .txt or .npy, or A and b in an .npz.",
+)
 @weights_options
 @click.option(
     "--method", default="auto", show_default=True, metavar="NAME", help=f"How to prove it: {', '.join(table.names())}."
@@ -75,6 +82,7 @@ def bound_command(
     question: Question,
     weights: Weights,
     reading: Reading,
+    halfspaces: str | None,
     certificate: str | None,
     verbose: bool,
     as_json: bool,
@@ -94,6 +102,7 @@ def bound_command(
     lipcert bound acasxu.onnx --vnnlib prop_3.vnnlib --output 0
     lipcert bound net.npz --radius 0.1 --output 3 --method hr2 --certificate proof.npz
     lipcert bound net.npz --radius 0.5 --ball --versus 7 3 --norm 2
+    lipcert bound net.npz --radius 1 --output 0 --halfspaces rows.csv
     lipcert bound net.npz --global --output all --norm 2
     lipcert bound net.npz --radius 1 --output 0 --inputs 0:3 --input-weights scales.csv
     lipcert bound net.nnet --radius 0.05 --output 0 --method exact --gap 0.5 --workers 2
@@ -102,6 +111,8 @@ def bound_command(
     _check_target(certificate, wishes["literal"] or isinstance(table.named(wishes["method"]), Literal))
     net = reading.network(network)
     region, about = question.place(net.inputs)
+    if halfspaces is not None:
+        region = _cut(region, halfspaces)
     wishes |= weights.wishes() | {"norm": question.norm, "output_norm": question.output_norm}
     wishes["lower"] = not wishes.pop("no_lower")
     with ProgressDisplay(verbose) as display:
@@ -114,6 +125,14 @@ def bound_command(
     if certificate is not None and result.certified:
         result.certificate.save(certificate)  # last: when it fails, the bracket has been shown
     return 0 if result.upper < (math.inf if wishes["below"] is None else wishes["below"]) else 1
+
+
+def _cut(region: Region, path: str) -> Polytope:
+    if isinstance(region, Everywhere):
+        raise InputError("--halfspaces and --global exclude each other; half-spaces cut a box or a ball")
+    if isinstance(region, Polytope):
+        raise InputError("--halfspaces: the region has half-spaces already; give them in one place")
+    return Polytope(region, *read_halfspaces(path, region.size))
 
 
 def _check_target(certificate: str | None, literal: bool) -> None:

@@ -29,6 +29,8 @@ def prepared(region: Polytope, budget: Budget) -> Polytope:
 
     Raises InputError where it is proved to have no point.
     """
+    if np.any(~region.A.any(axis=1) & (region.b < 0)):
+        raise InputError(NO_POINT)
     with np.errstate(all="ignore"):
         point, against = _inmost(region, budget)
         if against is not None and region.empty_by(against):
@@ -48,7 +50,7 @@ def _inmost(region: Polytope, budget: Budget) -> tuple[Array | None, Array | Non
     box, n = region.base, region.size
     center, radius = box.lo / 2 + box.hi / 2, box.hi / 2 - box.lo / 2
     rows, room = -region.A * radius, region.b - region.A @ center
-    length = np.maximum(np.sqrt(np.einsum("ij,ij->i", rows, rows)), 1e-300)
+    length = _lengths(rows)
     table, right = rows / length[:, None], room / length
     if n <= _FACES:
         moving = np.eye(n)[radius > 0]
@@ -68,7 +70,7 @@ def _inmost_of_ball(region: Polytope, ball: Ball) -> tuple[Array | None, Array |
     from lipcert.method.signs.realise import nearest  # here, so that importing lipcert stays fast
 
     rows, room = -region.A, region.b - region.A @ ball.center
-    length = np.maximum(np.sqrt(np.einsum("ij,ij->i", rows, rows)), 1e-300)
+    length = _lengths(rows)
     weights: Array | None = None
     for margin in _MARGINS:
         found = nearest(rows / length[:, None] * ball.radius, margin * ball.radius - room / length)
@@ -78,6 +80,12 @@ def _inmost_of_ball(region: Polytope, ball: Ball) -> tuple[Array | None, Array |
         if u is not None and np.linalg.norm(u) < 1.0:
             return ball.project(ball.center + ball.radius * u), None
     return None, None if weights is None else weights / length
+
+
+def _lengths(rows: Array) -> Array:
+    """Of rows; 1 of those that are nothing."""
+    found = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    return np.where(found > 0, found, 1.0)
 
 
 def _multipliers(region: Polytope, budget: Budget) -> Array | None:
@@ -90,7 +98,8 @@ def _multipliers(region: Polytope, budget: Budget) -> Array | None:
     box, n = region.box, region.size
     center, radius = box.lo / 2 + box.hi / 2, box.hi / 2 - box.lo / 2
     rows = region.A * radius
-    unit = 1.0 / np.maximum(np.abs(rows).max(axis=1), 1e-300)
+    size = np.abs(rows).max(axis=1)
+    unit = 1.0 / np.where(size > 0, size, 1.0)
     rows, right = rows * unit[:, None], (region.b - region.A @ center) * unit
     if not (np.all(np.isfinite(rows)) and np.all(np.isfinite(right))):
         return None
