@@ -14,21 +14,28 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from lipcert import Ball, Box, Everywhere, FileFormatError, InputError, MethodError, Network, Polytope, bound, verify
+from lipcert.bounds import preactivations
 from lipcert.bounds.collapse import collapse
 from lipcert.budget import Budget
 from lipcert.method import halfspaces
 from lipcert.method.halfspaces import prepared
+from lipcert.method.sharpen import sharpen
 from lipcert.problem.problem import Problem
 from lipcert.proof import Proof, Sharpened
 from lipcert.proof.balls import check_with_balls
 from lipcert.proof.balls.boxes import box_is_proved
 from lipcert.proof.balls.check import innermost
 from lipcert.proof.collapsed import Within
+from lipcert.proof.nogoods import Nogoods, System
 from lipcert.proof.patterns import Patterns
+from lipcert.proof.sharpened import Sharper
 from lipcert.proof.tree import Tree
 from lipcert.proof.verify import load_certificate
+from lipcert.relaxation.build import build
+from lipcert.relaxation.specification import plan_specification
 from lipcert.rounding import Array
 from tests.enumeration import exact_constant
+from tests.lift_tools import deep_net, true_points, violations
 from tests.problems import net_of
 from tests.strategies import small_cases
 
@@ -130,6 +137,54 @@ def test_a_tree_of_cells_uses_the_half_spaces() -> None:
     assert verify(cut.certificate, smooth).proved
     gradients = [smooth.gradient(x, ONE) for x in points_of(region, 500)]
     assert max(float(np.abs(g).sum()) for g in gradients) <= cut.upper
+
+
+@pytest.mark.parametrize("sizes", [(3, 6, 1), (3, 5, 4, 1)])
+@pytest.mark.parametrize("round_", [False, True])
+def test_rows_of_the_region_hold_at_its_points(sizes: tuple[int, ...], round_: bool) -> None:
+    net = deep_net(*sizes, seed=1)
+    base = Ball(np.zeros(3), 1.0) if round_ else Box(np.zeros(3), 1.0)
+    region = prepared(Polytope(base, known()[1].A, known()[1].b), Budget.unlimited())
+    problem = Problem.of(net, region)
+    relaxation = build(problem, plan_specification(problem, "tight"))
+    assert {"half-space", "half-spaces"} <= {f.name for f in relaxation.families}
+    Y, value = true_points(relaxation, problem, 2000)
+    assert violations(relaxation, Y) <= 1e-9
+    top = np.einsum("ki,ij,kj->k", Y, relaxation.problem.objective.toarray(), Y)
+    assert np.all(value <= top + relaxation.offset + 1e-9)
+
+
+def test_bounds_by_linear_programs_hold_at_its_points() -> None:
+    net, region = deep_net(3, 8, 8, 8, 1, seed=2), prepared(known()[1], Budget.unlimited())
+    problem = Problem.of(net, region)
+    found = sharpen(problem, Budget.unlimited())
+    assert found is not None
+    x = region.project(np.random.default_rng(0).uniform(-2.0, 2.0, (5000, 3)))
+    share = []
+    for z, bounds, before in zip(net.preactivations(x), *map(preactivations, (found, problem)), strict=True):
+        assert np.all(z >= bounds.lo - 1e-12)
+        assert np.all(z <= bounds.hi + 1e-12)
+        share += [np.mean((z.max(axis=0) - z.min(axis=0)) / (bounds.hi - bounds.lo)), np.mean(before.hi - before.lo)]
+    assert share[0] > 0.9  # the first block is bounded almost exactly, which a shift of a half-space would show
+
+
+def test_negative_multipliers_of_half_spaces_prove_nothing() -> None:
+    """Of a half-space with much room a negative multiple would prove anything."""
+    net = deep_net(2, 4, 4, 1, seed=0)
+    problem = Problem.of(net, Polytope(Box(np.zeros(2), 1.0), [[1.0, 1.0]], [50.0]))
+    system = System.of(problem)
+    assert system is not None
+    row, neurons = np.array([[0, 2 * net.neurons]]), net.neurons
+    for number in (-1.0, -1e6):
+        wrong = Nogoods(1, np.array([[0, 0, 1]]), row, np.array([number]))
+        assert wrong.fits(neurons, 1)
+        assert not wrong.fits(neurons)
+        assert not wrong.proved(system).any()
+        lie = Sharper(np.array([[2, 0, 1]]), np.array([[0, -1]]), np.array([number]))
+        assert not lie.fits(net, 1)
+    honest = Sharper(np.array([[2, 0, 1]]), np.array([[0, -1]]), np.array([1.0]))
+    assert honest.fits(net, 1)
+    assert not honest.fits(net)
 
 
 @settings(max_examples=40, deadline=None)
