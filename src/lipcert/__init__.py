@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from lipcert.method.bound import bound
     from lipcert.method.bracket import Progress
     from lipcert.method.result import Result, Status
+    from lipcert.method.union import bound_union
+    from lipcert.method.union_result import UnionResult
     from lipcert.polynomial import Polynomial, PolynomialProblem
     from lipcert.polynomial.hierarchy.result import PolynomialResult
     from lipcert.polynomial.hierarchy.solve import maximize, minimize
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from lipcert.problem.network import Affine, Network
     from lipcert.problem.region import Ball, Box, Everywhere, Polytope
     from lipcert.proof import Certificate
+    from lipcert.proof.union import UnionVerification, verify_union
     from lipcert.proof.verify import Verification, verify
     from lipcert.readers import load
     from lipcert.readers.torch import from_torch
@@ -58,6 +61,9 @@ _WHERE = {
     "polynomial.hierarchy.result": ["PolynomialResult"],
     "polynomial.hierarchy.solve": ["maximize", "minimize"],
     "method.result": ["Result", "Status"],
+    "method.union": ["bound_union"],
+    "method.union_result": ["UnionResult"],
+    "proof.union": ["UnionVerification", "verify_union"],
     "robustness.certify": ["certify"],
     "robustness.data": ["DataSet", "read_data"],
     "robustness.result": ["Certification"],
@@ -91,10 +97,13 @@ __all__ = [
     "Result",
     "SoundnessError",
     "Status",
+    "UnionResult",
+    "UnionVerification",
     "UnsupportedOperator",
     "Verification",
     "__version__",
     "bound",
+    "bound_union",
     "certify",
     "closed_loop",
     "contraction",
@@ -108,6 +117,7 @@ __all__ = [
     "read_data",
     "verify",
     "verify_folder",
+    "verify_union",
 ]
 
 

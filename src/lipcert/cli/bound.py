@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from lipcert.cli.options import (
     Question,
@@ -26,8 +27,12 @@ from lipcert.errors import InputError
 from lipcert.method import table
 from lipcert.method.bound import bound
 from lipcert.method.literal import Literal
+from lipcert.method.result import Result
+from lipcert.method.union import bound_union
+from lipcert.method.union_result import UnionResult
 from lipcert.problem.region import Everywhere, Polytope, Region
 from lipcert.readers.halfspaces import read_halfspaces
+from lipcert.rounding import Array
 from lipcert.solver import CONIC_SOLVERS, SOLVERS
 
 
@@ -93,7 +98,7 @@ def bound_command(
     At the time limit, near the memory limit, or on Ctrl-C, the best proved bracket so far is printed. Exit code 0
     when an upper bound was proved (with --below: one below it), 1 when none was, 2 on bad input. --method mip also
     prints the optimum that a mixed-integer solver claims for ReLU networks on a box; the claim is not certified and no
-    part of the bracket.
+    part of the bracket. A property (--vnnlib) with several boxes has the largest constant of all of them.
 
     \b
     lipcert bound net.npz --radius 0.1 --output 3
@@ -110,14 +115,17 @@ def bound_command(
     question.check()
     _check_target(certificate, wishes["literal"] or isinstance(table.named(wishes["method"]), Literal))
     net = reading.network(network)
-    region, about = question.place(net.inputs)
+    regions, about = question.places(net.inputs)
     if halfspaces is not None:
-        region = _cut(region, halfspaces)
+        sides = read_halfspaces(halfspaces, net.inputs)
+        regions = tuple(_cut(region, sides) for region in regions)
     wishes |= weights.wishes() | {"norm": question.norm, "output_norm": question.output_norm}
     wishes["lower"] = not wishes.pop("no_lower")
     with ProgressDisplay(verbose) as display:
-        result = bound(net, region, output=question.choice, **wishes, on_progress=display.update)
-    result = replace(result, notes=(*result.notes, *about))
+        ask: Any = bound if len(regions) == 1 else bound_union
+        place: Any = regions[0] if len(regions) == 1 else regions
+        found: Result | UnionResult = ask(net, place, output=question.choice, **wishes, on_progress=display.update)
+    result = replace(found, notes=(*found.notes, *about))
     if as_json:
         print_json(result.to_dict())
     else:
@@ -127,12 +135,12 @@ def bound_command(
     return 0 if result.upper < (math.inf if wishes["below"] is None else wishes["below"]) else 1
 
 
-def _cut(region: Region, path: str) -> Polytope:
+def _cut(region: Region, sides: tuple[Array, Array]) -> Polytope:
     if isinstance(region, Everywhere):
         raise InputError("--halfspaces and --global exclude each other; half-spaces cut a box or a ball")
-    if isinstance(region, Polytope):
-        raise InputError("--halfspaces: the region has half-spaces already; give them in one place")
-    return Polytope(region, *read_halfspaces(path, region.size))
+    if isinstance(region, Polytope):  # of a property, whose own are kept
+        return Polytope(region.base, np.vstack([region.A, sides[0]]), np.concatenate([region.b, sides[1]]))
+    return Polytope(region, *sides)
 
 
 def _check_target(certificate: str | None, literal: bool) -> None:

@@ -10,10 +10,12 @@ import numpy as np
 from scipy import sparse
 
 from lipcert import policy
+from lipcert.bounds.forms import Forms, Sides, multiples
+from lipcert.bounds.interval import Interval
 from lipcert.budget import Budget
 from lipcert.errors import InputError
 from lipcert.problem.ball import Ball
-from lipcert.problem.polytope import Polytope
+from lipcert.problem.polytope import Polytope, tops
 from lipcert.rounding import Array
 
 NO_POINT = "the half-spaces have no point in the region (proved): give half-spaces that hold somewhere in it"
@@ -21,6 +23,7 @@ NO_ROOM = "the half-spaces leave no interior that was found: no lower bound is s
 _FACES = 500  # inputs: of so many the inner point keeps away from the faces of the box too
 _GAIN = 1e-9  # of the width of a side: less is not worth its multipliers
 _MARGINS = (0.5, 1e-2, 1e-4, 1e-7)  # of a ball's radius, the first that leaves a point
+_AT_ONCE = 10_000_000  # numbers that are looked at without a solver
 _OPTIONS = {"output_flag": False, "threads": 1, "presolve": "off", "solver": "simplex", "simplex_iteration_limit": 5000}
 
 
@@ -89,24 +92,51 @@ def _lengths(rows: Array) -> Array:
 
 
 def _multipliers(region: Polytope, budget: Budget) -> Array | None:
-    """Of every end of every coordinate that some half-space reads, until the budget is over."""
+    """Of every end of every coordinate: at once the best of one half-space after the other, then by linear programs."""
+    found = np.zeros((2 * region.size, region.count))
+    if 2 * region.size * found.size <= _AT_ONCE:
+        found = _in_turn(region)
+    if region.count > 1:
+        better = _by_programs(region, budget)
+        own, other = (_ends(region, y) for y in (found, better))
+        found = np.where((other < own)[:, None], better, found)
+    gain = _ends(region, found) < _ends(region, np.zeros(found.shape)) - _GAIN * np.tile(region.box.radius, 2)
+    found = np.where(gain[:, None], found, 0.0)
+    return found if found.any() else None
+
+
+def _ends(region: Polytope, y: Array) -> Array:
+    """What multipliers prove of x and -x."""
+    signs = np.concatenate([np.eye(region.size), -np.eye(region.size)])
+    return tops(region.base, region.box, signs, (region.A, region.b), y)
+
+
+def _in_turn(region: Polytope) -> Array:
+    """Exact for one half-space."""
+    n, box = region.size, Interval(region.box.lo[None], region.box.hi[None])
+    nothing = np.zeros((1, 2 * n))
+    forms = Forms(np.concatenate([np.eye(n), -np.eye(n)])[None], nothing, nothing, nothing, n)
+    sides = Sides(-region.A[None], region.b[None], np.arange(region.count)[None])
+    return multiples(forms, sides, box)[0]
+
+
+def _by_programs(region: Polytope, budget: Budget) -> Array:
+    """Linear programs for the coordinates that some half-space reads, until the budget is over."""
     from lipcert.solver.conic.highs_backend import (  # here, so that importing lipcert stays fast
         linear_model,
         with_model,
     )
 
-    box, n = region.box, region.size
+    box, n, found = region.box, region.size, np.zeros((2 * region.size, region.count))
     center, radius = box.lo / 2 + box.hi / 2, box.hi / 2 - box.lo / 2
     rows = region.A * radius
     size = np.abs(rows).max(axis=1)
     unit = 1.0 / np.where(size > 0, size, 1.0)
     rows, right = rows * unit[:, None], (region.b - region.A @ center) * unit
-    if not (np.all(np.isfinite(rows)) and np.all(np.isfinite(right))):
-        return None
+    if budget.over() or not (np.all(np.isfinite(rows)) and np.all(np.isfinite(right))):
+        return found
     table, ends = sparse.csr_array(rows), np.where(radius > 0, 1.0, 0.0)
-    model = linear_model(np.zeros(n), table, np.full(len(right), -np.inf), right, -ends, ends)
-    highs = with_model(model, _OPTIONS)
-    found = np.zeros((2 * n, region.count))
+    highs = with_model(linear_model(np.zeros(n), table, np.full(len(right), -np.inf), right, -ends, ends), _OPTIONS)
     for j in np.flatnonzero(np.any(rows != 0, axis=0)):
         for k, sign in ((j, 1.0), (n + j, -1.0)):
             if budget.over():
@@ -117,11 +147,9 @@ def _multipliers(region: Polytope, budget: Budget) -> Array | None:
                 pivots = max(0, int(highs.getInfo().simplex_iteration_count))
                 work.operations = max(table.nnz, 1) * (policy.SIGNS_ASK + policy.SIGNS_PIVOT * pivots)
             budget.charge(policy.SIGNS_CALLS, policy.SCALAR)
-            if highs.getModelStatus().name != "kOptimal":
+            if highs.getModelStatus().name == "kOptimal":
+                found[k] = np.maximum(-np.array(highs.getSolution().row_dual), 0.0) * unit * radius[j]
+            else:
                 highs.clearSolver()
-                continue
-            solution = highs.getSolution()
-            if sign * solution.col_value[int(j)] < 1.0 - _GAIN:
-                found[k] = np.maximum(-np.array(solution.row_dual), 0.0) * unit * radius[j]
         highs.changeColCost(int(j), 0.0)
-    return found if found.any() else None
+    return found

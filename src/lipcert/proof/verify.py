@@ -6,7 +6,8 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import IO, Any
 
 import numpy as np
 
@@ -56,7 +57,8 @@ def verify(
 ) -> Verification:
     """Check a proof without any solver: what does it prove about this network?
 
-    certificate: as in `Result.certificate`, or the path of a file that `Certificate.save` wrote.
+    certificate: as in `Result.certificate`, or the path of a file that `Certificate.save` wrote. (Of several regions:
+        `verify_union`.)
     net: the network that it is about, or the path of its file, or a torch module.
 
     Rows are rebuilt from the network, so nothing that the file says about them is believed; the hash, the signs of the
@@ -90,10 +92,14 @@ def load_certificate(path: str | os.PathLike[str]) -> Certificate:
     if file.suffix.lower() != ".npz":
         raise FileFormatError(f"{file}: certificates are .npz files, as written by --certificate")
     try:
-        arrays = Archive(file, _NAMES, content="a certificate", texts=_TEXTS)
-        return _parse(arrays)
+        return read_certificate(file)
     except InputError as error:
         raise FileFormatError(f"{file}: {error}") from None
+
+
+def read_certificate(file: Path | IO[bytes]) -> Certificate:
+    """A certificate from a file; raises InputError without its name."""
+    return _parse(Archive(file, _NAMES, content="a certificate", texts=_TEXTS))
 
 
 def _parse(arrays: Mapping[str, Any]) -> Certificate:
