@@ -117,7 +117,7 @@ def _in_turn(region: Polytope) -> Array:
     nothing = np.zeros((1, 2 * n))
     forms = Forms(np.concatenate([np.eye(n), -np.eye(n)])[None], nothing, nothing, nothing, n)
     sides = Sides(-region.A[None], region.b[None], np.arange(region.count)[None])
-    return multiples(forms, sides, box)[0]
+    return np.asarray(multiples(forms, sides, box)[0])
 
 
 def _by_programs(region: Polytope, budget: Budget) -> Array:

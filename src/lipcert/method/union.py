@@ -108,10 +108,10 @@ class _Run:
             if self.found[-1].status is Status.INTERRUPTED:
                 raise KeyboardInterrupt  # of the others nothing is proved
         while not (self.call.method.cheap or self.budget.over() or self.interrupted):
-            k = self._next()
-            if k is None:
+            top = self._next()
+            if top is None:
                 break
-            self._turn(k)
+            self._turn(top)
         return UnionResult(tuple(self.found), self._status(), self.budget.spent().wall, self.budget.spent().counted)
 
     def _tell(self, k: int) -> Callable[[Progress], None] | None:

@@ -7,12 +7,13 @@ import os
 import re
 import zipfile
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lipcert.errors import FileFormatError, InputError
-from lipcert.files import check_readable, write_npz
+from lipcert.files import check_readable, write_json, write_npz
 from lipcert.files.archive import Archive
 from lipcert.files.boundary import located
 from lipcert.problem.network import Network
@@ -20,8 +21,12 @@ from lipcert.proof.certificate import Certificate
 from lipcert.proof.verify import Verification, read_certificate, verify
 from lipcert.readers.given import TorchModule, network_of
 
+if TYPE_CHECKING:
+    from lipcert.chart.facts import Facts
+
 MOST_PARTS = 1000  # regions
 _VERSION = 1
+_SHOWN = 5  # regions that a person reads first
 _NAMES = re.compile(r"union|part_\d{1,4}")
 
 
@@ -46,7 +51,7 @@ class UnionCertificate:
         found: dict[str, NDArray[np.generic]] = {"union": np.array([_VERSION, len(self.parts)])}
         for k, part in enumerate(self.parts):
             file = io.BytesIO()
-            np.savez(file, allow_pickle=False, **part.arrays())  # type: ignore[arg-type]
+            np.savez(file, allow_pickle=False, **part.arrays())
             found[f"part_{k}"] = np.frombuffer(file.getvalue(), dtype=np.uint8)
         return found
 
@@ -67,6 +72,35 @@ class UnionVerification:
     claim: float
     reason: str
     parts: tuple[Verification, ...]
+
+    def facts(self) -> Facts:
+        """What a person wants to read first."""
+        from lipcert.chart.facts import Facts  # here, so that a check loads nothing that it does not need
+
+        upper = f"{self.upper:.9g}   recomputed now" if np.isfinite(self.upper) else "none"
+        rows = [("upper", upper), ("claim", f"{self.claim:.9g}   as stored"), ("reason", self.reason)]
+        rows += [(f"region {k}", f"{part.upper:.9g}   {part.reason}") for k, part in enumerate(self.parts[:_SHOWN])]
+        return Facts(f"Certificates of {len(self.parts)} regions {'' if self.proved else 'not '}proved", rows)
+
+    def __repr__(self) -> str:
+        return self.facts().text()
+
+    def _repr_html_(self) -> str:
+        return self.facts().html()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; an infinite number is null."""
+        return {
+            "proved": self.proved,
+            "upper": self.upper if np.isfinite(self.upper) else None,
+            "claim": self.claim if np.isfinite(self.claim) else None,
+            "reason": self.reason,
+            "regions": [part.to_dict() for part in self.parts],
+        }
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it as .json."""
+        write_json(path, self.to_dict(), "a verification")
 
 
 def verify_union(

@@ -7,12 +7,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
 from lipcert.errors import FileFormatError, InputError, MethodError
-from lipcert.files import check_readable
+from lipcert.files import check_readable, write_json
 from lipcert.files.archive import Archive
 from lipcert.problem.frame import NAMES as FRAME_NAMES
 from lipcert.problem.frame import read_frame
@@ -29,6 +29,9 @@ from lipcert.proof.relaxed import Multipliers
 from lipcert.readers.given import TorchModule, network_of
 from lipcert.relaxation.specification import RELAXATIONS
 from lipcert.rounding import Array
+
+if TYPE_CHECKING:
+    from lipcert.chart.facts import Facts
 
 _ABOUT = "certificate|proof|method|network|norm|output_norm|coordinate|c|upper|lo|hi|center|radius|clip"
 _SIDES = "side_rows|side_bounds|side_multipliers"
@@ -50,6 +53,33 @@ class Verification:
     upper: float
     claim: float
     reason: str
+
+    def facts(self) -> Facts:
+        """What a person wants to read first."""
+        from lipcert.chart.facts import Facts  # here, so that a check loads nothing that it does not need
+
+        upper = f"{self.upper:.9g}   recomputed now" if np.isfinite(self.upper) else "none"
+        rows = [("upper", upper), ("claim", f"{self.claim:.9g}   as stored"), ("reason", self.reason)]
+        return Facts("Certificate proved" if self.proved else "Certificate not proved", rows)
+
+    def __repr__(self) -> str:
+        return self.facts().text()
+
+    def _repr_html_(self) -> str:
+        return self.facts().html()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; an infinite number is null."""
+        return {
+            "proved": self.proved,
+            "upper": self.upper if np.isfinite(self.upper) else None,
+            "claim": self.claim if np.isfinite(self.claim) else None,
+            "reason": self.reason,
+        }
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it as .json."""
+        write_json(path, self.to_dict(), "a verification")
 
 
 def verify(

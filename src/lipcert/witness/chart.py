@@ -82,7 +82,7 @@ class Chart:
     def _room(self, v: Batch) -> Array | None:
         """How far from the inner point towards v all half-spaces hold, at most 1; None where there are none."""
         cut, inner = sides_of(self.region), self.inner
-        if cut is None or inner is None:
+        if cut is None or cut.inside is None or inner is None:
             return None
         rows = cut.A * self.scale
         room, step = np.maximum(cut.b - cut.A @ cut.inside, 0.0), (v - inner) @ rows.T
