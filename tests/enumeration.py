@@ -13,7 +13,7 @@ from scipy.optimize import linprog
 
 from lipcert.problem.network import Network
 from lipcert.problem.norms import INF, Norm
-from lipcert.problem.region import Box
+from lipcert.problem.region import Box, Polytope
 from lipcert.rounding import Array
 
 MARGIN = 1e-8
@@ -22,11 +22,17 @@ Rows = list[tuple[Array, float]]
 Values = list[tuple[Array, Array]]
 
 
-def exact_constant(net: Network, box: Box, c: Array, norm: Norm = INF, samples: int = 400) -> float:
-    """max ||gradient||_dual over the linear pieces that meet the box in a set with interior."""
+def exact_constant(net: Network, region: Box | Polytope, c: Array, norm: Norm = INF, samples: int = 400) -> float:
+    """max ||gradient||_dual over the linear pieces that meet the box, cut by half-spaces, in a set with interior."""
+    box = region.base if isinstance(region, Polytope) else region
+    assert isinstance(box, Box)
     points = np.random.default_rng(0).uniform(box.lo, box.hi, size=(samples, box.size))
+    rows: Rows = []
+    if isinstance(region, Polytope):
+        points = points[np.all(region.b - points @ region.A.T > MARGIN, axis=1)]
+        rows = [(-a, float(b)) for a, b in zip(region.A, region.b, strict=True)]
     piece = _Piece(net, box, c, norm)
-    return _descend(piece, 0, [(np.eye(net.inputs), np.zeros(net.inputs))], [], points)
+    return _descend(piece, 0, [(np.eye(net.inputs), np.zeros(net.inputs))], rows, points)
 
 
 def exact_ranges(net: Network, box: Box, samples: int = 400) -> tuple[Array, Array]:

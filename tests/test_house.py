@@ -53,14 +53,18 @@ def test_public_names() -> None:
         "Polynomial",
         "PolynomialProblem",
         "PolynomialResult",
+        "Polytope",
         "Progress",
         "Result",
         "SoundnessError",
         "Status",
+        "UnionResult",
+        "UnionVerification",
         "UnsupportedOperator",
         "Verification",
         "__version__",
         "bound",
+        "bound_union",
         "certify",
         "closed_loop",
         "contraction",
@@ -76,6 +80,7 @@ def test_public_names() -> None:
         "read_data",
         "verify",
         "verify_folder",
+        "verify_union",
     ]
     assert all(hasattr(lipcert, name) for name in lipcert.__all__)
 

@@ -24,14 +24,17 @@ if TYPE_CHECKING:
     from lipcert.method.bound import bound
     from lipcert.method.bracket import Progress
     from lipcert.method.result import Result, Status
+    from lipcert.method.union import bound_union
+    from lipcert.method.union_result import UnionResult
     from lipcert.polynomial import Polynomial, PolynomialProblem
     from lipcert.polynomial.hierarchy.plan import Plan, plan
     from lipcert.polynomial.hierarchy.result import PolynomialResult
     from lipcert.polynomial.hierarchy.solve import maximize, minimize
     from lipcert.problem.activations import Activation
     from lipcert.problem.network import Affine, Network
-    from lipcert.problem.region import Ball, Box, Everywhere
+    from lipcert.problem.region import Ball, Box, Everywhere, Polytope
     from lipcert.proof import Certificate
+    from lipcert.proof.union import UnionVerification, verify_union
     from lipcert.proof.verify import Verification, verify
     from lipcert.readers import load
     from lipcert.readers.torch import from_torch
@@ -57,13 +60,16 @@ _WHERE = {
     "polynomial": ["Polynomial", "PolynomialProblem"],
     "readers": ["load"],
     "readers.torch": ["from_torch"],
-    "problem.region": ["Ball", "Box", "Everywhere"],
+    "problem.region": ["Ball", "Box", "Everywhere", "Polytope"],
     "control.largest": ["LargestBox", "largest_box"],
     "control.loop": ["closed_loop", "contraction", "loop_weights"],
     "polynomial.hierarchy.plan": ["Plan", "plan"],
     "polynomial.hierarchy.result": ["PolynomialResult"],
     "polynomial.hierarchy.solve": ["maximize", "minimize"],
     "method.result": ["Result", "Status"],
+    "method.union": ["bound_union"],
+    "method.union_result": ["UnionResult"],
+    "proof.union": ["UnionVerification", "verify_union"],
     "robustness.certify": ["certify"],
     "robustness.data": ["DataSet", "read_data"],
     "robustness.result": ["Certification"],
@@ -94,14 +100,18 @@ __all__ = [
     "Polynomial",
     "PolynomialProblem",
     "PolynomialResult",
+    "Polytope",
     "Progress",
     "Result",
     "SoundnessError",
     "Status",
+    "UnionResult",
+    "UnionVerification",
     "UnsupportedOperator",
     "Verification",
     "__version__",
     "bound",
+    "bound_union",
     "certify",
     "closed_loop",
     "contraction",
@@ -117,6 +127,7 @@ __all__ = [
     "read_data",
     "verify",
     "verify_folder",
+    "verify_union",
 ]
 
 

@@ -19,7 +19,7 @@ from lipcert.problem.output import ALL, OutputChoice
 from lipcert.problem.region import Ball, Box, Everywhere, Region
 from lipcert.readers import load
 from lipcert.readers.mat import read_center
-from lipcert.readers.vnnlib import read_property
+from lipcert.readers.vnnlib import Property, read_property
 from lipcert.rounding import Array
 
 A_PATH = click.Path()  # any text, but a shell completes names of files
@@ -54,7 +54,7 @@ _PLACE = [
         "--vnnlib",
         type=A_PATH,
         metavar="FILE",
-        help="The input box of a VNN-LIB property (.vnnlib, .vnnlib.gz) as the region.",
+        help="The inputs of a VNN-LIB property (.vnnlib, .vnnlib.gz) as the region.",
     ),
     click.option("--ball", is_flag=True, help="A Euclidean ball of this radius instead of a box."),
 ]
@@ -120,14 +120,31 @@ class Place:
     def place(self, inputs: int) -> tuple[Region, tuple[str, ...]]:
         """The region, and what is to be said about it."""
         if self.vnnlib is not None:
-            read = read_property(self.vnnlib)
-            if read.box.size != inputs:
-                raise InputError(f"{self.vnnlib}: the property has {read.box.size} inputs, the network {inputs}")
-            return read.box, read.notes
+            read = self._property(inputs)
+            if len(read.regions) > 1:
+                raise InputError(
+                    f"{self.vnnlib}: the property has {len(read.regions)} regions; only bound takes several"
+                )
+            return read.regions[0], read.notes
         if self.radius is None:
             return Everywhere(), ()
         center, radius = _center(self.center, inputs), _radius(self.radius, inputs)
         return Ball(center, float(radius[0]), self.clip) if self.ball else Box(center, radius, self.clip), ()
+
+    def places(self, inputs: int) -> tuple[tuple[Region, ...], tuple[str, ...]]:
+        """The regions, several where a property has several, and what is to be said about them."""
+        if self.vnnlib is None:
+            region, notes = self.place(inputs)
+            return (region,), notes
+        read = self._property(inputs)
+        return read.regions, read.notes
+
+    def _property(self, inputs: int) -> Property:
+        assert self.vnnlib is not None
+        read = read_property(self.vnnlib)
+        if read.regions[0].size != inputs:
+            raise InputError(f"{self.vnnlib}: the property has {read.regions[0].size} inputs, the network {inputs}")
+        return read
 
 
 @dataclass(frozen=True)

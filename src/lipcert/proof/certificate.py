@@ -16,7 +16,7 @@ from lipcert.files import write_npz
 from lipcert.problem.frame import Frame
 from lipcert.problem.norms import Norm
 from lipcert.problem.problem import PROVED_WITH, Problem
-from lipcert.problem.region import Ball, Box, Everywhere, Region
+from lipcert.problem.region import Ball, Box, Everywhere, Polytope, Region
 from lipcert.rounding import Array
 
 CERTIFICATE_VERSION = 2
@@ -108,6 +108,11 @@ class Certificate:
 
 def region_arrays(region: Region) -> dict[str, NDArray[np.generic]]:
     """What a file keeps of a region, by name: nothing of the whole space."""
+    if isinstance(region, Polytope):
+        own: dict[str, NDArray[np.generic]] = {"side_rows": region.A, "side_bounds": region.b}
+        if region.multipliers is not None:
+            own["side_multipliers"] = region.multipliers
+        return region_arrays(region.base) | own
     if isinstance(region, Box):
         return {"lo": region.lo, "hi": region.hi}
     if not isinstance(region, Ball):
@@ -118,6 +123,16 @@ def region_arrays(region: Region) -> dict[str, NDArray[np.generic]]:
 
 def read_region(arrays: Mapping[str, Any]) -> Region:
     """The region of a file."""
+    base = _read_base(arrays)
+    if "side_rows" not in arrays and "side_bounds" not in arrays:
+        return base
+    if isinstance(base, Everywhere):
+        raise FileFormatError("half-spaces cut a box or a ball, and there is none")
+    hints = read_numbers(arrays, "side_multipliers", 2) if "side_multipliers" in arrays else None
+    return Polytope(base, read_numbers(arrays, "side_rows", 2), read_numbers(arrays, "side_bounds"), multipliers=hints)
+
+
+def _read_base(arrays: Mapping[str, Any]) -> Box | Ball | Everywhere:
     if "center" in arrays or "radius" in arrays:
         radius, clip = arrays["radius"], read_numbers(arrays, "clip") if "clip" in arrays else None
         if radius.shape != () or radius.dtype.kind not in "fiu" or (clip is not None and clip.shape != (2,)):

@@ -6,12 +6,13 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
 from lipcert.errors import FileFormatError, InputError, MethodError
-from lipcert.files import check_readable
+from lipcert.files import check_readable, write_json
 from lipcert.files.archive import Archive
 from lipcert.problem.frame import NAMES as FRAME_NAMES
 from lipcert.problem.frame import read_frame
@@ -28,10 +29,14 @@ from lipcert.proof.relaxed import Multipliers
 from lipcert.readers.given import TorchModule, network_of
 from lipcert.relaxation.specification import RELAXATIONS
 
+if TYPE_CHECKING:
+    from lipcert.chart.facts import Facts
+
 _ABOUT = "certificate|proof|method|network|norm|output_norm|coordinate|c|upper|lo|hi|center|radius|clip"
+_SIDES = "side_rows|side_bounds|side_multipliers"
 _KINDS = (encoding, tree, patterns, slopes, version1)
 _NAMES = re.compile(
-    "|".join((_ABOUT, "cases", FRAME_NAMES, collapsed.NAME, sharpened.NAMES, *(kind.NAMES for kind in _KINDS)))
+    "|".join((_ABOUT, _SIDES, "cases", FRAME_NAMES, collapsed.NAME, sharpened.NAMES, *(kind.NAMES for kind in _KINDS)))
 )
 _TEXTS = frozenset({"proof", "method", "network", "norm", "output_norm"}).union(*(kind.TEXTS for kind in _KINDS))
 
@@ -48,13 +53,41 @@ class Verification:
     claim: float
     reason: str
 
+    def facts(self) -> Facts:
+        """What a person wants to read first."""
+        from lipcert.chart.facts import Facts  # here, so that a check loads nothing that it does not need
+
+        upper = f"{self.upper:.9g}   recomputed now" if np.isfinite(self.upper) else "none"
+        rows = [("upper", upper), ("claim", f"{self.claim:.9g}   as stored"), ("reason", self.reason)]
+        return Facts("Certificate proved" if self.proved else "Certificate not proved", rows)
+
+    def __repr__(self) -> str:
+        return self.facts().text()
+
+    def _repr_html_(self) -> str:
+        return self.facts().html()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; an infinite number is null."""
+        return {
+            "proved": self.proved,
+            "upper": self.upper if np.isfinite(self.upper) else None,
+            "claim": self.claim if np.isfinite(self.claim) else None,
+            "reason": self.reason,
+        }
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it as .json."""
+        write_json(path, self.to_dict(), "a verification")
+
 
 def verify(
     certificate: Certificate | str | os.PathLike[str], net: Network | str | os.PathLike[str] | TorchModule
 ) -> Verification:
     """Check a proof without any solver: what does it prove about this network?
 
-    certificate: as in `Result.certificate`, or the path of a file that `Certificate.save` wrote.
+    certificate: as in `Result.certificate`, or the path of a file that `Certificate.save` wrote. (Of several regions:
+        `verify_union`.)
     net: the network that it is about, or the path of its file, or a torch module.
 
     Rows are rebuilt from the network, so nothing that the file says about them is believed; the hash, the signs of the
@@ -88,10 +121,14 @@ def load_certificate(path: str | os.PathLike[str]) -> Certificate:
     if file.suffix.lower() != ".npz":
         raise FileFormatError(f"{file}: certificates are .npz files, as written by --certificate")
     try:
-        arrays = Archive(file, _NAMES, content="a certificate", texts=_TEXTS)
-        return _parse(arrays)
+        return read_certificate(file)
     except InputError as error:
         raise FileFormatError(f"{file}: {error}") from None
+
+
+def read_certificate(file: Path | IO[bytes]) -> Certificate:
+    """A certificate from a file; raises InputError without its name."""
+    return _parse(Archive(file, _NAMES, content="a certificate", texts=_TEXTS))
 
 
 def _parse(arrays: Mapping[str, Any]) -> Certificate:
