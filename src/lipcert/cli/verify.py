@@ -175,9 +175,13 @@ def _verify_union(kept: UnionCertificate, net: Network, as_json: bool) -> int:
     seconds, first = time.monotonic() - start, kept.parts[0]
     output = output_of(first.c)
     if as_json:
-        numbers = (answer, *answer.parts)
-        uppers = [n.upper if np.isfinite(n.upper) else None for n in numbers]
-        claims = [n.claim if np.isfinite(n.claim) else None for n in numbers]
+        uppers, claims = (
+            [number if np.isfinite(number) else None for number in numbers]
+            for numbers in (
+                [answer.upper, *(part.upper for part in answer.parts)],
+                [answer.claim, *(part.claim for part in answer.parts)],
+            )
+        )
         regions = [
             {
                 "proved": one.proved,
