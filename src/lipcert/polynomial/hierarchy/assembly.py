@@ -67,8 +67,8 @@ class MomentConic:
 def assemble(model: MomentModel) -> MomentConic:
     """The conic program of a model. An objective monomial that no constraint contains is an error: it would be free."""
     zero = _section(model.equalities, (), [p for p in model.products if p.equality])
-    scalar = [b for b in model.blocks if len(b.basis) == 1]
-    matrix = [b for b in model.blocks if len(b.basis) > 1]
+    scalar = [b for b in model.blocks if b.order == 1]
+    matrix = [b for b in model.blocks if b.order > 1]
     some = _section(model.inequalities, scalar, [p for p in model.products if not p.equality])
     blocks = _blocks(matrix)
     goal = (np.zeros(len(model.objective.coefficients), np.int64), model.objective.indices, _signed(model))
@@ -81,7 +81,7 @@ def assemble(model: MomentModel) -> MomentConic:
     of_objective = terms[0] == last
     objective = _objective(terms[1][of_objective], terms[2][of_objective], len(rows), model)
     kept = tuple(part[~of_objective] for part in terms)
-    return _program(kept, (zero[1], some[1]), [len(b.basis) for b in matrix], rows, objective, model)
+    return _program(kept, (zero[1], some[1]), [b.order for b in matrix], rows, objective, model)
 
 
 def _objective(columns: Index, values: Array, size: int, model: MomentModel) -> tuple[Array, Array]:
@@ -188,7 +188,7 @@ def _section(
 
 
 def _blocks(blocks: Sequence[Block]) -> tuple[Terms, int]:
-    sizes = [len(b.basis) * (len(b.basis) + 1) // 2 for b in blocks]
+    sizes = [b.order * (b.order + 1) // 2 for b in blocks]
     return _joined([_block(b) for b in blocks], sizes), sum(sizes)
 
 
@@ -215,14 +215,31 @@ def _polynomials(polynomials: Sequence[Polynomial]) -> Terms:
 def _block(block: Block) -> Terms:
     """Entry (i, j), i <= j, stacked by columns: the terms of multiplier b_i b_j."""
     basis = rows_of(block.basis)
-    j, i = np.tril_indices(len(basis))
+    j, i = np.tril_indices(block.order)
+    slots, values = np.arange(len(i), dtype=np.int64), np.ones(len(i))
+    if block.mix is not None:
+        slots, i, j, values = _mixed(block.mix, i, j)
     pairs = np.concatenate([basis[i], basis[j]], axis=1)
-    slots = np.arange(len(pairs), dtype=np.int64)
     if block.multiplier is None:
-        return slots, pairs, np.ones(len(pairs))
+        return slots, pairs, values
     g = block.multiplier
     m = len(g.coefficients)
-    return np.repeat(slots, m), multiply(pairs, g.indices), np.tile(g.coefficients, len(pairs))
+    products = np.repeat(values, m) * np.tile(g.coefficients, len(pairs))
+    return np.repeat(slots, m), multiply(pairs, g.indices), products
+
+
+def _mixed(mix: Array, i: Index, j: Index) -> tuple[Index, Index, Index, Array]:
+    """Slot, both monomials and coefficient of every term of the products of the polynomials i and j."""
+    counts = (mix != 0).sum(axis=1)
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    owner, monomial = np.nonzero(mix)
+    value = mix[owner, monomial]
+    lengths = counts[i] * counts[j]
+    slots = np.repeat(np.arange(len(i)), lengths)
+    within = np.arange(len(slots)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    left = starts[i][slots] + within // np.maximum(counts[j][slots], 1)
+    right = starts[j][slots] + within % np.maximum(counts[j][slots], 1)
+    return slots, monomial[left], monomial[right], value[left] * value[right]
 
 
 def _products(family: Products) -> Terms:
