@@ -70,3 +70,10 @@ class PolynomialResult:
     def moments(self) -> dict[Monomial, float]:
         """The solver's moments by monomial: hints."""
         return {monomial_of(r): float(v) for r, v in zip(self.monomial_rows, self.moment_values, strict=True)}
+
+    def first_moments(self, n: int) -> Array | None:
+        """The solver's moments of the variables, where a minimiser may be; None where it has said nothing."""
+        rows = np.flatnonzero((self.monomial_rows >= 0).sum(axis=1) == 1)
+        point = np.zeros(n)
+        point[self.monomial_rows[rows, -1]] = self.moment_values[rows]
+        return point if np.all(np.isfinite(point)) else None

@@ -6,7 +6,8 @@ hint, and `proof.sos` makes the bound from its dual variables: rigorous or infin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from math import inf
 
 import numpy as np
@@ -18,19 +19,22 @@ from lipcert.polynomial.hierarchy.assembly import MomentConic
 from lipcert.polynomial.hierarchy.attempts import Attempt, Solve, attempt, identity_of
 from lipcert.polynomial.hierarchy.decomposition import decompose
 from lipcert.polynomial.hierarchy.extraction import extract
+from lipcert.polynomial.hierarchy.guess import good_value
 from lipcert.polynomial.hierarchy.hierarchies import dense, least_order, nearly_sparse, sparse
 from lipcert.polynomial.hierarchy.krivine import krivine
 from lipcert.polynomial.hierarchy.model import MomentModel
 from lipcert.polynomial.hierarchy.result import PolynomialResult
 from lipcert.polynomial.monomials import monomial_of
 from lipcert.polynomial.polynomial import Polynomial
-from lipcert.polynomial.problem import PolynomialProblem
+from lipcert.polynomial.problem import PolynomialProblem, variable_bounds
+from lipcert.polynomial.propagation import extended
 from lipcert.rounding import Array
 from lipcert.solver.conic.conic import solve_conic
 
 __all__ = ["RELAXATIONS", "identity_of", "maximize", "minimize", "relax", "solve_model", "solve_problem"]
 
 RELAXATIONS = ("dense", "sparse", "nearly-sparse", "krivine")
+CLOSE = 1e-6  # a bound this near to a known value, relative to 1 + |value|, needs no second try
 
 
 def minimize(
@@ -97,7 +101,39 @@ def solve_problem(
     if not time_limit > 0:
         raise InputError(f"time_limit must be a positive number of seconds, not {time_limit!r}")
     budget = Budget.of_seconds(time_limit)
-    return solve_model(relax(problem, relaxation, order, cliques, bad), solver, budget)
+    shape = (relaxation, order, None if cliques is None else list(cliques), None if bad is None else list(bad))
+    if np.all(np.isfinite(np.array(variable_bounds(problem)))):
+        return solve_model(relax(problem, *shape), solver, budget)
+    result = solve_model(relax(extended(problem)[0], *shape), solver, budget)
+    return _cut(problem, result, lambda changed: solve_model(relax(changed, *shape), solver, budget), budget)
+
+
+def _cut(
+    problem: PolynomialProblem,
+    result: PolynomialResult,
+    again: Callable[[PolynomialProblem], PolynomialResult],
+    budget: Budget,
+) -> PolynomialResult:
+    """The better of a result and one on the points whose value is no worse than a known one, where that bounds them.
+
+    See `extended` for why that is a bound on all points.
+    """
+    sign = 1.0 if problem.sense == "min" else -1.0
+    value = None if budget.over() else good_value(problem, result.first_moments(problem.n))
+    if value is None or sign * (value - result.bound) <= CLOSE * (1 + abs(value)):
+        return result
+    changed, level = extended(problem, value + sign * (1 + abs(value)) / 2)
+    if not np.all(np.isfinite(np.array([changed.lower, changed.upper]))) or budget.over():
+        return result
+    try:
+        found = again(changed)
+    except InputError:  # cliques that have no room for the cut
+        return result
+    bound = min(found.bound, level) if sign > 0 else max(found.bound, level)
+    if not sign * (bound - result.bound) > 0:
+        return result
+    words = f"proved where the objective is {'at most' if sign > 0 else 'at least'} {level:.6g}, which bounds all variables"
+    return replace(found, bound=bound, notes=(*found.notes, words), seconds=result.seconds + found.seconds)
 
 
 def relax(
