@@ -202,10 +202,20 @@ def identity_of(conic: MomentConic, lower: Array, upper: Array, exact: bool = Fa
 
 
 def _scaling(model: MomentModel, lower: Array, upper: Array) -> tuple[Array, float]:
-    """Powers of two: bounded variables come into [-1, 1], the objective's largest coefficient into [1, 2).
+    """Powers of two: bounded variables come into [-1, 1], the objective's largest coefficient into [1, 2)."""
+    degree = check_range(model)
+    largest = np.maximum(np.abs(lower), np.abs(upper))
+    known = np.isfinite(largest) & (largest > 0)
+    limit = min(20, 300 // max(1, degree))
+    exponent = np.zeros(model.n)
+    exponent[known] = np.clip(np.ceil(np.log2(largest[known])), -limit, limit)
+    scale = 2.0**exponent
+    top = float(np.abs(model.objective.rescale(scale).coefficients).max(initial=0.0))
+    return scale, 2.0 ** -float(np.floor(np.log2(top))) if top else 1.0
 
-    They are exact only away from the ends of the floating-point range: coefficients near those are refused.
-    """
+
+def check_range(model: MomentModel) -> int:
+    """The largest degree; refuses coefficients near the ends of the floating-point range, where scaling is not exact."""
     polynomials = [model.objective, *model.equalities, *model.inequalities, *model.rules.values()]
     polynomials += [b.multiplier for b in model.blocks if b.multiplier is not None]
     polynomials += [f for p in model.products for f in p.factors]
@@ -213,11 +223,4 @@ def _scaling(model: MomentModel, lower: Array, upper: Array) -> tuple[Array, flo
     if sizes.size and (sizes.max() > 1e100 or sizes.min() < 1e-100):
         worst = sizes[np.argmax(np.abs(np.log10(sizes)))]
         raise InputError(f"a coefficient of size {worst:.1e}: rescale the problem to sizes between 1e-100 and 1e100")
-    largest = np.maximum(np.abs(lower), np.abs(upper))
-    known = np.isfinite(largest) & (largest > 0)
-    limit = min(20, 300 // max(1, *(p.degree for p in polynomials)))
-    exponent = np.zeros(model.n)
-    exponent[known] = np.clip(np.ceil(np.log2(largest[known])), -limit, limit)
-    scale = 2.0**exponent
-    top = float(np.abs(model.objective.rescale(scale).coefficients).max(initial=0.0))
-    return scale, 2.0 ** -float(np.floor(np.log2(top))) if top else 1.0
+    return max(p.degree for p in polynomials)

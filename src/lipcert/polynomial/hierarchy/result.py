@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,6 +14,10 @@ from lipcert.polynomial.hierarchy.decomposition import SosDecomposition
 from lipcert.polynomial.monomials import Monomial, Rows, monomial_of
 from lipcert.proof.sos import SosProof
 from lipcert.rounding import Array
+
+
+if TYPE_CHECKING:
+    from lipcert.polynomial.certificates.certificate import PolynomialCertificate
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +34,7 @@ class PolynomialResult:
     status: str
     minimizer: Array | None
     value: float | None
-    certificate: SosProof
+    proof: SosProof
     seconds: float
     solver: str
     solver_status: str
@@ -37,11 +42,17 @@ class PolynomialResult:
     moment_values: Array
     notes: tuple[str, ...] = ()
     decompose: Callable[[], SosDecomposition] | None = field(default=None, repr=False)
+    keep: Callable[[], PolynomialCertificate] | None = field(default=None, repr=False)
 
     @cached_property
     def sos(self) -> SosDecomposition | None:
         """The sum-of-squares identity in the problem's own variables, to look at (of -f for a maximum)."""
         return None if self.decompose is None else self.decompose()
+
+    @cached_property
+    def certificate(self) -> PolynomialCertificate | None:
+        """The proof as `verify_polynomial` checks it, with `save`; None without a bound or without a problem."""
+        return self.keep() if self.keep is not None and self.certified else None
 
     @property
     def certified(self) -> bool:

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from lipcert.budget import Budget
 from lipcert.errors import InputError
+from lipcert.polynomial.certificates.about import About
 from lipcert.polynomial.hierarchy.assembly import MomentConic
 from lipcert.polynomial.hierarchy.attempts import Attempt, Solve, attempt, identity_of
 from lipcert.polynomial.hierarchy.decomposition import decompose
@@ -27,7 +28,6 @@ from lipcert.polynomial.hierarchy.result import PolynomialResult
 from lipcert.polynomial.monomials import monomial_of
 from lipcert.polynomial.polynomial import Polynomial
 from lipcert.polynomial.problem import PolynomialProblem, variable_bounds
-from lipcert.polynomial.propagation import extended
 from lipcert.rounding import Array
 from lipcert.solver.conic.conic import solve_conic
 
@@ -102,16 +102,19 @@ def solve_problem(
         raise InputError(f"time_limit must be a positive number of seconds, not {time_limit!r}")
     budget = Budget.of_seconds(time_limit)
     shape = (relaxation, order, None if cliques is None else list(cliques), None if bad is None else list(bad))
+
+    def bounded(about: About) -> PolynomialResult:
+        return solve_model(relax(about.extended, *shape), solver, budget, about=about)
+
     if np.all(np.isfinite(np.array(variable_bounds(problem)))):
-        return solve_model(relax(problem, *shape), solver, budget)
-    result = solve_model(relax(extended(problem)[0], *shape), solver, budget)
-    return _cut(problem, result, lambda changed: solve_model(relax(changed, *shape), solver, budget), budget)
+        return bounded(About(problem))
+    return _cut(problem, bounded(About(problem)), bounded, budget)
 
 
 def _cut(
     problem: PolynomialProblem,
     result: PolynomialResult,
-    again: Callable[[PolynomialProblem], PolynomialResult],
+    again: Callable[[About], PolynomialResult],
     budget: Budget,
 ) -> PolynomialResult:
     """The better of a result and one on the points whose value is no worse than a known one, where that bounds them.
@@ -122,11 +125,12 @@ def _cut(
     value = None if budget.over() else good_value(problem, result.first_moments(problem.n))
     if value is None or sign * (value - result.bound) <= CLOSE * (1 + abs(value)):
         return result
-    changed, level = extended(problem, value + sign * (1 + abs(value)) / 2)
-    if not np.all(np.isfinite(np.array([changed.lower, changed.upper]))) or budget.over():
+    about = About(problem, value + sign * (1 + abs(value)) / 2)
+    level = about.level
+    if not np.all(np.isfinite(np.array([about.extended.lower, about.extended.upper]))) or budget.over():
         return result
     try:
-        found = again(changed)
+        found = again(about)
     except InputError:  # cliques that have no room for the cut
         return result
     bound = min(found.bound, level) if sign > 0 else max(found.bound, level)
@@ -161,9 +165,17 @@ def relax(
 
 
 def solve_model(
-    model: MomentModel, solver: str = "auto", budget: Budget | None = None, *, solve: Solve | None = None
+    model: MomentModel,
+    solver: str = "auto",
+    budget: Budget | None = None,
+    *,
+    solve: Solve | None = None,
+    about: About | None = None,
 ) -> PolynomialResult:
-    """Solve any relaxation and prove its bound; `solve` replaces the conic solver (for tests)."""
+    """Solve any relaxation and prove its bound; `solve` replaces the conic solver (for tests).
+
+    `about` is the problem behind the relaxation, which a certificate needs.
+    """
     budget = budget or Budget.unlimited()
     start = budget.now()
     run = solve or (lambda problem: solve_conic(problem, solver, budget=budget))
@@ -178,7 +190,7 @@ def solve_model(
         status=_status(found),
         minimizer=None if minimizer is None else minimizer[0],
         value=None if minimizer is None else minimizer[1],
-        certificate=proof,
+        proof=proof,
         seconds=budget.now() - start,
         solver=solution.solver,
         solver_status=solution.status.value,
@@ -186,6 +198,7 @@ def solve_model(
         moment_values=scaled.conic.moments(solution.x) * _scales(scaled.conic, scaled.scale),
         notes=model.notes,
         decompose=lambda: decompose(scaled.inner, scaled.conic, proof, scaled.scale, scaled.factor),
+        keep=None if about is None else lambda: about.certificate(found),
     )
 
 
