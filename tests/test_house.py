@@ -49,6 +49,7 @@ def test_public_names() -> None:
         "Network",
         "Partition",
         "Polynomial",
+        "PolynomialCertificate",
         "PolynomialProblem",
         "PolynomialResult",
         "Progress",
@@ -72,6 +73,7 @@ def test_public_names() -> None:
         "read_data",
         "verify",
         "verify_folder",
+        "verify_polynomial",
     ]
     assert all(hasattr(lipcert, name) for name in lipcert.__all__)
 

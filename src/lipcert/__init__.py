@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from lipcert.method.bracket import Progress
     from lipcert.method.result import Result, Status
     from lipcert.polynomial import Polynomial, PolynomialProblem
+    from lipcert.polynomial.certificates.certificate import PolynomialCertificate, verify_polynomial
     from lipcert.polynomial.hierarchy.result import PolynomialResult
     from lipcert.polynomial.hierarchy.solve import maximize, minimize
     from lipcert.problem.activations import Activation
@@ -50,6 +51,7 @@ _WHERE = {
     "cells.door": ["partition"],
     "cells.result": ["Partition"],
     "polynomial": ["Polynomial", "PolynomialProblem"],
+    "polynomial.certificates.certificate": ["PolynomialCertificate", "verify_polynomial"],
     "readers": ["load"],
     "readers.torch": ["from_torch"],
     "problem.region": ["Ball", "Box", "Everywhere"],
@@ -84,6 +86,7 @@ __all__ = [
     "Network",
     "Partition",
     "Polynomial",
+    "PolynomialCertificate",
     "PolynomialProblem",
     "PolynomialResult",
     "Progress",
@@ -107,6 +110,7 @@ __all__ = [
     "read_data",
     "verify",
     "verify_folder",
+    "verify_polynomial",
 ]
 
 

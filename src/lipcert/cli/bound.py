@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import click
 from lipcert.cli.options import (
     Question,
     Reading,
+    check_certificate_target,
     json_option,
     memory_option,
     network_argument,
@@ -22,10 +22,8 @@ from lipcert.cli.options import (
 from lipcert.cli.progress import ProgressDisplay
 from lipcert.cli.show import print_json, show_result
 from lipcert.cli.weights import Weights, weights_options
-from lipcert.errors import InputError
 from lipcert.method import table
 from lipcert.method.bound import bound
-from lipcert.method.literal import Literal
 from lipcert.solver import CONIC_SOLVERS, SOLVERS
 
 
@@ -99,7 +97,7 @@ def bound_command(
     lipcert bound net.nnet --radius 0.05 --output 0 --method exact --gap 0.5 --workers 2
     """
     question.check()
-    _check_target(certificate, wishes["literal"] or isinstance(table.named(wishes["method"]), Literal))
+    check_certificate_target(certificate)
     net = reading.network(network)
     region, about = question.place(net.inputs)
     wishes |= weights.wishes() | {"norm": question.norm, "output_norm": question.output_norm}
@@ -114,27 +112,3 @@ def bound_command(
     if certificate is not None and result.certified:
         result.certificate.save(certificate)  # last: when it fails, the bracket has been shown
     return 0 if result.upper < (math.inf if wishes["below"] is None else wishes["below"]) else 1
-
-
-def _check_target(certificate: str | None, literal: bool) -> None:
-    """Refuse a place that cannot be written before the work, not after it."""
-    if certificate is None:
-        return
-    if literal:
-        raise InputError("--certificate: literal methods have no certificate file; leave one of both out")
-    if not certificate.endswith(".npz"):
-        raise InputError(f"--certificate {certificate}: certificates are .npz files; give the file that ending")
-    folder = Path(certificate).absolute().parent
-    if not folder.is_dir():
-        raise InputError(f"--certificate {certificate}: no such folder to write to")
-    if Path(certificate).is_dir() or not _writable(folder):
-        raise InputError(f"--certificate {certificate}: cannot write there; give another place")
-
-
-def _writable(folder: Path) -> bool:
-    """Permissions do not tell the whole truth: a superuser, a full disk, a folder that the system fills."""
-    try:
-        with tempfile.TemporaryFile(dir=folder):
-            return True
-    except OSError:
-        return False

@@ -5,7 +5,7 @@ bounded variables count with their largest size, and a product of unbounded ones
 
     |x^a| <= sum_i (a_i / D) |x_i|^D,      D = sum_i a_i,
 
-so that  g(x) <= T + sum_i ( b_i(|x_i|) - c_i |x_i|^d_i ),  b_i with coefficients >= 0 and -c_i x_i^d_i the terms of even
+so that  g(x) <= T + sum_i ( b_i(|x_i|) - c_i |x_i|^d_i ),  b_i with coefficients >= 0, -c_i x_i^d_i the terms of even
 degree (or of x_i >= 0) with a negative sign. Where d_i exceeds the degree of every b_i, g >= 0 bounds every x_i. Sums
 of even powers, balls, ellipsoids with a dominant diagonal and x + y <= v with x, y >= 0 are of this kind.
 """
@@ -59,7 +59,9 @@ def extended(problem: PolynomialProblem, cut: float | None = None) -> tuple[Poly
     g = sign * (cut - problem.objective)
     with_cut = replace(problem, inequalities=(*problem.inequalities, g))
     lower, upper = propagated_bounds(with_cut)
-    fresh = np.flatnonzero(((lower > known[0]) & ~np.isfinite(known[0])) | ((upper < known[1]) & ~np.isfinite(known[1])))
+    fresh = np.flatnonzero(
+        (np.isfinite(lower) & ~np.isfinite(known[0])) | (np.isfinite(upper) & ~np.isfinite(known[1]))
+    )
     boxes = tuple(box_constraint(int(i), float(lower[i]), float(upper[i])) for i in fresh if lower[i] <= upper[i])
     reached = sign * Fraction(g.coefficient(())) + Fraction(problem.objective.coefficient(()))
     low = float(reached)

@@ -20,7 +20,7 @@ from lipcert.problem.norms import parse_norms
 from lipcert.problem.output import output_of
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Ball, Box, Everywhere, Region
-from lipcert.proof import collapsed, encoding, patterns, sharpened, slopes, tree, version1
+from lipcert.proof import collapsed, encoding, patterns, sharpened, slopes, stated, tree, version1
 from lipcert.proof.arithmetic import Arithmetic
 from lipcert.proof.cases import read_cases
 from lipcert.proof.certificate import CERTIFICATE_VERSION, Certificate, Proof
@@ -30,7 +30,7 @@ from lipcert.relaxation.specification import RELAXATIONS
 from lipcert.rounding import Array
 
 _ABOUT = "certificate|proof|method|network|norm|output_norm|coordinate|c|upper|lo|hi|center|radius|clip"
-_KINDS = (encoding, tree, patterns, slopes, version1)
+_KINDS = (encoding, tree, patterns, slopes, stated, version1)
 _NAMES = re.compile(
     "|".join((_ABOUT, "cases", FRAME_NAMES, collapsed.NAME, sharpened.NAMES, *(kind.NAMES for kind in _KINDS)))
 )
@@ -153,6 +153,8 @@ def _plain_proof(arrays: Mapping[str, Any], method: str) -> Proof:
             return patterns.read_patterns(arrays, {name: arrays[name] for name in names})
         case "slopes":
             return slopes.read_slopes(arrays)
+        case "literal" | "lipopt":
+            return stated.read_stated(kind, arrays, method)
         case _:
             raise FileFormatError(f"an unknown kind of proof, {kind!r}; upgrade lipcert")
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from lipcert.polynomial.certificates.certificate import PolynomialCertificate, certify
-from lipcert.polynomial.certificates.stored import store
-from lipcert.polynomial.hierarchy.attempts import Attempt
+from lipcert.polynomial.certificates.stored import Stored
 from lipcert.polynomial.problem import PolynomialProblem
 from lipcert.polynomial.propagation import extended
 
@@ -33,8 +32,6 @@ class About:
         """The cut as it is stated, to the safe side."""
         return self._extended[1]
 
-    def certificate(self, found: Attempt) -> PolynomialCertificate:
-        """The proof of an attempt, in terms of the problem's own constraints."""
-        scaled = found.scaled
-        kept = store(scaled.model, self.extended, scaled.scale, scaled.factor, found.proof.weights)
-        return certify(self.problem, kept, self.cut)
+    def certificate(self, relaxation: Stored) -> PolynomialCertificate:
+        """That of a relaxation of `extended`, with its proof."""
+        return certify(self.problem, relaxation, self.cut)

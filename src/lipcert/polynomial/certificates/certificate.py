@@ -81,7 +81,7 @@ def certify(problem: PolynomialProblem, relaxation: Stored, cut: float | None = 
     certificate = PolynomialCertificate(problem_hash(problem), problem.sense, relaxation, -sign * np.inf, cut)
     bound = certificate.check(problem)
     top = float(np.abs(problem.objective.coefficients).max(initial=0.0))
-    claim = bound - sign * (1e-11 * top + 1e-11 * abs(bound)) if np.isfinite(bound) else bound
+    claim = bound - sign * (1e-12 * top + 1e-12 * abs(bound)) if np.isfinite(bound) else bound
     return PolynomialCertificate(certificate.problem_sha256, problem.sense, relaxation, claim, cut)
 
 
@@ -113,7 +113,8 @@ def verify_polynomial(
 
 def problem_hash(problem: PolynomialProblem) -> str:
     """A hash of the problem: sense, objective, constraints in order, bounds of the variables; not their names."""
-    digest = hashlib.sha256(f"{problem.sense} {problem.n} {len(problem.inequalities)} {len(problem.equalities)}".encode())
+    counts = (problem.n, len(problem.inequalities), len(problem.equalities))
+    digest = hashlib.sha256(f"{problem.sense} {counts}".encode())
     for p in problem.polynomials:
         digest.update(f"{p.indices.shape}".encode())
         digest.update(np.ascontiguousarray(p.indices, dtype="<i4").tobytes())

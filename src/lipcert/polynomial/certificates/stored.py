@@ -26,9 +26,7 @@ from lipcert.polynomial.problem import PolynomialProblem, variable_bounds
 from lipcert.proof.sos.prove import SosProof, prove_weights
 from lipcert.rounding import Array
 
-NAMES = (
-    "sos_(basis|blocks|mix|equalities|inequalities|rules|factors|products|families|scale|factor|weights|index|numbers)"
-)
+NAMES = "sos_(basis|blocks|mix|equalities|inequalities|rules|factors|products|families|scale|factor|index|numbers)"
 INEQUALITY, LOWER, UPPER, EQUALITY = range(4)
 MOST_TERMS = 60_000_000
 MOST_DEGREE = 128
@@ -119,6 +117,10 @@ class _Names:
         for k, h in enumerate(problem.equalities):
             self.by_values.setdefault(h.coefficients.tobytes(), []).append(k)
         self.problem = problem
+        self.alone: dict[int, list[int]] = {}
+        for k, h in enumerate(problem.equalities):
+            if h.degree == 2 and len(h.variables) == 1:
+                self.alone.setdefault(int(h.variables[0]), []).append(k)
         self.sides = {p: name for name, p in _sides(problem).items()}
 
     def inequality(self, g: Polynomial) -> int:
@@ -136,8 +138,8 @@ class _Names:
         raise InputError("the relaxation has a factor that the problem has not; it cannot be kept in a file")
 
     def rule(self, i: int, rule: Polynomial) -> int:
-        for k, h in enumerate(self.problem.equalities):
-            if h.degree == 2 and h.variables.tolist() == [i] and rule_of(h) == (i, rule):
+        for k in self.alone.get(i, []):
+            if rule_of(self.problem.equalities[k]) == (i, rule):
                 return k
         raise InputError("the relaxation has a rule that the problem has not; it cannot be kept in a file")
 
@@ -193,8 +195,9 @@ def _read_blocks(arrays: Mapping[str, Any], problem: PolynomialProblem) -> tuple
     table, basis = _table(arrays, "sos_blocks", 3), _monomials(arrays, "sos_basis", problem.n)
     mix = _floats(arrays, "sos_mix")
     sizes, orders = table[:, 0], table[:, 1]
-    fits = np.all(sizes > 0) and np.all((orders >= 0) & (orders <= MAX_ORDER)) and sizes.sum() == len(basis)
-    if not fits or not np.all(sizes <= 4 * MAX_ORDER) or (sizes * orders).sum() != len(mix) or np.any(sizes[orders == 0] > MAX_ORDER):
+    fits = np.all((sizes > 0) & (sizes <= 4 * MAX_ORDER) & (orders >= 0) & (orders <= MAX_ORDER))
+    fits = fits and np.all(sizes[orders == 0] <= MAX_ORDER) and sizes.sum() == len(basis)
+    if not fits or (sizes * orders).sum() != len(mix):
         raise FileFormatError("the blocks of the proof, their bases and their coefficients do not fit together")
     blocks: list[Block] = []
     first = entry = 0
@@ -247,9 +250,7 @@ def _read_products(arrays: Mapping[str, Any], problem: PolynomialProblem) -> tup
     return tuple(found)
 
 
-def _factor(
-    kind: int, k: int, problem: PolynomialProblem, sides: Mapping[tuple[int, int], Polynomial]
-) -> Polynomial:
+def _factor(kind: int, k: int, problem: PolynomialProblem, sides: Mapping[tuple[int, int], Polynomial]) -> Polynomial:
     if kind in (INEQUALITY, EQUALITY):
         return _pick(problem.inequalities if kind == INEQUALITY else problem.equalities, k)
     if (kind, k) not in sides:

@@ -33,6 +33,7 @@ EPSILONS = (1e-13, 1e-11, 1e-9, 1e-7, 1e-5)  # of refined programs
 PERTURBATIONS = (1e-8, 1e-6, 1e-4)  # of those that are too large for that
 CLOSE = 1e-9  # a proof this near to the solver's claim, relative to 1 + |claim|, is good enough
 MOST_FACES = 24  # rounds of facial reduction
+LEAST = 1e-280  # a product below this may have lost digits
 
 Solve = Callable[[ConicProblem], ConicSolution]
 
@@ -188,6 +189,8 @@ def _answers(moved: ConicProblem, start: ConicSolution, run: Solve, small: bool)
 
 def identity_of(conic: MomentConic, lower: Array, upper: Array, exact: bool = False) -> Identity:
     """What the certificate needs of a relaxation; `exact` when `is_exact` says so."""
+    if np.abs(conic.coefficients).min(initial=1.0) < LEAST:
+        raise InputError("coefficients of the relaxation underflow: rescale the problem")
     return Identity(
         objective=conic.objective,
         objective_error=conic.objective_error,
@@ -215,7 +218,7 @@ def _scaling(model: MomentModel, lower: Array, upper: Array) -> tuple[Array, flo
 
 
 def check_range(model: MomentModel) -> int:
-    """The largest degree; refuses coefficients near the ends of the floating-point range, where scaling is not exact."""
+    """The largest degree; refuses coefficients near the ends of the floating-point range: scaling rounds there."""
     polynomials = [model.objective, *model.equalities, *model.inequalities, *model.rules.values()]
     polynomials += [b.multiplier for b in model.blocks if b.multiplier is not None]
     polynomials += [f for p in model.products for f in p.factors]
@@ -223,4 +226,8 @@ def check_range(model: MomentModel) -> int:
     if sizes.size and (sizes.max() > 1e100 or sizes.min() < 1e-100):
         worst = sizes[np.argmax(np.abs(np.log10(sizes)))]
         raise InputError(f"a coefficient of size {worst:.1e}: rescale the problem to sizes between 1e-100 and 1e100")
-    return max(p.degree for p in polynomials)
+    mixed = [b for b in model.blocks if b.mix is not None]
+    entries = np.abs(np.concatenate([np.ones(1), *(b.mix[b.mix != 0] for b in mixed if b.mix is not None)]))
+    if entries.max() > 1e20 or entries.min() < 1e-20:
+        raise InputError("the coefficients of a basis must be between 1e-20 and 1e20")
+    return max([p.degree for p in polynomials] + [2 * len(m) for b in mixed for m in b.basis])

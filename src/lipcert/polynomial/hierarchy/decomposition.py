@@ -45,7 +45,8 @@ def decompose(model: MomentModel, conic: MomentConic, proof: SosProof, scale: Ar
         g = Polynomial.constant(1.0) if block.multiplier is None else block.multiplier.rescale(back)
         values, vectors = np.linalg.eigh(Q)
         rows = rows_of(block.basis)
-        kept = [(v, q) for v, q in zip(values, (vectors if block.mix is None else block.mix.T @ vectors).T, strict=True) if v > 0]
+        vectors = vectors if block.mix is None else block.mix.T @ vectors
+        kept = [(v, q) for v, q in zip(values, vectors.T, strict=True) if v > 0]
         sums.append((g, tuple(Polynomial(rows, np.sqrt(v / factor) * q).rescale(back) for v, q in kept)))
     scalar = sum(cone.size for cone in conic.problem.cones if cone.kind != "psd")
     order = np.argsort(conic.slots, kind="stable")

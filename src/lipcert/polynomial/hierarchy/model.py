@@ -34,7 +34,7 @@ Rules = Mapping[int, Polynomial]
 class Block:
     """[ L(multiplier b_i b_j) ] >= 0 over the monomials b of the basis; a basis of one is a scalar inequality.
 
-    With `mix` the basis is that of the polynomials sum_k mix_ik b_k instead, whose coefficients are exact by definition.
+    With `mix` the basis is that of the polynomials sum_k mix_ik b_k, whose coefficients are exact by definition.
     """
 
     basis: tuple[Monomial, ...]
@@ -59,7 +59,8 @@ class Block:
             return Block(self.basis, multiplier)
         sizes = np.prod(np.concatenate([scale, [1.0]])[rows_of(self.basis)], axis=1)
         mixed = self.mix * sizes
-        return Block(self.basis, multiplier, mixed * 2.0 ** -np.floor(np.log2(np.abs(mixed).max(axis=1, keepdims=True))))
+        units = 2.0 ** np.floor(np.log2(np.abs(mixed).max(axis=1, keepdims=True)))
+        return Block(self.basis, multiplier, mixed / units)
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,9 +15,11 @@ from lipcert.polynomial.monomials import Monomial, Rows, monomial_of
 from lipcert.proof.sos import SosProof
 from lipcert.rounding import Array
 
-
 if TYPE_CHECKING:
+    from lipcert.polynomial.certificates.about import About
     from lipcert.polynomial.certificates.certificate import PolynomialCertificate
+    from lipcert.polynomial.certificates.stored import Stored
+    from lipcert.polynomial.problem import PolynomialProblem
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +28,8 @@ class PolynomialResult:
 
     `status` is "certified", or "not certified: " and the reason. `minimizer` and its `value` are there when the moment
     matrices have rank one and the point is feasible up to 1e-6 and attains the bound: evidence, not part of the proof.
-    `proof` holds the Gram matrices and multipliers of the SOS identity, in scaled variables; `sos` shows them.
+    `proof` holds the Gram matrices and multipliers of the SOS identity, in scaled variables; `sos` shows them, and
+    `certificate` can be saved. `keep` writes the relaxation and its proof in terms of a problem's constraints.
     """
 
     bound: float
@@ -42,7 +45,8 @@ class PolynomialResult:
     moment_values: Array
     notes: tuple[str, ...] = ()
     decompose: Callable[[], SosDecomposition] | None = field(default=None, repr=False)
-    keep: Callable[[], PolynomialCertificate] | None = field(default=None, repr=False)
+    keep: Callable[[PolynomialProblem], Stored] | None = field(default=None, repr=False)
+    about: About | None = field(default=None, repr=False)
 
     @cached_property
     def sos(self) -> SosDecomposition | None:
@@ -52,7 +56,9 @@ class PolynomialResult:
     @cached_property
     def certificate(self) -> PolynomialCertificate | None:
         """The proof as `verify_polynomial` checks it, with `save`; None without a bound or without a problem."""
-        return self.keep() if self.keep is not None and self.certified else None
+        if self.about is None or self.keep is None or not self.certified:
+            return None
+        return self.about.certificate(self.keep(self.about.extended))
 
     @property
     def certified(self) -> bool:

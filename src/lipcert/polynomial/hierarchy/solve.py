@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from lipcert.budget import Budget
 from lipcert.errors import InputError
 from lipcert.polynomial.certificates.about import About
+from lipcert.polynomial.certificates.stored import store
 from lipcert.polynomial.hierarchy.assembly import MomentConic
 from lipcert.polynomial.hierarchy.attempts import Attempt, Solve, attempt, identity_of
 from lipcert.polynomial.hierarchy.decomposition import decompose
@@ -136,7 +137,8 @@ def _cut(
     bound = min(found.bound, level) if sign > 0 else max(found.bound, level)
     if not sign * (bound - result.bound) > 0:
         return result
-    words = f"proved where the objective is {'at most' if sign > 0 else 'at least'} {level:.6g}, which bounds all variables"
+    side = "at most" if sign > 0 else "at least"
+    words = f"proved where the objective is {side} {level:.6g}, which bounds all variables"
     return replace(found, bound=bound, notes=(*found.notes, words), seconds=result.seconds + found.seconds)
 
 
@@ -198,7 +200,8 @@ def solve_model(
         moment_values=scaled.conic.moments(solution.x) * _scales(scaled.conic, scaled.scale),
         notes=model.notes,
         decompose=lambda: decompose(scaled.inner, scaled.conic, proof, scaled.scale, scaled.factor),
-        keep=None if about is None else lambda: about.certificate(found),
+        keep=lambda problem: store(scaled.model, problem, scaled.scale, scaled.factor, proof.weights),
+        about=about,
     )
 
 
