@@ -147,6 +147,8 @@ class _Names:
         """h and m with h m = row: the order of monomials is that of their products."""
         for k in self.by_values.get(row.coefficients.tobytes(), []):
             h = self.problem.equalities[k]
+            if not len(h.coefficients):
+                return k, ()
             m = _quotient(monomial_of(row.indices[0]), monomial_of(h.indices[0]))
             if m is not None and h * Polynomial.from_terms({m: 1.0}) == row:
                 return k, m

@@ -21,7 +21,7 @@ from lipcert.budget import Budget
 from lipcert.errors import InputError
 from lipcert.polynomial.hierarchy.assembly import MomentConic
 from lipcert.polynomial.hierarchy.exactness import is_exact
-from lipcert.polynomial.hierarchy.faces import reduce_faces
+from lipcert.polynomial.hierarchy.faces import NoGramMatrix, reduce_faces
 from lipcert.polynomial.hierarchy.facial import reduce_bases
 from lipcert.polynomial.hierarchy.model import MomentModel
 from lipcert.proof.sos import Identity, SosProof, monomial_reach, prove_sos
@@ -106,11 +106,16 @@ def attempt(model: MomentModel, run: Solve, budget: Budget) -> Attempt:
     if first.close():
         return first
     scaled = first.scaled
-    for _ in range(MOST_FACES):
-        smaller = None if budget.over() else _smaller(scaled, run)
-        if smaller is None:
-            break
-        scaled = Scaled(smaller, lower, upper)
+    try:
+        for _ in range(MOST_FACES):
+            smaller = None if budget.over() else _smaller(scaled, run)
+            if smaller is None:
+                break
+            scaled = Scaled(smaller, lower, upper)
+    except NoGramMatrix:
+        if scaled is first.scaled:
+            return first
+        scaled = first.scaled  # a wrong turn
     if scaled is first.scaled:
         return _improved(first, run, budget)
     best = _improved(_first(scaled, run), run, budget)

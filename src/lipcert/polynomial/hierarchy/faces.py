@@ -42,16 +42,22 @@ Solve = Callable[[ConicProblem], ConicSolution]
 Fractions = list[list[Fraction]]
 
 
+class NoGramMatrix(ArithmeticError):
+    """t < 0: the objective has no sum-of-squares identity over these bases, says the solver."""
+
+
 def reduce_faces(
     model: MomentModel, conic: MomentConic, where: Sequence[bool], scale: Array, run: Solve
 ) -> MomentModel | None:
     """The relaxation on smaller bases; None when there is nothing to reduce. `conic` is in variables over `scale`.
 
-    `where` says for each semidefinite block whether its Gram matrix must be definite.
+    `where` says for each semidefinite block whether its Gram matrix must be definite. Raises NoGramMatrix.
     """
     blocks = [k for k, b in enumerate(model.blocks) if b.order > 1]
     program = _at_infinity(conic, where)
     solution = run(program)
+    if solution.status.has_solution and solution.primal < -FLAT:
+        raise NoGramMatrix
     if not solution.status.has_solution or not np.all(np.isfinite(solution.s)) or abs(solution.primal) > FLAT:
         return None
     sharper = next(refine(program, solution, run, 1), None) if refinable(program) else None

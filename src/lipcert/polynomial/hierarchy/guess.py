@@ -19,8 +19,14 @@ FEASIBLE = 1e-6
 
 def good_value(problem: PolynomialProblem, hint: Array | None = None) -> float | None:
     """The best value of a point that is nearly feasible, found from a hint and a few random starts; None if none is."""
+    values = [float(problem.objective.evaluate(x)[0]) for x in local_points(problem, hint)]
+    return (min if problem.sense == "min" else max)(values) if values else None
+
+
+def local_points(problem: PolynomialProblem, hint: Array | None = None) -> list[Array]:
+    """Where local searches end, nearly feasible points only."""
     if problem.n > MOST_VARIABLES or not problem.n:
-        return None
+        return []
     from scipy.optimize import minimize  # here, so that importing lipcert stays fast
 
     sign = 1.0 if problem.sense == "min" else -1.0
@@ -33,20 +39,18 @@ def good_value(problem: PolynomialProblem, hint: Array | None = None) -> float |
     random = np.random.default_rng(0)
     starts = [] if hint is None or not np.all(np.isfinite(hint)) else [hint]
     starts += [np.zeros(problem.n), *random.normal(scale=2.0, size=(STARTS, problem.n))]
-    best: float | None = None
+    found: list[Array] = []
     for start in starts:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            found = minimize(
+            end = minimize(
                 lambda x: sign * value(x), start, jac=lambda x: sign * slope(x), method="SLSQP", constraints=constraints
             )
-            x = np.asarray(found.x, dtype=np.float64)
-            if not np.all(np.isfinite(x)) or not problem.violation(x) <= FEASIBLE:
-                continue
-            reached = value(x)
-        if np.isfinite(reached) and (best is None or sign * reached < sign * best):
-            best = reached
-    return best
+            x = np.asarray(end.x, dtype=np.float64)
+            near = bool(np.all(np.isfinite(x))) and problem.violation(x) <= FEASIBLE and np.isfinite(value(x))
+        if near:
+            found.append(x)
+    return found
 
 
 def _functions(p: Polynomial, n: int) -> tuple[Callable[[Array], float], Callable[[Array], Array]]:

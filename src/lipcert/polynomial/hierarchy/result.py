@@ -92,5 +92,6 @@ class PolynomialResult:
         """The solver's moments of the variables, where a minimiser may be; None where it has said nothing."""
         rows = np.flatnonzero((self.monomial_rows >= 0).sum(axis=1) == 1)
         point = np.zeros(n)
-        point[self.monomial_rows[rows, -1]] = self.moment_values[rows]
+        if len(rows):
+            point[self.monomial_rows[rows, -1]] = self.moment_values[rows]
         return point if np.all(np.isfinite(point)) else None

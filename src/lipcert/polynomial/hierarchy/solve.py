@@ -30,7 +30,7 @@ from lipcert.polynomial.monomials import monomial_of
 from lipcert.polynomial.polynomial import Polynomial
 from lipcert.polynomial.problem import PolynomialProblem, variable_bounds
 from lipcert.rounding import Array
-from lipcert.solver.conic.conic import solve_conic
+from lipcert.solver.conic.conic import ConicProblem, ConicSolution, choose_conic, solve_conic
 
 __all__ = ["RELAXATIONS", "identity_of", "maximize", "minimize", "relax", "solve_model", "solve_problem"]
 
@@ -180,7 +180,7 @@ def solve_model(
     """
     budget = budget or Budget.unlimited()
     start = budget.now()
-    run = solve or (lambda problem: solve_conic(problem, solver, budget=budget))
+    run = solve or _runner(solver, budget)
     found = attempt(model, run, budget)
     scaled, solution, proof = found.scaled, found.solution, found.proof
     sign = 1.0 if model.sense == "min" else -1.0
@@ -203,6 +203,20 @@ def solve_model(
         keep=lambda problem: store(scaled.model, problem, scaled.scale, scaled.factor, proof.weights),
         about=about,
     )
+
+
+def _runner(solver: str, budget: Budget) -> Solve:
+    """The solver asked for; `auto` has a second opinion of a failure on the first program alone, not on refinements."""
+    seen: list[bool] = []
+
+    def run(problem: ConicProblem) -> ConicSolution:
+        again, name = bool(seen), solver
+        seen.append(True)
+        if again and solver == "auto":
+            name = choose_conic(problem, budget)
+        return solve_conic(problem, name, budget=budget)
+
+    return run
 
 
 def _scales(conic: MomentConic, scale: Array) -> Array:

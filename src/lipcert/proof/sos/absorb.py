@@ -115,7 +115,7 @@ def _absorbed(
 ) -> Absorbed:
     """What remains after the residuals in the columns `gone` went to the slots with a doubt."""
     constant = float(residual[0])
-    left = grow(np.abs(residual) + error, 2)
+    left = np.where(error == 0, np.abs(residual), grow(np.abs(residual) + error, 2))  # nothing there is nothing
     left[0] = error[0]
     if gone is not None:
         left[gone] = 0.0
