@@ -4,8 +4,8 @@
 
 Small problems with and without bounds, with equalities and inequalities, unbounded ones, badly scaled ones. Values and
 feasibility of points (a grid, random ones, ends of local searches) are computed in fractions, so that a point counts
-only when it is feasible exactly. Four attacks on each: the bound as it is; the bound from multipliers of a lying solver;
-the certificate checked against the problem, another problem, and after random changes of its arrays.
+only when it is feasible exactly. Four attacks on each: the bound as it is; the bound from multipliers of a lying
+solver; the certificate checked against the problem, another problem, and after random changes of its arrays.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from lipcert.polynomial.monomials import all_monomials, monomial_of
 from lipcert.solver.conic.conic import ConicProblem, ConicSolution, ConicStatus
 
 Random = np.random.Generator
-CHOSEN = 12  # points looked at in fractions
+CHOSEN = 8  # points looked at in fractions, of those that floats call feasible or nearly so
 KINDS = ("box", "free", "coercive", "square", "constrained", "equality", "binary", "scaled")
 
 
@@ -114,14 +114,16 @@ def exact(p: Polynomial, point: list[Fraction]) -> Fraction:
 def best_value(problem: PolynomialProblem, points: list[list[Fraction]]) -> Fraction | None:
     """The best value of an exactly feasible point, among the best in floating point."""
     near = np.array([[float(v) for v in point] for point in points])
-    values = problem.objective.evaluate(near) * (1.0 if problem.sense == "min" else -1.0)
+    rough = problem.objective.evaluate(near) * (1.0 if problem.sense == "min" else -1.0)
     slack = np.min([np.zeros(len(near)), *(g.evaluate(near) for g in problem.inequalities)], axis=0)
     slack -= np.max([np.zeros(len(near)), *(np.abs(h.evaluate(near)) for h in problem.equalities)], axis=0)
-    order = np.argsort(np.where(slack >= -1e-9, values, np.inf))
-    points = [points[int(k)] for k in order[:CHOSEN] if slack[k] >= -1e-9]
+    chosen: set[int] = set()
+    for room in (0.0, -1e-9):
+        order = np.argsort(np.where(slack >= room, rough, np.inf))[:CHOSEN]
+        chosen |= {int(k) for k in order if slack[k] >= room}
     values = [
         exact(problem.objective, point)
-        for point in points
+        for point in (points[k] for k in sorted(chosen))
         if all(exact(g, point) >= 0 for g in problem.inequalities)
         and not any(exact(h, point) for h in problem.equalities)
     ]

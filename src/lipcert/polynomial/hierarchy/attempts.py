@@ -21,7 +21,7 @@ from lipcert.budget import Budget
 from lipcert.errors import InputError
 from lipcert.polynomial.hierarchy.assembly import MomentConic
 from lipcert.polynomial.hierarchy.exactness import is_exact
-from lipcert.polynomial.hierarchy.faces import NoGramMatrix, reduce_faces
+from lipcert.polynomial.hierarchy.faces import NoGramMatrixError, reduce_faces
 from lipcert.polynomial.hierarchy.facial import reduce_bases
 from lipcert.polynomial.hierarchy.model import MomentModel
 from lipcert.proof.sos import Identity, SosProof, monomial_reach, prove_sos
@@ -112,7 +112,7 @@ def attempt(model: MomentModel, run: Solve, budget: Budget) -> Attempt:
             if smaller is None:
                 break
             scaled = Scaled(smaller, lower, upper)
-    except NoGramMatrix:
+    except NoGramMatrixError:
         if scaled is first.scaled:
             return first
         scaled = first.scaled  # a wrong turn

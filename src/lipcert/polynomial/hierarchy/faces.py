@@ -42,7 +42,7 @@ Solve = Callable[[ConicProblem], ConicSolution]
 Fractions = list[list[Fraction]]
 
 
-class NoGramMatrix(ArithmeticError):
+class NoGramMatrixError(ArithmeticError):
     """t < 0: the objective has no sum-of-squares identity over these bases, says the solver."""
 
 
@@ -51,13 +51,13 @@ def reduce_faces(
 ) -> MomentModel | None:
     """The relaxation on smaller bases; None when there is nothing to reduce. `conic` is in variables over `scale`.
 
-    `where` says for each semidefinite block whether its Gram matrix must be definite. Raises NoGramMatrix.
+    `where` says for each semidefinite block whether its Gram matrix must be definite. Raises NoGramMatrixError.
     """
     blocks = [k for k, b in enumerate(model.blocks) if b.order > 1]
     program = _at_infinity(conic, where)
     solution = run(program)
     if solution.status.has_solution and solution.primal < -FLAT:
-        raise NoGramMatrix
+        raise NoGramMatrixError
     if not solution.status.has_solution or not np.all(np.isfinite(solution.s)) or abs(solution.primal) > FLAT:
         return None
     sharper = next(refine(program, solution, run, 1), None) if refinable(program) else None
