@@ -48,11 +48,12 @@ def test_problems_are_read_back(
     assert read.equalities == problem.equalities
     assert set(read.boxed().inequalities) >= {g for g in inequalities if len(g.variables) > 1}
     x = np.random.default_rng(0).normal(size=(50, 5)) * 3
-    assert np.array_equal(_feasible(read, x), _feasible(problem, x))
+    assert _feasible(read, x) == _feasible(problem, x)
 
 
-def _feasible(problem: PolynomialProblem, x: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> object:
-    return np.all([np.ones(len(x)), *(g.evaluate(x) >= 0 for g in problem.inequalities)], axis=0)
+def _feasible(problem: PolynomialProblem, x: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> list[bool]:
+    held = np.all([np.ones(len(x)), *(g.evaluate(x) >= 0 for g in problem.inequalities)], axis=0)
+    return [bool(h) for h in held]
 
 
 factors = st.one_of(

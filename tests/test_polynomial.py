@@ -267,3 +267,13 @@ def test_not_text(tmp_path: Path) -> None:
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(FileFormatError, match="UTF-8"):
         load_problem(path)
+
+
+def test_one_sided_bounds_are_completed_by_what_the_constraints_imply() -> None:
+    """On a simplex x >= 0 becomes x (1 - x) >= 0; without the sum it stays what it was."""
+    read = read_pop("min x - y\nx, y >= 0\nx + y = 1").problem
+    assert read.inequalities == (box_constraint(0, 0.0, 1.0), box_constraint(1, 0.0, 1.0))
+    assert read_pop("min x - y\nx, y >= 0\nx - y = 1").problem.inequalities == (
+        box_constraint(0, 0.0, np.inf),
+        box_constraint(1, 0.0, np.inf),
+    )

@@ -191,10 +191,10 @@ def _constraint(reader: Reader, content: Content, bad: bool = False) -> None:
         raise reader.token.wrong("expected <=, >= or = and a second polynomial")
     if len(signs) == 2 and not bad and _range(sides, signs, content):
         return
-    for k, sign in enumerate(signs):
+    for k, relation in enumerate(signs):
         for left in sides[k]:
             for right in sides[k + 1]:
-                content.relation(left, sign, right, bad)
+                content.relation(left, relation, right, bad)
 
 
 def _range(sides: list[list[Polynomial]], signs: list[str], content: Content) -> bool:
