@@ -86,7 +86,7 @@ def test_nothing_is_feasible_and_that_is_said_first(text: str, tmp_path: Path) -
     path.write_text(text)
     told = CliRunner().invoke(pop_command, [str(path), "--json"], standalone_mode=False)
     assert told.return_value == 0
-    answer = json.loads(told.output)
+    answer = json.loads(told.stdout)
     assert answer["outcome"] == "infeasible"
     assert answer["bound"] is None
     assert answer["infeasible"]
@@ -224,7 +224,7 @@ def test_command(tmp_path: Path) -> None:
     for words in ("upper bound", "1.125", "value", "gap", "x = 0.75", "order 2 with 5 matrices", "1 equalities"):
         assert words in told.output
     told = CliRunner().invoke(pop_command, [str(path), "--order", "1", "--no-point", "--json"], standalone_mode=False)
-    answer = json.loads(told.output)
+    answer = json.loads(told.stdout)
     assert answer["outcome"] == "bound"
     assert answer["value"] is None
     target = tmp_path / "again.pop"

@@ -65,9 +65,11 @@ def _bounds(local: LocalProblem) -> optimize.Bounds:
 
 def _bounded(local: LocalProblem, start: Array) -> Array:
     options = {"maxiter": ITERATIONS, "ftol": 1e-15, "gtol": 1e-9}
-    found = optimize.minimize(
-        lambda x: _goal(local, x), start, jac=True, method="L-BFGS-B", bounds=_bounds(local), options=options
-    )
+    goal = _Counted(local, start)
+    try:
+        found = optimize.minimize(goal, start, jac=True, method="L-BFGS-B", bounds=_bounds(local), options=options)
+    except _Tired:
+        return goal.last
     return np.asarray(found.x)
 
 

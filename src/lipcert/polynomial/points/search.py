@@ -22,6 +22,7 @@ MOST_STARTS, FEWEST_STARTS = 24, 4
 ENTRIES = 2e9  # terms times factors that a search evaluates at most, about
 DESCENT = 400.0  # evaluations of one descent, values and derivatives, about
 DISCOURAGED = 10  # starts without a feasible point, after which the search gives up
+FAR = 1e12  # values beyond: nobody needs a better one
 PROVED_LOSS = 1e-5  # relative: a proved point is preferred to one within tolerance that is better by no more than this
 
 
@@ -62,7 +63,7 @@ def search(
         if k and (budget.over() or (best is None and k >= DISCOURAGED)):
             break
         best = better(local, best, judge(local, descend(local, start)))
-        if best is not None and enough is not None and enough(best):
+        if best is not None and (local.sign * best.value < -FAR or (enough is not None and enough(best))):
             break
     return best
 
