@@ -220,6 +220,16 @@ def test_gams(tmp_path: Path) -> None:
     assert read.notes == ("objvar was replaced by what e1 says it is",)
 
 
+def test_gams_without_a_solve_statement_minimises_objvar() -> None:
+    """As in the files of SparsePOP; and what follows a solve statement is not looked at."""
+    whole, sep, _ = GAMS.partition("Solve")
+    bare = read_gams(whole)
+    assert sep
+    assert bare.problem.polynomials == read_gams(GAMS + "Scalar s; s = m.objval;").problem.polynomials
+    with pytest.raises(FileFormatError, match="no solve statement"):
+        read_gams(whole.replace("objvar", "cost"))
+
+
 @pytest.mark.parametrize(
     ("equation", "sense", "objective"),
     [
@@ -257,7 +267,6 @@ def test_the_variable_that_is_optimised(equation: str, sense: str, objective: st
         ("e1,e2,e3", "e1,e2,e3,e4", r"the equation 'e4' is declared and not there"),
         ("e1,e2,e3", "e1,e2", r"line 17: the equation 'e3' is not declared"),
         ("minimizing objvar", "minimizing it", r"optimises 'it', which is no variable"),
-        ("Solve m using %NLP% minimizing objvar;", "", r"no solve statement"),
         ("Model m", "Set m", r"line 20: the statement 'Set m / all /' is not read"),
         ("$ontext", "$include x", r"line 3: the directive '\$include x' is not read"),
         ("x2.up = 4", "x2.up = -4", r"the bounds of 'X2' leave nothing"),

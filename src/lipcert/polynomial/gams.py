@@ -60,6 +60,8 @@ def read_gams(text: str) -> ProblemFile:
     """A problem from the text of a GAMS scalar model."""
     model = _Model()
     for line, statement in _statements(text):
+        if model.goal is not None:  # what comes after the solve statement reports on it
+            break
         try:
             _statement(statement, line, model)
         except Misread:
@@ -118,8 +120,6 @@ def _statement(text: str, line: int, model: _Model) -> None:
     elif match := _DECLARED.match(text):
         _declare((match[1] or "free").lower(), match[2].lower(), match[3], model)
     elif match := _SOLVE.match(text):
-        if model.goal is not None:
-            raise InputError("a second solve statement; there must be one")
         model.goal = match[2].lower(), match[1].lower()[:3]
     elif word not in ("model", "option", "options", "display"):
         raise InputError(f"the statement {quoted(' '.join(text.split()))} is not read")
@@ -184,9 +184,9 @@ def _attribute(name: str, attribute: str, value: str, model: _Model) -> None:
 
 
 def _problem(model: _Model) -> ProblemFile:
-    if model.goal is None:
+    if model.goal is None and "objvar" not in model.names:
         raise FileFormatError("no solve statement: 'Solve m using NLP minimizing objvar;' says what is optimised")
-    goal, sense = model.goal
+    goal, sense = model.goal or ("objvar", "min")  # as SparsePOP reads a file without one
     if goal not in model.names:
         raise FileFormatError(f"the solve statement optimises {quoted(goal)}, which is no variable")
     missing = model.declared - {e.name.lower() for e in model.equations}
