@@ -107,6 +107,16 @@ def test_a_lying_solver_proves_no_feasible_set_empty() -> None:
     assert max(bounds) <= 0
 
 
+def test_a_search_that_finds_nothing_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the objective, a feasible set is not called empty because nobody found a point of it."""
+    monkeypatch.setattr(climbing, "search", lambda *_, **__: None)
+    monkeypatch.setattr(climbing, "judge", lambda *_: None)
+    for text in (DISK, "max x\nx^2 + y^2 <= 0", "min x\nx + y = 1\nx, y in [0, 1]"):
+        result = climb(problem_of(text))
+        assert not result.empty
+        assert result.outcome in (Outcome.BOUND, Outcome.CLOSED)
+
+
 def test_a_relaxation_without_solution_is_no_proof(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(climbing._Climb, "prove_empty", lambda *_: None)
     result = climb(problem_of(EMPTY[2]))
