@@ -107,6 +107,33 @@ def test_a_lying_solver_proves_no_feasible_set_empty() -> None:
     assert max(bounds) <= 0
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_brackets_of_random_problems_hold_on_a_grid(seed: int) -> None:
+    """bound <= every feasible grid value, bound <= value (a proved one that did not obey would raise), and not far."""
+    rng = np.random.default_rng(seed)
+    x = [Polynomial.variable(i) for i in range(2)]
+    monomials = [(0,), (1,), (0, 0), (0, 1), (1, 1), (0, 0, 1), (0, 1, 1, 1)]
+    f = Polynomial.from_terms({m: float(rng.normal()) for m in monomials})
+    g = [float(rng.normal()) * x[0] * x[1] + float(rng.normal()) * x[0] + 0.5, 1.2 - x[0] ** 2 - x[1] ** 2]
+    sense = (minimize, maximize)[seed % 2]
+    result = sense(f, g, lower=[-1, -1], upper=[1, 1], seed=seed)
+    side = np.linspace(-1, 1, 101)
+    grid = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
+    values = f.evaluate(grid[np.all([p.evaluate(grid) >= 0 for p in g], axis=0)])
+    sign = 1 if seed % 2 == 0 else -1
+    assert result.value is not None
+    assert result.proved
+    assert sign * result.bound <= sign * result.value <= (sign * values).min() + 1e-12
+    assert result.outcome is Outcome.CLOSED
+
+
+def test_the_next_order_is_out_of_reach() -> None:
+    names = " ".join(f"x{i}" for i in range(101))
+    text = f"variables {names}\nmax x0 x1 - x2 x3\n{names} in [0, 1]"
+    result = climb(problem_of(text), Wishes(order=1, search=False, time_limit=1e-9))
+    assert "order 2 is out of reach (102 matrices of order up to 5253" in " ".join(result.advice)
+
+
 def test_a_search_that_finds_nothing_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the objective, a feasible set is not called empty because nobody found a point of it."""
     monkeypatch.setattr(climbing, "search", lambda *_, **__: None)

@@ -19,6 +19,7 @@ from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.errors import InputError
 from lipcert.polynomial.hierarchy.forecast import Forecast, forecast
+from lipcert.polynomial.hierarchy.hierarchies import MAX_ORDER
 from lipcert.polynomial.hierarchy.model import MomentModel
 from lipcert.polynomial.hierarchy.outcome import Outcome
 from lipcert.polynomial.hierarchy.result import GAP, PolynomialResult, Step
@@ -179,6 +180,10 @@ class _Climb:
             self.best = replace(proof, sense=self.problem.sense, status="certified")
 
     def enough(self, found: Found) -> bool:
+        """Asked of the best point after every descent: it is kept, should the work be interrupted."""
+        if found is not self.found:
+            self.found = better(self.local, self.found, found)
+            self.say("looking for points")
         return self._gap(found) <= min(self.wishes.gap, 1e-6)
 
     def closed(self) -> bool:
@@ -203,8 +208,11 @@ class _Climb:
         asked = self.wishes.order == AUTO
         left = self.budget.left()
         most = (left if np.isfinite(left) else policy.ORDER_MOST) if asked else min(left, policy.ORDER_CHEAP)
+        if asked and (self.next.largest > MAX_ORDER or self.next.seconds > most):
+            self.ended = f"stopped before order {order + 1}, which would take too long"
         steps = policy.ORDERS_ASKED if asked else policy.ORDERS_UNASKED
-        return self.next.seconds <= most and len(self.steps) < steps and not self.stuck()
+        small = self.next.largest <= MAX_ORDER and self.next.seconds <= most
+        return small and len(self.steps) < steps and not self.stuck()
 
     def stuck(self) -> bool:
         """Three orders that proved nothing, or about the same (two, where little is left): another will hardly help."""
@@ -245,10 +253,20 @@ class _Climb:
         if result.outcome is Outcome.UNBOUNDED:
             said.append(f"the best point found has the value {result.value:.3g}; if that is no mistake, bound {few}")
         if result.outcome in (Outcome.GAP, Outcome.BOUND, Outcome.NOT_CERTIFIED) and self.next is not None:
-            said.append(f"a higher order may help: --order {self.next.order} ({self.next.words()}), or --order auto")
+            said.append(self.higher(self.next))
         if result.solver_status in (ConicStatus.TIME_LIMIT.value, ConicStatus.ITERATION_LIMIT.value):
             said.append("the solver was stopped before it was done: a longer time limit gives a better bound")
         return said
+
+    def higher(self, following: Forecast) -> str:
+        """What to say of the next order."""
+        sparser = "--relaxation sparse has smaller matrices, if the problem is sparse"
+        if following.largest > MAX_ORDER:
+            return f"order {following.order} is out of reach ({following.words()}); {sparser}"
+        if following.seconds > policy.ORDER_MOST:
+            return f"--order {following.order} may help, but is large ({following.words()}); {sparser}"
+        auto = "" if self.wishes.order == AUTO else ", or --order auto"
+        return f"a higher order may help: --order {following.order} ({following.words()}){auto}"
 
 
 def model_order(model: MomentModel) -> int:

@@ -19,16 +19,21 @@ class Forecast:
     blocks: tuple[int, ...]
     seconds: float
 
+    @property
+    def largest(self) -> int:
+        """The order of the largest matrix."""
+        return max(self.blocks, default=1)
+
     def words(self) -> str:
         """For advice."""
-        largest, count = max(self.blocks, default=1), len(self.blocks)
+        count = len(self.blocks)
         if self.seconds < 60:
             time = f"about {max(1, round(self.seconds))} s"
         else:
             time = (
                 f"about {round(self.seconds / 60)} min" if self.seconds < 7200 else f"some {self.seconds / 3600:.0f} h"
             )
-        sizes = f"{count} matrices of order up to {largest}" if count > 1 else f"a matrix of order {largest}"
+        sizes = f"{count} matrices of order up to {self.largest}" if count > 1 else f"a matrix of order {self.largest}"
         return f"{sizes}, {time}"
 
 
