@@ -18,6 +18,7 @@ from lipcert.polynomial.files import load_problem
 from lipcert.polynomial.gams import read_gams
 from lipcert.polynomial.language import read_pop, show_problem
 from lipcert.polynomial.text import parse, show
+from tests.counting import calls
 
 NAMES = ["x", "y", "long_name", "w[3]", "v[1,2]"]
 numbers = st.floats(-1e6, 1e6, allow_nan=False).filter(lambda v: v == 0 or abs(v) > 1e-6)
@@ -336,3 +337,42 @@ def test_damage_is_read_or_refused_in_one_line(
     else:
         assert np.all(np.isfinite(found.problem.objective.coefficients))
     assert "\n" not in said
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "limit", "text", "message"),
+    [
+        (
+            "text",
+            "MAX_CELLS",
+            20,
+            "min x^9 + y + z + w",
+            "line 1, column 15: a sum of 2 terms up to degree 9 is too large",
+        ),
+        ("language", "MAX_WORDS", 9, "min x + y + z + w + u + v", "line 1, column 1: a statement of more than 9 words"),
+        ("language", "MAX_TEXT", 9, "min x + y", None),
+        ("language", "MAX_TEXT", 8, "min x + y", "9 characters are more than the limit of 8"),
+        ("language", "MAX_VARIABLES", 1, "min a + b + c", "more variables than the limit of 1"),
+        ("gams", "MAX_VARIABLES", 3, GAMS, "line 6: more than 3 variables"),
+        ("boxqp", "MAX_SIZE", 1, BOXQP, "2 variables are more than the limit of 1"),
+    ],
+)
+def test_sizes_are_limited(
+    module: str, name: str, limit: int, text: str, message: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"lipcert.polynomial.{module}.{name}", limit)
+    read = {"gams": read_gams, "boxqp": read_boxqp}.get(module, read_pop)
+    if message is None:
+        assert read(text).problem.n == 2
+        return
+    with pytest.raises(InputError) as caught:
+        read(text)
+    assert message in str(caught.value)
+
+
+def test_long_sums_are_read_in_steps_that_grow_with_their_length() -> None:
+    """No polynomial is made for every term: a sum ten times as long takes about ten times the calls, and few each."""
+    short, long = (" + ".join(f"{k} x y" for k in range(1, n)) for n in (200, 2000))
+    few, many = (calls(lambda text=text: parse(text, NAMES))[1] for text in (short, long))
+    assert many < 12 * few
+    assert many < 200 * 2000

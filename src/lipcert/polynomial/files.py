@@ -23,7 +23,7 @@ from lipcert.files.boundary import located, quoted
 from lipcert.polynomial.boxqp import read_boxqp
 from lipcert.polynomial.content import Content, ProblemFile
 from lipcert.polynomial.gams import read_gams
-from lipcert.polynomial.language import read_pop, read_relation
+from lipcert.polynomial.language import MAX_VARIABLES, read_pop, read_relation
 from lipcert.polynomial.text import NAME, Misread, parse
 
 MAX_BYTES = 1 << 26
@@ -66,7 +66,7 @@ def read_json(text: str) -> ProblemFile:
     content = Content(_names(_strings(data.get("variables"), "variables")))
     for key in ("minimize", "maximize"):
         if key in data:
-            content.objective(parse(_strings([data[key]], key)[0], content.names), key[:3])
+            content.objective(parse(_strings([data[key]], key)[0], content.places), key[:3])
     for key in ("constraints", "bad"):
         for k, constraint in enumerate(_strings(data.get(key, []), key)):
             try:
@@ -95,11 +95,15 @@ READERS: dict[str, Callable[[str], ProblemFile]] = {
 
 
 def _names(words: Sequence[str]) -> list[str]:
-    for k, word in enumerate(words):
+    if len(words) > MAX_VARIABLES:
+        raise InputError(f"more variables than the limit of {MAX_VARIABLES:,}")
+    seen: set[str] = set()
+    for word in words:
         if not _NAME.match(word):
             raise InputError(f"{quoted(word)} is no name of a variable: letters, digits and _ are")
-        if word in words[:k]:
+        if word in seen:
             raise InputError(f"variable {quoted(word)} is declared twice")
+        seen.add(word)
     return list(words)
 
 

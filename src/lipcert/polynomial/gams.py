@@ -10,7 +10,6 @@ The variable that is optimised is replaced by what its equation says where it st
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import inf, isfinite
@@ -84,6 +83,7 @@ class _Model:
     """What the statements said; names of GAMS do not depend on case."""
 
     names: dict[str, str] = field(default_factory=dict)  # as they were written first, by folded name
+    places: dict[str, int] = field(default_factory=dict)
     kinds: dict[str, str] = field(default_factory=dict)
     bounds: dict[str, dict[str, float]] = field(default_factory=dict)
     declared: set[str] = field(default_factory=set)
@@ -137,6 +137,7 @@ def _declare(kind: str, what: str, rest: str, model: _Model) -> None:
         raise InputError(f"{quoted(kind)} variables are not read; {', '.join(KINDS)} are")
     for word in words:
         model.names.setdefault(word.lower(), word)
+        model.places.setdefault(word.lower(), len(model.places))
         if kind != "free":
             model.kinds[word.lower()] = kind
     if len(model.names) > MAX_VARIABLES:
@@ -150,11 +151,10 @@ def _equation(match: re.Match[str], text: str, line: int, model: _Model) -> None
     if len(relations) != 1 or relations[0][1].lower() not in SIGNS:
         raise InputError(f"the equation {quoted(match[1])} needs one of =E=, =L=, =G=")
     at, after = match.start(2) + relations[0].start(), match.start(2) + relations[0].end()
-    places = {name: i for i, name in enumerate(model.names)}
-    left = _expression(" " * match.start(2) + text[match.start(2) : at], line, places)
+    left = _expression(" " * match.start(2) + text[match.start(2) : at], line, model.places)
     newlines = "\n" * text[:after].count("\n")
     blank = " " * (after - (text.rfind("\n", 0, after) + 1))
-    right = _expression(newlines + blank + text[after:], line, places)
+    right = _expression(newlines + blank + text[after:], line, model.places)
     model.equations.append(_Equation(match[1], SIGNS[relations[0][1].lower()], left, right))
 
 
@@ -195,10 +195,14 @@ def _problem(model: _Model) -> ProblemFile:
     place = list(model.names).index(goal)
     objective, used, notes = _eliminated(model, place, sense)
     keep = [i for i in range(len(model.names)) if i != place or used is None]
-    new = {old: Polynomial.variable(k) for k, old in enumerate(keep)}
+    table = np.full(len(model.names) + 1, -1, dtype=np.int32)  # its last entry is that of -1
+    table[keep] = np.arange(len(keep))
     folded = list(model.names)
     content = Content([model.names[folded[i]] for i in keep])
-    renamed: Callable[[Polynomial], Polynomial] = lambda p: _renumbered(p, new)  # noqa: E731
+
+    def renamed(p: Polynomial) -> Polynomial:
+        return Polynomial(table[p.indices], p.coefficients)
+
     content.objective(renamed(objective), sense)
     for k, i in enumerate(keep):
         _bounds(folded[i], k, model, content)
@@ -213,13 +217,6 @@ def _problem(model: _Model) -> ProblemFile:
     levels = np.array([model.bounds.get(folded[i], {}).get("l", 0.0) for i in keep])
     some = any("l" in b for b in model.bounds.values())
     return content.finish(levels if some and np.all(np.isfinite(levels)) else None, notes)
-
-
-def _renumbered(p: Polynomial, new: dict[int, Polynomial]) -> Polynomial:
-    table = np.full(max([*new, *p.variables.tolist(), 0]) + 2, -1, dtype=np.int32)
-    for old, image in new.items():
-        table[old] = image.indices[0, 0]
-    return Polynomial(table[p.indices], p.coefficients)
 
 
 def _eliminated(model: _Model, place: int, sense: str) -> tuple[Polynomial, _Equation | None, tuple[str, ...]]:

@@ -18,7 +18,7 @@ resulting coefficients.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import inf, isnan
 
 from lipcert.errors import InputError
@@ -26,8 +26,10 @@ from lipcert.files.boundary import quoted
 from lipcert.polynomial.content import Content, ProblemFile, alone, constant
 from lipcert.polynomial.polynomial import Polynomial
 from lipcert.polynomial.problem import PolynomialProblem
-from lipcert.polynomial.text import RELATIONS, Misread, Reader, Token, pieces_of, show, tokens_of
+from lipcert.polynomial.text import MAX_WORDS, RELATIONS, Misread, Reader, Token, pieces_of, show, tokens_of
 
+MAX_TEXT = 1 << 24
+MAX_VARIABLES = 1 << 16
 MAX_VALUES = 8  # in x in {...}
 SENSES = {f"{word}{ending}": word for word in ("min", "max") for ending in ("", "imise", "imize")}
 DECLARE = ("variables", "variable", "vars", "var")
@@ -43,9 +45,10 @@ def read_pop(text: str) -> ProblemFile:
     """A problem from text in the `.pop` language."""
     blank = _COMMENT.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
     blank = _SUBJECT.sub(lambda m: " " * len(m.group()), blank)
-    statements = list(_statements(tokens_of(blank)))
-    content = Content(_variables(statements))
-    for statement in statements:
+    if len(blank) > MAX_TEXT:
+        raise InputError(f"{len(blank):,} characters are more than the limit of {MAX_TEXT:,} for a problem as text")
+    content = Content(_variables(_statements(tokens_of(blank))))
+    for statement in _statements(tokens_of(blank)):  # again: words take far more memory than the text
         if statement[0].text.lower() not in DECLARE or statement[0].kind != "name":
             _located(statement, content)
     return content.finish()
@@ -63,7 +66,8 @@ def show_problem(problem: PolynomialProblem) -> str:
 
 def read_relation(text: str, content: Content, bad: bool = False) -> None:
     """One constraint as it stands in a line of its own, into the content."""
-    reader = _reader([t for t in tokens_of(text) if t.kind != "line"][:-1], content)
+    words = [t for t in tokens_of(text) if t.kind != "line"]
+    reader = _reader(words[:-1], content)
     _constraint(reader, content, bad)
 
 
@@ -77,7 +81,7 @@ def _located(statement: list[Token], content: Content) -> None:
         raise statement[0].wrong(str(error)) from None
 
 
-def _statements(tokens: Sequence[Token]) -> Iterator[list[Token]]:
+def _statements(tokens: Iterable[Token]) -> Iterator[list[Token]]:
     """Words line by line; a line that cannot be complete goes on in the next, and ; ends a statement too."""
     current: list[Token] = []
     depth = 0
@@ -97,11 +101,11 @@ def _statements(tokens: Sequence[Token]) -> Iterator[list[Token]]:
             current, depth = [], 0
         else:
             current.append(token)
-    if current:
-        yield current
+            if len(current) > MAX_WORDS:
+                raise current[0].wrong(f"a statement of more than {MAX_WORDS:,} words")
 
 
-def _variables(statements: Sequence[Sequence[Token]]) -> list[str]:
+def _variables(statements: Iterable[Sequence[Token]]) -> list[str]:
     """The names that are declared, or where none are those that occur."""
     declared: dict[str, None] = {}
     found: dict[str, Token] = {}
@@ -118,10 +122,13 @@ def _variables(statements: Sequence[Sequence[Token]]) -> list[str]:
         for token in statement[begin:]:
             if token.kind == "name" and token.text not in ("in", "inf"):
                 found.setdefault(token.text, token)
+    if len(declared if some else found) > MAX_VARIABLES:
+        raise InputError(f"more variables than the limit of {MAX_VARIABLES:,}")
     if some:
         return list(declared)
+    known = dict.fromkeys(found, 0)
     for name, token in found.items():
-        if pieces := pieces_of(name, dict.fromkeys(found, 0)):
+        if pieces := pieces_of(name, known):
             raise token.wrong(
                 f"{quoted(name)} next to {' and '.join(sorted(set(pieces)))}: declare variables, or write *"
             )

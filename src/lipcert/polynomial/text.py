@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -27,6 +26,8 @@ MAX_TEXT = 1 << 22
 MAX_POWER = 64
 MAX_DEGREE = 256  # of one product as it is written
 MAX_DEPTH = 100
+MAX_CELLS = 1 << 26  # terms of one sum times their largest degree
+MAX_WORDS = 4_000_000  # in one expression or statement
 NAME = r"[A-Za-z_]\w*(?:\[\d+(?:,\d+)*\])?"
 RELATIONS = {"<=": "<=", "=<": "<=", "<": "<=", "≤": "<=", ">=": ">=", "=>": ">=", ">": ">=", "≥": ">="}
 RELATIONS |= {"=": "=", "==": "="}
@@ -49,7 +50,7 @@ class Misread(InputError):  # noqa: N818 - named for what it is
         return f"line {self.line}, column {self.column}: {self.what}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Token:
     """A word of the text; `kind` is number, name, mark, relation, line or end."""
 
@@ -66,9 +67,8 @@ class Token:
         return Misread(what, self.line, self.column)
 
 
-def tokens_of(text: str) -> list[Token]:
+def tokens_of(text: str) -> Iterator[Token]:
     """The words of the text with their places; an `end` is last."""
-    found: list[Token] = []
     line, start, end = 1, 0, 0
     for match in _TOKEN.finditer(text):
         kind, word = str(match.lastgroup), match.group()
@@ -78,18 +78,19 @@ def tokens_of(text: str) -> list[Token]:
         token = Token(kind, _SAME.get(word, word), line, match.start() - start + 1)
         if kind == "odd":
             raise token.wrong(f"unexpected {quoted(word)}")
-        found.append(token)
+        yield token
         if kind == "line":
             line, start = line + 1, match.end()
-    return [*found, Token("end", "", line, end - start + 1)]
+    yield Token("end", "", line, end - start + 1)
 
 
-def parse(text: str, names: Sequence[str]) -> Polynomial:
-    """The polynomial that the text describes; `names` are the variables in order."""
+def parse(text: str, names: Sequence[str] | Mapping[str, int]) -> Polynomial:
+    """The polynomial that the text describes; `names` are the variables in order, or say which is which."""
     if len(text) > MAX_TEXT:
         raise InputError(f"an expression of {len(text)} characters is longer than the limit of {MAX_TEXT}")
     try:
-        reader = Reader([t for t in tokens_of(text) if t.kind != "line"], {name: i for i, name in enumerate(names)})
+        places = names if isinstance(names, Mapping) else {name: i for i, name in enumerate(names)}
+        reader = Reader([t for t in tokens_of(text) if t.kind != "line"], places)
         result = reader.expression()
         if reader.token.kind != "end":
             raise reader.unexpected()
@@ -134,15 +135,11 @@ class Reader:
     tokens: list[Token]
     places: Mapping[str, int]
     at: int = 0
-    gams: bool = False  # sqr and power are functions, and products need their *
+    gams: bool = False  # sqr and power are functions, products need their *, names are folded to lower case
 
     @property
     def token(self) -> Token:
         return self.tokens[self.at]
-
-    @cached_property
-    def folded(self) -> dict[str, int]:
-        return {name.lower(): i for name, i in self.places.items()}
 
     def next(self) -> Token:
         token = self.token
@@ -160,9 +157,13 @@ class Reader:
         parts: list[Polynomial] = []
         monomials: list[tuple[int, ...]] = []
         values: list[float] = []
-        sign = 1.0
+        sign, widest = 1.0, 0
         while True:
+            here = self.token
             value, monomial, compound = self.term(depth)
+            widest = max(widest, len(monomial))
+            if (len(monomials) + 1) * widest > MAX_CELLS:
+                raise here.wrong(f"a sum of {len(monomials)} terms up to degree {widest} is too large")
             if compound is None:
                 monomials.append(monomial)
                 values.append(sign * value)
@@ -248,7 +249,7 @@ class Reader:
         if here.kind == "name":
             if self.gams and self.token.kind == "mark" and self.token.text == "(":
                 return self.function(here, depth)
-            place = self.folded.get(here.text.lower()) if self.gams else self.places.get(here.text)
+            place = self.places.get(here.text.lower() if self.gams else here.text)
             if place is None:
                 raise here.wrong(self.unknown(here.text))
             return 1.0, (place,), None
@@ -285,8 +286,8 @@ class Reader:
             hint = "functions are not read, polynomials are"
         elif near := difflib.get_close_matches(name, list(self.places)[:1000], 1, 0.6):
             hint = f"did you mean {near[0]}?"
-        elif name.lower() in self.folded:
-            hint = f"did you mean {list(self.places)[self.folded[name.lower()]]}?"
+        elif same := [known for known in self.places if known.lower() == name.lower()]:
+            hint = f"did you mean {same[0]}?"
         else:
             few = list(self.places)[:8]
             hint = (

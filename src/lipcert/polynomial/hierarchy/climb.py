@@ -19,11 +19,11 @@ from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.errors import InputError
 from lipcert.polynomial.hierarchy.forecast import Forecast, forecast
-from lipcert.polynomial.hierarchy.hierarchies import MAX_ORDER
+from lipcert.polynomial.hierarchy.hierarchies import MAX_ORDER, least_order
 from lipcert.polynomial.hierarchy.model import MomentModel
 from lipcert.polynomial.hierarchy.outcome import Outcome
 from lipcert.polynomial.hierarchy.result import GAP, PolynomialResult, Step
-from lipcert.polynomial.hierarchy.solve import relax, solve_model
+from lipcert.polynomial.hierarchy.solve import relax, solve_model, solve_problem
 from lipcert.polynomial.points.local import LocalProblem
 from lipcert.polynomial.points.runaway import runaway
 from lipcert.polynomial.points.search import MOST_STARTS, Found, better, judge, search
@@ -113,12 +113,11 @@ class _Climb:
             self.wishes.on_progress(Standing(self.budget.now() - self.begin, bound, value, stage))
 
     def run(self) -> None:
-        given = self.wishes.order
-        model = self.model(given if isinstance(given, int) else None)
+        order = self.wishes.order if isinstance(self.wishes.order, int) else self.least()
+        model = self.model(order)
         if self.local.empty_box:
             self.best, self.empty = _nothing(self.problem), _crossed(self.local)
             return
-        order = given if isinstance(given, int) else model_order(model)
         while True:
             result = self.solve(model, order)
             if self.wishes.search and not self.budget.over():
@@ -128,13 +127,21 @@ class _Climb:
             order += 1
             model = self.model(order)
 
-    def model(self, order: int | None) -> MomentModel:
+    def least(self) -> int:
+        """The order, or the degree of products, to begin with."""
+        krivine = self.wishes.relaxation == "krivine"
+        return max(2, self.problem.objective.degree) if krivine else least_order(self.problem)
+
+    def model(self, order: int) -> MomentModel:
         return relax(self.problem, self.wishes.relaxation, order, self.cliques, self.bad)
 
     def solve(self, model: MomentModel, order: int) -> PolynomialResult:
         """One relaxation, its bound kept when it is better."""
         self.say(f"order {order}")
-        result = solve_model(model, self.wishes.solver, self.budget)
+        w, left = self.wishes, max(self.budget.left(), 1e-9)
+        result = solve_problem(
+            self.problem, w.relaxation, order, self.cliques, self.bad, solver=w.solver, time_limit=left
+        )
         orders = tuple(sorted((len(b.basis) for b in model.blocks if len(b.basis) > 1), reverse=True))
         self.steps.append(Step(order, result.bound, orders, len(result.monomial_rows) - 1, result.seconds))
         sign = self.local.sign
@@ -267,12 +274,6 @@ class _Climb:
             return f"--order {following.order} may help, but is large ({following.words()}); {sparser}"
         auto = "" if self.wishes.order == AUTO else ", or --order auto"
         return f"a higher order may help: --order {following.order} ({following.words()}){auto}"
-
-
-def model_order(model: MomentModel) -> int:
-    """The order that a relaxation of the least order has."""
-    longest = max((max(map(len, b.basis)) for b in model.blocks if b.multiplier is None), default=0)
-    return max(1, longest)
 
 
 def _crossed(local: LocalProblem) -> str:
