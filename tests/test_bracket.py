@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
@@ -68,9 +69,8 @@ def test_a_gap_that_stays_names_the_next_order_and_its_cost() -> None:
 @pytest.mark.parametrize(("relaxation", "text"), [("dense", SIMPLEX), ("sparse", "min x y + y z\nx, y, z in [-1, 1]")])
 def test_forecasts_are_the_sizes_of_the_next_model(relaxation: str, text: str) -> None:
     problem = problem_of(text + "\nu in {0, 1}\nu x <= 1")
-    first, second = (relax(problem, relaxation, order) for order in (1, 2))
-    sizes = sorted(len(b.basis) for b in second.blocks if len(b.basis) > 1)
-    assert sorted(forecast(first, 2).blocks) == sizes
+    sizes = Counter(len(b.basis) for b in relax(problem, relaxation, 2).blocks if len(b.basis) > 1)
+    assert dict(forecast(problem, relaxation, 2).stage.blocks) == sizes
 
 
 @pytest.mark.parametrize("text", EMPTY)
@@ -131,7 +131,7 @@ def test_the_next_order_is_out_of_reach() -> None:
     names = " ".join(f"x{i}" for i in range(101))
     text = f"variables {names}\nmax x0 x1 - x2 x3\n{names} in [0, 1]"
     result = climb(problem_of(text), Wishes(order=1, search=False, time_limit=1e-9))
-    assert "order 2 is out of reach (102 matrices of order up to 5253" in " ".join(result.advice)
+    assert "order 2 is out of reach (at most 102 matrices of order up to 5253" in " ".join(result.advice)
 
 
 def test_a_search_that_finds_nothing_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,15 +18,28 @@ from lipcert.cli.show import console, facts, print_json
 from lipcert.errors import InputError
 from lipcert.files import write_bytes
 from lipcert.polynomial.files import load_problem
-from lipcert.polynomial.hierarchy.climb import AUTO, Standing, Wishes, climb
+from lipcert.polynomial.hierarchy.climb import AUTO, Splitting, Standing, Wishes, climb
 from lipcert.polynomial.hierarchy.model import MomentModel
+from lipcert.polynomial.hierarchy.plan import plan
 from lipcert.polynomial.hierarchy.result import GAP, PolynomialResult
 from lipcert.polynomial.hierarchy.solve import RELAXATIONS, relax
+from lipcert.polynomial.hierarchy.terms import SPARSITIES
 from lipcert.polynomial.language import show_problem
 from lipcert.polynomial.problem import PolynomialProblem
 from lipcert.solver.conic.conic import CONIC_SOLVERS
 from lipcert.solver.conic.sdpa_file import write_conic
 
+_SPLITTING = [
+    click.option(
+        "--sparsity",
+        metavar="|".join(SPARSITIES),
+        help="How moment matrices are split. Default: term, which changes no bound unless --sparse-order is given.",
+    ),
+    click.option(
+        "--sparse-order", type=int, metavar="S", help="Steps of term sparsity. Default: until nothing changes."
+    ),
+    click.option("--cuts", type=int, default=0, metavar="R", help="Rounds of triangle inequalities. Default: none."),
+]
 _EFFORT = [
     click.option(
         "--order",
@@ -78,11 +91,18 @@ def effort_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return gathered(command, "effort", Effort, _EFFORT)
 
 
+def splitting_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of `Splitting`; the command receives them as one argument `splitting`."""
+    return gathered(command, "splitting", Splitting, _SPLITTING)
+
+
 @click.command("pop", short_help="Bracket the optimum of the polynomial problem in FILE.")
 @click.argument("file", metavar="FILE")
 @click.option(
     "--relaxation", default="dense", show_default=True, metavar="|".join(RELAXATIONS), help="Which hierarchy to use."
 )
+@splitting_options
+@click.option("--plan", "planning", is_flag=True, help="Show what this order and the next ones cost, solve nothing.")
 @click.option(
     "--to",
     "target",
@@ -91,7 +111,15 @@ def effort_options(command: Callable[..., Any]) -> Callable[..., Any]:
 )
 @effort_options
 @json_option
-def pop_command(file: str, effort: Effort, relaxation: str, target: str | None, as_json: bool) -> int:
+def pop_command(
+    file: str,
+    effort: Effort,
+    relaxation: str,
+    splitting: Splitting,
+    planning: bool,
+    target: str | None,
+    as_json: bool,
+) -> int:
     """Bracket the optimum of the polynomial problem in FILE (.pop, .json, .gms, .in).
 
     The bound is proved for the coefficients in the file, whatever the solver said. On its other side is the value of
@@ -106,15 +134,22 @@ def pop_command(file: str, effort: Effort, relaxation: str, target: str | None, 
     \b
     lipcert pop disk.pop
     lipcert pop chain.pop --relaxation sparse --order 2 --json
+    lipcert pop chain.pop --relaxation sparse --sparsity term-chordal --sparse-order 1
     lipcert pop model.gms --order auto --time-limit 60
     lipcert pop chain.pop --order 2 --to chain.dat-s
+    lipcert pop chain.pop --plan
     """
     wishes = effort.wishes()
     wishes.check()
     read = load_problem(file)
     cliques = None if relaxation == "dense" else read.cliques
     bad = read.bad if relaxation == "nearly-sparse" else None
-    wishes = replace(wishes, relaxation=relaxation, cliques=cliques, bad=bad, start=read.start)
+    wishes = replace(wishes, relaxation=relaxation, cliques=cliques, bad=bad, splitting=splitting, start=read.start)
+    if planning:
+        shape = (relaxation, wishes.number, cliques, bad, splitting.sparsity, splitting.sparse_order)
+        planned = plan(read.problem, *shape)
+        print_json(planned.to_dict()) if as_json else console().print(planned.facts().text(), markup=False)
+        return 0
     if target is not None:
         _write(target, read.problem, wishes, Path(file).name)
         return 0
@@ -157,8 +192,9 @@ def _write(target: str, problem: PolynomialProblem, wishes: Wishes, name: str) -
     check_target(target)
     if wishes.order == AUTO:
         raise InputError("--to writes one relaxation: give --order as a number, or leave it out for the least")
-    order = wishes.order if isinstance(wishes.order, int) else None
-    _write_model(target, relax(problem, wishes.relaxation, order, wishes.cliques, wishes.bad), name)
+    by = wishes.splitting
+    shape = (wishes.relaxation, wishes.number, wishes.cliques, wishes.bad, by.sparsity, by.sparse_order)
+    _write_model(target, relax(problem, *shape), name)
 
 
 def _write_model(target: str, model: MomentModel, name: str) -> None:

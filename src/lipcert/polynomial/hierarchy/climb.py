@@ -47,6 +47,15 @@ class Standing:
     stage: str
 
 
+@dataclass(frozen=True)
+class Splitting:
+    """How moment matrices are split, and rounds of cuts; as `solve_problem` takes them."""
+
+    sparsity: str | None = None
+    sparse_order: int | None = None
+    cuts: int = 0
+
+
 @dataclass(frozen=True, eq=False)
 class Wishes:
     """How a problem is to be bounded; the defaults are those of `minimize`."""
@@ -55,6 +64,7 @@ class Wishes:
     order: int | str | None = None
     cliques: Iterable[Sequence[int]] | None = None
     bad: Iterable[Polynomial] | None = None
+    splitting: Splitting = Splitting()
     solver: str = "auto"
     time_limit: float = inf
     gap: float = GAP
@@ -62,6 +72,11 @@ class Wishes:
     seed: int = 0
     start: Array | None = None
     on_progress: Callable[[Standing], None] | None = field(default=None, repr=False)
+
+    @property
+    def number(self) -> int | None:
+        """The order, where it is one."""
+        return self.order if isinstance(self.order, int) else None
 
     def check(self) -> None:
         """Refuse what cannot be meant."""
@@ -122,7 +137,7 @@ class _Climb:
             result = self.solve(model, order)
             if self.wishes.search and not self.budget.over():
                 self.look(result, model)
-            if self.empty or not self.goes_on(model, order):
+            if self.empty or not self.goes_on(order):
                 return
             order += 1
             model = self.model(order)
@@ -133,14 +148,25 @@ class _Climb:
         return max(2, self.problem.objective.degree) if krivine else least_order(self.problem)
 
     def model(self, order: int) -> MomentModel:
-        return relax(self.problem, self.wishes.relaxation, order, self.cliques, self.bad)
+        w = self.wishes
+        by = w.splitting
+        return relax(self.problem, w.relaxation, order, self.cliques, self.bad, by.sparsity, by.sparse_order)
 
     def solve(self, model: MomentModel, order: int) -> PolynomialResult:
         """One relaxation, its bound kept when it is better."""
         self.say(f"order {order}")
         w, left = self.wishes, max(self.budget.left(), 1e-9)
         result = solve_problem(
-            self.problem, w.relaxation, order, self.cliques, self.bad, solver=w.solver, time_limit=left
+            self.problem,
+            w.relaxation,
+            order,
+            self.cliques,
+            self.bad,
+            sparsity=w.splitting.sparsity,
+            sparse_order=w.splitting.sparse_order,
+            cuts=w.splitting.cuts,
+            solver=w.solver,
+            time_limit=left,
         )
         orders = tuple(sorted((len(b.basis) for b in model.blocks if len(b.basis) > 1), reverse=True))
         self.steps.append(Step(order, result.bound, orders, len(result.monomial_rows) - 1, result.seconds))
@@ -201,13 +227,13 @@ class _Climb:
             return inf
         return self.local.sign * (found.value - self.best.bound) / max(1.0, abs(found.value))
 
-    def goes_on(self, model: MomentModel, order: int) -> bool:
+    def goes_on(self, order: int) -> bool:
         """Whether the next order is solved too; remembers what it would cost."""
         constrained = self.problem.inequalities or self.problem.equalities
         if self.closed() or self.runaway or self.wishes.relaxation == "krivine" or not constrained:
             return False  # without constraints every order is the same question
-        self.next = forecast(model, order + 1, self.budget)
-        if isinstance(self.wishes.order, int):
+        self.next = self.following(order + 1)
+        if isinstance(self.wishes.order, int) or self.next is None:
             return False
         if self.budget.over():
             self.ended = "stopped at the time limit"
@@ -220,6 +246,15 @@ class _Climb:
         steps = policy.ORDERS_ASKED if asked else policy.ORDERS_UNASKED
         small = self.next.largest <= MAX_ORDER and self.next.seconds <= most
         return small and len(self.steps) < steps and not self.stuck()
+
+    def following(self, order: int) -> Forecast | None:
+        """What the next order costs; None where there is none."""
+        w = self.wishes
+        splitting = (w.splitting.sparsity, w.splitting.sparse_order)
+        try:
+            return forecast(self.problem, w.relaxation, order, self.cliques, self.bad, splitting, self.budget)
+        except InputError:
+            return None
 
     def stuck(self) -> bool:
         """Three orders that proved nothing, or about the same (two, where little is left): another will hardly help."""

@@ -1,32 +1,36 @@
-"""What a relaxation of a higher order would cost, from the blocks of the one that is there, before it is built."""
+"""What a relaxation of a higher order would cost, before it is built: for the decision to solve it, and for advice."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import comb
 
 from lipcert import policy
 from lipcert.budget import Budget
-from lipcert.polynomial.hierarchy.model import MomentModel
+from lipcert.polynomial.hierarchy.plan import Stage, plan
+from lipcert.polynomial.polynomial import Polynomial
+from lipcert.polynomial.problem import PolynomialProblem
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """The order, the sizes of its matrices (without term sparsity: at most these), about how many seconds."""
+    """The size of the relaxation, and about how many seconds it takes here and now."""
 
-    order: int
-    blocks: tuple[int, ...]
+    stage: Stage
     seconds: float
+
+    @property
+    def order(self) -> int:
+        return self.stage.order
 
     @property
     def largest(self) -> int:
         """The order of the largest matrix."""
-        return max(self.blocks, default=1)
+        return self.stage.blocks[0][0] if self.stage.blocks else 1
 
     def words(self) -> str:
         """For advice."""
-        count = len(self.blocks)
+        count = sum(k for _, k in self.stage.blocks)
         if self.seconds < 60:
             time = f"about {max(1, round(self.seconds))} s"
         else:
@@ -34,37 +38,24 @@ class Forecast:
                 f"about {round(self.seconds / 60)} min" if self.seconds < 7200 else f"some {self.seconds / 3600:.0f} h"
             )
         sizes = f"{count} matrices of order up to {self.largest}" if count > 1 else f"a matrix of order {self.largest}"
-        return f"{sizes}, {time}"
+        return f"{'' if self.stage.counted else 'at most '}{sizes}, {time}"
 
 
-def forecast(model: MomentModel, order: int, budget: Budget | None = None) -> Forecast:
-    """The blocks that the cliques of this model have at another order."""
-    cliques = [_variables(b.basis) for b in model.blocks if b.multiplier is None]
-    sizes = [_count(c, order, model) for c in cliques]
-    for block in model.blocks:
-        g = block.multiplier
-        if g is not None:
-            needed = set(g.variables.tolist())
-            homes = [c for c in cliques if needed <= c] or [set(range(model.n))]
-            sizes.append(_count(min(homes, key=len), order - (g.degree + 1) // 2, model))
-    blocks = tuple(s for s in sizes if s > 1)
-    return Forecast(order, blocks, _seconds(blocks, budget or Budget.unlimited()))
+def forecast(
+    problem: PolynomialProblem,
+    relaxation: str,
+    order: int,
+    cliques: Sequence[Sequence[int]] | None = None,
+    bad: Sequence[Polynomial] | None = None,
+    splitting: tuple[str | None, int | None] = (None, None),
+    budget: Budget | None = None,
+) -> Forecast:
+    """The relaxation of this order: counted where it is small, else an upper limit."""
+    stage = plan(problem, relaxation, order, cliques, bad, *splitting, ahead=1).stages[0]
+    return Forecast(stage, _seconds(stage, budget or Budget.unlimited()))
 
 
-def _variables(basis: Iterable[tuple[int, ...]]) -> set[int]:
-    return {i for monomial in basis for i in monomial}
-
-
-def _count(clique: set[int], degree: int, model: MomentModel) -> int:
-    """Monomials of at most this degree, variables with a rule at most once."""
-    ruled = len(clique & set(model.rules))
-    free = len(clique) - ruled
-    return sum(comb(ruled, j) * comb(free + degree - j, degree - j) for j in range(min(ruled, degree) + 1))
-
-
-def _seconds(blocks: tuple[int, ...], budget: Budget) -> float:
+def _seconds(stage: Stage, budget: Budget) -> float:
     """By an interior point, or by a first-order method where that is sooner."""
-    triangles = sum((float(n) * (n + 1) / 2) ** 3 / 3 for n in blocks)
-    interior = budget.expected(policy.CLARABEL_ITERATIONS * triangles, policy.FACTOR)
-    cubes = sum(25.0 * float(n) ** 3 for n in blocks)
-    return min(interior, budget.expected(policy.ORDER_FIRST_ORDER * cubes, policy.THIN))
+    cubes = sum(25.0 * float(n) ** 3 * k for n, k in stage.blocks)
+    return min(stage.seconds, budget.expected(policy.ORDER_FIRST_ORDER * cubes, policy.THIN))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from lipcert.chart.facts import Facts
-from lipcert.errors import InputError, SoundnessError
-from lipcert.files import write_bytes
+from lipcert.errors import SoundnessError
+from lipcert.files import write_json
 from lipcert.polynomial.hierarchy.decomposition import SosDecomposition
 from lipcert.polynomial.hierarchy.outcome import Outcome
 from lipcert.polynomial.monomials import Monomial, Rows, monomial_of
@@ -208,11 +207,8 @@ class PolynomialResult:
         }
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the result as .json."""
-        ending = os.path.splitext(os.fspath(path))[1].lower()
-        if ending != ".json":
-            raise InputError(f"{path}: the result of a polynomial problem is saved as .json, not as {ending!r}")
-        write_bytes(path, (json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n").encode())
+        """Write it as .json."""
+        write_json(path, self.to_dict())
 
     @cached_property
     def moments(self) -> dict[Monomial, float]:
