@@ -37,6 +37,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "Polynomial",
         "PolynomialProblem",
         "PolynomialResult",
+        "PolynomialCertificate",
+        "verify_polynomial",
     ),
     "Errors": (
         "LipcertError",
