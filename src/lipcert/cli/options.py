@@ -19,7 +19,7 @@ from lipcert.problem.output import ALL, OutputChoice
 from lipcert.problem.region import Ball, Box, Everywhere, Region
 from lipcert.readers import load
 from lipcert.readers.mat import read_center
-from lipcert.readers.vnnlib import read_property
+from lipcert.readers.vnnlib import Property, read_property
 from lipcert.rounding import Array
 
 A_PATH = click.Path()  # any text, but a shell completes names of files
@@ -43,7 +43,7 @@ _RADIUS = (
     "Half-width of the box, or radius of the ball, around it; for a box also one for each input, with commas between "
     "or in a file (.npy, .csv, .txt)."
 )
-_QUESTION = [
+_PLACE = [
     click.option("--center", type=A_PATH, metavar="FILE|zero|VALUES", help=_CENTER),
     click.option("--radius", type=A_PATH, metavar="R|R,R,...|FILE", help=_RADIUS),
     click.option("--global", "everywhere", is_flag=True, help="The whole input space instead of a box."),
@@ -54,9 +54,12 @@ _QUESTION = [
         "--vnnlib",
         type=A_PATH,
         metavar="FILE",
-        help="The input box of a VNN-LIB property (.vnnlib, .vnnlib.gz) as the region.",
+        help="The inputs of a VNN-LIB property (.vnnlib, .vnnlib.gz) as the region.",
     ),
     click.option("--ball", is_flag=True, help="A Euclidean ball of this radius instead of a box."),
+]
+_QUESTION = [
+    *_PLACE,
     click.option("--output", metavar="K|all", help="Bound score K, or the map of all scores."),
     click.option("--versus", type=int, nargs=2, metavar="I J", help="Bound score I minus score J."),
     click.option("--norm", default="inf", show_default=True, metavar="NORM", help="Norm of input changes: inf, 2, 1."),
@@ -86,8 +89,8 @@ def check_target(target: str) -> None:
 
 
 @dataclass(frozen=True)
-class Question:
-    """What is asked about a network, as typed."""
+class Place:
+    """Where something is asked about a network, as typed."""
 
     center: str | None
     radius: str | None
@@ -95,19 +98,9 @@ class Question:
     clip: tuple[float, float] | None
     vnnlib: str | None
     ball: bool
-    output: str | None
-    versus: tuple[int, int] | None
-    norm: str
-    output_norm: str | None
 
     def check(self) -> None:
         """Refuse contradictions before any file is read."""
-        if self.output is not None and self.versus is not None:
-            raise InputError("--output and --versus exclude each other; give one of them")
-        if self.output is not None and self.output != ALL and not self.output.removeprefix("-").isdecimal():
-            raise InputError(f"--output {self.output}: give the number of a score, or all")
-        if self.output_norm is not None and self.output != ALL:
-            raise InputError("--output-norm belongs to --output all")
         given_region = (("--radius", self.radius), ("--center", self.center), ("--clip", self.clip))
         for name, given in (*given_region, ("--ball", self.ball or None)):
             if self.everywhere and given is not None:
@@ -121,26 +114,68 @@ class Question:
         if self.radius is not None:
             _check_radius(self.radius, self.ball)
 
-    @property
-    def choice(self) -> OutputChoice:
-        if self.versus is not None or self.output is None:
-            return self.versus
-        return ALL if self.output == ALL else int(self.output)
-
     def region(self, inputs: int) -> Region:
         return self.place(inputs)[0]
 
     def place(self, inputs: int) -> tuple[Region, tuple[str, ...]]:
         """The region, and what is to be said about it."""
         if self.vnnlib is not None:
-            read = read_property(self.vnnlib)
-            if read.box.size != inputs:
-                raise InputError(f"{self.vnnlib}: the property has {read.box.size} inputs, the network {inputs}")
-            return read.box, read.notes
+            read = self._property(inputs)
+            if len(read.regions) > 1:
+                raise InputError(
+                    f"{self.vnnlib}: the property has {len(read.regions)} regions; only bound takes several"
+                )
+            return read.regions[0], read.notes
         if self.radius is None:
             return Everywhere(), ()
         center, radius = _center(self.center, inputs), _radius(self.radius, inputs)
         return Ball(center, float(radius[0]), self.clip) if self.ball else Box(center, radius, self.clip), ()
+
+    def places(self, inputs: int) -> tuple[tuple[Region, ...], tuple[str, ...]]:
+        """The regions, several where a property has several, and what is to be said about them."""
+        if self.vnnlib is None:
+            region, notes = self.place(inputs)
+            return (region,), notes
+        read = self._property(inputs)
+        return read.regions, read.notes
+
+    def _property(self, inputs: int) -> Property:
+        assert self.vnnlib is not None
+        read = read_property(self.vnnlib)
+        if read.regions[0].size != inputs:
+            raise InputError(f"{self.vnnlib}: the property has {read.regions[0].size} inputs, the network {inputs}")
+        return read
+
+
+@dataclass(frozen=True)
+class Question(Place):
+    """What is asked about a network, as typed."""
+
+    output: str | None
+    versus: tuple[int, int] | None
+    norm: str
+    output_norm: str | None
+
+    def check(self) -> None:
+        """Refuse contradictions before any file is read."""
+        if self.output is not None and self.versus is not None:
+            raise InputError("--output and --versus exclude each other; give one of them")
+        if self.output is not None and self.output != ALL and not self.output.removeprefix("-").isdecimal():
+            raise InputError(f"--output {self.output}: give the number of a score, or all")
+        if self.output_norm is not None and self.output != ALL:
+            raise InputError("--output-norm belongs to --output all")
+        super().check()
+
+    @property
+    def choice(self) -> OutputChoice:
+        if self.versus is not None or self.output is None:
+            return self.versus
+        return ALL if self.output == ALL else int(self.output)
+
+
+def place_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of a `Place`; the command receives them as one argument `place`."""
+    return gathered(command, "place", Place, _PLACE)
 
 
 def question_options(command: Callable[..., Any]) -> Callable[..., Any]:

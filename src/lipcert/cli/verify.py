@@ -11,6 +11,7 @@ import numpy as np
 
 from lipcert.cli.options import A_PATH, Reading, json_option, reading_options
 from lipcert.cli.show import console, facts, print_json
+from lipcert.cli.verify_entries import verify_jacobian_command
 from lipcert.cli.verify_folder import GivenData, folder_options, verify_folder_command
 from lipcert.errors import InputError
 from lipcert.problem.network import Network
@@ -18,8 +19,10 @@ from lipcert.problem.output import output_of
 from lipcert.proof.balls import check_with_balls, margins_with_balls, what_is_checked
 from lipcert.proof.balls.numbers import load_flint
 from lipcert.proof.certificate import Certificate
+from lipcert.proof.jacobian import holds_jacobian, load_jacobian
 from lipcert.proof.margins import MarginCertificate, holds_margins, load_margins, verify_margins
 from lipcert.proof.partition import PartitionCertificate, holds_partition, load_partition, verify_partition
+from lipcert.proof.union import UnionCertificate, holds_union, load_union, verify_union
 from lipcert.proof.verify import Verification, load_certificate, verify
 
 
@@ -67,6 +70,14 @@ def verify_command(
         if exact:
             raise InputError("--exact is for proofs of one constant and of margins, not for cells; leave it out")
         return _verify_cells(load_partition(certificate), reading.network(network), as_json)
+    if holds_jacobian(certificate):
+        if exact:
+            raise InputError("--exact is for proofs of one constant and of margins, not for a Jacobian; leave it out")
+        return verify_jacobian_command(load_jacobian(certificate), reading.network(network), as_json)
+    if holds_union(certificate):
+        if exact:
+            raise InputError("--exact is for proofs of one region, not of several; leave it out")
+        return _verify_union(load_union(certificate), reading.network(network), as_json)
     kept = load_certificate(certificate)
     net = reading.network(network)
     if exact:
@@ -155,6 +166,58 @@ def _verify_margins(kept: MarginCertificate, net: Network, exact: bool, as_json:
     for proof, upper, claim in zip(kept.proofs, uppers, kept.claims, strict=True):
         out.print(f"{output_of(proof.c)} <= {upper:.6g}   recomputed now; {claim:.6g} as stored")
     return 0 if proved else 1
+
+
+def _verify_union(kept: UnionCertificate, net: Network, as_json: bool) -> int:
+    """Constants on several regions, as `bound` keeps them for a property with several boxes."""
+    start = time.monotonic()
+    answer = verify_union(kept, net)
+    seconds, first = time.monotonic() - start, kept.parts[0]
+    output = output_of(first.c)
+    if as_json:
+        uppers, claims = (
+            [number if np.isfinite(number) else None for number in numbers]
+            for numbers in (
+                [answer.upper, *(part.upper for part in answer.parts)],
+                [answer.claim, *(part.claim for part in answer.parts)],
+            )
+        )
+        regions = [
+            {
+                "proved": one.proved,
+                "upper": upper,
+                "claim": claim,
+                "method": part.method,
+                "region": part.region.to_dict(),
+            }
+            for part, one, upper, claim in zip(kept.parts, answer.parts, uppers[1:], claims[1:], strict=True)
+        ]
+        print_json(
+            {
+                "proved": answer.proved,
+                "upper": uppers[0],
+                "claim": claims[0],
+                "reason": answer.reason,
+                "norm": str(first.norm),
+                "output_norm": first.norm.out,
+                "output": output.description,
+                "regions": regions,
+                "network": {"sha256": net.sha256, "shape": list(net.shape)},
+                "seconds": round(seconds, 4),
+            }
+        )
+        return 0 if answer.proved else 1
+    out = console()
+    out.print("[bold]proved[/bold]" if answer.proved else f"[bold]not proved[/bold]: {answer.reason}")
+    table = facts()
+    table.add_row("upper", f"{answer.upper:.9g}   the largest, recomputed now" if np.isfinite(answer.upper) else "none")
+    table.add_row("claim", f"{answer.claim:.9g}   the largest, as stored")
+    table.add_row("about", f"{output} {first.norm.phrase}, on {len(kept.parts)} regions")
+    for k, (part, one) in enumerate(zip(kept.parts, answer.parts, strict=True)):
+        table.add_row(f"region {k}", f"{one.upper:.9g}   {part.region.words}")
+    table.add_row("time", f"{seconds:.2f} s")
+    out.print(table)
+    return 0 if answer.proved else 1
 
 
 def _verify_cells(kept: PartitionCertificate, net: Network, as_json: bool) -> int:
