@@ -18,7 +18,7 @@ _RNG = np.random.default_rng(3)
 
 
 def make_files(folder: Path) -> None:
-    """model.onnx (64 inputs, 10 scores), controller.onnx and .nnet (3 inputs, 1 output), net.npz (9 inputs, 4 scores)"""
+    """model.onnx: 64 inputs, 10 scores; controller.onnx and .nnet: 3 inputs, 1 output; net.npz: 9 inputs, 4 scores."""
     _onnx(folder / "model.onnx", (64, 8, 10))
     np.save(folder / "image.npy", _RNG.uniform(0.2, 0.8, 64))
     shutil.copy(Path(lipcert.__file__).parent / "data" / "digits_net.npz", folder)
