@@ -65,7 +65,8 @@ def _rows(linear: Linear | None, own: slice) -> Linear:
 
 def _coordinates(cells: Cells, score: Array) -> Index:
     """The coordinate whose split gains most by the scores; the widest where they say nothing."""
-    width, middle = cells.hi - cells.lo, cells.lo / 2 + cells.hi / 2
+    with np.errstate(over="ignore"):
+        width, middle = cells.hi - cells.lo, cells.lo / 2 + cells.hi / 2
     wide = width > _NARROW * np.maximum(np.abs(cells.lo), np.abs(cells.hi))
     wide &= (cells.lo < middle) & (middle < cells.hi)
     told = np.where(wide, score, -1.0).max(axis=1, keepdims=True) > 0
