@@ -112,8 +112,12 @@ def test_what_is_refused() -> None:
         bound_union(NET, [Box(np.zeros(2), 1.0)] * 1001)
     with pytest.raises(InputError, match="no option 'radius'"):
         bound_union(NET, regions(), radius=1)
+    nothing = Polytope(Box(np.zeros(2), 1.0), [[1.0, 0.0]], [-2.0])
     with pytest.raises(InputError, match="no point"):
-        bound_union(NET, [Polytope(Box(np.zeros(2), 1.0), [[1.0, 0.0]], [-2.0])], work=0.1)
+        bound_union(NET, [nothing], work=0.1)
+    found = bound_union(NET, [nothing, *regions()], work=0.3, method="linear")
+    assert len(found.parts) == 3
+    assert "region 0 of 4 is left out" in found.notes[0]
 
 
 def test_an_interrupt_in_the_first_round_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
