@@ -376,16 +376,34 @@ def test_it_is_a_value() -> None:
         region.A = np.zeros(2)
 
 
-def test_weights_use_the_box_around_the_region() -> None:
-    net = known()[0]
-    region = Polytope(Box(np.zeros(3), 1.0), [[1.0, 0.1, 0.0], [0.0, 0.1, 1.0]], [-0.7, -0.7])
-    found = bound(net, region, method="linear", work=0.5, input_weights=[1.0, 2.0, 4.0])
-    whole = bound(net, region.base, method="linear", work=0.5, input_weights=[1.0, 2.0, 4.0])
-    assert found.upper < whole.upper
-    assert any("box around the region" in note for note in found.notes)
+@pytest.mark.parametrize("weights", [[1.0, 2.0, 4.0], [3.0, 0.7, 1.1]])
+def test_weights_of_inputs_keep_the_half_spaces(weights: list[float]) -> None:
+    net, region = known()
+    found = bound(net, region, method="exact", work=1.0, input_weights=weights)
+    w = np.array(weights)
+    first, *others = net.blocks
+    scaled = Network.from_weights(
+        [first.terms[0][1] / w, *(b.terms[0][1] for b in others)], [b.bias for b in net.blocks]
+    )
+    moved = Polytope(Box.from_bounds(-w, w), region.A / w, region.b)
+    assert found.upper == pytest.approx(exact_constant(scaled, moved, ONE), rel=1e-6)
+    assert not any("box around" in note for note in found.notes)
     assert verify(found.certificate, net).proved
+    assert check_with_balls(found.certificate, net) <= found.certificate.claim
     assert found.witness is not None
     assert region.contains(found.witness)
+
+
+def test_a_matrix_of_weights_uses_the_box_around_the_region() -> None:
+    net = known()[0]
+    region = Polytope(Box(np.zeros(3), 1.0), [[1.0, 0.1, 0.0], [0.0, 0.1, 1.0]], [-0.7, -0.7])
+    P = np.array([[2.0, 0.5, 0.0], [0.5, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    cut, whole = (bound(net, r, method="linear", work=0.5, norm="2", input_weights=P) for r in (region, region.base))
+    assert cut.upper < whole.upper
+    assert any("box around the region" in note for note in cut.notes)
+    assert verify(cut.certificate, net).proved
+    assert cut.witness is not None
+    assert region.contains(cut.witness)
 
 
 BAD_NUMBERS = {
