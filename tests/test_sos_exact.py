@@ -23,6 +23,7 @@ from lipcert.polynomial.hierarchy.model import Block, MomentModel
 from lipcert.polynomial.hierarchy.solve import identity_of, relax, solve_model
 from lipcert.polynomial.propagation import extended, propagated_bounds
 from lipcert.polynomial.text import parse
+from lipcert.proof.sos import Identity
 from lipcert.proof.sos.absorb import absorb_exactly
 from lipcert.proof.sos.prove import prove_sos, prove_weights
 from lipcert.solver.conic.conic import solve_conic
@@ -230,3 +231,25 @@ def test_the_value_of_the_cut_limits_the_bound() -> None:
 def test_random_problems_liars_and_forgeries() -> None:
     for seed in range(2 * len(KINDS)):
         assert attack(seed)[2] == [], seed
+
+
+@pytest.mark.parametrize("coefficient", [1.0, 2.0])
+def test_doubt_about_an_entry_must_be_covered(coefficient: float) -> None:
+    """f = c x^2 with c = 1e-12 up to 1e-10, over (1, x): definite as written, yet perhaps negative."""
+    slots, columns = np.array([0, 1, 2]), np.array([0, 1, 2])
+    coefficients = np.array([1.0, 1.0, coefficient])  # 2.0: no entry of one monomial, so that the exact way is taken
+    reach = np.array([1.0, np.inf, np.inf])
+    for error, proved in ((0.0, True), (1e-10, False)):
+        identity = Identity(
+            np.array([0.0, 0.0, 1e-12]),
+            np.array([0.0, 0.0, error]),
+            slots,
+            columns,
+            coefficients,
+            1,
+            (("psd", 2),),
+            reach,
+        )
+        proof = prove_weights(identity, np.array([0.0, 0.0, 1e-12 / coefficient]))
+        assert np.isfinite(proof.bound) == proved
+        assert proof.bound <= 0.0
