@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -214,7 +215,7 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
 
 def _network(seed: int, *shape: int) -> Network:
     rng = np.random.default_rng(seed)
-    pairs = list(zip(shape, shape[1:], strict=False))
+    pairs = list(pairwise(shape))
     return Network.from_weights(
         [rng.normal(size=(b, a)) / np.sqrt(a) for a, b in pairs], [0.3 * rng.normal(size=b) for _, b in pairs]
     )

@@ -7,7 +7,6 @@ one of that problem. Scales are exponents of two, with which everything is exact
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +25,9 @@ from lipcert.polynomial.problem import PolynomialProblem, variable_bounds
 from lipcert.proof.sos.prove import SosProof, prove_weights
 from lipcert.rounding import Array
 
-NAMES = "sos_(basis|blocks|mix|equalities|inequalities|rules|factors|products|families|scale|factor|index|numbers)"
+PARTS = "basis blocks mix equalities inequalities rules factors products families scale factor index numbers"
+ARRAYS = tuple(f"sos_{part}" for part in PARTS.split())
+NAMES = "|".join(ARRAYS)
 INEQUALITY, LOWER, UPPER, EQUALITY = range(4)
 MOST_TERMS = 60_000_000
 MOST_DEGREE = 128
@@ -336,5 +337,5 @@ def _checked(rows: NDArray[np.int64], n: int) -> Rows:
 
 
 def only(arrays: Mapping[str, Any]) -> Stored:
-    """The arrays of a file that belong to a relaxation."""
-    return Stored({name: arrays[name] for name in arrays if re.fullmatch(NAMES, name)})
+    """The arrays of a file that belong to a relaxation: all of them must be there."""
+    return Stored({name: arrays[name] for name in ARRAYS})
