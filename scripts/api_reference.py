@@ -28,7 +28,15 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Certificates": ("verify", "Certificate", "Verification"),
     "Closed loops": ("closed_loop", "contraction", "loop_weights", "largest_box", "LargestBox"),
     "Data sets": ("certify", "Certification", "verify_folder", "FolderVerification", "read_data", "DataSet"),
-    "Polynomial problems": ("minimize", "maximize", "Polynomial", "PolynomialProblem", "PolynomialResult"),
+    "Polynomial problems": (
+        "minimize",
+        "maximize",
+        "Polynomial",
+        "PolynomialProblem",
+        "PolynomialResult",
+        "PolynomialCertificate",
+        "verify_polynomial",
+    ),
     "Errors": (
         "LipcertError",
         "InputError",

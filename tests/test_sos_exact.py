@@ -253,3 +253,18 @@ def test_doubt_about_an_entry_must_be_covered(coefficient: float) -> None:
         proof = prove_weights(identity, np.array([0.0, 0.0, 1e-12 / coefficient]))
         assert np.isfinite(proof.bound) == proved
         assert proof.bound <= 0.0
+
+
+def test_exactness_is_counted_in_digits() -> None:
+    """2^27 - 1 has 27 digits, its square 54: one too many. Powers of two cost nothing."""
+    for entry, multiplier, whole in (
+        (2.0**27 - 1, 1.0, False),
+        (2.0**26 - 1, 1.0, True),
+        (2.0**26 - 1, 3.0, False),
+        (2.0**40, 0.1, True),
+        (3.0, 0.1, False),
+    ):
+        block = Block(((), (0,)), Polynomial.constant(multiplier), np.array([[entry, 1.0], [1.0, 0.0]]))
+        product = Fraction(entry) * Fraction(entry) * Fraction(multiplier)
+        assert is_exact(MomentModel(x[0], blocks=(block,), n=1)) == whole
+        assert whole == (Fraction(entry * entry * multiplier) == product)

@@ -33,6 +33,7 @@ MOST_TERMS = 60_000_000
 MOST_DEGREE = 128
 LONGEST = 30_000_000  # rows of the program
 MOST_SCALE = 400
+MOST_EQUATIONS = 1_000_000
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -216,7 +217,7 @@ def _read_blocks(arrays: Mapping[str, Any], problem: PolynomialProblem) -> tuple
 
 def _read_equalities(arrays: Mapping[str, Any], problem: PolynomialProblem) -> tuple[Polynomial, ...]:
     table = whole(arrays, "sos_equalities")
-    if table.ndim != 2 or not table.shape[1]:
+    if table.ndim != 2 or not table.shape[1] or len(table) > MOST_EQUATIONS:
         raise FileFormatError("the equations of the proof do not fit together")
     monomials = _checked(table[:, 1:], problem.n)
     rows = zip(table[:, 0].tolist(), monomials, strict=True)
