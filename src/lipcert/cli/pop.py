@@ -12,8 +12,10 @@ from lipcert.cli.options import check_certificate_target, check_target, json_opt
 from lipcert.cli.show import console, facts, print_json
 from lipcert.polynomial.files import ProblemFile, load_problem
 from lipcert.polynomial.hierarchy.model import MomentModel
+from lipcert.polynomial.hierarchy.plan import plan
 from lipcert.polynomial.hierarchy.result import PolynomialResult
 from lipcert.polynomial.hierarchy.solve import RELAXATIONS, relax, solve_problem
+from lipcert.polynomial.hierarchy.terms import SPARSITIES
 from lipcert.solver.conic.conic import CONIC_SOLVERS
 from lipcert.solver.conic.sdpa_file import write_conic
 
@@ -26,6 +28,14 @@ from lipcert.solver.conic.sdpa_file import write_conic
 @click.option(
     "--relaxation", default="dense", show_default=True, metavar="|".join(RELAXATIONS), help="Which hierarchy to use."
 )
+@click.option(
+    "--sparsity",
+    metavar="|".join(SPARSITIES),
+    help="How moment matrices are split. Default: term, which changes no bound unless --sparse-order is given.",
+)
+@click.option("--sparse-order", type=int, metavar="S", help="Steps of term sparsity. Default: until nothing changes.")
+@click.option("--cuts", type=int, default=0, metavar="R", help="Rounds of triangle inequalities. Default: none.")
+@click.option("--plan", "planning", is_flag=True, help="Show what this order and the next ones cost, solve nothing.")
 @click.option("--solver", default="auto", show_default=True, metavar="|".join(CONIC_SOLVERS), help="Conic solver.")
 @click.option("--time-limit", type=float, default=inf, metavar="S", help="Seconds that the solver may take.")
 @click.option(
@@ -37,6 +47,10 @@ def pop_command(
     file: str,
     order: int | None,
     relaxation: str,
+    sparsity: str | None,
+    sparse_order: int | None,
+    cuts: int,
+    planning: bool,
     solver: str,
     time_limit: float,
     target: str | None,
@@ -56,17 +70,34 @@ def pop_command(
     \b
     lipcert pop disk.pop --order 1
     lipcert pop chain.pop --relaxation sparse --order 2 --json
+    lipcert pop chain.pop --relaxation sparse --sparsity term-chordal --sparse-order 1
     lipcert pop chain.pop --order 2 --to chain.dat-s
+    lipcert pop chain.pop --plan
     lipcert pop disk.pop --certificate proof.npz
     """
     check_certificate_target(certificate)
     read = load_problem(file)
     cliques = None if relaxation == "dense" else read.cliques
     bad = read.bad if relaxation == "nearly-sparse" else None
-    if target is not None:
-        _write(target, relax(read.problem, relaxation, order, cliques, bad), Path(file).name)
+    if planning:
+        planned = plan(read.problem, relaxation, order, cliques, bad, sparsity, sparse_order)
+        print_json(planned.to_dict()) if as_json else console().print(planned.facts().text(), markup=False)
         return 0
-    result = solve_problem(read.problem, relaxation, order, cliques, bad, solver=solver, time_limit=time_limit)
+    if target is not None:
+        _write(target, relax(read.problem, relaxation, order, cliques, bad, sparsity, sparse_order), Path(file).name)
+        return 0
+    result = solve_problem(
+        read.problem,
+        relaxation,
+        order,
+        cliques,
+        bad,
+        sparsity=sparsity,
+        sparse_order=sparse_order,
+        cuts=cuts,
+        solver=solver,
+        time_limit=time_limit,
+    )
     if as_json:
         print_json(_to_dict(result, read, relaxation))
     else:

@@ -90,7 +90,7 @@ def box_constraint(i: int, lower: float, upper: float) -> Polynomial:
         return Polynomial.affine(upper, [i], [-1.0])
     linear = lower + upper
     slack = abs(Fraction(linear) - Fraction(lower) - Fraction(upper)) * Fraction(max(abs(lower), abs(upper)))
-    constant = _up(slack - Fraction(lower) * Fraction(upper))
+    constant = round_up(slack - Fraction(lower) * Fraction(upper))
     return Polynomial.from_terms({(): constant, (i,): linear, (i, i): -1.0})
 
 
@@ -133,8 +133,8 @@ def _from_quadratic(g: Polynomial, lo: Array, hi: Array) -> None:
     for i, (b, c) in parts.items():
         middle, square = b / (-2 * c), max(total, Fraction(0)) / -c
         radius = Fraction(_root_up(square))
-        lo[i] = max(lo[i], -_up(radius - middle))
-        hi[i] = min(hi[i], _up(middle + radius))
+        lo[i] = max(lo[i], -round_up(radius - middle))
+        hi[i] = min(hi[i], round_up(middle + radius))
 
 
 def _from_affine(g: Polynomial, lo: Array, hi: Array) -> None:
@@ -155,9 +155,9 @@ def _from_affine(g: Polynomial, lo: Array, hi: Array) -> None:
             continue
         limit = -(largest - finite.get(i, Fraction(0))) / b
         if b > 0:
-            lo[i] = max(lo[i], -_up(-limit))
+            lo[i] = max(lo[i], -round_up(-limit))
         else:
-            hi[i] = min(hi[i], _up(limit))
+            hi[i] = min(hi[i], round_up(limit))
 
 
 def _from_long_affine(g: Polynomial, lo: Array, hi: Array) -> None:
@@ -180,7 +180,7 @@ def _from_long_affine(g: Polynomial, lo: Array, hi: Array) -> None:
         hi[i[above]] = np.fmin(hi[i[above]], (limit + room)[above])
 
 
-def _up(value: Fraction) -> float:
+def round_up(value: Fraction) -> float:
     """The float at or above an exact number."""
     try:
         near = float(value)
@@ -191,7 +191,7 @@ def _up(value: Fraction) -> float:
 
 def _root_up(value: Fraction) -> float:
     """A float at or above the square root."""
-    root = sqrt(_up(value))
+    root = sqrt(round_up(value))
     while isfinite(root) and Fraction(root) ** 2 < value:
         root = nextafter(root, INF)
     return root

@@ -10,12 +10,12 @@ from typing import Any
 from lipcert.errors import MethodError
 from lipcert.problem.norms import INF
 from lipcert.problem.problem import Problem
-from lipcert.problem.region import Ball
+from lipcert.problem.region import Ball, Polytope
 from lipcert.proof.certificate import Certificate, Proof
 
 NAMES = (
     "literal_form|krivine_(degree|index|numbers)|"
-    "sos_(basis|blocks|mix|equalities|inequalities|rules|factors|products|families|scale|factor|index|numbers)"
+    "sos_(basis|blocks|cuts|mix|equalities|inequalities|rules|factors|products|families|scale|factor|index|numbers)"
 )
 TEXTS = frozenset({"literal_form"})
 
@@ -26,6 +26,8 @@ def refusal(problem: Problem, method: str) -> str | None:
         return f"method {method} works for one output in the infinity norm only, not in norm {problem.norm.words}"
     if isinstance(problem.region, Ball):
         return f"method {method}, as the paper states it, works on boxes, not on balls; use tight"
+    if isinstance(problem.region, Polytope):
+        return f"method {method}, as the paper states it, works on boxes without half-spaces; use tight"
     if not problem.network.is_chain:
         return f"method {method} is for chains of layers, and this network has branches; use tight"
     return None

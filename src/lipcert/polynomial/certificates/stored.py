@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from lipcert.errors import FileFormatError, InputError
 from lipcert.polynomial.hierarchy.attempts import check_range, identity_of
+from lipcert.polynomial.hierarchy.cuts import Bounds, Cut, cut_of, triangle_inequality
 from lipcert.polynomial.hierarchy.exactness import is_exact
 from lipcert.polynomial.hierarchy.hierarchies import MAX_ORDER, rule_of
 from lipcert.polynomial.hierarchy.model import Block, MomentModel, Products
@@ -25,7 +27,7 @@ from lipcert.polynomial.problem import PolynomialProblem, variable_bounds
 from lipcert.proof.sos.prove import SosProof, prove_weights
 from lipcert.rounding import Array
 
-PARTS = "basis blocks mix equalities inequalities rules factors products families scale factor index numbers"
+PARTS = "basis blocks cuts mix equalities inequalities rules factors products families scale factor index numbers"
 ARRAYS = tuple(f"sos_{part}" for part in PARTS.split())
 NAMES = "|".join(ARRAYS)
 INEQUALITY, LOWER, UPPER, EQUALITY = range(4)
@@ -34,6 +36,7 @@ MOST_DEGREE = 128
 LONGEST = 30_000_000  # rows of the program
 MOST_SCALE = 400
 MOST_EQUATIONS = 1_000_000
+MOST_CUTS = 200_000
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -90,13 +93,15 @@ def store(model: MomentModel, problem: PolynomialProblem, scale: Array, factor: 
         products.append(own[family.rows].astype(np.int32))
         families.append((len(family.rows), int(family.equality)))
     entries = np.flatnonzero(weights)
+    own_rows, cuts = names.with_cuts(model.inequalities)
     equalities = [names.equality_row(h) for h in model.equalities]
     arrays: Arrays = {
         "sos_blocks": np.array(blocks, dtype=np.int64).reshape(-1, 3),
         "sos_basis": stack(basis),
         "sos_mix": np.concatenate(mixes),
         "sos_equalities": _with_monomials(equalities),
-        "sos_inequalities": np.array([names.inequality(g) for g in model.inequalities], dtype=np.int64),
+        "sos_inequalities": np.array([names.inequality(g) for g in own_rows], dtype=np.int64),
+        "sos_cuts": np.array(cuts, dtype=np.int64).reshape(-1, 5),
         "sos_rules": np.array([(i, names.rule(i, r)) for i, r in model.rules.items()], dtype=np.int64).reshape(-1, 2),
         "sos_factors": np.array(list(factors), dtype=np.int64).reshape(-1, 2),
         "sos_products": stack(products),
@@ -129,6 +134,15 @@ class _Names:
         if g not in self.inequalities:
             raise InputError("the relaxation has a constraint that the problem has not; it cannot be kept in a file")
         return self.inequalities[g]
+
+    def with_cuts(self, rows: Sequence[Polynomial]) -> tuple[Sequence[Polynomial], list[Cut]]:
+        """Constraints of the problem, and behind them triangle inequalities of its bounds."""
+        count = sum(1 for _ in takewhile(lambda g: g in self.inequalities, rows))
+        bounds = Bounds(*variable_bounds(self.problem))
+        cuts = [cut for g in rows[count:] if (cut := cut_of(g, bounds)) is not None]
+        if len(cuts) < len(rows) - count:
+            raise InputError("the relaxation has a constraint that the problem has not; it cannot be kept in a file")
+        return rows[:count], cuts
 
     def factor(self, f: Polynomial) -> tuple[int, int]:
         if f in self.inequalities:
@@ -185,7 +199,10 @@ def read_model(arrays: Mapping[str, Any], problem: PolynomialProblem) -> MomentM
         sense=problem.sense,
         blocks=_read_blocks(arrays, problem),
         equalities=_read_equalities(arrays, problem),
-        inequalities=tuple(_pick(problem.inequalities, k) for k in _vector(arrays, "sos_inequalities")),
+        inequalities=(
+            *(_pick(problem.inequalities, k) for k in _vector(arrays, "sos_inequalities")),
+            *_read_cuts(arrays, problem),
+        ),
         rules=_read_rules(arrays, problem),
         n=problem.n,
         names=problem.names,
@@ -222,6 +239,21 @@ def _read_equalities(arrays: Mapping[str, Any], problem: PolynomialProblem) -> t
     monomials = _checked(table[:, 1:], problem.n)
     rows = zip(table[:, 0].tolist(), monomials, strict=True)
     return tuple(_pick(problem.equalities, k) * Polynomial.from_terms({monomial_of(m): 1.0}) for k, m in rows)
+
+
+def _read_cuts(arrays: Mapping[str, Any], problem: PolynomialProblem) -> tuple[Polynomial, ...]:
+    """Triangle inequalities, made again from the bounds that the problem has."""
+    if "sos_cuts" not in arrays:
+        return ()
+    table = _table(arrays, "sos_cuts", 5)
+    bounds = Bounds(*variable_bounds(problem))
+    known = np.concatenate([[True], np.isfinite(bounds.lower) & np.isfinite(bounds.upper)])
+    places = table[:, :3]
+    fits = places.size == 0 or (places.min() >= 0 and places.max() <= problem.n and bool(known[places].all()))
+    rising = np.all(np.diff(places, axis=1) > 0)
+    if not fits or not rising or np.any(np.abs(table[:, 3:]) != 1) or len(table) > MOST_CUTS:
+        raise FileFormatError("the proof names triangle inequalities that the problem's bounds do not make")
+    return tuple(triangle_inequality((i, j, k, s, t), bounds) for i, j, k, s, t in table.tolist())
 
 
 def _read_rules(arrays: Mapping[str, Any], problem: PolynomialProblem) -> dict[int, Polynomial]:

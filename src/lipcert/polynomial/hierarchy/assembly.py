@@ -30,7 +30,7 @@ from lipcert.polynomial.monomials import (
 from lipcert.polynomial.polynomial import Polynomial
 from lipcert.polynomial.text import show
 from lipcert.rounding import Array, gamma, grow
-from lipcert.solver.conic.conic import Cone, ConicProblem
+from lipcert.solver.conic.cones import Cone, ConicProblem, triangle
 
 Terms = tuple[Index, Rows, Array]  # slot, monomial, coefficient
 
@@ -70,9 +70,9 @@ def assemble(model: MomentModel) -> MomentConic:
     scalar = [b for b in model.blocks if b.order == 1]
     matrix = [b for b in model.blocks if b.order > 1]
     some = _section(model.inequalities, scalar, [p for p in model.products if not p.equality])
-    blocks = _blocks(matrix)
+    blocks = block_terms(matrix)
     goal = (np.zeros(len(model.objective.coefficients), np.int64), model.objective.indices, _signed(model))
-    terms, rows = _numbered(
+    terms, rows = numbered(
         [zero[0], some[0], blocks[0], goal],
         [0, zero[1], zero[1] + some[1], zero[1] + some[1] + blocks[1]],
         model,
@@ -121,8 +121,7 @@ def _program(
 ) -> MomentConic:
     """Scale off-diagonal entries, drop scalar rows that vanished, and check that the objective is covered."""
     slots, columns, values = terms
-    triangle = [n * (n + 1) // 2 for n in orders]
-    size = sum(scalars) + sum(triangle)
+    size = sum(scalars) + sum(map(triangle, orders))
     matrix = sparse.coo_array((values, (slots, columns)), (size, len(rows))).tocsr()
     matrix.eliminate_zeros()
     alive = np.diff(matrix.indptr) > 0
@@ -159,7 +158,7 @@ def _check_covered(matrix: sparse.csr_array, rows: Rows, objective: Array, model
         )
 
 
-def _numbered(
+def numbered(
     parts: Sequence[Terms], offsets: Sequence[int], model: MomentModel
 ) -> tuple[tuple[Index, Index, Array], Rows]:
     """All terms with squares reduced and monomials numbered; monomial 0 is 1."""
@@ -176,20 +175,51 @@ def _section(
     polynomials: Sequence[Polynomial], blocks: Sequence[Block], products: Sequence[Products]
 ) -> tuple[Terms, int]:
     """Scalar rows: given polynomials, blocks of order one, products."""
-    parts = [_polynomials([*polynomials])]
-    sizes = [len(polynomials)]
-    for block in blocks:
-        parts.append(_block(block))
-        sizes.append(1)
+    ones, count = block_terms(blocks)
+    parts = [polynomial_terms([*polynomials]), ones]
+    sizes = [len(polynomials), count]
     for family in products:
-        parts.append(_products(family))
+        parts.append(product_terms(family))
         sizes.append(len(family.rows))
     return _joined(parts, sizes), sum(sizes)
 
 
-def _blocks(blocks: Sequence[Block]) -> tuple[Terms, int]:
-    sizes = [b.order * (b.order + 1) // 2 for b in blocks]
-    return _joined([_block(b) for b in blocks], sizes), sum(sizes)
+def block_terms(blocks: Sequence[Block]) -> tuple[Terms, int]:
+    """Entries (i, j), i <= j, of every block, stacked by columns: the terms of multiplier b_i b_j."""
+    sizes = np.array([triangle(b.order) for b in blocks], dtype=np.int64)
+    starts = np.cumsum(sizes) - sizes
+    alike: dict[tuple[int, int], list[int]] = {}  # blocks of one shape are expanded at once
+    plain = [k for k, b in enumerate(blocks) if b.mix is None]
+    for k in plain:
+        b = blocks[k]
+        alike.setdefault((len(b.basis), 0 if b.multiplier is None else len(b.multiplier.coefficients)), []).append(k)
+    parts = [_alike([blocks[k] for k in group], starts[group]) for group in alike.values()]
+    parts += [_mixed_block(blocks[k], int(starts[k])) for k in sorted(set(range(len(blocks))) - set(plain))]
+    return _joined(parts, [0] * len(parts)), int(sizes.sum())
+
+
+def _alike(blocks: Sequence[Block], starts: Index) -> Terms:
+    """The terms of blocks that have equally many basis elements and equally many terms of the multiplier."""
+    order = len(blocks[0].basis)
+    basis = rows_of(m for b in blocks for m in b.basis).reshape(len(blocks), order, -1)
+    j, i = np.tril_indices(order)
+    pairs = np.concatenate([basis[:, i], basis[:, j]], axis=2)
+    slots = starts[:, None] + np.arange(len(i))
+    multipliers = [b.multiplier for b in blocks if b.multiplier is not None]
+    if not multipliers:
+        return slots.reshape(-1), pairs.reshape(slots.size, -1), np.ones(slots.size)
+    width = max(g.degree for g in multipliers)
+    rows = np.stack([pad(g.indices, width) for g in multipliers])
+    values = np.stack([g.coefficients for g in multipliers])
+    shape = (*slots.shape, rows.shape[1])
+    left = np.broadcast_to(pairs[:, :, None, :], (*shape, pairs.shape[2]))
+    right = np.broadcast_to(rows[:, None, :, :], (*shape, width))
+    expanded = np.concatenate([left, right], axis=3).reshape(-1, pairs.shape[2] + width)
+    return (
+        np.repeat(slots.reshape(-1), shape[2]),
+        expanded,
+        np.broadcast_to(values[:, None, :], shape).reshape(-1),
+    )
 
 
 def _joined(parts: Sequence[Terms], sizes: Sequence[int]) -> Terms:
@@ -203,7 +233,7 @@ def _joined(parts: Sequence[Terms], sizes: Sequence[int]) -> Terms:
     )
 
 
-def _polynomials(polynomials: Sequence[Polynomial]) -> Terms:
+def polynomial_terms(polynomials: Sequence[Polynomial]) -> Terms:
     counts = [len(p.coefficients) for p in polynomials]
     return (
         np.repeat(np.arange(len(counts), dtype=np.int64), counts),
@@ -212,20 +242,19 @@ def _polynomials(polynomials: Sequence[Polynomial]) -> Terms:
     )
 
 
-def _block(block: Block) -> Terms:
-    """Entry (i, j), i <= j, stacked by columns: the terms of multiplier b_i b_j."""
+def _mixed_block(block: Block, start: int) -> Terms:
+    """The same where the basis consists of polynomials, rows of `mix`."""
+    assert block.mix is not None
     basis = rows_of(block.basis)
     j, i = np.tril_indices(block.order)
-    slots, values = np.arange(len(i), dtype=np.int64), np.ones(len(i))
-    if block.mix is not None:
-        slots, i, j, values = _mixed(block.mix, i, j)
+    slots, i, j, values = _mixed(block.mix, i, j)
     pairs = np.concatenate([basis[i], basis[j]], axis=1)
     if block.multiplier is None:
-        return slots, pairs, values
+        return start + slots, pairs, values
     g = block.multiplier
     m = len(g.coefficients)
     products = np.repeat(values, m) * np.tile(g.coefficients, len(pairs))
-    return np.repeat(slots, m), multiply(pairs, g.indices), products
+    return start + np.repeat(slots, m), multiply(pairs, g.indices), products
 
 
 def _mixed(mix: Array, i: Index, j: Index) -> tuple[Index, Index, Index, Array]:
@@ -242,7 +271,7 @@ def _mixed(mix: Array, i: Index, j: Index) -> tuple[Index, Index, Index, Array]:
     return slots, monomial[left], monomial[right], value[left] * value[right]
 
 
-def _products(family: Products) -> Terms:
+def product_terms(family: Products) -> Terms:
     """Every product expanded term by term; factors are padded to equal length with zero coefficients."""
     length = max((len(f.coefficients) for f in family.factors), default=0)
     width = max((f.degree for f in family.factors), default=0)

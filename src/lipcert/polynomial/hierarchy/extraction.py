@@ -60,17 +60,15 @@ def _value(p: Polynomial, point: Array) -> float:
 
 
 def _rank_one(model: MomentModel, conic: MomentConic, solution: ConicSolution) -> bool:
-    """Every moment matrix without multiplier has one large eigenvalue; there must be such a matrix."""
+    """No moment matrix without multiplier has two large eigenvalues; there must be such a matrix."""
     matrices = [b for b in model.blocks if b.order > 1]
     psd = [rows for cone, rows in conic.problem.blocks() if cone.kind == "psd"]
-    found = False
     for block, rows in zip(matrices, psd, strict=True):
         if block.multiplier is None:
             M = smat(solution.s[rows])
             if not np.all(np.isfinite(M)):
                 return False
             values = np.linalg.eigvalsh(M)
-            if values[-2] > RANK * values[-1]:
+            if values[-2] > RANK * max(values[-1], RANK):  # blocks that split off may be zero
                 return False
-            found = True
-    return found
+    return any(block.multiplier is None for block in model.blocks)

@@ -16,19 +16,19 @@ from fractions import Fraction
 import numpy as np
 
 from lipcert.errors import InputError
-from lipcert.polynomial.hierarchy.cliques import Clique, chordal_cliques, correlative_graph, home, running_intersection
+from lipcert.polynomial.hierarchy.cliques import Clique, homes
+from lipcert.polynomial.hierarchy.layout import Layout, nearly_sparse_layout, one_clique, sparse_layout
 from lipcert.polynomial.hierarchy.model import Block, MomentModel, Products, Rules
 from lipcert.polynomial.monomials import all_monomials
 from lipcert.polynomial.polynomial import Polynomial
-from lipcert.polynomial.problem import PolynomialProblem, check_cliques
-from lipcert.polynomial.text import show
+from lipcert.polynomial.problem import PolynomialProblem
 
 MAX_ORDER = 5000  # of one moment matrix
 
 
 def dense(problem: PolynomialProblem, order: int) -> MomentModel:
     """MomOpt-d: one moment matrix over all variables."""
-    return _on_cliques(problem, order, (tuple(range(problem.n)),), ())
+    return on_layout(problem, order, one_clique(problem))
 
 
 def sparse(problem: PolynomialProblem, order: int, cliques: Iterable[Sequence[int]] | None = None) -> MomentModel:
@@ -37,18 +37,7 @@ def sparse(problem: PolynomialProblem, order: int, cliques: Iterable[Sequence[in
     Every constraint and every monomial of the objective must fit in a clique. Whether the cliques have the running
     intersection property (so that the hierarchy converges) is said in the model's notes; bounds are valid either way.
     """
-    constraints = problem.inequalities + problem.equalities
-    if cliques is None:
-        chosen = chordal_cliques(correlative_graph(problem.n, problem.objective, constraints))
-    else:
-        chosen = check_cliques(cliques, problem.n)
-    for g in constraints:
-        if home(g, chosen) is None:
-            raise InputError(
-                f"no clique contains the variables of the constraint {_short(g, problem)}; "
-                "give larger cliques or use the nearly sparse hierarchy"
-            )
-    return _on_cliques(problem, order, chosen, _notes(chosen))
+    return on_layout(problem, order, sparse_layout(problem, cliques))
 
 
 def nearly_sparse(
@@ -62,69 +51,48 @@ def nearly_sparse(
     `bad` are constraints of the problem (the polynomials themselves). Left out, they are those that fit no clique; with
     no cliques either, those with more than twice the median number of variables of a constraint (and more than three).
     """
-    constraints = problem.inequalities + problem.equalities
-    chosen = None if cliques is None else check_cliques(cliques, problem.n)
-    named = set(bad) if bad is not None else _find_bad(constraints, chosen)
-    unknown = named - set(constraints)
-    if unknown:
-        raise InputError(f"bad constraint {_short(next(iter(unknown)), problem)} is not a constraint of the problem")
-    nice = [g for g in constraints if g not in named]
-    if chosen is None:
-        high = problem.objective.indices[(problem.objective.indices >= 0).sum(axis=1) > 2]
-        chosen = chordal_cliques(correlative_graph(problem.n, Polynomial(high, np.ones(len(high))), nice))
-    for g in nice:
-        if home(g, chosen) is None:
-            raise InputError(f"the constraint {_short(g, problem)} fits no clique: name it among the bad ones")
-    return _on_cliques(problem, order, chosen, _notes(chosen), named)
+    return on_layout(problem, order, nearly_sparse_layout(problem, cliques, bad))
 
 
-def _find_bad(constraints: Sequence[Polynomial], cliques: tuple[Clique, ...] | None) -> set[Polynomial]:
-    if cliques is not None:
-        return {g for g in constraints if home(g, cliques) is None}
-    if not constraints:
-        return set()
-    counts = [len(g.variables) for g in constraints]
-    limit = max(3.0, 2.0 * float(np.median(counts)))
-    return {g for g, k in zip(constraints, counts, strict=True) if k > limit}
-
-
-def _on_cliques(
-    problem: PolynomialProblem,
-    order: int,
-    cliques: tuple[Clique, ...],
-    notes: tuple[str, ...],
-    bad: set[Polynomial] | None = None,
-) -> MomentModel:
-    """The hierarchy of this order on these cliques; `bad` not None adds M_1 and the rows of the bad constraints."""
-    named = bad or set()
-    rules, equalities = find_rules([h for h in problem.equalities if h not in named])
-    inequalities = [g for g in problem.inequalities if g not in named]
-    _check_order(problem, order, [*inequalities, *equalities], bad is None)
-    whole = tuple(range(problem.n))
-    first = bad is not None and whole not in cliques
-    blocks = [Block(((), *((i,) for i in whole)))] if first else []
-    if not (first and order == 1):  # inside M_1 already
-        blocks += [Block(_basis(clique, order, rules)) for clique in cliques]
-    for g in inequalities:
-        k = home(g, cliques)
-        clique = cliques[k] if k is not None else whole
-        blocks.append(Block(_basis(clique, order - (g.degree + 1) // 2, rules), g))
-    rows = [row for h in equalities for row in _equality_rows(h, cliques, order, rules)]
-    squares = tuple(h for h in problem.equalities if h in named and h.degree == 1)
+def on_layout(problem: PolynomialProblem, order: int, layout: Layout) -> MomentModel:
+    """The hierarchy of this order on these cliques, with M_1 and the rows of the bad constraints if there are any."""
+    rules, equalities = find_rules([h for h in problem.equalities if layout.is_nice(h)])
+    bad = [h for h in problem.equalities if not layout.is_nice(h)]
+    squares = tuple(h for h in bad if h.degree == 1)
+    places = zip(equalities, homes(equalities, layout.cliques), strict=True)
+    rows = [row for h, k in places for row in _equality_rows(h, layout.cliques[k or 0], order, rules)]
     return MomentModel(
         objective=problem.objective,
         sense=problem.sense,
-        blocks=tuple(blocks),
-        equalities=tuple(rows) + tuple(h for h in problem.equalities if h in named),
-        inequalities=tuple(g for g in problem.inequalities if g in named),
+        blocks=tuple(Block(_basis(v, d, rules), g) for v, d, g in moment_matrices(problem, order, layout)),
+        equalities=(*rows, *bad),
+        inequalities=tuple(g for g in problem.inequalities if not layout.is_nice(g)),
         rules=rules,
         n=problem.n,
         names=problem.names,
         products=(Products(squares, np.repeat(np.arange(len(squares))[:, None], 2, axis=1), True),) if squares else (),
         lower=problem.lower,
         upper=problem.upper,
-        notes=notes,
+        notes=layout.notes,
     )
+
+
+def moment_matrices(
+    problem: PolynomialProblem, order: int, layout: Layout
+) -> list[tuple[Clique, int, Polynomial | None]]:
+    """Variables, degree of the basis, and multiplier of every moment matrix of the hierarchy."""
+    cliques = layout.cliques
+    inequalities = [g for g in problem.inequalities if layout.is_nice(g)]
+    equalities = [h for h in problem.equalities if layout.is_nice(h)]
+    _check_order(problem, order, [*inequalities, *find_rules(equalities)[1]], layout.bad is None)
+    whole = tuple(range(problem.n))
+    first = layout.bad is not None and whole not in cliques
+    matrices: list[tuple[Clique, int, Polynomial | None]] = [(whole, 1, None)] if first else []
+    if not (first and order == 1):  # inside M_1 already
+        matrices += [(clique, order, None) for clique in cliques]
+    for g, k in zip(inequalities, homes(inequalities, cliques), strict=True):
+        matrices.append((cliques[k or 0], order - (g.degree + 1) // 2, g))
+    return matrices
 
 
 def find_rules(equalities: Sequence[Polynomial]) -> tuple[dict[int, Polynomial], list[Polynomial]]:
@@ -152,12 +120,9 @@ def rule_of(h: Polynomial) -> tuple[int, Polynomial] | None:
     return i, Polynomial.from_terms({m: q for m, (_, q) in parts.items()})
 
 
-def _equality_rows(h: Polynomial, cliques: Sequence[Clique], order: int, rules: Rules) -> list[Polynomial]:
+def _equality_rows(h: Polynomial, clique: Clique, order: int, rules: Rules) -> list[Polynomial]:
     """h times every monomial of its clique up to degree 2d: L(h m) = 0. Products with monomials are exact."""
-    k = home(h, cliques)
-    variables = cliques[k] if k is not None else tuple(h.variables.tolist())
-    multipliers = all_monomials(variables, 2 * order - h.degree, rules)
-    return [h * Polynomial.from_terms({m: 1.0}) for m in multipliers]
+    return [h * Polynomial.from_terms({m: 1.0}) for m in all_monomials(clique, 2 * order - h.degree, rules)]
 
 
 def _basis(clique: Clique, degree: int, rules: Rules) -> tuple[tuple[int, ...], ...]:
@@ -177,14 +142,3 @@ def _check_order(problem: PolynomialProblem, order: int, constraints: Sequence[P
 def least_order(problem: PolynomialProblem) -> int:
     """The first order of the hierarchy that can express the problem."""
     return max([1, *((p.degree + 1) // 2 for p in problem.polynomials)])
-
-
-def _notes(cliques: tuple[Clique, ...]) -> tuple[str, ...]:
-    word = "holds" if running_intersection(cliques) else "does not hold (bounds are valid, convergence is not assured)"
-    sizes = sorted(map(len, cliques))
-    return (f"{len(cliques)} cliques of {sizes[0]} to {sizes[-1]} variables; the running intersection property {word}",)
-
-
-def _short(p: Polynomial, problem: PolynomialProblem) -> str:
-    text = show(p, problem.names)
-    return text if len(text) <= 60 else text[:57] + "..."

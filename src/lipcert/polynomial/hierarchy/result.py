@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lipcert.chart.facts import Facts
+from lipcert.files import write_json
 from lipcert.polynomial.hierarchy.decomposition import SosDecomposition
 from lipcert.polynomial.monomials import Monomial, Rows, monomial_of
 from lipcert.proof.sos import SosProof
@@ -82,6 +84,25 @@ class PolynomialResult:
 
     def _repr_html_(self) -> str:
         return self.facts().html()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; a bound that is not proved is null."""
+        return {
+            "bound": self.bound if self.certified else None,
+            "sense": self.sense,
+            "status": self.status,
+            "certified": self.certified,
+            "minimizer": None if self.minimizer is None else [float(v) for v in self.minimizer],
+            "value": self.value,
+            "solver": self.solver,
+            "solver_status": self.solver_status,
+            "notes": list(self.notes),
+            "seconds": round(self.seconds, 4),
+        }
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it as .json."""
+        write_json(path, self.to_dict())
 
     @cached_property
     def moments(self) -> dict[Monomial, float]:

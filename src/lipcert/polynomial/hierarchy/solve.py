@@ -19,6 +19,7 @@ from lipcert.polynomial.certificates.about import About
 from lipcert.polynomial.certificates.stored import store
 from lipcert.polynomial.hierarchy.assembly import MomentConic
 from lipcert.polynomial.hierarchy.attempts import Attempt, Solve, attempt, identity_of
+from lipcert.polynomial.hierarchy.cuts import Bounds, solve_with_cuts
 from lipcert.polynomial.hierarchy.decomposition import decompose
 from lipcert.polynomial.hierarchy.extraction import extract
 from lipcert.polynomial.hierarchy.guess import good_value
@@ -26,6 +27,7 @@ from lipcert.polynomial.hierarchy.hierarchies import dense, least_order, nearly_
 from lipcert.polynomial.hierarchy.krivine import krivine
 from lipcert.polynomial.hierarchy.model import MomentModel
 from lipcert.polynomial.hierarchy.result import PolynomialResult
+from lipcert.polynomial.hierarchy.terms import exploit
 from lipcert.polynomial.monomials import monomial_of
 from lipcert.polynomial.polynomial import Polynomial
 from lipcert.polynomial.problem import PolynomialProblem, variable_bounds
@@ -49,6 +51,9 @@ def minimize(
     order: int | None = None,
     cliques: Iterable[Sequence[int]] | None = None,
     bad: Iterable[Polynomial] | None = None,
+    sparsity: str | None = None,
+    sparse_order: int | None = None,
+    cuts: int = 0,
     solver: str = "auto",
     time_limit: float = inf,
 ) -> PolynomialResult:
@@ -61,12 +66,27 @@ def minimize(
         order: of the hierarchy (for krivine: the degree of the products); the least possible when left out.
         cliques: sets of variables for all but the dense relaxation; found when left out.
         bad: for nearly-sparse, the constraints kept out of the cliques; found when left out.
+        sparsity: how moment matrices are split: none, sign, term (unless said otherwise) or term-chordal.
+        sparse_order: steps of term sparsity; few are cheaper and may lower the bound. Left out, as many as change
+            something: then "term" has the bound of "none".
+        cuts: rounds in which violated triangle inequalities between bounded variables are added.
         solver, time_limit: of the conic solver.
 
     The result's `bound` is rigorous for the coefficients as given, or -inf with the reason in `status`.
     """
     problem = _problem(objective, inequalities, equalities, "min", lower, upper)
-    return solve_problem(problem, relaxation, order, cliques, bad, solver=solver, time_limit=time_limit)
+    return solve_problem(
+        problem,
+        relaxation,
+        order,
+        cliques,
+        bad,
+        sparsity=sparsity,
+        sparse_order=sparse_order,
+        cuts=cuts,
+        solver=solver,
+        time_limit=time_limit,
+    )
 
 
 def maximize(
@@ -80,12 +100,26 @@ def maximize(
     order: int | None = None,
     cliques: Iterable[Sequence[int]] | None = None,
     bad: Iterable[Polynomial] | None = None,
+    sparsity: str | None = None,
+    sparse_order: int | None = None,
+    cuts: int = 0,
     solver: str = "auto",
     time_limit: float = inf,
 ) -> PolynomialResult:
     """A proved upper bound on  max { f(x) : g_i(x) >= 0, h_j(x) = 0, lower <= x <= upper }; see `minimize`."""
     problem = _problem(objective, inequalities, equalities, "max", lower, upper)
-    return solve_problem(problem, relaxation, order, cliques, bad, solver=solver, time_limit=time_limit)
+    return solve_problem(
+        problem,
+        relaxation,
+        order,
+        cliques,
+        bad,
+        sparsity=sparsity,
+        sparse_order=sparse_order,
+        cuts=cuts,
+        solver=solver,
+        time_limit=time_limit,
+    )
 
 
 def solve_problem(
@@ -95,17 +129,30 @@ def solve_problem(
     cliques: Iterable[Sequence[int]] | None = None,
     bad: Iterable[Polynomial] | None = None,
     *,
+    sparsity: str | None = None,
+    sparse_order: int | None = None,
+    cuts: int = 0,
     solver: str = "auto",
     time_limit: float = inf,
 ) -> PolynomialResult:
-    """A proved bound on a polynomial problem by one relaxation."""
+    """A proved bound on a polynomial problem by one relaxation; the arguments are those of `minimize`."""
     if not time_limit > 0:
         raise InputError(f"time_limit must be a positive number of seconds, not {time_limit!r}")
+    if cuts < 0:
+        raise InputError(f"cuts must be a number of rounds >= 0, not {cuts!r}")
     budget = Budget.of_seconds(time_limit)
+    start = budget.now()
     shape = (relaxation, order, None if cliques is None else list(cliques), None if bad is None else list(bad))
 
     def bounded(about: About) -> PolynomialResult:
-        return solve_model(relax(about.extended, *shape), solver, budget, about=about)
+        model = relax(about.extended, *shape, sparsity, sparse_order)
+        if not cuts:
+            return solve_model(model, solver, budget, about=about)
+        known = Bounds(*variable_bounds(about.extended))
+        result = solve_with_cuts(
+            model, known, cuts, lambda m: solve_model(m, solver, budget, about=about), lambda: not budget.over()
+        )
+        return replace(result, seconds=budget.now() - start)
 
     if np.all(np.isfinite(np.array(variable_bounds(problem)))):
         return bounded(About(problem))
@@ -148,6 +195,8 @@ def relax(
     order: int | None = None,
     cliques: Iterable[Sequence[int]] | None = None,
     bad: Iterable[Polynomial] | None = None,
+    sparsity: str | None = None,
+    sparse_order: int | None = None,
 ) -> MomentModel:
     """The relaxation of this name and order, not yet solved."""
     if relaxation not in RELAXATIONS:
@@ -155,15 +204,19 @@ def relax(
     if bad is not None and relaxation != "nearly-sparse":
         raise InputError(f"bad constraints belong to the nearly-sparse relaxation, not to {relaxation}")
     if relaxation == "krivine":
+        if sparsity not in (None, "none") or sparse_order is not None:
+            raise InputError("sparsity splits moment matrices, which the krivine relaxation does not have")
         return krivine(problem, max(2, problem.objective.degree) if order is None else order, cliques)
     d = least_order(problem) if order is None else order
-    if relaxation == "sparse":
-        return sparse(problem, d, cliques)
-    if relaxation == "nearly-sparse":
-        return nearly_sparse(problem, d, cliques, bad)
-    if cliques is not None:
+    if relaxation == "dense" and cliques is not None:
         raise InputError("cliques are for the sparse, nearly-sparse and krivine relaxations, not for the dense one")
-    return dense(problem, d)
+    if relaxation == "sparse":
+        model = sparse(problem, d, cliques)
+    elif relaxation == "nearly-sparse":
+        model = nearly_sparse(problem, d, cliques, bad)
+    else:
+        model = dense(problem, d)
+    return exploit(model, "term" if sparsity is None else sparsity, sparse_order)
 
 
 def solve_model(

@@ -1,0 +1,225 @@
+"""plan: what an order of a hierarchy costs, before anything is solved.
+
+Small relaxations are built and counted. Of large ones the size before any splitting is computed from binomial
+coefficients, an upper limit: monomials of degree at most d in k variables, of which r occur at most once,
+
+    sum_j  C(r, j) C(k - r + d - j, d - j).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from math import comb, inf
+from typing import Any
+
+from lipcert import policy
+from lipcert.budget import Budget
+from lipcert.chart.facts import Facts
+from lipcert.errors import InputError
+from lipcert.polynomial.hierarchy.cliques import Clique, chordal_cliques, correlative_graph
+from lipcert.polynomial.hierarchy.hierarchies import MAX_ORDER, find_rules, least_order, moment_matrices
+from lipcert.polynomial.hierarchy.krivine import krivine
+from lipcert.polynomial.hierarchy.layout import Layout, nearly_sparse_layout, one_clique, sparse_layout
+from lipcert.polynomial.hierarchy.model import MomentModel
+from lipcert.polynomial.hierarchy.solve import RELAXATIONS, relax
+from lipcert.polynomial.polynomial import Polynomial
+from lipcert.polynomial.problem import PolynomialProblem, check_cliques
+from lipcert.solver.conic.cones import triangle
+from lipcert.solver.conic.conic import interior_operations
+
+AHEAD = 3  # orders that are shown
+COUNTED = 1_000_000  # terms of a relaxation that is built to be counted
+CLASSES = ((1.0, "less than a second"), (60.0, "seconds"), (3600.0, "minutes"), (86400.0, "hours"), (inf, "days"))
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The size of one order: `blocks` are pairs (order of the matrices, how many), largest first.
+
+    `rows` are scalar equalities and inequalities. Without `counted` these are upper limits: the relaxation before it is
+    split. `seconds` is a guess for one core, of the time of an interior point.
+    """
+
+    order: int
+    moments: int
+    rows: int
+    blocks: tuple[tuple[int, int], ...]
+    counted: bool
+    seconds: float
+
+    @property
+    def verdict(self) -> str:
+        """The guess in words."""
+        largest = self.blocks[0][0] if self.blocks else 0
+        if largest > MAX_ORDER:
+            return f"beyond the limit of {MAX_ORDER} for a matrix"
+        return next(word for limit, word in CLASSES if self.seconds <= limit)
+
+    def facts(self) -> str:
+        """One line for a person."""
+        most = "" if self.counted else "at most "
+        shown = ", ".join(f"{count} of order {order}" for order, count in self.blocks[:4])
+        rest = sum(count for _, count in self.blocks[4:])
+        shown = (shown or "none") + (f", {rest} smaller" if rest else "")
+        return f"{most}{self.moments} moments, {self.rows} rows; matrices: {shown}; {self.verdict}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The stages of a hierarchy, and how it was set up."""
+
+    relaxation: str
+    sparsity: str
+    stages: tuple[Stage, ...]
+    notes: tuple[str, ...] = field(default=())
+
+    def facts(self) -> Facts:
+        """What a person wants to read first."""
+        rows = [(f"order {s.order}", s.facts()) for s in self.stages]
+        return Facts(
+            f"The {self.relaxation} relaxation, sparsity {self.sparsity}", [*rows, *(("note", n) for n in self.notes)]
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """For machines."""
+        stages = [
+            {
+                "order": s.order,
+                "moments": s.moments,
+                "rows": s.rows,
+                "blocks": [{"order": order, "count": count} for order, count in s.blocks],
+                "counted": s.counted,
+                "seconds": float(f"{s.seconds:.2g}"),
+                "verdict": s.verdict,
+            }
+            for s in self.stages
+        ]
+        return {"relaxation": self.relaxation, "sparsity": self.sparsity, "stages": stages, "notes": list(self.notes)}
+
+    def __repr__(self) -> str:
+        return self.facts().text()
+
+    def _repr_html_(self) -> str:
+        return self.facts().html()
+
+
+def plan(
+    problem: PolynomialProblem,
+    relaxation: str = "dense",
+    order: int | None = None,
+    cliques: Iterable[Sequence[int]] | None = None,
+    bad: Iterable[Polynomial] | None = None,
+    sparsity: str | None = None,
+    sparse_order: int | None = None,
+) -> Plan:
+    """The sizes of this order of a relaxation and of the next two; the arguments are those of `minimize`.
+
+    Nothing is solved, and relaxations of more than a few million terms are not even built.
+    """
+    given = None if cliques is None else tuple(tuple(c) for c in cliques)
+    named = None if bad is None else tuple(bad)
+    word = sparsity or ("none" if relaxation == "krivine" else "term")
+    if relaxation == "krivine":
+        first = max(2, problem.objective.degree) if order is None else order
+        return Plan(relaxation, word, tuple(_linear(problem, d, given) for d in range(first, first + AHEAD)))
+    first = least_order(problem) if order is None else order
+    layout = _layout(problem, relaxation, given, named)
+    stages, notes = [], layout.notes
+    for d in range(first, first + AHEAD):
+        if _terms(problem, d, layout) <= COUNTED:
+            model = relax(problem, relaxation, d, given, named, sparsity, sparse_order)
+            notes = (*notes, f"order {d}: {model.notes[-1]}") if len(model.notes) > len(layout.notes) else notes
+            stages.append(_counted(d, model))
+        else:
+            stages.append(_estimated(problem, d, layout))
+    return Plan(relaxation, word, tuple(stages), notes)
+
+
+def _layout(
+    problem: PolynomialProblem,
+    relaxation: str,
+    cliques: Sequence[Sequence[int]] | None,
+    bad: Sequence[Polynomial] | None,
+) -> Layout:
+    if relaxation not in RELAXATIONS:
+        raise InputError(f"relaxation {relaxation!r}: must be one of {', '.join(RELAXATIONS)}")
+    if relaxation == "sparse":
+        return sparse_layout(problem, cliques)
+    return nearly_sparse_layout(problem, cliques, bad) if relaxation == "nearly-sparse" else one_clique(problem)
+
+
+def _linear(problem: PolynomialProblem, degree: int, cliques: Sequence[Sequence[int]] | None) -> Stage:
+    """A Krivine relaxation: its products are listed, not multiplied out."""
+    model = krivine(problem, degree, cliques)
+    rows = len(model.equalities) + sum(len(p.rows) for p in model.products)
+    if cliques is None:
+        graph = correlative_graph(problem.n, problem.objective, problem.inequalities + problem.equalities)
+        layout = Layout(chordal_cliques(graph), running=True)
+    else:
+        layout = Layout(check_cliques(cliques, problem.n))
+    largest = max((f.degree for p in model.products for f in p.factors), default=1)
+    return _stage(degree, _union(layout, degree * largest, set(model.rules), problem.n) - 1, rows, {}, False)
+
+
+def _counted(order: int, model: MomentModel) -> Stage:
+    problem = model.conic().problem
+    rows = sum(cone.size for cone in problem.cones if cone.kind != "psd")
+    return _stage(order, problem.columns, rows, Counter(problem.orders), True, float(problem.A.nnz))
+
+
+def _estimated(problem: PolynomialProblem, order: int, layout: Layout) -> Stage:
+    """An upper limit on every count."""
+    rules, equalities = find_rules([h for h in problem.equalities if layout.is_nice(h)])
+    simple = set(rules)
+    sizes: Counter[int] = Counter()
+    for variables, degree, _ in moment_matrices(problem, order, layout):
+        sizes[monomial_count(variables, degree, simple)] += 1
+    rows = sum(_largest(layout.cliques, 2 * order - h.degree, simple) for h in equalities)
+    rows += sizes.pop(1, 0) + sum(not layout.is_nice(g) for g in (*problem.inequalities, *problem.equalities))
+    moments = _union(layout, 2 * order, simple, problem.n) - 1
+    terms = float(_terms(problem, order, layout))
+    return _stage(order, moments, rows, sizes, False, terms)
+
+
+def _stage(order: int, moments: int, rows: int, blocks: dict[int, int], counted: bool, entries: float = 0.0) -> Stage:
+    orders = tuple(sorted(((int(n), int(k)) for n, k in blocks.items() if n > 1), reverse=True))
+    work = interior_operations((n for n, k in orders for _ in range(k)), entries or float(rows))
+    seconds = Budget.unlimited().expected(policy.CLARABEL_ITERATIONS * work, policy.FACTOR)
+    return Stage(order, moments, rows, orders, counted, seconds)
+
+
+def _terms(problem: PolynomialProblem, order: int, layout: Layout) -> int:
+    """The number of terms of all entries of all matrices."""
+    simple = set(find_rules([h for h in problem.equalities if layout.is_nice(h)])[0])
+    total = 0
+    for variables, degree, g in moment_matrices(problem, order, layout):
+        total += triangle(monomial_count(variables, degree, simple)) * (1 if g is None else len(g.coefficients))
+    return total
+
+
+def monomial_count(variables: Clique, degree: int, simple: set[int]) -> int:
+    """How many monomials of at most this degree there are; `simple` variables occur at most once."""
+    once = len(simple.intersection(variables))
+    free = len(variables) - once
+    return sum(comb(once, j) * comb(free + degree - j, degree - j) for j in range(min(once, degree) + 1))
+
+
+def _union(layout: Layout, degree: int, simple: set[int], n: int) -> int:
+    """Monomials in the moments of all cliques: those of each without those it shares with earlier ones.
+
+    Exact where the cliques come in an order with the running intersection property; else an upper limit.
+    """
+    total, seen = 0, set[int]()
+    for clique in layout.cliques:
+        shared = tuple(i for i in clique if i in seen)
+        total += monomial_count(clique, degree, simple)
+        if seen:  # at least the monomial 1 was there; all that is shared if it lies in one earlier clique
+            total -= monomial_count(shared, degree, simple) if layout.running else 1
+        seen |= set(clique)
+    return total + (comb(n + 2, 2) if layout.bad is not None else 0)
+
+
+def _largest(cliques: Sequence[Clique], degree: int, simple: set[int]) -> int:
+    return max(monomial_count(c, degree, simple) for c in cliques)
