@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 import shutil
 import struct
 from pathlib import Path
@@ -30,6 +31,8 @@ def make_files(folder: Path) -> None:
     np.savetxt(folder / "A.csv", 0.3 * np.eye(3), delimiter=",")
     np.savetxt(folder / "B.csv", 0.01 * np.ones((3, 1)), delimiter=",")
     np.save(folder / "P.npy", np.eye(3))
+    for block in re.findall(r"```pop\n(# .*?)```", (ROOT / "docs" / "polynomials.md").read_text("utf-8"), re.DOTALL):
+        (folder / block.split("\n")[0][2:]).write_text(block)
     shutil.copytree(ROOT / "examples", folder / "examples", ignore=shutil.ignore_patterns("*.py", "*.ipynb"))
 
 
