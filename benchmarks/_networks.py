@@ -73,7 +73,7 @@ def _tutorial() -> Made:
     return lipcert.load(folder / "digits_net.npz"), Box(image.reshape(-1), 0.02, clip=(0, 1)), (0, 9), "inf"
 
 
-def _recipe(sizes: tuple[int, ...], radius: float, kind: str = "relu", seed: int = 0, norm: str = "inf") -> Made:
+def recipe(sizes: tuple[int, ...], radius: float, kind: str = "relu", seed: int = 0, norm: str = "inf") -> Made:
     rng = np.random.RandomState(seed)
     weights = [rng.randn(m, n) * np.sqrt(2 / n) for n, m in zip(sizes, sizes[1:], strict=False)]  # noqa: RUF007
     net = Network.from_weights(weights, [0.1 * rng.randn(len(w)) for w in weights], kind)
@@ -120,9 +120,9 @@ CASES = (
     Case("wine", True, _globally("exlipbab_wine_11-12-12-1.npz", "2"), 1.74337),
     Case("abalone", False, _globally("exlipbab_abalone_9-16-16-1.npz", "2"), 11.1216),
     Case("tutorial", True, _tutorial, 136.295),
-    Case("sigmoid 20-40-40", True, lambda: _recipe((20, 40, 40, 3), 0.1, "sigmoid")),
-    Case("tanh 4-30-30-30", False, lambda: _recipe((4, 30, 30, 30, 2), 0.3, "tanh")),
-    Case("leaky 30-40-40", False, lambda: _recipe((30, 40, 40, 2), 0.05, "leaky_relu", norm="2")),
-    Case("deep 10-8x16", True, lambda: _recipe((10, *(16,) * 8, 2), 0.05)),
+    Case("sigmoid 20-40-40", True, lambda: recipe((20, 40, 40, 3), 0.1, "sigmoid")),
+    Case("tanh 4-30-30-30", False, lambda: recipe((4, 30, 30, 30, 2), 0.3, "tanh")),
+    Case("leaky 30-40-40", False, lambda: recipe((30, 40, 40, 2), 0.05, "leaky_relu", norm="2")),
+    Case("deep 10-8x16", True, lambda: recipe((10, *(16,) * 8, 2), 0.05)),
     Case("residual 12-24x6", False, lambda: _residual(12, 24, 3, 0.05)),
 )
