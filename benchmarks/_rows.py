@@ -179,6 +179,17 @@ def latest(rows: Iterable[Row]) -> list[Row]:
     return kept
 
 
+def differences(one: Iterable[Row], other: Iterable[Row]) -> list[str]:
+    """The parts of cases in both whose brackets are not the same, bit for bit; those that a clock ended are left out."""
+    parts = [{(r.case, r.part): r.measured for r in latest(rows) if r.counts} for rows in (one, other)]
+    lines = []
+    for key in parts[0].keys() & parts[1].keys():
+        a, b = parts[0][key], parts[1][key]
+        if (a.lower, a.upper) != (b.lower, b.upper) and not a.limit.endswith(" s"):
+            lines.append(f"{key[0]}, part {key[1]}: [{a.lower}, {a.upper}] and [{b.lower}, {b.upper}]")
+    return sorted(lines)
+
+
 @cache
 def commit_of_the_code() -> str | None:
     """What git calls the code that runs, with "-dirty" where it was changed since; None without git."""
@@ -203,7 +214,7 @@ def setting(commit: str | None) -> Setting:
     import lipcert
 
     pools = [p for p in threadpool_info() if p["user_api"] == "blas"]
-    names = dict.fromkeys(f"{p['internal_api']} {p['version']}" for p in pools)
+    names = sorted({f"{p['internal_api']} {p['version']}" for p in pools})
     return Setting(
         lipcert.__version__,
         commit,

@@ -1,4 +1,7 @@
-"""auto_LiRPA's bounds of Jacobians [Shi, Wang, Zhang, Kolter, Hsieh 2022], imported from a checkout that is not part of this project."""
+"""auto_LiRPA's bounds of Jacobians [Shi, Wang, Zhang, Kolter, Hsieh 2022], imported from a checkout of its own.
+
+The calls are those of its example `examples/vision/jacobian.py`; nothing of it is part of this project.
+"""
 
 from __future__ import annotations
 

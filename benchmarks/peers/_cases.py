@@ -103,7 +103,7 @@ def matches() -> list[Match]:
     relaxed = [Match(_paper(80, 80, r), (("hr2", 600.0), ("auto", 60.0))) for r in ("local", "global")]
     relaxed += [Match(_paper(40, s, "global", 2), (("auto", 60.0),)) for s in (20, 80)]
     deep = [Match(_deep(32, 16), (("slopes", 20.0),)), Match(_deep(64, 64), (("slopes", 300.0),))]
-    real = [Match(_mine(c.name), auto[:1] + (("auto", 60.0),), ONLY_FULL, True) for c in CASES if c.peer is not None]
+    real = [Match(_mine(c.name), (*auto[:1], ("auto", 60.0)), ONLY_FULL, True) for c in CASES if c.peer is not None]
     return quick + [replace(m, sets=ONLY_FULL) for m in relaxed + deep] + real
 
 

@@ -4,11 +4,12 @@ A ReLU with input z and output y, both of differences, has a slope in [0, 1]: y 
 lambda >= 0 for these, and y_k = u_k * (W_k y_{k-1}):
 
     LipSDP-Neuron  min rho              s.t.  rho |y_0|^2 - |W y_m|^2 - sum lambda_j y_j (z_j - y_j)  >= 0  for all y
-    GeoLIP         min gamma + sum tau  s.t.  gamma + sum tau_i t_i^2 - c'y_m - sum lambda_j y_j (z_j - y_j) >= 0, y_0 = t
+    GeoLIP         min gamma + sum tau  s.t.  gamma + sum tau_i t_i^2 - c'y_m - sum lambda_j y_j (z_j - y_j) >= 0
 
-each a linear matrix inequality. The first bounds the square of the Euclidean constant [Fazlyab, Robey, Hassani, Morari,
-Pappas 2019], the second the constant in the infinity norm of one output [Wang, Prakash, Jha, 2022]. Both hold on the whole
-space. SCS's objective is printed as it is: nothing here is a proof.
+with y_0 = t, each a linear matrix inequality. The first bounds the square of the Euclidean constant [Fazlyab, Robey,
+Hassani, Morari, Pappas 2019], the second the constant in the infinity norm of one output [Wang, Prakash, Venturi,
+Jha 2022: the dual of its natural relaxation]. Both hold on the whole space. SCS's objective is told as it is: nothing
+here is a proof.
 """
 
 from __future__ import annotations
@@ -68,12 +69,12 @@ def add_neurons(lmi: Inequality, hidden: list[Array], start: int, variable: int)
     return start
 
 
-def solve(lmi: Inequality, objective: Array, nonnegative: int) -> tuple[float, float, str]:
-    """The optimal value by SCS, seconds, and what SCS said where it was not "solved"; variables from `nonnegative` on >= 0."""
+def solve(lmi: Inequality, objective: Array) -> tuple[float, float, str]:
+    """The optimal value over v >= 0 by SCS, seconds, and what SCS said where it was not "solved"."""
     import scs
 
     A, b = lmi.cone_form()
-    signs = sparse.eye(lmi.count, format="csr")[nonnegative:]
+    signs = sparse.eye(lmi.count, format="csr")
     data = {
         "A": sparse.csc_matrix(sparse.vstack([-signs, A])),
         "b": np.concatenate([np.zeros(signs.shape[0]), b]),
@@ -123,7 +124,7 @@ class LipSDP:
         lmi.add(place + i, place + j, -(last.T @ last)[i, j] / scale, -1)
         objective = np.zeros(lmi.count)
         objective[0] = 1.0
-        value, seconds, remark = solve(lmi, objective, 0)
+        value, seconds, remark = solve(lmi, objective)
         return Answer(float(np.sqrt(max(value * scale, 0.0))), seconds, remark)
 
 
@@ -157,5 +158,5 @@ class GeoLIP:
         lmi.add(places, np.zeros_like(places), -0.5 * last[0], -1)
         objective = np.zeros(lmi.count)
         objective[: inputs + 1] = 1.0
-        value, seconds, remark = solve(lmi, objective, 0)
+        value, seconds, remark = solve(lmi, objective)
         return Answer(value, seconds, remark)

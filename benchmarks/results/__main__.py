@@ -3,9 +3,11 @@
     python -m benchmarks.results quick|full [--out FILE.jsonl] [--resume] [--only WORD ...]
     python -m benchmarks.results page [FILE.jsonl ...] [--out docs/results.md]
     python -m benchmarks.results list
+    python -m benchmarks.results compare FILE.jsonl FILE.jsonl
 
-`quick` needs nothing but the project, `full` takes hours and uses LIPCERT_DATA where it is there. One case after another, each
-in a process of its own with one BLAS thread; a case that cannot be run leaves a row that says why.
+`quick` needs nothing but the project, `full` takes hours and uses LIPCERT_DATA where it is there. One case after another,
+each in a process of its own with one BLAS thread; a case that cannot be run leaves a row that says why. `compare` tells
+which brackets of two files of rows differ: for the same code and machine none but those that a clock ended.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import sys
 from pathlib import Path
 
 from benchmarks._measure import ROOT
-from benchmarks._rows import read_rows
+from benchmarks._rows import differences, read_rows
 from benchmarks.results._case import FULL, QUICK
 
 ROWS = ROOT / "docs" / "results"
@@ -34,6 +36,8 @@ def main(arguments: list[str] | None = None) -> int:
     page.add_argument("rows", nargs="*", type=Path)
     page.add_argument("--out", type=Path, default=PAGE)
     verbs.add_parser("list", help="names of all cases, with their sets and what is missing here")
+    compare = verbs.add_parser("compare", help="which brackets of two files differ")
+    compare.add_argument("rows", nargs=2, type=Path)
     alone = verbs.add_parser("one", help="measure one case in this process and print its rows")
     alone.add_argument("case")
     alone.add_argument("--commit", default="")
@@ -43,6 +47,8 @@ def main(arguments: list[str] | None = None) -> int:
             return _page(given.rows or sorted(ROWS.glob("*.jsonl")), given.out)
         case "list":
             return _list()
+        case "compare":
+            return _compare(*given.rows)
         case "one":
             return _one(given.case, given.commit or None)
         case _:
@@ -69,6 +75,13 @@ def _page(files: list[Path], out: Path) -> int:
         return 2
     write_page(out, [row for file in files for row in read_rows(file)])
     return 0
+
+
+def _compare(one: Path, other: Path) -> int:
+    different = differences(read_rows(one), read_rows(other))
+    for line in different:
+        print(line)
+    return 1 if different else 0
 
 
 def _list() -> int:
