@@ -180,7 +180,7 @@ def latest(rows: Iterable[Row]) -> list[Row]:
 
 
 def differences(one: Iterable[Row], other: Iterable[Row]) -> list[str]:
-    """The parts of cases in both whose brackets are not the same, bit for bit; those that a clock ended are left out."""
+    """Parts of cases in both whose brackets are not the same, bit for bit; those that a clock ended are left out."""
     parts = [{(r.case, r.part): r.measured for r in latest(rows) if r.counts} for rows in (one, other)]
     lines = []
     for key in parts[0].keys() & parts[1].keys():

@@ -74,7 +74,7 @@ def reading_real() -> Iterable[Measured]:
 
 
 def certification() -> Iterable[Measured]:
-    """The digits that ship: every constant by `hr2`, which ends by itself, and attacks from a seed; then all verified."""
+    """The digits that ship: constants by `hr2`, which ends by itself, attacks from a seed; then all verified."""
     net, images, labels = digits()
     inputs, limits = images.reshape(len(images), -1), (0.0, 1.0)
     with tempfile.TemporaryDirectory() as folder:

@@ -14,10 +14,10 @@ from benchmarks.results import _pictures, _tables
 HEAD = """# Results
 
 This page is generated: `make results` measures, `python -m benchmarks.results page` writes it from the rows in
-[results/](results) (one JSON object a line). Every bracket is made with counted work (`bound(work=...)`), so that the same
-commit on the same machine gives the same digits; seconds depend on the machine and on what else runs on it. An upper bound is
-proved and its certificate was verified again where the table says so. A peer's number is what its program or formula
-returned, without a proof of rounding."""
+[results/](results) (one JSON object a line). Every bracket is made with counted work (`bound(work=...)`), so that the
+same commit on the same machine gives the same digits; seconds depend on the machine and on what else runs on it. An
+upper bound is proved, and its certificate was verified again where the table says so. A peer's number is what its
+program or formula returned, without a proof of rounding."""
 
 QUOTE = re.compile(r"(<!-- results: ([\w-]+) -->\n).*?(<!-- end of results -->)", re.DOTALL)
 
@@ -44,15 +44,15 @@ SECTIONS = (
     Section(
         "relaxations",
         "Relaxations",
-        "Each without a lower bound of its own; `search` is the lower bound that they are held against. `tight` is ended by its "
-        "counted work.",
+        "Each without a lower bound of its own; `search` is the lower bound that they are held against. `tight` is "
+        "ended by its counted work.",
         _tables.relaxations,
         _pictures.relaxations,
     ),
     Section(
         "tightness",
         "Where the constant is known",
-        "The paper's networks (10,10), s = 20, seeds 0 to 9, with their exact constants by enumeration of all sign patterns.",
+        "The paper's networks (10,10), s = 20, with their exact constants by enumeration of all sign patterns.",
         _tables.tightness,
     ),
     Section("exact", "Branch and bound to the end", "These end by themselves; no limit was reached.", _tables.brackets),
@@ -67,8 +67,8 @@ SECTIONS = (
     Section(
         "depth",
         "Depth",
-        "Whole maps from norm 2 to norm 2 on the whole space. `slopes` has one multiplier for every neuron. ECLipsE-Fast's closed "
-        "form is evaluated in plain floating point. Networks: `benchmarks/_random_chains.py`.",
+        "Whole maps from norm 2 to norm 2 on the whole space. `slopes` has one multiplier for every neuron. "
+        "ECLipsE-Fast's closed form is evaluated in plain floating point. Networks: `benchmarks/_random_chains.py`.",
         _tables.depth,
     ),
     Section(
@@ -82,18 +82,16 @@ SECTIONS = (
     Section(
         "peers",
         "Beside other methods",
-        "`python -m benchmarks.peers`: the same question in the same process. ECLipsE of its package, LipSDP-Neuron's and GeoLIP's "
-        "programs by SCS, CSDP on the relaxation that `hr2` or `backward` states, auto_LiRPA's bounds of Jacobians.",
+        "`python -m benchmarks.peers`: the same question in the same process. ECLipsE of its package, LipSDP-Neuron's "
+        "and GeoLIP's programs by SCS, CSDP on the relaxation that `hr2` or `backward` states, auto_LiRPA's bounds of Jacobians.",
         _tables.peers,
     ),
-    Section(
-        "limits", "Limits of time", "`auto` with a limit of time; the brackets are not repeatable.", _tables.limits
-    ),
+    Section("limits", "Limits of time", "`auto` with a limit of time: brackets are not repeatable.", _tables.limits),
     Section("reading", "Reading", "One read, after another file was read in the same process.", _tables.reading),
     Section(
         "certification",
         "A certified data set",
-        "The digits that ship with the package, one constant for every pair of classes on the unit cube with its margin.",
+        "The digits that ship with the package, one constant for every pair of classes.",
         _tables.certification,
     ),
     Section(
