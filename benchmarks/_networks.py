@@ -25,7 +25,7 @@ Made = tuple[Network, Region, int | tuple[int, int] | None, str]  # network, reg
 
 @dataclass(frozen=True)
 class Case:
-    """A question with its name, the half that it belongs to, what is known: a lower bound, the peer's upper, its seconds."""
+    """A question with its name and half, and what is known: a lower bound, the peer's upper bound, its seconds."""
 
     name: str
     chosen: bool

@@ -96,7 +96,7 @@ class Row:
     def line(self) -> str:
         """As one line of JSON, without its end; numbers that JSON does not have are null."""
         flat = {key: value for key, value in vars(self).items() if key not in ("measured", "setting")}
-        told = {key: value for key, value in dataclasses.asdict(self.measured).items() if not _nothing(value)}
+        told = {k: v for k, v in dataclasses.asdict(self.measured).items() if k not in _DEFAULTS or v != _DEFAULTS[k]}
         return json.dumps(_plain(flat | told | {"setting": dataclasses.asdict(self.setting)}), allow_nan=False)
 
     @classmethod
@@ -109,11 +109,12 @@ class Row:
         return cls(**own, setting=setting, measured=Measured(**given))
 
 
+_DEFAULTS = {
+    f.name: {} if f.default is dataclasses.MISSING else f.default
+    for f in dataclasses.fields(Measured)
+    if f.name not in ("network", "method")
+}
 _OWN = [f.name for f in dataclasses.fields(Row) if f.name not in ("setting", "measured")]
-
-
-def _nothing(value: object) -> bool:
-    return value is None or value in ("", (), {})
 
 
 def _plain(value: Any) -> Any:

@@ -41,6 +41,9 @@ class AutoLiRPA:
             return "compared for one output in norm inf on boxes"
         return plain_relu_chain(problem)
 
+    def rival(self, problem: Problem) -> str | None:  # noqa: ARG002
+        return "linear"
+
     def run(self, problem: Problem) -> Answer:
         box = problem.region
         assert isinstance(box, Box)

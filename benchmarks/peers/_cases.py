@@ -34,14 +34,15 @@ class Match:
 
 
 def beside(match: Match, peers: tuple[Peer, ...] = PEERS) -> Iterable[Measured]:
-    """Our brackets, each in a row, then a row for every peer that the question fits, with our last bracket in it."""
-    ours = [bracket(match.question, method, work) for method, work in match.methods]
-    yield from ours
+    """Our brackets, each in a row, then a row for every peer that the question fits, with its rival's bracket in it."""
+    ours = {method: bracket(match.question, method, work) for method, work in match.methods}
+    yield from ours.values()
+    best = list(ours.values())[-1]
     net, region, output, norm = match.question.make()
     problem = Problem.of(net, region, output, norm)
     for peer in peers:
         if peer.applies(problem) is None:
-            yield with_peer(ours[-1], peer, problem)
+            yield with_peer(ours.get(peer.rival(problem) or "", best), peer, problem)
 
 
 def with_peer(ours: Measured, peer: Peer, problem: Problem) -> Measured:
@@ -89,21 +90,22 @@ def _mine(name: str) -> Question:
 def matches() -> list[Match]:
     small = _paper(10, 20, "global", 2)
     chain = Question("10-20-20-1 He-normal", lambda: recipe((10, 20, 20, 1), 0.1))
-    auto = (("linear", 5.0), ("auto", 10.0))
+    cheap, last = (("linear", 5.0), ("slopes", 5.0)), ("auto", 10.0)
+    one, two = (*cheap, ("hr2", 60.0), last), (*cheap, ("backward", 60.0), last)
     quick = [
-        Match(_paper(10, 20, "global"), auto),
-        Match(_paper(20, 40, "local"), auto),
-        Match(small, auto),
-        Match(_everywhere(small, "inf"), auto),
-        Match(_everywhere(small, "2"), (("slopes", 5.0), ("auto", 10.0))),
-        Match(chain, auto),
-        Match(_deep(8, 16), (("slopes", 5.0),)),
+        Match(_paper(10, 20, "global"), one),
+        Match(_paper(20, 40, "local"), one),
+        Match(small, two),
+        Match(_everywhere(small, "inf"), (*cheap, last)),
+        Match(_everywhere(small, "2"), (*cheap[1:], last)),
+        Match(chain, two),
+        Match(_deep(4, 16), (("slopes", 5.0), last)),
         Match(_deep(16, 16), (("slopes", 5.0),)),
     ]
-    relaxed = [Match(_paper(80, 80, r), (("hr2", 600.0), ("auto", 60.0))) for r in ("local", "global")]
-    relaxed += [Match(_paper(40, s, "global", 2), (("auto", 60.0),)) for s in (20, 80)]
+    relaxed = [Match(_paper(80, 80, r), (*cheap, ("hr2", 600.0), ("auto", 60.0))) for r in ("local", "global")]
+    relaxed += [Match(_paper(40, s, "global", 2), (*cheap, ("backward", 600.0), ("auto", 60.0))) for s in (20, 80)]
     deep = [Match(_deep(32, 16), (("slopes", 20.0),)), Match(_deep(64, 64), (("slopes", 300.0),))]
-    real = [Match(_mine(c.name), (*auto[:1], ("auto", 60.0)), ONLY_FULL, True) for c in CASES if c.peer is not None]
+    real = [Match(_mine(c.name), (*cheap, ("auto", 60.0)), ONLY_FULL, True) for c in CASES if c.peer is not None]
     return quick + [replace(m, sets=ONLY_FULL) for m in relaxed + deep] + real
 
 

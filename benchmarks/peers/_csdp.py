@@ -43,6 +43,9 @@ class CSDP:
         size = 1 + problem.network.inputs + problem.network.neurons
         return None if size <= LARGEST else f"{size} variables are too many"
 
+    def rival(self, problem: Problem) -> str | None:
+        return specification(problem).method
+
     def run(self, problem: Problem) -> Answer:
         relaxation = build(problem, specification(problem))
         with tempfile.TemporaryDirectory() as folder:

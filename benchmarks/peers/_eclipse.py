@@ -31,6 +31,9 @@ class ClosedForm:
     def applies(self, problem: Problem) -> str | None:
         return _euclidean(problem)
 
+    def rival(self, problem: Problem) -> str | None:  # noqa: ARG002
+        return "slopes"
+
     def run(self, problem: Problem) -> Answer:
         weights = dense_weights(problem)
         start = time.perf_counter()
@@ -51,6 +54,9 @@ class EclipseFast:
 
     def applies(self, problem: Problem) -> str | None:
         return _euclidean(problem)
+
+    def rival(self, problem: Problem) -> str | None:  # noqa: ARG002
+        return "slopes"
 
     def run(self, problem: Problem) -> Answer:
         fast = _file("eclipsE_fast").ECLipsE_Fast
@@ -84,7 +90,11 @@ class Eclipse(EclipseFast):
         start = time.perf_counter()
         value, failed = slow(weights, [0.0] * slopes, [1.0] * slopes)
         seconds = time.perf_counter() - start
-        return Answer(float("nan"), seconds, "gave up") if failed else Answer(float(value), seconds)
+        return (
+            Answer(float("nan"), seconds, "its own check of its programs failed (exit code 1)")
+            if failed
+            else Answer(float(value), seconds)
+        )
 
 
 def _file(name: str) -> ModuleType:

@@ -32,6 +32,9 @@ class Peer(Protocol):
     def applies(self, problem: Problem) -> str | None:
         """None, or why not to this problem."""
 
+    def rival(self, problem: Problem) -> str | None:
+        """Our method for the same thing, such as the relaxation that the peer solves; None: the best that we have."""
+
     def run(self, problem: Problem) -> Answer: ...
 
 

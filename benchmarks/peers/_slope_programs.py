@@ -113,6 +113,9 @@ class LipSDP:
             return f"a matrix of order {_order(problem)} is too large for SCS here"
         return plain_relu_chain(problem)
 
+    def rival(self, problem: Problem) -> str | None:  # noqa: ARG002
+        return "slopes"
+
     def run(self, problem: Problem) -> Answer:
         *hidden, last = dense_weights(problem)
         inputs, neurons = problem.network.inputs, problem.network.neurons
@@ -145,6 +148,9 @@ class GeoLIP:
         if _order(problem) > LARGEST:
             return f"a matrix of order {_order(problem)} is too large for SCS here"
         return plain_relu_chain(problem)
+
+    def rival(self, problem: Problem) -> str | None:  # noqa: ARG002
+        return "slopes"
 
     def run(self, problem: Problem) -> Answer:
         *hidden, last = dense_weights(problem)

@@ -6,8 +6,9 @@
     python -m benchmarks.results compare FILE.jsonl FILE.jsonl
 
 `quick` needs nothing but the project, `full` takes hours and uses LIPCERT_DATA where it is there. One case after
-another, each in a process of its own with one BLAS thread; a case that cannot be run leaves a row that says why. `compare` tells
-which brackets of two files of rows differ: for the same code and machine none but those that a clock ended.
+another, each in a process of its own with one BLAS thread; a case that cannot be run leaves a row that says why.
+`compare` tells which brackets of two files of rows differ: for the same code and machine none but those that a clock
+ended.
 """
 
 from __future__ import annotations

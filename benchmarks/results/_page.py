@@ -83,7 +83,7 @@ SECTIONS = (
         "peers",
         "Beside other methods",
         "`python -m benchmarks.peers`: the same question in the same process. ECLipsE of its package, LipSDP-Neuron's "
-        "and GeoLIP's programs by SCS, CSDP on the relaxation that `hr2` or `backward` states, auto_LiRPA's bounds of Jacobians.",
+        "and GeoLIP's programs by SCS, CSDP on the rows of `hr2` or `backward`, auto_LiRPA's bounds of Jacobians.",
         _tables.peers,
     ),
     Section("limits", "Limits of time", "`auto` with a limit of time: brackets are not repeatable.", _tables.limits),

@@ -56,7 +56,7 @@ def front(rows: Sequence[Row]) -> str:
     looks |= {name: Look(_GREY, "5 4", mark) for name, mark in zip(names, PEER_LOOKS, strict=False)}
     panels = []
     for network, found in chosen:
-        ours = next(m for m in found if m.curve)
+        ours = next(m for m in found if m.curve and m.method == "auto")
         series = [_series("upper bound", _way(ours, 2)), _series("lower bound", _way(ours, 1))]
         span = (0.01, max(ours.wall or 1.0, 1.0))
         for m in found:
@@ -73,13 +73,13 @@ def _front_networks(rows: Sequence[Row]) -> list[tuple[str, list[Measured]]]:
     groups: dict[str, list[Measured]] = {}
     for row in rows:
         if row.section in ("anytime", "peers"):
-            groups.setdefault(f"{row.measured.network}", []).append(row.measured)
+            groups.setdefault(row.measured.network, []).append(row.measured)
     full = [
         (network, found)
         for network, found in groups.items()
         if any(m.curve and m.method == "auto" for m in found) and any(m.peer_value is not None for m in found)
     ]
-    kept = [(n, [m for m in found if m.method == "auto"]) for n, found in full]
+    kept = [(n, [m for m in found if m.peer or (m.curve and m.method == "auto")]) for n, found in full]
     preferred = [pair for name in PREFERRED for pair in kept if pair[0] == name]
     longest = sorted(kept, key=lambda pair: -max(m.work or 0.0 for m in pair[1]))
     return (preferred or longest)[:SHOWN]
