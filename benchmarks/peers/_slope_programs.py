@@ -7,7 +7,7 @@ lambda >= 0 for these, and y_k = u_k * (W_k y_{k-1}):
     GeoLIP         min gamma + sum tau  s.t.  gamma + sum tau_i t_i^2 - c'y_m - sum lambda_j y_j (z_j - y_j) >= 0
 
 with y_0 = t, each a linear matrix inequality. The first bounds the square of the Euclidean constant [Fazlyab, Robey,
-Hassani, Morari, Pappas 2019], the second the constant in the infinity norm of one output [Wang, Prakash, Venturi,
+Hassani, Morari, Pappas 2019], the second the constant in the infinity norm of one output [Wang, Prakriya,
 Jha 2022: the dual of its natural relaxation]. Both hold on the whole space. SCS's objective is told as it is: nothing
 here is a proof.
 """

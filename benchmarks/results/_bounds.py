@@ -140,11 +140,49 @@ def _relaxations() -> list[Case]:
     ]
     literal = partial(one, LOCAL80, "hr2", 300.0, literal=True)
     cases.append(Case(f"relaxations/{LOCAL80.network}/hr2 literal", "relaxations", literal, ONLY_FULL))
+    cases += _tight_in_full() + _trained()
     searches = [
         Case(f"relaxations/{q.network}/search", "relaxations", partial(witness, q, 5.0))
         for q in (LOCAL80, GLOBAL40, WIDE)
     ]
     return searches + cases
+
+
+def _tight_in_full() -> list[Case]:
+    """`tight` on the paper's two hidden layers and on (80,80), with a search beside each, in counted work 120 and 5."""
+    questions = [paper(40, s, 0, "global", 2) for s in (20, 60, 80)]
+    questions += [paper(80, 80, seed, region) for region in ("local", "global") for seed in range(3)]
+    questions.remove(next(q for q in questions if q.network == LOCAL80.network))  # in the quick set
+    name = "relaxations/{}/{}".format
+    cases = [Case(name(q.network, "search"), "relaxations", partial(witness, q, 5.0), ONLY_FULL) for q in questions]
+    return cases + [
+        Case(name(q.network, "tight"), "relaxations", partial(one, q, "tight", 120.0), ONLY_FULL) for q in questions
+    ]
+
+
+def _trained() -> list[Case]:
+    """The paper's trained network (784,500) on its two boxes."""
+    table = (("SDP-NN 0.1", "hr2", ENOUGH), ("SDP-NN 0.1", "tight", 300.0), ("SDP-NN 10", "shor", ENOUGH))
+    table += (("SDP-NN 10", "tight", 120.0),)
+    cases = [
+        Case(f"relaxations/{n}/{m}", "relaxations", partial(one, _sdp_nn(n), m, work), ONLY_FULL, (DATA,))
+        for n, m, work in table
+    ]
+    return cases + [
+        Case(f"relaxations/{n}/search", "relaxations", partial(witness, _sdp_nn(n), 15.0), ONLY_FULL, (DATA,))
+        for n in ("SDP-NN 0.1", "SDP-NN 10")
+    ]
+
+
+def _sdp_nn(name: str) -> Question:
+    radius = float(name.split()[-1])
+
+    def make() -> Made:
+        net, box, output, norm = next(c for c in CASES if c.name == "SDP-NN 0.1").make()
+        assert isinstance(box, Box)
+        return net, Box(box.center, radius), output, norm
+
+    return Question(name, make)
 
 
 def _exact() -> list[Case]:

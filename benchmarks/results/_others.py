@@ -6,6 +6,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -102,6 +103,29 @@ def certification() -> Iterable[Measured]:
         )
 
 
+def mnist(method: str, limit: float) -> Iterable[Measured]:
+    """The 10,000 test images of MNIST on a network of 784-500-10: 45 constants, no attacks."""
+    folder = data_folder()
+    net = lipcert.load(folder / "sdp_nn" / "sdp_nn_rsl18a.npz")
+    names = [str(folder / "mnist" / f"t10k-{name}-ubyte.gz") for name in ("images-idx3", "labels-idx1")]
+    data, radii = lipcert.read_data(names[0], names[1], "1/255"), tuple(k / 100 for k in range(1, 11))
+    watch = Stopwatch()
+    found = lipcert.certify(net, data, radius=radii, domain=(0.0, 1.0), method=method, time_limit=limit, attacks=False)
+    for radius in radii:
+        facts: dict[str, float | str] = {"inputs": len(data), "radius": radius, **found.counts(radius)}
+        facts["misclassified"] = int(found.wrong.sum())
+        yield Measured(
+            "SDP-NN 784-500-10, MNIST",
+            f"certify --method {method}",
+            f"every image, radius {radius:g}",
+            "inf",
+            limit=f"{limit:g} s",
+            wall=watch.wall,
+            cpu=watch.cpu,
+            facts=facts,
+        )
+
+
 def polynomials() -> Iterable[Measured]:
     """Named problems with known optima; one solve goes before, so that none pays for imports."""
     polynomial(LIBRARY[0])
@@ -172,6 +196,8 @@ def cases() -> list[Case]:
         Case("reading/recipes", "reading", reading),
         Case("reading/real", "reading", reading_real, ONLY_FULL, (DATA,)),
         Case("certification/digits", "certification", certification),
+        Case("certification/MNIST shor", "certification", partial(mnist, "shor", 60.0), ONLY_FULL, (DATA,)),
+        Case("certification/MNIST tight", "certification", partial(mnist, "tight", 130.0), ONLY_FULL, (DATA,)),
         Case("polynomial/library", "polynomial", polynomials),
         Case("partition/3-32-32-1", "partition", _recipe_partition),
         Case("partition/vdp", "partition", _controller, ONLY_FULL, (DATA,)),

@@ -167,8 +167,8 @@ def certification(rows: Sequence[Row]) -> str:
     for m in (r.measured for r in rows):
         total = float(m.facts["inputs"])
         shares = [f"{100 * float(m.facts[k]) / total:.2f} %" for k in SHARES]
-        lines.append((m.network, f"{m.facts['radius']:g}", *shares, seconds(m.wall), verified(m)))
-    return table(("data set", "radius", *SHARES, "all radii together", "all claims verified"), lines)
+        lines.append((m.network, f"`{m.method}`", f"{m.facts['radius']:g}", *shares, seconds(m.wall), verified(m)))
+    return table(("data set", "method", "radius", *SHARES, "all radii together", "all claims verified"), lines)
 
 
 def polynomial(rows: Sequence[Row]) -> str:
