@@ -20,7 +20,7 @@ from lipcert.problem.network import Block
 from lipcert.problem.region import Region
 from lipcert.rounding import Array
 
-Made = tuple[Network, Region, int | tuple[int, int] | None, str]  # network, region, output, norm
+Made = tuple[Network, Region, int | tuple[int, int] | str | None, str]  # network, region, output, norm
 
 
 @dataclass(frozen=True)

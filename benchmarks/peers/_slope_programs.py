@@ -52,7 +52,7 @@ class Inequality:
         values = np.concatenate([v for _, _, v in self.columns])
         moving, size = variables >= 0, self.order * (self.order + 1) // 2
         A = sparse.csc_matrix((-values[moving], (places[moving], variables[moving])), shape=(size, self.count))
-        return A, np.bincount(places[~moving], values[~moving], minlength=size)
+        return A, np.asarray(np.bincount(places[~moving], values[~moving], minlength=size), dtype=np.float64)
 
 
 def add_neurons(lmi: Inequality, hidden: list[Array], start: int, variable: int) -> int:

@@ -162,15 +162,15 @@ def _tight_in_full() -> list[Case]:
 
 def _trained() -> list[Case]:
     """The paper's trained network (784,500) on its two boxes."""
-    table = (("SDP-NN 0.1", "hr2", ENOUGH), ("SDP-NN 0.1", "tight", 300.0), ("SDP-NN 10", "shor", ENOUGH))
-    table += (("SDP-NN 10", "tight", 120.0),)
+    near, far = "SDP-NN 0.1", "SDP-NN 10"
+    table = ((near, "hr2", ENOUGH), (near, "tight", 300.0), (far, "shor", ENOUGH), (far, "tight", 120.0))
     cases = [
         Case(f"relaxations/{n}/{m}", "relaxations", partial(one, _sdp_nn(n), m, work), ONLY_FULL, (DATA,))
         for n, m, work in table
     ]
     return cases + [
         Case(f"relaxations/{n}/search", "relaxations", partial(witness, _sdp_nn(n), 15.0), ONLY_FULL, (DATA,))
-        for n in ("SDP-NN 0.1", "SDP-NN 10")
+        for n in (near, far)
     ]
 
 

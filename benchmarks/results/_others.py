@@ -137,17 +137,18 @@ def polynomial(named: Named) -> Measured:
     """One of them, by the relaxation and order that its entry names."""
     watch = Stopwatch()
     found = solve_problem(named.problem, named.relaxation, named.order)
-    ends = {"lower": found.bound} if named.problem.sense == "min" else {"upper": found.bound}
+    least = named.problem.sense == "min"
     return Measured(
         named.name,
         f"{named.relaxation}, order {named.order}",
+        lower=found.bound if least else None,
+        upper=None if least else found.bound,
         known=named.optimum,
         status=found.status,
         wall=watch.wall,
         cpu=watch.cpu,
         proved=bool(np.isfinite(found.bound)),
         facts={"variables": len(named.problem.names or ()), "sense": named.problem.sense},
-        **ends,
     )
 
 

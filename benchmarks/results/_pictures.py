@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from benchmarks._rows import Measured, Row
 from benchmarks.results._tables import by_network
@@ -131,18 +131,13 @@ def growth(rows: Sequence[Row]) -> str:
     def neurons(m: Measured) -> float:
         return float(m.network.split(",")[1].split()[0])
 
-    panels = [
-        Panel(
-            f"`backward`, {title}",
-            "hidden neurons",
-            title,
-            tuple(
-                _series(name, sorted((neurons(m), max(value, FIRST)) for m in found if (value := pick(m)) is not None))
-                for name, found in depths.items()
-            ),
-            log=True,
-            log_x=True,
-        )
-        for title, pick in (("counted work", lambda m: m.work), ("wall seconds", lambda m: m.wall))
-    ]
+    def panel(title: str, pick: Callable[[Measured], float | None]) -> Panel:
+        points = {
+            name: sorted((neurons(m), max(value, FIRST)) for m in found if (value := pick(m)) is not None)
+            for name, found in depths.items()
+        }
+        series = tuple(_series(name, own) for name, own in points.items())
+        return Panel(f"`backward`, {title}", "hidden neurons", title, series, log=True, log_x=True)
+
+    panels = [panel("counted work", lambda m: m.work), panel("wall seconds", lambda m: m.wall)]
     return document(line_chart("What a semidefinite bound costs", panels, looks))
