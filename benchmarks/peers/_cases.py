@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 
+import numpy as np
+
 from benchmarks._networks import CASES, Made, recipe
 from benchmarks._random_chains import square_layers
 from benchmarks._rows import Measured
@@ -16,7 +18,7 @@ from benchmarks.peers._eclipse import ClosedForm, Eclipse, EclipseFast
 from benchmarks.peers._peer import Answer, Peer
 from benchmarks.peers._slope_programs import GeoLIP, LipSDP
 from benchmarks.results._case import BOTH, DATA, ONLY_FULL, Case, Question, bracket
-from lipcert import Everywhere, Network
+from lipcert import Box, Everywhere, Network
 from lipcert.paper.networks import paper_network, paper_region
 from lipcert.problem.problem import Problem
 
@@ -66,6 +68,17 @@ def _paper(size: int, sparsity: int, region: str, layers: int = 1) -> Question:
     )
 
 
+def _gaussian(n: int) -> Question:
+    """A box in which about a quarter of the neurons is stable."""
+
+    def make() -> Made:
+        rng = np.random.default_rng(1)
+        A, b, c = (rng.standard_normal(s) / np.sqrt(n) for s in ((n, n), n, (1, n)))
+        return Network.from_weights([A, c], [b, np.zeros(1)]), Box(rng.standard_normal(n), 0.1), None, "inf"
+
+    return Question(f"({n},{n}) Gaussian", make)
+
+
 def _everywhere(question: Question, norm: str) -> Question:
     """The same network on the whole space, in another norm."""
 
@@ -103,6 +116,7 @@ def matches() -> list[Match]:
         Match(_deep(16, 16), (("slopes", 5.0),)),
     ]
     relaxed = [Match(_paper(80, 80, r), (*cheap, ("hr2", 600.0), ("auto", 60.0))) for r in ("local", "global")]
+    relaxed.append(Match(_gaussian(160), (("hr2", 600.0),)))
     relaxed += [Match(_paper(40, s, "global", 2), (*cheap, ("backward", 600.0), ("auto", 60.0))) for s in (20, 80)]
     deep = [Match(_deep(32, 16), (("slopes", 20.0),)), Match(_deep(64, 64), (("slopes", 300.0),))]
     real = [Match(_mine(c.name), (*cheap, ("auto", 60.0)), ONLY_FULL, True) for c in CASES if c.peer is not None]
