@@ -73,7 +73,7 @@ class EclipseFast:
         fast, slopes = _file("eclipsE_fast").ECLipsE_Fast, len(weights) - 1
         if not slopes:
             return float(np.linalg.norm(weights[0], 2))
-        return float(fast([tensor(w) for w in weights], [0.0] * slopes, [1.0] * slopes))
+        return float(fast([tensor(w.copy()) for w in weights], [0.0] * slopes, [1.0] * slopes))
 
 
 class Eclipse(EclipseFast):
@@ -93,7 +93,7 @@ class Eclipse(EclipseFast):
     def run(self, problem: Problem) -> Answer:
         slow = _file("eclipsE").ECLipsE
         tensor = importlib.import_module("torch").from_numpy
-        weights = [tensor(w) for w in dense_weights(problem)]
+        weights = [tensor(w.copy()) for w in dense_weights(problem)]
         slopes = len(weights) - 1
         start = time.perf_counter()
         value, failed = slow(weights, [0.0] * slopes, [1.0] * slopes)
