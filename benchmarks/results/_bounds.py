@@ -112,7 +112,7 @@ def anytime(name: str) -> Iterable[Measured]:
 
 
 def _first() -> list[Case]:
-    questions = [*(named(n) for n in RECIPES), GLOBAL40, WIDE]
+    questions = [LOCAL80, *(named(n) for n in RECIPES[1:]), GLOBAL40, WIDE]
     made = [Case(f"first/{q.network}", "first", partial(first, q)) for q in questions]
     real = [c.name for c in CASES if c.name not in RECIPES]
     return made + [Case(f"first/{n}", "first", partial(first, named(n)), ONLY_FULL, (DATA,)) for n in real]

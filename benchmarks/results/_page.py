@@ -24,7 +24,7 @@ QUOTE = re.compile(r"(<!-- results: ([\w-]+) -->\n).*?(<!-- end of results -->)"
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page: its key is the section of its rows."""
+    """A part of the page: its key is the section of its rows. A picture may use rows of others too."""
 
     key: str
     title: str
@@ -128,7 +128,7 @@ def make_page(rows: Sequence[Row]) -> Page:
         parts += [f"## {section.title}", section.text]
         if section.picture is not None:
             name = f"results-{section.key}.svg"
-            pictures[name] = section.picture(own)
+            pictures[name] = section.picture(good)
             parts.append(f"![{section.title}]({PICTURES}/{name})")
         parts.append(quotes[section.key])
     quotes["verification"] = _tables.verification(good)

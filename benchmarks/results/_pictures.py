@@ -48,21 +48,40 @@ def _way(m: Measured, end: int) -> list[Pair]:
     return _staircase([(t, value) for t, value in found if value is not None and value > 0])
 
 
+def _ends(m: Measured) -> list[Series]:
+    """Both ends of a bracket: a line for the way, a mark where it ended."""
+    ways = [(name, _way(m, end)) for name, end in (("upper bound", 2), ("lower bound", 1))]
+    lines = [_series(f"way of the {name}", way) for name, way in ways]
+    return lines + [_series(name, way[-1:]) for name, way in ways]
+
+
+ENDS = {
+    "way of the upper bound": Look(_RED, "", ""),
+    "way of the lower bound": Look(_BLUE, "", ""),
+    "upper bound": Look(_RED, "", "circle"),
+    "lower bound": Look(_BLUE, "", "circle", hollow=True),
+}
+
+
+def _short(peer: str) -> str:
+    """Without how it was run, which the page tells."""
+    return peer.split(" (")[0]
+
+
 def front(rows: Sequence[Row]) -> str:
     """The bracket of `auto` against time, and peers: at their seconds, or a line where these are not known."""
     chosen = _front_networks(rows)
-    names = list(dict.fromkeys(m.peer for _, found in chosen for m in found if m.peer_value is not None and m.peer))
-    looks = {"upper bound": Look(_RED, "", "circle"), "lower bound": Look(_BLUE, "", "circle", hollow=True)}
-    looks |= {name: Look(_GREY, "5 4", mark) for name, mark in zip(names, PEER_LOOKS, strict=False)}
+    peers = [m.peer for _, found in chosen for m in found if m.peer_value is not None and m.peer]
+    names = dict.fromkeys(map(_short, peers))
+    looks = ENDS | {name: Look(_GREY, "5 4", mark) for name, mark in zip(names, PEER_LOOKS, strict=False)}
     panels = []
     for network, found in chosen:
         ours = next(m for m in found if m.curve and m.method == "auto")
-        series = [_series("upper bound", _way(ours, 2)), _series("lower bound", _way(ours, 1))]
-        span = (0.01, max(ours.wall or 1.0, 1.0))
+        series, span = _ends(ours), (0.01, max(ours.wall or 1.0, 1.0))
         for m in found:
-            if m.peer in looks and m.peer_value is not None:
+            if m.peer is not None and m.peer_value is not None:
                 at = span if m.peer_seconds is None else (max(m.peer_seconds, 0.01),)
-                series.append(_series(str(m.peer), [(t, m.peer_value) for t in at]))
+                series.append(_series(_short(m.peer), [(t, m.peer_value) for t in at]))
         panels.append(Panel(network, "seconds", "Lipschitz constant", tuple(series), log=True, log_x=True))
     title = "The bracket of auto against time, and what others give"
     return document(line_chart(title, panels, looks, columns=SHOWN))
@@ -87,14 +106,10 @@ def _front_networks(rows: Sequence[Row]) -> list[tuple[str, list[Measured]]]:
 
 def anytime(rows: Sequence[Row]) -> str:
     """Both ends of the bracket for every network."""
-    looks = {
-        "upper bound": Look(_RED, "", "circle"),
-        "lower bound": Look(_BLUE, "", "circle", hollow=True),
-        "peer": Look(_GREY, "5 4", "square", hollow=True),
-    }
+    looks = ENDS | {"peer": Look(_GREY, "5 4", "square", hollow=True)}
     panels = []
-    for m in (r.measured for r in rows):
-        series = [_series("upper bound", _way(m, 2)), _series("lower bound", _way(m, 1))]
+    for m in (r.measured for r in rows if r.section == "anytime"):
+        series = _ends(m)
         if m.peer_value is not None:
             series.append(_series("peer", [(t, m.peer_value) for t in (0.01, max(m.wall or 1.0, 0.1))]))
         panels.append(Panel(m.network, "seconds", "bracket", tuple(series), log=True, log_x=True))
@@ -103,8 +118,10 @@ def anytime(rows: Sequence[Row]) -> str:
 
 def relaxations(rows: Sequence[Row]) -> str:
     """How far every method ends above the best lower bound, against its processor seconds."""
+    networks = {r.measured.network for r in rows if r.section == "relaxations"}
+    rows = [r for r in rows if r.section in ("first", "relaxations") and r.measured.network in networks]
     methods = list(dict.fromkeys(r.measured.method for r in rows if r.measured.upper is not None))
-    looks = {m: Look(_BLACK, "", mark) for m, mark in zip(methods, METHODS * 2, strict=False)}
+    looks = {m: Look(_BLACK, "", METHODS[k % len(METHODS)], k >= len(METHODS)) for k, m in enumerate(methods)}
     panels = []
     for network, found in by_network(rows).items():
         floor = max((m.lower for m in found if m.lower is not None), default=None)
@@ -123,7 +140,7 @@ def relaxations(rows: Sequence[Row]) -> str:
 def growth(rows: Sequence[Row]) -> str:
     """Counted work and wall time against the number of neurons, a line for every depth."""
     depths: dict[str, list[Measured]] = {}
-    for m in (r.measured for r in rows):
+    for m in (r.measured for r in rows if r.section == "growth"):
         depths.setdefault(m.network.split(",")[0], []).append(m)
     marks = zip(depths, PEER_LOOKS, (_BLACK, _BLUE, _GREEN, _RED), strict=False)
     looks = {name: Look(colour, "", mark) for name, mark, colour in marks}
