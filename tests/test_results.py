@@ -11,6 +11,7 @@ import pytest
 from benchmarks import _rows
 from benchmarks._rows import FAILED, SKIPPED, Measured, Row, Setting, append_rows, differences, done, latest, read_rows
 from benchmarks.results import _run
+from benchmarks.results.__main__ import main
 from benchmarks.results._case import FULL, QUICK, Case
 from benchmarks.results._page import PICTURES, QUOTE, SECTIONS, make_page, quoted, quoting_pages
 from benchmarks.results._registry import of_set, registry
@@ -217,3 +218,32 @@ def test_tables_with_seconds_are_quoted_from_rows(page: Path) -> None:
     own = QUOTE.sub("", page.read_text(encoding="utf-8"))
     lines = [line for line in own.splitlines() if line.startswith("|") and SECONDS.search(line)]
     assert lines == []
+
+
+def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one, other = tmp_path / "one.jsonl", tmp_path / "other.jsonl"
+    append_rows(one, [row(proved=True, verify_seconds=0.1)])
+    append_rows(other, [row(upper=2.5)])
+    assert main(["page", str(one), "--out", str(tmp_path / "page.md")]) == 0
+    assert (tmp_path / "page.md").read_text(encoding="utf-8") == make_page(read_rows(one)).text
+    assert (tmp_path / PICTURES / "bracket.svg").exists()
+    assert main(["page", str(tmp_path / "nothing.jsonl")]) == 2
+    assert "nothing.jsonl" in capsys.readouterr().err
+    assert main(["compare", str(one), str(one)]) == 0
+    assert main(["compare", str(one), str(other)]) == 1
+    assert capsys.readouterr().out.startswith("exact/a, part 1: [1.0, 2.0] and [1.0, 2.5]")
+    assert main(["one", "no such case"]) == 2
+
+
+def test_measuring_a_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[str] = []
+
+    def rows_of(case: Case, commit: str | None) -> list[Row]:
+        ran.append(case.name)
+        return _run.as_rows(case, [replace(ONE, status="finished")], commit, 0.0)
+
+    monkeypatch.setattr(_run, "rows_of", rows_of)
+    out = tmp_path / "rows.jsonl"
+    assert main(["quick", "--out", str(out), "--only", "reading"]) == 0
+    assert main(["full", "--out", str(out), "--only", "reading", "--resume"]) == 0
+    assert ran == ["reading/recipes", "reading/real"]

@@ -61,7 +61,11 @@ def _measure(given: argparse.Namespace) -> int:
     from benchmarks.results._run import run_cases
 
     cases = [c for c in of_set(given.verb) if not given.only or any(word in c.name for word in given.only)]
-    failed = run_cases(cases, given.out, resume=given.resume)
+    try:
+        failed = run_cases(cases, given.out, resume=given.resume)
+    except KeyboardInterrupt:
+        print(f"stopped; --resume goes on with what {given.out} has", file=sys.stderr)
+        return 130
     if failed:
         print(f"{failed} of {len(cases)} cases failed; their rows in {given.out} say why", file=sys.stderr)
     return 1 if failed else 0
