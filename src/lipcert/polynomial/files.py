@@ -21,7 +21,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, isfinite
 from pathlib import Path
@@ -32,11 +32,14 @@ import numpy as np
 from lipcert.errors import FileFormatError, InputError
 from lipcert.files import check_readable
 from lipcert.files.boundary import located, quoted
+from lipcert.polynomial.expansion import limited
 from lipcert.polynomial.polynomial import Polynomial
 from lipcert.polynomial.problem import PolynomialProblem
 from lipcert.polynomial.text import parse
 
 MAX_BYTES = 1 << 26
+MAX_VARIABLES = 1 << 16
+_LONGEST_BOUND = 1000  # characters: the pattern below takes time that grows with the square of a number's digits
 _NAME = re.compile(r"[A-Za-z_]\w*(?:\[\d+\])?\Z", re.ASCII)
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _BOUND = re.compile(rf"\s*({_NUMBER})\s*<=\s*([A-Za-z_]\w*(?:\[\d+\])?)\s*<=\s*({_NUMBER})\s*\Z", re.ASCII)
@@ -64,6 +67,7 @@ def load_problem(path: str | os.PathLike[str]) -> ProblemFile:
         return read_json(text) if p.suffix.lower() == ".json" else read_pop(text)
 
 
+@limited()
 def read_pop(text: str) -> ProblemFile:
     """A problem from the text format."""
     names: list[str] = []
@@ -83,7 +87,7 @@ def _statement(statement: str, names: list[str], content: _Content) -> None:
     word, _, rest = statement.partition(" ")
     match word.rstrip(":").lower():
         case "variables":
-            names.extend(_names(rest.replace(",", " ").split(), names))
+            names.extend(_names(rest.replace(",", " ").split(), content.places))
             content.renew()
         case "minimize" | "maximize" | "min" | "max" as sense:
             content.objective(rest, sense[:3])
@@ -95,16 +99,17 @@ def _statement(statement: str, names: list[str], content: _Content) -> None:
             content.constraint(statement)
 
 
+@limited()
 def read_json(text: str) -> ProblemFile:
     """A problem from the JSON format."""
     try:
         data = json.loads(text)
-    except (json.JSONDecodeError, RecursionError):
+    except (ValueError, RecursionError):  # also whole numbers of thousands of digits
         raise FileFormatError("not valid JSON") from None
     known = {"variables", "minimize", "maximize", "constraints", "bounds", "cliques", "bad"}
     if not isinstance(data, dict) or set(data) - known:
         raise FileFormatError(f"expected a JSON object with keys among {', '.join(sorted(known))}")
-    names = _names(_strings(data.get("variables"), "variables"), [])
+    names = _names(_strings(data.get("variables"), "variables"), {})
     content = _Content(names)
     for key in ("minimize", "maximize"):
         if key in data:
@@ -136,15 +141,17 @@ class _Content:
         self.bad: list[Polynomial] = []
         self.cliques: list[tuple[int, ...]] = []
         self.bounds: dict[int, tuple[float, float]] = {}
+        self.places: dict[str, int] = {}
         self.renew()
 
     def renew(self) -> None:
-        self.places = {name: i for i, name in enumerate(self.names)}
+        """Know the names that are new."""
+        self.places.update({self.names[i]: i for i in range(len(self.places), len(self.names))})
 
     def objective(self, text: str, sense: str) -> None:
         if self.goal is not None:
             raise InputError("a second objective; there must be one")
-        self.goal = parse(text, self.names), sense
+        self.goal = parse(text, self.places), sense
 
     def place(self, name: str) -> int:
         if name not in self.places:
@@ -162,13 +169,13 @@ class _Content:
         return tuple(self.place(name) for name in names)
 
     def constraint(self, text: str, bad: bool = False) -> None:
-        chain = _BOUND.match(text)
+        chain = _BOUND.match(text) if len(text) <= _LONGEST_BOUND else None
         if chain and not bad and chain[2] in self.places:
             return self.bound(chain[2], float(chain[1]), float(chain[3]))
         parts = re.split(r"(<=|>=|==|=)", text)
         if len(parts) != 3:
             raise InputError(f"expected one of <=, >=, = between two polynomials, or a bound, in {quoted(text)}")
-        left, right = parse(parts[0], self.names), parse(parts[2], self.names)
+        left, right = parse(parts[0], self.places), parse(parts[2], self.places)
         polynomial = right - left if parts[1] == "<=" else left - right
         (self.inequalities if parts[1] in ("<=", ">=") else self.equalities).append(polynomial)
         if bad:
@@ -193,12 +200,16 @@ class _Content:
         return ProblemFile(problem.boxed(), tuple(self.cliques) or None, tuple(self.bad) or None)
 
 
-def _names(words: Sequence[str], before: Sequence[str]) -> list[str]:
-    for k, word in enumerate(words):
+def _names(words: Sequence[str], before: Mapping[str, int]) -> list[str]:
+    if len(words) + len(before) > MAX_VARIABLES:
+        raise InputError(f"more variables than the limit of {MAX_VARIABLES:,}")
+    seen: set[str] = set()
+    for word in words:
         if not _NAME.match(word):
             raise InputError(f"{quoted(word)} is no name of a variable: letters, digits and _ are")
-        if word in before or word in words[:k]:
+        if word in seen or word in before:
             raise InputError(f"variable {quoted(word)} is declared twice")
+        seen.add(word)
     return list(words)
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from lipcert.errors import InputError
 from lipcert.files.boundary import quoted
+from lipcert.polynomial.expansion import limited
 from lipcert.polynomial.polynomial import Polynomial, total
 
 MAX_TEXT = 1 << 22
@@ -21,11 +22,13 @@ MAX_DEPTH = 100
 _TOKEN = re.compile(r"\s*(?:((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|([A-Za-z_]\w*(?:\[\d+\])?)|(\*\*|[-+*/^()])|(\S))")
 
 
-def parse(text: str, names: Sequence[str]) -> Polynomial:
-    """The polynomial that the text describes; `names` are the variables in order."""
+@limited()
+def parse(text: str, names: Sequence[str] | Mapping[str, int]) -> Polynomial:
+    """The polynomial that the text describes; `names` are the variables in order, or say which is which."""
     if len(text) > MAX_TEXT:
         raise InputError(f"an expression of {len(text)} characters is longer than the limit of {MAX_TEXT}")
-    reader = _Reader(list(_tokens(text)), {name: i for i, name in enumerate(names)})
+    places = names if isinstance(names, Mapping) else {name: i for i, name in enumerate(names)}
+    reader = _Reader(list(_tokens(text)), places)
     result = reader.expression(0)
     if reader.kind:
         raise InputError(f"unexpected {quoted(reader.token)} in {quoted(text.strip())}")
