@@ -50,11 +50,11 @@ def whole(net: Network, region: Region) -> Cell:
 
 
 def splits_here(cell: Cell, split: Split, net: Network) -> bool:
-    """Whether the split means something for this cell."""
+    """Whether the split means something for this cell: at an end of it one half would be the whole cell again."""
     if split.layer == 0:
         if not isinstance(cell.region, Box) or not 0 <= split.index < cell.region.size:
             return False
-        return bool(cell.region.lo[split.index] <= split.value <= cell.region.hi[split.index])
+        return bool(cell.region.lo[split.index] < split.value < cell.region.hi[split.index])
     if not 1 <= split.layer <= net.depth or not 0 <= split.index < net.shape[split.layer]:
         return False
     return net.activations[split.layer - 1].kinked and cell.signs[split.layer - 1][split.index] == 0
