@@ -135,4 +135,4 @@ def _show(result: Certification, out: str | None) -> None:
     for note in result.notes:
         screen.print(f"note: {note}", markup=False)
     where = f"   kept in {out}; prove it again with lipcert verify {out}" if out else ""
-    screen.print(f"{result.seconds:.1f} s{where}", markup=False)
+    screen.print(f"{result.seconds:.1f} s{where}", markup=False, soft_wrap=True)  # a path is copied in one piece
