@@ -123,9 +123,8 @@ def read_tree(arrays: Mapping[str, Any], own: Mapping[str, Any]) -> Tree:
     kinds = whole_numbers(arrays, "leaf_kinds")
     if kinds.ndim != 1:
         raise FileFormatError("the leaves of the tree are not a list")
-    if len(kinds) != len(arrays["specifications"]):
-        raise FileFormatError("the table of the tree and its leaves do not fit together")
-    return assembled(arrays, kinds, decode_specifications(arrays, "tight"), decode_numbers(arrays, len(kinds)))
+    specifications = decode_specifications(arrays, "tight")
+    return assembled(arrays, kinds, specifications, decode_numbers(arrays, len(kinds)))
 
 
 def assembled(

@@ -51,9 +51,7 @@ def read_variables(data: bytes, wanted: frozenset[str]) -> tuple[dict[str, Varia
     left = MAX_BYTES
     for count, element in enumerate(_elements(memoryview(data)[128:], order)):
         if count == MAX_VARIABLES:
-            raise FileFormatError(
-                f"more than the limit of {MAX_VARIABLES:,} variables; save the network alone"
-            )
+            raise FileFormatError(f"more than the limit of {MAX_VARIABLES:,} variables; save the network alone")
         name = _Header.of(_elements(_body(element, order, _PEEK), order), order).name
         if name not in wanted:
             others.append(name)
