@@ -71,7 +71,7 @@ def certificates() -> dict[str, Arrays]:
     for method in ("linear", "slopes"):
         found[method] = arrays_of(lipcert.bound(network(), BOX, output=C, method=method, work=0.3).certificate)
     found["tight"] = arrays_of(relaxed(problem(), "tight"))
-    found["tree"] = arrays_of(branch(problem(), Bracket(), Budget.of_work(0.1), local()).certificate)
+    found["tree"] = arrays_of(branch(problem(), Bracket(), Budget.of_work(0.02), local()).certificate)
     found["patterns"] = arrays_of(search_signs(problem(), Bracket(), Budget.of_work(0.1)).certificate)
     in_norm_1 = Problem.of(network(), BOX, C, norm="1")
     case = relaxed(case_of(in_norm_1, 0, 1), "backward")
