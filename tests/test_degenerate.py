@@ -63,5 +63,5 @@ def test_every_method_bounds_it(method: str, name: str) -> None:
             assert layers(method) not in (None, net.depth)
             continue
         assert result.upper >= attained * (1 - 1e-9)
-        assert result.upper <= product * (1 + 1e-9) + 1e-9
+        assert result.upper <= product * (1 + 1e-9) + 1e-6  # a solver stops that early
         assert not any("failed" in note for note in result.notes), result.notes
