@@ -48,8 +48,8 @@ class Level:
 
     def rows(self, some: slice) -> Level:
         """Some of them."""
-        parts = (self.node, self.lo, self.hi, self.root, self.coordinate, self.value)
-        return Level(*(part[some] for part in parts))
+        boxes = self.lo[some], self.hi[some]
+        return Level(self.node[some], *boxes, self.root[some], self.coordinate[some], self.value[some])
 
 
 @dataclass(frozen=True, eq=False)
