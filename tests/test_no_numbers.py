@@ -40,7 +40,7 @@ def test_the_largest_and_the_least_of_bounds() -> None:
 
 @pytest.mark.parametrize("first", [True, False])
 def test_a_leaf_of_a_tree(first: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    two = tree.Tree((Split(0, 0, 0.25), None, None), (tree.BY_LINES, tree.BY_LINES))
+    two = tree.Tree((Split(0, 0, 0.25), None, None), (leaves.BY_LINES, leaves.BY_LINES))
     assert math.isfinite(two.check(problem()))
     numbers = np.array([NAN, 1.0] if first else [1.0, NAN])
     monkeypatch.setattr(tree, "check_leaves", lambda *_: numbers)

@@ -35,6 +35,7 @@ from lipcert.proof.relaxed import Multipliers
 from lipcert.proof.tree import Tree, digest
 from lipcert.proof.verify import load_certificate
 from lipcert.relaxation.build import build
+from lipcert.relaxation.cuts import Cuts
 from lipcert.solver.rank_two import Options, solve_rank_two
 from tests.reader_tools import refuse
 
@@ -210,7 +211,7 @@ def test_cuts_stand_there_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     specifications[0, 5] = len(cuts)
     path = written(tmp_path, honest | {"cuts": cuts, "specifications": specifications})
     refuse(path, f"the limit of {len(cuts) - 1:,}", kind=FileFormatError, reader=load_certificate)
-    twice = encoding.Cuts(np.concatenate([cuts, cuts]))
+    twice = Cuts(np.concatenate([cuts, cuts]))
     with pytest.raises(lipcert.LipcertError, match="these cuts"):
         build(problem(), replace(proof.specification, cuts=twice))  # type: ignore[attr-defined]
 

@@ -101,7 +101,7 @@ def _archive(rng: Random, content: bytes) -> bytes:
         case _:
             arrays[name] = tampered(rng, arrays[name])
     kind = KINDS[int(rng.choice(4, p=[0.6, 0.2, 0.1, 0.1]))]
-    grown = bytes(int(rng.choice([0, 0, 0, 1, 64 << 20])))  # behind the array, and not declared
+    grown = bytes(int(rng.choice([0, 0, 0, 1, 1 << 20])))  # behind the array, and not declared
     stream = io.BytesIO()
     with warnings.catch_warnings(), zipfile.ZipFile(stream, "w") as archive:
         warnings.simplefilter("ignore")  # a name that is there twice
