@@ -272,6 +272,20 @@ def test_command(tmp_path: Path) -> None:
     assert set(again.inequalities) == set(problem_of(SIMPLEX).inequalities)
 
 
+def test_the_proof_of_the_best_order_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of order two here; a proof that nothing is feasible has no file, which is said."""
+    monkeypatch.chdir(tmp_path)
+    Path("simplex.pop").write_text(SIMPLEX)
+    Path("empty.pop").write_text(EMPTY[2])
+    told = CliRunner().invoke(pop_command, ["simplex.pop", "--certificate", "proof.npz"], standalone_mode=False)
+    assert told.return_value == 0
+    assert run(["verify", "proof.npz", "--problem", "simplex.pop"]) == 0
+    told = CliRunner().invoke(pop_command, ["empty.pop", "--certificate", "none.npz"], standalone_mode=False)
+    assert told.return_value == 0
+    assert "no certificate was written" in told.output
+    assert not Path("none.npz").exists()
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

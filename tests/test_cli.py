@@ -145,7 +145,6 @@ BAD = [
     (["bound", "NET", "--normalize", "--radius", "1"], "nnet"),
     (["bound", "NET", "--radius", "1", "--output", "3", "--solver", "magic"], "auto, rank-two, low-rank"),
     (["bound", "NET", "--radius", "1", "--output", "3", "--method", "interval", "--literal"], "no literal form"),
-    (["bound", "NET", "--radius", "1", "--output", "3", "--literal", "--certificate", "p.npz"], "no certificate file"),
     (["pop", "missing.pop"], "no such file"),
     (["pop", "DISK", "--to", "disk.txt"], ".dat-s"),
     (["bound", "NET", "--radius", "1", "--output", "3", "--certificate", "proof.txt"], ".npz"),

@@ -51,6 +51,7 @@ def test_public_names() -> None:
         "Partition",
         "Plan",
         "Polynomial",
+        "PolynomialCertificate",
         "PolynomialProblem",
         "PolynomialResult",
         "Polytope",
@@ -80,6 +81,7 @@ def test_public_names() -> None:
         "read_data",
         "verify",
         "verify_folder",
+        "verify_polynomial",
         "verify_union",
     ]
     assert all(hasattr(lipcert, name) for name in lipcert.__all__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,6 @@ from lipcert.rounding import Array
 from tests.enumeration import exact_ranges
 from tests.problems import ABSOLUTE, AFTER_THE_STEP, CANCELLED, DEAD, DEAD_DEEP, MIRRORED, net_of
 from tests.strategies import SMOOTH, branched_networks, convolutional_networks, small_cases
-import itertools
 
 PLAIN = 1e-9  # what plain floating point may be off by, against the largest entry
 

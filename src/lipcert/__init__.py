@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from lipcert.method.union import bound_union
     from lipcert.method.union_result import UnionResult
     from lipcert.polynomial import Polynomial, PolynomialProblem
+    from lipcert.polynomial.certificates.certificate import PolynomialCertificate, verify_polynomial
     from lipcert.polynomial.hierarchy.plan import Plan, plan
     from lipcert.polynomial.hierarchy.result import PolynomialResult
     from lipcert.polynomial.hierarchy.solve import maximize, minimize
@@ -58,6 +59,7 @@ _WHERE = {
     "entries.door": ["jacobian"],
     "entries.result": ["Jacobian"],
     "polynomial": ["Polynomial", "PolynomialProblem"],
+    "polynomial.certificates.certificate": ["PolynomialCertificate", "verify_polynomial"],
     "readers": ["load"],
     "readers.torch": ["from_torch"],
     "problem.region": ["Ball", "Box", "Everywhere", "Polytope"],
@@ -98,6 +100,7 @@ __all__ = [
     "Partition",
     "Plan",
     "Polynomial",
+    "PolynomialCertificate",
     "PolynomialProblem",
     "PolynomialResult",
     "Polytope",
@@ -127,6 +130,7 @@ __all__ = [
     "read_data",
     "verify",
     "verify_folder",
+    "verify_polynomial",
     "verify_union",
 ]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import numpy as np
 from lipcert.cli.options import (
     Question,
     Reading,
+    check_certificate_target,
     json_option,
     memory_option,
     network_argument,
@@ -26,7 +26,6 @@ from lipcert.cli.weights import Weights, weights_options
 from lipcert.errors import InputError
 from lipcert.method import table
 from lipcert.method.bound import bound
-from lipcert.method.literal import Literal
 from lipcert.method.result import Result
 from lipcert.method.union import bound_union
 from lipcert.method.union_result import UnionResult
@@ -113,7 +112,7 @@ def bound_command(
     lipcert bound net.nnet --radius 0.05 --output 0 --method exact --gap 0.5 --workers 2
     """
     question.check()
-    _check_target(certificate, wishes["literal"] or isinstance(table.named(wishes["method"]), Literal))
+    check_certificate_target(certificate)
     net = reading.network(network)
     regions, about = question.places(net.inputs)
     if halfspaces is not None:
@@ -141,27 +140,3 @@ def _cut(region: Region, sides: tuple[Array, Array]) -> Polytope:
     if isinstance(region, Polytope):  # of a property, whose own are kept
         return Polytope(region.base, np.vstack([region.A, sides[0]]), np.concatenate([region.b, sides[1]]))
     return Polytope(region, *sides)
-
-
-def _check_target(certificate: str | None, literal: bool) -> None:
-    """Refuse a place that cannot be written before the work, not after it."""
-    if certificate is None:
-        return
-    if literal:
-        raise InputError("--certificate: literal methods have no certificate file; leave one of both out")
-    if not certificate.endswith(".npz"):
-        raise InputError(f"--certificate {certificate}: certificates are .npz files; give the file that ending")
-    folder = Path(certificate).absolute().parent
-    if not folder.is_dir():
-        raise InputError(f"--certificate {certificate}: no such folder to write to")
-    if Path(certificate).is_dir() or not _writable(folder):
-        raise InputError(f"--certificate {certificate}: cannot write there; give another place")
-
-
-def _writable(folder: Path) -> bool:
-    """Permissions do not tell the whole truth: a superuser, a full disk, a folder that the system fills."""
-    try:
-        with tempfile.TemporaryFile(dir=folder):
-            return True
-    except OSError:
-        return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -268,3 +269,25 @@ def _center_of_file(path: str) -> Array:
     if center is None:
         raise InputError(f"{path}: no center 'x00' in it; give an .npy file")
     return center
+
+
+def check_certificate_target(certificate: str | None) -> None:
+    """Refuse a place that cannot be written before the work, not after it."""
+    if certificate is None:
+        return
+    if not certificate.endswith(".npz"):
+        raise InputError(f"--certificate {certificate}: certificates are .npz files; give the file that ending")
+    folder = Path(certificate).absolute().parent
+    if not folder.is_dir():
+        raise InputError(f"--certificate {certificate}: no such folder to write to")
+    if Path(certificate).is_dir() or not _writable(folder):
+        raise InputError(f"--certificate {certificate}: cannot write there; give another place")
+
+
+def _writable(folder: Path) -> bool:
+    """Permissions do not tell the whole truth: a superuser, a full disk, a folder that the system fills."""
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False

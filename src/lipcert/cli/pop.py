@@ -13,7 +13,7 @@ import click
 from rich.markup import escape
 
 from lipcert.cli.live import LiveLine
-from lipcert.cli.options import check_target, gathered, json_option
+from lipcert.cli.options import check_certificate_target, check_target, gathered, json_option
 from lipcert.cli.show import console, facts, print_json
 from lipcert.errors import InputError
 from lipcert.files import write_bytes
@@ -109,6 +109,7 @@ def splitting_options(command: Callable[..., Any]) -> Callable[..., Any]:
     metavar="FILE",
     help="Write, do not solve: the relaxation as .dat-s (SDPA) or the problem as .pop.",
 )
+@click.option("--certificate", metavar="FILE.npz", help="Write the proof to a file that `lipcert verify` checks.")
 @effort_options
 @json_option
 def pop_command(
@@ -118,6 +119,7 @@ def pop_command(
     splitting: Splitting,
     planning: bool,
     target: str | None,
+    certificate: str | None,
     as_json: bool,
 ) -> int:
     """Bracket the optimum of the polynomial problem in FILE (.pop, .json, .gms, .in).
@@ -138,7 +140,9 @@ def pop_command(
     lipcert pop model.gms --order auto --time-limit 60
     lipcert pop chain.pop --order 2 --to chain.dat-s
     lipcert pop chain.pop --plan
+    lipcert pop disk.pop --certificate proof.npz
     """
+    check_certificate_target(certificate)
     wishes = effort.wishes()
     wishes.check()
     read = load_problem(file)
@@ -155,11 +159,15 @@ def pop_command(
         return 0
     with _Line(read.problem.sense) as line:
         result = climb(read.problem, replace(wishes, on_progress=line.update))
-    result = replace(result, notes=(*result.notes, *read.notes))
+    lost = certificate is not None and result.certified and result.certificate is None
+    said = ("no certificate was written: files keep proofs of bounds, and this is none",) if lost else ()
+    result = replace(result, notes=(*result.notes, *read.notes, *said))
     if as_json:
         print_json(result.to_dict())
     else:
         _show(result, read.problem, Path(file).name)
+    if certificate is not None and result.certificate is not None:
+        result.certificate.save(certificate)  # last: when it fails, the bracket has been shown
     return 0 if result.certified else 1
 
 

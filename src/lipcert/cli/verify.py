@@ -13,7 +13,9 @@ from lipcert.cli.options import A_PATH, Reading, json_option, reading_options
 from lipcert.cli.show import console, facts, print_json
 from lipcert.cli.verify_entries import verify_jacobian_command
 from lipcert.cli.verify_folder import GivenData, folder_options, verify_folder_command
+from lipcert.cli.verify_problem import verify_problem_command
 from lipcert.errors import InputError
+from lipcert.polynomial.certificates.certificate import holds_polynomial
 from lipcert.problem.network import Network
 from lipcert.problem.output import output_of
 from lipcert.proof.balls import check_with_balls, margins_with_balls, what_is_checked
@@ -34,12 +36,24 @@ from lipcert.proof.verify import Verification, load_certificate, verify
     metavar="NETWORK",
     help="The network file that it is about; for a FOLDER as recorded in it.",
 )
+@click.option(
+    "--problem",
+    type=A_PATH,
+    metavar="FILE",
+    help="The polynomial problem that it is about, for proofs by 'lipcert pop'.",
+)
 @folder_options
 @click.option("--exact", is_flag=True, help="Check it a second time in ball arithmetic (python-flint).")
 @reading_options
 @json_option
 def verify_command(
-    certificate: str, network: str | None, exact: bool, given: GivenData, reading: Reading, as_json: bool
+    certificate: str,
+    network: str | None,
+    problem: str | None,
+    exact: bool,
+    given: GivenData,
+    reading: Reading,
+    as_json: bool,
 ) -> int:
     """Rebuild the proof in CERTIFICATE from NETWORK and print the bound that it proves.
 
@@ -54,6 +68,7 @@ def verify_command(
     \b
     lipcert verify proof.npz --network net.npz
     lipcert verify proof.npz --network net.npz --exact
+    lipcert verify proof.npz --problem disk.pop
     lipcert verify job
     """
     start = time.monotonic()
@@ -62,6 +77,10 @@ def verify_command(
             raise InputError("--exact is for one certificate, not for a folder; leave it out")
         return verify_folder_command(certificate, network, given, reading, as_json)
     given.refuse()
+    if problem is not None or holds_polynomial(certificate):
+        if exact or network is not None:
+            raise InputError("a proof about a polynomial problem is checked with --problem FILE alone")
+        return verify_problem_command(certificate, problem, as_json)
     if network is None:
         raise InputError("no network: give --network NETWORK, the one that the certificate is about")
     if holds_margins(certificate):
@@ -175,9 +194,13 @@ def _verify_union(kept: UnionCertificate, net: Network, as_json: bool) -> int:
     seconds, first = time.monotonic() - start, kept.parts[0]
     output = output_of(first.c)
     if as_json:
-        numbers = (answer, *answer.parts)
-        uppers = [n.upper if np.isfinite(n.upper) else None for n in numbers]
-        claims = [n.claim if np.isfinite(n.claim) else None for n in numbers]
+        uppers, claims = (
+            [number if np.isfinite(number) else None for number in numbers]
+            for numbers in (
+                [answer.upper, *(part.upper for part in answer.parts)],
+                [answer.claim, *(part.claim for part in answer.parts)],
+            )
+        )
         regions = [
             {
                 "proved": one.proved,

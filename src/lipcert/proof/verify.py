@@ -21,7 +21,7 @@ from lipcert.problem.norms import parse_norms
 from lipcert.problem.output import output_of
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Everywhere
-from lipcert.proof import collapsed, encoding, patterns, sharpened, slopes, tree, version1
+from lipcert.proof import collapsed, encoding, patterns, sharpened, slopes, stated, tree, version1
 from lipcert.proof.arithmetic import Arithmetic
 from lipcert.proof.cases import read_cases
 from lipcert.proof.certificate import CERTIFICATE_VERSION, Certificate, Proof, read_numbers, read_region
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _ABOUT = "certificate|proof|method|network|norm|output_norm|coordinate|c|upper|lo|hi|center|radius|clip"
 _SIDES = "side_rows|side_bounds|side_multipliers"
-_KINDS = (encoding, tree, patterns, slopes, version1)
+_KINDS = (encoding, tree, patterns, slopes, stated, version1)
 _NAMES = re.compile(
     "|".join((_ABOUT, _SIDES, "cases", FRAME_NAMES, collapsed.NAME, sharpened.NAMES, *(kind.NAMES for kind in _KINDS)))
 )
@@ -189,6 +189,8 @@ def _plain_proof(arrays: Mapping[str, Any], method: str) -> Proof:
             return patterns.read_patterns(arrays, {name: arrays[name] for name in names})
         case "slopes":
             return slopes.read_slopes(arrays)
+        case "literal" | "lipopt":
+            return stated.read_stated(kind, arrays, method)
         case _:
             raise FileFormatError(f"an unknown kind of proof, {kind!r}; upgrade lipcert")
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,12 @@ from lipcert.polynomial.points.search import Found
 from lipcert.proof.sos import SosProof
 from lipcert.rounding import Array
 from lipcert.solver.conic.conic import ConicStatus
+
+if TYPE_CHECKING:
+    from lipcert.polynomial.certificates.about import About
+    from lipcert.polynomial.certificates.certificate import PolynomialCertificate
+    from lipcert.polynomial.certificates.stored import Stored
+    from lipcert.polynomial.problem import PolynomialProblem
 
 GAP = 1e-4  # relative: where a bracket counts as closed
 
@@ -43,8 +49,9 @@ class PolynomialResult:
     `bound` <= min f (or >= max f) over the feasible set; infinite when nothing was proved, and infinite on the other
     side when it is proved that there is no feasible point. `found` says whether the point is proved feasible, which
     makes `value` a theorem too, or feasible up to 1e-6 relative to the coefficients, which makes it evidence. `outcome`
-    says how it ended, `status` what became of the proof, `advice` what to try. `certificate` holds the Gram matrices
-    and multipliers of the SOS identity, in scaled variables; `sos` shows them.
+    says how it ended, `status` what became of the proof, `advice` what to try. `proof` holds the Gram matrices and
+    multipliers of the SOS identity, in scaled variables; `sos` shows them, and `certificate` can be saved. `keep`
+    writes the relaxation and its proof in terms of a problem's constraints.
     """
 
     bound: float
@@ -52,7 +59,7 @@ class PolynomialResult:
     status: str
     minimizer: Array | None
     value: float | None
-    certificate: SosProof
+    proof: SosProof
     seconds: float
     solver: str
     solver_status: str
@@ -60,6 +67,8 @@ class PolynomialResult:
     moment_values: Array
     notes: tuple[str, ...] = ()
     decompose: Callable[[], SosDecomposition] | None = field(default=None, repr=False)
+    keep: Callable[[PolynomialProblem], Stored] | None = field(default=None, repr=False)
+    about: About | None = field(default=None, repr=False)
     found: Found | None = None
     empty: str = ""  # why it is proved that nothing is feasible
     runaway: bool = False  # whether values seem to go to infinity
@@ -85,6 +94,13 @@ class PolynomialResult:
     def sos(self) -> SosDecomposition | None:
         """The sum-of-squares identity in the problem's own variables, to look at (of -f for a maximum)."""
         return None if self.decompose is None else self.decompose()
+
+    @cached_property
+    def certificate(self) -> PolynomialCertificate | None:
+        """The proof as `verify_polynomial` checks it, with `save`; None without a bound or without a problem."""
+        if self.about is None or self.keep is None or not self.certified or self.empty:
+            return None
+        return self.about.certificate(self.keep(self.about.extended))
 
     @property
     def certified(self) -> bool:
@@ -214,6 +230,14 @@ class PolynomialResult:
     def moments(self) -> dict[Monomial, float]:
         """The solver's moments by monomial: hints."""
         return {monomial_of(r): float(v) for r, v in zip(self.monomial_rows, self.moment_values, strict=True)}
+
+    def first_moments(self, n: int) -> Array | None:
+        """The solver's moments of the variables, where a minimiser may be; None where it has said nothing."""
+        rows = np.flatnonzero((self.monomial_rows >= 0).sum(axis=1) == 1)
+        point = np.zeros(n)
+        if len(rows):
+            point[self.monomial_rows[rows, -1]] = self.moment_values[rows]
+        return point if np.all(np.isfinite(point)) else None
 
 
 def _words(step: Step) -> str:
