@@ -272,6 +272,23 @@ def test_refused(wrong: dict[str, Any], words: str) -> None:
         jacobian(**(question | wrong))
 
 
+def test_numbers_of_all_sizes() -> None:
+    """Weights that nearly overflow beside others that nearly vanish: no warning, and true all the same."""
+    net = net_of(2, 5, 4, 2, seed=1)
+    for large, small in ((1e150, 1e-150), (1e-160, 1e-160), (1e160, 1e160)):
+        first, second, last = (np.asarray(b.terms[0][1]) for b in net.blocks)
+        scaled = Network.from_weights([first * large, second, last * small], [b.bias for b in net.blocks])
+        found = jacobian(scaled, Box(np.zeros(2), 0.5), gap=1e-3, work=0.01)
+        points = np.random.default_rng(0).uniform(-0.5, 0.5, size=(100, 2))
+        with np.errstate(all="ignore"):
+            J = jacobians(scaled, points)
+        J = J[np.all(np.isfinite(J), axis=(1, 2))]
+        with np.errstate(all="ignore"):
+            assert len(J) == 0 or contains(found, J)
+        verified = verify_jacobian(found.certificate, scaled)
+        assert verified.proved or not np.all(np.isfinite(found.upper))
+
+
 def test_affine_networks() -> None:
     W = np.array([[1.0, -2.0], [0.0, 4.0]])
     found = jacobian(Network.from_weights([W]), Everywhere(), gap=1e-9)

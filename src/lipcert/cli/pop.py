@@ -159,15 +159,13 @@ def pop_command(
         return 0
     with _Line(read.problem.sense) as line:
         result = climb(read.problem, replace(wishes, on_progress=line.update))
-    lost = certificate is not None and result.certified and result.certificate is None
-    said = ("no certificate was written: files keep proofs of bounds, and this is none",) if lost else ()
-    result = replace(result, notes=(*result.notes, *read.notes, *said))
+    result = replace(result, notes=(*result.notes, *read.notes))
     if as_json:
         print_json(result.to_dict())
     else:
         _show(result, read.problem, Path(file).name)
-    if certificate is not None and result.certificate is not None:
-        result.certificate.save(certificate)  # last: when it fails, the bracket has been shown
+    if certificate is not None:
+        _keep(result, certificate)  # last: when it fails, the bound has been shown
     return 0 if result.certified else 1
 
 
@@ -187,6 +185,14 @@ class _Line(LiveLine):
         bound = "?" if math.isinf(s.bound) else f"{s.bound:.6g}"
         value = "?" if s.value is None else f"{s.value:.6g}"
         return f"{self.seconds:6.1f} s   bound {bound}   value {value}   {s.stage}"
+
+
+def _keep(result: PolynomialResult, target: str) -> None:
+    if result.certificate is not None:
+        result.certificate.save(target)
+    else:
+        why = "the proof that nothing is feasible has no file" if result.empty else "nothing was proved"
+        click.echo(f"lipcert: {target}: not written, {why}", err=True)
 
 
 def _write(target: str, problem: PolynomialProblem, wishes: Wishes, name: str) -> None:

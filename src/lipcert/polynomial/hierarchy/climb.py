@@ -169,7 +169,7 @@ class _Climb:
             solver=w.solver,
             time_limit=left,
         )
-        orders = tuple(sorted((len(b.basis) for b in model.blocks if len(b.basis) > 1), reverse=True))
+        orders = tuple(sorted((b.order for b in model.blocks if b.order > 1), reverse=True))
         self.steps.append(Step(order, result.bound, orders, len(result.monomial_rows) - 1, result.seconds))
         sign = self.local.sign
         if self.best is None or not sign * result.bound <= sign * self.best.bound:

@@ -22,12 +22,6 @@ from lipcert.proof.sos import SosProof
 from lipcert.rounding import Array
 from lipcert.solver.conic.conic import ConicStatus
 
-if TYPE_CHECKING:
-    from lipcert.polynomial.certificates.about import About
-    from lipcert.polynomial.certificates.certificate import PolynomialCertificate
-    from lipcert.polynomial.certificates.stored import Stored
-    from lipcert.polynomial.problem import PolynomialProblem
-
 GAP = 1e-4  # relative: where a bracket counts as closed
 
 
@@ -40,6 +34,13 @@ class Step:
     blocks: tuple[int, ...]
     moments: int
     seconds: float
+
+
+if TYPE_CHECKING:
+    from lipcert.polynomial.certificates.about import About
+    from lipcert.polynomial.certificates.certificate import PolynomialCertificate
+    from lipcert.polynomial.certificates.stored import Stored
+    from lipcert.polynomial.problem import PolynomialProblem
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +99,7 @@ class PolynomialResult:
     @cached_property
     def certificate(self) -> PolynomialCertificate | None:
         """The proof as `verify_polynomial` checks it, with `save`; None without a bound or without a problem."""
-        if self.about is None or self.keep is None or not self.certified or self.empty:
+        if self.about is None or self.keep is None or not self.certified:
             return None
         return self.about.certificate(self.keep(self.about.extended))
 

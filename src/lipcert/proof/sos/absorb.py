@@ -75,7 +75,7 @@ def absorb_in_entries(identity: Identity, weights: Array, move: NDArray[np.bool_
     holder[columns[order]] = slots[order]
     held = np.flatnonzero(holder >= 0)
     doubt = np.zeros(identity.size)
-    doubt[holder[held]] = grow(np.abs(residual[held]) + error[held], 2)
+    doubt[holder[held]] = grow(np.abs(residual[held]) + error[held], identity.roundings + 4)  # of the coefficient 1
     return _absorbed(identity, adjusted, residual, error, held, doubt)
 
 
@@ -97,9 +97,8 @@ def absorb_exactly(identity: Identity, weights: Array) -> Absorbed | None:
     doubt[inverse.slots] = delta
     if any(np.any(weights[rows] < doubt[rows]) for kind, _, rows in identity.parts if kind == "nonnegative"):
         return None
-    touched = np.bincount(
-        identity.columns, weights=doubt[identity.slots] * np.abs(identity.coefficients), minlength=len(residual)
-    )
+    moved = doubt[identity.slots] * np.abs(identity.coefficients)
+    touched = np.bincount(identity.columns, weights=moved, minlength=len(residual)).astype(np.float64)
     terms = int(np.bincount(identity.columns, minlength=1).max(initial=0))
     error = grow(error + grow(touched, terms + identity.roundings + 4), 2)
     return _absorbed(identity, weights, residual, error, inverse.settled, doubt)
