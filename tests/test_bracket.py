@@ -308,3 +308,12 @@ def test_bad_options_are_one_line(
     Path("p.pop").write_text(DISK)
     assert run(["pop", "p.pop", *options]) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["var x\nmin 3", "var x y\nmax 3\nx in [0, 1]", "var x\nmin 0 x\nx^2 <= 4"])
+def test_nothing_to_choose(text: str) -> None:
+    """A constant is its own bound, also where no moment is left."""
+    result = climb(problem_of(text))
+    assert result.bound == pytest.approx(0 if "0 x" in text else 3, abs=1e-6)
+    assert result.outcome is Outcome.CLOSED
+    assert result.proved
