@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test lint format api benchmarks reproduce clean
+.PHONY: demo test lint format api docs notebook release-check benchmarks reproduce clean
 
 demo: .venv/core
 	$(BIN)/lipcert demo
@@ -25,6 +25,15 @@ api: .venv/dev
 	$(BIN)/python -m scripts.operators_table
 	$(BIN)/python -m scripts.trusted_modules
 
+notebook: .venv/dev
+	$(BIN)/python -m scripts.notebook
+
+docs: .venv/docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+release-check:
+	PYTHON=$(PYTHON) scripts/check_release.sh
+
 benchmarks: .venv/dev
 	$(BIN)/python -m benchmarks
 
@@ -43,9 +52,13 @@ reproduce: .venv/experiments
 	$(PIP) install --editable ".[experiments]"
 	@touch $@ .venv/core
 
+.venv/docs: .venv/pip pyproject.toml
+	$(PIP) install --editable ".[docs]"
+	@touch $@ .venv/core
+
 .venv/dev: .venv/pip pyproject.toml
 	$(PIP) install --editable ".[dev]"
 	@touch $@ .venv/core
 
 clean:
-	rm -rf .venv dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+	rm -rf .venv dist build site .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage

@@ -25,6 +25,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Regions": ("Box", "Ball", "Everywhere"),
     "Bounds": ("bound", "METHODS", "Result", "Status", "Progress"),
     "Partitions": ("partition", "Partition"),
+    "Jacobians": ("jacobian", "Jacobian"),
     "Certificates": ("verify", "Certificate", "Verification"),
     "Closed loops": ("closed_loop", "contraction", "loop_weights", "largest_box", "LargestBox"),
     "Data sets": ("certify", "Certification", "verify_folder", "FolderVerification", "read_data", "DataSet"),

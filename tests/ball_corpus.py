@@ -197,7 +197,7 @@ def a_gradient_norm(entry: Entry, count: int = 200) -> float:
     net, region = problem.network, problem.region
     points = rng.normal(size=(count, net.inputs))
     if not isinstance(region, Everywhere):
-        box = region.box if isinstance(region, Ball) else region
+        box = region if isinstance(region, Box) else region.box
         points = region.project(rng.uniform(box.lo, box.hi, (count, net.inputs)))
         if isinstance(region, Ball):
             points = region.center + 0.999 * (points - region.center)

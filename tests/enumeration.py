@@ -13,7 +13,7 @@ from scipy.optimize import linprog
 
 from lipcert.problem.network import Network
 from lipcert.problem.norms import INF, Norm
-from lipcert.problem.region import Box
+from lipcert.problem.region import Box, Polytope
 from lipcert.rounding import Array
 
 MARGIN = 1e-8
@@ -22,11 +22,25 @@ Rows = list[tuple[Array, float]]
 Values = list[tuple[Array, Array]]
 
 
-def exact_constant(net: Network, box: Box, c: Array, norm: Norm = INF, samples: int = 400) -> float:
-    """max ||gradient||_dual over the linear pieces that meet the box in a set with interior."""
+def exact_constant(net: Network, region: Box | Polytope, c: Array, norm: Norm = INF, samples: int = 400) -> float:
+    """max ||gradient||_dual over the linear pieces that meet the box, cut by half-spaces, in a set with interior."""
+    box = region.base if isinstance(region, Polytope) else region
+    assert isinstance(box, Box)
     points = np.random.default_rng(0).uniform(box.lo, box.hi, size=(samples, box.size))
+    rows: Rows = []
+    if isinstance(region, Polytope):
+        points = points[np.all(region.b - points @ region.A.T > MARGIN, axis=1)]
+        rows = [(-a, float(b)) for a, b in zip(region.A, region.b, strict=True)]
     piece = _Piece(net, box, c, norm)
-    return _descend(piece, 0, [(np.eye(net.inputs), np.zeros(net.inputs))], [], points)
+    return _descend(piece, 0, [(np.eye(net.inputs), np.zeros(net.inputs))], rows, points)
+
+
+def exact_ranges(net: Network, box: Box, samples: int = 400) -> tuple[Array, Array]:
+    """The least and the largest value of every entry of the Jacobian over the same pieces."""
+    points = np.random.default_rng(0).uniform(box.lo, box.hi, size=(samples, box.size))
+    piece = _Ranges(net, box, np.eye(net.outputs), INF)
+    _descend(piece, 0, [(np.eye(net.inputs), np.zeros(net.inputs))], [], points)
+    return piece.low, piece.high
 
 
 def operator(J: Array, norm: Norm) -> float:
@@ -48,6 +62,22 @@ class _Piece:
     def __init__(self, net: Network, box: Box, c: Array, norm: Norm) -> None:
         self.net, self.box, self.c, self.norm = net, box, c, norm
 
+    def value(self, G: Array) -> float:
+        """Of a piece where the scores are G x + h."""
+        return operator(self.c @ G, self.norm)
+
+
+class _Ranges(_Piece):
+    """Keeps the ends of all entries."""
+
+    def __init__(self, net: Network, box: Box, c: Array, norm: Norm) -> None:
+        super().__init__(net, box, c, norm)
+        self.low, self.high = np.full((net.outputs, net.inputs), np.inf), np.full((net.outputs, net.inputs), -np.inf)
+
+    def value(self, G: Array) -> float:
+        self.low, self.high = np.minimum(self.low, G), np.maximum(self.high, G)
+        return 0.0
+
 
 def _descend(piece: _Piece, i: int, values: Values, rows: Rows, points: Array) -> float:
     """Block i of the network, where the values before it are G x + h on the piece {a'x + b >= 0 for (a, b) in rows}."""
@@ -57,7 +87,7 @@ def _descend(piece: _Piece, i: int, values: Values, rows: Rows, points: Array) -
         A = weight if isinstance(weight, np.ndarray) else weight.toarray()
         G, h = G + A @ values[source][0], h + A @ values[source][1]
     if i == net.depth:
-        return operator(piece.c @ G, piece.norm)
+        return piece.value(G)
     if not block.activation.kinked:
         return _descend(piece, i + 1, [*values, (G, h)], rows, points)
     return _split(piece, i, (G, h), [], values, rows, points)

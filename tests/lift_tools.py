@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from lipcert import Activation, Ball, Box, Everywhere, Network
+from lipcert import Activation, Box, Everywhere, Network
 from lipcert.bounds import Cell, bounds_of
 from lipcert.bounds.propagation import Interval
 from lipcert.method.base import Wishes
@@ -17,6 +17,7 @@ from lipcert.method.bracket import Bracket
 from lipcert.method.solving import Task
 from lipcert.problem.norms import Matrix
 from lipcert.problem.problem import Problem
+from lipcert.problem.region import hull
 from lipcert.proof import Certificate
 from lipcert.proof.leaves import problem_on
 from lipcert.relaxation.build import build
@@ -82,9 +83,10 @@ def true_points(
     net, region = problem.network, problem.region
     truth = net if truth is None else truth
     assert not isinstance(region, Everywhere)
-    box = region.box if isinstance(region, Ball) else region
+    box = hull(region)
+    assert box is not None
     x, t = sampled(box, count)
-    if isinstance(region, Ball):
+    if not isinstance(region, Box):
         x = region.project(x)
     if cell is not None:
         signs = zip(cell.signs, truth.preactivations(x), strict=True)

@@ -319,6 +319,9 @@ def test_the_command_and_its_files(files: Path, capsys: pytest.CaptureFixture[st
         (["--radius", "0.1", "--method", "best"], "unknown method"),
         (["--radius", "0.1", "--solver", "best"], "unknown solver"),
         (["--radius", "0.1", "--workers", "0"], "workers"),
+        (["--radius", "0.1", "--clip"], "--domain LO HI"),
+        (["--radius", "0.1", "--clip", "0", "1", "--domain", "0", "2"], "two domains"),
+        (["--radius", "0.1", "--label-column", "2"], "for a .csv"),
         ([], "--radius"),
     ],
 )
@@ -352,3 +355,51 @@ def test_killed_and_resumed(files: Path) -> None:
     whole = certify(small_net(1, outputs=4, hidden=(12,)), points, radius=0.05, method="hr2").to_dict()
     assert kept["per_radius"] == whole["per_radius"]
     assert [p["upper"] for p in kept["pairs"]] == [p["upper"] for p in whole["pairs"]]
+
+
+def test_clip_in_both_forms(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--clip LO HI` as in bound, `--clip` beside a domain, and both."""
+    command = ["certify", str(files / "net.npz"), str(files / "points.npy"), "--radius", "0.1", "--method", "interval"]
+    forms = (["--domain", "0", "1", "--clip"], ["--clip", "0", "1"], ["--clip", "0", "1", "--domain", "0", "1"])
+    told = []
+    for form in (*forms, ["--domain", "0", "1"]):
+        assert run([*command, *form, "--json"]) == 0
+        answer = json.loads(capsys.readouterr().out)
+        told.append((answer["domain"], answer["clip"], answer["pairs"][0]["upper"]))
+    assert told[0] == told[1] == told[2]
+    assert told[0][:2] == ([0.0, 1.0], True)
+    assert told[3][:2] == ([0.0, 1.0], False)
+    assert told[3][2] >= told[0][2]
+
+
+def test_labels_in_a_column_and_none_at_all(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    points, labels = np.load(files / "points.npy"), np.load(files / "labels.npy")
+    table = np.column_stack([points[:, :1], labels, points[:, 1:]])
+    rows = "\n".join(",".join(repr(float(v)) for v in row) for row in table)
+    (files / "table.csv").write_text(f"a,class,b,c\n{rows}\n")
+    ask = ["--radius", "0.1", "--method", "interval", "--json"]
+    command = ["certify", str(files / "net.npz"), str(files / "points.npy"), "--labels", str(files / "labels.npy")]
+    assert run([*command, *ask]) == 0
+    apart = json.loads(capsys.readouterr().out)
+    command = ["certify", str(files / "net.npz"), str(files / "table.csv"), "--label-column"]
+    for k, column in enumerate(("class", "1", "-3")):
+        assert run([*command, column, *ask, "--out", str(files / f"job{k}")]) == 0
+        answer = json.loads(capsys.readouterr().out)
+        assert answer["per_radius"] == apart["per_radius"]
+        assert answer["counts"] == apart["counts"]
+        assert not answer["notes"]
+        assert run(["verify", str(files / f"job{k}")]) == 0  # the column is kept with the job
+        capsys.readouterr()
+    for column, words in (("7", "0 to 3"), ("clas", "the columns are a, class, b, c")):
+        assert run([*command, column, *ask]) == 2
+        assert words in capsys.readouterr().err
+    (files / "bare.csv").write_text(rows)
+    assert run([*command[:2], str(files / "bare.csv"), "--label-column", "class", *ask]) == 2
+    assert "no line of names" in capsys.readouterr().err
+    (files / "more.csv").write_text(f"a,b,c,d,class\n{rows}\n")
+    assert run([*command[:2], str(files / "more.csv"), "--label-column", "class", *ask]) == 2
+    assert "5 names in the first line, 4 numbers" in capsys.readouterr().err
+    assert run(["certify", str(files / "net.npz"), str(files / "points.npy"), *ask]) == 0
+    assert "the classes that the network predicts count as the true ones" in capsys.readouterr().out
+    assert run(["certify", str(files / "net.npz"), str(files / "points.npy"), *ask[:-1]]) == 0
+    assert "no labels: the class that the network predicts counts as right" in capsys.readouterr().out

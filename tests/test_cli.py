@@ -145,7 +145,6 @@ BAD = [
     (["bound", "NET", "--normalize", "--radius", "1"], "nnet"),
     (["bound", "NET", "--radius", "1", "--output", "3", "--solver", "magic"], "auto, rank-two, low-rank"),
     (["bound", "NET", "--radius", "1", "--output", "3", "--method", "interval", "--literal"], "no literal form"),
-    (["bound", "NET", "--radius", "1", "--output", "3", "--literal", "--certificate", "p.npz"], "no certificate file"),
     (["pop", "missing.pop"], "no such file"),
     (["pop", "DISK", "--to", "disk.txt"], ".dat-s"),
     (["bound", "NET", "--radius", "1", "--output", "3", "--certificate", "proof.txt"], ".npz"),
@@ -164,7 +163,18 @@ BAD = [
     (["bound", "NET", "--radius", "1", "--output", "3", "--certificate", "/proc/p.npz"], "--certificate /proc/p.npz: "),
     (["bound", "NET", "--radius", "1", "--output", "3", "--center", ""], "--center is empty"),
     (["bound", "", "--radius", "1"], "a name without extension"),
-    (["bound", "NET", "--radius", "0,1", "--output", "3"], "'0,1' is not a valid float"),
+    (
+        ["bound", "NET", "--radius", "0,1", "--output", "3"],
+        "--radius 0,1: the radius has 2 numbers, the network has 64",
+    ),
+    (["bound", "NET", "--radius", "0.1,-1", "--output", "3"], "the radius must be finite and >= 0"),
+    (["bound", "NET", "--radius", "", "--output", "3"], "give a number"),
+    (["bound", "NET", "--radius", "SHORT", "--output", "3"], "the radius has 3 numbers, the network has 64 inputs"),
+    (["bound", "NET", "--radius", "0.1,0.2", "--ball", "--output", "3"], "a ball has one radius"),
+    (["bound", "NET", "--radius", "SHORT", "--ball", "--output", "3"], "a ball has one radius"),
+    (["bound", "NET", "--radius", "1", "--output", "3", "--center", "0.1,0.2"], "the center has 2 numbers"),
+    (["bound", "NET", "--radius", "1", "--output", "3", "--center", "0.1,nan"], "center must be finite"),
+    (["verify", "missing.npz", "--network", "NET", "--label-column", "y"], "are for a folder"),
     (["bound", "NET", "--radius", "1", "--versus", "3,4"], "--versus"),
     (["bound", "NET", "--radius", "1", "--output", "3", "--json", "out.json"], "out.json"),
     (["bound"], "NETWORK"),
@@ -172,6 +182,28 @@ BAD = [
     (["bound", "NET", "--radios", "1"], "--radios"),
     (["info", "EMPTY"], "empty"),
 ]
+
+
+def test_centers_and_radii_as_typed_and_in_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One number, one for each input, and files of them say the same."""
+    rng = np.random.default_rng(0)
+    Network.from_weights([rng.normal(size=(5, 3)), rng.normal(size=(1, 5))], [rng.normal(size=5), np.zeros(1)]).save(
+        tmp_path / "net.npz"
+    )
+    np.save(tmp_path / "c.npy", [0.1, 0.2, -0.3])
+    (tmp_path / "c.csv").write_text("0.1,0.2,-0.3\n")
+    (tmp_path / "r.txt").write_text("0.1\n0.2\n0.4\n")
+    typed = (["-0.1,0.2,-0.3", "0.5"], ["0.1,0.2,-0.3", "0.1,0.2,0.4"], [str(tmp_path / "c.npy"), "0.1,0.2,0.4"])
+    found = []
+    for center, radius in (*typed, [str(tmp_path / "c.csv"), str(tmp_path / "r.txt")]):
+        ask = ["bound", str(tmp_path / "net.npz"), "--center", center, "--radius", radius, "--method", "interval"]
+        code, out, _ = call(capsys, *ask, "--no-lower", "--json")
+        assert code == 0
+        found.append(json.loads(out)["region"])
+    assert (found[0]["lo"], found[0]["radius"]) == (pytest.approx([-0.6, -0.3, -0.8]), 0.5)
+    assert found[1]["radius"] == [0.1, 0.2, 0.4]
+    assert found[1]["lo"] == pytest.approx([0.0, 0.0, -0.7])
+    assert found[1] == found[2] == found[3]
 
 
 @pytest.mark.parametrize(("arguments", "message"), BAD, ids=[" ".join(a[:1] + a[2:]) + m[:12] for a, m in BAD])

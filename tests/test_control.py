@@ -116,7 +116,7 @@ def test_the_largest_box() -> None:
     assert found.result is not None
     assert found.result.upper == pytest.approx(1.0)
     assert len(tried) < 20
-    assert f"radius {found.radius:g}" in repr(found)
+    assert f"radius    {found.radius:.6g}   proved" in repr(found)
     assert found.to_dict()["refuted"] is True
     nowhere = largest_box(net, [0.0], below=0.5, most=4.0, output=0, method="linear")
     assert (nowhere.radius, nowhere.result) == (0.0, None)

@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lipcert.cli.pop import pop_command
-from lipcert.errors import InputError
+from lipcert.errors import FileFormatError, InputError
 from lipcert.polynomial import Polynomial, PolynomialProblem
+from lipcert.polynomial.certificates.certificate import verify_polynomial
 from lipcert.polynomial.hierarchy.cuts import (
     Bounds,
     cut_of,
@@ -132,3 +133,29 @@ def test_options(tmp_path: Path) -> None:
     path.write_text("variables x y z\nmaximize -x*y - y*z - x*z\nx^2 = 1\ny^2 = 1\nz^2 = 1\n")
     run = CliRunner().invoke(pop_command, [str(path), "--json", "--cuts", "2"], standalone_mode=False)
     assert json.loads(run.output)["bound"] == pytest.approx(1.0, abs=1e-5)
+
+
+def test_a_file_names_cuts_and_the_problem_makes_them(tmp_path: Path) -> None:
+    """The bound with cuts is proved again from the problem; cuts that its bounds do not make are refused."""
+    problem = max_cut(3, [(i, (i + 1) % 3) for i in range(3)])
+    result = solve_problem(problem, order=1, cuts=3)
+    assert result.certificate is not None
+    result.certificate.save(tmp_path / "proof.npz")
+    answer = verify_polynomial(tmp_path / "proof.npz", problem)
+    assert answer.proved
+    assert answer.bound == pytest.approx(result.bound, rel=1e-6)
+    with np.load(tmp_path / "proof.npz") as stored:
+        arrays = dict(stored)
+    assert len(arrays["sos_cuts"]) > 0
+    for change in ([0, 0, 1, 1, 1], [0, 1, 9, 1, 1], [-1, 1, 2, 1, 1], [0, 1, 2, 2, 1], [2, 1, 3, 1, 1]):
+        forged = arrays["sos_cuts"].copy()
+        forged[0] = change
+        np.savez(tmp_path / "forged.npz", **(arrays | {"sos_cuts": forged}))
+        with pytest.raises(FileFormatError, match="triangle inequalities"):
+            verify_polynomial(tmp_path / "forged.npz", problem)
+    np.savez(tmp_path / "fewer.npz", **(arrays | {"sos_cuts": arrays["sos_cuts"][:-1]}))
+    with pytest.raises(FileFormatError):
+        verify_polynomial(tmp_path / "fewer.npz", problem)
+    swapped = arrays["sos_cuts"] * np.array([1, 1, 1, -1, 1])
+    np.savez(tmp_path / "swapped.npz", **(arrays | {"sos_cuts": swapped}))
+    assert not verify_polynomial(tmp_path / "swapped.npz", problem).proved

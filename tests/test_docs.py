@@ -1,4 +1,4 @@
-"""The documentation: generated parts are up to date, links lead somewhere, commands and methods that it names exist."""
+"""The documentation: generated parts are up to date, every page is in the index, what pages name exists."""
 
 from __future__ import annotations
 
@@ -6,16 +6,12 @@ import pydoc
 import re
 from pathlib import Path
 
-import pytest
-from click.testing import CliRunner
 from scripts import operators_table, trusted_modules
 from scripts.api_reference import FILE, GROUPS, reference
 
 import lipcert
-from lipcert.cli.app import cli
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 LINK = re.compile(r"\]\(([^)#\s]+)(#[^)\s]*)?\)")
 
 
@@ -48,13 +44,6 @@ def test_reference_has_every_public_name_once() -> None:
     assert sorted(names) == sorted(lipcert.__all__)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
-def test_links_lead_somewhere(page: Path) -> None:
-    for target, _ in LINK.findall(page.read_text(encoding="utf-8")):
-        if "://" not in target:
-            assert (page.parent / target).exists(), f"{page.name}: {target}"
-
-
 def test_index_links_to_every_page() -> None:
     text = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
     linked = {target for target, _ in LINK.findall(text)}
@@ -65,25 +54,6 @@ def test_index_links_to_every_page() -> None:
 def test_every_method_is_explained() -> None:
     text = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
     assert [m for m in lipcert.METHODS if f"`{m}`" not in text] == []
-
-
-@pytest.mark.parametrize("page", ["tutorial.md", "methods.md"])
-def test_options_exist(page: str) -> None:
-    """Every --option in a shell command of the page is one of that command's."""
-    text = (ROOT / "docs" / page).read_text(encoding="utf-8").replace("\\\n", " ")
-    lines = re.findall(r"^\$ lipcert (\w+)(.*)$", text, re.MULTILINE)
-    assert lines
-    for command, rest in lines:
-        shown = CliRunner().invoke(cli, [command, "--help"]).output
-        assert [o for o in re.findall(r"--[a-z][a-z-]*", rest) if o not in shown] == [], f"{command}{rest}"
-
-
-@pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md", "docs/reproduction.md"])
-def test_python_in_pages_compiles(page: str) -> None:
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
-    assert blocks
-    for block in blocks:
-        compile(block, page, "exec")
 
 
 NAMED = re.compile(r"`(lipcert(?:\.\w+)+)`")

@@ -427,7 +427,15 @@ def spoilt_arrays() -> dict[str, tuple[str, Callable[[dict[str, Any]], None]]]:
         arrays["attack_radius"][arrays["example_index"][0]] *= 0.99
 
     def none(arrays: dict[str, Any]) -> None:
-        arrays["examples"], arrays["example_index"] = arrays["examples"][:0], arrays["example_index"][:0]
+        for name in ("examples", "example_index", "example_class"):
+            arrays[name] = arrays[name][:0]
+
+    def class_of(shift: int) -> Callable[[dict[str, Any]], None]:
+        def change(arrays: dict[str, Any]) -> None:
+            owner = arrays["example_index"][0]
+            arrays["example_class"][0] = shift if shift < 0 else arrays["labels"][owner] + shift
+
+        return change
 
     def made_up(arrays: dict[str, Any]) -> None:
         k = np.flatnonzero(np.isinf(arrays["attack_radius"]))[0]
@@ -450,6 +458,9 @@ def spoilt_arrays() -> dict[str, tuple[str, Callable[[dict[str, Any]], None]]]:
         "nearer": ("counterexamples", nearer),
         "no examples": ("counterexamples", none),
         "another's example": ("counterexamples", made_up),
+        "class of an example": ("counterexamples", class_of(0)),
+        "no class at all": ("counterexamples", class_of(-1)),
+        "a class too many": ("counterexamples", class_of(99)),
         "images": ("tallies", more("images", 3, 0.25)),
     }
 

@@ -25,6 +25,7 @@ from tests.problems import net_of
     ("name", "numbers"),
     [
         ("cheap", [*range(14), 50, 100]),
+        ("deep", [*range(1, 9), 20]),
         ("relaxations", [1, 2, 3, 5, 100]),
         ("files", [*range(60)]),
         ("forged", [*range(8), *range(64, 72), *range(128, 136), *range(192, 200)]),
@@ -39,7 +40,7 @@ def test_a_short_run_finds_nothing(name: str, numbers: list[int]) -> None:
     assert sum(run.counts.values()) >= len(numbers)
 
 
-@pytest.mark.parametrize("name", ["cheap", "relaxations", "files", "forged"])
+@pytest.mark.parametrize("name", ["cheap", "deep", "relaxations", "files", "forged"])
 def test_a_case_is_always_the_same(name: str, tmp_path: Path) -> None:
     """Made twice it is the same, and so it is when it was written to files and read again."""
     kind = kind_of(name)

@@ -87,6 +87,33 @@ def test_modules_take_their_shape_from_the_center(
         assert asked == shapes
 
 
+def test_a_saved_proof_about_images_says_how_the_module_becomes_a_network(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A file keeps no shape of the centre; the message says what to give."""
+    reader(monkeypatch, needs_shape=True)
+    result = bound(Module(), Box(np.zeros((1, 3, 4)), 0.1), output=0, method="interval", lower=False)
+    result.certificate.save(tmp_path / "proof.npz")
+    with pytest.raises(InputError, match=r"lipcert\.from_torch\(module, input_shape=\.\.\.\) is the network"):
+        verify(tmp_path / "proof.npz", Module())
+
+
+def test_a_center_with_gradients_is_detached() -> None:
+    class Tensor:
+        """As torch has them: an array only when it is detached."""
+
+        shape = (2,)
+
+        def __array__(self, *_: Any, **__: Any) -> Any:
+            raise RuntimeError("Can't call numpy() on Tensor that requires grad.")
+
+        def detach(self) -> Any:
+            return np.ones(2)
+
+    center: Any = Tensor()
+    assert Box(center, 0.5) == Box(np.ones(2), 0.5)
+
+
 def test_modules_that_know_their_shape(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = reader(monkeypatch, needs_shape=False)
     bound(Module(), Box(np.zeros((1, 3, 4)), 0.1), output=0, method="interval", lower=False)

@@ -172,7 +172,7 @@ def true_point(net: Network, box: Box, found: object, x: Array, t: Array) -> Arr
 def test_wrong_multipliers_only_loosen(seed: int, lie: str, deep: bool) -> None:
     rng = np.random.default_rng(seed)
     net, box = two_layer_case(seed % 20) if deep else random_case(seed % 20, 3, 3, 0.5)[:2]
-    model, error = hr(Problem.of(net, box), 1 + seed % 2)
+    model, question = hr(Problem.of(net, box), 1 + seed % 2)
 
     def liar(problem: ConicProblem) -> ConicSolution:
         z = rng.normal(size=problem.rows) * 10.0 ** rng.uniform(-6, 2)
@@ -181,7 +181,7 @@ def test_wrong_multipliers_only_loosen(seed: int, lie: str, deep: bool) -> None:
         return ConicSolution(x, problem.b, z, ConicStatus.OPTIMAL, 0.0, 0.0, 0.0, 1, "liar")
 
     result = solve_model(model, solve=liar)
-    assert result.bound + error >= exact_constant(net, box, ONE) * (1 - 1e-9)
+    assert result.bound + question.error >= exact_constant(net, box, ONE) * (1 - 1e-9)
 
 
 def test_three_hidden_layers_as_a_problem() -> None:

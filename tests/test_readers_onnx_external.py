@@ -296,3 +296,18 @@ def test_types_that_are_not_read_are_refused_where_they_are_used(tmp_path: Path)
 def test_damaged_models_with_external_data(tmp_path: Path) -> None:
     path = save(tmp_path, model())
     survive(path, path.read_bytes(), cuts=30, flips=300)
+
+
+def test_truth_values_are_zero_and_one(tmp_path: Path) -> None:
+    """Other bytes mean one thing to some programs and another to others."""
+    made = model()
+    truth = numpy_helper.from_array(np.array([[True, False]]), "T")
+    made.graph.node[-1].output[0] = "m"
+    made.graph.node.append(helper.make_node("Where", ["T", "m", "m"], ["y"]))
+    made.graph.initializer.append(truth)
+    path = tmp_path / "net.onnx"
+    onnx.save(made, path)
+    assert load(path).outputs == 2
+    made.graph.initializer[-1].raw_data = b"\x01\x02"
+    onnx.save(made, path)
+    refuse(path, "truth values other than 0 and 1", "T", kind=FileFormatError)

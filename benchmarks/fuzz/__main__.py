@@ -1,6 +1,6 @@
-"""Fuzzing with independent oracles, to be left running: python -m benchmarks.fuzz cheap|relaxations|files|...
+"""Fuzzing with independent oracles, to be left running: python -m benchmarks.fuzz cheap|deep|relaxations|files|...
 
-    python -m benchmarks.fuzz cheap|relaxations|files|forged|folders|all [--count N] [--seed S] [--first K]
+    python -m benchmarks.fuzz cheap|deep|relaxations|files|forged|folders|all [--count N] [--seed S] [--first K]
                               [--minutes M] [--out DIR]
     python -m benchmarks.fuzz again FILE.json
 
@@ -18,15 +18,15 @@ from typing import Any
 
 from benchmarks.fuzz._harness import Kind, Run, judged
 
-NAMES = ("cheap", "relaxations", "files", "forged", "folders")
+NAMES = ("cheap", "deep", "relaxations", "files", "forged", "folders")
 
 
 def kind_of(name: str) -> Kind[Any]:
     """Imported when it is asked for: some need packages that others do not."""
-    if name == "cheap":
-        from benchmarks.fuzz.cheap import Cheap
+    if name in ("cheap", "deep"):
+        from benchmarks.fuzz.cheap import Cheap, Deep
 
-        return Cheap()
+        return Cheap() if name == "cheap" else Deep()
     if name == "relaxations":
         from benchmarks.fuzz.relaxations import Relaxations
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,14 @@ import numpy as np
 
 from benchmarks.fuzz._harness import Verdict
 from benchmarks.fuzz._oracle import SLACK, floor, is_exact, jacobians, norms_at, operator_norms, points_of
-from benchmarks.fuzz._problems import Case, Random, random_case
+from benchmarks.fuzz._problems import Case, Random, random_case, random_region
 from benchmarks.fuzz._smaller import smaller
-from lipcert import Box
+from lipcert import Activation, Box, Network
 from lipcert.bounds import whole
 from lipcert.budget import Budget
 from lipcert.errors import LipcertError
 from lipcert.method.branching.judge import judge
+from lipcert.problem.network import Block
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import hull
 from lipcert.proof.arithmetic import prove_interval, prove_linear, prove_mixed, prove_product
@@ -47,12 +49,15 @@ class Cheap:
     def make(self, rng: Random, number: int) -> Case:
         return random_case(rng, number)
 
+    def methods(self, number: int, /) -> tuple[str, ...]:
+        return "product", TURNS[number % len(TURNS)]
+
     def judge(self, case: Case) -> Verdict:
         """Which checks beside the first are made depends on the number alone."""
         rng, number, verdict = np.random.default_rng(case.seed), case.seed, Verdict()
         problem = case.problem()
         seen = floor(case, rng, number % ENUMERATE == 0)
-        chosen = ("product", TURNS[number % len(TURNS)])
+        chosen = self.methods(number)
         found = {name: PROVERS[name](problem) for name in chosen if name in PROVERS}
         by_slopes = self._slopes(problem, rng, verdict) if "slopes" in chosen else None
         if by_slopes is not None:
@@ -127,6 +132,44 @@ class Cheap:
 
     def load(self, stem: Path, about: dict[str, Any]) -> Case:
         return Case.load(stem, about)
+
+
+class Deep(Cheap):
+    """Slopes alone, on networks of 5 to 16 blocks that are wide enough for norms to be far from their products."""
+
+    name = "deep"
+
+    def make(self, rng: Random, number: int) -> Case:
+        kind = replace(random_case(rng, number, blocks=1), network=deep_network(rng))
+        c = None if kind.c is None else rng.normal(size=kind.network.outputs)
+        return replace(
+            kind,
+            region=random_region(rng, kind.network.inputs),
+            c=c,
+            p=str(rng.choice(["2", "inf"])),
+            q=None if c is not None else "2",
+        )
+
+    def methods(self, _: int, /) -> tuple[str, ...]:
+        return "product", "slopes"
+
+
+def deep_network(rng: Random) -> Network:
+    """Weights of a scale that keeps signals alive, with biases, skips or neither."""
+    widths = rng.integers(1, 9, size=int(rng.integers(6, 18)))
+    skips, biased = rng.uniform() < 0.3, rng.uniform() < 0.5
+    kinds = ("relu", "relu", "leaky_relu", "tanh", "elu")
+    blocks: list[Block] = []
+    for i in range(1, len(widths)):
+        sources = {i - 1} | ({int(rng.integers(i))} if skips else set())
+        scale = rng.uniform(0.7, 2.0)
+        terms = tuple(
+            (j, scale * rng.normal(size=(widths[i], widths[j])) / np.sqrt(widths[j])) for j in sorted(sources)
+        )
+        bias = rng.normal(size=widths[i]) if biased else np.zeros(widths[i])
+        last = i == len(widths) - 1
+        blocks.append(Block(terms, bias, Activation("identity" if last else str(rng.choice(kinds)), 0.1)))
+    return Network.from_blocks(blocks)
 
 
 def spoilt(rng: Random, program: SlopeProgram) -> SlopeMultipliers | None:

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from lipcert.cells.result import Partition
     from lipcert.control.largest import LargestBox, largest_box
     from lipcert.control.loop import closed_loop, contraction, loop_weights
+    from lipcert.entries.door import jacobian
+    from lipcert.entries.result import Jacobian
     from lipcert.errors import (
         FileFormatError,
         InputError,
@@ -22,14 +24,18 @@ if TYPE_CHECKING:
     from lipcert.method.bound import bound
     from lipcert.method.bracket import Progress
     from lipcert.method.result import Result, Status
+    from lipcert.method.union import bound_union
+    from lipcert.method.union_result import UnionResult
     from lipcert.polynomial import Polynomial, PolynomialProblem
+    from lipcert.polynomial.certificates.certificate import PolynomialCertificate, verify_polynomial
     from lipcert.polynomial.hierarchy.plan import Plan, plan
     from lipcert.polynomial.hierarchy.result import PolynomialResult
     from lipcert.polynomial.hierarchy.solve import maximize, minimize
     from lipcert.problem.activations import Activation
     from lipcert.problem.network import Affine, Network
-    from lipcert.problem.region import Ball, Box, Everywhere
+    from lipcert.problem.region import Ball, Box, Everywhere, Polytope
     from lipcert.proof import Certificate
+    from lipcert.proof.union import UnionVerification, verify_union
     from lipcert.proof.verify import Verification, verify
     from lipcert.readers import load
     from lipcert.readers.torch import from_torch
@@ -50,16 +56,22 @@ _WHERE = {
     "problem.network": ["Affine", "Network"],
     "cells.door": ["partition"],
     "cells.result": ["Partition"],
+    "entries.door": ["jacobian"],
+    "entries.result": ["Jacobian"],
     "polynomial": ["Polynomial", "PolynomialProblem"],
+    "polynomial.certificates.certificate": ["PolynomialCertificate", "verify_polynomial"],
     "readers": ["load"],
     "readers.torch": ["from_torch"],
-    "problem.region": ["Ball", "Box", "Everywhere"],
+    "problem.region": ["Ball", "Box", "Everywhere", "Polytope"],
     "control.largest": ["LargestBox", "largest_box"],
     "control.loop": ["closed_loop", "contraction", "loop_weights"],
     "polynomial.hierarchy.plan": ["Plan", "plan"],
     "polynomial.hierarchy.result": ["PolynomialResult"],
     "polynomial.hierarchy.solve": ["maximize", "minimize"],
     "method.result": ["Result", "Status"],
+    "method.union": ["bound_union"],
+    "method.union_result": ["UnionResult"],
+    "proof.union": ["UnionVerification", "verify_union"],
     "robustness.certify": ["certify"],
     "robustness.data": ["DataSet", "read_data"],
     "robustness.result": ["Certification"],
@@ -80,6 +92,7 @@ __all__ = [
     "FileFormatError",
     "FolderVerification",
     "InputError",
+    "Jacobian",
     "LargestBox",
     "LipcertError",
     "MethodError",
@@ -87,20 +100,26 @@ __all__ = [
     "Partition",
     "Plan",
     "Polynomial",
+    "PolynomialCertificate",
     "PolynomialProblem",
     "PolynomialResult",
+    "Polytope",
     "Progress",
     "Result",
     "SoundnessError",
     "Status",
+    "UnionResult",
+    "UnionVerification",
     "UnsupportedOperator",
     "Verification",
     "__version__",
     "bound",
+    "bound_union",
     "certify",
     "closed_loop",
     "contraction",
     "from_torch",
+    "jacobian",
     "largest_box",
     "load",
     "loop_weights",
@@ -111,6 +130,8 @@ __all__ = [
     "read_data",
     "verify",
     "verify_folder",
+    "verify_polynomial",
+    "verify_union",
 ]
 
 

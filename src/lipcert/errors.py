@@ -11,6 +11,16 @@ LipcertError
 Each message is one line: what was wrong, where, what to do.
 """
 
+from pathlib import Path
+
+
+def how_to_install(extra: str) -> str:
+    """The command that adds an extra of the package: of the clone that this runs from, or of the published one."""
+    root = Path(__file__).resolve().parents[2]
+    if not (root / "pyproject.toml").is_file():
+        return f"pip install 'lipcert[{extra}]'"
+    return f"pip install '{'.' if root == Path.cwd() else root}[{extra}]'"
+
 
 class LipcertError(Exception):
     """The root of the tree."""

@@ -287,6 +287,9 @@ SIGNS_KNOWN = 4096  # answers of linear programs that are remembered
 SHARPEN_SHARE = 0.1  # of the first turn of a search over signs, or of a relaxation,
 SHARPEN_AGAIN = 3.0  # which begins again where the last share was too short and this one is so many times as long
 SHARPEN_WORTH = 0.05  # of the widths of open neurons' bounds: a certificate without them is smaller
+SIDES_SHARE = 0.1  # of the budget, for the box around a region with half-spaces
+UNION_FIRST = 0.2  # of the budget, for cheap bounds on all of several regions
+UNION_SHARE = 0.5  # of what is left, for a turn on one of them
 # --- Slopes: one multiplier per neuron (measured on random networks of depth 16 to 64, ERAN 3_50 and cifar_base_kw) ---
 SLOPES_PIECE = 6000  # the order of the largest matrix that a proof factors: a few of them take 2 GB
 SLOPES_PROOF = 3.0  # times the sum of the orders cubed: one proof,

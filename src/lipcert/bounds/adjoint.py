@@ -103,27 +103,31 @@ class Adjoint:
         nothing = np.zeros((self.cells, self.net.shape[j]))
         return finite_sum(terms) if terms else Interval(nothing, nothing)
 
-    def run(self, entries: bool = True) -> tuple[Interval, ...]:
+    def run(self, entries: bool | NDArray[np.bool_] = True) -> tuple[Interval, ...]:
         """Bounds of the gradients by x_0 .. x_m: of the input's entries and of neurons with open slopes by forms.
 
-        Without `entries`, those of the input whose sign intervals know stay as they are.
+        Without `entries`, those of the input whose sign intervals know stay as they are; a mask (cells, inputs) says
+        which of them are wanted at all.
         """
         for j in range(self.net.depth, -1, -1):
             self._enter(j, entries)
         return tuple(g for g in self.gradients if g is not None)
 
-    def _enter(self, j: int, entries: bool) -> None:
+    def _enter(self, j: int, entries: bool | NDArray[np.bool_]) -> None:
         hidden = [(i, w) for i, w in self.net.readers[j] if i <= self.net.depth]
         g, flow = self.given[j], np.zeros(self.given[j].lo.shape)
         if hidden:
             g = finite_sum([(w.T, self.sigma[i]) for i, w in self.net.readers[j]])
             flow = np.asarray(sum(times(self.sigma[i].magnitude, abs(w.T)) for i, w in hidden))
-            g = self._better(j, g, self._open(j) if j else (g.lo < 0) & (g.hi > 0) | entries)
+            g = self._better(j, g, self._open(j) if j else self._wanted(g, entries))
         self.gradients[j] = g
         if j:
             self.lines[j] = product_lines(self.slopes[j - 1], g)
             self.sigma[j] = scaled(self.slopes[j - 1], g)
         self.prices[j] = self._price(j, g, flow)
+
+    def _wanted(self, g: Interval, entries: bool | NDArray[np.bool_]) -> NDArray[np.bool_]:
+        return entries if isinstance(entries, np.ndarray) else (g.lo < 0) & (g.hi > 0) | entries
 
     def _open(self, j: int) -> NDArray[np.bool_]:
         return self.slopes[j - 1].lo < self.slopes[j - 1].hi

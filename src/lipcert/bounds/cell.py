@@ -1,6 +1,7 @@
 """A cell, a piece of a region, and its two halves.
 
-A cell is the set of x of a box (or of the whole space) with z_j >= 0 or z_j <= 0 for the neurons whose sign is fixed.
+A cell is the set of x of a box, perhaps cut by half-spaces, or of the whole space, with z_j >= 0 or z_j <= 0 for the
+neurons whose sign is fixed.
 A split cuts the box at a value of a coordinate, or the cell at the kink of a neuron; both halves are closed, so that
 together they are the cell. Hence whoever starts from the whole region and halves as often as he likes has a cover of
 it, whatever the splits were.
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lipcert.problem.network import Network
-from lipcert.problem.region import Box, Region
+from lipcert.problem.region import Box, Region, ball_of, hull, restricted
 
 Signs = tuple[NDArray[np.int8], ...]  # by hidden block: 1 where z >= 0, -1 where z <= 0, 0 where nothing is fixed
 
@@ -52,9 +53,10 @@ def whole(net: Network, region: Region) -> Cell:
 def splits_here(cell: Cell, split: Split, net: Network) -> bool:
     """Whether the split means something for this cell."""
     if split.layer == 0:
-        if not isinstance(cell.region, Box) or not 0 <= split.index < cell.region.size:
+        box = None if ball_of(cell.region) is not None else hull(cell.region)
+        if box is None or not 0 <= split.index < box.size:
             return False
-        return bool(cell.region.lo[split.index] <= split.value <= cell.region.hi[split.index])
+        return bool(box.lo[split.index] <= split.value <= box.hi[split.index])
     if not 1 <= split.layer <= net.depth or not 0 <= split.index < net.shape[split.layer]:
         return False
     return net.activations[split.layer - 1].kinked and cell.signs[split.layer - 1][split.index] == 0
@@ -63,10 +65,11 @@ def splits_here(cell: Cell, split: Split, net: Network) -> bool:
 def halves(cell: Cell, split: Split) -> tuple[Cell, Cell]:
     """Below and above; the split must be one that `splits_here` accepts."""
     if split.layer == 0:
-        assert isinstance(cell.region, Box)
-        hi, lo = cell.region.hi.copy(), cell.region.lo.copy()
+        box = hull(cell.region)
+        assert box is not None
+        hi, lo = box.hi.copy(), box.lo.copy()
         hi[split.index] = lo[split.index] = split.value
-        below, above = Box.from_bounds(cell.region.lo, hi), Box.from_bounds(lo, cell.region.hi)
+        below, above = (restricted(cell.region, Box.from_bounds(*ends)) for ends in ((box.lo, hi), (lo, box.hi)))
         return Cell(below, cell.signs), Cell(above, cell.signs)
     return _with_sign(cell, split, -1), _with_sign(cell, split, 1)
 

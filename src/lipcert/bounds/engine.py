@@ -4,7 +4,8 @@
 
 Each neuron keeps the better of both. Where a sign is fixed the pre-activation is cut at zero, before anything behind it
 is computed, and its half-space, as a linear form in x, serves the bounds of all others: what follows holds on the cell.
-A cell on which some interval is empty is empty itself. The bounds of a cell do not depend on its company.
+Half-spaces of the region serve likewise. A cell on which some interval is empty is empty itself. The bounds of a cell
+do not depend on its company.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from lipcert.bounds.interval import Interval, affine_sum, outward, times, widene
 from lipcert.bounds.substitution import Stage, forms_above, longest_side, work
 from lipcert.problem.network import Block, Network
 from lipcert.problem.norms import Norm
-from lipcert.problem.region import Ball, hull
+from lipcert.problem.region import Ball, Polytope, ball_of, hull, sides_of
 from lipcert.problem.twins import Twins
 from lipcert.rounding import TINY, gamma, grow
 
@@ -136,10 +137,10 @@ class Pass:
         else:
             count, (self.box, self.ball) = len(cells), _domain(net, cells)
             self.signs = tuple(_stack([c.signs[k] for c in cells]) for k in range(net.depth))
-        self.fixed = any(bool(s.any()) for s in self.signs)
         self.forms = forms and bool(np.isfinite(self.box.lo).all())
         self.stages: list[Stage] = []
-        self.sides = no_sides(count, net.inputs)
+        self.sides = no_sides(count, net.inputs) if isinstance(cells, Interval) else _of_regions(net, cells)
+        self.fixed = self.sides.count > 0 or any(bool(s.any()) for s in self.signs)
         self.empty = np.zeros(count, dtype=bool)
         self.cut_short = False
 
@@ -189,7 +190,7 @@ class Pass:
                 self.sides = self.sides.with_signs(above, np.take_along_axis(signs, rows, axis=1), before + rows)
             top = above.largest(self.box, self.ball)
             if self.sides.count:
-                top = np.minimum(top, pushed(above, self.sides, self.box).largest(self.box))
+                top = np.minimum(top, pushed(above, self.sides, self.box).largest(self.box, self.ball))
             used, count = np.take_along_axis(mine, rows, axis=1), rows.shape[1]
             low, high = np.take_along_axis(lo, rows, axis=1), np.take_along_axis(hi, rows, axis=1)
             np.put_along_axis(lo, rows, np.where(used, np.maximum(low, -top[:, count:]), low), axis=1)
@@ -229,9 +230,23 @@ def _domain(net: Network, cells: Sequence[Cell]) -> tuple[Interval, Ball | None]
         shape = (len(cells), net.inputs)
         return Interval(np.full(shape, -np.inf), np.full(shape, np.inf)), None
     lo, hi = (_stack([getattr(box, end) for box in boxes]) for end in ("lo", "hi"))
-    first = cells[0].region
-    same = isinstance(first, Ball) and all(c.region == first for c in cells)
-    return Interval(lo, hi), first if same and isinstance(first, Ball) else None
+    ball = ball_of(cells[0].region)
+    return Interval(lo, hi), ball if ball is not None and all(ball_of(c.region) == ball for c in cells) else None
+
+
+def _of_regions(net: Network, cells: Sequence[Cell]) -> Sides:
+    """The half-spaces of the regions of cells, numbered after all neurons; where these differ there are none."""
+    first = sides_of(cells[0].region)
+    if first is None or not all(_same_sides(first, sides_of(c.region)) for c in cells):
+        return no_sides(len(cells), net.inputs)
+    H, h = (np.broadcast_to(end, (len(cells), *end.shape)) for end in (-first.A, first.b))
+    return Sides(H, h, np.broadcast_to(net.neurons + np.arange(first.count), h.shape))
+
+
+def _same_sides(one: Polytope, other: Polytope | None) -> bool:
+    if other is None:
+        return False
+    return other.A is one.A or (np.array_equal(other.A, one.A) and np.array_equal(other.b, one.b))
 
 
 def _stack(arrays: list[NDArray[Any]]) -> NDArray[Any]:

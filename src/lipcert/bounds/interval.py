@@ -59,7 +59,7 @@ def affine_sum(terms: Terms, bias: Array) -> Interval:
     to_minus, to_plus = np.zeros(z.lo.shape), np.zeros(z.lo.shape)
     for weight, x in terms:
         below, above = np.isneginf(x.lo).astype(np.float64), np.isposinf(x.hi).astype(np.float64)
-        rises, falls = _sign(weight, 1), _sign(weight, -1)
+        rises, falls = sign_matrix(weight, 1), sign_matrix(weight, -1)
         to_minus += times(below, rises) + times(above, falls)
         to_plus += times(above, rises) + times(below, falls)
     return Interval(np.where(to_minus > 0, -np.inf, z.lo), np.where(to_plus > 0, np.inf, z.hi))
@@ -143,6 +143,6 @@ def _finite(x: Interval) -> Interval:
     return Interval(np.minimum(lo, hi), np.maximum(lo, hi))
 
 
-def _sign(weight: Matrix, sign: int) -> Matrix:
+def sign_matrix(weight: Matrix, sign: int) -> Matrix:
     """Ones where the entries have this sign."""
     return entrywise(weight, lambda numbers: (numbers * sign > 0).astype(np.float64))

@@ -142,7 +142,7 @@ def form_bounds(adjoint: Adjoint, norm: Norm, coordinate: int | None, entries: b
         upper = np.fmin(_known(total), _known(plain))
         if norm.p == "2":
             upper = grow(np.sqrt(upper), 4)
-        loss = _with_spread(net, slopes, gradients, losses, per_width)
+        loss = spread_losses(net, slopes, gradients, losses, per_width)
     return Linear(_known(upper), gradients, tuple(loss))
 
 
@@ -166,7 +166,7 @@ def _chords(g: Interval, norm: Norm) -> tuple[Array, Array, Array]:
     return slope, _known(shift), np.where(width > 0, shift / np.where(width > 0, width, 1.0), 0.0)
 
 
-def _with_spread(
+def spread_losses(
     net: Network, slopes: tuple[Interval, ...], gradients: tuple[Interval, ...], losses: list[Array], share: Array
 ) -> list[Array]:
     """The losses of the lines, and about what each open neuron widens the intervals of the entries by."""

@@ -39,9 +39,32 @@ def vertex_bounds(net: Network, slopes: Sequence[Interval], norm: Norm, c: Array
     return upper
 
 
+def vertex_entries(net: Network, slopes: Sequence[Interval], c: Array) -> Interval:
+    """The least and the largest of every entry of the gradient of c'scores over the ends of the open slopes, a row of c
+    for each cell; infinite where these are one or many, and the gradient itself where there are none."""
+    lo, hi = (np.concatenate([getattr(s, end) for s in slopes], axis=1) for end in ("lo", "hi"))
+    is_open = lo < hi
+    count = is_open.sum(axis=1)
+    low, high = np.full((len(lo), net.inputs), -np.inf), np.full((len(lo), net.inputs), np.inf)
+    widths = np.cumsum([b.width for b in net.hidden])[:-1]
+    for k in (0, *range(2, OPEN_UP_TO + 1)):
+        rows = np.flatnonzero(count == k)
+        step = max(1, _NUMBERS // (lo.shape[1] << k))
+        for own in (rows[j : j + step] for j in range(0, len(rows), step)):
+            ends = _ends(lo[own], hi[own], is_open[own], k).reshape(-1, lo.shape[1])
+            with np.errstate(all="ignore"):
+                parts = [Interval(s, s) for s in np.split(ends, widths, axis=1)]
+                g = gradient_bounds(net, (), np.repeat(c[own], 1 << k, axis=0), parts)[0]
+            shape = (len(own), 1 << k, net.inputs)
+            low[own], high[own] = g.lo.reshape(shape).min(axis=1), g.hi.reshape(shape).max(axis=1)
+    return Interval(np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high))
+
+
 def _ends(lo: Array, hi: Array, is_open: NDArray[np.bool_], k: int) -> Array:
     """All choices of ends of the k open slopes of every cell: (cells, choices, neurons)."""
     choices = (np.arange(1 << k)[:, None] >> np.arange(k)) & 1  # (choices, k)
+    if not k:
+        return lo[:, None, :]
     place = np.clip(np.cumsum(is_open, axis=1) - 1, 0, k - 1)  # which of the open ones a neuron is
     up = np.take(choices.T, place, axis=0)  # (cells, neurons, choices)
     chosen = np.where((up > 0) & is_open[:, :, None], hi[:, :, None], lo[:, :, None])

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from lipcert._version import __version__
 from lipcert.cells.goal import Goal
 from lipcert.errors import InputError, SoundnessError
-from lipcert.files import write_bytes, write_npz
+from lipcert.files import write_bytes, write_json, write_npz
 from lipcert.method.result import Status, relative_gap
 from lipcert.problem.frame import Frame
 from lipcert.problem.norms import Norm
@@ -126,14 +126,16 @@ class Partition:
         return {"lo": self.lo, "hi": self.hi, "lower": self.lower, "upper": self.upper, "points": self.points}
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write all cells: .npz (lo, hi, lower, upper, points), or .csv with a row for each."""
+        """Write all cells: .npz (lo, hi, lower, upper, points), or .csv with a row for each; .json has no cells."""
         match Path(path).suffix.lower():
             case ".npz":
                 write_npz(path, self.arrays())
             case ".csv":
                 write_bytes(path, self._csv())
+            case ".json":
+                write_json(path, self.to_dict())
             case _:
-                raise InputError(f"{path}: cells are kept as .npz or .csv; give the file one of these endings")
+                raise InputError(f"{path}: cells are kept as .npz or .csv, a summary as .json")
 
     def _csv(self) -> bytes:
         n = self.region.size

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lipcert.chart.shapes import PALETTE, Box, Drawing, Line, Paint, Shape, Text
 from lipcert.chart.svg import HEAD, headline
-from lipcert.errors import InputError
+from lipcert.errors import InputError, how_to_install
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,7 +22,7 @@ def check_matplotlib() -> None:
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError:
-        raise InputError("--plots needs matplotlib; install it with: pip install 'lipcert[plot]'") from None
+        raise InputError(f"a PNG needs matplotlib; {how_to_install('plot')}") from None
 
 
 def png(drawing: Drawing) -> bytes:

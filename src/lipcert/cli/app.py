@@ -19,6 +19,7 @@ from lipcert.cli.certify import certify_command
 from lipcert.cli.demo import demo_command
 from lipcert.cli.export import export_command
 from lipcert.cli.info import info_command
+from lipcert.cli.jacobian import jacobian_command
 from lipcert.cli.loop import loop_command
 from lipcert.cli.pop import pop_command
 from lipcert.cli.report import report_command
@@ -38,6 +39,7 @@ def cli() -> None:
     lipcert bound model.onnx --radius 0.1 --output 3   a proved bracket [lower, upper]
     lipcert verify proof.npz --network model.onnx      check a proof without any solver
     lipcert cells model.onnx --radius 1 --cells 40     a proved constant on every cell of a box
+    lipcert jacobian model.onnx --radius 0.1           bounds and signs of all partial derivatives
     lipcert certify model.onnx images.npy --radius 0.1 which inputs keep their class
     lipcert verify DIR                                 the folder of a certify job proved again
     lipcert loop model.onnx --a A.csv --b B.csv ...    whether a closed loop contracts
@@ -57,6 +59,7 @@ _COMMANDS = (
     demo_command,
     export_command,
     info_command,
+    jacobian_command,
     loop_command,
     pop_command,
     report_command,

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from lipcert.cli.options import (
     Question,
     Reading,
+    check_certificate_target,
     json_option,
     memory_option,
     network_argument,
@@ -25,13 +26,23 @@ from lipcert.cli.weights import Weights, weights_options
 from lipcert.errors import InputError
 from lipcert.method import table
 from lipcert.method.bound import bound
-from lipcert.method.literal import Literal
+from lipcert.method.result import Result
+from lipcert.method.union import bound_union
+from lipcert.method.union_result import UnionResult
+from lipcert.problem.region import Everywhere, Polytope, Region
+from lipcert.readers.halfspaces import read_halfspaces
+from lipcert.rounding import Array
 from lipcert.solver import CONIC_SOLVERS, SOLVERS
 
 
 @click.command("bound", short_help="Bracket the Lipschitz constant of one output of NETWORK.")
 @network_argument
 @question_options
+@click.option(
+    "--halfspaces",
+    metavar="FILE",
+    help="Cut the box or ball: rows a_1 .. a_n, b of a'x <= b in a .csv, .txt or .npy, or A and b in an .npz.",
+)
 @weights_options
 @click.option(
     "--method", default="auto", show_default=True, metavar="NAME", help=f"How to prove it: {', '.join(table.names())}."
@@ -75,6 +86,7 @@ def bound_command(
     question: Question,
     weights: Weights,
     reading: Reading,
+    halfspaces: str | None,
     certificate: str | None,
     verbose: bool,
     as_json: bool,
@@ -85,7 +97,7 @@ def bound_command(
     At the time limit, near the memory limit, or on Ctrl-C, the best proved bracket so far is printed. Exit code 0
     when an upper bound was proved (with --below: one below it), 1 when none was, 2 on bad input. --method mip also
     prints the optimum that a mixed-integer solver claims for ReLU networks on a box; the claim is not certified and no
-    part of the bracket.
+    part of the bracket. A property (--vnnlib) with several boxes has the largest constant of all of them.
 
     \b
     lipcert bound net.npz --radius 0.1 --output 3
@@ -94,19 +106,25 @@ def bound_command(
     lipcert bound acasxu.onnx --vnnlib prop_3.vnnlib --output 0
     lipcert bound net.npz --radius 0.1 --output 3 --method hr2 --certificate proof.npz
     lipcert bound net.npz --radius 0.5 --ball --versus 7 3 --norm 2
+    lipcert bound net.npz --radius 1 --output 0 --halfspaces rows.csv
     lipcert bound net.npz --global --output all --norm 2
     lipcert bound net.npz --radius 1 --output 0 --inputs 0:3 --input-weights scales.csv
     lipcert bound net.nnet --radius 0.05 --output 0 --method exact --gap 0.5 --workers 2
     """
     question.check()
-    _check_target(certificate, wishes["literal"] or isinstance(table.named(wishes["method"]), Literal))
+    check_certificate_target(certificate)
     net = reading.network(network)
-    region, about = question.place(net.inputs)
+    regions, about = question.places(net.inputs)
+    if halfspaces is not None:
+        sides = read_halfspaces(halfspaces, net.inputs)
+        regions = tuple(_cut(region, sides) for region in regions)
     wishes |= weights.wishes() | {"norm": question.norm, "output_norm": question.output_norm}
     wishes["lower"] = not wishes.pop("no_lower")
     with ProgressDisplay(verbose) as display:
-        result = bound(net, region, output=question.choice, **wishes, on_progress=display.update)
-    result = replace(result, notes=(*result.notes, *about))
+        ask: Any = bound if len(regions) == 1 else bound_union
+        place: Any = regions[0] if len(regions) == 1 else regions
+        found: Result | UnionResult = ask(net, place, output=question.choice, **wishes, on_progress=display.update)
+    result = replace(found, notes=(*found.notes, *about))
     if as_json:
         print_json(result.to_dict())
     else:
@@ -116,25 +134,9 @@ def bound_command(
     return 0 if result.upper < (math.inf if wishes["below"] is None else wishes["below"]) else 1
 
 
-def _check_target(certificate: str | None, literal: bool) -> None:
-    """Refuse a place that cannot be written before the work, not after it."""
-    if certificate is None:
-        return
-    if literal:
-        raise InputError("--certificate: literal methods have no certificate file; leave one of both out")
-    if not certificate.endswith(".npz"):
-        raise InputError(f"--certificate {certificate}: certificates are .npz files; give the file that ending")
-    folder = Path(certificate).absolute().parent
-    if not folder.is_dir():
-        raise InputError(f"--certificate {certificate}: no such folder to write to")
-    if Path(certificate).is_dir() or not _writable(folder):
-        raise InputError(f"--certificate {certificate}: cannot write there; give another place")
-
-
-def _writable(folder: Path) -> bool:
-    """Permissions do not tell the whole truth: a superuser, a full disk, a folder that the system fills."""
-    try:
-        with tempfile.TemporaryFile(dir=folder):
-            return True
-    except OSError:
-        return False
+def _cut(region: Region, sides: tuple[Array, Array]) -> Polytope:
+    if isinstance(region, Everywhere):
+        raise InputError("--halfspaces and --global exclude each other; half-spaces cut a box or a ball")
+    if isinstance(region, Polytope):  # of a property, whose own are kept
+        return Polytope(region.base, np.vstack([region.A, sides[0]]), np.concatenate([region.b, sides[1]]))
+    return Polytope(region, *sides)

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import click
 from rich.markup import escape
 
-from lipcert.chart.raster import check_matplotlib, png
-from lipcert.chart.svg import document
 from lipcert.cli.options import Question, Reading, json_option, network_argument, question_options, reading_options
 from lipcert.cli.progress import ProgressDisplay
 from lipcert.cli.show import console, facts, print_json
+from lipcert.cli.targets import check_targets, write_drawing
 from lipcert.cli.weights import Weights, weights_options
 from lipcert.errors import InputError
-from lipcert.files import write_bytes
 from lipcert.problem.network import Network
 from lipcert.problem.region import Box
 
@@ -82,7 +79,7 @@ def cells_command(
     question.check()
     grid = _grid(cells, adaptive)
     targets = {name: options.pop(name) for name in ("csv", "npz", "certificate", "plot")}
-    _check_targets(targets)
+    check_targets(targets)
     view = _axes(axes), dict(_fixed(text) for text in at)
     net = reading.network(network)
     region, about = question.place(net.inputs)
@@ -111,9 +108,7 @@ def cells_command(
     if targets["certificate"] is not None:
         found.certificate.save(targets["certificate"])
     if targets["plot"] is not None:
-        drawing = cell_map(found, *view)
-        png_wanted = targets["plot"].lower().endswith(".png")
-        write_bytes(targets["plot"], png(drawing) if png_wanted else document(drawing).encode())
+        write_drawing(targets["plot"], cell_map(found, *view))
     return 0 if found.certified and bool(found.good.all()) else 1
 
 
@@ -165,23 +160,3 @@ def _check_inside(region: object, axes: list[int], at: dict[int, float]) -> None
     for i, value in at.items():
         if not region.lo[i] <= value <= region.hi[i]:
             raise InputError(f"--at x{i}={value:g}: outside the region, [{region.lo[i]:g}, {region.hi[i]:g}]")
-
-
-def _check_targets(targets: dict[str, str | None]) -> None:
-    """Refuse places that cannot be written before the work, not after it."""
-    endings = {"csv": (".csv",), "npz": (".npz",), "certificate": (".npz",), "plot": (".svg", ".png")}
-    for name, place in targets.items():
-        if place is None:
-            continue
-        if not place.lower().endswith(endings[name]):
-            raise InputError(f"--{name} {place}: give the file the ending {' or '.join(endings[name])}")
-        folder = Path(place).absolute().parent
-        if not folder.is_dir() or Path(place).is_dir():
-            raise InputError(f"--{name} {place}: no such folder to write to")
-        try:
-            with tempfile.TemporaryFile(dir=folder):
-                pass
-        except OSError:
-            raise InputError(f"--{name} {place}: cannot write there; give another place") from None
-        if place.lower().endswith(".png"):
-            check_matplotlib()

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lipcert.cli.options import Reading, json_option, memory_option, network_argument, reading_options
+from lipcert.chart.numbers import percent
+from lipcert.cli.options import A_PATH, Reading, json_option, memory_option, network_argument, reading_options
 from lipcert.cli.show import console, grid, print_json
 from lipcert.cli.stages import StageDisplay
 from lipcert.errors import InputError
@@ -15,19 +16,48 @@ from lipcert.method import table
 if TYPE_CHECKING:
     from lipcert.robustness.result import Certification
 
+_CLIP = "--clip"
 _METHODS = tuple(method.name for method in table.METHODS if method.for_many)
 
 
-@click.command("certify", short_help="Which inputs of DATA keep their class within a radius?")
+class _ClipOrFlag(click.Command):
+    """`--clip LO HI`, as `bound` has it, is `--domain LO HI --clip`; `--clip` alone goes with a --domain."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        place = args.index(_CLIP) if _CLIP in args else len(args)
+        ends = args[place + 1 : place + 3]
+        if len(ends) == 2 and all(_is_number(end) for end in ends):
+            args = [*args[:place], "--clip-to", *args[place + 1 :]]
+        return super().parse_args(ctx, args)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+@click.command("certify", short_help="Which inputs of DATA keep their class within a radius?", cls=_ClipOrFlag)
 @network_argument
-@click.argument("data", metavar="DATA")
+@click.argument("data", metavar="DATA", type=A_PATH)
 @click.option("--radius", required=True, metavar="EPS[,EPS...]", help="How far inputs may move.")
 @click.option("--norm", default="inf", show_default=True, metavar="NORM", help="Norm of the radius: inf, 2 or 1.")
-@click.option("--labels", metavar="FILE", help="True classes (.npy, .npz, idx, .csv). Default: in DATA, or predicted.")
+@click.option(
+    "--labels",
+    type=A_PATH,
+    metavar="FILE",
+    help="True classes (.npy, .npz, idx, .csv). Default: in DATA, or predicted.",
+)
+@click.option(
+    "--label-column", metavar="C", help="For a .csv: the column of classes, by name or number (-1: the last)."
+)
 @click.option("--scale", metavar="S", help="Inputs are DATA times S, e.g. 1/255; needed for whole numbers.")
 @click.option("--first", type=click.IntRange(min=1), metavar="N", help="Take the first N inputs only.")
 @click.option("--domain", type=float, nargs=2, metavar="LO HI", help="Where input values live, e.g. 0 1 for pixels.")
-@click.option("--clip", is_flag=True, help="Perturbed inputs stay in the domain too.")
+@click.option(_CLIP, is_flag=True, help="Perturbed inputs stay in the domain too; --clip LO HI says both, as in bound.")
+@click.option("--clip-to", type=float, nargs=2, hidden=True)
 @click.option(
     "--method",
     default="auto",
@@ -59,9 +89,6 @@ def certify_command(
     network: str,
     data: str,
     radius: str,
-    labels: str | None,
-    scale: str | None,
-    first: int | None,
     out: str | None,
     resume: bool,
     reading: Reading,
@@ -78,16 +105,18 @@ def certify_command(
     lipcert certify net.npz t10k-images-idx3-ubyte.gz --labels t10k-labels-idx1-ubyte.gz \\
         --scale 1/255 --domain 0 1 --radius 0.02,0.05,0.1 --out job
     lipcert certify net.npz points.npy --radius 0.05 --json
+    lipcert certify net.npz table.csv --label-column class --radius 0.05
     """
     from lipcert.robustness.certify import certify  # here, so that other commands start fast
-    from lipcert.robustness.data import read_data
+    from lipcert.robustness.data import Origin
 
     radii = _radii(radius)
     if resume and out is None:
         raise InputError("--resume needs --out DIR, the job to go on with")
+    _settle_clip(options)
+    origin = Origin(data, **{name: options.pop(name) for name in ("labels", "scale", "first", "label_column")})
     net = reading.network(network)
-    kept = read_data(data, labels, scale)
-    kept = kept if first is None else kept.first(first)
+    kept = origin.read()
     with StageDisplay() as display:
         result = certify(
             net,
@@ -106,6 +135,16 @@ def certify_command(
     return 0 if result.complete and not result.failed and all(p.upper is not None for p in result.pairs) else 1
 
 
+def _settle_clip(options: dict[str, Any]) -> None:
+    """Both forms of --clip as the domain and the flag that `certify` takes."""
+    ends = options.pop("clip_to")
+    if ends is None:
+        return
+    if options["domain"] not in (None, ends):
+        raise InputError("--clip LO HI and --domain name two domains; give one of them")
+    options |= {"domain": ends, "clip": True}
+
+
 def _radii(text: str) -> list[float]:
     try:
         return [float(part) for part in text.split(",")]
@@ -116,16 +155,18 @@ def _radii(text: str) -> list[float]:
 def _show(result: Certification, out: str | None) -> None:
     """Shares of all inputs, misclassified ones included: certified means correct and certified."""
     screen, total = console(), len(result.labels)
-    right = total - int(result.wrong.sum())
+    right = f"{total - int(result.wrong.sum()):,} classified correctly"
+    if result.data.labels is None:
+        right = "no labels: the class that the network predicts counts as right"
     known = [p.upper for p in result.pairs if p.upper is not None]
-    screen.print(f"[bold]{total:,} inputs[/bold], {result.classes} classes, {right:,} classified correctly")
+    screen.print(f"[bold]{total:,} inputs[/bold], {result.classes} classes, {right}")
     if known:
         count = f"{len(known)} of {result.classes * (result.classes - 1) // 2}"
         screen.print(f"constants: {count} proved ({result.method}), from {min(known):.6g} to {max(known):.6g}")
     table = grid("radius", "certified", "attacked", "undecided")
     for radius in result.radii:
         counts = result.counts(radius)
-        shares = [f"{n:,} ({100 * n / total:.2f} %)" for n in counts.values()]
+        shares = [f"{n:,} ({percent(n, total)})" for n in counts.values()]
         table.add_row(f"{radius:g}", *shares)
     screen.print(table)
     if not result.complete:
@@ -135,4 +176,4 @@ def _show(result: Certification, out: str | None) -> None:
     for note in result.notes:
         screen.print(f"note: {note}", markup=False)
     where = f"   kept in {out}; prove it again with lipcert verify {out}" if out else ""
-    screen.print(f"{result.seconds:.1f} s{where}", markup=False)
+    screen.print(f"{result.seconds:.1f} s{where}", markup=False, soft_wrap=True)  # a path is copied in one piece

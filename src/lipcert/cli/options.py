@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-import math
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,15 +14,17 @@ import numpy as np
 
 from lipcert.errors import InputError
 from lipcert.files import read_vector
+from lipcert.files.tables import read_table
 from lipcert.problem.network import Network
 from lipcert.problem.output import ALL, OutputChoice
 from lipcert.problem.region import Ball, Box, Everywhere, Region
 from lipcert.readers import load
 from lipcert.readers.mat import read_center
-from lipcert.readers.vnnlib import read_property
+from lipcert.readers.vnnlib import Property, read_property
 from lipcert.rounding import Array
 
-network_argument = click.argument("network", metavar="NETWORK")
+A_PATH = click.Path()  # any text, but a shell completes names of files
+network_argument = click.argument("network", metavar="NETWORK", type=A_PATH)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 memory_option = click.option(
     "--memory",
@@ -35,19 +37,30 @@ _READING = [
 ]
 
 _CENTER = (
-    "Centre of the box or ball: an .npy file (or a .mat with x00), 'zero', or one value for all inputs. Default: zero."
+    "Centre of the box or ball: a file (.npy, .csv, .txt, or .mat with x00), 'zero', one value for all inputs, or "
+    "one for each with commas between. Default: zero."
 )
-_QUESTION = [
-    click.option("--center", metavar="FILE|zero|VALUE", help=_CENTER),
-    click.option("--radius", type=float, metavar="R", help="Half-width of the box, or radius of the ball, around it."),
+_RADIUS = (
+    "Half-width of the box, or radius of the ball, around it; for a box also one for each input, with commas between "
+    "or in a file (.npy, .csv, .txt)."
+)
+_PLACE = [
+    click.option("--center", type=A_PATH, metavar="FILE|zero|VALUES", help=_CENTER),
+    click.option("--radius", type=A_PATH, metavar="R|R,R,...|FILE", help=_RADIUS),
     click.option("--global", "everywhere", is_flag=True, help="The whole input space instead of a box."),
     click.option(
         "--clip", type=float, nargs=2, metavar="LO HI", help="Keep the box within [LO, HI], e.g. 0 1 for pixels."
     ),
     click.option(
-        "--vnnlib", metavar="FILE", help="The input box of a VNN-LIB property (.vnnlib, .vnnlib.gz) as the region."
+        "--vnnlib",
+        type=A_PATH,
+        metavar="FILE",
+        help="The inputs of a VNN-LIB property (.vnnlib, .vnnlib.gz) as the region.",
     ),
     click.option("--ball", is_flag=True, help="A Euclidean ball of this radius instead of a box."),
+]
+_QUESTION = [
+    *_PLACE,
     click.option("--output", metavar="K|all", help="Bound score K, or the map of all scores."),
     click.option("--versus", type=int, nargs=2, metavar="I J", help="Bound score I minus score J."),
     click.option("--norm", default="inf", show_default=True, metavar="NORM", help="Norm of input changes: inf, 2, 1."),
@@ -77,15 +90,68 @@ def check_target(target: str) -> None:
 
 
 @dataclass(frozen=True)
-class Question:
-    """What is asked about a network, as typed."""
+class Place:
+    """Where something is asked about a network, as typed."""
 
     center: str | None
-    radius: float | None
+    radius: str | None
     everywhere: bool
     clip: tuple[float, float] | None
     vnnlib: str | None
     ball: bool
+
+    def check(self) -> None:
+        """Refuse contradictions before any file is read."""
+        given_region = (("--radius", self.radius), ("--center", self.center), ("--clip", self.clip))
+        for name, given in (*given_region, ("--ball", self.ball or None)):
+            if self.everywhere and given is not None:
+                raise InputError(f"{name} and --global exclude each other; give a box or the whole space")
+            if self.vnnlib is not None and given is not None:
+                raise InputError(f"{name} and --vnnlib exclude each other; the property's box is the region")
+        if self.everywhere and self.vnnlib is not None:
+            raise InputError("--vnnlib and --global exclude each other; give a box or the whole space")
+        if not self.everywhere and self.radius is None and self.vnnlib is None:
+            raise InputError("no region: give --radius R (a box around --center), --vnnlib FILE or --global")
+        if self.radius is not None:
+            _check_radius(self.radius, self.ball)
+
+    def region(self, inputs: int) -> Region:
+        return self.place(inputs)[0]
+
+    def place(self, inputs: int) -> tuple[Region, tuple[str, ...]]:
+        """The region, and what is to be said about it."""
+        if self.vnnlib is not None:
+            read = self._property(inputs)
+            if len(read.regions) > 1:
+                raise InputError(
+                    f"{self.vnnlib}: the property has {len(read.regions)} regions; only bound takes several"
+                )
+            return read.regions[0], read.notes
+        if self.radius is None:
+            return Everywhere(), ()
+        center, radius = _center(self.center, inputs), _radius(self.radius, inputs)
+        return Ball(center, float(radius[0]), self.clip) if self.ball else Box(center, radius, self.clip), ()
+
+    def places(self, inputs: int) -> tuple[tuple[Region, ...], tuple[str, ...]]:
+        """The regions, several where a property has several, and what is to be said about them."""
+        if self.vnnlib is None:
+            region, notes = self.place(inputs)
+            return (region,), notes
+        read = self._property(inputs)
+        return read.regions, read.notes
+
+    def _property(self, inputs: int) -> Property:
+        assert self.vnnlib is not None
+        read = read_property(self.vnnlib)
+        if read.regions[0].size != inputs:
+            raise InputError(f"{self.vnnlib}: the property has {read.regions[0].size} inputs, the network {inputs}")
+        return read
+
+
+@dataclass(frozen=True)
+class Question(Place):
+    """What is asked about a network, as typed."""
+
     output: str | None
     versus: tuple[int, int] | None
     norm: str
@@ -99,18 +165,7 @@ class Question:
             raise InputError(f"--output {self.output}: give the number of a score, or all")
         if self.output_norm is not None and self.output != ALL:
             raise InputError("--output-norm belongs to --output all")
-        given_region = (("--radius", self.radius), ("--center", self.center), ("--clip", self.clip))
-        for name, given in (*given_region, ("--ball", self.ball or None)):
-            if self.everywhere and given is not None:
-                raise InputError(f"{name} and --global exclude each other; give a box or the whole space")
-            if self.vnnlib is not None and given is not None:
-                raise InputError(f"{name} and --vnnlib exclude each other; the property's box is the region")
-        if self.everywhere and self.vnnlib is not None:
-            raise InputError("--vnnlib and --global exclude each other; give a box or the whole space")
-        if not self.everywhere and self.radius is None and self.vnnlib is None:
-            raise InputError("no region: give --radius R (a box around --center), --vnnlib FILE or --global")
-        if self.radius is not None and not (math.isfinite(self.radius) and self.radius >= 0):
-            raise InputError(f"--radius {self.radius:g}: the radius must be finite and >= 0")
+        super().check()
 
     @property
     def choice(self) -> OutputChoice:
@@ -118,20 +173,10 @@ class Question:
             return self.versus
         return ALL if self.output == ALL else int(self.output)
 
-    def region(self, inputs: int) -> Region:
-        return self.place(inputs)[0]
 
-    def place(self, inputs: int) -> tuple[Region, tuple[str, ...]]:
-        """The region, and what is to be said about it."""
-        if self.vnnlib is not None:
-            read = read_property(self.vnnlib)
-            if read.box.size != inputs:
-                raise InputError(f"{self.vnnlib}: the property has {read.box.size} inputs, the network {inputs}")
-            return read.box, read.notes
-        if self.radius is None:
-            return Everywhere(), ()
-        center = _center(self.center, inputs)
-        return (Ball if self.ball else Box)(center, self.radius, self.clip), ()
+def place_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of a `Place`; the command receives them as one argument `place`."""
+    return gathered(command, "place", Place, _PLACE)
 
 
 def question_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -163,23 +208,86 @@ def _center(text: str | None, inputs: int) -> Array:
     if text is None or text == "zero":
         return np.zeros(inputs)
     if not text:
-        raise InputError("--center is empty; give an .npy file, 'zero' or one value")
+        raise InputError("--center is empty; give a file, 'zero', one value or one for each input")
+    values = _values(text)
+    if values is None:
+        return _of_size(_center_of_file(text), inputs, text, "center")
+    if not np.all(np.isfinite(values)):
+        raise InputError(f"--center {_short(text)}: the center must be finite")
+    return _spread(values, inputs, f"--center {_short(text)}", "center")
+
+
+def _check_radius(text: str, ball: bool) -> None:
+    """Refuse numbers that are no radii, and what cannot be a file, before any file is read."""
+    values = _values(text)
+    if values is None and not Path(text).suffix:
+        raise InputError(f"--radius {_short(text)}: give a number, one for each input with commas between, or a file")
+    if values is not None and not (np.all(np.isfinite(values)) and np.all(values >= 0)):
+        raise InputError(f"--radius {_short(text)}: the radius must be finite and >= 0")
+    if ball and (values is None or values.size > 1):
+        raise InputError(f"--radius {_short(text)}: a ball has one radius; give one number, or leave --ball out")
+
+
+def _radius(text: str, inputs: int) -> Array:
+    values = _values(text)
+    if values is None:
+        return _of_size(read_table(text).reshape(-1), inputs, text, "radius")
+    return _spread(values, inputs, f"--radius {_short(text)}", "radius")
+
+
+def _values(text: str) -> Array | None:
+    """Numbers with commas between; None when it is something else."""
     try:
-        value = float(text)
+        return np.array([float(part) for part in text.split(",")])
     except ValueError:
-        vector = _center_of_file(text)
-        if vector.size != inputs:
-            raise InputError(f"{text}: the center has {vector.size} numbers, the network has {inputs} inputs") from None
-        return vector
-    if not math.isfinite(value):
-        raise InputError(f"--center {text}: the center must be finite")
-    return np.full(inputs, value)
+        return None
+
+
+def _spread(values: Array, inputs: int, where: str, what: str) -> Array:
+    """Numbers as typed: one alone is for all inputs."""
+    return np.full(inputs, values[0]) if values.size == 1 else _of_size(values, inputs, where, what)
+
+
+def _of_size(vector: Array, inputs: int, where: str, what: str) -> Array:
+    """The vector, when it has one number for each input."""
+    if vector.size != inputs:
+        raise InputError(f"{where}: the {what} has {vector.size} numbers, the network has {inputs} inputs")
+    return vector
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 40 else f"{text[:40]}..."
 
 
 def _center_of_file(path: str) -> Array:
-    if not path.lower().endswith(".mat"):
+    ending = Path(path).suffix.lower()
+    if ending in (".csv", ".txt"):
+        return read_table(path).reshape(-1)
+    if ending != ".mat":
         return read_vector(path)
     center = read_center(path)
     if center is None:
         raise InputError(f"{path}: no center 'x00' in it; give an .npy file")
     return center
+
+
+def check_certificate_target(certificate: str | None) -> None:
+    """Refuse a place that cannot be written before the work, not after it."""
+    if certificate is None:
+        return
+    if not certificate.endswith(".npz"):
+        raise InputError(f"--certificate {certificate}: certificates are .npz files; give the file that ending")
+    folder = Path(certificate).absolute().parent
+    if not folder.is_dir():
+        raise InputError(f"--certificate {certificate}: no such folder to write to")
+    if Path(certificate).is_dir() or not _writable(folder):
+        raise InputError(f"--certificate {certificate}: cannot write there; give another place")
+
+
+def _writable(folder: Path) -> bool:
+    """Permissions do not tell the whole truth: a superuser, a full disk, a folder that the system fills."""
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from lipcert.cli.options import check_target, json_option
+from lipcert.cli.options import check_certificate_target, check_target, json_option
 from lipcert.cli.show import console, facts, print_json
 from lipcert.polynomial.files import ProblemFile, load_problem
 from lipcert.polynomial.hierarchy.model import MomentModel
@@ -41,6 +41,7 @@ from lipcert.solver.conic.sdpa_file import write_conic
 @click.option(
     "--to", "target", metavar="FILE.dat-s", help="Write the relaxation (SDPA sparse format), do not solve it."
 )
+@click.option("--certificate", metavar="FILE.npz", help="Write the proof to a file that `lipcert verify` checks.")
 @json_option
 def pop_command(
     file: str,
@@ -53,6 +54,7 @@ def pop_command(
     solver: str,
     time_limit: float,
     target: str | None,
+    certificate: str | None,
     as_json: bool,
 ) -> int:
     """Bound the optimum of the polynomial problem in FILE (.pop or .json).
@@ -71,7 +73,9 @@ def pop_command(
     lipcert pop chain.pop --relaxation sparse --sparsity term-chordal --sparse-order 1
     lipcert pop chain.pop --order 2 --to chain.dat-s
     lipcert pop chain.pop --plan
+    lipcert pop disk.pop --certificate proof.npz
     """
+    check_certificate_target(certificate)
     read = load_problem(file)
     cliques = None if relaxation == "dense" else read.cliques
     bad = read.bad if relaxation == "nearly-sparse" else None
@@ -98,6 +102,8 @@ def pop_command(
         print_json(_to_dict(result, read, relaxation))
     else:
         _show(result, read, relaxation, Path(file).name)
+    if certificate is not None and result.certificate is not None:
+        result.certificate.save(certificate)  # last: when it fails, the bound has been shown
     return 0 if result.certified else 1
 
 

@@ -8,7 +8,7 @@ import click
 
 from lipcert.chart.raster import check_matplotlib, png
 from lipcert.chart.svg import document
-from lipcert.cli.options import json_option
+from lipcert.cli.options import A_PATH, json_option
 from lipcert.cli.show import console, print_json
 from lipcert.errors import InputError
 from lipcert.files import write_bytes
@@ -20,7 +20,7 @@ from lipcert.robustness.stored import StoredJob, read_job
 
 
 @click.command("report", short_help="Write an HTML page about the certify job in DIR.")
-@click.argument("folder", metavar="DIR")
+@click.argument("folder", metavar="DIR", type=A_PATH)
 @click.option("--to", "target", metavar="FILE.html", help="Where to write the page. Default: DIR/report.html.")
 @click.option("--plots", type=click.Choice(("png", "svg")), help="Also write the charts as files beside the page.")
 @json_option

@@ -49,7 +49,8 @@ def reproduce_command(
     TARGET is table1, table2, table3, table4, figure-global-1, figure-local-1, figure-global-2, figure-local-2, matrix
     or all. Each writes TARGET.csv, TARGET.md and TARGET.svg into DIR. Every entry (a network, a region, a method) runs
     in a process of its own; one that runs out of time or memory says so in the tables. Run the same command again to
-    go on after Ctrl-C or a kill.
+    go on after Ctrl-C or a kill. Without the network of the paper (--weights) table2, table4 and matrix bound one that
+    is trained here, and compare nothing.
 
     Exit code 0 when all was done, 1 when something was interrupted or failed, 2 on bad input, and when a target could
     not run because an extra is missing (the others are done first).
@@ -73,6 +74,9 @@ def reproduce_command(
     options = Options(quick, limit, memory, jobs or cores(), scheduler)
     options.check()
     files = read_files(weights, images, labels, scale)
+    for name in targets:
+        if (said := files.says(name)) is not None:
+            click.echo(f"{name}: {said}", err=True)
     with StageDisplay() as display:
         result = reproduce(
             targets, out or ("reproduction-quick" if quick else "reproduction"), files, options, display.update
@@ -90,7 +94,8 @@ def _show(result: Reproduction) -> None:
     out = console()
     for target, line in result.lines:
         out.print(f"{target}: {line}", markup=False)
-    out.print(f"one hidden layer, all targets: {result.one_layer}", markup=False)
+    if result.one_layer.compared or result.one_layer.unfinished:
+        out.print(f"one hidden layer, all targets: {result.one_layer}", markup=False)
     if result.failed:
         out.print(f"{len(result.failed)} entries were stopped (out of time or memory) or failed: see the tables")
     if result.resumed:

@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from lipcert.method.result import Result
+from lipcert.method.union_result import UnionResult
 from lipcert.problem.network import Network
 
 
@@ -50,7 +51,7 @@ def grid(*heads: str) -> Table:
     return table
 
 
-def show_result(result: Result, net: Network, name: str) -> None:
+def show_result(result: Result | UnionResult, net: Network, name: str) -> None:
     """The bracket, in words."""
     out, found = console(), result.facts()
     out.print(f"[bold]Lipschitz constant[/bold]{escape(found.title.removeprefix('Lipschitz constant'))}")

@@ -9,29 +9,51 @@ from pathlib import Path
 import click
 import numpy as np
 
-from lipcert.cli.options import Reading, json_option, reading_options
+from lipcert.cli.options import A_PATH, Reading, json_option, reading_options
 from lipcert.cli.show import console, facts, print_json
+from lipcert.cli.verify_entries import verify_jacobian_command
 from lipcert.cli.verify_folder import GivenData, folder_options, verify_folder_command
+from lipcert.cli.verify_problem import verify_problem_command
 from lipcert.errors import InputError
+from lipcert.polynomial.certificates.certificate import holds_polynomial
 from lipcert.problem.network import Network
 from lipcert.problem.output import output_of
 from lipcert.proof.balls import check_with_balls, margins_with_balls, what_is_checked
 from lipcert.proof.balls.numbers import load_flint
 from lipcert.proof.certificate import Certificate
+from lipcert.proof.jacobian import holds_jacobian, load_jacobian
 from lipcert.proof.margins import MarginCertificate, holds_margins, load_margins, verify_margins
 from lipcert.proof.partition import PartitionCertificate, holds_partition, load_partition, verify_partition
+from lipcert.proof.union import UnionCertificate, holds_union, load_union, verify_union
 from lipcert.proof.verify import Verification, load_certificate, verify
 
 
 @click.command("verify", short_help="Check a proof, or all proofs of a certify job, against a network.")
-@click.argument("certificate", metavar="CERTIFICATE|FOLDER")
-@click.option("--network", metavar="NETWORK", help="The network file that it is about; for a FOLDER as recorded in it.")
+@click.argument("certificate", metavar="CERTIFICATE|FOLDER", type=A_PATH)
+@click.option(
+    "--network",
+    type=A_PATH,
+    metavar="NETWORK",
+    help="The network file that it is about; for a FOLDER as recorded in it.",
+)
+@click.option(
+    "--problem",
+    type=A_PATH,
+    metavar="FILE",
+    help="The polynomial problem that it is about, for proofs by 'lipcert pop'.",
+)
 @folder_options
 @click.option("--exact", is_flag=True, help="Check it a second time in ball arithmetic (python-flint).")
 @reading_options
 @json_option
 def verify_command(
-    certificate: str, network: str | None, exact: bool, given: GivenData, reading: Reading, as_json: bool
+    certificate: str,
+    network: str | None,
+    problem: str | None,
+    exact: bool,
+    given: GivenData,
+    reading: Reading,
+    as_json: bool,
 ) -> int:
     """Rebuild the proof in CERTIFICATE from NETWORK and print the bound that it proves.
 
@@ -40,12 +62,13 @@ def verify_command(
     tally in its result.json and arrays.npz. Network and data are read from where they were unless they are given.
 
     Exit code 0 when the claim is proved, 1 when it is not, 2 on bad input. --exact proves it once more, in numbers that
-    carry their own error (pip install 'lipcert[exact]'); both checks must prove the claim. Proofs that are too large
+    carry their own error (extra `exact`: python-flint); both checks must prove the claim. Proofs that are too large
     for it are refused at once, exit code 2. What each check trusts is told in docs/trust.md.
 
     \b
     lipcert verify proof.npz --network net.npz
     lipcert verify proof.npz --network net.npz --exact
+    lipcert verify proof.npz --problem disk.pop
     lipcert verify job
     """
     start = time.monotonic()
@@ -54,6 +77,10 @@ def verify_command(
             raise InputError("--exact is for one certificate, not for a folder; leave it out")
         return verify_folder_command(certificate, network, given, reading, as_json)
     given.refuse()
+    if problem is not None or holds_polynomial(certificate):
+        if exact or network is not None:
+            raise InputError("a proof about a polynomial problem is checked with --problem FILE alone")
+        return verify_problem_command(certificate, problem, as_json)
     if network is None:
         raise InputError("no network: give --network NETWORK, the one that the certificate is about")
     if holds_margins(certificate):
@@ -62,6 +89,14 @@ def verify_command(
         if exact:
             raise InputError("--exact is for proofs of one constant and of margins, not for cells; leave it out")
         return _verify_cells(load_partition(certificate), reading.network(network), as_json)
+    if holds_jacobian(certificate):
+        if exact:
+            raise InputError("--exact is for proofs of one constant and of margins, not for a Jacobian; leave it out")
+        return verify_jacobian_command(load_jacobian(certificate), reading.network(network), as_json)
+    if holds_union(certificate):
+        if exact:
+            raise InputError("--exact is for proofs of one region, not of several; leave it out")
+        return _verify_union(load_union(certificate), reading.network(network), as_json)
     kept = load_certificate(certificate)
     net = reading.network(network)
     if exact:
@@ -150,6 +185,58 @@ def _verify_margins(kept: MarginCertificate, net: Network, exact: bool, as_json:
     for proof, upper, claim in zip(kept.proofs, uppers, kept.claims, strict=True):
         out.print(f"{output_of(proof.c)} <= {upper:.6g}   recomputed now; {claim:.6g} as stored")
     return 0 if proved else 1
+
+
+def _verify_union(kept: UnionCertificate, net: Network, as_json: bool) -> int:
+    """Constants on several regions, as `bound` keeps them for a property with several boxes."""
+    start = time.monotonic()
+    answer = verify_union(kept, net)
+    seconds, first = time.monotonic() - start, kept.parts[0]
+    output = output_of(first.c)
+    if as_json:
+        uppers, claims = (
+            [number if np.isfinite(number) else None for number in numbers]
+            for numbers in (
+                [answer.upper, *(part.upper for part in answer.parts)],
+                [answer.claim, *(part.claim for part in answer.parts)],
+            )
+        )
+        regions = [
+            {
+                "proved": one.proved,
+                "upper": upper,
+                "claim": claim,
+                "method": part.method,
+                "region": part.region.to_dict(),
+            }
+            for part, one, upper, claim in zip(kept.parts, answer.parts, uppers[1:], claims[1:], strict=True)
+        ]
+        print_json(
+            {
+                "proved": answer.proved,
+                "upper": uppers[0],
+                "claim": claims[0],
+                "reason": answer.reason,
+                "norm": str(first.norm),
+                "output_norm": first.norm.out,
+                "output": output.description,
+                "regions": regions,
+                "network": {"sha256": net.sha256, "shape": list(net.shape)},
+                "seconds": round(seconds, 4),
+            }
+        )
+        return 0 if answer.proved else 1
+    out = console()
+    out.print("[bold]proved[/bold]" if answer.proved else f"[bold]not proved[/bold]: {answer.reason}")
+    table = facts()
+    table.add_row("upper", f"{answer.upper:.9g}   the largest, recomputed now" if np.isfinite(answer.upper) else "none")
+    table.add_row("claim", f"{answer.claim:.9g}   the largest, as stored")
+    table.add_row("about", f"{output} {first.norm.phrase}, on {len(kept.parts)} regions")
+    for k, (part, one) in enumerate(zip(kept.parts, answer.parts, strict=True)):
+        table.add_row(f"region {k}", f"{one.upper:.9g}   {part.region.words}")
+    table.add_row("time", f"{seconds:.2f} s")
+    out.print(table)
+    return 0 if answer.proved else 1
 
 
 def _verify_cells(kept: PartitionCertificate, net: Network, as_json: bool) -> int:

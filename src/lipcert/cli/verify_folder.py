@@ -22,6 +22,7 @@ _SHOWN = 5
 _OPTIONS = [
     click.option("--data", metavar="DATA", help="For a FOLDER: the inputs, when they are not where they were."),
     click.option("--labels", metavar="FILE", help="For a FOLDER: the true classes, likewise."),
+    click.option("--label-column", metavar="C", help="For a FOLDER: the column of a .csv with the classes, likewise."),
     click.option("--scale", metavar="S", help="For a FOLDER: inputs are DATA times S. Default: as in the job."),
     click.option(
         "--first", type=click.IntRange(min=1), metavar="N", help="For a FOLDER: the first N. Default: likewise."
@@ -36,27 +37,33 @@ class GivenData:
 
     data: str | None
     labels: str | None
+    label_column: str | None
     scale: str | None
     first: int | None
     workers: int
 
     def refuse(self) -> None:
         """A single certificate has no data."""
-        if any(value is not None for value in (self.data, self.labels, self.scale, self.first)):
-            raise InputError("--data, --labels, --scale and --first are for a folder; a certificate has no data")
+        if any(value is not None for value in (self.data, self.labels, self.label_column, self.scale, self.first)):
+            raise InputError(
+                "--data, --labels, --label-column, --scale and --first are for a folder; a certificate has no data"
+            )
 
     def read(self, folder: Path) -> DataSet | None:
         """What was typed, and as in the job where nothing was; None when nothing was typed at all."""
         from lipcert.robustness.data import Origin  # here, so that other commands start fast
         from lipcert.robustness.sources import read_sources
 
-        typed = {"path": self.data, "labels": self.labels, "scale": self.scale, "first": self.first}
+        names = ("labels", "label_column", "scale", "first")
+        typed = {"path": self.data} | {name: getattr(self, name) for name in names}
         changes: dict[str, Any] = {name: value for name, value in typed.items() if value is not None}
         if not changes:
             return None
         kept = read_sources(folder).data
         if kept is None and self.data is None:
             raise InputError(f"{folder}: it does not say which file the data came from; give --data")
+        if self.labels is not None:  # instead of those that the job took from a column
+            changes.setdefault("label_column", None)
         return Origin(**changes).read() if kept is None else replace(kept, **changes).read()
 
 

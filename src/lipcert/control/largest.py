@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lipcert.budget import Budget
+from lipcert.chart.facts import Facts
 from lipcert.errors import InputError
+from lipcert.files import write_json
 from lipcert.method.bound import bound
 from lipcert.method.result import Result
 from lipcert.problem.network import Network
@@ -42,11 +45,25 @@ class LargestBox:
             "result": None if self.result is None else self.result.to_dict(),
         }
 
+    def facts(self) -> Facts:
+        """What a person wants to read first."""
+        rows = [("radius", f"{self.radius:.6g}   proved" if self.result is not None else "none   nothing was proved")]
+        if self.result is not None:
+            rows.append(("constant", f"{self.result.upper:.6g}   at most, on that box ({self.result.method})"))
+        if math.isfinite(self.beyond):
+            end = "a witness says no" if self.refuted else "nothing was proved in the time"
+            rows.append(("beyond", f"{self.beyond:.6g}   {end}"))
+        return Facts("Largest box with a constant below the limit", rows)
+
     def __repr__(self) -> str:
-        if self.result is None:
-            return f"LargestBox(no radius proved, not {self.beyond:g} either)"
-        end = "" if math.isinf(self.beyond) else f", not {self.beyond:g} ({'refuted' if self.refuted else 'open'})"
-        return f"LargestBox(radius {self.radius:g}, constant <= {self.result.upper:.6g}{end})"
+        return self.facts().text()
+
+    def _repr_html_(self) -> str:
+        return self.facts().html()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it as .json."""
+        write_json(path, self.to_dict())
 
 
 def largest_box(

@@ -15,7 +15,7 @@ from lipcert.errors import InputError
 from lipcert.method.bound import bound
 from lipcert.method.result import Result
 from lipcert.problem.network import Network
-from lipcert.problem.region import Ball, Box, Region
+from lipcert.problem.region import Region, hull
 from lipcert.problem.rewriting import followed, led
 from lipcert.rounding import Array
 
@@ -79,8 +79,8 @@ def loop_weights(net: Network, A: ArrayLike, B: ArrayLike, region: Region, C: Ar
     from scipy.linalg import solve_discrete_lyapunov  # here, so that importing lipcert stays fast
 
     loop = closed_loop(net, A, B, C)
-    box = region.box if isinstance(region, Ball) else region
-    middle = box.center if isinstance(box, Box) else np.zeros(loop.inputs)
+    box = hull(region)
+    middle = np.zeros(loop.inputs) if box is None else box.center
     J = np.concatenate([loop.gradient(middle, row) for row in np.eye(loop.outputs)])
     radius = float(np.abs(np.linalg.eigvals(J)).max(initial=0.0))
     if not radius < 1:

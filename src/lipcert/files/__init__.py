@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from collections.abc import Callable, Mapping
@@ -62,6 +63,13 @@ def write_atomically(path: str | os.PathLike[str], write: Callable[[IO[bytes]], 
 def write_bytes(path: str | os.PathLike[str], contents: bytes) -> None:
     """A file with these contents, written atomically."""
     write_atomically(path, lambda file: file.write(contents))
+
+
+def write_json(path: str | os.PathLike[str], value: Mapping[str, Any], what: str = "a result") -> None:
+    """A .json file with one object, written atomically; NaN and infinity cannot occur in it."""
+    if Path(path).suffix.lower() != ".json":
+        raise InputError(f"{path}: {what} is saved as .json; give the file that ending")
+    write_bytes(path, (json.dumps(value, indent=1, allow_nan=False) + "\n").encode())
 
 
 def write_npz(path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]]) -> None:

@@ -42,7 +42,7 @@ class Archive(Mapping[str, NDArray[Any]]):
 
     def __init__(
         self,
-        path: Path,
+        path: Path | IO[bytes],
         names: re.Pattern[str],
         *,
         content: str,

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
 from lipcert._version import __version__ as VERSION  # noqa: N812 - read by name from the workers of a cluster
-from lipcert.errors import InputError
+from lipcert.errors import InputError, how_to_install
 from lipcert.jobs.piece import describe
 from lipcert.jobs.processes import Processes
 
@@ -112,7 +112,7 @@ def cluster(address: str) -> Executor:
     try:
         from distributed import Client
     except ImportError:
-        raise InputError("a cluster needs the package distributed: pip install 'lipcert[cluster]'") from None
+        raise InputError(f"a cluster needs the package distributed: {how_to_install('cluster')}") from None
     try:
         client = Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:  # TimeoutError is an OSError

@@ -84,7 +84,7 @@ class JobFolder:
                 if not file.is_file() or file.stat().st_size != length:
                     raise FileFormatError("a file of another length")
         except (InputError, OSError):
-            self.notes.append(f"{kept}: damaged, the piece is done again")
+            self._redo(kept)
             return None
         return Outcome(name, stored["value"], stored["error"], stored["seconds"], files)
 
@@ -111,8 +111,9 @@ class JobFolder:
 
     def forget(self, name: str) -> None:
         """Drop the record of a piece whose answer turned out to be of no use, with a note: it will be done again."""
-        self._file(name, "json").unlink(missing_ok=True)
-        self._redo(name)
+        record = self._file(name, "json")
+        record.unlink(missing_ok=True)
+        self._redo(record)
 
     def close(self) -> None:
         self._lock.release()
@@ -124,6 +125,9 @@ class JobFolder:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _redo(self, record: Path) -> None:
+        self.notes.append(f"{record}: damaged, the piece is done again")
 
     def _file(self, name: str, extension: str) -> Path:
         return self.path / "pieces" / f"{file_stem(name)}.{extension}"

@@ -53,7 +53,8 @@ class Wishes:
     """What the caller asks for besides the problem and the budget.
 
     `gap` is the relative gap at which a bracket is good enough, `lower` whether a witness is wanted in the answer,
-    `below` a limit: whether the constant is below it is then all that is asked.
+    `below` a limit: whether the constant is below it is then all that is asked. `floor` is a constant that is reached
+    elsewhere: an upper bound that is not above it is good enough.
     """
 
     solver: str = "auto"
@@ -61,5 +62,6 @@ class Wishes:
     lower: bool = True
     gap: float = policy.CLOSED
     below: float | None = None
+    floor: float = 0.0
     workers: int = 1
     scheduler: str | None = None  # of a Dask cluster, in place of processes

@@ -6,7 +6,8 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,6 +20,7 @@ from lipcert.errors import InputError, MethodError
 from lipcert.method import table
 from lipcert.method.base import Method, Wishes
 from lipcert.method.bracket import Bracket, Progress
+from lipcert.method.halfspaces import NO_ROOM, prepared
 from lipcert.method.lower import look
 from lipcert.method.result import Result, Status
 from lipcert.method.slopes import first_pass
@@ -27,9 +29,11 @@ from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
 from lipcert.problem.output import Output, OutputChoice
 from lipcert.problem.problem import Problem
-from lipcert.problem.region import Ball, Box, Region
+from lipcert.problem.region import Ball, Box, Polytope, Region
 from lipcert.readers.given import TorchModule, network_of
 from lipcert.witness.witness import Witness, evaluate_framed
+
+_NOUNS: dict[type, str] = {Ball: "ball", Polytope: "region"}
 
 
 def bound(
@@ -65,7 +69,8 @@ def bound(
         net: from `lipcert.load`, `lipcert.from_torch` or `Network.from_weights`; or the path of a file, or a torch
             module, which are read by the first two with their defaults. A module that starts with a convolution takes
             the shape of its input from the region's center, an image (channels, height, width).
-        region: `Box(center, radius)`, `Ball(center, radius)` or `Everywhere()`.
+        region: `Box(center, radius)`, `Ball(center, radius)`, `Polytope(box or ball, A, b)` (those of its points with
+            A x <= b) or `Everywhere()`.
         output: a label, a pair (i, j) for score_i - score_j, or a weight vector; may be left out for a single output.
             "all" for the whole map.
         norm: the norm of input changes, p: "inf", "2" or "1".
@@ -102,33 +107,111 @@ def bound(
     Guarantees: `upper` is proved with outward rounding for the given float64 weights; `lower` is a proved lower bound
     of the gradient norm at `witness`, a point of the region.
     """
-    chosen = table.named(method, literal)
-    chosen.check_solver(solver)
-    limit = as_size(memory)
-    _check_numbers(time_limit, work, seed, gap, workers)
-    if below is not None and not (isinstance(below, int | float) and 0 < below < math.inf):
-        raise InputError(f"below must be a positive number, not {below!r}")
-    network = network_of(net, region.shape if isinstance(region, Box | Ball) else None)
-    question = Problem.of(network, region, output, norm, output_norm)
-    frame = Frame.of(network, question.norm, input_weights, output_weights, inputs)
-    problem = question if frame is None else frame.problem(network, region, question.norm, question.c)
-    refused = chosen.applies(problem)
-    if refused is not None:
-        raise MethodError(refused)
-    wishes = Wishes(solver, seed, lower, max(float(gap), policy.CLOSED), below)
-    if work is None:
-        wishes = replace(wishes, workers=workers, scheduler=scheduler)
-    own = Memory(limit / (wishes.workers + 1) if wishes.workers > 1 and scheduler is None else limit)
-    budget = Budget.of_seconds(time_limit, own) if work is None else Budget.of_work(work, own)
-    bracket = Bracket(wishes, on_progress)
-    bracket.notes += network.notes
-    if frame is not None and isinstance(region, Ball):
-        bracket.note("weights: the bound holds on the box around the ball")
-    unseen = unwatched(memory)
-    if unseen is not None:
-        bracket.note(unseen)
-    found = run(chosen, problem, bracket, budget)
-    return found if frame is None else framed(found, frame, question)
+    call = Call.of(
+        net,
+        region.shape if isinstance(region, Box | Ball | Polytope) else None,
+        method=method,
+        literal=literal,
+        solver=solver,
+        seed=seed,
+        lower=lower,
+        gap=gap,
+        below=below,
+        workers=workers,
+        scheduler=scheduler,
+        memory=memory,
+        question=(output, norm, output_norm),
+        weights=(input_weights, output_weights, inputs),
+        limits=(time_limit, work),
+    )
+    return call.on(region, call.budget(time_limit, work), on_progress)
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """What `bound` was asked, but for the region: every number in it is checked."""
+
+    network: Network
+    method: Method
+    wishes: Wishes
+    question: tuple[OutputChoice | Output, str | Norm, str | None]
+    weights: tuple[ArrayLike | None, ArrayLike | None, Sequence[int] | None]
+    memory: int | float | str | None
+
+    @classmethod
+    def of(
+        cls,
+        net: Network | str | os.PathLike[str] | TorchModule,
+        shape: tuple[int, ...] | None,
+        *,
+        method: str,
+        literal: bool,
+        solver: str,
+        memory: int | float | str | None,
+        question: tuple[OutputChoice | Output, str | Norm, str | None],
+        weights: tuple[ArrayLike | None, ArrayLike | None, Sequence[int] | None],
+        limits: tuple[float, float | None],
+        **numbers: Any,
+    ) -> Call:
+        """Checked as far as a region is not needed; `numbers` are those of `Wishes`."""
+        chosen = table.named(method, literal)
+        chosen.check_solver(solver)
+        as_size(memory)
+        _check_numbers(*limits, numbers["seed"], numbers["gap"], numbers["workers"])
+        below = numbers["below"]
+        if below is not None and not (isinstance(below, int | float) and 0 < below < math.inf):
+            raise InputError(f"below must be a positive number, not {below!r}")
+        network = network_of(net, shape)
+        if limits[1] is not None:  # the same whatever the machine
+            numbers |= {"workers": 1, "scheduler": None}
+        numbers["gap"] = max(float(numbers["gap"]), policy.CLOSED)
+        return cls(network, chosen, Wishes(solver, **numbers), question, weights, memory)
+
+    def budget(self, time_limit: float, work: float | None) -> Budget:
+        """With the share of the memory that this process may have."""
+        limit, workers = as_size(self.memory), self.wishes.workers
+        own = Memory(limit / (workers + 1) if workers > 1 and self.wishes.scheduler is None else limit)
+        return Budget.of_seconds(time_limit, own) if work is None else Budget.of_work(work, own)
+
+    def on(
+        self,
+        region: Region,
+        budget: Budget,
+        on_progress: Callable[[Progress], None] | None = None,
+        floor: float = 0.0,
+        method: Method | None = None,
+    ) -> Result:
+        """The answer on a region; `floor` as in `Wishes`, `method` in place of the one asked for."""
+        chosen, network = method or self.method, self.network
+        output, norm, output_norm = self.question
+        question = Problem.of(network, region, output, norm, output_norm)
+        frame = Frame.of(network, question.norm, *self.weights)
+        problem = question if frame is None else frame.problem(network, region, question.norm, question.c)
+        refused = chosen.applies(problem)
+        if refused is not None:
+            raise MethodError(refused)
+        bracket = Bracket(replace(self.wishes, floor=floor), on_progress)
+        bracket.notes += network.notes
+        if isinstance(region, Polytope):
+            region = _ready(region, bracket, budget)
+            question = Problem(network, region, question.norm, question.output)
+            problem = question if frame is None else frame.problem(network, region, question.norm, question.c)
+        if frame is not None and isinstance(region, Ball | Polytope):
+            bracket.note(f"weights: the bound holds on the box around the {_NOUNS[type(region)]}")
+        unseen = unwatched(self.memory)
+        if unseen is not None:
+            bracket.note(unseen)
+        found = run(chosen, problem, bracket, budget)
+        return found if frame is None else framed(found, frame, question)
+
+
+def _ready(region: Polytope, bracket: Bracket, budget: Budget) -> Polytope:
+    """With an inner point and a small box; how repeatable work is done matters here too."""
+    with one_thread() if budget.repeatable else nullcontext():
+        found = prepared(region, budget.share(policy.SIDES_SHARE))
+    if found.inside is None:
+        bracket.note(NO_ROOM)
+    return found
 
 
 def framed(found: Result, frame: Frame, question: Problem) -> Result:
@@ -136,7 +219,8 @@ def framed(found: Result, frame: Frame, question: Problem) -> Result:
     best = found.best
     if best is not None:
         point = question.region.project(frame.point(best.point))
-        best = Witness(point, evaluate_framed(frame, question, point), best.method)
+        value = evaluate_framed(frame, question, point)
+        best = Witness(point, value, best.method) if question.region.contains(point) else None
     net = question.network
     return replace(
         found,

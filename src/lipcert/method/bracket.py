@@ -82,7 +82,11 @@ class Bracket:
         """Whether the gap is as small as was wished for, or the limit decided."""
         if self.wishes.below is not None and (self.upper < self.wishes.below or self.lower >= self.wishes.below):
             return True
-        if self.certificate is None or self.witness is None:
+        if self.certificate is None:
+            return False
+        if self.upper <= self.wishes.floor:
+            return True
+        if self.witness is None:
             return False
         return self.upper <= max(self.witness.value * (1 + self.wishes.gap), policy.NOTHING)
 

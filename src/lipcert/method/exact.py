@@ -13,7 +13,7 @@ from lipcert.method.lower import Looker
 from lipcert.method.portfolio import take_turns
 from lipcert.method.workers import workers_of
 from lipcert.problem.problem import Problem
-from lipcert.problem.region import Ball
+from lipcert.problem.region import ball_of
 
 
 class Exact(Method):
@@ -31,7 +31,7 @@ class Exact(Method):
         if reason is not None:
             return reason
         piecewise = all(f.piecewise_linear for f in problem.network.activations)
-        if isinstance(problem.region, Ball) and piecewise and problem.network.depth:
+        if ball_of(problem.region) is not None and piecewise and problem.network.depth:
             return None  # signs are branched on
         return refusal(problem)
 

@@ -37,12 +37,12 @@ class Literal(Method):
         bracket.enter(f"{self.name}, literal")
         upper, info = literal_bound(problem, self.name, solver=bracket.wishes.solver, budget=budget)
         bracket.note(f"{info.solver}: {info.status}")
-        if not math.isfinite(upper):
+        if not math.isfinite(upper) or info.proof is None:
             bracket.note(f"{self.name} proved nothing; the bound was proved without it")
             return
         if bracket.certificate is not None and bracket.upper < upper:
             bracket.note(f"{bracket.certificate.method} proves {bracket.upper:.6g}, which is less")
-        bracket.certificate = prove_stated(problem, self.name, upper)
+        bracket.certificate = prove_stated(problem, info.proof, upper)
         bracket.report()
 
 

@@ -20,7 +20,9 @@ def look(problem: Problem, bracket: Bracket, budget: Budget, again: int = 0) -> 
     starts = None if known is None else known.point[None, :]
     try:
         with threads_for(problem.network.entries**0.5):
-            bracket.improve(search(problem, budget, seed=seed, starts=starts, on_witness=bracket.improve))
+            found = search(problem, budget, seed=seed, starts=starts, on_witness=bracket.improve)
+            if problem.region.contains(found.point):  # of a region without room there may be no point
+                bracket.improve(found)
     except MemoryError:
         bracket.out_of_memory("the search for a lower bound", budget)
 

@@ -71,7 +71,7 @@ def solve_products(
     bracket: Bracket,
     budget: Budget,
     start: GridStart | None = None,
-    options: GridOptions = GridOptions(),  # noqa: B008 - frozen
+    options: GridOptions = GridOptions(),
 ) -> Products:
     """Bounds with all products within the budget; every certificate on the way improves the bracket."""
     task = without_x_if_idle(task)

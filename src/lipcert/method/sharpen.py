@@ -73,7 +73,7 @@ class _Search:
     def block(self, k: int, system: System, z: Interval) -> Interval:
         """Bounds of a block by programs, until its share of the budget is over."""
         wanted = _order(k, z, self.loss[k])
-        if not len(wanted) or not np.any(system.open):
+        if not len(wanted) or not (np.any(system.open) or system.cuts):
             return z
         budget = self.budget.share(self.open[k] / max(sum(self.open[k:]), 1))
         program, found = _Reach(system), []
@@ -130,14 +130,11 @@ class _Reach(Program):
         self.highs.changeColsCost(len(cost), self.where, cost / unit)
         self.highs.run()
         self.pivots = max(0, int(self.highs.getInfo().simplex_iteration_count))
-        y, t = np.zeros(self.system.neurons), np.zeros(self.system.neurons)
         if self.highs.getModelStatus().name != "kOptimal":
             self.highs.clearSolver()
-            return y, t
-        dual = unit * np.array(self.highs.getSolution().row_dual)
-        y[self.rows] = -dual[: len(self.rows)] * self.unit
-        t[self.open] = np.maximum(-dual[len(self.rows) :][: len(self.open)], 0.0)
-        return y, t
+            return np.zeros(self.system.neurons), np.zeros(self.system.neurons + self.system.cuts)
+        y, t = self.in_units(-unit * np.array(self.highs.getSolution().row_dual))
+        return y, np.maximum(t, 0.0)
 
 
 def _loss(base: Problem) -> tuple[Array, ...]:

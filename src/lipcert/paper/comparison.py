@@ -17,6 +17,7 @@ from lipcert.paper.published import Values, published, published_value
 
 TOLERANCE = 2e-3  # of a median against the published one
 LOWEST = 1e-4  # relative: how far above another bound ours may lie and still count as the lowest
+NOTHING_COMPARED = "nothing to compare: no entry with a published counterpart finished"
 _ALL_SEEDS = 10
 
 
@@ -148,6 +149,8 @@ class Agreement:
 
     def __str__(self) -> str:
         left = f"; {self.unfinished} not finished here (time, memory)" if self.unfinished else ""
+        if not self.compared:
+            return f"{NOTHING_COMPARED}{left}"
         return (
             f"{self.agree} of {self.compared} entries agree to {TOLERANCE:g}, {self.explained} explained, "
             f"{self.differ} not{left}"

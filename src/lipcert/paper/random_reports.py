@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from lipcert.chart.lines import Panel, Quartiles, Series
-from lipcert.paper.comparison import LOWEST, Row, agreement, lower_bounds_than_ours, summarise
+from lipcert.paper.comparison import LOWEST, NOTHING_COMPARED, Row, agreement, lower_bounds_than_ours, summarise
 from lipcert.paper.entries import LBS, OURS, Entry, Random, shape_words
 from lipcert.paper.faults import MIXED, known_fault, proved_fault
 from lipcert.paper.findings import Findings
@@ -38,6 +38,8 @@ def figure_report(target: str, entries: Sequence[Entry], findings: Findings) -> 
 def _lowest(rows: Sequence[Row]) -> str:
     """Where ours is not the lowest valid upper bound."""
     own = [r for r in rows if r.method == OURS and r.values is not None]
+    if not own:
+        return "ours finished no entry"
     lost = [r for r in own if any(text.startswith("NOT LOWEST") for text in r.remarks)]
     where = "; ".join(f"{shape_words(r.layers, r.size)} s={r.sparsity} {r.region}" for r in lost)
     found = f"{len(own) - len(lost)} of {len(own)} entries have ours as the lowest valid upper bound (to {LOWEST:g})"
@@ -135,6 +137,7 @@ def table1_report(entries: Sequence[Entry], findings: Findings) -> Report:
     errors = [_error(r) for r in records if r["ratio"] is not None and not r["remarks"]]
     agree = sum(error <= _PRINTED for error in errors)
     note = f"{agree} of {len(errors)} printed numbers without a known fault agree to their two decimals (and 2e-3)"
+    note = note if errors else NOTHING_COMPARED
     paragraphs = [
         f"The printed rows have {MIXED}. Both are here; `ratio` is to the one that was printed. "
         "The printed HR-1 of two hidden layers were computed with t in [0,1] and are not upper bounds.",

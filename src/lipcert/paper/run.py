@@ -214,7 +214,8 @@ class _Job:
         result = self._certify()
         if result is None:
             return None
-        return (table4_report if target == "table4" else matrix_report)(result, self._about())
+        given = self.files.classifier is not None
+        return (table4_report if target == "table4" else matrix_report)(result, self._about(), given)
 
     def _table3(self, entries: list[Entry], findings: Findings) -> Report | None:
         found = {e.method: findings[e].value for e in entries}

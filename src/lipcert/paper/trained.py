@@ -14,7 +14,7 @@ from lipcert.errors import InputError
 from lipcert.jobs import Answer, Piece
 from lipcert.paper import digits784, spheres
 from lipcert.paper.entries import HR2, LBS, LIPOPT3, OURS, SHOR, Entry, Given
-from lipcert.paper.published import EPSILONS
+from lipcert.paper.published import EPSILONS, TABLE2_NETWORK
 from lipcert.problem.network import Network
 from lipcert.problem.region import Box
 from lipcert.readers import load
@@ -24,6 +24,7 @@ from lipcert.robustness.decision import certified_radii, classify, room
 from lipcert.rounding import Array
 
 DIGITS, SPHERES = "train-digits784", "train-spheres"
+TRAINED = "one trained here"
 BOX = "box"  # the region of the binary task
 POINTS, QUICK_POINTS = 1_000_000, 100_000
 TASK_POINTS = 4000
@@ -42,6 +43,15 @@ class Files:
     center: Array | None = None
     classifier: Network | None = None
     data: DataSet | None = None
+
+    def says(self, target: str) -> str | None:
+        """What a target does without the paper's files, for someone about to wait for it; None when all is there."""
+        if target == "table2" and not (self.single is not None and self.single.sha256 == TABLE2_NETWORK):
+            instead = "the network that was given" if self.single or self.classifier else TRAINED
+            return f"needs the paper's network to compare (--weights FILE.mat); bounds {instead}, compares nothing"
+        if target in ("table4", "matrix") and self.classifier is None:
+            return f"needs a network (--weights, --images, --labels); certifies {TRAINED}, compares nothing"
+        return None
 
     def covers(self, target: str) -> bool:
         """Whether a target needs no images of ours."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from lipcert.chart.lines import Panel, Quartiles, Series
 from lipcert.chart.svg import document
-from lipcert.paper.comparison import lower_bounds_than_ours
+from lipcert.paper.comparison import NOTHING_COMPARED, lower_bounds_than_ours
 from lipcert.paper.entries import HR2, LBS, OURS, REGIONS, Entry, Given
 from lipcert.paper.faults import BELOW_LOWER, OTHER_NETWORK, OTHER_POINTS, REFUTED
 from lipcert.paper.findings import Findings
@@ -21,33 +21,32 @@ _PRINTED = 5e-3 + 1e-2  # two decimals, and a hundredth for solvers
 
 
 def table2_report(entries: Sequence[Entry], findings: Findings, about: str) -> Report:
-    """One score of a (784,500) network, on a large and on a small box."""
+    """One score of a (784,500) network, on a large and on a small box; the published column with the paper's alone."""
     network = entries[0].network
     paper = isinstance(network, Given) and network.network.sha256 == TABLE2_NETWORK
     title = "Table 2: one score of a trained (784,500) network"
     records = [_table2_record(e, findings, paper) for e in entries]
-    compare = "this is another network. Give the paper's with --weights to compare."
-    compare = f"The published column is the paper's; {compare}"
-    note = "another network than the paper's"
+    compare = "Another network than the paper's, so that its numbers are not beside; give the paper's with --weights."
+    note = "nothing compared: another network than the paper's"
     if paper:
         compare, note = "The weights are those of the paper, so the columns compare.", _table2_agreement(records)
     panels = [_table2_panel(region, [r for r in records if r["region"] == region]) for region in REGIONS]
-    paragraphs = [about, compare, table([_table2_words(r) for r in records])]
+    paragraphs = [about, compare, table([_table2_words(r, paper) for r in records])]
     return Report("table2", title, paragraphs, {"table2": records}, drawing(title, panels), (note,))
 
 
 def _table2_record(entry: Entry, findings: Findings, paper: bool) -> Record:
     """A line of table2.csv; `upper` is proved also where the method was stopped and has no value."""
     found, lower = findings[entry], findings.lower(entry)
-    printed, time = TABLE2[entry.region].get(entry.method, (None, None))
-    ratio = found.value / printed if paper and found.value is not None and isinstance(printed, float) else None
+    printed, time = TABLE2[entry.region].get(entry.method, (None, None)) if paper else (None, None)
+    ratio = found.value / printed if found.value is not None and isinstance(printed, float) else None
     remarks = []
     if entry.method == OURS:
         remarks += [f"NOT LOWEST: {name} is lower" for name in lower_bounds_than_ours(entry, findings)]
     if entry.method == LBS and ratio is not None and abs(ratio - 1) > 1e-3:
         remarks.append(OTHER_POINTS)
-    if (entry.method, entry.region) == (HR2, "global"):
-        beaten = paper and lower is not None and isinstance(printed, float) and printed < lower
+    if paper and (entry.method, entry.region) == (HR2, "global"):
+        beaten = lower is not None and isinstance(printed, float) and printed < lower
         remarks.append(f"{BELOW_LOWER}: {lower:.4f}" if beaten else REFUTED)
     return {
         "region": entry.region,
@@ -63,25 +62,24 @@ def _table2_record(entry: Entry, findings: Findings, paper: bool) -> Record:
 def _table2_agreement(records: Sequence[Record]) -> str:
     compared = [r for r in records if r["ratio"] is not None]
     far = [r for r in compared if abs(float(r["value"] or 0) - float(r["published"] or 0)) > _PRINTED]
+    if not compared:
+        return NOTHING_COMPARED
     explained = sum(bool(r["remarks"]) for r in far)
     return f"{len(compared) - len(far)} of {len(compared)} printed numbers agree, {explained} explained"
 
 
-def _table2_words(r: Record) -> dict[str, str]:
+def _table2_words(r: Record, paper: bool) -> dict[str, str]:
     """For a method that was stopped, the word and what it had proved."""
     bound = number(r["value"])
     if r["value"] is None:
         bound = str(r["word"]) if r["upper"] is None else f"{r['word']}: at most {number(r['upper'])}"
-    return {
-        "region": str(r["region"]),
-        "method": str(r["method"]),
-        "bound": bound,
-        "time": seconds(r["seconds"]),
+    ours = {"region": str(r["region"]), "method": str(r["method"]), "bound": bound, "time": seconds(r["seconds"])}
+    beside = {
         "published": number(r["published"], 2),
         "ratio": number(r["ratio"]),
         "published time": seconds(r["published_seconds"]),
-        "remarks": str(r["remarks"] or "-"),
     }
+    return ours | (beside if paper else {}) | {"remarks": str(r["remarks"] or "-")}
 
 
 def _table2_panel(region: str, records: Sequence[Record]) -> Panel:
@@ -92,7 +90,7 @@ def _table2_panel(region: str, records: Sequence[Record]) -> Panel:
     title = f"{region} (radius {'10' if region == 'global' else '0.1'})"
     names = tuple(str(r["method"]) for r in records)
     both = (series("computed", "value"), series("published", "published"))
-    return Panel(title, "method", "Lipschitz constant", both, names=names)
+    return Panel(title, "method", "Lipschitz constant", tuple(s for s in both if s.points), names=names)
 
 
 def table3_report(entries: Sequence[Entry], findings: Findings, shares: Mapping[str, Any], accuracy: float) -> Report:
@@ -134,34 +132,37 @@ def _share_panel(title: str, shares: Mapping[str, Sequence[float]]) -> Panel:
     return Panel(title, "epsilon (infinity norm)", "certified (% of points)", tuple(series))
 
 
-def table4_report(result: Certification, about: str) -> Report:
-    """% of images that the 45 constants certify, at ten epsilons."""
+def table4_report(result: Certification, about: str, given: bool) -> Report:
+    """% of images that the 45 constants certify, at ten epsilons; beside the published where the network was given."""
     title = "Table 4: certified images, 45 constants"
     total = len(result.labels)
     shares = [100 * result.counts(e)["certified"] / total for e in EPSILONS]
     right = 100 * (total - int(result.wrong.sum())) / total
-    rows = [(e, s, p, s / p) for e, s, p in zip(EPSILONS, shares, TABLE4, strict=True)]
+    told = TABLE4 if given else (None,) * len(EPSILONS)
+    rows = [(e, s, p, None if p is None else s / p) for e, s, p in zip(EPSILONS, shares, told, strict=True)]
     shown = [
-        {"epsilon": f"{e:g}", "certified %": f"{s:.2f}", "published %": f"{p:.2f}", "ratio": f"{ratio:.4f}"}
+        {"epsilon": f"{e:g}", "certified %": f"{s:.2f}"}
+        | ({} if p is None else {"published %": f"{p:.2f}", "ratio": number(ratio)})
         for e, s, p, ratio in rows
     ]
     paragraphs = [
         f"{about} {right:.2f} % of its {total:,} images are classified correctly; an image counts as certified when it "
-        f"is correct and keeps its class. Constants by `{result.method}`. The published column: {OTHER_NETWORK}.",
+        f"is correct and keeps its class. Constants by `{result.method}`. {_beside(given)}",
         table(shown),
     ]
     columns = ("epsilon", "certified_percent", "published_percent", "ratio")
     records = [dict(zip(columns, row, strict=True)) for row in rows]
-    plot = drawing(title, [_share_panel("share of the images", {OURS: shares, "published": TABLE4})])
-    return Report("table4", title, paragraphs, {"table4": records}, plot, (OTHER_NETWORK,))
+    series = {OURS: shares} | ({"published": TABLE4} if given else {})
+    plot = drawing(title, [_share_panel("share of the images", series)])
+    return Report("table4", title, paragraphs, {"table4": records}, plot, (_verdict(given),))
 
 
-def matrix_report(result: Certification, about: str) -> Report:
-    """The constants L_ij beside the published ones."""
+def matrix_report(result: Certification, about: str, given: bool) -> Report:
+    """The constants L_ij, beside the published ones where the network was given."""
     title, n = "The matrix of constants L_ij", result.classes
     known = {(p.i, p.j): p for p in result.pairs}
     upper = {key: pair.upper for key, pair in known.items()}
-    told = {(i, j): MATRIX[i][j - i - 1] for i, j in combinations(range(10), 2)} if n == 10 else {}
+    told = {(i, j): MATRIX[i][j - i - 1] for i, j in combinations(range(10), 2)} if given and n == 10 else {}
     records: list[Record] = []
     for i, j in combinations(range(n), 2):
         ours, theirs = upper.get((i, j)), told.get((i, j))
@@ -174,10 +175,25 @@ def matrix_report(result: Certification, about: str) -> Report:
             return "*"
         return number(upper.get((i, j)), 3) if i < j else number(told.get((j, i)), 2)
 
+    below = "; below: published" if told else ""
     paragraphs = [
-        f"{about} Above the diagonal: proved here (`{result.method}`); below: published, of {OTHER_NETWORK}.",
+        f"{about} Above the diagonal: proved here (`{result.method}`){below}. {_beside(given)}",
         table([{"i / j": str(i)} | {str(j): text(i, j) for j in range(n)} for i in range(n)]),
     ]
     picture = heat_map(result)
     plot = drawing(title, []) if picture is None else document(picture)
-    return Report("matrix", title, paragraphs, {"matrix": records}, plot, (OTHER_NETWORK,))
+    return Report("matrix", title, paragraphs, {"matrix": records}, plot, (_verdict(given),))
+
+
+def _beside(given: bool) -> str:
+    if given:
+        return (
+            "The published column compares only if the network that was given is the paper's, which is not published."
+        )
+    return "The paper's network is not published, so that its numbers are not beside."
+
+
+def _verdict(given: bool) -> str:
+    if given:
+        return "compares with the published column only if the network is the paper's, which is not published"
+    return "nothing compared: the paper's network is not published"

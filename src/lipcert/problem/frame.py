@@ -26,7 +26,7 @@ from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
 from lipcert.problem.output import ALL, choose_output
 from lipcert.problem.problem import Problem
-from lipcert.problem.region import Ball, Box, Everywhere, Region
+from lipcert.problem.region import Ball, Box, Everywhere, Polytope, Region
 from lipcert.problem.rewriting import diagonal, followed, led, scaled_inputs
 from lipcert.problem.weights import (
     Index,
@@ -113,7 +113,7 @@ class Frame:
 
     def problem(self, net: Network, region: Region, norm: Norm, c: Array) -> Problem:
         """The ordinary question. Its region is a little larger where it is rounded, and the box around a ball."""
-        box = region.box if isinstance(region, Ball) else region
+        box = region.box if isinstance(region, Ball | Polytope) else region
         outer, chosen = self._outer(net), choose_output(c if norm.out is None else ALL, net.outputs)
         place: Region = box if isinstance(box, Everywhere) else Box.from_bounds(*self.places(box.lo, box.hi))
         if self.scale.ndim == 1:

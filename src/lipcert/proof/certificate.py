@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lipcert.errors import FileFormatError
 from lipcert.files import write_npz
 from lipcert.problem.frame import Frame
 from lipcert.problem.norms import Norm
 from lipcert.problem.problem import PROVED_WITH, Problem
-from lipcert.problem.region import Ball, Box, Region
+from lipcert.problem.region import Ball, Box, Everywhere, Polytope, Region
 from lipcert.rounding import Array
 
 CERTIFICATE_VERSION = 2
@@ -102,10 +103,50 @@ class Certificate:
             arrays["coordinate"] = np.array(self.coordinate)
         if self.frame is not None:
             arrays |= self.frame.arrays()
-        if isinstance(self.region, Box):
-            arrays |= {"lo": self.region.lo, "hi": self.region.hi}
-        elif isinstance(self.region, Ball):
-            arrays |= {"center": self.region.center, "radius": np.array(self.region.radius)}
-            if self.region.clip is not None:
-                arrays["clip"] = np.array(self.region.clip)
-        return arrays
+        return arrays | region_arrays(self.region)
+
+
+def region_arrays(region: Region) -> dict[str, NDArray[np.generic]]:
+    """What a file keeps of a region, by name: nothing of the whole space."""
+    if isinstance(region, Polytope):
+        own: dict[str, NDArray[np.generic]] = {"side_rows": region.A, "side_bounds": region.b}
+        if region.multipliers is not None:
+            own["side_multipliers"] = region.multipliers
+        return region_arrays(region.base) | own
+    if isinstance(region, Box):
+        return {"lo": region.lo, "hi": region.hi}
+    if not isinstance(region, Ball):
+        return {}
+    clip = {} if region.clip is None else {"clip": np.array(region.clip)}
+    return {"center": region.center, "radius": np.array(region.radius), **clip}
+
+
+def read_region(arrays: Mapping[str, Any]) -> Region:
+    """The region of a file."""
+    base = _read_base(arrays)
+    if "side_rows" not in arrays and "side_bounds" not in arrays:
+        return base
+    if isinstance(base, Everywhere):
+        raise FileFormatError("half-spaces cut a box or a ball, and there is none")
+    hints = read_numbers(arrays, "side_multipliers", 2) if "side_multipliers" in arrays else None
+    return Polytope(base, read_numbers(arrays, "side_rows", 2), read_numbers(arrays, "side_bounds"), multipliers=hints)
+
+
+def _read_base(arrays: Mapping[str, Any]) -> Box | Ball | Everywhere:
+    if "center" in arrays or "radius" in arrays:
+        radius, clip = arrays["radius"], read_numbers(arrays, "clip") if "clip" in arrays else None
+        if radius.shape != () or radius.dtype.kind not in "fiu" or (clip is not None and clip.shape != (2,)):
+            raise FileFormatError("the radius must be one number and clip two")
+        ends = None if clip is None else (float(clip[0]), float(clip[1]))
+        return Ball(read_numbers(arrays, "center"), float(radius), ends)
+    if "lo" in arrays or "hi" in arrays:
+        return Box.from_bounds(read_numbers(arrays, "lo"), read_numbers(arrays, "hi"))
+    return Everywhere()
+
+
+def read_numbers(arrays: Mapping[str, Any], name: str, axes: int = 1) -> Array:
+    """An array of a file with so many axes."""
+    value = arrays[name]
+    if value.ndim != axes or value.dtype.kind not in "fiu":
+        raise FileFormatError(f"{name} must be a vector of numbers")
+    return np.asarray(value, dtype=np.float64)

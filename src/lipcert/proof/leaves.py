@@ -15,7 +15,7 @@ from lipcert.bounds.tangents import Tangent, tangents
 from lipcert.errors import MethodError
 from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
-from lipcert.problem.region import Box, Everywhere, hull
+from lipcert.problem.region import Everywhere, hull
 from lipcert.proof.arithmetic import INTERVAL, LINEAR, Arithmetic
 from lipcert.proof.nowhere import no_interior
 from lipcert.proof.relaxed import Multipliers, prove_multipliers
@@ -23,7 +23,7 @@ from lipcert.relaxation.model import Index, Relaxation
 from lipcert.relaxation.specification import Specification
 from lipcert.rounding import Array
 
-SIDES = "half-spaces"  # the name of an empty cell's multipliers, one for every neuron
+SIDES = "half-spaces"  # the name of an empty cell's multipliers, one for every neuron and then for the region's
 COEFFICIENTS, BASIS = "coefficients", "basis"  # the same on the whole space (`proof.nowhere`)
 
 
@@ -42,14 +42,14 @@ class Empty:
             if c is None or basis is None or not np.all(np.abs(basis) < len(c) + 1.0):
                 return False
             return no_interior(net, bounds.pre, c, basis.astype(np.int64))
-        weights = self.multipliers.get(SIDES)
+        weights, place = self.multipliers.get(SIDES), hull(cell.region)
         neuron = bounds.sides.neuron
-        if weights is None or not isinstance(cell.region, Box) or not neuron.size or len(weights) <= neuron.max():
+        if weights is None or place is None or not neuron.size or len(weights) <= neuron.max():
             return False
         picked = np.where(neuron >= 0, weights[np.maximum(neuron, 0)], 0.0)
         if not (np.all(np.isfinite(picked)) and np.all(picked >= 0)):
             return False
-        box = Interval(cell.region.lo[None, :], cell.region.hi[None, :])
+        box = Interval(place.lo[None, :], place.hi[None, :])
         return bool(proves_empty(bounds.sides, picked, box)[0])
 
 

@@ -10,8 +10,9 @@ where [l, h] bounds z. A known slope s leaves s z_k - v_k = 0. For any y and any
 
     sum y_k (s_k z_k - v_k + w_k) + sum t_k (1 - p_k v_k - q_k w_k)  >=  - sum |y_k| s_k slack_k
 
-at every input. If its maximum over the boxes of x, v, w under some signs (the literals) is smaller than that, no input
-has these signs. Coefficients are exact by definition; what rounds is paid with the largest |x|, |v| and |w|.
+at every input, and likewise with t_i (b_i - a_i'x) added for half-spaces a_i'x <= b_i of the region. If its maximum
+over the boxes of x, v, w under some signs (the literals) is smaller than that, no input has these signs. Coefficients
+are exact by definition; what rounds is paid with the largest |x|, |v| and |w|.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from lipcert.bounds import Interval, preactivations, slope_bounds, slopes
 from lipcert.bounds.interval import middle_and_radius
 from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
-from lipcert.problem.region import Ball, Region, hull
+from lipcert.problem.region import Ball, Region, ball_of, hull, sides_of
 from lipcert.rounding import TINY, Array, add_up, down, gamma, grow
 
 Index = NDArray[np.int64]
@@ -49,6 +50,7 @@ class System:
     bias: Array
     slack: Array
     ball: Ball | None = None  # where the region is one; the box is around it
+    sides: tuple[Array, Array] | None = None  # A and b of half-spaces A x <= b of the region
 
     @classmethod
     def of(cls, problem: Problem) -> System | None:
@@ -72,21 +74,28 @@ class System:
         box = Interval(around.lo, around.hi)
         bias = np.concatenate([b.bias for b in net.hidden])
         triangle = _inverse(hi, still), _inverse(-lo, still)
-        ball = region if isinstance(region, Ball) else None
+        cut = sides_of(region)
+        sides = None if cut is None else (cut.A, cut.b)
         slope = np.where(still, 1.0, least)
-        return cls(net, box, slope, still, v, away, *triangle, bias, np.concatenate(slack), ball)
+        return cls(net, box, slope, still, v, away, *triangle, bias, np.concatenate(slack), ball_of(region), sides)
 
     @property
     def neurons(self) -> int:
         return len(self.bias)
 
+    @property
+    def cuts(self) -> int:
+        """How many half-spaces the region has; their multipliers stand behind those of the neurons in t."""
+        return 0 if self.sides is None else len(self.sides[1])
+
     def largest(self, y: Array, t: Array, literals: Signs, scores: Array | None = None) -> tuple[Array, Array]:
         """At least the maximum of every sum under its literals with what slack allows, and its size for comparisons.
 
-        Shapes (sums, neurons), t >= 0. Where the maximum is negative, no input has the literals' signs. With weights of
-        the scores, (sums, outputs), their sum is added to each: so a maximum bounds it on the inputs with these signs.
+        Shapes (sums, neurons), t >= 0 with columns for the region's half-spaces too. Where the maximum is negative, no
+        input has the literals' signs. With weights of the scores, (sums, outputs), their sum is added to each: so a
+        maximum bounds it on the inputs with these signs.
         """
-        step = max(1, _NUMBERS // (self.net.inputs + 2 * self.neurons))
+        step = max(1, _NUMBERS // (self.net.inputs + 2 * self.neurons + self.cuts))
         pieces = (slice(k, k + step) for k in range(0, len(y), step))
         none = np.zeros((len(y), 0)) if scores is None else scores
         parts = [self._largest(y[some], t[some], literals[some], none[some]) for some in pieces]
@@ -97,6 +106,9 @@ class System:
     def coefficients(self, y: Array, t: Array) -> tuple[Array, Array, Array]:
         """Of x, v and w in the sums, in plain floating point."""
         of, _ = self._pulled(y * self.slope, np.zeros((len(y), 0)))
+        if self.sides is not None:
+            of[0] = of[0] - t[:, self.neurons :] @ self.sides[0]
+        t = t[:, : self.neurons]
         return of[0], np.concatenate(of[1:], axis=1) - y - t * self.p, np.where(self.open, y - t * self.q, 0.0)
 
     def _pulled(self, y: Array, scores: Array, magnitudes: bool = False) -> tuple[list[Array], list[Array]]:
@@ -115,11 +127,14 @@ class System:
         return of, bulk
 
     def _largest(self, y: Array, t: Array, literals: Signs, scores: Array) -> tuple[Array, Array]:
-        n, last = self.net.inputs + 2 * self.neurons + scores.shape[1], self.net.scores
+        n, last = self.net.inputs + 2 * self.neurons + self.cuts + scores.shape[1], self.net.scores
+        t, own = t[:, : self.neurons], t[:, self.neurons :]
         longest = n + 2 * len(self.net.blocks) + 16
         with np.errstate(all="ignore"):
             scaled = y * self.slope
             of, bulk = self._pulled(scaled, scores, magnitudes=True)
+            if self.sides is not None:
+                of[0], bulk[0] = of[0] - own @ self.sides[0], bulk[0] + own @ np.abs(self.sides[0])
             ends = Interval(*self._ends(literals))
             coefficient = np.concatenate([*of, np.where(self.open, y, 0.0)], axis=1)
             size = np.concatenate([*bulk, np.where(self.open, np.abs(y), 0.0)], axis=1)
@@ -132,12 +147,15 @@ class System:
             reach = np.maximum(np.abs(ends.lo), np.abs(ends.hi))
             constant = scaled @ self.bias + t.sum(axis=1)
             parts = np.abs(scaled) @ np.abs(self.bias) + t.sum(axis=1) + (np.abs(coefficient) * np.abs(m)).sum(axis=1)
+            if self.sides is not None:
+                constant, parts = constant + own @ self.sides[1], parts + own @ np.abs(self.sides[1])
             doubt = np.abs(scaled) @ self.slack
             if scores.shape[1]:
                 constant, parts = constant + scores @ last.bias, parts + np.abs(scores) @ np.abs(last.bias)
                 doubt = doubt + np.abs(scores) @ last.doubt
             rounding = gamma(longest) * ((size * reach).sum(axis=1) + parts)
             floor = longest * TINY * (1.0 + reach.sum(axis=1) + np.abs(self.bias).sum() + np.abs(last.bias).sum())
+            floor += 0.0 if self.sides is None else longest * TINY * np.abs(self.sides[1]).sum()
             paid = (np.abs(coefficient) * r).sum(axis=1) + rounding + doubt + floor
             top = add_up(constant + (coefficient * m).sum(axis=1), grow(paid, 3 * longest))
             if self.ball is not None:
@@ -188,41 +206,43 @@ def refusal(problem: Problem) -> str | None:
 @dataclass(frozen=True, eq=False)
 class Nogoods:
     """Refused sets of signs. Of every one its literals, rows (nogood, neuron, sign), and the entries of y and t that
-    are not zero, rows (nogood, row) with their `numbers`: row k < neurons is y_k, row neurons + k is t_k."""
+    are not zero, rows (nogood, row) with their `numbers`: row k < neurons is y_k, row neurons + k is t_k, and behind
+    them come the half-spaces of the region."""
 
     count: int
     literals: Index
     rows: Index
     numbers: Array
 
-    def fits(self, neurons: int) -> bool:
-        """Whether every index means something in a system with so many neurons."""
+    def fits(self, neurons: int, cuts: int = 0) -> bool:
+        """Whether every index means something in a system with so many neurons and half-spaces."""
         own, rows = self.literals, self.rows
         if own.shape[1:] != (3,) or rows.shape[1:] != (2,) or self.numbers.shape != rows.shape[:1]:
             return False
         inside = np.all(own[:, :2] >= 0) and np.all(own[:, 0] < self.count) and np.all(own[:, 1] < neurons)
-        inside = inside and np.all(rows >= 0) and np.all(rows[:, 0] < self.count) and np.all(rows[:, 1] < 2 * neurons)
+        inside = inside and np.all(rows >= 0) and np.all(rows < [self.count, 2 * neurons + cuts])
         return bool(inside and np.all(np.abs(own[:, 2]) == 1))
 
     def proved(self, system: System) -> NDArray[np.bool_]:
         """Of every nogood whether no input of the box has its literals' signs; `fits` must hold."""
         found = np.zeros(self.count, dtype=bool)
-        step = max(1, _NUMBERS // (2 * system.neurons))
+        step = max(1, _NUMBERS // (2 * system.neurons + system.cuts))
         for start in range(0, self.count, step):
             stop = min(start + step, self.count)
             found[start:stop] = self._proved(system, start, stop)
         return found
 
     def _proved(self, system: System, start: int, stop: int) -> NDArray[np.bool_]:
-        y, t, literals = self.laid_out(system.neurons, start, stop)
+        y, t, literals = self.laid_out(system.neurons, start, stop, system.cuts)
         valid = np.all(np.isfinite(y), axis=1) & np.all(np.isfinite(t), axis=1) & np.all(t >= 0, axis=1)
         kept = np.flatnonzero(valid)
         valid[kept] = system.largest(y[kept], t[kept], literals[kept])[0] < 0
         return np.asarray(valid)
 
-    def laid_out(self, neurons: int, start: int, stop: int) -> tuple[Array, Array, Signs]:
+    def laid_out(self, neurons: int, start: int, stop: int, cuts: int = 0) -> tuple[Array, Array, Signs]:
         """y, t and the literals of some of them, dense."""
-        numbers, literals = np.zeros((stop - start, 2 * neurons)), np.zeros((stop - start, neurons), dtype=np.int8)
+        numbers = np.zeros((stop - start, 2 * neurons + cuts))
+        literals = np.zeros((stop - start, neurons), dtype=np.int8)
         rows, own = self.rows, self.literals
         some, others = (rows[:, 0] >= start) & (rows[:, 0] < stop), (own[:, 0] >= start) & (own[:, 0] < stop)
         numbers[rows[some, 0] - start, rows[some, 1]] = self.numbers[some]

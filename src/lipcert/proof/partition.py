@@ -14,14 +14,14 @@ import os
 import re
 import zipfile
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lipcert.bounds.interval import Interval
 from lipcert.errors import FileFormatError, InputError
-from lipcert.files import check_readable, write_npz
+from lipcert.files import check_readable, write_json, write_npz
 from lipcert.files.archive import Archive
 from lipcert.files.boundary import located
 from lipcert.problem.frame import NAMES as FRAME_NAMES
@@ -33,6 +33,9 @@ from lipcert.proof.arithmetic import prove_linear
 from lipcert.proof.boxes import Asked, Signs, preactivations_on, uppers_on
 from lipcert.proof.cover import MOST_NODES, Cover, Level
 from lipcert.rounding import Array
+
+if TYPE_CHECKING:
+    from lipcert.chart.facts import Facts
 
 VERSION = 1
 _NAMES = re.compile(
@@ -94,6 +97,46 @@ class PartitionVerification:
     def failed(self) -> int:
         """Cells whose claim is not proved."""
         return int(np.sum(~(np.isfinite(self.claims) & (self.uppers <= self.claims))))
+
+    @property
+    def upper(self) -> float:
+        """The largest that was proved; infinite when of some cell nothing was."""
+        return float(self.uppers.max(initial=0.0))
+
+    @property
+    def claim(self) -> float:
+        """The largest claim."""
+        return float(self.claims.max(initial=0.0))
+
+    def facts(self) -> Facts:
+        """What a person wants to read first."""
+        from lipcert.chart.facts import Facts  # here, so that a check loads nothing that it does not need
+
+        upper = f"{self.upper:.9g}   recomputed now" if np.isfinite(self.upper) else "none"
+        rows = [("upper", upper), ("claim", f"{self.claim:.9g}   as stored"), ("reason", self.reason)]
+        rows.insert(0, ("cells", f"{len(self.claims):,}, {self.failed:,} of them not proved"))
+        return Facts(f"Certificate of a partition {'' if self.proved else 'not '}proved", rows)
+
+    def __repr__(self) -> str:
+        return self.facts().text()
+
+    def _repr_html_(self) -> str:
+        return self.facts().html()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; an infinite number is null."""
+        return {
+            "proved": self.proved,
+            "upper": self.upper if np.isfinite(self.upper) else None,
+            "claim": self.claim if np.isfinite(self.claim) else None,
+            "reason": self.reason,
+            "cells": len(self.claims),
+            "failed": self.failed,
+        }
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it as .json."""
+        write_json(path, self.to_dict(), "a verification")
 
 
 def with_room(uppers: Array) -> Array:

@@ -24,6 +24,7 @@ from lipcert.bounds.jacobian import map_bounds
 from lipcert.bounds.linear import Linear, norm_bounds
 from lipcert.errors import FileFormatError
 from lipcert.problem.problem import Problem
+from lipcert.problem.region import sides_of
 from lipcert.proof.encoding import whole_numbers
 from lipcert.proof.nogoods import Index, Nogoods, Signs, System, refusal
 from lipcert.proof.tree import digest
@@ -77,8 +78,9 @@ class Patterns:
 
     def fits(self, problem: Problem) -> bool:
         """Whether the table names neurons and nogoods that there are."""
-        table, net = self.table, problem.network
-        if table.ndim != 2 or table.shape[1] != 2 or not len(table) or not self.nogoods.fits(net.neurons):
+        table, net, cut = self.table, problem.network, sides_of(problem.region)
+        cuts = 0 if cut is None else cut.count
+        if table.ndim != 2 or table.shape[1] != 2 or not len(table) or not self.nogoods.fits(net.neurons, cuts):
             return False
         block, number = table[:, 0], table[:, 1]
         if not np.all((block >= REFUSED) & (block <= net.depth) & (number >= 0)):

@@ -26,7 +26,7 @@ from lipcert.errors import FileFormatError
 from lipcert.problem.activations import IDENTITY
 from lipcert.problem.network import Network
 from lipcert.problem.problem import PREACTIVATIONS, PROVED_WITH, Problem
-from lipcert.problem.region import hull
+from lipcert.problem.region import hull, sides_of
 from lipcert.proof.certificate import Proof
 from lipcert.proof.encoding import whole_numbers
 from lipcert.proof.nogoods import Index, System
@@ -41,7 +41,8 @@ Before = Callable[[int, System, Interval], Interval]  # sharper bounds of a bloc
 @dataclass(frozen=True, eq=False)
 class Sharper:
     """Multipliers: of every target its (block, neuron, side), side 1 for z and -1 for -z, and the entries that are not
-    zero, rows (target, row) with their `numbers`: row 2k is y_k, row 2k + 1 is t_k, over the neurons of all blocks."""
+    zero, rows (target, row) with their `numbers`: row 2k is y_k, row 2k + 1 is t_k, over the neurons of all blocks; row
+    -1 - i is t of half-space i of the region."""
 
     targets: Index
     rows: Index
@@ -62,11 +63,12 @@ class Sharper:
         What is proved of it is proved with these multipliers: `Certificate.of` says so.
         """
         base = rows_of(problem)
-        if base is None or not self.fits(base.network):
+        cut = sides_of(problem.region)
+        if base is None or not self.fits(base.network, 0 if cut is None else cut.count):
             return None
         return with_bounds(problem, swept(base, self._block), self)
 
-    def fits(self, net: Network) -> bool:
+    def fits(self, net: Network, cuts: int = 0) -> bool:
         """Whether targets and rows mean something: finite numbers, t >= 0, and only neurons before the target's."""
         targets, rows, numbers = self.targets, self.rows, self.numbers
         if targets.shape[1:] != (3,) or rows.shape[1:] != (2,) or numbers.shape != rows.shape[:1]:
@@ -76,29 +78,31 @@ class Sharper:
         widths = np.array([b.width for b in net.hidden], dtype=np.int64)
         own = targets[:, 0] - 1
         inside = np.all((targets[:, 1] >= 0) & (targets[:, 1] < widths[own])) and np.all(np.abs(targets[:, 2]) == 1)
-        if not inside or not np.all((rows >= 0) & (rows < [len(targets), 2 * net.neurons])):
+        if not inside or not np.all((rows >= [0, -cuts]) & (rows < [len(targets), 2 * net.neurons])):
             return False
         before = (np.cumsum(widths) - widths)[own]
         earlier = rows[:, 1] // 2 < before[rows[:, 0]]
-        return bool(np.all(earlier) and np.all(np.isfinite(numbers)) and np.all(numbers[rows[:, 1] % 2 == 1] >= 0))
+        signed = (rows[:, 1] < 0) | (rows[:, 1] % 2 == 1)
+        return bool(np.all(earlier) and np.all(np.isfinite(numbers)) and np.all(numbers[signed] >= 0))
 
     def _block(self, k: int, system: System, z: Interval) -> Interval:
         some = np.flatnonzero(self.targets[:, 0] == k + 1)
-        step = max(1, _NUMBERS // (2 * system.neurons + system.net.outputs))
+        step = max(1, _NUMBERS // (2 * system.neurons + system.cuts + system.net.outputs))
         for start in range(0, len(some), step):
             own = some[start : start + step]
             target = self.targets[own]
-            z = narrowed(z, target, tops(system, target, *self.laid_out(system.neurons, own))[0])
+            z = narrowed(z, target, tops(system, target, *self.laid_out(system.neurons, own, system.cuts))[0])
         return z
 
-    def laid_out(self, neurons: int, some: Index) -> tuple[Array, Array]:
-        """y and t of some targets."""
+    def laid_out(self, neurons: int, some: Index, cuts: int = 0) -> tuple[Array, Array]:
+        """y and t of some targets; behind the neurons' t those of half-spaces."""
         place = np.full(len(self.targets), -1, dtype=np.int64)
         place[some] = np.arange(len(some))
         mine = place[self.rows[:, 0]] >= 0
-        both = np.zeros((len(some), 2 * neurons))
-        both[place[self.rows[mine, 0]], self.rows[mine, 1]] = self.numbers[mine]
-        return both[:, 0::2], both[:, 1::2]
+        both = np.zeros((len(some), 2 * neurons + cuts))
+        column = self.rows[mine, 1]
+        both[place[self.rows[mine, 0]], np.where(column < 0, 2 * neurons - 1 - column, column)] = self.numbers[mine]
+        return both[:, 0 : 2 * neurons : 2], np.hstack([both[:, 1 : 2 * neurons : 2], both[:, 2 * neurons :]])
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,13 +137,14 @@ def read_sharper(arrays: Mapping[str, Any]) -> Sharper:
 
 
 def gathered(targets: Index, y: list[Array], t: list[Array]) -> Sharper:
-    """From a row of y and one of t for every target, each over the neurons before it."""
+    """From a row of y and one of t for every target, each over the neurons before it; t has the half-spaces too."""
     rows, numbers = [], []
     for k, (own, other) in enumerate(zip(y, t, strict=True)):
-        both = np.stack([own, other], axis=1).reshape(-1)
-        there = np.flatnonzero(both)
-        rows.append(np.stack([np.full(len(there), k), there], axis=1))
-        numbers.append(both[there])
+        both = np.stack([own, other[: len(own)]], axis=1).reshape(-1)
+        there, sides = np.flatnonzero(both), np.flatnonzero(other[len(own) :])
+        columns = np.concatenate([there, -1 - sides])
+        rows.append(np.stack([np.full(len(columns), k), columns], axis=1))
+        numbers.append(np.concatenate([both[there], other[len(own) :][sides]]))
     none = np.zeros((0, 2), dtype=np.int64)
     return Sharper(targets, np.concatenate([none, *rows]), np.concatenate([np.zeros(0), *numbers]))
 

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import importlib
 import math
+from collections.abc import Mapping
+from typing import Any
 
 from lipcert.errors import MethodError
 from lipcert.problem.norms import INF
 from lipcert.problem.problem import Problem
-from lipcert.problem.region import Ball
-from lipcert.proof.arithmetic import Arithmetic
-from lipcert.proof.certificate import Certificate
+from lipcert.problem.region import Ball, Polytope
+from lipcert.proof.certificate import Certificate, Proof
+
+NAMES = (
+    "literal_form|krivine_(degree|index|numbers)|"
+    "sos_(basis|blocks|cuts|mix|equalities|inequalities|rules|factors|products|families|scale|factor|index|numbers)"
+)
+TEXTS = frozenset({"literal_form"})
 
 
 def refusal(problem: Problem, method: str) -> str | None:
@@ -18,6 +26,8 @@ def refusal(problem: Problem, method: str) -> str | None:
         return f"method {method} works for one output in the infinity norm only, not in norm {problem.norm.words}"
     if isinstance(problem.region, Ball):
         return f"method {method}, as the paper states it, works on boxes, not on balls; use tight"
+    if isinstance(problem.region, Polytope):
+        return f"method {method}, as the paper states it, works on boxes without half-spaces; use tight"
     if not problem.network.is_chain:
         return f"method {method} is for chains of layers, and this network has branches; use tight"
     return None
@@ -35,6 +45,13 @@ def with_error(bound: float, error: float) -> float:
     return math.nextafter(bound + error, math.inf)
 
 
-def prove_stated(problem: Problem, method: str, upper: float) -> Certificate:
-    """The certificate of a bound from `literal_bound`; its multipliers are not kept, so it has no file to verify."""
-    return Certificate.of(problem, Arithmetic(f"{method}-literal"), upper)
+def prove_stated(problem: Problem, proof: Proof, upper: float) -> Certificate:
+    """The certificate of a bound from `literal_bound` and of the proof that it hands back."""
+    return Certificate.of(problem, proof, upper)
+
+
+def read_stated(kind: str, arrays: Mapping[str, Any], method: str) -> Proof:
+    """A proof from a file. Its room comes after this one and is loaded by name, when a file asks for it."""
+    later = importlib.import_module("lipcert.polynomial.lcep.stated")
+    found: Proof = later.read_stated(kind, arrays, method)
+    return found

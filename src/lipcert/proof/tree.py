@@ -19,7 +19,7 @@ from lipcert.bounds import Bounds, Cell, Interval, Split, bounds_of, halves, spl
 from lipcert.errors import FileFormatError
 from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
-from lipcert.problem.region import Ball
+from lipcert.problem.region import ball_of
 from lipcert.proof.arithmetic import Arithmetic
 from lipcert.proof.encoding import (
     Numbers,
@@ -66,7 +66,7 @@ class Tree:
     def check(self, problem: Problem) -> float:
         """The bound that the tree proves, infinite when it is none: level by level, many nodes at once."""
         net, below = problem.network, children(self.splits)
-        if isinstance(problem.region, Ball) or net.depth == 0 or problem.coordinate is not None:
+        if ball_of(problem.region) is not None or net.depth == 0 or problem.coordinate is not None:
             return np.inf  # there is no such tree
         if below is None or self.splits.count(None) != len(self.leaves):
             return np.inf

@@ -6,12 +6,13 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
 from lipcert.errors import FileFormatError, InputError, MethodError
-from lipcert.files import check_readable
+from lipcert.files import check_readable, write_json
 from lipcert.files.archive import Archive
 from lipcert.problem.frame import NAMES as FRAME_NAMES
 from lipcert.problem.frame import read_frame
@@ -19,20 +20,23 @@ from lipcert.problem.network import Network
 from lipcert.problem.norms import parse_norms
 from lipcert.problem.output import output_of
 from lipcert.problem.problem import Problem
-from lipcert.problem.region import Ball, Box, Everywhere, Region
-from lipcert.proof import collapsed, encoding, patterns, sharpened, slopes, tree, version1
+from lipcert.problem.region import Everywhere
+from lipcert.proof import collapsed, encoding, patterns, sharpened, slopes, stated, tree, version1
 from lipcert.proof.arithmetic import Arithmetic
 from lipcert.proof.cases import read_cases
-from lipcert.proof.certificate import CERTIFICATE_VERSION, Certificate, Proof
+from lipcert.proof.certificate import CERTIFICATE_VERSION, Certificate, Proof, read_numbers, read_region
 from lipcert.proof.relaxed import Multipliers
 from lipcert.readers.given import TorchModule, network_of
 from lipcert.relaxation.specification import RELAXATIONS
-from lipcert.rounding import Array
+
+if TYPE_CHECKING:
+    from lipcert.chart.facts import Facts
 
 _ABOUT = "certificate|proof|method|network|norm|output_norm|coordinate|c|upper|lo|hi|center|radius|clip"
-_KINDS = (encoding, tree, patterns, slopes, version1)
+_SIDES = "side_rows|side_bounds|side_multipliers"
+_KINDS = (encoding, tree, patterns, slopes, stated, version1)
 _NAMES = re.compile(
-    "|".join((_ABOUT, "cases", FRAME_NAMES, collapsed.NAME, sharpened.NAMES, *(kind.NAMES for kind in _KINDS)))
+    "|".join((_ABOUT, _SIDES, "cases", FRAME_NAMES, collapsed.NAME, sharpened.NAMES, *(kind.NAMES for kind in _KINDS)))
 )
 _TEXTS = frozenset({"proof", "method", "network", "norm", "output_norm"}).union(*(kind.TEXTS for kind in _KINDS))
 
@@ -49,13 +53,41 @@ class Verification:
     claim: float
     reason: str
 
+    def facts(self) -> Facts:
+        """What a person wants to read first."""
+        from lipcert.chart.facts import Facts  # here, so that a check loads nothing that it does not need
+
+        upper = f"{self.upper:.9g}   recomputed now" if np.isfinite(self.upper) else "none"
+        rows = [("upper", upper), ("claim", f"{self.claim:.9g}   as stored"), ("reason", self.reason)]
+        return Facts("Certificate proved" if self.proved else "Certificate not proved", rows)
+
+    def __repr__(self) -> str:
+        return self.facts().text()
+
+    def _repr_html_(self) -> str:
+        return self.facts().html()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; an infinite number is null."""
+        return {
+            "proved": self.proved,
+            "upper": self.upper if np.isfinite(self.upper) else None,
+            "claim": self.claim if np.isfinite(self.claim) else None,
+            "reason": self.reason,
+        }
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it as .json."""
+        write_json(path, self.to_dict(), "a verification")
+
 
 def verify(
     certificate: Certificate | str | os.PathLike[str], net: Network | str | os.PathLike[str] | TorchModule
 ) -> Verification:
     """Check a proof without any solver: what does it prove about this network?
 
-    certificate: as in `Result.certificate`, or the path of a file that `Certificate.save` wrote.
+    certificate: as in `Result.certificate`, or the path of a file that `Certificate.save` wrote. (Of several regions:
+        `verify_union`.)
     net: the network that it is about, or the path of its file, or a torch module.
 
     Rows are rebuilt from the network, so nothing that the file says about them is believed; the hash, the signs of the
@@ -89,10 +121,14 @@ def load_certificate(path: str | os.PathLike[str]) -> Certificate:
     if file.suffix.lower() != ".npz":
         raise FileFormatError(f"{file}: certificates are .npz files, as written by --certificate")
     try:
-        arrays = Archive(file, _NAMES, content="a certificate", texts=_TEXTS)
-        return _parse(arrays)
+        return read_certificate(file)
     except InputError as error:
         raise FileFormatError(f"{file}: {error}") from None
+
+
+def read_certificate(file: Path | IO[bytes]) -> Certificate:
+    """A certificate from a file; raises InputError without its name."""
+    return _parse(Archive(file, _NAMES, content="a certificate", texts=_TEXTS))
 
 
 def _parse(arrays: Mapping[str, Any]) -> Certificate:
@@ -104,14 +140,14 @@ def _parse(arrays: Mapping[str, Any]) -> Certificate:
         raise FileFormatError(f"certificate version {version}; this lipcert reads version {CERTIFICATE_VERSION}")
     method, network, norm = (_text(arrays, name) for name in ("method", "network", "norm"))
     out = _text(arrays, "output_norm") if "output_norm" in arrays else None
-    c, upper = _vector(arrays, "c", 1 if out is None else 2), arrays["upper"].astype(np.float64)
+    c, upper = read_numbers(arrays, "c", 1 if out is None else 2), arrays["upper"].astype(np.float64)
     if upper.shape != ():
         raise FileFormatError("the claim 'upper' must be one number")
     if not np.all(np.isfinite(c)):
         raise FileFormatError("the output's weights are not finite")
     proof = version1.read_old(arrays, method) if version == version1.VERSION else _sharpened(arrays, method)
     coordinate = int(encoding.whole_numbers(arrays, "coordinate")) if "coordinate" in arrays else None
-    about = (network, _region(arrays), parse_norms(norm, out), c)
+    about = (network, read_region(arrays), parse_norms(norm, out), c)
     return Certificate(*about, proof, float(upper), coordinate, float(upper), read_frame(arrays))
 
 
@@ -153,20 +189,10 @@ def _plain_proof(arrays: Mapping[str, Any], method: str) -> Proof:
             return patterns.read_patterns(arrays, {name: arrays[name] for name in names})
         case "slopes":
             return slopes.read_slopes(arrays)
+        case "literal" | "lipopt":
+            return stated.read_stated(kind, arrays, method)
         case _:
             raise FileFormatError(f"an unknown kind of proof, {kind!r}; upgrade lipcert")
-
-
-def _region(arrays: Mapping[str, Any]) -> Region:
-    if "center" in arrays or "radius" in arrays:
-        radius, clip = arrays["radius"], _vector(arrays, "clip") if "clip" in arrays else None
-        if radius.shape != () or radius.dtype.kind not in "fiu" or (clip is not None and clip.shape != (2,)):
-            raise FileFormatError("the radius must be one number and clip two")
-        ends = None if clip is None else (float(clip[0]), float(clip[1]))
-        return Ball(_vector(arrays, "center"), float(radius), ends)
-    if "lo" in arrays or "hi" in arrays:
-        return Box.from_bounds(_vector(arrays, "lo"), _vector(arrays, "hi"))
-    return Everywhere()
 
 
 def _check(certificate: Certificate, net: Network) -> float:
@@ -195,10 +221,3 @@ def _text(arrays: Mapping[str, Any], name: str) -> str:
     if value.shape != () or value.dtype.kind != "U":
         raise FileFormatError(f"{name} must be one word")
     return str(value)
-
-
-def _vector(arrays: Mapping[str, Any], name: str, axes: int = 1) -> Array:
-    value = arrays[name]
-    if value.ndim != axes or value.dtype.kind not in "fiu":
-        raise FileFormatError(f"{name} must be a vector of numbers")
-    return np.asarray(value, dtype=np.float64)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Protocol, runtime_checkable
 
-from lipcert.errors import InputError
+from lipcert.errors import InputError, UnsupportedOperator
 from lipcert.problem.network import Network
 from lipcert.readers import load
 
@@ -46,7 +46,12 @@ def network_of(given: Network | str | os.PathLike[str] | TorchModule, shape: Seq
 def _of_module(module: TorchModule, shape: tuple[int, ...]) -> Network:
     """By what the module itself tells about its inputs where that fits, else by the shape."""
     if len(shape) < 2:
-        return from_torch(module)
+        try:
+            return from_torch(module)
+        except UnsupportedOperator:
+            raise
+        except InputError as error:
+            raise InputError(f"{error}: lipcert.from_torch(module, input_shape=...) is the network") from None
     with suppress(InputError):
         network = from_torch(module)
         if network.inputs == math.prod(shape):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lipcert.errors import InputError
 from lipcert.problem.problem import Problem
-from lipcert.problem.region import Box
+from lipcert.problem.region import ball_of, hull, sides_of
 from lipcert.relaxation.cuts import valid_table, with_cuts
 from lipcert.relaxation.halfspaces import with_halfspaces
 from lipcert.relaxation.lifts import lift
@@ -35,8 +35,9 @@ def build(problem: Problem, specification: Specification) -> Relaxation:
     check_case(problem)
     check_relaxation(problem, s.form)
     relaxation = _own_rows(problem, s)
-    if s.signs is not None and isinstance(problem.region, Box):
-        relaxation = with_halfspaces(relaxation, problem, s.signs, s.products)
+    signs = s.signs if ball_of(problem.region) is None and hull(problem.region) is not None else None
+    if signs is not None or sides_of(problem.region) is not None:
+        relaxation = with_halfspaces(relaxation, problem, signs, s.products)
     return with_cuts(relaxation, s.cuts)
 
 

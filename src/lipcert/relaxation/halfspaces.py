@@ -1,6 +1,7 @@
 """A cell of a box in the moment matrix: neurons whose sign is fixed leave it, their half-spaces come in as rows.
 
     s z >= 0                    for every neuron with the fixed sign s, z a form in w and x_1, x_2, ..
+    b - a'x >= 0                for every half-space of the region, which is treated as one of them
     (1 +- v) s z >= 0           v the open signs
     (s z)(s' z') >= 0           pairs of half-spaces
 
@@ -14,28 +15,32 @@ import numpy as np
 from scipy import sparse
 
 from lipcert.problem.problem import Problem
-from lipcert.problem.region import Box
+from lipcert.problem.region import hull, sides_of
 from lipcert.relaxation.layers import layers_of
 from lipcert.relaxation.model import Family, Index, Relaxation, with_families
 from lipcert.relaxation.passes import inputs_of, preactivation_forms
-from lipcert.relaxation.tracked import Tracked, constants, exactly, product, stack
+from lipcert.relaxation.tracked import Tracked, affine, constants, exactly, product, stack
 
 ROWS_UP_TO = 1500  # products of half-spaces; beyond, only the half-spaces themselves
 
 
-def with_halfspaces(relaxation: Relaxation, problem: Problem, signs: tuple[Index, ...], products: bool) -> Relaxation:
-    """The relaxation with rows for `signs`, by block 1 or -1 where fixed; nothing where the matrix has no x.
+def with_halfspaces(
+    relaxation: Relaxation, problem: Problem, signs: tuple[Index, ...] | None, products: bool
+) -> Relaxation:
+    """The relaxation with rows for `signs`, by block 1 or -1 where fixed, and for the half-spaces of the region;
+    nothing where the matrix has no x.
 
     The problem is the one on the cell that the relaxation was built with: its bounds and norm say which neurons are
     pruned.
     """
     space = relaxation.space
-    if "w" not in space.slices or not any(s.any() for s in signs):
+    cut, fixed = sides_of(problem.region), signs is not None and any(s.any() for s in signs)
+    if "w" not in space.slices or not (fixed or cut is not None):
         return relaxation
     sides, places = _sides(relaxation, problem, signs)
     if not len(places):
         return relaxation
-    total = problem.network.neurons
+    total = problem.network.neurons + (0 if cut is None else cut.count)
     one = constants(space, np.ones(len(places)))
     families = [product("half-space", -one, sides, places, total)]
     if products:
@@ -45,23 +50,29 @@ def with_halfspaces(relaxation: Relaxation, problem: Problem, signs: tuple[Index
     return with_families(relaxation, families)
 
 
-def products_fit(problem: Problem, signs: tuple[Index, ...]) -> bool:
+def products_fit(problem: Problem, signs: tuple[Index, ...] | None) -> bool:
     """Whether there are few enough products of half-spaces with each other and with open signs."""
-    layers = layers_of(problem)
-    fixed = sum(int(np.count_nonzero(signs[layer.index - 1])) for layer in layers.tied)
+    layers, cut = layers_of(problem), sides_of(problem.region)
+    fixed = 0 if cut is None else cut.count
+    if signs is not None:
+        fixed += sum(int(np.count_nonzero(signs[layer.index - 1])) for layer in layers.tied)
     width = sum(len(layer.free) for layer in layers.hidden if layer.binary)
     return fixed * (2 * width + fixed) <= ROWS_UP_TO
 
 
-def _sides(relaxation: Relaxation, problem: Problem, signs: tuple[Index, ...]) -> tuple[Tracked, Index]:
-    """s z of the neurons with a fixed sign, and their places among all neurons."""
-    space, net = relaxation.space, problem.network
-    assert isinstance(problem.region, Box)
-    x = inputs_of(space, problem.region, relaxation.blocks["w"][0])
+def _sides(relaxation: Relaxation, problem: Problem, signs: tuple[Index, ...] | None) -> tuple[Tracked, Index]:
+    """s z of the neurons with a fixed sign, b - a'x of the region, and their places: after all neurons."""
+    space, net, box, cut = relaxation.space, problem.network, hull(problem.region), sides_of(problem.region)
+    assert box is not None
+    x = inputs_of(space, box, relaxation.blocks["w"][0])
     starts = np.concatenate([[0], np.cumsum(net.shape[1:-1])])
     found: list[Tracked] = [Tracked(sparse.csr_array((0, space.size)), np.zeros(0))]
     places: list[Index] = [np.zeros(0, dtype=np.int64)]
-    for layer, z, _ in preactivation_forms(net, space, layers_of(problem), x):
+    if cut is not None:
+        found.append(affine(space, -cut.A, x, cut.b))
+        places.append(net.neurons + np.arange(cut.count))
+    for layer, z, _ in preactivation_forms(net, space, layers_of(problem), x) if signs is not None else ():
+        assert signs is not None
         own = signs[layer.index - 1]
         fixed = np.flatnonzero(own)
         if len(fixed):

@@ -16,7 +16,7 @@ import numpy as np
 
 from lipcert.problem.norms import Matrix, Norm
 from lipcert.problem.problem import Problem
-from lipcert.problem.region import Ball, hull
+from lipcert.problem.region import ball_of, hull
 from lipcert.relaxation.derivative import derivative
 from lipcert.relaxation.ends import ball_rows, end_blocks, within
 from lipcert.relaxation.exclusions import exclusions
@@ -71,8 +71,8 @@ def needs_values(problem: Problem) -> bool:
         return box is not None
     with np.errstate(over="ignore", invalid="ignore"):
         reach = abs(A) @ (box.hi / 2 - box.lo / 2)
-        if isinstance(problem.region, Ball):
-            reach = np.minimum(reach, problem.region.radius * Norm("2").of(_dense(A)))
+        if (ball := ball_of(problem.region)) is not None:
+            reach = np.minimum(reach, ball.radius * Norm("2").of(_dense(A)))
         middle = A @ (box.hi / 2 + box.lo / 2) + b
     matters = reach > 0
     if np.any(np.abs(middle) > LARGE * reach):
@@ -120,9 +120,9 @@ def _of_region(
 ) -> list[Family]:
     """Rows of x besides those of its single entries and of the passes."""
     families: list[Family] = []
-    region, net = problem.region, problem.network
-    if isinstance(region, Ball) and len(moving):
-        families += within(space, x, region.center, region.radius)
+    region, ball, net = problem.region, ball_of(problem.region), problem.network
+    if ball is not None and len(moving):
+        families += within(space, x, ball.center, ball.radius)
     box, first, block = hull(region), layers.hidden[0], net.blocks[0]
     if exclude and box is not None and first.binary:
         layer = _dense(block.terms[0][1]), block.bias, block.doubt

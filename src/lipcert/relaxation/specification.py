@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from lipcert.errors import MethodError
 from lipcert.problem.norms import INF, Norm
 from lipcert.problem.problem import Problem
-from lipcert.problem.region import Ball, Box
+from lipcert.problem.region import ball_of, hull, sides_of
 from lipcert.relaxation.cuts import NO_CUTS, Cuts
 from lipcert.relaxation.halfspaces import products_fit
 from lipcert.relaxation.lifts import needs_values, wide_fits
@@ -37,8 +37,8 @@ class Specification:
     `method` is the name it was asked for by, `form` one of FORMS. `values`: whether the values x are in the matrix
     (where the region is bounded and a sign is open). `wide`: the chords that couple everything. `exclusions`: pairs of
     signs that the box does not allow. `signs`: those that are fixed on a cell, whose half-spaces are rows; `products`:
-    whether the half-spaces are multiplied with each other and with the open signs. `cuts` are rows besides these.
-    `reduction` is the table of a `Reduction`, where the matrix keeps a part of the network only.
+    whether these half-spaces and the region's are multiplied with each other and with the open signs. `cuts` are rows
+    besides these. `reduction` is the table of a `Reduction`, where the matrix keeps a part of the network only.
     """
 
     method: str
@@ -65,17 +65,18 @@ def plan_specification(problem: Problem, method: str, signs: tuple[Index, ...] |
     check_relaxation(problem, method)
     check_case(problem)
     form, fixed = form_of(problem, method), signs is not None and any(s.any() for s in signs)
+    cut = sides_of(problem.region) is not None
     plan = Specification(method, form, values=not method.endswith("-free"), exclusions=method == "tight")
     if form == "shor":
-        plan = replace(plan, values=needs_x(problem))
-    elif method == "tight" and form == TIGHT and not fixed:
+        plan = replace(plan, values=cut or needs_x(problem))
+    elif method == "tight" and form == TIGHT and not (fixed or cut):
         plan = replace(plan, values=needs_values(problem))
     if form == "hr2":
         plan = replace(plan, wide=chords_fit(problem))
     elif form in LIFTED:
         plan = replace(plan, wide=wide_fits(problem, form, plan.values))
-    if signs is None or not fixed or not isinstance(problem.region, Box):
-        return plan
+    if signs is None or not fixed or ball_of(problem.region) is not None or hull(problem.region) is None:
+        return replace(plan, products=products_fit(problem, None)) if cut else plan
     return replace(plan, signs=signs, products=products_fit(problem, signs))
 
 
@@ -106,7 +107,7 @@ def check_relaxation(problem: Problem, method: str) -> None:
         if net.depth == 0:
             raise MethodError(f"method {method} needs a hidden layer; an affine network is exact with interval")
         return
-    if isinstance(problem.region, Ball):
+    if ball_of(problem.region) is not None:
         raise MethodError(f"method {method} works on boxes, not on balls; use tight, or one of {', '.join(LIFTS)}")
     if norm != INF:
         raise MethodError(
@@ -142,7 +143,7 @@ def check_reduction(problem: Problem, method: str) -> None:
 def _is_one_layer(problem: Problem) -> bool:
     """Whether `tight` is `hr2` with more rows."""
     net = problem.network
-    if net.depth != 1 or not net.is_chain or isinstance(problem.region, Ball) or _norm_of_cases(problem) != INF:
+    if net.depth != 1 or not net.is_chain or ball_of(problem.region) is not None or _norm_of_cases(problem) != INF:
         return False
     return net.activations[0].kinked and net.activations[0].alpha <= 1.0
 

@@ -18,6 +18,7 @@ from lipcert.report.sections import (
     verify_section,
 )
 from lipcert.report.style import STYLE
+from lipcert.robustness.result import PREDICTED
 from lipcert.robustness.stored import StoredJob
 
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
@@ -64,6 +65,8 @@ def notices(job: StoredJob) -> list[str]:
     """What a reader must know before any number."""
     result = job.result
     found = [] if result.complete else ["The job has not finished. This page shows what there is so far."]
+    if PREDICTED in result.notes:
+        found.append(f"{PREDICTED[0].upper()}{PREDICTED[1:]}.")
     proved, expected = sum(p.upper is not None for p in result.pairs), result.classes * (result.classes - 1) // 2
     if proved < expected:
         found.append(f"{proved} of {several(expected, 'constant')} proved.")

@@ -50,7 +50,9 @@ def _item(result: Certification, k: int, span: tuple[float, float], *, with_exam
     pictures = [_picture(pixels_of(result.data.inputs[k], shape, *span), f"input {k}, label {result.labels[k]}")]
     example = result.counterexample(k) if with_example else None
     if example is not None:
-        pictures.append(_picture(pixels_of(example, shape, *span), f"counterexample to input {k}"))
+        becomes = result.counterexample_class(k)
+        words = f"counterexample to input {k}" + ("" if becomes is None else f", which gets class {becomes}")
+        pictures.append(_picture(pixels_of(example, shape, *span), words))
     return tag("li", tag("figure", tag("div", *pictures, class_="pictures"), _caption(result, k)))
 
 
@@ -68,7 +70,9 @@ def _caption(result: Certification, k: int) -> Markup:
     lines = [tag("strong", f"#{k}"), f" label {result.labels[k]}", void("br")]
     lines.append(f"proved to {down(float(result.certified_radius[k]), 3)}")
     if np.isfinite(result.attack_radius[k]):
-        lines += [void("br"), f"refuted at {up(float(result.attack_radius[k]), 3)}"]
+        becomes = result.counterexample_class(k)
+        words = "" if becomes is None else f": {becomes} is above {result.labels[k]}"
+        lines += [void("br"), f"refuted at {up(float(result.attack_radius[k]), 3)}{words}"]
     return tag("figcaption", *lines)
 
 

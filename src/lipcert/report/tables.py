@@ -42,9 +42,7 @@ def radius_table(job: StoredJob) -> Markup:
     rows = [
         (
             plain(t.radius),
-            f"{count(t.certified)} ({percent(t.certified, job.count)})",
-            count(t.undecided),
-            count(t.attacked),
+            *(f"{count(n)} ({percent(n, job.count)})" for n in (t.certified, t.undecided, t.attacked)),
             percent(job.correct - t.attacked, job.count, ceiling=True),
         )
         for t in job.tallies

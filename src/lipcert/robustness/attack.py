@@ -8,7 +8,7 @@ lies in the ball in real arithmetic; it is then pulled towards its input as far 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,7 @@ class Counterexamples:
     radius: Array
     places: Places  # the inputs that have one
     points: Array
+    classes: Labels | None = None  # which other class is proved to be above the label there; None where it is not told
 
     def merged(self, other: Counterexamples) -> Counterexamples:
         """The nearer one of both for every input."""
@@ -45,6 +46,10 @@ class Counterexamples:
         points = np.concatenate([self.points[kept], other.points[gained]])
         order = np.argsort(places)
         return Counterexamples(np.minimum(self.radius, other.radius), places[order], points[order])
+
+    def named(self, net: Network, labels: Labels) -> Counterexamples:
+        """With the class that leads at every point."""
+        return replace(self, classes=leading_classes(net, self.points, labels[self.places]))
 
 
 def no_counterexamples(count: int, inputs: int) -> Counterexamples:
@@ -200,6 +205,25 @@ def another_class_wins(net: Network, points: Array, labels: Labels, stated: bool
     others = scores.lo - room_for_another(scores, labels) if stated else scores.lo.copy()
     others[rows, labels] = -np.inf
     return np.asarray(others.max(axis=1) > scores.hi[rows, labels])
+
+
+def leading_classes(net: Network, points: Array, labels: Labels) -> Labels:
+    """At every point the class other than the label that is furthest above the label for sure."""
+    if not len(points):
+        return np.zeros(0, dtype=np.int64)
+    scores = class_scores(net, points)
+    others = scores.lo - room_for_another(scores, labels)
+    others[np.arange(len(labels)), labels] = -np.inf
+    return np.asarray(np.argmax(others, axis=1), dtype=np.int64)
+
+
+def class_wins(net: Network, points: Array, labels: Labels, classes: Labels) -> NDArray[np.bool_]:
+    """Whether the exact scores prove, at every point, that this class is above the label."""
+    if not len(points):
+        return np.zeros(0, dtype=bool)
+    scores, rows = class_scores(net, points), np.arange(len(labels))
+    known = (classes >= 0) & (classes < scores.lo.shape[1])
+    return np.asarray(known & (scores.lo[rows, np.where(known, classes, labels)] > scores.hi[rows, labels]))
 
 
 def _leads(net: Network, points: Array, labels: Labels) -> Array:

@@ -29,7 +29,7 @@ from lipcert.robustness.kept import Check, checked_outcomes
 from lipcert.robustness.pairs import PairOptions, constants_of, matrix, pair_pieces
 from lipcert.robustness.question import Domain, Question, Radii, check_domain, check_radii, check_seconds
 from lipcert.robustness.refine import Ball, refine_pieces, refined_radii
-from lipcert.robustness.result import Certification
+from lipcert.robustness.result import PREDICTED, Certification
 from lipcert.robustness.scores import class_count
 from lipcert.robustness.sources import write_sources
 from lipcert.rounding import Array
@@ -125,7 +125,7 @@ class _Job:
         self.start = time.monotonic()
         self.complete = True
         self.failed: list[tuple[str, str]] = []
-        self.notes: list[str] = list(question.net.notes)
+        self.notes: list[str] = [*question.net.notes, *([PREDICTED] if question.data.labels is None else [])]
 
     def run(self, attacks: bool) -> Certification:
         q = self.q
@@ -225,7 +225,7 @@ class _Job:
             labels=classified.labels,
             predicted=classified.predicted,
             certified_radius=np.where(classified.wrong, 0.0, certified),
-            counterexamples=found,
+            counterexamples=found.named(q.net, classified.labels),
             refined=refined,
             seconds=time.monotonic() - self.start,
             complete=self.complete,

@@ -15,7 +15,7 @@ from lipcert.files.json_kinds import many, maybe, number, read_json, record, siz
 from lipcert.jobs.folder import read_job_file
 from lipcert.robustness.attack import Counterexamples
 from lipcert.robustness.data import Labels
-from lipcert.robustness.stored import RESULT, Arrays, radii_of, read_arrays, read_part, wholes
+from lipcert.robustness.stored import RESULT, Arrays, example_classes, radii_of, read_arrays, read_part, wholes
 from lipcert.rounding import Array
 
 _PAIR = record(i=whole(), j=whole(), upper=maybe(size), lower=maybe(size))
@@ -95,6 +95,8 @@ def _of_arrays(arrays: Arrays, count: int) -> dict[str, Any]:
         "predicted": wholes(arrays, "predicted", count),
         "status": wholes(arrays, "status", count),
         "certified": radii_of(arrays, "certified_radius", count),
-        "counterexamples": Counterexamples(attacked, owners.astype(np.intp), points.astype(np.float64)),
+        "counterexamples": Counterexamples(
+            attacked, owners.astype(np.intp), points.astype(np.float64), example_classes(arrays, len(owners))
+        ),
         "images": images,
     }

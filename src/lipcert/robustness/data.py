@@ -56,9 +56,11 @@ class Origin:
     labels: str | None = None
     scale: str | None = None
     first: int | None = None
+    label_column: str | None = None
 
     def read(self) -> DataSet:
-        data = read_data(self.path, self.labels, self.scale)
+        """The data set, from its files."""
+        data = read_data(self.path, self.labels, self.scale, self.label_column)
         return data if self.first is None else data.first(self.first)
 
 
@@ -104,15 +106,20 @@ def parse_scale(text: str) -> Scale:
     return Scale(text.strip(), top, bottom)
 
 
-def read_data(path: str, labels: str | None = None, scale: str | None = None) -> DataSet:
-    """The data set of one file of inputs and, where given, one of labels; an .npz may hold both.
+def read_data(
+    path: str, labels: str | None = None, scale: str | None = None, label_column: str | None = None
+) -> DataSet:
+    """The data set of one file of inputs and, where given, one of labels; an .npz or a .csv may hold both.
 
     path: .npy, .npz, idx (as MNIST comes, .gz too) or .csv; inputs along the first axis.
     labels: a file of the same kinds.
     scale: inputs are the file's numbers times this, "1/255" say; must be given when they are whole numbers.
+    label_column: of a .csv, the column of labels: its name in the first line, or its number from 0; -1 is the last.
     """
     factor = None if scale is None else parse_scale(scale)
-    raw, inside = _read(path, INPUT_NAMES)
+    if label_column is not None and (labels is not None or not path.lower().endswith(".csv")):
+        raise InputError(f"--label-column {label_column}: for a .csv file of inputs, and without --labels")
+    raw, inside = _read(path, INPUT_NAMES) if label_column is None else _columns(path, label_column)
     if raw.dtype.kind in "iu" and factor is None:
         raise InputError(
             f"{path}: whole numbers up to {int(raw.max(initial=0))} need a scale; give --scale 1/255 for pixels, "
@@ -123,7 +130,7 @@ def read_data(path: str, labels: str | None = None, scale: str | None = None) ->
     inputs, checked = as_inputs(factor(raw), path), None if marks is None else as_labels(marks, labels or path)
     if checked is not None and len(checked) != len(inputs):
         raise InputError(f"{labels or path}: {len(checked)} labels for {len(inputs)} inputs; give one label each")
-    origin = Origin(path, labels, scale)
+    origin = Origin(path, labels, scale, label_column=label_column)
     return DataSet(inputs, checked, Path(path).name, factor.text, _image_shape(raw.shape), origin)
 
 
@@ -235,12 +242,46 @@ def _idx(stream: IO[bytes] | gzip.GzipFile) -> NDArray[Any]:
         return np.frombuffer(data, dtype=dtype).reshape(shape).astype(dtype.newbyteorder("="))
 
 
-def _csv(file: Path) -> NDArray[Any]:
-    """Numbers between commas, one input in a line; a first line of words is skipped. Whole numbers stay whole."""
+def _columns(path: str, column: str) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The inputs of a .csv, and the column of it that holds their labels."""
+    file = check_readable(path)
+    with located(file):
+        names, body = _lines(file)
+        values = _numbers(body)
+        place = _place(column, names, values.shape[1])
+        return np.delete(values, place, axis=1), values[:, place]
+
+
+def _place(column: str, names: list[str], count: int) -> int:
+    if column in names:
+        if len(names) != count:
+            raise FileFormatError(f"{len(names)} names in the first line, {count} numbers in the others")
+        return names.index(column)
+    if not re.fullmatch(r"-?\d{1,9}", column):
+        known = f"the columns are {', '.join(names[:8])}" if names else "the file has no line of names; give a number"
+        raise InputError(f"--label-column {column}: no such column; {known}")
+    if not -count <= int(column) < count or count < 2:
+        raise InputError(f"--label-column {column}: the table has {count} columns, 0 to {count - 1}")
+    return int(column) % count
+
+
+def _lines(file: Path) -> tuple[list[str], str]:
+    """The names in the first line, when it is one of words, and the text below them."""
     with parsing("the text", _HINT):
         text = file.read_text(encoding="utf-8")
     first, _, rest = text.partition("\n")
-    body = rest if re.search(r"[A-DF-Za-df-z_]", first.replace("nan", "").replace("inf", "")) else text
+    if not re.search(r"[A-DF-Za-df-z_]", first.replace("nan", "").replace("inf", "")):
+        return [], text
+    return [name.strip().strip('"') for name in first.split(",")], rest
+
+
+def _csv(file: Path) -> NDArray[Any]:
+    """Numbers between commas, one input in a line; a first line of words is skipped."""
+    return _numbers(_lines(file)[1])
+
+
+def _numbers(body: str) -> NDArray[Any]:
+    """Whole numbers stay whole."""
     if not body.strip():
         raise FileFormatError("no lines with numbers")
     try:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from lipcert.errors import InputError, SoundnessError
 from lipcert.jobs import End, Piece, Progress, run_pieces
 from lipcert.problem.region import Region
+from lipcert.robustness.attack import class_wins
 from lipcert.robustness.check import check_counterexamples, check_lower, check_refined, check_upper, reason_of
 from lipcert.robustness.claims import Claims
 from lipcert.robustness.decision import (
@@ -165,6 +166,10 @@ class Proving:
             about = (q.net, q.data.inputs, classified.labels, found, q.limits, q.pairs.norm)
             proved[found.places[check_counterexamples(*about)]] = True
         failed = _words("no point proves its counterexample", claimed & ~proved)
+        if found.classes is not None and found.points.shape[1] == q.net.inputs:
+            owned = classified.labels[found.places]
+            named = proved[found.places] & ~class_wins(q.net, found.points, owned, found.classes)
+            failed += [f"input-{k}: its counterexample gets another class" for k in np.unique(found.places[named])]
         self._close("counterexamples", int(claimed.sum()), failed)
         return np.where(proved, found.radius, np.inf)
 

@@ -22,6 +22,7 @@ from lipcert.robustness.decision import ATTACKED, CERTIFIED, STATUSES, UNDECIDED
 from lipcert.robustness.pairs import PairConstant
 from lipcert.rounding import Array
 
+PREDICTED = "no labels were given: the classes that the network predicts count as the true ones"
 _IMAGES_KEPT = 2000
 NUMBERS_KEPT = 1 << 26  # of counterexamples: half of what one archive may hold
 
@@ -86,6 +87,12 @@ class Certification:
         place = np.flatnonzero(self.counterexamples.places == k)
         return None if not place.size else self.counterexamples.points[place[0]]
 
+    def counterexample_class(self, k: int) -> int | None:
+        """The class that is above the label of input k at its counterexample, None when it is not known."""
+        place = np.flatnonzero(self.counterexamples.places == k)
+        classes = self.counterexamples.classes
+        return None if classes is None or not place.size else int(classes[place[0]])
+
     def counts(self, radius: float) -> dict[str, int]:
         """How many inputs are certified, attacked and undecided at a radius; misclassified ones are in none."""
         status = self.status(radius)
@@ -95,7 +102,7 @@ class Certification:
     def facts(self) -> Facts:
         """What a person wants to read first."""
         wrong, total = int(self.wrong.sum()), len(self.labels)
-        rows = [("classified right", f"{total - wrong} of {total}")]
+        rows = [] if PREDICTED in self.notes else [("classified right", f"{total - wrong} of {total}")]
         for r in self.radii:
             counts = ", ".join(f"{count} {word}" for word, count in self.counts(r).items())
             rows.append((f"radius {r:g}", counts))
@@ -146,7 +153,9 @@ class Certification:
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The values of every input, by name, as they are saved."""
         few = self.counterexamples.places[: NUMBERS_KEPT // max(1, self.counterexamples.points.shape[1])]
-        return {
+        classes = self.counterexamples.classes
+        named = {} if classes is None else {"example_class": classes[: len(few)]}
+        return named | {
             "labels": self.labels,
             "predicted": self.predicted,
             "certified_radius": self.certified_radius,

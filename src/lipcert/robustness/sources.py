@@ -14,7 +14,7 @@ from lipcert.robustness.data import DataSet, Origin
 
 NAME = "sources.json"
 _PATH = maybe(verbatim)
-_DATA = record(path=verbatim, labels=_PATH, scale=_PATH, first=maybe(whole(least=1)))
+_DATA = record(path=verbatim, labels=_PATH, scale=_PATH, first=maybe(whole(least=1)), label_column=_PATH)
 _SOURCES = record(network=_PATH, data=maybe(_DATA))
 
 

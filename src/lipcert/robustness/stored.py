@@ -266,7 +266,15 @@ def _examples(arrays: Arrays, count: int, shape: tuple[int, ...] | None) -> Coun
     expected = (len(arrays["examples"]),) if "examples" in arrays else (0,)
     if owners.dtype.kind not in "iu" or owners.shape != expected or not np.all((owners >= 0) & (owners < count)):
         raise FileFormatError("array example_index does not say whose examples there are")
-    return Counterexamples(radius, owners[: len(points)].astype(np.intp), points)
+    classes = example_classes(arrays, len(owners))
+    return Counterexamples(
+        radius, owners[: len(points)].astype(np.intp), points, None if classes is None else classes[: len(points)]
+    )
+
+
+def example_classes(arrays: Arrays, count: int) -> Labels | None:
+    """The class that each counterexample gets; None in folders from before it was kept."""
+    return wholes(arrays, "example_class", count) if "example_class" in arrays else None
 
 
 def _agrees(result: Certification, status: NDArray[Any], tallies: tuple[Tally, ...], wrong: int) -> bool:

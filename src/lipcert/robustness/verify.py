@@ -14,7 +14,9 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from lipcert.chart.facts import Facts
 from lipcert.errors import InputError
+from lipcert.files import write_json
 from lipcert.jobs import local, processes
 from lipcert.problem.network import Network
 from lipcert.readers.given import TorchModule, network_of
@@ -51,6 +53,23 @@ class FolderVerification:
             "claims": claims,
             "seconds": round(self.seconds, 3),
         }
+
+    def facts(self) -> Facts:
+        """What a person wants to read first."""
+        rows = [(kind.kind, f"{kind.proved:,} of {kind.count:,} proved") for kind in self.kinds]
+        rows += [("failed", line) for line in self.failures]
+        rows.append(("time", f"{self.seconds:.2f} s"))
+        return Facts(f"Certified data set {'' if self.proved else 'not '}proved", rows)
+
+    def __repr__(self) -> str:
+        return self.facts().text()
+
+    def _repr_html_(self) -> str:
+        return self.facts().html()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it as .json."""
+        write_json(path, self.to_dict())
 
 
 def verify_folder(

@@ -75,7 +75,7 @@ class GridRun:
         problem: RankTwoProblem,
         grid: Grid,
         budget: Budget,
-        options: GridOptions = GridOptions(),  # noqa: B008 - frozen
+        options: GridOptions = GridOptions(),
         start: GridStart | None = None,
     ) -> None:
         self.problem, self.grid, self.options, self.budget = problem, grid, options, budget

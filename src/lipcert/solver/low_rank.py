@@ -45,7 +45,7 @@ class LowRankOptions:
 
 def solve_low_rank(
     problem: RankTwoProblem,
-    options: LowRankOptions = LowRankOptions(),  # noqa: B008 - frozen
+    options: LowRankOptions = LowRankOptions(),
     callback: Callback | None = None,
     *,
     budget: Budget | None = None,

@@ -48,7 +48,7 @@ class Options:
 
 def solve_rank_two(
     problem: RankTwoProblem,
-    options: Options = Options(),  # noqa: B008 - frozen
+    options: Options = Options(),
     callback: Callback | None = None,
     y0: Floats | None = None,
     *,

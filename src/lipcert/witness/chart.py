@@ -6,6 +6,7 @@ A box becomes [-1, 1]^n whatever its size, so that single precision resolves a t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from lipcert.problem.maps import entrywise
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
 from lipcert.problem.problem import Problem
-from lipcert.problem.region import Ball, Box, Everywhere, Region
+from lipcert.problem.region import Everywhere, Region, ball_of, hull, sides_of
 from lipcert.rounding import Array
 
 Batch = NDArray[Any]  # rows of float32 or float64
@@ -37,10 +38,11 @@ class Chart:
     @classmethod
     def of(cls, problem: Problem) -> Chart:
         region, n = problem.region, problem.network.inputs
-        if isinstance(region, Box):
-            return cls(region, region.lo / 2 + region.hi / 2, region.hi / 2 - region.lo / 2)
-        if isinstance(region, Ball):
-            return cls(region, region.center, np.full(n, region.radius))
+        ball, box = ball_of(region), hull(region)
+        if ball is not None:
+            return cls(region, ball.center, np.full(n, ball.radius))
+        if box is not None:
+            return cls(region, box.lo / 2 + box.hi / 2, box.hi / 2 - box.lo / 2)
         net = problem.network
         return cls(region, np.zeros(n), np.full(n, _typical_length(net)), _homogeneous(net))
 
@@ -50,7 +52,7 @@ class Chart:
 
     @property
     def round(self) -> bool:
-        return isinstance(self.region, Ball)
+        return ball_of(self.region) is not None
 
     def points(self, v: Batch) -> Array:
         """The points of the region in float64."""
@@ -62,10 +64,37 @@ class Chart:
         return np.where(self.scale > 0, (x - self.origin) / width, 0.0)
 
     def confine(self, v: Batch) -> Batch:
-        """Coordinates of the region's nearest points."""
-        if isinstance(self.region, Ball):
-            if self.region.clip is not None:
-                lo, hi = (self.coordinates(end).astype(v.dtype) for end in (self.region.box.lo, self.region.box.hi))
+        """Coordinates of the region's nearest points; with half-spaces of those towards its inner point."""
+        found = self._in_base(v)
+        share = self._room(found)
+        if share is None:
+            return found
+        assert self.inner is not None
+        inner = self.inner.astype(v.dtype)
+        return np.asarray(inner + share.astype(v.dtype)[..., None] * (found - inner), dtype=v.dtype)
+
+    @cached_property
+    def inner(self) -> Array | None:
+        """Coordinates of the inner point of a region with half-spaces."""
+        cut = sides_of(self.region)
+        return None if cut is None or cut.inside is None else self.coordinates(cut.inside)
+
+    def _room(self, v: Batch) -> Array | None:
+        """How far from the inner point towards v all half-spaces hold, at most 1; None where there are none."""
+        cut, inner = sides_of(self.region), self.inner
+        if cut is None or cut.inside is None or inner is None:
+            return None
+        rows = cut.A * self.scale
+        room, step = np.maximum(cut.b - cut.A @ cut.inside, 0.0), (v - inner) @ rows.T
+        with np.errstate(all="ignore"):
+            share = np.where(step > 0, room / np.where(step > 0, step, 1.0), 1.0)
+        return np.asarray(np.minimum(share, 1.0).min(axis=-1))
+
+    def _in_base(self, v: Batch) -> Batch:
+        ball = ball_of(self.region)
+        if ball is not None:
+            if ball.clip is not None:
+                lo, hi = (self.coordinates(end).astype(v.dtype) for end in (ball.box.lo, ball.box.hi))
                 v = np.clip(v, lo, hi)
             return np.asarray(v / np.maximum(Norm("2").of(v)[..., None], 1))
         if self.sphere:
@@ -87,12 +116,21 @@ class Chart:
 
     def draw(self, rng: np.random.Generator, rows: int, dtype: Any) -> Batch:
         """Uniform in a box or ball; everywhere, normal at lengths of 1, 10, 100 and 1000 times the typical one, or
-        on the sphere."""
+        on the sphere. What half-spaces cut off is moved in, by a random part of the way."""
+        v = self._draw(rng, rows, dtype)
+        share = self._room(v)
+        if share is None:
+            return v
+        assert self.inner is not None
+        inner, part = self.inner.astype(dtype), np.where(share < 1, share * rng.random(rows), 1.0)
+        return np.asarray(inner + part.astype(dtype)[:, None] * (v - inner), dtype=dtype)
+
+    def _draw(self, rng: np.random.Generator, rows: int, dtype: Any) -> Batch:
         n = self.origin.size
         if self.round:
             v = rng.standard_normal((rows, n), dtype=dtype)
             lengths = rng.random((rows, 1), dtype=dtype) ** (1.0 / n) / np.maximum(Norm("2").of(v)[:, None], 1e-30)
-            return self.confine(np.asarray(v * lengths, dtype=dtype))
+            return self._in_base(np.asarray(v * lengths, dtype=dtype))
         if self.bounded:
             v = rng.random((rows, n), dtype=dtype)
             v *= 2

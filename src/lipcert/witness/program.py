@@ -21,6 +21,7 @@ from lipcert.budget import Budget
 from lipcert.problem.maps import Matrix, dense
 from lipcert.problem.network import Network
 from lipcert.problem.problem import PREACTIVATIONS, Problem
+from lipcert.problem.region import sides_of
 from lipcert.rounding import Array
 from lipcert.witness.chart import Chart
 
@@ -110,7 +111,14 @@ class Program:
         lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
         kept = self.needed & ((lengths > 0) | (shifts != 0))
         s = np.where(u[kept], 1.0, -1.0) / np.where(lengths > 0, lengths, 1.0)[kept]
-        found = inmost(s[:, None] * rows[kept], s * shifts[kept], _MARGIN, budget, bounded=self.chart.bounded)
+        table, right = s[:, None] * rows[kept], s * shifts[kept]
+        cut = sides_of(self.chart.region)
+        if cut is not None:
+            own = -cut.A * self.chart.scale
+            size = np.maximum(np.sqrt(np.einsum("ij,ij->i", own, own)), 1e-300)
+            room = cut.b - cut.A @ self.chart.origin
+            table, right = np.vstack([table, own / size[:, None]]), np.concatenate([right, room / size])
+        found = inmost(table, right, _MARGIN, budget, bounded=self.chart.bounded)
         return None if found is None else found[:2]
 
 

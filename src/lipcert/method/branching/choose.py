@@ -14,7 +14,7 @@ from lipcert.method.branching.judge import Half, judge_together
 from lipcert.method.branching.node import Node
 from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
-from lipcert.problem.region import Box
+from lipcert.problem.region import hull
 from lipcert.rounding import Array
 
 _NARROW = 1e-9  # a box that is this narrow beside its numbers is not split
@@ -33,8 +33,8 @@ def splits_boxes(net: Network, node: Node) -> bool:
 
     Slopes of smooth activations leave no other choice, however many inputs there are.
     """
-    box = node.cell.region
-    if not isinstance(box, Box):
+    box = hull(node.cell.region)
+    if box is None:
         return False
     if not node.free.any() and not all(f.piecewise_linear for f in net.activations):
         return True
@@ -44,10 +44,10 @@ def splits_boxes(net: Network, node: Node) -> bool:
 def candidates(net: Network, node: Node) -> list[Split]:
     """The best coordinate of a box with few inputs; neurons where few signs are open, where boxes did not help (all
     kinks may meet on one line), or where there are no such boxes."""
-    box, boxes = node.cell.region, splits_boxes(net, node)
+    box, boxes = hull(node.cell.region), splits_boxes(net, node)
     splits = []
     if boxes:
-        assert isinstance(box, Box)
+        assert box is not None
         wide = box.hi - box.lo > _NARROW * np.maximum(np.abs(box.lo), np.abs(box.hi))
         score = np.where(wide, node.coordinates, -1.0)
         i = int(np.argmax(score if score.max() > 0 else np.where(wide, box.hi - box.lo, -1.0)))

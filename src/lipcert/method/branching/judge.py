@@ -24,7 +24,7 @@ from lipcert.bounds.interval import times
 from lipcert.jobs.executors import worker_count
 from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
-from lipcert.problem.region import Box
+from lipcert.problem.region import hull
 from lipcert.proof.leaves import line_bounds
 from lipcert.rounding import Array
 
@@ -84,7 +84,7 @@ def judge(problem: Problem, cells: Sequence[Cell], known: tuple[Interval, ...] |
     kinked = np.repeat([f.kinked for f in net.activations], [b.width for b in net.hidden])
     unknown = np.concatenate([s.hi > s.lo for s in slopes], axis=1)
     open_ = unknown & kinked & (matter > 0) & ~_flat(bounds.pre)
-    radius = [c.region.hi / 2 - c.region.lo / 2 for c in cells if isinstance(c.region, Box)]
+    radius = [box.hi / 2 - box.lo / 2 for box in (hull(c.region) for c in cells) if box is not None]
     by_coordinate = np.zeros((len(cells), 0))
     if len(radius) == len(cells):
         by_coordinate = _smear(net, slopes, cost, np.stack(radius))
@@ -94,6 +94,11 @@ def judge(problem: Problem, cells: Sequence[Cell], known: tuple[Interval, ...] |
 def coordinate_scores(net: Network, slopes: tuple[Interval, ...], linear: Linear, radius: Array) -> Array:
     """About what a split of every coordinate of boxes with these half widths gains, (cells, inputs)."""
     return _smear(net, slopes, _matter_and_cost(net, slopes, linear)[1], radius)
+
+
+def neuron_scores(net: Network, slopes: tuple[Interval, ...], linear: Linear, pre: tuple[Interval, ...]) -> Array:
+    """About what a split of every neuron at its kink gains, (cells, neurons)."""
+    return _matter_and_cost(net, slopes, linear)[1] * _balance(pre)
 
 
 def judge_together(problem: Problem, cells: Sequence[Cell], known: tuple[Interval, ...], executor: Executor) -> Judged:

@@ -9,7 +9,7 @@ from lipcert.budget import Budget
 from lipcert.method.branching.node import Node
 from lipcert.method.branching.refute import refute
 from lipcert.problem.problem import Problem
-from lipcert.problem.region import Box
+from lipcert.problem.region import hull
 from lipcert.proof.leaves import Leaf, prove_empty
 from lipcert.rounding import Array
 from lipcert.witness.program import Program, inmost
@@ -17,10 +17,10 @@ from lipcert.witness.program import Program, inmost
 
 def realise(problem: Problem, node: Node, budget: Budget) -> tuple[Array | None, Leaf | None]:
     """A point well inside the cell's half-spaces, or a proof that there is none, or neither when it is too close."""
-    box, budget = node.cell.region, budget.upto(policy.REALISE_SECONDS)
-    if not isinstance(box, Box):
+    box, budget = hull(node.cell.region), budget.upto(policy.REALISE_SECONDS)
+    if box is None:
         leaf = refute(problem.network, node.cell, node.alone, budget)
-        return (None, leaf) if leaf is not None else (_anywhere(problem.on(box), node, budget), None)
+        return (None, leaf) if leaf is not None else (_anywhere(problem.on(node.cell.region), node, budget), None)
     sides = node.alone.sides
     kept = sides.neuron[0] >= 0
     if not kept.any():
@@ -34,8 +34,8 @@ def realise(problem: Problem, node: Node, budget: Budget) -> tuple[Array | None,
         return None, None
     v, margin, multipliers = found
     if margin > 0:
-        return box.project(box.center + radius * v), None
-    weights = np.zeros(problem.network.neurons)
+        return node.cell.region.project(box.center + radius * v), None
+    weights = np.zeros(int(sides.neuron.max()) + 1)
     np.add.at(weights, sides.neuron[0][kept], np.maximum(multipliers, 0.0) / length)
     return None, prove_empty(problem.network, node.cell, node.alone, weights)
 

@@ -15,7 +15,7 @@ from lipcert.budget.memory import Memory
 from lipcert.method.solving import proof_operations
 from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
-from lipcert.problem.region import Box
+from lipcert.problem.region import hull
 from lipcert.proof.leaves import BY_INTERVALS, Leaf, prove_leaf
 from lipcert.relaxation.build import build
 from lipcert.relaxation.cuts import NO_CUTS, Cuts, separate, with_cuts
@@ -142,10 +142,10 @@ def _doubt(net: Network, relaxation: Relaxation, X: Array) -> Array:
 
 def _point(q: Question, relaxation: Relaxation, X: Array) -> Array | None:
     """The mean of x, a point of the box."""
-    box = q.cell.region
-    if not isinstance(box, Box) or "w" not in relaxation.space.slices:
+    box = hull(q.cell.region)
+    if box is None or "w" not in relaxation.space.slices:
         return None
     point = np.array(box.center)
     moving = relaxation.blocks["w"][0]
     point[moving] += (box.hi / 2 - box.lo / 2)[moving] * np.clip(X[0, relaxation.space.slices["w"]], -1.0, 1.0)
-    return box.project(point)
+    return q.cell.region.project(point)

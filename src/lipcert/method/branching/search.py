@@ -29,7 +29,7 @@ from lipcert.method.branching.realise import realise
 from lipcert.method.branching.relax import Question, Reply, relax
 from lipcert.method.branching.worth import Worth
 from lipcert.problem.problem import Problem
-from lipcert.problem.region import Ball, Box
+from lipcert.problem.region import ball_of, hull
 from lipcert.proof import Certificate
 from lipcert.proof.leaves import BY_LINES
 from lipcert.proof.tree import Tree
@@ -41,7 +41,7 @@ from lipcert.witness import Witness, evaluate, steepness
 def refusal(problem: Problem) -> str | None:
     """Why cells cannot decide this problem; None when they can."""
     net = problem.network
-    if isinstance(problem.region, Ball):
+    if ball_of(problem.region) is not None:
         return "method exact works on balls for ReLU and leaky ReLU only; use tight, or a box"
     if net.depth == 0:
         return "method exact needs a hidden layer; an affine network is exact with linear"
@@ -265,11 +265,11 @@ class CellSearch:
         heapq.heappush(self.heap, (-node.upper, next(self.count), node))
 
     def _offer_centers(self, cells: list[Cell]) -> None:
-        boxes = [cell.region for cell in cells if isinstance(cell.region, Box)]
+        boxes = [box for box in (hull(cell.region) for cell in cells) if box is not None]
         if not boxes:
             return
         before, reach = self.lower, max(float(box.radius.max()) for box in boxes)
-        self._offer(np.stack([box.center for box in boxes]), "cells")
+        self._offer(self.problem.region.project(np.stack([box.center for box in boxes])), "cells")
         if self.lower > before:
             self._polish(reach)
 

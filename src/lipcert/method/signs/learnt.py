@@ -104,8 +104,9 @@ class Learnt:
         literals = np.zeros((len(numbers), self.system.neurons), dtype=np.int8)
         both = self._both[numbers]
         literals[:, self.open] = both[:, :half].astype(np.int8) - both[:, half:].astype(np.int8)
-        shape = (len(numbers), self.system.neurons)
-        y, t = (np.array([rows[k] for k in numbers]).reshape(shape) for rows in (self._y, self._t))
+        count = self.system.neurons
+        y = np.array([self._y[k] for k in numbers]).reshape(len(numbers), count)
+        t = np.array([self._t[k] for k in numbers]).reshape(len(numbers), count + self.system.cuts)
         return gathered(y, t, literals)
 
     def _full(self, signs: Signs) -> Signs:

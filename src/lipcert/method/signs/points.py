@@ -13,7 +13,7 @@ from lipcert.method.bracket import Bracket
 from lipcert.method.signs.quick import Flat
 from lipcert.method.signs.realise import Multipliers, Realise
 from lipcert.problem.problem import Problem
-from lipcert.problem.region import Ball
+from lipcert.problem.region import Ball, Polytope
 from lipcert.proof.nogoods import Signs
 from lipcert.rounding import Array
 from lipcert.witness import Witness, evaluate
@@ -48,7 +48,7 @@ class Points:
     def _evaluate(self, point: Array, budget: Budget) -> float:
         budget.charge(policy.SIGNS_EVALUATE * self.original.network.entries, policy.THIN)
         budget.charge(policy.SIGNS_CALLS, policy.SCALAR)
-        if isinstance(self.original.region, Ball):  # the linear programs know its box
+        if isinstance(self.original.region, Ball | Polytope):  # the linear programs know its box, and round
             point = self.original.region.project(point)
         value = evaluate(self.original, point)
         if value > self.bracket.lower and self.original.region.contains(point):

@@ -89,14 +89,15 @@ class Program:
         pick = sparse.eye_array(count, format="csr")[self.open]
         blank = sparse.csr_array((len(self.open), net.inputs))
         triangles = sparse.hstack([blank, pick, sparse.eye_array(len(self.open))])
-        table = sparse.csr_array(sparse.vstack([rows, triangles], format="csr"))
+        sides, room = self._sides()
+        table = sparse.csr_array(sparse.vstack([rows, triangles, sides], format="csr"))
         self.entries = int(table.nnz)
         fixed = radius <= 0
         lo = np.concatenate([np.where(fixed, 0.0, -1.0), system.values.lo / self.v_unit, np.zeros(len(self.open))])
         hi = np.concatenate([np.where(fixed, 0.0, 1.0), system.values.hi / self.v_unit, np.ones(len(self.open))])
         hi[net.inputs + count :] = np.where(system.away[self.open] > 0, 1.0, 0.0)
-        row_lo = np.concatenate([(right - slack) * self.unit, np.full(len(self.open), -np.inf)])
-        row_hi = np.concatenate([(right + slack) * self.unit, np.ones(len(self.open))])
+        row_lo = np.concatenate([(right - slack) * self.unit, np.full(len(self.open) + system.cuts, -np.inf)])
+        row_hi = np.concatenate([(right + slack) * self.unit, np.ones(len(self.open)), room])
         self.columns = np.concatenate([net.inputs + self.open, net.inputs + count + np.arange(len(self.open))])
         self.columns = self.columns.astype(np.int32)
         self.tops = hi[self.columns]
@@ -104,6 +105,18 @@ class Program:
         cost = np.concatenate([1e-3 * np.cos(np.arange(net.inputs)), np.zeros(table.shape[1] - net.inputs)])
         cost[self.columns] = 1.0 + 0.3 * np.cos(np.arange(len(self.columns)))
         self.highs = with_model(linear_model(cost, table, row_lo, row_hi, lo, hi), _OPTIONS)
+
+    def _sides(self) -> tuple[Any, Array]:
+        """The half-spaces of the region as rows in the units of the columns, and their right-hand sides."""
+        system, width = self.system, len(self.radius) + self.system.neurons + len(self.open)
+        if system.sides is None:
+            return sparse.csr_array((0, width)), np.zeros(0)
+        A, b = system.sides
+        rows = A * self.radius
+        self.side_unit = 1.0 / np.maximum(np.abs(rows).max(axis=1), 1e-300)
+        blank = sparse.csr_array((len(b), width - A.shape[1]))
+        scaled = sparse.csr_array(rows * self.side_unit[:, None])
+        return sparse.csr_array(sparse.hstack([scaled, blank])), (b - A @ self.center) * self.side_unit
 
     def ask(self, signs: Signs) -> Answer:
         """About the inputs with these signs of the open neurons, of which some are zero: nothing is said of them."""
@@ -150,9 +163,18 @@ class Program:
             _, there, ray = self.highs.getDualRay()
         except (TypeError, ValueError):  # an older release, which does not hand it over: nothing is learnt
             return None, None
-        if not there or len(ray) < len(self.rows) + len(self.open):  # tangents of a ball come after them
+        known = len(self.rows) + len(self.open) + self.system.cuts  # tangents of a ball come after them
+        if not there or len(ray) < known:
             return None, None
-        y, t = np.zeros(self.system.neurons), np.zeros(self.system.neurons)
-        y[self.rows] = -np.asarray(ray[: len(self.rows)]) * self.unit
-        t[self.open] = -np.asarray(ray[len(self.rows) : len(self.rows) + len(self.open)])
+        return self.in_units(-np.asarray(ray))
+
+    def in_units(self, dual: Array) -> tuple[Array, Array]:
+        """y and t of the system from numbers of the rows."""
+        count, cuts = self.system.neurons, self.system.cuts
+        y, t = np.zeros(count), np.zeros(count + cuts)
+        first = len(self.rows) + len(self.open)
+        y[self.rows] = dual[: len(self.rows)] * self.unit
+        t[self.open] = dual[len(self.rows) : first]
+        if cuts:
+            t[count:] = dual[first : first + cuts] * self.side_unit
         return y, t

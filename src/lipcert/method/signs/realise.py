@@ -10,7 +10,7 @@ from lipcert.bounds.interval import Interval, middle_and_radius
 from lipcert.budget import Budget
 from lipcert.method.signs.quick import Flat
 from lipcert.problem.problem import Problem
-from lipcert.problem.region import Ball, hull
+from lipcert.problem.region import Ball, ball_of, hull, sides_of
 from lipcert.proof.nogoods import Signs
 from lipcert.rounding import Array
 from lipcert.solver.conic.highs_backend import linear_model, with_model
@@ -27,7 +27,7 @@ class Realise:
         box = hull(problem.region)
         assert box is not None
         self.quick, self.box = quick, box
-        self.ball = problem.region if isinstance(problem.region, Ball) else None
+        self.region, self.ball, self.cut = problem.region, ball_of(problem.region), sides_of(problem.region)
         self.center, self.radius = middle_and_radius(Interval(self.box.lo, self.box.hi))
         self.tried: dict[bytes, tuple[Array | None, Multipliers | None]] = {}
 
@@ -41,9 +41,11 @@ class Realise:
     def _point(self, signs: Signs, budget: Budget) -> tuple[Array | None, Multipliers | None]:
         quick, way = self.quick, signs.astype(np.float64)
         if not len(signs):
-            return np.array(self.box.center), None
+            return self.region.project(np.array(self.box.center)), None
         rows, shifts = quick.forms(signs)
         rows, shifts = way[:, None] * rows[quick.open], way * shifts[quick.open]
+        if self.cut is not None:
+            rows, shifts = np.vstack([rows, -self.cut.A]), np.concatenate([shifts, self.cut.b])
         if self.ball is not None:
             return self._in_ball(signs, rows, shifts + rows @ self.ball.center, self.ball)
         shifts, rows = shifts + rows @ self.center, rows * self.radius
@@ -53,7 +55,7 @@ class Realise:
             return None, None
         v, margin, multipliers = found
         if margin > 0:
-            return self.box.project(self.center + self.radius * v), None
+            return self.region.project(self.center + self.radius * v), None
         return None, self._multipliers(signs, np.maximum(multipliers, 0.0) / length)
 
     def _in_ball(self, signs: Signs, rows: Array, shifts: Array, ball: Ball) -> tuple[Array | None, Multipliers | None]:
@@ -63,19 +65,20 @@ class Realise:
         """
         length = np.maximum(np.sqrt(np.einsum("ij,ij->i", rows, rows)), 1e-300)
         rows, shifts = rows / length[:, None] * ball.radius, shifts / length
-        weights = np.zeros(len(signs))
+        weights = np.zeros(len(rows))
         for margin in _MARGINS:
             found = nearest(rows, margin * ball.radius - shifts)
             if found is None:
                 return None, None
             u, weights = found
             if u is not None and np.linalg.norm(u) < 1.0:
-                return ball.project(ball.center + ball.radius * u), None
+                return self.region.project(ball.center + ball.radius * u), None
         return None, self._multipliers(signs, weights / length)
 
     def _multipliers(self, signs: Signs, weights: Array) -> Multipliers:
         """sum weights |z| as a sum of the rows: weights at v of what is on and w of what is off, and at no other v."""
-        quick = self.quick
+        quick, sides = self.quick, weights[len(signs) :]
+        weights = weights[: len(signs)]
         mu, u = np.zeros(quick.count), quick.lo.copy()
         mu[quick.open], u[quick.open] = weights, signs > 0
         on = np.ones(len(mu), dtype=bool)
@@ -86,7 +89,7 @@ class Realise:
             slope = np.where(np.isin(np.arange(b, len(mu)), quick.open), 1.0, u[b:])
             pulled = (y[b:] * slope) @ quick.B[b:, a:b]
             y[a:b] = np.where(on[a:b], mu[a:b] + pulled, -mu[a:b])
-        return y, np.zeros(len(mu))
+        return y, np.concatenate([np.zeros(len(mu)), sides])
 
 
 def nearest(rows: Array, right: Array) -> tuple[Array | None, Array] | None:

@@ -20,6 +20,7 @@ from lipcert.polynomial.monomials import (
     Monomial,
     Rows,
     monomial_of,
+    multiply,
     pad,
     reduce_squares,
     rows_of,
@@ -66,8 +67,8 @@ class MomentConic:
 def assemble(model: MomentModel) -> MomentConic:
     """The conic program of a model. An objective monomial that no constraint contains is an error: it would be free."""
     zero = _section(model.equalities, (), [p for p in model.products if p.equality])
-    scalar = [b for b in model.blocks if len(b.basis) == 1]
-    matrix = [b for b in model.blocks if len(b.basis) > 1]
+    scalar = [b for b in model.blocks if b.order == 1]
+    matrix = [b for b in model.blocks if b.order > 1]
     some = _section(model.inequalities, scalar, [p for p in model.products if not p.equality])
     blocks = block_terms(matrix)
     goal = (np.zeros(len(model.objective.coefficients), np.int64), model.objective.indices, _signed(model))
@@ -80,7 +81,7 @@ def assemble(model: MomentModel) -> MomentConic:
     of_objective = terms[0] == last
     objective = _objective(terms[1][of_objective], terms[2][of_objective], len(rows), model)
     kept = tuple(part[~of_objective] for part in terms)
-    return _program(kept, (zero[1], some[1]), [len(b.basis) for b in matrix], rows, objective, model)
+    return _program(kept, (zero[1], some[1]), [b.order for b in matrix], rows, objective, model)
 
 
 def _objective(columns: Index, values: Array, size: int, model: MomentModel) -> tuple[Array, Array]:
@@ -185,12 +186,15 @@ def _section(
 
 def block_terms(blocks: Sequence[Block]) -> tuple[Terms, int]:
     """Entries (i, j), i <= j, of every block, stacked by columns: the terms of multiplier b_i b_j."""
-    sizes = np.array([triangle(len(b.basis)) for b in blocks], dtype=np.int64)
+    sizes = np.array([triangle(b.order) for b in blocks], dtype=np.int64)
     starts = np.cumsum(sizes) - sizes
     alike: dict[tuple[int, int], list[int]] = {}  # blocks of one shape are expanded at once
-    for k, b in enumerate(blocks):
+    plain = [k for k, b in enumerate(blocks) if b.mix is None]
+    for k in plain:
+        b = blocks[k]
         alike.setdefault((len(b.basis), 0 if b.multiplier is None else len(b.multiplier.coefficients)), []).append(k)
     parts = [_alike([blocks[k] for k in group], starts[group]) for group in alike.values()]
+    parts += [_mixed_block(blocks[k], int(starts[k])) for k in sorted(set(range(len(blocks))) - set(plain))]
     return _joined(parts, [0] * len(parts)), int(sizes.sum())
 
 
@@ -236,6 +240,35 @@ def polynomial_terms(polynomials: Sequence[Polynomial]) -> Terms:
         stack([p.indices for p in polynomials]),
         np.concatenate([np.zeros(0), *(p.coefficients for p in polynomials)]),
     )
+
+
+def _mixed_block(block: Block, start: int) -> Terms:
+    """The same where the basis consists of polynomials, rows of `mix`."""
+    assert block.mix is not None
+    basis = rows_of(block.basis)
+    j, i = np.tril_indices(block.order)
+    slots, i, j, values = _mixed(block.mix, i, j)
+    pairs = np.concatenate([basis[i], basis[j]], axis=1)
+    if block.multiplier is None:
+        return start + slots, pairs, values
+    g = block.multiplier
+    m = len(g.coefficients)
+    products = np.repeat(values, m) * np.tile(g.coefficients, len(pairs))
+    return start + np.repeat(slots, m), multiply(pairs, g.indices), products
+
+
+def _mixed(mix: Array, i: Index, j: Index) -> tuple[Index, Index, Index, Array]:
+    """Slot, both monomials and coefficient of every term of the products of the polynomials i and j."""
+    counts = (mix != 0).sum(axis=1)
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    owner, monomial = np.nonzero(mix)
+    value = mix[owner, monomial]
+    lengths = counts[i] * counts[j]
+    slots = np.repeat(np.arange(len(i)), lengths)
+    within = np.arange(len(slots)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    left = starts[i][slots] + within // np.maximum(counts[j][slots], 1)
+    right = starts[j][slots] + within % np.maximum(counts[j][slots], 1)
+    return slots, monomial[left], monomial[right], value[left] * value[right]
 
 
 def product_terms(family: Products) -> Terms:

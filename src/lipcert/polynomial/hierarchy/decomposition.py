@@ -39,12 +39,13 @@ def decompose(model: MomentModel, conic: MomentConic, proof: SosProof, scale: Ar
     For a maximisation it is that of -f.
     """
     back = 1.0 / scale
-    blocks = [b for b in model.blocks if len(b.basis) > 1]
+    blocks = [b for b in model.blocks if b.order > 1]
     sums: list[tuple[Polynomial, tuple[Polynomial, ...]]] = []
     for block, Q in zip(blocks, proof.grams, strict=True):
         g = Polynomial.constant(1.0) if block.multiplier is None else block.multiplier.rescale(back)
         values, vectors = np.linalg.eigh(Q)
         rows = rows_of(block.basis)
+        vectors = vectors if block.mix is None else block.mix.T @ vectors
         kept = [(v, q) for v, q in zip(values, vectors.T, strict=True) if v > 0]
         sums.append((g, tuple(Polynomial(rows, np.sqrt(v / factor) * q).rescale(back) for v, q in kept)))
     scalar = sum(cone.size for cone in conic.problem.cones if cone.kind != "psd")

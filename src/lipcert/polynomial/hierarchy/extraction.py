@@ -61,7 +61,7 @@ def _value(p: Polynomial, point: Array) -> float:
 
 def _rank_one(model: MomentModel, conic: MomentConic, solution: ConicSolution) -> bool:
     """No moment matrix without multiplier has two large eigenvalues; there must be such a matrix."""
-    matrices = [b for b in model.blocks if len(b.basis) > 1]
+    matrices = [b for b in model.blocks if b.order > 1]
     psd = [rows for cone, rows in conic.problem.blocks() if cone.kind == "psd"]
     for block, rows in zip(matrices, psd, strict=True):
         if block.multiplier is None:

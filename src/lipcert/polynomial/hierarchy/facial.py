@@ -31,12 +31,12 @@ def reduce_bases(model: MomentModel) -> MomentModel:
 
 
 def _once(model: MomentModel, conic: MomentConic) -> MomentModel | None:
-    blocks = [k for k, b in enumerate(model.blocks) if len(b.basis) > 1]
+    blocks = [k for k, b in enumerate(model.blocks) if b.order > 1]
     psd = [rows for cone, rows in conic.problem.blocks() if cone.kind == "psd"]
     owner = np.full((conic.problem.rows, 2), -1, dtype=np.int64)  # block and basis element of a plain diagonal slot
     for k, rows in zip(blocks, psd, strict=True):
-        if model.blocks[k].multiplier is None:
-            order = len(model.blocks[k].basis)
+        if model.blocks[k].multiplier is None and model.blocks[k].mix is None:
+            order = model.blocks[k].order
             diagonal = rows.start + np.cumsum(np.arange(1, order + 1)) - 1
             owner[diagonal] = np.column_stack([np.full(order, k), np.arange(order)])
     forced = _forced(conic, owner)
@@ -47,7 +47,7 @@ def _once(model: MomentModel, conic: MomentConic) -> MomentModel | None:
     for k, block in enumerate(model.blocks):
         basis = tuple(b for i, b in enumerate(block.basis) if (k, i) not in doomed)
         if basis:
-            changed.append(block if len(basis) == len(block.basis) else Block(basis, block.multiplier))
+            changed.append(block if len(basis) == len(block.basis) else Block(basis, block.multiplier))  # not mixed
     return replace(model, blocks=tuple(changed))
 
 

@@ -100,7 +100,7 @@ def find_rules(equalities: Sequence[Polynomial]) -> tuple[dict[int, Polynomial],
     rules: dict[int, Polynomial] = {}
     rest: list[Polynomial] = []
     for h in equalities:
-        rule = _rule(h)
+        rule = rule_of(h)
         if rule is None or rule[0] in rules:
             rest.append(h)
         else:
@@ -108,7 +108,8 @@ def find_rules(equalities: Sequence[Polynomial]) -> tuple[dict[int, Polynomial],
     return rules, rest
 
 
-def _rule(h: Polynomial) -> tuple[int, Polynomial] | None:
+def rule_of(h: Polynomial) -> tuple[int, Polynomial] | None:
+    """The rule of one equality, where it is one: the variable and a x + b."""
     if h.degree != 2 or len(h.variables) != 1:
         return None
     i = int(h.variables[0])

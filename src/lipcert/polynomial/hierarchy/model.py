@@ -11,7 +11,7 @@ L(p) = p(x): h(x) = 0, g(x) >= 0, multipliers and products are >= 0, and x_i^2 =
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lipcert.errors import InputError
-from lipcert.polynomial.monomials import Monomial
+from lipcert.polynomial.monomials import Monomial, rows_of
 from lipcert.polynomial.polynomial import Polynomial
 from lipcert.polynomial.problem import PolynomialProblem, variable_bounds
 from lipcert.rounding import Array
@@ -32,14 +32,35 @@ Rules = Mapping[int, Polynomial]
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """[ L(multiplier b_i b_j) ] >= 0 over the monomials b of the basis; a basis of one is a scalar inequality."""
+    """[ L(multiplier b_i b_j) ] >= 0 over the monomials b of the basis; a basis of one is a scalar inequality.
+
+    With `mix` the basis is that of the polynomials sum_k mix_ik b_k, whose coefficients are exact by definition.
+    """
 
     basis: tuple[Monomial, ...]
     multiplier: Polynomial | None = None
+    mix: Array | None = None
 
     def __post_init__(self) -> None:
         if not self.basis:
             raise InputError("a moment block needs at least one monomial")
+        if self.mix is not None and (self.mix.shape[1:] != (len(self.basis),) or not len(self.mix)):
+            raise InputError(f"a mixed basis of {len(self.basis)} monomials has coefficients {self.mix.shape}")
+
+    @property
+    def order(self) -> int:
+        """The order of the matrix."""
+        return len(self.basis) if self.mix is None else len(self.mix)
+
+    def rescaled(self, scale: Array, inside: Callable[[Polynomial], Polynomial]) -> Block:
+        """The block in the variables x_i / scale_i, its rows in powers of two that suit them."""
+        multiplier = inside(self.multiplier) if self.multiplier else None
+        if self.mix is None:
+            return Block(self.basis, multiplier)
+        sizes = np.prod(np.concatenate([scale, [1.0]])[rows_of(self.basis)], axis=1)
+        mixed = self.mix * sizes
+        units = 2.0 ** np.floor(np.log2(np.abs(mixed).max(axis=1, keepdims=True)))
+        return Block(self.basis, multiplier, mixed / units)
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +144,7 @@ class MomentModel:
         return replace(
             self,
             objective=self.objective.rescale(scale) * objective,
-            blocks=tuple(Block(b.basis, inside(b.multiplier) if b.multiplier else None) for b in self.blocks),
+            blocks=tuple(b.rescaled(scale, inside) for b in self.blocks),
             equalities=tuple(inside(h) for h in self.equalities),
             inequalities=tuple(inside(g) for g in self.inequalities),
             products=tuple(replace(p, factors=tuple(inside(f) for f in p.factors)) for p in self.products),

@@ -15,11 +15,14 @@ from numpy.typing import ArrayLike
 
 from lipcert.budget import Budget
 from lipcert.errors import InputError
+from lipcert.polynomial.certificates.about import About
+from lipcert.polynomial.certificates.stored import store
 from lipcert.polynomial.hierarchy.assembly import MomentConic
+from lipcert.polynomial.hierarchy.attempts import Attempt, Solve, attempt, identity_of
 from lipcert.polynomial.hierarchy.cuts import Bounds, solve_with_cuts
 from lipcert.polynomial.hierarchy.decomposition import decompose
 from lipcert.polynomial.hierarchy.extraction import extract
-from lipcert.polynomial.hierarchy.facial import reduce_bases
+from lipcert.polynomial.hierarchy.guess import good_value
 from lipcert.polynomial.hierarchy.hierarchies import dense, least_order, nearly_sparse, sparse
 from lipcert.polynomial.hierarchy.krivine import krivine
 from lipcert.polynomial.hierarchy.model import MomentModel
@@ -28,14 +31,13 @@ from lipcert.polynomial.hierarchy.terms import exploit
 from lipcert.polynomial.monomials import monomial_of
 from lipcert.polynomial.polynomial import Polynomial
 from lipcert.polynomial.problem import PolynomialProblem, variable_bounds
-from lipcert.proof.sos import Identity, SosProof, monomial_reach, prove_sos
 from lipcert.rounding import Array
-from lipcert.solver.conic.conic import ConicProblem, ConicSolution, solve_conic
+from lipcert.solver.conic.conic import ConicProblem, ConicSolution, choose_conic, solve_conic
+
+__all__ = ["RELAXATIONS", "identity_of", "maximize", "minimize", "relax", "solve_model", "solve_problem"]
 
 RELAXATIONS = ("dense", "sparse", "nearly-sparse", "krivine")
-PERTURBATIONS = (1e-8, 1e-6, 1e-4)
-
-Solve = Callable[[ConicProblem], ConicSolution]
+CLOSE = 1e-6  # a bound this near to a known value, relative to 1 + |value|, needs no second try
 
 
 def minimize(
@@ -140,12 +142,51 @@ def solve_problem(
         raise InputError(f"cuts must be a number of rounds >= 0, not {cuts!r}")
     budget = Budget.of_seconds(time_limit)
     start = budget.now()
-    model = relax(problem, relaxation, order, cliques, bad, sparsity, sparse_order)
-    if not cuts:
-        return solve_model(model, solver, budget)
-    known = Bounds(*variable_bounds(problem))
-    result = solve_with_cuts(model, known, cuts, lambda m: solve_model(m, solver, budget), lambda: not budget.over())
-    return replace(result, seconds=budget.now() - start)
+    shape = (relaxation, order, None if cliques is None else list(cliques), None if bad is None else list(bad))
+
+    def bounded(about: About) -> PolynomialResult:
+        model = relax(about.extended, *shape, sparsity, sparse_order)
+        if not cuts:
+            return solve_model(model, solver, budget, about=about)
+        known = Bounds(*variable_bounds(about.extended))
+        result = solve_with_cuts(
+            model, known, cuts, lambda m: solve_model(m, solver, budget, about=about), lambda: not budget.over()
+        )
+        return replace(result, seconds=budget.now() - start)
+
+    if np.all(np.isfinite(np.array(variable_bounds(problem)))):
+        return bounded(About(problem))
+    return _cut(problem, bounded(About(problem)), bounded, budget)
+
+
+def _cut(
+    problem: PolynomialProblem,
+    result: PolynomialResult,
+    again: Callable[[About], PolynomialResult],
+    budget: Budget,
+) -> PolynomialResult:
+    """The better of a result and one on the points whose value is no worse than a known one, where that bounds them.
+
+    See `extended` for why that is a bound on all points.
+    """
+    sign = 1.0 if problem.sense == "min" else -1.0
+    value = None if budget.over() else good_value(problem, result.first_moments(problem.n))
+    if value is None or sign * (value - result.bound) <= CLOSE * (1 + abs(value)):
+        return result
+    about = About(problem, value + sign * (1 + abs(value)) / 2)
+    level = about.level
+    if not np.all(np.isfinite(np.array([about.extended.lower, about.extended.upper]))) or budget.over():
+        return result
+    try:
+        found = again(about)
+    except InputError:  # cliques that have no room for the cut
+        return result
+    bound = min(found.bound, level) if sign > 0 else max(found.bound, level)
+    if not sign * (bound - result.bound) > 0:
+        return result
+    side = "at most" if sign > 0 else "at least"
+    words = f"proved where the objective is {side} {level:.6g}, which bounds all variables"
+    return replace(found, bound=bound, notes=(*found.notes, words), seconds=result.seconds + found.seconds)
 
 
 def relax(
@@ -179,111 +220,71 @@ def relax(
 
 
 def solve_model(
-    model: MomentModel, solver: str = "auto", budget: Budget | None = None, *, solve: Solve | None = None
+    model: MomentModel,
+    solver: str = "auto",
+    budget: Budget | None = None,
+    *,
+    solve: Solve | None = None,
+    about: About | None = None,
 ) -> PolynomialResult:
-    """Solve any relaxation and prove its bound; `solve` replaces the conic solver (for tests)."""
+    """Solve any relaxation and prove its bound; `solve` replaces the conic solver (for tests).
+
+    `about` is the problem behind the relaxation, which a certificate needs.
+    """
     budget = budget or Budget.unlimited()
     start = budget.now()
-    run = solve or (lambda problem: solve_conic(problem, solver, budget=budget))
-    lower, upper = model.bounds()
-    if not np.all(np.isfinite(lower) & np.isfinite(upper)):
-        model = reduce_bases(model)
-    scale, factor = _scaling(model, lower, upper)
-    scaled = model.rescaled(scale, factor)
-    conic = scaled.conic()
-    identity = identity_of(conic, lower / scale, upper / scale)
-    solution = run(conic.problem)
-    proof = prove_sos(identity, solution.z)
-    if not np.isfinite(proof.bound) and not np.all(np.isfinite(identity.reach)):
-        proof = _perturbed(conic, identity, run, lambda: not budget.over()) or proof
+    run = solve or _runner(solver, budget)
+    found = attempt(model, run, budget)
+    scaled, solution, proof = found.scaled, found.solution, found.proof
     sign = 1.0 if model.sense == "min" else -1.0
-    bound = sign * proof.bound / factor
-    found = extract(model, conic, solution, (scale, lower, upper), bound)
+    bound = sign * proof.bound / scaled.factor
+    minimizer = extract(scaled.model, scaled.conic, solution, (scaled.scale, scaled.lower, scaled.upper), bound)
     return PolynomialResult(
         bound=bound,
         sense=model.sense,
-        status=_status(model, conic, proof, np.maximum(np.abs(lower), np.abs(upper))),
-        minimizer=None if found is None else found[0],
-        value=None if found is None else found[1],
-        certificate=proof,
+        status=_status(found),
+        minimizer=None if minimizer is None else minimizer[0],
+        value=None if minimizer is None else minimizer[1],
+        proof=proof,
         seconds=budget.now() - start,
         solver=solution.solver,
         solver_status=solution.status.value,
-        monomial_rows=conic.rows,
-        moment_values=conic.moments(solution.x) * _scales(conic, scale),
+        monomial_rows=scaled.conic.rows,
+        moment_values=scaled.conic.moments(solution.x) * _scales(scaled.conic, scaled.scale),
         notes=model.notes,
-        decompose=lambda: decompose(scaled, conic, proof, scale, factor),
+        decompose=lambda: decompose(scaled.inner, scaled.conic, proof, scaled.scale, scaled.factor),
+        keep=lambda problem: store(scaled.model, problem, scaled.scale, scaled.factor, proof.weights),
+        about=about,
     )
 
 
-def identity_of(conic: MomentConic, lower: Array, upper: Array) -> Identity:
-    """What the certificate needs of a relaxation."""
-    return Identity(
-        objective=conic.objective,
-        objective_error=conic.objective_error,
-        slots=conic.slots,
-        columns=conic.columns,
-        coefficients=conic.coefficients,
-        roundings=conic.roundings,
-        cones=tuple((cone.kind, cone.size) for cone in conic.problem.cones),
-        reach=monomial_reach(conic.rows, lower, upper),
-    )
+def _runner(solver: str, budget: Budget) -> Solve:
+    """The solver asked for; `auto` has a second opinion of a failure on the first program alone, not on refinements."""
+    seen: list[bool] = []
 
+    def run(problem: ConicProblem) -> ConicSolution:
+        again, name = bool(seen), solver
+        seen.append(True)
+        if again and solver == "auto":
+            name = choose_conic(problem, budget)
+        return solve_conic(problem, name, budget=budget)
 
-def _perturbed(conic: MomentConic, identity: Identity, run: Solve, go_on: Callable[[], bool]) -> SosProof | None:
-    """With unbounded variables only definite Gram matrices absorb the residual: ask for Q >= epsilon I.
-
-    Q = Q' + epsilon I with Q' >= 0 is the same conic program with the objective c + epsilon A' svec(I).
-    """
-    identity_rows = np.zeros(conic.problem.rows)
-    for cone, rows in conic.problem.blocks():
-        if cone.kind == "psd":
-            identity_rows[rows.start + np.cumsum(np.arange(1, cone.size + 1)) - 1] = 1.0
-    best: SosProof | None = None
-    for epsilon in PERTURBATIONS:
-        if best is not None or not go_on():
-            break
-        moved = conic.problem.c + epsilon * (conic.problem.A.T @ identity_rows)
-        shifted = ConicProblem(moved, conic.problem.A, conic.problem.b, conic.problem.cones)
-        z = run(shifted).z
-        proof = prove_sos(identity, z + epsilon * identity_rows if z.shape == identity_rows.shape else z)
-        best = proof if np.isfinite(proof.bound) else None
-    return best
-
-
-def _scaling(model: MomentModel, lower: Array, upper: Array) -> tuple[Array, float]:
-    """Powers of two: bounded variables come into [-1, 1], the objective's largest coefficient into [1, 2).
-
-    They are exact only away from the ends of the floating-point range: coefficients near those are refused.
-    """
-    polynomials = [model.objective, *model.equalities, *model.inequalities, *model.rules.values()]
-    polynomials += [b.multiplier for b in model.blocks if b.multiplier is not None]
-    polynomials += [f for p in model.products for f in p.factors]
-    sizes = np.abs(np.concatenate([p.coefficients for p in polynomials]))
-    if sizes.size and (sizes.max() > 1e100 or sizes.min() < 1e-100):
-        worst = sizes[np.argmax(np.abs(np.log10(sizes)))]
-        raise InputError(f"a coefficient of size {worst:.1e}: rescale the problem to sizes between 1e-100 and 1e100")
-    largest = np.maximum(np.abs(lower), np.abs(upper))
-    known = np.isfinite(largest) & (largest > 0)
-    limit = min(20, 300 // max(1, *(p.degree for p in polynomials)))
-    exponent = np.zeros(model.n)
-    exponent[known] = np.clip(np.ceil(np.log2(largest[known])), -limit, limit)
-    scale = 2.0**exponent
-    top = float(np.abs(model.objective.rescale(scale).coefficients).max(initial=0.0))
-    return scale, 2.0 ** -float(np.floor(np.log2(top))) if top else 1.0
+    return run
 
 
 def _scales(conic: MomentConic, scale: Array) -> Array:
     return np.asarray(np.prod(np.concatenate([scale, [1.0]])[conic.rows], axis=1))
 
 
-def _status(model: MomentModel, conic: MomentConic, proof: SosProof, largest: Array) -> str:
+def _status(found: Attempt) -> str:
+    proof, scaled = found.proof, found.scaled
     if np.isfinite(proof.bound):
         return "certified"
     if proof.blocker is None:
         return "not certified: the solver's answer proves no finite bound"
-    free = [i for i in monomial_of(conic.rows[proof.blocker]) if not np.isfinite(largest[i])]
-    return f"not certified: variable {model.label()[free[0]]} is unbounded"
+    largest = np.maximum(np.abs(scaled.lower), np.abs(scaled.upper))
+    free = [i for i in monomial_of(scaled.conic.rows[proof.blocker]) if not np.isfinite(largest[i])]
+    return f"not certified: variable {scaled.model.label()[free[0]]} is unbounded"
 
 
 def _problem(

@@ -30,17 +30,17 @@ SUBMOMENTS = ("small", "large")
 MAX_LIFTED = 400  # variables s
 
 
-def shor(problem: Problem) -> tuple[MomentModel, float]:
-    """The first-order relaxation for one hidden layer, and the error to add to its bound."""
+def shor(problem: Problem) -> tuple[MomentModel, Lcep]:
+    """The first-order relaxation for one hidden layer, and the problem that it relaxes."""
     depth = problem.network.depth
     if depth != 1:
         raise MethodError(f"method shor needs exactly one hidden layer; this network has {depth}; use hr1")
     found = lcep(problem, bounds=False)
-    return _model(found, 1), found.error
+    return _model(found, 1), found
 
 
-def hr(problem: Problem, order: int, submoments: str = "large") -> tuple[MomentModel, float]:
-    """HR-d for one or two hidden layers, and the error to add to its bound."""
+def hr(problem: Problem, order: int, submoments: str = "large") -> tuple[MomentModel, Lcep]:
+    """HR-d for one or two hidden layers, and the problem that it relaxes."""
     depth = problem.network.depth
     if depth > 2:
         raise MethodError(f"method hr{order} is for one or two hidden layers; this network has {depth}")
@@ -51,16 +51,16 @@ def hr(problem: Problem, order: int, submoments: str = "large") -> tuple[MomentM
     found = lcep(problem)
     model = _model(found, order)
     bases = cubic_bases(found.problem.objective, submoments)
-    return (with_submoments(model, bases) if bases else model), found.error
+    return (with_submoments(model, bases) if bases else model), found
 
 
-def lifted(problem: Problem, order: int = 1) -> tuple[MomentModel, float]:
+def lifted(problem: Problem, order: int = 1) -> tuple[MomentModel, Lcep]:
     """HR-d with s = u1 u2' as variables, for small networks with two hidden layers."""
     depth = problem.network.depth
     if depth != 2:
         raise MethodError(f"method lifting needs exactly two hidden layers; this network has {depth}")
     found = lift(lcep(problem))
-    return _model(found, order), found.error
+    return _model(found, order), found
 
 
 def _model(found: Lcep, order: int) -> MomentModel:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from lipcert.bounds.propagation import preactivations
@@ -12,7 +13,9 @@ from lipcert.errors import MethodError
 from lipcert.polynomial.hierarchy.solve import solve_model
 from lipcert.polynomial.lcep.lipopt import lipopt
 from lipcert.polynomial.lcep.literal import SUBMOMENTS, hr, lifted, shor
+from lipcert.polynomial.lcep.stated import Krivine, Relaxed
 from lipcert.problem.problem import Problem
+from lipcert.proof.certificate import Proof
 from lipcert.proof.stated import check_stated, with_error
 
 LITERAL_METHODS = ("shor", "hr1", "hr2", "hr3", "lipopt3", "lipopt4", "lifting")
@@ -28,6 +31,7 @@ class LiteralInfo:
     solver: str
     seconds: float
     details: dict[str, Any] = field(default_factory=dict)
+    proof: Proof | None = None  # what a file keeps of it
 
 
 def literal_bound(
@@ -63,18 +67,21 @@ def literal_bound(
         products, monomials = found.program.shape
         details: dict[str, Any] = {"degree": number, "products": products, "monomials": monomials}
         status, name = found.solution.status.value, found.solution.solver
-        return found.upper, LiteralInfo(method, status, name, budget.now() - start, details)
+        proof = Krivine.of(method, number, found.program.multipliers(found.solution))
+        return found.upper, LiteralInfo(method, status, name, budget.now() - start, details, proof)
     if family == "shor":
-        model, error = shor(problem)
+        model, question = shor(problem)
     elif family == "hr":
-        model, error = hr(problem, number, submoments)
+        model, question = hr(problem, number, submoments)
     else:
-        model, error = lifted(problem, number)
+        model, question = lifted(problem, number)
     result = solve_model(model, solver, budget)
-    upper = with_error(result.bound, error)
+    upper = with_error(result.bound, question.error)
+    form = {"shor": "plain", "hr": "bounds"}.get(family, "lifted")
     details = {"order": number, "variables": model.n, "blocks": len(model.blocks), "proof": result.status}
     seconds = budget.now() - start
-    return upper, LiteralInfo(method, result.solver_status, result.solver, seconds, details)
+    relaxed = Relaxed(method, form, partial(result.keep, question.problem)) if result.keep is not None else None
+    return upper, LiteralInfo(method, result.solver_status, result.solver, seconds, details, relaxed)
 
 
 def _parse(method: str, order: int | None) -> tuple[str, int]:

@@ -11,7 +11,7 @@ from lipcert.problem.maps import dense
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
 from lipcert.problem.problem import Problem
-from lipcert.problem.region import Ball, Box, Everywhere
+from lipcert.problem.region import Region, hull
 from lipcert.proof.arithmetic import Arithmetic
 from lipcert.proof.balls.cells import Hint, proved_slopes
 from lipcert.proof.balls.curves import value_bounds
@@ -76,7 +76,7 @@ def _linear(problem: Problem, pre: Hint) -> Any:
     return linear_bound(problem, pre, proved_slopes(problem.network, pre), problem.region)
 
 
-def linear_bound(problem: Problem, pre: Hint, slopes: Hint, region: Box | Ball | Everywhere) -> Any:
+def linear_bound(problem: Problem, pre: Hint, slopes: Hint, region: Region) -> Any:
     """By linear forms of the gradient, or of the Jacobian, on a region with these bounds and slopes."""
     net = problem.network
     readers, values = Readers(net), tangent_values(net, pre, region)
@@ -85,12 +85,12 @@ def linear_bound(problem: Problem, pre: Hint, slopes: Hint, region: Box | Ball |
     return form_bound(Adjoint(readers, slopes, problem.c, values), problem.norm.p, problem.coordinate)
 
 
-def tangent_values(net: Network, pre: Hint, region: Box | Ball | Everywhere) -> Values | None:
+def tangent_values(net: Network, pre: Hint, region: Region) -> Values | None:
     """The stages of a cell where some activation is smooth and all is finite."""
     finite = all(bool(np.all(np.isfinite(z.lo) & np.isfinite(z.hi))) for z in pre)
-    if isinstance(region, Everywhere) or not finite or all(f.piecewise_linear for f in net.activations):
+    box = hull(region)
+    if box is None or not finite or all(f.piecewise_linear for f in net.activations):
         return None
-    box = region.box if isinstance(region, Ball) else region
     pairs = zip(net.hidden, pre, strict=True)
     return [Stage(block, z, value_bounds(block.activation, z), close=True) for block, z in pairs], box
 

@@ -18,7 +18,7 @@ from lipcert.bounds.propagation import preactivations
 from lipcert.problem.maps import dense
 from lipcert.problem.network import Block, Network
 from lipcert.problem.problem import PREACTIVATIONS, Problem
-from lipcert.problem.region import Ball, Box, Everywhere
+from lipcert.problem.region import Everywhere, Region, ball_of, hull, sides_of
 from lipcert.proof.balls.curves import slope_bounds, value_bounds
 from lipcert.proof.balls.forms import Forms, Index, Sides, Stage, forms_above, no_sides
 from lipcert.proof.balls.numbers import Balls, above, balls, below, lengths, product, zeros
@@ -52,9 +52,9 @@ def cell_bounds(
     net: Network, cell: Cell, hint: Hint, known: Hint | None = None, better: Better | None = None
 ) -> Bounds:
     """Of a cell; `known` are bounds that are proved of it already, `better` may narrow each block."""
-    region, stages, sides, empty = cell.region, list[Stage](), no_sides(net.inputs), False
-    box = region.box if isinstance(region, Ball) else region
-    values = [_everywhere(net) if isinstance(box, Everywhere) else Interval(box.lo, box.hi)]
+    region, stages, sides, empty = cell.region, list[Stage](), _of_region(net, cell.region), False
+    box = hull(region)
+    values = [_everywhere(net) if box is None else Interval(box.lo, box.hi)]
     for k, block in enumerate(net.hidden):
         z = _intervals(block, values, region)
         if known is not None:
@@ -88,18 +88,27 @@ def _by_forms(
         before = sum(s.block.width for s in stages)
         sides = sides.with_more(Forms(forms.rows[places], forms.constant[places]), before + own[fixed])
     top = above(forms.largest(region))
-    if len(sides.h) and isinstance(region, Box):
-        top = np.fmin(top, above(sides.pushed(forms, region).largest(region)))
+    box = hull(region)
+    if len(sides.h) and box is not None:
+        top = np.fmin(top, above(sides.pushed(forms, box).largest(region)))
     lo, hi = z.lo.copy(), z.hi.copy()
     hi[own], lo[own] = np.fmin(hi[own], top[: len(own)]), np.fmax(lo[own], -top[len(own) :])
     return Interval(lo, hi), sides
+
+
+def _of_region(net: Network, region: Region) -> Sides:
+    """The half-spaces of the region, numbered after all neurons."""
+    cut = sides_of(region)
+    if cut is None:
+        return no_sides(net.inputs)
+    return Sides(-balls(cut.A), balls(cut.b), net.neurons + np.arange(cut.count))
 
 
 def _everywhere(net: Network) -> Interval:
     return Interval(np.full(net.inputs, -np.inf), np.full(net.inputs, np.inf))
 
 
-def _intervals(block: Block, values: list[Interval], region: Box | Ball | Everywhere) -> Interval:
+def _intervals(block: Block, values: list[Interval], region: Region) -> Interval:
     """Floats around bias + sum of weight x + slack; infinite ends of x are allowed."""
     low, high = zeros(block.width), zeros(block.width)
     infinite = np.zeros((2, block.width), dtype=bool)
@@ -113,9 +122,10 @@ def _intervals(block: Block, values: list[Interval], region: Box | Ball | Everyw
         low, high = low + ends[0], high + ends[1]
     shift, doubt = balls(block.bias), balls(block.doubt)
     low, high = low + shift - doubt, high + shift + doubt
-    if isinstance(region, Ball) and all(j == 0 for j, _ in block.terms):
+    ball = ball_of(region)
+    if ball is not None and all(j == 0 for j, _ in block.terms):
         A = balls(dense(block.terms[0][1]))
-        middle, reach = product(A, balls(region.center)) + shift, lengths(abs(A), "2") * balls(region.radius) + doubt
+        middle, reach = product(A, balls(ball.center)) + shift, lengths(abs(A), "2") * balls(ball.radius) + doubt
         lo, hi = np.fmax(below(low), below(middle - reach)), np.fmin(above(high), above(middle + reach))
     else:
         lo, hi = below(low), above(high)

@@ -18,9 +18,10 @@ from lipcert.problem.activations import IDENTITY
 from lipcert.problem.network import Network
 from lipcert.problem.output import output_of
 from lipcert.problem.problem import PREACTIVATIONS, Problem
-from lipcert.problem.region import Everywhere, hull
+from lipcert.problem.region import Everywhere, hull, sides_of
 from lipcert.proof.arithmetic import Arithmetic
 from lipcert.proof.balls.arithmetic import case_table, check_arithmetic
+from lipcert.proof.balls.boxes import box_is_proved
 from lipcert.proof.balls.cells import Hint, region_bounds
 from lipcert.proof.balls.collapsed import proved_collapse
 from lipcert.proof.balls.numbers import BITS, above, load_flint
@@ -55,6 +56,8 @@ def check_with_balls(certificate: Certificate, net: Network) -> float:
     problem = Problem(net, region, certificate.norm, output_of(c), place)
     with flint.ctx.workprec(BITS), np.errstate(all="ignore"):
         try:
+            if not box_is_proved(region):
+                return math.inf
             if certificate.frame is not None:
                 if place is not None or not certificate.frame.covers(net, problem.norm):
                     return math.inf
@@ -170,7 +173,9 @@ def sharpened(problem: Problem, pre: Hint, sharper: Sharper) -> Problem | None:
     base = problem if small is None else small.problem
     known = preactivations(base)
     finite = all(np.all(np.isfinite(end)) for z in known for end in z)
-    if hull(base.region) is None or base.network.depth < 2 or not finite or not sharper.fits(base.network):
+    cut = sides_of(base.region)
+    cuts = 0 if cut is None else cut.count
+    if hull(base.region) is None or base.network.depth < 2 or not finite or not sharper.fits(base.network, cuts):
         return None
     hint = sharper.of(problem)  # the ordinary code's, to be proved
     if hint is None:
@@ -201,7 +206,7 @@ def _narrowed(sharper: Sharper, k: int, system: System, z: Interval) -> Interval
     if not len(some):
         return z
     targets = sharper.targets[some]
-    y, t = sharper.laid_out(system.neurons, some)
+    y, t = sharper.laid_out(system.neurons, some, system.cuts)
     nothing = np.zeros(y.shape, dtype=np.int8)
     top: Array = above(system.largest(y, t, nothing, scores_of(targets, system.net.outputs)))
     return narrowed(z, targets, top)

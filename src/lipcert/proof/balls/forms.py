@@ -21,7 +21,7 @@ from lipcert.bounds.interval import Interval
 from lipcert.bounds.tangents import slope_lines, value_lines
 from lipcert.problem.maps import dense
 from lipcert.problem.network import Block
-from lipcert.problem.region import Ball, Box
+from lipcert.problem.region import Box, Region, ball_of, hull
 from lipcert.proof.balls.curves import shifts
 from lipcert.proof.balls.numbers import Balls, balls, floats, lengths, product, smaller, total, zeros
 from lipcert.rounding import Array
@@ -79,15 +79,16 @@ class Forms:
     rows: Balls
     constant: Balls
 
-    def largest(self, region: Box | Ball) -> Balls:
-        """At least the maximum over the region."""
-        box = region.box if isinstance(region, Ball) else region
+    def largest(self, region: Region) -> Balls:
+        """At least the maximum over the region; its half-spaces are not looked at."""
+        box, ball = hull(region), ball_of(region)
+        assert box is not None
         lo, hi = balls(box.lo), balls(box.hi)
         m, r = (lo + hi) / 2, (hi - lo) / 2
         top = product(self.rows, m) + product(abs(self.rows), r) + self.constant
-        if not isinstance(region, Ball):
+        if ball is None:
             return np.asarray(top)
-        inside = product(self.rows, balls(region.center)) + lengths(abs(self.rows), "2") * balls(region.radius)
+        inside = product(self.rows, balls(ball.center)) + lengths(abs(self.rows), "2") * balls(ball.radius)
         return smaller(top, inside + self.constant)
 
 

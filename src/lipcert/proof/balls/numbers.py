@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.errors import InputError
+from lipcert.errors import InputError, how_to_install
 from lipcert.rounding import Array
 
 Balls = NDArray[Any]  # of arb
@@ -31,7 +31,7 @@ def load_flint() -> Any:
     try:
         return importlib.import_module("flint")
     except ImportError:
-        raise InputError("the exact check needs python-flint; pip install 'lipcert[exact]'") from None
+        raise InputError(f"the exact check needs python-flint; {how_to_install('exact')}") from None
 
 
 def balls(x: Any) -> Balls:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from lipcert.bounds.interval import Interval
 from lipcert.problem.maps import dense
 from lipcert.problem.network import Network
-from lipcert.problem.region import Ball, Box, Everywhere, Region
+from lipcert.problem.region import Region, ball_of, hull, sides_of
 from lipcert.proof.balls.cells import Hint, proved_slopes
 from lipcert.proof.balls.curves import value_bounds
 from lipcert.proof.balls.numbers import Balls, balls, lengths, product, smaller, total, zeros
@@ -27,7 +27,7 @@ class System:
     """The rows of a network on a bounded region; neurons of all hidden blocks stand side by side."""
 
     net: Network
-    region: Box | Ball
+    region: Region
     slope: Array
     open: NDArray[np.bool_]
     values: Interval
@@ -38,7 +38,6 @@ class System:
     @classmethod
     def over(cls, net: Network, region: Region, pre: Hint) -> System:
         """With pre-activation bounds that are proved; open neurons must be ReLU."""
-        assert not isinstance(region, Everywhere)
         slopes = proved_slopes(net, pre)
         values = [value_bounds(f, z) for f, z in zip(net.activations, pre, strict=True)]
         lo, hi, least, most = (
@@ -53,10 +52,16 @@ class System:
     def neurons(self) -> int:
         return len(self.slope)
 
+    @property
+    def cuts(self) -> int:
+        """How many half-spaces the region has."""
+        cut = sides_of(self.region)
+        return 0 if cut is None else cut.count
+
     def largest(self, y: Array, t: Array, literals: Signs, scores: Array | None = None) -> Balls:
         """At least the maximum of every sum under its literals, shapes (sums, neurons), t >= 0."""
         net, count = self.net, len(y)
-        mine, own = balls(y), balls(t)
+        mine, own, cut = balls(y), balls(t[:, : self.neurons]), sides_of(self.region)
         scaled = mine * balls(self.slope)
         of = [zeros(count, width) for width in net.shape[:-1]]
         constant, start = total(own), 0
@@ -71,16 +76,20 @@ class System:
             constant = constant + product(rows, balls(block.bias)) + product(abs(rows), balls(block.doubt))
             for j, weight in block.terms:
                 of[j] = of[j] + product(rows, balls(dense(weight)))
+        if cut is not None:
+            more = balls(t[:, self.neurons :])
+            of[0], constant = of[0] - product(more, balls(cut.A)), constant + product(more, balls(cut.b))
         v = np.concatenate(of[1:], axis=1) - mine - own * self.p
         w = np.where(self.open, mine - own * self.q, zeros(1)[0])
         off, on = literals < 0, literals > 0
         lo, hi = np.where(off, np.minimum(self.values.lo, 0.0), self.values.lo), np.where(off, 0.0, self.values.hi)
         rest = _most(v, lo, hi) + _most(w, np.zeros(lo.shape), np.where(on, 0.0, self.away)) + constant
-        box = self.region.box if isinstance(self.region, Ball) else self.region
+        box, ball = hull(self.region), ball_of(self.region)
+        assert box is not None
         top = _most(of[0], *(np.broadcast_to(end, (count, net.inputs)) for end in (box.lo, box.hi)))
-        if isinstance(self.region, Ball):
-            reach = lengths(abs(of[0]), "2") * balls(self.region.radius)
-            top = smaller(top, product(of[0], balls(self.region.center)) + reach)
+        if ball is not None:
+            reach = lengths(abs(of[0]), "2") * balls(ball.radius)
+            top = smaller(top, product(of[0], balls(ball.center)) + reach)
         return np.asarray(top + rest)
 
 

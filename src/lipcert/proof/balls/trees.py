@@ -13,7 +13,7 @@ from lipcert.bounds.engine import bounds_of
 from lipcert.bounds.interval import Interval
 from lipcert.errors import FileFormatError, InputError, MethodError
 from lipcert.problem.problem import PREACTIVATIONS, Problem
-from lipcert.problem.region import Ball, Box, Everywhere
+from lipcert.problem.region import Everywhere, ball_of, hull
 from lipcert.proof.balls.arithmetic import linear_bound
 from lipcert.proof.balls.cells import Bounds, Hint, cell_bounds, proved_slopes
 from lipcert.proof.balls.forms import Forms
@@ -34,7 +34,7 @@ _AT_ONCE = 256  # nogoods
 def check_tree(problem: Problem, tree: Tree) -> float:
     """The largest of what the leaves prove; the cells follow from the splits, whatever the file says."""
     net, below = problem.network, children(tree.splits)
-    if isinstance(problem.region, Ball) or net.depth == 0 or problem.coordinate is not None:
+    if ball_of(problem.region) is not None or net.depth == 0 or problem.coordinate is not None:
         return math.inf
     if below is None or tree.splits.count(None) != len(tree.leaves):
         return math.inf
@@ -99,13 +99,13 @@ def is_empty(problem: Problem, cell: Cell, bounds: Bounds, leaf: Empty) -> bool:
         if c is None or basis is None or not np.all(np.abs(basis) < len(c) + 1.0):
             return False
         return no_interior(problem.network, bounds.pre, c, basis.astype(np.int64))
-    weights, neuron = given.get(SIDES), bounds.sides.neuron
-    if weights is None or not isinstance(region, Box) or not neuron.size or len(weights) <= neuron.max():
+    weights, neuron, box = given.get(SIDES), bounds.sides.neuron, hull(region)
+    if weights is None or box is None or not neuron.size or len(weights) <= neuron.max():
         return False
     own = weights[neuron]
     if not (np.all(np.isfinite(own)) and np.all(own >= 0)):
         return False
-    nothing = Forms(zeros(1, len(region.lo)), zeros(1))
+    nothing = Forms(zeros(1, len(box.lo)), zeros(1))
     return bool(bounds.sides.combined(nothing, own[None, :]).largest(region)[0] < 0)
 
 
@@ -137,7 +137,7 @@ def _proved(nogoods: Nogoods, system: System) -> NDArray[np.bool_]:
     found = np.zeros(nogoods.count, dtype=bool)
     for start in range(0, nogoods.count, _AT_ONCE):
         stop = min(start + _AT_ONCE, nogoods.count)
-        y, t, literals = nogoods.laid_out(system.neurons, start, stop)
+        y, t, literals = nogoods.laid_out(system.neurons, start, stop, system.cuts)
         fine = np.all(np.isfinite(y), axis=1) & np.all(np.isfinite(t), axis=1) & np.all(t >= 0, axis=1)
         top = system.largest(y[fine], t[fine], literals[fine])
         found[np.flatnonzero(fine) + start] = np.asarray(top < 0, dtype=bool)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from lipcert.errors import FileFormatError, InputError, UnsupportedOperator
+from lipcert.errors import FileFormatError, InputError, UnsupportedOperator, how_to_install
 from lipcert.files import MAX_WEIGHTS
 from lipcert.files.boundary import located, parsing, quoted
 from lipcert.problem.network import Network
@@ -32,7 +32,7 @@ def read(path: Path, *, output: str | None = None) -> Network:
     try:
         import onnx
     except ImportError:
-        raise InputError(f"{path}: reading ONNX needs the onnx package; pip install 'lipcert[onnx]'") from None
+        raise InputError(f"{path}: reading ONNX needs the onnx package; {how_to_install('onnx')}") from None
     with located(path):
         with parsing("the file"):
             data = path.read_bytes()

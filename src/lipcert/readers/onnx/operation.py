@@ -248,4 +248,7 @@ def tensor_array(tensor: Any) -> NDArray[Any]:
     if any(n < 0 for n in tensor.dims) or np.prod([float(n) for n in tensor.dims]) > MAX_WEIGHTS:
         raise FileFormatError(f"{what} has the shape {quoted(str(list(tensor.dims)))}, beyond the limits")
     with parsing(what):
-        return np.asarray(numpy_helper.to_array(tensor))
+        array = np.asarray(numpy_helper.to_array(tensor))
+    if array.dtype.kind == "b" and np.any(np.ascontiguousarray(array).view(np.uint8) > 1):
+        raise FileFormatError(f"{what} holds truth values other than 0 and 1; export the model again")
+    return array

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from lipcert.errors import InputError
+from lipcert.errors import InputError, how_to_install
 from lipcert.relaxation.rank_two import Floats
 from lipcert.solver.conic.cones import (
     NOTHING,
@@ -48,7 +48,7 @@ def solve_mosek(problem: ConicProblem, limits: Limits) -> Answer:
     try:
         import mosek
     except ImportError:
-        raise InputError("solver mosek: the package is not installed; pip install 'lipcert[mosek]'") from None
+        raise InputError(f"solver mosek: the package is not installed; {how_to_install('mosek')}") from None
     try:
         with mosek.Task() as task:
             _set_options(mosek, task, limits)

@@ -1,0 +1,72 @@
+"""What `mkdocs build` asks for: the order of the pages, the examples as files of the site, the notebook as a page.
+
+The pages link to ../examples and are read on their own as well; in the site the examples lie beside them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+NOTEBOOK = "first_hour"
+_LINK = re.compile(r"\]\((\w[\w.-]*\.md)\)")
+
+
+def pages() -> list[str]:
+    """The pages in the order in which docs/index.md lists them."""
+    return ["index.md", *dict.fromkeys(_LINK.findall((ROOT / "docs" / "index.md").read_text(encoding="utf-8")))]
+
+
+def on_config(config: Any) -> Any:
+    """The navigation; titles are those of the pages."""
+    config.nav = [*pages(), f"{NOTEBOOK}.md"]
+    return config
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Add the examples, and the notebook as a page."""
+    from mkdocs.structure.files import File
+
+    for path in sorted((ROOT / "examples").iterdir()):
+        if path.is_file():
+            files.append(File.generated(config, f"examples/{path.name}", abs_src_path=str(path)))
+    page = notebook_page(ROOT / "examples" / f"{NOTEBOOK}.ipynb")
+    files.append(File.generated(config, f"{NOTEBOOK}.md", content=page))
+    return files
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Links as they are in the site."""
+    return in_site(markdown)
+
+
+def in_site(markdown: str) -> str:
+    """Links from docs/ to the examples, or from examples/ to docs/, as they are when both lie in one folder."""
+    text = re.sub(r"\[([^\]]*)\]\(\.\./examples\)", r"\1", markdown)
+    text = text.replace(f"](../examples/{NOTEBOOK}.ipynb)", f"]({NOTEBOOK}.md)")
+    return text.replace("](../examples/", "](examples/").replace("](../docs/", "](")
+
+
+def notebook_page(path: Path) -> str:
+    """The cells of a notebook with their outputs, in Markdown."""
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    parts = [_cell(cell) for cell in cells]
+    parts.insert(1, f"The notebook itself: [{path.name}](examples/{path.name}).")
+    return "\n\n".join(parts) + "\n"
+
+
+def _cell(cell: dict[str, Any]) -> str:
+    source = "".join(cell["source"])
+    if cell["cell_type"] == "markdown":
+        return source
+    return "\n\n".join([f"```python\n{source}\n```", *(_output(each) for each in cell["outputs"])])
+
+
+def _output(output: dict[str, Any]) -> str:
+    data = output.get("data", {})
+    if "image/svg+xml" in data:
+        return "".join(data["image/svg+xml"])
+    return f"```text\n{''.join(output.get('text', data.get('text/plain', []))).rstrip()}\n```"

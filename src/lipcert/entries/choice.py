@@ -1,0 +1,66 @@
+"""Where a cell is split: at the coordinate, or at the kink of the neuron, whose split gains most for what is missing.
+
+The linear bounds tell what every open slope cost the entries that are not good enough yet. Halving boxes is best while
+many slopes are open; with few of them left their signs are, since combinations that no input has show as empty cells.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lipcert import policy
+from lipcert.bounds.gradients import slope_bounds
+from lipcert.entries.leaves import NEVER
+from lipcert.method.branching.judge import coordinate_scores, neuron_scores
+from lipcert.problem.region import Box
+from lipcert.proof.entries import Asked, Bounded
+from lipcert.proof.splits import Cells, Index, kinked
+from lipcert.rounding import Array
+
+_SIGNS_UP_TO = 8  # open signs: so few are split instead of the box (cartpole in 16 s instead of 25)
+_NARROW = 1e-9  # against its numbers
+
+
+def choices(asked: Asked, cells: Cells, found: Bounded) -> Index:
+    """For every cell the coordinate, or the number of inputs plus that of the neuron, or NEVER."""
+    net = asked.network
+    slopes = slope_bounds(net, found.pre)
+    count, n = len(cells), net.inputs
+    by_input, by_neuron = np.zeros((count, n)), np.zeros((count, net.neurons))
+    boxes = isinstance(asked.region, Box)
+    if found.linear is not None and found.linear.loss:
+        rows = tuple(s.rows(found.place) for s in slopes)
+        with np.errstate(all="ignore"):
+            own = neuron_scores(net, rows, found.linear, tuple(z.rows(found.place) for z in found.pre))
+            np.add.at(by_neuron, found.place, _finite(own))
+            if boxes:
+                radius = (cells.hi / 2 - cells.lo / 2)[found.place]
+                own = coordinate_scores(net, rows, found.linear, radius)
+                np.add.at(by_input, found.place, _finite(own))
+    is_open = np.concatenate([s.lo < s.hi for s in slopes], axis=1) if slopes else np.zeros((count, 0), dtype=bool)
+    # A box without open slopes has one gradient. What signs were split for may have no points, though.
+    settled = ~is_open.any(axis=1) & ~np.any(np.abs(cells.signs) == 2, axis=1)
+    coordinate = _coordinates(cells, by_input) if boxes else np.full(count, NEVER)
+    coordinate = np.where(settled, NEVER, coordinate)
+    if not found.signs.shape[1]:
+        return coordinate
+    is_open &= kinked(net) & (found.signs == 0)
+    many = is_open.sum(axis=1)
+    signs = (many > 0) & ((many <= _SIGNS_UP_TO) | (n > policy.CELLS_INPUTS) | (coordinate == NEVER))
+    if not signs.any():
+        return coordinate
+    return np.where(signs, n + np.where(is_open, by_neuron, -1.0).argmax(axis=1), coordinate)
+
+
+def _coordinates(cells: Cells, score: Array) -> Index:
+    """The coordinate whose split gains most by the scores; the widest where they say nothing."""
+    width, middle = cells.hi - cells.lo, cells.lo / 2 + cells.hi / 2
+    wide = width > _NARROW * np.maximum(np.abs(cells.lo), np.abs(cells.hi))
+    wide &= (cells.lo < middle) & (middle < cells.hi)
+    told = np.where(wide, score, -1.0).max(axis=1, keepdims=True) > 0
+    best = np.where(wide, np.where(told, score, width), -1.0).argmax(axis=1)
+    return np.where(wide.any(axis=1), best, NEVER)
+
+
+def _finite(x: Array) -> Array:
+    return np.nan_to_num(x, nan=0.0, posinf=1e300, neginf=0.0)

@@ -1,0 +1,155 @@
+"""A region with half-spaces made ready: an inner point, multipliers of a small box around it, or that it is empty.
+
+Both come from linear programs. What they say is a hint: the box is what `problem.polytope` proves with the
+multipliers, the point counts when it is proved inside, and no point is what multipliers prove.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+
+from lipcert import policy
+from lipcert.bounds.forms import Forms, Sides, multiples
+from lipcert.bounds.interval import Interval
+from lipcert.budget import Budget
+from lipcert.errors import InputError
+from lipcert.problem.ball import Ball
+from lipcert.problem.polytope import Polytope, tops
+from lipcert.rounding import Array
+
+NO_POINT = "the half-spaces have no point in the region (proved): give half-spaces that hold somewhere in it"
+NO_ROOM = "the half-spaces leave no interior that was found: no lower bound is searched where no point is known"
+_FACES = 500  # inputs: of so many the inner point keeps away from the faces of the box too
+_GAIN = 1e-9  # of the width of a side: less is not worth its multipliers
+_MARGINS = (0.5, 1e-2, 1e-4, 1e-7)  # of a ball's radius, the first that leaves a point
+_AT_ONCE = 10_000_000  # numbers that are looked at without a solver
+_OPTIONS = {"output_flag": False, "threads": 1, "presolve": "off", "solver": "simplex", "simplex_iteration_limit": 5000}
+
+
+def prepared(region: Polytope, budget: Budget) -> Polytope:
+    """The same region with an inner point and a smaller box, as far as the budget allows.
+
+    Raises InputError where it is proved to have no point.
+    """
+    if np.any(~region.A.any(axis=1) & (region.b < 0)):
+        raise InputError(NO_POINT)
+    with np.errstate(all="ignore"):
+        point, against = _inmost(region, budget)
+        if against is not None and region.empty_by(against):
+            raise InputError(NO_POINT)
+        try:
+            return Polytope(region.base, region.A, region.b, multipliers=_multipliers(region, budget), inside=point)
+        except InputError:  # its box would be empty
+            raise InputError(NO_POINT) from None
+
+
+def _inmost(region: Polytope, budget: Budget) -> tuple[Array | None, Array | None]:
+    """A point with room on all sides, or multipliers that may prove that there is none."""
+    if isinstance(region.base, Ball):
+        return _inmost_of_ball(region, region.base)
+    from lipcert.witness.program import inmost  # here, so that importing lipcert stays fast
+
+    box, n = region.base, region.size
+    center, radius = box.lo / 2 + box.hi / 2, box.hi / 2 - box.lo / 2
+    rows, room = -region.A * radius, region.b - region.A @ center
+    length = _lengths(rows)
+    table, right = rows / length[:, None], room / length
+    if n <= _FACES:
+        moving = np.eye(n)[radius > 0]
+        faces = np.ones(2 * len(moving))
+        both = np.vstack([table, moving, -moving])
+        found = inmost(both, np.concatenate([right, faces]), 1.0, budget)
+    else:
+        found = inmost(table, right, 1.0, budget)
+    if found is None:
+        return None, None
+    v, margin, weights = found
+    point = box.project(center + radius * v)
+    return (point, None) if margin > 0 else (point, np.maximum(weights[: region.count], 0.0) / length)
+
+
+def _inmost_of_ball(region: Polytope, ball: Ball) -> tuple[Array | None, Array | None]:
+    from lipcert.method.signs.realise import nearest  # here, so that importing lipcert stays fast
+
+    rows, room = -region.A, region.b - region.A @ ball.center
+    length = _lengths(rows)
+    weights: Array | None = None
+    for margin in _MARGINS:
+        found = nearest(rows / length[:, None] * ball.radius, margin * ball.radius - room / length)
+        if found is None:
+            return None, None
+        u, weights = found
+        if u is not None and np.linalg.norm(u) < 1.0:
+            return ball.project(ball.center + ball.radius * u), None
+    return None, None if weights is None else weights / length
+
+
+def _lengths(rows: Array) -> Array:
+    """Of rows; 1 of those that are nothing."""
+    found = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    return np.where(found > 0, found, 1.0)
+
+
+def _multipliers(region: Polytope, budget: Budget) -> Array | None:
+    """Of every end of every coordinate: at once the best of one half-space after the other, then by linear programs."""
+    found = np.zeros((2 * region.size, region.count))
+    if 2 * region.size * found.size <= _AT_ONCE:
+        found = _in_turn(region)
+    if region.count > 1:
+        better = _by_programs(region, budget)
+        own, other = (_ends(region, y) for y in (found, better))
+        found = np.where((other < own)[:, None], better, found)
+    gain = _ends(region, found) < _ends(region, np.zeros(found.shape)) - _GAIN * np.tile(region.box.radius, 2)
+    found = np.where(gain[:, None], found, 0.0)
+    return found if found.any() else None
+
+
+def _ends(region: Polytope, y: Array) -> Array:
+    """What multipliers prove of x and -x."""
+    signs = np.concatenate([np.eye(region.size), -np.eye(region.size)])
+    return tops(region.base, region.box, signs, (region.A, region.b), y)
+
+
+def _in_turn(region: Polytope) -> Array:
+    """Exact for one half-space."""
+    n, box = region.size, Interval(region.box.lo[None], region.box.hi[None])
+    nothing = np.zeros((1, 2 * n))
+    forms = Forms(np.concatenate([np.eye(n), -np.eye(n)])[None], nothing, nothing, nothing, n)
+    sides = Sides(-region.A[None], region.b[None], np.arange(region.count)[None])
+    return np.asarray(multiples(forms, sides, box)[0])
+
+
+def _by_programs(region: Polytope, budget: Budget) -> Array:
+    """Linear programs for the coordinates that some half-space reads, until the budget is over."""
+    from lipcert.solver.conic.highs_backend import (  # here, so that importing lipcert stays fast
+        linear_model,
+        with_model,
+    )
+
+    box, n, found = region.box, region.size, np.zeros((2 * region.size, region.count))
+    center, radius = box.lo / 2 + box.hi / 2, box.hi / 2 - box.lo / 2
+    rows = region.A * radius
+    size = np.abs(rows).max(axis=1)
+    unit = 1.0 / np.where(size > 0, size, 1.0)
+    rows, right = rows * unit[:, None], (region.b - region.A @ center) * unit
+    if budget.over() or not (np.all(np.isfinite(rows)) and np.all(np.isfinite(right))):
+        return found
+    table, ends = sparse.csr_array(rows), np.where(radius > 0, 1.0, 0.0)
+    highs = with_model(linear_model(np.zeros(n), table, np.full(len(right), -np.inf), right, -ends, ends), _OPTIONS)
+    for j in np.flatnonzero(np.any(rows != 0, axis=0)):
+        for k, sign in ((j, 1.0), (n + j, -1.0)):
+            if budget.over():
+                return found
+            with budget.measured(0.0, policy.SPARSE) as work:
+                highs.changeColCost(int(j), -sign)
+                highs.run()
+                pivots = max(0, int(highs.getInfo().simplex_iteration_count))
+                work.operations = max(table.nnz, 1) * (policy.SIGNS_ASK + policy.SIGNS_PIVOT * pivots)
+            budget.charge(policy.SIGNS_CALLS, policy.SCALAR)
+            if highs.getModelStatus().name == "kOptimal":
+                found[k] = np.maximum(-np.array(highs.getSolution().row_dual), 0.0) * unit * radius[j]
+            else:
+                highs.clearSolver()
+        highs.changeColCost(int(j), 0.0)
+    return found

@@ -1,0 +1,372 @@
+"""A relaxation as arrays that refer to a problem: bases, and which constraint multiplies them.
+
+Nothing of the problem itself is kept. Blocks name the inequality that multiplies them, rows the equality and the
+monomial, products their factors; reading them back needs the problem, so that whatever a file says, the relaxation is
+one of that problem. Scales are exponents of two, with which everything is exact.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lipcert.errors import FileFormatError, InputError
+from lipcert.polynomial.hierarchy.attempts import check_range, identity_of
+from lipcert.polynomial.hierarchy.cuts import Bounds, Cut, cut_of, triangle_inequality
+from lipcert.polynomial.hierarchy.exactness import is_exact
+from lipcert.polynomial.hierarchy.hierarchies import MAX_ORDER, rule_of
+from lipcert.polynomial.hierarchy.model import Block, MomentModel, Products
+from lipcert.polynomial.monomials import Monomial, Rows, monomial_of, pad, rows_of, stack
+from lipcert.polynomial.polynomial import Polynomial
+from lipcert.polynomial.problem import PolynomialProblem, variable_bounds
+from lipcert.proof.sos.prove import SosProof, prove_weights
+from lipcert.rounding import Array
+
+NAMES = "sos_(basis|blocks|cuts|mix|equalities|inequalities|rules|factors|products|families|scale|factor|index|numbers)"
+INEQUALITY, LOWER, UPPER, EQUALITY = range(4)
+MOST_TERMS = 60_000_000
+MOST_DEGREE = 128
+LONGEST = 30_000_000  # rows of the program
+MOST_SCALE = 400
+MOST_CUTS = 200_000
+
+Arrays = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """Arrays of a relaxation and of what proves its bound; `check` believes none of them."""
+
+    arrays: Arrays
+
+    def check(self, problem: PolynomialProblem) -> SosProof:
+        """What is proved of the objective times a power of two (of minus it, for a maximum)."""
+        model = read_model(self.arrays, problem)
+        exponents, factor = self._scales(problem, check_range(model))
+        scaled = model.rescaled(2.0**exponents, 2.0**factor)
+        _check_size(scaled)
+        conic = scaled.conic()
+        lower, upper = variable_bounds(problem)
+        identity = identity_of(conic, lower / 2.0**exponents, upper / 2.0**exponents, is_exact(scaled))
+        weights = _weights(self.arrays, identity.size)
+        return prove_weights(identity, weights)
+
+    def bound(self, problem: PolynomialProblem) -> float:
+        """The bound on the objective that is proved, infinite (of the side that says nothing) when none is."""
+        sign = 1.0 if problem.sense == "min" else -1.0
+        proof = self.check(problem)
+        if not np.isfinite(proof.bound):
+            return -sign * np.inf
+        return float(sign * proof.bound / 2.0 ** float(whole(self.arrays, "sos_factor")))
+
+    def _scales(self, problem: PolynomialProblem, degree: int) -> tuple[Array, float]:
+        """Exponents of the variables and of the objective, as small as `attempts` makes them: scaling is exact then."""
+        exponents, factor = whole(self.arrays, "sos_scale"), whole(self.arrays, "sos_factor")
+        limit = min(20, 300 // max(1, degree))
+        fits = exponents.shape == (problem.n,) and factor.shape == ()
+        if not fits or np.any(np.abs(exponents) > limit) or abs(int(factor)) > MOST_SCALE:
+            raise FileFormatError("the scales of the proof are not those of such a problem")
+        return exponents.astype(np.float64), float(factor)
+
+
+def store(model: MomentModel, problem: PolynomialProblem, scale: Array, factor: float, weights: Array) -> Stored:
+    """A relaxation of this problem with its weights; refused where a constraint is not one of the problem."""
+    names = _Names(problem)
+    blocks, basis, mixes = [], [], [np.zeros(0)]
+    for block in model.blocks:
+        rows = 0 if block.mix is None else len(block.mix)
+        blocks.append((len(block.basis), rows, -1 if block.multiplier is None else names.inequality(block.multiplier)))
+        basis.append(rows_of(block.basis))
+        mixes.append(np.zeros(0) if block.mix is None else block.mix.reshape(-1))
+    factors: dict[tuple[int, int], int] = {}
+    products, families = [np.zeros((0, 1), dtype=np.int32)], []
+    for family in model.products:
+        own = np.array([factors.setdefault(names.factor(f), len(factors)) for f in family.factors] + [-1])
+        products.append(own[family.rows].astype(np.int32))
+        families.append((len(family.rows), int(family.equality)))
+    entries = np.flatnonzero(weights)
+    own_rows, cuts = names.with_cuts(model.inequalities)
+    equalities = [names.equality_row(h) for h in model.equalities]
+    arrays: Arrays = {
+        "sos_blocks": np.array(blocks, dtype=np.int64).reshape(-1, 3),
+        "sos_basis": stack(basis),
+        "sos_mix": np.concatenate(mixes),
+        "sos_equalities": _with_monomials(equalities),
+        "sos_inequalities": np.array([names.inequality(g) for g in own_rows], dtype=np.int64),
+        "sos_cuts": np.array(cuts, dtype=np.int64).reshape(-1, 5),
+        "sos_rules": np.array([(i, names.rule(i, r)) for i, r in model.rules.items()], dtype=np.int64).reshape(-1, 2),
+        "sos_factors": np.array(list(factors), dtype=np.int64).reshape(-1, 2),
+        "sos_products": stack(products),
+        "sos_families": np.array(families, dtype=np.int64).reshape(-1, 2),
+        "sos_scale": np.rint(np.log2(scale)).astype(np.int64),
+        "sos_factor": np.array(int(np.rint(np.log2(factor)))),
+        "sos_index": entries.astype(np.int32),
+        "sos_numbers": weights[entries],
+    }
+    return Stored(arrays)
+
+
+class _Names:
+    """The constraints of a problem by what they are."""
+
+    def __init__(self, problem: PolynomialProblem) -> None:
+        self.inequalities = {g: k for k, g in reversed(list(enumerate(problem.inequalities)))}
+        self.equalities = {h: k for k, h in reversed(list(enumerate(problem.equalities)))}
+        self.by_values: dict[bytes, list[int]] = {}
+        for k, h in enumerate(problem.equalities):
+            self.by_values.setdefault(h.coefficients.tobytes(), []).append(k)
+        self.problem = problem
+        self.alone: dict[int, list[int]] = {}
+        for k, h in enumerate(problem.equalities):
+            if h.degree == 2 and len(h.variables) == 1:
+                self.alone.setdefault(int(h.variables[0]), []).append(k)
+        self.sides = {p: name for name, p in _sides(problem).items()}
+
+    def inequality(self, g: Polynomial) -> int:
+        if g not in self.inequalities:
+            raise InputError("the relaxation has a constraint that the problem has not; it cannot be kept in a file")
+        return self.inequalities[g]
+
+    def with_cuts(self, rows: Sequence[Polynomial]) -> tuple[Sequence[Polynomial], list[Cut]]:
+        """Constraints of the problem, and behind them triangle inequalities of its bounds."""
+        count = sum(1 for _ in takewhile(lambda g: g in self.inequalities, rows))
+        bounds = Bounds(*variable_bounds(self.problem))
+        cuts = [cut for g in rows[count:] if (cut := cut_of(g, bounds)) is not None]
+        if len(cuts) < len(rows) - count:
+            raise InputError("the relaxation has a constraint that the problem has not; it cannot be kept in a file")
+        return rows[:count], cuts
+
+    def factor(self, f: Polynomial) -> tuple[int, int]:
+        if f in self.inequalities:
+            return INEQUALITY, self.inequalities[f]
+        if f in self.equalities:
+            return EQUALITY, self.equalities[f]
+        if f in self.sides:
+            return self.sides[f]
+        raise InputError("the relaxation has a factor that the problem has not; it cannot be kept in a file")
+
+    def rule(self, i: int, rule: Polynomial) -> int:
+        for k in self.alone.get(i, []):
+            if rule_of(self.problem.equalities[k]) == (i, rule):
+                return k
+        raise InputError("the relaxation has a rule that the problem has not; it cannot be kept in a file")
+
+    def equality_row(self, row: Polynomial) -> tuple[int, Monomial]:
+        """h and m with h m = row: the order of monomials is that of their products."""
+        for k in self.by_values.get(row.coefficients.tobytes(), []):
+            h = self.problem.equalities[k]
+            if not len(h.coefficients):
+                return k, ()
+            m = _quotient(monomial_of(row.indices[0]), monomial_of(h.indices[0]))
+            if m is not None and h * Polynomial.from_terms({m: 1.0}) == row:
+                return k, m
+        raise InputError("the relaxation has an equation that the problem has not; it cannot be kept in a file")
+
+
+def _sides(problem: PolynomialProblem) -> dict[tuple[int, int], Polynomial]:
+    """x_i - lower_i and upper_i - x_i, where they are known."""
+    lower, upper = variable_bounds(problem)
+    found = {(LOWER, i): Polynomial.affine(-float(v), [i], [1.0]) for i, v in enumerate(lower) if np.isfinite(v)}
+    return found | {(UPPER, i): Polynomial.affine(float(v), [i], [-1.0]) for i, v in enumerate(upper) if np.isfinite(v)}
+
+
+def _quotient(whole: Monomial, part: Monomial) -> Monomial | None:
+    left = list(whole)
+    for i in part:
+        if i not in left:
+            return None
+        left.remove(i)
+    return tuple(left)
+
+
+def _with_monomials(rows: Sequence[tuple[int, Monomial]]) -> Rows:
+    numbers = np.array([k for k, _ in rows], dtype=np.int32).reshape(-1, 1)
+    return np.concatenate([numbers, rows_of([m for _, m in rows])], axis=1)
+
+
+def read_model(arrays: Mapping[str, Any], problem: PolynomialProblem) -> MomentModel:
+    """The relaxation of this problem that arrays describe."""
+    return MomentModel(
+        objective=problem.objective,
+        sense=problem.sense,
+        blocks=_read_blocks(arrays, problem),
+        equalities=_read_equalities(arrays, problem),
+        inequalities=(
+            *(_pick(problem.inequalities, k) for k in _vector(arrays, "sos_inequalities")),
+            *_read_cuts(arrays, problem),
+        ),
+        rules=_read_rules(arrays, problem),
+        n=problem.n,
+        names=problem.names,
+        products=_read_products(arrays, problem),
+        lower=problem.lower,
+        upper=problem.upper,
+    )
+
+
+def _read_blocks(arrays: Mapping[str, Any], problem: PolynomialProblem) -> tuple[Block, ...]:
+    table, basis = _table(arrays, "sos_blocks", 3), _monomials(arrays, "sos_basis", problem.n)
+    mix = _floats(arrays, "sos_mix")
+    sizes, orders = table[:, 0], table[:, 1]
+    fits = np.all((sizes > 0) & (sizes <= 4 * MAX_ORDER) & (orders >= 0) & (orders <= MAX_ORDER))
+    fits = fits and np.all(sizes[orders == 0] <= MAX_ORDER) and sizes.sum() == len(basis)
+    if not fits or (sizes * orders).sum() != len(mix):
+        raise FileFormatError("the blocks of the proof, their bases and their coefficients do not fit together")
+    blocks: list[Block] = []
+    first = entry = 0
+    for size, order, number in table.tolist():
+        own = tuple(monomial_of(r) for r in basis[first : first + size])
+        mixed = mix[entry : entry + size * order].reshape(order, size) if order else None
+        if mixed is not None and not np.all(np.abs(mixed).max(axis=1) > 0):
+            raise FileFormatError("a basis of the proof has a polynomial that is zero")
+        blocks.append(Block(own, None if number == -1 else _pick(problem.inequalities, number), mixed))
+        first, entry = first + size, entry + size * order
+    return tuple(blocks)
+
+
+def _read_equalities(arrays: Mapping[str, Any], problem: PolynomialProblem) -> tuple[Polynomial, ...]:
+    table = whole(arrays, "sos_equalities")
+    if table.ndim != 2 or not table.shape[1]:
+        raise FileFormatError("the equations of the proof do not fit together")
+    monomials = _checked(table[:, 1:], problem.n)
+    rows = zip(table[:, 0].tolist(), monomials, strict=True)
+    return tuple(_pick(problem.equalities, k) * Polynomial.from_terms({monomial_of(m): 1.0}) for k, m in rows)
+
+
+def _read_cuts(arrays: Mapping[str, Any], problem: PolynomialProblem) -> tuple[Polynomial, ...]:
+    """Triangle inequalities, made again from the bounds that the problem has."""
+    if "sos_cuts" not in arrays:
+        return ()
+    table = _table(arrays, "sos_cuts", 5)
+    bounds = Bounds(*variable_bounds(problem))
+    known = np.concatenate([[True], np.isfinite(bounds.lower) & np.isfinite(bounds.upper)])
+    places = table[:, :3]
+    fits = places.size == 0 or (places.min() >= 0 and places.max() <= problem.n and bool(known[places].all()))
+    rising = np.all(np.diff(places, axis=1) > 0)
+    if not fits or not rising or np.any(np.abs(table[:, 3:]) != 1) or len(table) > MOST_CUTS:
+        raise FileFormatError("the proof names triangle inequalities that the problem's bounds do not make")
+    return tuple(triangle_inequality((i, j, k, s, t), bounds) for i, j, k, s, t in table.tolist())
+
+
+def _read_rules(arrays: Mapping[str, Any], problem: PolynomialProblem) -> dict[int, Polynomial]:
+    rules: dict[int, Polynomial] = {}
+    for i, k in _table(arrays, "sos_rules", 2).tolist():
+        rule = rule_of(_pick(problem.equalities, k))
+        if rule is None or rule[0] != i or i in rules:
+            raise FileFormatError("a rule of the proof is not an equality of the problem")
+        rules[i] = rule[1]
+    return rules
+
+
+def _read_products(arrays: Mapping[str, Any], problem: PolynomialProblem) -> tuple[Products, ...]:
+    table, families = _table(arrays, "sos_factors", 2), _table(arrays, "sos_families", 2)
+    rows = whole(arrays, "sos_products")
+    fits = rows.ndim == 2 and np.all(rows >= -1) and np.all(rows < max(len(table), 1))
+    if not fits or np.any(families < 0) or families[:, 0].sum() != len(rows) or np.any(families[:, 1] > 1):
+        raise FileFormatError("the products of the proof do not fit together")
+    sides = _sides(problem) if np.any((table[:, 0] == LOWER) | (table[:, 0] == UPPER)) else {}
+    factors = tuple(_factor(kind, k, problem, sides) for kind, k in table.tolist())
+    zero = np.append(table[:, 0] == EQUALITY, False)  # the last entry serves index -1
+    found: list[Products] = []
+    first = 0
+    for count, equality in families.tolist():
+        own = rows[first : first + count]
+        first += count
+        if equality and not np.all(zero[own].any(axis=1)):
+            raise FileFormatError("a product of the proof that should vanish has no factor that does")
+        found.append(Products(factors, own, bool(equality)))
+    return tuple(found)
+
+
+def _factor(kind: int, k: int, problem: PolynomialProblem, sides: Mapping[tuple[int, int], Polynomial]) -> Polynomial:
+    if kind in (INEQUALITY, EQUALITY):
+        return _pick(problem.inequalities if kind == INEQUALITY else problem.equalities, k)
+    if (kind, k) not in sides:
+        raise FileFormatError("a factor of the proof is not one of the problem")
+    return sides[kind, k]
+
+
+def _weights(arrays: Mapping[str, Any], size: int) -> Array:
+    index, numbers = whole(arrays, "sos_index"), _floats(arrays, "sos_numbers")
+    if index.ndim != 1 or index.shape != numbers.shape or np.any((index < 0) | (index >= size)):
+        raise FileFormatError("the multipliers of the proof are not as many as its relaxation has")
+    weights = np.zeros(size)
+    weights[index] = numbers
+    return weights
+
+
+def _check_size(model: MomentModel) -> None:
+    """Refuse what would take hours or all memory, before it is expanded."""
+    terms = rows = 0
+    for block in model.blocks:
+        g = 1 if block.multiplier is None else len(block.multiplier.coefficients)
+        entries = len(block.basis) if block.mix is None else int((block.mix != 0).sum())
+        terms += entries * (entries + 1) // 2 * g
+        rows += block.order * (block.order + 1) // 2
+    for family in model.products:
+        longest = max((len(f.coefficients) for f in family.factors), default=1)
+        terms += len(family.rows) * longest ** int(family.rows.shape[1])
+        rows += len(family.rows)
+    terms += sum(len(p.coefficients) for p in (*model.equalities, *model.inequalities))
+    if terms > MOST_TERMS or rows > LONGEST:
+        raise FileFormatError(f"the relaxation of the proof has {terms:,} terms; the limit is {MOST_TERMS:,}")
+
+
+def _pick(listed: Sequence[Polynomial], k: int) -> Polynomial:
+    if not 0 <= k < len(listed):
+        raise FileFormatError("the proof names a constraint that the problem has not")
+    return listed[k]
+
+
+def whole(arrays: Mapping[str, Any], name: str) -> NDArray[np.int64]:
+    """An array of whole numbers."""
+    array = arrays[name]
+    if array.dtype.kind not in "iu":
+        raise FileFormatError(f"array {name} must hold whole numbers")
+    return np.asarray(array, dtype=np.int64)
+
+
+def _table(arrays: Mapping[str, Any], name: str, width: int) -> NDArray[np.int64]:
+    table = whole(arrays, name)
+    if table.ndim != 2 or table.shape[1] != width:
+        raise FileFormatError(f"array {name} must have {width} columns")
+    return table
+
+
+def _vector(arrays: Mapping[str, Any], name: str) -> list[int]:
+    vector = whole(arrays, name)
+    if vector.ndim != 1:
+        raise FileFormatError(f"array {name} must be a vector")
+    return [int(k) for k in vector]
+
+
+def _floats(arrays: Mapping[str, Any], name: str) -> Array:
+    values = np.asarray(arrays[name], dtype=np.float64)
+    sizes = np.abs(values)
+    if values.ndim != 1 or not np.all((sizes == 0) | ((sizes > 1e-100) & (sizes < 1e100))):
+        raise FileFormatError(f"array {name} must be a vector of finite numbers")
+    return values
+
+
+def _monomials(arrays: Mapping[str, Any], name: str, n: int) -> Rows:
+    rows = whole(arrays, name)
+    if rows.ndim != 2:
+        raise FileFormatError(f"array {name} must hold monomials")
+    return _checked(rows, n)
+
+
+def _checked(rows: NDArray[np.int64], n: int) -> Rows:
+    if rows.shape[1] > MOST_DEGREE or (rows.size and (rows.min() < -1 or rows.max() >= n)):
+        raise FileFormatError("the proof has monomials that the problem's variables do not make")
+    return pad(np.sort(rows, axis=1).astype(np.int32), rows.shape[1])
+
+
+def only(arrays: Mapping[str, Any]) -> Stored:
+    """The arrays of a file that belong to a relaxation."""
+    return Stored({name: arrays[name] for name in arrays if re.fullmatch(NAMES, name)})

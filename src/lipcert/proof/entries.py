@@ -1,0 +1,192 @@
+"""The entries of the Jacobian on the cells of a region: what is proved of each, and of the whole region from it.
+
+Whoever searches and whoever checks walk the same way from a cell to its halves. A half inherits the signs that are
+known, and the enclosures of all entries; entries that are narrow enough already are not looked at again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lipcert.bounds.cell import Cell
+from lipcert.bounds.engine import bounds_of, box_bounds
+from lipcert.bounds.entries import entry_bounds
+from lipcert.bounds.gradients import slope_bounds
+from lipcert.bounds.interval import Interval
+from lipcert.bounds.linear import Linear
+from lipcert.bounds.tangents import tangents
+from lipcert.problem.network import Network
+from lipcert.problem.region import Box, Region, hull
+from lipcert.proof.splits import Cells, Index, Signs, Splits, halves, sign_columns
+from lipcert.rounding import Array
+
+Mask = NDArray[np.bool_]
+Worth = Callable[[Index, Index, Interval], Array]  # of cells, scores, entries: how much each matters, with a sign
+
+_NUMBERS = 1 << 22  # in one array of what is known of the neurons, or of the entries, of a batch of cells
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """The question: which entries of the Jacobian of a network, scores by inputs, on which region."""
+
+    network: Network
+    region: Region
+    scores: Index
+    inputs: Index
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """How many scores, and how many inputs."""
+        return len(self.scores), len(self.inputs)
+
+    @cached_property
+    def batch(self) -> int:
+        """How many cells are bounded at once."""
+        net = self.network
+        return max(1, min(2048, _NUMBERS // max(net.neurons, net.inputs, len(self.scores) * net.inputs, 1)))
+
+    def root(self) -> Cells:
+        """The region itself, of which nothing is known."""
+        n, box = self.network.inputs, hull(self.region)
+        lo, hi = (np.full(n, -np.inf), np.full(n, np.inf)) if box is None else (box.lo, box.hi)
+        return Cells(lo[None, :], hi[None, :], np.zeros((1, sign_columns(self.network)), dtype=np.int8))
+
+    def anything(self, count: int) -> Interval:
+        """Enclosures that say nothing: (cells, scores, inputs)."""
+        shape = (count, *self.shape)
+        return Interval(np.full(shape, -np.inf), np.full(shape, np.inf))
+
+
+@dataclass(frozen=True, eq=False)
+class Bounded:
+    """Of every cell: the signs that are known, whether it is empty, and enclosures of the entries, those of empty cells
+    from plus to minus infinity. `linear` has hints for the rows (cell `place`), where they were asked for."""
+
+    signs: Signs
+    empty: Mask
+    entries: Interval
+    pre: tuple[Interval, ...]
+    place: Index
+    linear: Linear | None
+
+
+def bounded(asked: Asked, cells: Cells, known: Interval, wanted: Mask, worth: Worth | None = None) -> Bounded:
+    """Bound the entries that are wanted, (cells, scores, inputs), on some cells; `known` holds on them already.
+
+    `worth` asks for hints: it is given rows with something that is wanted, each a cell and a score (their numbers here)
+    with its entries.
+    """
+    net = asked.network
+    pre, signs, empty = _preactivations(asked, cells)
+    wanted = wanted & ~empty[:, None, None]
+    place, score = np.nonzero(wanted.any(axis=2))
+    mask = np.zeros((len(place), net.inputs), dtype=bool)
+    mask[:, asked.inputs] = wanted[place, score]
+
+    def spread(own: slice, found: Interval) -> Array:
+        assert worth is not None
+        matter = np.zeros(found.lo.shape)
+        chosen = Interval(found.lo[:, asked.inputs], found.hi[:, asked.inputs])
+        matter[:, asked.inputs] = worth(place[own], score[own], chosen)
+        return matter * mask[own]
+
+    with np.errstate(all="ignore"):
+        values = tangents(net, Interval(cells.lo, cells.hi), pre)
+        rows = (place, asked.scores[score], mask)
+        hints = None if worth is None else spread
+        found, linear = entry_bounds(net, slope_bounds(net, pre), rows, values, hints)
+    lo, hi = known.lo.copy(), known.hi.copy()
+    lo[place, score] = np.maximum(lo[place, score], found.lo[:, asked.inputs])
+    hi[place, score] = np.minimum(hi[place, score], found.hi[:, asked.inputs])
+    lo[empty], hi[empty] = np.inf, -np.inf
+    return Bounded(signs, empty, Interval(lo, hi), pre, place, linear)
+
+
+def enclosure(asked: Asked, splits: Splits, claims: Interval) -> Interval | None:
+    """What is proved of the entries on the whole region, (scores, inputs), entries within their claims not looked at
+    again; None where the splits do not fit."""
+    low, high = np.full(asked.shape, np.inf), np.full(asked.shape, -np.inf)
+    todo = [(np.zeros(1, dtype=np.int64), asked.root(), asked.anything(1))]
+    while todo:
+        nodes, cells, known = todo.pop()
+        wanted = (known.lo < claims.lo) | (known.hi > claims.hi)
+        found = bounded(asked, cells, known, wanted)
+        inner = splits.where[nodes] >= 0
+        low = np.minimum(low, found.entries.lo[~inner].min(axis=0, initial=np.inf))
+        high = np.maximum(high, found.entries.hi[~inner].max(axis=0, initial=-np.inf))
+        rows = np.flatnonzero(inner)
+        for some in (rows[k : k + asked.batch // 2 + 1] for k in range(0, len(rows), asked.batch // 2 + 1)):
+            own, below = nodes[some], splits.below[nodes[some]]
+            both = halves(
+                Cells(cells.lo[some], cells.hi[some], found.signs[some]), splits.where[own], splits.value[own]
+            )
+            if both is None:
+                return None
+            twice = np.repeat(some, 2)
+            todo.append((np.stack([below, below + 1], axis=1).reshape(-1), both, found.entries.rows(twice)))
+    return Interval(low, high)
+
+
+def _preactivations(asked: Asked, cells: Cells) -> tuple[tuple[Interval, ...], Signs, Mask]:
+    """Bounds of the pre-activations, the signs that they show, and which cells are empty."""
+    net, count = asked.network, len(cells)
+    empty = np.zeros(count, dtype=bool)
+    if not net.depth:
+        return (), cells.signs, empty
+    known = _known(net, cells.signs, count)
+    split = np.any(np.abs(cells.signs) == 2, axis=1)
+    pre = tuple(Interval(np.empty((count, b.width)), np.empty((count, b.width))) for b in net.hidden)
+    with np.errstate(all="ignore"):
+        if len(plain := np.flatnonzero(~split)) and isinstance(asked.region, Box):
+            boxes = Interval(cells.lo[plain], cells.hi[plain])
+            _put(pre, plain, box_bounds(net, boxes, tuple(z.rows(plain) for z in known)))
+            rest = np.flatnonzero(split)
+        else:
+            rest = np.arange(count)
+        if len(rest):
+            some = [_cell(asked, cells, int(k)) for k in rest]
+            bounds = bounds_of(net, some, tuple(z.rows(rest) for z in known))
+            _put(pre, rest, bounds.pre)
+            empty[rest] = bounds.empty
+    return pre, _signs(net, pre, cells.signs), empty
+
+
+def _put(pre: tuple[Interval, ...], rows: Index, found: tuple[Interval, ...]) -> None:
+    for own, new in zip(pre, found, strict=True):
+        own.lo[rows], own.hi[rows] = new
+
+
+def _cell(asked: Asked, cells: Cells, k: int) -> Cell:
+    """One cell as the engine takes it: the signs of splits are half-spaces."""
+    net = asked.network
+    own = np.sign(cells.signs[k]) * (np.abs(cells.signs[k]) == 2)
+    if not own.size:
+        own = np.zeros(net.neurons, dtype=np.int8)
+    parts = np.split(own.astype(np.int8), np.cumsum([b.width for b in net.hidden])[:-1])
+    region = Box.from_bounds(cells.lo[k], cells.hi[k]) if isinstance(asked.region, Box) else asked.region
+    return Cell(region, tuple(parts))
+
+
+def _known(net: Network, signs: Signs, count: int) -> tuple[Interval, ...]:
+    """What signs say of the pre-activations, block by block."""
+    if not signs.shape[1]:
+        signs = np.zeros((count, net.neurons), dtype=np.int8)
+    parts = np.split(signs, np.cumsum([b.width for b in net.hidden])[:-1], axis=1)
+    return tuple(Interval(np.where(s > 0, 0.0, -np.inf), np.where(s < 0, 0.0, np.inf)) for s in parts)
+
+
+def _signs(net: Network, pre: tuple[Interval, ...], before: Signs) -> Signs:
+    """Signs of splits stay; of the others those of neurons with a kink are what the bounds show."""
+    if not before.shape[1]:
+        return before
+    found = [
+        ((z.lo >= 0).astype(np.int8) - (z.hi <= 0).astype(np.int8)) * np.int8(f.kinked)
+        for z, f in zip(pre, net.activations, strict=True)
+    ]
+    return np.where(np.abs(before) == 2, before, np.concatenate(found, axis=1)).astype(np.int8)

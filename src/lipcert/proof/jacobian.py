@@ -1,0 +1,222 @@
+"""Certificates of the entries of a Jacobian: one file for all of them, no multipliers, everything is computed again.
+
+jacobian     the version            scores, inputs   which entries
+splits       of every cell where it is split, or -1 (`splits`)        values   of those that are split at a coordinate
+lower, upper                        what is claimed of every entry on the region
+points       inputs of the region   seen_least, seen_most    what is claimed to be seen at one of them,
+least_at, most_at                   which one, of every entry; -1 for none
+
+The cells follow from the splits, so that none can be missing or lie elsewhere.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import zipfile
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lipcert.bounds.entries import entries_at
+from lipcert.bounds.interval import Interval
+from lipcert.errors import FileFormatError
+from lipcert.files import check_readable, write_npz
+from lipcert.files.archive import Archive
+from lipcert.files.boundary import located
+from lipcert.problem.network import Network
+from lipcert.problem.region import Everywhere, Region
+from lipcert.proof.certificate import read_numbers, read_region, region_arrays
+from lipcert.proof.entries import Asked, enclosure
+from lipcert.proof.splits import MOST_NODES, Index, Splits
+from lipcert.rounding import Array
+
+VERSION = 1
+_OF_ENTRIES = ("lower", "upper", "seen_least", "seen_most")
+_NUMBERS_AT = ("least_at", "most_at")
+_NAMES = re.compile(
+    "jacobian|network|scores|inputs|splits|values|points|lo|hi|center|radius|clip|"
+    + "|".join((*_OF_ENTRIES, *_NUMBERS_AT))
+)
+_ROOM = 1e-9  # of the larger end of a claim, for the order in which another BLAS adds
+_POINTS = 256  # that are evaluated together
+
+
+@dataclass(frozen=True, eq=False)
+class JacobianCertificate:
+    """Every entry d score / d input lies in [lower, upper] on the region, for the network with this hash; next to
+    points[least_at] it is at most seen_least, next to points[most_at] at least seen_most."""
+
+    network_sha256: str
+    region: Region
+    scores: Index
+    inputs: Index
+    splits: Splits
+    claims: Interval
+    points: Array
+    seen: Interval
+    at: tuple[Index, Index]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it to an .npz that `lipcert verify` checks without any solver."""
+        write_npz(path, self.arrays())
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """What `save` writes, by name."""
+        where = self.splits.where
+        small = np.int16 if where.max(initial=0) < 1 << 15 else np.int64
+        return {
+            "jacobian": np.array(VERSION),
+            "network": np.array(self.network_sha256, dtype="U64"),
+            "scores": self.scores,
+            "inputs": self.inputs,
+            "splits": where.astype(small),
+            "values": self.splits.value[where >= 0],
+            "lower": self.claims.lo,
+            "upper": self.claims.hi,
+            "points": self.points,
+            "seen_least": self.seen.lo,
+            "seen_most": self.seen.hi,
+            "least_at": self.at[0],
+            "most_at": self.at[1],
+        } | region_arrays(self.region)
+
+
+@dataclass(frozen=True, eq=False)
+class JacobianVerification:
+    """`entries` are what was proved of the entries just now; `proved` whether that supports every claim, `reason` why,
+    `failed` how many entries have a claim that is not proved."""
+
+    proved: bool
+    entries: Interval
+    claims: Interval
+    failed: int
+    reason: str
+
+
+def with_room(entries: Interval) -> Interval:
+    """What a file claims of these; a sign stays what it is."""
+    size = _ROOM * np.where(np.isfinite(entries.magnitude), entries.magnitude, 0.0)
+    low, high = np.nextafter(entries.lo - size, -np.inf), np.nextafter(entries.hi + size, np.inf)
+    return Interval(_signed(low, entries.lo), _signed(high, entries.hi))
+
+
+def seen_with_room(seen: Interval) -> Interval:
+    """What a file claims to be seen: a little less than was."""
+    size = _ROOM * np.where(np.isfinite(seen.magnitude), seen.magnitude, 0.0)
+    return Interval(_signed(seen.lo + size, seen.lo), _signed(seen.hi - size, seen.hi))
+
+
+def _signed(moved: Array, value: Array) -> Array:
+    """Where a number would change its sign, or is zero, it is left where the sign is."""
+    return np.where(np.sign(moved) == np.sign(value), moved, np.where(value == 0, 0.0, value / 2))
+
+
+def verify_jacobian(certificate: JacobianCertificate, net: Network) -> JacobianVerification:
+    """What is proved of every entry, computed again; nothing that the file says is believed."""
+    claims = certificate.claims
+    nothing = Interval(np.full(claims.lo.shape, -np.inf), np.full(claims.hi.shape, np.inf))
+    reason = _refused(certificate, net)
+    if reason is not None:
+        return JacobianVerification(False, nothing, claims, claims.lo.size, reason)
+    asked = Asked(net, certificate.region, certificate.scores, certificate.inputs)
+    found = enclosure(asked, certificate.splits, claims)
+    if found is None:
+        return JacobianVerification(False, nothing, claims, claims.lo.size, "a split that is not inside its cell")
+    wrong = ~((claims.lo <= found.lo) & (found.hi <= claims.hi) & np.isfinite(claims.lo) & np.isfinite(claims.hi))
+    unseen = ~_seen(certificate, net)
+    for bad, words in ((wrong, "the claimed bounds are not proved"), (unseen, "the claimed values are not seen there")):
+        if bad.any():
+            many = f"{int(bad.sum()):,} of {bad.size:,} entries: {words}"
+            return JacobianVerification(False, found, claims, int((wrong | unseen).sum()), many)
+    return JacobianVerification(True, found, claims, 0, "proved")
+
+
+def _refused(certificate: JacobianCertificate, net: Network) -> str | None:
+    region = certificate.region
+    if certificate.network_sha256 != net.sha256:
+        return "the certificate is about another network (the hashes differ)"
+    if not isinstance(region, Everywhere) and region.size != net.inputs:
+        return "the certificate is about another number of inputs"
+    for chosen, count in ((certificate.scores, net.outputs), (certificate.inputs, net.inputs)):
+        if np.any((chosen < 0) | (chosen >= count)):
+            return "the certificate is about scores or inputs that the network does not have"
+    if certificate.points.shape[1] != net.inputs or not (
+        len(certificate.points) == 0 or region.contains(certificate.points)
+    ):
+        return "a point of the certificate is not in the region"
+    return certificate.splits.fault(net, region)
+
+
+def _seen(certificate: JacobianCertificate, net: Network) -> NDArray[np.bool_]:
+    """Of which entries what is claimed to be seen at a point is there. No point, no claim."""
+    points, shape = certificate.points, certificate.claims.lo.shape
+    fine = np.ones(shape, dtype=bool)
+    ends = ((certificate.at[0], certificate.seen.lo, np.inf), (certificate.at[1], certificate.seen.hi, -np.inf))
+    for at, value, none in ends:
+        fine &= (at >= 0) | (value == none)
+    for start in range(0, len(points), _POINTS):
+        g = entries_at(net, points[start : start + _POINTS], certificate.scores)
+        for (at, value, _), end, sign in zip(ends, (g.hi, g.lo), (-1.0, 1.0), strict=True):
+            row, column = np.nonzero((at >= start) & (at < start + _POINTS))
+            own = end[at[row, column] - start, row, certificate.inputs[column]]
+            fine[row, column] &= sign * own >= sign * value[row, column]
+    return fine
+
+
+def holds_jacobian(path: str | os.PathLike[str]) -> bool:
+    """Whether a file looks like a certificate of a Jacobian."""
+    try:
+        with zipfile.ZipFile(check_readable(path)) as file:
+            return "jacobian.npy" in file.namelist()
+    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError):
+        return False
+
+
+def load_jacobian(path: str | os.PathLike[str]) -> JacobianCertificate:
+    """Read a certificate; nothing in it is believed before `verify_jacobian`."""
+    file = check_readable(path)
+    with located(file):
+        advice = "write it again with lipcert jacobian --certificate"
+        texts = frozenset({"network"})
+        return _parse(Archive(file, _NAMES, content="a certificate of a Jacobian", texts=texts, advice=advice))
+
+
+def _parse(arrays: Archive) -> JacobianCertificate:
+    version = arrays["jacobian"]
+    if version.shape != () or version.dtype.kind not in "iu" or version != VERSION:
+        raise FileFormatError(f"not a Jacobian of version {VERSION}, which this lipcert reads")
+    network = arrays["network"]
+    if network.shape != () or network.dtype.kind != "U":
+        raise FileFormatError("network must be one word")
+    scores, inputs = _whole(arrays, "scores"), _whole(arrays, "inputs")
+    shape, points = (len(scores), len(inputs)), read_numbers(arrays, "points", 2)
+    if not scores.size or not inputs.size or not np.all(np.isfinite(points)):
+        raise FileFormatError("there must be scores, inputs, and finite points")
+    lower, upper, least, most = (read_numbers(arrays, name, 2) for name in _OF_ENTRIES)
+    at = tuple(_whole(arrays, name, 2) for name in _NUMBERS_AT)
+    for table in (lower, upper, least, most, *at):
+        if table.shape != shape or np.any(np.isnan(table)):
+            raise FileFormatError("there must be a number for every entry")
+    if any(np.any((k < -1) | (k >= len(points))) for k in at):
+        raise FileFormatError("a value is said to be seen at a point that is not there")
+    splits, about = _splits(arrays), (str(network), read_region(arrays), scores, inputs)
+    return JacobianCertificate(*about, splits, Interval(lower, upper), points, Interval(least, most), (at[0], at[1]))
+
+
+def _splits(arrays: Archive) -> Splits:
+    where, values = _whole(arrays, "splits"), read_numbers(arrays, "values")
+    if len(where) > MOST_NODES or int(np.sum(where >= 0)) != len(values) or not np.all(np.isfinite(values)):
+        raise FileFormatError("'splits' and 'values' do not fit together")
+    value = np.zeros(len(where))
+    value[where >= 0] = values
+    return Splits(where, value)
+
+
+def _whole(arrays: Archive, name: str, axes: int = 1) -> Index:
+    value = arrays[name]
+    if value.ndim != axes or value.dtype.kind not in "iu":
+        raise FileFormatError(f"array {name} must be whole numbers")
+    return value.astype(np.int64)

@@ -1,0 +1,194 @@
+"""Certificates of a Jacobian: what is forged proves nothing, what is damaged is refused in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from lipcert import Ball, Box, Everywhere, FileFormatError, Jacobian, Network, jacobian
+from lipcert.cli.app import run
+from lipcert.proof.jacobian import load_jacobian, verify_jacobian
+from tests.problems import net_of
+from tests.reader_tools import survive
+
+Arrays = dict[str, NDArray[Any]]
+
+
+@cache
+def proved() -> tuple[Network, Jacobian]:
+    """A network, and its Jacobian with splits of both kinds."""
+    net = net_of(2, 9, 7, 2, seed=3)
+    found = jacobian(net, Box([0.1, -0.2], 1.0), gap=1e-3, work=0.5)
+    where = found.splits.where
+    assert np.any((where >= 0) & (where < 2))
+    assert np.any(where >= 2)
+    return net, found
+
+
+def changed(name: str, change: Callable[[NDArray[Any]], Any]) -> Callable[[Arrays], None]:
+    def forge(arrays: Arrays) -> None:
+        arrays[name] = np.asarray(change(arrays[name]))
+
+    return forge
+
+
+def at(value: NDArray[Any], place: tuple[int, ...], change: Callable[[Any], Any]) -> NDArray[Any]:
+    """A copy with one number changed."""
+    copy = value.copy()
+    copy[place] = change(copy[place])
+    return copy
+
+
+def _first_split(change: Callable[[float], float]) -> Callable[[Arrays], None]:
+    return changed("values", lambda v: at(v, (0,), change))
+
+
+def _leaf_that_is_split(arrays: Arrays) -> None:
+    splits = arrays["splits"].copy()
+    splits[np.flatnonzero(splits >= 0)[-1]] = -1
+    arrays["splits"], arrays["values"] = splits, arrays["values"][1:]
+
+
+def _no_splits(arrays: Arrays) -> None:
+    arrays["splits"], arrays["values"] = np.array([-1]), np.zeros(0)
+
+
+def _in_a_ball(arrays: Arrays) -> None:
+    del arrays["lo"], arrays["hi"]
+    arrays |= {"center": np.array([0.1, -0.2]), "radius": np.array(2.0)}
+
+
+def _everywhere(arrays: Arrays) -> None:
+    del arrays["lo"], arrays["hi"]
+
+
+FORGED: dict[str, tuple[Callable[[Arrays], None], str]] = {
+    "a raised lower end": (
+        changed("lower", lambda v: at(v, (0, 1), lambda x: x + 0.01)),
+        "1 of 4 entries: the claimed",
+    ),
+    "a lowered upper end": (
+        changed("upper", lambda v: at(v, (1, 0), lambda x: x - 0.01)),
+        "1 of 4 entries: the claimed",
+    ),
+    "an infinite end": (changed("upper", lambda v: at(v, (1, 0), lambda _: np.inf)), "1 of 4 entries: the claimed"),
+    "all upper ends lowered": (changed("upper", lambda v: v - 10.0), "4 of 4 entries"),
+    "more seen": (changed("seen_most", lambda v: at(v, (0, 0), lambda x: x + 0.01)), "1 of 4 entries: the claimed val"),
+    "less seen": (changed("seen_least", lambda v: at(v, (0, 0), lambda x: x - 0.01)), "claimed values are not seen"),
+    "seen nowhere": (changed("most_at", lambda v: at(v, (0, 0), lambda _: -1)), "claimed values are not seen"),
+    "seen elsewhere": (lambda a: a.update(most_at=a["least_at"]), "claimed values are not seen"),
+    "points outside": (changed("points", lambda v: v + 3.0), "not in the region"),
+    "a larger region": (changed("hi", lambda v: v + 5.0), "entries: the claimed"),
+    "another region": (changed("lo", lambda v: v - 2.0), "entries: the claimed"),
+    "a ball": (_in_a_ball, "the region is no box"),
+    "the whole space": (_everywhere, "the region is no box"),
+    "no splits": (_no_splits, "entries: the claimed"),
+    "a split outside": (_first_split(lambda v: v + 10.0), "not inside its cell"),
+    "a split left out": (_leaf_that_is_split, "do not fit together"),
+    "a split of nothing": (changed("splits", lambda s: np.where(s >= 0, 200, s)), "does not have"),
+    "splits before their cells": (lambda a: a.update(splits=a["splits"][::-1], values=a["values"]), "do not fit"),
+    "the same sign twice": (changed("splits", lambda s: np.where(s >= 2, 2, s)), "not inside its cell"),
+    "another network": (changed("network", lambda _: np.array("0" * 64)), "another network"),
+    "other scores": (changed("scores", lambda s: s[::-1]), "entries: the claimed"),
+    "scores that there are not": (changed("scores", lambda s: s + 1), "does not have"),
+    "inputs that there are not": (changed("inputs", lambda s: s - 1), "does not have"),
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_forged_files_prove_nothing(name: str, tmp_path: Path) -> None:
+    net, found = proved()
+    forge, words = FORGED[name]
+    arrays = found.certificate.arrays()
+    forge(arrays)
+    np.savez(tmp_path / "forged.npz", allow_pickle=False, **arrays)
+    answer = verify_jacobian(load_jacobian(tmp_path / "forged.npz"), net)
+    assert not answer.proved
+    assert answer.failed
+    assert words in answer.reason
+
+
+@pytest.mark.parametrize("region", [Box(np.zeros(2), 0.5), Ball(np.zeros(2), 0.5, (-0.4, 0.4)), Everywhere()], ids=repr)
+def test_true_files_are_proved(region: Any, tmp_path: Path) -> None:
+    net = net_of(2, 9, 7, 2, seed=3)
+    found = jacobian(net, region, gap=1e-3, work=0.1)
+    found.certificate.save(tmp_path / "jacobian.npz")
+    kept = load_jacobian(tmp_path / "jacobian.npz")
+    answer = verify_jacobian(kept, net)
+    assert answer.proved, answer.reason
+    assert kept.region == region
+    assert np.all(kept.claims.lo <= found.lower)
+    assert np.all(found.upper <= kept.claims.hi)
+    assert kept.claims.hi == pytest.approx(found.upper, rel=1e-6)
+    assert kept.seen.hi == pytest.approx(found.seen_most)
+
+
+DAMAGED: dict[str, Callable[[Arrays], None]] = {
+    "nan in claims": changed("lower", lambda v: v * np.nan),
+    "nan in what was seen": changed("seen_most", lambda v: v * np.nan),
+    "nan in points": changed("points", lambda v: v * np.nan),
+    "nan in splits": changed("values", lambda v: v * np.nan),
+    "values of no splits": changed("values", lambda v: v[:-1]),
+    "a version to come": changed("jacobian", lambda v: v + 1),
+    "text for numbers": changed("lower", lambda _: np.array([["a"] * 2] * 2)),
+    "a list of claims": changed("upper", lambda v: v[0]),
+    "too few claims": changed("upper", lambda v: v[:1]),
+    "no claims": lambda arrays: arrays.__delitem__("upper"),
+    "no scores": lambda arrays: arrays.update(scores=np.zeros(0, dtype=np.int64)),
+    "seen at no point": changed("most_at", lambda v: v + 1000),
+    "parts of splits": changed("splits", lambda v: v + 0.5),
+    "a region upside down": changed("lo", lambda v: v + 100.0),
+    "one end of a region": lambda arrays: arrays.__delitem__("lo"),
+    "two networks": changed("network", lambda v: np.array([str(v)] * 2)),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_damaged_files_are_refused(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    net, found = proved()
+    arrays = found.certificate.arrays()
+    DAMAGED[name](arrays)
+    place = tmp_path / "damaged.npz"
+    np.savez(place, allow_pickle=False, **arrays)
+    with pytest.raises(FileFormatError):
+        load_jacobian(place)
+    net.save(tmp_path / "net.npz")
+    assert run(["verify", str(place), "--network", str(tmp_path / "net.npz")]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_cut_and_flipped_files(tmp_path: Path) -> None:
+    net = net_of(2, 4, 2, seed=1)
+    found = jacobian(net, Box(np.zeros(2), 1.0), gap=0.1, work=0.01)
+    found.certificate.save(tmp_path / "jacobian.npz")
+
+    def read(path: Path) -> object:
+        answer = verify_jacobian(load_jacobian(path), net)
+        inside = np.all(answer.claims.lo <= answer.entries.lo) and np.all(answer.entries.hi <= answer.claims.hi)
+        assert inside or not answer.proved
+        return answer
+
+    survive(tmp_path / "damaged.npz", (tmp_path / "jacobian.npz").read_bytes(), cuts=10, flips=30, reader=read)
+
+
+def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    net, found = proved()
+    net.save(tmp_path / "net.npz")
+    found.certificate.save(tmp_path / "jacobian.npz")
+    command = ["verify", str(tmp_path / "jacobian.npz"), "--network", str(tmp_path / "net.npz")]
+    assert run(command) == 0
+    assert "which cover the region" in capsys.readouterr().out
+    assert run([*command, "--json"]) == 0
+    assert '"proved": true' in capsys.readouterr().out
+    assert run([*command, "--exact"]) == 2
+    assert "not for a Jacobian" in capsys.readouterr().err
+    arrays = found.certificate.arrays() | {"upper": found.upper - 1.0}
+    np.savez(tmp_path / "jacobian.npz", allow_pickle=False, **arrays)
+    assert run(command) == 1
+    assert "not proved" in capsys.readouterr().out

@@ -1,0 +1,164 @@
+"""The largest constant of several regions: brackets, budgets, certificates, and what is forged."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lipcert import Box, FileFormatError, InputError, Network, Polytope, bound, bound_union, verify_union
+from lipcert.cli.app import run
+from lipcert.method import union
+from lipcert.method.bound import Call
+from lipcert.method.result import Status
+from lipcert.proof.union import UnionCertificate, holds_union, load_union
+from tests.enumeration import exact_constant
+from tests.lift_tools import deep_net
+
+ONE = np.ones(1)
+NET = deep_net(2, 8, 6, 1, seed=4)
+
+
+def regions() -> list[Box | Polytope]:
+    boxes = [Box(np.array(center), 0.4) for center in ([-1.0, -1.0], [1.0, 0.5], [0.0, 2.0])]
+    return [*boxes[:2], Polytope(boxes[2], [[1.0, 1.0]], [2.0])]
+
+
+def test_the_largest_of_all() -> None:
+    true = [exact_constant(NET, region, ONE) for region in regions()]
+    found = bound_union(NET, regions(), work=4.0)
+    assert found.status is Status.DONE
+    assert found.upper == pytest.approx(max(true), rel=1e-5)
+    assert found.lower == pytest.approx(max(true), rel=1e-5)
+    assert all(part.upper >= value * (1 - 1e-9) for part, value in zip(found.parts, true, strict=True))
+    assert found.witness is not None
+    assert regions()[int(np.argmax(true))].contains(found.witness)
+    assert found.certificate.upper == found.upper
+    assert verify_union(found.certificate, NET).proved
+
+
+def test_the_budget_goes_where_the_upper_bound_is_largest(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns: list[tuple[str, float]] = []
+    true = Call.on
+
+    def spied(self: Call, region: Any, budget: Any, *more: Any) -> Any:
+        name = self.method.name if len(more) < 3 else more[2].name
+        turns.append((name, float(region.box.center[0] if isinstance(region, Polytope) else region.center[0])))
+        return true(self, region, budget, *more)
+
+    monkeypatch.setattr(Call, "on", spied)
+    found = bound_union(NET, regions(), work=4.0)
+    assert [name for name, _ in turns[:3]] == ["linear"] * 3
+    assert len(turns) == 4  # one turn closes its region, and the others are below it by then
+    first = bound_union(NET, regions(), work=4.0, method="linear")
+    top = max(first.parts, key=lambda part: part.upper)
+    assert turns[3][1] == float(getattr(top.region, "box", top.region).center[0])
+    assert found.upper <= first.upper
+
+
+def test_files(tmp_path: Path) -> None:
+    found = bound_union(NET, regions(), work=0.5, method="linear")
+    found.save(tmp_path / "all.npz")
+    assert holds_union(tmp_path / "all.npz")
+    answer = verify_union(tmp_path / "all.npz", NET)
+    assert answer.proved
+    assert len(answer.parts) == 3
+    assert answer.upper == found.upper
+    other = verify_union(tmp_path / "all.npz", deep_net(2, 8, 6, 1, seed=5))
+    assert not other.proved
+    assert "region 0" in other.reason
+    found.save(tmp_path / "all.json")
+    kept = json.loads((tmp_path / "all.json").read_text())
+    assert [part["upper"] for part in kept["regions"]] == [part.upper for part in found.parts]
+    with pytest.raises(InputError, match=r"\.txt"):
+        found.save(tmp_path / "all.txt")
+    arrays = dict(np.load(tmp_path / "all.npz"))
+
+    def forged(**changes: Any) -> Path:
+        np.savez(tmp_path / "forged.npz", **{k: v for k, v in (arrays | changes).items() if v is not None})
+        return tmp_path / "forged.npz"
+
+    for changes in (
+        {"part_2": None},
+        {"union": np.array([1, 2])},
+        {"union": np.array([2, 3])},
+        {"part_1": np.zeros(8)},
+        {"part_1": arrays["part_1"][:-40]},
+        {"part_7": arrays["part_1"]},
+    ):
+        with pytest.raises(FileFormatError):
+            load_union(forged(**changes))
+
+
+def test_parts_must_be_about_one_question() -> None:
+    net = deep_net(2, 5, 2, seed=0)
+    parts = [bound(net, Box(np.zeros(2), 0.1), output=k, method="linear", work=0.1).certificate for k in (0, 1)]
+    answer = verify_union(UnionCertificate(tuple(parts)), net)
+    assert not answer.proved
+    assert "different questions" in answer.reason
+    lower = UnionCertificate(tuple(parts[:1]))
+    assert verify_union(lower, net).proved
+
+
+def test_what_is_refused() -> None:
+    with pytest.raises(InputError, match="0 regions"):
+        bound_union(NET, [])
+    with pytest.raises(InputError, match="1,000"):
+        bound_union(NET, [Box(np.zeros(2), 1.0)] * 1001)
+    with pytest.raises(InputError, match="no option 'radius'"):
+        bound_union(NET, regions(), radius=1)
+    with pytest.raises(InputError, match="no point"):
+        bound_union(NET, [Polytope(Box(np.zeros(2), 1.0), [[1.0, 0.0]], [-2.0])], work=0.1)
+
+
+def test_an_interrupt_in_the_first_round_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("lipcert.method.bound.look", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        bound_union(NET, regions(), work=0.5)
+    assert union.MOST_PARTS == 1000
+
+
+TEXT = """
+(declare-const X_0 Real)(declare-const X_1 Real)(declare-const Y_0 Real)
+(assert (<= X_1 1))(assert (>= X_1 -1))
+(assert (or (and (<= X_0 -1)(>= X_0 -2)(<= Y_0 0)) (and (<= X_0 2)(>= X_0 1)(<= (+ X_0 X_1) 1.5))))
+"""
+
+
+def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    NET.save(tmp_path / "net.npz")
+    (tmp_path / "p.vnnlib").write_text(TEXT)
+    net, file, proof = str(tmp_path / "net.npz"), str(tmp_path / "p.vnnlib"), str(tmp_path / "proof.npz")
+    assert run(["bound", net, "--vnnlib", file, "--work", "0.5", "--json", "--certificate", proof]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["region"] == {"type": "union", "count": 2}
+    assert answer["upper"] == max(part["upper"] for part in answer["regions"])
+    assert answer["lower"] == max(part["lower"] for part in answer["regions"])
+    assert answer["regions"][1]["region"]["type"] == "polytope"
+    assert run(["verify", proof, "--network", net, "--json"]) == 0
+    checked = json.loads(capsys.readouterr().out)
+    assert checked["proved"]
+    assert len(checked["regions"]) == 2
+    assert run(["verify", proof, "--network", net]) == 0
+    assert "on 2 regions" in capsys.readouterr().out
+    assert run(["verify", proof, "--network", net, "--exact"]) == 2
+    assert run(["bound", net, "--vnnlib", file, "--work", "0.2", "--method", "linear"]) == 0
+    assert "region 1" in capsys.readouterr().out
+    for command in (
+        ["cells", net, "--vnnlib", file, "--cells", "2"],
+        ["export", net, "--vnnlib", file, "--to", "a.dat-s"],
+    ):
+        capsys.readouterr()
+        assert run([*command, "--vnnlib", file]) == 2
+        caught = capsys.readouterr()
+        assert "2 regions; only bound takes several" in caught.err
+        assert caught.err.count("\n") == 1
+    Network.from_weights([np.ones((1, 3))]).save(tmp_path / "three.npz")
+    assert run(["bound", str(tmp_path / "three.npz"), "--vnnlib", file]) == 2
+    assert "the property has 2 inputs, the network 3" in capsys.readouterr().err
