@@ -26,7 +26,8 @@ class Entries:
 
     `first` and `starts` are the first vertex and the first slot of every block, and what comes after the last. `names`
     number equal basis elements equally. `fixed` are the monomials of the objective, the multipliers and all scalar rows
-    but equalities; `needed` those of the objective alone, whose coefficients (of -f for a maximum) are `objective`. `living` marks the vertices that have not vanished.
+    but equalities; `needed` those of the objective alone, whose coefficients (of -f for a maximum) are `objective`.
+    `living` marks the vertices that have not vanished.
     """
 
     blocks: tuple[Block, ...]

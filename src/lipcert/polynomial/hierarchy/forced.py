@@ -3,8 +3,8 @@
 A moment that occurs in one entry of the relaxation only forces the Gram entry there. If Q_aa = p > 0 and Q_ab = q are
 forced, then Q_bb >= q^2 / p. If b^2 occurs on diagonals only and these limits add up to its coefficient in the
 objective, all of them are attained: where the limit is zero the row of b vanishes, elsewhere Q vanishes on the null
-vector (q, -p) of (a, b), and one element p a + q b takes the place of both. In Rosenbrock's chain this is x_n - x_(n-1)^2,
-without which no Gram matrix is definite. Nothing is lost, as every Gram matrix has these null vectors.
+vector (q, -p) of (a, b), and one element p a + q b takes the place of both. In Rosenbrock's chain this is
+x_n - x_(n-1)^2, without which no Gram matrix is definite. Nothing is lost: every Gram matrix has these null vectors.
 """
 
 from __future__ import annotations
