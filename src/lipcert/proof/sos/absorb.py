@@ -140,7 +140,7 @@ def _corrected(
         identity.columns, weights=doubt[identity.slots] * np.abs(identity.coefficients), minlength=len(residual)
     )
     terms = int(np.bincount(identity.columns, minlength=1).max(initial=0))
-    return weights, doubt, grow(touched, terms + identity.roundings + 4), inverse.settled
+    return weights, doubt, grow(np.asarray(touched, np.float64), terms + identity.roundings + 4), inverse.settled
 
 
 def _absorbed(
