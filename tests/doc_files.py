@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import re
 import shutil
 import struct
 from pathlib import Path
 
 import numpy as np
 
+import lipcert
 from lipcert.problem.network import Network
 from tests.onnx_tools import build
 
@@ -17,9 +19,15 @@ _RNG = np.random.default_rng(3)
 
 
 def make_files(folder: Path) -> None:
-    """model.onnx (9 inputs, 10 scores), controller.onnx and .nnet (3 inputs, 1 output), net.npz (9 inputs, 4 scores)"""
-    _onnx(folder / "model.onnx", (9, 8, 10))
-    np.save(folder / "image.npy", _RNG.uniform(0.2, 0.8, 9))
+    """model.onnx: 64 inputs, 10 scores; controller.onnx and .nnet: 3 inputs, 1 output; net.npz: 9 inputs, 4 scores."""
+    _onnx(folder / "model.onnx", (64, 8, 10))
+    np.save(folder / "image.npy", _RNG.uniform(0.2, 0.8, 64))
+    shutil.copy(Path(lipcert.__file__).parent / "data" / "digits_net.npz", folder)
+    _onnx(folder / "ACASXU_2_1.onnx", (5, 8, 5))
+    ranges = [f"(assert (>= X_{i} -0.1))\n(assert (<= X_{i} 0.1))" for i in range(5)]
+    declared = [f"(declare-const {name}_{i} Real)" for name in "XY" for i in range(5)]
+    text = "\n".join([*declared, *ranges, "(assert (<= Y_0 Y_1))"])
+    (folder / "prop_3.vnnlib.gz").write_bytes(gzip.compress(text.encode()))
     for name in ("controller.onnx", "vdp.onnx"):
         _onnx(folder / name, (3, 8, 1))
     _nnet(folder / "controller.nnet", (3, 6, 1))
@@ -30,6 +38,8 @@ def make_files(folder: Path) -> None:
     np.savetxt(folder / "A.csv", 0.3 * np.eye(3), delimiter=",")
     np.savetxt(folder / "B.csv", 0.01 * np.ones((3, 1)), delimiter=",")
     np.save(folder / "P.npy", np.eye(3))
+    for block in re.findall(r"```pop\n(# .*?)```", (ROOT / "docs" / "polynomials.md").read_text("utf-8"), re.DOTALL):
+        (folder / block.split("\n")[0][2:]).write_text(block)
     shutil.copytree(ROOT / "examples", folder / "examples", ignore=shutil.ignore_patterns("*.py", "*.ipynb"))
 
 

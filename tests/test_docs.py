@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pydoc
 import re
+import tomllib
 from pathlib import Path
 
 from scripts import operators_table, trusted_modules
@@ -54,6 +55,13 @@ def test_index_links_to_every_page() -> None:
 def test_every_method_is_explained() -> None:
     text = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
     assert [m for m in lipcert.METHODS if f"`{m}`" not in text] == []
+
+
+def test_the_extra_all_has_all_others() -> None:
+    """But mosek, which needs a licence, and the tools of those who work on the package. Torch is no extra."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    [own] = extras["all"]
+    assert set(re.findall(r"\w+", own)) - {"lipcert"} == set(extras) - {"all", "mosek", "docs", "dev"}
 
 
 NAMED = re.compile(r"`(lipcert(?:\.\w+)+)`")

@@ -34,6 +34,7 @@ PARSED = {
 ADDED = {
     "lipcert certify digits_net.npz digits_images.npz": ["--method", "interval", "--refine", "0", "--first", "9"],
     "lipcert certify net.npz": ["--method", "interval"],
+    "lipcert bound": ["--work", "0.5"],
 }
 # Python that cannot run everywhere, or is not meant to.
 NOT_RUN = {

@@ -285,13 +285,13 @@ def test_command(tmp_path: Path) -> None:
     assert "-0.5" in run.output
     path.write_text("variables x y\nminimize (x - 1)^2 + y^2\n-2 <= x <= 2\n-1 <= y <= 2\n")
     run = CliRunner().invoke(pop_command, [str(path), "--json", "--relaxation", "sparse"], standalone_mode=False)
-    answer = json.loads(run.output)
+    answer = json.loads(run.stdout)
     assert run.return_value == 0
     assert answer["bound"] <= 0.0
     assert answer["point"]["x"] == pytest.approx(1.0, abs=1e-3)
     path.write_text("variables x\nmaximize x\n")
     run = CliRunner().invoke(pop_command, [str(path), "--json"], standalone_mode=False)
     assert run.return_value == 1
-    assert json.loads(run.output)["status"] == "not certified: variable x is unbounded"
+    assert json.loads(run.stdout)["status"] == "not certified: variable x is unbounded"
     run = CliRunner().invoke(pop_command, [str(path)], standalone_mode=False)
     assert "none" in run.output

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lipcert import Ball, Box, Everywhere, InputError, Network, SoundnessError, Status, jacobian
+from lipcert import Ball, Box, Everywhere, InputError, Network, Polytope, SoundnessError, Status, jacobian
 from lipcert.bounds.entries import entries_at
 from lipcert.entries import search as searching
 from lipcert.entries.leaves import NEVER
@@ -262,6 +262,7 @@ def test_points_beyond_the_enclosure_are_a_bug() -> None:
         ({"max_cells": 0}, "max_cells must be"),
         ({"region": Box(np.zeros(3), 1.0)}, "3 coordinates"),
         ({"region": 0.5}, "a region is"),
+        ({"region": Polytope(Box(np.zeros(2), 1.0), [[1.0, 1.0]], [0.5])}, "leave the half-spaces out"),
         ({"net": "missing.onnx"}, "no such file"),
     ],
     ids=lambda value: str(value) if isinstance(value, dict) else "",
@@ -270,6 +271,23 @@ def test_refused(wrong: dict[str, Any], words: str) -> None:
     question: dict[str, Any] = {"net": net_of(2, 4, 2), "region": Box(np.zeros(2), 1.0)}
     with pytest.raises(InputError, match=words):
         jacobian(**(question | wrong))
+
+
+def test_numbers_of_all_sizes() -> None:
+    """Weights that nearly overflow beside others that nearly vanish: no warning, and true all the same."""
+    net = net_of(2, 5, 4, 2, seed=1)
+    for large, small in ((1e150, 1e-150), (1e-160, 1e-160), (1e160, 1e160)):
+        first, second, last = (np.asarray(b.terms[0][1]) for b in net.blocks)
+        scaled = Network.from_weights([first * large, second, last * small], [b.bias for b in net.blocks])
+        found = jacobian(scaled, Box(np.zeros(2), 0.5), gap=1e-3, work=0.01)
+        points = np.random.default_rng(0).uniform(-0.5, 0.5, size=(100, 2))
+        with np.errstate(all="ignore"):
+            J = jacobians(scaled, points)
+        J = J[np.all(np.isfinite(J), axis=(1, 2))]
+        with np.errstate(all="ignore"):
+            assert len(J) == 0 or contains(found, J)
+        verified = verify_jacobian(found.certificate, scaled)
+        assert verified.proved or not np.all(np.isfinite(found.upper))
 
 
 def test_affine_networks() -> None:

@@ -59,6 +59,10 @@ def _no_splits(arrays: Arrays) -> None:
     arrays["splits"], arrays["values"] = np.array([-1]), np.zeros(0)
 
 
+def _one_split_outside(arrays: Arrays) -> None:
+    arrays["splits"], arrays["values"] = np.array([0, -1, -1]), np.array([7.0])
+
+
 def _in_a_ball(arrays: Arrays) -> None:
     del arrays["lo"], arrays["hi"]
     arrays |= {"center": np.array([0.1, -0.2]), "radius": np.array(2.0)}
@@ -90,6 +94,7 @@ FORGED: dict[str, tuple[Callable[[Arrays], None], str]] = {
     "the whole space": (_everywhere, "the region is no box"),
     "no splits": (_no_splits, "entries: the claimed"),
     "a split outside": (_first_split(lambda v: v + 10.0), "not inside its cell"),
+    "one split outside": (_one_split_outside, "not inside its cell"),
     "a split left out": (_leaf_that_is_split, "do not fit together"),
     "a split of nothing": (changed("splits", lambda s: np.where(s >= 0, 200, s)), "does not have"),
     "splits before their cells": (lambda a: a.update(splits=a["splits"][::-1], values=a["values"]), "do not fit"),

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from lipcert.errors import FileFormatError, InputError
 from lipcert.polynomial import Polynomial, PolynomialProblem, box_constraint, variable_bounds
-from lipcert.polynomial.files import load_problem, read_json, read_pop
+from lipcert.polynomial.files import load_problem, read_json
+from lipcert.polynomial.language import read_pop
 from lipcert.polynomial.monomials import all_monomials, reduce_squares, rows_of, unique_rows
 from lipcert.polynomial.text import parse, show
 from tests.counting import calls
@@ -124,7 +125,7 @@ def test_squares_are_reduced() -> None:
         "q",
         "(x",
         "x)",
-        "x y",
+        "x 2",
         "1/x",
         "1/0",
         "x $ y",
@@ -250,7 +251,7 @@ def test_files(tmp_path: Path) -> None:
 def test_bad_text_files(text: str, tmp_path: Path) -> None:
     path = tmp_path / "bad.pop"
     path.write_text(text)
-    with pytest.raises(FileFormatError, match=r"bad\.pop: ") as caught:
+    with pytest.raises(FileFormatError, match=r"bad\.pop(: |, line \d, column \d+: )") as caught:
         load_problem(path)
     assert "\n" not in str(caught.value)
     with pytest.raises(InputError):
@@ -284,3 +285,13 @@ def test_not_text(tmp_path: Path) -> None:
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(FileFormatError, match="UTF-8"):
         load_problem(path)
+
+
+def test_one_sided_bounds_are_completed_by_what_the_constraints_imply() -> None:
+    """On a simplex x >= 0 becomes x (1 - x) >= 0; without the sum it stays what it was."""
+    read = read_pop("min x - y\nx, y >= 0\nx + y = 1").problem
+    assert read.inequalities == (box_constraint(0, 0.0, 1.0), box_constraint(1, 0.0, 1.0))
+    assert read_pop("min x - y\nx, y >= 0\nx - y = 1").problem.inequalities == (
+        box_constraint(0, 0.0, np.inf),
+        box_constraint(1, 0.0, np.inf),
+    )

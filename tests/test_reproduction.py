@@ -379,7 +379,10 @@ def test_the_paper_s_network_is_recognised(data_folder: Path) -> None:
     assert "The weights are those of the paper" in table2_report(entries, Findings(entries, outcomes), "").markdown
 
 
-def test_tables_say_at_the_start_what_they_need() -> None:
+def test_tables_say_at_the_start_what_they_need(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(digits784, "available", lambda: False)
+    assert "without them it is not done" in str(trained.Files().says("table4"))
+    monkeypatch.setattr(digits784, "available", lambda: True)
     nothing, given = trained.Files(), trained.Files(single=small_net(4, 5, 1), classifier=small_net(4, 5, 3))
     for target in ("table2", "table4", "matrix"):
         assert "trained here, compares nothing" in str(nothing.says(target))

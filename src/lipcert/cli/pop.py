@@ -1,115 +1,218 @@
-"""`lipcert pop`: a polynomial problem in a file, a proved bound out."""
+"""`lipcert pop`: a polynomial problem in a file, a proved bound and a point out."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 from typing import Any
 
 import click
+from rich.markup import escape
 
-from lipcert.cli.options import check_certificate_target, check_target, json_option
+from lipcert.cli.live import LiveLine
+from lipcert.cli.options import check_certificate_target, check_target, gathered, json_option
 from lipcert.cli.show import console, facts, print_json
-from lipcert.polynomial.files import ProblemFile, load_problem
+from lipcert.errors import InputError
+from lipcert.files import write_bytes
+from lipcert.polynomial.files import load_problem
+from lipcert.polynomial.hierarchy.climb import AUTO, Splitting, Standing, Wishes, climb
 from lipcert.polynomial.hierarchy.model import MomentModel
 from lipcert.polynomial.hierarchy.plan import plan
-from lipcert.polynomial.hierarchy.result import PolynomialResult
-from lipcert.polynomial.hierarchy.solve import RELAXATIONS, relax, solve_problem
+from lipcert.polynomial.hierarchy.result import GAP, PolynomialResult
+from lipcert.polynomial.hierarchy.solve import RELAXATIONS, relax
 from lipcert.polynomial.hierarchy.terms import SPARSITIES
+from lipcert.polynomial.language import show_problem
+from lipcert.polynomial.problem import PolynomialProblem
 from lipcert.solver.conic.conic import CONIC_SOLVERS
 from lipcert.solver.conic.sdpa_file import write_conic
 
+_SPLITTING = [
+    click.option(
+        "--sparsity",
+        metavar="|".join(SPARSITIES),
+        help="How moment matrices are split. Default: term, which changes no bound unless --sparse-order is given.",
+    ),
+    click.option(
+        "--sparse-order", type=int, metavar="S", help="Steps of term sparsity. Default: until nothing changes."
+    ),
+    click.option("--cuts", type=int, default=0, metavar="R", help="Rounds of triangle inequalities. Default: none."),
+]
+_EFFORT = [
+    click.option(
+        "--order",
+        metavar="D|auto",
+        help="Order of the hierarchy, or degree for krivine; auto: higher ones until the gap is closed. Default: the "
+        "least, and higher ones where a gap is left and they are cheap.",
+    ),
+    click.option(
+        "--gap", type=float, default=GAP, show_default=True, metavar="G", help="Relative gap that counts as closed."
+    ),
+    click.option("--time-limit", type=float, default=inf, metavar="S", help="Seconds to spend at most."),
+    click.option("--solver", default="auto", show_default=True, metavar="|".join(CONIC_SOLVERS), help="Conic solver."),
+    click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Seed of the search for points."),
+    click.option("--no-point", is_flag=True, help="Look for no feasible point, prove a bound only."),
+]
 
-@click.command("pop", short_help="Bound the optimum of the polynomial problem in FILE.")
+
+@dataclass(frozen=True)
+class Effort:
+    """How much work is to be done, as typed."""
+
+    order: str | None
+    gap: float
+    time_limit: float
+    solver: str
+    seed: int
+    no_point: bool
+
+    def wishes(self) -> Wishes:
+        if self.seed < 0:
+            raise InputError(f"--seed {self.seed}: a seed is a number >= 0")
+        order: int | str | None = self.order
+        if self.order is not None and self.order != AUTO:
+            if not self.order.removeprefix("-").isdecimal():
+                raise InputError(f"--order {self.order}: give a whole number, or auto")
+            order = int(self.order)
+        return Wishes(
+            order=order,
+            gap=self.gap,
+            time_limit=self.time_limit,
+            solver=self.solver,
+            seed=self.seed,
+            search=not self.no_point,
+        )
+
+
+def effort_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of `Effort`; the command receives them as one argument `effort`."""
+    return gathered(command, "effort", Effort, _EFFORT)
+
+
+def splitting_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of `Splitting`; the command receives them as one argument `splitting`."""
+    return gathered(command, "splitting", Splitting, _SPLITTING)
+
+
+@click.command("pop", short_help="Bracket the optimum of the polynomial problem in FILE.")
 @click.argument("file", metavar="FILE")
-@click.option(
-    "--order", type=int, metavar="D", help="Order of the hierarchy, or degree for krivine. Default: the least."
-)
 @click.option(
     "--relaxation", default="dense", show_default=True, metavar="|".join(RELAXATIONS), help="Which hierarchy to use."
 )
-@click.option(
-    "--sparsity",
-    metavar="|".join(SPARSITIES),
-    help="How moment matrices are split. Default: term, which changes no bound unless --sparse-order is given.",
-)
-@click.option("--sparse-order", type=int, metavar="S", help="Steps of term sparsity. Default: until nothing changes.")
-@click.option("--cuts", type=int, default=0, metavar="R", help="Rounds of triangle inequalities. Default: none.")
+@splitting_options
 @click.option("--plan", "planning", is_flag=True, help="Show what this order and the next ones cost, solve nothing.")
-@click.option("--solver", default="auto", show_default=True, metavar="|".join(CONIC_SOLVERS), help="Conic solver.")
-@click.option("--time-limit", type=float, default=inf, metavar="S", help="Seconds that the solver may take.")
 @click.option(
-    "--to", "target", metavar="FILE.dat-s", help="Write the relaxation (SDPA sparse format), do not solve it."
+    "--to",
+    "target",
+    metavar="FILE",
+    help="Write, do not solve: the relaxation as .dat-s (SDPA) or the problem as .pop.",
 )
 @click.option("--certificate", metavar="FILE.npz", help="Write the proof to a file that `lipcert verify` checks.")
+@effort_options
 @json_option
 def pop_command(
     file: str,
-    order: int | None,
+    effort: Effort,
     relaxation: str,
-    sparsity: str | None,
-    sparse_order: int | None,
-    cuts: int,
+    splitting: Splitting,
     planning: bool,
-    solver: str,
-    time_limit: float,
     target: str | None,
     certificate: str | None,
     as_json: bool,
 ) -> int:
-    """Bound the optimum of the polynomial problem in FILE (.pop or .json).
+    """Bracket the optimum of the polynomial problem in FILE (.pop, .json, .gms, .in).
 
-    The bound is proved for the coefficients in the file, whatever the solver said; without a proof there is none, and
-    the exit code is 1.
+    The bound is proved for the coefficients in the file, whatever the solver said. On its other side is the value of
+    the best point found, proved as well where the point satisfies every constraint exactly. Exit code 0 when a bound
+    was proved, or that nothing is feasible; 1 when nothing was; 2 on bad input. At the time limit, or on Ctrl-C, what
+    is proved so far is printed. docs/polynomials.md describes the language.
 
     \b
     # disk.pop
-    variables x y
-    minimize x*y
+    minimize x y
     x^2 + y^2 <= 1
     \b
-    lipcert pop disk.pop --order 1
+    lipcert pop disk.pop
     lipcert pop chain.pop --relaxation sparse --order 2 --json
     lipcert pop chain.pop --relaxation sparse --sparsity term-chordal --sparse-order 1
+    lipcert pop model.gms --order auto --time-limit 60
     lipcert pop chain.pop --order 2 --to chain.dat-s
     lipcert pop chain.pop --plan
     lipcert pop disk.pop --certificate proof.npz
     """
     check_certificate_target(certificate)
+    wishes = effort.wishes()
+    wishes.check()
     read = load_problem(file)
     cliques = None if relaxation == "dense" else read.cliques
     bad = read.bad if relaxation == "nearly-sparse" else None
+    wishes = replace(wishes, relaxation=relaxation, cliques=cliques, bad=bad, splitting=splitting, start=read.start)
     if planning:
-        planned = plan(read.problem, relaxation, order, cliques, bad, sparsity, sparse_order)
+        shape = (relaxation, wishes.number, cliques, bad, splitting.sparsity, splitting.sparse_order)
+        planned = plan(read.problem, *shape)
         print_json(planned.to_dict()) if as_json else console().print(planned.facts().text(), markup=False)
         return 0
     if target is not None:
-        _write(target, relax(read.problem, relaxation, order, cliques, bad, sparsity, sparse_order), Path(file).name)
+        _write(target, read.problem, wishes, Path(file).name)
         return 0
-    result = solve_problem(
-        read.problem,
-        relaxation,
-        order,
-        cliques,
-        bad,
-        sparsity=sparsity,
-        sparse_order=sparse_order,
-        cuts=cuts,
-        solver=solver,
-        time_limit=time_limit,
-    )
+    with _Line(read.problem.sense) as line:
+        result = climb(read.problem, replace(wishes, on_progress=line.update))
+    result = replace(result, notes=(*result.notes, *read.notes))
     if as_json:
-        print_json(_to_dict(result, read, relaxation))
+        print_json(result.to_dict())
     else:
-        _show(result, read, relaxation, Path(file).name)
-    if certificate is not None and result.certificate is not None:
-        result.certificate.save(certificate)  # last: when it fails, the bound has been shown
+        _show(result, read.problem, Path(file).name)
+    if certificate is not None:
+        _keep(result, certificate)  # last: when it fails, the bound has been shown
     return 0 if result.certified else 1
 
 
-def _write(target: str, model: MomentModel, name: str) -> None:
-    """The relaxation as a file; its first line says how the optimum comes from the value of the program."""
+class _Line(LiveLine):
+    """Time, bracket and stage."""
+
+    def __init__(self, sense: str) -> None:
+        super().__init__()
+        self._least = sense == "min"
+        self._last = Standing(0.0, -inf if self._least else inf, None, "starting")
+
+    def update(self, standing: Standing) -> None:
+        self._last = standing
+
+    def line(self) -> str:
+        s = self._last
+        bound = "?" if math.isinf(s.bound) else f"{s.bound:.6g}"
+        value = "?" if s.value is None else f"{s.value:.6g}"
+        return f"{self.seconds:6.1f} s   bound {bound}   value {value}   {s.stage}"
+
+
+def _keep(result: PolynomialResult, target: str) -> None:
+    if result.certificate is not None:
+        result.certificate.save(target)
+    else:
+        why = "the proof that nothing is feasible has no file" if result.empty else "nothing was proved"
+        click.echo(f"lipcert: {target}: not written, {why}", err=True)
+
+
+def _write(target: str, problem: PolynomialProblem, wishes: Wishes, name: str) -> None:
+    """The relaxation, or the problem, as a file."""
+    if target.endswith(".pop"):
+        if not Path(target).parent.is_dir():
+            raise InputError(f"{target}: no such folder to write to")
+        write_bytes(target, show_problem(problem).encode())
+        console().print(f"{escape(target)}: {problem.n} variables, {len(problem.polynomials) - 1} constraints")
+        return
     check_target(target)
+    if wishes.order == AUTO:
+        raise InputError("--to writes one relaxation: give --order as a number, or leave it out for the least")
+    by = wishes.splitting
+    shape = (wishes.relaxation, wishes.number, wishes.cliques, wishes.bad, by.sparsity, by.sparse_order)
+    _write_model(target, relax(problem, *shape), name)
+
+
+def _write_model(target: str, model: MomentModel, name: str) -> None:
+    """The relaxation as a file; its first line says how the optimum comes from the value of the program."""
     conic = model.conic()
     sign = "" if model.sense == "min" else "-"
     title = f"{name}: bound = {sign}(least value + {float(conic.objective[0])!r})"
@@ -119,40 +222,13 @@ def _write(target: str, model: MomentModel, name: str) -> None:
     console().print(f"{target}: {problem.columns} moments, {problem.rows} rows, {blocks}\n{title}")
 
 
-def _to_dict(result: PolynomialResult, read: ProblemFile, relaxation: str) -> dict[str, Any]:
-    names = read.problem.names or ()
-    found = result.minimizer
-    return {
-        "bound": result.bound if result.certified else None,
-        "sense": result.sense,
-        "status": result.status,
-        "relaxation": relaxation,
-        "point": None if found is None else {name: float(v) for name, v in zip(names, found, strict=True)},
-        "value": result.value,
-        "solver": result.solver,
-        "solver_status": result.solver_status,
-        "notes": list(result.notes),
-        "variables": read.problem.n,
-        "seconds": round(result.seconds, 4),
-    }
-
-
-def _show(result: PolynomialResult, read: ProblemFile, relaxation: str, name: str) -> None:
-    problem = read.problem
-    side = "lower bound" if result.sense == "min" else "upper bound"
-    table = facts()
-    table.add_row(side, f"{result.bound:.9g}   proved" if result.certified else f"none   {result.status}")
-    if result.minimizer is not None:
-        names = problem.names or ()
-        point = ", ".join(f"{n} = {v:.6g}" for n, v in list(zip(names, result.minimizer, strict=True))[:12])
-        more = ", ..." if problem.n > 12 else ""
-        table.add_row("value", f"{result.value:.9g}   at {point}{more}")
+def _show(result: PolynomialResult, problem: PolynomialProblem, name: str) -> None:
     constraints = f"{len(problem.inequalities)} inequalities, {len(problem.equalities)} equalities"
-    table.add_row("problem", f"{name}   {problem.n} variables, {constraints}")
-    table.add_row("solver", f"{result.solver}   {result.solver_status}")
-    for note in result.notes:
-        table.add_row("note", note)
-    table.add_row("time", f"{result.seconds:.2f} s")
+    found = result.facts()
+    table = facts()
+    table.add_row("problem", escape(f"{name}   {problem.n} variables, {constraints}"))
+    for key, value in found.rows:
+        table.add_row(key, escape(value))
     out = console()
-    out.print(f"[bold]{'Minimum' if result.sense == 'min' else 'Maximum'}[/bold] by the {relaxation} relaxation")
+    out.print(f"[bold]{escape(found.title)}[/bold]")
     out.print(table)

@@ -10,6 +10,7 @@ import numpy as np
 
 from lipcert import policy
 from lipcert.bounds.gradients import slope_bounds
+from lipcert.bounds.linear import Linear
 from lipcert.entries.leaves import NEVER
 from lipcert.method.branching.judge import coordinate_scores, neuron_scores
 from lipcert.problem.region import Box
@@ -19,6 +20,7 @@ from lipcert.rounding import Array
 
 _SIGNS_UP_TO = 8  # open signs: so few are split instead of the box (cartpole in 16 s instead of 25)
 _NARROW = 1e-9  # against its numbers
+_NUMBERS = 1 << 22  # in one array of how neurons depend on inputs
 
 
 def choices(asked: Asked, cells: Cells, found: Bounded) -> Index:
@@ -28,15 +30,18 @@ def choices(asked: Asked, cells: Cells, found: Bounded) -> Index:
     count, n = len(cells), net.inputs
     by_input, by_neuron = np.zeros((count, n)), np.zeros((count, net.neurons))
     boxes = isinstance(asked.region, Box)
-    if found.linear is not None and found.linear.loss:
-        rows = tuple(s.rows(found.place) for s in slopes)
+    told = found.linear is not None and bool(found.linear.loss)
+    scored = boxes and (n <= policy.CELLS_INPUTS or not all(f.piecewise_linear for f in net.activations))
+    step = max(1, _NUMBERS // (n * max(net.shape))) if scored else max(1, _NUMBERS // max(net.neurons, 1))
+    for own in (slice(k, k + step) for k in range(0, len(found.place) if told else 0, step)):
+        place, linear = found.place[own], _rows(found.linear, own)
+        rows = tuple(s.rows(place) for s in slopes)
         with np.errstate(all="ignore"):
-            own = neuron_scores(net, rows, found.linear, tuple(z.rows(found.place) for z in found.pre))
-            np.add.at(by_neuron, found.place, _finite(own))
-            if boxes:
-                radius = (cells.hi / 2 - cells.lo / 2)[found.place]
-                own = coordinate_scores(net, rows, found.linear, radius)
-                np.add.at(by_input, found.place, _finite(own))
+            gain = neuron_scores(net, rows, linear, tuple(z.rows(place) for z in found.pre))
+            np.add.at(by_neuron, place, _finite(gain))
+            if scored:
+                gain = coordinate_scores(net, rows, linear, (cells.hi / 2 - cells.lo / 2)[place])
+                np.add.at(by_input, place, _finite(gain))
     is_open = np.concatenate([s.lo < s.hi for s in slopes], axis=1) if slopes else np.zeros((count, 0), dtype=bool)
     # A box without open slopes has one gradient. What signs were split for may have no points, though.
     settled = ~is_open.any(axis=1) & ~np.any(np.abs(cells.signs) == 2, axis=1)
@@ -52,9 +57,16 @@ def choices(asked: Asked, cells: Cells, found: Bounded) -> Index:
     return np.where(signs, n + np.where(is_open, by_neuron, -1.0).argmax(axis=1), coordinate)
 
 
+def _rows(linear: Linear | None, own: slice) -> Linear:
+    """The hints of some of the rows."""
+    assert linear is not None
+    return Linear(linear.upper[own], tuple(g.rows(own) for g in linear.gradients), tuple(x[own] for x in linear.loss))
+
+
 def _coordinates(cells: Cells, score: Array) -> Index:
     """The coordinate whose split gains most by the scores; the widest where they say nothing."""
-    width, middle = cells.hi - cells.lo, cells.lo / 2 + cells.hi / 2
+    with np.errstate(over="ignore"):
+        width, middle = cells.hi - cells.lo, cells.lo / 2 + cells.hi / 2
     wide = width > _NARROW * np.maximum(np.abs(cells.lo), np.abs(cells.hi))
     wide &= (cells.lo < middle) & (middle < cells.hi)
     told = np.where(wide, score, -1.0).max(axis=1, keepdims=True) > 0

@@ -68,7 +68,7 @@ class Goal:
         """How far the ends of enclosures, (.., scores, inputs), are from what is wanted of them, against the entry's
         scale: above and below, zero where nothing is missing. `hull` are the enclosures on the whole region."""
         scale = scales(seen)
-        with np.errstate(invalid="ignore"):
+        with np.errstate(all="ignore"):
             if self.gap is not None:
                 above, below = entries.hi - seen.hi, seen.lo - entries.lo
                 far = self.gap * scale + self.floor

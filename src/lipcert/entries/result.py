@@ -96,7 +96,7 @@ class Jacobian:
     @cached_property
     def gaps(self) -> Array:
         """How far the ends of the enclosures are from values that were seen, against the largest |value| seen."""
-        with np.errstate(invalid="ignore"):
+        with np.errstate(all="ignore"):
             far = np.maximum(self.upper - self.seen_most, self.seen_least - self.lower) / scales(self.seen)
         return np.where(np.isnan(far), np.inf, far)
 

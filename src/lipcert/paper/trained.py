@@ -15,6 +15,7 @@ from lipcert.jobs import Answer, Piece
 from lipcert.paper import digits784, spheres
 from lipcert.paper.entries import HR2, LBS, LIPOPT3, OURS, SHOR, Entry, Given
 from lipcert.paper.published import EPSILONS, TABLE2_NETWORK
+from lipcert.paper.targets import NEEDS_IMAGES
 from lipcert.problem.network import Network
 from lipcert.problem.region import Box
 from lipcert.readers import load
@@ -46,6 +47,8 @@ class Files:
 
     def says(self, target: str) -> str | None:
         """What a target does without the paper's files, for someone about to wait for it; None when all is there."""
+        if target in NEEDS_IMAGES and not self.covers(target) and not digits784.available():
+            return f"{digits784.MISSING}, or a network of yours (--weights); without them it is not done"
         if target == "table2" and not (self.single is not None and self.single.sha256 == TABLE2_NETWORK):
             instead = "the network that was given" if self.single or self.classifier else TRAINED
             return f"needs the paper's network to compare (--weights FILE.mat); bounds {instead}, compares nothing"

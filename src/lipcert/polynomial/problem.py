@@ -64,8 +64,17 @@ class PolynomialProblem:
         return len(self.names or ())
 
     def boxed(self) -> PolynomialProblem:
-        """The same problem with the finite bounds added as constraints."""
-        lo, hi = _arrays(self)
+        """The same problem with the finite bounds added as constraints.
+
+        Where one side is infinite and the constraints imply a bound there (x >= 0 and a sum that is 1), that one is
+        taken: (x - a)(b - x) >= 0 says more in a relaxation than x >= a does, and no feasible point is lost.
+        """
+        lo, hi = (a.copy() for a in _arrays(self))
+        half = np.isfinite(lo) != np.isfinite(hi)
+        if half.any():
+            low, high = variable_bounds(self)
+            half &= np.isfinite(low) & np.isfinite(high) & (low <= high)
+            lo[half], hi[half] = low[half], high[half]
         extra = [box_constraint(i, lo[i], hi[i]) for i in range(self.n) if isfinite(lo[i]) or isfinite(hi[i])]
         return replace(self, inequalities=self.inequalities + tuple(extra))
 

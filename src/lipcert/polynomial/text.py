@@ -1,34 +1,102 @@
 """Polynomials as readable text, both ways.
 
-expression = term (("+" | "-") term)*        term = factor ("*" factor | "/" number)*
-factor     = ("+" | "-") factor | atom (("^" | "**") integer)?
-atom       = number | name | "(" expression ")"
+    expression = term (("+" | "-") term)*
+    term       = factor (["*"] factor | "/" number)*          2x, 2 x y and 3(x + 1) are products
+    factor     = ("+" | "-") factor | atom (("^" | "**") integer)?
+    atom       = number | name | "(" expression ")"           and where functions are read sqr(e), power(e, integer)
+
+What could be read in two ways is refused with a hint: 1/2x, x 2, 2 3, x^2^3, xy where x and y are variables.
 """
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from lipcert.errors import InputError
 from lipcert.files.boundary import quoted
+from lipcert.polynomial.monomials import rows_of
 from lipcert.polynomial.polynomial import Polynomial, total
 
 MAX_TEXT = 1 << 22
 MAX_POWER = 64
+MAX_DEGREE = 256  # of one product as it is written
 MAX_DEPTH = 100
-_TOKEN = re.compile(r"\s*(?:((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|([A-Za-z_]\w*(?:\[\d+\])?)|(\*\*|[-+*/^()])|(\S))")
+MAX_CELLS = 1 << 26  # terms of one sum times their largest degree
+MAX_WORDS = 4_000_000  # in one expression or statement
+NAME = r"[A-Za-z_]\w*(?:\[\d+(?:,\d+)*\])?"
+RELATIONS = {"<=": "<=", "=<": "<=", "<": "<=", "≤": "<=", ">=": ">=", "=>": ">=", ">": ">=", "≥": ">="}
+RELATIONS |= {"=": "=", "==": "="}
+_SAME = {"−": "-", "·": "*", "×": "*"}
+_TOKEN = re.compile(
+    rf"(?P<blank>[^\S\n]+)|(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|(?P<name>{NAME})"
+    r"|(?P<relation><=|=<|>=|=>|==|[<>=≤≥])|(?P<mark>\*\*|[-+*/^()\[\]{},:;\\−·×])|(?P<line>\n)|(?P<odd>.)",
+    re.ASCII,
+)
 
 
-def parse(text: str, names: Sequence[str]) -> Polynomial:
-    """The polynomial that the text describes; `names` are the variables in order."""
+class Misread(InputError):  # noqa: N818 - named for what it is
+    """Text that is no polynomial, or no statement: what was found, and where."""
+
+    def __init__(self, what: str, line: int, column: int) -> None:
+        super().__init__(what)
+        self.what, self.line, self.column = what, line, column
+
+    def __str__(self) -> str:
+        return f"line {self.line}, column {self.column}: {self.what}"
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A word of the text; `kind` is number, name, mark, relation, line or end."""
+
+    kind: str
+    text: str
+    line: int
+    column: int
+
+    @property
+    def shown(self) -> str:
+        return {"end": "the end", "line": "the end of the line"}.get(self.kind) or quoted(self.text)
+
+    def wrong(self, what: str) -> Misread:
+        return Misread(what, self.line, self.column)
+
+
+def tokens_of(text: str) -> Iterator[Token]:
+    """The words of the text with their places; an `end` is last."""
+    line, start, end = 1, 0, 0
+    for match in _TOKEN.finditer(text):
+        kind, word = str(match.lastgroup), match.group()
+        end = match.end()
+        if kind == "blank":
+            continue
+        token = Token(kind, _SAME.get(word, word), line, match.start() - start + 1)
+        if kind == "odd":
+            raise token.wrong(f"unexpected {quoted(word)}")
+        yield token
+        if kind == "line":
+            line, start = line + 1, match.end()
+    yield Token("end", "", line, end - start + 1)
+
+
+def parse(text: str, names: Sequence[str] | Mapping[str, int]) -> Polynomial:
+    """The polynomial that the text describes; `names` are the variables in order, or say which is which."""
     if len(text) > MAX_TEXT:
         raise InputError(f"an expression of {len(text)} characters is longer than the limit of {MAX_TEXT}")
-    reader = _Reader(list(_tokens(text)), {name: i for i, name in enumerate(names)})
-    result = reader.expression(0)
-    if reader.kind:
-        raise InputError(f"unexpected {quoted(reader.token)} in {quoted(text.strip())}")
+    try:
+        places = names if isinstance(names, Mapping) else {name: i for i, name in enumerate(names)}
+        reader = Reader([t for t in tokens_of(text) if t.kind != "line"], places)
+        result = reader.expression()
+        if reader.token.kind != "end":
+            raise reader.unexpected()
+    except Misread as error:
+        where = f"column {error.column}" if error.line == 1 else f"line {error.line}, column {error.column}"
+        raise InputError(f"{where} of {quoted(text.strip())}: {error.what}") from None
     return result
 
 
@@ -48,87 +116,187 @@ def show(polynomial: Polynomial, names: Sequence[str] | None = None) -> str:
     return "".join(pieces) or "0"
 
 
-def _tokens(text: str) -> Iterator[tuple[str, str]]:
-    place = 0
-    while match := _TOKEN.match(text, place):
-        place = match.end()
-        number, name, mark, odd = match.groups()
-        if odd:
-            raise InputError(f"unexpected {quoted(odd)} in {quoted(text.strip())}")
-        yield ("number", number) if number else ("name", name) if name else ("mark", mark)
+def pieces_of(name: str, known: Mapping[str, int]) -> list[str]:
+    """Names of variables that make up `name` when they are written next to each other; none when that cannot be."""
+    best: list[list[str] | None] = [[]] + [None] * min(len(name), 60)
+    for end in range(1, len(best)):
+        for begin in range(end):
+            before = best[begin]
+            if before is not None and name[begin:end] in known and name[begin:end] != name:
+                best[end] = [*before, name[begin:end]]
+                break
+    return (best[-1] or []) if len(name) < 61 else []
 
 
 @dataclass
-class _Reader:
-    """Recursive descent over the tokens."""
+class Reader:
+    """Recursive descent over tokens; the last of them is an `end`."""
 
-    tokens: list[tuple[str, str]]
+    tokens: list[Token]
     places: Mapping[str, int]
     at: int = 0
+    gams: bool = False  # sqr and power are functions, products need their *, names are folded to lower case
 
     @property
-    def kind(self) -> str:
-        return self.tokens[self.at][0] if self.at < len(self.tokens) else ""
+    def token(self) -> Token:
+        return self.tokens[self.at]
 
-    @property
-    def token(self) -> str:
-        return self.tokens[self.at][1] if self.at < len(self.tokens) else "the end"
+    def next(self) -> Token:
+        token = self.token
+        self.at = min(self.at + 1, len(self.tokens) - 1)
+        return token
 
     def take(self, *marks: str) -> str:
-        if self.kind == "mark" and self.token in marks:
-            self.at += 1
-            return self.tokens[self.at - 1][1]
-        return ""
+        return self.next().text if self.token.kind in ("mark", "relation") and self.token.text in marks else ""
 
-    def expression(self, depth: int) -> Polynomial:
-        parts = [self.term(depth)]
-        while mark := self.take("+", "-"):
-            part = self.term(depth)
-            parts.append(-part if mark == "-" else part)
+    def unexpected(self) -> Misread:
+        return self.token.wrong(f"unexpected {self.token.shown}")
+
+    def expression(self, depth: int = 0) -> Polynomial:
+        """The sum that starts here, up to the first word that is not part of it."""
+        parts: list[Polynomial] = []
+        monomials: list[tuple[int, ...]] = []
+        values: list[float] = []
+        sign, widest = 1.0, 0
+        while True:
+            here = self.token
+            value, monomial, compound = self.term(depth)
+            widest = max(widest, len(monomial))
+            if (len(monomials) + 1) * widest > MAX_CELLS:
+                raise here.wrong(f"a sum of {len(monomials)} terms up to degree {widest} is too large")
+            if compound is None:
+                monomials.append(monomial)
+                values.append(sign * value)
+            else:
+                parts.append(compound * Polynomial.from_terms({monomial: sign * value}))
+            mark = self.take("+", "-")
+            if not mark:
+                break
+            sign = -1.0 if mark == "-" else 1.0
+        parts.append(Polynomial(rows_of(monomials), np.array(values, dtype=np.float64)))
         return parts[0] if len(parts) == 1 else total(parts)
 
-    def term(self, depth: int) -> Polynomial:
-        result = self.factor(depth)
-        while mark := self.take("*", "/"):
-            right = self.factor(depth)
-            if mark == "*":
-                result = result * right
-            elif right.degree or not len(right.coefficients):
-                raise InputError("division is only by numbers other than zero")
+    def term(self, depth: int) -> tuple[float, tuple[int, ...], Polynomial | None]:
+        """A product as number, monomial and the product of its parentheses, where there are any."""
+        value, monomial, compound = self.factor(depth)
+        divided = False
+        while True:
+            here = self.token
+            mark = self.take("*", "/")
+            if not mark and not self.follows(divided):
+                return value, monomial, compound
+            right, more, inner = self.factor(depth)
+            if mark == "/":
+                if inner is not None and not inner.degree and len(inner.coefficients):
+                    right, inner = right * float(inner.coefficients[0]), None
+                if more or inner is not None or right == 0:
+                    raise here.wrong("division is only by numbers other than zero")
+                value /= right
             else:
-                result = result / float(right.coefficients[0])
-        return result
+                value, monomial = value * right, (*monomial, *more)
+            if len(monomial) > MAX_DEGREE:
+                raise here.wrong(f"a product of degree above the limit of {MAX_DEGREE}")
+            if inner is not None:
+                compound = inner if compound is None else compound * inner
+            divided = mark == "/"
 
-    def factor(self, depth: int) -> Polynomial:
+    def follows(self, divided: bool) -> bool:
+        """Whether a factor stands next to the last one without a sign of multiplication; refused where ambiguous."""
+        here = self.token
+        if here.kind not in ("number", "name") and not (here.kind == "mark" and here.text == "("):
+            return False
+        before = self.tokens[self.at - 1]
+        if self.gams:
+            raise here.wrong(f"expected an operator before {here.shown}")
+        if here.kind == "number":
+            hint = f"; did you mean {before.text}*{here.text} or {before.text}^{here.text}?"
+            raise here.wrong(f"a number after {before.shown} without a sign{hint if before.kind == 'name' else ''}")
+        if divided:
+            raise here.wrong(
+                f"a division and then {here.shown} without a sign can mean two things: write * or parentheses"
+            )
+        return True
+
+    def factor(self, depth: int) -> tuple[float, tuple[int, ...], Polynomial | None]:
         if depth > MAX_DEPTH:
-            raise InputError(f"parentheses or signs nested deeper than {MAX_DEPTH}")
+            raise self.token.wrong(f"parentheses or signs nested deeper than {MAX_DEPTH}")
         if mark := self.take("+", "-"):
-            inner = self.factor(depth + 1)
-            return -inner if mark == "-" else inner
-        base = self.atom(depth)
-        return base ** self.power() if self.take("^", "**") else base
+            value, monomial, compound = self.factor(depth + 1)
+            return (-value if mark == "-" else value), monomial, compound
+        value, monomial, compound = self.atom(depth)
+        if not self.take("^", "**"):
+            return value, monomial, compound
+        k = self.power()
+        if self.token.kind == "mark" and self.token.text in ("^", "**"):
+            raise self.token.wrong("two powers in a row: use parentheses")
+        if compound is not None:
+            return 1.0, (), compound**k
+        return _finite(value**k, self.tokens[self.at - 1]), monomial * k, None
 
     def power(self) -> int:
-        if self.kind != "number" or not self.token.isdigit() or not self.token.isascii():
-            raise InputError(f"an exponent must be a whole number, not {quoted(self.token)}")
-        digits = self.token
-        self.at += 1
+        here = self.next()
+        digits = here.text.removesuffix(".0") if self.gams else here.text
+        if here.kind != "number" or not digits.isdigit():
+            raise here.wrong(f"an exponent must be a whole number, not {here.shown}")
         if len(digits) > 3 or int(digits) > MAX_POWER:
-            raise InputError(f"exponent {quoted(digits)} is larger than the limit of {MAX_POWER}")
+            raise here.wrong(f"exponent {quoted(digits)} is larger than the limit of {MAX_POWER}")
         return int(digits)
 
-    def atom(self, depth: int) -> Polynomial:
-        kind, token = self.kind, self.token
-        self.at += 1
-        if kind == "number":
-            return Polynomial.constant(float(token))
-        if kind == "name":
-            if token not in self.places:
-                raise InputError(f"unknown variable {quoted(token)}; declared are {quoted(', '.join(self.places))}")
-            return Polynomial.variable(self.places[token])
-        if kind == "mark" and token == "(":
+    def atom(self, depth: int) -> tuple[float, tuple[int, ...], Polynomial | None]:
+        here = self.next()
+        if here.kind == "number":
+            return _finite(float(here.text), here), (), None
+        if here.kind == "name":
+            if self.gams and self.token.kind == "mark" and self.token.text == "(":
+                return self.function(here, depth)
+            place = self.places.get(here.text.lower() if self.gams else here.text)
+            if place is None:
+                raise here.wrong(self.unknown(here.text))
+            return 1.0, (place,), None
+        if here.kind == "mark" and here.text == "(":
             inner = self.expression(depth + 1)
             if not self.take(")"):
-                raise InputError(f"a closing parenthesis is missing before {quoted(self.token)}")
-            return inner
-        raise InputError(f"expected a number, a variable or a parenthesis, found {quoted(token)}")
+                raise self.token.wrong(f"a closing parenthesis is missing before {self.token.shown}")
+            return 1.0, (), inner
+        raise here.wrong(f"expected a number, a variable or a parenthesis, found {here.shown}")
+
+    def function(self, name: Token, depth: int) -> tuple[float, tuple[int, ...], Polynomial | None]:
+        """sqr(e) and power(e, k); every other function is refused by its name."""
+        known = name.text.lower()
+        if known not in ("sqr", "power"):
+            raise name.wrong(f"{quoted(name.text)} is not a polynomial; sqr and power are the functions that are read")
+        self.next()
+        inner, exponent = self.expression(depth + 1), 2
+        if known == "power":
+            if not self.take(","):
+                raise self.token.wrong(f"power needs an exponent, found {self.token.shown}")
+            exponent = self.power()
+        if not self.take(")"):
+            raise self.token.wrong(f"a closing parenthesis is missing before {self.token.shown}")
+        return 1.0, (), inner**exponent
+
+    def unknown(self, name: str) -> str:
+        """A variable that nobody declared, and what may have been meant."""
+        digits = re.fullmatch(r"(.*?\D)(\d+)", name)
+        if pieces := pieces_of(name, self.places):
+            hint = f"did you mean {'*'.join(pieces)}?"
+        elif digits and digits[1] in self.places:
+            hint = f"did you mean {digits[1]}^{digits[2]} or {digits[2]}*{digits[1]}?"
+        elif self.token.kind == "mark" and self.token.text == "(":
+            hint = "functions are not read, polynomials are"
+        elif near := difflib.get_close_matches(name, list(self.places)[:1000], 1, 0.6):
+            hint = f"did you mean {near[0]}?"
+        elif same := [known for known in self.places if known.lower() == name.lower()]:
+            hint = f"did you mean {same[0]}?"
+        else:
+            few = list(self.places)[:8]
+            hint = (
+                f"declared are {', '.join(few)}{', ...' if len(self.places) > 8 else ''}" if few else "none is declared"
+            )
+        return f"unknown variable {quoted(name)}; {hint}"
+
+
+def _finite(value: float, where: Token) -> float:
+    if not np.isfinite(value):
+        raise where.wrong(f"{where.shown} is too large a number")
+    return value

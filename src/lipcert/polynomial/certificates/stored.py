@@ -7,7 +7,6 @@ one of that problem. Scales are exponents of two, with which everything is exact
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
@@ -28,12 +27,15 @@ from lipcert.polynomial.problem import PolynomialProblem, variable_bounds
 from lipcert.proof.sos.prove import SosProof, prove_weights
 from lipcert.rounding import Array
 
-NAMES = "sos_(basis|blocks|cuts|mix|equalities|inequalities|rules|factors|products|families|scale|factor|index|numbers)"
+PARTS = "basis blocks cuts mix equalities inequalities rules factors products families scale factor index numbers"
+ARRAYS = tuple(f"sos_{part}" for part in PARTS.split())
+NAMES = "|".join(ARRAYS)
 INEQUALITY, LOWER, UPPER, EQUALITY = range(4)
 MOST_TERMS = 60_000_000
 MOST_DEGREE = 128
 LONGEST = 30_000_000  # rows of the program
 MOST_SCALE = 400
+MOST_EQUATIONS = 1_000_000
 MOST_CUTS = 200_000
 
 Arrays = dict[str, NDArray[Any]]
@@ -232,7 +234,7 @@ def _read_blocks(arrays: Mapping[str, Any], problem: PolynomialProblem) -> tuple
 
 def _read_equalities(arrays: Mapping[str, Any], problem: PolynomialProblem) -> tuple[Polynomial, ...]:
     table = whole(arrays, "sos_equalities")
-    if table.ndim != 2 or not table.shape[1]:
+    if table.ndim != 2 or not table.shape[1] or len(table) > MOST_EQUATIONS:
         raise FileFormatError("the equations of the proof do not fit together")
     monomials = _checked(table[:, 1:], problem.n)
     rows = zip(table[:, 0].tolist(), monomials, strict=True)
@@ -368,5 +370,5 @@ def _checked(rows: NDArray[np.int64], n: int) -> Rows:
 
 
 def only(arrays: Mapping[str, Any]) -> Stored:
-    """The arrays of a file that belong to a relaxation."""
-    return Stored({name: arrays[name] for name in arrays if re.fullmatch(NAMES, name)})
+    """The arrays of a file that belong to a relaxation: all of them must be there."""
+    return Stored({name: arrays[name] for name in ARRAYS})

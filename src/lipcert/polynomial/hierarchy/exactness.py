@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -25,12 +27,17 @@ def is_exact(model: MomentModel) -> bool:
 
 
 def _of_block(block: Block) -> int:
-    of_mix = 0 if block.mix is None else 2 * (_digits(block.mix) - 1)
-    return of_mix + (1 if block.multiplier is None else _digits(block.multiplier.coefficients))
+    of_mix = 1 if block.mix is None else _digits(block.mix)
+    return _of_product([of_mix, of_mix, 1 if block.multiplier is None else _digits(block.multiplier.coefficients)])
 
 
 def _of_products(family: Products) -> int:
-    return int(family.rows.shape[1]) * max((_digits(f.coefficients) for f in family.factors), default=0)
+    return _of_product([max((_digits(f.coefficients) for f in family.factors), default=1)] * family.rows.shape[1])
+
+
+def _of_product(digits: Sequence[int]) -> int:
+    """At most as many digits as all factors have; powers of two add none."""
+    return max(1, sum(d for d in digits if d > 1))
 
 
 def _digits(values: ArrayLike) -> int:

@@ -34,8 +34,8 @@ from lipcert.solver.conic.refine import refinable, refine
 
 FLAT = 1e-5  # |t| below this counts as zero
 THERE = 1e-3  # an eigenvalue above this belongs to the range; the traces sum to 1
-DENOMINATOR = 400  # the largest in an entry of a null vector
-NEAR = 1e-4  # how far an entry may be from a fraction
+REFINED = (1e-4, 400)  # how far an entry of a null vector may be from a fraction, and the largest denominator of it
+ROUGH = (3e-3, 12)  # the same where the program is too large to be refined
 LONGEST = 60  # order of a matrix whose null vectors are rounded in fractions
 
 Solve = Callable[[ConicProblem], ConicSolution]
@@ -66,7 +66,9 @@ def reduce_faces(
     changed = list(model.blocks)
     for k, rows, wanted in zip(blocks, psd, where, strict=True):
         if wanted and model.blocks[k].order <= LONGEST:
-            null = _null_vectors(smat(slack[rows]), _sizes(model.blocks[k], scale))
+            null = _null_vectors(
+                smat(slack[rows]), _sizes(model.blocks[k], scale), ROUGH if sharper is None else REFINED
+            )
             changed[k] = model.blocks[k] if null is None else _without(model.blocks[k], null)
     if all(a is b for a, b in zip(changed, model.blocks, strict=True)):
         return None
@@ -100,7 +102,7 @@ def _sizes(block: Block, scale: Array) -> Array:
     return np.asarray(2.0 ** np.floor(np.log2(np.abs(mixed).max(axis=1))))
 
 
-def _null_vectors(M: Array, sizes: Array) -> Fractions | None:
+def _null_vectors(M: Array, sizes: Array, allowed: tuple[float, int]) -> Fractions | None:
     """The range of M in small fractions, in reduced row echelon form; None when there is none.
 
     A basis element of the scaled model is that of the model over `sizes`: so are entries of vectors.
@@ -111,16 +113,16 @@ def _null_vectors(M: Array, sizes: Array) -> Fractions | None:
         return None
     rows = vectors[:, ::-1][:, :rank].T * sizes
     reduced = _echelon(rows / np.abs(rows).max(axis=1, keepdims=True))
-    guesses = [[_fraction(float(v)) for v in row] for row in reduced]
+    guesses = [[_fraction(float(v), *allowed) for v in row] for row in reduced]
     return [[v for v in row if v is not None] for row in guesses if None not in row] or None
 
 
-def _fraction(value: float) -> Fraction | None:
+def _fraction(value: float, near: float, largest: int) -> Fraction | None:
     """The fraction of the least denominator nearby."""
-    exact, allowed = Fraction(value), NEAR * max(1.0, abs(value))
-    for most in (1, 2, 3, 4, 6, 8, 12, 16, 27, 36, 64, 100, 200, DENOMINATOR):
+    exact, allowed = Fraction(value), near * max(1.0, abs(value))
+    for most in (1, 2, 3, 4, 6, 8, 12, 16, 27, 36, 64, 100, 200, 400):
         guess = exact.limit_denominator(most)
-        if abs(guess - exact) <= allowed:
+        if most <= largest and abs(guess - exact) <= allowed:
             return guess
     return None
 

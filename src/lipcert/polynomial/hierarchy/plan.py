@@ -113,8 +113,10 @@ def plan(
     bad: Iterable[Polynomial] | None = None,
     sparsity: str | None = None,
     sparse_order: int | None = None,
+    *,
+    ahead: int = AHEAD,
 ) -> Plan:
-    """The sizes of this order of a relaxation and of the next two; the arguments are those of `minimize`.
+    """The sizes of this order of a relaxation and of the next two (`ahead` in all); other arguments as in `minimize`.
 
     Nothing is solved, and relaxations of more than a few million terms are not even built.
     """
@@ -123,11 +125,11 @@ def plan(
     word = sparsity or ("none" if relaxation == "krivine" else "term")
     if relaxation == "krivine":
         first = max(2, problem.objective.degree) if order is None else order
-        return Plan(relaxation, word, tuple(_linear(problem, d, given) for d in range(first, first + AHEAD)))
+        return Plan(relaxation, word, tuple(_linear(problem, d, given) for d in range(first, first + ahead)))
     first = least_order(problem) if order is None else order
     layout = _layout(problem, relaxation, given, named)
     stages, notes = [], layout.notes
-    for d in range(first, first + AHEAD):
+    for d in range(first, first + ahead):
         if _terms(problem, d, layout) <= COUNTED:
             model = relax(problem, relaxation, d, given, named, sparsity, sparse_order)
             notes = (*notes, f"order {d}: {model.notes[-1]}") if len(model.notes) > len(layout.notes) else notes

@@ -11,11 +11,30 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lipcert.chart.facts import Facts
+from lipcert.errors import SoundnessError
 from lipcert.files import write_json
 from lipcert.polynomial.hierarchy.decomposition import SosDecomposition
+from lipcert.polynomial.hierarchy.outcome import Outcome
 from lipcert.polynomial.monomials import Monomial, Rows, monomial_of
+from lipcert.polynomial.points.local import TOLERANCE
+from lipcert.polynomial.points.search import Found
 from lipcert.proof.sos import SosProof
 from lipcert.rounding import Array
+from lipcert.solver.conic.conic import ConicStatus
+
+GAP = 1e-4  # relative: where a bracket counts as closed
+
+
+@dataclass(frozen=True)
+class Step:
+    """One relaxation on the way: its order, what it proved (infinite: nothing), its matrices, its time."""
+
+    order: int
+    bound: float
+    blocks: tuple[int, ...]
+    moments: int
+    seconds: float
+
 
 if TYPE_CHECKING:
     from lipcert.polynomial.certificates.about import About
@@ -26,12 +45,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class PolynomialResult:
-    """A proved bound: `bound` <= min f (or >= max f) over the feasible set; infinite when nothing was proved.
+    """A bracket around the optimum: `bound` is proved, `value` is attained at `minimizer` (of a maximum too).
 
-    `status` is "certified", or "not certified: " and the reason. `minimizer` and its `value` are there when the moment
-    matrices have rank one and the point is feasible up to 1e-6 and attains the bound: evidence, not part of the proof.
-    `proof` holds the Gram matrices and multipliers of the SOS identity, in scaled variables; `sos` shows them, and
-    `certificate` can be saved. `keep` writes the relaxation and its proof in terms of a problem's constraints.
+    `bound` <= min f (or >= max f) over the feasible set; infinite when nothing was proved, and infinite on the other
+    side when it is proved that there is no feasible point. `found` says whether the point is proved feasible, which
+    makes `value` a theorem too, or feasible up to 1e-6 relative to the coefficients, which makes it evidence. `outcome`
+    says how it ended, `status` what became of the proof, `advice` what to try. `proof` holds the Gram matrices and
+    multipliers of the SOS identity, in scaled variables; `sos` shows them, and `certificate` can be saved. `keep`
+    writes the relaxation and its proof in terms of a problem's constraints.
     """
 
     bound: float
@@ -49,6 +70,26 @@ class PolynomialResult:
     decompose: Callable[[], SosDecomposition] | None = field(default=None, repr=False)
     keep: Callable[[PolynomialProblem], Stored] | None = field(default=None, repr=False)
     about: About | None = field(default=None, repr=False)
+    found: Found | None = None
+    empty: str = ""  # why it is proved that nothing is feasible
+    runaway: bool = False  # whether values seem to go to infinity
+    tolerance: float = GAP
+    names: tuple[str, ...] = ()
+    relaxation: str = ""
+    steps: tuple[Step, ...] = ()
+    advice: tuple[str, ...] = ()
+    ended: str = ""  # what stopped the work, where something did
+
+    def __post_init__(self) -> None:
+        if self.found is None or not self.found.proved:
+            return
+        sign = 1.0 if self.sense == "min" else -1.0
+        if self.empty or sign * self.found.value < sign * self.bound:
+            claim = "the feasible set is empty" if self.empty else f"the bound is {self.bound!r}"
+            raise SoundnessError(
+                f"{claim}, but a point that is feasible has the value {self.found.value!r}: a bug in lipcert, "
+                "please report it with the problem"
+            )
 
     @cached_property
     def sos(self) -> SosDecomposition | None:
@@ -64,20 +105,79 @@ class PolynomialResult:
 
     @property
     def certified(self) -> bool:
-        """Whether the bound is a finite number, and so a theorem."""
-        return bool(np.isfinite(self.bound))
+        """Whether something is proved: a finite bound, or that there is no feasible point."""
+        return bool(np.isfinite(self.bound)) or bool(self.empty)
+
+    @property
+    def proved(self) -> bool:
+        """Whether `value` is proved too: its point satisfies every constraint exactly."""
+        return self.found is not None and self.found.proved
+
+    @property
+    def order(self) -> int | None:
+        """The highest order of the hierarchy that was solved."""
+        return max((s.order for s in self.steps), default=None)
+
+    @property
+    def gap(self) -> float | None:
+        """The distance between bound and value over max(1, |value|); None where one of both is missing."""
+        if self.value is None or not np.isfinite(self.bound):
+            return None
+        sign = 1.0 if self.sense == "min" else -1.0
+        return max(0.0, sign * (self.value - self.bound)) / max(1.0, abs(self.value))
+
+    @property
+    def outcome(self) -> Outcome:
+        """How it ended."""
+        if self.empty:
+            return Outcome.INFEASIBLE
+        if self.value is None and self.solver_status == ConicStatus.INFEASIBLE.value:
+            return Outcome.SEEMS_INFEASIBLE
+        if not self.certified:
+            return Outcome.UNBOUNDED if self.runaway else Outcome.NOT_CERTIFIED
+        if self.gap is None:
+            return Outcome.BOUND
+        return Outcome.CLOSED if self.gap <= self.tolerance else Outcome.GAP
+
+    @property
+    def title(self) -> str:
+        """The headline."""
+        if self.empty:
+            return "The feasible set is empty: proved"
+        return "Minimum of a polynomial" if self.sense == "min" else "Maximum of a polynomial"
 
     def facts(self) -> Facts:
         """What a person wants to read first."""
-        side = "lower bound" if self.sense == "min" else "upper bound"
-        rows = [(side, f"{self.bound:.9g}   proved" if self.certified else f"none   {self.status}")]
-        if self.minimizer is not None and self.value is not None:
-            few = ", ".join(f"{v:.6g}" for v in self.minimizer[:8])
-            rows.append(("value", f"{self.value:.9g}   at ({few}{', ...' if len(self.minimizer) > 8 else ''})"))
+        rows: list[tuple[str, str]] = []
+        if self.empty:
+            rows.append(("proof", self.empty))
+        else:
+            side = "lower bound" if self.sense == "min" else "upper bound"
+            rows.append((side, f"{self.bound:.9g}   proved" if self.certified else f"none   {self.status}"))
+            rows += self._point()
+        rows.append(("outcome", self.outcome.value))
+        if self.steps:
+            rows.append(("relaxation", f"{self.relaxation}, {'; then '.join(map(_words, self.steps))}"))
         rows.append(("solver", f"{self.solver}   {self.solver_status}"))
-        rows.append(("time", f"{self.seconds:.2f} s"))
+        rows.append(("time", f"{self.seconds:.2f} s{f'   {self.ended}' if self.ended else ''}"))
+        rows += [("advice", text) for text in self.advice]
         rows += [("note", note) for note in self.notes]
-        return Facts("Minimum of a polynomial" if self.sense == "min" else "Maximum of a polynomial", rows)
+        return Facts(self.title, rows)
+
+    def _point(self) -> list[tuple[str, str]]:
+        if self.value is None or self.minimizer is None:
+            return []
+        if self.proved:
+            words = "proved: the point satisfies every constraint exactly"
+        else:
+            off = "" if self.found is None else f", worst violation {self.found.violation:.1e}"
+            words = f"evidence: the point is feasible up to {TOLERANCE:g}{off}"
+        names = self.names or tuple(f"x{i + 1}" for i in range(len(self.minimizer)))
+        few = ", ".join(f"{name} = {v:.6g}" for name, v in list(zip(names, self.minimizer, strict=True))[:12])
+        rows = [("value", f"{self.value:.9g}   {words}")]
+        if self.gap is not None:
+            rows.append(("gap", f"{self.gap:.2g}   |value - bound| / max(1, |value|)"))
+        return [*rows, ("point", f"{few}{', ...' if len(self.minimizer) > 12 else ''}")]
 
     def __repr__(self) -> str:
         return self.facts().text()
@@ -86,17 +186,40 @@ class PolynomialResult:
         return self.facts().html()
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; a bound that is not proved is null."""
+        """Plain values for JSON; null for a bound or a value that is not there."""
+        found = self.minimizer
+        names = self.names or tuple(f"x{i + 1}" for i in range(0 if found is None else len(found)))
         return {
-            "bound": self.bound if self.certified else None,
-            "sense": self.sense,
-            "status": self.status,
-            "certified": self.certified,
-            "minimizer": None if self.minimizer is None else [float(v) for v in self.minimizer],
+            "bound": self.bound if np.isfinite(self.bound) else None,
             "value": self.value,
+            "value_proved": self.proved,
+            "violation": None if self.found is None else self.found.violation,
+            "gap": self.gap,
+            "point": None if found is None else {n: float(v) for n, v in zip(names, found, strict=True)},
+            "sense": self.sense,
+            "certified": self.certified,
+            "outcome": self.outcome.name.lower(),
+            "meaning": self.outcome.value,
+            "status": self.status,
+            "infeasible": self.empty or None,
+            "relaxation": self.relaxation,
+            "order": self.order,
+            "steps": [
+                {
+                    "order": s.order,
+                    "bound": s.bound if np.isfinite(s.bound) else None,
+                    "blocks": list(s.blocks),
+                    "moments": s.moments,
+                    "seconds": round(s.seconds, 4),
+                }
+                for s in self.steps
+            ],
             "solver": self.solver,
             "solver_status": self.solver_status,
+            "ended": self.ended or None,
+            "advice": list(self.advice),
             "notes": list(self.notes),
+            "variables": len(self.names),
             "seconds": round(self.seconds, 4),
         }
 
@@ -116,3 +239,10 @@ class PolynomialResult:
         if len(rows):
             point[self.monomial_rows[rows, -1]] = self.moment_values[rows]
         return point if np.all(np.isfinite(point)) else None
+
+
+def _words(step: Step) -> str:
+    sizes = "no matrix" if not step.blocks else f"{len(step.blocks)} matrices of order up to {max(step.blocks)}"
+    if len(step.blocks) == 1:
+        sizes = f"a matrix of order {step.blocks[0]}"
+    return f"order {step.order} with {sizes}, {step.moments} moments"

@@ -1,4 +1,4 @@
-"""minimize, maximize: a polynomial problem in, a proved bound out.
+"""minimize, maximize: a polynomial problem in, a proved bound and a point out; solve_problem: one relaxation's bound.
 
 The relaxation is solved in scaled variables (by powers of two, so that scaling is exact); what the solver says is a
 hint, and `proof.sos` makes the bound from its dual variables: rigorous or infinite.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from math import inf
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,7 +27,7 @@ from lipcert.polynomial.hierarchy.guess import good_value
 from lipcert.polynomial.hierarchy.hierarchies import dense, least_order, nearly_sparse, sparse
 from lipcert.polynomial.hierarchy.krivine import krivine
 from lipcert.polynomial.hierarchy.model import MomentModel
-from lipcert.polynomial.hierarchy.result import PolynomialResult
+from lipcert.polynomial.hierarchy.result import GAP, PolynomialResult
 from lipcert.polynomial.hierarchy.terms import exploit
 from lipcert.polynomial.monomials import monomial_of
 from lipcert.polynomial.polynomial import Polynomial
@@ -48,7 +49,7 @@ def minimize(
     lower: ArrayLike | None = None,
     upper: ArrayLike | None = None,
     relaxation: str = "dense",
-    order: int | None = None,
+    order: int | str | None = None,
     cliques: Iterable[Sequence[int]] | None = None,
     bad: Iterable[Polynomial] | None = None,
     sparsity: str | None = None,
@@ -56,37 +57,41 @@ def minimize(
     cuts: int = 0,
     solver: str = "auto",
     time_limit: float = inf,
+    gap: float = GAP,
+    search: bool = True,
+    seed: int = 0,
+    on_progress: Callable[[Any], None] | None = None,
 ) -> PolynomialResult:
-    """A proved lower bound on  min { f(x) : g_i(x) >= 0, h_j(x) = 0, lower <= x <= upper }.
+    """A proved lower bound on  min { f(x) : g_i(x) >= 0, h_j(x) = 0, lower <= x <= upper }, and a point above it.
 
     Args:
         objective, inequalities, equalities: f, the g_i and the h_j.
         lower, upper: bounds of the variables, constraints like the others.
         relaxation: dense, sparse, nearly-sparse or krivine.
-        order: of the hierarchy (for krivine: the degree of the products); the least possible when left out.
+        order: of the hierarchy (for krivine: the degree of the products). Left out: the least possible, and higher ones
+            as long as there is a gap and the next one is cheap. "auto": higher ones until the gap is closed.
         cliques: sets of variables for all but the dense relaxation; found when left out.
         bad: for nearly-sparse, the constraints kept out of the cliques; found when left out.
         sparsity: how moment matrices are split: none, sign, term (unless said otherwise) or term-chordal.
         sparse_order: steps of term sparsity; few are cheaper and may lower the bound. Left out, as many as change
             something: then "term" has the bound of "none".
         cuts: rounds in which violated triangle inequalities between bounded variables are added.
-        solver, time_limit: of the conic solver.
+        solver, time_limit: the conic solver, and seconds for everything.
+        gap: relative gap between bound and value at which the bracket counts as closed.
+        search, seed: whether feasible points are looked for, and the seed of their random starts.
+        on_progress: called with seconds, bound, value and stage before every piece of work.
 
-    The result's `bound` is rigorous for the coefficients as given, or -inf with the reason in `status`.
+    The result's `bound` is rigorous for the coefficients as given, or -inf with the reason in `status`. Its `value` is
+    attained at `minimizer`; `proved` says whether that point is feasible exactly or up to tolerance.
     """
+    from lipcert.polynomial.hierarchy.climb import Splitting, Wishes, climb
+
     problem = _problem(objective, inequalities, equalities, "min", lower, upper)
-    return solve_problem(
-        problem,
-        relaxation,
-        order,
-        cliques,
-        bad,
-        sparsity=sparsity,
-        sparse_order=sparse_order,
-        cuts=cuts,
-        solver=solver,
-        time_limit=time_limit,
+    splitting = Splitting(sparsity, sparse_order, cuts)
+    wishes = Wishes(
+        relaxation, order, cliques, bad, splitting, solver, time_limit, gap, search, seed, on_progress=on_progress
     )
+    return climb(problem, wishes)
 
 
 def maximize(
@@ -97,7 +102,7 @@ def maximize(
     lower: ArrayLike | None = None,
     upper: ArrayLike | None = None,
     relaxation: str = "dense",
-    order: int | None = None,
+    order: int | str | None = None,
     cliques: Iterable[Sequence[int]] | None = None,
     bad: Iterable[Polynomial] | None = None,
     sparsity: str | None = None,
@@ -105,21 +110,20 @@ def maximize(
     cuts: int = 0,
     solver: str = "auto",
     time_limit: float = inf,
+    gap: float = GAP,
+    search: bool = True,
+    seed: int = 0,
+    on_progress: Callable[[Any], None] | None = None,
 ) -> PolynomialResult:
     """A proved upper bound on  max { f(x) : g_i(x) >= 0, h_j(x) = 0, lower <= x <= upper }; see `minimize`."""
+    from lipcert.polynomial.hierarchy.climb import Splitting, Wishes, climb
+
     problem = _problem(objective, inequalities, equalities, "max", lower, upper)
-    return solve_problem(
-        problem,
-        relaxation,
-        order,
-        cliques,
-        bad,
-        sparsity=sparsity,
-        sparse_order=sparse_order,
-        cuts=cuts,
-        solver=solver,
-        time_limit=time_limit,
+    splitting = Splitting(sparsity, sparse_order, cuts)
+    wishes = Wishes(
+        relaxation, order, cliques, bad, splitting, solver, time_limit, gap, search, seed, on_progress=on_progress
     )
+    return climb(problem, wishes)
 
 
 def solve_problem(

@@ -85,7 +85,8 @@ def _in_entries(
     holder[columns[order]] = slots[order]
     held = np.flatnonzero(holder >= 0)
     doubt = doubt.copy()
-    doubt[holder[held]] = grow(doubt[holder[held]] + np.abs(residual[held]) + error[held], 3)
+    size = np.abs(residual[held]) + error[held]
+    doubt[holder[held]] = grow(doubt[holder[held]] + size, identity.roundings + 6)  # of the coefficient 1
     return _absorbed(identity, adjusted, residual, error, np.concatenate([gone, held]), doubt)
 
 
@@ -136,11 +137,10 @@ def _corrected(
     doubt[inverse.slots] = delta
     if any(np.any(weights[rows] < doubt[rows]) for kind, _, rows in identity.parts if kind == "nonnegative"):
         return None
-    touched = np.bincount(
-        identity.columns, weights=doubt[identity.slots] * np.abs(identity.coefficients), minlength=len(residual)
-    )
+    moved = doubt[identity.slots] * np.abs(identity.coefficients)
+    touched = np.bincount(identity.columns, weights=moved, minlength=len(residual)).astype(np.float64)
     terms = int(np.bincount(identity.columns, minlength=1).max(initial=0))
-    return weights, doubt, grow(np.asarray(touched, np.float64), terms + identity.roundings + 4), inverse.settled
+    return weights, doubt, grow(touched, terms + identity.roundings + 4), inverse.settled
 
 
 def _absorbed(

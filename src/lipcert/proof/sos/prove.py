@@ -126,11 +126,9 @@ def _shifts(identity: Identity, grams: tuple[Array, ...], doubt: Array) -> tuple
     shifts: list[Array] = []
     for (order, rows), Q, caps in zip(identity.matrices(), grams, identity.caps, strict=True):
         j, i = np.tril_indices(order)
-        own = np.where(i == j, doubt[rows], doubt[rows] / 2)
-        error = np.bincount(i, weights=own, minlength=order) + np.bincount(
-            j, weights=np.where(i == j, 0.0, own), minlength=order
-        )
-        shifts.append(_shift(Q, grow(error, order + 2), caps))
+        E = np.zeros((order, order))
+        E[i, j] = E[j, i] = np.where(i == j, doubt[rows], doubt[rows] / 2)
+        shifts.append(_shift(Q, grow(E.sum(axis=1), order + 2), caps))
     return tuple(shifts)
 
 

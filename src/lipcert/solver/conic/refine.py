@@ -150,7 +150,7 @@ def _parts(problem: ConicProblem, z: Floats, null: list[Floats]) -> list[_Part]:
             N = next(kernels)
             values, vectors = np.linalg.eigh(N.T @ smat(z[rows]) @ N)
             L = (N @ vectors) * np.sqrt(np.maximum(values, FLOOR * max(1.0, float(values.max(initial=0.0)))))
-        size = triangle(L.shape[1]) if cone.kind == "psd" else cone.size
+        size = triangle(int(L.shape[-1])) if cone.kind == "psd" else cone.size
         parts.append(_Part(cone.kind, rows, slice(start, start + size), L))
         start += size
     return parts
