@@ -110,7 +110,7 @@ def entries_of(model: MomentModel) -> Entries:
     edges = np.concatenate([[0], np.cumsum(sizes)])
     (slots, columns, values), rows = numbered(parts, edges[:-1].tolist(), model)
     which = np.searchsorted(edges, slots, side="right") - 1
-    of_blocks, of_equalities = which == 0, which == 1
+    of_blocks, of_equalities, goal = which == 0, which == 1, which == len(parts) - 1
     first, starts = _offsets(orders), _offsets(orders * (orders + 1) // 2)
     left, right = _ends(orders, first, starts)
     sign = 1.0 if model.sense == "min" else -1.0
@@ -130,10 +130,8 @@ def entries_of(model: MomentModel) -> Entries:
         positive=values[of_blocks] > 0,
         fixed=np.unique(columns[which >= 2]),
         scalar=np.unique(columns[(which == 1) | (which >= 3) & (which < len(parts) - 1)]),
-        needed=np.unique(columns[which == len(parts) - 1]),
-        objective=np.bincount(
-            columns[which == len(parts) - 1], weights=sign * values[which == len(parts) - 1], minlength=len(rows)
-        ),
+        needed=np.unique(columns[goal]),
+        objective=np.bincount(columns[goal], weights=sign * values[goal], minlength=len(rows)).astype(np.float64),
         equality_slots=slots[of_equalities] - edges[1],
         equality_columns=columns[of_equalities],
         equalities=len(model.equalities),

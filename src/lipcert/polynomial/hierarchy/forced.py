@@ -71,7 +71,8 @@ def _forced(entries: Entries) -> Forced:
     halves = np.where(entries.left == entries.right, 1.0, 0.5)
     value[slots[mine]] = entries.objective[columns[mine]] * halves[slots[mine]]
     diagonal = entries.diagonal_slots()
-    result = Forced(*(np.full(entries.nodes, v) for v in (0.0, -1, 0.0, 0.0)))  # type: ignore[arg-type]
+    limit, p_of, q_of = np.zeros((3, entries.nodes))
+    result = Forced(limit, np.full(entries.nodes, -1, dtype=np.int64), p_of, q_of)
     pairs = np.flatnonzero(known & (entries.left != entries.right) & (value != 0))
     for first, second in ((entries.left, entries.right), (entries.right, entries.left)):
         usable = pairs[known[diagonal[first[pairs]]] & (value[diagonal[first[pairs]]] > 0)]
@@ -129,5 +130,5 @@ def _blocks(entries: Entries, forced: Forced, dead: NDArray[np.bool_], merged: d
                 if Fraction(mix[a - first, b - first]) * Fraction(float(forced.p[b])) != Fraction(float(forced.q[b])):
                     mix[a - first, [a - first, b - first]] = forced.p[b], forced.q[b]
         rows = [i for i in kept.tolist() if first + i not in merged]
-        blocks.append(Block(basis, block.multiplier, mix[np.ix_(rows, kept)]))
+        blocks.append(Block(basis, block.multiplier, mix[rows][:, kept]))
     return tuple(blocks)
