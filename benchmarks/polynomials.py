@@ -89,7 +89,7 @@ def measured(
     return Row(
         name=name,
         variables=problem.n,
-        how=" ".join(words) + (f" + {result.notes[-1].split(' ine')[0]}s" if "triangle" in result.notes[-1] else ""),
+        how=" ".join(words + [f"+ {note.split(' ine')[0]}s" for note in result.notes if "triangle" in note]),
         moments=program.columns,
         largest=max(program.orders, default=1),
         blocks=len(program.orders),

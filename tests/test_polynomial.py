@@ -50,6 +50,24 @@ def test_text_and_terms_round_trip(p: Polynomial) -> None:
     assert hash(Polynomial.from_terms(p.terms())) == hash(p)
 
 
+@given(polynomials, st.lists(st.lists(st.integers(0, 3), max_size=3), min_size=1, max_size=4))
+@settings(max_examples=60, deadline=None)
+def test_multiples_are_products(p: Polynomial, monomials: list[list[int]]) -> None:
+    listed = [tuple(sorted(m)) for m in monomials]
+    expected = [p * Polynomial.from_terms({m: 1.0}) for m in listed]
+    found = p.multiples(rows_of(listed))
+    assert found == expected
+    assert all(np.array_equal(Polynomial(q.indices, q.coefficients).indices, q.indices) for q in found)
+
+
+def test_vanished_coefficients_leave() -> None:
+    tiny = Polynomial.from_terms({(0,): 1e-200, (1,): 1.0})
+    assert tiny * 1e-200 == Polynomial.from_terms({(1,): 1e-200})
+    assert tiny * 0.0 == Polynomial.constant(0.0)
+    with pytest.raises(InputError, match="finite"):
+        tiny * float("inf")
+
+
 def test_canonical_form() -> None:
     p = Polynomial.from_terms({(2, 0): 1.0, (0, 2): 2.0, (1,): 0.0, (): 5.0})
     assert p.terms() == {(): 5.0, (0, 2): 3.0}

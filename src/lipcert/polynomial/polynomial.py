@@ -106,7 +106,7 @@ class Polynomial:
         return self + other
 
     def __neg__(self) -> Polynomial:
-        return Polynomial(self.indices, -self.coefficients)
+        return self._with(-self.coefficients)
 
     def __sub__(self, other: Polynomial | float) -> Polynomial:
         return self + (-_polynomial(other))
@@ -115,7 +115,9 @@ class Polynomial:
         return (-self) + other
 
     def __mul__(self, other: Polynomial | float) -> Polynomial:
-        right = _polynomial(other)
+        if not isinstance(other, Polynomial):
+            return self._with(self.coefficients * float(other))
+        right = other
         charge(len(self.coefficients) * len(right.coefficients), self.degree + right.degree)
         if len(self.coefficients) * len(right.coefficients) * (1 + self.degree + right.degree) > MAX_ENTRIES:
             raise InputError(f"a product of {len(self.coefficients)} and {len(right.coefficients)} terms is too large")
@@ -126,7 +128,7 @@ class Polynomial:
         return self * other
 
     def __truediv__(self, number: float) -> Polynomial:
-        return Polynomial(self.indices, self.coefficients / float(number))
+        return self._with(self.coefficients / float(number))
 
     def __pow__(self, exponent: int) -> Polynomial:
         if not isinstance(exponent, int | np.integer) or exponent < 0:
@@ -181,7 +183,22 @@ class Polynomial:
     def rescale(self, scale: Array) -> Polynomial:
         """x_i replaced by scale_i x_i; exact where every scale is a power of two."""
         extended = np.concatenate([scale, [1.0]])
-        return Polynomial(self.indices, self.coefficients * np.prod(extended[self.indices], axis=1))
+        return self._with(self.coefficients * np.prod(extended[self.indices], axis=1))
+
+    def _with(self, coefficients: Array) -> Polynomial:
+        """The same monomials with other coefficients."""
+        return _canonical(self.indices, coefficients)
+
+    def multiples(self, monomials: Rows) -> list[Polynomial]:
+        """The products with monomials, exact; their terms keep their order, which is that of exponents."""
+        count, terms = len(monomials), len(self.indices)
+        if not terms:
+            return [self] * count
+        left = np.broadcast_to(self.indices, (count, *self.indices.shape))
+        right = np.broadcast_to(monomials[:, None, :], (count, terms, monomials.shape[1]))
+        products = np.sort(np.concatenate([left, right], axis=2), axis=2)
+        unused = products.shape[2] - self.degree - (monomials >= 0).sum(axis=1)
+        return [_canonical(rows[:, skip:], self.coefficients) for rows, skip in zip(products, unused, strict=True)]
 
     def derivative(self, i: int) -> Polynomial:
         """The partial derivative in x_i."""
@@ -200,6 +217,18 @@ def total(parts: Iterable[Polynomial]) -> Polynomial:
         return Polynomial.constant(0.0)
     charge(sum(len(p.coefficients) for p in listed), max(p.degree for p in listed))
     return Polynomial(stack(p.indices for p in listed), np.concatenate([p.coefficients for p in listed]))
+
+
+def _canonical(indices: Rows, coefficients: Array) -> Polynomial:
+    """A polynomial whose rows are in canonical form already; coefficients that vanished or overflowed are looked at."""
+    if not (np.all(np.isfinite(coefficients)) and np.all(coefficients)):
+        return Polynomial(indices, coefficients)
+    indices.flags.writeable = False
+    coefficients.flags.writeable = False
+    made = object.__new__(Polynomial)
+    object.__setattr__(made, "indices", indices)
+    object.__setattr__(made, "coefficients", coefficients)
+    return made
 
 
 def _polynomial(value: Polynomial | float) -> Polynomial:

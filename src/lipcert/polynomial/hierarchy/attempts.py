@@ -23,6 +23,7 @@ from lipcert.polynomial.hierarchy.assembly import MomentConic
 from lipcert.polynomial.hierarchy.exactness import is_exact
 from lipcert.polynomial.hierarchy.faces import NoGramMatrixError, reduce_faces
 from lipcert.polynomial.hierarchy.facial import reduce_bases
+from lipcert.polynomial.hierarchy.forced import reduce_pairs
 from lipcert.polynomial.hierarchy.model import MomentModel
 from lipcert.proof.sos import Identity, SosProof, monomial_reach, prove_sos
 from lipcert.rounding import Array
@@ -102,7 +103,7 @@ def attempt(model: MomentModel, run: Solve, budget: Budget) -> Attempt:
     lower, upper = model.bounds()
     if np.all(np.isfinite(lower) & np.isfinite(upper)):
         return _improved(_first(Scaled(model, lower, upper), run), run, budget)
-    first = _first(Scaled(reduce_bases(model), lower, upper), run)
+    first = _first(Scaled(reduce_bases(reduce_pairs(reduce_bases(model))), lower, upper), run)
     if first.close():
         return first
     scaled = first.scaled

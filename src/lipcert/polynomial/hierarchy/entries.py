@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from lipcert.polynomial.hierarchy.assembly import block_terms, numbered, polynomial_terms, product_terms
 from lipcert.polynomial.hierarchy.model import Block, MomentModel
 from lipcert.polynomial.monomials import Index, Rows, rows_of, unique_rows
+from lipcert.rounding import Array
 
 Marks = NDArray[np.bool_]
 
@@ -25,7 +26,8 @@ class Entries:
 
     `first` and `starts` are the first vertex and the first slot of every block, and what comes after the last. `names`
     number equal basis elements equally. `fixed` are the monomials of the objective, the multipliers and all scalar rows
-    but equalities; `needed` those of the objective alone. `living` marks the vertices that have not vanished.
+    but equalities; `needed` those of the objective alone, whose coefficients (of -f for a maximum) are `objective`.
+    `living` marks the vertices that have not vanished.
     """
 
     blocks: tuple[Block, ...]
@@ -43,6 +45,7 @@ class Entries:
     fixed: Index
     scalar: Index
     needed: Index
+    objective: Array
     equality_slots: Index
     equality_columns: Index
     equalities: int
@@ -66,8 +69,18 @@ class Entries:
     @property
     def plain_diagonal(self) -> Marks:
         """Slots that are the square of a basis element."""
+        return np.asarray((self.left == self.right) & self.plain & self.living[self.left])
+
+    @property
+    def plain(self) -> Marks:
+        """Slots of blocks without multiplier."""
         plain = np.array([b.multiplier is None for b in self.blocks], dtype=bool)
-        return np.asarray((self.left == self.right) & plain[self.block[self.left]] & self.living[self.left])
+        return np.asarray(plain[self.block[self.left]])
+
+    def diagonal_slots(self) -> Index:
+        """The slot of the square of every vertex."""
+        i = np.arange(self.nodes) - self.first[self.block]
+        return np.asarray(self.starts[self.block] + i * (i + 1) // 2 + i)
 
     def first_support(self) -> Marks:
         """The monomials of the problem, and those of squares of basis elements."""
@@ -97,9 +110,10 @@ def entries_of(model: MomentModel) -> Entries:
     edges = np.concatenate([[0], np.cumsum(sizes)])
     (slots, columns, values), rows = numbered(parts, edges[:-1].tolist(), model)
     which = np.searchsorted(edges, slots, side="right") - 1
-    of_blocks, of_equalities = which == 0, which == 1
+    of_blocks, of_equalities, goal = which == 0, which == 1, which == len(parts) - 1
     first, starts = _offsets(orders), _offsets(orders * (orders + 1) // 2)
     left, right = _ends(orders, first, starts)
+    sign = 1.0 if model.sense == "min" else -1.0
     bases = rows_of(m for b in model.blocks for m in b.basis)
     return Entries(
         blocks=model.blocks,
@@ -116,7 +130,8 @@ def entries_of(model: MomentModel) -> Entries:
         positive=values[of_blocks] > 0,
         fixed=np.unique(columns[which >= 2]),
         scalar=np.unique(columns[(which == 1) | (which >= 3) & (which < len(parts) - 1)]),
-        needed=np.unique(columns[which == len(parts) - 1]),
+        needed=np.unique(columns[goal]),
+        objective=np.bincount(columns[goal], weights=sign * values[goal], minlength=len(rows)).astype(np.float64),
         equality_slots=slots[of_equalities] - edges[1],
         equality_columns=columns[of_equalities],
         equalities=len(model.equalities),

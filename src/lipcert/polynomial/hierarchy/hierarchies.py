@@ -19,7 +19,7 @@ from lipcert.errors import InputError
 from lipcert.polynomial.hierarchy.cliques import Clique, homes
 from lipcert.polynomial.hierarchy.layout import Layout, nearly_sparse_layout, one_clique, sparse_layout
 from lipcert.polynomial.hierarchy.model import Block, MomentModel, Products, Rules
-from lipcert.polynomial.monomials import all_monomials
+from lipcert.polynomial.monomials import all_monomials, rows_of
 from lipcert.polynomial.polynomial import Polynomial
 from lipcert.polynomial.problem import PolynomialProblem
 
@@ -122,7 +122,7 @@ def rule_of(h: Polynomial) -> tuple[int, Polynomial] | None:
 
 def _equality_rows(h: Polynomial, clique: Clique, order: int, rules: Rules) -> list[Polynomial]:
     """h times every monomial of its clique up to degree 2d: L(h m) = 0. Products with monomials are exact."""
-    return [h * Polynomial.from_terms({m: 1.0}) for m in all_monomials(clique, 2 * order - h.degree, rules)]
+    return h.multiples(rows_of(all_monomials(clique, 2 * order - h.degree, rules)))
 
 
 def _basis(clique: Clique, degree: int, rules: Rules) -> tuple[tuple[int, ...], ...]:

@@ -17,6 +17,7 @@ outside S may be taken as zero, which makes the matrices block diagonal.
 from __future__ import annotations
 
 from dataclasses import replace
+from operator import is_
 
 import numpy as np
 from numpy.typing import NDArray
@@ -147,16 +148,17 @@ def _inside(entries: Entries, groups: list[Group]) -> Marks:
 
 
 def _split(model: MomentModel, entries: Entries, groups: list[Group], kept: Marks, note: str) -> MomentModel:
-    """The model on the groups, those of plain blocks that lie in another left out."""
-    before = max(len(b.basis) for b in model.blocks)
+    """The model on the groups, those of plain blocks that lie in another left out; itself if nothing was split."""
     chosen = [groups[k] for k in _maximal(entries, groups)]
     blocks = []
     for k, members in chosen:
         block = entries.blocks[k]
         whole = len(members) == len(block.basis)
         blocks.append(block if whole else Block(tuple(block.basis[i] for i in members.tolist()), block.multiplier))
-    largest = max(len(b.basis) for b in blocks)
-    text = f"{note}: {len(blocks)} blocks of order up to {largest}, from {len(model.blocks)} of order up to {before}"
+    if len(blocks) == len(model.blocks) and all(map(is_, blocks, model.blocks)) and kept.all():
+        return model
+    before, after = (max(len(b.basis) for b in listed) for listed in (model.blocks, blocks))
+    text = f"{note}: {len(blocks)} blocks of order up to {after}, from {len(model.blocks)} of order up to {before}"
     return replace(
         model,
         blocks=tuple(blocks),

@@ -56,12 +56,21 @@ def absorb_in_entries(identity: Identity, weights: Array, move: NDArray[np.bool_
 
     Columns without such an entry are left to be paid for, which fails where the reach is infinite.
     """
+    nothing = np.zeros(0, dtype=np.int64)
+    return _in_entries(identity, weights, move, np.zeros(identity.size), np.zeros(len(identity.reach)), nothing)
+
+
+def _in_entries(
+    identity: Identity, weights: Array, move: NDArray[np.bool_], doubt: Array, touched: Array, gone: Index
+) -> Absorbed:
+    """The same where weights have a `doubt` already, which changes residuals by `touched`; those of `gone` vanish."""
     residual, error = identity.residual(weights)
+    error = np.where(touched > 0, grow(error + touched, 2), error)
     marked = move & (np.abs(residual) + error > 0)
     plain = _plain_terms(identity)
     plain = plain[marked[identity.columns[plain]]]
     if not len(plain):
-        return _absorbed(identity, weights, residual, error)
+        return _absorbed(identity, weights, residual, error, gone, doubt)
     slots, columns = identity.slots[plain], identity.columns[plain]
     diagonal = identity.diagonal[slots]
     entries = np.where(diagonal, 1.0, 2.0)  # an off-diagonal slot is two entries of Q
@@ -69,20 +78,51 @@ def absorb_in_entries(identity: Identity, weights: Array, move: NDArray[np.bool_
     adjusted = weights.copy()
     adjusted[slots] += (residual / np.maximum(spread, 1.0))[columns] * entries
     residual, error = identity.residual(adjusted)
+    error = np.where(touched > 0, grow(error + touched, 2), error)
     order = np.argsort(~diagonal, kind="stable")[::-1]  # a diagonal slot wins
     order = order[~np.isfinite(identity.reach[columns[order]])]
     holder = np.full(len(residual), -1, dtype=np.int64)
     holder[columns[order]] = slots[order]
     held = np.flatnonzero(holder >= 0)
-    doubt = np.zeros(identity.size)
-    doubt[holder[held]] = grow(np.abs(residual[held]) + error[held], identity.roundings + 4)  # of the coefficient 1
-    return _absorbed(identity, adjusted, residual, error, held, doubt)
+    doubt = doubt.copy()
+    size = np.abs(residual[held]) + error[held]
+    doubt[holder[held]] = grow(doubt[holder[held]] + size, identity.roundings + 6)  # of the coefficient 1
+    return _absorbed(identity, adjusted, residual, error, np.concatenate([gone, held]), doubt)
 
 
 def absorb_exactly(identity: Identity, weights: Array) -> Absorbed | None:
     """An exact correction for all monomials without a maximum; None where it is not proved to exist."""
+    found = _corrected(identity, weights, ~np.isfinite(identity.reach))
+    if found is None:
+        return None
+    weights, doubt, touched, settled = found
+    residual, error = identity.residual(weights)
+    return _absorbed(identity, weights, residual, grow(error + touched, 2), settled, doubt)
+
+
+def absorb_in_both(identity: Identity, weights: Array) -> Absorbed | None:
+    """An exact correction for monomials that no single entry can take, the others in entries, however many.
+
+    Entries of one monomial change no other monomial, so that the second step leaves the first as it is.
+    """
+    infinite = ~np.isfinite(identity.reach)
+    own = np.zeros(len(infinite), dtype=bool)
+    own[identity.columns[_plain_terms(identity)]] = True
+    if not np.any(infinite & own) or not np.any(infinite & ~own):
+        return None  # one of the others does all
+    found = _corrected(identity, weights, infinite & ~own)
+    if found is None:
+        return None
+    weights, doubt, touched, settled = found
+    return _in_entries(identity, weights, infinite & own, doubt, touched, settled)
+
+
+def _corrected(
+    identity: Identity, weights: Array, wanted: NDArray[np.bool_]
+) -> tuple[Array, Array, Array, Index] | None:
+    """Weights, the doubt in them, what it changes by monomial, and the monomials whose residual vanishes exactly."""
     weights = _without_specks(identity, weights)
-    inverse = _inverse(identity, (weights != 0).tobytes())
+    inverse = _inverse(identity, (weights != 0).tobytes(), wanted.tobytes())
     if inverse is None:
         return None
     residual, error = identity.residual(weights)
@@ -100,8 +140,7 @@ def absorb_exactly(identity: Identity, weights: Array) -> Absorbed | None:
     moved = doubt[identity.slots] * np.abs(identity.coefficients)
     touched = np.bincount(identity.columns, weights=moved, minlength=len(residual)).astype(np.float64)
     terms = int(np.bincount(identity.columns, minlength=1).max(initial=0))
-    error = grow(error + grow(touched, terms + identity.roundings + 4), 2)
-    return _absorbed(identity, weights, residual, error, inverse.settled, doubt)
+    return weights, doubt, grow(touched, terms + identity.roundings + 4), inverse.settled
 
 
 def _absorbed(
@@ -166,10 +205,10 @@ class _Inverse:
         return np.asarray(delta) if np.all(np.isfinite(delta)) else None
 
 
-@lru_cache(maxsize=2)
-def _inverse(identity: Identity, used: bytes) -> _Inverse | None:
-    """For the monomials of infinite reach, by the slots that are used (matrices and equalities all)."""
-    settled = np.flatnonzero(~np.isfinite(identity.reach))
+@lru_cache(maxsize=4)
+def _inverse(identity: Identity, used: bytes, wanted: bytes) -> _Inverse | None:
+    """For the wanted monomials, by the slots that are used (matrices and equalities all)."""
+    settled = np.flatnonzero(np.frombuffer(wanted, dtype=bool))
     if not 0 < len(settled) <= MOST_MONOMIALS:
         return None
     adjustable = np.frombuffer(used, dtype=bool).copy()

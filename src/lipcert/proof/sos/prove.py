@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lipcert.proof.sos.absorb import Absorbed, absorb_exactly, absorb_in_entries, nothing_absorbed
+from lipcert.proof.sos.absorb import Absorbed, absorb_exactly, absorb_in_both, absorb_in_entries, nothing_absorbed
 from lipcert.proof.sos.identity import Identity, Index
 from lipcert.rounding import Array, add_down, grow, sum_up
 from lipcert.rounding.definite import find_shift, is_positive
@@ -64,8 +64,8 @@ def prove_weights(identity: Identity, weights: Array) -> SosProof:
             proof = _prove(identity, nothing_absorbed(identity, weights))
         else:
             proof = _prove(identity, absorb_in_entries(identity, weights, infinite))
-            exact = absorb_exactly(identity, weights)
-            proof = proof if exact is None else _better(proof, _prove(identity, exact))
+            for exact in (absorb_exactly(identity, weights), absorb_in_both(identity, weights)):
+                proof = proof if exact is None else _better(proof, _prove(identity, exact))
         everywhere = np.arange(len(infinite)) > 0
         moved = absorb_in_entries(identity, weights, everywhere)
         return proof if moved.weights is weights else _better(proof, _prove(identity, moved))
