@@ -22,10 +22,11 @@ from lipcert.errors import LipcertError
 from lipcert.polynomial import Polynomial, PolynomialProblem
 from lipcert.polynomial.certificates.certificate import PolynomialCertificate, verify_polynomial
 from lipcert.polynomial.certificates.stored import Stored
-from lipcert.polynomial.hierarchy.guess import local_points
 from lipcert.polynomial.hierarchy.result import PolynomialResult
 from lipcert.polynomial.hierarchy.solve import relax, solve_model, solve_problem
 from lipcert.polynomial.monomials import all_monomials, monomial_of
+from lipcert.polynomial.points.local import LocalProblem
+from lipcert.polynomial.points.search import search
 from lipcert.solver.conic.conic import ConicProblem, ConicSolution, ConicStatus
 
 Random = np.random.Generator
@@ -95,7 +96,8 @@ def _points(problem: PolynomialProblem, rng: Random, anchor: np.ndarray) -> list
     grid = np.stack(np.meshgrid(*[np.linspace(0, 1, steps)] * n), axis=-1).reshape(-1, n)
     listed = [lo + grid * (hi - lo), rng.uniform(lo, hi, (60, n)), 8 * rng.normal(size=(30, n)), anchor[None]]
     corners = np.array(np.meshgrid(*[[-1.0, 0.0, 1.0]] * n)).reshape(n, -1).T
-    ends = local_points(problem)
+    searched = [search(LocalProblem.of(problem), seed=seed, most=3) for seed in range(2)]
+    ends = [found.point for found in searched if found is not None]
     everything = np.concatenate([*listed, corners, *([np.array(ends)] if ends else [])])
     return [[Fraction(float(v)) for v in point] for point in np.clip(everything, problem.lower, problem.upper)]
 
