@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test lint format api docs notebook release-check benchmarks reproduce clean
+.PHONY: demo test lint format api docs notebook release-check benchmarks results peers reproduce clean
 
 demo: .venv/core
 	$(BIN)/lipcert demo
@@ -36,6 +36,17 @@ release-check:
 
 benchmarks: .venv/dev
 	$(BIN)/python -m benchmarks
+
+# `make results` measures the quick set (a quarter of an hour on two idle cores) and writes docs/results.md from the rows;
+# SET=full takes hours, RESUME=--resume goes on with what the rows have for this commit.
+SET ?= quick
+RESUME ?=
+results: .venv/dev
+	$(BIN)/python -m benchmarks.results $(SET) $(RESUME)
+	$(BIN)/python -m benchmarks.results page
+
+peers: .venv/dev
+	$(BIN)/python -m benchmarks.peers
 
 reproduce: .venv/experiments
 	$(BIN)/lipcert reproduce all --quick

@@ -20,18 +20,19 @@ from lipcert.problem.network import Block
 from lipcert.problem.region import Region
 from lipcert.rounding import Array
 
-Made = tuple[Network, Region, int | tuple[int, int] | None, str]  # network, region, output, norm
+Made = tuple[Network, Region, int | tuple[int, int] | str | None, str]  # network, region, output, norm
 
 
 @dataclass(frozen=True)
 class Case:
-    """A question with its name, the half that it belongs to, and what is known: a lower bound and the peer's upper."""
+    """A question with its name and half, and what is known: a lower bound, the peer's upper bound, its seconds."""
 
     name: str
     chosen: bool
     make: Callable[[], Made]
     lower: float | None = None
     peer: float | None = None
+    peer_seconds: float | None = None
 
 
 def digit() -> Array:
@@ -73,7 +74,7 @@ def _tutorial() -> Made:
     return lipcert.load(folder / "digits_net.npz"), Box(image.reshape(-1), 0.02, clip=(0, 1)), (0, 9), "inf"
 
 
-def _recipe(sizes: tuple[int, ...], radius: float, kind: str = "relu", seed: int = 0, norm: str = "inf") -> Made:
+def recipe(sizes: tuple[int, ...], radius: float, kind: str = "relu", seed: int = 0, norm: str = "inf") -> Made:
     rng = np.random.RandomState(seed)
     weights = [rng.randn(m, n) * np.sqrt(2 / n) for n, m in zip(sizes, sizes[1:], strict=False)]  # noqa: RUF007
     net = Network.from_weights(weights, [0.1 * rng.randn(len(w)) for w in weights], kind)
@@ -98,21 +99,21 @@ def _globally(file: str, norm: str) -> Callable[[], Made]:
 
 
 CASES = (
-    Case("256x2 0.01", True, _mnist("mnist-net_256x2.onnx", 0.01), 124.0453, 157.98737),
-    Case("256x2 0.05", False, _mnist("mnist-net_256x2.onnx", 0.05), 363.5, 3042.93),
+    Case("256x2 0.01", True, _mnist("mnist-net_256x2.onnx", 0.01), 124.0453, 157.98737, 1.2),
+    Case("256x2 0.05", False, _mnist("mnist-net_256x2.onnx", 0.05), 363.5, 3042.93, 6.6),
     Case("256x2 global", True, lambda: (_load("mnist-net_256x2.onnx"), Everywhere(), (7, 3), "inf"), 833.0),
-    Case("5_100 0.01", False, _mnist("eran_mnist_relu_5_100.onnx", 0.01), 23.7938, 28.9693),
-    Case("3_50 0.02", True, _mnist("eran_mnist_relu_3_50.onnx", 0.02), 222.58, 632.1),
-    Case("DiffAI 0.05", False, _mnist("eran_convSmallRELU_DiffAI.onnx", 0.05), 86.8948, 98.31071),
-    Case("cifar_base_kw", True, _cifar, 8.4556, 8.68989),
-    Case("mnist_conv 0.01", False, _mnist("mnist_conv.onnx", 0.01), 12.7094, 12.711),
-    Case("ACAS 2_1 0.05", True, _around_zero("ACASXU_run2a_2_1.onnx", 0.05), 54.19, 24049.3),
-    Case("ACAS 2_1 0.2", False, _around_zero("ACASXU_run2a_2_1.onnx", 0.2), 89.7, 227431.5),
-    Case("ACAS 1_1 0.05", False, _around_zero("ACASXU_experimental_v2a_1_1.nnet", 0.05), 0.371205, 996.0),
-    Case("lindex 0.5", True, _around_zero("lindex.onnx", 0.5), 251.047, 1643.3),
-    Case("vdp 1", False, _around_zero("vdp.onnx", 1.0), 4.548636, 29.8915),
-    Case("cartpole 0.5", True, _around_zero("cartpole.onnx", 0.5), 15.0396, 24.1333),
-    Case("tll_2_8 1", False, _around_zero("tll_2_8.onnx", 1.0), 2.84, 686.03),
+    Case("5_100 0.01", False, _mnist("eran_mnist_relu_5_100.onnx", 0.01), 23.7938, 28.9693, 0.9),
+    Case("3_50 0.02", True, _mnist("eran_mnist_relu_3_50.onnx", 0.02), 222.58, 632.1, 1.4),
+    Case("DiffAI 0.05", False, _mnist("eran_convSmallRELU_DiffAI.onnx", 0.05), 86.8948, 98.31071, 8.9),
+    Case("cifar_base_kw", True, _cifar, 8.4556, 8.68989, 4.9),
+    Case("mnist_conv 0.01", False, _mnist("mnist_conv.onnx", 0.01), 12.7094, 12.711, 1.1),
+    Case("ACAS 2_1 0.05", True, _around_zero("ACASXU_run2a_2_1.onnx", 0.05), 54.19, 24049.3, 25.5),
+    Case("ACAS 2_1 0.2", False, _around_zero("ACASXU_run2a_2_1.onnx", 0.2), 89.7, 227431.5, 23.0),
+    Case("ACAS 1_1 0.05", False, _around_zero("ACASXU_experimental_v2a_1_1.nnet", 0.05), 0.371205, 996.0, 6.1),
+    Case("lindex 0.5", True, _around_zero("lindex.onnx", 0.5), 251.047, 1643.3, 10.6),
+    Case("vdp 1", False, _around_zero("vdp.onnx", 1.0), 4.548636, 29.8915, 2.6),
+    Case("cartpole 0.5", True, _around_zero("cartpole.onnx", 0.5), 15.0396, 24.1333, 5.4),
+    Case("tll_2_8 1", False, _around_zero("tll_2_8.onnx", 1.0), 2.84, 686.03, 24.9),
     Case("SDP-NN 0.1", True, _sdp_nn, 9.8907, 77.4),
     Case(
         "(80,80) local", False, lambda: (paper_network(80, 80, 0), paper_region(80, 0, "local"), None, "inf"), 1.87298
@@ -120,9 +121,9 @@ CASES = (
     Case("wine", True, _globally("exlipbab_wine_11-12-12-1.npz", "2"), 1.74337),
     Case("abalone", False, _globally("exlipbab_abalone_9-16-16-1.npz", "2"), 11.1216),
     Case("tutorial", True, _tutorial, 136.295),
-    Case("sigmoid 20-40-40", True, lambda: _recipe((20, 40, 40, 3), 0.1, "sigmoid")),
-    Case("tanh 4-30-30-30", False, lambda: _recipe((4, 30, 30, 30, 2), 0.3, "tanh")),
-    Case("leaky 30-40-40", False, lambda: _recipe((30, 40, 40, 2), 0.05, "leaky_relu", norm="2")),
-    Case("deep 10-8x16", True, lambda: _recipe((10, *(16,) * 8, 2), 0.05)),
+    Case("sigmoid 20-40-40", True, lambda: recipe((20, 40, 40, 3), 0.1, "sigmoid")),
+    Case("tanh 4-30-30-30", False, lambda: recipe((4, 30, 30, 30, 2), 0.3, "tanh")),
+    Case("leaky 30-40-40", False, lambda: recipe((30, 40, 40, 2), 0.05, "leaky_relu", norm="2")),
+    Case("deep 10-8x16", True, lambda: recipe((10, *(16,) * 8, 2), 0.05)),
     Case("residual 12-24x6", False, lambda: _residual(12, 24, 3, 0.05)),
 )

@@ -11,16 +11,14 @@ Except for `wide`, values are what multipliers promise in plain floating point; 
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 from benchmarks._measure import data_folder
 from benchmarks._random_chains import chain, closed_form, positive_layers, product_of_norms, square_layers
+from benchmarks.peers._eclipse import EclipseFast
 from lipcert import Network, Progress, bound, verify
 from lipcert.budget import Budget
 from lipcert.problem.problem import Problem
@@ -63,22 +61,10 @@ def recipe() -> None:
 
 def peer() -> Callable[[list[Array]], float]:
     """ECLipsE_Fast, of its package or as written here."""
-    package, torch = importlib.util.find_spec("eclipse_nn"), importlib.util.find_spec("torch")
-    if package is None or torch is None or not package.submodule_search_locations:
+    package = EclipseFast()
+    if package.available() is not None:
         return closed_form
-    path = Path(package.submodule_search_locations[0]) / "eclipsE_fast.py"  # alone: the package asks for cvxpy too
-    spec = importlib.util.spec_from_file_location("eclipsE_fast", path)
-    if spec is None or spec.loader is None:
-        return closed_form
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    from_numpy = importlib.import_module("torch").from_numpy
-
-    def fast(weights: list[Array]) -> float:
-        hidden = len(weights) - 1
-        return float(module.ECLipsE_Fast([from_numpy(w) for w in weights], [0.0] * hidden, [1.0] * hidden))
-
-    return fast
+    return package.value
 
 
 def peers(layers: tuple[int, ...] = (2, 5, 10, 20, 50, 100), widths: tuple[int, ...] = (20, 60, 100)) -> None:

@@ -53,6 +53,13 @@ class Tally:
     believed: int = 0
 
 
+def _only(path: str) -> Box:
+    (region,) = read_property(path).regions
+    if not isinstance(region, Box):
+        raise SystemExit(f"{path}: the region is no box")
+    return region
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--networks", type=int, default=10_000)
@@ -66,8 +73,8 @@ def main() -> None:
     given = parser.parse_args()
     if given.network is not None:
         net = load(given.network)
-        box = Box(np.zeros(net.inputs), given.radius) if given.vnnlib is None else read_property(given.vnnlib).box
-        timed(net, box, given.gap, given.time_limit)
+        region = Box(np.zeros(net.inputs), given.radius) if given.vnnlib is None else _only(given.vnnlib)
+        timed(net, region, given.gap, given.time_limit)
         return
     tally, start = Tally(), time.process_time()
     for seed in range(given.first, given.first + given.networks):

@@ -60,10 +60,16 @@ def conv_network(channels: int, side: int, first: int, second: int) -> Network:
     return Network.from_weights(weights, [0.1 * rng.normal(size=w.shape[0]) for w in weights])
 
 
-def one(name: str, seconds: float, limit: str) -> None:
+def made(name: str) -> tuple[Network, Box]:
+    """The network of that name with its box."""
     sizes, radius = NETWORKS[name]
     net = conv_network(*sizes) if name.startswith("conv") else he_normal(sizes)
-    box = Box(np.random.default_rng(1).uniform(size=net.inputs), radius)
+    return net, Box(np.random.default_rng(1).uniform(size=net.inputs), radius)
+
+
+def one(name: str, seconds: float, limit: str) -> None:
+    radius = NETWORKS[name][1]
+    net, box = made(name)
     c = np.eye(10)[0] - np.eye(10)[1]
     problem = Problem.of(net, box, c)
     interval, mixed = prove_interval(problem).upper, prove_mixed(problem).upper

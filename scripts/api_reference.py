@@ -22,11 +22,11 @@ WIDTH = 100
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "Networks": ("load", "from_torch", "Network", "Affine", "Activation"),
-    "Regions": ("Box", "Ball", "Everywhere"),
-    "Bounds": ("bound", "METHODS", "Result", "Status", "Progress"),
+    "Regions": ("Box", "Ball", "Polytope", "Everywhere"),
+    "Bounds": ("bound", "METHODS", "Result", "Status", "Progress", "bound_union", "UnionResult"),
     "Partitions": ("partition", "Partition"),
     "Jacobians": ("jacobian", "Jacobian"),
-    "Certificates": ("verify", "Certificate", "Verification"),
+    "Certificates": ("verify", "Certificate", "Verification", "verify_union", "UnionVerification"),
     "Closed loops": ("closed_loop", "contraction", "loop_weights", "largest_box", "LargestBox"),
     "Data sets": ("certify", "Certification", "verify_folder", "FolderVerification", "read_data", "DataSet"),
     "Polynomial problems": (

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lipcert import Ball, Box, Everywhere, InputError, Network, SoundnessError, Status, jacobian
+from lipcert import Ball, Box, Everywhere, InputError, Network, Polytope, SoundnessError, Status, jacobian
 from lipcert.bounds.entries import entries_at
 from lipcert.entries import search as searching
 from lipcert.entries.leaves import NEVER
@@ -262,6 +262,7 @@ def test_points_beyond_the_enclosure_are_a_bug() -> None:
         ({"max_cells": 0}, "max_cells must be"),
         ({"region": Box(np.zeros(3), 1.0)}, "3 coordinates"),
         ({"region": 0.5}, "a region is"),
+        ({"region": Polytope(Box(np.zeros(2), 1.0), [[1.0, 1.0]], [0.5])}, "leave the half-spaces out"),
         ({"net": "missing.onnx"}, "no such file"),
     ],
     ids=lambda value: str(value) if isinstance(value, dict) else "",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from lipcert import Ball, Box, Everywhere, FileFormatError, InputError, MethodEr
 from lipcert.bounds import preactivations
 from lipcert.bounds.collapse import collapse
 from lipcert.budget import Budget
+from lipcert.cli.app import run
 from lipcert.method import halfspaces
 from lipcert.method.halfspaces import prepared
 from lipcert.method.sharpen import sharpen
@@ -364,21 +366,115 @@ def test_it_is_a_value() -> None:
     assert again == region
     assert hash(again) == hash(region)
     assert again.box == region.box
+    assert again.inside is not None
+    assert region.inside is not None
     assert np.array_equal(again.inside, region.inside)
     assert region != region.base
     assert "2 half-spaces" in region.words
     assert region.to_dict()["halfspaces"]["b"] == [-0.4, -0.3]
     with pytest.raises(AttributeError):
-        region.A = np.zeros(2)  # type: ignore[misc]
+        region.A = np.zeros(2)
 
 
-def test_weights_use_the_box_around_the_region() -> None:
-    net = known()[0]
-    region = Polytope(Box(np.zeros(3), 1.0), [[1.0, 0.1, 0.0], [0.0, 0.1, 1.0]], [-0.7, -0.7])
-    found = bound(net, region, method="linear", work=0.5, input_weights=[1.0, 2.0, 4.0])
-    whole = bound(net, region.base, method="linear", work=0.5, input_weights=[1.0, 2.0, 4.0])
-    assert found.upper < whole.upper
-    assert any("box around the region" in note for note in found.notes)
+@pytest.mark.parametrize("weights", [[1.0, 2.0, 4.0], [3.0, 0.7, 1.1]])
+def test_weights_of_inputs_keep_the_half_spaces(weights: list[float]) -> None:
+    net, region = known()
+    found = bound(net, region, method="exact", work=1.0, input_weights=weights)
+    w = np.array(weights)
+    first, *others = net.blocks
+    scaled = Network.from_weights(
+        [first.terms[0][1] / w, *(b.terms[0][1] for b in others)], [b.bias for b in net.blocks]
+    )
+    moved = Polytope(Box.from_bounds(-w, w), region.A / w, region.b)
+    assert found.upper == pytest.approx(exact_constant(scaled, moved, ONE), rel=1e-6)
+    assert not any("box around" in note for note in found.notes)
     assert verify(found.certificate, net).proved
+    assert check_with_balls(found.certificate, net) <= found.certificate.claim
     assert found.witness is not None
     assert region.contains(found.witness)
+
+
+def test_a_matrix_of_weights_uses_the_box_around_the_region() -> None:
+    net = known()[0]
+    region = Polytope(Box(np.zeros(3), 1.0), [[1.0, 0.1, 0.0], [0.0, 0.1, 1.0]], [-0.7, -0.7])
+    P = np.array([[2.0, 0.5, 0.0], [0.5, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    cut, whole = (bound(net, r, method="linear", work=0.5, norm="2", input_weights=P) for r in (region, region.base))
+    assert cut.upper < whole.upper
+    assert any("box around the region" in note for note in cut.notes)
+    assert verify(cut.certificate, net).proved
+    assert cut.witness is not None
+    assert region.contains(cut.witness)
+
+
+BAD_NUMBERS = {
+    "negative.csv": "1,-1,2",
+    "indefinite.csv": "1,2,0\n2,1,0\n0,0,1",
+    "none.csv": "1,0,0,-9",
+    "short.csv": "1,0",
+}
+BAD_INPUT = {
+    "cells --radius 0 --cells 4": "no width",
+    "cells --center 1 --radius 1e-16 --cells 40": "have no width",
+    "bound --radius 1 --input-weights negative.csv": "weights must be > 0",
+    "bound --radius 1 --norm 2 --input-weights indefinite.csv": "not positive definite",
+    "bound --radius 1 --output all --norm 2 --output-weights indefinite.csv": "not positive definite",
+    "bound --radius 1 --inputs 0:2,7": "input 7 is out of range",
+    "bound --radius 1 --halfspaces none.csv": "no point",
+    "bound --radius 1 --ball --halfspaces none.csv": "no point",
+    "bound --radius 1 --halfspaces short.csv": "rows of 2 numbers, but 3 inputs need 4",
+    "bound --radius 1 --halfspaces nowhere.csv": "no such file",
+    "bound --radius 1 --halfspaces only_a.npz": "two arrays of numbers, A and b",
+    "bound --radius 1 --halfspaces shapes.npz": "a row of A for each b",
+    "bound --radius 1 --halfspaces other.npz": "unexpected array",
+    "bound --global --halfspaces none.csv": "exclude each other",
+    "bound --radius 1 --method mip --halfspaces none.csv": "needs a box",
+    "cells --radius 1 --cells 2 --halfspaces none.csv": "No such option",
+    "certify x.npy --radius 1 --halfspaces none.csv": "No such option",
+}
+
+
+@pytest.mark.parametrize(("line", "message"), BAD_INPUT.items())
+def test_bad_input_is_one_line_and_nothing_is_written(
+    line: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    deep_net(3, 4, 3, seed=0).save("net.npz")
+    for name, text in BAD_NUMBERS.items():
+        Path(name).write_text(text)
+    np.savez("only_a.npz", A=np.ones((1, 3)))
+    np.savez("shapes.npz", A=np.ones((2, 3)), b=np.ones(3))
+    np.savez("other.npz", A=np.ones((2, 3)), b=np.ones(2), c=np.ones(2))
+    before = sorted(p.name for p in tmp_path.iterdir())
+    command, *options = line.split()
+    if "all" not in options and command != "certify":
+        options += ["--output", "0"]
+    kept = [] if command == "certify" else ["--certificate", "proof.npz"]
+    assert run([command, "net.npz", *options, *kept]) == 2
+    caught = capsys.readouterr()
+    assert message in caught.err
+    assert caught.err.count("\n") == 1
+    assert caught.out == ""
+    assert sorted(p.name for p in tmp_path.iterdir()) == before
+
+
+def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    net, region = known()
+    net.save("net.npz")
+    table = np.column_stack([region.A, region.b])
+    np.savetxt("rows.csv", table, delimiter=",", fmt="%.17g")
+    np.save("rows.npy", table)
+    np.savez("rows.npz", A=region.A, b=region.b)
+    uppers = []
+    for ending in ("csv", "npy", "npz"):
+        options = ["--radius", "1", "--halfspaces", f"rows.{ending}", "--method", "linear", "--work", "0.2", "--json"]
+        assert run(["bound", "net.npz", *options, "--certificate", "proof.npz"]) == 0
+        answer = json.loads(capsys.readouterr().out)
+        assert answer["region"]["halfspaces"] == {"A": region.A.tolist(), "b": region.b.tolist()}
+        uppers.append(answer["upper"])
+    assert uppers == [uppers[0]] * 3
+    assert run(["verify", "proof.npz", "--network", "net.npz", "--exact"]) == 0
+    assert "cut by 2 half-spaces" in capsys.readouterr().out
+    (tmp_path / "one.txt").write_text("1\n0\n0\n-0.5\n")  # a half-space over several lines
+    assert run(["bound", "net.npz", "--radius", "1", "--halfspaces", "one.txt", "--method", "linear"]) == 0
+    assert "cut by 1 half-space" in capsys.readouterr().out

@@ -10,7 +10,7 @@ from __future__ import annotations
 # The scale of `--work`; measured once on two cores of a server of 2021, one BLAS thread unless said otherwise.
 DENSE = "dense"  # factorisations and products of large matrices
 THIN = "thin"  # products of a large matrix with few columns, batches of points through a network
-FACTOR = "factor"  # sparse factorisations with dense blocks in them, as conic solvers make; Clarabel, PERFORMANCE.md
+FACTOR = "factor"  # sparse factorisations with dense blocks in them, as conic solvers make; measured on Clarabel
 SPARSE = "sparse"  # looks at the entries of a sparse linear program
 SCALAR = "scalar"  # Python statements around small arrays: one operation is one call
 RATES = {DENSE: 5e10, THIN: 5e9, FACTOR: 1.2e10, SPARSE: 5e8, SCALAR: 1e5}
@@ -159,7 +159,7 @@ POLISH_ROUNDS, POLISH_POINTS = 8, 128  # around a cell's center that is a new wi
 CELLS_PATIENCE = 30.0  # seconds for cells that were sent; then they are bounded here
 CELLS_WORTH_SENDING = 16  # for each worker
 
-# --- All products and all triangles of one hidden layer (measured on SDP-NN; PERFORMANCE.md) --------------------------
+# --- All products and all triangles of one hidden layer (measured on SDP-NN; docs/experiments) -----------------------
 PRODUCTS_FROM = 600  # the order from which products at once beat rounds of cuts
 PRODUCTS_INTERIOR_TIMES = 4.0  # expected times of the interior point that must fit, where x takes part
 PRODUCTS_INTERIOR_SHARE = 0.45  # of the budget kept for it, at least
@@ -178,7 +178,7 @@ CASES_MOST = 1000  # that are solved: a certificate's file has room for them
 
 # --- Witness: the search for points with a large gradient -------------------------------------------------------------
 # Shares, patience and counts were chosen on ERAN 3_50, ACAS Xu 1_1, a convolution of MNIST, and (80,80), (40,40,10) and
-# SDP-NN of the paper with seed 0, and looked at with other seeds: PERFORMANCE.md, "Better lower bounds".
+# SDP-NN of the paper with seed 0, and looked at with other seeds: docs/experiments/lower-bounds.md.
 PASS_SECONDS = 0.1  # nominal, of one batch through the network: how late a search may notice that its budget is over
 CHEAP_NETWORK = 20_000  # weights up to which climbs and walks are more patient
 SAMPLING_SHARE = 0.4  # of the budget, at most
@@ -226,7 +226,7 @@ DIRECTION_CLOSE = 0.95  # cosine: a direction of a sample that is closer to one 
 DIRECTION_ROUNDS = 8  # searches along directions of the outputs, one for every output in the infinity norm
 DIRECTION_POINTS = 5_000  # samples of each of these searches
 PRECISE_DEPTH = 8  # hidden blocks from which intervals may need long numbers: 32 of 16 random neurons lose all signs
-ANNEAL_DEPTH = 8  # hidden blocks from which annealing gets its share; random layers of 16 and 32, PERFORMANCE.md
+ANNEAL_DEPTH = 8  # hidden blocks from which annealing gets its share; docs/experiments/lower-bounds.md
 ANNEAL_MEMBERS = (128, 1024)  # least and most; in between as many as can make all moves within the budget
 ANNEAL_STEPS = 4000  # moves of every member at most
 ANNEAL_RANDOM = 0.3  # of the moves; the others are differences of members

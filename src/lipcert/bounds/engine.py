@@ -34,6 +34,7 @@ if TYPE_CHECKING:  # a checker has no budget
 _CELLS = 1 << 17  # numbers in one array of all forms of a batch of cells: it should stay in the cache
 _ROWS = 1 << 20  # numbers in one array of the forms of some neurons
 _EUCLIDEAN = Norm("2")
+MOST_SIDES = 50  # half-spaces of the region that serve the bounds of all neurons: they are tried one after the other
 
 Better = Callable[[int, tuple[Interval, ...], Interval], Interval]  # of z of a block, from the bounds of those before
 
@@ -239,8 +240,8 @@ def _of_regions(net: Network, cells: Sequence[Cell]) -> Sides:
     first = sides_of(cells[0].region)
     if first is None or not all(_same_sides(first, sides_of(c.region)) for c in cells):
         return no_sides(len(cells), net.inputs)
-    H, h = (np.broadcast_to(end, (len(cells), *end.shape)) for end in (-first.A, first.b))
-    return Sides(H, h, np.broadcast_to(net.neurons + np.arange(first.count), h.shape))
+    H, h = (np.broadcast_to(end, (len(cells), *end.shape)) for end in (-first.A[:MOST_SIDES], first.b[:MOST_SIDES]))
+    return Sides(H, h, np.broadcast_to(net.neurons + np.arange(h.shape[1]), h.shape))
 
 
 def _same_sides(one: Polytope, other: Polytope | None) -> bool:

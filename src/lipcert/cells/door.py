@@ -196,6 +196,8 @@ def _check(
     if not isinstance(region, Box):
         kind = type(region).__name__
         raise InputError(f"region={kind}: only a Box has cells; give Box(center, radius)")
+    if not np.any(region.lo < region.hi):
+        raise InputError("the region is one point, and its cells have no width; use bound, or give a radius > 0")
     goal.check()
     if cells is None and goal.none:
         raise InputError(

@@ -194,29 +194,13 @@ def _verify_union(kept: UnionCertificate, net: Network, as_json: bool) -> int:
     seconds, first = time.monotonic() - start, kept.parts[0]
     output = output_of(first.c)
     if as_json:
-        uppers, claims = (
-            [number if np.isfinite(number) else None for number in numbers]
-            for numbers in (
-                [answer.upper, *(part.upper for part in answer.parts)],
-                [answer.claim, *(part.claim for part in answer.parts)],
-            )
-        )
         regions = [
-            {
-                "proved": one.proved,
-                "upper": upper,
-                "claim": claim,
-                "method": part.method,
-                "region": part.region.to_dict(),
-            }
-            for part, one, upper, claim in zip(kept.parts, answer.parts, uppers[1:], claims[1:], strict=True)
+            one | {"method": part.method, "region": part.region.to_dict()}
+            for part, one in zip(kept.parts, answer.to_dict()["regions"], strict=True)
         ]
         print_json(
-            {
-                "proved": answer.proved,
-                "upper": uppers[0],
-                "claim": claims[0],
-                "reason": answer.reason,
+            answer.to_dict()
+            | {
                 "norm": str(first.norm),
                 "output_norm": first.norm.out,
                 "output": output.description,

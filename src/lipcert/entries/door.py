@@ -16,7 +16,7 @@ from lipcert.entries.result import Jacobian
 from lipcert.entries.search import JacobianProgress, Search
 from lipcert.errors import InputError
 from lipcert.problem.network import Network
-from lipcert.problem.region import Ball, Box, Region, check_region
+from lipcert.problem.region import Ball, Box, Polytope, Region, check_region
 from lipcert.proof.entries import Asked
 from lipcert.proof.splits import Index
 from lipcert.readers.given import TorchModule, network_of
@@ -62,6 +62,8 @@ def jacobian(
     _check(time_limit, work, max_cells)
     network = network_of(net, region.shape if isinstance(region, Box | Ball) else None)
     check_region(region, network.inputs)
+    if isinstance(region, Polytope):
+        raise InputError("region=Polytope: jacobian is for Box, Ball or Everywhere; leave the half-spaces out")
     scores, columns = chosen("outputs", outputs, network.outputs), chosen("inputs", inputs, network.inputs)
     asked = Asked(network, region, scores, columns)
     budget = Budget.of_seconds(time_limit) if work is None else Budget.of_work(work)

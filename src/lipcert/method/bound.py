@@ -29,11 +29,9 @@ from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
 from lipcert.problem.output import Output, OutputChoice
 from lipcert.problem.problem import Problem
-from lipcert.problem.region import Ball, Box, Polytope, Region
+from lipcert.problem.region import Ball, Box, Polytope, Region, ball_of
 from lipcert.readers.given import TorchModule, network_of
 from lipcert.witness.witness import Witness, evaluate_framed
-
-_NOUNS: dict[type, str] = {Ball: "ball", Polytope: "region"}
 
 
 def bound(
@@ -196,8 +194,10 @@ class Call:
             region = _ready(region, bracket, budget)
             question = Problem(network, region, question.norm, question.output)
             problem = question if frame is None else frame.problem(network, region, question.norm, question.c)
-        if frame is not None and isinstance(region, Ball | Polytope):
-            bracket.note(f"weights: the bound holds on the box around the {_NOUNS[type(region)]}")
+        if frame is not None and ball_of(region) is not None:
+            bracket.note("weights: the bound holds on the box around the ball")
+        elif frame is not None and isinstance(region, Polytope) and frame.scale.ndim == 2:
+            bracket.note("weights: the bound holds on the box around the region")
         unseen = unwatched(self.memory)
         if unseen is not None:
             bracket.note(unseen)

@@ -27,21 +27,27 @@ _AT_ONCE = 10_000_000  # numbers that are looked at without a solver
 _OPTIONS = {"output_flag": False, "threads": 1, "presolve": "off", "solver": "simplex", "simplex_iteration_limit": 5000}
 
 
+class NoPointError(InputError):
+    """The region is proved to be empty."""
+
+
 def prepared(region: Polytope, budget: Budget) -> Polytope:
     """The same region with an inner point and a smaller box, as far as the budget allows.
 
-    Raises InputError where it is proved to have no point.
+    Raises NoPointError where it is proved to have no point. One that was made ready before is left as it is.
     """
+    if region.inside is not None and region.multipliers is not None:
+        return region
     if np.any(~region.A.any(axis=1) & (region.b < 0)):
-        raise InputError(NO_POINT)
+        raise NoPointError(NO_POINT)
     with np.errstate(all="ignore"):
         point, against = _inmost(region, budget)
         if against is not None and region.empty_by(against):
-            raise InputError(NO_POINT)
+            raise NoPointError(NO_POINT)
         try:
             return Polytope(region.base, region.A, region.b, multipliers=_multipliers(region, budget), inside=point)
         except InputError:  # its box would be empty
-            raise InputError(NO_POINT) from None
+            raise NoPointError(NO_POINT) from None
 
 
 def _inmost(region: Polytope, budget: Budget) -> tuple[Array | None, Array | None]:

@@ -18,6 +18,7 @@ from lipcert.errors import InputError
 from lipcert.method import table
 from lipcert.method.bound import Call
 from lipcert.method.bracket import Progress
+from lipcert.method.halfspaces import NoPointError
 from lipcert.method.result import Result, Status
 from lipcert.method.union_result import UnionResult
 from lipcert.problem.network import Network
@@ -92,6 +93,8 @@ class _Run:
         self.found: list[Result] = []
         self.turns = [0] * len(regions)
         self.ended = [False] * len(regions)
+        self.notes: list[str] = []
+        self.empty: NoPointError | None = None
         self.interrupted = False
 
     @property
@@ -104,15 +107,23 @@ class _Run:
         part = 1.0 if self.call.method.cheap else policy.UNION_FIRST
         each = part * self.budget.left() / len(self.regions)
         for k, region in enumerate(self.regions):
-            self.found.append(self.call.on(region, self.budget.upto(each), self._tell(k), self.floor, first))
+            try:
+                self.found.append(self.call.on(region, self.budget.upto(each), self._tell(k), self.floor, first))
+            except NoPointError as error:
+                self.empty = error
+                self.notes.append(f"region {k} of {len(self.regions)} is left out: its half-spaces have no point in it")
+                continue
             if self.found[-1].status is Status.INTERRUPTED:
                 raise KeyboardInterrupt  # of the others nothing is proved
+        if not self.found:
+            raise self.empty or InputError("no regions")
         while not (self.call.method.cheap or self.budget.over() or self.interrupted):
             top = self._next()
             if top is None:
                 break
             self._turn(top)
-        return UnionResult(tuple(self.found), self._status(), self.budget.spent().wall, self.budget.spent().counted)
+        spent = self.budget.spent()
+        return UnionResult(tuple(self.found), self._status(), spent.wall, spent.counted, tuple(self.notes))
 
     def _tell(self, k: int) -> Callable[[Progress], None] | None:
         """Progress with the number of the region."""
@@ -136,7 +147,7 @@ class _Run:
         alone = others == 0 or self.turns[k] > 0  # nothing else makes the largest bound smaller
         share = self.budget if alone else self.budget.share(policy.UNION_SHARE)
         self.turns[k] += 1
-        new, old = self.call.on(self.regions[k], share, self._tell(k), self.floor), self.found[k]
+        new, old = self.call.on(self.found[k].region, share, self._tell(k), self.floor), self.found[k]
         self.ended[k] = alone or new.status not in (Status.TIME_LIMIT, Status.WORK_LIMIT)
         self.interrupted = new.status is Status.INTERRUPTED
         self.found[k] = _better(old, new)

@@ -22,7 +22,8 @@ _SHOWN = 5  # regions that a person reads first
 class UnionResult:
     """What `bound_union` returns: lower <= L <= upper for the largest constant of all regions.
 
-    `parts` are the brackets of the regions, in their order; `certificate` has the proofs of all of them.
+    `parts` are the brackets of the regions, in their order, without those that are proved to have no point (a note says
+    so); `certificate` has the proofs of all of them.
     """
 
     parts: tuple[Result, ...]

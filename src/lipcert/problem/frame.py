@@ -43,7 +43,7 @@ from lipcert.problem.weights import (
     spanning,
     spans,
 )
-from lipcert.rounding import Array, down, gamma, up
+from lipcert.rounding import TINY, Array, add_up, down, gamma, grow, up
 
 NAMES = "input_weights|output_weights|changed_inputs|input_scale|output_scale"
 _SMALL = 2.0**-40  # against the largest scale: how far an input that does not change is seen
@@ -112,15 +112,32 @@ class Frame:
         return bool(np.all(v <= C)) if v.ndim == 1 else covers(C, v)
 
     def problem(self, net: Network, region: Region, norm: Norm, c: Array) -> Problem:
-        """The ordinary question. Its region is a little larger where it is rounded, and the box around a ball."""
+        """The ordinary question. Its region is a little larger where it is rounded, and the box around a ball.
+
+        Half-spaces are kept where weights are those of single inputs.
+        """
         box = region.box if isinstance(region, Ball | Polytope) else region
         outer, chosen = self._outer(net), choose_output(c if norm.out is None else ALL, net.outputs)
         place: Region = box if isinstance(box, Everywhere) else Box.from_bounds(*self.places(box.lo, box.hi))
+        if isinstance(region, Polytope) and isinstance(place, Box) and self.scale.ndim == 1:
+            place = self._cut(place, region)
         if self.scale.ndim == 1:
             return Problem(scaled_inputs(outer, self.scale), place, norm, chosen)
         if isinstance(box, Everywhere) and self.inputs is None:
             return Problem(led(outer, self.scale), place, norm, chosen)
         return Problem(led(outer, self._both), place, norm, chosen)
+
+    def _cut(self, place: Box, region: Polytope) -> Region:
+        """A S y <= b; what rounds in A S is added to b, with the largest |y|."""
+        n, reach = place.size, np.maximum(np.abs(place.lo), np.abs(place.hi))
+        with np.errstate(all="ignore"):
+            A = region.A * self.scale
+            off = grow(gamma(4) * (np.abs(A) @ reach) + TINY * (1.0 + reach.sum()), n + 8)
+            b = add_up(region.b, off)
+            inside = None if region.inside is None else region.inside / self.scale
+        if not (np.all(np.isfinite(A)) and np.all(np.isfinite(b))):
+            return place
+        return Polytope(place, A, b, inside=inside)
 
     def places(self, lo: Array, hi: Array) -> tuple[Array, Array]:
         """Where boxes lo <= x <= hi lie in the ordinary question, one or a row for each, rounded outward."""

@@ -5,7 +5,7 @@
 With the constant for a they are the products (1 + q b)(1 + r c) >= 0 of `relaxation.grid`. The objective joins inputs
 with neurons only, so the others speak about it through two edges and one moment that the objective does not have: two
 inputs and a neuron, or two neurons and an input. On networks trained on pictures, where neighbours agree, they close
-far more of the gap than the products do (PERFORMANCE.md).
+far more of the gap than the products do (docs/experiments/triangles.md).
 """
 
 from __future__ import annotations

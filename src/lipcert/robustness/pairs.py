@@ -85,8 +85,8 @@ def settle(net: Network, region: Box | Everywhere, options: PairOptions) -> tupl
 
     `shor` is proved without x, on the whole input space: a proof for every region, and many times faster. `auto` takes
     it for one wide hidden layer, where the relaxations with x take minutes for each pair. `tight` leaves x out there
-    too when the region fixes no neuron: x then only costs time (PERFORMANCE.md). In the other norms the lift without x
-    takes its place.
+    too when the region fixes no neuron: x then only costs time (docs/experiments/triangles.md). In the other norms the
+    lift without x takes its place.
     """
     method = options.method
     wide = net.depth == 1 and 1 + 2 * net.inputs + net.neurons > _TIGHT_UP_TO

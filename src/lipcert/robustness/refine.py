@@ -33,7 +33,7 @@ Domain = tuple[float, float] | None
 
 SECONDS_EACH = 60.0
 LARGEST = 2500  # order of the margin relaxation that is worth trying
-KEPT = (100, 240)  # neurons of the last hidden layer with a variable: see PERFORMANCE.md
+KEPT = (100, 240)  # neurons of the last hidden layer with a variable: docs/experiments/neurons-with-a-variable.md
 _HOPELESS = 10.0  # times the infeasibility: how far above zero a primal value must be to count
 
 

@@ -30,7 +30,7 @@ _SWEEPS, _LANCZOS = 40, 100  # on the way to feasible multipliers
 
 @dataclass(frozen=True)
 class GridOptions:
-    """Settings; measured in PERFORMANCE.md."""
+    """Settings; measured in docs/experiments/products-of-signs.md."""
 
     tolerance: float = 1e-4  # of the violation, at which the rounds end
     rounds: int = 400

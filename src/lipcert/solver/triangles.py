@@ -28,7 +28,7 @@ _MARGIN = 0.08  # a triangle this near its bound stays in the list
 
 @dataclass(frozen=True)
 class TriangleOptions:
-    """Settings; measured in PERFORMANCE.md."""
+    """Settings; measured in docs/experiments/triangles.md."""
 
     rank: int | None = None  # None: beyond sqrt(2 N), where local maxima are global
     inner: int = 120  # steps of a climb

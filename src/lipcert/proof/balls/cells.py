@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lipcert.bounds.cell import Cell, whole
+from lipcert.bounds.engine import MOST_SIDES
 from lipcert.bounds.interval import Interval
 from lipcert.bounds.propagation import preactivations
 from lipcert.problem.maps import dense
@@ -101,7 +102,8 @@ def _of_region(net: Network, region: Region) -> Sides:
     cut = sides_of(region)
     if cut is None:
         return no_sides(net.inputs)
-    return Sides(-balls(cut.A), balls(cut.b), net.neurons + np.arange(cut.count))
+    A, b = cut.A[:MOST_SIDES], cut.b[:MOST_SIDES]  # as many as the ordinary engine takes
+    return Sides(-balls(A), balls(b), net.neurons + np.arange(len(b)))
 
 
 def _everywhere(net: Network) -> Interval:
