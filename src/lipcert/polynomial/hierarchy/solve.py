@@ -39,6 +39,7 @@ from lipcert.solver.conic.conic import ConicProblem, ConicSolution, choose_conic
 __all__ = ["RELAXATIONS", "identity_of", "maximize", "minimize", "relax", "solve_model", "solve_problem"]
 
 RELAXATIONS = ("dense", "sparse", "nearly-sparse", "krivine")
+MARGINS = (0.5, 0.02)  # of a cut above a known value, relative to 1 + |value|
 STARTS = 6  # of descents to a value worth a cut
 CLOSE = 1e-6  # a bound this near to a known value, relative to 1 + |value|, needs no second try
 
@@ -177,22 +178,23 @@ def _cut(
     """
     sign = 1.0 if problem.sense == "min" else -1.0
     value = None if budget.over() else _good_value(problem, result, budget)
-    if value is None or sign * (value - result.bound) <= CLOSE * (1 + abs(value)):
-        return result
-    about = About(problem, value + sign * (1 + abs(value)) / 2)
-    level = about.level
-    if not np.all(np.isfinite(np.array([about.extended.lower, about.extended.upper]))) or budget.over():
-        return result
-    try:
-        found = again(about)
-    except InputError:  # cliques that have no room for the cut
-        return result
-    bound = min(found.bound, level) if sign > 0 else max(found.bound, level)
-    if not sign * (bound - result.bound) > 0:
-        return result
-    side = "at most" if sign > 0 else "at least"
-    words = f"proved where the objective is {side} {level:.6g}, which bounds all variables"
-    return replace(found, bound=bound, notes=(*found.notes, words), seconds=result.seconds + found.seconds)
+    for margin in MARGINS:
+        if value is None or sign * (value - result.bound) <= CLOSE * (1 + abs(value)) or budget.over():
+            break
+        about = About(problem, value + sign * margin * (1 + abs(value)))
+        if not np.all(np.isfinite(np.array([about.extended.lower, about.extended.upper]))):
+            break
+        try:
+            found = again(about)
+        except InputError:  # cliques that have no room for the cut
+            break
+        bound = min(found.bound, about.level) if sign > 0 else max(found.bound, about.level)
+        if sign * (bound - result.bound) > 0:
+            side = "at most" if sign > 0 else "at least"
+            words = f"proved where the objective is {side} {about.level:.6g}, which bounds all variables"
+            seconds = result.seconds + found.seconds
+            result = replace(found, bound=bound, notes=(*found.notes, words), seconds=seconds)
+    return result
 
 
 def _good_value(problem: PolynomialProblem, result: PolynomialResult, budget: Budget) -> float | None:
