@@ -137,7 +137,7 @@ BAD = [
     (["bound", "NET", "--radius", "1", "--output", "3", "--center", "nan"], "center must be finite"),
     (["bound", "NET", "--radius", "1", "--output", "3", "--center", "nowhere.npy"], "nowhere.npy: no such file"),
     (["bound", "NET", "--radius", "1", "--output", "3", "--center", "SHORT"], "3 numbers, the network has 64 inputs"),
-    (["bound", "NET", "--radius", "1", "--output", "3", "--center", "PICKLE"], "not a readable .npy"),
+    (["bound", "NET", "--radius", "1", "--output", "3", "--center", "PICKLE"], "real numbers are needed"),
     (["bound", "NET", "--radius", "1", "--output", "3", "--center", "INF"], "not finite"),
     (["bound", "NET", "--radius", "1", "--output", "3", "--center", "NET"], "expected an .npy file"),
     (["bound", "CORRUPT", "--radius", "1"], "CORRUPT.npz"),
