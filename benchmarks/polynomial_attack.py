@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -22,10 +23,11 @@ from lipcert.errors import LipcertError
 from lipcert.polynomial import Polynomial, PolynomialProblem
 from lipcert.polynomial.certificates.certificate import PolynomialCertificate, verify_polynomial
 from lipcert.polynomial.certificates.stored import Stored
-from lipcert.polynomial.hierarchy.guess import local_points
 from lipcert.polynomial.hierarchy.result import PolynomialResult
 from lipcert.polynomial.hierarchy.solve import relax, solve_model, solve_problem
 from lipcert.polynomial.monomials import all_monomials, monomial_of
+from lipcert.polynomial.points.local import LocalProblem
+from lipcert.polynomial.points.search import search
 from lipcert.solver.conic.conic import ConicProblem, ConicSolution, ConicStatus
 
 Random = np.random.Generator
@@ -89,15 +91,17 @@ def random_case(seed: int) -> Case:
 def _points(problem: PolynomialProblem, rng: Random, anchor: np.ndarray) -> list[list[Fraction]]:
     """A grid over the box, or around 0; random points; ends of local searches; the anchor."""
     n = problem.n
-    lo = np.where(np.isfinite(problem.lower), problem.lower, -2.0)
-    hi = np.where(np.isfinite(problem.upper), problem.upper, 2.0)
+    least, most = np.asarray(problem.lower), np.asarray(problem.upper)
+    lo = np.where(np.isfinite(least), least, -2.0)
+    hi = np.where(np.isfinite(most), most, 2.0)
     steps = {1: 41, 2: 13, 3: 7}[n]
     grid = np.stack(np.meshgrid(*[np.linspace(0, 1, steps)] * n), axis=-1).reshape(-1, n)
     listed = [lo + grid * (hi - lo), rng.uniform(lo, hi, (60, n)), 8 * rng.normal(size=(30, n)), anchor[None]]
     corners = np.array(np.meshgrid(*[[-1.0, 0.0, 1.0]] * n)).reshape(n, -1).T
-    ends = local_points(problem)
+    searched = [search(LocalProblem.of(problem), seed=seed, most=3) for seed in range(2)]
+    ends = [found.point for found in searched if found is not None]
     everything = np.concatenate([*listed, corners, *([np.array(ends)] if ends else [])])
-    return [[Fraction(float(v)) for v in point] for point in np.clip(everything, problem.lower, problem.upper)]
+    return [[Fraction(float(v)) for v in point] for point in np.clip(everything, least, most)]
 
 
 def exact(p: Polynomial, point: list[Fraction]) -> Fraction:
@@ -137,7 +141,7 @@ def exceeds(bound: float, problem: PolynomialProblem, best: Fraction | None) -> 
     return Fraction(bound) > best if problem.sense == "min" else Fraction(bound) < best
 
 
-def liar(rng: Random) -> object:
+def liar(rng: Random) -> Callable[[ConicProblem], ConicSolution]:
     """A solver of random multipliers."""
 
     def solve(problem: ConicProblem) -> ConicSolution:
@@ -183,7 +187,7 @@ def attack(seed: int) -> tuple[str, Counter[str], list[str]]:
         wrong.append(f"bound {result.bound!r}, value {float(best or 0)!r}")
     if best is not None and result.certified:
         counts["tight"] += abs(result.bound - float(best)) <= 1e-6 * (1 + abs(float(best)))
-    lied = solve_model(relax(problem), solve=liar(rng))  # type: ignore[arg-type]
+    lied = solve_model(relax(problem), solve=liar(rng))
     if exceeds(lied.bound, problem, best):
         wrong.append(f"a liar proves {lied.bound!r}, value {float(best or 0)!r}")
     if result.certificate is not None:

@@ -12,17 +12,29 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOK = "first_hour"
-_LINK = re.compile(r"\]\((\w[\w.-]*\.md)\)")
+DOCS = ROOT / "docs"
+_PAGE = re.compile(r"\]\((\w[\w./-]*\.md)(?:#[^)]*)?\)")
+_ANY = re.compile(r"\[([^\]]*)\]\(([^)#\s]+)\)")
 
 
-def pages() -> list[str]:
-    """The pages in the order in which docs/index.md lists them."""
-    return ["index.md", *dict.fromkeys(_LINK.findall((ROOT / "docs" / "index.md").read_text(encoding="utf-8")))]
+def pages() -> dict[str, list[str]]:
+    """The pages in the order in which docs/index.md lists them, those of a folder in that of its own index.md."""
+    found: dict[str, list[str]] = {"": ["index.md"]}
+    for page in _listed(DOCS / "index.md"):
+        folder, _, name = page.rpartition("/")
+        found.setdefault(folder, [])
+        found[folder] += [page, *(f"{folder}/{p}" for p in _listed(DOCS / page))] if name == "index.md" else [page]
+    return {folder: [*dict.fromkeys(own)] for folder, own in found.items()}
+
+
+def _listed(index: Path) -> list[str]:
+    return _PAGE.findall(index.read_text(encoding="utf-8"))
 
 
 def on_config(config: Any) -> Any:
     """The navigation; titles are those of the pages."""
-    config.nav = [*pages(), f"{NOTEBOOK}.md"]
+    own, *folders = pages().items()
+    config.nav = [*own[1], f"{NOTEBOOK}.md", *({folder.capitalize(): names} for folder, names in folders)]
     return config
 
 
@@ -38,14 +50,19 @@ def on_files(files: Any, config: Any) -> Any:
     return files
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Links as they are in the site."""
-    return in_site(markdown)
+    return in_site(markdown, (DOCS / page.file.src_uri).parent)
 
 
-def in_site(markdown: str) -> str:
-    """Links from docs/ to the examples, or from examples/ to docs/, as they are when both lie in one folder."""
-    text = re.sub(r"\[([^\]]*)\]\(\.\./examples\)", r"\1", markdown)
+def in_site(markdown: str, folder: Path = DOCS) -> str:
+    """Links from docs/ to the examples, or from examples/ to docs/, as they are when both lie in one folder; folders,
+    which a forge lists and a site does not, are only named."""
+
+    def named(found: re.Match[str]) -> str:
+        return found[1] if (folder / found[2]).is_dir() else found[0]
+
+    text = _ANY.sub(named, markdown)
     text = text.replace(f"](../examples/{NOTEBOOK}.ipynb)", f"]({NOTEBOOK}.md)")
     return text.replace("](../examples/", "](examples/").replace("](../docs/", "](")
 

@@ -24,10 +24,8 @@ def make_files(folder: Path) -> None:
     np.save(folder / "image.npy", _RNG.uniform(0.2, 0.8, 64))
     shutil.copy(Path(lipcert.__file__).parent / "data" / "digits_net.npz", folder)
     _onnx(folder / "ACASXU_2_1.onnx", (5, 8, 5))
-    ranges = [f"(assert (>= X_{i} -0.1))\n(assert (<= X_{i} 0.1))" for i in range(5)]
-    declared = [f"(declare-const {name}_{i} Real)" for name in "XY" for i in range(5)]
-    text = "\n".join([*declared, *ranges, "(assert (<= Y_0 Y_1))"])
-    (folder / "prop_3.vnnlib.gz").write_bytes(gzip.compress(text.encode()))
+    (folder / "prop_3.vnnlib.gz").write_bytes(gzip.compress(_property(5).encode()))
+    (folder / "property.vnnlib").write_text(_property(3))
     for name in ("controller.onnx", "vdp.onnx"):
         _onnx(folder / name, (3, 8, 1))
     _nnet(folder / "controller.nnet", (3, 6, 1))
@@ -41,6 +39,13 @@ def make_files(folder: Path) -> None:
     for block in re.findall(r"```pop\n(# .*?)```", (ROOT / "docs" / "polynomials.md").read_text("utf-8"), re.DOTALL):
         (folder / block.split("\n")[0][2:]).write_text(block)
     shutil.copytree(ROOT / "examples", folder / "examples", ignore=shutil.ignore_patterns("*.py", "*.ipynb"))
+
+
+def _property(inputs: int) -> str:
+    """A VNN-LIB property: a box of inputs, and a condition on outputs."""
+    ranges = [f"(assert (>= X_{i} -0.1))\n(assert (<= X_{i} 0.1))" for i in range(inputs)]
+    declared = [f"(declare-const {name}_{i} Real)" for name in "XY" for i in range(inputs)]
+    return "\n".join([*declared, *ranges, "(assert (<= Y_0 Y_1))"])
 
 
 def _data(folder: Path, net: Network) -> None:

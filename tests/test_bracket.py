@@ -272,6 +272,20 @@ def test_command(tmp_path: Path) -> None:
     assert set(again.inequalities) == set(problem_of(SIMPLEX).inequalities)
 
 
+def test_the_proof_of_the_best_order_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of order two here; a proof that nothing is feasible has no file, which is said."""
+    monkeypatch.chdir(tmp_path)
+    Path("simplex.pop").write_text(SIMPLEX)
+    Path("empty.pop").write_text(EMPTY[2])
+    told = CliRunner().invoke(pop_command, ["simplex.pop", "--certificate", "proof.npz"], standalone_mode=False)
+    assert told.return_value == 0
+    assert run(["verify", "proof.npz", "--problem", "simplex.pop"]) == 0
+    told = CliRunner().invoke(pop_command, ["empty.pop", "--certificate", "none.npz"], standalone_mode=False)
+    assert told.return_value == 0
+    assert "none.npz: not written, the proof that nothing is feasible has no file" in told.output
+    assert not Path("none.npz").exists()
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -294,3 +308,12 @@ def test_bad_options_are_one_line(
     Path("p.pop").write_text(DISK)
     assert run(["pop", "p.pop", *options]) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["var x\nmin 3", "var x y\nmax 3\nx in [0, 1]", "var x\nmin 0 x\nx^2 <= 4"])
+def test_nothing_to_choose(text: str) -> None:
+    """A constant is its own bound, also where no moment is left."""
+    result = climb(problem_of(text))
+    assert result.bound == pytest.approx(0 if "0 x" in text else 3, abs=1e-6)
+    assert result.outcome is Outcome.CLOSED
+    assert result.proved

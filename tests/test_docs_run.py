@@ -70,7 +70,7 @@ def test_what_a_page_shows_runs(
     make_files(tmp_path)
     monkeypatch.chdir(tmp_path)
     known = {"lipcert": lipcert, "net": lipcert.load("controller.onnx")}
-    known |= {"center": np.zeros(3), "points": np.zeros((2, 3))}
+    known |= {"np": np, "center": np.zeros(3), "points": np.zeros((2, 3)), "A": np.ones((1, 3)), "b": np.ones(1)}
     if page.name == "README.md":
         known |= {"center": np.load("image.npy")}
     shown = blocks(page)

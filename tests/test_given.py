@@ -165,7 +165,8 @@ def test_other_things_are_no_networks(thing: Any, name: str) -> None:
 
 @pytest.mark.parametrize("number", [0.1, 1, np.float64(0.1), np.float32(0.5)])
 def test_a_number_is_no_region(number: Any) -> None:
-    text = f"region={number}: a region is Box(center, radius), Ball(center, radius) or Everywhere(); "
+    kinds = "Box(center, radius), Ball(center, radius), Polytope(box, A, b) or Everywhere()"
+    text = f"region={number}: a region is {kinds}; "
     hint = f"for a box around zero use Box(numpy.zeros(12), {number})"
     with pytest.raises(InputError) as caught:
         bound(NET, number, output=0)

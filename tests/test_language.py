@@ -372,7 +372,11 @@ def test_sizes_are_limited(
 
 def test_long_sums_are_read_in_steps_that_grow_with_their_length() -> None:
     """No polynomial is made for every term: a sum ten times as long takes about ten times the calls, and few each."""
-    short, long = (" + ".join(f"{k} x y" for k in range(1, n)) for n in (200, 2000))
-    few, many = (calls(lambda text=text: parse(text, NAMES))[1] for text in (short, long))
+
+    def counted(n: int) -> int:
+        text = " + ".join(f"{k} x y" for k in range(1, n))
+        return calls(lambda: parse(text, NAMES))[1]
+
+    few, many = counted(200), counted(2000)
     assert many < 12 * few
     assert many < 200 * 2000

@@ -111,20 +111,21 @@ def test_the_citation_is_of_this_version() -> None:
 
 
 def test_every_page_is_in_the_site_once() -> None:
-    """The navigation is read from docs/index.md."""
-    assert sorted(site.pages()) == sorted(p.name for p in (ROOT / "docs").glob("*.md"))
+    """The navigation is read from docs/index.md, and for a folder from its own index.md."""
+    listed = [page for own in site.pages().values() for page in own]
+    assert sorted(listed) == sorted(str(p.relative_to(site.DOCS)) for p in site.DOCS.rglob("*.md"))
 
 
 def test_links_of_the_site_stay_in_it() -> None:
     """No page goes up and out, but to the examples, which the site has beside the pages."""
-    here = {p.name for p in (ROOT / "docs").glob("*")} | {f"{site.NOTEBOOK}.md", "examples"}
-    made = {name: site.in_site(text_of(ROOT / "docs" / name)) for name in site.pages()}
+    made = {name: site.in_site(text_of(site.DOCS / name)) for name in site.pages()[""]}
     made[f"{site.NOTEBOOK}.md"] = site.in_site(FENCE.sub("", site.notebook_page(notebook.FILE)))
     for name, text in made.items():
         for link in LINK.findall(text):
             target = link.partition("#")[0]
-            if target and "://" not in target:
-                assert target.split("/")[0] in here, f"{name}: {link}"
+            if target and "://" not in target and target != f"{site.NOTEBOOK}.md":
+                place = ROOT if target.startswith("examples/") else site.DOCS
+                assert (place / target).is_file(), f"{name}: {link}"
 
 
 def test_the_notebook_is_of_this_version_and_small() -> None:

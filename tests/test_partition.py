@@ -175,7 +175,7 @@ def _split_somewhere(cover: Cover, rng: np.random.Generator) -> Cover:
         middle = level.lo[k, i] / 2 + level.hi[k, i] / 2
         can = (level.lo[k, i] < middle) & (middle < level.hi[k, i]) & (rng.uniform(size=len(i)) < 0.5)
         coordinate, value = coordinate.copy(), value.copy()
-        coordinate[level.first + k[can]], value[level.first + k[can]] = i[can], middle[can]
+        coordinate[level.node[can]], value[level.node[can]] = i[can], middle[can]
         more = 2 * int(can.sum())
         coordinate, value = np.append(coordinate, np.full(more, -1)), np.append(value, np.zeros(more))
     return Cover(cover.edges, coordinate, value)

@@ -221,6 +221,7 @@ def _network(seed: int, *shape: int) -> Network:
     )
 
 
+CHANGES: tuple[Callable[[Any], Any], ...] = (lambda a: -a, lambda a: 0.0 * a, lambda a: 2.0 * a, lambda a: a[::-1])
 ONE, TWO = _network(0, 3, 4, 1), _network(1, 3, 3, 2, 1)
 
 
@@ -241,7 +242,7 @@ def test_literal_estimators_have_files(method: str, net: Network, tmp_path: Path
     arrays = result.certificate.arrays()
     true = exact_constant(net, box, np.ones(1))
     numbers = "krivine_numbers" if method.startswith("lipopt") else "sos_numbers"
-    for change in (lambda a: -a, lambda a: 0.0 * a, lambda a: 2.0 * a, lambda a: a[::-1]):
+    for change in CHANGES:
         write_npz(path, arrays | {numbers: change(arrays[numbers]), "upper": np.array(0.9 * true)})
         forged = verify(path, net)
         assert not forged.proved

@@ -204,6 +204,15 @@ def test_the_box_is_the_best_and_contains_the_region(data: st.DataObject) -> Non
             assert -best.fun - 1e-7 * box.radius[j] <= end <= -best.fun + 1e-6 * box.radius[j]
 
 
+def test_balls_refuse_a_box_that_is_too_small() -> None:
+    region = prepared(known()[1], Budget.unlimited())
+    assert box_is_proved(region)
+    hi = region.box.hi.copy()
+    hi[0] = np.nextafter(hi[0], -1.0) - 1e-9
+    object.__setattr__(region, "box", Box.from_bounds(region.box.lo, hi))
+    assert not box_is_proved(region)
+
+
 @settings(max_examples=60, deadline=None)
 @given(data=st.data(), seed=st.integers(0, 2**32 - 1), ball=st.booleans())
 def test_any_multipliers_give_a_box_around_the_region(data: st.DataObject, seed: int, ball: bool) -> None:

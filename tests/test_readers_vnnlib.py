@@ -100,6 +100,10 @@ def test_linear_inequalities_are_half_spaces(tmp_path: Path) -> None:
         corner = Fraction(3, 10) - Fraction(1, 10)  # x_1 = 1: the true end of x_0, which must not be cut off
         true = Fraction(float(region.A[0, 0])) * corner + Fraction(float(region.A[0, 1]))
         assert true <= Fraction(float(region.b[0]))
+    (region,) = read_property(write(tmp_path, base + "(assert (<= (+ X_0 (* 0.1 X_1)) 0.5))")).regions
+    assert isinstance(region, Polytope)
+    true = Fraction(4, 10) + Fraction(float(region.A[0, 1]))  # at (0.4, 1), where 0.1 as a float is above 1/10
+    assert Fraction(1, 2) < true <= Fraction(float(region.b[0]))
     (both,) = read_property(write(tmp_path, base + "(assert (= (+ X_0 X_1) 0.5))")).regions
     assert isinstance(both, Polytope)
     assert both.b.tolist() == [0.5, -0.5]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -101,8 +102,16 @@ def test_parts_must_be_about_one_question() -> None:
     answer = verify_union(UnionCertificate(tuple(parts)), net)
     assert not answer.proved
     assert "different questions" in answer.reason
-    lower = UnionCertificate(tuple(parts[:1]))
-    assert verify_union(lower, net).proved
+    assert verify_union(UnionCertificate(tuple(parts[:1])), net).proved
+
+
+@pytest.mark.parametrize("k", [0, 1, 2])
+def test_every_part_must_be_proved(k: int) -> None:
+    parts = list(bound_union(NET, regions(), work=0.2, method="linear").certificate.parts)
+    parts[k] = replace(parts[k], claim=0.9 * parts[k].claim)
+    answer = verify_union(UnionCertificate(tuple(parts)), NET)
+    assert not answer.proved
+    assert answer.reason.startswith(f"region {k}: ")
 
 
 def test_what_is_refused() -> None:

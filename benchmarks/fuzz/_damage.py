@@ -16,6 +16,7 @@ TEXTS = (".nnet", ".vnnlib", ".pop", ".json", ".csv")
 WILD = (0, 1, 127, 128, 255)
 TOKENS = (
     *("", "0", "-1", "1e400", "nan", "inf", "9" * 40, "1e-400", "0x10", "x", "x^64", "(x+y+1)^9", "((((", "))))", ","),
+    *("((((x^64)^64)^64)^64)", "*(x+y+1)" * 400, "1" * 30000),
     *("\n", "\0", "\u202e", "[[[[", "{", "null", "<=", ">=", "=", "^", "*", "or", "and", "X_0", "X_99999999", "#", ";"),
 )
 KINDS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
@@ -99,14 +100,31 @@ def _archive(rng: Random, content: bytes) -> bytes:
             arrays[name] = reshaped(rng, arrays[name])
         case _:
             arrays[name] = tampered(rng, arrays[name])
+    kind = KINDS[int(rng.choice(4, p=[0.6, 0.2, 0.1, 0.1]))]
+    grown = bytes(int(rng.choice([0, 0, 0, 1, 1 << 20])))  # behind the array, and not declared
     stream = io.BytesIO()
-    with (
-        warnings.catch_warnings(),
-        zipfile.ZipFile(stream, "w", KINDS[int(rng.choice(4, p=[0.6, 0.2, 0.1, 0.1]))]) as archive,
-    ):
+    with warnings.catch_warnings(), zipfile.ZipFile(stream, "w") as archive:
         warnings.simplefilter("ignore")  # a name that is there twice
         for own in names:
             body = io.BytesIO()
             np.save(body, arrays[own], allow_pickle=False)
-            archive.writestr(zipfile.ZipInfo(f"{own}.npy"), body.getvalue())
-    return stream.getvalue()
+            content = body.getvalue() + (grown if own == name else b"")
+            # A member has its own way to be packed: that of the archive is only for those that do not say.
+            archive.writestr(zipfile.ZipInfo(f"{own}.npy"), content, compress_type=kind)
+    return _restated(stream.getvalue(), rng, len(grown))
+
+
+def _restated(content: bytes, rng: Random, grown: int) -> bytes:
+    """With a size that lies in one of the entries of the directory, and in the header of its member."""
+    places = [m.start() for m in re.finditer(rb"PK\x01\x02", content)]
+    if not places or (not grown and rng.random() < 0.7):
+        return content
+    changed = bytearray(content)
+    sizes = [int.from_bytes(content[at + 24 : at + 28], "little") for at in places]
+    at = places[int(np.argmax(sizes)) if grown else int(rng.integers(len(places)))]
+    size = max(max(sizes) - grown if grown else sizes[places.index(at)] + int(rng.choice([-8, -1, 1, 8, 1 << 20])), 0)
+    local = int.from_bytes(content[at + 42 : at + 46], "little")
+    for place in (at + 24, local + 22):
+        if place + 4 <= len(changed):
+            changed[place : place + 4] = size.to_bytes(4, "little")
+    return bytes(changed)

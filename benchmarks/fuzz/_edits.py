@@ -22,13 +22,17 @@ def forged(rng: Random, honest: Arrays, other: Arrays) -> Arrays:
     for _ in range(int(rng.integers(1, 4))):
         texts = rng.random() < 0.15
         name = str(rng.choice([n for n in sorted(arrays) if texts or arrays[n].dtype.kind != "U"] or sorted(arrays)))
-        match int(rng.integers(16)):
+        match int(rng.integers(18)):
             case 0:
                 arrays.pop(name)
             case 1 if name in other:
                 arrays[name] = other[name]
             case 2:
                 arrays[name] = reshaped(rng, arrays[name])
+            case 3:
+                arrays[name] = odd(rng, arrays[name])
+            case 4:
+                arrays |= repeated(rng, arrays)
             case _:
                 arrays[name] = tampered(rng, arrays[name])
         if not arrays:
@@ -45,6 +49,41 @@ def mended(arrays: Arrays) -> Arrays:
     if "patterns_digest" in arrays:
         arrays["patterns_digest"] = np.array(tree.digest({n: arrays[n] for n in arrays if n in signs}), dtype="U64")
     return arrays
+
+
+def odd(rng: Random, values: NDArray[Any]) -> NDArray[Any]:
+    """What nobody writes: no numbers, fractions, the largest whole numbers, no axes, characters that there are not."""
+    if values.dtype.kind == "U":
+        codes = np.full((values.size, 4), int(rng.choice([0x110000, 0xFFFFFFFF, 0xD800, 0x202E, 10])), dtype="<u4")
+        return codes.view("<U4").reshape(values.shape)
+    numbers = np.array(values, dtype=np.float64)
+    match int(rng.integers(5)):
+        case 0:
+            return np.full(values.shape, float(rng.choice([np.nan, np.inf, -np.inf])))
+        case 1:
+            return numbers + 0.5
+        case 2:
+            return np.full(values.shape, np.iinfo(np.uint64).max, dtype=np.uint64)
+        case 3:
+            return np.array(float(rng.choice([0.5, np.nan, 7.0])))
+        case _:
+            return numbers.astype(np.longdouble)
+
+
+def repeated(rng: Random, arrays: Arrays) -> Arrays:
+    """The cuts, cases, nogoods or numbers of a proof many times over, with the counts that belong to them."""
+    times = int(rng.choice([2, 1000]))
+    if "cuts" in arrays and "specifications" in arrays and arrays["cuts"].ndim == arrays["specifications"].ndim == 2:
+        cuts = arrays["cuts"] if len(arrays["cuts"]) else np.array([[1, 0, 1, 2, 0, 1, -1, 0, 0]])
+        counts = np.array(arrays["specifications"])
+        if counts.size and counts.shape[1] == 7 and counts.dtype.kind in "iu":
+            counts[:, 5] = 0
+            counts[0, 5] = times * len(cuts)
+            return {"cuts": np.tile(cuts, (times, 1)), "specifications": counts}
+    for names in (("nogood_literals",), ("nogood_rows", "nogood_numbers"), ("slope_parts",), ("cases",)):
+        if all(n in arrays and arrays[n].ndim for n in names):
+            return {n: np.concatenate([arrays[n]] * times) for n in names}
+    return {}
 
 
 def reshaped(rng: Random, values: NDArray[Any]) -> NDArray[Any]:

@@ -6,12 +6,14 @@ files need the package onnx, and are compared with onnxruntime now and then wher
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import tempfile
 import threading
 import time
 import warnings
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -84,6 +86,8 @@ class Files:
                 verdict.fault, verdict.detail = "slow", f"{spent:.0f} s for {len(case.content):,} bytes"
             if not verdict.fault and grown > MEMORY:
                 verdict.fault, verdict.detail = "memory", f"{grown / 2**30:.1f} GB for {len(case.content):,} bytes"
+            if not verdict.fault and value is not None and _grows(case):
+                verdict.fault, verdict.detail = "packed", "a member that may grow a million times was unpacked"
             if case.suffix == ".onnx" and value is not None and not verdict.fault:
                 _check_graph(verdict, case, value, path)
         verdict.counts = [f"{case.suffix.rpartition('.')[2]} {word}" for word in verdict.counts]
@@ -109,6 +113,14 @@ class Files:
         content = stem.with_name(stem.name + "-file" + about["suffix"]).read_bytes()
         beside = stem.with_name(stem.name + "-beside").read_bytes() if about["beside"] else None
         return Damaged(about["source"], about["suffix"], content, beside, about["link"], about["number"])
+
+
+def _grows(case: Damaged) -> bool:
+    """Whether an archive has members that are neither stored nor deflated: small ones of these can be gigabytes."""
+    if not case.suffix.endswith(".npz"):
+        return False
+    with zipfile.ZipFile(io.BytesIO(case.content)) as archive:
+        return any(m.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for m in archive.infolist())
 
 
 def _read(path: Path, suffix: str) -> tuple[Verdict, Any]:

@@ -15,7 +15,7 @@ from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box
 from lipcert.relaxation.build import build
 from lipcert.relaxation.sdpa import write_sdpa
-from lipcert.relaxation.specification import Specification
+from lipcert.relaxation.specification import Specification, plan_specification
 
 SECONDS = 600.0
 LARGEST = 700  # 1 + inputs + neurons; minutes above
@@ -23,9 +23,8 @@ VALUE = re.compile(r"(?:Primal|Dual) objective value: *([-+.\deE]+)")
 
 
 def specification(problem: Problem) -> Specification:
-    """Both solvers get these rows: `hr2` without chords for one hidden layer, the backward lift for more."""
-    one = problem.network.depth == 1
-    return Specification("hr2", "hr2", wide=False) if one else Specification("backward", "backward", wide=False)
+    """The rows that our own method takes at this size: `hr2` for one hidden layer, the backward lift for more."""
+    return plan_specification(problem, "hr2" if problem.network.depth == 1 else "backward")
 
 
 class CSDP:

@@ -18,7 +18,7 @@ from lipcert import Ball, Box, Everywhere
 from lipcert.paper.networks import paper_network
 from lipcert.problem.region import Region
 
-GROWTH, GROWTH_FULL = (20, 50, 100), (200, 500, 1000)
+GROWTH, GROWTH_FULL = (20, 50, 100, 200), (500, 1000)
 DEPTHS = (1, 2, 4)
 LIMIT = 5.0
 

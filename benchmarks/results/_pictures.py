@@ -154,7 +154,7 @@ def growth(rows: Sequence[Row]) -> str:
             for name, found in depths.items()
         }
         series = tuple(_series(name, own) for name, own in points.items())
-        return Panel(f"`backward`, {title}", "hidden neurons", title, series, log=True, log_x=True)
+        return Panel(f"backward: {title}", "hidden neurons", title, series, log=True, log_x=True)
 
     panels = [panel("counted work", lambda m: m.work), panel("wall seconds", lambda m: m.wall)]
     return document(line_chart("What a semidefinite bound costs", panels, looks))

@@ -51,12 +51,12 @@ def whole(net: Network, region: Region) -> Cell:
 
 
 def splits_here(cell: Cell, split: Split, net: Network) -> bool:
-    """Whether the split means something for this cell."""
+    """Whether the split means something for this cell: at an end of it one half would be the whole cell again."""
     if split.layer == 0:
         box = None if ball_of(cell.region) is not None else hull(cell.region)
         if box is None or not 0 <= split.index < box.size:
             return False
-        return bool(box.lo[split.index] <= split.value <= box.hi[split.index])
+        return bool(box.lo[split.index] < split.value < box.hi[split.index])
     if not 1 <= split.layer <= net.depth or not 0 <= split.index < net.shape[split.layer]:
         return False
     return net.activations[split.layer - 1].kinked and cell.signs[split.layer - 1][split.index] == 0

@@ -35,7 +35,7 @@ from lipcert.problem.network import Block, Network
 from lipcert.problem.output import choose_output
 from lipcert.problem.problem import PREACTIVATIONS, Problem
 from lipcert.problem.region import hull
-from lipcert.rounding import Array, add_up, grow
+from lipcert.rounding import Array, add_up, grow, worst
 
 if TYPE_CHECKING:  # a checker has no budget
     from lipcert.budget import Budget
@@ -59,7 +59,7 @@ class Collapsed:
 
     def above(self, upper: float) -> float:
         """A bound of the original problem from one of the collapsed problem."""
-        return float(add_up(np.asarray(upper), np.asarray(self.price))) if np.isfinite(upper) else np.inf
+        return worst(float(add_up(np.asarray(upper), np.asarray(self.price)))) if np.isfinite(upper) else np.inf
 
 
 def collapse(problem: Problem, budget: Budget | None = None) -> Collapsed | None:

@@ -97,7 +97,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         return _say(f"cannot write the result ({error.strerror or error})", 2)
     except MemoryError:
-        return _say("out of memory: the network is too large for this machine", 2)
+        return _say("out of memory: this is too large for this machine", 2)
     except LipcertError as error:
         return _say(str(error), 3)
     except Exception as error:

@@ -13,8 +13,7 @@ import click
 import numpy as np
 
 from lipcert.errors import InputError
-from lipcert.files import read_vector
-from lipcert.files.tables import read_table
+from lipcert.files.tables import read_table, read_vector
 from lipcert.problem.network import Network
 from lipcert.problem.output import ALL, OutputChoice
 from lipcert.problem.region import Ball, Box, Everywhere, Region

@@ -26,6 +26,7 @@ from lipcert.proof.margins import MarginCertificate, holds_margins, load_margins
 from lipcert.proof.partition import PartitionCertificate, holds_partition, load_partition, verify_partition
 from lipcert.proof.union import UnionCertificate, holds_union, load_union, verify_union
 from lipcert.proof.verify import Verification, load_certificate, verify
+from lipcert.rounding import worst
 
 
 @click.command("verify", short_help="Check a proof, or all proofs of a certify job, against a network.")
@@ -156,7 +157,7 @@ def _in_balls(kept: Certificate, net: Network, answer: Verification) -> _Again:
     if balls <= answer.claim:
         return _Again(answer, balls, checked)
     reason = "ball arithmetic proves no bound" if np.isinf(balls) else f"ball arithmetic proves {balls:.9g} only"
-    refused = replace(answer, proved=False, upper=max(answer.upper, balls), reason=reason)
+    refused = replace(answer, proved=False, upper=worst(answer.upper, balls), reason=reason)
     return _Again(refused, balls if np.isfinite(balls) else None, checked)
 
 
@@ -166,7 +167,7 @@ def _verify_margins(kept: MarginCertificate, net: Network, exact: bool, as_json:
         load_flint()
     uppers = verify_margins(kept, net)
     if exact:
-        uppers = [max(pair) for pair in zip(uppers, margins_with_balls(kept, net), strict=True)]
+        uppers = [worst(*pair) for pair in zip(uppers, margins_with_balls(kept, net), strict=True)]
     rows = [
         {
             "output": output_of(proof.c).description,

@@ -78,20 +78,3 @@ def write_npz(path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]]) 
         if array.dtype.hasobject:
             raise TypeError(f"array {name!r} holds Python objects")
     write_atomically(path, lambda file: np.savez(file, allow_pickle=False, **arrays))
-
-
-def read_vector(path: str | os.PathLike[str]) -> NDArray[np.float64]:
-    """One vector of finite numbers from an .npy file; any shape is flattened."""
-    p = check_readable(path)
-    if p.suffix.lower() != ".npy":
-        raise FileFormatError(f"{p}: expected an .npy file with one vector of numbers")
-    try:
-        values = np.load(p, allow_pickle=False)
-    except (ValueError, OSError, EOFError, MemoryError):
-        raise FileFormatError(f"{p}: not a readable .npy file of numbers; save it with numpy.save") from None
-    if not isinstance(values, np.ndarray) or values.dtype.kind not in "fiub":
-        raise FileFormatError(f"{p}: expected real numbers")
-    vector = values.astype(np.float64).reshape(-1)
-    if vector.size == 0 or not np.all(np.isfinite(vector)):
-        raise FileFormatError(f"{p}: the vector is empty or not finite")
-    return vector

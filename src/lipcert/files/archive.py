@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import math
 import re
 import zipfile
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -17,9 +19,13 @@ from numpy.typing import NDArray
 from lipcert.errors import FileFormatError
 from lipcert.files import MAX_WEIGHTS
 from lipcert.files.boundary import parsing, quoted
+from lipcert.files.members import packed, unpacked
 
 MAX_MEMBERS = 4096
 MAX_HEADER = 4096
+MAX_TEXT = 64  # characters of one word in an array of text
+_PEEK = 16 + MAX_HEADER  # bytes that a header may take
+_UNICODE, _SURROGATES = 0x110000, (0xD800, 0xDFFF)
 
 
 @dataclass(frozen=True)
@@ -52,25 +58,26 @@ class Archive(Mapping[str, NDArray[Any]]):
         advice: str = "export the network again",
     ) -> None:
         self._advice = advice
-        with parsing("the archive", advice):
-            self._zip = zipfile.ZipFile(path)
-        with self._zip:
-            members = self._zip.infolist()
+        with path.open("rb") if isinstance(path, Path) else nullcontext(path) as file:
+            with parsing("the archive", advice):
+                members = zipfile.ZipFile(file).infolist()
             if len(members) > MAX_MEMBERS:
                 raise FileFormatError(f"{len(members)} arrays are more than the limit of {MAX_MEMBERS}")
             if sum(m.file_size for m in members) > 8 * MAX_WEIGHTS + MAX_MEMBERS * MAX_HEADER:
                 raise FileFormatError(f"the arrays declare more than {MAX_WEIGHTS:,} numbers")
-            self._headers: dict[str, _Header] = {}
+            headers: dict[str, _Header] = {}
             for member in members:
                 name = member.filename.removesuffix(".npy")
-                if name == member.filename or not names.fullmatch(name) or name in self._headers:
+                if name == member.filename or not names.fullmatch(name) or name in headers:
                     raise FileFormatError(f"unexpected array {quoted(name)} in {content}")
-                with parsing(f"array {name}", advice), self._zip.open(member) as file:
-                    self._headers[name] = _header(file, name, member.file_size, name in texts, axes)
-            numbers = sum(math.prod(h.shape) for name, h in self._headers.items() if not name.endswith(indices))
+                with parsing(f"array {name}", advice):
+                    start = io.BytesIO(unpacked(packed(file, member), member, _PEEK))
+                    headers[name] = _header(start, name, member.file_size, name in texts, axes)
+            numbers = sum(math.prod(h.shape) for name, h in headers.items() if not name.endswith(indices))
             if numbers > MAX_WEIGHTS:
                 raise FileFormatError(f"the arrays hold {numbers:,} numbers, more than the limit of {MAX_WEIGHTS:,}")
-            self._arrays = {name: self._read(name) for name in self._headers}
+            both = zip(headers.items(), members, strict=True)
+            self._arrays = {name: self._read(file, name, header, member) for (name, header), member in both}
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         try:
@@ -87,11 +94,11 @@ class Archive(Mapping[str, NDArray[Any]]):
     def __len__(self) -> int:
         return len(self._arrays)
 
-    def _read(self, name: str) -> NDArray[Any]:
-        header = self._headers[name]
-        with parsing(f"array {name}", self._advice), self._zip.open(f"{name}.npy") as file:
-            file.read(header.offset)
-            data = np.frombuffer(file.read(), dtype=header.dtype)
+    def _read(self, file: IO[bytes], name: str, header: _Header, member: zipfile.ZipInfo) -> NDArray[Any]:
+        with parsing(f"array {name}", self._advice):
+            data = np.frombuffer(unpacked(packed(file, member), member), dtype=header.dtype, offset=header.offset)
+            if header.dtype.kind == "U" and not _is_text(data):
+                raise FileFormatError(f"array {name} holds characters that there are not; {self._advice}")
             return data.reshape(header.shape, order="F" if header.fortran else "C")
 
 
@@ -99,9 +106,10 @@ def read_npy(path: Path, axes: int) -> NDArray[Any]:
     """The numbers of an .npy file with at most `axes` axes; its header is checked before any data are read."""
     with path.open("rb") as file:
         with parsing("the header", "save it again with numpy.save"):
-            header = _header(file, "of the file", path.stat().st_size, False, axes)
+            header = _header(io.BytesIO(file.read(_PEEK)), "of the file", path.stat().st_size, False, axes)
         if math.prod(header.shape) > MAX_WEIGHTS:
             raise FileFormatError(f"{math.prod(header.shape):,} numbers are more than the limit of {MAX_WEIGHTS:,}")
+        file.seek(header.offset)
         data = np.frombuffer(file.read(), dtype=header.dtype)
     return data.reshape(header.shape, order="F" if header.fortran else "C")
 
@@ -113,7 +121,7 @@ def _header(file: IO[bytes], name: str, size: int, text: bool, axes: int) -> _He
         raise FileFormatError(f"array {name} has the unknown npy version {version}; save it with numpy.savez")
     reader = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
     shape, fortran, dtype = reader(file, max_header_size=MAX_HEADER)
-    if dtype.hasobject or dtype.kind not in ("U" if text else "fiu") or dtype.itemsize > (256 if text else 16):
+    if dtype.hasobject or dtype.kind not in ("U" if text else "fiu") or dtype.itemsize > (4 * MAX_TEXT if text else 16):
         wanted = "text is" if text else "real numbers are"
         raise FileFormatError(f"array {name} has type {quoted(str(dtype))}; {wanted} needed")
     if any(n < 0 for n in shape) or len(shape) > axes or max(shape, default=0) > MAX_WEIGHTS:
@@ -122,3 +130,10 @@ def _header(file: IO[bytes], name: str, size: int, text: bool, axes: int) -> _He
     if offset + math.prod(shape) * dtype.itemsize != size:
         raise FileFormatError(f"array {name} has the shape {shape}, but {max(size - offset, 0)} bytes of data")
     return _Header(shape, fortran, dtype, offset)
+
+
+def _is_text(data: NDArray[np.str_]) -> bool:
+    """Whether all are characters of Unicode; NumPy takes any four bytes for one."""
+    codes = data.view(np.dtype(np.uint32).newbyteorder(data.dtype.byteorder))
+    surrogate = (codes >= _SURROGATES[0]) & (codes <= _SURROGATES[1])
+    return bool(np.all(codes < _UNICODE) and not np.any(surrogate))

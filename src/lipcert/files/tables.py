@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lipcert.errors import FileFormatError
 from lipcert.files import check_readable
+from lipcert.files.archive import read_npy
+from lipcert.files.boundary import located
 
 MAX_BYTES = 1 << 26
+_MAX_AXES = 8  # of a vector that is to be flattened
 _TEXT = (".csv", ".txt")
 
 
@@ -22,18 +27,36 @@ def read_table(path: str | os.PathLike[str]) -> NDArray[np.float64]:
     ending = file.suffix.lower()
     if ending != ".npy" and ending not in _TEXT:
         raise FileFormatError(f"{file}: numbers are read from .npy, .csv and .txt files")
-    try:
-        values = _of_text(file.read_text(encoding="utf-8")) if ending in _TEXT else np.load(file, allow_pickle=False)
-    except (ValueError, OSError, EOFError, MemoryError):
-        raise FileFormatError(f"{file}: not a readable file of numbers, rows of equal length") from None
-    if not isinstance(values, np.ndarray) or values.dtype.kind not in "fiu" or values.ndim not in (1, 2):
-        raise FileFormatError(f"{file}: expected a vector or a matrix of real numbers")
+    with located(file):
+        values = read_npy(file, 2) if ending == ".npy" else _of_text(file)
+        if values.ndim not in (1, 2):
+            raise FileFormatError("expected a vector or a matrix of real numbers")
+        return _finite(values)
+
+
+def read_vector(path: str | os.PathLike[str]) -> NDArray[np.float64]:
+    """One vector of finite numbers from an .npy file; any shape is flattened."""
+    file = check_readable(path)
+    if file.suffix.lower() != ".npy":
+        raise FileFormatError(f"{file}: expected an .npy file with one vector of numbers")
+    with located(file):
+        return _finite(read_npy(file, _MAX_AXES)).reshape(-1)
+
+
+def _finite(values: NDArray[Any]) -> NDArray[np.float64]:
     if not values.size or not np.all(np.isfinite(values)):
-        raise FileFormatError(f"{file}: it is empty, or a number in it is not finite")
-    return values.astype(np.float64)
+        raise FileFormatError("it is empty, or a number in it is not finite")
+    return np.asarray(values, dtype=np.float64)
 
 
-def _of_text(text: str) -> NDArray[np.float64]:
+def _of_text(file: Path) -> NDArray[np.float64]:
+    try:
+        return _rows(file.read_text(encoding="utf-8"))
+    except ValueError:
+        raise FileFormatError("not a readable file of numbers, rows of equal length") from None
+
+
+def _rows(text: str) -> NDArray[np.float64]:
     lines = [line for line in (line.partition("#")[0].strip() for line in text.splitlines()) if line]
     rows = [[float(word) for word in line.replace(",", " ").replace(";", " ").split()] for line in lines]
     table = np.array(rows, dtype=np.float64)

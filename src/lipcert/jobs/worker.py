@@ -25,10 +25,7 @@ def serve(connection: Connection, threads: int, memory: int | None) -> None:
     threading.Thread(target=_die_with_parent, daemon=True).start()
     limit_threads(threads)
     if memory is not None:
-        import resource
-
-        hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-        resource.setrlimit(resource.RLIMIT_AS, (memory if hard < 0 else min(memory, hard), hard))
+        limit_memory(memory)
     connection.send_bytes(READY)
     while True:
         try:
@@ -36,6 +33,17 @@ def serve(connection: Connection, threads: int, memory: int | None) -> None:
         except (EOFError, OSError):
             return
         connection.send_bytes(_answer(call))
+
+
+def limit_memory(memory: int) -> bool:
+    """Whether this system keeps a process below so many bytes; Windows does not, there forecasts alone keep it."""
+    try:
+        import resource
+    except ImportError:
+        return False
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    resource.setrlimit(resource.RLIMIT_AS, (memory if hard < 0 else min(memory, hard), hard))
+    return True
 
 
 def _answer(call: bytes) -> bytes:

@@ -16,12 +16,14 @@ import numpy as np
 from lipcert.errors import FileFormatError
 from lipcert.files.boundary import quoted
 from lipcert.polynomial.content import Content, ProblemFile
+from lipcert.polynomial.expansion import limited
 from lipcert.polynomial.polynomial import Polynomial
 from lipcert.rounding import Array
 
 MAX_SIZE = 1000
 
 
+@limited()
 def read_boxqp(text: str) -> ProblemFile:
     """A problem from the text of a BoxQP instance."""
     words = text.split()

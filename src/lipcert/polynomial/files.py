@@ -22,6 +22,7 @@ from lipcert.files import check_readable
 from lipcert.files.boundary import located, quoted
 from lipcert.polynomial.boxqp import read_boxqp
 from lipcert.polynomial.content import Content, ProblemFile
+from lipcert.polynomial.expansion import limited
 from lipcert.polynomial.gams import read_gams
 from lipcert.polynomial.language import MAX_VARIABLES, read_pop, read_relation
 from lipcert.polynomial.text import NAME, Misread, parse
@@ -54,6 +55,7 @@ class _Placed(Exception):  # noqa: N818 - never leaves this file
     """A misread word on its way out, past the code that puts the name of the file and a colon in front."""
 
 
+@limited()
 def read_json(text: str) -> ProblemFile:
     """A problem from the JSON format."""
     try:

@@ -19,6 +19,7 @@ import numpy as np
 from lipcert.errors import FileFormatError, InputError
 from lipcert.files.boundary import quoted
 from lipcert.polynomial.content import Content, ProblemFile, constant
+from lipcert.polynomial.expansion import limited
 from lipcert.polynomial.polynomial import Polynomial
 from lipcert.polynomial.text import Misread, Reader, Token, tokens_of
 
@@ -55,6 +56,7 @@ _SOLVE = re.compile(
 _NUMBER = re.compile(r"\s*[+-]?\s*(?:(?:\d+\.?\d*|\.\d+)(?:[eEdD][+-]?\d+)?|inf|eps)\s*\Z", re.IGNORECASE | re.ASCII)
 
 
+@limited()
 def read_gams(text: str) -> ProblemFile:
     """A problem from the text of a GAMS scalar model."""
     model = _Model()

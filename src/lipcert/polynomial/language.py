@@ -24,6 +24,7 @@ from math import inf, isnan
 from lipcert.errors import InputError
 from lipcert.files.boundary import quoted
 from lipcert.polynomial.content import Content, ProblemFile, alone, constant
+from lipcert.polynomial.expansion import limited
 from lipcert.polynomial.polynomial import Polynomial
 from lipcert.polynomial.problem import PolynomialProblem
 from lipcert.polynomial.text import MAX_WORDS, RELATIONS, Misread, Reader, Token, pieces_of, show, tokens_of
@@ -41,6 +42,7 @@ _SUBJECT = re.compile(
 )
 
 
+@limited()
 def read_pop(text: str) -> ProblemFile:
     """A problem from text in the `.pop` language."""
     blank = _COMMENT.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))

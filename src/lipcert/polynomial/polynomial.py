@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lipcert.errors import InputError
+from lipcert.polynomial.expansion import charge
 from lipcert.polynomial.monomials import Monomial, Rows, monomial_of, multiply, rows_of, stack, tidy, unique_rows
 from lipcert.rounding import Array
 
@@ -97,6 +98,7 @@ class Polynomial:
 
     def __add__(self, other: Polynomial | float) -> Polynomial:
         right = _polynomial(other)
+        charge(len(self.coefficients) + len(right.coefficients), max(self.degree, right.degree))
         rows = stack([self.indices, right.indices])
         return Polynomial(rows, np.concatenate([self.coefficients, right.coefficients]))
 
@@ -116,6 +118,7 @@ class Polynomial:
         if not isinstance(other, Polynomial):
             return self._with(self.coefficients * float(other))
         right = other
+        charge(len(self.coefficients) * len(right.coefficients), self.degree + right.degree)
         if len(self.coefficients) * len(right.coefficients) * (1 + self.degree + right.degree) > MAX_ENTRIES:
             raise InputError(f"a product of {len(self.coefficients)} and {len(right.coefficients)} terms is too large")
         rows = multiply(self.indices, right.indices)
@@ -212,6 +215,7 @@ def total(parts: Iterable[Polynomial]) -> Polynomial:
     listed = list(parts)
     if not listed:
         return Polynomial.constant(0.0)
+    charge(sum(len(p.coefficients) for p in listed), max(p.degree for p in listed))
     return Polynomial(stack(p.indices for p in listed), np.concatenate([p.coefficients for p in listed]))
 
 

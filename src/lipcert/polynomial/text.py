@@ -19,12 +19,12 @@ import numpy as np
 
 from lipcert.errors import InputError
 from lipcert.files.boundary import quoted
+from lipcert.polynomial.expansion import MAX_DEGREE, limited
 from lipcert.polynomial.monomials import rows_of
 from lipcert.polynomial.polynomial import Polynomial, total
 
 MAX_TEXT = 1 << 22
 MAX_POWER = 64
-MAX_DEGREE = 256  # of one product as it is written
 MAX_DEPTH = 100
 MAX_CELLS = 1 << 26  # terms of one sum times their largest degree
 MAX_WORDS = 4_000_000  # in one expression or statement
@@ -84,6 +84,7 @@ def tokens_of(text: str) -> Iterator[Token]:
     yield Token("end", "", line, end - start + 1)
 
 
+@limited()
 def parse(text: str, names: Sequence[str] | Mapping[str, int]) -> Polynomial:
     """The polynomial that the text describes; `names` are the variables in order, or say which is which."""
     if len(text) > MAX_TEXT:
@@ -163,7 +164,10 @@ class Reader:
             value, monomial, compound = self.term(depth)
             widest = max(widest, len(monomial))
             if (len(monomials) + 1) * widest > MAX_CELLS:
-                raise here.wrong(f"a sum of {len(monomials)} terms up to degree {widest} is too large")
+                limit = f"{MAX_CELLS:,} numbers (terms times degree)"
+                raise here.wrong(
+                    f"a sum of {len(monomials):,} terms up to degree {widest} is beyond the limit of {limit}"
+                )
             if compound is None:
                 monomials.append(monomial)
                 values.append(sign * value)

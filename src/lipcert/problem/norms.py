@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lipcert.errors import MethodError
+from lipcert.files.boundary import clean
 from lipcert.problem.maps import Matrix as Matrix
 from lipcert.problem.maps import entrywise
 from lipcert.rounding import TINY, Array, gamma, grow, sum_down, sum_up
@@ -121,7 +122,8 @@ def parse_norm(norm: str | float | Norm) -> Norm:
     name = _NAMES.get(name, name)
     if Norm(name) in SUPPORTED:
         return Norm(name)
-    raise MethodError(f"norm {norm!s} is not supported; use {', '.join(n.p for n in SUPPORTED)}")
+    shown = clean(str(norm)).replace("\n", " ")  # a file may hold any characters
+    raise MethodError(f"norm {shown} is not supported; use {', '.join(n.p for n in SUPPORTED)}")
 
 
 def parse_norms(norm: str | float | Norm, out: str | float | None) -> Norm:

@@ -21,7 +21,7 @@ from lipcert.problem.problem import Problem
 from lipcert.problem.region import hull
 from lipcert.proof.certificate import Certificate
 from lipcert.relaxation.reduced import gains_of
-from lipcert.rounding import Array
+from lipcert.rounding import Array, worst
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def prove_interval(problem: Problem) -> Certificate:
     if problem.coordinate is not None:
         size = size[:, [problem.coordinate]]
     upper = norm.dual.above(size[0]) if norm.out is None else operator_norm(size, norm.p, norm.out)
-    return Certificate.of(problem, INTERVAL, upper if not math.isnan(upper) else math.inf)
+    return Certificate.of(problem, INTERVAL, worst(upper))
 
 
 def prove_linear(problem: Problem) -> Certificate:
@@ -89,7 +89,7 @@ def prove_linear(problem: Problem) -> Certificate:
     else:
         cell = tuple(Interval(s.lo[None, :], s.hi[None, :]) for s in own)
         upper = float(linear_bounds(net, cell, problem.norm, problem.c, problem.coordinate, values).upper[0])
-    return Certificate.of(problem, LINEAR, upper)
+    return Certificate.of(problem, LINEAR, worst(upper))
 
 
 def _tangents(problem: Problem) -> list[Tangent] | None:
@@ -111,7 +111,7 @@ def prove_mixed(problem: Problem, known: Gains | None = None) -> Certificate:
         upper = mixed_map_bound(net, pre, problem.norm, known)
     else:
         upper = mixed_bound(net, pre, problem.norm, problem.c, known)
-    return Certificate.of(problem, Arithmetic("mixed"), upper)
+    return Certificate.of(problem, Arithmetic("mixed"), worst(upper))
 
 
 def jacobian_bounds(problem: Problem) -> Array:

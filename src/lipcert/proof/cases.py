@@ -21,7 +21,7 @@ from lipcert.proof.arithmetic import jacobian_bounds
 from lipcert.proof.certificate import Certificate
 from lipcert.proof.encoding import decode_numbers, decode_specifications, encode, whole_numbers
 from lipcert.proof.relaxed import Multipliers
-from lipcert.rounding import Array
+from lipcert.rounding import Array, best, worst
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,8 +55,8 @@ class Cases:
             at = case.row, case.column
             if not (0 <= at[0] < table.shape[0] and 0 <= at[1] < table.shape[1]):
                 return np.inf
-            table[at] = min(table[at], case.proof.check(case_of(problem, *at)))
-        return float(table.max())
+            table[at] = best(float(table[at]), case.proof.check(case_of(problem, *at)))
+        return worst(float(table.max()))
 
 
 def read_cases(arrays: Mapping[str, Any], method: str) -> Cases:
@@ -64,6 +64,8 @@ def read_cases(arrays: Mapping[str, Any], method: str) -> Cases:
     places, specifications = whole_numbers(arrays, "cases"), decode_specifications(arrays, method)
     if places.shape != (len(specifications), 2) or None in specifications:
         raise FileFormatError("the cases must say which output and coordinate they are about, and by which rows")
+    if len(np.unique(places, axis=0)) < len(places):
+        raise FileFormatError("two cases are about the same output and coordinate")
     proofs = zip(places, specifications, decode_numbers(arrays, len(places)), strict=True)
     return Cases(
         method, tuple(ProvedCase(int(i), int(j), Multipliers(s, *both), np.inf) for (i, j), s, both in proofs if s)
@@ -89,5 +91,5 @@ def prove_cases(problem: Problem, method: str, table: Array, cases: tuple[Proved
     """The largest of all cases; `table` are their interval bounds."""
     table = table.copy()
     for case in cases:
-        table[case.row, case.column] = min(table[case.row, case.column], case.upper)
-    return Certificate.of(problem, Cases(method, cases), float(table.max()))
+        table[case.row, case.column] = best(float(table[case.row, case.column]), case.upper)
+    return Certificate.of(problem, Cases(method, cases), worst(float(table.max())))

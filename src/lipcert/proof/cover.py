@@ -26,13 +26,15 @@ Index = NDArray[np.int64]
 
 LEAF = -1  # in place of the coordinate of a split
 MOST_NODES = 1 << 24
+MOST_LEVELS = 1 << 12  # of splits inside each other
+_AT_ONCE = 1 << 14  # nodes whose boxes are in memory
 
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """The nodes of one depth: numbers from `first` on, their boxes, and the cell of the grid that each belongs to."""
+    """Some nodes of one depth: their numbers, their boxes, and the cell of the grid that each belongs to."""
 
-    first: int
+    node: Index
     lo: Array
     hi: Array
     root: Index
@@ -43,6 +45,11 @@ class Level:
     def split(self) -> NDArray[np.bool_]:
         """Which of them have halves."""
         return np.asarray(self.coordinate >= 0)
+
+    def rows(self, some: slice) -> Level:
+        """Some of them."""
+        boxes = self.lo[some], self.hi[some]
+        return Level(self.node[some], *boxes, self.root[some], self.coordinate[some], self.value[some])
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +100,9 @@ class Cover:
 
     def _fault_of_splits(self) -> str | None:
         seen = 0
-        for level in self.levels():
+        for depth, level in self.groups(_AT_ONCE):
+            if depth > MOST_LEVELS:
+                return f"cells are split more than {MOST_LEVELS:,} times inside each other"
             seen += len(level.lo)
             rows = np.flatnonzero(level.split)
             i, v = level.coordinate[rows], level.value[rows]
@@ -102,18 +111,36 @@ class Cover:
         return None if seen == len(self.coordinate) else "splits and cells do not fit together"
 
     def levels(self) -> Iterator[Level]:
-        """From the grid downward; nothing is checked."""
-        lo, hi = self._grid_boxes()
-        root, first = np.arange(self.roots), 0
-        while len(lo):
-            own = slice(first, first + len(lo))
-            level = Level(first, lo, hi, root, self.coordinate[own], self.value[own])
+        """From the grid downward; nothing is checked but that there are as many nodes as splits ask for."""
+        level = self.grid_level(0, self.roots)
+        while len(level.lo):
             yield level
-            if len(level.coordinate) < len(lo):
-                return
-            first += len(lo)
-            lo, hi = halves_of(level)
-            root = np.repeat(root[level.split], 2)
+            level = self.halves(level)
+
+    def groups(self, most: int) -> Iterator[tuple[int, Level]]:
+        """All nodes with their depths, at most so many at once and those below them next: in little memory."""
+        for start in range(0, self.roots, most):
+            todo = [(0, self.grid_level(start, min(start + most, self.roots)))]
+            while todo:
+                depth, level = todo.pop()
+                yield depth, level
+                below = self.halves(level)
+                todo += [(depth + 1, below.rows(slice(k, k + most))) for k in range(0, len(below.lo), most)]
+
+    def grid_level(self, start: int, stop: int) -> Level:
+        """Some cells of the grid."""
+        node = np.arange(start, stop)
+        at = np.unravel_index(node, self.shape)
+        lo = np.stack([e[:-1][k] for e, k in zip(self.edges, at, strict=True)], axis=1)
+        hi = np.stack([e[1:][k] for e, k in zip(self.edges, at, strict=True)], axis=1)
+        return Level(node, lo, hi, node, self.coordinate[node], self.value[node])
+
+    def halves(self, level: Level) -> Level:
+        """Both halves of every node that is split, below first."""
+        split = level.split
+        node = (self._below[level.node[split]][:, None] + np.arange(2)).reshape(-1)
+        root = np.repeat(level.root[split], 2)
+        return Level(node, *halves_of(level), root, self.coordinate[node], self.value[node])
 
     def leaves(self) -> tuple[Array, Array, Index]:
         """Boxes that are not split, in the order of the nodes, and the cells of the grid that they belong to."""
@@ -134,18 +161,17 @@ class Cover:
             k = np.flatnonzero(split)
             own = node[k]
             node[k] = below[own] + (points[k, self.coordinate[own]] >= self.value[own])
-        leaf = np.cumsum(self.coordinate < 0) - 1
-        return np.where(inside, root, -1), np.where(inside, leaf[node], -1)
+        return np.where(inside, root, -1), np.where(inside, self.leaf_numbers[node], -1)
+
+    @cached_property
+    def leaf_numbers(self) -> Index:
+        """Of every node that is a leaf its number among the leaves."""
+        return np.asarray(np.cumsum(self.coordinate < 0) - 1, dtype=np.int64)
 
     @cached_property
     def _below(self) -> Index:
         """The lower half of every node that is split: halves come in the order of what they are halves of."""
         return np.asarray(self.roots + 2 * (np.cumsum(self.coordinate >= 0) - 1), dtype=np.int64)
-
-    def _grid_boxes(self) -> tuple[Array, Array]:
-        at = np.unravel_index(np.arange(self.roots), self.shape)
-        lo = np.stack([e[:-1][k] for e, k in zip(self.edges, at, strict=True)], axis=1)
-        return lo, np.stack([e[1:][k] for e, k in zip(self.edges, at, strict=True)], axis=1)
 
 
 def halves_of(level: Level) -> tuple[Array, Array]:

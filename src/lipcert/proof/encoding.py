@@ -16,13 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lipcert.errors import FileFormatError
-from lipcert.relaxation.cuts import NO_CUTS, Cuts, valid_table
+from lipcert.relaxation.cuts import NO_CUTS, Cuts, repeated, valid_table
 from lipcert.relaxation.specification import FORMS, Specification
 from lipcert.rounding import Array
 
 NAMES = "specifications|cuts|reductions|names|segments|index|numbers"
 TEXTS = frozenset({"names"})
-_NUMBERS_UP_TO = 1 << 27  # of all proofs together, zeros included: what a file may ask to be laid out in memory
+MOST_PROOFS = 1 << 21  # in one file: the leaves of a tree
+MOST_CUTS = 1 << 20  # of one proof
+MOST_NUMBERS = 1 << 27  # of all proofs together, zeros included: what a file may ask to be laid out in memory
 _NONE = -1  # in place of a form: a proof that needs no relaxation
 _COLUMNS = 7
 
@@ -92,12 +94,16 @@ def encode_numbers(proofs: Sequence[Stored]) -> Arrays:
 def decode_specifications(arrays: Mapping[str, Any], method: str) -> list[Specification | None]:
     """The inverse of `encode_specifications`; every specification was asked for by this method."""
     table, cuts, reductions = (whole_numbers(arrays, name) for name in ("specifications", "cuts", "reductions"))
+    check_count(len(table) if table.ndim else 0)
     fits = table.ndim == 2 and table.shape[1] == _COLUMNS and reductions.ndim == 1 and valid_table(cuts)
     fits = fits and bool(np.all((table[:, 0] >= _NONE) & (table[:, 0] < len(FORMS))))
-    fits = fits and bool(np.all((table[:, 1:5] == 0) | (table[:, 1:5] == 1)) and np.all(table[:, 5:] >= 0))
+    fits = fits and bool(np.all((table[:, 1:5] == 0) | (table[:, 1:5] == 1)))
+    fits = fits and bool(np.all((table[:, 5:] >= 0) & (table[:, 5:] <= [len(cuts), len(reductions)])))
     if not fits or table[:, 5].sum() != len(cuts) or table[:, 6].sum() != len(reductions):
         raise FileFormatError("the specifications of the proof, its cuts and its reductions do not fit together")
     own_cuts = np.split(cuts, np.cumsum(table[:, 5]))[:-1]
+    for some in own_cuts:
+        check_cuts(some)
     own_reductions = np.split(reductions, np.cumsum(table[:, 6]))[:-1]
     found: list[Specification | None] = []
     for row, some, reduction in zip(table, own_cuts, own_reductions, strict=True):
@@ -122,21 +128,27 @@ def decode_specifications(arrays: Mapping[str, Any], method: str) -> list[Specif
 
 def decode_numbers(arrays: Mapping[str, Any], count: int) -> list[Numbers]:
     """The inverse of `encode_numbers`, for `count` proofs."""
+    check_count(count)
     names, numbers = arrays["names"], arrays["numbers"]
     segments, index = (whole_numbers(arrays, name) for name in ("segments", "index"))
     if names.ndim != 1 or segments.shape[1:] != (5,) or numbers.shape != index.shape or numbers.ndim != 1:
         raise FileFormatError("the numbers of the proof do not fit together")
-    limits = np.array([count, 2, len(names), _NUMBERS_UP_TO, len(numbers) + 1])
+    limits = np.array([count, 2, len(names), MOST_NUMBERS, len(numbers) + 1])
     starts = np.concatenate([[0], np.cumsum(segments[:, 4])])
     fits = bool(np.all(segments >= 0) and np.all(segments < limits) and starts[-1] == len(numbers))
-    fits = fits and int(segments[:, 3].sum()) <= _NUMBERS_UP_TO
+    fits = fits and int(segments[:, 3].sum()) <= MOST_NUMBERS
     if not (fits and np.all(index >= 0) and np.all(index < np.repeat(segments[:, 3], segments[:, 4]))):
         raise FileFormatError("the numbers of the proof do not fit together")
-    proofs: list[Numbers] = [({}, {}) for _ in range(count)]
+    if len(np.unique(segments[:, :3], axis=0)) < len(segments):
+        raise FileFormatError("the proof has numbers of one name twice")
+    none: Numbers = ({}, {})  # most leaves of a tree have no numbers: one for all of them
+    proofs = [none] * count
     values = np.asarray(numbers, dtype=np.float64)
     for (proof, side, name, length, entries), start in zip(segments, starts, strict=False):
         full, some = np.zeros(length), slice(start, start + entries)
         full[index[some]] = values[some]
+        if proofs[proof] is none:
+            proofs[proof] = ({}, {})
         proofs[proof][side][str(names[name])] = full
     return proofs
 
@@ -146,4 +158,20 @@ def whole_numbers(arrays: Mapping[str, Any], name: str) -> NDArray[np.int64]:
     array = arrays[name]
     if array.dtype.kind not in "iu":
         raise FileFormatError(f"array {name} must hold whole numbers")
+    if array.dtype.kind == "u" and np.any(array > np.iinfo(np.int64).max):
+        raise FileFormatError(f"array {name} holds whole numbers that are too large")
     return np.asarray(array, dtype=np.int64)
+
+
+def check_count(proofs: int) -> None:
+    """Refuse a file with more proofs than anybody writes."""
+    if proofs > MOST_PROOFS:
+        raise FileFormatError(f"{proofs:,} proofs in one file are more than the limit of {MOST_PROOFS:,}")
+
+
+def check_cuts(table: NDArray[np.int64]) -> None:
+    """Refuse the cuts of a proof where they are more than anybody writes, or one stands there twice."""
+    if len(table) > MOST_CUTS:
+        raise FileFormatError(f"{len(table):,} cuts of one proof are more than the limit of {MOST_CUTS:,}")
+    if repeated(table):
+        raise FileFormatError("a cut of the proof stands there twice, which proves nothing more")

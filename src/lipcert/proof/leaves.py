@@ -21,7 +21,7 @@ from lipcert.proof.nowhere import no_interior
 from lipcert.proof.relaxed import Multipliers, prove_multipliers
 from lipcert.relaxation.model import Index, Relaxation
 from lipcert.relaxation.specification import Specification
-from lipcert.rounding import Array
+from lipcert.rounding import Array, best
 
 SIDES = "half-spaces"  # the name of an empty cell's multipliers, one for every neuron and then for the region's
 COEFFICIENTS, BASIS = "coefficients", "basis"  # the same on the whole space (`proof.nowhere`)
@@ -39,7 +39,7 @@ class Empty:
         """Whether these numbers prove it; `bounds` are of this cell alone."""
         if isinstance(cell.region, Everywhere):
             basis, c = self.multipliers.get(BASIS), self.multipliers.get(COEFFICIENTS)
-            if c is None or basis is None or not np.all(np.abs(basis) < len(c) + 1.0):
+            if c is None or basis is None or not are_places(basis, len(c)):
                 return False
             return no_interior(net, bounds.pre, c, basis.astype(np.int64))
         weights, place = self.multipliers.get(SIDES), hull(cell.region)
@@ -51,6 +51,11 @@ class Empty:
             return False
         box = Interval(place.lo[None, :], place.hi[None, :])
         return bool(proves_empty(bounds.sides, picked, box)[0])
+
+
+def are_places(numbers: Array, count: int) -> bool:
+    """Whether these are whole numbers from 0 to count - 1: a file keeps them among numbers of other kinds."""
+    return bool(np.all((numbers >= 0) & (numbers < count) & (numbers == np.rint(numbers))))
 
 
 Leaf = Arithmetic | Empty | Multipliers
@@ -125,5 +130,5 @@ def check_leaves(problem: Problem, cells: Sequence[Cell], bounds: Bounds, leaves
         if isinstance(leaf, Empty) and leaf.shows(problem.network, cell, bounds.rows(np.array([k]))):
             uppers[k] = 0.0
         elif isinstance(leaf, Multipliers):
-            uppers[k] = min(uppers[k], check_relaxed(problem, cell, bounds.of(k), leaf))
+            uppers[k] = best(float(uppers[k]), check_relaxed(problem, cell, bounds.of(k), leaf))
     return uppers

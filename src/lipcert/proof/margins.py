@@ -27,7 +27,7 @@ from lipcert.proof.encoding import decode_numbers, encode_numbers
 from lipcert.proof.multipliers import check, prove
 from lipcert.proof.version1 import margin_numbers
 from lipcert.relaxation.margin import Margin, applies, margin
-from lipcert.rounding import Array
+from lipcert.rounding import Array, worst
 
 MARGINS_VERSION = 2
 MAX_ROWS = 1000
@@ -130,7 +130,7 @@ def _rechecked(proof: MarginProof, net: Network, box: Box, pre: tuple[Interval, 
 
 def _recheck(proof: MarginProof, net: Network, box: Box, pre: tuple[Interval, ...], linear: float) -> float:
     if not proof.multipliers:
-        return linear
+        return worst(linear)
     if not applies(net) or proof.keep < 0:
         return np.inf
     problem = margin(Problem.of(net, box, proof.c).on(box, preactivations=pre), proof.keep)
@@ -142,7 +142,7 @@ def _recheck(proof: MarginProof, net: Network, box: Box, pre: tuple[Interval, ..
 
 
 def _unlifted(upper: float, lift: float) -> float:
-    return float(np.nextafter(upper - lift, np.inf))
+    return worst(float(np.nextafter(upper - lift, np.inf)))
 
 
 def holds_margins(path: str | os.PathLike[str]) -> bool:

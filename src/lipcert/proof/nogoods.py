@@ -223,30 +223,35 @@ class Nogoods:
         inside = inside and np.all(rows >= 0) and np.all(rows < [self.count, 2 * neurons + cuts])
         return bool(inside and np.all(np.abs(own[:, 2]) == 1))
 
-    def proved(self, system: System) -> NDArray[np.bool_]:
-        """Of every nogood whether no input of the box has its literals' signs; `fits` must hold."""
+    def proved(self, system: System, wanted: Index | None = None) -> NDArray[np.bool_]:
+        """Of every nogood whether no input of the box has its literals' signs; `fits` must hold. Those that are not
+        wanted are not looked at, and those without multipliers refuse nothing."""
         found = np.zeros(self.count, dtype=bool)
+        some = np.arange(self.count) if wanted is None else wanted
+        some = some[np.isin(some, self.rows[:, 0])]
         step = max(1, _NUMBERS // (2 * system.neurons + system.cuts))
-        for start in range(0, self.count, step):
-            stop = min(start + step, self.count)
-            found[start:stop] = self._proved(system, start, stop)
+        for start in range(0, len(some), step):
+            own = some[start : start + step]
+            found[own] = self._proved(system, own)
         return found
 
-    def _proved(self, system: System, start: int, stop: int) -> NDArray[np.bool_]:
-        y, t, literals = self.laid_out(system.neurons, start, stop, system.cuts)
+    def _proved(self, system: System, some: Index) -> NDArray[np.bool_]:
+        y, t, literals = self.laid_out(system.neurons, some, system.cuts)
         valid = np.all(np.isfinite(y), axis=1) & np.all(np.isfinite(t), axis=1) & np.all(t >= 0, axis=1)
         kept = np.flatnonzero(valid)
         valid[kept] = system.largest(y[kept], t[kept], literals[kept])[0] < 0
         return np.asarray(valid)
 
-    def laid_out(self, neurons: int, start: int, stop: int, cuts: int = 0) -> tuple[Array, Array, Signs]:
+    def laid_out(self, neurons: int, some: Index, cuts: int = 0) -> tuple[Array, Array, Signs]:
         """y, t and the literals of some of them, dense."""
-        numbers = np.zeros((stop - start, 2 * neurons + cuts))
-        literals = np.zeros((stop - start, neurons), dtype=np.int8)
+        numbers = np.zeros((len(some), 2 * neurons + cuts))
+        literals = np.zeros((len(some), neurons), dtype=np.int8)
+        place = np.full(self.count, -1, dtype=np.int64)
+        place[some] = np.arange(len(some))
         rows, own = self.rows, self.literals
-        some, others = (rows[:, 0] >= start) & (rows[:, 0] < stop), (own[:, 0] >= start) & (own[:, 0] < stop)
-        numbers[rows[some, 0] - start, rows[some, 1]] = self.numbers[some]
-        literals[own[others, 0] - start, own[others, 1]] = own[others, 2]
+        mine, others = place[rows[:, 0]] >= 0, place[own[:, 0]] >= 0
+        numbers[place[rows[mine, 0]], rows[mine, 1]] = self.numbers[mine]
+        literals[place[own[others, 0]], own[others, 1]] = own[others, 2]
         return numbers[:, :neurons], numbers[:, neurons:], literals
 
 

@@ -185,28 +185,29 @@ def cover_uppers(asked: Asked, cover: Cover, of_grid: bool) -> Array:
     if not asked.problem.network.depth:
         count = cover.roots if of_grid else int(np.sum(cover.coordinate < 0))
         return np.full(count, prove_linear(asked.problem).upper)
-    found, roots = [], np.zeros(cover.roots)
-    signs = asked.unknown(cover.roots)
-    for level in cover.levels():
-        uppers, signs = _level_uppers(asked, level, signs)
+    place = cover.leaf_numbers
+    found, roots = np.full(int(place[-1]) + 1, np.inf), np.zeros(cover.roots)
+    above: list[Signs] = []  # of the groups that are still to come at every depth, the last ones first
+    for depth, level in cover.groups(asked.batch):
+        if not depth:
+            above = [asked.unknown(len(level.lo))]
+        uppers, signs = _group_uppers(asked, level, above.pop())
         leaf = ~level.split
-        found.append(uppers[leaf])
+        found[place[level.node[leaf]]] = uppers[leaf]
         np.maximum.at(roots, level.root[leaf], uppers[leaf])
-        signs = np.repeat(signs[level.split], 2, axis=0)
-    return roots if of_grid else np.concatenate(found)
+        below = np.repeat(signs[level.split], 2, axis=0)
+        above += [below[k : k + asked.batch] for k in range(0, len(below), asked.batch)]
+    return roots if of_grid else found
 
 
-def _level_uppers(asked: Asked, level: Level, signs: Signs) -> tuple[Array, Signs]:
-    """Of the leaves among the nodes of a level; and the signs of all of them."""
-    uppers, after = np.zeros(len(level.lo)), np.empty_like(signs)
-    for start in range(0, len(level.lo), asked.batch):
-        own = slice(start, start + asked.batch)
-        boxes = asked.places(level.lo[own], level.hi[own])
-        pre, after[own] = preactivations_on(asked, boxes, signs[own])
-        k = np.flatnonzero(~level.split[own])
-        if len(k):
-            some = Interval(boxes.lo[k], boxes.hi[k])
-            uppers[start + k] = uppers_on(asked, some, tuple(z.rows(k) for z in pre))
+def _group_uppers(asked: Asked, level: Level, signs: Signs) -> tuple[Array, Signs]:
+    """Of the leaves among some nodes; and the signs of all of them."""
+    boxes, uppers = asked.places(level.lo, level.hi), np.zeros(len(level.lo))
+    pre, after = preactivations_on(asked, boxes, signs)
+    k = np.flatnonzero(~level.split)
+    if len(k):
+        some = Interval(boxes.lo[k], boxes.hi[k])
+        uppers[k] = uppers_on(asked, some, tuple(z.rows(k) for z in pre))
     return uppers, after
 
 

@@ -28,14 +28,15 @@ from lipcert.problem.region import sides_of
 from lipcert.proof.encoding import whole_numbers
 from lipcert.proof.nogoods import Index, Nogoods, Signs, System, refusal
 from lipcert.proof.tree import digest
-from lipcert.rounding import Array
+from lipcert.rounding import Array, worst
 
 METHOD = "signs"
 NAMES = "patterns|patterns_digest|nogood_literals|nogood_rows|nogood_numbers"
 TEXTS = frozenset({"patterns_digest"})
 LINEAR, REFUSED = 0, -1  # in place of a block; -2 is free for leaves with multipliers of a relaxation
+MOST_NODES = 1 << 22
 _AT_ONCE = 256  # leaves in one call
-_SIGNS = 1 << 28  # bytes of all paths together, at most
+MOST_SIGNS = 1 << 28  # bytes of all paths together
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,11 +70,12 @@ class Patterns:
         if system is None or leaves is None:
             return np.inf
         refused = self.table[leaves.nodes, 0] == REFUSED
-        if np.any(refused) and not self.all_refused(leaves, refused, self.nogoods.proved(system)):
+        wanted = np.unique(self.table[leaves.nodes[refused], 1])
+        if len(wanted) and not self.all_refused(leaves, refused, self.nogoods.proved(system, wanted)):
             return np.inf
         upper = 0.0
         for some in leaves.chunks(np.flatnonzero(~refused)):
-            upper = max(upper, float(np.max(leaf_bounds(problem, leaves.neurons, some))))
+            upper = worst(upper, float(np.max(leaf_bounds(problem, leaves.neurons, some))))
         return upper
 
     def fits(self, problem: Problem) -> bool:
@@ -159,6 +161,10 @@ def read_patterns(arrays: Mapping[str, Any], own: Mapping[str, Any]) -> Patterns
         raise FileFormatError("the multipliers of the nogoods do not fit together")
     if str(arrays["patterns_digest"]) != digest(own):
         return NO_PATTERNS
+    if len(table) > MOST_NODES:
+        raise FileFormatError(f"a tree of {len(table):,} nodes is larger than the limit of {MOST_NODES:,}")
+    if any(len(np.unique(pairs, axis=0)) < len(pairs) for pairs in (literals[:, :2], rows)):
+        raise FileFormatError("a nogood of the signs names the same neuron or row twice")
     count = int(np.max(np.concatenate([table[table[:, 0] == REFUSED, 1], literals[:, 0], rows[:, 0]]), initial=-1)) + 1
     if count > len(table):
         raise FileFormatError("the signs have more nogoods than leaves")
@@ -174,7 +180,7 @@ def leaves_of(problem: Problem, table: Index) -> Leaves | None:
     place = np.full(len(table), -1, dtype=np.int64)
     place[split] = column
     ends = np.flatnonzero(~split)
-    if len(ends) != len(table) // 2 + 1 or len(ends) * max(len(neurons), 1) > _SIGNS:
+    if len(ends) != len(table) // 2 + 1 or len(ends) * max(len(neurons), 1) > MOST_SIGNS:
         return None
     signs = np.zeros((len(ends), len(neurons)), dtype=np.int8)
     path = np.zeros(len(neurons), dtype=np.int8)

@@ -37,7 +37,7 @@ from lipcert.proof.piece import (
     what_is_left,
 )
 from lipcert.relaxation.slopes import SlopeBlock, SlopeMultipliers, SlopeProgram
-from lipcert.rounding import Array, sum_up
+from lipcert.rounding import Array, sum_up, worst
 
 APART = 1.25  # times what rounding does: a proof is made with it, so that a checker with another BLAS finds it too
 _GROWTH = 2.0  # of the shift, when a piece is not positive
@@ -272,6 +272,6 @@ def _above(total: float, tau: float, shift: int) -> float:
     squared = math.nextafter(total / tau, math.inf)
     root = math.nextafter(math.sqrt(squared), math.inf)
     try:
-        return math.nextafter(math.ldexp(root, shift), math.inf)
+        return worst(math.nextafter(math.ldexp(root, shift), math.inf))
     except OverflowError:
         return math.inf

@@ -186,8 +186,8 @@ def with_bounds(problem: Problem, found: tuple[Interval, ...], sharper: Sharper)
     pre, small = [Interval(z.lo.copy(), z.hi.copy()) for z in preactivations(problem)], collapse(problem)
     every = [(i, np.arange(len(z.lo))) for i, z in enumerate(pre, start=1)]
     for (i, own), z in zip(every if small is None else small.neurons, found, strict=True):
-        pre[i - 1].lo[own] = np.maximum(pre[i - 1].lo[own], z.lo)
-        pre[i - 1].hi[own] = np.minimum(pre[i - 1].hi[own], z.hi)
+        pre[i - 1].lo[own] = np.fmax(pre[i - 1].lo[own], z.lo)
+        pre[i - 1].hi[own] = np.fmin(pre[i - 1].hi[own], z.hi)
     known = {PREACTIVATIONS: tuple(pre), PROVED_WITH: sharper.around}
     return problem.on(problem.region, **known)
 
@@ -206,8 +206,8 @@ def scores_of(targets: Index, outputs: int) -> Array:
 
 
 def narrowed(z: Interval, targets: Index, top: Array) -> Interval:
-    """With the bounds of `tops`."""
+    """With the bounds of `tops`; those that are no numbers say nothing."""
     lo, hi, above = z.lo.copy(), z.hi.copy(), targets[:, 2] > 0
-    np.minimum.at(hi, targets[above, 1], top[above])
-    np.maximum.at(lo, targets[~above, 1], -top[~above])
+    np.fmin.at(hi, targets[above, 1], top[above])
+    np.fmax.at(lo, targets[~above, 1], -top[~above])
     return Interval(lo, hi)

@@ -27,7 +27,7 @@ from lipcert.proof.certificate import Certificate
 from lipcert.proof.encoding import whole_numbers
 from lipcert.proof.pieces import NO_STEPS, Steps, check_program, prove_program
 from lipcert.relaxation.slopes import SlopeMultipliers, SlopeProgram, orders_of, refusal, slope_program
-from lipcert.rounding import Array
+from lipcert.rounding import Array, best, worst
 
 NAMES = "slope_parts|slope_numbers|slope_steps"
 TEXTS: frozenset[str] = frozenset()
@@ -87,7 +87,7 @@ class Slopes:
 
     def check(self, problem: Problem) -> float:
         """The bound that all parts prove together, infinite when none."""
-        whole = min((p.check(problem) for p in self.parts if p.place == (WHOLE, WHOLE)), default=math.inf)
+        whole = best(*(p.check(problem) for p in self.parts if p.place == (WHOLE, WHOLE)))
         cases = [p for p in self.parts if p.place != (WHOLE, WHOLE)]
         if not problem.has_cases:
             return math.inf if cases else whole
@@ -97,8 +97,8 @@ class Slopes:
         for p in cases:
             if not (0 <= p.row < table.shape[0] and 0 <= p.column < table.shape[1]):
                 return math.inf
-            table[p.place] = min(table[p.place], p.check(case_of(problem, *p.place)))
-        return float(np.minimum(table, whole).max())
+            table[p.place] = best(float(table[p.place]), p.check(case_of(problem, *p.place)))
+        return worst(float(np.minimum(table, whole).max()))
 
 
 def in_its_norm(problem: Problem, upper: float) -> float:
@@ -126,14 +126,14 @@ def prove_slopes(problem: Problem, multipliers: SlopeMultipliers) -> Certificate
 
 def prove_parts(problem: Problem, parts: Sequence[Part], table: Array | None = None) -> Certificate:
     """The largest of all cases; `table` are their interval bounds, needed where a part is about a case."""
-    upper = min((p.upper for p in parts if p.place == (WHOLE, WHOLE)), default=math.inf)
+    upper = best(*(p.upper for p in parts if p.place == (WHOLE, WHOLE)))
     cases = [p for p in parts if p.place != (WHOLE, WHOLE)]
     if cases:
         assert table is not None
         found = table.copy()
         for p in cases:
-            found[p.place] = min(found[p.place], p.upper)
-        upper = float(np.minimum(found, upper).max())
+            found[p.place] = best(float(found[p.place]), p.upper)
+        upper = worst(float(np.minimum(found, upper).max()))
     return Certificate.of(problem, Slopes(tuple(parts)), upper)
 
 
@@ -145,6 +145,8 @@ def read_slopes(arrays: Mapping[str, Any]) -> Slopes:
     most = max(len(numbers), len(steps)) if fits else 0
     if not fits or len(table) > policy.CASES_MOST + 1 or np.any((table[:, 2:] < 0) | (table[:, 2:] > most)):
         raise FileFormatError("the multipliers of the slopes do not fit together")
+    if len(np.unique(table[:, :2], axis=0)) < len(table):
+        raise FileFormatError("two parts of the slopes are about the same case")
     if table[:, 2:4].sum() != len(numbers) or table[:, 4].sum() != len(steps):
         raise FileFormatError("the multipliers of the slopes do not fit together")
     pieces = np.split(np.asarray(numbers, dtype=np.float64), np.cumsum(table[:, 2:4].reshape(-1))[:-1])

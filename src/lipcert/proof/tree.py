@@ -32,10 +32,13 @@ from lipcert.proof.encoding import (
 from lipcert.proof.leaves import BY_INTERVALS, BY_LINES, Empty, Leaf, check_leaves
 from lipcert.proof.relaxed import Multipliers
 from lipcert.relaxation.specification import Specification
+from lipcert.rounding import Array, worst
 
 METHOD = "tree"
 NAMES = "tree|tree_values|tree_digest|leaf_kinds"
 TEXTS = frozenset({"tree_digest"})
+MOST_NODES = 1 << 22
+MOST_DEPTH = 1 << 12  # splits above a leaf: each level is bounded by itself
 _LEAF = -1  # in place of a layer
 _AT_ONCE = 4096  # nodes of a level
 _INTERVALS, _EMPTY, _RELAXED, _LINES = range(4)  # kinds of leaves
@@ -80,7 +83,7 @@ class Tree:
             if ends:
                 proofs = [self.leaves[rank[level.nodes[k]]] for k in ends]
                 cells, bounds = [level.cells[k] for k in ends], level.bounds.rows(np.array(ends))
-                upper = max(upper, float(np.max(check_leaves(problem, cells, bounds, proofs))))
+                upper = worst(upper, float(np.max(check_leaves(problem, cells, bounds, proofs))))
                 if not np.isfinite(upper):
                     return np.inf
             inner = [k for k in range(len(level.nodes)) if self.splits[level.nodes[k]] is not None]
@@ -120,7 +123,8 @@ def read_tree(arrays: Mapping[str, Any], own: Mapping[str, Any]) -> Tree:
     kinds = whole_numbers(arrays, "leaf_kinds")
     if kinds.ndim != 1:
         raise FileFormatError("the leaves of the tree are not a list")
-    return assembled(arrays, kinds, decode_specifications(arrays, "tight"), decode_numbers(arrays, len(kinds)))
+    specifications = decode_specifications(arrays, "tight")
+    return assembled(arrays, kinds, specifications, decode_numbers(arrays, len(kinds)))
 
 
 def assembled(
@@ -130,13 +134,10 @@ def assembled(
     numbers: Sequence[Numbers],
 ) -> Tree:
     """The tree of its table and of the kinds, specifications and numbers of its leaves."""
-    table, values = whole_numbers(arrays, "tree"), arrays["tree_values"]
+    table, values = whole_numbers(arrays, "tree"), np.asarray(arrays["tree_values"], dtype=np.float64)
     if table.shape[1:] != (2,) or values.shape != table.shape[:1] or len(specifications) != len(kinds):
         raise FileFormatError("the table of the tree and its leaves do not fit together")
-    splits = tuple(
-        None if layer == _LEAF else Split(int(layer), int(index), float(value))
-        for (layer, index), value in zip(table, values, strict=True)
-    )
+    splits = _splits(table, values)
     leaves: list[Leaf] = []
     for kind, specification, both in zip(kinds, specifications, numbers, strict=True):
         if kind == _RELAXED and specification is not None:
@@ -144,6 +145,35 @@ def assembled(
         else:
             leaves.append(Empty(*both) if kind == _EMPTY else BY_LINES if kind == _LINES else BY_INTERVALS)
     return Tree(splits, tuple(leaves))
+
+
+def _splits(table: NDArray[np.int64], values: Array) -> tuple[Split | None, ...]:
+    """The splits of a table, one object for rows that are equal: a small file may hold millions of them."""
+    if len(table) > MOST_NODES:
+        raise FileFormatError(f"a tree of {len(table):,} nodes is larger than the limit of {MOST_NODES:,}")
+    rows = np.column_stack([table, values.view(np.int64)])
+    unique, place = np.unique(rows, axis=0, return_inverse=True)
+    made = [
+        None if layer == _LEAF else Split(int(layer), int(index), float(bits.view(np.float64)))
+        for layer, index, bits in unique
+    ]
+    splits = tuple(made[k] for k in place.reshape(-1).tolist())
+    if _depth(splits) > MOST_DEPTH:
+        raise FileFormatError(f"the tree is deeper than the limit of {MOST_DEPTH:,} splits")
+    return splits
+
+
+def _depth(splits: Sequence[Split | None]) -> int:
+    """The most splits above a node in preorder, of what need not be a tree."""
+    deepest, above, waiting = 0, 0, list[int]()  # of each upper half that is to come, the splits above it
+    for split in splits:
+        deepest = max(deepest, above)
+        if split is not None:
+            above += 1
+            waiting.append(above)
+        elif waiting:
+            above = waiting.pop()
+    return deepest
 
 
 def _kind(leaf: Leaf) -> int:

@@ -28,6 +28,7 @@ from lipcert.proof.certificate import CERTIFICATE_VERSION, Certificate, Proof, r
 from lipcert.proof.relaxed import Multipliers
 from lipcert.readers.given import TorchModule, network_of
 from lipcert.relaxation.specification import RELAXATIONS
+from lipcert.rounding import worst
 
 if TYPE_CHECKING:
     from lipcert.chart.facts import Facts
@@ -107,7 +108,7 @@ def verify(
     if certificate.c.ndim != 1 and not (certificate.norm.out and np.array_equal(certificate.c, np.eye(net.outputs))):
         return Verification(False, np.inf, claim, "the certificate is about several outputs, but not all of them")
     with np.errstate(all="ignore"):  # an overflow proves nothing; it is no message
-        upper = _check(certificate, net)
+        upper = worst(_check(certificate, net))
     if not upper <= claim or np.isinf(upper):
         if np.isinf(upper):
             return Verification(False, upper, claim, f"{certificate.method} proves no bound here")

@@ -21,7 +21,7 @@ from lipcert.problem.problem import Problem
 from lipcert.proof.arithmetic import Arithmetic
 from lipcert.proof.cases import Cases, ProvedCase, case_of, case_table
 from lipcert.proof.certificate import Proof
-from lipcert.proof.encoding import Numbers, decode_numbers, whole_numbers
+from lipcert.proof.encoding import Numbers, check_cuts, decode_numbers, whole_numbers
 from lipcert.proof.relaxed import Multipliers
 from lipcert.proof.tree import METHOD, NO_TREE, assembled, digest
 from lipcert.relaxation.build import build
@@ -104,6 +104,8 @@ def _cases(old: Old, problem: Problem) -> list[ProvedCase]:
         row, column = max(output, 0), max(coordinate, 0)
         if row >= shape[0] or column >= shape[1]:
             raise InputError(f"{name} is about an output or a coordinate that is not there")
+        if any((row, column) == (done.row, done.column) for done in found):
+            raise FileFormatError(f"{name} is about an output and a coordinate that another case is about")
         case = case_of(problem, row, column)
         method, cuts = old.method, _cuts(old.kept, f"{name}_cuts")
         own = Specification(method, form_of(case, method), bool(values), bool(wide), method == "tight", cuts=cuts)
@@ -130,10 +132,13 @@ def _tree(kept: Mapping[str, Any], problem: Problem) -> Proof:
         renamed = {name.removeprefix("leaf_"): array for name, array in own.items()}
         kinds, rows = whole_numbers(own, "leaf_kinds"), whole_numbers(own, "leaf_cut_rows")
         cuts = whole_numbers(own, "leaf_cuts")
-        if kinds.ndim != 1 or kinds.shape != rows.shape or np.any(rows < 0) or rows.sum() != len(cuts):
+        whose = kinds.ndim == 1 and kinds.shape == rows.shape and bool(np.all((rows >= 0) & (rows <= len(cuts))))
+        if not whose or rows.sum() != len(cuts):
             return NO_TREE
         numbers = decode_numbers(renamed, len(kinds))
         tables = np.split(cuts, np.cumsum(rows))[:-1]
+        for table in tables:
+            check_cuts(table)
         specifications = [
             _specification(problem, "tight", both, Cuts(table)) if kind == 2 and not problem.has_cases else None
             for kind, both, table in zip(kinds, numbers, tables, strict=True)
@@ -156,6 +161,8 @@ def _cuts(kept: Mapping[str, Any], name: str) -> Cuts:
         return NO_CUTS
     if kept[name].dtype.kind not in "iu" or not valid_table(kept[name].astype(np.int64)):
         raise FileFormatError("the table of cuts is not one")
+    if name != "leaf_cuts":  # of all leaves together, where each may have the same ones
+        check_cuts(np.asarray(kept[name], dtype=np.int64))
     return Cuts(np.asarray(kept[name], dtype=np.int64))
 
 

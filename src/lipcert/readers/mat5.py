@@ -25,8 +25,10 @@ from lipcert.problem.norms import Matrix
 Variable = Matrix | list[Any]  # a matrix, or a cell array's contents in column order
 
 MAX_CELLS = 4096
+MAX_VARIABLES = 4096
 MAX_BYTES = 8 * MAX_WEIGHTS + (1 << 20)
 _PEEK = 1 << 12  # enough for the header of a variable
+_PADDING = 8  # bytes that may follow a variable in its stream
 _MATRIX, _COMPRESSED = 14, 15
 _NUMBERS = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
 _CELL, _SPARSE = 1, 5
@@ -47,14 +49,16 @@ def read_variables(data: bytes, wanted: frozenset[str]) -> tuple[dict[str, Varia
     found: dict[str, Variable] = {}
     others: list[str] = []
     left = MAX_BYTES
-    for element in _elements(memoryview(data)[128:], order):
+    for count, element in enumerate(_elements(memoryview(data)[128:], order)):
+        if count == MAX_VARIABLES:
+            raise FileFormatError(f"more than the limit of {MAX_VARIABLES:,} variables; save the network alone")
         name = _Header.of(_elements(_body(element, order, _PEEK), order), order).name
         if name not in wanted:
             others.append(name)
             continue
         if name in found:
             raise FileFormatError(f"variable {quoted(name)} is stored twice")
-        body = _body(element, order, left)
+        body = _body(element, order, left, whole=True)
         left -= len(body)
         parts = _elements(body, order)
         found[name] = _contents(_Header.of(parts, order), parts, order, name)
@@ -91,8 +95,8 @@ def _elements(data: memoryview, order: str) -> Iterator[_Element]:
         at += step
 
 
-def _body(element: _Element, order: str, limit: int) -> memoryview:
-    """The body of a variable, unpacked if need be, or its first bytes if `limit` is no more than a peek."""
+def _body(element: _Element, order: str, limit: int, whole: bool = False) -> memoryview:
+    """The body of a variable, unpacked if need be: all of it if `whole`, or no more than the first `limit` bytes."""
     if element.kind == _COMPRESSED:
         engine = zlib.decompressobj()
         try:
@@ -100,13 +104,14 @@ def _body(element: _Element, order: str, limit: int) -> memoryview:
             if len(tag) < 8:
                 raise _truncated()
             kind, size = (int(n) for n in np.frombuffer(tag, dtype=order + "u4"))
-            if size > limit > _PEEK:
+            if whole and size > limit:
                 raise FileFormatError(f"a variable of {size:,} bytes is beyond the limit of {MAX_BYTES:,} in all")
             wanted = min(size, limit)
             body = engine.decompress(engine.unconsumed_tail, wanted) if wanted else b""
+            more = engine.decompress(engine.unconsumed_tail, _PADDING + 1) if whole else b""
         except zlib.error:
             raise FileFormatError("a compressed variable is damaged; save the file again with '-v7'") from None
-        if len(body) < wanted:
+        if len(body) < wanted or len(more) > _PADDING:
             raise _truncated()
         element = _Element(kind, memoryview(body))
     if element.kind != _MATRIX:

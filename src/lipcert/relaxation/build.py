@@ -5,7 +5,7 @@ from __future__ import annotations
 from lipcert.errors import InputError
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import ball_of, hull, sides_of
-from lipcert.relaxation.cuts import valid_table, with_cuts
+from lipcert.relaxation.cuts import repeated, valid_table, with_cuts
 from lipcert.relaxation.halfspaces import with_halfspaces
 from lipcert.relaxation.lifts import lift
 from lipcert.relaxation.model import Relaxation
@@ -30,7 +30,7 @@ def build(problem: Problem, specification: Specification) -> Relaxation:
     A specification that is none, of this network, is an InputError; a method that does not cover it a MethodError.
     """
     s = specification
-    if s.form not in FORMS or not valid_table(s.cuts.table):
+    if s.form not in FORMS or not valid_table(s.cuts.table) or repeated(s.cuts.table):
         raise InputError(f"no relaxation has the form {s.form!r} and these cuts")
     check_case(problem)
     check_relaxation(problem, s.form)

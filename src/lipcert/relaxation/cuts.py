@@ -68,6 +68,12 @@ def valid_table(table: NDArray[np.int64]) -> bool:
     return bool(np.all(table[:, 6] >= _CROSS) and np.all(both & third))
 
 
+def repeated(table: NDArray[np.int64]) -> bool:
+    """Whether a cut stands in the table twice."""
+    rows = np.ascontiguousarray(table).view([("", np.int64)] * _COLUMNS)  # whole rows as one value: much faster
+    return len(np.unique(rows)) < len(table)
+
+
 def with_cuts(relaxation: Relaxation, cuts: Cuts) -> Relaxation:
     """The relaxation with these rows besides its own; cuts on entries that are not there are left out."""
     if not len(cuts):

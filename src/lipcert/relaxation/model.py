@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from lipcert.relaxation.rank_two import RankTwoProblem
-from lipcert.rounding import Array, grow
+from lipcert.rounding import Array, grow, worst
 
 if TYPE_CHECKING:
     from lipcert.relaxation.tracked import Tracked
@@ -114,11 +114,11 @@ class Finish:
     price: float = 0.0
 
     def __call__(self, bound: float) -> float:
-        """Rounded up; `bound` >= 0."""
+        """Rounded up; `bound` >= 0. Infinite where a price or a scale is no number."""
         root = np.asarray(bound)
         if self.scale:
             root = grow(np.sqrt(grow(np.asarray(bound * self.scale), 2)), 4)
-        return float(root if self.price == 0.0 else grow(root + self.price, 2))
+        return worst(float(root if self.price == 0.0 else grow(root + self.price, 2)))
 
 
 @dataclass(frozen=True, eq=False)

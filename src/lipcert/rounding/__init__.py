@@ -7,6 +7,8 @@ the second term covers underflow, flushed or gradual. We assume a conventional B
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -52,6 +54,16 @@ def add_down(a: Array, b: Array) -> Array:
     """a + b rounded down, and left alone where the sum is exact."""
     s, e = two_sum(a, b)
     return np.where(e < 0, down(s), s)
+
+
+def worst(*bounds: float) -> float:
+    """The largest of upper bounds that all have to hold; infinite where one is no number, which max would leave out."""
+    return math.inf if any(math.isnan(b) for b in bounds) else float(max(bounds))
+
+
+def best(*bounds: float) -> float:
+    """The least of upper bounds of one thing; what is no number is none of them."""
+    return float(min((b for b in bounds if not math.isnan(b)), default=math.inf))
 
 
 def two_sum(a: Array, b: Array) -> tuple[Array, Array]:

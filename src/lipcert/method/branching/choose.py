@@ -48,11 +48,13 @@ def candidates(net: Network, node: Node) -> list[Split]:
     splits = []
     if boxes:
         assert box is not None
+        middle = box.lo / 2 + box.hi / 2
         wide = box.hi - box.lo > _NARROW * np.maximum(np.abs(box.lo), np.abs(box.hi))
+        wide &= (box.lo < middle) & (middle < box.hi)
         score = np.where(wide, node.coordinates, -1.0)
         i = int(np.argmax(score if score.max() > 0 else np.where(wide, box.hi - box.lo, -1.0)))
         if wide[i]:
-            splits.append(Split(0, i, float(box.lo[i] / 2 + box.hi[i] / 2)))
+            splits.append(Split(0, i, float(middle[i])))
     if splits and node.open > policy.SIGNS_BESIDE_BOXES and node.idle < policy.BOXES_IDLE:
         return splits
     score = node.neurons if node.doubt is None else node.neurons * (0.02 + node.doubt)

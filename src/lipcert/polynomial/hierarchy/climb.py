@@ -24,6 +24,7 @@ from lipcert.polynomial.hierarchy.model import MomentModel
 from lipcert.polynomial.hierarchy.outcome import Outcome
 from lipcert.polynomial.hierarchy.result import GAP, PolynomialResult, Step
 from lipcert.polynomial.hierarchy.solve import relax, solve_model, solve_problem
+from lipcert.polynomial.points.descent import descend
 from lipcert.polynomial.points.local import LocalProblem
 from lipcert.polynomial.points.runaway import runaway
 from lipcert.polynomial.points.search import MOST_STARTS, Found, better, judge, search
@@ -180,7 +181,8 @@ class _Climb:
         self.say("looking for points")
         hints = [p for p in (result.minimizer, self.wishes.start) if p is not None]
         if result.minimizer is not None:
-            self.found = better(self.local, self.found, judge(self.local, result.minimizer, "moments"))
+            for point in (result.minimizer, descend(self.local, self.local.clip(result.minimizer))):
+                self.found = better(self.local, self.found, judge(self.local, point, "moments"))
         moments = (result.monomial_rows, result.moment_values)
         if not self.closed():
             new = search(

@@ -31,7 +31,8 @@ def extract(
     degree = (conic.rows >= 0).sum(axis=1)
     single = np.flatnonzero(degree == 1)
     point = np.zeros(model.n)
-    point[conic.rows[single, -1]] = conic.moments(x)[single]
+    if len(single):  # without any moment rows have no columns
+        point[conic.rows[single, -1]] = conic.moments(x)[single]
     scale, lower, upper = known
     point = np.clip(point * scale, lower, upper)
     if violation(model, point) > FEASIBLE:

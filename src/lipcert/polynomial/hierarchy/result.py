@@ -232,14 +232,6 @@ class PolynomialResult:
         """The solver's moments by monomial: hints."""
         return {monomial_of(r): float(v) for r, v in zip(self.monomial_rows, self.moment_values, strict=True)}
 
-    def first_moments(self, n: int) -> Array | None:
-        """The solver's moments of the variables, where a minimiser may be; None where it has said nothing."""
-        rows = np.flatnonzero((self.monomial_rows >= 0).sum(axis=1) == 1)
-        point = np.zeros(n)
-        if len(rows):
-            point[self.monomial_rows[rows, -1]] = self.moment_values[rows]
-        return point if np.all(np.isfinite(point)) else None
-
 
 def _words(step: Step) -> str:
     sizes = "no matrix" if not step.blocks else f"{len(step.blocks)} matrices of order up to {max(step.blocks)}"

@@ -23,13 +23,14 @@ from lipcert.polynomial.hierarchy.attempts import Attempt, Solve, attempt, ident
 from lipcert.polynomial.hierarchy.cuts import Bounds, solve_with_cuts
 from lipcert.polynomial.hierarchy.decomposition import decompose
 from lipcert.polynomial.hierarchy.extraction import extract
-from lipcert.polynomial.hierarchy.guess import good_value
 from lipcert.polynomial.hierarchy.hierarchies import dense, least_order, nearly_sparse, sparse
 from lipcert.polynomial.hierarchy.krivine import krivine
 from lipcert.polynomial.hierarchy.model import MomentModel
 from lipcert.polynomial.hierarchy.result import GAP, PolynomialResult
 from lipcert.polynomial.hierarchy.terms import exploit
 from lipcert.polynomial.monomials import monomial_of
+from lipcert.polynomial.points.local import LocalProblem
+from lipcert.polynomial.points.search import FAR, search
 from lipcert.polynomial.polynomial import Polynomial
 from lipcert.polynomial.problem import PolynomialProblem, variable_bounds
 from lipcert.rounding import Array
@@ -38,6 +39,8 @@ from lipcert.solver.conic.conic import ConicProblem, ConicSolution, choose_conic
 __all__ = ["RELAXATIONS", "identity_of", "maximize", "minimize", "relax", "solve_model", "solve_problem"]
 
 RELAXATIONS = ("dense", "sparse", "nearly-sparse", "krivine")
+MARGINS = (0.5, 0.02)  # of a cut above a known value, relative to 1 + |value|
+STARTS = 6  # of descents to a value worth a cut
 CLOSE = 1e-6  # a bound this near to a known value, relative to 1 + |value|, needs no second try
 
 
@@ -174,23 +177,31 @@ def _cut(
     See `extended` for why that is a bound on all points.
     """
     sign = 1.0 if problem.sense == "min" else -1.0
-    value = None if budget.over() else good_value(problem, result.first_moments(problem.n))
-    if value is None or sign * (value - result.bound) <= CLOSE * (1 + abs(value)):
-        return result
-    about = About(problem, value + sign * (1 + abs(value)) / 2)
-    level = about.level
-    if not np.all(np.isfinite(np.array([about.extended.lower, about.extended.upper]))) or budget.over():
-        return result
-    try:
-        found = again(about)
-    except InputError:  # cliques that have no room for the cut
-        return result
-    bound = min(found.bound, level) if sign > 0 else max(found.bound, level)
-    if not sign * (bound - result.bound) > 0:
-        return result
-    side = "at most" if sign > 0 else "at least"
-    words = f"proved where the objective is {side} {level:.6g}, which bounds all variables"
-    return replace(found, bound=bound, notes=(*found.notes, words), seconds=result.seconds + found.seconds)
+    value = None if budget.over() else _good_value(problem, result, budget)
+    for margin in MARGINS:
+        if value is None or sign * (value - result.bound) <= CLOSE * (1 + abs(value)) or budget.over():
+            break
+        about = About(problem, value + sign * margin * (1 + abs(value)))
+        if not np.all(np.isfinite(np.array([about.extended.lower, about.extended.upper]))):
+            break
+        try:
+            found = again(about)
+        except InputError:  # cliques that have no room for the cut
+            break
+        bound = min(found.bound, about.level) if sign > 0 else max(found.bound, about.level)
+        if sign * (bound - result.bound) > 0:
+            side = "at most" if sign > 0 else "at least"
+            words = f"proved where the objective is {side} {about.level:.6g}, which bounds all variables"
+            seconds = result.seconds + found.seconds
+            result = replace(found, bound=bound, notes=(*found.notes, words), seconds=seconds)
+    return result
+
+
+def _good_value(problem: PolynomialProblem, result: PolynomialResult, budget: Budget) -> float | None:
+    """The value of a point that a few descents find: a hint where to cut."""
+    moments = (result.monomial_rows, result.moment_values)
+    found = search(LocalProblem.of(problem), moments=moments, budget=budget.share(0.2), most=STARTS)
+    return None if found is None or not abs(found.value) < FAR else found.value
 
 
 def relax(

@@ -20,6 +20,9 @@ from lipcert.rounding import TINY, Array, add_down, add_up, down, gamma, grow, u
 
 Index = NDArray[np.int64]
 
+_SMALL = 2.0**-200  # of a neuron's scale: a smaller coefficient is paid for by the error, no solver could use it
+_LEAST = 2.0**-60  # of the scale: bounds and errors that are not zero are at least this large, which costs nothing
+
 
 @dataclass(frozen=True, eq=False)
 class Forms:
@@ -87,7 +90,11 @@ def layer_forms(affine: Affine, x: Forms, known: Interval, neurons: Index) -> La
     with np.errstate(over="ignore", invalid="ignore"):
         constants, coefficients = A @ x.constants + affine.bias, A @ x.coefficients
         rounding = gamma(n + 8) * (np.abs(A) @ x.reach + np.abs(affine.bias)) + n * TINY
-        error = grow(np.abs(A) @ x.error + rounding, n + 8)
+        least = _SMALL * np.maximum(np.maximum(np.abs(known.lo), np.abs(known.hi)), 2.0**-400)
+        small, nothing = np.abs(coefficients) < least[:, None], np.abs(constants) < least
+        dropped = np.abs(np.where(small, coefficients, 0.0)).sum(axis=1) + np.abs(np.where(nothing, constants, 0.0))
+        constants, coefficients = np.where(nothing, 0.0, constants), np.where(small, 0.0, coefficients)
+        error = grow(np.abs(A) @ x.error + rounding + dropped, n + 8)
         lo, hi = down(add_down(known.lo, -error)), up(add_up(known.hi, error))
     if not all(bool(np.all(np.isfinite(part))) for part in (constants, coefficients, error, lo, hi)):
         raise MethodError("pre-activations overflow: LCEP has no finite form here")
@@ -98,11 +105,16 @@ def layer_forms(affine: Affine, x: Forms, known: Interval, neurons: Index) -> La
         constants[neurons] / scale,
         coefficients[neurons] / scale[:, None],
         x.variables,
-        grow(error[neurons] / scale / 2 + n * TINY, 4),
-        down(lo[neurons] / scale - n * TINY),
-        up(hi[neurons] / scale + n * TINY),
+        np.maximum(grow(error[neurons] / scale / 2 + n * TINY, 4), _LEAST),
+        -_raised(-down(lo[neurons] / scale - n * TINY)),
+        _raised(up(hi[neurons] / scale + n * TINY)),
         scale,
         neurons,
         every,
         (known.lo >= 0) & (known.hi > 0),
     )
+
+
+def _raised(above: Array) -> Array:
+    """Upper bounds that are not next to zero: zero, or as large as anything that a solver can use."""
+    return np.where(np.abs(above) >= _LEAST, above, np.where(above > 0, _LEAST, 0.0))

@@ -17,7 +17,7 @@ true of the network's own u_i, and bounds of z_i are widened by e_i. What the ob
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,10 +31,12 @@ from lipcert.polynomial.problem import PolynomialProblem
 from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box
-from lipcert.rounding import Array
+from lipcert.rounding import Array, add_up, sum_up
 
 Index = NDArray[np.int64]
 Clique = tuple[int, ...]
+
+_SMALL = 1e-90  # a smaller coefficient of the objective is paid for by the error
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,6 +179,7 @@ class _Builder:
             self.inequalities += [Polynomial.variable(x), Polynomial.affine(0.0, [x, z], [1.0, -1.0])]
 
     def finish(self, layers: tuple[LayerVariables, ...]) -> Lcep:
+        error = self._without_small_terms()
         problem = PolynomialProblem(
             self._objective(layers),
             tuple(self.inequalities),
@@ -186,7 +189,17 @@ class _Builder:
             np.array(self.lower),
             np.array(self.upper),
         )
-        return Lcep(problem, self.x, self.t, layers, tuple(self.cliques), tuple(self.ties), self.chain.error)
+        return Lcep(problem, self.x, self.t, layers, tuple(self.cliques), tuple(self.ties), error)
+
+    def _without_small_terms(self) -> float:
+        """Leave out terms that no solver could use: monomials are at most one, so the error pays for them."""
+        small = np.abs(self.chain.coefficients) < _SMALL
+        if not small.any():
+            return self.chain.error
+        dropped = sum_up(np.abs(self.chain.coefficients[small]))
+        kept = np.where(small, 0.0, self.chain.coefficients)
+        self.chain = replace(self.chain, coefficients=kept)
+        return float(add_up(np.asarray(self.chain.error), np.asarray(dropped)))
 
     def _objective(self, layers: tuple[LayerVariables, ...]) -> Polynomial:
         """The chain's polynomial in this problem's variables."""

@@ -40,7 +40,8 @@ def of_moments(
     degree = (rows >= 0).sum(axis=1)
     mean = np.zeros(n)
     single = np.flatnonzero(degree == 1)
-    mean[rows[single, -1]] = values[single]
+    if len(single):  # without any moment rows have no columns
+        mean[rows[single, -1]] = values[single]
     mean = np.nan_to_num(mean, posinf=0.0, neginf=0.0)
     pairs = np.flatnonzero(degree == 2)
     if n > COVARIANCE or not len(pairs):

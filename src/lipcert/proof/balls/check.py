@@ -39,7 +39,7 @@ from lipcert.proof.sharpened import Sharpened, Sharper, covered, narrowed, score
 from lipcert.proof.slopes import WHOLE, Slopes
 from lipcert.proof.tree import Tree
 from lipcert.proof.version1 import Old
-from lipcert.rounding import Array
+from lipcert.rounding import Array, best, worst
 
 
 def check_with_balls(certificate: Certificate, net: Network) -> float:
@@ -147,13 +147,13 @@ def _cases(problem: Problem, pre: Hint, proof: Cases) -> float:
         at = case.row, case.column
         if not (0 <= at[0] < table.shape[0] and 0 <= at[1] < table.shape[1]):
             return math.inf
-        table[at] = min(table[at], check_multipliers(case_of(problem, *at), case.proof))
-    return float(table.max())
+        table[at] = best(float(table[at]), check_multipliers(case_of(problem, *at), case.proof))
+    return worst(float(table.max()))
 
 
 def _slopes(problem: Problem, pre: Hint, proof: Slopes) -> float:
     """The largest over all cases of what intervals, the whole problem and its own part prove."""
-    whole = min((check_part(problem, pre, p) for p in proof.parts if p.place == (WHOLE, WHOLE)), default=math.inf)
+    whole = best(*(check_part(problem, pre, p) for p in proof.parts if p.place == (WHOLE, WHOLE)))
     cases = [p for p in proof.parts if p.place != (WHOLE, WHOLE)]
     if not problem.has_cases:
         return math.inf if cases else whole
@@ -163,8 +163,8 @@ def _slopes(problem: Problem, pre: Hint, proof: Slopes) -> float:
     for p in cases:
         if not (0 <= p.row < table.shape[0] and 0 <= p.column < table.shape[1]):
             return math.inf
-        table[p.place] = min(table[p.place], check_part(case_of(problem, *p.place), pre, p))
-    return float(np.minimum(table, whole).max())
+        table[p.place] = best(float(table[p.place]), check_part(case_of(problem, *p.place), pre, p))
+    return worst(float(np.minimum(table, whole).max()))
 
 
 def sharpened(problem: Problem, pre: Hint, sharper: Sharper) -> Problem | None:
@@ -195,8 +195,8 @@ def sharpened(problem: Problem, pre: Hint, sharper: Sharper) -> Problem | None:
     found = region_bounds(base, asked, known, better).pre
     kept = [Interval(z.lo.copy(), z.hi.copy()) for z in pre]
     for (i, own), z in zip(places, found, strict=True):
-        kept[i - 1].lo[own] = np.maximum(kept[i - 1].lo[own], z.lo)
-        kept[i - 1].hi[own] = np.minimum(kept[i - 1].hi[own], z.hi)
+        kept[i - 1].lo[own] = np.fmax(kept[i - 1].lo[own], z.lo)
+        kept[i - 1].hi[own] = np.fmin(kept[i - 1].hi[own], z.hi)
     return problem.on(problem.region, **{PREACTIVATIONS: tuple(kept)})
 
 

@@ -31,6 +31,7 @@ from lipcert.proof.balls.curves import value_bounds
 from lipcert.proof.balls.gradients import Readers, interval_gradients
 from lipcert.proof.balls.mixed import neuron_norms
 from lipcert.proof.balls.numbers import Balls, above, balls, float_above, lengths, load_flint, product, total, zeros
+from lipcert.rounding import worst
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +76,7 @@ def proved_collapse(problem: Problem, pre: Hint) -> Collapsed | None:
     known = tuple(Interval(pre[i - 1].lo[own], pre[i - 1].hi[own]) for i, own in found.neurons)
     output = problem.output if problem.whole_map else choose_output(0, 1)
     asked = Problem(changed, problem.region, problem.norm, output, problem.coordinate, {PREACTIVATIONS: known})
-    price = max(found.price, float_above(_price(asked, known, prices)))
+    price = worst(found.price, float_above(_price(asked, known, prices)))
     return replace(found, problem=asked, price=price)
 
 

@@ -22,11 +22,12 @@ from lipcert.proof.balls.nowhere import no_interior
 from lipcert.proof.balls.numbers import float_above, lengths, zeros
 from lipcert.proof.balls.rows import check_multipliers
 from lipcert.proof.balls.systems import System
-from lipcert.proof.leaves import BASIS, BY_LINES, COEFFICIENTS, SIDES, Empty, Leaf
-from lipcert.proof.nogoods import Nogoods, refusal
+from lipcert.proof.leaves import BASIS, BY_LINES, COEFFICIENTS, SIDES, Empty, Leaf, are_places
+from lipcert.proof.nogoods import Index, Nogoods, refusal
 from lipcert.proof.patterns import REFUSED, Patterns, leaves_of
 from lipcert.proof.relaxed import Multipliers
 from lipcert.proof.tree import Tree, children
+from lipcert.rounding import best, worst
 
 _AT_ONCE = 256  # nogoods
 
@@ -49,7 +50,7 @@ def check_tree(problem: Problem, tree: Tree) -> float:
             found = check_leaf(problem, cell, bounds, tree.leaves[rank[node]])
             if not math.isfinite(found):
                 return math.inf
-            upper = max(upper, found)
+            upper = worst(upper, found)
         elif not splits_here(cell, split, net):
             return math.inf
         else:
@@ -67,7 +68,7 @@ def check_leaf(problem: Problem, cell: Cell, bounds: Bounds, leaf: Leaf) -> floa
             return 0.0
     elif isinstance(leaf, Multipliers):
         found = _relaxed(problem, cell, bounds.pre, leaf)
-        return found if problem.whole_map else min(found, _intervals(problem, bounds.pre))
+        return found if problem.whole_map else best(found, _intervals(problem, bounds.pre))
     elif leaf == BY_LINES:
         return float_above(linear_bound(problem, bounds.pre, proved_slopes(problem.network, bounds.pre), cell.region))
     return math.inf if problem.whole_map else _intervals(problem, bounds.pre)
@@ -96,7 +97,7 @@ def is_empty(problem: Problem, cell: Cell, bounds: Bounds, leaf: Empty) -> bool:
     region, given = cell.region, leaf.multipliers
     if isinstance(region, Everywhere):
         c, basis = given.get(COEFFICIENTS), given.get(BASIS)
-        if c is None or basis is None or not np.all(np.abs(basis) < len(c) + 1.0):
+        if c is None or basis is None or not are_places(basis, len(c)):
             return False
         return no_interior(problem.network, bounds.pre, c, basis.astype(np.int64))
     weights, neuron, box = given.get(SIDES), bounds.sides.neuron, hull(region)
@@ -118,7 +119,8 @@ def check_patterns(problem: Problem, pre: Hint, proof: Patterns) -> float:
         return math.inf
     refused = proof.table[leaves.nodes, 0] == REFUSED
     system = System.over(problem.network, problem.region, pre)
-    if np.any(refused) and not proof.all_refused(leaves, refused, _proved(proof.nogoods, system)):
+    wanted = np.unique(proof.table[leaves.nodes[refused], 1])
+    if len(wanted) and not proof.all_refused(leaves, refused, _proved(proof.nogoods, system, wanted)):
         return math.inf
     slopes, upper = proved_slopes(problem.network, pre), 0.0
     lo, hi = (np.concatenate([s[k] for s in slopes]) for k in (0, 1))
@@ -128,17 +130,17 @@ def check_patterns(problem: Problem, pre: Hint, proof: Patterns) -> float:
         for end in (low, high):
             end[leaves.neurons] = np.where(signs > 0, 1.0, np.where(signs < 0, 0.0, end[leaves.neurons]))
         own = tuple(Interval(*pair) for pair in zip(np.split(low, ends), np.split(high, ends), strict=True))
-        upper = max(upper, float_above(linear_bound(problem, pre, own, Everywhere())))
+        upper = worst(upper, float_above(linear_bound(problem, pre, own, Everywhere())))
     return upper
 
 
-def _proved(nogoods: Nogoods, system: System) -> NDArray[np.bool_]:
-    """Of every nogood whether no input has its literals' signs."""
+def _proved(nogoods: Nogoods, system: System, wanted: Index) -> NDArray[np.bool_]:
+    """Of every nogood that is wanted whether no input has its literals' signs."""
     found = np.zeros(nogoods.count, dtype=bool)
-    for start in range(0, nogoods.count, _AT_ONCE):
-        stop = min(start + _AT_ONCE, nogoods.count)
-        y, t, literals = nogoods.laid_out(system.neurons, start, stop, system.cuts)
+    for start in range(0, len(wanted), _AT_ONCE):
+        some = wanted[start : start + _AT_ONCE]
+        y, t, literals = nogoods.laid_out(system.neurons, some, system.cuts)
         fine = np.all(np.isfinite(y), axis=1) & np.all(np.isfinite(t), axis=1) & np.all(t >= 0, axis=1)
         top = system.largest(y[fine], t[fine], literals[fine])
-        found[np.flatnonzero(fine) + start] = np.asarray(top < 0, dtype=bool)
+        found[some[fine]] = np.asarray(top < 0, dtype=bool)
     return found

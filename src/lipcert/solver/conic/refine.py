@@ -23,6 +23,7 @@ from lipcert.solver.conic.cones import Cone, ConeKind, ConicProblem, ConicSoluti
 MOST_WORK = 2e7  # rows times columns squared: a second or so, most of it in the solver
 FLOOR = 1e-11  # of multipliers, relative to the largest: flatter directions are given this much
 RANK = 1e-13
+NEARLY = 1e-3
 
 Solve = Callable[[ConicProblem], ConicSolution]
 
@@ -34,7 +35,16 @@ def refinable(problem: ConicProblem) -> bool:
 
 
 def refine(problem: ConicProblem, found: ConicSolution, solve: Solve, rounds: int = 3) -> Iterator[ConicSolution]:
-    """Better and better answers, as long as there are some; what they are worth is for the caller to prove."""
+    """Better and better answers, as long as there are some; what they are worth is for the caller to prove.
+
+    An answer whose multipliers do not even nearly solve the equations is not worth a round.
+    """
+    if found.z.shape != (problem.rows,) or found.x.shape != (problem.columns,):
+        return
+    with np.errstate(all="ignore"):
+        off = np.abs(_residual(problem, found.z)).max(initial=0.0)
+    if not off <= NEARLY * (1 + np.abs(problem.c).max(initial=0.0)):
+        return
     for _ in range(rounds):
         with np.errstate(all="ignore"):
             coordinates = _coordinates(problem, found)
