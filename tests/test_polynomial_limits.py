@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from lipcert.errors import FileFormatError
-from lipcert.polynomial import files, monomials
+from lipcert.polynomial import monomials
 from lipcert.polynomial.expansion import MAX_DEGREE, MAX_EXPANDED
-from lipcert.polynomial.files import MAX_VARIABLES, load_problem
+from lipcert.polynomial.files import load_problem
+from lipcert.polynomial.language import MAX_VARIABLES, read_pop
 from lipcert.polynomial.polynomial import Polynomial
 from tests.reader_tools import refuse
 
@@ -77,7 +78,7 @@ def test_all_lines_together_are_limited(ending: str, tmp_path: Path) -> None:
 def test_what_is_computed_here_is_not_limited() -> None:
     power = Polynomial.variable(0) ** (MAX_DEGREE + 1)
     assert power.degree == MAX_DEGREE + 1
-    load = files.read_pop("variables x\nminimize x^2\n")
+    load = read_pop("variables x\nminimize x^2\n")
     assert load.problem.objective.degree == 2
     assert (power * power).degree == 2 * MAX_DEGREE + 2  # nor after a file was read
 
