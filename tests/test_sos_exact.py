@@ -268,3 +268,11 @@ def test_exactness_is_counted_in_digits() -> None:
         product = Fraction(entry) * Fraction(entry) * Fraction(multiplier)
         assert is_exact(MomentModel(x[0], blocks=(block,), n=1)) == whole
         assert whole == (Fraction(entry * entry * multiplier) == product)
+
+
+def test_a_block_of_a_constant_alone() -> None:
+    """The basis 1 with a multiplier that is a number: rows without any column."""
+    for multiplier in (None, Polynomial.constant(2.0)):
+        model = MomentModel(x[0] ** 2, blocks=(Block(((), (0,))), Block(((),), multiplier)), n=1)
+        assert solve_model(model).bound <= 0.0
+        assert model.conic().coefficients[-1] == 1.0

@@ -6,6 +6,7 @@ in three arrays, squares are reduced by the rules, monomials are numbered once: 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -214,7 +215,7 @@ def _alike(blocks: Sequence[Block], starts: Index) -> Terms:
     shape = (*slots.shape, rows.shape[1])
     left = np.broadcast_to(pairs[:, :, None, :], (*shape, pairs.shape[2]))
     right = np.broadcast_to(rows[:, None, :, :], (*shape, width))
-    expanded = np.concatenate([left, right], axis=3).reshape(-1, pairs.shape[2] + width)
+    expanded = np.concatenate([left, right], axis=3).reshape(math.prod(shape), -1 if pairs.shape[2] + width else 0)
     return (
         np.repeat(slots.reshape(-1), shape[2]),
         expanded,
