@@ -15,9 +15,9 @@ HEAD = """# Results
 
 This page is generated: `make results` measures, `python -m benchmarks.results page` writes it from the rows in
 [results/](results) (one JSON object a line). Every bracket is made with counted work (`bound(work=...)`), so that the
-same commit on the same machine gives the same digits; seconds depend on the machine and on what else runs on it. An
-upper bound is proved, and its certificate was verified again where the table says so. A peer's number is what its
-program or formula returned, without a proof of rounding."""
+same commit on the same machine gives the same digits; seconds depend on the machine and on what else runs on it, and do
+not count starting Python and loading modules. An upper bound is proved, and its certificate was verified again where
+the table says so. A peer's number is what its program or formula returned, without a proof of rounding."""
 
 QUOTE = re.compile(r"(<!-- results: ([\w-]+) -->\n).*?(<!-- end of results -->)", re.DOTALL)
 
