@@ -347,7 +347,7 @@ def test_damage_is_read_or_refused_in_one_line(
             "MAX_CELLS",
             20,
             "min x^9 + y + z + w",
-            "line 1, column 15: a sum of 2 terms up to degree 9 is too large",
+            "line 1, column 15: a sum of 2 terms up to degree 9 is beyond the limit of 20 numbers (terms times degree)",
         ),
         ("language", "MAX_WORDS", 9, "min x + y + z + w + u + v", "line 1, column 1: a statement of more than 9 words"),
         ("language", "MAX_TEXT", 9, "min x + y", None),
