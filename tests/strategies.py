@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from lipcert.errors import InputError
 from lipcert.problem.activations import Activation
+from lipcert.problem.blocks import Affine, Block
 from lipcert.problem.convolution import Convolution, Window
 from lipcert.problem.maps import Matrix, matrix
-from lipcert.problem.network import Affine, Block, Network
+from lipcert.problem.network import Network
 from lipcert.problem.region import Box
 from lipcert.rounding import Array
 

@@ -16,7 +16,7 @@ from lipcert import Activation, Ball, Box, Certificate, Everywhere, MethodError,
 from lipcert.bounds import Interval, Split, bounds_of, halves, preactivations, whole
 from lipcert.bounds.collapse import collapse
 from lipcert.problem.activations import ACTIVATIONS
-from lipcert.problem.network import Block
+from lipcert.problem.blocks import Block
 from lipcert.problem.problem import PREACTIVATIONS, Problem
 from lipcert.proof.arithmetic import Arithmetic
 from lipcert.proof.balls import check, check_with_balls, collapsed, margins, margins_with_balls, rows, slopes, work

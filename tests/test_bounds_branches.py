@@ -30,7 +30,7 @@ from lipcert.bounds import (
     whole,
 )
 from lipcert.budget import Budget
-from lipcert.problem.network import Block
+from lipcert.problem.blocks import Block
 from lipcert.problem.norms import INF, Norm
 from lipcert.problem.problem import Problem
 from lipcert.rounding import Array

@@ -20,8 +20,8 @@ from lipcert.bounds.collapse import Collapsed, collapse, collapsed
 from lipcert.bounds.pulled import Index, Sweep
 from lipcert.budget import Budget
 from lipcert.method.mip.formulation import formulate
+from lipcert.problem.blocks import Block
 from lipcert.problem.maps import Matrix
-from lipcert.problem.network import Block
 from lipcert.problem.norms import Norm
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region

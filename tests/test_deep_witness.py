@@ -13,7 +13,8 @@ from scipy import sparse
 from lipcert.bounds.propagation import gradient_bounds, preactivation_bounds
 from lipcert.budget import Budget
 from lipcert.problem.activations import Activation
-from lipcert.problem.network import Block, Network
+from lipcert.problem.blocks import Block
+from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Ball, Box, Everywhere, Region
 from lipcert.rounding import Array

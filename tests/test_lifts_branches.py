@@ -15,7 +15,7 @@ from lipcert.bounds import Split, bounds_of, halves, splits_here, whole
 from lipcert.method.branching.relax import Question, relax
 from lipcert.method.solving import Task
 from lipcert.problem.activations import IDENTITY, RELU
-from lipcert.problem.network import Block
+from lipcert.problem.blocks import Block
 from lipcert.problem.norms import Norm
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region

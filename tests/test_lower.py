@@ -15,7 +15,8 @@ from lipcert.bounds.propagation import preactivation_bounds
 from lipcert.budget import Budget
 from lipcert.errors import InputError
 from lipcert.problem.activations import IDENTITY, Activation
-from lipcert.problem.network import Block, Network
+from lipcert.problem.blocks import Block
+from lipcert.problem.network import Network
 from lipcert.problem.norms import INF, Norm
 from lipcert.problem.problem import PREACTIVATIONS, Problem
 from lipcert.problem.region import Box, Everywhere

@@ -15,7 +15,7 @@ from lipcert import Activation, Ball, Box, Everywhere, Network
 from lipcert.bounds import Interval, preactivations
 from lipcert.bounds.gradients import gradient_magnitudes
 from lipcert.bounds.interval import scaled
-from lipcert.problem.network import Block
+from lipcert.problem.blocks import Block
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region
 from lipcert.proof.arithmetic import prove_interval, prove_linear, prove_mixed, prove_product

@@ -21,7 +21,7 @@ from lipcert.method.signs import Outcome, SignSearch, refusal, search_signs
 from lipcert.method.signs.program import Answer, Program
 from lipcert.method.signs.quick import Quick
 from lipcert.method.signs.realise import Realise
-from lipcert.problem.network import Block
+from lipcert.problem.blocks import Block
 from lipcert.problem.norms import Norm
 from lipcert.problem.problem import PREACTIVATIONS, Problem
 from lipcert.proof import patterns as proof_patterns

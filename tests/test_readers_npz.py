@@ -15,7 +15,8 @@ from scipy import sparse
 
 from lipcert.errors import FileFormatError
 from lipcert.problem.activations import Activation
-from lipcert.problem.network import Affine, Network
+from lipcert.problem.blocks import Affine
+from lipcert.problem.network import Network
 from lipcert.readers import load
 from tests.reader_tools import accuracy, data_file, refuse, survive
 

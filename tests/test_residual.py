@@ -15,7 +15,7 @@ from lipcert import Activation, Box, MethodError, Network
 from lipcert.budget import Budget
 from lipcert.method import table
 from lipcert.method.bracket import Bracket
-from lipcert.problem.network import Block
+from lipcert.problem.blocks import Block
 from lipcert.problem.norms import Norm
 from lipcert.problem.problem import Problem
 from lipcert.rounding import Array

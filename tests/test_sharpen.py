@@ -21,7 +21,7 @@ from lipcert.method.bracket import Bracket
 from lipcert.method.engines import Relaxation, Sharpening, Signs
 from lipcert.method.relaxed import RELAXED
 from lipcert.method.sharpen import _Reach, gain, sharpen
-from lipcert.problem.network import Block
+from lipcert.problem.blocks import Block
 from lipcert.problem.norms import Norm
 from lipcert.problem.problem import CUT_SHORT, PREACTIVATIONS, Problem
 from lipcert.proof import Certificate, Multipliers, Proof, Sharpened, prove_within

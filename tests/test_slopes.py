@@ -33,7 +33,7 @@ from lipcert.method.bracket import Bracket, Progress
 from lipcert.method.engines import BySlopes, Sharpening
 from lipcert.method.slopes import Slopes as SlopesMethod
 from lipcert.method.slopes import run_slopes
-from lipcert.problem.network import Block
+from lipcert.problem.blocks import Block
 from lipcert.problem.problem import Problem
 from lipcert.proof import pieces
 from lipcert.proof.arithmetic import prove_product

@@ -18,8 +18,8 @@ from tests.enumeration import exact_constant
 
 from benchmarks.fuzz._problems import Case, Random
 from lipcert import Ball, Box
+from lipcert.problem.blocks import Block
 from lipcert.problem.maps import matrix
-from lipcert.problem.network import Block
 from lipcert.problem.norms import INF, Norm
 from lipcert.problem.region import Region
 from lipcert.rounding import Array

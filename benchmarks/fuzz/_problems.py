@@ -12,8 +12,8 @@ import numpy as np
 import lipcert
 from lipcert import Activation, Ball, Box, Everywhere, Network
 from lipcert.problem.activations import KINDS
+from lipcert.problem.blocks import Block
 from lipcert.problem.convolution import Convolution, Window
-from lipcert.problem.network import Block
 from lipcert.problem.norms import Matrix
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region

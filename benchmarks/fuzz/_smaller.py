@@ -11,8 +11,8 @@ import numpy as np
 from benchmarks.fuzz._problems import Case
 from lipcert import Activation, Ball, Box, Everywhere, Network
 from lipcert.errors import LipcertError
+from lipcert.problem.blocks import Block
 from lipcert.problem.maps import matrix
-from lipcert.problem.network import Block
 from lipcert.rounding import Array
 
 Plain = tuple[dict[int, Array], Array, Activation]  # terms, bias, activation

@@ -24,7 +24,7 @@ from lipcert.bounds import whole
 from lipcert.budget import Budget
 from lipcert.errors import LipcertError
 from lipcert.method.branching.judge import judge
-from lipcert.problem.network import Block
+from lipcert.problem.blocks import Block
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import hull
 from lipcert.proof.arithmetic import prove_interval, prove_linear, prove_mixed, prove_product

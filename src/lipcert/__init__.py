@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from lipcert.polynomial.hierarchy.result import PolynomialResult
     from lipcert.polynomial.hierarchy.solve import maximize, minimize
     from lipcert.problem.activations import Activation
-    from lipcert.problem.network import Affine, Network
+    from lipcert.problem.blocks import Affine
+    from lipcert.problem.network import Network
     from lipcert.problem.region import Ball, Box, Everywhere, Polytope
     from lipcert.proof import Certificate
     from lipcert.proof.union import UnionVerification, verify_union
@@ -53,7 +54,8 @@ _WHERE = {
     "proof": ["Certificate"],
     "proof.verify": ["Verification", "verify"],
     "errors": ["FileFormatError", "InputError", "LipcertError", "MethodError", "SoundnessError", "UnsupportedOperator"],
-    "problem.network": ["Affine", "Network"],
+    "problem.blocks": ["Affine"],
+    "problem.network": ["Network"],
     "cells.door": ["partition"],
     "cells.result": ["Partition"],
     "entries.door": ["jacobian"],

@@ -31,7 +31,8 @@ from lipcert.bounds.propagation import cut_short, preactivations
 from lipcert.bounds.pulled import Index, State, Sweep
 from lipcert.bounds.spectral import operator_norm, spectral_operations
 from lipcert.problem.activations import IDENTITY, RELU, Activation
-from lipcert.problem.network import Block, Network
+from lipcert.problem.blocks import Block
+from lipcert.problem.network import Network
 from lipcert.problem.output import choose_output
 from lipcert.problem.problem import PREACTIVATIONS, Problem
 from lipcert.problem.region import hull

@@ -22,7 +22,8 @@ from lipcert.bounds.cell import Cell, Signs
 from lipcert.bounds.forms import Sides, no_sides, pushed, stacked
 from lipcert.bounds.interval import Interval, affine_sum, outward, times, widened
 from lipcert.bounds.substitution import Stage, forms_above, longest_side, work
-from lipcert.problem.network import Block, Network
+from lipcert.problem.blocks import Block
+from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
 from lipcert.problem.region import Ball, Polytope, ball_of, hull, sides_of
 from lipcert.problem.twins import Twins

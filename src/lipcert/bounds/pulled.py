@@ -18,8 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from lipcert.problem.blocks import Block
 from lipcert.problem.maps import Matrix, Operator, dense
-from lipcert.problem.network import Block, Network
+from lipcert.problem.network import Network
 from lipcert.rounding import TINY, UNIT, Array, gamma, grow
 
 Index = NDArray[np.int64]

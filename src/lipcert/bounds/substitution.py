@@ -23,8 +23,8 @@ from lipcert import policy
 from lipcert.bounds.forms import Forms, each
 from lipcert.bounds.interval import Interval, times
 from lipcert.problem.activations import Lines
+from lipcert.problem.blocks import Block
 from lipcert.problem.maps import Matrix, dense, dense_work, entries, is_sparse
-from lipcert.problem.network import Block
 from lipcert.rounding import TINY, UNIT, Array, gamma
 
 _PASSES = 50  # operations for what is done to one coefficient besides the products, on one core

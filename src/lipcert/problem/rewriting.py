@@ -16,9 +16,10 @@ from scipy import sparse
 
 from lipcert.errors import InputError
 from lipcert.problem.activations import IDENTITY
+from lipcert.problem.blocks import Block
 from lipcert.problem.convolution import Convolution
 from lipcert.problem.maps import Matrix
-from lipcert.problem.network import Block, Network
+from lipcert.problem.network import Network
 from lipcert.problem.weights import powers_of_two
 from lipcert.rounding import TINY, Array
 

@@ -15,7 +15,8 @@ from lipcert.bounds.propagation import gradient_bounds, preactivations, slopes
 from lipcert.bounds.spectral import operator_norm
 from lipcert.bounds.tangents import Tangent, tangents
 from lipcert.errors import FileFormatError
-from lipcert.problem.network import Affine, Network
+from lipcert.problem.blocks import Affine
+from lipcert.problem.network import Network
 from lipcert.problem.norms import Matrix
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import hull

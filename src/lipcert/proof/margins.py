@@ -20,7 +20,8 @@ from lipcert.files import check_readable
 from lipcert.files.archive import Archive
 from lipcert.files.boundary import located
 from lipcert.problem.activations import IDENTITY
-from lipcert.problem.network import Block, Network
+from lipcert.problem.blocks import Block
+from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box
 from lipcert.proof.encoding import decode_numbers, encode_numbers

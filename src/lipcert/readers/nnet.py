@@ -23,7 +23,8 @@ from lipcert.errors import FileFormatError
 from lipcert.files import MAX_WEIGHTS, MAX_WIDTH
 from lipcert.files.boundary import located, quoted
 from lipcert.problem.activations import RELU, Activation
-from lipcert.problem.network import Affine, Network
+from lipcert.problem.blocks import Affine
+from lipcert.problem.network import Network
 from lipcert.rounding import Array
 
 

@@ -19,9 +19,10 @@ from lipcert.files import MAX_WIDTH
 from lipcert.files.archive import Archive
 from lipcert.files.boundary import located, parsing, quoted
 from lipcert.problem.activations import IDENTITY, KINDS, RELU, Activation
+from lipcert.problem.blocks import Affine, Block
 from lipcert.problem.convolution import Convolution
 from lipcert.problem.maps import Matrix
-from lipcert.problem.network import EXTENDED_VERSION, Affine, Block, Network
+from lipcert.problem.network import EXTENDED_VERSION, Network
 
 _NAMES = re.compile(
     r"(?:W[1-9]\d{0,3}(?:_from\d{1,4})?(?:_data|_indices|_indptr|_shape|_kernel|_geometry)?"

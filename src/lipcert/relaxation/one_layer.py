@@ -24,8 +24,9 @@ import numpy as np
 from scipy import sparse
 
 from lipcert.bounds.propagation import Interval, gradient_bounds, preactivations
+from lipcert.problem.blocks import Affine
 from lipcert.problem.maps import dense
-from lipcert.problem.network import Affine, Network
+from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box, hull
 from lipcert.relaxation.exclusions import exclusions

@@ -19,8 +19,8 @@ import numpy as np
 from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.problem.activations import Activation
+from lipcert.problem.blocks import Block
 from lipcert.problem.maps import dense_work, entries, is_sparse, times
-from lipcert.problem.network import Block
 from lipcert.problem.norms import Norm
 from lipcert.problem.problem import Problem
 from lipcert.witness.chart import Batch, Chart

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from lipcert.bounds.propagation import Interval
 from lipcert.errors import MethodError
+from lipcert.problem.blocks import Affine
 from lipcert.problem.maps import dense
-from lipcert.problem.network import Affine
 from lipcert.problem.region import Box
 from lipcert.rounding import TINY, Array, add_down, add_up, down, gamma, grow, up
 

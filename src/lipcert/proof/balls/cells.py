@@ -16,8 +16,9 @@ from lipcert.bounds.cell import Cell, whole
 from lipcert.bounds.engine import MOST_SIDES
 from lipcert.bounds.interval import Interval
 from lipcert.bounds.propagation import preactivations
+from lipcert.problem.blocks import Block
 from lipcert.problem.maps import dense
-from lipcert.problem.network import Block, Network
+from lipcert.problem.network import Network
 from lipcert.problem.problem import PREACTIVATIONS, Problem
 from lipcert.problem.region import Everywhere, Region, ball_of, hull, sides_of
 from lipcert.proof.balls.curves import slope_bounds, value_bounds

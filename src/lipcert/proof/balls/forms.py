@@ -19,8 +19,8 @@ from lipcert.bounds.forms import Sides as FloatSides
 from lipcert.bounds.forms import multiples
 from lipcert.bounds.interval import Interval
 from lipcert.bounds.tangents import slope_lines, value_lines
+from lipcert.problem.blocks import Block
 from lipcert.problem.maps import dense
-from lipcert.problem.network import Block
 from lipcert.problem.region import Box, Region, ball_of, hull
 from lipcert.proof.balls.curves import shifts
 from lipcert.proof.balls.numbers import Balls, balls, floats, lengths, product, smaller, total, zeros

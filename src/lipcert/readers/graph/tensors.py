@@ -16,8 +16,9 @@ from numpy.typing import ArrayLike
 
 from lipcert.errors import InputError, UnsupportedOperator
 from lipcert.problem.activations import IDENTITY, Activation
+from lipcert.problem.blocks import Affine, Block
 from lipcert.problem.maps import Index, Matrix, Operator, entries
-from lipcert.problem.network import Affine, Block, Network
+from lipcert.problem.network import Network
 from lipcert.readers.graph.linear_maps import check_entries, check_width
 from lipcert.readers.graph.terms import (
     Places,
