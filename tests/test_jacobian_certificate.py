@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from lipcert import Ball, Box, Everywhere, FileFormatError, Jacobian, Network, jacobian
 from lipcert.cli.app import run
 from lipcert.proof.jacobian import load_jacobian, verify_jacobian
+from lipcert.proof.splits import MOST_DEPTH, Splits
 from tests.problems import net_of
 from tests.reader_tools import survive
 
@@ -103,6 +105,9 @@ FORGED: dict[str, tuple[Callable[[Arrays], None], str]] = {
     "other scores": (changed("scores", lambda s: s[::-1]), "entries: the claimed"),
     "scores that there are not": (changed("scores", lambda s: s + 1), "does not have"),
     "inputs that there are not": (changed("inputs", lambda s: s - 1), "does not have"),
+    "a score twice": (changed("scores", lambda s: s * 0), "twice"),
+    "an input twice": (changed("inputs", lambda s: s * 0), "twice"),
+    "points that no entry names": (changed("points", lambda p: np.tile(p[:1], (9, 1))), "more points"),
 }
 
 
@@ -117,6 +122,34 @@ def test_forged_files_prove_nothing(name: str, tmp_path: Path) -> None:
     assert not answer.proved
     assert answer.failed
     assert words in answer.reason
+
+
+def chain(levels: int, region: Box) -> Splits:
+    """Ever smaller cells at the upper end of the first coordinate: every level has one cell that is split."""
+    where = np.array([0, *[-1, 0] * (levels - 1), -1, -1])
+    value = np.zeros(len(where))
+    value[where == 0] = np.linspace(region.lo[0], region.hi[0], levels + 2)[1:-1]
+    return Splits(where, value)
+
+
+def test_splits_inside_each_other_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each level is bounded by itself: a small file could ask for millions of them."""
+    net, region = net_of(2, 3, 1), Box(np.zeros(2), 1.0)
+    assert chain(MOST_DEPTH, region).fault(net, region) is None
+    assert f"more than {MOST_DEPTH:,} times" in str(chain(MOST_DEPTH + 1, region).fault(net, region))
+    found = jacobian(net, region, gap=0.1, work=0.01).certificate
+    deep = replace(found, splits=chain(40, region))
+    answer = verify_jacobian(deep, net)
+    assert np.all(np.isfinite(answer.entries.hi))
+
+    def counted(*_: Any) -> None:
+        raise AssertionError("cells were bounded")
+
+    monkeypatch.setattr("lipcert.proof.splits.MOST_DEPTH", 39)
+    monkeypatch.setattr("lipcert.proof.jacobian.enclosure", counted)
+    refused = verify_jacobian(deep, net)
+    assert not refused.proved
+    assert "more than 39 times" in refused.reason
 
 
 @pytest.mark.parametrize("region", [Box(np.zeros(2), 0.5), Ball(np.zeros(2), 0.5, (-0.4, 0.4)), Everywhere()], ids=repr)
