@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from scipy.special import erf, expit, ndtr
 from tests.enumeration import exact_constant
 
+from benchmarks.fuzz._cuts import moved_inside
 from benchmarks.fuzz._problems import Case, Random
-from lipcert import Ball, Box
+from lipcert import Ball, Box, Polytope
 from lipcert.problem.maps import matrix
 from lipcert.problem.network import Block
 from lipcert.problem.norms import INF, Norm
@@ -70,7 +71,9 @@ FUNCTIONS: dict[str, Callable[[Array, float], Pair]] = {
 
 
 def points_of(rng: Random, region: Region, inputs: int, count: int = POINTS) -> Array:
-    """Corners, and points within."""
+    """Corners, and points within; fewer, or none, where half-spaces leave little."""
+    if isinstance(region, Polytope):
+        return moved_inside(region, points_of(rng, region.base, inputs, count))
     draws = rng.uniform(-1, 1, size=(count, inputs))
     draws[: count // 4] = np.sign(draws[: count // 4])
     if isinstance(region, Box):
@@ -144,7 +147,7 @@ def floor(case: Case, rng: Random, enumerate_: bool = False) -> float:
     points = points_of(rng, case.region, case.network.inputs, 24 if case.c is None else POINTS)
     best = float(np.max(norms_at(case, points), initial=0.0))
     if enumerate_ and enumerable(case):
-        assert isinstance(case.region, Box)
+        assert isinstance(case.region, Box | Polytope)
         norm = INF if case.p == "inf" and case.q is None else Norm(case.p, case.q)
         c = np.eye(case.network.outputs) if case.c is None else case.c
         best = max(best, exact_constant(case.network, case.region, c, norm, samples=100) * (1 - SLACK))
@@ -166,6 +169,10 @@ def norms_at(case: Case, points: Array) -> Array:
 def enumerable(case: Case) -> bool:
     """Whether all patterns can be looked at: few neurons with kinks alone, a box that is not flat, tame numbers."""
     net, r = case.network, case.region
+    if isinstance(r, Polytope):
+        if np.max(np.abs(r.A), initial=0.0) > 1e3:  # margins of the enumeration are absolute
+            return False
+        r = r.base
     if not (case.kinked and isinstance(r, Box) and net.neurons <= ENUMERATED and bool(np.all(r.hi > r.lo))):
         return False
     dense = all(isinstance(w, np.ndarray) for b in net.blocks for _, w in b.terms)
