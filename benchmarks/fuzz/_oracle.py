@@ -18,7 +18,7 @@ from tests.enumeration import exact_constant
 
 from benchmarks.fuzz._cuts import moved_inside
 from benchmarks.fuzz._problems import Case, Random
-from lipcert import Ball, Box, Polytope
+from lipcert import Ball, Box, Network, Polytope
 from lipcert.problem.maps import matrix
 from lipcert.problem.network import Block
 from lipcert.problem.norms import INF, Norm
@@ -105,6 +105,18 @@ def jacobians(case: Case, points: Array) -> tuple[Array, NDArray[np.bool_], Arra
         slopes.append(slope[:, :, None] * G)
         sizes.append(1.2 * S)  # the slope of GELU and of others goes up to 1.13
     return slopes[-1], off, sizes[-1]
+
+
+def forward(net: Network, points: Array) -> tuple[Array, Array]:
+    """The scores at every point, and how large all terms of their sums are together."""
+    values, sizes = [points], [np.abs(points)]
+    for block in net.blocks:
+        z, size = block.bias + np.zeros((len(points), 1)), np.abs(block.bias) + np.zeros((len(points), 1))
+        for source, W in _terms(block):
+            z, size = z + values[source] @ W.T, size + sizes[source] @ np.abs(W).T
+        values.append(FUNCTIONS[block.activation.kind](z, block.activation.alpha)[0])
+        sizes.append(1.0 + 1.2 * size)
+    return values[-1], sizes[-1]
 
 
 def _terms(block: Block) -> list[tuple[int, Array]]:
