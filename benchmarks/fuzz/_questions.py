@@ -44,6 +44,7 @@ from lipcert.rounding import Array
 from lipcert.solver.rank_two import Options, solve_rank_two
 
 WORK, CELLS = 0.02, 24
+TELLING = 1e-6  # a gradient that is seen at least, so that a boast is one
 LEAVES = 40  # boxes of a partition that are looked at
 
 
@@ -248,11 +249,14 @@ JUDGES: dict[str, Callable[[Path, Case], Answer]] = {  # by the array that only 
 
 
 def question_case(rng: Random, index: int, kind: str) -> Case:
-    """Small networks of any activation on boxes; of a polynomial problem the number alone matters."""
+    """Small networks of any activation on boxes, not constant there; of a polynomial problem its number is all."""
     if kind == "polynomial":
         return Case(Network.from_weights([np.ones((1, 1))]), Box([0.0], 1.0), np.ones(1), "inf", None, index)
-    net = random_network(rng, 2, 4)
-    region = Box(rng.normal(size=net.inputs), 10.0 ** rng.uniform(-1, 0.3))
-    c: Array | None = rng.normal(size=net.outputs) if rng.random() < 0.7 or kind == "margins" else None
-    p, q = (str(rng.choice(NORMS)) for _ in range(2))
-    return Case(net, region, c, p, q if c is None else None, index)
+    while True:
+        net = random_network(rng, 2, 4)
+        region = Box(rng.normal(size=net.inputs), 10.0 ** rng.uniform(-1, 0.3))
+        c: Array | None = rng.normal(size=net.outputs) if rng.random() < 0.7 or kind == "margins" else None
+        p, q = (str(rng.choice(NORMS)) for _ in range(2))
+        case = Case(net, region, c, p, q if c is None else None, index)
+        if floor(case, rng) > TELLING:
+            return case
