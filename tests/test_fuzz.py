@@ -20,6 +20,7 @@ from benchmarks.fuzz._oracle import FUNCTIONS, floor, forward, jacobians, points
 from benchmarks.fuzz._problems import Case, random_case
 
 from lipcert import Ball, Box, Certificate, Polytope, Verification
+from lipcert.problem import polytope
 from lipcert.problem.activations import KINDS
 from lipcert.proof.arithmetic import prove_product
 from tests.problems import net_of
@@ -179,6 +180,19 @@ def test_a_lie_about_half_spaces_is_found_and_made_small(tmp_path: Path, monkeyp
     assert main(["again", str(written)]) == 1
     monkeypatch.undo()
     assert again(written) == 0
+
+
+def test_a_box_that_loses_points_of_the_region_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    run, true = Run(kind_of("cheap"), 5), polytope.tops
+
+    def lying(base: Any, box: Box, *rest: Any) -> Any:
+        return true(base, box, *rest) - 0.1 * np.max(box.hi - box.lo)
+
+    monkeypatch.setattr(polytope, "tops", lying)
+    for number in (12, 25, 61):
+        run.one(number)
+    assert len(run.faults) == 3
+    assert all("box too small" in words for words in run.faults)
 
 
 def test_every_kind_of_proof_is_forged() -> None:

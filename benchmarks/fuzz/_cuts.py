@@ -66,11 +66,12 @@ def inside(region: Region, points: Array) -> NDArray[np.bool_]:
     """Which points lie in it, exactly."""
     fine = np.all(np.isfinite(points), axis=1)
     if isinstance(region, Polytope):
-        return fine & inside(region.base, points) & np.array([_satisfies(region, x) for x in points], dtype=bool)
+        fine = inside(region.base, points)
+        return fine & np.array([known and _satisfies(region, x) for known, x in zip(fine, points, strict=True)], bool)
     if isinstance(region, Ball):
         if region.clip is not None:
             fine &= np.all((points >= region.clip[0]) & (points <= region.clip[1]), axis=1)
-        return fine & np.array([_near(region, x) for x in points], dtype=bool)
+        return fine & np.array([known and _near(region, x) for known, x in zip(fine, points, strict=True)], bool)
     return fine & np.all((points >= region.lo) & (points <= region.hi), axis=1) if isinstance(region, Box) else fine
 
 

@@ -154,7 +154,8 @@ def tampered(rng: Random, values: NDArray[Any]) -> NDArray[Any]:
         flat[i] = "".join(text) if rng.random() < 0.5 else str(rng.choice(WORDS))
     elif flat.dtype.kind in "iu":
         near = int(flat[i]) + int(rng.integers(-3, 5))
-        flat[i] = np.array(near if rng.random() < 0.7 else int(rng.choice([0, -1, 1, 2**31, 127]))).astype(flat.dtype)
+        number = near if rng.random() < 0.7 else int(rng.choice([0, -1, 1, 2**31, 127]))
+        flat[i] = np.array(number % 2**64, dtype=np.uint64).astype(flat.dtype)
     elif flat.dtype.kind == "f":
         some = rng.random(flat.size) < rng.choice([0.0, 0.2, 1.0])
         some[i] = True

@@ -120,12 +120,16 @@ def judge_partition(path: Path, case: Case) -> Answer:
     kept = load_partition(path)
     if not verify_partition(kept, case.network).proved:
         return Answer(False)
+    if not _reaches(kept.cover, kept.region):
+        return Answer(True, "the cells do not cover the region")
     if kept.frame is not None:
         return Answer(True)
     rng, c = np.random.default_rng(case.seed), None if kept.norm.out is not None else kept.c
     asked = replace(case, region=kept.region, c=c, p=kept.norm.p, q=kept.norm.out)
     for _ in range(LEAVES):
         root, leaf, box = _some_leaf(rng, kept.cover)
+        if box is None:
+            return Answer(True, f"cell {leaf} has ends that lie beyond each other")
         seen = norms_at(asked, points_of(rng, box, box.size, 8)).max(initial=0.0)
         claim = kept.claims[root if kept.of_grid else leaf]
         if not claim >= seen:
@@ -133,7 +137,13 @@ def judge_partition(path: Path, case: Case) -> Answer:
     return Answer(True)
 
 
-def _some_leaf(rng: Random, cover: Cover) -> tuple[int, int, Box]:
+def _reaches(cover: Cover, region: Box) -> bool:
+    """Whether the edges of the grid go from end to end, without a step back."""
+    ends = zip(cover.edges, region.lo, region.hi, strict=True)
+    return all(e[0] == lo and e[-1] == hi and bool(np.all(np.diff(e) >= 0)) for e, lo, hi in ends)
+
+
+def _some_leaf(rng: Random, cover: Cover) -> tuple[int, int, Box | None]:
     """A cell of the grid, a leaf in it (their numbers) and its box, by the letter of what a file says."""
     place = [int(rng.integers(len(e) - 1)) for e in cover.edges]
     lo = np.array([e[k] for e, k in zip(cover.edges, place, strict=True)])
@@ -146,7 +156,7 @@ def _some_leaf(rng: Random, cover: Cover) -> tuple[int, int, Box]:
         above = int(rng.integers(2))
         (lo if above else hi)[j] = cover.value[node]
         node = roots + 2 * int(np.sum(cover.coordinate[:node] >= 0)) + above
-    return root, int(np.sum(cover.coordinate[:node] < 0)), Box.from_bounds(lo, hi)
+    return root, int(np.sum(cover.coordinate[:node] < 0)), Box.from_bounds(lo, hi) if np.all(lo <= hi) else None
 
 
 # Several regions.
@@ -165,7 +175,10 @@ def judge_union(path: Path, case: Case) -> Answer:
     kept = load_union(path)
     if not verify_union(kept, case.network).proved:
         return Answer(False)
+    first = kept.parts[0]
     for k, part in enumerate(kept.parts):
+        if part.norm != first.norm or not np.array_equal(part.c, first.c) or part.coordinate != first.coordinate:
+            return Answer(True, f"region {k} has another question")
         seen = attained(part, case)
         if not min(part.claim, kept.claim) >= seen:
             return Answer(True, f"region {k} has the claim {part.claim!r}, but {seen!r} is attained")

@@ -146,12 +146,14 @@ def made_ready(case: Case, rng: Random, verdict: Verdict) -> Case | None:
     if not isinstance(region, Polytope):
         return case
     verdict.counts.append("cut")
-    made = ready(rng, region)
+    made, points = ready(rng, region), points_of(rng, region, region.size, 24)
     if made is None:
         verdict.counts.append("empty")
-        points = points_of(rng, region, region.size)
         if len(points):
             verdict.fault, verdict.detail = "not empty", f"{points[0]!r} satisfies all half-spaces"
+        return None
+    if not np.all(inside(made.box, points)):
+        verdict.fault, verdict.detail = "box too small", "a point of the region lies outside of the box around it"
         return None
     return replace(case, region=made)
 

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 import lipcert
-from benchmarks.fuzz._cuts import cut, ready
+from benchmarks.fuzz._cuts import cut, inside, ready
 from benchmarks.fuzz._edits import Arrays, forged
 from benchmarks.fuzz._harness import Verdict
-from benchmarks.fuzz._oracle import floor
+from benchmarks.fuzz._oracle import floor, points_of
 from benchmarks.fuzz._problems import NORMS, Case, Random, random_case
 from benchmarks.fuzz._questions import JUDGES, MAKERS, Answer, asked_by, attained, question_case
 from benchmarks.fuzz.cheap import spoilt
@@ -210,7 +210,11 @@ class Forged:
                 verdict.counts.append("refused")
                 return verdict
         verdict.counts.append(f"{'' if answer.proved else 'not '}proved {case.arrays.get('proof', '')!s}")
-        seen = self._attained(certificate, own)
+        seen, region = self._attained(certificate, own), certificate.region
+        if isinstance(region, Polytope):
+            points = points_of(np.random.default_rng(own.case.seed), region, region.size, 24)
+            if not np.all(inside(region.box, points)):
+                verdict.fault, verdict.detail = "box too small", "a point of the region lies outside"
         if np.isnan(answer.upper) or (answer.proved and not certificate.claim >= seen):
             verdict.fault = "proves too much"
             verdict.detail = f"{certificate.claim!r} ({answer.upper!r}), but {seen!r} is attained"
