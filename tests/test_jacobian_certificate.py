@@ -13,7 +13,9 @@ import pytest
 from numpy.typing import NDArray
 
 from lipcert import Ball, Box, Everywhere, FileFormatError, Jacobian, Network, jacobian
+from lipcert.bounds.interval import Interval
 from lipcert.cli.app import run
+from lipcert.proof import entries
 from lipcert.proof.jacobian import load_jacobian, verify_jacobian
 from lipcert.proof.splits import MOST_DEPTH, Splits
 from tests.problems import net_of
@@ -150,6 +152,51 @@ def test_splits_inside_each_other_are_limited(monkeypatch: pytest.MonkeyPatch) -
     refused = verify_jacobian(deep, net)
     assert not refused.proved
     assert "more than 39 times" in refused.reason
+
+
+def wide_chain(levels: int, wide: int, region: Box) -> Splits:
+    """Every level has twice as many cells as `wide`, and those at its end are split: the others wait."""
+    where, value, cells = list[int](), list[float](), [(float(region.lo[0]), float(region.hi[0]))]
+    for _ in range(levels):
+        kept = cells[-wide:]
+        where += [-1] * (len(cells) - len(kept)) + [0] * len(kept)
+        cuts = [lo + 0.005 * (hi - lo) for lo, hi in kept]
+        value += [0.0] * (len(cells) - len(kept)) + cuts
+        cells = [half for (lo, hi), v in zip(kept, cuts, strict=True) for half in ((lo, v), (v, hi))]
+    return Splits(np.array(where + [-1] * len(cells)), np.array(value + [0.0] * len(cells)))
+
+
+def test_cells_that_wait_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However a tree is made, its cells are checked in little memory."""
+    net, region = net_of(2, 3, 1), Box(np.zeros(2), 1.0)
+    asked = entries.Asked(net, region, np.arange(1), np.arange(2))
+    monkeypatch.setattr(entries, "_NUMBERS", 16 * 3)
+    assert asked.batch == 16
+    waiting, most = 1, 0
+    bounded, halves = entries.bounded, entries.halves
+
+    def taken(asked: Any, cells: Any, *rest: Any) -> Any:
+        nonlocal waiting
+        waiting -= len(cells)
+        return bounded(asked, cells, *rest)
+
+    def made(cells: Any, *rest: Any) -> Any:
+        nonlocal waiting, most
+        waiting += 2 * len(cells)
+        most = max(most, waiting)
+        return halves(cells, *rest)
+
+    splits = wide_chain(150, 18, region)
+    assert splits.fault(net, region) is None
+    anything = Interval(np.full((1, 2), -1e9), np.full((1, 2), 1e9))
+    whole = entries.enclosure(asked, splits, anything)
+    monkeypatch.setattr(entries, "bounded", taken)
+    monkeypatch.setattr(entries, "halves", made)
+    again = entries.enclosure(asked, splits, anything)
+    assert whole is not None
+    assert again is not None
+    assert waiting == 0
+    assert most < 32 * 18 + 2 * 150 < 18 * 150
 
 
 @pytest.mark.parametrize("region", [Box(np.zeros(2), 0.5), Ball(np.zeros(2), 0.5, (-0.4, 0.4)), Everywhere()], ids=repr)

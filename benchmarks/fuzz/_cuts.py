@@ -67,12 +67,14 @@ def inside(region: Region, points: Array) -> NDArray[np.bool_]:
     fine = np.all(np.isfinite(points), axis=1)
     if isinstance(region, Polytope):
         fine = inside(region.base, points)
-        return fine & np.array([known and _satisfies(region, x) for known, x in zip(fine, points, strict=True)], bool)
+        return np.array([known and _satisfies(region, x) for known, x in zip(fine, points, strict=True)], dtype=bool)
     if isinstance(region, Ball):
         if region.clip is not None:
             fine &= np.all((points >= region.clip[0]) & (points <= region.clip[1]), axis=1)
-        return fine & np.array([known and _near(region, x) for known, x in zip(fine, points, strict=True)], bool)
-    return fine & np.all((points >= region.lo) & (points <= region.hi), axis=1) if isinstance(region, Box) else fine
+        return np.array([known and _near(region, x) for known, x in zip(fine, points, strict=True)], dtype=bool)
+    if isinstance(region, Box):
+        fine &= np.all((points >= region.lo) & (points <= region.hi), axis=1)
+    return np.asarray(fine)
 
 
 def _satisfies(region: Polytope, x: Array) -> bool:

@@ -54,12 +54,12 @@ class Case:
     @classmethod
     def load(cls, stem: Path, about: dict[str, Any]) -> Case:
         given = about["region"]
-        region: Region = Everywhere()
+        region: Box | Ball | Polytope | Everywhere = Everywhere()
         if "center" in given:
             region = Ball(given["center"], given["radius"], given["clip"] and tuple(given["clip"]))
         elif given:
             region = Box.from_bounds(np.array(given["lo"]), np.array(given["hi"]))
-        if "A" in given:
+        if "A" in given and isinstance(region, Box | Ball):
             hints = None if given["multipliers"] is None else np.array(given["multipliers"])
             region = Polytope(region, given["A"], given["b"], multipliers=hints)
         c = None if about["c"] is None else np.array(about["c"], dtype=np.float64)

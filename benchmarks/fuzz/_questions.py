@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -111,7 +112,7 @@ def make_partition(rng: Random, case: Case) -> Arrays:
     assert isinstance(case.region, Box)
     cells = None if rng.random() < 0.5 else int(rng.integers(1, 3))
     gap = 0.1 if cells is None or rng.random() < 0.5 else None
-    about = {"output": case.problem().output, "norm": case.p, "output_norm": case.q}
+    about: dict[str, Any] = {"output": case.problem().output, "norm": case.p, "output_norm": case.q}
     found = lipcert.partition(case.network, case.region, cells=cells, gap=gap, **about, work=WORK, max_cells=CELLS)
     return found.certificate.arrays()
 
@@ -166,7 +167,7 @@ def make_union(rng: Random, case: Case) -> Arrays:
     assert isinstance(case.region, Box)
     away = [Box(case.region.center + rng.normal(size=case.region.size), case.region.radius) for _ in range(2)]
     method = "linear" if case.c is None or rng.random() < 0.5 else "auto"
-    about = {"output": case.problem().output, "norm": case.p, "output_norm": case.q}
+    about: dict[str, Any] = {"output": case.problem().output, "norm": case.p, "output_norm": case.q}
     found = lipcert.bound_union(case.network, [case.region, *away], **about, method=method, work=WORK)
     return dict(found.certificate.arrays())
 
