@@ -17,7 +17,7 @@ from lipcert.bounds.interval import Interval
 from lipcert.cli.app import run
 from lipcert.proof import entries
 from lipcert.proof.jacobian import load_jacobian, verify_jacobian
-from lipcert.proof.splits import MOST_DEPTH, Splits
+from lipcert.proof.splits import MOST_DEPTH, Splits, halves
 from tests.problems import net_of
 from tests.reader_tools import survive
 
@@ -173,7 +173,7 @@ def test_cells_that_wait_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(entries, "_NUMBERS", 16 * 3)
     assert asked.batch == 16
     waiting, most = 1, 0
-    bounded, halves = entries.bounded, entries.halves
+    bounded = entries.bounded
 
     def taken(asked: Any, cells: Any, *rest: Any) -> Any:
         nonlocal waiting
