@@ -6,8 +6,11 @@ answers that one. Files are refused by one line, or they prove what is true.
 
 from __future__ import annotations
 
+import io
+import json
 import tempfile
 from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
@@ -27,6 +30,7 @@ from benchmarks.fuzz.cheap import spoilt
 from lipcert import Ball, Box, Network, Polytope
 from lipcert.bounds.collapse import collapse
 from lipcert.budget import Budget
+from lipcert.cli.app import run
 from lipcert.jobs import local
 from lipcert.method.bracket import Bracket
 from lipcert.method.branching import branch
@@ -54,6 +58,7 @@ PLAIN = (prove_product, prove_interval, prove_linear, prove_mixed)
 LITERAL = ("hr1", "lipopt3")
 RELAXED = ("tight", "backward", "forward", "both", "shor", "hr2")
 ANY = ("arithmetic", "multipliers", "cases", "slopes", "tree", "halfspaces")  # networks and regions of any kind
+COMMAND = 8  # every so many forgeries are given to the command line as well
 DRAWS = 60  # problems that are drawn until one has a proof of the kind
 
 
@@ -175,11 +180,27 @@ class Forgery:
 
     base: Base
     arrays: Arrays
+    number: int = 0
 
 
 def _judged(answer: Answer, kind: str) -> Verdict:
     fault = "proves too much" if answer.fault else ""
     return Verdict([f"{'' if answer.proved else 'not '}proved {kind}"], fault=fault, detail=answer.fault)
+
+
+def _commanded(path: Path, case: Forgery, found: str) -> str:
+    """Where `lipcert verify` answers in another way than the library: code, one line of an error, JSON that is some."""
+    case.base.case.network.save(path.with_name("net.npz"))
+    out, errors = io.StringIO(), io.StringIO()
+    as_json = ["--json"] if case.number % (2 * COMMAND) else []
+    with redirect_stdout(out), redirect_stderr(errors):
+        code = run(["verify", str(path), "--network", str(path.with_name("net.npz")), *as_json])
+    expected = 2 if found == "refused" else int(found.startswith("not"))
+    if code != expected or errors.getvalue().count("\n") != (code == 2):
+        return f"exit code {code}, not {expected}: {errors.getvalue()[:200]}"
+    if as_json and code < 2 and json.loads(out.getvalue(), parse_constant=str)["proved"] != (code == 0):
+        return "the JSON says something else than the exit code"
+    return "" if code < 2 or not out.getvalue() else "a refusal with a result"
 
 
 class Forged:
@@ -190,25 +211,32 @@ class Forged:
         other = base(number % BASES // len(KINDS) * len(KINDS) + int(rng.integers(len(KINDS))))
         if rng.random() < 0.05:  # a certificate about another network, which says that it is about this one
             hash_ = {"network": np.array(own.case.network.sha256, dtype="U64")}
-            return Forgery(own, forged(rng, other.arrays | hash_, own.arrays))
-        return Forgery(own, forged(rng, own.arrays, other.arrays))
+            return Forgery(own, forged(rng, other.arrays | hash_, own.arrays), number)
+        return Forgery(own, forged(rng, own.arrays, other.arrays), number)
 
     def judge(self, case: Forgery) -> Verdict:
-        own, verdict = case.base, Verdict()
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "forged.npz"
             np.savez(path, allow_pickle=False, **case.arrays)
             try:
-                judge = next((JUDGES[name] for name in JUDGES if name in case.arrays), None)
-                if judge is not None:
-                    return _judged(judge(path, own.case), judge.__name__.removeprefix("judge_"))
-                certificate = load_certificate(path)
-                answer = verify(certificate, own.case.network)
+                verdict = self._checked(path, case)
             except lipcert.LipcertError as error:
-                if "\n" in str(error):
-                    verdict.fault, verdict.detail = "many lines", str(error)[:200]
-                verdict.counts.append("refused")
-                return verdict
+                many = "\n" in str(error)
+                verdict = Verdict(["refused"], fault="many lines" * many, detail=str(error)[:200])
+            if case.number % COMMAND == 0 and not verdict.fault and "polynomial" not in case.arrays:
+                verdict.fault = "command line"
+                verdict.detail = _commanded(path, case, verdict.counts[0])
+                verdict.fault *= bool(verdict.detail)
+        return verdict
+
+    def _checked(self, path: Path, case: Forgery) -> Verdict:
+        """What is proved, beside what is attained."""
+        own, verdict = case.base, Verdict()
+        judge = next((JUDGES[name] for name in JUDGES if name in case.arrays), None)
+        if judge is not None:
+            return _judged(judge(path, own.case), judge.__name__.removeprefix("judge_"))
+        certificate = load_certificate(path)
+        answer = verify(certificate, own.case.network)
         verdict.counts.append(f"{'' if answer.proved else 'not '}proved {case.arrays.get('proof', '')!s}")
         seen, region = self._attained(certificate, own), certificate.region
         if isinstance(region, Polytope):
