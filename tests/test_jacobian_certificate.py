@@ -67,6 +67,10 @@ def _one_split_outside(arrays: Arrays) -> None:
     arrays["splits"], arrays["values"] = np.array([0, -1, -1]), np.array([7.0])
 
 
+def _one_split_at_the_end(arrays: Arrays) -> None:
+    arrays["splits"], arrays["values"] = np.array([0, -1, -1]), arrays["hi"][:1]
+
+
 def _in_a_ball(arrays: Arrays) -> None:
     del arrays["lo"], arrays["hi"]
     arrays |= {"center": np.array([0.1, -0.2]), "radius": np.array(2.0)}
@@ -97,6 +101,7 @@ FORGED: dict[str, tuple[Callable[[Arrays], None], str]] = {
     "a ball": (_in_a_ball, "the region is no box"),
     "the whole space": (_everywhere, "the region is no box"),
     "no splits": (_no_splits, "entries: the claimed"),
+    "a split at the end of its cell": (_one_split_at_the_end, "not inside its cell"),
     "a split outside": (_first_split(lambda v: v + 10.0), "not inside its cell"),
     "one split outside": (_one_split_outside, "not inside its cell"),
     "a split left out": (_leaf_that_is_split, "do not fit together"),
