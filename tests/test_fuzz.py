@@ -2,33 +2,40 @@
 
 from __future__ import annotations
 
+import io
 import json
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks.fuzz import cheap, files, folders, forged
+from benchmarks.fuzz import _questions, cheap, files, folders, forged
 from benchmarks.fuzz.__main__ import again, kind_of, main
+from benchmarks.fuzz._cuts import cut
 from benchmarks.fuzz._harness import Run, judged
-from benchmarks.fuzz._oracle import FUNCTIONS, floor, jacobians
+from benchmarks.fuzz._oracle import FUNCTIONS, floor, forward, jacobians, points_of
 from benchmarks.fuzz._problems import Case, random_case
 
-from lipcert import Box, Certificate, Verification
+from lipcert import Ball, Box, Certificate, Polytope, Verification
+from lipcert.problem import polytope
 from lipcert.problem.activations import KINDS
 from lipcert.proof.arithmetic import prove_product
 from tests.problems import net_of
+
+CUT = (18, 34, 51, 53)  # numbers of seed 1 whose regions have half-spaces
 
 
 @pytest.mark.parametrize(
     ("name", "numbers"),
     [
-        ("cheap", [*range(14), 50, 100]),
-        ("deep", [*range(1, 9), 20]),
-        ("relaxations", [1, 2, 3, 5, 100]),
-        ("files", [*range(60)]),
-        ("forged", [*range(8), *range(64, 72), *range(128, 136), *range(192, 200)]),
+        ("cheap", [*range(14), *CUT, 50, 100]),
+        ("deep", [*range(1, 9), 19, 20]),
+        ("relaxations", [1, 2, 3, 5, 9, 11, 100]),
+        ("files", [*range(90)]),
+        ("forged", [*range(15), *range(120, 135), *range(240, 255)]),
     ],
 )
 def test_a_short_run_finds_nothing(name: str, numbers: list[int]) -> None:
@@ -44,7 +51,7 @@ def test_a_short_run_finds_nothing(name: str, numbers: list[int]) -> None:
 def test_a_case_is_always_the_same(name: str, tmp_path: Path) -> None:
     """Made twice it is the same, and so it is when it was written to files and read again."""
     kind = kind_of(name)
-    for number in (3, 4):
+    for number in (3, 4, 13, 14, 15):
         first, second = (kind.make(np.random.default_rng([7, number]), number) for _ in range(2))
         about = [kind.save(case, tmp_path / f"{k}") for k, case in enumerate((first, second))]
         kept = kind.load(tmp_path / "0", json.loads(json.dumps(about[0])))
@@ -102,9 +109,98 @@ def test_a_forgery_that_is_believed_is_found(monkeypatch: pytest.MonkeyPatch) ->
     assert judged(kind, boast).fault == "proves too much"
 
 
+BELIEVED: dict[str, tuple[str, Any]] = {
+    "jacobian": ("verify_jacobian", lambda *_: SimpleNamespace(proved=True)),
+    "partition": ("verify_partition", lambda *_: SimpleNamespace(proved=True)),
+    "union": ("verify_union", lambda *_: SimpleNamespace(proved=True)),
+    "margins": ("verify_margins", lambda kept, _: list(kept.claims)),
+    "polynomial": ("verify_polynomial", lambda kept, _: SimpleNamespace(proved=True, bound=kept.bound)),
+}
+BOASTS: dict[str, Any] = {  # what no honest checker proves
+    "jacobian": lambda a: {"upper": a["lower"] - 1.0},
+    "partition": lambda a: {"claims": a["claims"] * 1e-3},
+    "margins": lambda a: {"claim": a["claim"] - 1e3},
+    "polynomial": lambda a: {"bound": a["bound"] + (1e6 if str(a["sense"]) == "min" else -1e6)},
+    "union": lambda a: {name: _smaller_part(part) for name, part in a.items() if name != "union"},
+}
+
+
+def _smaller_part(data: Any) -> Any:
+    with np.load(io.BytesIO(data.tobytes())) as stored:
+        arrays = dict(stored)
+    stream = io.BytesIO()
+    np.savez(stream, allow_pickle=False, **arrays | {"upper": arrays["upper"] * 1e-3})
+    return np.frombuffer(stream.getvalue(), dtype=np.uint8)
+
+
+@pytest.mark.parametrize("name", BOASTS)
+def test_a_boast_about_any_question_is_found_when_it_is_believed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    kind, own = forged.Forged(), forged.base(forged.KINDS.index(name))
+    assert judged(kind, forged.Forgery(own, own.arrays)).counts == [f"proved {name}"]
+    boast = forged.Forgery(own, own.arrays | BOASTS[name](own.arrays))
+    assert judged(kind, boast).counts == [f"not proved {name}"]
+    monkeypatch.setattr(_questions, *BELIEVED[name])
+    assert judged(kind, boast).fault == "proves too much"
+
+
+def test_a_value_that_is_not_seen_is_found_when_it_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    kind, own = forged.Forged(), forged.base(forged.KINDS.index("jacobian"))
+    boast = forged.Forgery(own, own.arrays | {"seen_most": own.arrays["seen_most"] + 1.0})
+    monkeypatch.setattr(_questions, *BELIEVED["jacobian"])
+    assert judged(kind, boast).detail == "a value is not seen at its point"
+
+
+def test_points_of_regions_with_half_spaces_lie_in_them() -> None:
+    """In fractions; and where half-spaces leave an interior there are some."""
+    rng, some = np.random.default_rng(0), 0
+    for _ in range(60):
+        base = Box(rng.normal(size=3), 0.5) if rng.random() < 0.5 else Ball(rng.normal(size=3), 0.5)
+        region = cut(rng, base)
+        points = points_of(rng, region, 3, 16)
+        some += len(points) > 0
+        for x in points:
+            values = [Fraction(float(v)) for v in x]
+            for a, b in zip(region.A, region.b, strict=True):
+                assert sum(Fraction(float(u)) * v for u, v in zip(a, values, strict=True)) <= Fraction(float(b))
+            assert base.box.contains(x) if isinstance(base, Ball) else base.contains(x)
+    assert some > 40
+
+
+def test_a_lie_about_half_spaces_is_found_and_made_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cheap, "ready", lambda *_: None)  # none has a point
+    run = Run(kind_of("cheap"), 1, tmp_path)
+    for number in CUT:
+        run.one(number)
+    assert any("not empty" in words for words in run.faults)
+    written = sorted(tmp_path.glob("*.json"))[0]
+    about = json.loads(written.read_text())
+    small = Case.load(written.with_suffix(""), about)
+    assert isinstance(small.region, Polytope)
+    assert small.region.count == small.network.inputs == 1
+    assert main(["again", str(written)]) == 1
+    monkeypatch.undo()
+    assert again(written) == 0
+
+
+def test_a_box_that_loses_points_of_the_region_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    run, true = Run(kind_of("cheap"), 5), polytope.tops
+
+    def lying(base: Any, box: Box, *rest: Any) -> Any:
+        return true(base, box, *rest) - 0.1 * np.max(box.hi - box.lo)
+
+    monkeypatch.setattr(polytope, "tops", lying)
+    for number in (12, 25, 61):
+        run.one(number)
+    assert len(run.faults) == 3
+    assert all("box too small" in words for words in run.faults)
+
+
 def test_every_kind_of_proof_is_forged() -> None:
-    proofs = {str(forged.base(k).arrays["proof"]) for k in range(8)}
-    assert proofs == {"arithmetic", "multipliers", "cases", "slopes", "tree", "patterns"}
+    proofs = {str(forged.base(k).arrays["proof"]) for k in (*range(10), 24)}
+    assert proofs == {"arithmetic", "multipliers", "cases", "slopes", "tree", "patterns", "literal", "lipopt"}
+    assert "side_rows" in forged.base(8).arrays
+    own = {name for k in range(10, 15) for name in _questions.JUDGES if name in forged.base(k).arrays}
+    assert own == set(_questions.JUDGES)
     assert "collapsed" in forged.base(7).arrays
     assert any(name.startswith("sharp") for name in forged.base(6).arrays)
 
@@ -134,6 +230,8 @@ def test_the_oracle_agrees_with_the_network() -> None:
         with np.errstate(all="ignore"):
             J, off, _ = jacobians(case, points)
             rows = np.stack([case.network.gradient(points, row) for row in np.eye(case.network.outputs)], axis=1)
+            scores, size = forward(case.network, points)
+            assert np.all(np.abs(scores - case.network.forward(points)) <= 1e-13 * size)
         np.testing.assert_allclose(
             J[off], rows[off], rtol=1e-9, atol=1e-12 * max(1.0, np.abs(rows[off]).max(initial=0))
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,11 @@ import pytest
 from numpy.typing import NDArray
 
 from lipcert import Ball, Box, Everywhere, FileFormatError, Jacobian, Network, jacobian
+from lipcert.bounds.interval import Interval
 from lipcert.cli.app import run
+from lipcert.proof import entries
 from lipcert.proof.jacobian import load_jacobian, verify_jacobian
+from lipcert.proof.splits import MOST_DEPTH, Splits, halves
 from tests.problems import net_of
 from tests.reader_tools import survive
 
@@ -63,6 +67,10 @@ def _one_split_outside(arrays: Arrays) -> None:
     arrays["splits"], arrays["values"] = np.array([0, -1, -1]), np.array([7.0])
 
 
+def _one_split_at_the_end(arrays: Arrays) -> None:
+    arrays["splits"], arrays["values"] = np.array([0, -1, -1]), arrays["hi"][:1]
+
+
 def _in_a_ball(arrays: Arrays) -> None:
     del arrays["lo"], arrays["hi"]
     arrays |= {"center": np.array([0.1, -0.2]), "radius": np.array(2.0)}
@@ -93,6 +101,7 @@ FORGED: dict[str, tuple[Callable[[Arrays], None], str]] = {
     "a ball": (_in_a_ball, "the region is no box"),
     "the whole space": (_everywhere, "the region is no box"),
     "no splits": (_no_splits, "entries: the claimed"),
+    "a split at the end of its cell": (_one_split_at_the_end, "not inside its cell"),
     "a split outside": (_first_split(lambda v: v + 10.0), "not inside its cell"),
     "one split outside": (_one_split_outside, "not inside its cell"),
     "a split left out": (_leaf_that_is_split, "do not fit together"),
@@ -103,6 +112,9 @@ FORGED: dict[str, tuple[Callable[[Arrays], None], str]] = {
     "other scores": (changed("scores", lambda s: s[::-1]), "entries: the claimed"),
     "scores that there are not": (changed("scores", lambda s: s + 1), "does not have"),
     "inputs that there are not": (changed("inputs", lambda s: s - 1), "does not have"),
+    "a score twice": (changed("scores", lambda s: s * 0), "twice"),
+    "an input twice": (changed("inputs", lambda s: s * 0), "twice"),
+    "points that no entry names": (changed("points", lambda p: np.tile(p[:1], (9, 1))), "more points"),
 }
 
 
@@ -117,6 +129,79 @@ def test_forged_files_prove_nothing(name: str, tmp_path: Path) -> None:
     assert not answer.proved
     assert answer.failed
     assert words in answer.reason
+
+
+def chain(levels: int, region: Box) -> Splits:
+    """Ever smaller cells at the upper end of the first coordinate: every level has one cell that is split."""
+    where = np.array([0, *[-1, 0] * (levels - 1), -1, -1])
+    value = np.zeros(len(where))
+    value[where == 0] = np.linspace(region.lo[0], region.hi[0], levels + 2)[1:-1]
+    return Splits(where, value)
+
+
+def test_splits_inside_each_other_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each level is bounded by itself: a small file could ask for millions of them."""
+    net, region = net_of(2, 3, 1), Box(np.zeros(2), 1.0)
+    assert chain(MOST_DEPTH, region).fault(net, region) is None
+    assert f"more than {MOST_DEPTH:,} times" in str(chain(MOST_DEPTH + 1, region).fault(net, region))
+    found = jacobian(net, region, gap=0.1, work=0.01).certificate
+    deep = replace(found, splits=chain(40, region))
+    answer = verify_jacobian(deep, net)
+    assert np.all(np.isfinite(answer.entries.hi))
+
+    def counted(*_: Any) -> None:
+        raise AssertionError("cells were bounded")
+
+    monkeypatch.setattr("lipcert.proof.splits.MOST_DEPTH", 39)
+    monkeypatch.setattr("lipcert.proof.jacobian.enclosure", counted)
+    refused = verify_jacobian(deep, net)
+    assert not refused.proved
+    assert "more than 39 times" in refused.reason
+
+
+def wide_chain(levels: int, wide: int, region: Box) -> Splits:
+    """Every level has twice as many cells as `wide`, and those at its end are split: the others wait."""
+    where, value, cells = list[int](), list[float](), [(float(region.lo[0]), float(region.hi[0]))]
+    for _ in range(levels):
+        kept = cells[-wide:]
+        where += [-1] * (len(cells) - len(kept)) + [0] * len(kept)
+        cuts = [lo + 0.005 * (hi - lo) for lo, hi in kept]
+        value += [0.0] * (len(cells) - len(kept)) + cuts
+        cells = [half for (lo, hi), v in zip(kept, cuts, strict=True) for half in ((lo, v), (v, hi))]
+    return Splits(np.array(where + [-1] * len(cells)), np.array(value + [0.0] * len(cells)))
+
+
+def test_cells_that_wait_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However a tree is made, its cells are checked in little memory."""
+    net, region = net_of(2, 3, 1), Box(np.zeros(2), 1.0)
+    asked = entries.Asked(net, region, np.arange(1), np.arange(2))
+    monkeypatch.setattr(entries, "_NUMBERS", 16 * 3)
+    assert asked.batch == 16
+    waiting, most = 1, 0
+    bounded = entries.bounded
+
+    def taken(asked: Any, cells: Any, *rest: Any) -> Any:
+        nonlocal waiting
+        waiting -= len(cells)
+        return bounded(asked, cells, *rest)
+
+    def made(cells: Any, *rest: Any) -> Any:
+        nonlocal waiting, most
+        waiting += 2 * len(cells)
+        most = max(most, waiting)
+        return halves(cells, *rest)
+
+    splits = wide_chain(150, 18, region)
+    assert splits.fault(net, region) is None
+    anything = Interval(np.full((1, 2), -1e9), np.full((1, 2), 1e9))
+    whole = entries.enclosure(asked, splits, anything)
+    monkeypatch.setattr(entries, "bounded", taken)
+    monkeypatch.setattr(entries, "halves", made)
+    again = entries.enclosure(asked, splits, anything)
+    assert whole is not None
+    assert again is not None
+    assert waiting == 0
+    assert most < 32 * 18 + 2 * 150 < 18 * 150
 
 
 @pytest.mark.parametrize("region", [Box(np.zeros(2), 0.5), Ball(np.zeros(2), 0.5, (-0.4, 0.4)), Everywhere()], ids=repr)

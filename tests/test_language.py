@@ -170,6 +170,20 @@ def test_errors_say_where(text: str, message: str, tmp_path: Path) -> None:
     assert str(caught.value) == f"{path}, {message}"
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["min x " + "1" * 30000, "var x\nmin x" + "1" * 30000, f"var {'y' * 30000}\nmin x", f"min x\n{'a b' * 9000}"],
+)
+def test_errors_are_short(text: str, tmp_path: Path) -> None:
+    """However long the words of a file are."""
+    path = tmp_path / "p.pop"
+    path.write_text(text)
+    with pytest.raises(FileFormatError) as caught:
+        load_problem(path)
+    assert len(str(caught.value)) < len(str(path)) + 300
+    assert "line " in str(caught.value)
+
+
 def test_json_says_which_constraint(tmp_path: Path) -> None:
     path = tmp_path / "p.json"
     path.write_text('{"variables": ["x"], "minimize": "x", "constraints": ["x >= 0", "x <= q"]}')

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import weakref
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -180,6 +181,50 @@ def test_trees_of_files_are_limited(tmp_path: Path) -> None:
     refuse(path, f"deeper than the limit of {tree.MOST_DEPTH:,}", kind=FileFormatError, reader=load_certificate)
     few = {name: array[:4] if name != "tree" else array for name, array in proof.items()}
     refuse(written(tmp_path, honest | few | none), kind=FileFormatError, reader=load_certificate)
+
+
+def wide_tree(levels: int, wide: int) -> tuple[Split | None, ...]:
+    """In preorder; every level has twice as many nodes as `wide`, and those at its end are split: the others wait."""
+    below: dict[tuple[int, int], tuple[float, int]] = {}  # of a node its split, and the place of the lower half
+    cells = [(float(BOX.lo[0]), float(BOX.hi[0]))]
+    for level in range(levels):
+        first = max(0, len(cells) - wide)
+        kept, cells = cells[first:], []
+        for place, (lo, hi) in enumerate(kept, first):
+            value = lo + 0.005 * (hi - lo)
+            below[level, place] = (value, len(cells))
+            cells += [(lo, value), (value, hi)]
+    found: list[Split | None] = []
+    waiting = [(0, 0)]
+    while waiting:
+        level, place = waiting.pop()
+        split = below.get((level, place))
+        found.append(None if split is None else Split(0, 0, split[0]))
+        waiting += [] if split is None else [(level + 1, split[1] + 1), (level + 1, split[1])]
+    return tuple(found)
+
+
+def test_nodes_that_wait_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However a tree is made, it is checked in little memory."""
+    levels, wide, groups = 30, 8, 4
+    splits = wide_tree(levels, wide)
+    made = Tree(splits, (BY_LINES,) * splits.count(None))
+    alive: weakref.WeakSet[Any] = weakref.WeakSet()
+    most, whole = 0, tree._Level
+
+    def counted(*parts: Any) -> Any:
+        nonlocal most
+        level = whole(*parts)
+        alive.add(level)
+        most = max(most, sum(len(other.nodes) for other in alive))
+        return level
+
+    upper = made.check(problem())
+    monkeypatch.setattr(tree, "_AT_ONCE", wide // 2)
+    monkeypatch.setattr(tree, "_WAITING", groups)
+    monkeypatch.setattr(tree, "_Level", counted)
+    assert made.check(problem()) == pytest.approx(upper, rel=1e-9)
+    assert most < 2 * groups * wide + 2 * levels < (levels - 3) * wide
 
 
 def test_nodes_and_proofs_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

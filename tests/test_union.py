@@ -96,6 +96,18 @@ def test_files(tmp_path: Path) -> None:
             load_union(forged(**changes))
 
 
+def test_parts_together_hold_what_one_file_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Archives packed inside an archive: each may be small enough, and all of them be gigabytes."""
+    found = bound_union(NET, regions(), work=0.5, method="linear")
+    found.save(tmp_path / "all.npz")
+    numbers = max(sum(a.nbytes for a in part.certificate.arrays().values()) for part in found.parts) // 8
+    monkeypatch.setattr("lipcert.proof.union.MAX_WEIGHTS", 2 * numbers)
+    with pytest.raises(FileFormatError, match="together"):
+        load_union(tmp_path / "all.npz")
+    monkeypatch.setattr("lipcert.proof.union.MAX_WEIGHTS", 20 * numbers)
+    assert len(load_union(tmp_path / "all.npz").parts) == 3
+
+
 def test_parts_must_be_about_one_question() -> None:
     net = deep_net(2, 5, 2, seed=0)
     parts = [bound(net, Box(np.zeros(2), 0.1), output=k, method="linear", work=0.1).certificate for k in (0, 1)]

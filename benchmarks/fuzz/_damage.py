@@ -12,12 +12,13 @@ import numpy as np
 from benchmarks.fuzz._edits import reshaped, tampered
 from benchmarks.fuzz._problems import Random
 
-TEXTS = (".nnet", ".vnnlib", ".pop", ".json", ".csv")
+TEXTS = (".nnet", ".vnnlib", ".pop", ".json", ".gms", ".in", ".csv", ".sides.csv")
 WILD = (0, 1, 127, 128, 255)
 TOKENS = (
     *("", "0", "-1", "1e400", "nan", "inf", "9" * 40, "1e-400", "0x10", "x", "x^64", "(x+y+1)^9", "((((", "))))", ","),
     *("((((x^64)^64)^64)^64)", "*(x+y+1)" * 400, "1" * 30000),
     *("\n", "\0", "\u202e", "[[[[", "{", "null", "<=", ">=", "=", "^", "*", "or", "and", "X_0", "X_99999999", "#", ";"),
+    *("=E=", "=L=", "x1.lo", "sqr(", "power(x1, 64)", "**", "**64", "..", "$include x", "1D400", "eps", "Solve"),
 )
 KINDS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
 

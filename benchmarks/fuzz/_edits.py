@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,13 @@ WORDS = ("", "product", "linear", "tight", "shor", "slopes", "tree", "exact", "i
 
 def forged(rng: Random, honest: Arrays, other: Arrays) -> Arrays:
     """One to three arrays changed, or the claim alone; digests are mended, so that they are not what stops it."""
+    if "union" in honest and rng.random() < 0.7:
+        return _in_a_part(rng, honest)
     arrays = dict(honest)
-    if rng.random() < 0.7 and arrays["upper"].shape == ():
-        arrays["upper"] = np.array(float(arrays["upper"]) * float(rng.choice([0.0, 0.5, 0.9, 0.99, 1 - 1e-6, 1.0])))
+    if rng.random() < 0.7:
+        arrays |= boasted(rng, arrays)
+        if rng.random() < 0.2:
+            return arrays
     for _ in range(int(rng.integers(1, 4))):
         texts = rng.random() < 0.15
         name = str(rng.choice([n for n in sorted(arrays) if texts or arrays[n].dtype.kind != "U"] or sorted(arrays)))
@@ -38,6 +43,38 @@ def forged(rng: Random, honest: Arrays, other: Arrays) -> Arrays:
         if not arrays:
             return dict(honest)
     return mended(arrays) if rng.random() < 0.9 else arrays
+
+
+def boasted(rng: Random, arrays: Arrays) -> Arrays:
+    """Claims that say more than was proved, by much or by little: of all numbers, or of one."""
+    share = float(rng.choice([1.0, 0.5, 0.1, 0.01, 1e-6, 1e-12, 0.0]))
+    if "lower" in arrays and "seen_most" in arrays:  # enclosures: ends move towards each other, what was seen apart
+        wide = arrays["upper"] - arrays["lower"]
+        moves = {"lower": wide, "upper": -wide, "seen_most": wide, "seen_least": -wide}
+    elif "bound" in arrays:  # of a minimum or of a maximum
+        moves = {"bound": np.abs(arrays["bound"]) * float(rng.choice([-1.0, 1.0]))}
+    else:
+        names = [name for name in ("upper", "claims", "claim") if name in arrays]
+        moves = {name: -np.abs(arrays[name]) for name in names}
+    if not moves:
+        return {}
+    name = str(rng.choice(sorted(moves)))
+    with np.errstate(all="ignore"):
+        where = np.ones(np.shape(arrays[name])) if rng.random() < 0.5 else rng.random(np.shape(arrays[name])) < 0.4
+        return {name: np.asarray(arrays[name] + share * where * moves[name])}
+
+
+def _in_a_part(rng: Random, honest: Arrays) -> Arrays:
+    """Of the certificates of several regions one is forged, or has the place of another."""
+    names = [name for name in honest if name.startswith("part_")]
+    name, other = (str(rng.choice(names)) for _ in range(2))
+    parts = []
+    for k in (name, other):
+        with np.load(io.BytesIO(honest[k].tobytes()), allow_pickle=False) as stored:
+            parts.append(dict(stored))
+    stream = io.BytesIO()
+    np.savez(stream, allow_pickle=False, **forged(rng, *parts))
+    return honest | {name: np.frombuffer(stream.getvalue(), dtype=np.uint8)}
 
 
 def mended(arrays: Arrays) -> Arrays:
@@ -117,7 +154,8 @@ def tampered(rng: Random, values: NDArray[Any]) -> NDArray[Any]:
         flat[i] = "".join(text) if rng.random() < 0.5 else str(rng.choice(WORDS))
     elif flat.dtype.kind in "iu":
         near = int(flat[i]) + int(rng.integers(-3, 5))
-        flat[i] = np.array(near if rng.random() < 0.7 else int(rng.choice([0, -1, 1, 2**31, 127]))).astype(flat.dtype)
+        number = near if rng.random() < 0.7 else int(rng.choice([0, -1, 1, 2**31, 127]))
+        flat[i] = np.array(number % 2**64, dtype=np.uint64).astype(flat.dtype)
     elif flat.dtype.kind == "f":
         some = rng.random(flat.size) < rng.choice([0.0, 0.2, 1.0])
         some[i] = True

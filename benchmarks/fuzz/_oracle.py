@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from scipy.special import erf, expit, ndtr
 from tests.enumeration import exact_constant
 
+from benchmarks.fuzz._cuts import moved_inside
 from benchmarks.fuzz._problems import Case, Random
-from lipcert import Ball, Box
+from lipcert import Ball, Box, Network, Polytope
 from lipcert.problem.blocks import Block
 from lipcert.problem.maps import matrix
 from lipcert.problem.norms import INF, Norm
@@ -70,7 +71,9 @@ FUNCTIONS: dict[str, Callable[[Array, float], Pair]] = {
 
 
 def points_of(rng: Random, region: Region, inputs: int, count: int = POINTS) -> Array:
-    """Corners, and points within."""
+    """Corners, and points within; fewer, or none, where half-spaces leave little."""
+    if isinstance(region, Polytope):
+        return moved_inside(region, points_of(rng, region.base, inputs, count))
     draws = rng.uniform(-1, 1, size=(count, inputs))
     draws[: count // 4] = np.sign(draws[: count // 4])
     if isinstance(region, Box):
@@ -102,6 +105,18 @@ def jacobians(case: Case, points: Array) -> tuple[Array, NDArray[np.bool_], Arra
         slopes.append(slope[:, :, None] * G)
         sizes.append(1.2 * S)  # the slope of GELU and of others goes up to 1.13
     return slopes[-1], off, sizes[-1]
+
+
+def forward(net: Network, points: Array) -> tuple[Array, Array]:
+    """The scores at every point, and how large all terms of their sums are together."""
+    values, sizes = [points], [np.abs(points)]
+    for block in net.blocks:
+        z, size = block.bias + np.zeros((len(points), 1)), np.abs(block.bias) + np.zeros((len(points), 1))
+        for source, W in _terms(block):
+            z, size = z + values[source] @ W.T, size + sizes[source] @ np.abs(W).T
+        values.append(FUNCTIONS[block.activation.kind](z, block.activation.alpha)[0])
+        sizes.append(1.0 + 1.2 * size)
+    return values[-1], sizes[-1]
 
 
 def _terms(block: Block) -> list[tuple[int, Array]]:
@@ -144,7 +159,7 @@ def floor(case: Case, rng: Random, enumerate_: bool = False) -> float:
     points = points_of(rng, case.region, case.network.inputs, 24 if case.c is None else POINTS)
     best = float(np.max(norms_at(case, points), initial=0.0))
     if enumerate_ and enumerable(case):
-        assert isinstance(case.region, Box)
+        assert isinstance(case.region, Box | Polytope)
         norm = INF if case.p == "inf" and case.q is None else Norm(case.p, case.q)
         c = np.eye(case.network.outputs) if case.c is None else case.c
         best = max(best, exact_constant(case.network, case.region, c, norm, samples=100) * (1 - SLACK))
@@ -166,6 +181,10 @@ def norms_at(case: Case, points: Array) -> Array:
 def enumerable(case: Case) -> bool:
     """Whether all patterns can be looked at: few neurons with kinks alone, a box that is not flat, tame numbers."""
     net, r = case.network, case.region
+    if isinstance(r, Polytope):
+        if np.max(np.abs(r.A), initial=0.0) > 1e3:  # margins of the enumeration are absolute
+            return False
+        r = r.base
     if not (case.kinked and isinstance(r, Box) and net.neurons <= ENUMERATED and bool(np.all(r.hi > r.lo))):
         return False
     dense = all(isinstance(w, np.ndarray) for b in net.blocks for _, w in b.terms)

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 import lipcert
-from lipcert import Activation, Ball, Box, Everywhere, Network
+from benchmarks.fuzz._cuts import cut, plain
+from lipcert import Activation, Ball, Box, Everywhere, Network, Polytope
 from lipcert.problem.activations import KINDS
 from lipcert.problem.blocks import Block
 from lipcert.problem.convolution import Convolution, Window
@@ -22,6 +23,7 @@ from lipcert.rounding import Array
 Random = np.random.Generator
 KINKED = ("relu", "relu", "relu", "leaky_relu", "identity")
 NORMS = ("inf", "2", "1")
+CUT = 1 / 7  # of boxes and balls
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,23 +48,20 @@ class Case:
     def save(self, stem: Path) -> dict[str, Any]:
         """The network beside `stem`; what else there is as plain values, which JSON keeps to the last bit."""
         self.network.save(stem.with_suffix(".npz"))
-        r = self.region
-        region: dict[str, Any] = {}
-        if isinstance(r, Ball):
-            region = {"center": r.center.tolist(), "radius": r.radius}
-        elif isinstance(r, Box):
-            region = {"lo": r.lo.tolist(), "hi": r.hi.tolist()}
-        about = {"region": region, "c": None if self.c is None else self.c.tolist()}
+        about = {"region": plain(self.region), "c": None if self.c is None else self.c.tolist()}
         return about | {"p": self.p, "q": self.q, "seed": self.seed, "method": self.method}
 
     @classmethod
     def load(cls, stem: Path, about: dict[str, Any]) -> Case:
         given = about["region"]
-        region: Region = Everywhere()
+        region: Box | Ball | Polytope | Everywhere = Everywhere()
         if "center" in given:
-            region = Ball(given["center"], given["radius"])
+            region = Ball(given["center"], given["radius"], given["clip"] and tuple(given["clip"]))
         elif given:
             region = Box.from_bounds(np.array(given["lo"]), np.array(given["hi"]))
+        if "A" in given and isinstance(region, Box | Ball):
+            hints = None if given["multipliers"] is None else np.array(given["multipliers"])
+            region = Polytope(region, given["A"], given["b"], multipliers=hints)
         c = None if about["c"] is None else np.array(about["c"], dtype=np.float64)
         net = lipcert.load(stem.with_suffix(".npz"))
         return cls(net, region, c, about["p"], about["q"], about["seed"], about["method"])
@@ -135,6 +134,12 @@ def _weight(rng: Random, m: int, n: int, scale: float) -> Array:
 
 
 def random_region(rng: Random, inputs: int) -> Region:
+    """Of any kind; boxes and balls are cut by half-spaces now and then."""
+    region = _uncut_region(rng, inputs)
+    return cut(rng, region) if isinstance(region, Box | Ball) and rng.uniform() < CUT else region
+
+
+def _uncut_region(rng: Random, inputs: int) -> Box | Ball | Everywhere:
     center, radius = rng.normal(size=inputs) * rng.choice((0.0, 1.0, 1.0)), 10.0 ** rng.uniform(-3, 1)
     match int(rng.integers(8)):
         case 0:

@@ -9,10 +9,11 @@ from dataclasses import replace
 import numpy as np
 
 from benchmarks.fuzz._problems import Case
-from lipcert import Activation, Ball, Box, Everywhere, Network
+from lipcert import Activation, Ball, Box, Everywhere, Network, Polytope
 from lipcert.errors import LipcertError
 from lipcert.problem.blocks import Block
 from lipcert.problem.maps import matrix
+from lipcert.problem.region import Region
 from lipcert.rounding import Array
 
 Plain = tuple[dict[int, Array], Array, Activation]  # terms, bias, activation
@@ -93,18 +94,28 @@ def _fewer_inputs(case: Case, plain: list[Plain]) -> Iterator[Case]:
     n, r = case.network.inputs, case.region
     for j in range(n) if n > 1 else ():
         fewer = [({s: np.delete(W, j, axis=1) if s == 0 else W for s, W in t.items()}, b, f) for t, b, f in plain]
-        region = r
-        if isinstance(r, Box):
-            region = Box.from_bounds(np.delete(r.lo, j), np.delete(r.hi, j))
-        elif isinstance(r, Ball):
-            region = Ball(np.delete(r.center, j), r.radius)
-        yield from _made(replace(case, region=region), fewer)
+        yield from _made(replace(case, region=_flattened(r, j)), fewer)
+
+
+def _flattened(r: Region, j: int) -> Region:
+    """Without a coordinate."""
+    if isinstance(r, Polytope):
+        base = _flattened(r.base, j)
+        assert isinstance(base, Box | Ball)
+        return Polytope(base, np.delete(r.A, j, axis=1), r.b)
+    if isinstance(r, Box):
+        return Box.from_bounds(np.delete(r.lo, j), np.delete(r.hi, j))
+    return Ball(np.delete(r.center, j), r.radius, r.clip) if isinstance(r, Ball) else r
 
 
 def _rounder(case: Case, plain: list[Plain]) -> Iterator[Case]:
     r = case.region
     if not isinstance(r, Everywhere):
         yield replace(case, region=Everywhere())
+    if isinstance(r, Polytope):
+        yield replace(case, region=r.base)
+        for k in range(r.count) if r.count > 1 else ():
+            yield replace(case, region=Polytope(r.base, np.delete(r.A, k, axis=0), np.delete(r.b, k)))
     for digits in (0, 1, 2):
         rounded = [({s: np.round(W, digits) for s, W in t.items()}, np.round(b, digits), f) for t, b, f in plain]
         if any(
@@ -115,6 +126,8 @@ def _rounder(case: Case, plain: list[Plain]) -> Iterator[Case]:
             yield from _made(case, rounded)
         if isinstance(r, Box) and not np.array_equal(np.round(r.lo, digits), r.lo):
             yield replace(case, region=Box.from_bounds(np.round(r.lo, digits), np.round(r.hi, digits)))
+        if isinstance(r, Polytope) and not np.array_equal(np.round(r.A, digits), r.A):
+            yield replace(case, region=Polytope(r.base, np.round(r.A, digits), np.round(r.b, digits)))
     zeroed = [(t, np.zeros_like(b), f) for t, b, f in plain]
     if any(np.any(b) for _, b, _ in plain):
         yield from _made(case, zeroed)

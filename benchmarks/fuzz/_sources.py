@@ -1,4 +1,4 @@
-"""Small whole files of every format that is read, to be damaged; networks, regions, problems and data sets."""
+"""Small whole files of every format that is read, to be damaged: networks, regions, problems, data sets, proofs."""
 
 from __future__ import annotations
 
@@ -50,7 +50,35 @@ clique x y
 clique y z
 bad x + y + z = 1
 """
+GAMS = """* a scalar model
+Variables x1, x2, x3, objvar;
+Positive Variables x2;
+Binary Variables x3;
+Equations e1, e2, e3;
+e1.. sqr(x1) + 2*x1*x2 - 0.5*power(x2, 3) + x3 - objvar =E= 0;
+e2.. x1**2 + x2**2 =L= 4.5;
+e3.. x1 - (x2 - 1)/2 =G= -1E0;
+x1.lo = -2; x1.up = 2; x2.up = 3; x1.l = 0.25;
+Model m / all /;
+m.limrow = 0;
+Solve m using NLP minimizing objvar;
+"""
+BOXQP = "3\n1 -2 0.5\n2 1 0\n1 -4 3e0\n0 3 -1\n"
+SIDES = "1,0.5,2,1\n-1,0,1e-1,0.5\n"
 CSV = "a,b,c\n0.5,1,-2\n1e-3,0,4\n-1,2.25,0\n"
+
+SUFFIXES = {
+    "multipliers": ".proof.npz",
+    "tree": ".proof.npz",
+    "patterns": ".proof.npz",
+    "halfspaces": ".proof.npz",
+    "literal": ".proof.npz",
+    "jacobian": ".jacobian.npz",
+    "partition": ".cells.npz",
+    "union": ".union.npz",
+    "margins": ".margins.npz",
+    "polynomial": ".polynomial.npz",
+}
 
 
 @dataclass(frozen=True)
@@ -70,6 +98,10 @@ def sources() -> tuple[Source, ...]:
     found = [Source("nnet", ".nnet", NNET.encode()), Source("vnnlib", ".vnnlib", VNNLIB.encode())]
     found.append(Source("vnnlib packed", ".vnnlib.gz", gzip.compress(VNNLIB.encode(), mtime=0)))
     found += [Source("pop", ".pop", POP.encode()), Source("csv", ".csv", CSV.encode())]
+    found += [Source("gams", ".gms", GAMS.encode()), Source("boxqp", ".in", BOXQP.encode())]
+    sides = np.array([[1, 0.5, 2, 1], [-1, 0, 0.1, 0.5]])
+    found.append(Source("half-spaces", ".sides.csv", SIDES.encode()))
+    found.append(Source("half-spaces in npz", ".sides.npz", _archive({"A": sides[:, :-1], "b": sides[:, -1]})))
     problem: dict[str, Any] = {"variables": ["x", "y"], "minimize": "x*y - x^2", "constraints": ["x^2 + y^2 <= 1"]}
     problem |= {"bounds": {"x": [-1, 1], "y": [None, 2.5]}, "cliques": [["x", "y"]], "bad": ["x + y = 1"]}
     found.append(Source("pop in json", ".json", json.dumps(problem).encode()))
@@ -83,7 +115,18 @@ def sources() -> tuple[Source, ...]:
         for k in range(6):
             random_network(rng, 3, 4).save(path)
             found.append(Source(f"npz {k}", ".npz", path.read_bytes()))
-    return tuple(found + _mats(rng))
+    return tuple(found + _mats(rng) + _certificates())
+
+
+def _certificates() -> list[Source]:
+    """Two of every kind of question, and of some kinds of proof of one constant."""
+    from benchmarks.fuzz.forged import KINDS, base
+
+    found = []
+    for k, kind in enumerate(KINDS + KINDS):
+        if kind in SUFFIXES:
+            found.append(Source(f"{kind} {k}", SUFFIXES[kind], _archive(base(k).arrays)))
+    return found
 
 
 def _mats(rng: np.random.Generator) -> list[Source]:

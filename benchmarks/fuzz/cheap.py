@@ -15,18 +15,19 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.fuzz._cuts import inside, ready
 from benchmarks.fuzz._harness import Verdict
 from benchmarks.fuzz._oracle import SLACK, floor, is_exact, jacobians, norms_at, operator_norms, points_of
 from benchmarks.fuzz._problems import Case, Random, random_case, random_region
 from benchmarks.fuzz._smaller import smaller
-from lipcert import Activation, Box, Network
+from lipcert import Activation, Box, Network, Polytope
 from lipcert.bounds import whole
 from lipcert.budget import Budget
 from lipcert.errors import LipcertError
 from lipcert.method.branching.judge import judge
 from lipcert.problem.blocks import Block
 from lipcert.problem.problem import Problem
-from lipcert.problem.region import hull
+from lipcert.problem.region import Region
 from lipcert.proof.arithmetic import prove_interval, prove_linear, prove_mixed, prove_product
 from lipcert.proof.certificate import Certificate
 from lipcert.proof.slopes import prove_slopes
@@ -55,7 +56,10 @@ class Cheap:
     def judge(self, case: Case) -> Verdict:
         """Which checks beside the first are made depends on the number alone."""
         rng, number, verdict = np.random.default_rng(case.seed), case.seed, Verdict()
-        problem = case.problem()
+        made = made_ready(case, rng, verdict)
+        if made is None:
+            return verdict
+        case, problem = made, made.problem()
         seen = floor(case, rng, number % ENUMERATE == 0)
         chosen = self.methods(number)
         found = {name: PROVERS[name](problem) for name in chosen if name in PROVERS}
@@ -83,9 +87,12 @@ class Cheap:
         boxes = [
             Box(center, radius * (rng.uniform(size=inputs) < 0.9)) for center, radius in zip(at, radii, strict=True)
         ]
-        uppers = judge(problem, [whole(case.network, box) for box in boxes]).uppers
-        points = np.concatenate([points_of(rng, box, inputs, 8) for box in boxes])
-        seen = norms_at(case, points).reshape(CELLS, 8).max(axis=1)
+        regions = _parts(rng, case.region, CELLS) or boxes
+        uppers = judge(problem, [whole(case.network, region) for region in regions]).uppers
+        points = [points_of(rng, region, inputs, 8) for region in regions]
+        seen = np.zeros(CELLS)
+        owner = np.repeat(np.arange(CELLS), [len(some) for some in points])
+        np.maximum.at(seen, owner, norms_at(case, np.concatenate(points)))
         verdict.cases += CELLS
         verdict.counts += ["cells"] * CELLS
         if not np.all(uppers >= seen):
@@ -112,8 +119,7 @@ class Cheap:
         """A witness lies in the region, and its point has what it says, by the oracle."""
         found = search(problem, Budget.of_work(0.002), seed=case.seed, samples=40)
         verdict.counts.append("witness")
-        box = hull(problem.region)
-        if box is not None and not np.all((found.point >= box.lo) & (found.point <= box.hi)):
+        if found.value > 0 and not inside(problem.region, found.point[None])[0]:
             verdict.fault, verdict.detail = "witness outside", f"{found.point!r}"
         J, off, size = jacobians(case, found.point[None, :])
         J, size = (J, size) if case.c is None else ((case.c @ J)[:, None, :], (np.abs(case.c) @ size)[None, :])
@@ -132,6 +138,34 @@ class Cheap:
 
     def load(self, stem: Path, about: dict[str, Any]) -> Case:
         return Case.load(stem, about)
+
+
+def made_ready(case: Case, rng: Random, verdict: Verdict) -> Case | None:
+    """With half-spaces made ready; None where they are proved to have no point, which is wrong where there is one."""
+    region = case.region
+    if not isinstance(region, Polytope):
+        return case
+    verdict.counts.append("cut")
+    made, points = ready(rng, region), points_of(rng, region, region.size, 24)
+    if made is None:
+        verdict.counts.append("empty")
+        if len(points):
+            verdict.fault, verdict.detail = "not empty", f"{points[0]!r} satisfies all half-spaces"
+        return None
+    if not np.all(inside(made.box, points)):
+        verdict.fault, verdict.detail = "box too small", "a point of the region lies outside of the box around it"
+        return None
+    return replace(case, region=made)
+
+
+def _parts(rng: Random, region: Region, count: int) -> list[Polytope]:
+    """Cells of a box cut by half-spaces, as branching makes them; none of another region."""
+    if not isinstance(region, Polytope) or not isinstance(region.base, Box):
+        return []
+    lo, hi = region.box.lo, region.box.hi
+    ends = np.sort(rng.uniform(size=(count, 2, region.size)), axis=1)
+    boxes = [Box.from_bounds(*np.clip(lo + share * (hi - lo), lo, hi)) for share in ends]
+    return [region.within(box) for box in boxes]
 
 
 class Deep(Cheap):

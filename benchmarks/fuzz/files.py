@@ -1,7 +1,8 @@
 """Damaged files of every format: each is read, or refused by one line, soon and in little memory.
 
-.npz, .mat, .nnet and .onnx networks, .vnnlib properties, .pop and .json problems, .csv, .npy, .npz and idx data. ONNX
-files need the package onnx, and are compared with onnxruntime now and then where that is installed.
+.npz, .mat, .nnet and .onnx networks, .vnnlib properties, .pop, .json, .gms and .in problems, half-spaces, .csv, .npy,
+.npz and idx data, certificates of every kind. ONNX files need the package onnx, and are compared with onnxruntime now
+and then where that is installed.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +30,14 @@ from benchmarks.fuzz._harness import Verdict
 from benchmarks.fuzz._problems import Random
 from benchmarks.fuzz._sources import graphs, sources
 from lipcert.budget.memory import resident
+from lipcert.polynomial.certificates.certificate import load_polynomial
 from lipcert.polynomial.files import load_problem
+from lipcert.proof.jacobian import load_jacobian
+from lipcert.proof.margins import load_margins
+from lipcert.proof.partition import load_partition
+from lipcert.proof.union import load_union
+from lipcert.proof.verify import load_certificate
+from lipcert.readers.halfspaces import read_halfspaces
 from lipcert.readers.vnnlib import read_property
 from lipcert.robustness.data import read_data
 
@@ -44,6 +53,16 @@ READERS: dict[str, Callable[[str], Any]] = {
     ".csv": read_data,
     ".npy": read_data,
     ".idx": read_data,
+    ".gms": load_problem,
+    ".in": load_problem,
+    ".sides.csv": partial(read_halfspaces, inputs=3),
+    ".sides.npz": partial(read_halfspaces, inputs=3),
+    ".proof.npz": load_certificate,
+    ".jacobian.npz": load_jacobian,
+    ".cells.npz": load_partition,
+    ".union.npz": load_union,
+    ".margins.npz": load_margins,
+    ".polynomial.npz": load_polynomial,
 }
 
 
@@ -90,7 +109,7 @@ class Files:
                 verdict.fault, verdict.detail = "packed", "a member that may grow a million times was unpacked"
             if case.suffix == ".onnx" and value is not None and not verdict.fault:
                 _check_graph(verdict, case, value, path)
-        verdict.counts = [f"{case.suffix.rpartition('.')[2]} {word}" for word in verdict.counts]
+        verdict.counts = [f"{case.suffix[1:]} {word}" for word in verdict.counts]
         return verdict
 
     def smaller(self, case: Damaged) -> Iterator[Damaged]:
@@ -124,7 +143,7 @@ def _grows(case: Damaged) -> bool:
 
 
 def _read(path: Path, suffix: str) -> tuple[Verdict, Any]:
-    reader = READERS.get("." + suffix.rpartition(".")[2], lipcert.load)
+    reader = READERS.get(suffix, READERS.get("." + suffix.rpartition(".")[2], lipcert.load))
     reader = read_data if ".idx" in suffix or ".data" in suffix else reader
     try:
         with warnings.catch_warnings(), _limited():

@@ -6,8 +6,11 @@ answers that one. Files are refused by one line, or they prove what is true.
 
 from __future__ import annotations
 
+import io
+import json
 import tempfile
 from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
@@ -17,14 +20,17 @@ from typing import Any
 import numpy as np
 
 import lipcert
+from benchmarks.fuzz._cuts import cut, inside, ready
 from benchmarks.fuzz._edits import Arrays, forged
 from benchmarks.fuzz._harness import Verdict
-from benchmarks.fuzz._oracle import floor
+from benchmarks.fuzz._oracle import floor, points_of
 from benchmarks.fuzz._problems import NORMS, Case, Random, random_case
+from benchmarks.fuzz._questions import JUDGES, MAKERS, Answer, asked_by, attained, question_case
 from benchmarks.fuzz.cheap import spoilt
-from lipcert import Box, Network
+from lipcert import Ball, Box, Network, Polytope
 from lipcert.bounds.collapse import collapse
 from lipcert.budget import Budget
+from lipcert.cli.app import run
 from lipcert.jobs import local
 from lipcert.method.bracket import Bracket
 from lipcert.method.branching import branch
@@ -43,10 +49,16 @@ from lipcert.proof.verify import load_certificate, verify
 from lipcert.relaxation.slopes import slope_program
 from lipcert.solver.rank_two import Options, solve_rank_two
 
-KINDS = ("arithmetic", "multipliers", "cases", "slopes", "tree", "patterns", "sharpened", "within")
-BASES = 64  # honest certificates, eight of every kind
+KINDS = (
+    *("arithmetic", "multipliers", "cases", "slopes", "tree", "patterns", "sharpened", "within"),
+    *("halfspaces", "literal", *MAKERS),
+)
+BASES = 8 * len(KINDS)  # honest certificates, eight of every kind
 PLAIN = (prove_product, prove_interval, prove_linear, prove_mixed)
+LITERAL = ("hr1", "lipopt3")
 RELAXED = ("tight", "backward", "forward", "both", "shor", "hr2")
+ANY = ("arithmetic", "multipliers", "cases", "slopes", "tree", "halfspaces")  # networks and regions of any kind
+COMMAND = 8  # every so many forgeries are given to the command line as well
 DRAWS = 60  # problems that are drawn until one has a proof of the kind
 
 
@@ -64,7 +76,15 @@ def base(index: int) -> Base:
     """Always the same, with the kind of proof of its number."""
     rng, kind = np.random.default_rng([index, 77]), KINDS[index % len(KINDS)]
     for _ in range(DRAWS):
-        case = (plain_case if kind in ("patterns", "sharpened", "within") else small_case)(rng, index)
+        if kind in MAKERS:
+            case = question_case(rng, int(rng.integers(10**6)), kind)
+            arrays = _answered(rng, case, kind)
+            if arrays is not None:
+                return Base(case, arrays, 0.0)
+            continue
+        case = small_case(rng, index) if kind in ANY else plain_case(rng, index, 1 if kind == "literal" else 3)
+        if kind == "halfspaces":
+            case = with_halfspaces(rng, case)
         with np.errstate(all="ignore"):
             found = _certificate(rng, case, kind)
         if found is not None and np.isfinite(found.upper) and found.upper > 0:
@@ -72,13 +92,28 @@ def base(index: int) -> Base:
     raise AssertionError(f"no problem was found for a proof by {kind}")
 
 
+def _answered(rng: Random, case: Case, kind: str) -> Arrays | None:
+    try:
+        with np.errstate(all="ignore"):
+            return MAKERS[kind](rng, case)
+    except (lipcert.LipcertError, ArithmeticError, ValueError):  # not for this problem
+        return None
+
+
+def with_halfspaces(rng: Random, case: Case) -> Case:
+    """Its box or ball cut; as it is where nothing is left of it, or where it has no end."""
+    r = case.region
+    made = ready(rng, cut(rng, r)) if isinstance(r, Box | Ball) else None
+    return case if made is None else replace(case, region=made)
+
+
 def small_case(rng: Random, index: int) -> Case:
     return random_case(rng, index, blocks=2, width=4)
 
 
-def plain_case(rng: Random, index: int) -> Case:
-    """ReLUs in three layers on a box: where signs are branched on, and bounds are sharpened."""
-    sizes = [int(n) for n in rng.integers(2, 5, size=4)]
+def plain_case(rng: Random, index: int, depth: int) -> Case:
+    """ReLUs in some layers on a box: where signs are branched on, bounds are sharpened, and the paper's methods are."""
+    sizes = [int(n) for n in rng.integers(2, 5, size=depth + 1)]
     weights = [rng.normal(size=(m, n)) for n, m in pairwise([*sizes, 1])]
     net = Network.from_weights(weights, [0.5 * rng.normal(size=len(w)) for w in weights])
     return Case(
@@ -98,6 +133,13 @@ def _certificate(rng: Random, case: Case, kind: str) -> Certificate | None:
         match kind:
             case "arithmetic":
                 return PLAIN[int(rng.integers(len(PLAIN)))](problem)
+            case "halfspaces":
+                own = _relaxed(rng, problem) if rng.random() < 0.5 and not problem.has_cases else None
+                return (own or prove_linear(problem)) if isinstance(case.region, Polytope) else None
+            case "literal":
+                return lipcert.bound(
+                    case.network, case.region, output=0, norm=case.p, method=str(rng.choice(LITERAL)), work=1.0
+                ).certificate
             case "multipliers" | "cases":
                 return _relaxed(rng, problem) if problem.has_cases == (kind == "cases") else None
             case "slopes":
@@ -138,6 +180,27 @@ class Forgery:
 
     base: Base
     arrays: Arrays
+    number: int = 0
+
+
+def _judged(answer: Answer, kind: str) -> Verdict:
+    fault = "proves too much" if answer.fault else ""
+    return Verdict([f"{'' if answer.proved else 'not '}proved {kind}"], fault=fault, detail=answer.fault)
+
+
+def _commanded(path: Path, case: Forgery, found: str) -> str:
+    """Where `lipcert verify` answers in another way than the library: code, one line of an error, JSON that is some."""
+    case.base.case.network.save(path.with_name("net.npz"))
+    out, errors = io.StringIO(), io.StringIO()
+    as_json = ["--json"] if case.number % (2 * COMMAND) else []
+    with redirect_stdout(out), redirect_stderr(errors):
+        code = run(["verify", str(path), "--network", str(path.with_name("net.npz")), *as_json])
+    expected = 2 if found == "refused" else int(found.startswith("not"))
+    if code != expected or errors.getvalue().count("\n") != (code == 2):
+        return f"exit code {code}, not {expected}: {errors.getvalue()[:200]}"
+    if as_json and code < 2 and json.loads(out.getvalue(), parse_constant=str)["proved"] != (code == 0):
+        return "the JSON says something else than the exit code"
+    return "" if code < 2 or not out.getvalue() else "a refusal with a result"
 
 
 class Forged:
@@ -148,24 +211,38 @@ class Forged:
         other = base(number % BASES // len(KINDS) * len(KINDS) + int(rng.integers(len(KINDS))))
         if rng.random() < 0.05:  # a certificate about another network, which says that it is about this one
             hash_ = {"network": np.array(own.case.network.sha256, dtype="U64")}
-            return Forgery(own, forged(rng, other.arrays | hash_, own.arrays))
-        return Forgery(own, forged(rng, own.arrays, other.arrays))
+            return Forgery(own, forged(rng, other.arrays | hash_, own.arrays), number)
+        return Forgery(own, forged(rng, own.arrays, other.arrays), number)
 
     def judge(self, case: Forgery) -> Verdict:
-        own, verdict = case.base, Verdict()
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "forged.npz"
             np.savez(path, allow_pickle=False, **case.arrays)
             try:
-                certificate = load_certificate(path)
-                answer = verify(certificate, own.case.network)
+                verdict = self._checked(path, case)
             except lipcert.LipcertError as error:
-                if "\n" in str(error):
-                    verdict.fault, verdict.detail = "many lines", str(error)[:200]
-                verdict.counts.append("refused")
-                return verdict
+                many = "\n" in str(error)
+                verdict = Verdict(["refused"], fault="many lines" * many, detail=str(error)[:200])
+            if case.number % COMMAND == 0 and not verdict.fault and "polynomial" not in case.arrays:
+                verdict.fault = "command line"
+                verdict.detail = _commanded(path, case, verdict.counts[0])
+                verdict.fault *= bool(verdict.detail)
+        return verdict
+
+    def _checked(self, path: Path, case: Forgery) -> Verdict:
+        """What is proved, beside what is attained."""
+        own, verdict = case.base, Verdict()
+        judge = next((JUDGES[name] for name in JUDGES if name in case.arrays), None)
+        if judge is not None:
+            return _judged(judge(path, own.case), judge.__name__.removeprefix("judge_"))
+        certificate = load_certificate(path)
+        answer = verify(certificate, own.case.network)
         verdict.counts.append(f"{'' if answer.proved else 'not '}proved {case.arrays.get('proof', '')!s}")
-        seen = self._attained(certificate, own)
+        seen, region = self._attained(certificate, own), certificate.region
+        if isinstance(region, Polytope):
+            points = points_of(np.random.default_rng(own.case.seed), region, region.size, 24)
+            if not np.all(inside(region.box, points)):
+                verdict.fault, verdict.detail = "box too small", "a point of the region lies outside"
         if np.isnan(answer.upper) or (answer.proved and not certificate.claim >= seen):
             verdict.fault = "proves too much"
             verdict.detail = f"{certificate.claim!r} ({answer.upper!r}), but {seen!r} is attained"
@@ -173,15 +250,8 @@ class Forged:
 
     def _attained(self, certificate: Certificate, own: Base) -> float:
         """Where the certificate says, in the norm it says; nothing for questions that the oracle has not."""
-        case = own.case
-        if certificate.coordinate is not None or certificate.c.shape[-1] != case.network.outputs:
-            return 0.0
-        whole = certificate.norm.out is not None
-        if not isinstance(certificate.region, lipcert.Everywhere) and certificate.region.size != case.network.inputs:
-            return 0.0
-        c = None if whole else certificate.c
-        asked = replace(case, region=certificate.region, c=c, p=certificate.norm.p, q=certificate.norm.out)
-        seen = floor(asked, np.random.default_rng(case.seed))
+        case, seen, asked = own.case, attained(certificate, own.case), asked_by(certificate, own.case)
+        c = asked.c
         same = asked.region == case.region and asked.p == case.p and asked.q == case.q
         same = same and (c is case.c or (c is not None and case.c is not None and np.array_equal(c, case.c)))
         return max(seen, own.attained * (1 - 1e-9)) if same else seen

@@ -15,11 +15,13 @@ import numpy as np
 
 import lipcert
 from benchmarks.fuzz._harness import Verdict
-from benchmarks.fuzz._oracle import floor
+from benchmarks.fuzz._oracle import floor, points_of
 from benchmarks.fuzz._problems import Case, Random, random_case, random_region
 from benchmarks.fuzz._smaller import smaller
+from benchmarks.fuzz.cheap import made_ready
 from lipcert import Network
 from lipcert.budget import Budget
+from lipcert.method.halfspaces import NoPointError
 from lipcert.method.solving import Task
 from lipcert.method.table import named
 from lipcert.problem.problem import Problem
@@ -51,7 +53,10 @@ class Relaxations:
 
     def judge(self, case: Case) -> Verdict:
         rng, verdict = np.random.default_rng(case.seed), Verdict([case.method])
-        problem = case.problem()
+        made = made_ready(case, rng, verdict)
+        if made is None:
+            return verdict
+        case, problem = made, made.problem()
         seen = floor(case, rng, case.seed % ENUMERATE == 0)
         if named(case.method).applies(problem) is not None:
             return Verdict(["refused"])
@@ -90,6 +95,10 @@ class Relaxations:
             )
         except lipcert.MethodError:
             return Verdict(["refused"])
+        except NoPointError:
+            if len(points_of(np.random.default_rng(case.seed), case.region, case.network.inputs)):
+                verdict.fault, verdict.detail = "not empty", "some points satisfy all half-spaces"
+            return verdict
         verdict.counts.append("whole")
         self._check(found.certificate, case, max(seen, found.lower or 0.0), verdict, again=True)
         return verdict

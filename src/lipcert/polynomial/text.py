@@ -28,6 +28,7 @@ MAX_POWER = 64
 MAX_DEPTH = 100
 MAX_CELLS = 1 << 26  # terms of one sum times their largest degree
 MAX_WORDS = 4_000_000  # in one expression or statement
+_HINT = 200  # characters: a longer one helps nobody
 NAME = r"[A-Za-z_]\w*(?:\[\d+(?:,\d+)*\])?"
 RELATIONS = {"<=": "<=", "=<": "<=", "<": "<=", "≤": "<=", ">=": ">=", "=>": ">=", ">": ">=", "≥": ">="}
 RELATIONS |= {"=": "=", "==": "="}
@@ -214,7 +215,8 @@ class Reader:
             raise here.wrong(f"expected an operator before {here.shown}")
         if here.kind == "number":
             hint = f"; did you mean {before.text}*{here.text} or {before.text}^{here.text}?"
-            raise here.wrong(f"a number after {before.shown} without a sign{hint if before.kind == 'name' else ''}")
+            told = before.kind == "name" and len(hint) <= _HINT
+            raise here.wrong(f"a number after {before.shown} without a sign{hint if told else ''}")
         if divided:
             raise here.wrong(
                 f"a division and then {here.shown} without a sign can mean two things: write * or parentheses"
@@ -288,7 +290,7 @@ class Reader:
             hint = f"did you mean {digits[1]}^{digits[2]} or {digits[2]}*{digits[1]}?"
         elif self.token.kind == "mark" and self.token.text == "(":
             hint = "functions are not read, polynomials are"
-        elif near := difflib.get_close_matches(name, list(self.places)[:1000], 1, 0.6):
+        elif len(name) <= _HINT and (near := difflib.get_close_matches(name, list(self.places)[:1000], 1, 0.6)):
             hint = f"did you mean {near[0]}?"
         elif same := [known for known in self.places if known.lower() == name.lower()]:
             hint = f"did you mean {same[0]}?"
@@ -297,7 +299,7 @@ class Reader:
             hint = (
                 f"declared are {', '.join(few)}{', ...' if len(self.places) > 8 else ''}" if few else "none is declared"
             )
-        return f"unknown variable {quoted(name)}; {hint}"
+        return f"unknown variable {quoted(name)}; {hint if len(hint) <= _HINT else 'declare it'}"
 
 
 def _finite(value: float, where: Token) -> float:

@@ -28,6 +28,7 @@ from lipcert.rounding import Array
 Mask = NDArray[np.bool_]
 Worth = Callable[[Index, Index, Interval], Array]  # of cells, scores, entries: how much each matters, with a sign
 
+_WAITING = 16  # groups of cells; with every so many more that wait, groups are half as large
 _NUMBERS = 1 << 22  # in one array of what is known of the neurons, or of the entries, of a batch of cells
 
 
@@ -121,7 +122,8 @@ def enclosure(asked: Asked, splits: Splits, claims: Interval) -> Interval | None
         low = np.minimum(low, found.entries.lo[~inner].min(axis=0, initial=np.inf))
         high = np.maximum(high, found.entries.hi[~inner].max(axis=0, initial=-np.inf))
         rows = np.flatnonzero(inner)
-        for some in (rows[k : k + asked.batch // 2 + 1] for k in range(0, len(rows), asked.batch // 2 + 1)):
+        most = max(1, (asked.batch // 2 + 1) >> len(todo) // _WAITING)  # what waits has its entries in memory
+        for some in (rows[k : k + most] for k in range(0, len(rows), most)):
             own, below = nodes[some], splits.below[nodes[some]]
             both = halves(
                 Cells(cells.lo[some], cells.hi[some], found.signs[some]), splits.where[own], splits.value[own]

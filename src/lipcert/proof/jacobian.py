@@ -143,6 +143,10 @@ def _refused(certificate: JacobianCertificate, net: Network) -> str | None:
     for chosen, count in ((certificate.scores, net.outputs), (certificate.inputs, net.inputs)):
         if np.any((chosen < 0) | (chosen >= count)):
             return "the certificate is about scores or inputs that the network does not have"
+        if len(np.unique(chosen)) < len(chosen):  # a small file could ask for one of them a million times
+            return "the certificate is about a score or an input twice"
+    if len(certificate.points) > 2 * certificate.claims.lo.size:
+        return "the certificate has more points than its entries name"
     if certificate.points.shape[1] != net.inputs or not (
         len(certificate.points) == 0 or region.contains(certificate.points)
     ):

@@ -22,6 +22,7 @@ Signs = NDArray[np.int8]  # (cells, neurons): 1 where z >= 0 was found, 2 where 
 
 LEAF = -1
 MOST_NODES = 1 << 22
+MOST_DEPTH = 1 << 12  # splits above a cell: each level is bounded by itself
 SPLIT_UP_TO = 4096  # neurons: cells of larger networks carry no signs, and are split at coordinates alone
 
 
@@ -60,7 +61,20 @@ class Splits:
         if not isinstance(region, Box) and np.any(inner & (self.where < net.inputs)):
             return "a split of a coordinate, but the region is no box"
         neurons = self.where[self.where >= net.inputs] - net.inputs
-        return None if np.all(kinked(net)[neurons]) else "a split of a neuron without a kink"
+        if not np.all(kinked(net)[neurons]):
+            return "a split of a neuron without a kink"
+        return f"cells are split more than {MOST_DEPTH:,} times inside each other" if self._deep else None
+
+    @property
+    def _deep(self) -> bool:
+        """Whether there are more levels of splits than one may ask for."""
+        split = np.concatenate([[0], np.cumsum(self.where >= 0)])
+        start, stop = 0, 1
+        for _ in range(MOST_DEPTH + 1):
+            start, stop = stop, stop + 2 * int(split[stop] - split[start])
+            if start == stop:
+                return False
+        return True
 
 
 @dataclass(frozen=True, eq=False)

@@ -41,6 +41,7 @@ MOST_NODES = 1 << 22
 MOST_DEPTH = 1 << 12  # splits above a leaf: each level is bounded by itself
 _LEAF = -1  # in place of a layer
 _AT_ONCE = 4096  # nodes of a level
+_WAITING = 16  # groups of nodes, whose bounds are in memory; with every so many more, groups are half as large
 _INTERVALS, _EMPTY, _RELAXED, _LINES = range(4)  # kinds of leaves
 
 
@@ -87,7 +88,8 @@ class Tree:
                 if not np.isfinite(upper):
                     return np.inf
             inner = [k for k in range(len(level.nodes)) if self.splits[level.nodes[k]] is not None]
-            for some in (inner[k : k + _AT_ONCE] for k in range(0, len(inner), _AT_ONCE)):
+            most = max(1, _AT_ONCE >> len(todo) // _WAITING)
+            for some in (inner[k : k + most] for k in range(0, len(inner), most)):
                 step = _down(net, self.splits, below, level, some)
                 if step is None:
                     return np.inf

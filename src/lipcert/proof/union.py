@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lipcert.errors import FileFormatError, InputError
-from lipcert.files import check_readable, write_json, write_npz
+from lipcert.files import MAX_WEIGHTS, check_readable, write_json, write_npz
 from lipcert.files.archive import Archive
-from lipcert.files.boundary import located
+from lipcert.files.boundary import located, parsing
 from lipcert.problem.network import Network
 from lipcert.proof.certificate import Certificate
 from lipcert.proof.verify import Verification, read_certificate, verify
@@ -141,14 +141,27 @@ def load_union(path: str | os.PathLike[str]) -> UnionCertificate:
             raise FileFormatError("the certificates have another version; upgrade lipcert")
         if not 1 <= head[1] <= MOST_PARTS or len(arrays) != head[1] + 1:
             raise FileFormatError(f"the file must hold one certificate for each of 1 to {MOST_PARTS:,} regions")
-        return UnionCertificate(tuple(_part(arrays[f"part_{k}"], k) for k in range(int(head[1]))))
+        files = [_file(arrays[f"part_{k}"], k) for k in range(int(head[1]))]
+        if sum(_declared(file, k) for k, file in enumerate(files)) > 8 * MAX_WEIGHTS:
+            raise FileFormatError(f"the parts declare more than {MAX_WEIGHTS:,} numbers together")
+        return UnionCertificate(tuple(_part(file, k) for k, file in enumerate(files)))
 
 
-def _part(data: NDArray[np.generic], k: int) -> Certificate:
+def _file(data: NDArray[np.generic], k: int) -> io.BytesIO:
     if data.ndim != 1 or data.dtype != np.uint8:
         raise FileFormatError(f"part {k} is not the bytes of a certificate")
+    return io.BytesIO(data.tobytes())
+
+
+def _declared(file: io.BytesIO, k: int) -> int:
+    """Bytes of the arrays of a part; reading it checks that they are as many."""
+    with parsing(f"part {k}", "write it again"), zipfile.ZipFile(file) as archive:
+        return sum(member.file_size for member in archive.infolist())
+
+
+def _part(file: io.BytesIO, k: int) -> Certificate:
     try:
-        return read_certificate(io.BytesIO(data.tobytes()))
+        return read_certificate(file)
     except InputError as error:
         raise FileFormatError(f"part {k}: {error}") from None
 
