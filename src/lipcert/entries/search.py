@@ -68,6 +68,7 @@ class Search:
         end. What is proved of the region at first is proved, however long it takes, and so are the cells that were
         there `before`."""
         self._first(before)
+        self.ready = before is None
         try:
             self.report()
             if before is not None:
