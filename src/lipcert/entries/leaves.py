@@ -66,7 +66,7 @@ class Leaves:
         fine[k] = (self.lo[rows[k], where[k]] < middle[k]) & (middle[k] < self.hi[rows[k], where[k]])
         k = np.flatnonzero(where >= n)
         fine[k] = np.abs(self.signs[rows[k], where[k] - n]) < 2
-        return fine
+        return np.asarray(fine, dtype=bool)
 
     def split(self, rows: Index, both: Cells, entries: Interval, choice: Index) -> None:
         """Put the halves of some cells in their place, with what is known of them."""
