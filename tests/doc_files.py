@@ -21,8 +21,10 @@ _RNG = np.random.default_rng(3)
 def make_files(folder: Path) -> None:
     """model.onnx: 64 inputs, 10 scores; controller.onnx and .nnet: 3 inputs, 1 output; net.npz: 9 inputs, 4 scores."""
     _onnx(folder / "model.onnx", (64, 8, 10))
-    np.save(folder / "image.npy", _RNG.uniform(0.2, 0.8, 64))
-    shutil.copy(Path(lipcert.__file__).parent / "data" / "digits_net.npz", folder)
+    data = Path(lipcert.__file__).parent / "data"
+    shutil.copy(data / "digits_net.npz", folder)
+    with np.load(data / "digits_images.npz") as digits:
+        np.save(folder / "image.npy", digits["images"][0] / 16)  # that of the tutorial: how long it takes is known
     _onnx(folder / "ACASXU_2_1.onnx", (5, 8, 5))
     (folder / "prop_3.vnnlib.gz").write_bytes(gzip.compress(_property(5).encode()))
     (folder / "property.vnnlib").write_text(_property(3))

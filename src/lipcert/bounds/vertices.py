@@ -20,7 +20,8 @@ from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
 from lipcert.rounding import Array
 
-OPEN_UP_TO = 7
+OPEN_UP_TO = 7  # slopes, for norms;
+ENTRIES_UP_TO = 4  # for entries, which are split where they are not good enough: more costs more than it saves
 _NUMBERS = 1 << 20  # in one array of the slopes of some patterns
 
 
@@ -47,7 +48,7 @@ def vertex_entries(net: Network, slopes: Sequence[Interval], c: Array) -> Interv
     count = is_open.sum(axis=1)
     low, high = np.full((len(lo), net.inputs), -np.inf), np.full((len(lo), net.inputs), np.inf)
     widths = np.cumsum([b.width for b in net.hidden])[:-1]
-    for k in (0, *range(2, OPEN_UP_TO + 1)):
+    for k in (0, *range(2, ENTRIES_UP_TO + 1)):
         rows = np.flatnonzero(count == k)
         step = max(1, _NUMBERS // (lo.shape[1] << k))
         for own in (rows[j : j + step] for j in range(0, len(rows), step)):

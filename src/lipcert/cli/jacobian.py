@@ -49,6 +49,8 @@ class _Display(LiveLine):
 )
 @click.option("--work", type=float, metavar="W", help="Counted work instead of seconds, as in `lipcert bound`.")
 @click.option("--max-cells", type=int, default=1_000_000, show_default=True, metavar="N", help="Not more cells.")
+@click.option("--out", "folder", metavar="DIR", help="Keep the proof so far there, and at the end all results.")
+@click.option("--resume", is_flag=True, help="Go on with the job in --out.")
 @click.option("--csv", metavar="FILE.csv", help="Write all entries as a table.")
 @click.option("--npz", metavar="FILE.npz", help="Write all entries and points as arrays.")
 @click.option("--certificate", metavar="FILE.npz", help="Write the proof of all entries, for `lipcert verify`.")
@@ -74,6 +76,7 @@ def jacobian_command(
     \b
     lipcert jacobian net.onnx --radius 0.1
     lipcert jacobian net.onnx --radius 0.1 --outputs 0,2 --inputs 0:3,7 --gap 0.01 --certificate jacobian.npz
+    lipcert jacobian net.onnx --radius 0.1 --gap 0.001 --time-limit 3600 --out job
     lipcert jacobian net.onnx --vnnlib box.vnnlib --csv entries.csv --plot entries.svg
     lipcert verify jacobian.npz --network net.onnx
     """

@@ -5,16 +5,19 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
+from pathlib import Path
 
 import numpy as np
 
 from lipcert.budget import Budget
 from lipcert.budget.threads import one_thread
 from lipcert.entries.goal import Goal
+from lipcert.entries.kept import CERTIFICATE, found_before, keep, question
 from lipcert.entries.result import Jacobian
 from lipcert.entries.search import JacobianProgress, Search
 from lipcert.errors import InputError
+from lipcert.jobs import JobFolder
 from lipcert.problem.network import Network
 from lipcert.problem.region import Ball, Box, Polytope, Region, check_region
 from lipcert.proof.entries import Asked
@@ -34,6 +37,8 @@ def jacobian(
     time_limit: float = 60.0,
     work: float | None = None,
     max_cells: int = MOST_CELLS,
+    folder: str | os.PathLike[str] | None = None,
+    resume: bool = False,
     on_progress: Callable[[JacobianProgress], None] | None = None,
 ) -> Jacobian:
     """Enclose every entry d score / d input of the Jacobian on a region, and decide its sign.
@@ -52,6 +57,8 @@ def jacobian(
         time_limit: seconds; at the limit, or on Ctrl-C, the best enclosures so far are returned.
         work: counted work instead, in nominal seconds of one core: the same answer on a quiet and on a busy machine.
         max_cells: the most cells that the region may be split into.
+        folder: a job folder that keeps certificate.npz, written from time to time, and at the end entries.csv and
+            result.json; `resume` goes on with it after a kill. Its cells are proved again first, not believed.
         on_progress: called with a `JacobianProgress` after every block of cells.
 
     Guarantees: `lower` and `upper` are proved with outward rounding for the given float64 weights, `seen_least` and
@@ -60,6 +67,8 @@ def jacobian(
     goal = Goal(gap)
     goal.check()
     _check(time_limit, work, max_cells)
+    if resume and folder is None:
+        raise InputError("resume needs a folder, the job to go on with; give one")
     network = network_of(net, region.shape if isinstance(region, Box | Ball) else None)
     check_region(region, network.inputs)
     if isinstance(region, Polytope):
@@ -67,11 +76,28 @@ def jacobian(
     scores, columns = chosen("outputs", outputs, network.outputs), chosen("inputs", inputs, network.inputs)
     asked = Asked(network, region, scores, columns)
     budget = Budget.of_seconds(time_limit) if work is None else Budget.of_work(work)
-    with one_thread() if budget.repeatable else nullcontext():
+    with ExitStack() as stack:
+        stack.enter_context(one_thread() if budget.repeatable else nullcontext())
         search = Search(asked, goal, budget)
         search.on_progress = on_progress
-        search.run(max_cells)
-    return _result(search)
+        if folder is None:
+            search.run(max_cells)
+            return _result(search)
+        job = stack.enter_context(JobFolder.open(Path(folder), "jacobian", question(asked, goal), resume=resume))
+        return _in_folder(search, job, max_cells)
+
+
+def _in_folder(search: Search, job: JobFolder, most: int) -> Jacobian:
+    """The same with a job folder, which keeps what it has until all of that is proved again."""
+    search.keep = lambda: _result(search).certificate.save(job.path / CERTIFICATE)
+    search.run(most, found_before(job, search.asked))
+    if not search.ready:
+        job.notes.append(f"{job.path}: interrupted before its cells were proved again; it is left as it was")
+    search.notes += job.notes
+    found = _result(search)
+    if search.ready:
+        keep(found, job)
+    return found
 
 
 def chosen(name: str, numbers: Sequence[int] | None, count: int) -> Index:
@@ -108,8 +134,8 @@ def _result(search: Search) -> Jacobian:
     return Jacobian(
         lower=hull.lo,
         upper=hull.hi,
-        seen_least=search.seen.least,
-        seen_most=search.seen.most,
+        seen_least=search.seen.least.copy(),
+        seen_most=search.seen.most.copy(),
         points=points,
         least_at=least_at,
         most_at=most_at,
@@ -123,4 +149,5 @@ def _result(search: Search) -> Jacobian:
         network={"sha256": net.sha256, "shape": list(net.shape)},
         notes=tuple(dict.fromkeys([*net.notes, *search.notes])),
         work=spent.counted,
+        resumed=search.resumed,
     )

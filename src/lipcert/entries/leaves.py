@@ -15,7 +15,9 @@ NEVER = -1  # in place of where to split: nothing is left to split there
 
 class Leaves:
     """One row for every open cell. Cells that are good enough are put away (`rest`): their enclosures go into those of
-    the region, and only their places in the tree are kept."""
+    the region, and only their places in the tree are kept.
+
+    Methods replace arrays and never write into old ones: a shallow copy stays what it was."""
 
     def __init__(self, asked: Asked) -> None:
         root = asked.root()
@@ -56,16 +58,26 @@ class Leaves:
         """What is known of the region."""
         self.entries, self.signs, self.choice = found.entries, found.signs, choice
 
-    def split(self, rows: Index, both: Cells, found: Bounded, choice: Index) -> None:
-        """Put the halves of some cells in their place."""
+    def splittable(self, rows: Index) -> NDArray[np.bool_]:
+        """Which of some cells can be split as their choices say."""
+        where, n = self.choice[rows], self.lo.shape[1]
+        fine, middle = where != NEVER, self._middle(rows)
+        k = np.flatnonzero(fine & (where < n))
+        fine[k] = (self.lo[rows[k], where[k]] < middle[k]) & (middle[k] < self.hi[rows[k], where[k]])
+        k = np.flatnonzero(where >= n)
+        fine[k] = np.abs(self.signs[rows[k], where[k] - n]) < 2
+        return np.asarray(fine, dtype=bool)
+
+    def split(self, rows: Index, both: Cells, entries: Interval, choice: Index) -> None:
+        """Put the halves of some cells in their place, with what is known of them."""
         nodes, count = len(self._where), 2 * len(rows)
         own = self.node[rows]
-        self._where[own], self._value[own] = self.choice[rows], self._middle(rows)
-        self._below[own] = nodes + 2 * np.arange(len(rows))
         self._where = np.append(self._where, np.full(count, LEAF))
         self._below = np.append(self._below, np.full(count, LEAF))
         self._value = np.append(self._value, np.zeros(count))
-        fresh = (both.lo, both.hi, found.signs, found.entries, choice, nodes + np.arange(count))
+        self._where[own], self._value[own] = self.choice[rows], self._middle(rows)
+        self._below[own] = nodes + 2 * np.arange(len(rows))
+        fresh = (both.lo, both.hi, both.signs, entries, choice, nodes + np.arange(count))
         self._keep(np.delete(np.arange(len(self)), rows), fresh)
 
     def rest(self, done: NDArray[np.bool_]) -> None:

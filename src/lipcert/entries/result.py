@@ -56,6 +56,7 @@ class Jacobian:
     network: dict[str, Any]
     notes: tuple[str, ...] = field(default=())
     work: float = 0.0
+    resumed: int = 0  # cells that were found in a folder, and proved again
 
     def __post_init__(self) -> None:
         wrong = (self.seen_most > self.upper) | (self.seen_least < self.lower) | ~(self.lower <= self.upper)
@@ -156,6 +157,7 @@ class Jacobian:
             "least_at": self.least_at.tolist(),
             "most_at": self.most_at.tolist(),
             "cells": self.cells,
+            "resumed": self.resumed,
             "status": self.status.name.lower(),
             "seconds": round(self.seconds, 4),
             "work": round(self.work, 6),

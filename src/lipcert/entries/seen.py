@@ -36,6 +36,13 @@ class Seen:
             if len(better):
                 self._prove(some[np.unique(better)])
 
+    def again(self, points: Array) -> None:
+        """Prove what points show that were found before."""
+        net = self.asked.network
+        step = max(1, _NUMBERS // max(net.shape[0] * len(self.asked.scores), net.neurons, 1))
+        for some in (points[k : k + step] for k in range(0, len(points), step)):
+            self._prove(some)
+
     def _jacobians(self, points: Array) -> Array:
         net, asked = self.asked.network, self.asked
         slopes = [f.derivative(z) for f, z in zip(net.activations, net.preactivations(points), strict=True)]

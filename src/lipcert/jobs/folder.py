@@ -59,7 +59,8 @@ class JobFolder:
             resumed = _check(folder, asked, resume)  # again: another process may have come first
             if not resumed:
                 _write_json(folder / "job.json", asked)
-            for left in (*folder.glob(".*.json.*"), *folder.glob(".*.npz.*"), *(folder / "pieces").glob(".*")):
+            ours = (left for end in ("json", "npz", "csv") for left in folder.glob(f".*.{end}.*"))
+            for left in (*ours, *(folder / "pieces").glob(".*")):
                 left.unlink(missing_ok=True)  # half-written by a process that was killed
         except BaseException:
             lock.release()

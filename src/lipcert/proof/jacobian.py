@@ -103,6 +103,12 @@ def with_room(entries: Interval) -> Interval:
     return Interval(_signed(low, entries.lo), _signed(high, entries.hi))
 
 
+def without_room(claims: Interval) -> Interval:
+    """About the entries that a file was made of, a little narrower."""
+    size = 2 * _ROOM * np.where(np.isfinite(claims.magnitude), claims.magnitude, 0.0)
+    return Interval(claims.lo + size, claims.hi - size)
+
+
 def seen_with_room(seen: Interval) -> Interval:
     """What a file claims to be seen: a little less than was."""
     size = _ROOM * np.where(np.isfinite(seen.magnitude), seen.magnitude, 0.0)
@@ -118,7 +124,7 @@ def verify_jacobian(certificate: JacobianCertificate, net: Network) -> JacobianV
     """What is proved of every entry, computed again; nothing that the file says is believed."""
     claims = certificate.claims
     nothing = Interval(np.full(claims.lo.shape, -np.inf), np.full(claims.hi.shape, np.inf))
-    reason = _refused(certificate, net)
+    reason = refused(certificate, net)
     if reason is not None:
         return JacobianVerification(False, nothing, claims, claims.lo.size, reason)
     asked = Asked(net, certificate.region, certificate.scores, certificate.inputs)
@@ -134,7 +140,8 @@ def verify_jacobian(certificate: JacobianCertificate, net: Network) -> JacobianV
     return JacobianVerification(True, found, claims, 0, "proved")
 
 
-def _refused(certificate: JacobianCertificate, net: Network) -> str | None:
+def refused(certificate: JacobianCertificate, net: Network) -> str | None:
+    """Why a certificate cannot be about this network, in words; None where it can."""
     region = certificate.region
     if certificate.network_sha256 != net.sha256:
         return "the certificate is about another network (the hashes differ)"

@@ -114,7 +114,8 @@ def halves(cells: Cells, where: Index, value: Array) -> Cells | None:
     hi[2 * box, i] = v
     lo[2 * box + 1, i] = v
     j = where[neuron] - n
-    if not np.all(cells.signs[neuron, j] == 0):
+    # A sign that was found meanwhile is no reason to refuse: whether it shows can depend on the order of additions.
+    if not np.all(np.abs(cells.signs[neuron, j]) < 2):
         return None
     signs[2 * neuron, j], signs[2 * neuron + 1, j] = -2, 2
     return Cells(lo, hi, signs)
