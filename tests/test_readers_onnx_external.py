@@ -311,3 +311,13 @@ def test_truth_values_are_zero_and_one(tmp_path: Path) -> None:
     made.graph.initializer[-1].raw_data = b"\x01\x02"
     onnx.save(made, path)
     refuse(path, "truth values other than 0 and 1", "T", kind=FileFormatError)
+
+
+def test_a_node_that_makes_nothing_is_no_traceback(tmp_path: Path) -> None:
+    """Beside a Tanh, where activations that are written out are looked for: it is left out, as nobody needs it."""
+    made = model()
+    made.graph.node[1].op_type = "Tanh"
+    made.graph.node.insert(2, helper.make_node("Mul", ["h", "h"], []))
+    path = tmp_path / "net.onnx"
+    onnx.save(made, path)
+    assert load(path).outputs == 2

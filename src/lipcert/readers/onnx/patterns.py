@@ -36,6 +36,8 @@ class _Finder:
         self._initializers = initializers
 
     def replaced(self, node: Node) -> Node:
+        if not node.outputs:  # a damaged file: refused where the node is read, if it is
+            return node
         if node.kind == "Where" and len(node.inputs) == 3:
             return self._softshrink(node) or node
         if node.kind == "Mul" and len(node.inputs) == 2:
