@@ -18,7 +18,7 @@ from scipy import sparse
 import lipcert
 from lipcert import Ball, Box, Everywhere, InputError, MethodError, Network
 from lipcert.bounds.propagation import preactivation_bounds
-from lipcert.bounds.spectral import operator_norm
+from lipcert.bounds.spectral import operator_norm, spectral_norm
 from lipcert.cli.app import run
 from lipcert.problem.norms import Norm
 from lipcert.problem.problem import Problem
@@ -472,3 +472,10 @@ def test_attacks_in_other_norms_stay_in_the_domain() -> None:
     for name in ("2", "1"):
         search = _Search(net, x, labels, 10.0, (-3.0, edge), np.random.default_rng(0), Norm(name))
         assert np.all(search._inside(point, np.arange(len(x))) <= edge)
+
+
+def test_a_matrix_on_which_lapack_gives_up() -> None:
+    """Found by random networks: the search for the largest eigenvalue alone ends with an internal error there."""
+    weight = np.array([[-1.0, 1.0, -0.0], [-0.0, -0.0, -2.0], [-1.0, -0.0, 0.0]])
+    assert spectral_norm(weight) == pytest.approx(np.linalg.norm(weight, 2), rel=1e-5)
+    assert spectral_norm(weight) >= 2.0

@@ -70,11 +70,14 @@ def _gram(A: Matrix) -> Array:
 
 def _largest_eigenvalue(gram: Array) -> float:
     """A hint only: what it is used for is proved."""
-    from scipy.linalg import eigh  # here, so that importing lipcert stays fast
+    from scipy.linalg import LinAlgError, eigh  # here, so that importing lipcert stays fast
 
     n = len(gram)
     if n <= 400:
-        return float(eigh(gram, eigvals_only=True, subset_by_index=(n - 1, n - 1))[0])
+        try:
+            return float(eigh(gram, eigvals_only=True, subset_by_index=(n - 1, n - 1))[0])
+        except LinAlgError:  # the search for one eigenvalue gives up on some plain matrices
+            return float(np.linalg.eigvalsh(gram)[-1])
     from scipy.sparse.linalg import eigsh
 
     start = np.random.default_rng(0).standard_normal(n)

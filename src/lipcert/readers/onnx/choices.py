@@ -19,7 +19,7 @@ def _extreme(op: Operation, graph: Graph) -> Tensor:
     """Max and Min of any number of tensors and constants; the constants are compared first."""
     op.check((), 1, 1000)
     values = [op.operand(i) for i in range(len(op.inputs))]
-    tensors = [v for v in values if isinstance(v, Tensor)]
+    tensors = [*{id(v): v for v in values if isinstance(v, Tensor)}.values()]  # each once, however often it is named
     constants = [v for v in values if not isinstance(v, Tensor)]
     pick, bound = (rewrites.larger, np.maximum) if op.kind == "Max" else (rewrites.smaller, np.minimum)
     best = tensors[0]
