@@ -72,7 +72,6 @@ def verify_command(
     lipcert verify proof.npz --problem disk.pop
     lipcert verify job
     """
-    start = time.monotonic()
     if Path(certificate).is_dir():
         if exact:
             raise InputError("--exact is for one certificate, not for a folder; leave it out")
@@ -98,8 +97,12 @@ def verify_command(
         if exact:
             raise InputError("--exact is for proofs of one region, not of several; leave it out")
         return _verify_union(load_union(certificate), reading.network(network), as_json)
-    kept = load_certificate(certificate)
-    net = reading.network(network)
+    return _verify_constant(load_certificate(certificate), reading.network(network), exact, as_json)
+
+
+def _verify_constant(kept: Certificate, net: Network, exact: bool, as_json: bool) -> int:
+    """A bound of one constant on one region, as `bound` keeps it."""
+    start = time.monotonic()
     if exact:
         load_flint()  # what is missing is said before anything is computed
     answer = verify(kept, net)
