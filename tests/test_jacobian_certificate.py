@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from lipcert import Ball, Box, Everywhere, FileFormatError, Jacobian, Network, jacobian
@@ -17,7 +19,7 @@ from lipcert.bounds.interval import Interval
 from lipcert.cli.app import run
 from lipcert.proof import entries
 from lipcert.proof.jacobian import load_jacobian, verify_jacobian
-from lipcert.proof.splits import MOST_DEPTH, Splits, halves
+from lipcert.proof.splits import MOST_DEPTH, Cells, Splits, halves
 from tests.problems import net_of
 from tests.reader_tools import survive
 
@@ -282,3 +284,24 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     np.savez(tmp_path / "jacobian.npz", allow_pickle=False, **arrays)
     assert run(command) == 1
     assert "not proved" in capsys.readouterr().out
+
+
+@given(st.integers(0, 2**32 - 1))
+@settings(max_examples=30, deadline=None)
+def test_both_halves_are_the_whole_cell(seed: int) -> None:
+    """Whatever is split: every point of a cell is in one of its halves, with the sign that the half says."""
+    rng = np.random.default_rng(seed)
+    lo = rng.normal(size=(5, 3))
+    cells = Cells(lo, lo + rng.uniform(0.1, 2.0, size=(5, 3)), np.zeros((5, 4), dtype=np.int8))
+    where = rng.integers(0, 7, size=5)
+    middle = cells.lo + rng.uniform(0.1, 0.9, size=(5, 3)) * (cells.hi - cells.lo)
+    both = halves(cells, where, middle[np.arange(5), np.minimum(where, 2)])
+    assert both is not None
+    points = cells.lo + rng.uniform(size=(50, 5, 3)) * (cells.hi - cells.lo)
+    signs = rng.choice([-1, 1], size=(50, 5, 4))
+    inside = np.zeros((2, 50, 5), dtype=bool)
+    for side in range(2):
+        own = both.rows(np.arange(side, 10, 2))
+        fits = (own.signs == 0) | (np.sign(own.signs) == signs)
+        inside[side] = np.all((points >= own.lo) & (points <= own.hi), axis=2) & np.all(fits, axis=2)
+    assert inside.any(axis=0).all()
