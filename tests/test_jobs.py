@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import types
+from collections.abc import Mapping
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -20,7 +21,19 @@ from hypothesis import strategies as st
 
 import lipcert
 from lipcert.errors import InputError
-from lipcert.jobs import Answer, End, JobFolder, Piece, Progress, cluster, isolated, local, processes, run_pieces
+from lipcert.jobs import (
+    Answer,
+    End,
+    JobFolder,
+    Outcome,
+    Piece,
+    Progress,
+    cluster,
+    isolated,
+    local,
+    processes,
+    run_pieces,
+)
 from lipcert.jobs.executors import worker_count
 from lipcert.jobs.names import file_stem
 from lipcert.jobs.piece import describe
@@ -84,6 +97,25 @@ def test_in_memory_in_order() -> None:
     assert not run.failures
     assert [*run.outcomes] == [p.name for p in SQUARES]
     assert run.outcomes["n=5"].value == {"square": 25, "third": 5 / 3, "pair": [5, None]}
+
+
+def test_a_piece_that_is_settled_is_not_done_and_not_kept(tmp_path: Path) -> None:
+    """Asked with the outcomes so far, in the order of the pieces; the next run of the folder asks again."""
+
+    def settle(piece: Piece, outcomes: Mapping[str, Outcome]) -> Outcome | None:
+        return Outcome(piece.name, {"square": None}, None, 0.0) if len(outcomes) >= 3 else None
+
+    with open_job(tmp_path) as folder:
+        run = run_pieces(SQUARES, folder, local(), settle=settle)
+    assert run.complete
+    assert [*run.outcomes] == [p.name for p in SQUARES]
+    assert [o.value == {"square": None} for o in run.outcomes.values()] == [False] * 3 + [True] * (len(SQUARES) - 3)
+    with open_job(tmp_path, resume=True) as folder:
+        again = run_pieces(SQUARES, folder, local())
+    assert again.resumed == 3
+    assert {p.name: run_pieces([p], None, local()).outcomes[p.name].value for p in SQUARES} == {
+        name: outcome.value for name, outcome in again.outcomes.items()
+    }
 
 
 def test_failures_are_outcomes(tmp_path: Path) -> None:

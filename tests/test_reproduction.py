@@ -21,12 +21,13 @@ from lipcert import Box, Network, SoundnessError, certify
 from lipcert.bounds.propagation import preactivation_bounds
 from lipcert.chart.lines import Panel, Quartiles, Series
 from lipcert.cli.app import run
-from lipcert.jobs import Outcome, Progress
+from lipcert.jobs import Outcome, Piece, Progress
 from lipcert.paper import digits784, faults, trained
 from lipcert.paper.comparison import Verdict, agreement, summarise
 from lipcert.paper.entries import HR2, LBS, LIPOPT3, LIPOPT4, METHODS, OURS, SHOR, Entry, Given, Random
 from lipcert.paper.estimators import FAILED, TIME, Estimate, largest_pattern, solve_entry
 from lipcert.paper.findings import MEMORY, Findings, error_word
+from lipcert.paper.order import GivenUp, in_order
 from lipcert.paper.published import EPSILONS, MATRIX, TABLE4, published, random_networks
 from lipcert.paper.random_reports import figure_report, table1_report
 from lipcert.paper.report import LOOKS, drawing
@@ -118,11 +119,99 @@ def test_verdicts() -> None:
 
     assert verdict(Estimate(upper=2.8312)) == (Verdict.AGREES, ())
     assert verdict(Estimate(upper=2.833161, floor=2.833160)) == (Verdict.EXPLAINED, (faults.BELOW_OPTIMUM,))
-    assert verdict(Estimate(upper=2.80)) == (Verdict.EXPLAINED, (faults.ABOVE,))
+    assert verdict(Estimate(upper=2.80)) == (Verdict.LOWER, (faults.ABOVE,))
     assert verdict(Estimate(upper=2.85)) == (Verdict.DIFFERS, ())
-    assert verdict(Estimate(upper=2.85, ended="time")) == (Verdict.NOTHING, ())
-    assert verdict("out of memory: here")[0] is Verdict.NOTHING
+    assert verdict(Estimate(upper=2.85, ended="time")) == (Verdict.OUT_OF_REACH, ())
+    assert verdict("out of memory: here")[0] is Verdict.OUT_OF_REACH
     assert verdict(Estimate(lower=1.0), LBS)[0] is Verdict.DIFFERS
+
+
+def test_a_published_bound_below_a_gradient_is_refuted_with_its_point(tmp_path: Path) -> None:
+    """LipOpt-4 at sparsity 4: the published bound of network 8 lies below a gradient that sampling finds."""
+    group, seed = (1, 10, 4), 8
+    told = published(1, "global", 10, 4, LIPOPT4).of(seed)
+    assert told is not None
+    entries = [Entry(Random(*group, seed), "global", method) for method in (LBS, LIPOPT4)]
+    value = solve_entry(entries[0], 60.0)
+    outcomes = {entries[0].name: Outcome(entries[0].name, value, None, 1.0)}
+    found = Findings(entries, outcomes)
+    report = figure_report("figure-global-1", entries, found)
+    row = next(r for r in report.rows if r.method == LIPOPT4)
+    assert row.verdict is Verdict.REFUTED
+    assert row.remarks == (f"{faults.BELOW_LOWER}: seed {seed}",)
+    assert "1 refuted" in str(agreement(report.rows))
+    report.write(tmp_path)
+    with (tmp_path / "figure-global-1-refuted.csv").open(newline="") as file:
+        (record,) = csv.DictReader(file)
+    assert float(record["published"]) == told
+    point = np.array([float(e) for e in record["point"].split()])
+    net = entries[0].network.net()
+    slopes = (net.affines[0].weight @ point + net.affines[0].bias > 0).astype(float)
+    gradient = np.abs((net.affines[1].weight[0] * slopes) @ net.affines[0].weight).sum()
+    assert gradient == pytest.approx(float(record["gradient"]), rel=1e-12)
+    assert gradient > told
+
+
+def test_out_of_reach_says_what_ours_has() -> None:
+    told = published(1, "global", 10, 8, LIPOPT3).of(0)
+    assert told is not None
+    found = findings({(0, LIPOPT3): "out of time", (0, OURS): Estimate(upper=0.9 * told)}, (1, 10, 8), "global")
+    row = next(r for r in summarise(found.entries, found) if r.method == LIPOPT3)
+    assert (row.verdict, row.remarks) == (Verdict.OUT_OF_REACH, ("ours is lower in 1 of 1 networks",))
+
+
+# --- in which order, and what is not tried ----------------------------------------------------------------------------
+
+
+def test_published_and_cheap_entries_come_first() -> None:
+    every = {e.name: e for target in TARGETS for e in target_entries(target, False)}
+    ordered = in_order(every.values())
+    assert {e.name for e in ordered} == every.keys()
+    place = {e.name: k for k, e in enumerate(ordered)}
+    cheap = Entry(Random(1, 80, 80, 4), "global", HR2)
+    dear = Entry(Random(1, 10, 4, 0), "global", LIPOPT4)
+    unpublished = Entry(Random(1, 40, 10, 0), "global", SHOR)
+    assert place[cheap.name] < place[dear.name] < place[unpublished.name]
+    later = [Entry(Random(1, 20, 40, seed), "global", LIPOPT4) for seed in range(10)]
+    assert [place[e.name] for e in later] == sorted(place[e.name] for e in later)
+    assert (
+        place[Entry(Random(1, 20, 40, 1), "global", LIPOPT4).name]
+        < place[Entry(Random(1, 10, 4, 2), "global", OURS).name]
+    )
+
+
+def test_what_ran_out_twice_is_not_tried_on_larger_networks() -> None:
+    def entry(size: int, sparsity: int, seed: int, method: str = LIPOPT4) -> Entry:
+        return Entry(Random(1, size, sparsity, seed), "global", method)
+
+    def asked(e: Entry, *told: tuple[Entry, Estimate | str]) -> Outcome | None:
+        outcomes = {}
+        for other, what in told:
+            value, error = (None, what) if isinstance(what, str) else (asdict(what), None)
+            outcomes[other.name] = Outcome(other.name, value, error, 1.0)
+        return GivenUp([e, *(other for other, _ in told)])(Piece(e.name, solve_entry), outcomes)
+
+    out = "out of time: stopped after 300 s"
+    one, two = (entry(20, 24, 0), out), (entry(20, 32, 0), Estimate(upper=2.0, ended="time"))
+    assert asked(entry(20, 40, 0), one) is None
+    given_up = asked(entry(20, 40, 0), one, two)
+    assert given_up is not None
+    assert given_up.value == {
+        "ended": "not tried",
+        "note": "1x20-s24-seed0 and 1x20-s32-seed0 ran out of time or memory",
+    }
+    assert asked(entry(80, 40, 3), one, two) is not None
+    assert asked(entry(20, 16, 0), one, two) is None, "smaller"
+    assert asked(entry(80, 24, 0), one, two) is None, "not larger than both"
+    assert asked(entry(20, 40, 0, LIPOPT3), one, two) is None, "another method"
+    assert asked(entry(20, 40, 0, OURS), (entry(20, 24, 0, OURS), out), (entry(20, 32, 0, OURS), out)) is None
+    won = (entry(20, 32, 1), Estimate(upper=1.0))
+    assert asked(entry(20, 40, 0), one, two, won) is None, "one as large ended well"
+    more = (entry(20, 40, 1), "out of memory"), (entry(20, 40, 2), out)
+    assert asked(entry(20, 40, 3), one, two, won, *more) is not None
+    assert (
+        asked(entry(20, 40, 3), (entry(20, 24, 0), "MethodError: else"), (entry(20, 24, 1), "MethodError: x")) is None
+    )
 
 
 def test_words_and_agreement() -> None:
@@ -143,9 +232,7 @@ def test_words_and_agreement() -> None:
     assert hr2.values is None
     assert hr2.words == "1 of 2: time, 1 of 2: failed"
     assert str(agreement([])) == "nothing to compare: no entry with a published counterpart finished"
-    assert str(agreement([shor, shor, hr2])) == (
-        "1 of 1 entries agree to 0.002, 0 explained, 0 not; 1 not finished here (time, memory)"
-    )
+    assert str(agreement([shor, shor, hr2])) == "of 2 published entries 1 agrees, 1 out of reach (to 0.002)"
 
 
 def test_the_published_median_of_ten() -> None:
@@ -298,7 +385,7 @@ def test_interrupted_killed_damaged_and_resumed(tmp_path: Path, monkeypatch: pyt
     whole = reproduce(["figure-global-1"], out, NO_FILES, options)
     assert whole.complete
     assert whole.resumed >= len(before)
-    assert (whole.one_layer.agree, whole.one_layer.differ) == (3, 0)
+    assert whole.one_layer.to_dict() == {"agrees": 3}
     text = (out / "figure-global-1.csv").read_text()
     record = next(out.glob("pieces/*lbs.json"))
     record.write_text("{")

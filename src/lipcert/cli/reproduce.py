@@ -94,7 +94,7 @@ def _show(result: Reproduction) -> None:
     out = console()
     for target, line in result.lines:
         out.print(f"{target}: {line}", markup=False)
-    if result.one_layer.compared or result.one_layer.unfinished:
+    if result.one_layer.published:
         out.print(f"one hidden layer, all targets: {result.one_layer}", markup=False)
     if result.failed:
         out.print(f"{len(result.failed)} entries were stopped (out of time or memory) or failed: see the tables")

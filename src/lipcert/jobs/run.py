@@ -16,6 +16,8 @@ from lipcert.jobs.names import file_stem
 from lipcert.jobs.piece import Finished, Outcome, Piece, execute, lost
 from lipcert.jobs.progress import Progress, estimate
 
+Settle = Callable[[Piece, Mapping[str, Outcome]], Outcome | None]
+
 _TICK = 10.0  # seconds after which to look whether the executor still has workers
 
 
@@ -55,6 +57,7 @@ def run_pieces(
     deadline: float | None = None,
     retry_failed: bool = False,
     stored: Mapping[str, Outcome] | None = None,
+    settle: Settle | None = None,
 ) -> Run:
     """Do every piece that has no outcome yet, in the order given, and return all outcomes.
 
@@ -66,6 +69,8 @@ def run_pieces(
         deadline: on the clock of time.monotonic(); no piece is waited for after it. A local piece is not interrupted.
         retry_failed: do the pieces again that failed in an earlier run of the folder.
         stored: by name, the outcomes to go on with; left out, whatever the folder holds.
+        settle: asked before a piece is done, with all outcomes so far: its outcome where doing it is not worth the
+            time. The folder does not keep it, so that a later run asks again.
 
     Guarantees: a piece that raises, dies or runs out of time is an outcome with an error. At the deadline, on Ctrl-C,
     or when the executor breaks, every outcome that has arrived is kept, and a later run does the others.
@@ -73,7 +78,7 @@ def run_pieces(
     stems = {file_stem(piece.name): piece.name for piece in pieces}
     if len(stems) != len(pieces):
         raise InputError("two pieces of the job have the same name")
-    run = _Running(pieces, folder, executor, on_progress, deadline)
+    run = _Running(pieces, folder, executor, on_progress, deadline, settle)
     run.resume(_in(folder, pieces) if stored is None else stored, retry_failed)
     try:
         run.go()
@@ -99,9 +104,10 @@ class _Running:
         executor: Executor,
         on_progress: Callable[[Progress], None] | None,
         deadline: float | None,
+        settle: Settle | None,
     ) -> None:
         self.pieces, self.folder, self.executor = pieces, folder, executor
-        self.on_progress, self.deadline = on_progress, deadline
+        self.on_progress, self.deadline, self.settle = on_progress, deadline, settle
         self.start = time.monotonic()
         self.end = End.FINISHED
         self.resumed = 0
@@ -129,6 +135,8 @@ class _Running:
                 return
             if not self._submit():
                 return
+            if not self.under_way:
+                return  # the rest was settled
             left = _TICK if self.deadline is None else min(_TICK, max(0.0, self.deadline - time.monotonic()))
             for future in wait(self.under_way, left, FIRST_COMPLETED).done:
                 if not self._keep(future):
@@ -154,6 +162,12 @@ class _Running:
         depth = queue_depth(self.executor)
         while self.waiting and len(self.under_way) < depth:
             piece = self.waiting[0]
+            known = None if self.settle is None else self.settle(piece, self.outcomes)
+            if known is not None:
+                self.waiting.popleft()
+                self._count(known)
+                self._report(piece.name)
+                continue
             try:
                 future = self.executor.submit(execute, piece)
             except (RuntimeError, OSError):  # shut down or broken; what a piece raises is caught where it runs

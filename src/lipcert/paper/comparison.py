@@ -10,9 +10,9 @@ from enum import Enum
 import numpy as np
 
 from lipcert.chart.lines import Quartiles
-from lipcert.paper.entries import OURS, UPPER, Entry, Random
-from lipcert.paper.faults import explanation, is_valid
-from lipcert.paper.findings import NOT_RUN, Findings
+from lipcert.paper.entries import LBS, OURS, UPPER, Entry, Random
+from lipcert.paper.faults import ABOVE, BELOW_LOWER, explanation, is_valid, proved_fault
+from lipcert.paper.findings import NOT_RUN, NOT_TRIED, Findings
 from lipcert.paper.published import Values, published, published_value
 
 TOLERANCE = 2e-3  # of a median against the published one
@@ -25,9 +25,12 @@ class Verdict(Enum):
     """How a row compares with the publication."""
 
     AGREES = "agrees"
+    LOWER = "ours is lower"  # the same method, proved
+    REFUTED = "refuted"  # a gradient is larger than a published upper bound, for one of the networks at least
     EXPLAINED = "explained"
     DIFFERS = "differs"
-    NOTHING = ""  # not published, or not finished here
+    OUT_OF_REACH = "out of reach"  # published; tried here, or something smaller was, and none finished
+    NOTHING = ""  # not published, or not run here
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,7 @@ def _row(
         remarks += _not_lowest(entries, findings)
     return Row(
         *(layers, size, sparsity, region, method),
-        attempted=sum(f.ended != NOT_RUN for f in found),
+        attempted=sum(f.ended not in (NOT_RUN, NOT_TRIED) for f in found),
         values=Quartiles.of([f.value for f in found if f.value is not None]),
         seconds=Quartiles.of([f.seconds for f in found if f.value is not None and f.seconds is not None]),
         words=", ".join(word if n == len(found) else f"{n} of {len(found)}: {word}" for word, n in words.items()),
@@ -94,18 +97,51 @@ def _compare(
     """Medians over the same networks: all ten where that median was published, else those that finished and were."""
     done = [(e, value) for e in entries if (value := findings[e].value) is not None]
     both = [(e, mine, theirs) for e, mine in done if (theirs := told.of(e.network.seed)) is not None]
+    refuted = _refuted(entries, findings)
     if told.median is not None and len(done) == _ALL_SEEDS:
         ours, theirs = float(np.median([mine for _, mine in done])), told.median
     elif both:
         ours, theirs = float(np.median([mine for _, mine, _ in both])), float(np.median([t for _, _, t in both]))
     else:
-        return None, told.median, Verdict.NOTHING, []
+        return (None, told.median, *_unfinished(entries, told, findings, refuted))
     far = [(e, theirs) for e, mine, theirs in both if abs(mine - theirs) > TOLERANCE]
     reasons = [explanation(e, value, findings[e], findings.lower(e)) for e, value in far]
-    said = [*dict.fromkeys(reason for reason in reasons if reason)]
-    if abs(ours - theirs) <= TOLERANCE:
-        return ours, theirs, Verdict.AGREES, said
-    return ours, theirs, Verdict.EXPLAINED if reasons and all(reasons) else Verdict.DIFFERS, said
+    said = [*refuted, *dict.fromkeys(reason for reason in reasons if reason and reason != BELOW_LOWER)]
+    return ours, theirs, _verdict(abs(ours - theirs) <= TOLERANCE, bool(refuted), reasons), said
+
+
+def _verdict(near: bool, refuted: bool, reasons: list[str]) -> Verdict:
+    if refuted:
+        return Verdict.REFUTED
+    if near:
+        return Verdict.AGREES
+    if not reasons or not all(reasons):
+        return Verdict.DIFFERS
+    return Verdict.LOWER if {*reasons} == {ABOVE} else Verdict.EXPLAINED
+
+
+def _unfinished(
+    entries: list[Entry], told: Values, findings: Findings, refuted: list[str]
+) -> tuple[Verdict, list[str]]:
+    """The verdict where no published network finished here, and what is known of them all the same."""
+    if refuted:
+        return Verdict.REFUTED, refuted
+    if not (told.seeds or told.median is not None) or all(findings[e].ended in ("", NOT_RUN) for e in entries):
+        return Verdict.NOTHING, []
+    pairs = [(findings[replace(e, method=OURS)].value, told.of(e.network.seed)) for e in entries]
+    known = [ours < theirs for ours, theirs in pairs if ours is not None and theirs is not None]
+    return Verdict.OUT_OF_REACH, [f"ours is lower in {sum(known)} of {len(known)} networks"] if known else []
+
+
+def _refuted(entries: list[Entry], findings: Findings) -> list[str]:
+    seeds = [str(e.network.seed) for e in entries if refutes(e, findings)]
+    return [f"{BELOW_LOWER}: seed {', '.join(seeds)}"] if seeds else []
+
+
+def refutes(entry: Entry, findings: Findings) -> bool:
+    """Whether a gradient is known that is larger than the upper bound published for this entry."""
+    value = None if entry.method == LBS else published_value(entry)
+    return value is not None and proved_fault(value, None, findings.lower(entry)) == BELOW_LOWER
 
 
 def _not_lowest(entries: list[Entry], findings: Findings) -> list[str]:
@@ -136,35 +172,31 @@ def _above(value: float | None, other: float | None) -> bool:
 
 @dataclass(frozen=True)
 class Agreement:
-    """How many rows agree with the publication."""
+    """How the published rows compare, by verdict."""
 
-    agree: int
-    explained: int
-    differ: int
-    unfinished: int  # published, attempted, not finished here
+    verdicts: tuple[tuple[Verdict, int], ...]
+
+    def of(self, verdict: Verdict) -> int:
+        return dict(self.verdicts).get(verdict, 0)
 
     @property
-    def compared(self) -> int:
-        return self.agree + self.explained + self.differ
+    def published(self) -> int:
+        """How many rows have a verdict."""
+        return sum(n for _, n in self.verdicts)
+
+    def to_dict(self) -> dict[str, int]:
+        return {verdict.name.lower(): n for verdict, n in self.verdicts}
 
     def __str__(self) -> str:
-        left = f"; {self.unfinished} not finished here (time, memory)" if self.unfinished else ""
-        if not self.compared:
-            return f"{NOTHING_COMPARED}{left}"
-        return (
-            f"{self.agree} of {self.compared} entries agree to {TOLERANCE:g}, {self.explained} explained, "
-            f"{self.differ} not{left}"
-        )
+        """ "agrees" within the tolerance; a verdict that no row has is left out."""
+        if not self.published:
+            return NOTHING_COMPARED
+        first, *others = [f"{n} {verdict.value}" for verdict, n in self.verdicts]
+        return f"of {self.published} published entries {', '.join([first, *others])} (to {TOLERANCE:g})"
 
 
 def agreement(rows: Iterable[Row]) -> Agreement:
     """Rows that more than one target shows count once."""
     unique = {(r.layers, r.size, r.sparsity, r.region, r.method): r for r in rows}.values()
     count = Counter(r.verdict for r in unique)
-    stuck = sum(r.ours is None and bool(r.words) and r.attempted > 0 and _was_published(r) for r in unique)
-    return Agreement(count[Verdict.AGREES], count[Verdict.EXPLAINED], count[Verdict.DIFFERS], stuck)
-
-
-def _was_published(row: Row) -> bool:
-    told = published(row.layers, row.region, row.size, row.sparsity, row.method)
-    return bool(told.seeds) or told.median is not None
+    return Agreement(tuple((v, count[v]) for v in Verdict if v is not Verdict.NOTHING and count[v]))

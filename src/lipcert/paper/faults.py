@@ -7,13 +7,12 @@ from lipcert.paper.estimators import Estimate
 
 DROPPED = "monomials were dropped: not an upper bound"
 POSITIVE_SIGNS = "computed with t in [0,1]: not an upper bound"
-BELOW_LOWER = "published value is below a proved lower bound"
+BELOW_LOWER = "published value is below the norm of a gradient there"
 BELOW_OPTIMUM = "published value is below the optimum of its own program"
-ABOVE = "ours is proved and lower: the published program was looser or not solved to its end"
+ABOVE = "the same method proves less here: the published program was looser or not solved to its end"
 OTHER_POINTS = "other random points: the paper's are not known"
 MIXED = "mixed statistics: HR-2 is a mean of ten networks, the others are network 0"
 OTHER_NETWORK = "another network: the paper's is not published"
-REFUTED = "refuted: a gradient of norm 15.157 lies in the same box"
 _SLACK = 1e-6  # six decimals were published
 
 

@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from lipcert.paper.comparison import Agreement, agreement
 from lipcert.paper.entries import Entry
 from lipcert.paper.estimators import OURS_SECONDS, solve_entry
 from lipcert.paper.findings import Findings
+from lipcert.paper.order import GivenUp, in_order
 from lipcert.paper.published import EPSILONS, TABLE2_NETWORK
 from lipcert.paper.random_reports import figure_report, table1_report
 from lipcert.paper.report import Report
@@ -69,12 +70,12 @@ class Options:
         return {**limits, "version": __version__}
 
     def executor(self, *, timed: bool) -> Executor:
-        """For entries with their limit, or for what they need. Solvers keep the limit by themselves; building a program
-        and the last proof may take as long again.
+        """For entries with their limit, or for what they need. Solvers keep the limit by themselves; the last step and
+        the proof come on top.
         """
         if self.scheduler is not None:
             return cluster(self.scheduler)
-        seconds = 2 * self.seconds + 20 if timed else None
+        seconds = 1.25 * self.seconds + 20 if timed else None
         return isolated(self.workers, memory=int(self.memory * 2**30), seconds=seconds)
 
 
@@ -99,7 +100,7 @@ class Reproduction:
             "lines": [{"target": t, "line": line} for t, line in self.lines],
             "skipped": [{"target": t, "why": why} for t, why in self.skipped],
             "failed": [{"cell": name, "error": error} for name, error in self.failed],
-            "one_hidden_layer": asdict(self.one_layer),
+            "one_hidden_layer": self.one_layer.to_dict(),
             "complete": self.complete,
             "resumed": self.resumed,
             "notes": list(self.notes),
@@ -159,8 +160,8 @@ class _Job:
             entries["table3"] = trained.table3_entries(self._network(trained.SPHERES))
         every = [entry for own in entries.values() for entry in own]
         unique = {entry.name: entry for entry in (trained.quick_ones(every) if quick else every)}
-        pieces = [Piece(name, solve_entry, (entry, self.options.seconds)) for name, entry in unique.items()]
-        run = self._pieces("entries", pieces, timed=True)
+        pieces = [Piece(entry.name, solve_entry, (entry, self.options.seconds)) for entry in in_order(unique.values())]
+        run = self._pieces("entries", pieces, timed=True, settle=GivenUp(unique.values()))
         findings = Findings(unique.values(), run.outcomes)
         reports = []
         for target in targets:
@@ -182,12 +183,12 @@ class _Job:
     def _network(self, name: str) -> Network | None:
         return self.networks[name][0] if name in self.networks else None
 
-    def _pieces(self, stage: str, pieces: list[Piece], *, timed: bool = False) -> Run:
+    def _pieces(self, stage: str, pieces: list[Piece], *, timed: bool = False, settle: GivenUp | None = None) -> Run:
         """What is there already counts also after Ctrl-C. Only an entry that ran out of its limits stays so."""
         if not self.interrupted:
             see = None if self.on_progress is None else partial(self.on_progress, stage)
             with self.options.executor(timed=timed) as executor:
-                run = run_pieces(pieces, self.folder, executor, see, retry_failed=not timed)
+                run = run_pieces(pieces, self.folder, executor, see, retry_failed=not timed, settle=settle)
         else:
             kept = {p.name: self.folder.load(p.name) for p in pieces}
             run = Run({k: v for k, v in kept.items() if v is not None}, End.INTERRUPTED, 0)

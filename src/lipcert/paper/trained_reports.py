@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
 from lipcert.chart.lines import Panel, Quartiles, Series
 from lipcert.chart.svg import document
-from lipcert.paper.comparison import NOTHING_COMPARED, lower_bounds_than_ours
+from lipcert.paper.comparison import NOTHING_COMPARED, Verdict, lower_bounds_than_ours
 from lipcert.paper.entries import HR2, LBS, OURS, REGIONS, Entry, Given
-from lipcert.paper.faults import BELOW_LOWER, OTHER_NETWORK, OTHER_POINTS, REFUTED
-from lipcert.paper.findings import Findings
-from lipcert.paper.published import EPSILONS, MATRIX, TABLE2, TABLE2_NETWORK, TABLE3, TABLE4
+from lipcert.paper.estimators import Estimate
+from lipcert.paper.faults import BELOW_LOWER, OTHER_NETWORK, OTHER_POINTS
+from lipcert.paper.findings import NOT_RUN, Findings
+from lipcert.paper.published import EPSILONS, MATRIX, TABLE2, TABLE2_NETWORK, TABLE3, TABLE4, Printed
 from lipcert.paper.report import Record, Report, drawing, estimate_record, number, seconds, table
 from lipcert.report.heatmap import heat_map
 from lipcert.robustness.result import Certification
 
-_PRINTED = 5e-3 + 1e-2  # two decimals, and a hundredth for solvers
+_DIGITS = 5e-3  # two decimals
+_PRINTED = _DIGITS + 1e-2  # and a hundredth for solvers
 
 
 def table2_report(entries: Sequence[Entry], findings: Findings, about: str) -> Report:
@@ -32,7 +35,30 @@ def table2_report(entries: Sequence[Entry], findings: Findings, about: str) -> R
         compare, note = "The weights are those of the paper, so the columns compare.", _table2_agreement(records)
     panels = [_table2_panel(region, [r for r in records if r["region"] == region]) for region in REGIONS]
     paragraphs = [about, compare, table([_table2_words(r, paper) for r in records])]
-    return Report("table2", title, paragraphs, {"table2": records}, drawing(title, panels), (note,))
+    tables = {"table2": records}
+    refuted = [_table2_refuted(e, findings) for e, r in zip(entries, records, strict=True) if _is_refuted(r)]
+    if refuted:
+        tables["table2-refuted"] = refuted
+        paragraphs.append("The points whose gradients refute published values are in `table2-refuted.csv`.")
+    return Report("table2", title, paragraphs, tables, drawing(title, panels), (note,))
+
+
+def _is_refuted(record: Record) -> bool:
+    return record["verdict"] == Verdict.REFUTED.value
+
+
+def _table2_refuted(entry: Entry, findings: Findings) -> Record:
+    """The witness against a printed upper bound."""
+    witness = findings.witness(entry)
+    assert witness is not None
+    return {
+        "region": entry.region,
+        "method": entry.method,
+        "published": TABLE2[entry.region][entry.method][0],
+        "gradient": witness.value,
+        "found_by": witness.method,
+        "point": witness.written,
+    }
 
 
 def _table2_record(entry: Entry, findings: Findings, paper: bool) -> Record:
@@ -45,9 +71,9 @@ def _table2_record(entry: Entry, findings: Findings, paper: bool) -> Record:
         remarks += [f"NOT LOWEST: {name} is lower" for name in lower_bounds_than_ours(entry, findings)]
     if entry.method == LBS and ratio is not None and abs(ratio - 1) > 1e-3:
         remarks.append(OTHER_POINTS)
-    if paper and (entry.method, entry.region) == (HR2, "global"):
-        beaten = lower is not None and isinstance(printed, float) and printed < lower
-        remarks.append(f"{BELOW_LOWER}: {lower:.4f}" if beaten else REFUTED)
+    refuted = entry.method != LBS and lower is not None and isinstance(printed, float) and printed + _DIGITS < lower
+    if refuted:
+        remarks.append(f"{BELOW_LOWER}: {lower:.6f}")
     return {
         "region": entry.region,
         "method": entry.method,
@@ -55,17 +81,29 @@ def _table2_record(entry: Entry, findings: Findings, paper: bool) -> Record:
         "published": printed,
         "ratio": ratio,
         "published_seconds": time,
+        "verdict": _table2_verdict(found, printed, refuted, entry.method).value,
         "remarks": "; ".join(remarks),
     }
 
 
+def _table2_verdict(found: Estimate, printed: Printed | None, refuted: bool, method: str) -> Verdict:
+    if refuted or not isinstance(printed, float):
+        return Verdict.REFUTED if refuted else Verdict.NOTHING
+    if found.value is None:
+        return Verdict.NOTHING if found.ended == NOT_RUN else Verdict.OUT_OF_REACH
+    if abs(found.value - printed) <= _PRINTED:
+        return Verdict.AGREES
+    if method == LBS:
+        return Verdict.EXPLAINED
+    return Verdict.LOWER if found.value < printed else Verdict.DIFFERS
+
+
 def _table2_agreement(records: Sequence[Record]) -> str:
-    compared = [r for r in records if r["ratio"] is not None]
-    far = [r for r in compared if abs(float(r["value"] or 0) - float(r["published"] or 0)) > _PRINTED]
-    if not compared:
+    count = Counter(str(r["verdict"]) for r in records if r["verdict"])
+    if not count:
         return NOTHING_COMPARED
-    explained = sum(bool(r["remarks"]) for r in far)
-    return f"{len(compared) - len(far)} of {len(compared)} printed numbers agree, {explained} explained"
+    said = ", ".join(f"{count[v.value]} {v.value}" for v in Verdict if count[v.value])
+    return f"of {count.total()} printed numbers {said}"
 
 
 def _table2_words(r: Record, paper: bool) -> dict[str, str]:
@@ -78,6 +116,7 @@ def _table2_words(r: Record, paper: bool) -> dict[str, str]:
         "published": number(r["published"], 2),
         "ratio": number(r["ratio"]),
         "published time": seconds(r["published_seconds"]),
+        "verdict": str(r["verdict"] or "-"),
     }
     return ours | (beside if paper else {}) | {"remarks": str(r["remarks"] or "-")}
 
