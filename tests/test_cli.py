@@ -10,12 +10,14 @@ import sys
 import threading
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
 
+import lipcert
 from lipcert import Everywhere, InputError, Network, Progress, bound
 from lipcert.cli import bound as bound_module
-from lipcert.cli.app import run
+from lipcert.cli.app import COMMANDS, cli, run
 from lipcert.cli.demo import digits
 from lipcert.cli.progress import ProgressDisplay
 from lipcert.solver import Progress as Iteration
@@ -99,6 +101,23 @@ def test_demo(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(out)["verified"] == len(rows)
     assert {"tight", "tree", "signs"} & {r["method"] for r in rows}
     assert all(0 < r["lower"] <= r["upper"] for r in rows)
+
+
+def test_help_imports_no_command_and_says_what_each_says() -> None:
+    """Loading scipy to print a list of commands is what makes a command line feel slow."""
+    code = "import sys; from lipcert.cli.app import run; run(['--help']); print(*sys.modules, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = done.stderr.split()
+    assert not {"numpy", "scipy", "lipcert.cli.bound"} & {*loaded}
+    for name, short in COMMANDS.items():
+        command = cli.get_command(click.Context(cli), name)
+        assert command is not None
+        assert command.name == name
+        assert command.get_short_help_str(80) == short
+        assert name in done.stdout
+    assert cli.list_commands(click.Context(cli)) == sorted(COMMANDS)
+    modules = {path.stem for path in (Path(lipcert.__file__).parent / "cli").glob("*.py")}
+    assert {*COMMANDS} <= modules
 
 
 def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,6 +7,7 @@ import shlex
 from importlib.util import find_spec
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
 
@@ -57,7 +58,9 @@ def commands(text: str) -> list[str]:
 def check_command(command: str) -> None:
     arguments = shlex.split(command)[1:]
     if command in PARSED:
-        with cli.commands[arguments[0]].make_context(arguments[0], arguments[1:]):
+        named = cli.get_command(click.Context(cli), arguments[0])
+        assert named is not None, command
+        with named.make_context(arguments[0], arguments[1:]):
             return
     more = [option for start, options in ADDED.items() if command.startswith(start) for option in options]
     assert run([*arguments, *more]) == 0, command

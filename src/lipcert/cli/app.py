@@ -9,26 +9,49 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from importlib import import_module
 
 import click
 
 from lipcert._version import __version__
-from lipcert.cli.bound import bound_command
-from lipcert.cli.cells import cells_command
-from lipcert.cli.certify import certify_command
-from lipcert.cli.demo import demo_command
-from lipcert.cli.export import export_command
-from lipcert.cli.info import info_command
-from lipcert.cli.jacobian import jacobian_command
-from lipcert.cli.loop import loop_command
-from lipcert.cli.pop import pop_command
-from lipcert.cli.report import report_command
-from lipcert.cli.reproduce import reproduce_command
-from lipcert.cli.verify import verify_command
 from lipcert.errors import InputError, LipcertError
 
+# Each in the module of its name, with the line that the list of commands has for it.
+COMMANDS = {
+    "bound": "Bracket the Lipschitz constant of one output of NETWORK.",
+    "cells": "Constants on all cells of a box, a grid or an adaptive partition.",
+    "certify": "Which inputs of DATA keep their class within a radius?",
+    "demo": "Bound a small digit classifier around a few images.",
+    "export": "Write a relaxation of NETWORK as a semidefinite program.",
+    "info": "Show the layers, sizes and content hash of NETWORK.",
+    "jacobian": "Bounds and signs of every entry of the Jacobian on a region.",
+    "loop": "Bound the contraction constant of x+ = A x + B NETWORK(C x).",
+    "pop": "Bracket the optimum of the polynomial problem in FILE.",
+    "report": "Write an HTML page about the certify job in DIR.",
+    "reproduce": "Compute TARGET of the paper again and put the published numbers beside.",
+    "verify": "Check a proof, or all proofs of a certify job, against a network.",
+}
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+
+class _Lazy(click.Group):
+    """Imports a command when it is asked for: the list of commands and the version need none of them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in COMMANDS:
+            return None
+        command = getattr(import_module(f"lipcert.cli.{cmd_name}"), f"{cmd_name}_command")
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl([*sorted(COMMANDS.items())])
+
+
+@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="lipcert", message="%(prog)s %(version)s")
 def cli() -> None:
     """Certified upper bounds on the Lipschitz constants of ReLU networks.
@@ -50,24 +73,6 @@ def cli() -> None:
 
     Exit codes: 0 success, 1 nothing or not all was proved, 2 bad input, 3 a bug, 130 interrupted.
     """
-
-
-_COMMANDS = (
-    bound_command,
-    cells_command,
-    certify_command,
-    demo_command,
-    export_command,
-    info_command,
-    jacobian_command,
-    loop_command,
-    pop_command,
-    report_command,
-    reproduce_command,
-    verify_command,
-)
-for _command in _COMMANDS:
-    cli.add_command(_command)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
