@@ -100,6 +100,7 @@ def _polygon(corners: int, radius: float, inner: float | None = None) -> tuple[P
 
 _OUTLINES: dict[str, tuple[Point, ...]] = {
     "circle": _polygon(24, 4.6),
+    "ring": _polygon(32, 8.5),
     "square": ((-4, -4), (4, -4), (4, 4), (-4, 4)),
     "triangle": ((0, -5), (5, 4), (-5, 4)),
     "triangle-down": ((0, 5), (5, -4), (-5, -4)),
@@ -114,6 +115,6 @@ _OUTLINES: dict[str, tuple[Point, ...]] = {
 
 
 def mark(outline: str, x: float, y: float, paint: Paint, hint: str = "") -> Line:
-    """A small symbol around a point: circle, square, triangle, diamond, hexagon, star, plus or cross."""
+    """A small symbol around a point: circle, square, triangle, diamond, hexagon, star, plus, cross; or a ring around one."""
     corners = _OUTLINES[outline]
     return Line([(x + a, y + b) for a, b in (*corners, corners[0])], paint, hint=hint)

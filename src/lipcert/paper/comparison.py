@@ -103,7 +103,7 @@ def _compare(
     elif both:
         ours, theirs = float(np.median([mine for _, mine, _ in both])), float(np.median([t for _, _, t in both]))
     else:
-        return (None, told.median, *_unfinished(entries, told, findings, refuted))
+        return (None, told.middle, *_unfinished(entries, told, findings, refuted))
     far = [(e, theirs) for e, mine, theirs in both if abs(mine - theirs) > TOLERANCE]
     reasons = [explanation(e, value, findings[e], findings.lower(e)) for e, value in far]
     said = [*refuted, *dict.fromkeys(reason for reason in reasons if reason and reason != BELOW_LOWER)]
@@ -126,7 +126,7 @@ def _unfinished(
     """The verdict where no published network finished here, and what is known of them all the same."""
     if refuted:
         return Verdict.REFUTED, refuted
-    if not (told.seeds or told.median is not None) or all(findings[e].ended in ("", NOT_RUN) for e in entries):
+    if told.middle is None or all(findings[e].ended in ("", NOT_RUN) for e in entries):
         return Verdict.NOTHING, []
     pairs = [(findings[replace(e, method=OURS)].value, told.of(e.network.seed)) for e in entries]
     known = [ours < theirs for ours, theirs in pairs if ours is not None and theirs is not None]

@@ -9,6 +9,7 @@ import csv
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from statistics import median
 
 from lipcert.paper.entries import HR1, HR2, LBS, LIPOPT3, LIPOPT4, SHOR, Entry, Random
 
@@ -24,6 +25,11 @@ class Values:
 
     def of(self, seed: int) -> float | None:
         return self.seeds[seed] if seed < len(self.seeds) else None
+
+    @property
+    def middle(self) -> float | None:
+        """The median that was published, or that of the networks that were."""
+        return self.median if self.median is not None or not self.seeds else median(self.seeds)
 
 
 Key = tuple[int, str, int, int, str]  # hidden layers, region, size, sparsity, method
