@@ -115,6 +115,6 @@ _OUTLINES: dict[str, tuple[Point, ...]] = {
 
 
 def mark(outline: str, x: float, y: float, paint: Paint, hint: str = "") -> Line:
-    """A small symbol around a point: circle, square, triangle, diamond, hexagon, star, plus, cross; or a ring around one."""
+    """A small symbol around a point: circle, square, triangle, diamond, hexagon, star, plus, cross, or a ring."""
     corners = _OUTLINES[outline]
     return Line([(x + a, y + b) for a, b in (*corners, corners[0])], paint, hint=hint)

@@ -88,12 +88,16 @@ def processes(workers: int) -> Executor:
     return Processes(workers, threads=_threads_each(workers))
 
 
-def isolated(workers: int = 1, *, memory: int | None = None, seconds: float | None = None) -> Executor:
-    """Every piece in a process of its own.
+def isolated(
+    workers: int = 1, *, memory: int | None = None, seconds: float | None = None, fresh: bool = True
+) -> Executor:
+    """Every piece in a process with limits, alone.
 
     Args:
         memory: bytes of address space (RLIMIT_AS) it may have; a started process needs about 1 GiB of it.
-        seconds: after which it is killed.
+        seconds: of a piece, after which the process is killed.
+        fresh: a process for every piece. Otherwise the next piece has the same one, unless it was killed or died:
+            starting Python takes longer than many a piece.
     """
     _check_workers(workers)
     if memory is not None and memory <= 0:
@@ -101,7 +105,7 @@ def isolated(workers: int = 1, *, memory: int | None = None, seconds: float | No
     if seconds is not None and not seconds > 0:
         raise InputError(f"seconds must be positive, not {seconds}")
     # No second try: a process that dies under a limit dies again, after the same hours.
-    return Processes(workers, fresh=True, threads=_threads_each(workers), memory=memory, seconds=seconds, retries=0)
+    return Processes(workers, fresh=fresh, threads=_threads_each(workers), memory=memory, seconds=seconds, retries=0)
 
 
 def cluster(address: str) -> Executor:

@@ -73,7 +73,7 @@ def as_csv(records: Sequence[Record]) -> str:
 
 def estimate_record(estimate: Estimate) -> Record:
     """The columns that the CSV files of all tables have."""
-    bounds = {"value": estimate.value, "upper": estimate.upper, "lower": estimate.lower}
+    bounds = {"value": estimate.value, "upper": estimate.upper, "lower": estimate.lower, "floor": estimate.floor}
     return {**bounds, "word": estimate.ended, "seconds": estimate.seconds}
 
 

@@ -76,7 +76,7 @@ class Options:
         if self.scheduler is not None:
             return cluster(self.scheduler)
         seconds = 1.25 * self.seconds + 20 if timed else None
-        return isolated(self.workers, memory=int(self.memory * 2**30), seconds=seconds)
+        return isolated(self.workers, memory=int(self.memory * 2**30), seconds=seconds, fresh=False)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,49 @@
+"""Take the folder of a `lipcert reproduce` run into docs/paper, and make the tables of docs/reproduction.md of it.
+
+    python -m benchmarks.paper [FOLDER]
+
+Without a folder the tables are made again of what docs/paper has. Nothing on these pages is typed by hand: a table
+stands between `<!-- paper: NAME -->` and `<!-- end of paper -->`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from pathlib import Path
+
+from benchmarks._measure import ROOT
+from benchmarks.paper._pages import index_page, quoted, quotes
+from benchmarks.paper._read import Reproduced
+
+PAPER = ROOT / "docs" / "paper"
+QUOTING = ROOT / "docs" / "reproduction.md"
+ENDINGS = (".csv", ".md", ".svg", "job.json")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", nargs="?", type=Path, metavar="FOLDER", help="of `lipcert reproduce --out FOLDER`")
+    given = parser.parse_args(arguments)
+    if given.folder is not None:
+        take(given.folder)
+    found = Reproduced(PAPER)
+    (PAPER / "index.md").write_text(index_page(found), encoding="utf-8")
+    QUOTING.write_text(quoted(QUOTING.read_text(encoding="utf-8"), quotes(found)), encoding="utf-8")
+    print(f"{PAPER.relative_to(ROOT)}, {QUOTING.relative_to(ROOT)}: {len(found.networks):,} entries")
+    return 0
+
+
+def take(folder: Path) -> None:
+    """The files of a run in place of what was there."""
+    if not (folder / "job.json").is_file():
+        raise SystemExit(f"{folder}: not the folder of a reproduction (no job.json); give the one after --out")
+    shutil.rmtree(PAPER, ignore_errors=True)
+    PAPER.mkdir(parents=True)
+    for path in sorted(folder.iterdir()):
+        if path.is_file() and path.name.endswith(ENDINGS):
+            shutil.copyfile(path, PAPER / path.name)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
