@@ -362,6 +362,17 @@ def test_isolated_limits() -> None:
     assert run.outcomes["modest"].value is not None
 
 
+@pytest.mark.parametrize("fresh", [True, False])
+def test_isolated_processes_are_kept_or_new(tmp_path: Path, fresh: bool) -> None:
+    """A kept one is new again after it has died."""
+    pieces = [Piece(f"n={n}", job_pieces.counted, (str(tmp_path), n)) for n in range(4)]
+    dies = Piece("dies", job_pieces.dies)
+    with isolated(1, fresh=fresh) as executor:
+        run = run_pieces([*pieces[:2], dies, *pieces[2:]], None, executor)
+    assert [*run.failures] == ["dies"]
+    assert len(job_pieces.processes_of(tmp_path)) == (4 if fresh else 2)
+
+
 def test_isolated_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The process is killed, and the program that the piece had started."""
     pid, receive = tmp_path / "pid", _Process._receive

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from benchmarks._two_layer_program import two_layer_value
-from benchmarks.published_faults import HR1_GLOBAL
+from benchmarks.results._published import HR1_GLOBAL
 
 from lipcert.paper.networks import paper_network, paper_region, paper_samples
 from lipcert.problem.problem import Problem

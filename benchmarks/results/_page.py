@@ -70,6 +70,13 @@ SECTIONS = (
     ),
     Section("norms", "Other norms, regions and whole maps", "", _tables.brackets),
     Section(
+        "directions",
+        "Published values of two hidden layers",
+        "Published HR-1 (and a series HRs2), its program with two ranges of t (not bounds), and the constant: by "
+        "`auto`, by sampling at the paper's own points, or the smallest of 200,000 gradients in a cube around the box.",
+        _tables.directions,
+    ),
+    Section(
         "depth",
         "Depth",
         "Whole maps from norm 2 to norm 2 on the whole space. `slopes` has one multiplier for every neuron. "

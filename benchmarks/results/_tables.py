@@ -233,3 +233,20 @@ def missing(rows: Sequence[Row]) -> str:
     for row in rows:
         reasons.setdefault(f"{row.measured.status}: {row.measured.remark}", []).append(f"`{row.case}`")
     return "\n".join(f"- {reason}: {', '.join(cases)}" for reason, cases in reasons.items())
+
+
+def directions(rows: Sequence[Row]) -> str:
+    """Published values of two hidden layers: the two programs and the constant, or a gradient beside them."""
+    lines = []
+    for m in (r.measured for r in rows):
+        told, half, whole, least = (
+            float(v) if (v := m.facts.get(key)) is not None else None
+            for key in ("published", "t in [0, 1]", "t in [-1, 1]", "smallest of 200,000")
+        )
+        lower = m.lower if least is None else least
+        known = f"[{number(m.lower)}, {number(m.upper)}]" if m.upper is not None else f"at least {number(lower)}"
+        below = told is not None and lower is not None and told < lower - 1e-5
+        programs = (number(half), number(whole))
+        lines.append((m.network, m.method, number(told), *programs, known, "refuted" if below else "-"))
+    head = ("network", "by", "published", "its program, t in [0, 1]", "t in [-1, 1]", "constant", "the published value")
+    return table(head, lines)

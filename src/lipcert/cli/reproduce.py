@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.option("--out", metavar="DIR", help="Where to write; goes on with what is there. Default: reproduction[-quick].")
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Processes. Default: one for each core.")
 @click.option("--cluster", "scheduler", metavar="ADDRESS", help="A Dask scheduler instead; it keeps no memory limit.")
-@click.option("--time-limit", type=float, metavar="S", help="Seconds for each entry. Default: 600, quick 10.")
+@click.option("--time-limit", type=float, metavar="S", help="Seconds for each entry. Default: 300, quick 10.")
 @click.option("--memory-limit", type=float, metavar="GIB", help="Address space of each entry. Default: 4.")
 @click.option(
     "--weights", multiple=True, metavar="FILE", help="A trained network for table2 (one output), table4, matrix."
@@ -48,9 +48,9 @@ def reproduce_command(
 
     TARGET is table1, table2, table3, table4, figure-global-1, figure-local-1, figure-global-2, figure-local-2, matrix
     or all. Each writes TARGET.csv, TARGET.md and TARGET.svg into DIR. Every entry (a network, a region, a method) runs
-    in a process of its own; one that runs out of time or memory says so in the tables. Run the same command again to
-    go on after Ctrl-C or a kill. Without the network of the paper (--weights) table2, table4 and matrix bound one that
-    is trained here, and compare nothing.
+    alone in a process with limits; one that runs out of time or memory says so in the tables, and the method is not
+    tried on larger networks after two of these. Run the same command again to go on after Ctrl-C or a kill. Without
+    the network of the paper (--weights) table2, table4 and matrix bound one that is trained here, and compare nothing.
 
     Exit code 0 when all was done, 1 when something was interrupted or failed, 2 on bad input, and when a target could
     not run because an extra is missing (the others are done first).

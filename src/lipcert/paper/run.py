@@ -35,7 +35,7 @@ from lipcert.readers import load
 from lipcert.robustness.certify import certify
 from lipcert.robustness.result import Certification
 
-QUICK_SECONDS, FULL_SECONDS = 10.0, 600.0
+QUICK_SECONDS, FULL_SECONDS = 10.0, 300.0
 MEMORY = 4.0  # GiB of an entry
 _LEAST_MEMORY = 0.5
 _PAIR_SECONDS = 60.0

@@ -27,7 +27,7 @@ UNSIGNED = "unsigned"  # the backward lift of a whole map without values and sig
 FORMS = (*ONE_LAYER, *LIFTED, UNSIGNED)
 LIFTS = (*LIFTED, *(f"{form}-free" for form in LIFTED))
 RELAXATIONS = (*ONE_LAYER, *LIFTS, "tight")
-TIGHT = "backward"  # the lift behind tight, chosen by measurement: docs/ablation.md
+TIGHT = "backward"  # the lift behind tight, chosen by measurement: docs/experiments/ablation.md
 
 
 @dataclass(frozen=True, eq=False)
