@@ -1,0 +1,111 @@
+"""The pages of the reproduction: made of the files of a run, and what they refute is refuted."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from benchmarks.paper import __main__ as command
+from benchmarks.paper._pages import index_page, quoted, quotes
+from benchmarks.paper._read import Reproduced
+
+from lipcert.paper.comparison import Verdict
+from lipcert.paper.networks import paper_network, paper_region
+from lipcert.problem.problem import Problem
+from lipcert.witness import evaluate
+
+DONE = Reproduced(command.PAPER)
+COLUMNS = ("network", "size", "sparsity", "seed", "region", "method", "value", "upper", "lower", "floor", "word")
+
+
+def write(path: Path, records: list[dict[str, object]]) -> None:
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, [*records[0]])
+        writer.writeheader()
+        writer.writerows(records)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two entries of a figure, one of which was not tried."""
+    question = {"time_limit": 7.0, "memory_limit": 2.0, "version": "0"}
+    (tmp_path / "job.json").write_text(json.dumps({"question": question}))
+    (tmp_path / "figure-global-1.md").write_text("# A figure\n")
+    (tmp_path / "figure-global-1.svg").write_text("<svg/>")
+    first = dict(zip(COLUMNS, ("(10,10)", 10, 8, 0, "global", "HR-2", 1.5, 1.5, "", 1.4, ""), strict=True))
+    second = first | {"seed": 1, "value": "", "upper": "", "word": "not tried", "floor": ""}
+    more = {"seconds": 2.0, "published": 1.5021, "fault": "", "note": ""}
+    write(tmp_path / "figure-global-1-networks.csv", [first | more, second | more])
+    write(
+        tmp_path / "figure-global-1.csv", [{"network": "(10,10)", "verdict": "agrees"}, {"network": "", "verdict": ""}]
+    )
+    return tmp_path
+
+
+def test_tables_are_counted_from_the_files(folder: Path) -> None:
+    found = Reproduced(folder)
+    page = index_page(found)
+    assert "7 s and 2 GiB" in page
+    assert "Of 2 entries on random networks (a network, a region, a method) 1 finished, 0 ran out" in page
+    assert "1 were not tried" in page
+    made = quotes(found)
+    assert "| HR-2 | (10,10) | global | 1 | 0 | 0 | 0 | 2.1e-03 | - |" in made["agreement"]
+    assert "| (10,10) | global | HR-2 | 1 of 2 | 2.00 s | 2.0 s | 1 not tried |" in made["coverage"]
+    assert "| (10,10) | 8 | 0 | global | 1.502100 | 1.500000 | above |" in made["optimum"]
+    assert made["refuted"] == ""
+    text = quoted(
+        "a\n<!-- paper: optimum -->\nold\n<!-- end of paper -->\nb <!-- paper: refuted -->\n<!-- end of paper -->", made
+    )
+    assert "old" not in text
+    assert "above" in text
+    assert "not computed yet" in text
+
+
+def test_a_run_is_taken_as_a_whole(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paper, page = tmp_path / "docs" / "paper", tmp_path / "docs" / "reproduction.md"
+    paper.mkdir(parents=True)
+    (paper / "left over.csv").touch()
+    page.write_text("<!-- paper: verdicts -->\n<!-- end of paper -->\n")
+    monkeypatch.setattr(command, "PAPER", paper)
+    monkeypatch.setattr(command, "QUOTING", page)
+    monkeypatch.setattr(command, "ROOT", tmp_path)
+    assert command.main([str(folder)]) == 0
+    names = {p.name for p in paper.iterdir()}
+    assert names == {p.name for p in folder.iterdir() if p.is_file()} | {"index.md"}
+    assert "[figure-global-1](paper/figure-global-1.md) | 1 |" in page.read_text()
+    with pytest.raises(SystemExit, match="not the folder of a reproduction"):
+        command.main([str(tmp_path / "docs")])
+
+
+def test_the_committed_pages_are_those_of_the_committed_files() -> None:
+    assert (DONE.folder / "index.md").read_text(encoding="utf-8") == index_page(DONE)
+    text = command.QUOTING.read_text(encoding="utf-8")
+    assert quoted(text, quotes(DONE)) == text
+    assert "not computed yet" not in text
+
+
+def test_every_published_row_has_a_verdict() -> None:
+    """A published median is compared, or it is said why not."""
+    verdicts = {v.value for v in Verdict} - {""}
+    published = [r for r in DONE.rows if r["published_median"]]
+    assert published
+    assert {r["verdict"] for r in published} <= verdicts
+    assert not [r for r in published if r["verdict"] == Verdict.DIFFERS.value]
+
+
+def test_refuting_points_refute() -> None:
+    """Every gradient that is said to be larger than a published bound, with outward rounding, from the point alone."""
+    records = [r for t in DONE.targets for r in DONE.read(f"{t}-refuted") if "network" in r]
+    assert records
+    for r in records:
+        size, layers = int(r["network"].strip("()").split(",")[0]), r["network"].count(",")
+        net = paper_network(size, int(r["sparsity"]), int(r["seed"]), layers)
+        region = paper_region(size, int(r["seed"]), r["region"])
+        point = np.array(r["point"].split(), dtype=np.float64)
+        assert region.contains(point)
+        norm = evaluate(Problem.of(net, region), point)
+        assert norm > float(r["published"])
+        assert norm == pytest.approx(float(r["gradient"]), rel=1e-9)
