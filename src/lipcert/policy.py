@@ -120,6 +120,9 @@ LAST_PROOF_SHARE = 0.7  # of the budget, at most, may be kept for the last proof
 FIRST_PROOF = 1.0  # seconds of a solve before its first proof
 WORTH_A_PROOF = 0.999  # times the best bound of a solve: multipliers that promise more are not worth a proof
 
+# --- Elimination of slopes --------------------------------------------------------------------------------------------
+ELIMINATION_FROM = 17  # open neurons: fewer are closed by branch and bound in as little time
+
 # --- Rounds of cuts (measured on the paper's (80,80) networks and ACAS Xu 1_1; docs/experiments/ablation.md) ----------
 ROUNDS_LEAST = 4.0  # solves that must fit, or there is one without cuts
 ROUND_SHARE = 0.3  # of what is left may go into the next round

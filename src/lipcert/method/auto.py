@@ -6,6 +6,7 @@ from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.method.base import Method
 from lipcert.method.bracket import Bracket
+from lipcert.method.elimination import eliminate_many
 from lipcert.method.engines import engines_for
 from lipcert.method.lower import Looker
 from lipcert.method.portfolio import take_turns
@@ -30,6 +31,9 @@ class Auto(Method):
 
     def run(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
         if bracket.closed() or problem.network.depth == 0:
+            return
+        eliminate_many(problem, bracket, budget.share(policy.PRELUDE_SHARE))
+        if bracket.closed():
             return
         with workers_of(bracket.wishes) as executor:
             engines = engines_for(problem, bracket, budget, executor)

@@ -8,6 +8,7 @@ from lipcert.budget import Budget
 from lipcert.method.base import Method
 from lipcert.method.bracket import Bracket
 from lipcert.method.branching import refusal
+from lipcert.method.elimination import eliminate_many
 from lipcert.method.engines import searches
 from lipcert.method.lower import Looker
 from lipcert.method.portfolio import take_turns
@@ -48,6 +49,9 @@ class Exact(Method):
         return 100 * 4.0 * max(net.shape) * net.entries / policy.RATES[policy.DENSE]
 
     def run(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
+        eliminate_many(problem, bracket, budget.share(policy.PRELUDE_SHARE))
+        if bracket.closed():
+            return
         with workers_of(bracket.wishes) as executor:
             engines = searches(problem, bracket, budget, executor)
             looker = Looker(problem, bracket, budget)

@@ -6,6 +6,7 @@ from lipcert.errors import MethodError
 from lipcert.method.auto import Auto
 from lipcert.method.base import Method
 from lipcert.method.cheap import Interval, Linear, Mixed, Product
+from lipcert.method.elimination import Elimination
 from lipcert.method.exact import Exact
 from lipcert.method.integers import Mip
 from lipcert.method.literal import LITERAL, Literal
@@ -19,6 +20,7 @@ METHODS: tuple[Method, ...] = (
     Interval(),
     Linear(),
     Mixed(),
+    Elimination(),
     Slopes(),
     *RELAXED,
     Tight(),

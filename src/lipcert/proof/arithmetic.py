@@ -1,4 +1,6 @@
-"""Proofs that need no numbers, because a checker computes them again: norms, intervals, both mixed, linear bounds."""
+"""Proofs that need no numbers, because a checker computes them again: norms, intervals, both mixed, linear bounds, and
+the elimination of slopes.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from lipcert.bounds.elimination import Terms, largest_norm, terms
 from lipcert.bounds.gains import Gains, jacobian_rows, mixed_bound, mixed_map_bound
 from lipcert.bounds.interval import Interval
 from lipcert.bounds.linear import linear_bounds, linear_map_bound
@@ -27,7 +30,7 @@ from lipcert.rounding import Array, worst
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """A bound that its name says how to compute: product, interval, linear or mixed.
+    """A bound that its name says how to compute: product, interval, linear, mixed or elimination.
 
     Any other name is that of a relaxation whose multipliers were not kept: nobody can check it.
     """
@@ -49,6 +52,8 @@ class Arithmetic:
                 return prove_linear(problem).upper
             case "mixed":
                 return prove_mixed(problem).upper
+            case "elimination":
+                return prove_elimination(problem).upper
             case _:
                 raise FileFormatError(f"the certificate names an unknown method {self.method!r}; upgrade lipcert")
 
@@ -113,6 +118,28 @@ def prove_mixed(problem: Problem, known: Gains | None = None) -> Certificate:
     else:
         upper = mixed_bound(net, pre, problem.norm, problem.c, known)
     return Certificate.of(problem, Arithmetic("mixed"), worst(upper))
+
+
+def prove_elimination(problem: Problem) -> Certificate:
+    """L <= the largest norm of a gradient over all slopes (`bounds.elimination`); infinite where it is not covered."""
+    found = None if refusal(problem) is not None else elimination_terms(problem)
+    upper = math.inf if found is None else largest_norm(found, problem.norm)
+    return Certificate.of(problem, Arithmetic("elimination"), worst(upper))
+
+
+def refusal(problem: Problem) -> str | None:
+    """Why elimination does not cover a problem, whatever its numbers; None when it may."""
+    net, norm = problem.network, problem.norm
+    if net.depth != 1:
+        return f"elimination is for one hidden layer, the network has {net.depth}; use auto"
+    if norm.out is not None or norm.p not in ("inf", "2") or problem.coordinate is not None:
+        return "elimination bounds the gradient of one output in norm inf or 2; use auto"
+    return None
+
+
+def elimination_terms(problem: Problem) -> Terms | None:
+    """What is eliminated, kept in the problem; None where tables would be too large."""
+    return problem.kept("elimination", lambda: terms(problem.network, slopes(problem)[0], problem.c))
 
 
 def jacobian_bounds(problem: Problem) -> Array:

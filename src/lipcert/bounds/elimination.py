@@ -1,0 +1,195 @@
+"""All slopes of one hidden layer at once, exactly, where the network is sparse.
+
+With one hidden layer the gradient is g_i(s) = e_i + sum_j w_j A_ji s_j, and its norm is largest where every slope s_j
+is at an end of its interval:
+
+    max over s in {lo, hi}^open of sum_i |g_i(s)|        (or of sum_i g_i(s)^2)
+
+Every term has the open neurons that read input i. Neurons are eliminated one after another [BerteleBrioschi72]: the
+terms that have the neuron become one table over all neurons in them, of which the larger half by the neuron is left as
+a term of the others. A network whose neurons read neighbouring inputs has small tables, however many neurons it has.
+No relaxation that knows the slopes' intervals alone can prove less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lipcert.bounds.interval import Interval
+from lipcert.problem.maps import Index, Matrix, dense
+from lipcert.problem.network import Network
+from lipcert.problem.norms import INF, Norm
+from lipcert.rounding import TINY, Array, gamma, grow, sum_up
+
+LARGEST = 22  # neurons in one table: 4 million numbers
+_NEURONS = 2000  # open ones: an order is looked for in their square
+_ENTRIES = 1 << 22  # of the first map, which is written out
+
+_WAY = 1 << 28  # entries of all tables whose larger halves are remembered
+
+Ends = NDArray[np.bool_]
+Scope = tuple[int, ...]  # positions in the order of elimination, ascending
+
+
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """g_i = base_i + sum over the scope of input i of step_ij (0 or 1), and how far rounding may move all of them.
+
+    `scopes` are positions in the order of elimination; `error` bounds, for every input, what all roundings do to g_i.
+    """
+
+    base: Array
+    steps: tuple[Array, ...]
+    scopes: tuple[Scope, ...]
+    error: Array
+    tables: tuple[Scope, ...]  # of every neuron, in the order of elimination
+    place: Index  # of every open neuron in that order
+
+    @property
+    def operations(self) -> float:
+        """About how many numbers are added."""
+        return float(sum(4.0 * 2.0 ** len(scope) for scope in (*self.tables, *self.scopes)))
+
+
+def terms(net: Network, slopes: Interval, c: Array) -> Terms | None:
+    """The terms of the gradient of c'scores and an order of elimination; None where a table would be too large."""
+    (block,) = net.hidden
+    heads, open_ = dict(net.scores.terms), np.flatnonzero(slopes.hi > slopes.lo)
+    if net.inputs * block.width > _ENTRIES or len(open_) > _NEURONS or [j for j, _ in block.terms] != [0]:
+        return None
+    A = dense(block.terms[0][1])
+    reads = A[open_].T != 0.0
+    if reads.sum(axis=1).max(initial=0) > LARGEST:
+        return None
+    found = _order([np.flatnonzero(row) for row in reads], len(open_))
+    if found is None:
+        return None
+    place, tables = found
+    w, size = _row(heads.get(1), c, block.width)
+    skip, skip_size = _row(heads.get(0), c, net.inputs)
+    width = slopes.hi - slopes.lo
+    M = A.T * w
+    base, steps = skip + M @ slopes.lo, M[:, open_] * width[open_]
+    scopes, own = [], []
+    for i, row in enumerate(reads):
+        order = np.argsort(place[row])
+        scopes.append(tuple(int(k) for k in place[row][order]))
+        own.append(steps[i, row][order])
+    error = _error(np.abs(A).T, size, slopes, skip_size, net.outputs)
+    return Terms(base, tuple(own), tuple(scopes), error, tables, place)
+
+
+def _error(A: Array, size: Array, slopes: Interval, skip: Array, outputs: int) -> Array:
+    """What all roundings may do to g_i, whichever slopes: relative ones of every term, and underflow on the way.
+
+    A term is c_k W_kj A_ji times lo_j or (hi_j - lo_j); with n neurons it is in at most 2 n + outputs + 6 operations.
+    """
+    n = A.shape[1]
+    largest = np.abs(slopes.lo) + 2.0 * (slopes.hi - slopes.lo)
+    relative = gamma(2 * n + outputs + 16) * grow(A @ (size * largest) + skip, n + 8)
+    lost = TINY * (A @ ((outputs + 8) * largest) + largest.sum() + 4 * n + 8)
+    return grow(relative + lost, n + 8)
+
+
+def _row(weight: Matrix | None, c: Array, width: int) -> tuple[Array, Array]:
+    """c'weight and a bound of what its entries are made of; zero where there is no weight."""
+    if weight is None:
+        return np.zeros(width), np.zeros(width)
+    return np.asarray(c @ weight), grow(np.asarray(np.abs(c) @ abs(weight)), len(c))
+
+
+def _order(reads: Sequence[Index], count: int) -> tuple[Index, tuple[Scope, ...]] | None:
+    """Where every neuron stands in an order of elimination, least table first, and the tables; None if one is large."""
+    near: list[set[int]] = [{j} for j in range(count)]
+    for row in reads:
+        for j in row.tolist():
+            near[j].update(row.tolist())
+    place, left, found = np.full(count, -1, dtype=np.int64), set(range(count)), []
+    for k in range(count):
+        j = min(left, key=lambda j: (len(near[j]), j))
+        own = near[j]
+        if len(own) > LARGEST:
+            return None
+        place[j] = k
+        left.discard(j)
+        found.append(own)
+        for other in own - {j}:
+            near[other] |= own
+            near[other].discard(j)
+    return place, tuple(tuple(sorted(int(place[j]) for j in own)) for own in found)
+
+
+def largest_norm(found: Terms, norm: Norm) -> float:
+    """At least the dual norm of every gradient with slopes at the ends of their intervals, and so of all between."""
+    plain = norm.p == INF.p
+    value = _eliminate(found, plain)
+    count = len(found.base) + len(found.tables)
+    above = float(grow(np.asarray(value), count + 8))
+    if plain:
+        return float(grow(np.asarray(above + sum_up(found.error)), 2))
+    return float(grow(np.sqrt(np.asarray(above)), 4))
+
+
+def best_ends(found: Terms, norm: Norm) -> Ends | None:
+    """Which open neurons have their larger slope where the norm is largest; None where keeping the way is too much.
+
+    In plain floating point: a hint for whoever looks for a point.
+    """
+    if sum(1 << len(scope) for scope in found.tables) > _WAY:
+        return None
+    choices: list[Ends] = []
+    _eliminate(found, norm.p == INF.p, choices)
+    high = np.zeros(len(found.tables), dtype=bool)
+    for k in range(len(choices) - 1, -1, -1):  # the last one eliminated depends on no other
+        place = 0
+        for other in found.tables[k][1:]:
+            place = 2 * place + int(high[other])
+        high[k] = choices[k][place]
+    return high[found.place]
+
+
+def _eliminate(found: Terms, plain: bool, choices: list[Ends] | None = None) -> float:
+    """The largest sum; in norm 2 of the squares, with the errors inside. `choices` is told which half was larger."""
+    buckets: list[list[tuple[Scope, Array]]] = [[] for _ in found.tables]
+    constant = 0.0
+    for i, scope in enumerate(found.scopes):
+        table = np.array([found.base[i]])
+        for step in found.steps[i][::-1]:
+            table = np.concatenate([table, table + step])
+        table = np.abs(table) if plain else np.square(np.abs(table) + found.error[i])
+        if scope:
+            buckets[scope[0]].append((scope, table))
+        else:
+            constant += float(table[0])
+    for scope, bucket in zip(found.tables, buckets, strict=True):
+        total = np.zeros(1 << len(scope))
+        for own, table in bucket:
+            _add(total, scope, table, own)
+        low, high = np.split(total, 2)
+        rest = np.maximum(low, high)
+        bucket.clear()
+        if choices is not None:
+            choices.append(high > low)
+        if len(scope) == 1:
+            constant += float(rest[0])
+        else:
+            buckets[scope[1]].append((scope[1:], rest))
+    return constant
+
+
+def _add(total: Array, scope: Scope, table: Array, own: Scope) -> None:
+    """Add a table to one over more neurons; neighbouring axes are one, so that numpy's loops are long."""
+    runs: list[tuple[bool, int]] = []
+    members = set(own)
+    for k in scope:
+        inside = k in members
+        if runs and runs[-1][0] == inside:
+            runs[-1] = (inside, runs[-1][1] + 1)
+        else:
+            runs.append((inside, 1))
+    whole = total.reshape([1 << n for _, n in runs])
+    whole += table.reshape([1 << n if inside else 1 for inside, n in runs])
