@@ -13,8 +13,9 @@ No relaxation that knows the slopes' intervals alone can prove less.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,12 +27,14 @@ from lipcert.problem.norms import INF, Norm
 from lipcert.rounding import TINY, Array, gamma, grow, sum_up
 
 LARGEST = 22  # neurons in one table: 4 million numbers
+_TABLES = 1 << 30  # entries of all of them: what a checker may be asked for
 _NEURONS = 2000  # open ones: an order is looked for in their square
 _ENTRIES = 1 << 22  # of the first map, which is written out
 
 _WAY = 1 << 28  # entries of all tables whose larger halves are remembered
 
 Ends = NDArray[np.bool_]
+Numbers = NDArray[Any]
 Scope = tuple[int, ...]  # positions in the order of elimination, ascending
 
 
@@ -58,7 +61,7 @@ class Terms:
 def terms(net: Network, slopes: Interval, c: Array) -> Terms | None:
     """The terms of the gradient of c'scores and an order of elimination; None where a table would be too large."""
     (block,) = net.hidden
-    heads, open_ = dict(net.scores.terms), np.flatnonzero(slopes.hi > slopes.lo)
+    open_ = np.flatnonzero(slopes.hi > slopes.lo)
     if net.inputs * block.width > _ENTRIES or len(open_) > _NEURONS or [j for j, _ in block.terms] != [0]:
         return None
     A = dense(block.terms[0][1])
@@ -69,7 +72,17 @@ def terms(net: Network, slopes: Interval, c: Array) -> Terms | None:
     if found is None:
         return None
     place, tables = found
-    w, size = _row(heads.get(1), c, block.width)
+    if sum(1 << len(scope) for scope in tables) > _TABLES:
+        return None
+    with np.errstate(all="ignore"):  # an overflow is an infinite bound
+        return _terms(net, slopes, c, A, reads, place, tables)
+
+
+def _terms(
+    net: Network, slopes: Interval, c: Array, A: Array, reads: Ends, place: Index, tables: tuple[Scope, ...]
+) -> Terms:
+    open_, heads = np.flatnonzero(slopes.hi > slopes.lo), dict(net.scores.terms)
+    w, size = _row(heads.get(1), c, len(A))
     skip, skip_size = _row(heads.get(0), c, net.inputs)
     width = slopes.hi - slopes.lo
     M = A.T * w
@@ -126,9 +139,9 @@ def _order(reads: Sequence[Index], count: int) -> tuple[Index, tuple[Scope, ...]
 def largest_norm(found: Terms, norm: Norm) -> float:
     """At least the dual norm of every gradient with slopes at the ends of their intervals, and so of all between."""
     plain = norm.p == INF.p
-    value = _eliminate(found, plain)
-    count = len(found.base) + len(found.tables)
-    above = float(grow(np.asarray(value), count + 8))
+    with np.errstate(all="ignore"):
+        value = largest_sum(found.tables, _sizes(found, plain))
+    above = float(grow(np.asarray(value), len(found.base) + len(found.tables) + 8))
     if plain:
         return float(grow(np.asarray(above + sum_up(found.error)), 2))
     return float(grow(np.sqrt(np.asarray(above)), 4))
@@ -142,7 +155,7 @@ def best_ends(found: Terms, norm: Norm) -> Ends | None:
     if sum(1 << len(scope) for scope in found.tables) > _WAY:
         return None
     choices: list[Ends] = []
-    _eliminate(found, norm.p == INF.p, choices)
+    largest_sum(found.tables, _sizes(found, norm.p == INF.p), choices)
     high = np.zeros(len(found.tables), dtype=bool)
     for k in range(len(choices) - 1, -1, -1):  # the last one eliminated depends on no other
         place = 0
@@ -152,21 +165,38 @@ def best_ends(found: Terms, norm: Norm) -> Ends | None:
     return high[found.place]
 
 
-def _eliminate(found: Terms, plain: bool, choices: list[Ends] | None = None) -> float:
-    """The largest sum; in norm 2 of the squares, with the errors inside. `choices` is told which half was larger."""
-    buckets: list[list[tuple[Scope, Array]]] = [[] for _ in found.tables]
-    constant = 0.0
+def _sizes(found: Terms, plain: bool) -> Iterator[tuple[Scope, Array]]:
+    """|g_i| over its scope; in norm 2 its square, with the error inside."""
     for i, scope in enumerate(found.scopes):
-        table = np.array([found.base[i]])
-        for step in found.steps[i][::-1]:
-            table = np.concatenate([table, table + step])
-        table = np.abs(table) if plain else np.square(np.abs(table) + found.error[i])
+        size = np.abs(spread(found.base[i : i + 1], found.steps[i]))
+        yield scope, size if plain else np.square(size + found.error[i])
+
+
+def spread(base: Numbers, steps: Numbers) -> Numbers:
+    """base plus every choice of the steps: the first step is the slowest."""
+    table = base
+    for step in steps[::-1]:
+        table = np.concatenate([table, table + step])
+    return table
+
+
+def largest_sum(
+    tables: Sequence[Scope], terms: Iterable[tuple[Scope, Numbers]], choices: list[Ends] | None = None
+) -> Any:
+    """The largest sum of terms over all choices of 0 and 1, of floats or of whole numbers.
+
+    `tables` are the scopes of what is added up when a variable is eliminated, in order; a term that does not fit into
+    its table is an error. `choices` is told which half was larger.
+    """
+    buckets: list[list[tuple[Scope, Numbers]]] = [[] for _ in tables]
+    constant: Any = 0
+    for scope, table in terms:
         if scope:
             buckets[scope[0]].append((scope, table))
         else:
-            constant += float(table[0])
-    for scope, bucket in zip(found.tables, buckets, strict=True):
-        total = np.zeros(1 << len(scope))
+            constant = constant + table[0]
+    for scope, bucket in zip(tables, buckets, strict=True):
+        total = np.zeros(1 << len(scope), dtype=bucket[0][1].dtype if bucket else np.float64)
         for own, table in bucket:
             _add(total, scope, table, own)
         low, high = np.split(total, 2)
@@ -175,14 +205,14 @@ def _eliminate(found: Terms, plain: bool, choices: list[Ends] | None = None) -> 
         if choices is not None:
             choices.append(high > low)
         if len(scope) == 1:
-            constant += float(rest[0])
+            constant = constant + rest[0]
         else:
             buckets[scope[1]].append((scope[1:], rest))
     return constant
 
 
-def _add(total: Array, scope: Scope, table: Array, own: Scope) -> None:
-    """Add a table to one over more neurons; neighbouring axes are one, so that numpy's loops are long."""
+def _add(total: Numbers, scope: Scope, table: Numbers, own: Scope) -> None:
+    """Add a table to one over more variables; neighbouring axes are one, so that numpy's loops are long."""
     runs: list[tuple[bool, int]] = []
     members = set(own)
     for k in scope:

@@ -15,6 +15,7 @@ from lipcert.problem.region import Region, hull
 from lipcert.proof.arithmetic import Arithmetic
 from lipcert.proof.balls.cells import Hint, proved_slopes
 from lipcert.proof.balls.curves import value_bounds
+from lipcert.proof.balls.elimination import elimination_bound
 from lipcert.proof.balls.forms import Stage
 from lipcert.proof.balls.gradients import Adjoint, Readers, form_bound, interval_gradients
 from lipcert.proof.balls.maps import Values, map_bound, operator_norm
@@ -33,6 +34,8 @@ def check_arithmetic(problem: Problem, pre: Hint, proof: Arithmetic) -> float:
             found = _linear(problem, pre)
         case "mixed":
             found = mixed_bound(problem, pre)
+        case "elimination":
+            found = elimination_bound(problem, proved_slopes(problem.network, pre)[0])
         case _:
             raise MethodError(f"the exact check does not know {proof.method}; use verify")
     return float_above(found)
