@@ -48,7 +48,7 @@ def steepest(net: Network, box: Box) -> float:
 
 def layers(method: str) -> int | None:
     """How many hidden layers a method is for; None for any."""
-    return {"shor": 1, "hr2": 1, "lifting": 2}.get(method)
+    return {"shor": 1, "hr2": 1, "elimination": 1, "lifting": 2}.get(method)
 
 
 @pytest.mark.parametrize("name", problems())

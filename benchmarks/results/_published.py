@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks._rows import Measured
 from benchmarks._two_layer_program import two_layer_value
-from benchmarks.results._case import ONLY_FULL, Case, Question, bracket
+from benchmarks.results._case import Case, Question, bracket
 from lipcert.paper.networks import paper_network, paper_region, paper_samples
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Everywhere
@@ -61,17 +61,17 @@ def local_zero(sparsity: int, published: float) -> Iterable[Measured]:
 
 def cases() -> list[Case]:
     found = [
-        Case(f"directions/({n},{n},10) s={s} seed {k}", "directions", partial(directions, n, s, k, value), ONLY_FULL)
+        Case(f"directions/({n},{n},10) s={s} seed {k}", "directions", partial(directions, n, s, k, value))
         for (n, s), values in HR1_GLOBAL.items()
         for k, value in enumerate(values)
     ]
     sampled = {(5, 4, 7): ("HR-1", HR1_GLOBAL[5, 4][7])} | {key: ("HRs2", v) for key, v in HRS2_GLOBAL.items()}
     found += [
-        Case(f"samples/({n},{n},10) s={s} seed {k}", "directions", partial(samples, n, s, k, *told), ONLY_FULL)
+        Case(f"samples/({n},{n},10) s={s} seed {k}", "directions", partial(samples, n, s, k, *told))
         for (n, s, k), told in sampled.items()
     ]
     found += [
-        Case(f"smallest/(5,5,10) s={s} seed 0", "directions", partial(local_zero, s, value), ONLY_FULL)
+        Case(f"smallest/(5,5,10) s={s} seed 0", "directions", partial(local_zero, s, value))
         for s, value in HR1_LOCAL.items()
     ]
     return found
