@@ -12,7 +12,22 @@ from benchmarks.fuzz._problems import Random
 from lipcert.proof import encoding, tree
 
 Arrays = dict[str, NDArray[Any]]
-WORDS = ("", "product", "linear", "tight", "shor", "slopes", "tree", "exact", "inf", "2", "1", "rows", "x")
+WORDS = (
+    "",
+    "product",
+    "linear",
+    "elimination",
+    "tight",
+    "shor",
+    "slopes",
+    "tree",
+    "exact",
+    "inf",
+    "2",
+    "1",
+    "rows",
+    "x",
+)
 
 
 def forged(rng: Random, honest: Arrays, other: Arrays) -> Arrays:

@@ -28,7 +28,14 @@ from lipcert.method.branching.judge import judge
 from lipcert.problem.blocks import Block
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region
-from lipcert.proof.arithmetic import prove_interval, prove_linear, prove_mixed, prove_product
+from lipcert.proof.arithmetic import (
+    prove_elimination,
+    prove_interval,
+    prove_linear,
+    prove_mixed,
+    prove_product,
+    refusal,
+)
 from lipcert.proof.certificate import Certificate
 from lipcert.proof.slopes import prove_slopes
 from lipcert.proof.verify import verify
@@ -63,6 +70,8 @@ class Cheap:
         seen = floor(case, rng, number % ENUMERATE == 0)
         chosen = self.methods(number)
         found = {name: PROVERS[name](problem) for name in chosen if name in PROVERS}
+        if refusal(problem) is None:
+            found["elimination"] = prove_elimination(problem)
         by_slopes = self._slopes(problem, rng, verdict) if "slopes" in chosen else None
         if by_slopes is not None:
             found["slopes"] = by_slopes

@@ -41,7 +41,7 @@ from lipcert.method.solving import Task
 from lipcert.method.table import named
 from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate, Multipliers
-from lipcert.proof.arithmetic import prove_interval, prove_linear, prove_mixed, prove_product
+from lipcert.proof.arithmetic import prove_elimination, prove_interval, prove_linear, prove_mixed, prove_product
 from lipcert.proof.cases import ProvedCase, case_of, case_table, prove_cases
 from lipcert.proof.collapsed import prove_within
 from lipcert.proof.slopes import prove_slopes
@@ -54,7 +54,7 @@ KINDS = (
     *("halfspaces", "literal", *MAKERS),
 )
 BASES = 8 * len(KINDS)  # honest certificates, eight of every kind
-PLAIN = (prove_product, prove_interval, prove_linear, prove_mixed)
+PLAIN = (prove_product, prove_interval, prove_linear, prove_mixed, prove_elimination)
 LITERAL = ("hr1", "lipopt3")
 RELAXED = ("tight", "backward", "forward", "both", "shor", "hr2")
 ANY = ("arithmetic", "multipliers", "cases", "slopes", "tree", "halfspaces")  # networks and regions of any kind
