@@ -15,6 +15,8 @@ from lipcert.proof.arithmetic import elimination_terms, prove_elimination, refus
 from lipcert.witness import Witness, evaluate
 from lipcert.witness.program import Program
 
+_TIMES = 2  # the bound, and the slopes that attain it
+
 
 class Elimination(Method):
     """Where tables over the neurons that share inputs are small."""
@@ -39,7 +41,10 @@ class Elimination(Method):
         if found is None:
             bracket.note(f"elimination: more than {LARGEST} neurons share inputs, so that nothing was proved by it")
             return
-        if bracket.certificate is not None and 2 * budget.expected(found.operations, policy.SPARSE) > budget.left():
+        if (
+            bracket.certificate is not None
+            and _TIMES * budget.expected(found.operations, policy.SPARSE) > budget.left()
+        ):
             bracket.out_of_budget(budget)
             return
         with budget.measured(found.operations, policy.SPARSE):
@@ -72,5 +77,8 @@ def eliminate_many(problem: Problem, bracket: Bracket, budget: Budget) -> None:
     if refusal(problem) is not None or cut_short(problem):
         return
     own = slopes(problem)[0]
-    if int((own.hi > own.lo).sum()) >= policy.ELIMINATION_FROM and elimination_terms(problem) is not None:
+    if int((own.hi > own.lo).sum()) < policy.ELIMINATION_FROM:
+        return
+    found = elimination_terms(problem)
+    if found is not None and _TIMES * budget.expected(found.operations, policy.SPARSE) <= budget.left():
         Elimination().run(problem, bracket, budget)
