@@ -111,6 +111,11 @@ def test_a_piece_that_is_settled_is_not_done_and_not_kept(tmp_path: Path) -> Non
     assert [*run.outcomes] == [p.name for p in SQUARES]
     assert [o.value == {"square": None} for o in run.outcomes.values()] == [False] * 3 + [True] * (len(SQUARES) - 3)
     with open_job(tmp_path, resume=True) as folder:
+        again = run_pieces(SQUARES[3:4], folder, local(), deadline=0.0, settle=settle)
+        assert (again.end, again.outcomes) == (End.DEADLINE, {}), "asked with nothing known"
+        again = run_pieces(SQUARES, folder, local(), deadline=0.0, settle=settle)
+        assert again.complete, "what is known settles the others, also when the time is over"
+    with open_job(tmp_path, resume=True) as folder:
         again = run_pieces(SQUARES, folder, local())
     assert again.resumed == 3
     assert {p.name: run_pieces([p], None, local()).outcomes[p.name].value for p in SQUARES} == {

@@ -42,7 +42,10 @@ class _Lazy(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in COMMANDS:
             return None
-        command = getattr(import_module(f"lipcert.cli.{cmd_name}"), f"{cmd_name}_command")
+        try:
+            command = getattr(import_module(f"lipcert.cli.{cmd_name}"), f"{cmd_name}_command")
+        except KeyboardInterrupt:
+            raise click.Abort from None  # click would begin a new line first
         assert isinstance(command, click.Command)
         return command
 

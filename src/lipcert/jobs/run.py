@@ -153,6 +153,10 @@ class _Running:
                 self._keep(future)
 
     def result(self) -> Run:
+        for piece in self.waiting:  # of a run that was stopped
+            known = None if self.settle is None else self.settle(piece, self.outcomes)
+            if known is not None:
+                self._count(known)
         outcomes = {p.name: self.outcomes[p.name] for p in self.pieces if p.name in self.outcomes}
         notes = tuple(self.folder.notes) if self.folder is not None else ()
         return Run(outcomes, self.end if len(outcomes) < len(self.pieces) else End.FINISHED, self.resumed, notes)

@@ -208,7 +208,7 @@ def _table1_record(entries: Sequence[Entry], findings: Findings) -> Record:
     if statistic == "mean" and len(values) < 10:
         remarks.append(f"mean of {len(values)} networks, the printed one is of 10")
     beside = mean if statistic == "mean" else head.value
-    verdict = _printed_verdict(first, printed, beside, head, findings)
+    verdict = _printed_verdict(first, printed, statistic, beside, found, findings)
     return {
         "network": network.words,
         "sparsity": network.sparsity,
@@ -228,13 +228,19 @@ def _table1_record(entries: Sequence[Entry], findings: Findings) -> Record:
 
 
 def _printed_verdict(
-    entry: Entry, printed: Printed | None, beside: float | None, head: Estimate, findings: Findings
+    entry: Entry,
+    printed: Printed | None,
+    statistic: str,
+    beside: float | None,
+    found: list[Estimate],
+    findings: Findings,
 ) -> Verdict:
     """Of a printed number against the statistic that it turned out to be."""
-    if not isinstance(printed, float) or head.ended == NOT_RUN:
+    one = statistic != "mean"
+    if not isinstance(printed, float) or any(f.ended == NOT_RUN for f in (found[:1] if one else found)):
         return Verdict.NOTHING
     lower = findings.lower(entry)
-    if entry.method != LBS and lower is not None and printed + _PRINTED < lower:
+    if one and entry.method != LBS and lower is not None and printed + _PRINTED < lower:
         return Verdict.REFUTED
     if beside is None:
         return Verdict.OUT_OF_REACH
