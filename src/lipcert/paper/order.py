@@ -1,7 +1,7 @@
 """In which order the entries are computed, and which are not tried any more.
 
 In full there are days of work. What was published and costs little comes first; then network by network, a little
-later for what was not published, so that a run that is stopped has something of every row. A method that ran out of
+later for what was not published or takes minutes, so that a run that is stopped has something of every row. A method that ran out of
 time or memory twice on networks that are no larger is not tried on larger ones: they are *not tried*, and a run with
 other limits asks again.
 """
@@ -11,19 +11,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from lipcert.jobs import Outcome, Piece
-from lipcert.paper.entries import HR2, LBS, METHODS, OURS, SHOR, Entry, Random
+from lipcert.paper.entries import HR1, HR2, LBS, LIPOPT4, METHODS, OURS, SHOR, Entry, Random
 from lipcert.paper.estimators import TIME
 from lipcert.paper.findings import MEMORY, NOT_TRIED, estimate_of
 from lipcert.paper.published import TABLE1, TABLE1_SPARSITIES, random_networks
 
 TRIES = 2
-_LATER = 2  # networks
+_LATER = 2  # networks: what was not published, and what takes minutes
+_SMALL = 10
 _ANYTIME = (LBS, OURS)  # they always have something to say
 _Family = tuple[int, str, str]  # hidden layers, region, method
 
 
 def in_order(entries: Iterable[Entry]) -> list[Entry]:
-    """Published and cheap ones; then network by network, small before large, those not published two networks later."""
+    """Published and cheap ones; then network by network, small before large; some wait for two more networks."""
     return sorted(entries, key=_place)
 
 
@@ -32,12 +33,16 @@ def _place(entry: Entry) -> tuple[int, int, int, int, int]:
     if not isinstance(network, Random):
         return (0, 0, 0, 0, method)
     known, cheap = _published(entry, network), _is_cheap(entry, network)
-    turn = network.seed + (0 if known else _LATER)
+    turn = network.seed + (0 if known else _LATER) + (_LATER if _is_dear(entry, network) else 0)
     return (0 if known and cheap else 1, turn, network.sparsity, network.size, method)
 
 
 def _is_cheap(entry: Entry, network: Random) -> bool:
     return entry.method in (LBS, SHOR) or (entry.method == HR2 and network.layers == 1)
+
+
+def _is_dear(entry: Entry, network: Random) -> bool:
+    return network.size > _SMALL and (entry.method == LIPOPT4 or (network.layers == 2 and entry.method in (HR1, HR2)))
 
 
 def _published(entry: Entry, network: Random) -> bool:
