@@ -1,9 +1,9 @@
 """In which order the entries are computed, and which are not tried any more.
 
 In full there are days of work. What was published and costs little comes first; then network by network, a little
-later for what was not published or takes minutes, so that a run that is stopped has something of every row. A method that ran out of
-time or memory twice on networks that are no larger is not tried on larger ones: they are *not tried*, and a run with
-other limits asks again.
+later for what was not published or takes minutes, so that a run that is stopped has something of every row. A method
+that ran out of time or memory twice on networks that are no larger is not tried on larger ones: they are *not tried*,
+and a run with other limits asks again.
 """
 
 from __future__ import annotations
