@@ -160,7 +160,7 @@ def _panels(rows: Sequence[Row]) -> list[Panel]:
     for layers, size, region in dict.fromkeys((r.layers, r.size, r.region) for r in rows):
         own = [r for r in rows if (r.layers, r.size, r.region) == (layers, size, region)]
         told = tuple((float(r.sparsity), Quartiles.one(r.published)) for r in own if r.published is not None)
-        bounds, times = [Series("published medians", told)] if told else [], []
+        bounds, times = [Series("as published", told)] if told else [], []
         for m in dict.fromkeys(r.method for r in own):
             bounds.append(Series(m, tuple((float(r.sparsity), r.values) for r in own if r.method == m and r.values)))
             times.append(Series(m, tuple((float(r.sparsity), r.seconds) for r in own if r.method == m and r.seconds)))

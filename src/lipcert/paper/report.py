@@ -27,7 +27,7 @@ LOOKS = {
     "ours": Look("#a61c00", "", "circle"),
     "computed": Look("#a61c00", "", "circle"),
     "published": Look("#444444", "2 5", "square", hollow=True),
-    "published medians": Look("#444444", "", "ring", hollow=True, width=0.0),  # around our own, not joined
+    "as published": Look("#444444", "", "ring", hollow=True, width=0.0),  # around our own, not joined
 }
 
 
