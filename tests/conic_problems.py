@@ -73,7 +73,7 @@ def theta_pentagon() -> Known:
 def largest_eigenvalues() -> Known:
     """min t + u s.t. t I >= M, u I >= N: two blocks, value = sum of the largest eigenvalues."""
     M, N = np.array([[2.0, 1, 0], [1, 2, 1], [0, 1, 2]]), np.array([[0.0, 3], [3, 0]])
-    A = sparse.block_diag([-svec(np.eye(3))[:, None], -svec(np.eye(2))[:, None]])
+    A = sparse.block_diag([sparse.coo_array(-svec(np.eye(n))[:, None]) for n in (3, 2)])
     problem = ConicProblem(np.ones(2), A, -np.r_[svec(M), svec(N)], (Cone("psd", 3), Cone("psd", 2)))
     return Known("largest eigenvalues", problem, 2 + sqrt(2) + 3)
 
