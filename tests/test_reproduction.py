@@ -418,11 +418,12 @@ def small_net(inputs: int, hidden: int, outputs: int) -> Network:
     return Network.from_weights(weights, [0.1 * rng.normal(size=len(w)) for w in weights])
 
 
-def test_certified_images_and_the_matrix(tmp_path: Path) -> None:
-    """Table 4 and the matrix on a small classifier, by one job of `certify`."""
+def test_certified_images_and_the_matrix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Table 4 and the matrix on a small classifier, by one job of `certify`, beside the paper's network."""
     rng = np.random.default_rng(0)
-    data = DataSet(rng.uniform(size=(30, 4)), rng.integers(0, 3, 30))
-    files = trained.Files(classifier=small_net(4, 5, 3), data=data)
+    data, single = DataSet(rng.uniform(size=(30, 4)), rng.integers(0, 3, 30)), small_net(4, 5, 1)
+    monkeypatch.setattr(run_module, "TABLE2_NETWORK", single.sha256)
+    files = trained.Files(single=single, classifier=small_net(4, 5, 3), data=data)
     done = reproduce(["table4", "matrix"], tmp_path, files, Options(quick=True, seconds=2.0))
     assert done.complete
     assert not done.skipped
@@ -434,6 +435,7 @@ def test_certified_images_and_the_matrix(tmp_path: Path) -> None:
         pairs = [(r["i"], r["j"], r["published"]) for r in csv.DictReader(file)]
     assert pairs == [("0", "1", ""), ("0", "2", ""), ("1", "2", "")]
     assert len([*tmp_path.glob("certify-*/pieces/*.npz")]) == 3
+    assert "The network that was given." in (tmp_path / "table4.md").read_text(), "not that of Table 2"
 
 
 def test_one_score_of_a_given_network() -> None:

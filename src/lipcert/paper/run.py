@@ -209,14 +209,17 @@ class _Job:
         if target == "table1":
             return table1_report(entries, findings)
         if target == "table2":
-            return table2_report(entries, findings, self._about()) if entries else None
+            about = self._about(self.files.single or self.files.classifier)
+            return table2_report(entries, findings, about) if entries else None
         if target == "table3":
             return self._table3(entries, findings)
         result = self._certify()
         if result is None:
             return None
         given = self.files.classifier is not None
-        return (table4_report if target == "table4" else matrix_report)(result, self._about(), given)
+        return (table4_report if target == "table4" else matrix_report)(
+            result, self._about(self.files.classifier), given
+        )
 
     def _table3(self, entries: list[Entry], findings: Findings) -> Report | None:
         found = {e.method: findings[e].value for e in entries}
@@ -255,12 +258,11 @@ class _Job:
         self.failed |= dict(result.failed)
         return result
 
-    def _about(self) -> str:
-        """Which trained network it is."""
-        if self.files.single is not None and self.files.single.sha256 == TABLE2_NETWORK:
-            return "The network of the paper (SDP-NN)."
-        if trained.DIGITS in self.networks:
-            accuracy = 100 * self.networks[trained.DIGITS][1]
-            right = f"{accuracy:.1f} % of 1,000 others right"
-            return f"A 784-500-10 network trained here on 4,000 images of MNIST ({right})."
-        return "The network that was given."
+    def _about(self, given: Network | None) -> str:
+        """Which trained network it is: the one that was given, or the one that was trained."""
+        if given is not None:
+            paper = given.sha256 == TABLE2_NETWORK
+            return "The network of the paper (SDP-NN)." if paper else "The network that was given."
+        accuracy = 100 * self.networks[trained.DIGITS][1]
+        right = f"{accuracy:.1f} % of 1,000 others right"
+        return f"A 784-500-10 network trained here on 4,000 images of MNIST ({right})."
