@@ -560,3 +560,13 @@ def test_a_missing_extra_is_said_at_the_end(
             digits784.digit_images()
     assert run(["reproduce", "table4", "--quick", "--json", "--out", str(tmp_path / "out"), "--time-limit", "9"]) == 2
     assert "its time_limit is 10.0, not 9.0" in capsys.readouterr().err
+
+
+def test_a_printed_mean_is_compared_with_a_mean_of_ten_only() -> None:
+    """HR-2 of (80,80), s = 20, printed 1.45, is the mean of ten networks; LBS, printed 1.05, is network 0."""
+    for count, verdict in ((2, ""), (10, "agrees")):
+        values: dict[tuple[int, str], Estimate | str] = {(k, HR2): Estimate(upper=1.4463) for k in range(count)}
+        found = findings({**values, (0, LBS): Estimate(lower=1.0478)}, (1, 80, 20), "global")
+        record = {r["method"]: r for r in table1_report(found.entries, found).tables["table1"]}
+        assert record[HR2]["verdict"] == verdict
+        assert record[LBS]["verdict"] == "agrees"
