@@ -9,11 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 from benchmarks.paper import __main__ as command
+from benchmarks.paper._again import begin_with
 from benchmarks.paper._pages import index_page, quoted, quotes
-from benchmarks.paper._read import Reproduced
+from benchmarks.paper._read import NOT_RUN, NOT_TRIED, Reproduced
 
+from lipcert.jobs import JobFolder
 from lipcert.paper.comparison import Verdict
+from lipcert.paper.findings import Findings
 from lipcert.paper.networks import paper_network, paper_region
+from lipcert.paper.random_reports import figure_report
+from lipcert.paper.targets import FIGURES, target_entries
 from lipcert.problem.problem import Problem
 from lipcert.witness import evaluate
 
@@ -85,6 +90,26 @@ def test_the_committed_pages_are_those_of_the_committed_files() -> None:
     text = command.QUOTING.read_text(encoding="utf-8")
     assert quoted(text, quotes(DONE)) == text
     assert "not computed yet" not in text
+
+
+def test_a_run_goes_on_with_the_committed_files(tmp_path: Path) -> None:
+    """What was computed is there again, to the last bit of its bounds; the rest is still to run."""
+    count = begin_with(DONE, tmp_path / "job")
+    entries = [e for target in FIGURES for e in target_entries(target, False)]
+    with JobFolder.open(tmp_path / "job", "reproduce", DONE.question, resume=True) as folder:
+        outcomes = {e.name: folder.load(e.name) for e in entries}
+        assert not folder.notes
+    kept = {name: outcome for name, outcome in outcomes.items() if outcome is not None}
+    assert len(kept) == count
+    found = Findings(entries, kept)
+    for target in FIGURES:
+        own = [e for e in entries if e in {*target_entries(target, False)}]
+        again = figure_report(target, own, found).tables
+        records = [{key: "" if v is None else str(v) for key, v in r.items()} for r in again[f"{target}-networks"]]
+        before = DONE.read(f"{target}-networks")
+        done = [(a, b) for a, b in zip(records, before, strict=True) if b["word"] not in (NOT_RUN, NOT_TRIED)]
+        assert all(a == b for a, b in done)
+        assert len(again.get(f"{target}-refuted", ())) == len(DONE.read(f"{target}-refuted"))
 
 
 def test_every_published_row_has_a_verdict() -> None:

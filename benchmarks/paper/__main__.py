@@ -1,9 +1,11 @@
 """Take the folder of a `lipcert reproduce` run into docs/paper, and make the tables of docs/reproduction.md of it.
 
     python -m benchmarks.paper [FOLDER]
+    python -m benchmarks.paper --begin FOLDER
 
 Without a folder the tables are made again of what docs/paper has. Nothing on these pages is typed by hand: a table
-stands between `<!-- paper: NAME -->` and `<!-- end of paper -->`.
+stands between `<!-- paper: NAME -->` and `<!-- end of paper -->`. `--begin` makes a folder of what docs/paper has, with
+which `lipcert reproduce --out FOLDER` (and the limits that docs/paper/job.json names) goes on.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import shutil
 from pathlib import Path
 
 from benchmarks._measure import ROOT
+from benchmarks.paper._again import begin_with
 from benchmarks.paper._pages import index_page, quoted, quotes
 from benchmarks.paper._read import Reproduced
 
@@ -24,7 +27,13 @@ ENDINGS = (".csv", ".md", ".svg", "job.json")
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", nargs="?", type=Path, metavar="FOLDER", help="of `lipcert reproduce --out FOLDER`")
+    parser.add_argument("--begin", type=Path, metavar="FOLDER", help="a new folder for a run that goes on")
     given = parser.parse_args(arguments)
+    if given.begin is not None:
+        print(
+            f"{given.begin}: {begin_with(Reproduced(PAPER), given.begin):,} entries; go on with lipcert reproduce --out"
+        )
+        return 0
     if given.folder is not None:
         take(given.folder)
     found = Reproduced(PAPER)

@@ -1,0 +1,44 @@
+"""A job folder made of the files that docs/paper keeps, so that a run goes on on another machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from benchmarks.paper._read import NOT_RUN, NOT_TRIED, Record, Reproduced, number
+from lipcert.jobs import JobFolder, Outcome
+from lipcert.jobs.piece import Finished
+from lipcert.paper.entries import Entry, Random
+
+
+def begin_with(found: Reproduced, folder: Path) -> int:
+    """Write what was computed as pieces of a job; returns how many. Trained networks are bounded again.
+
+    Points are kept of refuted values alone; those of other lower bounds are not needed again.
+    """
+    points = {_entry(r).name: r["point"] for t in found.targets for r in found.read(f"{t}-refuted") if "network" in r}
+    known = [r for r in found.networks if r["word"] not in (NOT_RUN, NOT_TRIED)]
+    with JobFolder.open(folder, "reproduce", found.question) as job:
+        for r in known:
+            job.store(Finished(_outcome(r, _point_of(r, points))))
+    return len(known)
+
+
+def _outcome(r: Record, point: list[float] | None) -> Outcome:
+    value = {key: number(r[key]) for key in ("upper", "lower", "floor")}
+    seconds = number(r["seconds"])
+    about = {"ended": r["word"], "seconds": seconds, "note": r["note"].split("; NOT LOWEST")[0], "point": point}
+    return Outcome(_entry(r).name, {**value, **about}, None, seconds or 0.0)
+
+
+def _point_of(r: Record, points: dict[str, str]) -> list[float] | None:
+    """Of the entry whose gradient refutes another method's value on the same network."""
+    if not r["lower"]:
+        return None
+    of_network = _entry({**r, "method": ""}).name
+    found = next((p for name, p in points.items() if name.startswith(of_network)), None)
+    return None if not found else [float(e) for e in found.split()]
+
+
+def _entry(r: Record) -> Entry:
+    size, layers = int(r["network"].strip("()").split(",")[0]), r["network"].count(",")
+    return Entry(Random(layers, size, int(r["sparsity"]), int(r["seed"])), r["region"], r["method"])
