@@ -29,7 +29,7 @@ from lipcert.paper.estimators import FAILED, TIME, Estimate, largest_pattern, so
 from lipcert.paper.findings import MEMORY, Findings, error_word
 from lipcert.paper.order import GivenUp, in_order
 from lipcert.paper.published import EPSILONS, MATRIX, TABLE4, published, random_networks
-from lipcert.paper.random_reports import figure_report, table1_report
+from lipcert.paper.random_reports import figure_report, random_panels, table1_report
 from lipcert.paper.report import LOOKS, drawing
 from lipcert.paper.run import Options, reproduce
 from lipcert.paper.targets import FIGURES, TARGETS, check_target, target_entries
@@ -570,3 +570,18 @@ def test_a_printed_mean_is_compared_with_a_mean_of_ten_only() -> None:
         record = {r["method"]: r for r in table1_report(found.entries, found).tables["table1"]}
         assert record[HR2]["verdict"] == verdict
         assert record[LBS]["verdict"] == "agrees"
+
+
+def test_a_figure_has_all_methods_over_the_same_networks() -> None:
+    """A slow method that finished one of two networks would be drawn beside medians of two."""
+    told = {(k, OURS): Estimate(upper=1.0 + k, seconds=1.0) for k in range(2)}
+    every = {**told, **{(k, SHOR): Estimate(upper=3.0 + k, seconds=1.0) for k in range(4)}}
+    found = findings(
+        {**every, (0, LIPOPT3): Estimate(upper=0.5, seconds=9.0), (1, LIPOPT3): "out of time"}, (1, 40, 8), "global"
+    )
+    bounds, times = random_panels(found.entries, found)
+    drawn = {s.name: [q.median for _, q in s.points] for s in bounds.series}
+    assert drawn == {OURS: [1.5], SHOR: [3.5], LIPOPT3: []}
+    assert {s.name: len(s.points) for s in times.series} == {OURS: 1, SHOR: 1, LIPOPT3: 0}
+    alone = findings({(0, SHOR): Estimate(upper=3.0), (1, SHOR): Estimate(upper=4.0)}, (1, 40, 8), "global")
+    assert [q.median for s in random_panels(alone.entries, alone)[0].series for _, q in s.points] == [3.5]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from lipcert.chart.lines import Panel, Quartiles, Series
@@ -31,7 +31,8 @@ _EXPLAIN = (
     "bounds. *time* and *memory* stand for methods that ran out of it, *not tried* for networks that are no smaller "
     "than two of these. `published` and `ratio` (ours / published) are over the networks that finished here and were "
     "published. *agrees*: to 2e-3; *ours is lower*: the same method, proved; *refuted*: a gradient is larger than a "
-    "published upper bound, the point is in the file of refuted values; *out of reach*: none finished here."
+    "published upper bound, the point is in the file of refuted values; *out of reach*: none finished here. The figure "
+    "has every method over the networks that ours finished."
 )
 
 
@@ -50,7 +51,9 @@ def figure_report(target: str, entries: Sequence[Entry], findings: Findings) -> 
     if refuted:
         tables[f"{target}-refuted"] = refuted
         paragraphs += ["## Published values that are refuted", table([_refuted_words(r) for r in refuted])]
-    return Report(target, title, paragraphs, tables, drawing(title, _panels(rows)), (agree, lowest), rows)
+    return Report(
+        target, title, paragraphs, tables, drawing(title, random_panels(entries, findings)), (agree, lowest), rows
+    )
 
 
 def _lowest(rows: Sequence[Row]) -> str:
@@ -156,19 +159,54 @@ def _refuted_words(r: Record) -> dict[str, str]:
     return columns | {"published": number(r["published"], 6), "a gradient's norm": number(r["gradient"], 6)}
 
 
-def _panels(rows: Sequence[Row]) -> list[Panel]:
+def random_panels(entries: Sequence[Entry], findings: Findings) -> list[Panel]:
+    """Bounds and times against the sparsity. All methods are drawn over the same networks, those that ours finished: a
+    median over the few that a slow method finished would be of other networks.
+    """
+    sheets: dict[tuple[int, int, str], dict[int, list[Entry]]] = {}
+    for e in entries:
+        if isinstance(e.network, Random):
+            sheet = sheets.setdefault((e.network.layers, e.network.size, e.region), {})
+            sheet.setdefault(e.network.sparsity, []).append(e)
     panels = []
-    for layers, size, region in dict.fromkeys((r.layers, r.size, r.region) for r in rows):
-        own = [r for r in rows if (r.layers, r.size, r.region) == (layers, size, region)]
-        told = tuple((float(r.sparsity), Quartiles.one(r.published)) for r in own if r.published is not None)
-        bounds, times = [Series("as published", told)] if told else [], []
-        for m in dict.fromkeys(r.method for r in own):
-            bounds.append(Series(m, tuple((float(r.sparsity), r.values) for r in own if r.method == m and r.values)))
-            times.append(Series(m, tuple((float(r.sparsity), r.seconds) for r in own if r.method == m and r.seconds)))
+    for (layers, size, _), sheet in sheets.items():
+        drawn = {s: _drawn(own, findings) for s, own in sheet.items()}
+        bounds, times = [], []
+        told: list[tuple[float, Quartiles]] = []
+        for method in dict.fromkeys(e.method for own in sheet.values() for e in own):
+            chosen = {
+                s: [e for e in own if e.method == method and e.network.seed in drawn[s]] for s, own in sheet.items()
+            }
+            found = {s: [findings[e] for e in own] for s, own in chosen.items() if len(own) == len(drawn[s])}
+            found = {s: own for s, own in found.items() if all(f.value is not None for f in own)}
+            bounds.append(Series(method, _series({s: [f.value for f in own] for s, own in found.items()})))
+            times.append(Series(method, _series({s: [f.seconds for f in own] for s, own in found.items()})))
+            told += _series({s: [published_value(e) for e in own] for s, own in chosen.items()})
         name = shape_words(layers, size)
-        panels.append(Panel(f"{name}, bounds", "sparsity s", "Lipschitz constant", tuple(bounds)))
+        rings = [Series("as published", tuple((s, Quartiles.one(q.median)) for s, q in told))] if told else []
+        panels.append(Panel(f"{name}, bounds", "sparsity s", "Lipschitz constant", (*rings, *bounds)))
         panels.append(Panel(f"{name}, running time", "sparsity s", "time (s, log scale)", tuple(times), log=True))
     return panels
+
+
+def _drawn(entries: Sequence[Entry], findings: Findings) -> set[int]:
+    """The seeds that ours finished; where there is none, those of the method with the most."""
+    done: dict[str, set[int]] = {}
+    for e in entries:
+        if findings[e].value is not None:
+            done.setdefault(e.method, set()).add(e.network.seed)
+    return done.get(OURS) or max(done.values(), key=len, default=set())
+
+
+def _series(values: Mapping[int, Sequence[float | None]]) -> tuple[tuple[float, Quartiles], ...]:
+    """Where all values of a sparsity are known, their quartiles."""
+    points = []
+    for s, own in values.items():
+        known = [v for v in own if v is not None]
+        middle = Quartiles.of(known) if len(known) == len(own) else None
+        if middle is not None:
+            points.append((float(s), middle))
+    return tuple(points)
 
 
 def table1_report(entries: Sequence[Entry], findings: Findings) -> Report:
@@ -191,7 +229,15 @@ def table1_report(entries: Sequence[Entry], findings: Findings) -> Report:
         table([_table1_words(r) for r in records]),
     ]
     tables = {"table1": records, "table1-networks": _network_records(entries, findings)}
-    return Report("table1", title, paragraphs, tables, drawing(title, _panels(rows)), (note, _lowest(rows)), rows)
+    return Report(
+        "table1",
+        title,
+        paragraphs,
+        tables,
+        drawing(title, random_panels(entries, findings)),
+        (note, _lowest(rows)),
+        rows,
+    )
 
 
 def _table1_record(entries: Sequence[Entry], findings: Findings) -> Record:
