@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from fractions import Fraction
 from itertools import pairwise, product
 from pathlib import Path
@@ -206,6 +207,18 @@ def test_the_second_checker_agrees() -> None:
     two = prove_elimination(Problem.of(nets[1], Box(np.zeros(9), 0.7), norm="2"))
     with pytest.raises(MethodError, match="norm inf alone"):
         check_with_balls(two, nets[1])
+
+
+def test_many_inputs_take_little_memory() -> None:
+    """300 inputs that the same 18 neurons read: a table of a quarter of a million numbers for each, not all at once."""
+    rng = np.random.default_rng(2)
+    problem = Problem.of(network(rng.normal(size=(18, 300)), rng.normal(size=18)), Everywhere())
+    tracemalloc.start()
+    try:
+        assert math.isfinite(prove_elimination(problem).upper)
+        assert tracemalloc.get_traced_memory()[1] < 16 * 8 * 2**18
+    finally:
+        tracemalloc.stop()
 
 
 def test_numbers_that_overflow_prove_nothing() -> None:

@@ -13,8 +13,10 @@ No relaxation that knows the slopes' intervals alone can prove less.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -72,7 +74,8 @@ def terms(net: Network, slopes: Interval, c: Array) -> Terms | None:
     if found is None:
         return None
     place, tables = found
-    if sum(1 << len(scope) for scope in tables) > _TABLES:
+    entries = sum(1 << len(scope) for scope in tables) + int((2.0 ** reads.sum(axis=1)).sum())
+    if entries > _TABLES:
         return None
     with np.errstate(all="ignore"):  # an overflow is an infinite bound
         return _terms(net, slopes, c, A, reads, place, tables)
@@ -140,7 +143,7 @@ def largest_norm(found: Terms, norm: Norm) -> float:
     """At least the dual norm of every gradient with slopes at the ends of their intervals, and so of all between."""
     plain = norm.p == INF.p
     with np.errstate(all="ignore"):
-        value = largest_sum(found.tables, _sizes(found, plain))
+        value = largest_sum(found.tables, found.scopes, partial(_size, found, plain))
     above = float(grow(np.asarray(value), len(found.base) + len(found.tables) + 8))
     if plain:
         return float(grow(np.asarray(above + sum_up(found.error)), 2))
@@ -155,7 +158,7 @@ def best_ends(found: Terms, norm: Norm) -> Ends | None:
     if sum(1 << len(scope) for scope in found.tables) > _WAY:
         return None
     choices: list[Ends] = []
-    largest_sum(found.tables, _sizes(found, norm.p == INF.p), choices)
+    largest_sum(found.tables, found.scopes, partial(_size, found, norm.p == INF.p), choices)
     high = np.zeros(len(found.tables), dtype=bool)
     for k in range(len(choices) - 1, -1, -1):  # the last one eliminated depends on no other
         place = 0
@@ -165,11 +168,10 @@ def best_ends(found: Terms, norm: Norm) -> Ends | None:
     return high[found.place]
 
 
-def _sizes(found: Terms, plain: bool) -> Iterator[tuple[Scope, Array]]:
+def _size(found: Terms, plain: bool, i: int) -> Array:
     """|g_i| over its scope; in norm 2 its square, with the error inside."""
-    for i, scope in enumerate(found.scopes):
-        size = np.abs(spread(found.base[i : i + 1], found.steps[i]))
-        yield scope, size if plain else np.square(size + found.error[i])
+    size = np.abs(spread(found.base[i : i + 1], found.steps[i]))
+    return size if plain else np.square(size + found.error[i])
 
 
 def spread(base: Numbers, steps: Numbers) -> Numbers:
@@ -181,33 +183,39 @@ def spread(base: Numbers, steps: Numbers) -> Numbers:
 
 
 def largest_sum(
-    tables: Sequence[Scope], terms: Iterable[tuple[Scope, Numbers]], choices: list[Ends] | None = None
+    tables: Sequence[Scope],
+    scopes: Sequence[Scope],
+    term: Callable[[int], Numbers],
+    choices: list[Ends] | None = None,
 ) -> Any:
     """The largest sum of terms over all choices of 0 and 1, of floats or of whole numbers.
 
     `tables` are the scopes of what is added up when a variable is eliminated, in order; a term that does not fit into
-    its table is an error. `choices` is told which half was larger.
+    its table is an error. A term is asked for when its table is made, so that few are in memory. `choices` is told
+    which half was larger.
     """
-    buckets: list[list[tuple[Scope, Numbers]]] = [[] for _ in tables]
+    waiting: list[list[int]] = [[] for _ in tables]
+    passed: list[list[tuple[Scope, Numbers]]] = [[] for _ in tables]
     constant: Any = 0
-    for scope, table in terms:
+    for i, scope in enumerate(scopes):
         if scope:
-            buckets[scope[0]].append((scope, table))
+            waiting[scope[0]].append(i)
         else:
-            constant = constant + table[0]
-    for scope, bucket in zip(tables, buckets, strict=True):
-        total = np.zeros(1 << len(scope), dtype=bucket[0][1].dtype if bucket else np.float64)
-        for own, table in bucket:
+            constant = constant + term(i)[0]
+    for k, scope in enumerate(tables):
+        total: Any = None
+        for own, table in chain(((scopes[i], term(i)) for i in waiting[k]), passed[k]):
+            total = np.zeros(1 << len(scope), dtype=table.dtype) if total is None else total
             _add(total, scope, table, own)
-        low, high = np.split(total, 2)
+        passed[k].clear()
+        low, high = np.split(np.zeros(1 << len(scope)) if total is None else total, 2)
         rest = np.maximum(low, high)
-        bucket.clear()
         if choices is not None:
             choices.append(high > low)
         if len(scope) == 1:
             constant = constant + rest[0]
         else:
-            buckets[scope[1]].append((scope[1:], rest))
+            passed[scope[1]].append((scope[1:], rest))
     return constant
 
 

@@ -6,13 +6,12 @@ The order of elimination is that of the first checker: it decides how large tabl
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.bounds.elimination import Scope, Terms, largest_sum, spread
+from lipcert.bounds.elimination import largest_sum, spread
 from lipcert.bounds.interval import Interval
 from lipcert.errors import MethodError
 from lipcert.problem.maps import dense
@@ -40,9 +39,9 @@ def elimination_bound(problem: Problem, slopes: Interval) -> Any:
     if not 0.0 < largest < np.inf:
         return arb(largest)
     unit = arb(2) ** (int(np.ceil(np.log2(largest))) + 1 - _BITS)
-    errors: list[int] = []
-    value = int(largest_sum(found.tables, _whole(found, base, steps[:, neuron], unit, errors)))
-    return (arb(value) + arb(sum(errors))) * unit
+    whole = [_whole([base[i], *(steps[i, neuron[k]] for k in scope)], unit) for i, scope in enumerate(found.scopes)]
+    value = int(largest_sum(found.tables, found.scopes, lambda i: np.abs(spread(whole[i][0][:1], whole[i][0][1:]))))
+    return (arb(value) + arb(sum(off for _, off in whole))) * unit
 
 
 def _terms(problem: Problem, slopes: Interval) -> tuple[Balls, Balls]:
@@ -58,18 +57,8 @@ def _terms(problem: Problem, slopes: Interval) -> tuple[Balls, Balls]:
     return skip + product(M, low), M * (balls(slopes.hi) - low)
 
 
-def _whole(
-    found: Terms, base: Balls, steps: Balls, unit: Any, errors: list[int]
-) -> Iterator[tuple[Scope, NDArray[np.int64]]]:
-    """|g_i| in units over its scope; how many units it may be off is added to the errors."""
-    for i, scope in enumerate(found.scopes):
-        own = [base[i], *(steps[i, k] for k in scope)]
-        middles = [_nearest(x / unit) for x in own]
-        errors.append(sum(off for _, off in middles))
-        numbers = np.array([n for n, _ in middles], dtype=np.int64)
-        yield scope, np.abs(spread(numbers[:1], numbers[1:]))
-
-
-def _nearest(x: Any) -> tuple[int, int]:
-    """A whole number near a ball, and how far the ball may reach from it."""
-    return int(x.mid().floor().unique_fmpz()), int((x.rad() + 2).ceil().unique_fmpz())
+def _whole(terms: list[Any], unit: Any) -> tuple[NDArray[np.int64], int]:
+    """Balls as whole numbers of units, and how many units their sum may be off."""
+    balls_ = [x / unit for x in terms]
+    numbers = np.array([int(x.mid().floor().unique_fmpz()) for x in balls_], dtype=np.int64)
+    return numbers, sum(int((x.rad() + 2).ceil().unique_fmpz()) for x in balls_)
