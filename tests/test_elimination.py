@@ -105,6 +105,19 @@ def test_fixed_slopes_skips_and_norm_two(seed: int, neurons: int) -> None:
     assert largest_norm(found, TWO) >= euclid
 
 
+@pytest.mark.parametrize("norm", [INF, TWO], ids=str)
+def test_rounding_is_paid_for_where_terms_cancel(norm: Norm) -> None:
+    """Known slopes whose terms sum to nearly nothing: what is left is rounding, which no relative error covers."""
+    rng = np.random.default_rng(7)
+    for _ in range(50):
+        A, w = rng.normal(size=(9, 1)), rng.normal(size=9)
+        A[8] = -(w[:8] @ A[:8]) / w[8]
+        own = Interval(np.ones(9), np.ones(9))
+        found = terms(network(A, w), own, np.ones(1))
+        assert found is not None
+        assert Fraction(largest_norm(found, norm)) >= exactly(A, w, own)
+
+
 def test_no_gradient_is_larger() -> None:
     rng = np.random.default_rng(0)
     for seed in range(5):
