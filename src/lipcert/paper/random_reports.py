@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from lipcert.chart.lines import Panel, Quartiles, Series
 from lipcert.paper.comparison import (
     LOWEST,
-    NOTHING_COMPARED,
     Row,
     Verdict,
     agreement,
@@ -22,7 +20,17 @@ from lipcert.paper.estimators import Estimate
 from lipcert.paper.faults import MIXED, known_fault, proved_fault
 from lipcert.paper.findings import NOT_RUN, Findings
 from lipcert.paper.published import TABLE1, TABLE1_SPARSITIES, Printed, published_value
-from lipcert.paper.report import Record, Report, drawing, estimate_record, number, seconds, spread, table
+from lipcert.paper.report import (
+    Record,
+    Report,
+    drawing,
+    estimate_record,
+    number,
+    printed_agreement,
+    seconds,
+    spread,
+    table,
+)
 
 _PRINTED = 5e-3 + 2e-3  # Table 1 has two decimals
 _OF_TEN = 10  # networks, in a printed mean
@@ -218,9 +226,7 @@ def table1_report(entries: Sequence[Entry], findings: Findings) -> Report:
             groups.setdefault((entry.network.group, entry.method), []).append(entry)
     records = [_table1_record(own, findings) for own in groups.values()]
     rows = summarise(entries, findings)
-    count = Counter(str(r["verdict"]) for r in records if r["verdict"])
-    said = ", ".join(f"{count[v.value]} {v.value}" for v in Verdict if count[v.value])
-    note = f"of {count.total()} printed numbers {said} (to two decimals and 2e-3)" if count else NOTHING_COMPARED
+    note = f"{printed_agreement(records)} (to two decimals and 2e-3)"
     paragraphs = [
         f"The printed rows have {MIXED}. Both are here; `ratio` is to the one that was printed. "
         "The printed HR-1 of two hidden layers were computed with t in [0,1] and are not upper bounds.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 from lipcert.chart.lines import Look, Panel, Quartiles, line_chart
 from lipcert.chart.svg import document
 from lipcert.files import write_bytes
-from lipcert.paper.comparison import Row
+from lipcert.paper.comparison import NOTHING_COMPARED, Row, Verdict
 from lipcert.paper.estimators import Estimate
 
 Value = str | int | float | None
@@ -75,6 +76,13 @@ def estimate_record(estimate: Estimate) -> Record:
     """The columns that the CSV files of all tables have."""
     bounds = {"value": estimate.value, "upper": estimate.upper, "lower": estimate.lower, "floor": estimate.floor}
     return {**bounds, "word": estimate.ended, "seconds": estimate.seconds}
+
+
+def printed_agreement(records: Sequence[Record]) -> str:
+    """How printed numbers compare, from the verdicts of a table's lines."""
+    count = Counter(str(r["verdict"]) for r in records if r["verdict"])
+    said = ", ".join(f"{count[v.value]} {v.value}" for v in Verdict if count[v.value])
+    return f"of {count.total()} printed numbers {said}" if count else NOTHING_COMPARED
 
 
 def table(rows: Sequence[Mapping[str, str]]) -> str:

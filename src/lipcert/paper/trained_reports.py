@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
 from lipcert.chart.lines import Panel, Quartiles, Series
 from lipcert.chart.svg import document
-from lipcert.paper.comparison import NOTHING_COMPARED, Verdict, lower_bounds_than_ours
+from lipcert.paper.comparison import Verdict, lower_bounds_than_ours
 from lipcert.paper.entries import HR2, LBS, OURS, REGIONS, Entry, Given
 from lipcert.paper.estimators import Estimate
 from lipcert.paper.faults import BELOW_LOWER, OTHER_NETWORK, OTHER_POINTS
 from lipcert.paper.findings import NOT_RUN, Findings
 from lipcert.paper.published import EPSILONS, MATRIX, TABLE2, TABLE2_NETWORK, TABLE3, TABLE4, Printed
-from lipcert.paper.report import Record, Report, drawing, estimate_record, number, seconds, table
+from lipcert.paper.report import Record, Report, drawing, estimate_record, number, printed_agreement, seconds, table
 from lipcert.report.heatmap import heat_map
 from lipcert.robustness.result import Certification
 
@@ -32,7 +31,7 @@ def table2_report(entries: Sequence[Entry], findings: Findings, about: str) -> R
     compare = "Another network than the paper's, so that its numbers are not beside; give the paper's with --weights."
     note = "nothing compared: another network than the paper's"
     if paper:
-        compare, note = "The weights are those of the paper, so the columns compare.", _table2_agreement(records)
+        compare, note = "The weights are those of the paper, so the columns compare.", printed_agreement(records)
     panels = [_table2_panel(region, [r for r in records if r["region"] == region]) for region in REGIONS]
     paragraphs = [about, compare, table([_table2_words(r, paper) for r in records])]
     tables = {"table2": records}
@@ -96,14 +95,6 @@ def _table2_verdict(found: Estimate, printed: Printed | None, refuted: bool, met
     if method == LBS:
         return Verdict.EXPLAINED
     return Verdict.LOWER if found.value < printed else Verdict.DIFFERS
-
-
-def _table2_agreement(records: Sequence[Record]) -> str:
-    count = Counter(str(r["verdict"]) for r in records if r["verdict"])
-    if not count:
-        return NOTHING_COMPARED
-    said = ", ".join(f"{count[v.value]} {v.value}" for v in Verdict if count[v.value])
-    return f"of {count.total()} printed numbers {said}"
 
 
 def _table2_words(r: Record, paper: bool) -> dict[str, str]:
