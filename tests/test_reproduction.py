@@ -24,7 +24,7 @@ from lipcert.cli.app import run
 from lipcert.jobs import Outcome, Piece, Progress
 from lipcert.paper import digits784, faults, trained
 from lipcert.paper.comparison import Verdict, agreement, summarise
-from lipcert.paper.entries import HR2, LBS, LIPOPT3, LIPOPT4, METHODS, OURS, SHOR, Entry, Given, Random
+from lipcert.paper.entries import HR1, HR2, LBS, LIPOPT3, LIPOPT4, METHODS, OURS, SHOR, Entry, Given, Random
 from lipcert.paper.estimators import FAILED, TIME, Estimate, largest_pattern, solve_entry
 from lipcert.paper.findings import MEMORY, Findings, error_word
 from lipcert.paper.order import GivenUp, in_order
@@ -176,7 +176,9 @@ def test_published_and_cheap_entries_come_first() -> None:
     assert [place[e.name] for e in later] == sorted(place[e.name] for e in later)
     quick = [Entry(Random(1, 20, 40, seed), "global", OURS) for seed in range(10)]
     assert place[quick[9].name] < place[later[0].name], "what takes minutes waits for what does not"
-    assert place[unpublished.name] < place[later[1].name], "of every row something, whenever it is stopped"
+    last = Entry(Random(1, 40, 80, 9), "global", SHOR)
+    assert place[unpublished.name] < place[last.name] < place[later[0].name], "hours come after what takes seconds"
+    assert place[later[0].name] < place[Entry(Random(2, 40, 80, 0), "local", HR1).name] < place[later[1].name]
 
 
 def test_what_ran_out_twice_is_not_tried_on_larger_networks() -> None:

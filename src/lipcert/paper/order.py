@@ -1,9 +1,9 @@
 """In which order the entries are computed, and which are not tried any more.
 
-In full there are days of work. What was published comes first, what costs little before the rest; then network by
-network what was not published and what takes minutes, so that a run that is stopped has something of every row. A
-method that ran out of time or memory twice on networks that are no larger is not tried on larger ones: they are *not
-tried*, and a run with other limits asks again.
+In full there are days of work. What was published comes first, what costs little before the rest; then what was not
+published, and last what takes minutes, both network by network, so that a run that is stopped has something of every
+row. A method that ran out of time or memory twice on networks that are no larger is not tried on larger ones: they are
+*not tried*, and a run with other limits asks again.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _place(entry: Entry) -> tuple[int, int, int, int, int]:
     if not isinstance(network, Random):
         return (0, 0, 0, 0, method)
     known, cheap, dear = _published(entry, network), _is_cheap(entry, network), _is_dear(entry, network)
-    stage = 2 if dear or not known else 0 if cheap else 1
+    stage = 3 if dear else 2 if not known else 0 if cheap else 1
     return (stage, network.seed, network.sparsity, network.size, method)
 
 
