@@ -103,8 +103,7 @@ def test_a_run_goes_on_with_the_committed_files(tmp_path: Path) -> None:
     assert len(kept) == count
     found = Findings(entries, kept)
     for target in FIGURES:
-        own = [e for e in entries if e in {*target_entries(target, False)}]
-        again = figure_report(target, own, found).tables
+        again = figure_report(target, target_entries(target, False), found).tables
         records = [{key: "" if v is None else str(v) for key, v in r.items()} for r in again[f"{target}-networks"]]
         before = DONE.read(f"{target}-networks")
         done = [(a, b) for a, b in zip(records, before, strict=True) if b["word"] not in (NOT_RUN, NOT_TRIED)]
