@@ -48,6 +48,29 @@ class Falling(Engine):
         self.bracket.improve(Certificate.of(PROBLEM, proof, self.upper))
 
 
+class Restarting(Engine):
+    """Its bound depends on its longest turn alone; `lengths` are those of its turns."""
+
+    name, continues = "restarting", False
+
+    def __init__(self, bracket: Bracket, start: float) -> None:
+        super().__init__()
+        self.bracket, self.start = bracket, start
+        self.lengths: list[float] = []
+
+    def prior(self) -> float:
+        return self.start
+
+    def least(self, budget: Budget) -> float:  # noqa: ARG002
+        return self.longest
+
+    def turn(self, budget: Budget) -> None:
+        self.lengths.append(budget.left())
+        budget.add(budget.left())
+        self.upper = self.start / (1 + max(self.lengths)) ** 0.1
+        self.bracket.improve(Certificate.of(PROBLEM, prove_product(PROBLEM).proof, self.upper))
+
+
 def bracket_of(first: float = 1e6) -> Bracket:
     bracket = Bracket(Wishes())
     bracket.improve(Certificate.of(PROBLEM, prove_product(PROBLEM).proof, first))
@@ -94,6 +117,36 @@ def test_an_expensive_one_waits_until_nothing_else_promises_as_much() -> None:
     quick, expensive = Falling(bracket, 1e5, 0.0), Falling(bracket, 1e2, 0.1, price=50.0)
     take_turns([expensive, quick], bracket, budget, nothing)
     assert expensive.done > 80.0
+
+
+def test_one_that_begins_anew_gets_longer_turns_or_none() -> None:
+    """Shorter ones would repeat what was proved; what is left of the time is for others."""
+    bracket, budget = bracket_of(), Budget.of_work(100.0)
+    anew, steady = Restarting(bracket, 10.0), Falling(bracket, 12.0, 0.01)
+    take_turns([anew, steady], bracket, budget, nothing)
+    assert len(anew.lengths) > 1
+    assert all(later >= earlier for earlier, later in zip(anew.lengths, anew.lengths[1:], strict=False))
+    assert budget.over()
+    bracket, budget = bracket_of(), Budget.of_work(100.0)
+    alone = Restarting(bracket, 10.0)
+    take_turns([alone], bracket, budget, nothing)
+    assert alone.lengths == [pytest.approx(100.0)]
+
+
+def test_one_that_is_behind_is_asked_again_before_it_has_all() -> None:
+    """It fell fast at first and stops: what its forecast promised is not paid for with half of the time."""
+
+    class Stopping(Falling):
+        def turn(self, budget: Budget) -> None:
+            super().turn(budget)
+            self.upper = max(self.upper, self.start / 8)
+
+    bracket, budget = bracket_of(1e3), Budget.of_work(100.0)
+    late, steady = Stopping(bracket, 4e3, 1.0), Falling(bracket, 1e2, 0.02)
+    take_turns([late, steady], bracket, budget, nothing)
+    assert late.turns > 2
+    assert late.done < 40.0
+    assert steady.done > 60.0
 
 
 def test_everyone_ended() -> None:

@@ -14,6 +14,7 @@ from lipcert import Box, Everywhere, Network
 from lipcert.budget import Budget
 from lipcert.errors import FileFormatError
 from lipcert.method.solving import Task, tighten
+from lipcert.method.tight import Kept, Tight
 from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate
 from lipcert.proof.multipliers import prove
@@ -22,6 +23,7 @@ from lipcert.relaxation.cuts import NO_CUTS, Cuts, separate, valid_table, with_c
 from lipcert.relaxation.exclusions import excluded_pairs
 from lipcert.relaxation.specification import LIFTS
 from lipcert.rounding import Array
+from lipcert.solver import Status
 from tests.enumeration import exact_constant
 from tests.lift_tools import Keeping, built, deep_net, true_points, violations
 from tests.one_layer_tools import proof_of, with_specification
@@ -35,6 +37,44 @@ def tightened(net: Network, region: Box | Everywhere, c: Array, work: float = 20
     bracket = Keeping()
     tighten(Task.of(Problem.of(net, region, c), "tight"), bracket, Budget.of_work(work))
     return bracket.certificates
+
+
+def test_rounds_go_on_where_they_were() -> None:
+    """After a stop in the middle the next call solves with the cuts that were found, not without any."""
+    known = PAPER[3]
+    task = Task.of(Problem.of(known.make(), known.region), "tight")
+    first, second, all_of_it = Keeping(), Keeping(), Budget.of_work(100.0)
+    whole = tighten(task, Keeping(), all_of_it)
+    assert whole.status is Status.OPTIMAL
+    stopped = tighten(task, first, Budget.of_work(all_of_it.now() / 2))
+    assert stopped.status is Status.TIME_LIMIT
+    assert len(stopped.cuts) > 0
+    rest = Budget.of_work(100.0)
+    ended = tighten(task, second, rest, start=stopped)
+    assert ended.status is Status.OPTIMAL
+    assert rest.now() < all_of_it.now()
+    assert ended.best == pytest.approx(whole.best, rel=1e-3)
+    assert all(c.upper >= known.value for c in first.certificates + second.certificates)
+
+
+def test_turns_of_tight_keep_what_belongs_to_the_same_relaxation() -> None:
+    known = PAPER[3]
+    problem, kept = Problem.of(known.make(), known.region), Kept()
+    method, bracket = Tight(slopes=False, kept=kept), Keeping()
+    assert kept.least(Budget.of_work(1.0)) is None
+    method.run(problem, bracket, Budget.of_work(0.6))
+    assert kept.rounds is not None
+    cuts = kept.rounds.cuts
+    assert len(cuts) > 0
+    least = kept.least(Budget.of_work(1.0))
+    assert least is not None
+    assert least > 0
+    bracket.certificates.clear()
+    method.run(problem, bracket, Budget.of_work(5.0))
+    assert len(proof_of(bracket.certificates[0]).specification.cuts) > 0, "not from the beginning"
+    assert kept.rounds is not None
+    assert kept.of(Task.of(Problem.of(known.make(), Box(np.zeros(10), 0.1)), "tight")).rounds is None
+    assert Tight().kept is None, "the method of the table begins anew for every caller"
 
 
 def random_cuts(size: int, names: list[tuple[int, int]], seed: int) -> Cuts:

@@ -93,6 +93,7 @@ CHEAP_TIMES = 3.0  # for so many times its price, or the time of a first turn
 RIVAL = 1.25  # times the best forecast: time is kept for an engine that promises no more than this
 LONG_SHARE = 0.5  # of what is left, for a turn of an engine that cannot be continued, where it has a rival,
 LONGEST_SHARE = 0.85  # and where it has none
+AGAIN_TIMES = 2.0  # what another turn must have to be worth anything, so that it is worth something
 
 # --- Cells: when they are tried (measured on the paper's (10,10) and (20,20) networks and ACAS Xu 1_1) ----------------
 CELLS_INPUTS = 8  # inputs, at most, for which boxes of networks with kinks are halved

@@ -42,5 +42,5 @@ class Auto(Method):
             looker.last(budget)
         for engine in engines:
             engine.conclude()
-        if not bracket.closed() and budget.over():
-            bracket.out_of_budget(budget)
+        if not bracket.closed() and (budget.over() or any(not engine.ended for engine in engines)):
+            bracket.out_of_budget(budget)  # of engines that did not end, none could use what is left

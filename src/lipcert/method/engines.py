@@ -20,7 +20,7 @@ from lipcert.method.portfolio import Engine
 from lipcert.method.relaxed import RELAXED, Relaxed
 from lipcert.method.result import Status
 from lipcert.method.slopes import Slopes, Work, run_slopes
-from lipcert.method.tight import Tight
+from lipcert.method.tight import Kept, Tight
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import hull
 from lipcert.proof.collapsed import prove_within
@@ -32,13 +32,12 @@ if TYPE_CHECKING:
 
 def engines_for(problem: Problem, bracket: Bracket, budget: Budget, executor: Executor) -> list[Engine]:
     """All that apply."""
-    relaxations = ((_free(), policy.FREE_LEAVES), (Tight(slopes=False), policy.TIGHT_LEAVES))
     sharper = Sharpening(problem, bracket)
-    found: list[Engine] = [
-        Relaxation(problem, bracket, method, leaves, sharper)
-        for method, leaves in relaxations
-        if method.applies(problem) is None and (method.name == "tight" or _has_values(problem))
-    ]
+    found: list[Engine] = []
+    if _free().applies(problem) is None and _has_values(problem):
+        found.append(Relaxation(problem, bracket, _free(), policy.FREE_LEAVES, sharper))
+    if Tight().applies(problem) is None:
+        found.append(Tightening(problem, bracket, sharper))
     if Slopes().applies(problem) is None:
         found.append(BySlopes(problem, bracket, Slopes(), policy.SLOPES_LEAVES, sharper))
     return found + searches(problem, bracket, budget, executor, sharper)
@@ -213,7 +212,7 @@ class Cells(Engine):
 
 
 class Relaxation(Engine):
-    """A relaxation in one turn: it cannot be continued, and ends when it has nothing to add.
+    """A relaxation in one turn: another begins anew, and it ends when it has nothing to add.
 
     It is expected to leave a share of the distance from the witness to the first bound, in logarithms, and more of a
     long one.
@@ -237,6 +236,9 @@ class Relaxation(Engine):
     def price(self, budget: Budget) -> float:
         return budget.expected(self.method.cost(self.problem) * policy.RATES[policy.DENSE])
 
+    def least(self, budget: Budget) -> float:  # noqa: ARG002 - it begins anew, and needs more than it ever had
+        return self.longest
+
     def turn(self, budget: Budget) -> None:
         self.problem = self.sharper(budget)
         before = self.bracket.certificate
@@ -246,11 +248,29 @@ class Relaxation(Engine):
         self.ended = self.bracket.status in (Status.DONE, Status.MEMORY_LIMIT)
 
 
+class Tightening(Relaxation):
+    """Method tight: a turn goes on with the cuts of the last one, or from where the multipliers of all cuts were."""
+
+    def __init__(self, problem: Problem, bracket: Bracket, sharper: Sharpening) -> None:
+        self.kept = Kept()
+        super().__init__(problem, bracket, Tight(slopes=False, kept=self.kept), policy.TIGHT_LEAVES, sharper)
+
+    def least(self, budget: Budget) -> float:
+        again = self.kept.least(budget) if self.history else None
+        return super().least(budget) if again is None else again
+
+    def release(self) -> None:
+        self.kept.forget()
+
+
 class BySlopes(Relaxation):
     """Method slopes, which has ended where it could not begin; a turn goes on from the multipliers of the last one."""
 
     continues = True
     work: Work | None = None
+
+    def least(self, budget: Budget) -> float:  # noqa: ARG002
+        return 0.0
 
     def turn(self, budget: Budget) -> None:
         self.problem = self.sharper(budget)

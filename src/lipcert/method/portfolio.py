@@ -4,8 +4,9 @@
                doublings bought says where it will be when all that is left is given to it
 
 Engines are tried first, those that are cheap before those that are not. What is left goes to the engine with the least
-forecast, half of it at a time, so that a forecast that was wrong is found out. Nothing here knows a network: only what
-the run has measured decides.
+forecast, half of it at a time, so that a forecast that was wrong is found out; to one that is still behind the bracket
+no more than it has had, so that this happens soon. Nothing here knows a network: only what the run has measured
+decides.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Engine:
     continues: bool = True  # whether a turn goes on where the last one ended, so that short ones are not wasted
 
     def __init__(self) -> None:
-        self.spent = 0.0
+        self.spent, self.longest = 0.0, 0.0  # in all turns, and in one of them
         self.history: list[tuple[float, float]] = []  # what was spent by then, and the bound
 
     def turn(self, budget: Budget) -> None:
@@ -41,6 +42,10 @@ class Engine:
 
     def price(self, budget: Budget) -> float:  # noqa: ARG002 - an engine that gives bounds from its first moment on
         """Seconds of the budget's clock before its first turn is worth anything."""
+        return 0.0
+
+    def least(self, budget: Budget) -> float:  # noqa: ARG002 - an engine that goes on where it was
+        """Seconds of the budget's clock that another turn must have to be worth anything."""
         return 0.0
 
     def conclude(self) -> None:
@@ -53,7 +58,8 @@ class Engine:
         """A turn, remembered for the forecast."""
         before = budget.now()
         self.turn(budget)
-        self.spent += max(budget.now() - before, 1e-9)
+        seconds = max(budget.now() - before, 1e-9)
+        self.spent, self.longest = self.spent + seconds, max(self.longest, seconds)
         self.history.append((self.spent, self.upper))
 
     def prior(self) -> float:
@@ -92,7 +98,8 @@ class _Turns:
     def all(self) -> None:
         self._try_quick()
         while self._goes_on():
-            alive = [e for e in self.engines if not e.ended]
+            left = self.budget.left()
+            alive = [e for e in self.engines if not e.ended and e.least(self.budget) <= left]
             if not alive:
                 return
             self._next(alive)
@@ -118,15 +125,24 @@ class _Turns:
             self._turn(chosen, self.budget.upto(seconds))
             return
         best = min(alive, key=lambda e: (e.forecast(left), e.spent))
-        others = min((e.forecast(left) for e in alive if e is not best), default=math.inf)
+        rivals = [e for e in alive if e is not best]
+        seconds = self._length(best, rivals, new.get(best)) if rivals else left
+        self._turn(best, self.budget.upto(seconds))
+
+    def _length(self, best: Engine, rivals: list[Engine], price: float | None) -> float:
+        """Of a turn, where others wait; `price` is that of an engine that has had none."""
+        left = self.budget.left()
         share = policy.TURN_SHARE
         if not best.continues:
-            near = others < policy.RIVAL * best.forecast(left)
+            near = min(e.forecast(left) for e in rivals) < policy.RIVAL * best.forecast(left)
             share = policy.LONG_SHARE if near else policy.LONGEST_SHARE
-        seconds = left if len(alive) == 1 else max(share * left, min(left, policy.TURN_LEAST))
-        if best in new and len(alive) > 1:
-            seconds = min(seconds, max(policy.PRICES * new[best], policy.CHEAP_TRY * left))
-        self._turn(best, self.budget.upto(seconds))
+        seconds = max(share * left, policy.TURN_LEAST)
+        if price is not None:
+            seconds = min(seconds, max(policy.PRICES * price, policy.CHEAP_TRY * left))
+        elif best.upper > self.bracket.upper:
+            seconds = min(seconds, max(best.spent, policy.TURN_LEAST))
+        seconds = max(seconds, policy.AGAIN_TIMES * best.least(self.budget))
+        return seconds if seconds <= policy.LONGEST_SHARE * left else left
 
     def _turn(self, engine: Engine, budget: Budget) -> None:
         before = engine.spent

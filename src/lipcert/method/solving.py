@@ -141,22 +141,40 @@ def rounds_fit(task: Task, solver: str, budget: Budget) -> bool:
     return solver != "low-rank" and several < budget.left()
 
 
-def tighten(task: Task, bracket: Bracket, budget: Budget, on_moments: OnMoments | None = None) -> Status:
+@dataclass(frozen=True, eq=False)
+class Rounds:
+    """How rounds of cuts ended, and what they go on with: the cuts of the next solve, about how much that takes, the
+    best bound of a solve that came to its end, and how many rounds in turn gained too little."""
+
+    status: Status
+    cuts: Cuts
+    operations: float
+    best: float
+    stalled: int
+
+
+def tighten(
+    task: Task, bracket: Bracket, budget: Budget, on_moments: OnMoments | None = None, start: Rounds | None = None
+) -> Rounds:
     """Solve, add the cuts that the moment matrix violates, drop the idle ones, solve again: a certificate every round.
 
     Stops when nothing is violated, when the bracket is closed, when two rounds in turn gain too little, or when the
-    next round would not fit the budget. Each round's bound stands by itself.
+    next round would not fit the budget. Each round's bound stands by itself. `start` is where an earlier call on the
+    same task was.
     """
     from lipcert.solver.costs import CONDENSED, affordable_rows, interior_numbers, solve_operations
     from lipcert.solver.rank_two import Options, solve_rank_two
 
     base, cuts, stalled, best = task.relaxation, NO_CUTS, 0, np.inf
+    if start is not None:
+        cuts, stalled, best = start.cuts, start.stalled, start.best
     while True:
         current = task.cut(cuts)
         problem = current.relaxation.problem
-        expected = budget.expected(solve_operations(problem)) + budget.expected(policy.ROUND_CALLS, policy.SCALAR)
+        operations = solve_operations(problem)
+        expected = budget.expected(operations) + budget.expected(policy.ROUND_CALLS, policy.SCALAR)
         if budget.over() or (best < np.inf and expected > budget.left()):
-            return Status.TIME_LIMIT
+            return Rounds(Status.TIME_LIMIT, cuts, operations, best, stalled)
         reserve = 2 * budget.expected(proof_operations(current.proof_order))
         watcher = Watcher(current, bracket, budget, latest=budget.end - reserve)
         result = solve_rank_two(problem, Options(tolerance=1e-6), watcher, budget=budget)
@@ -165,7 +183,7 @@ def tighten(task: Task, bracket: Bracket, budget: Budget, on_moments: OnMoments 
         if on_moments is not None and result.X is not None:
             on_moments(current.relaxation, result.X)
         if result.status in (Status.TIME_LIMIT, Status.INTERRUPTED) or result.X is None:
-            return result.status
+            return Rounds(result.status, cuts, operations, best, stalled)
         stalled = stalled + 1 if certificate.upper > best * (1 - policy.ROUND_GAIN) else 0
         best = min(best, certificate.upper)
         own = slice(problem.rows - len(cuts), None)
@@ -174,11 +192,11 @@ def tighten(task: Task, bracket: Bracket, budget: Budget, on_moments: OnMoments 
         found = separate(base, result.X, busy, budget=max(200, 2 * problem.size))
         budget.charge(policy.SEPARATION_OPERATIONS * float(problem.size) ** 2, policy.THIN)
         if not len(found) or stalled == 2 or bracket.closed():
-            return Status.OPTIMAL
+            return Rounds(Status.OPTIMAL, busy, operations, best, stalled)
         affordable = budget.affordable(policy.ROUND_SHARE * budget.left())
         room = affordable_rows(problem.size, affordable) - base.problem.rows - len(busy)
         cuts = busy.joined(found.first(max(room, 2 * problem.size)))
         rows = base.problem.rows + len(cuts)
         if not budget.holds(interior_numbers(problem.size, CONDENSED * rows)):
             bracket.out_of_memory("rounds of cuts", budget)
-            return Status.OPTIMAL
+            return Rounds(Status.OPTIMAL, cuts, operations, best, stalled)

@@ -2,15 +2,50 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.method.bracket import Bracket
 from lipcert.method.relaxed import Relaxed
 from lipcert.method.result import Status
 from lipcert.method.slopes import Slopes, Work, run_slopes
-from lipcert.method.solving import OnMoments, Task, rounds_fit, solve, tighten
+from lipcert.method.solving import OnMoments, Rounds, Task, rounds_fit, solve, tighten
 from lipcert.problem.problem import Problem
 from lipcert.solver import Status as SolverStatus
+
+if TYPE_CHECKING:
+    from lipcert.solver.grid import GridStart
+    from lipcert.solver.triangles import TriangleStart
+
+
+class Kept:
+    """Where the last run was with a relaxation of the whole network, for the next run on the same one."""
+
+    def __init__(self) -> None:
+        self.problem: Problem | None = None
+        self.forget()
+
+    def forget(self) -> None:
+        self.rows: tuple[object, ...] = ()
+        self.rounds: Rounds | None = None
+        self.triangles: TriangleStart | None = None
+        self.products: GridStart | None = None
+
+    def of(self, task: Task) -> Kept:
+        """This, without what was kept of another relaxation."""
+        told = task.specification
+        rows = (told.form, told.values, told.wide, told.exclusions, told.products)
+        if task.problem is not self.problem or rows != self.rows:
+            self.forget()
+            self.problem, self.rows = task.problem, rows
+        return self
+
+    def least(self, budget: Budget) -> float | None:
+        """Seconds that the next run takes before it has more; None where it begins anew."""
+        if self.rounds is not None and self.rounds.best < float("inf"):
+            return budget.expected(self.rounds.operations)
+        return None if self.triangles is None and self.products is None else 0.0
 
 
 class Tight(Relaxed):
@@ -18,9 +53,10 @@ class Tight(Relaxed):
 
     greedy = True
 
-    def __init__(self, slopes: bool = True) -> None:
+    def __init__(self, slopes: bool = True, kept: Kept | None = None) -> None:
         super().__init__("tight", "hr2 or a lift with rows and cuts that the paper does not have: any network")
         self.slopes = slopes  # whether method slopes comes first, where there is more than one hidden layer
+        self.kept = kept  # whether a run goes on where the last one was
 
     def run(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
         """Slopes first, and on with what is left where they had not ended: a lift may not fit the time."""
@@ -35,12 +71,18 @@ class Tight(Relaxed):
         from lipcert.method.triangles import solve_triangles, triangles_fit
 
         solver, whole = bracket.wishes.solver, task.specification.reduction is None
+        kept = self.kept.of(task) if whole and self.kept is not None else Kept()
         if whole and triangles_fit(task, solver, budget):
-            return solve_triangles(task, bracket, budget).status
+            signs = solve_triangles(task, bracket, budget, kept.triangles)
+            kept.triangles = signs.start
+            return signs.status
         if whole and products_fit(task, solver, budget):
-            return solve_products(task, bracket, budget).status
-        if rounds_fit(task, solver, budget):
-            return tighten(task, bracket, budget, look)
+            grid = solve_products(task, bracket, budget, kept.products)
+            kept.products = grid.start
+            return grid.status
+        if kept.rounds is not None or rounds_fit(task, solver, budget):
+            kept.rounds = tighten(task, bracket, budget, look, kept.rounds)
+            return kept.rounds.status
         return solve(task, bracket, budget, look)
 
 
