@@ -157,6 +157,7 @@ EXCESS_LEAST_OF_BOXES = 0.25
 CELL_SLOWER = 3.0  # a relaxation of a cell than the planner thinks: matrices are small and cuts follow
 CELL_OVERHEAD = 0.15  # seconds of it that do not depend on its size
 CELL_SETTLED = 2e-3  # the relative gap at which a bound that decides nothing is good enough
+CELL_SIDES = 40.0  # looks at an entry of a form for each half-space of a cell
 CELL_CALLS = 40.0  # calls around the cheap bounds of one cell; their operations are those of all forms,
 CELL_CLOSED, CELL_OPEN = 0.5, 4.0  # times so much without open signs, and so much more the more are open (ACAS Xu 2_1)
 POLISH_ROUNDS, POLISH_POINTS = 8, 128  # around a cell's center that is a new witness

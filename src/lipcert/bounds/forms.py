@@ -166,18 +166,31 @@ def multiples(forms: Forms, sides: Sides, box: Interval) -> Array:
 
 
 def _least(a: Array, G: Array, slope: Array) -> Array:
-    """The lambda >= 0 with the least lambda slope + sum_i |a_i + lambda G_i|: the breakpoint where the slope turns."""
+    """The lambda >= 0 with the least lambda slope + sum_i |a_i + lambda G_i|: the breakpoint where the slope turns.
+
+    Most forms fall from 0 on nowhere, and only the others are sorted.
+    """
     G = np.broadcast_to(G, a.shape)
+    size = np.abs(G)
+    start = slope + np.where((a < 0) & (G > 0) | (a > 0) & (G < 0), -size, size).sum(axis=2)
+    found = np.zeros_like(start)
+    falls = start < 0
+    if falls.any():
+        found[falls] = _turn(a[falls], G[falls], start[falls])
+    return found
+
+
+def _turn(a: Array, G: Array, start: Array) -> Array:
+    """Where the slope of sum_i |a_i + lambda G_i|, which is `start` < 0 at 0, turns; one form per row."""
     point = np.where(G != 0, -a / np.where(G != 0, G, 1.0), -1.0)
     ahead = point > 0
-    start = slope + np.where(ahead, -np.abs(G), np.abs(G)).sum(axis=2)
-    order = np.argsort(np.where(ahead, point, np.inf), axis=2)
-    gain = np.take_along_axis(np.where(ahead, 2 * np.abs(G), 0.0), order, axis=2)
-    after = start[:, :, None] + np.cumsum(gain, axis=2)
-    turn = np.argmax(after >= 0, axis=2)
-    turn = np.where(np.any(after >= 0, axis=2), turn, np.maximum(ahead.sum(axis=2) - 1, 0))
-    found = np.take_along_axis(np.take_along_axis(point, order, axis=2), turn[:, :, None], axis=2)[:, :, 0]
-    return np.where((start < 0) & (found > 0), found, 0.0)
+    order = np.argsort(np.where(ahead, point, np.inf), axis=1)
+    gain = np.take_along_axis(np.where(ahead, 2 * np.abs(G), 0.0), order, axis=1)
+    after = start[:, None] + np.cumsum(gain, axis=1)
+    turn = np.argmax(after >= 0, axis=1)
+    turn = np.where(np.any(after >= 0, axis=1), turn, np.maximum(ahead.sum(axis=1) - 1, 0))
+    found = np.take_along_axis(np.take_along_axis(point, order, axis=1), turn[:, None], axis=1)[:, 0]
+    return np.where(found > 0, found, 0.0)
 
 
 def each(rows: Array, x: Array) -> Array:

@@ -7,9 +7,11 @@ case are those of its parts, as for one output (`planning`).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lipcert import policy
 from lipcert.bounds.gains import GAINS
@@ -33,9 +35,29 @@ if TYPE_CHECKING:
     from lipcert.method.relaxed import Relaxed
 
 
-def solve_cases(problem: Problem, method: Relaxed, bracket: Bracket, budget: Budget, look: Rounder) -> Status:
+@dataclass(frozen=True, eq=False)
+class Cases:
+    """How a run over the cases ended, and what another one on the same problem goes on with: which of them are solved,
+    and all proofs."""
+
+    status: Status
+    solved: NDArray[np.bool_]
+    proved: dict[tuple[int, int], ProvedCase]
+
+
+def solve_cases(
+    problem: Problem,
+    method: Relaxed,
+    bracket: Bracket,
+    budget: Budget,
+    look: Rounder,
+    start: Cases | None = None,
+) -> Cases:
     """Bounds within the budget; every gain improves the bracket by a proof of the largest of all cases."""
-    return _Run(problem, method, bracket, budget, look).all()
+    run = _Run(problem, method, bracket, budget, look)
+    if start is not None:
+        run.go_on(start)
+    return Cases(run.all(), run.solved, run.proved)
 
 
 class _Run:
@@ -46,7 +68,15 @@ class _Run:
         self.table = case_table(problem)
         self.bounds = self.table.copy()
         self.open = np.ones(self.table.shape, dtype=bool)
+        self.solved = np.zeros(self.table.shape, dtype=bool)
         self.proved: dict[tuple[int, int], ProvedCase] = {}
+
+    def go_on(self, start: Cases) -> None:
+        """With what an earlier run has; a case that ran out of its time is open again."""
+        self.solved, self.proved = start.solved.copy(), dict(start.proved)
+        self.open &= ~self.solved
+        for at, case in self.proved.items():
+            self.bounds[at] = min(self.bounds[at], case.upper)
 
     @property
     def floor(self) -> float:
@@ -63,14 +93,14 @@ class _Run:
             candidates = np.where(self.open, self.bounds, -1.0)
             row, column = (int(k) for k in np.unravel_index(np.argmax(candidates), candidates.shape))
             if self.decided((row, column)):
-                return Status.OPTIMAL
+                break
             if self.budget.over():
                 return Status.TIME_LIMIT
             status = self._one((row, column))
             if status is Status.INTERRUPTED:
                 return status
             late = late or status is Status.TIME_LIMIT
-            self.open[row, column] = False
+            self.open[row, column], self.solved[row, column] = False, status is not Status.TIME_LIMIT
         return Status.TIME_LIMIT if late else Status.OPTIMAL
 
     def _one(self, at: tuple[int, int]) -> Status:

@@ -68,14 +68,13 @@ class Engine:
 
     def forecast(self, more: float) -> float:
         """About where its bound will be after so many more seconds."""
-        if not self.history:
-            return self.prior()
+        if not self.history or (math.isinf(self.upper) and more > policy.AGAIN_TIMES * self.longest):
+            return self.prior()  # nothing is known of it, but that it needs more time than it had
         if not math.isfinite(self.upper) or self.upper <= 0:
             return self.upper
         spent, last = self.history[-1]
-        earlier = next(
-            (h for h in reversed(self.history) if h[0] <= spent / 2 and math.isfinite(h[1])), self.history[0]
-        )
+        known = [h for h in self.history if math.isfinite(h[1])]
+        earlier = next((h for h in reversed(known) if h[0] <= spent / 2), known[0])
         doublings = math.log2(spent / earlier[0]) if spent > earlier[0] else 0.0
         if doublings <= 0:
             return last

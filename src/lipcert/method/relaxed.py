@@ -46,7 +46,7 @@ class Relaxed(Method):
             budget.calibrate()
         look = Rounder(problem, bracket, budget)
         if problem.has_cases:
-            ended = _guarded(bracket, budget, lambda: solve_cases(problem, self, bracket, budget, look))
+            ended = _guarded(bracket, budget, lambda: self.solve_cases(problem, bracket, budget, look))
             _conclude(ended, bracket, budget)
         else:
             self._steps(problem, bracket, budget, look)
@@ -55,6 +55,10 @@ class Relaxed(Method):
         """What the method is about: of a whole map in one piece tight is worth something without signs already."""
         plain = self.name == "tight" and problem.whole_map and not problem.has_cases
         return unsigned_step(problem) if plain else whole_step(problem, self.name)
+
+    def solve_cases(self, problem: Problem, bracket: Bracket, budget: Budget, look: Rounder) -> SolverStatus:
+        """A relaxation of each case that can decide."""
+        return solve_cases(problem, self, bracket, budget, look).status
 
     def solve(self, task: Task, bracket: Bracket, budget: Budget, look: OnMoments | None) -> SolverStatus:
         """One relaxation, of the whole network or of a part or case."""

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.method.bracket import Bracket
+from lipcert.method.cases import Cases, solve_cases
+from lipcert.method.lower import Rounder
 from lipcert.method.relaxed import Relaxed
 from lipcert.method.result import Status
 from lipcert.method.slopes import Slopes, Work, run_slopes
@@ -20,7 +22,8 @@ if TYPE_CHECKING:
 
 
 class Kept:
-    """Where the last run was with a relaxation of the whole network, for the next run on the same one."""
+    """Where the last run was with a relaxation of the whole network, or with all cases, for the next run on the same
+    problem."""
 
     def __init__(self) -> None:
         self.problem: Problem | None = None
@@ -28,9 +31,17 @@ class Kept:
 
     def forget(self) -> None:
         self.rows: tuple[object, ...] = ()
+        self.cases: Cases | None = None
         self.rounds: Rounds | None = None
         self.triangles: TriangleStart | None = None
         self.products: GridStart | None = None
+
+    def cases_of(self, problem: Problem) -> Cases | None:
+        """What is known of the cases of this problem."""
+        if problem is not self.problem:
+            self.forget()
+            self.problem = problem
+        return self.cases
 
     def of(self, task: Task) -> Kept:
         """This, without what was kept of another relaxation."""
@@ -43,6 +54,8 @@ class Kept:
 
     def least(self, budget: Budget) -> float | None:
         """Seconds that the next run takes before it has more; None where it begins anew."""
+        if self.cases is not None:
+            return 0.0 if self.cases.solved.any() else None
         if self.rounds is not None and self.rounds.best < float("inf"):
             return budget.expected(self.rounds.operations)
         return None if self.triangles is None and self.products is None else 0.0
@@ -65,6 +78,13 @@ class Tight(Relaxed):
         super().run(problem, bracket, budget)
         if late is not None and not budget.over() and bracket.status is not Status.INTERRUPTED:
             run_slopes(problem, bracket, budget, late)
+
+    def solve_cases(self, problem: Problem, bracket: Bracket, budget: Budget, look: Rounder) -> SolverStatus:
+        if self.kept is None:
+            return super().solve_cases(problem, bracket, budget, look)
+        each = Tight(slopes=False)  # one case has no cuts of another
+        self.kept.cases = solve_cases(problem, each, bracket, budget, look, self.kept.cases_of(problem))
+        return self.kept.cases.status
 
     def solve(self, task: Task, bracket: Bracket, budget: Budget, look: OnMoments | None) -> SolverStatus:
         from lipcert.method.products import products_fit, solve_products  # here, so that importing lipcert stays fast

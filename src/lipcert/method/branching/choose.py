@@ -77,15 +77,23 @@ def _neuron(net: Network, j: int) -> Split:
     return Split(layer + 1, j - int(ends[layer - 1] if layer else 0))
 
 
-def try_splits(
-    problem: Problem, nodes: list[Node], threshold: float, executor: Executor
-) -> tuple[list[Halves | None], int, float]:
-    """For every node the candidate whose halves are best by the cheap bounds, with these halves (None without
-    candidates), how many cells were bounded for it, and the share of their signs that is open."""
+@dataclass(frozen=True, eq=False)
+class Tried:
+    """For every node the best of its splits, None without candidates; and what it took: how many cells were bounded,
+    the share of their signs that is open, and the half-spaces that each had."""
+
+    best: list[Halves | None]
+    cells: int
+    open: float
+    sides: int
+
+
+def try_splits(problem: Problem, nodes: list[Node], threshold: float, executor: Executor) -> Tried:
+    """For every node the candidate whose halves are best by the cheap bounds."""
     splits = [candidates(problem.network, node) for node in nodes]
     pairs = [(node, split) for node, some in zip(nodes, splits, strict=True) for split in some]
     if not pairs:
-        return [None] * len(nodes), 0, 0.0
+        return Tried([None] * len(nodes), 0, 0.0, 0)
     cells = [cell for node, split in pairs for cell in halves(node.cell, split)]
     origin = np.repeat(np.repeat(np.arange(len(nodes)), [len(s) for s in splits]), 2)
     pre = [[node.alone.pre[k] for node in nodes] for k in range(problem.network.depth)]
@@ -104,7 +112,7 @@ def try_splits(
         k = start + int(np.argmin(cost[start : start + len(some)]))
         answers.append(Halves(some[k - start], (judged.half(2 * k), judged.half(2 * k + 1))))
         start += len(some)
-    return answers, len(cells), float(judged.free.mean())
+    return Tried(answers, len(cells), float(judged.free.mean()), judged.bounds.sides.count)
 
 
 def _cost(uppers: Array, still_open: NDArray[np.int64], threshold: float) -> Array:
@@ -125,3 +133,9 @@ def cell_operations(problem: Problem) -> float:
     if not problem.whole_map:
         return total
     return total * (net.outputs if directions(problem.norm, net.outputs) is None else 2.0)
+
+
+def pushing_operations(problem: Problem, tried: Tried) -> float:
+    """Of the multiples of half-spaces in the forms of open neurons, which look at every entry several times."""
+    forms = 2.0 * tried.open * problem.network.neurons
+    return policy.CELL_SIDES * tried.cells * forms * problem.network.inputs * tried.sides

@@ -22,7 +22,7 @@ from lipcert.bounds import Cell, whole
 from lipcert.budget import Budget
 from lipcert.jobs.executors import worker_count
 from lipcert.method.bracket import Bracket
-from lipcert.method.branching.choose import Halves, cell_operations, try_splits
+from lipcert.method.branching.choose import Halves, cell_operations, pushing_operations, try_splits
 from lipcert.method.branching.judge import Half, judge
 from lipcert.method.branching.node import Node, certificate_of
 from lipcert.method.branching.realise import realise
@@ -215,17 +215,18 @@ class CellSearch:
             return
         start = self.budget.effort()
         ready = [node for node in nodes if not self._decided(node)]
-        found, tried, share = try_splits(self.problem, ready, self.threshold, self.executor)
-        for node, halves in zip(ready, found, strict=True):
+        tried = try_splits(self.problem, ready, self.threshold, self.executor)
+        for node, halves in zip(ready, tried.best, strict=True):
             if halves is None and self.budget.over():
                 self._push(node)  # its linear program may have had no time: it is asked again
             elif halves is None:
                 self.stuck.append(node.upper)
             else:
                 self._divide(node, halves)
-        self._offer_centers([half.cell for halves in found if halves is not None for half in halves.both])
-        self.budget.charge(tried * self.each * (policy.CELL_CLOSED + policy.CELL_OPEN * share))
-        self.budget.charge(policy.CELL_CALLS * (tried + len(nodes)), policy.SCALAR)
+        self._offer_centers([half.cell for halves in tried.best if halves is not None for half in halves.both])
+        self.budget.charge(tried.cells * self.each * (policy.CELL_CLOSED + policy.CELL_OPEN * tried.open))
+        self.budget.charge(pushing_operations(self.problem, tried), policy.SPARSE)
+        self.budget.charge(policy.CELL_CALLS * (tried.cells + len(nodes)), policy.SCALAR)
         self.worth.split(self.budget.effort() - start, len(nodes))
 
     def _decided(self, node: Node) -> bool:
