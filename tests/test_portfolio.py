@@ -186,3 +186,29 @@ def test_what_is_called_upper_on_the_way_is_proved() -> None:
         on_progress=lambda p: seen.append(p.upper),
     )
     assert result.certificate.upper == min(seen)
+
+
+def test_one_that_had_too_little_is_asked_again_while_there_is_more() -> None:
+    """Nothing came of its first turns: it gets longer ones, and in the end none."""
+
+    class Late(Restarting):
+        needs = 10.0
+
+        def turn(self, budget: Budget) -> None:
+            self.lengths.append(budget.left())
+            budget.add(budget.left())
+            if self.lengths[-1] >= self.needs:
+                self.upper = self.start
+                self.bracket.improve(Certificate.of(PROBLEM, prove_product(PROBLEM).proof, self.upper))
+
+    bracket, budget = bracket_of(1e3), Budget.of_work(100.0)
+    late, steady = Late(bracket, 10.0), Falling(bracket, 1e2, 0.02)
+    take_turns([late, steady], bracket, budget, nothing)
+    assert late.upper == 10.0
+    assert all(later >= 2 * earlier for earlier, later in zip(late.lengths, late.lengths[1:3], strict=False))
+    bracket, budget = bracket_of(1e3), Budget.of_work(100.0)
+    never, steady = Late(bracket, 10.0), Falling(bracket, 1e2, 0.02)
+    never.needs = math.inf
+    take_turns([never, steady], bracket, budget, nothing)
+    assert sum(never.lengths) < 50.0
+    assert steady.done > 50.0

@@ -80,8 +80,9 @@ TRIAL_LEAST = 0.25  # seconds of it at least
 TURN_SHARE = 0.5  # of what is left, for the engine that promises most
 TURN_LEAST = 0.5  # seconds of it at least
 LOOK_SHARE = 0.2  # of what a turn took, for a witness after it; half as much after each that found nothing,
-LOOK_LAST = 1.0  # seconds, or as long as all took so far, for a last look where nothing else is left to do
+LOOK_MOST = 0.5  # of what is left, at most,
 LOOK_LEAST = 0.02  # and not before this share of the budget came together: short searches find nothing
+LOOK_LAST = 1.0  # seconds, or as long as all took so far, for a last look where nothing else is left to do
 CELLS_ALONE = 0.5  # of the budget: the same where signs do not apply
 CELLS_WORTH = 0.02  # of the budget: cells are no match for signs where a batch and a relaxation take longer
 TIGHT_LEAVES = 0.3  # of d = log(bound/witness) is left by method tight,
@@ -93,6 +94,7 @@ CHEAP_TIMES = 3.0  # for so many times its price, or the time of a first turn
 RIVAL = 1.25  # times the best forecast: time is kept for an engine that promises no more than this
 LONG_SHARE = 0.5  # of what is left, for a turn of an engine that cannot be continued, where it has a rival,
 LONGEST_SHARE = 0.85  # and where it has none
+HOPE_TIMES = 5.0  # what an engine had in vain must be left, or nothing is expected of it any more
 AGAIN_TIMES = 2.0  # what another turn must have to be worth anything, so that it is worth something
 
 # --- Cells: when they are tried (measured on the paper's (10,10) and (20,20) networks and ACAS Xu 1_1) ----------------

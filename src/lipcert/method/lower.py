@@ -35,9 +35,9 @@ class Looker:
         self.share, self.saved, self.times, self.start = policy.LOOK_SHARE, 0.0, 0, budget.now()
 
     def __call__(self, spent: float, budget: Budget) -> None:
-        """`spent` seconds were spent by another; of what is left it takes no more than its share."""
+        """`spent` seconds were spent by another: a share of them, also where a long turn left little."""
         self.saved += self.share * spent
-        seconds = min(self.saved, self.share * max(budget.left(), 0.0))
+        seconds = min(self.saved, policy.LOOK_MOST * max(budget.left(), 0.0))
         if self.bracket.closed() or seconds < self.least:
             return
         before, start = self.bracket.lower, budget.now()

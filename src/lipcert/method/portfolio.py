@@ -68,7 +68,7 @@ class Engine:
 
     def forecast(self, more: float) -> float:
         """About where its bound will be after so many more seconds."""
-        if not self.history or (math.isinf(self.upper) and more > policy.AGAIN_TIMES * self.longest):
+        if not self.history or (math.isinf(self.upper) and more > policy.HOPE_TIMES * self.longest):
             return self.prior()  # nothing is known of it, but that it needs more time than it had
         if not math.isfinite(self.upper) or self.upper <= 0:
             return self.upper
