@@ -149,6 +149,22 @@ def test_one_that_is_behind_is_asked_again_before_it_has_all() -> None:
     assert steady.done > 60.0
 
 
+def test_one_that_stops_early_without_a_gain_has_ended() -> None:
+    """It says that it is alive, and does nothing: it would be asked for ever."""
+
+    class Idle(Falling):
+        def turn(self, budget: Budget) -> None:
+            self.turns += 1
+            self.upper = self.start
+            budget.add(1e-6)
+
+    bracket, budget = bracket_of(1e3), Budget.of_work(100.0)
+    idle, steady = Idle(bracket, 10.0, 1.0), Falling(bracket, 1e2, 0.02)
+    take_turns([idle, steady], bracket, budget, nothing)
+    assert idle.turns == 2
+    assert steady.done > 99.0
+
+
 def test_everyone_ended() -> None:
     bracket, budget = bracket_of(), Budget.of_work(100.0)
     take_turns([Falling(bracket, 1e2, 0.1, most=1.0)], bracket, budget, nothing)

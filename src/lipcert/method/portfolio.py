@@ -144,9 +144,11 @@ class _Turns:
         return seconds if seconds <= policy.LONGEST_SHARE * left else left
 
     def _turn(self, engine: Engine, budget: Budget) -> None:
-        before = engine.spent
+        before, upper, given = engine.spent, engine.upper, budget.left()
         try:
             engine.take_turn(budget)
+            early = engine.spent - before < policy.EARLY * given
+            engine.ended = engine.ended or (engine.continues and early and not engine.upper < upper)
         except MemoryError:
             engine.spent += 1e-9
             self._end_by_memory(engine)
