@@ -259,6 +259,10 @@ class Tightening(Relaxation):
         again = self.kept.least(budget) if self.history else None
         return super().least(budget) if again is None else again
 
+    def turn(self, budget: Budget) -> None:
+        super().turn(budget)
+        self.ended = self.ended and self.kept.needs is None
+
     def release(self) -> None:
         self.kept.forget()
 

@@ -138,7 +138,9 @@ class _Turns:
         seconds = max(share * left, policy.TURN_LEAST)
         if price is not None:
             seconds = min(seconds, max(policy.PRICES * price, policy.CHEAP_TRY * left))
-        elif best.upper > self.bracket.upper:
+        elif math.isinf(best.upper):
+            seconds = min(seconds, policy.AGAIN_TIMES * best.longest)
+        elif best.continues and best.upper > self.bracket.upper:
             seconds = min(seconds, max(best.spent, policy.TURN_LEAST))
         seconds = max(seconds, policy.AGAIN_TIMES * best.least(self.budget))
         return seconds if seconds <= policy.LONGEST_SHARE * left else left

@@ -36,18 +36,26 @@ class Products:
 
 def products_fit(task: Task, solver: str, budget: Budget) -> bool:
     """Whether the products of this relaxation are worth the budget there is."""
+    needed = products_need(task, solver, budget)
+    return needed is not None and needed <= budget.left()
+
+
+def products_need(task: Task, solver: str, budget: Budget) -> float | None:
+    """Seconds from which the products are worth it; None where they are not, whatever the time."""
     from lipcert.solver.costs import solve_numbers, solve_operations
 
     one_layer = task.problem.norm == INF and task.problem.network.depth == 1
     if not one_layer or grid_of(task.relaxation) is None or solver != "auto":
-        return False
+        return None
     task = without_x_if_idle(task)
+    if task.order < policy.PRODUCTS_FROM or not budget.holds(least_numbers(task.order)):
+        return None
     proofs = policy.PRODUCTS_PROOFS * budget.expected(proof_operations(task.order))
-    if task.order < policy.PRODUCTS_FROM or proofs > budget.left() or not budget.holds(least_numbers(task.order)):
-        return False
-    interior = policy.PRODUCTS_INTERIOR_TIMES * budget.expected(solve_operations(task.relaxation.problem))
-    in_time = interior < budget.left() and budget.holds(solve_numbers(task.relaxation.problem))
-    return not _has_rows(task) or in_time
+    if not _has_rows(task):
+        return proofs
+    if not budget.holds(solve_numbers(task.relaxation.problem)):
+        return None
+    return max(proofs, policy.PRODUCTS_INTERIOR_TIMES * budget.expected(solve_operations(task.relaxation.problem)))
 
 
 def without_x_if_idle(task: Task) -> Task:

@@ -132,13 +132,18 @@ class Watcher:
 
 def rounds_fit(task: Task, solver: str, budget: Budget) -> bool:
     """Whether there is time for several solves by the interior point, which the cuts need for its moment matrix."""
+    needed = rounds_need(task, solver, budget)
+    return needed is not None and needed < budget.left()
+
+
+def rounds_need(task: Task, solver: str, budget: Budget) -> float | None:
+    """Seconds from which rounds of cuts are worth it; None where they are not, whatever the time."""
     from lipcert.solver.costs import CONDENSED, interior_numbers, whole_operations
 
     problem = task.relaxation.problem
-    if not budget.holds(interior_numbers(problem.size, CONDENSED * problem.rows)):
-        return False
-    several = policy.ROUNDS_LEAST * budget.expected(whole_operations(task.relaxation.problem))
-    return solver != "low-rank" and several < budget.left()
+    if solver == "low-rank" or not budget.holds(interior_numbers(problem.size, CONDENSED * problem.rows)):
+        return None
+    return policy.ROUNDS_LEAST * budget.expected(whole_operations(problem))
 
 
 @dataclass(frozen=True, eq=False)

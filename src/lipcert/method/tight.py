@@ -12,7 +12,7 @@ from lipcert.method.lower import Rounder
 from lipcert.method.relaxed import Relaxed
 from lipcert.method.result import Status
 from lipcert.method.slopes import Slopes, Work, run_slopes
-from lipcert.method.solving import OnMoments, Rounds, Task, rounds_fit, solve, tighten
+from lipcert.method.solving import OnMoments, Rounds, Task, rounds_fit, rounds_need, solve, tighten
 from lipcert.problem.problem import Problem
 from lipcert.solver import Status as SolverStatus
 
@@ -35,6 +35,7 @@ class Kept:
         self.rounds: Rounds | None = None
         self.triangles: TriangleStart | None = None
         self.products: GridStart | None = None
+        self.needs: float | None = None  # seconds of a run that does more than the last one could
 
     def cases_of(self, problem: Problem) -> Cases | None:
         """What is known of the cases of this problem."""
@@ -54,6 +55,8 @@ class Kept:
 
     def least(self, budget: Budget) -> float | None:
         """Seconds that the next run takes before it has more; None where it begins anew."""
+        if self.needs is not None:
+            return self.needs
         if self.cases is not None:
             return 0.0 if self.cases.solved.any() else None
         if self.rounds is not None and self.rounds.best < float("inf"):
@@ -87,11 +90,12 @@ class Tight(Relaxed):
         return self.kept.cases.status
 
     def solve(self, task: Task, bracket: Bracket, budget: Budget, look: OnMoments | None) -> SolverStatus:
-        from lipcert.method.products import products_fit, solve_products  # here, so that importing lipcert stays fast
+        from lipcert.method.products import products_fit, products_need, solve_products  # so that importing stays fast
         from lipcert.method.triangles import solve_triangles, triangles_fit
 
         solver, whole = bracket.wishes.solver, task.specification.reduction is None
         kept = self.kept.of(task) if whole and self.kept is not None else Kept()
+        kept.needs = None
         if whole and triangles_fit(task, solver, budget):
             signs = solve_triangles(task, bracket, budget, kept.triangles)
             kept.triangles = signs.start
@@ -102,7 +106,10 @@ class Tight(Relaxed):
             return grid.status
         if kept.rounds is not None or rounds_fit(task, solver, budget):
             kept.rounds = tighten(task, bracket, budget, look, kept.rounds)
+            if kept.rounds.status is SolverStatus.OPTIMAL:
+                kept.needs = products_need(task, solver, budget) if whole else None
             return kept.rounds.status
+        kept.needs = rounds_need(task, solver, budget)
         return solve(task, bracket, budget, look)
 
 
