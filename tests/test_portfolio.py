@@ -158,11 +158,14 @@ def test_one_that_stops_early_without_a_gain_has_ended() -> None:
             self.upper = self.start
             budget.add(1e-6)
 
-    bracket, budget = bracket_of(1e3), Budget.of_work(100.0)
-    idle, steady = Idle(bracket, 10.0, 1.0), Falling(bracket, 1e2, 0.02)
-    take_turns([idle, steady], bracket, budget, nothing)
-    assert idle.turns == 2
-    assert steady.done > 99.0
+    for continues, most in ((True, 2), (False, 4)):
+        bracket, budget = bracket_of(1e3), Budget.of_work(100.0)
+        idle, steady = Idle(bracket, 10.0, 1.0), Falling(bracket, 1e2, 0.02)
+        idle.continues = continues
+        take_turns([idle, steady], bracket, budget, nothing)
+        assert idle.turns <= most
+        assert idle.ended
+        assert steady.done > 99.0
 
 
 def test_everyone_ended() -> None:
@@ -228,3 +231,19 @@ def test_one_that_had_too_little_is_asked_again_while_there_is_more() -> None:
     take_turns([never, steady], bracket, budget, nothing)
     assert sum(never.lengths) < 50.0
     assert steady.done > 50.0
+
+
+def test_an_overflowing_bracket_ends() -> None:
+    """Nothing is expected of anyone, and no turn proves a number: everybody is asked a few times, not for ever."""
+
+    class Nothing(Restarting):
+        def turn(self, budget: Budget) -> None:
+            self.lengths.append(budget.left())
+
+    bracket, budget = Bracket(Wishes()), Budget.of_work(100.0)
+    one, other = Nothing(bracket, math.inf), Nothing(bracket, math.inf)
+    take_turns([one, other], bracket, budget, nothing)
+    assert one.ended
+    assert other.ended
+    assert max(len(one.lengths), len(other.lengths)) <= policy.IDLE_TURNS
+    assert min(one.lengths + other.lengths) > 0

@@ -95,7 +95,8 @@ RIVAL = 1.25  # times the best forecast: time is kept for an engine that promise
 LONG_SHARE = 0.5  # of what is left, for a turn of an engine that cannot be continued, where it has a rival,
 LONGEST_SHARE = 0.85  # and where it has none
 HOPE_TIMES = 5.0  # what an engine had in vain must be left, or nothing is expected of it any more
-EARLY = 0.5  # of its turn: an engine that goes on where it was, and stops before this without a gain, has ended
+EARLY = 0.5  # of its turn: an engine that goes on where it was, and stops before this without a gain, has ended,
+IDLE_TURNS = 3  # and one that begins anew after so many of them in a row
 AGAIN_TIMES = 2.0  # what another turn must have to be worth anything, so that it is worth something
 
 # --- Cells: when they are tried (measured on the paper's (10,10) and (20,20) networks and ACAS Xu 1_1) ----------------

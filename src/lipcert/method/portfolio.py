@@ -33,7 +33,8 @@ class Engine:
     continues: bool = True  # whether a turn goes on where the last one ended, so that short ones are not wasted
 
     def __init__(self) -> None:
-        self.spent, self.longest = 0.0, 0.0  # in all turns, and in one of them
+        self.spent, self.longest = 0.0, 0.0  # in all turns, and the longest that it was given
+        self.idle = 0  # turns in a row that stopped early, without a gain
         self.history: list[tuple[float, float]] = []  # what was spent by then, and the bound
 
     def turn(self, budget: Budget) -> None:
@@ -56,11 +57,14 @@ class Engine:
 
     def take_turn(self, budget: Budget) -> None:
         """A turn, remembered for the forecast."""
-        before = budget.now()
+        before, given, upper = budget.now(), budget.left(), self.upper
         self.turn(budget)
         seconds = max(budget.now() - before, 1e-9)
-        self.spent, self.longest = self.spent + seconds, max(self.longest, seconds)
+        self.spent, self.longest = self.spent + seconds, max(self.longest, given)
         self.history.append((self.spent, self.upper))
+        early = given <= 0 or seconds < policy.EARLY * given
+        self.idle = self.idle + 1 if early and not self.upper < upper else 0
+        self.ended = self.ended or self.idle >= (1 if self.continues else policy.IDLE_TURNS)
 
     def prior(self) -> float:
         """About where its bound will be, before its first turn."""
@@ -138,19 +142,17 @@ class _Turns:
         seconds = max(share * left, policy.TURN_LEAST)
         if price is not None:
             seconds = min(seconds, max(policy.PRICES * price, policy.CHEAP_TRY * left))
-        elif math.isinf(best.upper):
-            seconds = min(seconds, policy.AGAIN_TIMES * best.longest)
+        elif best.history and math.isinf(best.upper):
+            seconds = min(seconds, max(policy.AGAIN_TIMES * best.longest, policy.TURN_LEAST))
         elif best.continues and best.upper > self.bracket.upper:
             seconds = min(seconds, max(best.spent, policy.TURN_LEAST))
         seconds = max(seconds, policy.AGAIN_TIMES * best.least(self.budget))
         return seconds if seconds <= policy.LONGEST_SHARE * left else left
 
     def _turn(self, engine: Engine, budget: Budget) -> None:
-        before, upper, given = engine.spent, engine.upper, budget.left()
+        before = engine.spent
         try:
             engine.take_turn(budget)
-            early = engine.spent - before < policy.EARLY * given
-            engine.ended = engine.ended or (engine.continues and early and not engine.upper < upper)
         except MemoryError:
             engine.spent += 1e-9
             self._end_by_memory(engine)

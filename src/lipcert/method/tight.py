@@ -60,7 +60,7 @@ class Kept:
         if self.cases is not None:
             return 0.0 if self.cases.solved.any() else None
         if self.rounds is not None and self.rounds.best < float("inf"):
-            return budget.expected(self.rounds.operations)
+            return budget.expected(self.rounds.operations) + budget.expected(policy.ROUND_CALLS, policy.SCALAR)
         return None if self.triangles is None and self.products is None else 0.0
 
 
