@@ -233,6 +233,16 @@ def test_one_that_had_too_little_is_asked_again_while_there_is_more() -> None:
     assert steady.done > 50.0
 
 
+def test_a_relaxation_that_costs_little_is_tried_whatever_is_expected_of_it() -> None:
+    """Another one proved what it was expected to: that says nothing about what it proves."""
+    bracket, budget = bracket_of(9.0), Budget.of_work(100.0)
+    anew, falling = Restarting(bracket, 9.0), Falling(bracket, 40.0, 0.5)
+    take_turns([falling, anew], bracket, budget, nothing)
+    assert anew.history
+    assert anew.history[0][0] < 10.0
+    assert anew.upper < 9.0
+
+
 def test_an_overflowing_bracket_ends() -> None:
     """Nothing is expected of anyone, and no turn proves a number: everybody is asked a few times, not for ever."""
 

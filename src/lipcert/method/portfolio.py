@@ -120,7 +120,9 @@ class _Turns:
     def _next(self, alive: list[Engine]) -> None:
         """A new engine that costs little; else the one that promises most, long where no other comes near."""
         bracket, left = self.bracket, self.budget.left()
-        new = {e: e.price(self.budget) for e in alive if not e.history and e.prior() < bracket.upper}
+        new = {
+            e: e.price(self.budget) for e in alive if not e.history and (e.prior() < bracket.upper or not e.continues)
+        }
         cheap = [e for e in new if new[e] <= policy.CHEAP_TRY * left]
         if cheap and len(alive) > 1:
             chosen = min(cheap, key=lambda e: new[e])
