@@ -172,7 +172,7 @@ def _least(a: Array, G: Array, slope: Array) -> Array:
     """
     G = np.broadcast_to(G, a.shape)
     size = np.abs(G)
-    start = slope + np.where((a < 0) & (G > 0) | (a > 0) & (G < 0), -size, size).sum(axis=2)
+    start = slope + np.where(a * G < 0, -size, size).sum(axis=2)
     found: Array = np.zeros(start.shape)
     falls = start < 0
     if falls.any():

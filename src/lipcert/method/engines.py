@@ -236,9 +236,6 @@ class Relaxation(Engine):
     def price(self, budget: Budget) -> float:
         return budget.expected(self.method.cost(self.problem) * policy.RATES[policy.DENSE])
 
-    def least(self, budget: Budget) -> float:  # noqa: ARG002 - it begins anew, and needs more than it ever had
-        return self.longest
-
     def turn(self, budget: Budget) -> None:
         self.problem = self.sharper(budget)
         before = self.bracket.certificate
@@ -272,9 +269,6 @@ class BySlopes(Relaxation):
 
     continues = True
     work: Work | None = None
-
-    def least(self, budget: Budget) -> float:  # noqa: ARG002
-        return 0.0
 
     def turn(self, budget: Budget) -> None:
         self.problem = self.sharper(budget)

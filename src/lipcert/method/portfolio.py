@@ -45,9 +45,9 @@ class Engine:
         """Seconds of the budget's clock before its first turn is worth anything."""
         return 0.0
 
-    def least(self, budget: Budget) -> float:  # noqa: ARG002 - an engine that goes on where it was
-        """Seconds of the budget's clock that another turn must have to be worth anything."""
-        return 0.0
+    def least(self, budget: Budget) -> float:  # noqa: ARG002 - for engines that know what comes next
+        """Seconds that another turn must have to be worth anything: to begin anew, more than ever."""
+        return 0.0 if self.continues else self.longest
 
     def conclude(self) -> None:
         """Notes for the user after the last turn."""
@@ -120,9 +120,9 @@ class _Turns:
     def _next(self, alive: list[Engine]) -> None:
         """A new engine that costs little; else the one that promises most, long where no other comes near."""
         bracket, left = self.bracket, self.budget.left()
-        new = {
-            e: e.price(self.budget) for e in alive if not e.history and (e.prior() < bracket.upper or not e.continues)
-        }
+        untried = [e for e in alive if not e.history]
+        # What is expected of a relaxation is a guess, which must not keep it from a turn that costs little.
+        new = {e: e.price(self.budget) for e in untried if e.prior() < bracket.upper or not e.continues}
         cheap = [e for e in new if new[e] <= policy.CHEAP_TRY * left]
         if cheap and len(alive) > 1:
             chosen = min(cheap, key=lambda e: new[e])
