@@ -7,6 +7,10 @@ smaller than k). Repeated factors and shorter products change nothing: on a mult
 and x^2 as x does, and 1 = x + (1-x) makes long products of short ones. The dual has one moment per monomial, which is
 how it is stated here: max L(f) s.t. L(h) >= 0.
 
+There may be millions of products, of which an optimum needs thousands: the program begins with those of f's own
+monomials, and what its moments violate is added until nothing is (`polynomial.lcep.separation`), or until f has the
+bound as a value. Rows without a multiplier are dropped as long as the bound falls.
+
 f is the gradient over s = (1+t)/2 and slopes in [0, 1] (`polynomial.lcep.chain`); for ReLU the slopes of stable
 neurons are known.
 
@@ -17,85 +21,51 @@ ICLR 2020.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import combinations, product
-from math import comb
+from math import inf
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from lipcert import policy
 from lipcert.bounds.propagation import Interval
 from lipcert.budget import Budget
 from lipcert.errors import MethodError
 from lipcert.polynomial.lcep.chain import Index, Multilinear, gradient_polynomial
+from lipcert.polynomial.lcep.products import KrivineProgram, product_family
+from lipcert.polynomial.lcep.separation import Lattice, Mask, Rows, Selection
 from lipcert.problem.problem import Problem
 from lipcert.proof.krivine import prove_krivine
 from lipcert.rounding import Array
-from lipcert.solver.conic.conic import Cone, ConicProblem, ConicSolution, solve_conic
+from lipcert.solver.conic.conic import Cone, ConicProblem, ConicSolution, ConicStatus, solve_conic
 
-MAX_PRODUCTS = 40_000_000
-FIRST_ORDER_FROM = 150_000  # products: from about here PDLP is faster than the interior point
-
-
-@dataclass(frozen=True, eq=False)
-class KrivineProgram:
-    """Row h of `products` expands one product of factors in the monomials; `constants` is its part without variables.
-
-    The first monomial is not 1: f = constant + objective'm. All monomials and all products lie in [0, 1] and
-    [0, infinity) on the box.
-    """
-
-    products: sparse.csc_array  # (number of products, number of monomials), entries 1 and -1
-    constants: Array
-    objective: Array
-    constant: float
-    error: float
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return int(self.products.shape[0]), int(self.products.shape[1])
-
-    @property
-    def unit(self) -> float:
-        """The power of two that the solver counts the objective in."""
-        top = float(np.abs(self.objective).max(initial=0.0))
-        return 2.0 ** float(np.clip(np.floor(np.log2(top)), -900, 900)) if top else 1.0
-
-    def conic(self) -> ConicProblem:
-        """max objective'y / unit s.t. constants + products y >= 0; see `multipliers` for its dual vector z."""
-        cones = (Cone("nonnegative", self.shape[0]),)
-        return ConicProblem(-self.objective / self.unit, -self.products, self.constants, cones)
-
-    def multipliers(self, solution: ConicSolution) -> Array:
-        """What the solver suggests for the proof."""
-        return np.asarray(solution.z * self.unit)
-
-
-def lipopt_program(f: Multilinear, degree: int) -> KrivineProgram:
-    """The products of `degree` factors over the cliques of f; refused when they do not reach a monomial of f."""
-    if degree < 1:
-        raise MethodError(f"LipOpt-{degree}: the degree must be at least 1")
-    base = f.n + 1
-    if base**degree >= 2**62:
-        raise MethodError(f"LipOpt-{degree} on {f.n} variables is too large")
-    count = sum(comb(len(clique) - 1, degree - 1) for clique in f.cliques) << degree
-    if count > MAX_PRODUCTS:
-        raise MethodError(f"LipOpt-{degree} has more than {count:,} products here; the limit is {MAX_PRODUCTS:,}")
-    sets = _sets(f.cliques, degree, base)
-    keys = np.unique(np.concatenate([_key(s[:, list(w)], base) for s in sets for w in _subsets(s.shape[1])]))
-    rows, columns, values, constants = _expanded(sets, keys, base)
-    matrix = sparse.csc_array((values, (rows, columns)), (len(constants), len(keys)))
-    return KrivineProgram(matrix, constants, _objective(f, keys, base), f.constant, f.error)
+CLOSED = 1e-8  # relative: a value of f so near to the bound ends the search
+STARTS = 16  # of the search for values of f
+_LEAST_ROWS = 300  # that are added at once
+_GROWTH = 0.25  # of the program's rows that are added at once,
+_GROWTH_AT_REST = 1.0  # and where the last ones changed nothing
+_GAIN = 1e-4  # relative: less is no change
+_IDLE = 1e-6  # of the largest multiplier: a row with less may be dropped
 
 
 @dataclass(frozen=True, eq=False)
 class LipOptBound:
-    """`upper` is proved from `program.multipliers(solution)`; the solver's own value is not in it."""
+    """`upper` is proved from `values` alone, the multipliers of the products with these `numbers` in the family.
+
+    `floor` is a value of f on its box: no program of any degree proves less (but for rounding). `rows` and `monomials`
+    are those of the last program that was solved, `products` all that there are.
+    """
 
     upper: float
+    floor: float
     degree: int
-    program: KrivineProgram
-    solution: ConicSolution
+    numbers: Index
+    values: Array
+    status: ConicStatus
+    solver: str
+    products: int
+    rows: int
+    monomials: int
+    rounds: int
 
 
 def lipopt(
@@ -110,91 +80,136 @@ def lipopt(
     depth = problem.network.depth
     if depth > 2:
         raise MethodError(f"LipOpt is for one or two hidden layers; this network has {depth}")
-    program = lipopt_program(gradient_polynomial(problem, pre), degree)
-    if solver == "auto" and program.shape[0] > FIRST_ORDER_FROM:
-        solver = "highs-pdlp"
-    solution = solve_conic(program.conic(), solver, budget=budget)
-    return LipOptBound(prove_krivine(program, program.multipliers(solution)), degree, program, solution)
+    return bound_polynomial(gradient_polynomial(problem, pre), degree, solver=solver, budget=budget)
 
 
-def _sets(cliques: tuple[Index, ...], degree: int, base: int) -> list[Index]:
-    """Sets of `degree` variables within a clique, each once; smaller cliques whole. One array per size."""
-    found: dict[int, list[Index]] = {}
-    rest: dict[bytes, Index] = {}
-    for clique in cliques:
-        size = min(degree, len(clique))
-        others = clique[1:][_table(len(clique) - 1, size - 1)] if size > 1 else np.empty((1, 0), dtype=np.int64)
-        own = np.full((len(others), 1), clique[0])
-        found.setdefault(size, []).append(np.concatenate([own, others], axis=1))
-        rest[clique[1:].tobytes()] = clique[1:]
-    for others in rest.values():
-        if len(others) >= degree:
-            found.setdefault(degree, []).append(others[_table(len(others), degree)])
-    return [_distinct(parts, base) for _, parts in sorted(found.items())]
+def bound_polynomial(f: Multilinear, degree: int, *, solver: str = "auto", budget: Budget | None = None) -> LipOptBound:
+    """LipOpt of this degree of any multilinear polynomial, on its cliques."""
+    family, budget = product_family(f, degree), budget or Budget.unlimited()
+    search = _Search(f, Lattice.of(f, degree), solver, budget)
+    status = search.run()
+    selection, multipliers = search.best
+    numbers, values = selection.numbered(multipliers, family)
+    rows, monomials = selection.program.shape
+    found = search.solution
+    return LipOptBound(
+        prove_krivine(family.program(f, numbers), values),
+        search.floor,
+        degree,
+        numbers,
+        values,
+        status,
+        found.solver if found is not None else "none",
+        family.starts[-1],
+        rows,
+        monomials,
+        search.rounds,
+    )
 
 
-def _distinct(parts: list[Index], base: int) -> Index:
-    rows = np.concatenate(parts)
-    return rows[np.unique(_key(rows, base), return_index=True)[1]]
+def conic(program: KrivineProgram) -> ConicProblem:
+    """max objective'y / unit s.t. constants + products y >= 0; see `multipliers` for its dual vector z."""
+    cones = (Cone("nonnegative", program.shape[0]),)
+    return ConicProblem(-program.objective / program.unit, -program.products, program.constants, cones)
 
 
-def _table(n: int, k: int) -> Index:
-    """All k-subsets of range(n), one per row."""
-    flat = np.fromiter((i for row in combinations(range(n), k) for i in row), dtype=np.int64, count=comb(n, k) * k)
-    return flat.reshape(-1, k)
+def multipliers(program: KrivineProgram, solution: ConicSolution) -> Array:
+    """What the solver suggests for the proof."""
+    return np.asarray(solution.z * program.unit)
 
 
-def _key(rows: Index, base: int) -> Index:
-    """One integer per row of distinct ascending variables, the same for every length that holds the same set."""
-    key = np.zeros(len(rows), dtype=np.int64)
-    for column in rows.T:
-        key = key * base + (column + 1)
-    return key
+class _Search:
+    """Programs that grow by what their optimum violates."""
+
+    def __init__(self, f: Multilinear, lattice: Lattice, solver: str, budget: Budget) -> None:
+        self.f, self.lattice, self.solver, self.budget = f, lattice, solver, budget
+        self.further = [Rows.none() for _ in lattice.sets]
+        self.dropped = [np.empty(0, dtype=np.int64) for _ in lattice.sets]
+        self.upper, self.floor, self.rounds = inf, -inf, 0
+        self.best: tuple[Selection, Array]
+        self.solution: ConicSolution | None = None
+
+    def run(self) -> ConicStatus:
+        """Until nothing is violated, f attains the bound, or the budget is over."""
+        while True:
+            selection = Selection.of(self.lattice, self.f, self.further)
+            if not self.rounds:
+                self.best = selection, np.zeros(selection.program.shape[0])
+            self.rounds += 1
+            found = solve_conic(conic(selection.program), self.solver, budget=self.budget)
+            self.solution, gain = found, self._improved(selection, found)
+            if not np.all(np.isfinite(found.x)) or not found.status.has_solution:
+                return found.status
+            self.floor = max(self.floor, largest_value(self.f, selection.means(found.x), self.rounds))
+            if self.upper - self.floor <= CLOSED * abs(self.floor):
+                return ConicStatus.OPTIMAL
+            if gain > _GAIN:
+                self._drop_idle(selection, found)
+            if not self._add_violated(selection, found, _GROWTH if gain > _GAIN else _GROWTH_AT_REST):
+                return ConicStatus.OPTIMAL
+            if self.budget.over():
+                return ConicStatus.TIME_LIMIT
+
+    def _improved(self, selection: Selection, found: ConicSolution) -> float:
+        """How much lower the bound is, relative to the one before; inf the first time."""
+        z = multipliers(selection.program, found)
+        upper, before = prove_krivine(selection.program, z), self.upper
+        if upper < before:
+            self.best, self.upper = (selection, z), upper
+        return (before - upper) / max(abs(before), policy.NOTHING) if np.isfinite(before) else inf
+
+    def _drop_idle(self, selection: Selection, found: ConicSolution) -> None:
+        """Rows that were dropped before and came back stay: no row goes twice."""
+        least = _IDLE * float(np.abs(found.z).max(initial=0.0))
+        for size, rows in enumerate(self.further):
+            idle = (found.z[selection.further[size]] <= least) & ~np.isin(rows.names, self.dropped[size])
+            self.dropped[size] = np.concatenate([self.dropped[size], rows.names[idle]])
+            self.further[size] = rows[~idle]
+
+    def _add_violated(self, selection: Selection, found: ConicSolution, growth: float) -> bool:
+        """Whether anything is violated."""
+        most = max(_LEAST_ROWS, int(growth * selection.program.shape[0]))
+        with self.budget.measured(selection.looked_at(), policy.SPARSE):
+            violated = selection.violated(found.x, most)
+        self.further = [rows + more for rows, more in zip(self.further, violated, strict=True)]
+        return any(len(more) for more in violated)
 
 
-def _subsets(k: int) -> list[tuple[int, ...]]:
-    """The non-empty subsets of range(k)."""
-    return [w for d in range(1, k + 1) for w in combinations(range(k), d)]
+def largest_value(f: Multilinear, likely: Array, seed: int) -> float:
+    """A value of f at a corner of the box: corners drawn with these likelihoods, one variable changed at a time."""
+    x = np.random.default_rng(seed).random((STARTS, f.n)) < likely
+    x[0] = likely >= 0.5
+    slopes = _Slopes(f)
+    for _ in range(4 * f.n):
+        slope = slopes(x)
+        gain = np.where(x, -slope, slope)
+        best = gain.argmax(axis=1)
+        better = gain[np.arange(len(x)), best] > 0
+        if not better.any():
+            break
+        x[better, best[better]] ^= True
+    return float((f.constant + _padded(x)[:, f.indices].all(axis=2) @ f.coefficients).max())
 
 
-def _expanded(sets: list[Index], keys: Index, base: int) -> tuple[NDArray[np.int32], NDArray[np.int32], Array, Array]:
-    """Coordinates of the expanded products.
+class _Slopes:
+    """The partial derivatives of f at corners, a row of True and False each."""
 
-    prod_{ones} x prod_{others} (1 - x) is the sum over W, ones <= W <= all, of (-1)^|W - ones| prod_W x. Product
-    number 2^k e + pattern belongs to set e; bit q of the pattern is set when factor q is x.
-    """
-    rows: list[NDArray[np.int32]] = []
-    columns: list[NDArray[np.int32]] = []
-    values: list[Array] = []
-    constants: list[Array] = []
-    start = 0
-    for s in sets:
-        k, n = s.shape[1], len(s)
-        row = start + (np.arange(n, dtype=np.int32) << k)
-        for w in _subsets(k):
-            column = np.searchsorted(keys, _key(s[:, list(w)], base)).astype(np.int32)
-            for kept in product((False, True), repeat=len(w)):
-                pattern = sum(1 << q for q, keep in zip(w, kept, strict=True) if keep)
-                rows.append((row + pattern).astype(np.int32))
-                columns.append(column)
-                values.append(np.full(n, (-1.0) ** (len(w) - sum(kept))))
-        constants.append((np.arange(n << k) % (1 << k) == 0).astype(np.float64))
-        start += n << k
-    return np.concatenate(rows), np.concatenate(columns), np.concatenate(values), np.concatenate(constants)
+    def __init__(self, f: Multilinear) -> None:
+        terms, width = f.indices.shape
+        self.others = [np.delete(f.indices, column, axis=1) for column in range(width)]
+        shape = (terms, f.n + 1)  # the last column is that of the padding
+        self.weights = [
+            sparse.csr_array((f.coefficients, (np.arange(terms), f.indices[:, column] % (f.n + 1))), shape)
+            for column in range(width)
+        ]
+
+    def __call__(self, x: Mask) -> Array:
+        padded = _padded(x)
+        parts = zip(self.others, self.weights, strict=True)
+        total = sum(weights.T @ padded[:, others].all(axis=2).T.astype(np.float64) for others, weights in parts)
+        return np.asarray(total)[:-1].T
 
 
-def _objective(f: Multilinear, keys: Index, base: int) -> Array:
-    """The coefficients of f by monomial. A monomial outside all cliques' products is an error, never dropped."""
-    padded = np.where(f.indices >= 0, f.indices, -1)
-    wanted = _key(padded, base)  # -1 counts as the digit 0
-    place = np.searchsorted(keys, wanted)
-    covered = (place < len(keys)) & (keys[np.minimum(place, len(keys) - 1)] == wanted)
-    if not covered.all():
-        row = f.indices[int(np.argmin(covered))]
-        raise MethodError(
-            f"LipOpt: {int((~covered).sum())} monomials of the objective are in no product, the first is "
-            f"{tuple(int(i) for i in row[row >= 0])}; raise the degree"
-        )
-    objective = np.zeros(len(keys))
-    objective[place] = f.coefficients
-    return objective
+def _padded(x: Mask) -> Mask:
+    """With a last column that index -1 finds: the factor 1."""
+    return np.concatenate([x, np.ones((len(x), 1), dtype=bool)], axis=1)

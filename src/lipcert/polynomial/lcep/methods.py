@@ -64,11 +64,10 @@ def literal_bound(
     preactivations(problem, budget)  # within the budget, for all that follows
     if family == "lipopt":
         found = lipopt(problem, number, solver=solver, budget=budget)
-        products, monomials = found.program.shape
-        details: dict[str, Any] = {"degree": number, "products": products, "monomials": monomials}
-        status, name = found.solution.status.value, found.solution.solver
-        proof = Krivine.of(method, number, found.program.multipliers(found.solution))
-        return found.upper, LiteralInfo(method, status, name, budget.now() - start, details, proof)
+        details: dict[str, Any] = {"degree": number, "products": found.products}
+        details |= {"rows": found.rows, "monomials": found.monomials, "rounds": found.rounds}
+        proof = Krivine(method, number, found.numbers, found.values)
+        return found.upper, LiteralInfo(method, found.status.value, found.solver, budget.now() - start, details, proof)
     if family == "shor":
         model, question = shor(problem)
     elif family == "hr":

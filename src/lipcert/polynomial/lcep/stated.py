@@ -18,9 +18,9 @@ from lipcert.errors import FileFormatError, InputError
 from lipcert.polynomial.certificates import stored
 from lipcert.polynomial.certificates.stored import Stored
 from lipcert.polynomial.lcep.chain import gradient_polynomial
-from lipcert.polynomial.lcep.lipopt import lipopt_program
 from lipcert.polynomial.lcep.literal import lift
 from lipcert.polynomial.lcep.problem import Lcep, lcep
+from lipcert.polynomial.lcep.products import product_family
 from lipcert.problem.problem import Problem
 from lipcert.proof.krivine import prove_krivine
 from lipcert.proof.stated import refusal, with_error
@@ -67,19 +67,12 @@ class Relaxed:
 
 @dataclass(frozen=True, eq=False)
 class Krivine:
-    """Multipliers of the products of LipOpt; those that are zero are left out of files."""
+    """Multipliers of the products of LipOpt with these numbers in their family; those of the others are zero."""
 
     name: str
     degree: int
     index: NDArray[np.int64]
     numbers: Array
-
-    @classmethod
-    def of(cls, name: str, degree: int, multipliers: Array) -> Krivine:
-        """What is worth keeping of a solver's multipliers."""
-        clean = np.where(np.isfinite(multipliers) & (multipliers > 0), multipliers, 0.0)
-        index = np.flatnonzero(clean)
-        return cls(name, degree, index, clean[index])
 
     @property
     def method(self) -> str:
@@ -96,13 +89,12 @@ class Krivine:
     def check(self, problem: Problem) -> float:
         if refusal(problem, self.name) is not None or problem.network.depth > 2:
             return np.inf
-        program = lipopt_program(gradient_polynomial(problem), self.degree)
-        products = program.shape[0]
-        if len(self.index) and int(self.index.max()) >= products:
-            raise InputError(f"multipliers of more than the {products} products that there are")
-        multipliers = np.zeros(products)
-        multipliers[self.index] = self.numbers
-        return prove_krivine(program, multipliers)
+        f = gradient_polynomial(problem)
+        family = product_family(f, self.degree)
+        index, place = np.unique(self.index, return_index=True)
+        if len(index) and int(index[-1]) >= family.starts[-1]:
+            raise InputError(f"multipliers of more than the {family.starts[-1]} products that there are")
+        return prove_krivine(family.program(f, index), self.numbers[place])
 
 
 def read_stated(kind: str, arrays: Mapping[str, Any], method: str) -> Relaxed | Krivine:
