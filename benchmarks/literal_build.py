@@ -17,9 +17,10 @@ from benchmarks._measure import run
 from lipcert.budget import Budget
 from lipcert.paper.networks import paper_network, paper_region
 from lipcert.polynomial.lcep.chain import gradient_polynomial
-from lipcert.polynomial.lcep.lipopt import lipopt_program
+from lipcert.polynomial.lcep.lipopt import conic, multipliers
 from lipcert.polynomial.lcep.literal import hr
 from lipcert.polynomial.lcep.methods import literal_bound
+from lipcert.polynomial.lcep.products import lipopt_program
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Everywhere
 from lipcert.proof.krivine import prove_krivine
@@ -40,8 +41,8 @@ def lipopt(size: int, solver: str, limit: float) -> str:
     start = time.perf_counter()
     program = lipopt_program(gradient_polynomial(Problem.of(paper_network(size, 2 * size, 0), Everywhere())), 3)
     built = time.perf_counter() - start
-    solution = solve_conic(program.conic(), solver, budget=Budget.of_seconds(limit))
-    upper = prove_krivine(program, program.multipliers(solution))
+    solution = solve_conic(conic(program), solver, budget=Budget.of_seconds(limit))
+    upper = prove_krivine(program, multipliers(program, solution))
     value = program.constant - solution.primal * program.unit
     return (
         f"LipOpt-3 ({size},{size}) {solver}: {program.shape[0]:,} products built in {built:.2f} s, solved in "

@@ -18,14 +18,13 @@ import pytest
 
 import lipcert.paper.run as run_module
 from lipcert import Box, Network, SoundnessError, certify
-from lipcert.bounds.propagation import preactivation_bounds
 from lipcert.chart.lines import Panel, Quartiles, Series
 from lipcert.cli.app import run
 from lipcert.jobs import Outcome, Piece, Progress
 from lipcert.paper import digits784, faults, trained
 from lipcert.paper.comparison import Verdict, agreement, summarise
 from lipcert.paper.entries import HR1, HR2, LBS, LIPOPT3, LIPOPT4, METHODS, OURS, SHOR, Entry, Given, Random
-from lipcert.paper.estimators import FAILED, TIME, Estimate, largest_pattern, solve_entry
+from lipcert.paper.estimators import FAILED, TIME, Estimate, solve_entry
 from lipcert.paper.findings import MEMORY, Findings, error_word
 from lipcert.paper.order import GivenUp, in_order
 from lipcert.paper.published import EPSILONS, MATRIX, TABLE4, published, random_networks
@@ -34,6 +33,8 @@ from lipcert.paper.report import LOOKS, drawing
 from lipcert.paper.run import Options, reproduce
 from lipcert.paper.targets import FIGURES, TARGETS, check_target, target_entries
 from lipcert.paper.trained_reports import matrix_report, table2_report, table4_report
+from lipcert.polynomial.lcep.methods import literal_bound
+from lipcert.problem.problem import Problem
 from lipcert.robustness.data import DataSet
 from tests.conftest import ROOT
 from tests.job_pieces import until
@@ -307,14 +308,15 @@ def test_methods_agree_with_the_publication() -> None:
         assert max(values[region, m] for m in (SHOR, HR2, LIPOPT3)) >= values[region, LBS]
 
 
-def test_largest_pattern_against_enumeration() -> None:
-    net = Random(1, 6, 12, 3).net()
-    z = preactivation_bounds(net, Box(np.full(6, 0.4), 0.3))[0]
-    patterns = np.array(np.meshgrid(*[[0.0, 1.0]] * 6)).reshape(6, -1)
-    allowed = ((z.lo < 0) | (patterns.T == 1)) & ((z.hi > 0) | (patterns.T == 0))
-    A, c = net.affines[0].weight, net.affines[1].weight[0]
-    exact = np.abs(A.T @ (patterns[:, allowed.all(axis=1)] * c[:, None])).sum(axis=0).max()
-    assert largest_pattern(net, np.ones(1), z) == pytest.approx(exact, rel=1e-12)
+@pytest.mark.parametrize("method", [HR1, HR2])
+def test_global_hierarchies_of_two_layers_do_not_depend_on_x(method: str) -> None:
+    """Where no sign is known on the box, x and z change nothing, and HR-2 is HR-1."""
+    network = Random(2, 10, 8, 8)
+    problem = Problem.of(network.net(), network.region("global"), np.ones(1))
+    stated, _ = literal_bound(problem, method.replace("-", "").lower())
+    found = solve_entry(Entry(network, "global", method), 60.0)
+    assert found["ended"] == ""
+    assert found["upper"] == pytest.approx(stated, rel=1e-5)
 
 
 # --- plots and files --------------------------------------------------------------------------------------------------
@@ -403,12 +405,12 @@ def _without_times(text: str) -> list[dict[str, str]]:
 
 
 def test_an_entry_beyond_the_memory_limit_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    entries = [Entry(Random(1, 40, 60, 0), "global", LIPOPT4)]
+    entries = [Entry(Random(1, 80, 50, 0), "global", LIPOPT4)]  # two million sets of four variables
     monkeypatch.setattr(run_module, "target_entries", lambda *_: entries)
     done = reproduce(["figure-global-1"], tmp_path, NO_FILES, Options(quick=True, seconds=60.0, memory=0.6))
     assert done.complete
     assert [error_word(error) for _, error in done.failed] == [MEMORY]
-    assert "| 60 | LipOpt-4 | memory |" in (tmp_path / "figure-global-1.md").read_text()
+    assert "| 50 | LipOpt-4 | memory |" in (tmp_path / "figure-global-1.md").read_text()
 
 
 # --- trained networks -------------------------------------------------------------------------------------------------

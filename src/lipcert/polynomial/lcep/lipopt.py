@@ -177,6 +177,8 @@ class _Search:
 
 def largest_value(f: Multilinear, likely: Array, seed: int) -> float:
     """A value of f at a corner of the box: corners drawn with these likelihoods, one variable changed at a time."""
+    if not len(f.coefficients):
+        return f.constant
     x = np.random.default_rng(seed).random((STARTS, f.n)) < likely
     x[0] = likely >= 0.5
     slopes = _Slopes(f)

@@ -173,23 +173,27 @@ def monomials_of(f: Multilinear, base: int) -> Index:
 
 def clique_subsets(cliques: tuple[Index, ...], size: int, base: int) -> list[Index]:
     """Sets of `size` variables within a clique, each once, in the order of their keys; before them smaller cliques."""
-    found: dict[int, list[Index]] = {}
+    found: dict[int, list[Index]] = {}  # keys, of which cliques that overlap have many in common
     rest: dict[bytes, Index] = {}
     for clique in cliques:
         k = min(size, len(clique))
         others = clique[1:][_table(len(clique) - 1, k - 1)] if k > 1 else np.empty((1, 0), dtype=np.int64)
         own = np.full((len(others), 1), clique[0])
-        found.setdefault(k, []).append(np.concatenate([own, others], axis=1))
+        found.setdefault(k, []).append(set_keys(np.concatenate([own, others], axis=1), base))
         rest[clique[1:].tobytes()] = clique[1:]
     for others in rest.values():
         if len(others) >= size:
-            found.setdefault(size, []).append(others[_table(len(others), size)])
-    return [_distinct(parts, base) for _, parts in sorted(found.items())]
+            found.setdefault(size, []).append(set_keys(others[_table(len(others), size)], base))
+    return [_sets_of(np.unique(np.concatenate(keys)), k, base) for k, keys in sorted(found.items())]
 
 
-def _distinct(parts: list[Index], base: int) -> Index:
-    rows = np.concatenate(parts)
-    return rows[np.unique(set_keys(rows, base), return_index=True)[1]]
+def _sets_of(keys: Index, size: int, base: int) -> Index:
+    """The sets that have these keys: their digits, less one."""
+    sets = np.empty((len(keys), size), dtype=np.int64)
+    for column in reversed(range(size)):
+        keys, digit = np.divmod(keys, base)
+        sets[:, column] = digit - 1
+    return sets
 
 
 def _table(n: int, k: int) -> Index:

@@ -161,8 +161,9 @@ class Selection:
 
     def means(self, moments: Array) -> Array:
         """The moment of each variable, in [0, 1]; one half where it has none."""
-        alone = self.columns[1]
-        return np.where(alone >= 0, np.clip(moments[alone], 0.0, 1.0), 0.5)
+        found = np.full(len(self.columns[1]), 0.5)
+        found[self.present[1]] = np.clip(moments[self.columns[1][self.present[1]]], 0.0, 1.0)
+        return found
 
     def violated(self, moments: Array, most: int) -> list[Rows]:
         """Sums of two products that no choice of the missing moments makes >= 0, by size: the worst, at most so many.

@@ -57,6 +57,8 @@ def _solve(problem: ConicProblem, limits: Limits, method: str) -> Answer:
     highs = with_model(linear_model(problem.c, problem.A, *ends), options)
     highs.run()
     message, info = highs.getModelStatus().name, highs.getInfo()
+    if message == "kMemoryLimit":
+        raise MemoryError("HiGHS has no memory left for this linear program")
     iterations = max(0, int(getattr(info, f"{method}_iteration_count")))
     status = STATUS.get(message, ConicStatus.ERROR)
     return Answer(status, _vectors(problem, highs.getSolution()), iterations, message)
