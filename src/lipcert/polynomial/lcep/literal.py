@@ -2,7 +2,8 @@
 
     shor   one hidden layer: M_1, and L(g) >= 0 of every constraint without the pre-activation bounds
     hr     order d (MomLCEP-d): M_1 over everything, M_d and localizing matrices on the small cliques, ties z = Ax + b
-           only as L(h) = L(h^2) = 0; order 1 is HR-1. Two hidden layers have cubic terms t_i u1_j u2_k, which need
+           only as L(h) = L(h^2) = 0 (solved as `without_ties` says); order 1 is HR-1. Two hidden layers have cubic
+           terms t_i u1_j u2_k, which need
 
            "small"   matrices on (1, t_i, u1_j u2_k), one per cubic term
            "large"   matrices on (1, t, u1 u2_k), one per neuron k of the second layer: tighter
@@ -19,9 +20,9 @@ import numpy as np
 
 from lipcert.errors import MethodError
 from lipcert.polynomial.hierarchy.hierarchies import nearly_sparse
-from lipcert.polynomial.hierarchy.model import MomentModel, with_submoments
+from lipcert.polynomial.hierarchy.model import Block, MomentModel, with_submoments
 from lipcert.polynomial.lcep.problem import Lcep, lcep
-from lipcert.polynomial.monomials import Monomial
+from lipcert.polynomial.monomials import Monomial, rows_of
 from lipcert.polynomial.polynomial import Polynomial
 from lipcert.polynomial.problem import PolynomialProblem
 from lipcert.problem.problem import Problem
@@ -64,7 +65,34 @@ def lifted(problem: Problem, order: int = 1) -> tuple[MomentModel, Lcep]:
 
 
 def _model(found: Lcep, order: int) -> MomentModel:
-    return nearly_sparse(found.problem, order, found.cliques, found.ties)
+    return without_ties(nearly_sparse(found.problem, order, found.cliques, found.ties), found, order)
+
+
+def without_ties(model: MomentModel, found: Lcep, order: int) -> MomentModel:
+    """The same relaxation with M_1 over all variables but z, and L(h m) = 0 in place of L(h^2) = 0 for ties h.
+
+    With M_1 >= 0, L(h^2) = 0 says that h is in the kernel of M_1: L(h m) = 0 for every m of its basis. The rows of z
+    are combinations of the others then, and a moment of z_j m that is in no other block may be left out with its row.
+    What stays: m = 1, the other variables of the cliques of z_j, and from order 2 on, where the moment of z_j^2 counts,
+    those of the tie itself. A residual d of the solver in L(h^2) = 0 allows an error of sqrt(d); here it allows d.
+    """
+    values = {int(z) for layer in found.layers for z in layer.z}
+    everything = {(), *((i,) for i in range(found.problem.n))}
+    if not values or not model.blocks or set(model.blocks[0].basis) != everything:
+        return model
+    near: dict[int, set[int]] = {}
+    for clique in found.cliques:
+        for z in values.intersection(clique):
+            near.setdefault(z, set()).update(clique)
+    rows: list[Polynomial] = []
+    for h, z in zip(found.ties, (int(z) for layer in found.layers for z in layer.z), strict=True):
+        partners = near[z] - {z} if order == 1 else near[z].union(h.variables.tolist())
+        rows += h.multiples(rows_of(((), *((i,) for i in sorted(partners)))))
+    basis = tuple(m for m in model.blocks[0].basis if not values.intersection(m))
+    kept = tuple(h for h in model.equalities if not any(h is tie for tie in found.ties))
+    return replace(
+        model, blocks=(Block(basis), *model.blocks[1:]), equalities=(*kept, *rows), products=model.products[1:]
+    )
 
 
 def cubic_bases(objective: Polynomial, submoments: str) -> tuple[tuple[Monomial, ...], ...]:

@@ -98,7 +98,8 @@ def solve_conic(
 
     Args:
         problem: the conic program.
-        solver: one of CONIC_SOLVERS; `auto` takes highs for linear programs, else clarabel or scs by size.
+        solver: one of CONIC_SOLVERS; `auto` takes highs for linear programs, else clarabel or scs by size, and then
+            the other one where the first comes to no end.
         budget: passed on to the solver, as seconds or, where work is counted, as a limit of iterations.
         verbose: let the solver print; silent otherwise.
 
@@ -116,6 +117,10 @@ def solve_conic(
     if solver == "auto" and name == "clarabel" and found.status in _UNDECIDED and not budget.over():
         second = _run("scs", problem, budget, verbose)
         return second if second.status not in _UNDECIDED else found
+    tired = solver == "auto" and name == "scs" and found.status is ConicStatus.ITERATION_LIMIT
+    if tired and _expected_interior(problem, budget) <= budget.left():
+        second = _run("clarabel", problem, budget, verbose)
+        return second if second.status.has_solution else found
     return found
 
 
@@ -142,8 +147,13 @@ def choose_conic(problem: ConicProblem, budget: Budget | None = None) -> str:
     if max(problem.orders, default=0) <= 1:
         return "highs"
     budget = budget or Budget.unlimited()
-    expected = budget.expected(policy.CLARABEL_ITERATIONS * _of_blocks(problem), policy.FACTOR)
-    return "clarabel" if expected <= min(policy.PATIENCE, budget.left()) else "scs"
+    patience = min(policy.PATIENCE, budget.left())
+    return "clarabel" if _expected_interior(problem, budget) <= patience else "scs"
+
+
+def _expected_interior(problem: ConicProblem, budget: Budget) -> float:
+    """Seconds of Clarabel."""
+    return budget.expected(policy.CLARABEL_ITERATIONS * _of_blocks(problem), policy.FACTOR)
 
 
 def _trivial(problem: ConicProblem) -> Answer:
