@@ -78,6 +78,21 @@ def test_the_simplex_decides_where_the_interior_point_does_not(monkeypatch: pyte
     assert (found.status, found.solver) == (ConicStatus.OPTIMAL, "highs")
 
 
+def test_clarabel_is_asked_where_scs_comes_to_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only by `auto`, and only where its time is expected to be enough."""
+
+    def tired(problem: ConicProblem, limits: Limits) -> Answer:
+        return Answer(ConicStatus.ITERATION_LIMIT, NOTHING, 1, "solved (inaccurate)")
+
+    monkeypatch.setattr(scs_backend, "solve_scs", tired)
+    monkeypatch.setattr("lipcert.policy.PATIENCE", 0.0)
+    problem = SEMIDEFINITE[0].problem
+    found = solve_conic(problem, "auto")
+    assert (found.status, found.solver) == (ConicStatus.OPTIMAL, "clarabel")
+    assert solve_conic(problem, "scs").status is ConicStatus.ITERATION_LIMIT
+    assert solve_conic(problem, "auto", budget=Budget.of_work(1e-9)).status is ConicStatus.ITERATION_LIMIT
+
+
 def test_a_panic_of_clarabel_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     import clarabel
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from lipcert import Box, Everywhere, Network
 from lipcert.errors import MethodError
 from lipcert.paper.networks import paper_network, paper_region
-from lipcert.polynomial.hierarchy.hierarchies import dense
+from lipcert.polynomial.hierarchy.hierarchies import dense, nearly_sparse
+from lipcert.polynomial.hierarchy.model import with_submoments
 from lipcert.polynomial.hierarchy.solve import solve_model
 from lipcert.polynomial.lcep.literal import cubic_bases, hr, lift, lifted
 from lipcert.polynomial.lcep.literal import shor as literal_shor
@@ -84,6 +85,24 @@ def test_two_layers_in_order(seed: int, submoments: str) -> None:
     assert two >= true * (1 - 1e-9)
     assert one >= two * (1 - 1e-5)
     assert bound(net, Everywhere(), ONE, "hr1", submoments) >= true * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("seed", [1, 4, 5, 6])
+def test_ties_leave_the_first_matrix_and_the_bound_stays(seed: int, order: int) -> None:
+    """L(h m) = 0 in place of L(h^2) = 0 is the same relaxation: no row of z in M_1, no square, the same bound."""
+    net, box = two_layer_case(seed) if seed % 2 else random_case(seed, 4, 5, 0.5)[:2]
+    model, found = hr(Problem.of(net, box), order)
+    assert any(len(layer.z) for layer in found.layers)
+    stated = nearly_sparse(found.problem, order, found.cliques, found.ties)
+    bases = cubic_bases(found.problem.objective, "large")
+    before, after = (solve_model(m, "clarabel").bound for m in (with_submoments(stated, bases), model))
+    z = {(int(i),) for layer in found.layers for i in layer.z}
+    assert z <= set(stated.blocks[0].basis)
+    assert not z & set(model.blocks[0].basis)
+    assert (len(stated.products), len(model.products)) == (1, 0)
+    assert after == pytest.approx(before, rel=2e-4)
+    assert after >= exact_constant(net, box, ONE) * (1 - 1e-9)
 
 
 @pytest.mark.parametrize(("depth", "method"), [(1, "shor"), (2, "hr1"), (2, "lipopt3")])
