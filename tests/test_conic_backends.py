@@ -80,11 +80,8 @@ def test_the_simplex_decides_where_the_interior_point_does_not(monkeypatch: pyte
 
 def test_clarabel_is_asked_where_scs_comes_to_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only by `auto`, and only where its time is expected to be enough."""
-
-    def tired(problem: ConicProblem, limits: Limits) -> Answer:
-        return Answer(ConicStatus.ITERATION_LIMIT, NOTHING, 1, "solved (inaccurate)")
-
-    monkeypatch.setattr(scs_backend, "solve_scs", tired)
+    tired = Answer(ConicStatus.ITERATION_LIMIT, NOTHING, 1, "solved (inaccurate)")
+    monkeypatch.setattr(scs_backend, "solve_scs", lambda *_: tired)
     monkeypatch.setattr("lipcert.policy.PATIENCE", 0.0)
     problem = SEMIDEFINITE[0].problem
     found = solve_conic(problem, "auto")
