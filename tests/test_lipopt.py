@@ -276,16 +276,14 @@ def test_what_is_violated_is_violated_and_corners_violate_nothing(seed: int) -> 
     lattice = Lattice.of(f, 3)
     selection = Selection.of(lattice, f, [Rows.none() for _ in lattice.sets])
     for corner in corners(f.n)[:: 2 ** max(0, f.n - 6)]:
-        assert not any(len(r) for r in selection.violated(moments(lattice, selection, corner[None])[:, 0], 100))
+        assert not any(len(r) for r in selection.violated(moments(lattice, selection, corner[None])[:, 0], [100] * 4))
     chance = np.full(selection.program.shape[1], 0.5)  # all of one half, and all pairs of f exclude each other
     chance[selection.columns[2][selection.present[2]]] = 0.0
-    found = selection.violated(chance, 1000)
+    found = selection.violated(chance, [1000] * 4)
     assert any(len(r) for r in found)
     again = Selection.of(lattice, f, found)
     column = np.full(again.program.shape[1], 0.5)
     column[again.columns[2][again.present[2]]] = 0.0
-    known = np.isin(again.present[2].nonzero()[0], selection.present[2].nonzero()[0])
-    assert known.any()
     rows = again.program.products @ column + again.program.constants
     assert rows[again.further[3]].min(initial=1.0) < 0
 

@@ -41,8 +41,9 @@ from lipcert.solver.conic.conic import Cone, ConicProblem, ConicSolution, ConicS
 CLOSED = 1e-8  # relative: a value of f so near to the bound ends the search
 STARTS = 16  # of the search for values of f
 _LEAST_ROWS = 300  # that are added at once
-_GROWTH = 0.25  # of the program's rows that are added at once,
-_GROWTH_AT_REST = 1.0  # and where the last ones changed nothing
+_GROWTH = (0.5, 0.25)  # of the program's rows that are added at once: of up to three variables, and of more,
+_GROWTH_AT_REST = (1.0, 1.0)  # and where the last ones changed nothing
+_FEW = 3
 _GAIN = 1e-4  # relative: less is no change
 _IDLE = 1e-6  # of the largest multiplier: a row with less may be dropped
 
@@ -166,9 +167,10 @@ class _Search:
             self.dropped[size] = np.concatenate([self.dropped[size], rows.names[idle]])
             self.further[size] = rows[~idle]
 
-    def _add_violated(self, selection: Selection, found: ConicSolution, growth: float) -> bool:
-        """Whether anything is violated."""
-        most = max(_LEAST_ROWS, int(growth * selection.program.shape[0]))
+    def _add_violated(self, selection: Selection, found: ConicSolution, growth: tuple[float, float]) -> bool:
+        """Whether anything is violated. Rows of more variables bring moments of their own with them: fewer at once."""
+        least, rows = _LEAST_ROWS, selection.program.shape[0]
+        most = [max(least, int(growth[size > _FEW] * rows)) for size in range(len(self.lattice.sets))]
         with self.budget.measured(selection.looked_at(), policy.SPARSE):
             violated = selection.violated(found.x, most)
         self.further = [rows + more for rows, more in zip(self.further, violated, strict=True)]

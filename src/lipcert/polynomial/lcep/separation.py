@@ -165,8 +165,8 @@ class Selection:
         found[self.present[1]] = np.clip(moments[self.columns[1][self.present[1]]], 0.0, 1.0)
         return found
 
-    def violated(self, moments: Array, most: int) -> list[Rows]:
-        """Sums of two products that no choice of the missing moments makes >= 0, by size: the worst, at most so many.
+    def violated(self, moments: Array, most: Sequence[int]) -> list[Rows]:
+        """Sums of two products that no choice of the missing moments makes >= 0, by size: the worst, `most` of a size.
 
         Larger sets are looked at only where few of the smaller ones are violated.
         """
@@ -180,10 +180,10 @@ class Selection:
             missing = np.flatnonzero(~self.present[size])
             lo, hi, rows = _intervals(lattice, size, values, missing)
             bad = np.flatnonzero(lo - hi > TOLERANCE)
-            if len(bad) > most:
-                bad = bad[np.argpartition(hi[bad] - lo[bad], most)[:most]]
+            if len(bad) > most[size]:
+                bad = bad[np.argpartition(hi[bad] - lo[bad], most[size])[: most[size]]]
             found[size] = rows[bad]
-            if 4 * len(bad) > most:
+            if 4 * len(bad) > most[size]:
                 break
             values[size][missing] = np.clip((lo + hi) / 2, 0.0, 1.0)
         return found
