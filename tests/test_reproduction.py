@@ -24,9 +24,9 @@ from lipcert.jobs import Outcome, Piece, Progress
 from lipcert.paper import digits784, faults, trained
 from lipcert.paper.comparison import Verdict, agreement, summarise
 from lipcert.paper.entries import HR1, HR2, LBS, LIPOPT3, LIPOPT4, METHODS, OURS, SHOR, Entry, Given, Random
-from lipcert.paper.estimators import FAILED, TIME, Estimate, solve_entry
+from lipcert.paper.estimators import FAILED, TIME, WITHOUT_X, Estimate, solve_entry
 from lipcert.paper.findings import MEMORY, Findings, error_word
-from lipcert.paper.order import GivenUp, in_order
+from lipcert.paper.order import GivenUp, Settled, in_order
 from lipcert.paper.published import EPSILONS, MATRIX, TABLE4, published, random_networks
 from lipcert.paper.random_reports import figure_report, random_panels, table1_report
 from lipcert.paper.report import LOOKS, drawing
@@ -317,6 +317,27 @@ def test_global_hierarchies_of_two_layers_do_not_depend_on_x(method: str) -> Non
     found = solve_entry(Entry(network, "global", method), 60.0)
     assert found["ended"] == ""
     assert found["upper"] == pytest.approx(stated, rel=1e-5)
+    assert found["note"].endswith(WITHOUT_X)
+
+
+def test_hr2_takes_the_outcome_of_hr1_where_they_are_one_program() -> None:
+    network = Random(2, 20, 8, 1)
+    one, two = (Entry(network, "global", method) for method in (HR1, HR2))
+    assert in_order([two, Entry(Random(2, 40, 80, 9), "global", HR1), one])[-1] == two, "after all HR-1"
+
+    def settled(entry: Entry, first: Entry, note: str) -> Outcome | None:
+        outcome = Outcome(first.name, asdict(Estimate(0.5, note=note)), None, 3.0)
+        return Settled([entry, first])(Piece(entry.name, solve_entry), {first.name: outcome})
+
+    same = settled(two, one, f"scs, {WITHOUT_X}")
+    assert same is not None
+    assert same.name == two.name
+    assert same.value is not None
+    assert same.value["upper"] == 0.5
+    assert settled(two, one, "scs") is None
+    assert settled(one, two, f"scs, {WITHOUT_X}") is None
+    local = [Entry(network, "local", method) for method in (HR1, HR2)]
+    assert settled(local[1], local[0], f"scs, {WITHOUT_X}") is None
 
 
 # --- plots and files --------------------------------------------------------------------------------------------------

@@ -36,6 +36,7 @@ _INTERIOR_UP_TO = 600  # order of a matrix that the interior point takes without
 
 
 TIME, FAILED = "time", "failed"
+WITHOUT_X = "without x"  # the end of the note of a program that x is not in
 
 
 @dataclass(frozen=True)
@@ -124,10 +125,12 @@ def _hierarchy(q: _Question) -> Estimate:
     <= 1 are the moments of a distribution on [-1, 1].
     """
     method, problem, budget = q.entry.method.replace("-", "").lower(), q.problem, Budget.of_seconds(q.seconds)
-    if q.entry.region == "global" and _all_signs_open(problem):
+    free = q.entry.region == "global" and _all_signs_open(problem)
+    if free:
         method, problem = "hr1", problem.on(Everywhere())
     upper, info = literal_bound(problem, method, budget=budget)
-    return Estimate(upper, ended=_ended(ConicStatus(info.status).name), note=info.solver)
+    note = f"{info.solver}, {WITHOUT_X}" if free else info.solver
+    return Estimate(upper, ended=_ended(ConicStatus(info.status).name), note=note)
 
 
 def _all_signs_open(problem: Problem) -> bool:

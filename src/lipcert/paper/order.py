@@ -1,9 +1,9 @@
-"""In which order the entries are computed, and which are not tried any more.
+"""In which order the entries are computed, and which are not.
 
 In full there are days of work. What was published comes first, what costs little before the rest; then what was not
 published, and last what takes minutes, both network by network, so that a run that is stopped has something of every
-row. A method that ran out of time or memory twice on networks that are no larger is not tried on larger ones: they are
-*not tried*, and a run with other limits asks again.
+row. An entry whose program is that of another one takes its outcome. A method that ran out of time or memory twice on
+networks that are no larger is not tried on larger ones: they are *not tried*, and a run with other limits asks again.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 
 from lipcert.jobs import Outcome, Piece
 from lipcert.paper.entries import HR1, HR2, LBS, LIPOPT4, METHODS, OURS, SHOR, Entry, Random
-from lipcert.paper.estimators import TIME
+from lipcert.paper.estimators import TIME, WITHOUT_X
 from lipcert.paper.findings import MEMORY, NOT_TRIED, estimate_of
 from lipcert.paper.published import TABLE1, TABLE1_SPARSITIES, random_networks
 
@@ -32,7 +32,7 @@ def _place(entry: Entry) -> tuple[int, int, int, int, int]:
     if not isinstance(network, Random):
         return (0, 0, 0, 0, method)
     known, cheap, dear = _published(entry, network), _is_cheap(entry, network), _is_dear(entry, network)
-    stage = 3 if dear else 2 if not known else 0 if cheap else 1
+    stage = (4 if _may_be_hr1(entry) else 3) if dear else 2 if not known else 0 if cheap else 1
     return (stage, network.seed, network.sparsity, network.size, method)
 
 
@@ -56,6 +56,30 @@ def _published(entry: Entry, network: Random) -> bool:
     values = [found for key in keys if (found := random_networks().get(key)) is not None]
     whole = entry.method != OURS and any(found.median is not None for found in values)
     return whole or any(found.of(network.seed) is not None for found in values)
+
+
+class Settled:
+    """Asked before an entry is computed: its outcome where it is that of another entry, or not worth the time."""
+
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        self._entries = {entry.name: entry for entry in entries}
+        self._given_up = GivenUp(self._entries.values())
+
+    def __call__(self, piece: Piece, outcomes: Mapping[str, Outcome]) -> Outcome | None:
+        return _outcome_of_hr1(self._entries[piece.name], outcomes) or self._given_up(piece, outcomes)
+
+
+def _may_be_hr1(entry: Entry) -> bool:
+    """Without x, HR-2 of two hidden layers is HR-1."""
+    network = entry.network
+    return isinstance(network, Random) and network.layers == 2 and (entry.region, entry.method) == ("global", HR2)
+
+
+def _outcome_of_hr1(entry: Entry, outcomes: Mapping[str, Outcome]) -> Outcome | None:
+    first = outcomes.get(Entry(entry.network, entry.region, HR1).name) if _may_be_hr1(entry) else None
+    if first is None or first.value is None or not str(first.value["note"]).endswith(WITHOUT_X):
+        return None
+    return Outcome(entry.name, first.value, None, first.seconds)
 
 
 class GivenUp:

@@ -24,7 +24,7 @@ from lipcert.paper.comparison import Agreement, agreement
 from lipcert.paper.entries import Entry
 from lipcert.paper.estimators import OURS_SECONDS, solve_entry
 from lipcert.paper.findings import Findings
-from lipcert.paper.order import GivenUp, in_order
+from lipcert.paper.order import Settled, in_order
 from lipcert.paper.published import EPSILONS, TABLE2_NETWORK
 from lipcert.paper.random_reports import figure_report, table1_report
 from lipcert.paper.report import Report
@@ -161,7 +161,7 @@ class _Job:
         every = [entry for own in entries.values() for entry in own]
         unique = {entry.name: entry for entry in (trained.quick_ones(every) if quick else every)}
         pieces = [Piece(entry.name, solve_entry, (entry, self.options.seconds)) for entry in in_order(unique.values())]
-        run = self._pieces("entries", pieces, timed=True, settle=GivenUp(unique.values()))
+        run = self._pieces("entries", pieces, timed=True, settle=Settled(unique.values()))
         findings = Findings(unique.values(), run.outcomes)
         reports = []
         for target in targets:
@@ -183,7 +183,7 @@ class _Job:
     def _network(self, name: str) -> Network | None:
         return self.networks[name][0] if name in self.networks else None
 
-    def _pieces(self, stage: str, pieces: list[Piece], *, timed: bool = False, settle: GivenUp | None = None) -> Run:
+    def _pieces(self, stage: str, pieces: list[Piece], *, timed: bool = False, settle: Settled | None = None) -> Run:
         """What is there already counts also after Ctrl-C. Only an entry that ran out of its limits stays so."""
         if not self.interrupted:
             see = None if self.on_progress is None else partial(self.on_progress, stage)
