@@ -111,6 +111,11 @@ def test_a_run_goes_on_with_the_committed_files(tmp_path: Path) -> None:
         assert len(again.get(f"{target}-refuted", ())) == len(DONE.read(f"{target}-refuted"))
 
 
+def test_what_ran_out_can_be_tried_again(tmp_path: Path) -> None:
+    count = begin_with(DONE, tmp_path / "job", retry=True)
+    assert count == sum(r["word"] == "" for r in DONE.networks)
+
+
 def test_every_published_row_has_a_verdict() -> None:
     """A published median is compared, or it is said why not."""
     verdicts = {v.value for v in Verdict} - {""}

@@ -1,11 +1,12 @@
 """Take the folder of a `lipcert reproduce` run into docs/paper, and make the tables of docs/reproduction.md of it.
 
     python -m benchmarks.paper [FOLDER]
-    python -m benchmarks.paper --begin FOLDER
+    python -m benchmarks.paper --begin FOLDER [--retry]
 
 Without a folder the tables are made again of what docs/paper has. Nothing on these pages is typed by hand: a table
 stands between `<!-- paper: NAME -->` and `<!-- end of paper -->`. `--begin` makes a folder of what docs/paper has, with
-which `lipcert reproduce --out FOLDER` (and the limits that docs/paper/job.json names) goes on.
+which `lipcert reproduce --out FOLDER` (and the limits that docs/paper/job.json names) goes on; with `--retry` also
+where an entry ran out of time or memory, or failed.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", nargs="?", type=Path, metavar="FOLDER", help="of `lipcert reproduce --out FOLDER`")
     parser.add_argument("--begin", type=Path, metavar="FOLDER", help="a new folder for a run that goes on")
+    parser.add_argument("--retry", action="store_true", help="with --begin: what ran out is tried again")
     given = parser.parse_args(arguments)
     if given.begin is not None:
-        print(
-            f"{given.begin}: {begin_with(Reproduced(PAPER), given.begin):,} entries; go on with lipcert reproduce --out"
-        )
+        count = begin_with(Reproduced(PAPER), given.begin, given.retry)
+        print(f"{given.begin}: {count:,} entries; go on with lipcert reproduce --out")
         return 0
     if given.folder is not None:
         take(given.folder)

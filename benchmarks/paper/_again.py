@@ -10,13 +10,15 @@ from lipcert.jobs.piece import Finished
 from lipcert.paper.entries import Entry, Random
 
 
-def begin_with(found: Reproduced, folder: Path) -> int:
+def begin_with(found: Reproduced, folder: Path, retry: bool = False) -> int:
     """Write what was computed as pieces of a job; returns how many. Trained networks are bounded again.
+
+    With `retry` entries that ran out of time or memory, or failed, are left out, so that they are tried again.
 
     Points are kept of refuted values alone; those of other lower bounds are not needed again.
     """
     points = {_entry(r).name: r["point"] for t in found.targets for r in found.read(f"{t}-refuted") if "network" in r}
-    known = [r for r in found.networks if r["word"] not in (NOT_RUN, NOT_TRIED)]
+    known = [r for r in found.networks if r["word"] not in (NOT_RUN, NOT_TRIED) and not (retry and r["word"])]
     with JobFolder.open(folder, "reproduce", found.question) as job:
         for r in known:
             job.store(Finished(_outcome(r, _point_of(r, points))))
