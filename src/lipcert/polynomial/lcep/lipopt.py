@@ -92,7 +92,6 @@ def bound_polynomial(f: Multilinear, degree: int, *, solver: str = "auto", budge
     selection, multipliers = search.best
     numbers, values = selection.numbered(multipliers, family)
     rows, monomials = selection.program.shape
-    found = search.solution
     return LipOptBound(
         prove_krivine(family.program(f, numbers), values),
         search.floor,
@@ -100,7 +99,7 @@ def bound_polynomial(f: Multilinear, degree: int, *, solver: str = "auto", budge
         numbers,
         values,
         status,
-        found.solver if found is not None else "none",
+        search.solved_by,
         family.starts[-1],
         rows,
         monomials,
@@ -128,7 +127,7 @@ class _Search:
         self.dropped = [np.empty(0, dtype=np.int64) for _ in lattice.sets]
         self.upper, self.floor, self.rounds = inf, -inf, 0
         self.best: tuple[Selection, Array]
-        self.solution: ConicSolution | None = None
+        self.solved_by = solver
 
     def run(self) -> ConicStatus:
         """Until nothing is violated, f attains the bound, or the budget is over."""
@@ -138,7 +137,7 @@ class _Search:
                 self.best = selection, np.zeros(selection.program.shape[0])
             self.rounds += 1
             found = solve_conic(conic(selection.program), self.solver, budget=self.budget)
-            self.solution, gain = found, self._improved(selection, found)
+            self.solved_by, gain = found.solver, self._improved(selection, found)
             if not np.all(np.isfinite(found.x)) or not found.status.has_solution:
                 return found.status
             self.floor = max(self.floor, largest_value(self.f, selection.means(found.x), self.rounds))
