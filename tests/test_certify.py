@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
@@ -18,11 +19,13 @@ import numpy as np
 import pytest
 
 import lipcert.robustness.pairs as pairs_module
-from lipcert import Box, Everywhere, InputError, MethodError, Network, SoundnessError, certify, verify
+import lipcert.robustness.refine as refine_module
+from lipcert import Box, Everywhere, InputError, MethodError, Network, SoundnessError, bound, certify, verify
 from lipcert.budget import Budget
 from lipcert.cli.app import run
 from lipcert.files.archive import Archive
 from lipcert.jobs import Answer
+from lipcert.method.result import Result, Status
 from lipcert.proof.margins import linear_margins
 from lipcert.robustness.attack import another_class_wins, attack
 from lipcert.robustness.decision import certified_radii, classify, decide, room, shared_region
@@ -403,3 +406,41 @@ def test_labels_in_a_column_and_none_at_all(files: Path, capsys: pytest.CaptureF
     assert "the classes that the network predicts count as the true ones" in capsys.readouterr().out
     assert run(["certify", str(files / "net.npz"), str(files / "points.npy"), *ask[:-1]]) == 0
     assert "no labels: the class that the network predicts counts as right" in capsys.readouterr().out
+
+
+def interrupted_bound(*args: Any, **wishes: Any) -> Result:
+    """What `bound` answers to Ctrl-C."""
+    return replace(bound(*args, **wishes), status=Status.INTERRUPTED)
+
+
+def test_an_interrupted_pair_is_no_outcome(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C within a pair ends the job; what it had by then is not taken for the pair's constant."""
+    net, points, job = small_net(3), np.random.default_rng(0).normal(size=(4, 3)), tmp_path / "job"
+    monkeypatch.setattr(pairs_module, "bound", interrupted_bound)
+    stopped = certify(net, points, radius=0.1, method="interval", out=job)
+    assert not stopped.pairs
+    assert not [*job.glob("pieces/*")]
+    monkeypatch.undo()
+    whole = certify(net, points, radius=0.1, method="interval", out=job, resume=True)
+    assert len(whole.pairs) == 3
+
+
+def test_an_interrupted_pair_of_an_earlier_release_is_done_again(tmp_path: Path) -> None:
+    net, points, job = small_net(3), np.random.default_rng(0).normal(size=(4, 3)), tmp_path / "job"
+    certify(net, points, radius=0.1, method="interval", out=job)
+    record = job / "pieces" / "pair-0-2.json"
+    record.write_text(record.read_text().replace('"status": "done"', '"status": "interrupted"'))
+    assert "interrupted" in record.read_text()
+    again = certify(net, points, radius=0.1, method="interval", out=job, resume=True)
+    assert "pair-0-2 is done again: it was interrupted" in again.notes
+    assert "interrupted" not in record.read_text()
+
+
+def test_an_interrupt_in_the_solver_of_a_margin_ends_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: Any) -> bool:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(refine_module._Watcher, "__call__", stop)
+    net = small_net(5, 4, (14, 10))
+    with pytest.raises(KeyboardInterrupt):
+        prove_ball(net, Box(np.zeros(3), 0.5), 1, np.array([0, 2, 3]), Budget.of_work(10.0))

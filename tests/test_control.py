@@ -168,8 +168,12 @@ def test_command_line_of_weights(tmp_path: Path, run: Callable[..., Done]) -> No
     direct = bound(load(files["net"]), Box(np.zeros(2), 0.5), input_weights=[1.0, 2.0], inputs=[0, 1], work=1.0)
     assert found["upper"] == direct.upper
     assert run("verify", proof, "--network", files["net"]).code == 0
-    assert run(*asked, "--below", str(2 * direct.upper)).code == 0
-    assert run(*asked, "--below", str(direct.upper / 100)).code == 1
+    for limit, code, word in ((2 * direct.upper, 0, "proved"), (direct.upper / 100, 1, "refuted")):
+        done = run(*asked, "--below", str(limit))
+        assert (done.code, json.loads(done.stdout)["is_below"]) == (code, word)
+        assert word in run(*asked[:-1], "--below", str(limit)).stdout.splitlines()[-1]
+    blind = run(*asked[:-1], "--below", str(direct.upper / 100), "--no-lower")
+    assert (blind.code, blind.stdout.splitlines()[-1][:11]) == (1, "not decided")
     shown = run(*asked[:-1], "--norm", "2", "--input-weights", files["p"])
     assert "|x - x'|_P" in shown.stdout
 
@@ -211,6 +215,12 @@ def test_command_line_of_loops(tmp_path: Path, run: Callable[..., Done]) -> None
     assert refused.code == 2
     assert "B has the shape" in refused.stderr
     assert run(*asked, "--output", "0").code == 2
+    np.savetxt(tmp_path / "growing.csv", 3.0 * np.eye(2), delimiter=",")
+    growing = ("loop", files["net"], "--a", str(tmp_path / "growing.csv"), *asked[4:])
+    done = run(*growing)
+    assert (done.code, done.stdout[:7]) == (1, "refuted")
+    assert json.loads(run(*growing, "--json").stdout)["is_below"] == "refuted"
+    assert run(*growing, "--below", "9").code == 2
 
 
 def test_lists_and_tables(tmp_path: Path) -> None:

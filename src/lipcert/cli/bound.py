@@ -21,12 +21,12 @@ from lipcert.cli.options import (
     reading_options,
 )
 from lipcert.cli.progress import ProgressDisplay
-from lipcert.cli.show import print_json, show_result
+from lipcert.cli.show import print_json, show_result, show_verdict
 from lipcert.cli.weights import Weights, weights_options
 from lipcert.errors import InputError
 from lipcert.method import table
 from lipcert.method.bound import bound
-from lipcert.method.result import Result
+from lipcert.method.result import Result, is_below
 from lipcert.method.union import bound_union
 from lipcert.method.union_result import UnionResult
 from lipcert.problem.region import Everywhere, Polytope, Region
@@ -95,7 +95,8 @@ def bound_command(
     """Bracket the Lipschitz constant of one output, or of all, of NETWORK (.npz, .mat, .nnet, .onnx).
 
     At the time limit, near the memory limit, or on Ctrl-C, the best proved bracket so far is printed. Exit code 0
-    when an upper bound was proved (with --below: one below it), 1 when none was, 2 on bad input. --method mip also
+    when an upper bound was proved (with --below: one below it; the last line says whether it is refuted or not decided
+    otherwise), 1 when none was, 2 on bad input. --method mip also
     prints the optimum that a mixed-integer solver claims for ReLU networks on a box; the claim is not certified and no
     part of the bracket. A property (--vnnlib) with several boxes has the largest constant of all of them.
 
@@ -125,13 +126,17 @@ def bound_command(
         place: Any = regions[0] if len(regions) == 1 else regions
         found: Result | UnionResult = ask(net, place, output=question.choice, **wishes, on_progress=display.update)
     result = replace(found, notes=(*found.notes, *about))
+    limit: float | None = wishes["below"]
     if as_json:
-        print_json(result.to_dict())
+        asked = {} if limit is None else {"below": limit, "is_below": is_below(limit, result.lower, result.upper)}
+        print_json(result.to_dict() | asked)
     else:
         show_result(result, net, Path(network).name)
+        if limit is not None:
+            show_verdict(result, limit)
     if certificate is not None and result.certified:
         result.certificate.save(certificate)  # last: when it fails, the bracket has been shown
-    return 0 if result.upper < (math.inf if wishes["below"] is None else wishes["below"]) else 1
+    return 0 if result.upper < (math.inf if limit is None else limit) else 1
 
 
 def _cut(region: Region, sides: tuple[Array, Array]) -> Polytope:

@@ -10,12 +10,13 @@ import numpy as np
 
 from lipcert.cli.options import Question, Reading, json_option, network_argument, question_options, reading_options
 from lipcert.cli.progress import ProgressDisplay
-from lipcert.cli.show import console, print_json, show_result
+from lipcert.cli.show import console, print_json, show_result, show_verdict
 from lipcert.control import closed_loop, largest_box, loop_weights
+from lipcert.control.loop import NotContractingError
 from lipcert.errors import InputError
 from lipcert.files.tables import read_table
 from lipcert.method.bound import bound
-from lipcert.method.result import Result
+from lipcert.method.result import Result, is_below
 from lipcert.problem.network import Network
 from lipcert.problem.region import Box, Region
 from lipcert.rounding import Array
@@ -53,7 +54,8 @@ def loop_command(
     """Bound the contraction constant of the loop x+ = A x + B NETWORK(C x) on a region of states.
 
     Below one, any two trajectories in the region come closer in every step, in the norm with these weights (norm 2
-    where they are a matrix). Exit code 0 when the constant is proved below the limit, 1 when it is not.
+    where they are a matrix). Exit code 0 when the constant is proved below the limit, 1 when it is refuted or not
+    decided, which the last line says.
 
     \b
     lipcert loop controller.onnx --a A.csv --b B.csv --radius 0.3 --weights auto
@@ -73,7 +75,12 @@ def loop_command(
     net = reading.network(network)
     loop = closed_loop(net, A, B, C)
     region, _ = question.place(loop.inputs)
-    weights = _weights(given["weights"], net, (A, B, C), region)
+    try:
+        weights = _weights(given["weights"], net, (A, B, C), region)
+    except NotContractingError as error:
+        if given["below"] > 1:  # which it may be all the same, in a norm that is given
+            raise
+        return _refuted(str(error), given["below"], as_json)
     norm = "2" if question.norm == "inf" and weights is not None and weights.ndim == 2 else question.norm
     wishes: dict[str, Any] = {"output": "all", "norm": norm, "input_weights": weights, "output_weights": weights}
     if given["largest"]:
@@ -84,12 +91,21 @@ def loop_command(
         )
     _write(given, loop, result)
     if as_json:
-        print_json(result.to_dict() | {"below": given["below"], "contracts": result.upper < given["below"]})
+        verdict = is_below(given["below"], result.lower, result.upper)
+        print_json(result.to_dict() | {"below": given["below"], "is_below": verdict, "contracts": verdict == "proved"})
     else:
         show_result(result, loop, f"loop of {Path(network).name}")
-        word = "proved" if result.upper < given["below"] else "not proved"
-        console().print(f"[bold]{word}[/bold]: the constant of the loop is below {given['below']:g}")
+        show_verdict(result, given["below"], "the constant of the loop")
     return 0 if result.upper < given["below"] else 1
+
+
+def _refuted(reason: str, limit: float, as_json: bool) -> int:
+    """Of every norm, which is more than the question."""
+    if as_json:
+        print_json({"below": limit, "is_below": "refuted", "contracts": False, "reason": reason})
+    else:
+        console().print(f"[bold]refuted[/bold]: {reason}")
+    return 1
 
 
 def _largest(loop: Network, region: Region, given: dict[str, Any], wishes: dict[str, Any], as_json: bool) -> int:

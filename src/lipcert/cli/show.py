@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from lipcert.method.result import Result
+from lipcert.method.result import Result, is_below
 from lipcert.method.union_result import UnionResult
 from lipcert.problem.network import Network
 
@@ -49,6 +49,18 @@ def grid(*heads: str) -> Table:
     for head in heads:
         table.add_column(head, overflow="fold")
     return table
+
+
+def show_verdict(result: Result | UnionResult, limit: float, subject: str = "the constant") -> None:
+    """Whether it is below the limit, in a sentence."""
+    match is_below(limit, result.lower, result.upper):
+        case "proved":
+            said = f"[bold]proved[/bold]: {subject} is below {limit:g}"
+        case "refuted":
+            said = f"[bold]refuted[/bold]: {subject} is not below {limit:g}; at a point of the region it is larger"
+        case "open":
+            said = f"[bold]not decided[/bold]: neither is {subject} proved below {limit:g} nor seen above it"
+    console().print(said)
 
 
 def show_result(result: Result | UnionResult, net: Network, name: str) -> None:

@@ -16,7 +16,7 @@ from lipcert.chart.facts import Facts
 from lipcert.errors import InputError
 from lipcert.files import write_json
 from lipcert.method.bound import bound
-from lipcert.method.result import Result
+from lipcert.method.result import Result, Status
 from lipcert.problem.network import Network
 from lipcert.problem.region import Box
 
@@ -104,7 +104,8 @@ def largest_box(
             good, best = radius, found
         else:
             bad, refuted = radius, found.lower is not None and found.lower >= below
-        if good == most or budget.over() or bad <= good * (1 + accuracy) or bad < most * 1e-6:
+        stopped = found.status is Status.INTERRUPTED or budget.over()
+        if good == most or stopped or bad <= good * (1 + accuracy) or bad < most * 1e-6:
             break
         radius = bad / 8 if not good else math.sqrt(good * bad)
     return LargestBox(good, bad, refuted, best)

@@ -70,6 +70,10 @@ def contraction(
     return bound(loop, region, output="all", norm=norm, input_weights=weights, output_weights=weights, **wishes)
 
 
+class NotContractingError(InputError):
+    """In no norm does the loop contract: its Jacobian at a point of the region has a spectral radius of 1 or more."""
+
+
 def loop_weights(net: Network, A: ArrayLike, B: ArrayLike, region: Region, C: ArrayLike | None = None) -> Array:
     """A P in whose norm the loop contracts near the middle of the region, where there is one; a hint, nothing proved.
 
@@ -84,7 +88,7 @@ def loop_weights(net: Network, A: ArrayLike, B: ArrayLike, region: Region, C: Ar
     J = np.concatenate([loop.gradient(middle, row) for row in np.eye(loop.outputs)])
     radius = float(np.abs(np.linalg.eigvals(J)).max(initial=0.0))
     if not radius < 1:
-        raise InputError(
+        raise NotContractingError(
             f"the loop does not contract at the middle of the region: its Jacobian has spectral radius {radius:.6g}"
         )
     slack = (1.0 + radius) / 2

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -38,7 +39,9 @@ class JobFolder:
         self._lock = lock
 
     @classmethod
-    def open(cls, path: str | Path, kind: str, question: Mapping[str, Any], *, resume: bool = False) -> JobFolder:
+    def open(
+        cls, path: str | os.PathLike[str], kind: str, question: Mapping[str, Any], *, resume: bool = False
+    ) -> JobFolder:
         """Make the folder, or go on with the same job in it.
 
         Args:

@@ -7,7 +7,7 @@ import math
 import os
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, Literal
 
 from lipcert.chart.facts import Facts
 from lipcert.errors import InputError, SoundnessError
@@ -29,6 +29,16 @@ def relative_gap(lower: float | None, upper: float) -> float | None:
     if lower <= 0.0:
         return 0.0 if lower == upper == 0.0 else None
     return (upper - lower) / lower
+
+
+Verdict = Literal["proved", "refuted", "open"]
+
+
+def is_below(limit: float, lower: float | None, upper: float) -> Verdict:
+    """What a bracket says about `constant < limit`."""
+    if upper < limit:
+        return "proved"
+    return "refuted" if lower is not None and lower >= limit else "open"
 
 
 class Status(Enum):

@@ -165,6 +165,8 @@ def _ours(q: _Question) -> Estimate:
     seconds = float(np.clip(q.seconds * share, *OURS_SECONDS))
     asked = q.problem
     result = bound(asked.network, asked.region, output=asked.output, time_limit=seconds)
+    if result.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
     ended = "" if result.status in (Status.DONE, Status.OPEN) else "ended by time"
     point = None if result.witness is None else tuple(float(e) for e in result.witness)
     return Estimate(result.upper, lower=result.lower, note=f"{result.method} {ended}".strip(), point=point)

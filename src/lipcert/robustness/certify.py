@@ -53,7 +53,7 @@ def certify(
     refine: float = 0.0,
     attacks: bool = True,
     seed: int = 0,
-    out: str | None = None,
+    out: str | os.PathLike[str] | None = None,
     resume: bool = False,
     recheck: bool = False,
     workers: int = 1,

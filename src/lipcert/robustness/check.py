@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from lipcert.errors import InputError
 from lipcert.files.json_kinds import many as several
 from lipcert.files.json_kinds import maybe, number, record, size, text, verbatim, whole
+from lipcert.method.result import Status
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
 from lipcert.problem.output import choose_output
@@ -123,6 +124,8 @@ def check_kept_pair(
         return {"reason": f"its record is damaged: {error}"}
     if (told["i"], told["j"]) != (i, j) or (told["upper"] is None) != (file is None):
         return {"reason": "its record is about something else"}
+    if value.get("status") == Status.INTERRUPTED.name.lower():  # of a release that kept these
+        return {"reason": "it was interrupted"}
     about = (net, region, options.norm, i, j)
     reason = None if file is None else check_upper(*about, told["upper"], file)
     if reason is None and told["lower"] is not None:

@@ -17,6 +17,7 @@ from lipcert.jobs import Answer, Outcome, Piece
 from lipcert.method import table
 from lipcert.method.bound import bound
 from lipcert.method.literal import LITERAL
+from lipcert.method.result import Status
 from lipcert.problem.network import Network
 from lipcert.problem.norms import INF, Norm
 from lipcert.problem.problem import Problem
@@ -124,10 +125,15 @@ def pair_pieces(net: Network, region: Box | Everywhere, options: PairOptions) ->
 
 
 def pair_constant(net: Network, region: Region, i: int, j: int, options: PairOptions) -> Answer:
-    """Bracket L_ij; the certificate goes with it."""
+    """Bracket L_ij; the certificate goes with it.
+
+    `bound` answers an interrupt with what it has by then. Here it ends the job, which asks again when it goes on.
+    """
     names = ("norm", "method", "solver", "time_limit", "lower", "seed", "memory")
     wishes = {name: getattr(options, name) for name in names}
     result = bound(net, region, output=pair_output(net, i, j), **wishes)
+    if result.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
     value = {
         "i": i,
         "j": j,

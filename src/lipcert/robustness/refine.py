@@ -27,7 +27,7 @@ from lipcert.proof.margins import MarginProof, certificate_of, linear_margins, p
 from lipcert.relaxation.margin import Margin, applies, margin
 from lipcert.robustness.decision import Classified
 from lipcert.rounding import Array, add_down, down
-from lipcert.solver import Progress
+from lipcert.solver import Progress, Status
 
 Domain = tuple[float, float] | None
 
@@ -211,6 +211,8 @@ def solve_margin(problem: Margin, row: Array, keep: int, budget: Budget) -> Marg
         return None
     watcher = _Watcher(problem, row, keep)
     result = solve_rank_two(problem.relaxation.problem, Options(tolerance=1e-5), watcher, budget=budget)
+    if result.status is Status.INTERRUPTED and not watcher.ended:  # by Ctrl-C: the job is to end, not this margin
+        raise KeyboardInterrupt
     if not watcher.settled:
         watcher.prove(result.y)
     return watcher.best
@@ -222,12 +224,17 @@ class _Watcher:
     def __init__(self, problem: Margin, row: Array, keep: int) -> None:
         self.problem, self.row, self.keep = problem, row, keep
         self.best: MarginProof | None = None
+        self.ended = False
 
     @property
     def settled(self) -> bool:
         return self.best is not None and self.best.upper < 0
 
     def __call__(self, progress: Progress) -> bool:
+        self.ended = self._is_over(progress)
+        return self.ended
+
+    def _is_over(self, progress: Progress) -> bool:
         lift = self.problem.lift
         if progress.dual < lift * (1.0 - 1e-9):
             self.prove(progress.y)
