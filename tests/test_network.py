@@ -143,7 +143,8 @@ def test_outputs() -> None:
     assert str(choose_output((0, 2), 3)) == "score 0 - score 2"
     assert str(choose_output(1, 3)) == "score 1"
     weights = choose_output([0.5, 1.0], 2)
-    assert str(weights) == "weighted scores"
+    assert str(weights) == "scores weighted by 0.5, 1"
+    assert str(choose_output(np.ones(9), 9)) == "weighted scores"
     assert choose_output(weights, 2).description == {"weights": [0.5, 1.0]}
     cases: list[tuple[Any, str]] = [
         (3, "out of range"),
@@ -154,7 +155,12 @@ def test_outputs() -> None:
         ([1.0], "3 finite"),
         (True, "bool"),
         ("x", "numbers"),
+        ([2, 0], r"the tuple \(2, 0\) for score 2 - score 0"),
     ]
     for bad, message in cases:
         with pytest.raises(InputError, match=message):
             choose_output(bad, 3)
+    for labels in ([0, 1], [1, 0]):  # a pair of labels, or the weights of one score?
+        with pytest.raises(InputError, match="the tuple"):
+            choose_output(labels, 2)
+    assert choose_output([1, -1], 2).c.tolist() == choose_output([1, -1.0], 2).c.tolist() == [1.0, -1.0]

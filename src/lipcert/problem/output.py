@@ -13,6 +13,7 @@ from lipcert.rounding import Array
 
 OutputChoice = int | tuple[int, int] | ArrayLike | None
 ALL = "all"
+_SHOWN = 6  # weights that are read at a glance
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +31,8 @@ class Output:
                 return f"score {i} - score {j}"
             case {"all": _}:
                 return "all scores"
+            case {"weights": weights} if len(weights) <= _SHOWN:
+                return f"scores weighted by {', '.join(f'{w:g}' for w in weights)}"
             case _:
                 return "weighted scores"
 
@@ -64,6 +67,7 @@ def choose_output(choice: OutputChoice | Output, outputs: int) -> Output:
         c = np.zeros(outputs)
         c[i], c[j] = 1.0, -1.0
         return _frozen(c, {"versus": [i, j]})
+    _refuse_a_list_of_labels(choice, outputs)
     try:
         c = np.array(choice, dtype=np.float64)
     except (TypeError, ValueError):
@@ -71,6 +75,16 @@ def choose_output(choice: OutputChoice | Output, outputs: int) -> Output:
     if c.shape != (outputs,) or not np.all(np.isfinite(c)):
         raise InputError(f"output weights must be {outputs} finite numbers, one per score; got shape {c.shape}")
     return _frozen(c, {"weights": [float(e) for e in c]})
+
+
+def _refuse_a_list_of_labels(choice: Any, outputs: int) -> None:
+    """[0, 1] would be the weights of score 1 where the tuple is score 0 - score 1: nobody should find out later."""
+    if not (isinstance(choice, list) and len(choice) == 2 and all(type(k) is int for k in choice)):
+        return
+    i, j = choice
+    if outputs != 2 or {i, j} == {0, 1}:
+        hint = f", or floats for weights: [{i}.0, {j}.0]" if outputs == 2 else ""
+        raise InputError(f"output={choice}: give the tuple ({i}, {j}) for score {i} - score {j}{hint}")
 
 
 def output_of(c: Array) -> Output:
