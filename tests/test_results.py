@@ -186,13 +186,16 @@ def test_a_page_of_made_up_rows() -> None:
         row("exact/b", network="net b", lower=1.0, upper=1.5, proved=False, verify_seconds=0.01),
         row("anytime/c", network="net c", curve=((0.5, 1.0, 9.0), (2.0, 1.0, 4.0), (12.0, 1.0, 2.0)), wall=12.0),
         row("peers/d", network="net d", peer="CSDP", peer_value=2.5, peer_seconds=3.0),
+        row("peers/f", network="net f", peer="another", remark="it was not at hand"),
         row("exact/e", network="net e", status=SKIPPED, remark="needs a thing"),
     ]
     page = make_page(rows)
     assert "| net a | `auto` | 2 | 2 | closed |" in page.text
     assert "NOT PROVED" in page.text
-    assert "| net c | 1 | 9 | 4 | 4 |  |  | 2 (12 s, 1e+02 %) | - |" in page.text
+    assert "| net c | 1 | 9 | 4 | 4 |  |  | 2 (12 s, 1e+02 %) |\n" in page.text
     assert "| CSDP | 2.5, 3.00 s |" in page.text
+    assert "\n\nanother has no value on 1 of these networks: it was not at hand.\n" in page.text
+    assert "| net f |" not in page.text
     assert "- skipped: needs a thing: `exact/e`" in page.text
     assert page.pictures["results-anytime.svg"].startswith("<svg")
     assert make_page(list(reversed(rows))).quotes["exact"] != ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from statistics import geometric_mean, median
 
@@ -128,8 +129,8 @@ def anytime(rows: Sequence[Row]) -> str:
         end = f"{number(m.upper)} ({seconds(m.wall)}, {gap(m)})"
         lines.append((m.network, number(m.lower), *way, end, number(m.peer_value, 5)))
     peers = [r.measured.peer for r in rows if r.measured.peer]
-    head = ("network", "lower", *(f"{mark:g} s" for mark in MARKS), "at the end", peers[0] if peers else "peer")
-    return table(head, lines)
+    head = ("network", "lower", *(f"{mark:g} s" for mark in MARKS), "at the end", *peers[:1])
+    return table(head, (line[: len(head)] for line in lines))
 
 
 def depth(rows: Sequence[Row]) -> str:
@@ -143,15 +144,21 @@ def depth(rows: Sequence[Row]) -> str:
 
 
 def peers(rows: Sequence[Row]) -> str:
-    lines = []
+    """Values side by side; who has none is told below the table, with the reason."""
+    lines, silent = [], Counter[tuple[str, str]]()
     for m in (r.measured for r in rows):
         if m.peer is None:
             continue
+        if m.peer_value is None:
+            silent[m.peer, m.remark] += 1
+            continue
         ours = f"`{m.method}` {number(m.upper)}, {seconds(m.wall)}"
-        value = m.remark if m.peer_value is None else f"{number(m.peer_value)}, {seconds(m.peer_seconds)}"
-        note = f" ({m.remark})" if m.remark and m.peer_value is not None else ""
-        lines.append((m.network, m.norm, number(m.lower), ours, m.peer, value + note))
-    return table(("network, region", "norm", "lower", "ours, proved", "peer", "its value, not proved"), lines)
+        note = f" ({m.remark})" if m.remark else ""
+        value = f"{number(m.peer_value)}, {seconds(m.peer_seconds)}{note}"
+        lines.append((m.network, m.norm, number(m.lower), ours, m.peer, value))
+    head = ("network, region", "norm", "lower", "ours, proved", "peer", "its value, not proved")
+    told = [f"{peer} has no value on {count} of these networks: {why}." for (peer, why), count in silent.items()]
+    return "\n\n".join([table(head, lines), *told])
 
 
 def reading(rows: Sequence[Row]) -> str:
