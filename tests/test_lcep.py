@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,7 +13,7 @@ from lipcert import Box, Everywhere, Network
 from lipcert.errors import MethodError
 from lipcert.paper.networks import paper_network, paper_region
 from lipcert.polynomial.hierarchy.hierarchies import dense, nearly_sparse
-from lipcert.polynomial.hierarchy.model import with_submoments
+from lipcert.polynomial.hierarchy.model import Block, with_submoments
 from lipcert.polynomial.hierarchy.solve import solve_model
 from lipcert.polynomial.lcep.literal import cubic_bases, hr, lift, lifted
 from lipcert.polynomial.lcep.literal import shor as literal_shor
@@ -103,6 +105,31 @@ def test_ties_leave_the_first_matrix_and_the_bound_stays(seed: int, order: int) 
     assert (len(stated.products), len(model.products)) == (1, 0)
     assert after == pytest.approx(before, rel=2e-4)
     assert after >= exact_constant(net, box, ONE) * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("seed", [1, 3, 4, 6])
+def test_t_has_a_matrix_of_its_own_and_the_bound_stays(seed: int) -> None:
+    """Of order 1, entries between t and x are in no constraint: two matrices that share 1 and some u do as well."""
+    net, box = two_layer_case(seed) if seed % 2 else random_case(seed, 4, 5, 0.5)[:2]
+    model, found = hr(Problem.of(net, box), 1)
+    others, own = (set(block.basis) for block in model.blocks[:2])
+    t, u = ({(int(i),) for i in found.t}, {(int(i),) for layer in found.layers for i in layer.u})
+    assert t <= own <= t | u | {()}
+    assert u | {()} <= others
+    assert not t & others
+    whole = Block(tuple(sorted(own | others, key=lambda m: (len(m), m))))
+    before, after = (
+        solve_model(m, "clarabel").bound for m in (replace(model, blocks=(whole, *model.blocks[2:])), model)
+    )
+    assert after == pytest.approx(before, rel=1e-6)
+    assert after >= exact_constant(net, box, ONE) * (1 - 1e-9)
+
+
+def test_a_rough_answer_of_scs_is_a_proof_all_the_same() -> None:
+    net, box = two_layer_case(1)
+    fine, rough = (literal_bound(Problem.of(net, box), "hr1", solver="scs", tolerance=e)[0] for e in (None, 1e-3))
+    assert fine < rough <= 1.01 * fine
+    assert fine >= exact_constant(net, box, ONE) * (1 - 1e-9)
 
 
 @pytest.mark.parametrize(("depth", "method"), [(1, "shor"), (2, "hr1"), (2, "lipopt3")])

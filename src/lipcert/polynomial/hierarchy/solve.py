@@ -241,14 +241,15 @@ def solve_model(
     *,
     solve: Solve | None = None,
     about: About | None = None,
+    tolerance: float | None = None,
 ) -> PolynomialResult:
     """Solve any relaxation and prove its bound; `solve` replaces the conic solver (for tests).
 
-    `about` is the problem behind the relaxation, which a certificate needs.
+    `about` is the problem behind the relaxation, which a certificate needs; `tolerance` as for `solve_conic`.
     """
     budget = budget or Budget.unlimited()
     start = budget.now()
-    run = solve or _runner(solver, budget)
+    run = solve or _runner(solver, budget, tolerance)
     found = attempt(model, run, budget)
     scaled, solution, proof = found.scaled, found.solution, found.proof
     sign = 1.0 if model.sense == "min" else -1.0
@@ -273,7 +274,7 @@ def solve_model(
     )
 
 
-def _runner(solver: str, budget: Budget) -> Solve:
+def _runner(solver: str, budget: Budget, tolerance: float | None) -> Solve:
     """The solver asked for; `auto` has a second opinion of a failure on the first program alone, not on refinements."""
     seen: list[bool] = []
 
@@ -282,7 +283,7 @@ def _runner(solver: str, budget: Budget) -> Solve:
         seen.append(True)
         if again and solver == "auto":
             name = choose_conic(problem, budget)
-        return solve_conic(problem, name, budget=budget)
+        return solve_conic(problem, name, budget=budget, tolerance=tolerance)
 
     return run
 

@@ -65,7 +65,8 @@ def lifted(problem: Problem, order: int = 1) -> tuple[MomentModel, Lcep]:
 
 
 def _model(found: Lcep, order: int) -> MomentModel:
-    return without_ties(nearly_sparse(found.problem, order, found.cliques, found.ties), found, order)
+    model = without_ties(nearly_sparse(found.problem, order, found.cliques, found.ties), found, order)
+    return without_crossings(model, found) if order == 1 else model
 
 
 def without_ties(model: MomentModel, found: Lcep, order: int) -> MomentModel:
@@ -93,6 +94,28 @@ def without_ties(model: MomentModel, found: Lcep, order: int) -> MomentModel:
     return replace(
         model, blocks=(Block(basis), *model.blocks[1:]), equalities=(*kept, *rows), products=model.products[1:]
     )
+
+
+def without_crossings(model: MomentModel, found: Lcep) -> MomentModel:
+    """The same relaxation of order 1 with two matrices in place of M_1: one over t, one over all variables but t.
+
+    Between t and the variables that share no monomial of the objective with it (x_0 and x_1, and those u whose terms
+    are cubic) the entries of M_1 are in no other constraint. Both matrices have the rows of 1 and of the other u, and
+    two positive semidefinite matrices that agree on what they share have a completion [GJSW84]. Without x there is
+    little to gain.
+
+    [GJSW84] Grone, Johnson, Sa, Wolkowicz: Positive definite completions of partial Hermitian matrices, Linear Algebra
+    Appl. 58 (1984).
+    """
+    if not model.blocks or not np.any(found.x >= 0):
+        return model
+    directions = set(found.t.tolist())
+    terms = (set(row) - {-1} for row in model.objective.indices.tolist())
+    met = set().union(*(term for term in terms if len(term) == 2 and term & directions))
+    basis = model.blocks[0].basis
+    first = tuple(m for m in basis if not m or (len(m) == 1 and m[0] in directions | met))
+    second = tuple(m for m in basis if not directions.intersection(m))
+    return replace(model, blocks=(Block(second), Block(first), *model.blocks[1:]))
 
 
 def cubic_bases(objective: Polynomial, submoments: str) -> tuple[tuple[Monomial, ...], ...]:

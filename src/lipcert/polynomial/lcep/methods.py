@@ -42,6 +42,7 @@ def literal_bound(
     submoments: str = "large",
     solver: str = "auto",
     budget: Budget | None = None,
+    tolerance: float | None = None,
 ) -> tuple[float, LiteralInfo]:
     """Bound the Lipschitz constant of c'scores by one of the paper's relaxations, as it is written.
 
@@ -51,6 +52,7 @@ def literal_bound(
         submoments: "large" or "small", how the cubic terms of two hidden layers are relaxed by hr.
         solver: one of CONIC_SOLVERS.
         budget: for building and solving; as long as it takes when left out.
+        tolerance: of SCS, where that is the solver.
 
     Returns the upper bound and how it came about. The bound is proved from the solver's multipliers, whatever they
     are; it is inf when they prove nothing.
@@ -74,7 +76,7 @@ def literal_bound(
         model, question = hr(problem, number, submoments)
     else:
         model, question = lifted(problem, number)
-    result = solve_model(model, solver, budget)
+    result = solve_model(model, solver, budget, tolerance=tolerance)
     upper = with_error(result.bound, question.error)
     form = {"shor": "plain", "hr": "bounds"}.get(family, "lifted")
     details = {"order": number, "variables": model.n, "blocks": len(model.blocks), "proof": result.status}

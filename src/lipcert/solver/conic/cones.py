@@ -152,10 +152,14 @@ class Answer:
 
 @dataclass(frozen=True)
 class Limits:
-    """What every back end is told besides the problem: seconds, iterations (None: its own limit), whether to print."""
+    """What every back end is told besides the problem: seconds, iterations (None: its own limit), whether to print.
+
+    `tolerance` is for methods that pay for every digit (SCS); None: their own.
+    """
 
     seconds: float = inf
     iterations: int | None = None
+    tolerance: float | None = None
     verbose: bool = False
 
 

@@ -92,7 +92,12 @@ _ROUNDING = 1e-9  # of b, when nothing is left to choose
 
 
 def solve_conic(
-    problem: ConicProblem, solver: str = "auto", *, budget: Budget | None = None, verbose: bool = False
+    problem: ConicProblem,
+    solver: str = "auto",
+    *,
+    budget: Budget | None = None,
+    verbose: bool = False,
+    tolerance: float | None = None,
 ) -> ConicSolution:
     """min c'x s.t. A x + s = b, s in K, and its dual max -b'z s.t. A'z + c = 0, z in K*.
 
@@ -102,6 +107,7 @@ def solve_conic(
             the other one where the first comes to no end.
         budget: passed on to the solver, as seconds or, where work is counted, as a limit of iterations.
         verbose: let the solver print; silent otherwise.
+        tolerance: relative, of SCS, which pays for every digit; 1e-6 when left out.
 
     Returns x, s and z in the same convention whatever the solver; a hint, never a bound.
     """
@@ -111,33 +117,38 @@ def solve_conic(
     name = choose_conic(problem, budget) if solver == "auto" else solver
     if not problem.rows or not problem.columns:
         return make_solution(problem, _trivial(problem), 0.0, name)
-    found = _run(name, problem, budget, verbose)
+
+    def run(name: str) -> ConicSolution:
+        return _run(name, problem, budget, Limits(verbose=verbose, tolerance=tolerance))
+
+    found = run(name)
     if name == "highs" and found.status in _OPEN and not budget.over():  # the simplex method decides
-        return replace(_run("highs-simplex", problem, budget, verbose), solver="highs")
+        return replace(run("highs-simplex"), solver="highs")
     if solver == "auto" and name == "clarabel" and found.status in _UNDECIDED and not budget.over():
-        second = _run("scs", problem, budget, verbose)
+        second = run("scs")
         return second if second.status not in _UNDECIDED else found
     tired = solver == "auto" and name == "scs" and found.status is ConicStatus.ITERATION_LIMIT
     if tired and _expected_interior(problem, budget) <= budget.left():
-        second = _run("clarabel", problem, budget, verbose)
+        second = run("clarabel")
         return second if second.status.has_solution else found
     return found
 
 
-def _run(name: str, problem: ConicProblem, budget: Budget, verbose: bool) -> ConicSolution:
+def _run(name: str, problem: ConicProblem, budget: Budget, limits: Limits) -> ConicSolution:
     backend = _BACKENDS[name]
     # Imported here, so that importing lipcert stays fast and a missing solver hurts only those who ask for it.
-    run: Callable[[ConicProblem, Limits], Answer]
-    run = getattr(importlib.import_module(f"lipcert.solver.conic.{backend.module}"), backend.function)
+    solve: Callable[[ConicProblem, Limits], Answer]
+    solve = getattr(importlib.import_module(f"lipcert.solver.conic.{backend.module}"), backend.function)
     each, left, begin = backend.operations(problem), budget.left(), budget.now()
     if left <= 0:
         return make_solution(problem, Answer(ConicStatus.TIME_LIMIT, NOTHING, 0, "no time left"), 0.0, name)
-    limits = Limits(seconds=left, verbose=verbose)
     if budget.repeatable:
         most = budget.affordable(left, backend.kind) / each
-        limits = Limits(iterations=int(min(max(most, 1.0), policy.MOST_ITERATIONS)), verbose=verbose)
+        limits = replace(limits, iterations=int(min(max(most, 1.0), policy.MOST_ITERATIONS)))
+    else:
+        limits = replace(limits, seconds=left)
     with budget.measured(0.0, backend.kind) as count:
-        answer = run(problem, limits)
+        answer = solve(problem, limits)
         count.operations = each * max(answer.iterations, 1)
     return make_solution(problem, answer, budget.now() - begin, name)
 

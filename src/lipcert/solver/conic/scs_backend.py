@@ -28,7 +28,7 @@ TOLERANCE = 1e-6
 
 
 def solve_scs(problem: ConicProblem, limits: Limits) -> Answer:
-    """Solve to relative accuracy 1e-6, or to the limit of time or of iterations."""
+    """Solve to relative accuracy 1e-6 (or what the limits say), or to the limit of time or of iterations."""
     import scs
 
     order = _row_order(problem)
@@ -42,8 +42,8 @@ def solve_scs(problem: ConicProblem, limits: Limits) -> Answer:
         data,
         cone,
         verbose=limits.verbose,
-        eps_abs=TOLERANCE,
-        eps_rel=TOLERANCE,
+        eps_abs=limits.tolerance or TOLERANCE,
+        eps_rel=limits.tolerance or TOLERANCE,
         max_iters=min(ITERATIONS, limits.iterations or ITERATIONS),
         time_limit_secs=limits.seconds if np.isfinite(limits.seconds) else 0.0,
     )
