@@ -35,6 +35,23 @@ def dask(folder: Path, program: str, *arguments: str) -> Iterator[subprocess.Pop
         process.wait()
 
 
+def test_an_address_that_is_none_is_one_line() -> None:
+    """A client that was made by half says nothing more when the process ends."""
+    pytest.importorskip("distributed", reason="distributed is not installed: pip install 'lipcert[cluster]'")
+    code = """
+from lipcert.errors import InputError
+from lipcert.jobs import cluster
+try:
+    cluster("nowhere")
+except InputError as error:
+    print(error)
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stderr == ""
+    assert ended.stdout.startswith("nowhere: no Dask scheduler answers there (")
+    assert ended.stdout.endswith("; give that of one, tcp://host:port\n")
+
+
 @pytest.mark.filterwarnings("ignore:::distributed", "ignore:::dask", "ignore:::tornado")
 def test_a_cluster_that_loses_a_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed", reason="distributed is not installed: pip install 'lipcert[cluster]'")

@@ -117,11 +117,7 @@ def cluster(address: str) -> Executor:
         from distributed import Client
     except ImportError:
         raise InputError(f"a cluster needs the package distributed: {how_to_install('cluster')}") from None
-    try:
-        client = Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
-    except (OSError, ValueError, TypeError) as error:  # TimeoutError is an OSError
-        reason = " ".join(str(error).split())[:200]
-        raise InputError(f"{address}: no Dask scheduler answers there ({reason})") from None
+    client = _connected(Client, address)
     try:
         client.wait_for_workers(1, timeout=_CONNECT_SECONDS)
     except OSError:
@@ -133,6 +129,23 @@ def cluster(address: str) -> Executor:
         client.close()
         raise
     return Cluster(client)
+
+
+def _connected(kind: Any, address: str) -> Any:
+    """A client; one that got no further than half is closed here: at the end of the process, without its loop, it would
+    wait and complain.
+    """
+    client = kind.__new__(kind)
+    try:
+        client.__init__(address, timeout=_CONNECT_SECONDS, set_as_default=False)
+    except (OSError, ValueError, TypeError, RuntimeError) as error:  # TimeoutError is an OSError
+        with suppress(AttributeError):  # it failed before there was anything to close
+            client.close()
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(
+            f"{address}: no Dask scheduler answers there ({reason}); give that of one, tcp://host:port"
+        ) from None
+    return client
 
 
 def _check_versions(found: Mapping[str, Any]) -> None:
