@@ -77,7 +77,7 @@ def test_cuts_close_the_gap_of_complete_graphs() -> None:
     ring = [(i, (i + 1) % 3) for i in range(3)]
     result = solve_problem(max_cut(3, ring), "dense", 1, cuts=1)
     assert 2.0 <= result.bound <= 2.0 + 1e-5  # 9/4 without
-    assert "1 triangle inequalities after 1 rounds" in result.notes[-1]
+    assert "1 triangle inequality after 1 round" in result.notes[-1]
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -261,6 +261,8 @@ def test_figures_by_hand() -> None:
     assert (numbers.percent(2, 3), numbers.percent(2, 3, ceiling=True)) == ("66.66\xa0%", "66.67\xa0%")
     assert (numbers.percent(3, 3, ceiling=True), numbers.percent(0, 0)) == ("100.00\xa0%", "–")
     assert round_numbers(0.1) == pytest.approx([0, 0.02, 0.04, 0.06, 0.08, 0.1])
+    assert (numbers.counted(1, "row"), numbers.counted(1200, "row")) == ("1 row", "1,200 rows")
+    assert (numbers.counted(1, "leaf", "leaves"), numbers.counted(0, "leaf", "leaves")) == ("1 leaf", "0 leaves")
     assert (numbers.duration(5), numbers.duration(7300)) == ("5.00 s", "2 h 1 min")
 
 

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lipcert._version import __version__
 from lipcert.cells.goal import Goal
+from lipcert.chart.numbers import counted
 from lipcert.errors import InputError, SoundnessError
 from lipcert.files import write_bytes, write_json, write_npz
 from lipcert.method.result import Status, relative_gap
@@ -186,12 +187,12 @@ class Partition:
             "none" if not len(finite) else f"{finite.min():.6g} to {finite.max():.6g}, median {np.median(finite):.6g}"
         )
         rows = [
-            ("cells", f"{len(self):,} ({shape}), {self.splits:,} splits"),
+            ("cells", f"{len(self):,} ({shape}), {counted(self.splits, 'split')}"),
             ("upper", f"{spread}   proved, by cell"),
             ("largest", f"{lower:.7g} <= L <= {upper:.7g}   of the region, {gap}"),
         ]
         if not self.goal.none or not self.certified:
-            rows.append(("good", f"{int(self.good.sum()):,} cells as good as asked for"))
+            rows.append(("good", f"{counted(int(self.good.sum()), 'cell')} as good as asked for"))
         return [*rows, ("time", f"{self.seconds:.2f} s   {self.status.value}")]
 
     def __repr__(self) -> str:

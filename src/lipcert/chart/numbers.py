@@ -46,6 +46,11 @@ def several(number: int, thing: str) -> str:
     return f"{count(number)} {thing}{'' if number == 1 else 's'}"
 
 
+def counted(number: int, thing: str, things: str | None = None) -> str:
+    """For a terminal: 1 pair, 1,200 pairs; the plural where it is no s."""
+    return f"{number:,} {thing if number == 1 else things or f'{thing}s'}"
+
+
 def duration(seconds: float) -> str:
     """Seconds, minutes or hours, whichever reads best."""
     if seconds < 60:

@@ -9,7 +9,7 @@ import click
 from rich.markup import escape
 
 from lipcert.cli.options import Reading, json_option, network_argument, reading_options
-from lipcert.cli.show import console, grid, print_json
+from lipcert.cli.show import console, grid, print_json, sizes
 from lipcert.problem.maps import is_sparse
 from lipcert.problem.network import Network
 
@@ -25,9 +25,7 @@ def info_command(network: str, reading: Reading, as_json: bool) -> None:
         print_json(describe(net))
         return
     out = console()
-    out.print(
-        f"[bold]{escape(Path(network).name)}[/bold]   {'-'.join(map(str, net.shape))}   {net.neurons} hidden neurons"
-    )
+    out.print(f"[bold]{escape(Path(network).name)}[/bold]   {sizes(net)}")
     branches = [] if net.is_chain else ["reads"]
     table = grid("layer", *branches, "inputs", "outputs", "stored weights", "activation")
     for row in describe(net)["layers"]:

@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from lipcert.cli.live import LiveLine
 from lipcert.cli.options import Place, Reading, json_option, network_argument, place_options, reading_options
-from lipcert.cli.show import console, facts, print_json
+from lipcert.cli.show import console, facts, print_json, sizes
 from lipcert.cli.targets import check_targets, write_drawing
 from lipcert.cli.weights import parse_list
 from lipcert.problem.network import Network
@@ -112,7 +112,7 @@ def _show(found: Any, net: Network, name: str, about: tuple[str, ...]) -> None:
     table = facts()
     for head, value in short.rows:
         table.add_row(escape(head), escape(value))
-    table.add_row("network", f"{escape(name)}   {'-'.join(map(str, net.shape))}, {net.neurons} hidden neurons")
+    table.add_row("network", f"{escape(name)}   {sizes(net)}")
     for note in (*found.notes, *about):
         table.add_row("note", escape(note))
     out.print(table)

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from lipcert.chart.numbers import counted
 from lipcert.method.result import Result, is_below
 from lipcert.method.union_result import UnionResult
 from lipcert.problem.network import Network
@@ -63,12 +64,16 @@ def show_verdict(result: Result | UnionResult, limit: float, subject: str = "the
     console().print(said)
 
 
+def sizes(net: Network) -> str:
+    """As 64-32-10, 32 hidden neurons."""
+    return f"{'-'.join(map(str, net.shape))}, {counted(net.neurons, 'hidden neuron')}"
+
+
 def show_result(result: Result | UnionResult, net: Network, name: str) -> None:
     """The bracket, in words."""
     out, found = console(), result.facts()
     out.print(f"[bold]Lipschitz constant[/bold]{escape(found.title.removeprefix('Lipschitz constant'))}")
     table = facts()
     for key, value in found.rows:
-        shape = f"{'-'.join(map(str, net.shape))}, {net.neurons} hidden neurons"
-        table.add_row(key, escape(f"{name}   {shape}" if key == "network" else value))  # names from the file are in it
+        table.add_row(key, escape(f"{name}   {sizes(net)}" if key == "network" else value))  # with names of the file
     out.print(table)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lipcert.chart.numbers import counted
 from lipcert.cli.options import Reading, gathered
 from lipcert.cli.show import console, grid, print_json
 from lipcert.cli.stages import StageDisplay
@@ -94,7 +95,7 @@ def _show(answer: FolderVerification) -> None:
     screen.print("[bold]proved[/bold]" if answer.proved else "[bold]not proved[/bold]")
     radii = ", ".join(f"{r:g}" for r in q.radii)
     limits = "" if q.domain is None else f", domain [{q.domain[0]:g}, {q.domain[1]:g}]{', clipped' if q.clip else ''}"
-    screen.print(f"{len(q.data):,} inputs, radius {radii} in the {q.pairs.norm}-norm{limits}")
+    screen.print(f"{counted(len(q.data), 'input')}, radius {radii} in the {q.pairs.norm}-norm{limits}")
     screen.print(f"network {q.net.sha256}")
     table = grid("claims", "count", "proved", "not proved", "seconds")
     for kind in answer.kinds:

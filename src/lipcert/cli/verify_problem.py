@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from lipcert.chart.numbers import counted
 from lipcert.cli.show import console, facts, print_json
 from lipcert.errors import InputError
 from lipcert.polynomial.certificates.certificate import load_polynomial, verify_polynomial
@@ -40,7 +41,7 @@ def verify_problem_command(certificate: str, file: str | None, as_json: bool) ->
     table = facts()
     table.add_row(side, f"{answer.bound:.9g}   recomputed now" if finite else "none")
     table.add_row("claim", f"{answer.claim:.9g}   as stored")
-    table.add_row("about", f"{Path(file).name}   {problem.n} variables")
+    table.add_row("about", f"{Path(file).name}   {counted(problem.n, 'variable')}")
     table.add_row("time", f"{seconds:.2f} s")
     out.print(table)
     return 0 if answer.proved else 1

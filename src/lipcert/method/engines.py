@@ -10,6 +10,7 @@ from lipcert import policy
 from lipcert.bounds import cut_short
 from lipcert.bounds.collapse import collapse
 from lipcert.budget import Budget
+from lipcert.chart.numbers import counted
 from lipcert.method.base import Method
 from lipcert.method.bracket import Bracket
 from lipcert.method.branching import CellSearch, Outcome, State
@@ -154,8 +155,9 @@ class Signs(Engine):
     def conclude(self) -> None:
         if self.search is not None:
             state = self.search.state
-            counts = f"{state.nodes:,} sign patterns, {state.programs:,} linear programs, {state.nogoods:,} nogoods"
-            self.bracket.note(f"{counts} over {len(self.search.quick.open):,} open neurons")
+            numbers = (state.nodes, "sign pattern"), (state.programs, "linear program"), (state.nogoods, "nogood")
+            counts = ", ".join(counted(number, thing) for number, thing in numbers)
+            self.bracket.note(f"{counts} over {counted(len(self.search.quick.open), 'open neuron')}")
 
 
 class Cells(Engine):
@@ -198,9 +200,10 @@ class Cells(Engine):
         if self.outcome is None:
             return
         cells, leaves, stuck = self.outcome.state.cells, self.outcome.leaves, self.outcome.stuck
-        self.bracket.note(f"{cells:,} cells of the region, {leaves:,} in the proof")
+        self.bracket.note(f"{counted(cells, 'cell')} of the region, {leaves:,} in the proof")
         if stuck and not self.bracket.closed():
-            self.bracket.note(f"{stuck:,} cells are left with a gap that no further split of them closes")
+            left = counted(stuck, "cell is", "cells are")
+            self.bracket.note(f"{left} left with a gap that no further split closes")
 
     def release(self) -> None:
         self.search = None

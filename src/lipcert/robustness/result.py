@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from lipcert._version import __version__
 from lipcert.chart.facts import Facts
+from lipcert.chart.numbers import counted
 from lipcert.errors import SoundnessError
 from lipcert.files import write_bytes, write_npz
 from lipcert.problem.norms import INF, Norm
@@ -111,7 +112,7 @@ class Certification:
         rows.append(("time", f"{self.seconds:.2f} s{'' if self.complete else '   not complete'}"))
         rows += [("failed", f"{name}: {error}") for name, error in self.failed]
         rows += [("note", note) for note in self.notes]
-        return Facts(f"Certification of {total} inputs {self.norm.phrase}", rows)
+        return Facts(f"Certification of {counted(total, 'input')} {self.norm.phrase}", rows)
 
     def __repr__(self) -> str:
         return self.facts().text()

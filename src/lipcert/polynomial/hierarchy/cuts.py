@@ -18,6 +18,7 @@ from itertools import product
 
 import numpy as np
 
+from lipcert.chart.numbers import counted
 from lipcert.polynomial.hierarchy.model import MomentModel
 from lipcert.polynomial.hierarchy.result import PolynomialResult
 from lipcert.polynomial.monomials import Index, Monomial
@@ -63,7 +64,8 @@ def solve_with_cuts(
             break
         chosen += fresh
         rows = tuple(triangle_inequality(cut, bounds) for cut in chosen)
-        note = f"{len(rows)} triangle inequalities after {done + 1} rounds"
+        found = counted(len(rows), "triangle inequality", "triangle inequalities")
+        note = f"{found} after {counted(done + 1, 'round')}"
         result = solve(replace(model, inequalities=model.inequalities + rows, notes=(*model.notes, note)))
         better = result.bound > best.bound if model.sense == "min" else result.bound < best.bound
         best = result if better else best

@@ -17,6 +17,7 @@ from typing import Any
 from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.chart.facts import Facts
+from lipcert.chart.numbers import counted
 from lipcert.errors import InputError
 from lipcert.polynomial.hierarchy.cliques import Clique, chordal_cliques, correlative_graph
 from lipcert.polynomial.hierarchy.hierarchies import MAX_ORDER, find_rules, least_order, moment_matrices
@@ -63,7 +64,8 @@ class Stage:
         shown = ", ".join(f"{count} of order {order}" for order, count in self.blocks[:4])
         rest = sum(count for _, count in self.blocks[4:])
         shown = (shown or "none") + (f", {rest} smaller" if rest else "")
-        return f"{most}{self.moments} moments, {self.rows} rows; matrices: {shown}; {self.verdict}"
+        sizes = f"{counted(self.moments, 'moment')}, {counted(self.rows, 'row')}"
+        return f"{most}{sizes}; matrices: {shown}; {self.verdict}"
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lipcert.chart.facts import Facts
+from lipcert.chart.numbers import counted
 from lipcert.errors import SoundnessError
 from lipcert.files import write_json
 from lipcert.polynomial.hierarchy.decomposition import SosDecomposition
@@ -237,4 +238,4 @@ def _words(step: Step) -> str:
     sizes = "no matrix" if not step.blocks else f"{len(step.blocks)} matrices of order up to {max(step.blocks)}"
     if len(step.blocks) == 1:
         sizes = f"a matrix of order {step.blocks[0]}"
-    return f"order {step.order} with {sizes}, {step.moments} moments"
+    return f"order {step.order} with {sizes}, {counted(step.moments, 'moment')}"

@@ -22,6 +22,7 @@ from operator import is_
 import numpy as np
 from numpy.typing import NDArray
 
+from lipcert.chart.numbers import counted
 from lipcert.errors import InputError
 from lipcert.polynomial.hierarchy.cliques import chordal_cliques
 from lipcert.polynomial.hierarchy.entries import Entries, entries_of, without_vanishing
@@ -158,7 +159,8 @@ def _split(model: MomentModel, entries: Entries, groups: list[Group], kept: Mark
     if len(blocks) == len(model.blocks) and all(map(is_, blocks, model.blocks)) and kept.all():
         return model
     before, after = (max(len(b.basis) for b in listed) for listed in (model.blocks, blocks))
-    text = f"{note}: {len(blocks)} blocks of order up to {after}, from {len(model.blocks)} of order up to {before}"
+    found = f"{counted(len(blocks), 'block')} of order up to {after}"
+    text = f"{note}: {found}, from {len(model.blocks)} of order up to {before}"
     return replace(
         model,
         blocks=tuple(blocks),
