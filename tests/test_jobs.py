@@ -269,8 +269,9 @@ def test_damaged_records_are_done_again(tmp_path: Path) -> None:
 
 def test_which_folders_are_used(tmp_path: Path) -> None:
     open_job(tmp_path / "new" / "deep").close()
-    with pytest.raises(InputError, match="use --resume"):
+    with pytest.raises(InputError, match="give resume=True") as caught:
         open_job(tmp_path / "new" / "deep")
+    assert "use --resume" in caught.value.typed
     JobFolder.open(tmp_path / "b", "certify", QUESTION).close()
     with pytest.raises(InputError, match="holds another job: certify, not test"):
         open_job(tmp_path / "b", resume=True)
@@ -279,6 +280,8 @@ def test_which_folders_are_used(tmp_path: Path) -> None:
         JobFolder.open(tmp_path / "new" / "deep", "test", other, resume=True)
     with pytest.raises(InputError, match="its seed is nothing, not 1"):
         JobFolder.open(tmp_path / "new" / "deep", "test", {**QUESTION, "seed": 1}, resume=True)
+    with pytest.raises(InputError, match=r"its radii are nothing, not \[0.1\]"):
+        JobFolder.open(tmp_path / "new" / "deep", "test", {**QUESTION, "radii": [0.1]}, resume=True)
     with pytest.raises(InputError, match="not empty and no job"):
         open_job(tmp_path, resume=True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["b", "new"]  # refused, nothing was written

@@ -296,6 +296,15 @@ def test_workers_share_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
         share_of(2 * GB, 40)
 
 
+def test_a_share_that_is_too_small_is_refused() -> None:
+    """By `bound` as well, where it would leave every solver out."""
+    net, box = net_of(2, 3, 1), Box(np.zeros(2), 1.0)
+    with pytest.raises(InputError, match="memory of 600 MB is too little for 6 workers: each needs 100 MB"):
+        bound(net, box, workers=6, memory="600M")
+    assert bound(net, box, workers=6, memory="600M", work=0.1).certified  # one process, whatever is asked for
+    assert bound(net, box, workers=2, memory="600M", method="interval").certified
+
+
 def test_certify_says_that_memory_ended_constants(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory_module, "resident", lambda: 3 * GB)
     net = net_of(3, 6, 3, seed=1)

@@ -52,6 +52,13 @@ def test_normalize_is_for_nnet_only(tmp_path: Path, extension: str) -> None:
         load(tmp_path / f"net.{extension}", normalize=True)
 
 
+@pytest.mark.parametrize("given", [None, 3, np.zeros((50, 50))])
+def test_what_is_no_path_is_refused(given: object) -> None:
+    with pytest.raises(InputError, match=r"^load\(.*\): give the path of a network file, \.npz, ") as caught:
+        load(given)  # type: ignore[arg-type]
+    assert "\n" not in str(caught.value)
+
+
 def test_importing_is_light() -> None:
     code = "import sys, lipcert.readers, lipcert.readers.torch; print(*sys.modules)"
     modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()

@@ -8,10 +8,14 @@ LipcertError
 ├── PieceLost             a piece of a job whose process died or was stopped; recorded as its outcome
 └── SoundnessError        a proved bound contradicts a witness: a bug of ours, never hidden
 
-Each message is one line: what was wrong, where, what to do.
+Each message is one line: what was wrong, where, what to do. It speaks in keywords; `InputError.typed` says the same in
+the options of the command line, where these are other words.
 """
 
+from __future__ import annotations
+
 from pathlib import Path
+from typing import Self
 
 
 def how_to_install(extra: str) -> str:
@@ -22,12 +26,32 @@ def how_to_install(extra: str) -> str:
     return f"pip install '{'.' if root == Path.cwd() else root}[{extra}]'"
 
 
+def shown(value: object) -> str:
+    """A caller's value in a message: on one line, and not long."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
 class LipcertError(Exception):
     """The root of the tree."""
 
 
 class InputError(LipcertError, ValueError):
     """The caller gave something that cannot be used."""
+
+    def __init__(self, message: str = "", typed: str | None = None) -> None:
+        super().__init__(message)
+        self._typed = typed
+
+    @classmethod
+    def about(cls, keyword: str, what: str) -> Self:
+        """What is wrong with the value of a keyword, which is an option of the same name on the command line."""
+        return cls(f"{keyword} {what}", f"--{keyword.replace('_', '-')} {what}")
+
+    @property
+    def typed(self) -> str:
+        """As the command line says it."""
+        return str(self) if self._typed is None else self._typed
 
 
 class FileFormatError(InputError):

@@ -92,6 +92,16 @@ def _at_least(size: float, text: str) -> float:
     return size
 
 
+def check_share(each: float, limit: float, workers: int) -> None:
+    """Refuse a share of the limit that is too little for a worker's process."""
+    if each < policy.MEMORY_LEAST:
+        least = f"each needs {policy.MEMORY_LEAST >> 20} MB"
+        raise InputError(
+            f"memory of {in_words(limit)} is too little for {workers} workers: {least}; give more, or fewer workers",
+            f"--workers {workers}: memory of {in_words(limit)} is too little, {least}; give fewer, or more --memory",
+        )
+
+
 def in_words(size: float) -> str:
     """As 1.5 GB, or 200 MB."""
     return f"{size / 2**30:.1f} GB" if size >= 0.95 * 2**30 else f"{size / 2**20:.0f} MB"

@@ -86,7 +86,9 @@ def partition(
     goal = Goal(gap, target, largest)
     _check(region, cells, goal, time_limit, work, workers, max_cells)
     if resume and folder is None:
-        raise InputError("resume needs a folder, the job to go on with; give one")
+        raise InputError(
+            "resume needs a folder, the job to go on with; give one", "--resume needs --out DIR, the job to go on with"
+        )
     network = network_of(net, region.shape)
     problem = Problem.of(network, region, output, norm, output_norm)
     frame = Frame.of(network, problem.norm, input_weights, output_weights, inputs)
@@ -177,10 +179,12 @@ def _counts(cells: int | Sequence[int] | None, region: Box) -> list[int]:
         return [1] * region.size
     counts = [cells] * region.size if isinstance(cells, int | np.integer) else list(cells)
     if len(counts) != region.size:
-        raise InputError(f"cells has {len(counts)} numbers, the region {region.size} inputs; give one, or one for each")
+        raise InputError.about(
+            "cells", f"has {len(counts)} numbers, the region {region.size} inputs; give one, or one for each"
+        )
     for n in counts:
         if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
-            raise InputError(f"cells must be whole numbers >= 1, not {n!r}")
+            raise InputError.about("cells", f"must be whole numbers >= 1, not {n!r}")
     return [int(n) for n in counts]
 
 
@@ -195,23 +199,27 @@ def _check(
 ) -> None:
     if not isinstance(region, Box):
         kind = type(region).__name__
-        raise InputError(f"region={kind}: only a Box has cells; give Box(center, radius)")
+        raise InputError(
+            f"region={kind}: only a Box has cells; give Box(center, radius)",
+            "only a box has cells; give one with --center and --radius, or a property of one",
+        )
     if not np.any(region.lo < region.hi):
         raise InputError("the region is one point, and its cells have no width; use bound, or give a radius > 0")
     goal.check()
     if cells is None and goal.none:
         raise InputError(
-            "no cells: give cells=N for a grid, or a goal (gap, target or largest) for an adaptive partition"
+            "no cells: give cells=N for a grid, or a goal (gap, target or largest) for an adaptive partition",
+            "--adaptive needs a goal; give --gap G, --target T or --largest G",
         )
     for name, value in (("time_limit", time_limit), ("work", work)):
         if value is None and name == "work":
             continue
         if not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
-            raise InputError(f"{name} must be a positive number of seconds, not {value!r}")
+            raise InputError.about(name, f"must be a positive number of seconds, not {value!r}")
     if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
-        raise InputError(f"workers must be a whole number >= 1, not {workers!r}")
+        raise InputError.about("workers", f"must be a whole number >= 1, not {workers!r}")
     if isinstance(most, bool) or not isinstance(most, int) or not 1 <= most <= MOST_NODES // 2:
-        raise InputError(f"max_cells must be a whole number from 1 to {MOST_NODES // 2:,}, not {most!r}")
+        raise InputError.about("max_cells", f"must be a whole number from 1 to {MOST_NODES // 2:,}, not {most!r}")
 
 
 def _executor(workers: int, scheduler: str | None) -> Executor:

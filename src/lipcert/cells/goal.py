@@ -36,7 +36,7 @@ class Goal:
                 continue
             number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
             if not number or not (value > 0):
-                raise InputError(f"{name} must be a finite number > 0, not {value!r}")
+                raise InputError.about(name, f"must be a finite number > 0, not {value!r}")
 
     @property
     def none(self) -> bool:

@@ -49,6 +49,16 @@ class _Lazy(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        from difflib import get_close_matches  # here: only a mistake needs it
+
+        near = [] if args[0] in COMMANDS else get_close_matches(args[0].lower(), COMMANDS, 1)
+        if near:
+            ctx.fail(f"No such command {args[0]!r}; did you mean {near[0]!r}?")
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
             formatter.write_dl([*sorted(COMMANDS.items())])
@@ -96,7 +106,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except click.ClickException as error:
         return _say(_one_line(error), 2)
     except InputError as error:
-        return _say(str(error), 2)
+        return _say(error.typed, 2)
     except (KeyboardInterrupt, click.Abort):
         return _say("interrupted", 130)
     except (BrokenPipeError, SystemExit):  # the reader left, nothing more to say; click answers that with an exit

@@ -68,7 +68,9 @@ def jacobian(
     goal.check()
     _check(time_limit, work, max_cells)
     if resume and folder is None:
-        raise InputError("resume needs a folder, the job to go on with; give one")
+        raise InputError(
+            "resume needs a folder, the job to go on with; give one", "--resume needs --out DIR, the job to go on with"
+        )
     network = network_of(net, region.shape if isinstance(region, Box | Ball) else None)
     check_region(region, network.inputs)
     if isinstance(region, Polytope):
@@ -122,9 +124,9 @@ def _check(time_limit: float, work: float | None, most: int) -> None:
             continue
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if not (number and math.isfinite(value) and value > 0):  # type: ignore[arg-type, operator]
-            raise InputError(f"{name} must be a positive number of seconds, not {value!r}")
+            raise InputError.about(name, f"must be a positive number of seconds, not {value!r}")
     if isinstance(most, bool) or not isinstance(most, int | np.integer) or most < 1:
-        raise InputError(f"max_cells must be a whole number >= 1, not {most!r}")
+        raise InputError.about("max_cells", f"must be a whole number >= 1, not {most!r}")
 
 
 def _result(search: Search) -> Jacobian:

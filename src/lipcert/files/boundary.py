@@ -19,13 +19,18 @@ def located(where: object) -> Iterator[None]:
             warnings.simplefilter("ignore")
             yield
     except UnsupportedOperator as error:
-        raise UnsupportedOperator(f"{where}: {error}") from None
+        raise UnsupportedOperator(*_placed(where, error)) from None
     except InputError as error:
-        raise FileFormatError(f"{where}: {error}") from None
+        raise FileFormatError(*_placed(where, error)) from None
     except OSError as error:
         raise FileFormatError(f"{where}: cannot be read ({error.strerror or 'input error'})") from None
     except MemoryError:
         raise FileFormatError(f"{where}: not enough memory to read it") from None
+
+
+def _placed(where: object, error: InputError) -> tuple[str, str]:
+    """The message with the place in front, in Python's words and in those of the command line."""
+    return f"{where}: {error}", f"{where}: {error.typed}"
 
 
 @contextmanager

@@ -159,7 +159,11 @@ def _check(folder: Path, asked: Mapping[str, Any], resume: bool) -> bool:
     if found["fingerprint"] != asked["fingerprint"]:
         raise InputError(f"{folder}: holds another job: {_difference(found, asked)}; choose another folder")
     if not resume:
-        raise InputError(f"{folder}: holds this job already; use --resume to go on with it, or another folder")
+        held = f"{folder}: holds this job already"
+        raise InputError(
+            f"{held}; give resume=True to go on with it, or another folder",
+            f"{held}; use --resume to go on with it, or another folder",
+        )
     return True
 
 
@@ -183,8 +187,9 @@ def _difference(found: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
         return f"{found['kind']}, not {asked['kind']}"
     there, here = found["question"], asked["question"]
     key = next(k for k in sorted({*there, *here}) if (k in there, there.get(k)) != (k in here, here.get(k)))
+    plural = key in ("cells", "data", "inputs", "outputs", "radii", "weights")
     values = [_short(side[key]) if key in side else "nothing" for side in (there, here)]
-    return f"its {key} is {values[0]}, not {values[1]}"
+    return f"its {key} {'are' if plural else 'is'} {values[0]}, not {values[1]}"
 
 
 def _short(value: Any) -> str:

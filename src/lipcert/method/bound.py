@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from lipcert import policy
 from lipcert.budget import Budget
-from lipcert.budget.memory import Memory, as_size, unwatched
+from lipcert.budget.memory import Memory, as_size, check_share, unwatched
 from lipcert.budget.threads import one_thread
 from lipcert.errors import InputError, MethodError
 from lipcert.method import table
@@ -158,7 +158,7 @@ class Call:
         _check_numbers(*limits, numbers["seed"], numbers["gap"], numbers["workers"])
         below = numbers["below"]
         if below is not None and not (isinstance(below, int | float) and 0 < below < math.inf):
-            raise InputError(f"below must be a positive number, not {below!r}")
+            raise InputError.about("below", f"must be a positive number, not {below!r}")
         network = network_of(net, shape)
         if limits[1] is not None:  # the same whatever the machine
             numbers |= {"workers": 1, "scheduler": None}
@@ -167,8 +167,7 @@ class Call:
 
     def budget(self, time_limit: float, work: float | None) -> Budget:
         """With the share of the memory that this process may have."""
-        limit, workers = as_size(self.memory), self.wishes.workers
-        own = Memory(limit / (workers + 1) if workers > 1 and self.wishes.scheduler is None else limit)
+        own = Memory(_share_of(as_size(self.memory), self.wishes))
         return Budget.of_seconds(time_limit, own) if work is None else Budget.of_work(work, own)
 
     def on(
@@ -203,6 +202,15 @@ class Call:
             bracket.note(unseen)
         found = run(chosen, problem, bracket, budget)
         return found if frame is None else framed(found, frame, question)
+
+
+def _share_of(limit: float, wishes: Wishes) -> float:
+    """All of it, or equal parts for this process and the workers beside it."""
+    if wishes.workers <= 1 or wishes.scheduler is not None:
+        return limit
+    each = limit / (wishes.workers + 1)
+    check_share(each, limit, wishes.workers)
+    return each
 
 
 def _ready(region: Polytope, bracket: Bracket, budget: Budget) -> Polytope:
@@ -282,12 +290,12 @@ def _begin(problem: Problem, bracket: Bracket, budget: Budget) -> None:
 
 def _check_numbers(time_limit: float, work: float | None, seed: int, gap: float, workers: int) -> None:
     if not (isinstance(time_limit, int | float) and math.isfinite(time_limit) and time_limit > 0):
-        raise InputError(f"time_limit must be a positive number of seconds, not {time_limit!r}")
+        raise InputError.about("time_limit", f"must be a positive number of seconds, not {time_limit!r}")
     if work is not None and not (isinstance(work, int | float) and math.isfinite(work) and work > 0):
-        raise InputError(f"work must be a positive number of nominal seconds, not {work!r}")
+        raise InputError.about("work", f"must be a positive number of nominal seconds, not {work!r}")
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise InputError(f"seed must be a whole number >= 0, not {seed!r}")
+        raise InputError.about("seed", f"must be a whole number >= 0, not {seed!r}")
     if not (isinstance(gap, int | float) and 0 <= gap < math.inf):
-        raise InputError(f"gap must be a number >= 0, such as 0.01, not {gap!r}")
+        raise InputError.about("gap", f"must be a number >= 0, such as 0.01, not {gap!r}")
     if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
-        raise InputError(f"workers must be a whole number >= 1, not {workers!r}")
+        raise InputError.about("workers", f"must be a whole number >= 1, not {workers!r}")

@@ -49,7 +49,8 @@ def choose_output(choice: OutputChoice | Output, outputs: int) -> Output:
     if choice is None:
         if outputs != 1:
             raise InputError(
-                f"the network has {outputs} outputs; choose one label, two labels to compare, or a weight vector"
+                f"the network has {outputs} outputs; give output=K, (i, j) for a difference, 'all' or a weight vector",
+                f"the network has {outputs} outputs; give --output K, --versus I J or --output all",
             )
         choice = 0
     if isinstance(choice, str) and choice == ALL:

@@ -66,7 +66,8 @@ class Cover:
         counts = [1 if lo == hi else n for n, lo, hi in zip(cells, region.lo, region.hi, strict=True)]
         total = math.prod(counts)
         if total > most:
-            raise InputError(f"{total:,} cells are more than the limit of {most:,}; ask for fewer or raise max_cells")
+            many = f"{total:,} cells are more than the limit of {most:,}; ask for fewer or raise"
+            raise InputError(f"{many} max_cells", f"{many} --max-cells")
         edges = tuple(_edges(i, n, float(region.lo[i]), float(region.hi[i])) for i, n in enumerate(counts))
         return cls(edges, np.full(total, LEAF, dtype=np.int64), np.zeros(total))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from lipcert.errors import FileFormatError, InputError
+from lipcert.errors import FileFormatError, InputError, shown
 from lipcert.files import check_readable
 from lipcert.problem.network import Network
 
@@ -33,6 +33,8 @@ def load(path: str | os.PathLike[str], *, normalize: bool = False, onnx_output: 
     Anything that had to be left out (a softmax at the end, say) is told in `Network.notes`.
     Raises FileFormatError, or InputError for an option that does not fit the format; the message is one line.
     """
+    if not isinstance(path, str | os.PathLike):
+        raise InputError(f"load({shown(path)}): give the path of a network file, {', '.join(EXTENSIONS)}")
     extension = Path(path).suffix.lower()
     if extension in PICKLES:
         raise FileFormatError(
@@ -43,9 +45,9 @@ def load(path: str | os.PathLike[str], *, normalize: bool = False, onnx_output: 
         found = f"unknown extension {extension!r}" if extension else "a name without extension"
         raise FileFormatError(f"{path or repr('')}: {found}; networks are read from {', '.join(EXTENSIONS)} files")
     if normalize and extension != ".nnet":
-        raise InputError(f"{path}: normalize=True applies to .nnet files only; leave it out")
+        raise _only("normalize=True", "--normalize", path, ".nnet")
     if onnx_output is not None and extension != ".onnx":
-        raise InputError(f"{path}: an output is chosen by name (--onnx-output) in .onnx files only; leave it out")
+        raise _only("onnx_output", "--onnx-output", path, ".onnx")
     file = check_readable(path)
     match extension:
         case ".npz":
@@ -64,3 +66,8 @@ def load(path: str | os.PathLike[str], *, normalize: bool = False, onnx_output: 
             from lipcert.readers.onnx import read as read_onnx
 
             return read_onnx(file, output=onnx_output)
+
+
+def _only(keyword: str, option: str, path: str | os.PathLike[str], ending: str) -> InputError:
+    rest = f"applies to {ending} files only; leave it out"
+    return InputError(f"{path}: {keyword} {rest}", f"{path}: {option} {rest}")

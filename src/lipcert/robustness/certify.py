@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lipcert import policy
-from lipcert.budget.memory import as_size, in_words, resident, unwatched
+from lipcert.budget.memory import as_size, check_share, resident, unwatched
 from lipcert.errors import InputError, SoundnessError
 from lipcert.jobs import End, JobFolder, Outcome, Piece, Progress, Run, cluster, local, processes, run_pieces
 from lipcert.jobs.executors import Cluster
@@ -89,6 +88,7 @@ def certify(
     data = as_data_set(inputs, labels)
     limit = as_size(memory)
     each = memory if scheduler is not None else share_of(limit, workers)
+    method = method.lower() if isinstance(method, str) else method  # one job, however it was written
     options = PairOptions(method, solver, float(time_limit), lower, seed, parse_norm(norm), each)
     network = network_of(net, data.image_shape if isinstance(inputs, DataSet) else np.shape(inputs)[1:])
     if network_file is None and isinstance(net, str | os.PathLike):
@@ -96,7 +96,10 @@ def certify(
     question = Question(network, data, check_radii(radius), check_domain(domain), clip, options, check_seconds(refine))
     question.check()
     if recheck and out is None:
-        raise InputError("recheck needs a job folder with certificates; give --out DIR")
+        raise InputError(
+            "recheck needs a job folder with certificates; give one as out",
+            "--recheck needs a job folder with certificates; give --out DIR",
+        )
     with ExitStack() as stack:
         folder = None
         if out is not None:
@@ -264,10 +267,7 @@ def share_of(limit: float, workers: int) -> float:
     if workers <= 1:
         return limit
     each = (limit - (resident() or 0.0)) / workers
-    if each < policy.MEMORY_LEAST:
-        raise InputError(
-            f"memory of {in_words(limit)} is too little for {workers} workers; give more, or fewer workers"
-        )
+    check_share(each, limit, workers)
     return each
 
 

@@ -23,6 +23,8 @@ from lipcert.rounding import Array, add_down, add_up, down
 UNDECIDED, CERTIFIED, ATTACKED, MISCLASSIFIED = range(4)
 STATUSES = ("undecided", "certified", "attacked", "misclassified")
 Codes = NDArray[np.uint8]
+NO_DOMAIN = "clip needs a domain to clip to; give domain=(lo, hi) and clip=True"
+NO_DOMAIN_TYPED = "--clip needs a domain to clip to; give --clip LO HI, or --domain LO HI with it"
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +62,7 @@ def shared_region(inputs: Array, radius: float, domain: tuple[float, float] | No
     With `clip` perturbed inputs stay in the domain, and the domain is the region.
     """
     if clip and domain is None:
-        raise InputError("clip needs a domain to clip to; give --domain LO HI")
+        raise InputError(NO_DOMAIN, NO_DOMAIN_TYPED)
     size = inputs.shape[1]
     if domain is None:
         lo, hi = inputs.min(axis=0), inputs.max(axis=0)

@@ -54,7 +54,7 @@ class PairOptions:
             raise MethodError(refused)
         table.named(self.method).check_solver(self.solver)
         if not (math.isfinite(self.time_limit) and self.time_limit > 0):
-            raise InputError(f"the time limit must be a positive number of seconds, not {self.time_limit:g}")
+            raise InputError.about("time_limit", f"must be a positive number of seconds, not {self.time_limit:g}")
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from lipcert.problem.network import Network
 from lipcert.problem.norms import INF, parse_norm
 from lipcert.problem.region import Box, Everywhere
 from lipcert.robustness.data import DataSet, check_fits
-from lipcert.robustness.decision import shared_region
+from lipcert.robustness.decision import NO_DOMAIN, NO_DOMAIN_TYPED, shared_region
 from lipcert.robustness.pairs import PairOptions, settle
 from lipcert.robustness.scores import class_count
 
@@ -66,7 +66,7 @@ class Question:
         check_fits(self.data, self.net.inputs, class_count(self.net), self.domain)
         self.pairs.check(self.net)
         if self.clip and self.domain is None:
-            raise InputError("clip needs a domain to clip to; give --domain LO HI")
+            raise InputError(NO_DOMAIN, NO_DOMAIN_TYPED)
         if self.refine > 0 and self.pairs.norm != INF:
             raise InputError(
                 f"refinement is for radii in the infinity norm, not in norm {self.pairs.norm}; leave it out"
@@ -108,8 +108,11 @@ def check_radii(radius: Radii) -> tuple[float, ...]:
         radii = sorted({float(r) for r in np.atleast_1d(np.asarray(radius, dtype=np.float64))})
     except (TypeError, ValueError):
         raise InputError(f"radius must be a number or several, not {radius!r}") from None
-    if not radii or len(radii) > MAX_RADII or not all(math.isfinite(r) and r > 0 for r in radii):
-        raise InputError(f"radius must be 1 to {MAX_RADII} positive finite numbers")
+    bad = next((r for r in radii if not (math.isfinite(r) and r > 0)), None)
+    if bad is not None:
+        raise InputError.about("radius", f"{bad:g}: a radius is a positive finite number")
+    if not 1 <= len(radii) <= MAX_RADII:
+        raise InputError.about("radius", f"has {len(radii)} numbers; give 1 to {MAX_RADII}")
     return tuple(radii)
 
 
@@ -126,7 +129,7 @@ def check_domain(domain: Sequence[float] | None) -> Domain:
 
 def check_seconds(refine: float) -> float:
     if not (math.isfinite(refine) and refine >= 0):
-        raise InputError(f"refine must be a number of seconds >= 0, not {refine!r}")
+        raise InputError.about("refine", f"must be a number of seconds >= 0, not {refine!r}")
     return float(refine)
 
 

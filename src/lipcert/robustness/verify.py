@@ -104,7 +104,8 @@ def _data(folder: Path, inputs: ArrayLike | DataSet | None, labels: ArrayLike | 
         return as_data_set(inputs, labels)
     origin = read_sources(folder).data
     if origin is None:
-        raise InputError(f"{folder}: it does not say which file the data came from; give --data")
+        what = f"{folder}: it does not say which file the data came from; give"
+        raise InputError(f"{what} inputs", f"{what} --data")
     return as_data_set(origin.read(), labels)
 
 
@@ -112,5 +113,6 @@ def _network(folder: Path, net: Network | str | os.PathLike[str] | TorchModule |
     if net is None:
         net = read_sources(folder).network
     if net is None:
-        raise InputError(f"{folder}: it does not say which file the network came from; give --network")
+        what = f"{folder}: it does not say which file the network came from; give"
+        raise InputError(f"{what} net", f"{what} --network")
     return network_of(net, data.image_shape or data.inputs.shape[1:])

@@ -41,11 +41,11 @@ def check_mip(problem: Problem) -> None:
     if not net.is_chain:
         raise MethodError("method mip: for chains of layers, and this network has branches; use another method")
     if norm.out is not None:
-        raise MethodError("method mip: for one output, not for the whole map; give --output K, or another method")
+        raise MethodError("method mip: for one output, not for the whole map; ask for one, or use another method")
     if norm.p not in ("inf", "1"):
         raise MethodError(f"method mip: the norm {norm} is not linear; use norm inf or 1, or another method")
     if not isinstance(region, Box):
-        raise MethodError("method mip: needs a box, which bounds its big constants; give --radius, or another method")
+        raise MethodError("method mip: needs a box, which bounds its big constants; give one, or use another method")
     smooth = [str(f) for f in net.activations if not f.piecewise_linear]
     if smooth:
         raise MethodError(f"method mip: for ReLU and leaky ReLU only, this network has {smooth[0]}; use another method")

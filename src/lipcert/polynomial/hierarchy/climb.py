@@ -82,9 +82,9 @@ class Wishes:
     def check(self) -> None:
         """Refuse what cannot be meant."""
         if not self.time_limit > 0:
-            raise InputError(f"time_limit must be a positive number of seconds, not {self.time_limit!r}")
+            raise InputError.about("time_limit", f"must be a positive number of seconds, not {self.time_limit!r}")
         if not self.gap >= 0:
-            raise InputError(f"gap must be a number >= 0, not {self.gap!r}")
+            raise InputError.about("gap", f"must be a number >= 0, not {self.gap!r}")
         if isinstance(self.order, str) and self.order != AUTO:
             raise InputError(
                 f"order {self.order!r}: give a whole number, or 'auto' to raise it until the gap is closed"
