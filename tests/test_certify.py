@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import lipcert
 import lipcert.robustness.pairs as pairs_module
 import lipcert.robustness.refine as refine_module
 from lipcert import Box, Everywhere, InputError, MethodError, Network, SoundnessError, bound, certify, verify
@@ -236,7 +238,7 @@ def test_methods_and_regions() -> None:
     ("change", "message"),
     [
         ({"radius": 0.0}, "positive"),
-        ({"radius": []}, "positive"),
+        ({"radius": []}, "radius has 0 numbers; give 1 to 1000"),
         ({"radius": "wide"}, "number"),
         ({"domain": (1.0, 0.0)}, "low <= high"),
         ({"domain": (0.2, 1.0)}, "outside the domain"),
@@ -248,7 +250,7 @@ def test_methods_and_regions() -> None:
         ({"inputs": np.zeros(3)}, "one row"),
         ({"clip": True}, "domain"),
         ({"refine": -1.0}, "refine"),
-        ({"time_limit": 0.0}, "time limit"),
+        ({"time_limit": 0.0}, "time_limit must be"),
     ],
 )
 def test_bad_questions(change: dict[str, Any], message: str) -> None:
@@ -313,7 +315,7 @@ def test_the_command_and_its_files(files: Path, capsys: pytest.CaptureFixture[st
     ("extra", "message"),
     [
         (["--radius", "far"], "give a number"),
-        (["--radius", "-1"], "positive"),
+        (["--radius", "0.1,-1"], "--radius -1: a radius is a positive finite number"),
         (["--radius", "0.1", "--resume"], "--out"),
         (["--radius", "0.1", "--recheck"], "--out"),
         (["--radius", "0.1", "--labels", "no.npy"], "no such file"),
@@ -322,7 +324,11 @@ def test_the_command_and_its_files(files: Path, capsys: pytest.CaptureFixture[st
         (["--radius", "0.1", "--method", "best"], "unknown method"),
         (["--radius", "0.1", "--solver", "best"], "unknown solver"),
         (["--radius", "0.1", "--workers", "0"], "workers"),
-        (["--radius", "0.1", "--clip"], "--domain LO HI"),
+        (["--radius", "0.1", "--clip"], "--clip needs a domain to clip to; give --clip LO HI, or --domain LO HI"),
+        (["--radius", "0.1", "--time-limit", "0"], "--time-limit must be"),
+        (["--radius", "0.1", "--refine", "-1"], "--refine must be"),
+        (["--radius", "0.1", "--workers", "99999"], "--workers 99999: memory of "),
+        (["--radius", "0.1", "--solver", "scs"], "--solver scs needs --literal in bound"),
         (["--radius", "0.1", "--clip", "0", "1", "--domain", "0", "2"], "two domains"),
         (["--radius", "0.1", "--label-column", "2"], "for a .csv"),
         ([], "--radius"),
@@ -405,7 +411,40 @@ def test_labels_in_a_column_and_none_at_all(files: Path, capsys: pytest.CaptureF
     assert run(["certify", str(files / "net.npz"), str(files / "points.npy"), *ask]) == 0
     assert "the classes that the network predicts count as the true ones" in capsys.readouterr().out
     assert run(["certify", str(files / "net.npz"), str(files / "points.npy"), *ask[:-1]]) == 0
-    assert "no labels: the class that the network predicts counts as right" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "no labels: the class that the network predicts counts as right" in told
+    assert "note" not in told  # it is not said twice
+    assert run(["certify", str(files / "net.npz"), str(files / "table.csv"), *ask]) == 2
+    assert "takes 3; if a column holds the classes, name it with --label-column C" in capsys.readouterr().err
+
+
+def test_what_is_wrong_with_labels_is_said_of_their_file(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    points = np.load(files / "points.npy")
+    np.save(files / "beyond.npy", np.full(len(points), 7))
+    command = ["certify", str(files / "net.npz"), str(files / "points.npy"), "--labels", str(files / "beyond.npy")]
+    assert run([*command, "--radius", "0.1"]) == 2
+    assert capsys.readouterr().err.startswith("lipcert: beyond.npy: labels 7 to 7; the network's classes are 0 to ")
+    net = lipcert.load(files / "net.npz")
+    with pytest.raises(InputError, match=r"^labels: labels 7 to 7"):
+        certify(net, points, np.full(len(points), 7), radius=0.1)
+
+
+def test_python_is_told_in_keywords(files: Path) -> None:
+    net, points = lipcert.load(files / "net.npz"), np.load(files / "points.npy")
+    asked: Any = {"radius": 0.1, "clip": (0, 1)}
+    calls: dict[str, Callable[[], object]] = {
+        r"give domain=\(lo, hi\) and clip=True": lambda: certify(net, points, **asked),
+        r"inputs='points.npy': .* lipcert.read_data": lambda: certify("net.npz", "points.npy", radius=0.1),
+        r"labels='labels.npy': .* lipcert.read_data": lambda: certify(net, points, "labels.npy", radius=0.1),
+        r"^scale x: give": lambda: lipcert.read_data("points.npy", scale="x"),
+        r"^label_column 1: for a .csv": lambda: lipcert.read_data("points.npy", label_column="1"),
+        r"^radius 0: ": lambda: certify(net, points, radius=0),
+        r"give one as out": lambda: certify(net, points, radius=0.1, recheck=True),
+    }
+    for words, call in calls.items():
+        with pytest.raises(InputError, match=words) as caught:
+            call()
+        assert "--" not in str(caught.value)
 
 
 def interrupted_bound(*args: Any, **wishes: Any) -> Result:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lipcert.chart.numbers import percent
+from lipcert.chart.numbers import counted, percent
 from lipcert.cli.options import A_PATH, Reading, json_option, memory_option, network_argument, reading_options
 from lipcert.cli.show import console, grid, print_json
 from lipcert.cli.stages import StageDisplay
@@ -154,12 +154,14 @@ def _radii(text: str) -> list[float]:
 
 def _show(result: Certification, out: str | None) -> None:
     """Shares of all inputs, misclassified ones included: certified means correct and certified."""
+    from lipcert.robustness.result import PREDICTED  # here, so that other commands start fast
+
     screen, total = console(), len(result.labels)
     right = f"{total - int(result.wrong.sum()):,} classified correctly"
     if result.data.labels is None:
         right = "no labels: the class that the network predicts counts as right"
     known = [p.upper for p in result.pairs if p.upper is not None]
-    screen.print(f"[bold]{total:,} inputs[/bold], {result.classes} classes, {right}")
+    screen.print(f"[bold]{counted(total, 'input')}[/bold], {result.classes} classes, {right}")
     if known:
         count = f"{len(known)} of {result.classes * (result.classes - 1) // 2}"
         screen.print(f"constants: {count} proved ({result.method}), from {min(known):.6g} to {max(known):.6g}")
@@ -174,6 +176,8 @@ def _show(result: Certification, out: str | None) -> None:
     for name, error in result.failed:
         screen.print(f"failed: {name}: {error}", markup=False)
     for note in result.notes:
+        if note == PREDICTED:
+            continue  # said above
         screen.print(f"note: {note}", markup=False)
     where = f"   kept in {out}; prove it again with lipcert verify {out}" if out else ""
     screen.print(f"{result.seconds:.1f} s{where}", markup=False, soft_wrap=True)  # a path is copied in one piece

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from lipcert.errors import FileFormatError
 from lipcert.files import check_readable
 from lipcert.files.archive import read_npy
-from lipcert.files.boundary import located
+from lipcert.files.boundary import located, quoted
 
 MAX_BYTES = 1 << 26
 _MAX_AXES = 8  # of a vector that is to be flattened
@@ -49,15 +50,44 @@ def _finite(values: NDArray[Any]) -> NDArray[np.float64]:
     return np.asarray(values, dtype=np.float64)
 
 
+def fault_of(rows: Iterable[tuple[int, Sequence[str]]], advice: str) -> str | None:
+    """The first thing that keeps rows of words, each with the number of its line, from being a table of numbers.
+
+    Lines and columns are counted from 1, as editors do. `advice` is what to do about a word.
+    """
+    expected = 0
+    for line, words in rows:
+        for column, word in enumerate(words, start=1):
+            if not _is_number(word):
+                return f"line {line}, column {column}: {quoted(word)} is no number; {advice}"
+        if expected and len(words) != expected:
+            some = "1 value" if len(words) == 1 else f"{len(words)} values"
+            return f"line {line} has {some}, those before it {expected}; give every line as many"
+        expected = len(words)
+    return None
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
 def _of_text(file: Path) -> NDArray[np.float64]:
     try:
-        return _rows(file.read_text(encoding="utf-8"))
+        rows = _rows(file.read_text(encoding="utf-8"))
     except ValueError:
-        raise FileFormatError("not a readable file of numbers, rows of equal length") from None
-
-
-def _rows(text: str) -> NDArray[np.float64]:
-    lines = [line for line in (line.partition("#")[0].strip() for line in text.splitlines()) if line]
-    rows = [[float(word) for word in line.replace(",", " ").replace(";", " ").split()] for line in lines]
-    table = np.array(rows, dtype=np.float64)
+        raise FileFormatError("not a readable text; give numbers, rows of equal length") from None
+    fault = fault_of(rows, "give numbers alone, without a line of names")
+    if fault is not None:
+        raise FileFormatError(fault)
+    table = np.array([[float(word) for word in words] for _, words in rows], dtype=np.float64)
     return table.reshape(-1) if 1 in table.shape else table
+
+
+def _rows(text: str) -> list[tuple[int, list[str]]]:
+    """The words of every line that has some, with its number; what follows a # is a remark."""
+    lines = ((number, line.partition("#")[0]) for number, line in enumerate(text.splitlines(), start=1))
+    return [(n, line.replace(",", " ").replace(";", " ").split()) for n, line in lines if line.strip()]

@@ -10,6 +10,7 @@ import gzip
 import hashlib
 import io
 import math
+import os
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,10 +19,11 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lipcert.errors import FileFormatError, InputError
+from lipcert.errors import FileFormatError, InputError, shown
 from lipcert.files import MAX_WEIGHTS, check_readable
 from lipcert.files.archive import Archive, read_npy
 from lipcert.files.boundary import located, parsing
+from lipcert.files.tables import fault_of
 from lipcert.rounding import Array
 
 Labels = NDArray[np.int64]
@@ -102,7 +104,7 @@ def parse_scale(text: str) -> Scale:
     except ValueError:
         top = bottom = math.nan
     if not (math.isfinite(top) and math.isfinite(bottom) and top != 0 and bottom != 0):
-        raise InputError(f"--scale {text}: give a number or a quotient, such as 1/255")
+        raise InputError.about("scale", f"{text}: give a number or a quotient, such as 1/255")
     return Scale(text.strip(), top, bottom)
 
 
@@ -118,12 +120,14 @@ def read_data(
     """
     factor = None if scale is None else parse_scale(scale)
     if label_column is not None and (labels is not None or not path.lower().endswith(".csv")):
-        raise InputError(f"--label-column {label_column}: for a .csv file of inputs, and without --labels")
+        rest = "for a .csv file of inputs, and without labels of their own"
+        raise InputError.about("label_column", f"{label_column}: {rest}")
     raw, inside = _read(path, INPUT_NAMES) if label_column is None else _columns(path, label_column)
     if raw.dtype.kind in "iu" and factor is None:
+        need = f"{path}: whole numbers up to {int(raw.max(initial=0))} need a scale; give"
         raise InputError(
-            f"{path}: whole numbers up to {int(raw.max(initial=0))} need a scale; give --scale 1/255 for pixels, "
-            f"--scale 1 to take them as they are"
+            f"{need} scale='1/255' for pixels, scale='1' to take them as they are",
+            f"{need} --scale 1/255 for pixels, --scale 1 to take them as they are",
         )
     marks = inside if labels is None else _read(labels, LABEL_NAMES, own_labels=True)[0]
     factor = factor or Scale()
@@ -136,6 +140,10 @@ def read_data(
 
 def as_data_set(inputs: ArrayLike | DataSet, labels: ArrayLike | None) -> DataSet:
     """Arrays as a data set; labels given beside a data set replace its own."""
+    for name, given in (("inputs", inputs), ("labels", labels)):
+        if isinstance(given, str | os.PathLike):
+            read = "lipcert.read_data(path, labels=..., scale=...)"
+            raise InputError(f"{name}={shown(os.fspath(given))}: an array is needed; {read} reads a file of them")
     if not isinstance(inputs, DataSet):
         return DataSet(as_inputs(inputs), None if labels is None else as_labels(labels))
     return inputs if labels is None else replace(inputs, labels=as_labels(labels), origin=None)
@@ -172,13 +180,13 @@ def check_fits(data: DataSet, inputs: int, classes: int, domain: tuple[float, fl
     """Refuse data of another shape than the network's, labels that are no classes, values outside the domain."""
     where = data.source or "inputs"
     if data.inputs.shape[1] != inputs:
-        raise InputError(f"{where}: an input has {data.inputs.shape[1]} values, the network takes {inputs}")
+        raise _misfit(data, f"{where}: an input has {data.inputs.shape[1]} values, the network takes {inputs}", inputs)
     if data.labels is not None:
         if len(data.labels) != len(data):
             raise InputError(f"{where}: {len(data.labels)} labels for {len(data)} inputs; give one label each")
         if data.labels.min() < 0 or data.labels.max() >= classes:
             found = f"{data.labels.min()} to {data.labels.max()}"
-            raise InputError(f"{where}: labels {found}; the network's classes are 0 to {classes - 1}")
+            raise InputError(f"{_place_of_labels(data)}: labels {found}; the network's classes are 0 to {classes - 1}")
     if domain is not None:
         outside = np.flatnonzero((data.inputs.min(axis=1) < domain[0]) | (data.inputs.max(axis=1) > domain[1]))
         if outside.size:
@@ -187,6 +195,22 @@ def check_fits(data: DataSet, inputs: int, classes: int, domain: tuple[float, fl
                 f"{where}: {outside.size} inputs have values outside the domain [{domain[0]:g}, {domain[1]:g}] "
                 f"(values {found}), the first is number {outside[0]}; check the scale"
             )
+
+
+def _misfit(data: DataSet, what: str, inputs: int) -> InputError:
+    """With a hint where a table has just one column too many: most often that of its classes."""
+    table = data.labels is None and data.origin is not None and data.origin.path.lower().endswith(".csv")
+    if not table or data.inputs.shape[1] != inputs + 1:
+        return InputError(what)
+    hint = "if a column holds the classes, name it with"
+    return InputError(f"{what}; {hint} label_column", f"{what}; {hint} --label-column C")
+
+
+def _place_of_labels(data: DataSet) -> str:
+    """The file that the labels came from, as far as it is known."""
+    if data.origin is None:
+        return "labels"
+    return Path(data.origin.labels).name if data.origin.labels is not None else data.source or "labels"
 
 
 def _read(path: str, wanted: tuple[str, ...], own_labels: bool = False) -> tuple[NDArray[Any], NDArray[Any] | None]:
@@ -247,7 +271,7 @@ def _columns(path: str, column: str) -> tuple[NDArray[Any], NDArray[Any]]:
     file = check_readable(path)
     with located(file):
         names, body = _lines(file)
-        values = _numbers(body)
+        values = _numbers(body, names)
         place = _place(column, names, values.shape[1])
         return np.delete(values, place, axis=1), values[:, place]
 
@@ -259,9 +283,9 @@ def _place(column: str, names: list[str], count: int) -> int:
         return names.index(column)
     if not re.fullmatch(r"-?\d{1,9}", column):
         known = f"the columns are {', '.join(names[:8])}" if names else "the file has no line of names; give a number"
-        raise InputError(f"--label-column {column}: no such column; {known}")
+        raise InputError.about("label_column", f"{column}: no such column; {known}")
     if not -count <= int(column) < count or count < 2:
-        raise InputError(f"--label-column {column}: the table has {count} columns, 0 to {count - 1}")
+        raise InputError.about("label_column", f"{column}: the table has {count} columns, 0 to {count - 1}")
     return int(column) % count
 
 
@@ -277,19 +301,28 @@ def _lines(file: Path) -> tuple[list[str], str]:
 
 def _csv(file: Path) -> NDArray[Any]:
     """Numbers between commas, one input in a line; a first line of words is skipped."""
-    return _numbers(_lines(file)[1])
+    names, body = _lines(file)
+    return _numbers(body, names)
 
 
-def _numbers(body: str) -> NDArray[Any]:
+def _numbers(body: str, names: list[str]) -> NDArray[Any]:
     """Whole numbers stay whole."""
     if not body.strip():
         raise FileFormatError("no lines with numbers")
     try:
         values = np.loadtxt(io.StringIO(body), delimiter=",", ndmin=2, comments=None)
-    except ValueError as error:
-        raise FileFormatError(f"not a table of numbers ({str(error).splitlines()[0]})") from None
+    except ValueError:
+        raise FileFormatError(f"not a table of numbers: {_fault(body, 2 if names else 1)}") from None
     whole = not re.search(r"[.eEnN]", body)
     return values.astype(np.int64) if whole and np.abs(values).max() < 2**53 else values
+
+
+def _fault(body: str, first: int) -> str:
+    """What makes a text no table; `first` is the number of its first line in the file."""
+    lines = enumerate(body.splitlines(), start=first)
+    rows = [(number, [word.strip() for word in line.split(",")]) for number, line in lines if line.strip()]
+    found = fault_of(rows, "write classes as numbers from 0, and leave other words out")
+    return found or "give numbers with commas between, one input in a line"
 
 
 def _image_shape(shape: tuple[int, ...]) -> tuple[int, int] | None:
