@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lipcert import minimize
 from lipcert.errors import FileFormatError, InputError
 from lipcert.polynomial import Polynomial, PolynomialProblem, box_constraint, variable_bounds
 from lipcert.polynomial.files import load_problem, read_json
@@ -195,6 +196,12 @@ def test_problem_is_validated() -> None:
         PolynomialProblem(x, lower=np.array([0.0, np.nan, 0.0]))
     with pytest.raises(InputError, match="polynomials"):
         PolynomialProblem(x, inequalities=(1.0,))  # type: ignore[arg-type]
+    for bad in ("x*y", None, np.zeros((9, 9))):
+        with pytest.raises(InputError, match=r"^objective=.*: give a Polynomial, made of Polynomial") as caught:
+            minimize(bad)  # type: ignore[arg-type]
+        assert "\n" not in str(caught.value)
+    with pytest.raises(InputError, match=r"inequalities=3: give a list of polynomials"):
+        minimize(x, 3)  # type: ignore[arg-type]
     assert PolynomialProblem(x).n == 3
     with pytest.raises(InputError, match="finite"):
         Polynomial.constant(float("nan"))

@@ -13,11 +13,12 @@ from math import isfinite, nextafter, sqrt
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lipcert.errors import InputError
+from lipcert.errors import InputError, shown
 from lipcert.polynomial.polynomial import Polynomial
 from lipcert.rounding import TINY, UNIT, Array, gamma
 
 INF = float("inf")
+_BUILD = "made of Polynomial.variable(0), ... ; lipcert pop reads problems from text"
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,10 +40,13 @@ class PolynomialProblem:
     def __post_init__(self) -> None:
         if self.sense not in ("min", "max"):
             raise InputError(f"sense {self.sense!r}: must be 'min' or 'max'")
+        if not isinstance(self.objective, Polynomial):
+            raise InputError(f"objective={shown(self.objective)}: give a Polynomial, {_BUILD}")
         for name in ("inequalities", "equalities"):
-            listed = tuple(getattr(self, name))
+            given = getattr(self, name)
+            listed = tuple(given) if isinstance(given, Iterable) else (None,)
             if not all(isinstance(p, Polynomial) for p in listed):
-                raise InputError(f"{name} must be polynomials")
+                raise InputError(f"{name}={shown(given)}: give a list of polynomials, {_BUILD}")
             object.__setattr__(self, name, listed)
         needed = 1 + max((int(p.indices.max()) for p in self.polynomials if p.degree), default=-1)
         sizes = [len(s) for s in (self.names, self.lower, self.upper) if s is not None]

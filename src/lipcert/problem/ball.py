@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lipcert.errors import InputError
-from lipcert.problem.box import Box, plain, vector
+from lipcert.errors import InputError, shown
+from lipcert.problem.box import Box, ends, numbers, plain, vector
 from lipcert.rounding import Array, gamma, grow
 
 
@@ -25,13 +25,13 @@ class Ball:
     clip: tuple[float, float] | None
 
     def __init__(self, center: ArrayLike, radius: float, clip: tuple[float, float] | None = None) -> None:
-        c = vector("center", center)
-        if np.ndim(radius) != 0 or not (np.isfinite(radius) and radius >= 0):
-            raise InputError(f"Ball(radius={radius!r}): radius must be one finite number >= 0")
+        c, r = vector("center", center, "Ball"), numbers("radius", radius, "Ball")
+        if r.ndim != 0 or not (np.isfinite(r) and r >= 0):
+            raise InputError(f"Ball(radius={shown(radius)}): radius must be one finite number >= 0")
         c.flags.writeable = False
-        kept = None if clip is None else (float(clip[0]), float(clip[1]))
-        box = Box(c.reshape(np.shape(center)), radius, kept)
-        for name, value in (("box", box), ("center", c), ("radius", float(radius)), ("clip", kept)):
+        kept = None if clip is None else ends("Ball", clip)
+        box = Box(c.reshape(np.shape(center)), r, kept)
+        for name, value in (("box", box), ("center", c), ("radius", float(r)), ("clip", kept)):
             object.__setattr__(self, name, value)
         if kept is not None and not np.all((c >= kept[0]) & (c <= kept[1])):
             raise InputError(f"Ball: the center must lie within clip [{kept[0]:g}, {kept[1]:g}]; move it inside")

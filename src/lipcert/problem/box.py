@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lipcert.errors import InputError
+from lipcert.errors import InputError, shown
 from lipcert.rounding import Array, add_down, add_up
 
 
@@ -27,7 +27,7 @@ class Box:
 
     def __init__(self, center: ArrayLike, radius: ArrayLike, clip: tuple[float, float] | None = None) -> None:
         c = vector("center", center)
-        r = np.asarray(_numbers("radius", radius), dtype=np.float64)
+        r = numbers("radius", radius)
         if r.ndim > 1 or (r.ndim == 1 and r.shape != c.shape):
             raise InputError(
                 f"Box: radius has shape {r.shape}, center {c.shape}; give one radius or one per coordinate"
@@ -37,9 +37,7 @@ class Box:
         radii = np.broadcast_to(r, c.shape)
         lo, hi = add_down(c, -radii), add_up(c, radii)
         if clip is not None:
-            least, most = float(clip[0]), float(clip[1])
-            if not (np.isfinite(least) and np.isfinite(most) and least <= most):
-                raise InputError(f"Box(clip={least:g}, {most:g}): clip needs two finite numbers, low <= high")
+            least, most = ends("Box", clip)
             lo, hi = np.maximum(lo, least), np.minimum(hi, most)
             if np.any(lo > hi):
                 i = int(np.argmax(lo > hi))
@@ -108,25 +106,42 @@ class Box:
         return {"type": "box", "lo": plain(self.lo), "hi": plain(self.hi), "radius": plain(self.radius)}
 
 
+def ends(kind: str, clip: tuple[float, float]) -> tuple[float, float]:
+    """Both ends of a clip, checked."""
+    need, pair = "two finite numbers, low <= high", numbers("clip", clip, kind)
+    if pair.shape != (2,):
+        raise InputError(f"{kind}(clip={shown(clip)}): clip needs {need}")
+    least, most = float(pair[0]), float(pair[1])
+    if not (np.isfinite(least) and np.isfinite(most) and least <= most):
+        raise InputError(
+            f"{kind}(clip=({least:g}, {most:g})): clip needs {need}", f"--clip {least:g} {most:g}: give {need}"
+        )
+    return least, most
+
+
 def _restore(lo: Array, hi: Array, center: Array, radius: Array, shape: tuple[int, ...]) -> Box:
     box = Box.__new__(Box)
     box._freeze(lo, hi, center, radius, shape)
     return box
 
 
-def _numbers(name: str, value: ArrayLike) -> Array:
+def numbers(name: str, value: ArrayLike, kind: str = "Box") -> Array:
+    """An array of numbers; what is text, or none, is refused as a part of this kind of region."""
     detached = getattr(value, "detach", None)  # a torch tensor that has gradients is no array by itself
     try:
-        return np.asarray(value if detached is None else detached(), dtype=np.float64)
+        given = np.asarray(value if detached is None else detached())
+        if given.dtype.kind in "US":  # which numpy would read as numbers
+            raise ValueError
+        return np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InputError(f"Box: {name} must be numbers") from None
+        raise InputError(f"{kind}: {name} must be numbers") from None
 
 
-def vector(name: str, value: ArrayLike) -> Array:
+def vector(name: str, value: ArrayLike, kind: str = "Box") -> Array:
     """A non-empty vector of finite numbers."""
-    v = _numbers(name, value).reshape(-1)
+    v = numbers(name, value, kind).reshape(-1)
     if v.size == 0 or not np.all(np.isfinite(v)):
-        raise InputError(f"Box: {name} must be a non-empty vector of finite numbers")
+        raise InputError(f"{kind}: {name} must be a non-empty vector of finite numbers")
     return v
 
 

@@ -313,5 +313,6 @@ def _problem(
 ) -> PolynomialProblem:
     low = None if lower is None else np.asarray(lower, dtype=np.float64)
     high = None if upper is None else np.asarray(upper, dtype=np.float64)
-    problem = PolynomialProblem(objective, tuple(inequalities), tuple(equalities), sense, lower=low, upper=high)
-    return problem.boxed()
+    at_least: Any = inequalities  # made tuples, or refused, there
+    equal: Any = equalities
+    return PolynomialProblem(objective, at_least, equal, sense, lower=low, upper=high).boxed()
