@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import re
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -360,6 +361,15 @@ def _judge(path: Path, net: Network, kept: Certificate, true: float) -> str:
     assert answer.upper >= true * (1 - ROUNDING)
     assert read.upper >= true * (1 - 3 * ROUNDING)
     return "proved"
+
+
+def test_a_certificate_is_saved_where_it_can_be_read(tmp_path: Path) -> None:
+    net, box, c = random_case(30, 2, 2, 0.8)
+    kept = solved(net, box, c, "hr2")
+    with pytest.raises(InputError, match=r"proof\.txt: a certificate is saved as \.npz; give the file that ending"):
+        kept.save(tmp_path / "proof.txt")
+    assert not [*tmp_path.iterdir()]
+    assert re.fullmatch(r"Certificate\(upper [\d.]+ by hr2, Box\(\d+ inputs, radius [\d.]+\)\)", repr(kept))
 
 
 def test_damaged_files_are_refused(tmp_path: Path) -> None:

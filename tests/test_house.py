@@ -87,6 +87,13 @@ def test_public_names() -> None:
     assert all(hasattr(lipcert, name) for name in lipcert.__all__)
 
 
+def test_dir_lists_each_name_once_and_no_others() -> None:
+    assert lipcert.load is not None  # what was asked for is kept among the globals
+    found = dir(lipcert)
+    assert len(found) == len(set(found))
+    assert {name for name in found if not name.startswith("__")} == {*lipcert.__all__} - {"__version__"}
+
+
 def test_arrows_point_one_way() -> None:
     rank = {name: i for i, room in enumerate(ROOMS) for name in room}
     doors = {SOURCE / "__init__.py", SOURCE / "__main__.py"}  # to the house: in no room

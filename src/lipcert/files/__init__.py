@@ -72,8 +72,10 @@ def write_json(path: str | os.PathLike[str], value: Mapping[str, Any], what: str
     write_bytes(path, (json.dumps(value, indent=1, allow_nan=False) + "\n").encode())
 
 
-def write_npz(path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]]) -> None:
+def write_npz(path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]], what: str = "a certificate") -> None:
     """An uncompressed .npz, written atomically. Object arrays are refused: they would need pickle to read."""
+    if Path(path).suffix.lower() != ".npz":  # no reader would take it
+        raise InputError(f"{path}: {what} is saved as .npz; give the file that ending")
     for name, array in arrays.items():
         if array.dtype.hasobject:
             raise TypeError(f"array {name!r} holds Python objects")

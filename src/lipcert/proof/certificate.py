@@ -64,6 +64,9 @@ class Certificate:
         if math.isnan(self.claim):
             object.__setattr__(self, "claim", math.nextafter(self.upper * (1.0 + 1e-9), math.inf))
 
+    def __repr__(self) -> str:
+        return f"Certificate(upper {self.upper:.9g} by {self.method}, {self.region!r})"
+
     @classmethod
     def of(cls, problem: Problem, proof: Proof, upper: float) -> Certificate:
         """About this problem. A proof that needs bounds which a checker does not compute is kept with theirs."""

@@ -59,6 +59,9 @@ class JacobianCertificate:
     seen: Interval
     at: tuple[Index, Index]
 
+    def __repr__(self) -> str:
+        return f"JacobianCertificate({self.scores.size:,} by {self.inputs.size:,} entries, {self.region!r})"
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it to an .npz that `lipcert verify` checks without any solver."""
         write_npz(path, self.arrays())

@@ -58,6 +58,9 @@ class PartitionCertificate:
     of_grid: bool
     claims: Array
 
+    def __repr__(self) -> str:
+        return f"PartitionCertificate({self.claims.size:,} cells, {self.region!r})"
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it to an .npz that `lipcert verify` checks without any solver."""
         write_npz(path, self.arrays())

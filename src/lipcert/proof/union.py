@@ -55,6 +55,9 @@ class UnionCertificate:
             found[f"part_{k}"] = np.frombuffer(file.getvalue(), dtype=np.uint8)
         return found
 
+    def __repr__(self) -> str:
+        return f"UnionCertificate(upper {self.upper:.9g} on {len(self.parts):,} regions)"
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it to an .npz that `lipcert verify` checks without any solver."""
         write_npz(path, self.arrays())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -124,7 +125,17 @@ def load_certificate(path: str | os.PathLike[str]) -> Certificate:
     try:
         return read_certificate(file)
     except InputError as error:
-        raise FileFormatError(f"{file}: {error}") from None
+        network = "a network, not a certificate; give the file that --certificate wrote"
+        raise FileFormatError(f"{file}: {network if _holds_network(file) else error}") from None
+
+
+def _holds_network(file: Path) -> bool:
+    """Whether a file looks like a network."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            return any(name.startswith("W1") for name in archive.namelist())
+    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError):
+        return False
 
 
 def read_certificate(file: Path | IO[bytes]) -> Certificate:

@@ -39,6 +39,9 @@ class PolynomialCertificate:
     bound: float
     cut: float | None = None
 
+    def __repr__(self) -> str:
+        return f"PolynomialCertificate({'lower' if self.sense == 'min' else 'upper'} bound {self.bound:.9g})"
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it to an .npz that `lipcert verify --problem` checks without any solver."""
         write_npz(path, self.arrays())
