@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from lipcert.cli import bound as bound_module
 from lipcert.cli.app import COMMANDS, cli, run
 from lipcert.cli.demo import digits
 from lipcert.cli.progress import ProgressDisplay
+from lipcert.files.boundary import located
 from lipcert.solver import Progress as Iteration
 
 
@@ -131,7 +133,7 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
 BAD = [
     (["bound", "missing.npz", "--radius", "1"], "missing.npz: no such file"),
     (["bound", "NET.txt", "--radius", "1"], "extension"),
-    (["bound", "NET", "--radius", "1"], "10 outputs"),
+    (["bound", "NET", "--radius", "1"], "10 outputs; give --output K, --versus I J or --output all"),
     (["bound", "NET", "--output", "3"], "--radius"),
     (["bound", "NET", "--radius", "-1", "--output", "3"], "radius"),
     (["bound", "NET", "--radius", "nan", "--output", "3"], "radius"),
@@ -147,7 +149,7 @@ BAD = [
     (["bound", "NET", "--radius", "1", "--output", "3", "--versus", "3", "4"], "exclude each other"),
     (["bound", "NET", "--radius", "1", "--output", "3", "--method", "magic"], "auto, product, interval"),
     (["bound", "NET", "--radius", "1", "--output", "3", "--norm", "3"], "norm 3"),
-    (["bound", "NET", "--radius", "1", "--output", "3", "--time-limit", "0"], "time_limit"),
+    (["bound", "NET", "--radius", "1", "--output", "3", "--time-limit", "0"], "--time-limit must be"),
     (["bound", "NET", "--radius", "1", "--output", "3", "--work", "0"], "work must be a positive number"),
     (["bound", "NET", "--radius", "1", "--output", "3", "--work", "nan"], "work must be a positive number"),
     (["bound", "NET", "--radius", "1", "--output", "3", "--work", "x"], "'x' is not a valid float"),
@@ -158,10 +160,14 @@ BAD = [
     (["bound", "NET", "--radius", "1", "--output", "3", "--center", "SHORT"], "3 numbers, the network has 64 inputs"),
     (["bound", "NET", "--radius", "1", "--output", "3", "--center", "PICKLE"], "real numbers are needed"),
     (["bound", "NET", "--radius", "1", "--output", "3", "--center", "INF"], "not finite"),
-    (["bound", "NET", "--radius", "1", "--output", "3", "--center", "NET"], "expected an .npy file"),
+    (
+        ["bound", "NET", "--radius", "1", "--output", "3", "--center", "NET"],
+        "is read from .npy, .csv, .txt or .mat files",
+    ),
     (["bound", "CORRUPT", "--radius", "1"], "CORRUPT.npz"),
     (["bound", "FOLDER", "--radius", "1"], "not a file"),
-    (["bound", "NET", "--normalize", "--radius", "1"], "nnet"),
+    (["bound", "NET", "--normalize", "--radius", "1"], "--normalize applies to .nnet files only"),
+    (["bound", "NET", "--onnx-output", "y", "--radius", "1"], "--onnx-output applies to .onnx files only"),
     (["bound", "NET", "--radius", "1", "--output", "3", "--solver", "magic"], "auto, rank-two, low-rank"),
     (["bound", "NET", "--radius", "1", "--output", "3", "--method", "interval", "--literal"], "no literal form"),
     (["pop", "missing.pop"], "no such file"),
@@ -174,7 +180,7 @@ BAD = [
     (["export", "NET", "--radius", "1", "--output", "3", "--to", "p.dat-s", "--method", "auto"], "shor, hr2"),
     (["export", "NET", "--radius", "1", "--output", "3"], "--to"),
     (["verify", "NET"], "--network"),
-    (["verify", "NET", "--network", "NET"], "certificate"),
+    (["verify", "NET", "--network", "NET"], "a network, not a certificate"),
     (["verify", "missing.npz", "--network", "NET"], "no such file"),
     (["verify", "NET.txt", "--network", "NET"], ".npz"),
     (["bound", "NET", "--radius", "1", "--output", "3", "--method", "mip", "--solver", "rank-two"], "of its own"),
@@ -197,7 +203,34 @@ BAD = [
     (["bound", "NET", "--radius", "1", "--versus", "3,4"], "--versus"),
     (["bound", "NET", "--radius", "1", "--output", "3", "--json", "out.json"], "out.json"),
     (["bound"], "NETWORK"),
-    (["bund", "NET"], "bund"),
+    (["bund", "NET"], "No such command 'bund'; did you mean 'bound'?"),
+    (["BOUND", "NET"], "did you mean 'bound'?"),
+    (["fly", "NET"], "No such command 'fly' (see"),
+    (["bound", "NET", "--radius", "1", "--output", "3", "--center", "1 2 3"], "with commas between (1,2,3)"),
+    (
+        ["bound", "NET", "--radius", "1", "--output", "3", "--center", "[1,2,3]"],
+        "--center [1,2,3]: no such file; give a",
+    ),
+    (["bound", "NET", "--radius", "1", "--output", "3", "--center", "x" * 300], "no such file"),
+    (
+        ["bound", "NET", "--radius", "1", "--output", "3", "--center", "NAMED"],
+        "line 1, column 1: 'a' is no number; give",
+    ),
+    (["bound", "NET", "--radius", "1", "--output", "3", "--solver", "scs"], "--solver scs needs --literal in bound"),
+    (["bound", "NET", "--radius", "1", "--output", "3", "--clip", "2", "-1"], "lipcert: --clip 2 -1: give two finite"),
+    (["bound", "NET", "--radius", "1", "--output", "3", "--workers", "0"], "--workers must be a whole number"),
+    (["bound", "NET", "--radius", "1", "--output", "3", "--workers", "99999"], "--workers 99999: memory of "),
+    (
+        ["cells", "NET", "--radius", "1", "--output", "3", "--adaptive"],
+        "needs a goal; give --gap G, --target T or --larg",
+    ),
+    (["cells", "NET", "--radius", "1", "--output", "3", "--cells", "9"], "ask for fewer or raise --max-cells"),
+    (["cells", "NET", "--output", "3", "--cells", "9"], "give --radius R (a box around --center) or --vnnlib FILE\n"),
+    (["cells", "NET", "--radius", "1", "--output", "3", "--cells", "1", "--resume"], "--resume needs --out DIR"),
+    (["jacobian", "NET", "--radius", "1", "--resume"], "--resume needs --out DIR"),
+    (["pop", "DISK", "--to", "disk.txt"], "or .pop"),
+    (["pop", "DISK", "--time-limit", "0"], "--time-limit must be"),
+    (["report", "NET"], "a file, not a folder"),
     (["bound", "NET", "--radios", "1"], "--radios"),
     (["info", "EMPTY"], "empty"),
 ]
@@ -236,9 +269,10 @@ def test_bad_input(
     (tmp_path / "CORRUPT.npz").write_bytes(Path(net_file).read_bytes()[:3000])
     (tmp_path / "empty.npz").write_bytes(b"")
     (tmp_path / "folder.npz").mkdir()
+    (tmp_path / "named.csv").write_text("a,b\n1,2\n")
     names = {"NET": net_file, "NET.txt": "NET.txt", "SHORT": "short.npy", "PICKLE": "pickle.npy", "INF": "inf.npy"}
     names |= {"DISK": str(Path(__file__).parent.parent / "examples" / "disk.pop")}
-    names |= {"CORRUPT": "CORRUPT.npz", "EMPTY": "empty.npz", "FOLDER": "folder.npz"}
+    names |= {"CORRUPT": "CORRUPT.npz", "EMPTY": "empty.npz", "FOLDER": "folder.npz", "NAMED": "named.csv"}
     before = sorted(tmp_path.iterdir())
     code, out, err = call(capsys, *[str(tmp_path / names[a]) if a in names else a for a in arguments])
     assert code == 2
@@ -248,6 +282,35 @@ def test_bad_input(
     assert message in err
     assert "Traceback" not in err
     assert sorted(tmp_path.iterdir()) == before
+
+
+def test_methods_in_any_case(net_file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """As norms are."""
+    code, out, _ = call(
+        capsys, "bound", net_file, "--radius", "0.1", "--output", "3", "--method", "Product", "--no-lower", "--json"
+    )
+    assert code == 0
+    assert json.loads(out)["method"] == "product"
+    with pytest.raises(InputError, match="unknown method 3"):
+        bound(net_file, Everywhere(), output=3, method=3)  # type: ignore[arg-type]
+
+
+def test_help_has_no_option_that_is_always_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    for command, absent in (("cells", ("--ball", "--global")), ("loop", ("--output", "--versus", "--output-norm"))):
+        words = call(capsys, command, "--help")[1].split()
+        assert "--radius" in words
+        assert not set(absent) & set(words)
+
+
+def test_keywords_in_python_and_options_on_the_command_line() -> None:
+    error = InputError.about("time_limit", "must be positive")
+    assert (str(error), error.typed) == ("time_limit must be positive", "--time-limit must be positive")
+    again = pickle.loads(pickle.dumps(error))  # as from a worker's process
+    assert (str(again), again.typed) == (str(error), error.typed)
+    with pytest.raises(InputError) as caught, located("x.csv"):
+        raise error
+    assert (str(caught.value), caught.value.typed) == (f"x.csv: {error}", f"x.csv: {error.typed}")
+    assert InputError("as it is").typed == "as it is"
 
 
 def test_unexpected_errors_are_one_line(

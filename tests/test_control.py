@@ -214,7 +214,10 @@ def test_command_line_of_loops(tmp_path: Path, run: Callable[..., Done]) -> None
     refused = run("loop", files["net"], "--a", files["a"], "--b", files["a"], "--radius", "0.5")
     assert refused.code == 2
     assert "B has the shape" in refused.stderr
-    assert run(*asked, "--output", "0").code == 2
+    for more in (["--output", "0"], ["--versus", "0", "1"], ["--output-norm", "2"]):
+        refused = run(*asked, *more)
+        assert refused.code == 2
+        assert refused.stderr.startswith(f"lipcert: {more[0]}: the whole loop is bounded, in one norm")
     np.savetxt(tmp_path / "growing.csv", 3.0 * np.eye(2), delimiter=",")
     growing = ("loop", files["net"], "--a", str(tmp_path / "growing.csv"), *asked[4:])
     done = run(*growing)

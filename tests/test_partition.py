@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lipcert
-from lipcert import Box, InputError, Network, Status, partition
+from lipcert import Box, Everywhere, InputError, Network, Status, partition
 from lipcert.bounds import Interval, linear_bounds, slope_bounds
 from lipcert.bounds.vertices import OPEN_UP_TO, vertex_bounds
 from lipcert.cells import search
@@ -489,8 +489,11 @@ def test_bad_command_lines(
 
 def test_global_regions_have_no_cells(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     net_of(3, 6, 1, seed=1).save(tmp_path / "net.npz")
-    assert run(["cells", str(tmp_path / "net.npz"), "--global", "--cells", "2"]) == 2
-    assert "only a Box has cells" in capsys.readouterr().err
+    for other in (["--global"], ["--radius", "1", "--ball"]):
+        assert run(["cells", str(tmp_path / "net.npz"), *other, "--cells", "2"]) == 2
+        assert f"{other[-1]}: only a box has cells; give --radius R" in capsys.readouterr().err
+    with pytest.raises(InputError, match=r"only a Box has cells; give Box\(center, radius\)"):
+        partition(net_of(3, 6, 1, seed=1), Everywhere(), cells=2)  # type: ignore[arg-type]
 
 
 def test_slopes_of_halves_are_inherited() -> None:

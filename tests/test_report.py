@@ -395,6 +395,7 @@ def test_command_wrong_ways(folder: Path, tmp_path: Path, capsys: pytest.Capture
         return captured.err
 
     assert "no such folder" in refused(str(tmp_path / "nowhere"))
+    assert "result.json: a file, not a folder" in refused(str(folder / "result.json"))
     assert "no job.json" in refused(str(tmp_path))
     assert "ends in .html" in refused(str(folder), "--to", str(tmp_path / "x.pdf"))
     assert "no such folder" in refused(str(folder), "--to", str(tmp_path / "no" / "x.html"))

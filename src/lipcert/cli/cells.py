@@ -8,9 +8,16 @@ from typing import Any
 import click
 from rich.markup import escape
 
-from lipcert.cli.options import Question, Reading, json_option, network_argument, question_options, reading_options
+from lipcert.cli.options import (
+    BoxQuestion,
+    Reading,
+    box_question_options,
+    json_option,
+    network_argument,
+    reading_options,
+)
 from lipcert.cli.progress import ProgressDisplay
-from lipcert.cli.show import console, facts, print_json
+from lipcert.cli.show import console, facts, print_json, sizes
 from lipcert.cli.targets import check_targets, write_drawing
 from lipcert.cli.weights import Weights, weights_options
 from lipcert.errors import InputError
@@ -20,7 +27,7 @@ from lipcert.problem.region import Box
 
 @click.command("cells", short_help="Constants on all cells of a box, a grid or an adaptive partition.")
 @network_argument
-@question_options
+@box_question_options
 @weights_options
 @click.option("--cells", metavar="N[,N...]", help="A grid: cells along every input, or one number for each input.")
 @click.option("--adaptive", is_flag=True, help="Split the worst cells until all are good enough, instead of a grid.")
@@ -50,7 +57,7 @@ from lipcert.problem.region import Box
 @json_option
 def cells_command(
     network: str,
-    question: Question,
+    question: BoxQuestion,
     reading: Reading,
     weights: Weights,
     cells: str | None,
@@ -118,7 +125,7 @@ def _show(found: Any, net: Network, name: str, about: tuple[str, ...]) -> None:
     table = facts()
     for head, value in found.facts():
         table.add_row(head, escape(value))
-    table.add_row("network", f"{escape(name)}   {'-'.join(map(str, net.shape))}, {net.neurons} hidden neurons")
+    table.add_row("network", f"{escape(name)}   {sizes(net)}")
     for note in (*found.notes, *about):
         table.add_row("note", escape(note))
     out.print(table)

@@ -27,6 +27,7 @@ def export_command(network: str, question: Question, method: str, target: str, r
     """
     check_target(target)
     question.check()
+    method = method.lower()
     net = reading.network(network)
     asked = Problem.of(net, question.region(net.inputs), question.choice, question.norm)
     if asked.whole_map:

@@ -8,7 +8,15 @@ from typing import Any
 import click
 import numpy as np
 
-from lipcert.cli.options import Question, Reading, json_option, network_argument, question_options, reading_options
+from lipcert.cli.options import (
+    Place,
+    Reading,
+    json_option,
+    network_argument,
+    norm_option,
+    place_options,
+    reading_options,
+)
 from lipcert.cli.progress import ProgressDisplay
 from lipcert.cli.show import console, print_json, show_result, show_verdict
 from lipcert.control import closed_loop, largest_box, loop_weights
@@ -41,12 +49,17 @@ _FILE = "FILE"
 @click.option("--time-limit", type=float, default=60.0, show_default=True, metavar="S", help="Seconds to spend.")
 @click.option("--certificate", metavar="FILE.npz", help="Write the proof, about the network that --save writes.")
 @click.option("--save", metavar="FILE.npz", help="Write the loop as a network, for bound, jacobian, cells and verify.")
-@question_options
+@place_options
+@norm_option
+@click.option("--output", hidden=True)  # those of a question, known here so that the reason is said
+@click.option("--versus", nargs=2, hidden=True)
+@click.option("--output-norm", hidden=True)
 @reading_options
 @json_option
 def loop_command(
     network: str,
-    question: Question,
+    place: Place,
+    norm: str,
     reading: Reading,
     as_json: bool,
     **given: Any,
@@ -61,9 +74,10 @@ def loop_command(
     lipcert loop controller.onnx --a A.csv --b B.csv --radius 0.3 --weights auto
     lipcert loop controller.onnx --a A.csv --b B.csv --radius 2 --weights P.npy --largest
     """
-    question.check()
-    if question.output is not None or question.versus is not None:
-        raise InputError("--output and --versus: the whole loop is bounded; leave them out")
+    place.check()
+    for name in ("output", "versus", "output_norm"):
+        if given[name] is not None:
+            raise InputError(f"--{name.replace('_', '-')}: the whole loop is bounded, in one norm; leave it out")
     for name in ("certificate", "save"):
         if given[name] is not None and not (
             given[name].endswith(".npz") and Path(given[name]).absolute().parent.is_dir()
@@ -74,14 +88,14 @@ def loop_command(
     A, B = np.atleast_2d(A), B[:, None] if B.ndim == 1 else B
     net = reading.network(network)
     loop = closed_loop(net, A, B, C)
-    region, _ = question.place(loop.inputs)
+    region, _ = place.place(loop.inputs)
     try:
         weights = _weights(given["weights"], net, (A, B, C), region)
     except NotContractingError as error:
         if given["below"] > 1:  # which it may be all the same, in a norm that is given
             raise
         return _refuted(str(error), given["below"], as_json)
-    norm = "2" if question.norm == "inf" and weights is not None and weights.ndim == 2 else question.norm
+    norm = "2" if norm == "inf" and weights is not None and weights.ndim == 2 else norm
     wishes: dict[str, Any] = {"output": "all", "norm": norm, "input_weights": weights, "output_weights": weights}
     if given["largest"]:
         return _largest(loop, region, given, wishes, as_json)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
+import os
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import click
 import numpy as np
@@ -43,10 +44,9 @@ _RADIUS = (
     "Half-width of the box, or radius of the ball, around it; for a box also one for each input, with commas between "
     "or in a file (.npy, .csv, .txt)."
 )
-_PLACE = [
+_BOX = [
     click.option("--center", type=A_PATH, metavar="FILE|zero|VALUES", help=_CENTER),
     click.option("--radius", type=A_PATH, metavar="R|R,R,...|FILE", help=_RADIUS),
-    click.option("--global", "everywhere", is_flag=True, help="The whole input space instead of a box."),
     click.option(
         "--clip", type=float, nargs=2, metavar="LO HI", help="Keep the box within [LO, HI], e.g. 0 1 for pixels."
     ),
@@ -56,17 +56,28 @@ _PLACE = [
         metavar="FILE",
         help="The inputs of a VNN-LIB property (.vnnlib, .vnnlib.gz) as the region.",
     ),
+]
+_PLACE = [
+    *_BOX,
+    click.option("--global", "everywhere", is_flag=True, help="The whole input space instead of a box."),
     click.option("--ball", is_flag=True, help="A Euclidean ball of this radius instead of a box."),
 ]
-_QUESTION = [
-    *_PLACE,
+_NO_BOX = [  # known where they are refused, so that the reason is said
+    click.option("--global", "everywhere", is_flag=True, hidden=True),
+    click.option("--ball", is_flag=True, hidden=True),
+]
+norm_option = click.option(
+    "--norm", default="inf", show_default=True, metavar="NORM", help="Norm of input changes: inf, 2, 1."
+)
+_OUTPUT = [
     click.option("--output", metavar="K|all", help="Bound score K, or the map of all scores."),
     click.option("--versus", type=int, nargs=2, metavar="I J", help="Bound score I minus score J."),
-    click.option("--norm", default="inf", show_default=True, metavar="NORM", help="Norm of input changes: inf, 2, 1."),
+    norm_option,
     click.option(
         "--output-norm", metavar="NORM", help="With --output all: norm of output changes. Default: as --norm."
     ),
 ]
+_ENDINGS = (".npy", ".csv", ".txt", ".mat")  # of files that hold a center
 
 
 @dataclass(frozen=True)
@@ -94,10 +105,12 @@ class Place:
 
     center: str | None
     radius: str | None
-    everywhere: bool
     clip: tuple[float, float] | None
     vnnlib: str | None
+    everywhere: bool
     ball: bool
+
+    regions: ClassVar[str] = "--radius R (a box around --center), --vnnlib FILE or --global"
 
     def check(self) -> None:
         """Refuse contradictions before any file is read."""
@@ -110,9 +123,11 @@ class Place:
         if self.everywhere and self.vnnlib is not None:
             raise InputError("--vnnlib and --global exclude each other; give a box or the whole space")
         if not self.everywhere and self.radius is None and self.vnnlib is None:
-            raise InputError("no region: give --radius R (a box around --center), --vnnlib FILE or --global")
+            raise InputError(f"no region: give {self.regions}")
         if self.radius is not None:
             _check_radius(self.radius, self.ball)
+        if self.center is not None:
+            _check_center(self.center)
 
     def region(self, inputs: int) -> Region:
         return self.place(inputs)[0]
@@ -173,6 +188,18 @@ class Question(Place):
         return ALL if self.output == ALL else int(self.output)
 
 
+class BoxQuestion(Question):
+    """What is asked about a network on a box, as typed."""
+
+    regions = "--radius R (a box around --center) or --vnnlib FILE"
+
+    def check(self) -> None:
+        """Refuse contradictions, and other regions, before any file is read."""
+        if self.everywhere or self.ball:
+            raise InputError(f"--{'global' if self.everywhere else 'ball'}: only a box has cells; give {self.regions}")
+        super().check()
+
+
 def place_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of a `Place`; the command receives them as one argument `place`."""
     return gathered(command, "place", Place, _PLACE)
@@ -180,7 +207,12 @@ def place_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def question_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of a `Question`; the command receives them as one argument `question`."""
-    return gathered(command, "question", Question, _QUESTION)
+    return gathered(command, "question", Question, [*_PLACE, *_OUTPUT])
+
+
+def box_question_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of a `BoxQuestion`, which has no other region; the command receives them as `question`."""
+    return gathered(command, "question", BoxQuestion, [*_BOX, *_NO_BOX, *_OUTPUT])
 
 
 def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -195,7 +227,7 @@ def gathered(
 
     @functools.wraps(command)
     def wrapped(**arguments: Any) -> Any:
-        value = kind(**{field: arguments.pop(field) for field in kind.__dataclass_fields__})
+        value = kind(**{field.name: arguments.pop(field.name) for field in fields(kind)})
         return command(**{name: value}, **arguments)
 
     for option in reversed(options):
@@ -206,14 +238,29 @@ def gathered(
 def _center(text: str | None, inputs: int) -> Array:
     if text is None or text == "zero":
         return np.zeros(inputs)
-    if not text:
-        raise InputError("--center is empty; give a file, 'zero', one value or one for each input")
     values = _values(text)
     if values is None:
         return _of_size(_center_of_file(text), inputs, text, "center")
-    if not np.all(np.isfinite(values)):
-        raise InputError(f"--center {_short(text)}: the center must be finite")
     return _spread(values, inputs, f"--center {_short(text)}", "center")
+
+
+def _check_center(text: str) -> None:
+    """Refuse numbers that are no center, and what cannot be a file, before any file is read."""
+    if not text:
+        raise InputError("--center is empty; give a file, 'zero', one value or one for each input")
+    if text == "zero":
+        return
+    values = _values(text)
+    if values is not None and not np.all(np.isfinite(values)):
+        raise InputError(f"--center {_short(text)}: the center must be finite")
+    if values is not None or Path(text).suffix.lower() in _ENDINGS:
+        return
+    if os.path.exists(text):  # pathlib raises on a name that is too long
+        raise InputError(f"{text}: a center is read from {', '.join(_ENDINGS[:-1])} or {_ENDINGS[-1]} files")
+    raise InputError(
+        f"--center {_short(text)}: no such file; give a number, one for each input with commas between (1,2,3), "
+        f"or a file ({', '.join(_ENDINGS)})"
+    )
 
 
 def _check_radius(text: str, ball: bool) -> None:
@@ -262,7 +309,7 @@ def _center_of_file(path: str) -> Array:
     ending = Path(path).suffix.lower()
     if ending in (".csv", ".txt"):
         return read_table(path).reshape(-1)
-    if ending != ".mat":
+    if ending == ".npy":
         return read_vector(path)
     center = read_center(path)
     if center is None:

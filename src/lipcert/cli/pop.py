@@ -12,6 +12,7 @@ from typing import Any
 import click
 from rich.markup import escape
 
+from lipcert.chart.numbers import counted
 from lipcert.cli.live import LiveLine
 from lipcert.cli.options import check_certificate_target, check_target, gathered, json_option
 from lipcert.cli.show import console, facts, print_json
@@ -201,8 +202,11 @@ def _write(target: str, problem: PolynomialProblem, wishes: Wishes, name: str) -
         if not Path(target).parent.is_dir():
             raise InputError(f"{target}: no such folder to write to")
         write_bytes(target, show_problem(problem).encode())
-        console().print(f"{escape(target)}: {problem.n} variables, {len(problem.polynomials) - 1} constraints")
+        about = f"{counted(problem.n, 'variable')}, {counted(len(problem.polynomials) - 1, 'constraint')}"
+        console().print(f"{escape(target)}: {about}")
         return
+    if not target.endswith(".dat-s"):
+        raise InputError(f"--to {target}: give the file the ending .dat-s (the relaxation) or .pop (the problem)")
     check_target(target)
     if wishes.order == AUTO:
         raise InputError("--to writes one relaxation: give --order as a number, or leave it out for the least")
@@ -218,15 +222,17 @@ def _write_model(target: str, model: MomentModel, name: str) -> None:
     title = f"{name}: bound = {sign}(least value + {float(conic.objective[0])!r})"
     write_conic(target, conic.problem, title)
     problem = conic.problem
-    blocks = f"{len(problem.orders)} matrices of order up to {max(problem.orders, default=0)}"
-    console().print(f"{target}: {problem.columns} moments, {problem.rows} rows, {blocks}\n{title}")
+    blocks = f"{counted(len(problem.orders), 'matrix', 'matrices')} of order up to {max(problem.orders, default=0)}"
+    sizes = f"{counted(problem.columns, 'moment')}, {counted(problem.rows, 'row')}"
+    console().print(f"{target}: {sizes}, {blocks}\n{title}")
 
 
 def _show(result: PolynomialResult, problem: PolynomialProblem, name: str) -> None:
-    constraints = f"{len(problem.inequalities)} inequalities, {len(problem.equalities)} equalities"
+    inequalities = counted(len(problem.inequalities), "inequality", "inequalities")
+    constraints = f"{inequalities}, {counted(len(problem.equalities), 'equality', 'equalities')}"
     found = result.facts()
     table = facts()
-    table.add_row("problem", escape(f"{name}   {problem.n} variables, {constraints}"))
+    table.add_row("problem", escape(f"{name}   {counted(problem.n, 'variable')}, {constraints}"))
     for key, value in found.rows:
         table.add_row(key, escape(value))
     out = console()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lipcert import policy
 from lipcert.errors import MethodError
-from lipcert.solver import SOLVERS
+from lipcert.solver import CONIC_SOLVERS, SOLVERS
 
 if TYPE_CHECKING:
     from lipcert.budget import Budget
@@ -44,6 +44,12 @@ class Method:
 
     def check_solver(self, name: str) -> None:
         """Refuse a solver that this method does not have."""
+        if name not in self.solvers and name in CONIC_SOLVERS:
+            others = f"conic solvers are for literal methods alone; otherwise use one of {', '.join(self.solvers)}"
+            raise MethodError(
+                f"solver {name!r} needs literal=True in bound: {others}",
+                f"--solver {name} needs --literal in bound: {others}",
+            )
         if name not in self.solvers:
             raise MethodError(f"unknown solver {name!r} here; use one of {', '.join(self.solvers)}")
 

@@ -36,7 +36,8 @@ def names() -> tuple[str, ...]:
 
 
 def named(name: str, literal: bool = False) -> Method:
-    """The method of this name; `literal` asks for the form that the paper states, where there is one."""
+    """The method of this name, in any case; `literal` asks for the form that the paper states, where there is one."""
+    name = name.lower() if isinstance(name, str) else name
     if name not in names():
         raise MethodError(f"unknown method {name!r}; use one of {', '.join(names())}")
     if literal:

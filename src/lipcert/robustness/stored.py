@@ -122,6 +122,8 @@ class StoredJob:
 def read_job(folder: str | os.PathLike[str]) -> StoredJob:
     """The job in a folder, finished or not."""
     place = Path(folder)
+    if place.is_file():
+        raise InputError(f"{place}: a file, not a folder; give the one that 'lipcert certify --out' wrote")
     if not place.is_dir():
         raise InputError(f"{place}: no such folder; give the one that 'lipcert certify --out' wrote")
     if not (place / "job.json").exists():
