@@ -501,9 +501,9 @@ def test_other_networks_data_and_folders_are_refused(job: Path, tmp_path: Path) 
         verify_folder(job, small_net(8), INPUTS, LABELS)
     with pytest.raises(InputError, match="data is not that of the job"):
         verify_folder(job, NET, INPUTS)
-    with pytest.raises(InputError, match="give --data"):
+    with pytest.raises(InputError, match="give inputs"):
         verify_folder(job, NET)
-    with pytest.raises(InputError, match="give --network"):
+    with pytest.raises(InputError, match="give net"):
         verify_folder(job, None, INPUTS, LABELS)
     with pytest.raises(InputError, match=r"no job\.json"):
         verify_folder(tmp_path, NET, INPUTS)

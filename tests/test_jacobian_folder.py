@@ -253,10 +253,10 @@ OTHER: dict[str, tuple[dict[str, Any], str]] = {
     "another gap": ({"gap": 0.1}, "its gap is 0.0001, not 0.1"),
     "another region": ({"region": Box([0.1, -0.2], 0.9)}, "its region is"),
     "a ball": ({"region": Ball([0.1, -0.2], 1.0)}, "its region is"),
-    "other scores": ({"outputs": [1, 0]}, "its outputs is"),
-    "fewer inputs": ({"inputs": [0]}, "its inputs is"),
+    "other scores": ({"outputs": [1, 0]}, "its outputs are"),
+    "fewer inputs": ({"inputs": [0]}, "its inputs are"),
     "another network": ({"net": net_of(2, 9, 7, 2, seed=4)}, "its network is"),
-    "not resumed": ({"resume": False}, "holds this job already; use --resume"),
+    "not resumed": ({"resume": False}, "holds this job already; give resume=True"),
     "no folder": ({"folder": None}, "resume needs a folder"),
 }
 

@@ -187,7 +187,7 @@ def _difference(found: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
         return f"{found['kind']}, not {asked['kind']}"
     there, here = found["question"], asked["question"]
     key = next(k for k in sorted({*there, *here}) if (k in there, there.get(k)) != (k in here, here.get(k)))
-    plural = key in ("cells", "data", "inputs", "outputs", "radii", "weights")
+    plural = key in ("cells", "inputs", "outputs", "radii", "weights")
     values = [_short(side[key]) if key in side else "nothing" for side in (there, here)]
     return f"its {key} {'are' if plural else 'is'} {values[0]}, not {values[1]}"
 
