@@ -258,7 +258,7 @@ def test_command(tmp_path: Path) -> None:
     path.write_text(SIMPLEX)
     told = CliRunner().invoke(pop_command, [str(path)], standalone_mode=False)
     assert told.return_value == 0
-    for words in ("upper bound", "1.125", "value", "gap", "x = 0.75", "order 2 with 5 matrices", "1 equalities"):
+    for words in ("upper bound", "1.125", "value", "gap", "x = 0.75", "order 2 with 5 matrices", "1 equality"):
         assert words in told.output
     told = CliRunner().invoke(pop_command, [str(path), "--order", "1", "--no-point", "--json"], standalone_mode=False)
     answer = json.loads(told.stdout)
@@ -293,7 +293,7 @@ def test_the_proof_of_the_best_order_is_kept(tmp_path: Path, monkeypatch: pytest
         (["--order", "-1"], "order -1 is too low"),
         (["--gap", "-1"], "gap must be"),
         (["--seed", "-1"], "--seed -1"),
-        (["--time-limit", "0"], "time_limit must be"),
+        (["--time-limit", "0"], "--time-limit must be"),
         (["--order", "auto", "--to", "x.dat-s"], "--to writes one relaxation"),
     ],
 )

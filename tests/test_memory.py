@@ -81,7 +81,7 @@ def test_bad_sizes_are_refused(bad: Any) -> None:
 def test_a_bad_size_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     net_of(2, 3, 1).save(tmp_path / "net.npz")
     assert run(["bound", str(tmp_path / "net.npz"), "--radius", "1", "--memory", "lots"]) == 2
-    assert capsys.readouterr().err == "lipcert: memory 'lots': give a size such as 4G, 500M or 75%\n"
+    assert capsys.readouterr().err == "lipcert: --memory 'lots': give a size such as 4G, 500M or 75%\n"
 
 
 def test_the_default_is_three_quarters_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:

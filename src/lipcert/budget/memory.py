@@ -67,28 +67,32 @@ def as_size(size: int | float | str | None) -> float:
     if isinstance(size, str):
         return _read(size)
     if isinstance(size, bool) or not isinstance(size, int | float) or not (math.isfinite(size) and size > 0):
-        raise InputError(f"memory must be a size such as '4G', '500M' or '75%', or a number of bytes, not {size!r}")
+        raise InputError.about(
+            "memory", f"must be a size such as '4G', '500M' or '75%', or a number of bytes, not {size!r}"
+        )
     return _at_least(float(size), f"{size}")
 
 
 def _read(text: str) -> float:
     match = _SIZE.fullmatch(text.strip().upper())
     if match is None or not 0 < float(match[1]) < 1e18:
-        raise InputError(f"memory {text!r}: give a size such as 4G, 500M or 75%")
+        raise InputError.about("memory", f"{text!r}: give a size such as 4G, 500M or 75%")
     if match[2] != "%":
         return _at_least(float(match[1]) * _UNITS[match[3] or ""], text)
     there = machine()
     if float(match[1]) > 100:
-        raise InputError(f"memory {text!r}: more than there is; give at most 100%")
+        raise InputError.about("memory", f"{text!r}: more than there is; give at most 100%")
     if there is None:
-        raise InputError(f"memory {text!r}: this system does not say how much there is; give a size such as 4G")
+        raise InputError.about(
+            "memory", f"{text!r}: this system does not say how much there is; give a size such as 4G"
+        )
     return float(match[1]) / 100 * there
 
 
 def _at_least(size: float, text: str) -> float:
     if size < policy.MEMORY_LEAST:
         least = policy.MEMORY_LEAST >> 20
-        raise InputError(f"memory {text}: the libraries alone take more; give at least {least}M")
+        raise InputError.about("memory", f"{text}: the libraries alone take more; give at least {least}M")
     return size
 
 
