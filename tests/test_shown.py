@@ -18,6 +18,7 @@ from lipcert import (
     bound_union,
     certify,
     contraction,
+    jacobian,
     largest_box,
     minimize,
     partition,
@@ -104,3 +105,22 @@ def test_what_is_not_proved_is_null() -> None:
     assert "not proved" in repr(answer)
     assert "another network" in repr(answer)
     assert "not proved" in repr(verify_union(_union().certificate, deep_net(2, 4, 3, seed=1)))
+
+
+def test_a_certificate_is_one_short_line(tmp_path: Path) -> None:
+    """It holds arrays that nobody reads in a shell; and it has a file that `verify` reads, or none."""
+    made = (
+        _bound,
+        _union,
+        _polynomial,
+        lambda: jacobian(NET, BOX, work=0.1),
+        lambda: partition(NET, BOX, cells=2, output=0),
+    )
+    for make in made:
+        certificate = make().certificate
+        assert repr(certificate).startswith(f"{type(certificate).__name__}(")
+        assert "\n" not in repr(certificate)
+        assert len(repr(certificate)) < 100
+        with pytest.raises(InputError, match=r"a certificate is saved as \.npz"):
+            certificate.save(tmp_path / "proof.txt")
+    assert not [*tmp_path.iterdir()]
