@@ -155,8 +155,8 @@ class Signs(Engine):
     def conclude(self) -> None:
         if self.search is not None:
             state = self.search.state
-            numbers = (state.nodes, "sign pattern"), (state.programs, "linear program"), (state.nogoods, "nogood")
-            counts = ", ".join(counted(number, thing) for number, thing in numbers)
+            seen, refused = counted(state.nodes, "sign pattern"), counted(state.nogoods, "refused pattern")
+            counts = f"{seen}, {counted(state.programs, 'linear program')}, {refused}"
             self.bracket.note(f"{counts} over {counted(len(self.search.quick.open), 'open neuron')}")
 
 

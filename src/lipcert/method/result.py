@@ -31,6 +31,16 @@ def relative_gap(lower: float | None, upper: float) -> float | None:
     return (upper - lower) / lower
 
 
+ROUNDING = 1e-9  # a relative gap below which only rounding keeps the two ends apart
+
+
+def gap_words(gap: float | None) -> str:
+    """For a person: closed, a percentage, or unknown."""
+    if gap is not None and gap <= ROUNDING:
+        return "closed   upper and lower are the same but for rounding"
+    return f"{'unknown' if gap is None else f'{100 * gap:.3g} %'}   (upper - lower) / lower"
+
+
 Verdict = Literal["proved", "refuted", "open"]
 
 
@@ -119,8 +129,7 @@ class Result:
             rows.append(("lower", f"{self.best.value:.7g}   attained at a point of the region ({self.best.method})"))
         if self.frame is not None:
             rows.append(("meaning", self.frame.words(self.norm)))
-        gap = "unknown" if self.gap is None else f"{100 * self.gap:.3g} %"
-        rows.append(("gap", f"{gap}   (upper - lower) / lower"))
+        rows.append(("gap", gap_words(self.gap)))
         rows.append(("network", "-".join(map(str, self.network["shape"]))))
         rows.append(("time", f"{self.seconds:.2f} s   {self.status.value}"))
         if self.claim is not None:

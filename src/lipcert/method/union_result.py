@@ -11,7 +11,7 @@ from typing import Any
 from lipcert.chart.facts import Facts
 from lipcert.errors import InputError
 from lipcert.files import write_bytes
-from lipcert.method.result import Result, Status, relative_gap
+from lipcert.method.result import Result, Status, gap_words, relative_gap
 from lipcert.proof.union import UnionCertificate
 from lipcert.rounding import Array
 
@@ -68,8 +68,7 @@ class UnionResult:
         rows = [("upper", f"{self.upper:.7g}   the largest, proved" if self.certified else "none   nothing was proved")]
         if self.lower is not None:
             rows.append(("lower", f"{self.lower:.7g}   attained at a point of one of the regions"))
-        gap = "unknown" if self.gap is None else f"{100 * self.gap:.3g} %"
-        rows.append(("gap", f"{gap}   (upper - lower) / lower"))
+        rows.append(("gap", gap_words(self.gap)))
         rows.append(("network", "-".join(map(str, first.network["shape"]))))
         order = sorted(range(len(self.parts)), key=lambda k: -self.parts[k].upper)
         for k in order[:_SHOWN]:

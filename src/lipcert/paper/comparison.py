@@ -32,6 +32,11 @@ class Verdict(Enum):
     OUT_OF_REACH = "out of reach"  # published; tried here, or something smaller was, and none finished
     NOTHING = ""  # not published, or not run here
 
+    def of(self, number: int) -> str:
+        """As 1 agrees, 21 agree."""
+        several = {Verdict.AGREES: "agree", Verdict.DIFFERS: "differ"}
+        return f"{number} {self.value if number == 1 else several.get(self, self.value)}"
+
 
 @dataclass(frozen=True)
 class Row:
@@ -191,7 +196,7 @@ class Agreement:
         """ "agrees" within the tolerance; a verdict that no row has is left out."""
         if not self.published:
             return NOTHING_COMPARED
-        first, *others = [f"{n} {verdict.value}" for verdict, n in self.verdicts]
+        first, *others = [verdict.of(n) for verdict, n in self.verdicts]
         return f"of {self.published} published entries {', '.join([first, *others])} (to {TOLERANCE:g})"
 
 

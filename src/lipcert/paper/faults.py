@@ -12,7 +12,7 @@ BELOW_OPTIMUM = "published value is below the optimum of its own program"
 ABOVE = "the same method proves less here: the published program was looser or not solved to its end"
 OTHER_POINTS = "other random points: the paper's are not known"
 MIXED = "mixed statistics: HR-2 is a mean of ten networks, the others are network 0"
-OTHER_NETWORK = "another network: the paper's is not published"
+OTHER_NETWORK = "another network than the paper's, which is not published"
 _SLACK = 1e-5  # six decimals were published, of solvers that end a little above or below an optimum
 
 

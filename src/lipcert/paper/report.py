@@ -81,7 +81,7 @@ def estimate_record(estimate: Estimate) -> Record:
 def printed_agreement(records: Sequence[Record]) -> str:
     """How printed numbers compare, from the verdicts of a table's lines."""
     count = Counter(str(r["verdict"]) for r in records if r["verdict"])
-    said = ", ".join(f"{count[v.value]} {v.value}" for v in Verdict if count[v.value])
+    said = ", ".join(v.of(count[v.value]) for v in Verdict if count[v.value])
     return f"of {count.total()} printed numbers {said}" if count else NOTHING_COMPARED
 
 
