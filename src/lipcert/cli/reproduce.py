@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 @click.option("--time-limit", type=float, metavar="S", help="Seconds for each entry. Default: 300, quick 10.")
 @click.option("--memory-limit", type=float, metavar="GIB", help="Address space of each entry. Default: 4.")
 @click.option(
-    "--weights", multiple=True, metavar="FILE", help="A trained network for table2 (one output), table4, matrix."
+    "--weights",
+    multiple=True,
+    metavar="FILE",
+    help="A trained network, of one output for table2, of ten for table4 and matrix; may be given twice.",
 )
 @click.option("--images", metavar="FILE", help="Images for table4 and matrix (.npy, .npz, idx, .csv).")
 @click.option("--labels", metavar="FILE", help="Their classes.")

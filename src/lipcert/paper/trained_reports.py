@@ -141,7 +141,8 @@ def table3_report(entries: Sequence[Entry], findings: Findings, shares: Mapping[
     heads = [f"{e:g}" for e in EPSILONS]
     records: list[dict[str, Any]] = [{"points": name} | dict(zip(heads, values, strict=True)) for name, values in rows]
     paragraphs = [
-        f"The classifier is trained here ({100 * accuracy:.2f} % of fresh points are right), {OTHER_NETWORK}: its rows below are to look at. "
+        f"The classifier is trained here ({100 * accuracy:.2f} % of fresh points are right), {OTHER_NETWORK}: its rows "
+        "below are to look at. "
         "Points of the box lie far outside both spheres, where a well-trained network is sure; the task's own points "
         "are harder.",
         table(constants),
