@@ -99,7 +99,8 @@ def certify_command(
 
     One set of constants, one for each pair of classes, is proved for the whole data set; every input then gets its
     certified radius at once. Counterexamples are looked for from the other side, so that each input ends certified,
-    attacked or undecided. --time-limit is for each pair: ten classes have 45 of them. Exit code 0 when the constants were proved, 1 when some were not, 2 on bad input.
+    attacked or undecided. --time-limit is for each pair: ten classes have 45 of them. Exit code 0 when the constants
+    were proved, 1 when some were not, 2 on bad input.
 
     \b
     lipcert certify net.npz t10k-images-idx3-ubyte.gz --labels t10k-labels-idx1-ubyte.gz \\
