@@ -1,7 +1,8 @@
 """What a package index shows of the README: links that lead somewhere from there.
 
 With LIPCERT_URL, the address under which the files of this version are shown, relative links and pictures become
-absolute. Without it, what such a link would have led to is named and not linked, and pictures are left out.
+absolute. Without it, what such a link would have led to is named and not linked, and pictures are left out with the
+line in italics below them.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
+_PICTURE = re.compile(r"!\[[^\]]*\]\((?!https?://)[^)\s]+\)\n\n\*[^*\n]+\*\n\n")
 _LINK = re.compile(r"(!?)\[([^\]]*)\]\((?!https?://|#|mailto:)([^)\s]+)\)")
 
 
@@ -35,4 +37,4 @@ def for_index(text: str, url: str) -> str:
             return f"{picture}[{words}]({url.rstrip('/')}/{target}{raw})"
         return "" if picture else f"{words} (`{target}`)" if target not in words else words
 
-    return _LINK.sub(link, text)
+    return _LINK.sub(link, text if url else _PICTURE.sub("", text))

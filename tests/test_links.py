@@ -99,6 +99,7 @@ def test_an_index_gets_links_that_lead_somewhere(monkeypatch: pytest.MonkeyPatch
         links = LINK.findall(build["for_index"](readme, url))
         assert all(link.startswith(("https://", "#")) for link in links)
         assert (len(links) > 10) == bool(url)
+        assert ("The bracket against time" in build["for_index"](readme, url)) == bool(url)  # it is below a picture
     assert (
         build["for_index"]("![p](p.svg) [a](b.md) [b.md](b.md) [c](https://c)", "") == " a (`b.md`) b.md [c](https://c)"
     )

@@ -1,4 +1,4 @@
-"""Certified upper bounds on the Lipschitz constants of ReLU networks."""
+"""Certified upper bounds on the Lipschitz constants of neural networks."""
 
 import importlib
 from typing import TYPE_CHECKING, Any

@@ -67,7 +67,7 @@ class _Lazy(click.Group):
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="lipcert", message="%(prog)s %(version)s")
 def cli() -> None:
-    """Certified upper bounds on the Lipschitz constants of ReLU networks.
+    """Certified upper bounds on the Lipschitz constants of neural networks.
 
     \b
     lipcert demo                                       see it work on data that ships with it
