@@ -8,6 +8,8 @@ import pytest
 import lipcert
 from lipcert import Box, Everywhere, Network, Status, policy
 from lipcert.budget import Budget
+from lipcert.method.bracket import Bracket
+from lipcert.method.tight import Kept, Tight
 from lipcert.problem.problem import Problem
 from lipcert.proof.multipliers import prove
 from lipcert.relaxation.model import Relaxation
@@ -87,6 +89,51 @@ def test_phases_in_turn_keep_the_better_multipliers(local: Relaxation, monkeypat
     assert prove(local, result.y).upper == pytest.approx(solve_rank_two(local.problem, Options()).dual, rel=1e-6)
 
 
+def interior_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However short the time."""
+    for name in ("LONG", "SURE_SHARE"):
+        monkeypatch.setattr(policy, name, np.inf)
+    monkeypatch.setattr(policy, "HOPELESS_AT", -1)
+
+
+def test_an_interior_point_goes_on_where_its_budget_ended(local: Relaxation, monkeypatch: pytest.MonkeyPatch) -> None:
+    interior_alone(monkeypatch)
+    all_of_it, seen = Budget.of_work(20.0), list[int]()
+    whole = choose_solver("auto", local.problem, all_of_it)(ignore)
+    assert (whole.status, whole.paused) == (SolverStatus.OPTIMAL, None)
+    half = choose_solver("auto", local.problem, Budget.of_work(all_of_it.now() / 2))(ignore)
+    assert half.status is SolverStatus.TIME_LIMIT
+    assert half.paused is not None
+    assert 0 < half.paused.least(Budget.of_work(1.0)) < all_of_it.now()
+    rest = Budget.of_work(20.0)
+    ended = half.paused.go_on(rest, lambda p: seen.append(p.iteration))
+    assert ended.status is SolverStatus.OPTIMAL
+    assert seen[0] > half.iterations > 2
+    assert rest.now() < all_of_it.now()
+    assert prove(local, ended.y).upper == pytest.approx(prove(local, whole.y).upper, rel=1e-6)
+
+
+def test_a_second_turn_of_tight_goes_on_with_the_same_solve(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where rounds of cuts do not fit, an interior point that was stopped is not begun anew."""
+    interior_alone(monkeypatch)
+    monkeypatch.setattr(policy, "ROUNDS_LEAST", 1e9)
+    problem, kept, bracket = Problem.of(network(), Box(np.zeros(12), 0.2)), Kept(), Bracket()
+    method, whole = Tight(slopes=False, kept=kept), Bracket()
+    all_of_it = Budget.of_work(20.0)
+    Tight(slopes=False).run(problem, whole, all_of_it)
+    method.run(problem, bracket, Budget.of_work(0.75 * all_of_it.now()))
+    stopped = kept.paused
+    assert stopped is not None
+    assert kept.least(Budget.of_work(1.0)) == stopped.least(Budget.of_work(1.0))
+    before = bracket.upper
+    rest = Budget.of_work(20.0)
+    method.run(problem, bracket, rest)
+    assert kept.paused is None
+    assert bracket.upper < before
+    assert bracket.upper == pytest.approx(whole.upper, rel=1e-6)
+    assert rest.now() < all_of_it.now()
+
+
 def test_an_interrupt_in_the_solver_keeps_what_is_proved() -> None:
     def stop(progress: lipcert.Progress) -> None:
         if progress.iteration is not None and progress.iteration.iteration == 6:
@@ -102,7 +149,7 @@ def test_a_failing_solver_is_reported_not_fatal(monkeypatch: pytest.MonkeyPatch)
     def broken(*_: object, **__: object) -> None:
         raise np.linalg.LinAlgError("singular")
 
-    monkeypatch.setattr("lipcert.solver.rank_two.solve_rank_two", broken)
+    monkeypatch.setattr("lipcert.solver.rank_two.RankTwoRun.run", broken)
     result = lipcert.bound(network(), Box(np.zeros(12), 0.2), method="hr2", work=5.0, lower=False)
     assert result.method == "linear"
     assert any("solver failed" in note for note in result.notes)

@@ -31,8 +31,10 @@ from lipcert.relaxation.build import build
 from lipcert.relaxation.model import Relaxation
 from lipcert.relaxation.specification import Specification
 from lipcert.robustness.certify import share_of
+from lipcert.solver import Status as SolverStatus
 from lipcert.solver import choose_solver, no_room_for_interior
 from lipcert.solver.costs import solve_numbers
+from lipcert.solver.result import Log, RankTwoResult
 from tests.problems import net_of
 from tests.test_portfolio import Falling, bracket_of
 
@@ -196,14 +198,20 @@ def test_the_interior_point_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
     task = Task.of(problem, "tight")
     needed = policy.NUMBER * solve_numbers(task.relaxation.problem)
     used: list[str] = []
-    for name in ("low_rank.solve_low_rank", "rank_two.solve_rank_two"):
-        monkeypatch.setattr(f"lipcert.solver.{name}", lambda *_, name=name, **__: used.append(name))
+    done = Log(0, Budget.of_work(1.0), None).result(SolverStatus.OPTIMAL)
+    for name in ("low_rank.solve_low_rank", "rank_two.RankTwoRun.run"):
+
+        def answer(*_: object, name: str = name, **__: object) -> RankTwoResult:
+            used.append(name)
+            return done
+
+        monkeypatch.setattr(f"lipcert.solver.{name}", answer)
     for solver in ("auto", "rank-two"):
         for limit in (0.9 * needed, 1.2 * needed):
             budget = limited(limit, Process())
             choose_solver(solver, task.relaxation.problem, budget)(lambda _: False)
             assert no_room_for_interior(solver, task.relaxation.problem, budget) == (used[-1].startswith("low"))
-    assert used == ["low_rank.solve_low_rank", "rank_two.solve_rank_two"] * 2
+    assert used == ["low_rank.solve_low_rank", "rank_two.RankTwoRun.run"] * 2
 
 
 class Growing(Falling):

@@ -22,6 +22,7 @@ from lipcert.relaxation.model import Relaxation
 from lipcert.relaxation.specification import Specification, plan_specification
 from lipcert.rounding import Array
 from lipcert.solver import Progress, Status, choose_solver, no_room_for_interior
+from lipcert.solver.result import Paused
 
 OnMoments = Callable[[Relaxation, Array], None]  # a relaxation and its moment matrix, while the solver rests
 
@@ -81,22 +82,32 @@ def proved(task: Task, multipliers: Array, budget: Budget) -> Certificate:
 
 
 def solve(task: Task, bracket: Bracket, budget: Budget, on_moments: OnMoments | None = None) -> Status:
+    """`solve_on` from the beginning, to its end or that of the budget."""
+    return solve_on(task, bracket, budget, on_moments)[0]
+
+
+def solve_on(
+    task: Task, bracket: Bracket, budget: Budget, on_moments: OnMoments | None = None, paused: Paused | None = None
+) -> tuple[Status, Paused | None]:
     """Run a solver within the budget; every certificate on the way, and the last, improve the bracket.
 
     The moment matrix, where the solver has one, goes to `on_moments` afterwards. Whatever the solver returns, only what
-    the proof room proves is handed on.
+    the proof room proves is handed on. `paused` is where an earlier call on the same task was, as it is returned.
     """
     reserve = min(policy.LAST_PROOF_SHARE * budget.left(), budget.expected(proof_operations(task.proof_order)))
     watcher = Watcher(task, bracket, budget, latest=budget.end - 2 * reserve)
     if no_room_for_interior(bracket.wishes.solver, task.relaxation.problem, budget):
         bracket.note("a first-order method takes the place of an interior point: the memory limit has no room for one")
-    run = choose_solver(bracket.wishes.solver, task.relaxation.problem, budget.upto(budget.left() - reserve))
-    result = run(watcher)
+    within = budget.upto(budget.left() - reserve)
+    if paused is None:
+        result = choose_solver(bracket.wishes.solver, task.relaxation.problem, within)(watcher)
+    else:
+        result = paused.go_on(within, watcher)
     if watcher.proved is None or not np.array_equal(watcher.proved, result.y):
         bracket.improve(proved(task, result.y, budget))
     if on_moments is not None and result.X is not None:
         on_moments(task.relaxation, result.X)
-    return result.status
+    return result.status, result.paused
 
 
 class Prover(Protocol):

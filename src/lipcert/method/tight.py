@@ -12,12 +12,13 @@ from lipcert.method.lower import Rounder
 from lipcert.method.relaxed import Relaxed
 from lipcert.method.result import Status
 from lipcert.method.slopes import Slopes, Work, run_slopes
-from lipcert.method.solving import OnMoments, Rounds, Task, rounds_fit, rounds_need, solve, tighten
+from lipcert.method.solving import OnMoments, Rounds, Task, rounds_fit, rounds_need, solve_on, tighten
 from lipcert.problem.problem import Problem
 from lipcert.solver import Status as SolverStatus
 
 if TYPE_CHECKING:
     from lipcert.solver.grid import GridStart
+    from lipcert.solver.result import Paused
     from lipcert.solver.triangles import TriangleStart
 
 
@@ -35,6 +36,7 @@ class Kept:
         self.rounds: Rounds | None = None
         self.triangles: TriangleStart | None = None
         self.products: GridStart | None = None
+        self.paused: Paused | None = None
         self.needs: float | None = None  # seconds of a run that does more than the last one could
 
     def cases_of(self, problem: Problem) -> Cases | None:
@@ -104,13 +106,14 @@ class Tight(Relaxed):
             grid = solve_products(task, bracket, budget, kept.products)
             kept.products = grid.start
             return grid.status
-        if kept.rounds is not None or rounds_fit(task, solver, budget):
+        if kept.rounds is not None or (kept.paused is None and rounds_fit(task, solver, budget)):
             kept.rounds = tighten(task, bracket, budget, look, kept.rounds)
             if kept.rounds.status is SolverStatus.OPTIMAL:
                 kept.needs = products_need(task, solver, budget) if whole else None
             return kept.rounds.status
-        kept.needs = rounds_need(task, solver, budget)
-        return solve(task, bracket, budget, look)
+        status, kept.paused = solve_on(task, bracket, budget, look, kept.paused)
+        kept.needs = rounds_need(task, solver, budget) if kept.paused is None else kept.paused.least(budget)
+        return status
 
 
 def _slopes_late(problem: Problem, bracket: Bracket, budget: Budget) -> Work | None:

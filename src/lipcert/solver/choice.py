@@ -10,12 +10,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.relaxation.rank_two import RankTwoProblem
 from lipcert.solver.result import Callback, Progress, RankTwoResult, Status
+
+if TYPE_CHECKING:
+    from lipcert.solver.rank_two import RankTwoRun
 
 SOLVERS = ("auto", "rank-two", "low-rank")
 Run = Callable[[Callback], RankTwoResult]
@@ -59,7 +63,7 @@ def _by_size(problem: RankTwoProblem, budget: Budget, callback: Callback) -> Ran
     where the interior point would not get far; the best multipliers of all."""
     from lipcert.solver.costs import solve_operations
     from lipcert.solver.low_rank import LowRankOptions, LowRankRun
-    from lipcert.solver.rank_two import Options, solve_rank_two
+    from lipcert.solver.rank_two import Options, RankTwoRun
 
     whole = solve_operations(problem)
     if budget.expected(whole) > policy.WORTH_CALIBRATING:
@@ -73,13 +77,33 @@ def _by_size(problem: RankTwoProblem, budget: Budget, callback: Callback) -> Ran
     if first is not None and budget.expected(whole) > budget.left():
         return quick.run(budget)
     watch = _Hopeless(whole / policy.ITERATIONS, budget, callback)
-    found = solve_rank_two(problem, Options(), watch, budget=budget)
+    interior = RankTwoRun(problem, Options(), watch, budget)
+    found = interior.run(budget)
     if watch.hopeless:
         last = quick.run(budget)
         found = replace(found if found.dual <= last.dual else last, status=last.status)
+    elif found.status is Status.TIME_LIMIT and interior.begun:
+        found = replace(found, paused=_Stopped(interior))
     if first is None or found.dual <= first.dual:
         return found
-    return replace(first, status=found.status)
+    return replace(first, status=found.status, paused=found.paused)
+
+
+@dataclass(frozen=True, eq=False)
+class _Stopped:
+    """An interior point whose budget was over."""
+
+    interior: RankTwoRun
+
+    def least(self, budget: Budget) -> float:
+        """Of an iteration."""
+        return budget.expected(self.interior.iteration())
+
+    def go_on(self, budget: Budget, callback: Callback) -> RankTwoResult:
+        """The callback is called with this run's iterations alone."""
+        self.interior.log.callback = callback
+        found = self.interior.run(budget)
+        return replace(found, paused=self) if found.status is Status.TIME_LIMIT else found
 
 
 class _Hopeless:

@@ -68,9 +68,7 @@ def solve_rank_two(
     if y0 is not None and (np.shape(y0) != (problem.rows,) or not np.all(np.isfinite(y0))):
         raise InputError(f"solve_rank_two(y0): expected {problem.rows} finite multipliers, got shape {np.shape(y0)}")
     budget = budget or Budget.unlimited()
-    run = _Run(problem, options, Log(problem.rows, budget, callback))
-    with budget.threads(max(run.problem.size, problem.rows // 4)):
-        return run.run(y0)
+    return RankTwoRun(problem, options, callback, budget).run(budget, y0)
 
 
 @dataclass(eq=False)
@@ -81,21 +79,33 @@ class _Direction:
     dZ: Bordered  # noqa: N815
 
 
-class _Run:
-    """One solve: the iterate and what is computed from it."""
+class RankTwoRun:
+    """One solve: the iterate and what is computed from it. `run` may be called again, and goes on."""
 
-    def __init__(self, problem: RankTwoProblem, options: Options, log: Log) -> None:
-        self.options, self.log, self.budget = options, log, log.budget
+    def __init__(self, problem: RankTwoProblem, options: Options, callback: Callback | None, budget: Budget) -> None:
+        self.options, self.log, self.budget = options, Log(problem.rows, budget, callback), budget
+        self.given, self.begun = problem, False
         self.core = find_core(problem)
         self.problem = problem if self.core is None else self.core.problem
         self.unequal = np.flatnonzero(~self.problem.equality)
         self.short_steps = 0
 
-    def run(self, y0: Floats | None) -> RankTwoResult:
-        """Zero multipliers where the budget is over already."""
+    def run(self, budget: Budget, y0: Floats | None = None) -> RankTwoResult:
+        """Zero multipliers where the budget is over already; `y0` is for the first call."""
+        self.budget = self.log.budget = budget
+        with budget.threads(max(self.problem.size, self.given.rows // 4)):
+            return self._run(y0)
+
+    def iteration(self) -> float:
+        """Operations of the next one."""
+        return iteration_operations(self.form.size, self.schur.unknowns)
+
+    def _run(self, y0: Floats | None) -> RankTwoResult:
         if self.budget.over():
             return self.log.result(Status.TIME_LIMIT)
-        self._begin(y0)
+        if not self.begun:
+            self._begin(y0)
+            self.begun = True
         try:
             status = self._iterate()
         except KeyboardInterrupt:
@@ -137,7 +147,7 @@ class _Run:
         return X if self.core is None else self.core.moments(X)
 
     def _iterate(self) -> Status:
-        each = iteration_operations(self.form.size, self.schur.unknowns)
+        each = self.iteration()
         for iteration in range(self.options.iterations + 1):
             status = self._finished(self._measure())
             if status is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import Protocol
 
 import numpy as np
 
@@ -69,6 +70,17 @@ class RankTwoResult:
     iterations: int
     seconds: float
     history: tuple[Record, ...]
+    paused: Paused | None = None  # what goes on from here, where more time would help
+
+
+class Paused(Protocol):
+    """A solve that was stopped by its budget."""
+
+    def least(self, budget: Budget) -> float:
+        """Seconds that it must have to come any further."""
+
+    def go_on(self, budget: Budget, callback: Callback) -> RankTwoResult:
+        """From where it was."""
 
 
 class Log:
