@@ -171,17 +171,7 @@ def _slopes(found: Reproduced) -> str:
             continue
         place = (r["method"], r["network"], r["sparsity"], r["seed"], r["region"])
         lines.append((*place, f"{told:.6f}", _short(r["floor"], 6), _short(r["value"], 6), note))
-    head = (
-        "method",
-        "networks",
-        "s",
-        "seed",
-        "region",
-        "published",
-        "attained",
-        "proved here",
-        "published is",
-    )
+    head = ("method", "networks", "s", "seed", "region", "published", "attained", "proved here", "published is")
     return _table(head, lines)
 
 

@@ -94,7 +94,7 @@ def loop_command(
     except NotContractingError as error:
         if given["below"] > 1:  # which it may be all the same, in a norm that is given
             raise
-        return _refuted(str(error), given["below"], as_json)
+        return _without_weights(str(error), given["below"], as_json)
     norm = "2" if norm == "inf" and weights is not None and weights.ndim == 2 else norm
     wishes: dict[str, Any] = {"output": "all", "norm": norm, "input_weights": weights, "output_weights": weights}
     if given["largest"]:
@@ -113,12 +113,12 @@ def loop_command(
     return 0 if result.upper < given["below"] else 1
 
 
-def _refuted(reason: str, limit: float, as_json: bool) -> int:
-    """Of every norm, which is more than the question."""
+def _without_weights(reason: str, limit: float, as_json: bool) -> int:
+    """No norm was found. A spectral radius in floating point, at a point that may lie on a kink, refutes nothing."""
     if as_json:
-        print_json({"below": limit, "is_below": "refuted", "contracts": False, "reason": reason})
+        print_json({"below": limit, "is_below": "open", "contracts": False, "reason": reason})
     else:
-        console().print(f"[bold]refuted[/bold]: {reason}")
+        console().print(f"[bold]not decided[/bold]: {reason}")
     return 1
 
 

@@ -58,7 +58,7 @@ def show_verdict(result: Result | UnionResult, limit: float, subject: str = "the
         case "proved":
             said = f"[bold]proved[/bold]: {subject} is below {limit:g}"
         case "refuted":
-            said = f"[bold]refuted[/bold]: {subject} is not below {limit:g}; at a point of the region it is larger"
+            said = f"[bold]refuted[/bold]: {subject} is not below {limit:g}; at a point of the region it is that large"
         case "open":
             said = f"[bold]not decided[/bold]: neither is {subject} proved below {limit:g} nor seen above it"
     console().print(said)

@@ -71,7 +71,7 @@ def contraction(
 
 
 class NotContractingError(InputError):
-    """In no norm does the loop contract: its Jacobian at a point of the region has a spectral radius of 1 or more."""
+    """No weights: the Jacobian at the middle of the region has a spectral radius of 1 or more, as far as floats tell."""
 
 
 def loop_weights(net: Network, A: ArrayLike, B: ArrayLike, region: Region, C: ArrayLike | None = None) -> Array:

@@ -118,8 +118,8 @@ def solve_conic(
     if not problem.rows or not problem.columns:
         return make_solution(problem, _trivial(problem), 0.0, name)
 
-    def run(name: str) -> ConicSolution:
-        return _run(name, problem, budget, Limits(verbose=verbose, tolerance=tolerance))
+    def run(back_end: str) -> ConicSolution:
+        return _run(back_end, problem, budget, Limits(verbose=verbose, tolerance=tolerance))
 
     found = run(name)
     if name == "highs" and found.status in _OPEN and not budget.over():  # the simplex method decides
