@@ -71,7 +71,7 @@ def contraction(
 
 
 class NotContractingError(InputError):
-    """No weights: the Jacobian at the middle of the region has a spectral radius of 1 or more, as far as floats tell."""
+    """No weights: the Jacobian at the middle of the region has a spectral radius of 1 or more, says floating point."""
 
 
 def loop_weights(net: Network, A: ArrayLike, B: ArrayLike, region: Region, C: ArrayLike | None = None) -> Array:
