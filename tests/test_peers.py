@@ -68,7 +68,7 @@ def test_eclipse_of_its_package() -> None:
 def test_who_applies_to_what() -> None:
     box, net = Box(np.zeros(3), 0.5), net_of(3, 5, 2)
     names = {p.name for p in PEERS if p.applies(Problem.of(net, box, 0)) is None}
-    assert names == {"GeoLIP (SCS)", "CSDP", "auto_LiRPA (CROWN)"}
+    assert names == {"GeoLIP (SCS)", "CSDP", "auto_LiRPA (CROWN)", "auto_LiRPA (optimised)"}
     euclidean = {p.name for p in PEERS if p.applies(Problem.of(net, Everywhere(), "all", "2")) is None}
     assert euclidean == {
         "LipSDP-Neuron (SCS)",

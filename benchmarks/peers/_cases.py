@@ -12,7 +12,7 @@ import numpy as np
 from benchmarks._networks import CASES, Made, recipe
 from benchmarks._random_chains import square_layers
 from benchmarks._rows import Measured
-from benchmarks.peers._auto_lirpa import AutoLiRPA
+from benchmarks.peers._auto_lirpa import AutoLiRPA, OptimisedLiRPA
 from benchmarks.peers._csdp import CSDP
 from benchmarks.peers._eclipse import ClosedForm, Eclipse, EclipseFast
 from benchmarks.peers._peer import Answer, Peer
@@ -22,7 +22,8 @@ from lipcert import Box, Everywhere, Network
 from lipcert.paper.networks import paper_network, paper_region
 from lipcert.problem.problem import Problem
 
-PEERS: tuple[Peer, ...] = (ClosedForm(), EclipseFast(), Eclipse(), LipSDP(), GeoLIP(), CSDP(), AutoLiRPA())
+_SLOPES: tuple[Peer, ...] = (ClosedForm(), EclipseFast(), Eclipse(), LipSDP(), GeoLIP())
+PEERS: tuple[Peer, ...] = (*_SLOPES, CSDP(), AutoLiRPA(), OptimisedLiRPA())
 
 
 @dataclass(frozen=True)
