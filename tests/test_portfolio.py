@@ -7,12 +7,14 @@ import math
 import numpy as np
 import pytest
 
-from lipcert import Box, bound, policy, verify
+from lipcert import Box, Everywhere, bound, policy, verify
 from lipcert.budget import Budget
 from lipcert.method.base import Wishes
 from lipcert.method.bracket import Bracket
+from lipcert.method.engines import engines_for
 from lipcert.method.portfolio import Engine, take_turns
 from lipcert.method.result import Status
+from lipcert.method.workers import workers_of
 from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate
 from lipcert.proof.arithmetic import prove_product
@@ -257,3 +259,19 @@ def test_an_overflowing_bracket_ends() -> None:
     assert other.ended
     assert max(len(one.lengths), len(other.lengths)) <= policy.IDLE_TURNS
     assert min(one.lengths + other.lengths) > 0
+
+
+def test_slopes_come_early_on_the_whole_space() -> None:
+    """Cells and relaxations take seconds to get as far on a deep network; the two trials of slopes are enough."""
+    net = net_of(12, *(24,) * 8, 2, seed=5)
+    problem, budget = Problem.of(net, Everywhere(), 0), Budget.of_work(10.0)
+    bracket = Bracket(Wishes())
+    bracket.improve(prove_product(problem))
+    with workers_of(bracket.wishes) as executor:
+        engines = engines_for(problem, bracket, budget, executor)
+    slopes = next(e for e in engines if e.name == "slopes")
+    assert slopes.price(budget) <= policy.TRIAL_LEAST
+    for times in (1.0, 2.0):
+        slopes.take_turn(budget.upto(times * policy.TRIAL_LEAST))
+    alone = bound(net, Everywhere(), output=0, method="slopes", work=10.0, lower=False)
+    assert alone.upper <= slopes.upper < 1.01 * alone.upper

@@ -273,6 +273,11 @@ class BySlopes(Relaxation):
     continues = True
     work: Work | None = None
 
+    def price(self, budget: Budget) -> float:
+        """On the whole space, where nothing else is as good as soon, that of a few steps: a turn goes on with them."""
+        known = hull(self.problem.region) is None
+        return super().price(budget) * (policy.SLOPES_STEPS / policy.SLOPES_PROOFS if known else 1.0)
+
     def turn(self, budget: Budget) -> None:
         self.problem = self.sharper(budget)
         before = self.bracket.certificate
