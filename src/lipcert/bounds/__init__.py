@@ -1,7 +1,7 @@
 """Sound bounds of values and gradients, rounded outward: on a region, or on many cells of it at once."""
 
 from lipcert.bounds.cell import Cell, Split, halves, splits_here, whole
-from lipcert.bounds.engine import Bounds, bounds_of, joined
+from lipcert.bounds.engine import Bounds, bounds_of, joined, root_bounds, tree_bounds
 from lipcert.bounds.forms import proves_empty
 from lipcert.bounds.gains import Gains, gains, jacobian_rows, mixed_bound, mixed_gradient_bounds, mixed_map_bound
 from lipcert.bounds.gradients import gradient_bounds, gradient_magnitudes, interval_uppers, slope_bounds
@@ -40,8 +40,10 @@ __all__ = [
     "preactivation_bounds",
     "preactivations",
     "proves_empty",
+    "root_bounds",
     "slope_bounds",
     "slopes",
     "splits_here",
+    "tree_bounds",
     "whole",
 ]

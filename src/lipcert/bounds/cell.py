@@ -4,7 +4,8 @@ A cell is the set of x of a box, perhaps cut by half-spaces, or of the whole spa
 neurons whose sign is fixed.
 A split cuts the box at a value of a coordinate, or the cell at the kink of a neuron; both halves are closed, so that
 together they are the cell. Hence whoever starts from the whole region and halves as often as he likes has a cover of
-it, whatever the splits were.
+it, whatever the splits were. Of a ball the first cell is the box around it, and what lies beside the ball is no part of
+the region: cells that do not meet it count as empty.
 
 The gradient: almost every x has no z_j = 0 but where z_j vanishes in a neighbourhood, and there either slope gives the
 same gradient. The slopes that a half allows therefore contain those of the true gradient of almost all of its points.
@@ -12,6 +13,7 @@ same gradient. The slopes that a half allows therefore contain those of the true
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +21,7 @@ from numpy.typing import NDArray
 
 from lipcert.problem.network import Network
 from lipcert.problem.region import Box, Region, ball_of, hull, restricted
+from lipcert.rounding import TINY, gamma
 
 Signs = tuple[NDArray[np.int8], ...]  # by hidden block: 1 where z >= 0, -1 where z <= 0, 0 where nothing is fixed
 
@@ -48,6 +51,27 @@ class Cell:
 def whole(net: Network, region: Region) -> Cell:
     """The region itself."""
     return Cell(region, tuple(np.zeros(b.width, dtype=np.int8) for b in net.hidden))
+
+
+def first_cell(net: Network, region: Region) -> Cell:
+    """What a tree of cells begins with: the region itself, or the box around a ball."""
+    box = hull(region)
+    return whole(net, region if box is None or ball_of(region) is None else restricted(region, box))
+
+
+def beside(region: Region, cells: Sequence[Cell]) -> NDArray[np.bool_]:
+    """Which of the cells, boxes all of them, do not meet the ball that the region is part of; rounded so that yes is a
+    proof. None of them where there is no ball."""
+    ball = ball_of(region)
+    if ball is None:
+        return np.zeros(len(cells), dtype=bool)
+    boxes = [box for box in (hull(cell.region) for cell in cells) if box is not None]
+    lo, hi = (np.stack([getattr(box, end) for box in boxes]) for end in ("lo", "hi"))
+    n = ball.size + 8
+    with np.errstate(over="ignore", invalid="ignore"):
+        away = np.maximum(np.maximum(lo - ball.center, ball.center - hi), 0.0)
+        square = (away * away).sum(axis=1) * (1.0 - gamma(n)) - n * TINY
+        return np.asarray(np.isfinite(square) & (square > ball.radius * ball.radius * (1.0 + gamma(8))))
 
 
 def splits_here(cell: Cell, split: Split, net: Network) -> bool:

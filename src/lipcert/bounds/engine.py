@@ -11,21 +11,21 @@ do not depend on its company.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lipcert import policy
-from lipcert.bounds.cell import Cell, Signs
+from lipcert.bounds.cell import Cell, Signs, beside, first_cell, whole
 from lipcert.bounds.forms import Sides, no_sides, pushed, stacked
 from lipcert.bounds.interval import Interval, affine_sum, outward, times, widened
 from lipcert.bounds.substitution import Stage, forms_above, longest_side, work
 from lipcert.problem.blocks import Block
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
-from lipcert.problem.region import Ball, Polytope, ball_of, hull, sides_of
+from lipcert.problem.region import Ball, Polytope, Region, ball_of, hull, sides_of
 from lipcert.problem.twins import Twins
 from lipcert.rounding import TINY, gamma, grow
 
@@ -96,6 +96,21 @@ def bounds_of(net: Network, cells: Sequence[Cell], known: tuple[Interval, ...] |
             pieces[0] if np.array_equal(batches[0], np.arange(len(cells))) else pieces[0].rows(np.argsort(batches[0]))
         )
     return joined(pieces).rows(np.argsort(np.concatenate(batches)))
+
+
+def root_bounds(net: Network, region: Region) -> tuple[Cell, Bounds]:
+    """The first cell of a tree, with its bounds: in the box around a ball those of the ball, as it alone counts."""
+    cell = first_cell(net, region)
+    inside = None if ball_of(region) is None else bounds_of(net, [whole(net, region)]).pre
+    return cell, bounds_of(net, [cell], inside)
+
+
+def tree_bounds(
+    net: Network, region: Region, cells: Sequence[Cell], known: tuple[Interval, ...] | None = None
+) -> Bounds:
+    """`bounds_of` cells of a tree over the region; those that lie beside its ball are empty."""
+    bounds = bounds_of(net, cells, known)
+    return bounds if ball_of(region) is None else replace(bounds, empty=bounds.empty | beside(region, cells))
 
 
 def _batches(net: Network, fixed: NDArray[np.bool_], known: tuple[Interval, ...]) -> list[NDArray[np.int64]]:

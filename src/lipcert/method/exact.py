@@ -14,7 +14,6 @@ from lipcert.method.lower import Looker
 from lipcert.method.portfolio import take_turns
 from lipcert.method.workers import workers_of
 from lipcert.problem.problem import Problem
-from lipcert.problem.region import ball_of
 
 
 class Exact(Method):
@@ -28,13 +27,7 @@ class Exact(Method):
     closes = True
 
     def applies(self, problem: Problem) -> str | None:
-        reason = self._too_hard(problem)
-        if reason is not None:
-            return reason
-        piecewise = all(f.piecewise_linear for f in problem.network.activations)
-        if ball_of(problem.region) is not None and piecewise and problem.network.depth:
-            return None  # signs are branched on
-        return refusal(problem)
+        return self._too_hard(problem) or refusal(problem)
 
     @staticmethod
     def _too_hard(problem: Problem) -> str | None:

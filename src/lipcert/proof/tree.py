@@ -1,7 +1,8 @@
 """A tree of cells: every inner node is split in two, every leaf has a proof.
 
 The cells are not stored but rebuilt from the region along the splits, so that the leaves cover it by construction:
-whatever the file says, it is a cover, and the bound is the largest of its leaves. Bounds of pre-activations pass from a
+whatever the file says, it is a cover, and the bound is the largest of its leaves. (Of a ball they cover the box around
+it; what lies beside the ball needs no proof.) Bounds of pre-activations pass from a
 cell to its halves. Nodes stand in preorder, below before above; cheap leaves cost one row of the table.
 """
 
@@ -15,11 +16,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.bounds import Bounds, Cell, Interval, Split, bounds_of, halves, splits_here, whole
+from lipcert.bounds import Bounds, Cell, Interval, Split, halves, root_bounds, splits_here, tree_bounds
 from lipcert.errors import FileFormatError
-from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
-from lipcert.problem.region import ball_of
 from lipcert.proof.arithmetic import Arithmetic
 from lipcert.proof.encoding import (
     Numbers,
@@ -70,14 +69,14 @@ class Tree:
     def check(self, problem: Problem) -> float:
         """The bound that the tree proves, infinite when it is none: level by level, many nodes at once."""
         net, below = problem.network, children(self.splits)
-        if ball_of(problem.region) is not None or net.depth == 0 or problem.coordinate is not None:
+        if net.depth == 0 or problem.coordinate is not None:
             return np.inf  # there is no such tree
         if below is None or self.splits.count(None) != len(self.leaves):
             return np.inf
         rank = np.cumsum([s is None for s in self.splits]) - 1  # of a leaf among the leaves
         upper = 0.0
-        root = [whole(net, problem.region)]
-        todo = [_Level([0], root, bounds_of(net, root))]
+        root, known = root_bounds(net, problem.region)
+        todo = [_Level([0], [root], known)]
         while todo:
             level = todo.pop()
             ends = [k for k, node in enumerate(level.nodes) if self.splits[node] is None]
@@ -90,7 +89,7 @@ class Tree:
             inner = [k for k in range(len(level.nodes)) if self.splits[level.nodes[k]] is not None]
             most = max(1, _AT_ONCE >> len(todo) // _WAITING)
             for some in (inner[k : k + most] for k in range(0, len(inner), most)):
-                step = _down(net, self.splits, below, level, some)
+                step = _down(problem, self.splits, below, level, some)
                 if step is None:
                     return np.inf
                 todo.append(step)
@@ -185,10 +184,10 @@ def _kind(leaf: Leaf) -> int:
 
 
 def _down(
-    net: Network, splits: tuple[Split | None, ...], below: NDArray[np.int64], level: _Level, rows: list[int]
+    problem: Problem, splits: tuple[Split | None, ...], below: NDArray[np.int64], level: _Level, rows: list[int]
 ) -> _Level | None:
     """The halves of some inner nodes of a level with their bounds; None when a split does not fit its cell."""
-    children: list[Cell] = []
+    net, children = problem.network, list[Cell]()
     for k in rows:
         split = splits[level.nodes[k]]
         assert split is not None
@@ -198,7 +197,7 @@ def _down(
     twice = np.repeat(rows, 2)
     known = tuple(Interval(z.lo[twice], z.hi[twice]) for z in level.bounds.pre)
     numbers = [int(n) for k in rows for n in below[level.nodes[k]]]
-    return _Level(numbers, children, bounds_of(net, children, known))
+    return _Level(numbers, children, tree_bounds(net, problem.region, children, known))
 
 
 def children(splits: tuple[Split | None, ...]) -> NDArray[np.int64] | None:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lipcert import policy
-from lipcert.bounds import Bounds, Cell, Interval, Linear, bounds_of, joined, slope_bounds
+from lipcert.bounds import Bounds, Cell, Interval, Linear, joined, slope_bounds, tree_bounds
 from lipcert.bounds.interval import times
 from lipcert.jobs.executors import worker_count
 from lipcert.problem.network import Network
@@ -76,8 +76,12 @@ class Judged:
 
 def judge(problem: Problem, cells: Sequence[Cell], known: tuple[Interval, ...] | None = None) -> Judged:
     """The cheap bounds of cells; `known` holds on them already."""
+    return judged(problem, cells, tree_bounds(problem.network, problem.region, cells, known))
+
+
+def judged(problem: Problem, cells: Sequence[Cell], bounds: Bounds) -> Judged:
+    """The same with their pre-activation bounds given."""
     net = problem.network
-    bounds = bounds_of(net, cells, known)
     uppers, linear = line_bounds(problem, cells, bounds)
     slopes = slope_bounds(net, bounds.pre)
     matter, cost = _matter_and_cost(net, slopes, linear)

@@ -18,18 +18,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from lipcert import policy
-from lipcert.bounds import Cell, whole
+from lipcert.bounds import Cell, root_bounds
 from lipcert.budget import Budget
 from lipcert.jobs.executors import worker_count
 from lipcert.method.bracket import Bracket
 from lipcert.method.branching.choose import Halves, cell_operations, pushing_operations, try_splits
-from lipcert.method.branching.judge import Half, judge
+from lipcert.method.branching.judge import Half, judged
 from lipcert.method.branching.node import Node, certificate_of
 from lipcert.method.branching.realise import realise
 from lipcert.method.branching.relax import Question, Reply, relax
 from lipcert.method.branching.worth import Worth
 from lipcert.problem.problem import Problem
-from lipcert.problem.region import ball_of, hull
+from lipcert.problem.region import hull
 from lipcert.proof import Certificate
 from lipcert.proof.leaves import BY_LINES
 from lipcert.proof.tree import Tree
@@ -40,10 +40,7 @@ from lipcert.witness import Witness, evaluate, steepness
 
 def refusal(problem: Problem) -> str | None:
     """Why cells cannot decide this problem; None when they can."""
-    net = problem.network
-    if ball_of(problem.region) is not None:
-        return "method exact works on balls for ReLU and leaky ReLU only; use tight, or a box"
-    if net.depth == 0:
+    if problem.network.depth == 0:
         return "method exact needs a hidden layer; an affine network is exact with linear"
     return None
 
@@ -101,7 +98,8 @@ class CellSearch:
         self.under_way: dict[Future[Reply], Node] = {}
         # As many relaxations as cases for every cell: intervals alone are the better deal.
         self.worth = Worth(not problem.has_cases and relaxation_refusal(problem, "tight") is None)
-        first = judge(problem, [whole(self.net, problem.region)]).half(0)
+        cell, bounds = root_bounds(self.net, problem.region)
+        first = judged(problem, [cell], bounds).half(0)
         self.root = self._node(first, min(first.upper, bracket.upper))
         self.cells = 1
         self.stuck: list[float] = []  # the bounds of cells that nothing can be done about

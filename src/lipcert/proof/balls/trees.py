@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.bounds.cell import Cell, halves, splits_here, whole
+from lipcert.bounds.cell import Cell, first_cell, halves, splits_here, whole
 from lipcert.bounds.engine import bounds_of
 from lipcert.bounds.interval import Interval
 from lipcert.errors import FileFormatError, InputError, MethodError
 from lipcert.problem.problem import PREACTIVATIONS, Problem
-from lipcert.problem.region import Everywhere, ball_of, hull
+from lipcert.problem.region import Everywhere, Region, ball_of, hull
 from lipcert.proof.balls.arithmetic import linear_bound
 from lipcert.proof.balls.cells import Bounds, Hint, cell_bounds, proved_slopes
 from lipcert.proof.balls.forms import Forms
@@ -35,17 +36,20 @@ _AT_ONCE = 256  # nogoods
 def check_tree(problem: Problem, tree: Tree) -> float:
     """The largest of what the leaves prove; the cells follow from the splits, whatever the file says."""
     net, below = problem.network, children(tree.splits)
-    if ball_of(problem.region) is not None or net.depth == 0 or problem.coordinate is not None:
+    if net.depth == 0 or problem.coordinate is not None:
         return math.inf
     if below is None or tree.splits.count(None) != len(tree.leaves):
         return math.inf
     rank = np.cumsum([s is None for s in tree.splits]) - 1
-    upper, todo = 0.0, list[tuple[int, Cell, Hint | None]]([(0, whole(net, problem.region), None)])
+    upper, root = 0.0, first_cell(net, problem.region)
+    todo = list[tuple[int, Cell, Hint | None]]([(0, root, _of_ball(problem))])
     while todo:
         node, cell, known = todo.pop()
         split = tree.splits[node]
         batch = None if known is None else tuple(Interval(z.lo[None], z.hi[None]) for z in known)
         bounds = cell_bounds(net, cell, bounds_of(net, [cell], batch).of(0), known)
+        if split is None and is_beside(problem.region, cell):
+            continue
         if split is None:
             found = check_leaf(problem, cell, bounds, tree.leaves[rank[node]])
             if not math.isfinite(found):
@@ -57,6 +61,25 @@ def check_tree(problem: Problem, tree: Tree) -> float:
             ends = (int(n) for n in below[node])
             todo += [(n, half, bounds.pre) for n, half in zip(ends, halves(cell, split), strict=True)]
     return upper
+
+
+def _of_ball(problem: Problem) -> Hint | None:
+    """What is known in the first cell where that is the box around a ball."""
+    net = problem.network
+    if ball_of(problem.region) is None:
+        return None
+    inside = whole(net, problem.region)
+    return cell_bounds(net, inside, bounds_of(net, [inside]).of(0)).pre
+
+
+def is_beside(region: Region, cell: Cell) -> bool:
+    """Whether a box does not meet the ball that the region is part of, in whole numbers over powers of two."""
+    ball, box = ball_of(region), hull(cell.region)
+    if ball is None or box is None:
+        return False
+    ends = zip(box.lo.tolist(), ball.center.tolist(), box.hi.tolist(), strict=True)
+    away = (max(Fraction(lo) - Fraction(c), Fraction(c) - Fraction(hi), Fraction(0)) for lo, c, hi in ends)
+    return sum(d * d for d in away) > Fraction(ball.radius) ** 2
 
 
 def check_leaf(problem: Problem, cell: Cell, bounds: Bounds, leaf: Leaf) -> float:
