@@ -308,7 +308,8 @@ def test_trees_are_checked() -> None:
         Tree((Split(1, 0), Split(1, 0), None, None, None), (BY_LINES,) * 3),
     ):
         assert math.isinf(check_tree(problem, wrong))
-    assert math.isinf(check_tree(problem_of(net, Ball(np.zeros(2), 0.5)), Tree((None,), (BY_LINES,))))
+    on_ball = problem_of(net, Ball(np.zeros(2), 2.0))
+    assert 0 < check_tree(on_ball, good) <= good.check(on_ball) * (1 + 1e-9)
     assert math.isinf(check_tree(problem_of(net, BOX, "2", "2"), Tree((None,), (Empty({}),))))
     assert check_tree(problem, Tree((None,), (Empty({}),))) > 0  # not empty: by intervals
 

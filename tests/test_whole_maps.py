@@ -337,8 +337,6 @@ def test_what_is_refused() -> None:
         lipcert.bound(many, Box(np.zeros(3), 1.0), output="all", norm="2", output_norm="1", method="exact")
     assert hard("1", "1", 99, 99) is None
     assert hard("2", "2", 99, 99) is None
-    with pytest.raises(MethodError, match="on balls for ReLU"):
-        lipcert.bound(deep_net(3, 4, 2, activation="tanh"), Ball(np.zeros(3), 1.0), output="all", method="exact")
     result = lipcert.bound(many, Box(np.zeros(3), 1.0), output="all", norm="2", output_norm="1", work=0.5)
     assert math.isfinite(result.upper)
     assert verify(result.certificate, many).proved
@@ -362,3 +360,14 @@ def test_searches_go_on_where_they_were(kept: tuple[Network, Certificate, Certif
             break
         pieces.run(Budget.of_work(0.02))
     assert pieces.certificate().upper == pytest.approx(certificate.upper, rel=2e-6)
+
+
+def test_smooth_maps_on_balls_are_decided() -> None:
+    net, ball = deep_net(2, 4, 2, activation="tanh"), Ball(np.zeros(2), 0.5)
+    result = lipcert.bound(net, ball, output="all", norm="2", method="exact", gap=0.02, work=10.0)
+    assert result.gap is not None
+    assert result.gap <= 0.02
+    problem = Problem.of(net, ball, "all", "2", "2")
+    seen = steepness(problem, ball.project(np.random.default_rng(0).uniform(-0.5, 0.5, (2000, 2))))
+    assert seen.max() <= result.upper * (1 + 1e-12)
+    assert verify(result.certificate, net).proved

@@ -27,7 +27,7 @@ from lipcert.errors import LipcertError
 from lipcert.method.branching.judge import judge
 from lipcert.problem.blocks import Block
 from lipcert.problem.problem import Problem
-from lipcert.problem.region import Region
+from lipcert.problem.region import Region, ball_of
 from lipcert.proof.arithmetic import (
     prove_elimination,
     prove_interval,
@@ -90,17 +90,23 @@ class Cheap:
         return verdict
 
     def _cells(self, case: Case, problem: Problem, rng: Random, verdict: Verdict) -> None:
-        """Linear bounds of many boxes at once, as branch and bound makes them."""
-        inputs = case.network.inputs
+        """Linear bounds of many boxes at once, as branch and bound makes them; of a ball only its own points count."""
+        inputs, ball = case.network.inputs, ball_of(case.region)
         at, radii = rng.normal(size=(CELLS, inputs)), 10.0 ** rng.uniform(-3, 0.5, size=(CELLS, 1))
+        if ball is not None:
+            at, radii = ball.center + ball.radius * at / np.sqrt(inputs), ball.radius * radii
         boxes = [
             Box(center, radius * (rng.uniform(size=inputs) < 0.9)) for center, radius in zip(at, radii, strict=True)
         ]
         regions = _parts(rng, case.region, CELLS) or boxes
         uppers = judge(problem, [whole(case.network, region) for region in regions]).uppers
         points = [points_of(rng, region, inputs, 8) for region in regions]
+        if ball is not None:
+            points = [some[inside(problem.region, some)] for some in points]
         seen = np.zeros(CELLS)
         owner = np.repeat(np.arange(CELLS), [len(some) for some in points])
+        if not len(owner):
+            return
         np.maximum.at(seen, owner, norms_at(case, np.concatenate(points)))
         verdict.cases += CELLS
         verdict.counts += ["cells"] * CELLS
