@@ -145,16 +145,32 @@ def test_the_same_work_gives_the_same_answer_and_a_search_goes_on() -> None:
     assert uppers[-1] <= bracket.lower * (1 + 1e-6)
 
 
+def test_a_turn_on_a_ball_of_many_inputs_keeps_to_its_work() -> None:
+    """One program with all its tangents takes ten times as much; cut short, it goes on in the next turn."""
+    problem = Problem.of(deep_net(200, 60, 60, 1, seed=1), Ball(np.zeros(200), 2.0))
+    search, budget = SignSearch(problem, Bracket(Wishes())), Budget.of_work(10.0)
+    for _ in range(3):
+        before = budget.spent().counted
+        search.run(budget.upto(0.05))
+        assert budget.spent().counted - before <= 0.1
+    assert search.programs > 0
+    program = search.program
+    assert program is not None
+    short = program.ask(np.zeros(len(program.open), dtype=np.int8), 1)
+    assert short.pivots <= 1
+    assert program.ask(np.zeros(len(program.open), dtype=np.int8)).point is not None
+
+
 def test_an_interruption_leaves_a_bound_and_can_be_continued(monkeypatch: pytest.MonkeyPatch) -> None:
     net, box = deep_net(4, 8, 6, 1, seed=3), Box(np.zeros(4), 1.0)
     truth = solved(Problem.of(net, box))[0].certificate.upper
     ask, left = Program.ask, [5]
 
-    def impatient(self: Program, signs: Signs) -> Answer:
+    def impatient(self: Program, signs: Signs, most: int) -> Answer:
         left[0] -= 1
         if not left[0]:
             raise KeyboardInterrupt
-        return ask(self, signs)
+        return ask(self, signs, most)
 
     monkeypatch.setattr(Program, "ask", impatient)
     search = SignSearch(Problem.of(net, box), Bracket(Wishes()))
@@ -169,23 +185,23 @@ def test_an_interruption_leaves_a_bound_and_can_be_continued(monkeypatch: pytest
 # --- Lying solvers ----------------------------------------------------------------------------------------------------
 
 
-def _noise(self: Program, signs: Signs) -> Answer:
+def _noise(self: Program, signs: Signs, most: int) -> Answer:  # noqa: ARG001
     """Impossible, says the solver, and gives any multipliers."""
     rng = np.random.default_rng(list((signs + 1).tobytes()))
     count = self.system.neurons
     return Answer(None, np.zeros(0, dtype=bool), rng.normal(size=count), np.abs(rng.normal(size=count)), 1)
 
 
-def _silence(self: Program, signs: Signs) -> Answer:  # noqa: ARG001
+def _silence(self: Program, signs: Signs, most: int) -> Answer:  # noqa: ARG001
     return Answer(None, np.zeros(0, dtype=bool), None, None, 1)
 
 
-def _not_numbers(self: Program, signs: Signs) -> Answer:  # noqa: ARG001
+def _not_numbers(self: Program, signs: Signs, most: int) -> Answer:  # noqa: ARG001
     count = self.system.neurons
     return Answer(None, np.zeros(0, dtype=bool), np.full(count, np.nan), np.full(count, -np.inf), 1)
 
 
-def _always_possible(self: Program, signs: Signs) -> Answer:  # noqa: ARG001
+def _always_possible(self: Program, signs: Signs, most: int) -> Answer:  # noqa: ARG001
     """Points far outside, and against nothing: every pattern is thought to be possible."""
     far = np.full(len(self.center), 1e6)
     return Answer(far, np.zeros(2 * len(self.open), dtype=bool), None, None, 1)

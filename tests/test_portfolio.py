@@ -245,6 +245,19 @@ def test_a_relaxation_that_costs_little_is_tried_whatever_is_expected_of_it() ->
     assert anew.upper < 9.0
 
 
+def test_one_that_costs_much_less_is_tried_before_a_long_first_turn() -> None:
+    """It promises a little less than the dear one, of which nothing but a guess is known either."""
+    bracket, budget = bracket_of(100.0), Budget.of_work(100.0)
+    dear, cheaper = Falling(bracket, 20.0, 0.0, price=40.0), Falling(bracket, 25.0, 1.0, price=8.0)
+    take_turns([dear, cheaper], bracket, budget, nothing)
+    assert (cheaper.turns, dear.turns) == (1, 0)
+    assert bracket.closed()
+    bracket, budget = bracket_of(100.0), Budget.of_work(100.0)
+    dear, near = Falling(bracket, 20.0, 0.0, price=40.0), Falling(bracket, 25.0, 1.0, price=20.0)
+    take_turns([dear, near], bracket, budget, nothing)
+    assert dear.turns > 0  # it costs half as much: no small matter
+
+
 def test_an_overflowing_bracket_ends() -> None:
     """Nothing is expected of anyone, and no turn proves a number: everybody is asked a few times, not for ever."""
 

@@ -216,7 +216,7 @@ def test_lying_searches_prove_nothing_wrong(monkeypatch: pytest.MonkeyPatch) -> 
     problem, truth = Problem.of(net, box, "all", norm), truth_of(net, box, norm)
     rng = np.random.default_rng(2)
 
-    def refuse(self: Program, _: Signs) -> Answer:
+    def refuse(self: Program, *_: object) -> Answer:
         y, t = rng.normal(size=self.system.neurons), np.abs(rng.normal(size=self.system.neurons))
         return Answer(None, np.zeros(0, dtype=bool), y, t, 1)
 

@@ -123,13 +123,14 @@ class _Turns:
         untried = [e for e in alive if not e.history]
         # What is expected of a relaxation is a guess, which must not keep it from a turn that costs little.
         new = {e: e.price(self.budget) for e in untried if e.prior() < bracket.upper or not e.continues}
-        cheap = [e for e in new if new[e] <= policy.CHEAP_TRY * left]
+        best = min(alive, key=lambda e: (e.forecast(left), e.spent))
+        little = max(policy.CHEAP_TRY * left, policy.CHEAPER * new.get(best, 0.0))  # beside what is about to be spent
+        cheap = [e for e in new if new[e] <= little]
         if cheap and len(alive) > 1:
             chosen = min(cheap, key=lambda e: new[e])
             seconds = policy.CHEAP_TIMES * max(new[chosen], policy.TRIAL_SHARE * left)
             self._turn(chosen, self.budget.upto(seconds))
             return
-        best = min(alive, key=lambda e: (e.forecast(left), e.spent))
         rivals = [e for e in alive if e is not best]
         seconds = self._length(best, rivals, new.get(best)) if rivals else left
         self._turn(best, self.budget.upto(seconds))

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from lipcert import policy
 from lipcert.bounds.interval import middle_and_radius
 from lipcert.problem.maps import matrix
 from lipcert.problem.region import Ball
@@ -37,7 +38,7 @@ _OPTIONS: dict[str, Any] = {
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """A point, or multipliers y and t of `System` that ought to refuse the pattern, or neither; and the pivots.
+    """A point, or multipliers y and t of `System` that ought to refuse the pattern, or neither; pivots and programs.
 
     With a point comes which signs are not possible with it: on (first half), off (second half).
     """
@@ -47,9 +48,11 @@ class Answer:
     y: Array | None
     t: Array | None
     pivots: int
+    programs: int = 1
 
 
 _NOTHING = np.zeros(0, dtype=bool)
+_BEGIN = policy.SIGNS_ASK / policy.SIGNS_PIVOT  # pivots in the time of beginning a program
 _TANGENTS = 30  # of a ball, for one answer at most
 _TANGENTS_IN_ALL = 300  # they stay, and make every program longer
 _OUTSIDE = 1e-6  # of a ball's radius: so near is inside
@@ -118,24 +121,33 @@ class Program:
         scaled = sparse.csr_array(rows * self.side_unit[:, None])
         return sparse.csr_array(sparse.hstack([scaled, blank])), (b - A @ self.center) * self.side_unit
 
-    def ask(self, signs: Signs) -> Answer:
-        """About the inputs with these signs of the open neurons, of which some are zero: nothing is said of them."""
+    def ask(self, signs: Signs, most: int = _PIVOTS) -> Answer:
+        """About the inputs with these signs of the open neurons, of which some are zero: nothing is said of them.
+
+        After `most` pivots the answer is the last point that there was, or nothing.
+        """
         off, on = signs < 0, signs > 0
         tops = np.where(np.concatenate([off, on]), 0.0, self.tops)
         self.highs.changeColsBounds(len(tops), self.columns, self.nothing, tops)
-        pivots = 0
-        for _ in range(_TANGENTS):
+        pivots, found = 0, None
+        for programs in range(1, _TANGENTS + 1):
+            allowed = max(1, min(_PIVOTS, most - pivots))
+            self.highs.setOptionValue("simplex_iteration_limit", allowed)
             self.highs.run()
             status = self.highs.getModelStatus().name
             pivots += max(0, int(self.highs.getInfo().simplex_iteration_count))
-            if status != "kOptimal" or self.system.ball is None or not self._cut(self.system.ball):
+            if status != "kOptimal":
                 break
-        if status == "kOptimal":
-            return Answer(*self._point(), None, None, pivots)
+            found = self._point()
+            if self.system.ball is None or pivots + _BEGIN * programs >= most or not self._cut(self.system.ball):
+                break
         if status == "kInfeasible":
-            return Answer(None, _NOTHING, *self._multipliers(), pivots)
-        self.highs.clearSolver()  # whatever it was, the next program starts afresh
-        return Answer(None, _NOTHING, None, None, pivots)
+            return Answer(None, _NOTHING, *self._multipliers(), pivots, programs)
+        if status != "kOptimal" and not (status == "kIterationLimit" and allowed < _PIVOTS):
+            self.highs.clearSolver()  # whatever it was, the next program starts afresh; after a limit it goes on
+        if found is not None:
+            return Answer(*found, None, None, pivots, programs)
+        return Answer(None, _NOTHING, None, None, pivots, programs)
 
     def _cut(self, ball: Ball) -> bool:
         """Cut the last point off by a tangent of the ball, if it lies outside."""
@@ -144,7 +156,7 @@ class Program:
         length = float(np.linalg.norm(away))
         if length <= ball.radius * (1 + _OUTSIDE) or self.tangents >= _TANGENTS_IN_ALL:
             return False
-        self.tangents += 1
+        self.tangents, self.entries = self.tangents + 1, self.entries + n
         row = away / length
         right = ball.radius - float(row @ (self.center - ball.center))
         self.highs.addRow(-np.inf, right, n, np.arange(n, dtype=np.int32), row * self.radius)

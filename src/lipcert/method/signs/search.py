@@ -215,9 +215,12 @@ class SignSearch:
         """The linear program: the number of a nogood, or -1 and perhaps a point."""
         if self.program is None:
             return -1
+        afford = self.budget.affordable(self.budget.left(), policy.SPARSE) / (policy.SIGNS_PIVOT * self.program.entries)
+        most = int(min(max(afford, policy.SIGNS_PIVOTS), 1e9))
         with self.budget.measured(0.0, policy.SPARSE) as work:
-            answer = self.program.ask(signs)
-            work.operations = self.program.entries * (policy.SIGNS_ASK + policy.SIGNS_PIVOT * answer.pivots)
+            answer = self.program.ask(signs, most)
+            looks = policy.SIGNS_ASK * answer.programs + policy.SIGNS_PIVOT * answer.pivots
+            work.operations = self.program.entries * looks
         self.budget.charge(policy.SIGNS_CALLS, policy.SCALAR)
         self.programs += 1
         if answer.y is not None and answer.t is not None:
