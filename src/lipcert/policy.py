@@ -163,6 +163,7 @@ CELL_SLOWER = 3.0  # a relaxation of a cell than the planner thinks: matrices ar
 CELL_OVERHEAD = 0.15  # seconds of it that do not depend on its size
 CELL_SETTLED = 2e-3  # the relative gap at which a bound that decides nothing is good enough
 CELL_SIDES = 40.0  # looks at an entry of a form for each half-space of a cell
+CELL_SMOOTH = 60.0  # and at a weight of a smooth block (784-40, 200-50-50, 8-100-100 and 20-40-40 neurons)
 CELL_CALLS = 40.0  # calls around the cheap bounds of one cell; their operations are those of all forms,
 CELL_CLOSED, CELL_OPEN = 0.5, 4.0  # times so much without open signs, and so much more the more are open (ACAS Xu 2_1)
 POLISH_ROUNDS, POLISH_POINTS = 8, 128  # around a cell's center that is a new witness

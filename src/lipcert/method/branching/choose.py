@@ -135,7 +135,10 @@ def cell_operations(problem: Problem) -> float:
     return total * (net.outputs if directions(problem.norm, net.outputs) is None else 2.0)
 
 
-def pushing_operations(problem: Problem, tried: Tried) -> float:
-    """Of the multiples of half-spaces in the forms of open neurons, which look at every entry several times."""
-    forms = 2.0 * tried.open * problem.network.neurons
-    return policy.CELL_SIDES * tried.cells * forms * problem.network.inputs * tried.sides
+def look_operations(problem: Problem, tried: Tried) -> float:
+    """Looks at the entries of forms: several for each multiple of a half-space in those of open neurons, and many where
+    lines are tangents and chords of smooth activations."""
+    net = problem.network
+    pushes = policy.CELL_SIDES * 2.0 * tried.open * net.neurons * net.inputs * tried.sides
+    smooth = sum(b.entries for b in net.hidden if not b.activation.piecewise_linear)
+    return tried.cells * (pushes + policy.CELL_SMOOTH * smooth)

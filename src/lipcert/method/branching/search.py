@@ -22,7 +22,7 @@ from lipcert.bounds import Cell, root_bounds
 from lipcert.budget import Budget
 from lipcert.jobs.executors import worker_count
 from lipcert.method.bracket import Bracket
-from lipcert.method.branching.choose import Halves, cell_operations, pushing_operations, try_splits
+from lipcert.method.branching.choose import Halves, cell_operations, look_operations, try_splits
 from lipcert.method.branching.judge import Half, judged
 from lipcert.method.branching.node import Node, certificate_of
 from lipcert.method.branching.realise import realise
@@ -223,7 +223,7 @@ class CellSearch:
                 self._divide(node, halves)
         self._offer_centers([half.cell for halves in tried.best if halves is not None for half in halves.both])
         self.budget.charge(tried.cells * self.each * (policy.CELL_CLOSED + policy.CELL_OPEN * tried.open))
-        self.budget.charge(pushing_operations(self.problem, tried), policy.SPARSE)
+        self.budget.charge(look_operations(self.problem, tried), policy.SPARSE)
         self.budget.charge(policy.CELL_CALLS * (tried.cells + len(nodes)), policy.SCALAR)
         self.worth.split(self.budget.effort() - start, len(nodes))
 
