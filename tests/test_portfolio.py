@@ -9,6 +9,7 @@ import pytest
 
 from lipcert import Box, Everywhere, bound, policy, verify
 from lipcert.budget import Budget
+from lipcert.method import lower
 from lipcert.method.base import Wishes
 from lipcert.method.bracket import Bracket
 from lipcert.method.engines import engines_for
@@ -288,3 +289,36 @@ def test_slopes_come_early_on_the_whole_space() -> None:
         slopes.take_turn(budget.upto(times * policy.TRIAL_LEAST))
     alone = bound(net, Everywhere(), output=0, method="slopes", work=10.0, lower=False)
     assert alone.upper <= slopes.upper < 1.01 * alone.upper
+
+
+def test_one_alone_has_turns_too_where_it_goes_on() -> None:
+    """Between them somebody else may look for witnesses; what begins anew has all that is left at once."""
+    bracket, budget = bracket_of(), Budget.of_work(100.0)
+    alone, looks = Falling(bracket, 1e5, 0.1), list[float]()
+    take_turns([alone], bracket, budget, lambda spent, _: looks.append(spent))
+    assert len(looks) >= 3
+    assert alone.done == pytest.approx(100.0)
+    bracket, budget = bracket_of(), Budget.of_work(100.0)
+    anew = Restarting(bracket, 10.0)
+    take_turns([anew], bracket, budget, nothing)
+    assert anew.lengths == [100.0]
+
+
+def test_looks_that_close_more_of_the_gap_than_turns_become_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    bracket, budget = bracket_of(10.0), Budget.of_work(1000.0)
+    looker, lengths = lower.Looker(PROBLEM, bracket, budget), list[float]()
+
+    def finds(problem: Problem, bracket: Bracket, budget: Budget, again: int) -> None:  # noqa: ARG001
+        lengths.append(budget.left())
+        budget.add(budget.left())
+        if len(lengths) < 4:
+            bracket.improve(Witness(np.zeros(3), 1.1 * bracket.lower, "test"))
+
+    monkeypatch.setattr(lower, "look", finds)
+    for _ in range(6):
+        budget.add(100.0)
+        looker(100.0, budget)
+    first = 100.0 * policy.LOOK_SHARE
+    longest = 100.0 * policy.LOOK_SHARE_MOST
+    assert lengths == pytest.approx([first, 2 * first, longest, longest, longest / 2, longest / 4][: len(lengths)])
+    assert len(lengths) >= 5

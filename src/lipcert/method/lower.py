@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.budget.threads import threads_for
@@ -28,30 +30,45 @@ def look(problem: Problem, bracket: Bracket, budget: Budget, again: int = 0) -> 
 
 
 class Looker:
-    """Looks again while others work: for a share of what they spend, half of it after a search that found nothing."""
+    """Looks again while others work: for a share of what they spend.
+
+    Half of it after a search that found nothing; twice as much after one that closed more of the gap in its time than
+    the turns before it.
+    """
 
     def __init__(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
         self.problem, self.bracket, self.least = problem, bracket, policy.LOOK_LEAST * budget.left()
         self.share, self.saved, self.times, self.start = policy.LOOK_SHARE, 0.0, 0, budget.now()
+        self.upper, self.waited = bracket.upper, 0.0  # at the last look, and what others have spent since
 
     def __call__(self, spent: float, budget: Budget) -> None:
         """`spent` seconds were spent by another: a share of them, also where a long turn left little."""
-        self.saved += self.share * spent
+        self.saved, self.waited = self.saved + self.share * spent, self.waited + spent
         seconds = min(self.saved, policy.LOOK_MOST * max(budget.left(), 0.0))
         if self.bracket.closed() or seconds < self.least:
             return
         before, start = self.bracket.lower, budget.now()
         self.times += 1
         look(self.problem, self.bracket, budget.upto(seconds), self.times)
-        self.saved = max(self.saved - (budget.now() - start), 0.0)
-        if self.bracket.lower <= before * (1 + policy.MOMENTS_GAIN):
+        took = budget.now() - start
+        self.saved = max(self.saved - took, 0.0)
+        risen, fallen = _gain(before, self.bracket.lower), _gain(self.bracket.upper, self.upper)
+        if risen <= policy.MOMENTS_GAIN:
             self.share /= 2
+        elif risen * self.waited > fallen * took:
+            self.share = min(2 * self.share, policy.LOOK_SHARE_MOST)
+        self.upper, self.waited = self.bracket.upper, 0.0
 
     def last(self, budget: Budget) -> None:
         """Everything else has ended, and there is a gap: it may be the witness."""
         if self.bracket.status is Status.DONE and not self.bracket.closed() and not budget.over():
             seconds = max(policy.LOOK_LAST, budget.now() - self.start)
             look(self.problem, self.bracket, budget.upto(seconds), self.times + 1)
+
+
+def _gain(small: float, large: float) -> float:
+    """Of the gap, in logarithms; infinite where nothing was known."""
+    return math.log(large / small) if 0 < small <= large < math.inf else math.inf if small < large else 0.0
 
 
 class Rounder:

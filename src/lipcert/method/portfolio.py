@@ -132,7 +132,8 @@ class _Turns:
             self._turn(chosen, self.budget.upto(seconds))
             return
         rivals = [e for e in alive if e is not best]
-        seconds = self._length(best, rivals, new.get(best)) if rivals else left
+        # One that goes on where it was has turns also where it is alone, so that witnesses are looked for in between.
+        seconds = self._length(best, rivals, new.get(best)) if rivals or best.continues else left
         self._turn(best, self.budget.upto(seconds))
 
     def _length(self, best: Engine, rivals: list[Engine], price: float | None) -> float:
