@@ -15,8 +15,12 @@ from lipcert.budget import Budget
 from lipcert.method import table
 from lipcert.method.base import Method
 from lipcert.method.bracket import Bracket
+from lipcert.method.planning import whole_step
 from lipcert.problem.problem import Problem
 from lipcert.proof import prove_product
+from lipcert.relaxation.build import build
+from lipcert.relaxation.specification import plan_specification
+from lipcert.solver.costs import solve_operations
 from tests.problems import net_of
 
 # What a contributor would write: a file with a class,
@@ -138,3 +142,21 @@ def test_every_method_applies_or_says_why_not_in_one_line() -> None:
                 assert "\n" not in refused
                 with pytest.raises(MethodError, match=method.name):
                     raise MethodError(refused)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "radius", "name"),
+    [
+        ((80, 60, 1), 0.1, "tight"),
+        ((10, 20, 20, 1), 0.5, "tight"),
+        ((10, 20, 20, 1), 0.5, "backward-free"),
+        ((6, *(10,) * 6, 1), 0.3, "tight"),
+        ((6, *(10,) * 6, 1), 0.3, "backward-free"),
+    ],
+)
+def test_a_relaxation_is_expected_to_take_about_what_its_solver_counts(
+    sizes: tuple[int, ...], radius: float, name: str
+) -> None:
+    problem = Problem.of(net_of(*sizes), Box(np.zeros(sizes[0]), radius))
+    counted = solve_operations(build(problem, plan_specification(problem, name)).problem)
+    assert 0.5 < whole_step(problem, name).operations / counted < 2.0

@@ -322,3 +322,35 @@ def test_looks_that_close_more_of_the_gap_than_turns_become_longer(monkeypatch: 
     longest = 100.0 * policy.LOOK_SHARE_MOST
     assert lengths == pytest.approx([first, 2 * first, longest, longest, longest / 2, longest / 4][: len(lengths)])
     assert len(lengths) >= 5
+
+
+def test_one_that_falls_fast_is_asked_again_before_a_dear_guess() -> None:
+    """Its forecast is behind the guess after its first turns, and better than it after a little more."""
+
+    class Accelerating(Falling):
+        def turn(self, budget: Budget) -> None:
+            super().turn(budget)
+            self.upper = max(1e4 * math.exp(-self.done / 2), FLOOR)
+            self.bracket.improve(Certificate.of(PROBLEM, prove_product(PROBLEM).proof, self.upper))
+
+    class Dear(Restarting):
+        def price(self, budget: Budget) -> float:  # noqa: ARG002
+            return 60.0
+
+    bracket, budget = bracket_of(2e4), Budget.of_work(100.0)
+    dear, fast = Dear(bracket, 2e3), Accelerating(bracket, 1e4, 0.0)
+    take_turns([dear, fast], bracket, budget, nothing)
+    assert bracket.closed()
+    assert not dear.lengths
+
+
+def test_a_first_turn_that_begins_anew_has_its_price_or_none() -> None:
+    class Dear(Restarting):
+        def price(self, budget: Budget) -> float:  # noqa: ARG002
+            return 60.0
+
+    for work, lengths in ((50.0, []), (100.0, [pytest.approx(100.0, rel=0.1)])):
+        bracket, budget = bracket_of(), Budget.of_work(work)
+        dear, steady = Dear(bracket, 2.0), Falling(bracket, 1e5, 0.0)
+        take_turns([dear, steady], bracket, budget, nothing)
+        assert dear.lengths == lengths

@@ -92,6 +92,7 @@ FREE_LEAVES = 0.45  # the same of backward-free: 0.43 to 0.78 on four
 PRICES = 4.0  # times what a relaxation is expected to take, at most, for its first turn
 CHEAP_TRY = 0.05  # of what is left: an engine that was not tried and costs less is tried first,
 CHEAPER = 0.25  # of the price of one that promises more, and has not been tried either: it comes before it too,
+FALLING = 0.9  # of its bound, or less, is expected of twice the work: so an engine falls fast,
 CHEAP_TIMES = 3.0  # for so many times its price, or the time of a first turn
 RIVAL = 1.25  # times the best forecast: time is kept for an engine that promises no more than this
 LONG_SHARE = 0.5  # of what is left, for a turn of an engine that cannot be continued, where it has a rival,
@@ -107,6 +108,10 @@ CELLS_INPUTS = 8  # inputs, at most, for which boxes of networks with kinks are 
 # --- Planning: which relaxations, in which order (measured on ERAN 3_50, 5_100, 784-1000-1000 and 8 x 1000) -----------
 LARGEST_ORDER = 4000  # of a moment matrix that is worth trying: 1 GB and minutes for one factorisation of its rows
 ITERATIONS = 14  # of the interior point to a bound within a percent of the optimum
+# Rows of a relaxation, by what they are about (counted on 18 random networks of one to ten layers: within a fifth)
+ROWS_OF_ONE_LAYER = 6.0  # an input or an open neuron of one hidden layer,
+ROWS_OF_INNER, ROWS_OF_LAST = 16.5, 8.5  # an open neuron before the last block of a deep network, and in it,
+ROWS_OF_FREE = 8.5  # and before it without values
 EASY_SHARE = 0.6  # of the budget: when the whole network takes less, parts of it are not needed
 HOPELESS_SHARE = 1.3  # of the budget: a whole network that is expected to take more is not begun where parts are
 QUICK = 0.5  # seconds: nothing needs to come before a whole network that takes less

@@ -23,6 +23,7 @@ from lipcert.relaxation.lifts import PRODUCTS_UP_TO
 from lipcert.relaxation.reduced import gains_of, share_of
 from lipcert.relaxation.reduction import Mask, Reduction, Share, everything, losses, open_signs
 from lipcert.relaxation.unsigned import unsigned_order
+from lipcert.solver.costs import CONDENSED, iteration_operations
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,13 +79,19 @@ def plan(problem: Problem, budget: Budget, method: str = "tight") -> list[Step]:
 
 def whole_step(problem: Problem, method: str = "tight") -> Step:
     """The relaxation of the whole network that a method means."""
-    order = expected_order(problem)
-    if problem.network.depth == 1:
-        return Step(None, order, interior_operations(order, order, 2))
-    inner = sum(int(np.sum(s.hi > s.lo)) for s in slopes(problem)[:-1])
-    backward = method == "tight" or method.startswith("backward")
-    alone = backward and problem.norm.p == "inf" and problem.network.inputs > PRODUCTS_UP_TO
-    return Step(None, order, interior_operations(inner, order, 14, problem.network.inputs if alone else 0))
+    order, net = expected_order(problem), problem.network
+    *hidden, last = [int(np.sum(s.hi > s.lo)) for s in slopes(problem)] or [0]
+    inner = sum(hidden)
+    if not hidden:
+        core, rows = order, policy.ROWS_OF_ONE_LAYER * (net.inputs + last)
+    elif method.endswith("-free"):
+        core = 1 + 2 * inner + last
+        rows = core + net.inputs + policy.ROWS_OF_FREE * inner
+    else:
+        backward = method == "tight" or method.startswith("backward")
+        core = order - (net.inputs if backward and problem.norm.p == "inf" and net.inputs > PRODUCTS_UP_TO else 0)
+        rows = core + policy.ROWS_OF_INNER * inner + policy.ROWS_OF_LAST * last
+    return Step(None, order, policy.ITERATIONS * iteration_operations(core, CONDENSED * rows))
 
 
 def unsigned_step(problem: Problem) -> Step:

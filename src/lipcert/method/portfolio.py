@@ -45,9 +45,9 @@ class Engine:
         """Seconds of the budget's clock before its first turn is worth anything."""
         return 0.0
 
-    def least(self, budget: Budget) -> float:  # noqa: ARG002 - for engines that know what comes next
+    def least(self, budget: Budget) -> float:
         """Seconds that another turn must have to be worth anything: to begin anew, more than ever."""
-        return 0.0 if self.continues else self.longest
+        return 0.0 if self.continues else self.longest if self.history else self.price(budget)
 
     def conclude(self) -> None:
         """Notes for the user after the last turn."""
@@ -132,9 +132,21 @@ class _Turns:
             self._turn(chosen, self.budget.upto(seconds))
             return
         rivals = [e for e in alive if e is not best]
+        measured = self._falling(alive, new[best]) if best in new and not best.continues else []
+        if measured:
+            chosen = min(measured, key=lambda e: e.spent)
+            self._turn(chosen, self.budget.upto(max(chosen.spent, policy.TURN_LEAST)))
+            return
         # One that goes on where it was has turns also where it is alone, so that witnesses are looked for in between.
         seconds = self._length(best, rivals, new.get(best)) if rivals or best.continues else left
         self._turn(best, self.budget.upto(seconds))
+
+    def _falling(self, alive: list[Engine], price: float) -> list[Engine]:
+        """Engines whose bound falls fast, and for which twice the work costs little beside a first turn of that price,
+        of which nothing is known but a guess: they are asked again before it, while there is room for both."""
+        room, little = self.budget.left() - price, policy.CHEAPER * price
+        going = [e for e in alive if e.history and e.continues and e.spent <= min(room, little)]
+        return [e for e in going if e.forecast(e.spent) < policy.FALLING * e.upper < math.inf]
 
     def _length(self, best: Engine, rivals: list[Engine], price: float | None) -> float:
         """Of a turn, where others wait; `price` is that of an engine that has had none."""

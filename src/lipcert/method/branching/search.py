@@ -94,7 +94,7 @@ class CellSearch:
         self.problem, self.net, self.executor, self.bracket = problem, problem.network, executor, bracket
         self.gap, self.witness, self.on_state = bracket.wishes.gap, bracket.witness, on_state
         self.count = itertools.count()
-        self.heap: list[tuple[float, int, Node]] = []
+        self.heap: list[tuple[float, float, int, Node]] = []  # by bound; where the bracket is below it, by a cell's own
         self.under_way: dict[Future[Reply], Node] = {}
         # As many relaxations as cases for every cell: intervals alone are the better deal.
         self.worth = Worth(not problem.has_cases and relaxation_refusal(problem, "tight") is None)
@@ -158,7 +158,7 @@ class CellSearch:
         fit = max(1, int(policy.CELLS_STEP * max(self.budget.left(), 0.0) / self.worth.seconds))
         most = min(policy.CELLS_AT_ONCE, fit) * workers
         while self.heap and len(chosen) < most and -self.heap[0][0] > self.threshold:
-            node = heapq.heappop(self.heap)[2]
+            node = heapq.heappop(self.heap)[-1]
             if self.worth.relaxes(node, self.net, self.threshold):
                 if len(self.under_way) >= free:
                     self._push(node)
@@ -261,7 +261,7 @@ class CellSearch:
         return Node(half.cell, half.bounds, upper, half.upper, BY_LINES, half.open, *ranks)
 
     def _push(self, node: Node) -> None:
-        heapq.heappush(self.heap, (-node.upper, next(self.count), node))
+        heapq.heappush(self.heap, (-node.upper, -node.own, next(self.count), node))
 
     def _offer_centers(self, cells: list[Cell]) -> None:
         boxes = [box for box in (hull(cell.region) for cell in cells) if box is not None]
