@@ -342,15 +342,3 @@ def test_one_that_falls_fast_is_asked_again_before_a_dear_guess() -> None:
     take_turns([dear, fast], bracket, budget, nothing)
     assert bracket.closed()
     assert not dear.lengths
-
-
-def test_a_first_turn_that_begins_anew_has_its_price_or_none() -> None:
-    class Dear(Restarting):
-        def price(self, budget: Budget) -> float:  # noqa: ARG002
-            return 60.0
-
-    for work, lengths in ((50.0, []), (100.0, [pytest.approx(100.0, rel=0.1)])):
-        bracket, budget = bracket_of(), Budget.of_work(work)
-        dear, steady = Dear(bracket, 2.0), Falling(bracket, 1e5, 0.0)
-        take_turns([dear, steady], bracket, budget, nothing)
-        assert dear.lengths == lengths

@@ -45,9 +45,9 @@ class Engine:
         """Seconds of the budget's clock before its first turn is worth anything."""
         return 0.0
 
-    def least(self, budget: Budget) -> float:
+    def least(self, budget: Budget) -> float:  # noqa: ARG002 - for engines that know what comes next
         """Seconds that another turn must have to be worth anything: to begin anew, more than ever."""
-        return 0.0 if self.continues else self.longest if self.history else self.price(budget)
+        return 0.0 if self.continues else self.longest
 
     def conclude(self) -> None:
         """Notes for the user after the last turn."""
