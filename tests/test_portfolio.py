@@ -342,3 +342,20 @@ def test_one_that_falls_fast_is_asked_again_before_a_dear_guess() -> None:
     take_turns([dear, fast], bracket, budget, nothing)
     assert bracket.closed()
     assert not dear.lengths
+
+
+def test_a_guess_that_promises_nothing_waits_for_what_falls() -> None:
+    """Something else has proved what the guess is, and more than the one that falls is expected to."""
+
+    class Dear(Restarting):
+        def price(self, budget: Budget) -> float:  # noqa: ARG002
+            return 30.0
+
+        def prior(self) -> float:
+            return self.bracket.upper
+
+    bracket, budget = bracket_of(20.0), Budget.of_work(100.0)
+    dear, falls = Dear(bracket, 10.0), Falling(bracket, 1e4, 1.0)
+    take_turns([dear, falls], bracket, budget, nothing)
+    assert falls.done > 90.0
+    assert not dear.lengths

@@ -132,8 +132,7 @@ class _Turns:
             self._turn(chosen, self.budget.upto(seconds))
             return
         rivals = [e for e in alive if e is not best]
-        measured = self._falling(alive, new[best]) if best in new and not best.continues else []
-        if measured:
+        if best in new and not best.continues and (measured := self._falling(alive, best, new[best])):
             chosen = min(measured, key=lambda e: e.spent)
             self._turn(chosen, self.budget.upto(max(chosen.spent, policy.TURN_LEAST)))
             return
@@ -141,11 +140,15 @@ class _Turns:
         seconds = self._length(best, rivals, new.get(best)) if rivals or best.continues else left
         self._turn(best, self.budget.upto(seconds))
 
-    def _falling(self, alive: list[Engine], price: float) -> list[Engine]:
-        """Engines whose bound falls fast, and for which twice the work costs little beside a first turn of that price,
-        of which nothing is known but a guess: they are asked again before it, while there is room for both."""
-        room, little = self.budget.left() - price, policy.CHEAPER * price
-        going = [e for e in alive if e.history and e.continues and e.spent <= min(room, little)]
+    def _falling(self, alive: list[Engine], guess: Engine, price: float) -> list[Engine]:
+        """Engines whose bound falls fast: they are asked again before one of which nothing is known but a guess.
+
+        All of them where it promises no less than what is proved; else those for which twice the work costs little
+        beside its price, while there is room for both.
+        """
+        left = self.budget.left()
+        most = min(left - price, policy.CHEAPER * price) if guess.forecast(left) < self.bracket.upper else math.inf
+        going = [e for e in alive if e.history and e.continues and e.spent <= most]
         return [e for e in going if e.forecast(e.spent) < policy.FALLING * e.upper < math.inf]
 
     def _length(self, best: Engine, rivals: list[Engine], price: float | None) -> float:
