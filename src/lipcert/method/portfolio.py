@@ -131,11 +131,11 @@ class _Turns:
             seconds = policy.CHEAP_TIMES * max(new[chosen], policy.TRIAL_SHARE * left)
             self._turn(chosen, self.budget.upto(seconds))
             return
-        rivals = [e for e in alive if e is not best]
         if best in new and not best.continues and (measured := self._falling(alive, best, new[best])):
             chosen = min(measured, key=lambda e: e.spent)
             self._turn(chosen, self.budget.upto(max(chosen.spent, policy.TURN_LEAST)))
             return
+        rivals = [e for e in alive if e is not best]
         # One that goes on where it was has turns also where it is alone, so that witnesses are looked for in between.
         seconds = self._length(best, rivals, new.get(best)) if rivals or best.continues else left
         self._turn(best, self.budget.upto(seconds))
