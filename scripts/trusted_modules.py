@@ -23,6 +23,7 @@ WORDS = {
     "lipcert": "names, errors, limits",
     "rounding": "outward rounding, semidefiniteness by a factorisation",
     "files": "archives of strangers",
+    "chart": "how a verification is printed",
     "problem": "network, activations, region, norm, output",
     "readers": "networks of `.npz` files",
     "bounds": "pre-activations, slopes, gradients, norms, the network of the open neurons",

@@ -21,7 +21,8 @@ from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region
 from lipcert.proof import Arithmetic, Certificate, Multipliers, prove_interval, prove_product
 from lipcert.proof.multipliers import check, prove, slack_matrix
-from lipcert.proof.verify import Verification, load_certificate, verify
+from lipcert.proof.verification import Verification
+from lipcert.proof.verify import load_certificate, verify
 from lipcert.relaxation.rank_two import RankTwoProblem
 from lipcert.rounding import Array
 from lipcert.rounding.definite import find_shift, is_positive
@@ -330,7 +331,7 @@ def _tampered(values: Any, rng: np.random.Generator) -> Any:
         text = list(str(flat[i])) or [" "]
         text[int(rng.integers(len(text)))] = str(rng.choice(list("0123456789abcdef +-z=<>")))
         flat[i] = "".join(text)
-    elif flat.dtype.kind == "i":
+    elif flat.dtype.kind in "iu":
         flat[i] += int(rng.integers(1, 5))
     else:
         bits = flat[i : i + 1].view(np.uint64)

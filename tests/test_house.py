@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,8 @@ SOURCE = Path(lipcert.__file__).parent
 # The order of the rooms: a module may import from its own room and from rooms above it in this list.
 ROOMS = [
     {"errors", "policy", "_version"},
-    {"rounding", "files", "budget", "chart"},
+    {"rounding", "files", "budget"},
+    {"chart"},
     {"problem", "jobs"},
     {"readers", "bounds"},
     {"relaxation"},
@@ -129,3 +131,26 @@ def test_import_is_light() -> None:
         command = [sys.executable, "-c", code.format(names.replace("WHICH", which))]
         loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
         assert not absent & set(loaded)
+
+
+def test_no_constant_is_defined_twice() -> None:
+    """The later one would win, in silence and with another unit."""
+    for path in SOURCE.rglob("*.py"):
+        seen: set[str] = set()
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            for target in node.targets if isinstance(node, ast.Assign) else []:
+                names = {n.id for n in ast.walk(target) if isinstance(n, ast.Name) and n.id.isupper()}
+                assert not names & seen, f"{path.relative_to(SOURCE)}: {names & seen}"
+                seen |= names
+
+
+def test_modules_that_docstrings_name_are_there() -> None:
+    rooms = "|".join(sorted(name for room in ROOMS for name in room if (SOURCE / name).is_dir()))
+    named = re.compile(rf"`(?:lipcert[./])?((?:{rooms})[./][a-z0-9_./]+?)(?:\.py)?`")
+    for path in SOURCE.rglob("*.py"):
+        for found in named.findall(path.read_text(encoding="utf-8")):
+            parts = found.replace("/", ".").split(".")
+            near = [SOURCE.joinpath(*parts[:k]) for k in (len(parts), len(parts) - 1)]
+            assert any(p.is_dir() or p.with_suffix(".py").is_file() for p in near if p != SOURCE / parts[0]), (
+                f"{path.relative_to(SOURCE)} names {found}"
+            )

@@ -20,6 +20,7 @@ from lipcert.cli.app import run
 from lipcert.proof import entries
 from lipcert.proof.jacobian import load_jacobian, verify_jacobian
 from lipcert.proof.splits import MOST_DEPTH, Cells, Splits, halves
+from tests.forging import wordless
 from tests.problems import net_of
 from tests.reader_tools import survive
 
@@ -124,7 +125,7 @@ FORGED: dict[str, tuple[Callable[[Arrays], None], str]] = {
 def test_forged_files_prove_nothing(name: str, tmp_path: Path) -> None:
     net, found = proved()
     forge, words = FORGED[name]
-    arrays = found.certificate.arrays()
+    arrays = wordless(found.certificate.arrays())
     forge(arrays)
     np.savez(tmp_path / "forged.npz", allow_pickle=False, **arrays)
     answer = verify_jacobian(load_jacobian(tmp_path / "forged.npz"), net)
@@ -244,7 +245,7 @@ DAMAGED: dict[str, Callable[[Arrays], None]] = {
 @pytest.mark.parametrize("name", DAMAGED)
 def test_damaged_files_are_refused(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     net, found = proved()
-    arrays = found.certificate.arrays()
+    arrays = wordless(found.certificate.arrays())
     DAMAGED[name](arrays)
     place = tmp_path / "damaged.npz"
     np.savez(place, allow_pickle=False, **arrays)
@@ -280,7 +281,7 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert '"proved": true' in capsys.readouterr().out
     assert run([*command, "--exact"]) == 2
     assert "not for a Jacobian" in capsys.readouterr().err
-    arrays = found.certificate.arrays() | {"upper": found.upper - 1.0}
+    arrays = wordless(found.certificate.arrays()) | {"upper": found.upper - 1.0}
     np.savez(tmp_path / "jacobian.npz", allow_pickle=False, **arrays)
     assert run(command) == 1
     assert "not proved" in capsys.readouterr().out

@@ -15,6 +15,7 @@ from lipcert import Box, FileFormatError, InputError, Network, partition
 from lipcert.cells.result import Partition
 from lipcert.cli.app import run
 from lipcert.proof.partition import load_partition, verify_partition
+from tests.forging import wordless
 from tests.problems import net_of
 from tests.reader_tools import survive
 
@@ -89,7 +90,7 @@ FORGED: dict[str, tuple[Callable[[Arrays], None], str]] = {
 def test_forged_files_prove_nothing(name: str, tmp_path: Path) -> None:
     net, grid, _ = proved()
     forge, words = FORGED[name]
-    arrays = grid.certificate.arrays()
+    arrays = wordless(grid.certificate.arrays())
     forge(arrays)
     np.savez(tmp_path / "forged.npz", allow_pickle=False, **arrays)
     answer = verify_partition(load_partition(tmp_path / "forged.npz"), net)
@@ -109,7 +110,7 @@ def test_true_files_are_proved(tmp_path: Path) -> None:
 def test_forged_weights(tmp_path: Path) -> None:
     net, _, weighted = proved()
     for name, factor in (("input_scale", 0.5), ("input_weights", 0.25)):
-        arrays = weighted.certificate.arrays()
+        arrays = wordless(weighted.certificate.arrays())
         arrays[name] = arrays[name] * factor
         np.savez(tmp_path / "forged.npz", allow_pickle=False, **arrays)
         answer = verify_partition(load_partition(tmp_path / "forged.npz"), net)
@@ -138,7 +139,7 @@ DAMAGED: dict[str, Callable[[Arrays], None]] = {
 @pytest.mark.parametrize("name", DAMAGED)
 def test_damaged_files_are_refused(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     net, grid, _ = proved()
-    arrays = grid.certificate.arrays()
+    arrays = wordless(grid.certificate.arrays())
     DAMAGED[name](arrays)
     place = tmp_path / "damaged.npz"
     np.savez(place, allow_pickle=False, **arrays)

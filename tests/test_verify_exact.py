@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import lipcert
-from lipcert import Box
+from lipcert import Box, Certificate
 from lipcert.cli.app import run
 from lipcert.errors import how_to_install
 from lipcert.proof.balls import work
@@ -66,7 +66,7 @@ def test_what_the_balls_do_not_prove_is_not_proved(
 ) -> None:
     pytest.importorskip("flint", reason="python-flint is not here: pip install 'lipcert[exact]'")
     for found, words in ((np.inf, "ball arithmetic proves no bound"), (1e9, "ball arithmetic proves 1e+09 only")):
-        monkeypatch.setattr("lipcert.cli.verify.check_with_balls", lambda *_, found=found: found)
+        monkeypatch.setattr("lipcert.proof.balls.check_with_balls", lambda *_, found=found: found)
         assert run([*command(folder, "interval"), "--exact"]) == 1
         assert words in " ".join(capsys.readouterr().out.split())
 
@@ -78,7 +78,7 @@ def test_margins(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: 
     (folder / "margins.npz").write_bytes(certificate_of(net, box, (proof,)).to_bytes())
     assert run([*command(folder, "margins"), "--exact"]) == 0
     assert "also in balls" in " ".join(capsys.readouterr().out.split())
-    monkeypatch.setattr("lipcert.cli.verify.margins_with_balls", lambda *_: [np.inf])
+    monkeypatch.setattr("lipcert.proof.balls.margins_with_balls", lambda *_: [np.inf])
     assert run([*command(folder, "margins"), "--exact", "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["proved"] is False
 
@@ -95,11 +95,8 @@ def test_too_large(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch
 def test_without_flint(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """One line, before anything is computed."""
 
-    def absent(name: str, *_: object) -> object:
-        raise ImportError(name)
-
-    monkeypatch.setattr("lipcert.cli.verify.verify", None)
-    monkeypatch.setattr(importlib, "import_module", absent)
+    monkeypatch.setattr(Certificate, "_check", None)
+    monkeypatch.setitem(sys.modules, "flint", None)
     assert run([*command(folder, "hr2"), "--exact"]) == 2
     error = capsys.readouterr().err.strip()
     assert how_to_install("exact") in error

@@ -35,6 +35,8 @@ def forged(rng: Random, honest: Arrays, other: Arrays) -> Arrays:
     if "union" in honest and rng.random() < 0.7:
         return _in_a_part(rng, honest)
     arrays = dict(honest)
+    if rng.random() < 0.95:  # else the words of the statement stop most of what follows
+        arrays = {name: value for name, value in arrays.items() if name not in ("wording", "sentence")}
     if rng.random() < 0.7:
         arrays |= boasted(rng, arrays)
         if rng.random() < 0.2:

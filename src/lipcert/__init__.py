@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from lipcert.problem.region import Ball, Box, Everywhere, Polytope
     from lipcert.proof import Certificate
     from lipcert.proof.union import UnionVerification, verify_union
-    from lipcert.proof.verify import Verification, verify
+    from lipcert.proof.verification import Verification
+    from lipcert.proof.verify import verify
     from lipcert.readers import load
     from lipcert.readers.torch import from_torch
     from lipcert.robustness.certify import certify
@@ -52,7 +53,8 @@ _WHERE = {
     "method.bound": ["bound"],
     "method.bracket": ["Progress"],
     "proof": ["Certificate"],
-    "proof.verify": ["Verification", "verify"],
+    "proof.verification": ["Verification"],
+    "proof.verify": ["verify"],
     "errors": ["FileFormatError", "InputError", "LipcertError", "MethodError", "SoundnessError", "UnsupportedOperator"],
     "problem.blocks": ["Affine"],
     "problem.network": ["Network"],

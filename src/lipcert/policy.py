@@ -49,7 +49,6 @@ RACE_ORDER = 600  # of the matrices that are multiplied to see how fast that goe
 RACE_SECONDS = 0.03  # for each side
 RACE_GAIN = 1.25  # several threads must be this much faster than one: beside other programs they are often slower
 RACE_VALID = 5.0  # seconds for which the outcome is believed
-WORTH_CALIBRATING = 1e10  # operations of a solve that is planned with the pace of the machine in mind
 PRODUCT_RATE = 6.5e10  # operations per second of such products where dense work goes at its nominal rate
 
 # --- Brackets ---------------------------------------------------------------------------------------------------------
@@ -267,7 +266,6 @@ EIGENVALUE_CALLS = 2.5e7  # and the Python around it
 
 # --- Solvers: which one (measured on SDP-NN, ERAN 5_100 at 0.01 and mnist-net_256x2 at 0.05) --------------------------
 ALTERNATE_FROM = 400  # the order from which alternation beats the interior point on problems with two sides
-WORTH_CALIBRATING = 1.0  # seconds of interior point from which the pace of the machine is measured first
 LONG = 8.0  # seconds of interior point from which a first bound by the low-rank method is worth having
 SURE_SHARE = 0.35  # of the budget: also where the interior point is expected to take more than this
 QUICK_SHARE = 0.08  # of the budget, for that first bound

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import io
 import math
 import os
@@ -16,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lipcert._version import __version__
 from lipcert.cells.goal import Goal
+from lipcert.chart.facts import Facts
 from lipcert.chart.numbers import counted
 from lipcert.errors import InputError, SoundnessError
 from lipcert.files import write_bytes, write_json, write_npz
@@ -173,12 +173,13 @@ class Partition:
             "region": self.region.to_dict(),
             "output": self.output.description,
             "network": self.network,
+            "statement": self.certificate.statement.to_dict(),
             "notes": list(self.notes),
             "version": __version__,
         }
 
-    def facts(self) -> list[tuple[str, str]]:
-        """Names and values of a short table."""
+    def facts(self) -> Facts:
+        """What a person wants to read first."""
         lower, upper = self.largest
         gap = "unknown gap" if self.gap is None else f"gap {100 * self.gap:.3g} %"
         shape = " x ".join(map(str, self.cover.shape)) if self.of_grid else "adaptive"
@@ -193,16 +194,14 @@ class Partition:
         ]
         if not self.goal.none or not self.certified:
             rows.append(("good", f"{counted(int(self.good.sum()), 'cell')} as good as asked for"))
-        return [*rows, ("time", f"{self.seconds:.2f} s   {self.status.value}")]
+        about = self.certificate.statement
+        return Facts(about.sentence, [*rows, *about.rows, ("time", f"{self.seconds:.2f} s   {self.status.value}")])
 
     def __repr__(self) -> str:
-        lines = [f"Partition of {self.output}, norm {self.norm.words}"]
-        return "\n".join([*lines, *(f"  {name:8}{value}" for name, value in self.facts())])
+        return self.facts().text()
 
     def _repr_html_(self) -> str:
-        head = html.escape(f"Partition of {self.output}, norm {self.norm.words}")
-        rows = "".join(f"<tr><th>{html.escape(a)}</th><td>{html.escape(b)}</td></tr>" for a, b in self.facts())
-        return f"<table><caption>{head}</caption>{rows}</table>"
+        return self.facts().html()
 
 
 def _finite(value: float) -> float | None:

@@ -10,6 +10,7 @@ from typing import Any
 import click
 import numpy as np
 
+from lipcert.cli.brackets import show_result, show_verdict
 from lipcert.cli.options import (
     Question,
     Reading,
@@ -21,7 +22,7 @@ from lipcert.cli.options import (
     reading_options,
 )
 from lipcert.cli.progress import ProgressDisplay
-from lipcert.cli.show import print_json, show_result, show_verdict
+from lipcert.cli.show import print_json
 from lipcert.cli.weights import Weights, weights_options
 from lipcert.errors import InputError
 from lipcert.method import table

@@ -120,10 +120,9 @@ def cells_command(
 
 
 def _show(found: Any, net: Network, name: str, about: tuple[str, ...]) -> None:
-    out = console()
-    out.print(f"[bold]Lipschitz constants[/bold] of {found.output} {found.norm.phrase}, on {found.region.words}")
-    table = facts()
-    for head, value in found.facts():
+    out, table, short = console(), facts(), found.facts()
+    out.print(f"[bold]{escape(short.title)}[/bold]")
+    for head, value in short.rows:
         table.add_row(head, escape(value))
     table.add_row("network", f"{escape(name)}   {sizes(net)}")
     for note in (*found.notes, *about):

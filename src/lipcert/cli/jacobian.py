@@ -108,7 +108,7 @@ def jacobian_command(
 
 def _show(found: Any, net: Network, name: str, about: tuple[str, ...]) -> None:
     out, short = console(), found.facts()
-    out.print(f"[bold]Jacobian[/bold]{escape(short.title.removeprefix('Jacobian'))}")
+    out.print(f"[bold]{escape(short.title)}[/bold]")
     table = facts()
     for head, value in short.rows:
         table.add_row(escape(head), escape(value))

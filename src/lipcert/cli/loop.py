@@ -8,6 +8,7 @@ from typing import Any
 import click
 import numpy as np
 
+from lipcert.cli.brackets import show_result, show_verdict
 from lipcert.cli.options import (
     Place,
     Reading,
@@ -18,7 +19,7 @@ from lipcert.cli.options import (
     reading_options,
 )
 from lipcert.cli.progress import ProgressDisplay
-from lipcert.cli.show import console, print_json, show_result, show_verdict
+from lipcert.cli.show import console, print_json
 from lipcert.control import closed_loop, largest_box, loop_weights
 from lipcert.control.loop import NotContractingError
 from lipcert.errors import InputError

@@ -7,12 +7,9 @@ import sys
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from lipcert.chart.numbers import counted
-from lipcert.method.result import Result, is_below
-from lipcert.method.union_result import UnionResult
 from lipcert.problem.network import Network
 
 
@@ -52,28 +49,6 @@ def grid(*heads: str) -> Table:
     return table
 
 
-def show_verdict(result: Result | UnionResult, limit: float, subject: str = "the constant") -> None:
-    """Whether it is below the limit, in a sentence."""
-    match is_below(limit, result.lower, result.upper):
-        case "proved":
-            said = f"[bold]proved[/bold]: {subject} is below {limit:g}"
-        case "refuted":
-            said = f"[bold]refuted[/bold]: {subject} is not below {limit:g}; at a point of the region it is that large"
-        case "open":
-            said = f"[bold]not decided[/bold]: neither is {subject} proved below {limit:g} nor seen above it"
-    console().print(said)
-
-
 def sizes(net: Network) -> str:
     """As 64-32-10, 32 hidden neurons."""
     return f"{'-'.join(map(str, net.shape))}, {counted(net.neurons, 'hidden neuron')}"
-
-
-def show_result(result: Result | UnionResult, net: Network, name: str) -> None:
-    """The bracket, in words."""
-    out, found = console(), result.facts()
-    out.print(f"[bold]Lipschitz constant[/bold]{escape(found.title.removeprefix('Lipschitz constant'))}")
-    table = facts()
-    for key, value in found.rows:
-        table.add_row(key, escape(f"{name}   {sizes(net)}" if key == "network" else value))  # with names of the file
-    out.print(table)

@@ -163,6 +163,7 @@ class Jacobian:
             "work": round(self.work, 6),
             "region": self.region.to_dict(),
             "network": self.network,
+            "statement": self.certificate.statement.to_dict(),
             "notes": list(self.notes),
             "version": __version__,
         }
@@ -193,9 +194,10 @@ class Jacobian:
             ("good", f"{int(self.good.sum()):,} of {self.lower.size:,} as asked for ({goal}); largest gap {gap:.3g}"),
             *((f"d {self.scores[i]} / d {self.inputs[j]}", self.words(i, j)) for i, j in self.shown()),
             ("cells", f"{self.cells:,}"),
+            *self.certificate.statement.rows,
             ("time", f"{self.seconds:.2f} s   {_ENDS.get(self.status, self.status.value)}"),
         ]
-        return Facts(f"Jacobian on {self.region.words}", table)
+        return Facts(self.certificate.statement.sentence, table)
 
     def __repr__(self) -> str:
         return self.facts().text()

@@ -22,6 +22,9 @@ from lipcert.relaxation.build import build
 from lipcert.relaxation.specification import UNSIGNED, Specification, plan_specification, refusal
 from lipcert.solver import Status as SolverStatus
 
+# A solve of more operations than this takes a second or more: the machine's pace is measured before it is planned.
+_WORTH_CALIBRATING = 1e10
+
 _FAILURES = (ArithmeticError, ValueError, RuntimeError)  # as numpy and scipy raise them
 
 
@@ -42,7 +45,7 @@ class Relaxed(Method):
             bracket.out_of_budget(budget)
             return
         bracket.enter(self.name)
-        if self._first(problem).operations > policy.WORTH_CALIBRATING:
+        if self._first(problem).operations > _WORTH_CALIBRATING:
             budget.calibrate()
         look = Rounder(problem, bracket, budget)
         if problem.has_cases:

@@ -127,15 +127,14 @@ class Result:
         ]
         if self.best is not None:
             rows.append(("lower", f"{self.best.value:.7g}   attained at a point of the region ({self.best.method})"))
-        if self.frame is not None:
-            rows.append(("meaning", self.frame.words(self.norm)))
         rows.append(("gap", gap_words(self.gap)))
         rows.append(("network", "-".join(map(str, self.network["shape"]))))
+        rows += self.certificate.statement.rows
         rows.append(("time", f"{self.seconds:.2f} s   {self.status.value}"))
         if self.claim is not None:
             rows.append(("claim", str(self.claim)))
         rows += [("note", note) for note in self.notes]
-        return Facts(f"Lipschitz constant of {self.output} {self.norm.phrase}, on {self.region.words}", rows)
+        return Facts(self.certificate.statement.sentence, rows)
 
     def __repr__(self) -> str:
         return self.facts().text()
@@ -172,6 +171,7 @@ class Result:
             "output": self.output.description,
             "network": self.network,
             "witness": None if self.witness is None else [float(e) for e in self.witness],
+            "statement": self.certificate.statement.to_dict(),
             "claim": None if self.claim is None else self.claim.to_dict(),
             "notes": list(self.notes),
         }

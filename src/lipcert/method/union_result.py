@@ -70,6 +70,7 @@ class UnionResult:
             rows.append(("lower", f"{self.lower:.7g}   attained at a point of one of the regions"))
         rows.append(("gap", gap_words(self.gap)))
         rows.append(("network", "-".join(map(str, first.network["shape"]))))
+        rows += self.certificate.statement.rows
         order = sorted(range(len(self.parts)), key=lambda k: -self.parts[k].upper)
         for k in order[:_SHOWN]:
             part = self.parts[k]
@@ -79,7 +80,7 @@ class UnionResult:
             rows.append(("", f"and {len(order) - _SHOWN} regions with smaller upper bounds"))
         rows.append(("time", f"{self.seconds:.2f} s   {self.status.value}"))
         rows += [("note", note) for note in self.notes]
-        return Facts(f"Lipschitz constant of {first.output} {first.norm.phrase}, on {len(order)} regions", rows)
+        return Facts(self.certificate.statement.sentence, rows)
 
     def __repr__(self) -> str:
         return self.facts().text()
@@ -113,6 +114,7 @@ class UnionResult:
             "work": round(self.work, 6),
             "region": {"type": "union", "count": len(self.parts)},
             "witness": None if witness is None else [float(e) for e in witness],
+            "statement": self.certificate.statement.to_dict(),
             "notes": list(self.notes),
         }
         keys = ("upper", "lower", "gap", "method", "lower_method", "status", "region", "witness", "notes")

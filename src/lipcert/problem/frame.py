@@ -175,12 +175,15 @@ class Frame:
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """What a file keeps of it."""
+        scales = {"input_scale": self.scale} | ({} if self.outcome is None else {"output_scale": self.outcome})
+        return self.asked() | scales
+
+    def asked(self) -> dict[str, NDArray[np.generic]]:
+        """The part of `arrays` that is a question: weights and inputs, without the S and C of its proof."""
         found: dict[str, NDArray[np.generic] | None] = {
             "input_weights": self.input_weights,
             "output_weights": self.output_weights,
             "changed_inputs": self.inputs,
-            "input_scale": self.scale,
-            "output_scale": self.outcome,
         }
         return {name: value for name, value in found.items() if value is not None}
 

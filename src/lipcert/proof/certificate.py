@@ -11,13 +11,17 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.errors import FileFormatError
+from lipcert.errors import FileFormatError, InputError, MethodError
 from lipcert.files import write_npz
 from lipcert.problem.frame import Frame
+from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
+from lipcert.problem.output import output_of
 from lipcert.problem.problem import PROVED_WITH, Problem
 from lipcert.problem.region import Ball, Box, Everywhere, Polytope, Region
-from lipcert.rounding import Array
+from lipcert.problem.statement import Statement, about_constant, region_arrays
+from lipcert.proof.verification import Verification, ball_checker, with_balls, without_balls
+from lipcert.rounding import Array, worst
 
 CERTIFICATE_VERSION = 2
 
@@ -85,6 +89,66 @@ class Certificate:
         """The name of the method that proved it."""
         return self.proof.method
 
+    @property
+    def statement(self) -> Statement:
+        """What it is about, in full."""
+        return about_constant(
+            self.network_sha256, [self.region], self.norm, self.c, coordinate=self.coordinate, frame=self.frame
+        )
+
+    def verify(self, net: Network, exact: bool = False) -> Verification:
+        """What it proves about this network just now; with `exact` in ball arithmetic as well."""
+        balls = ball_checker() if exact else None  # a missing package is said before anything is computed
+        answer = self._verify(net)
+        if balls is None:
+            return answer
+        if not answer.proved:
+            return without_balls(answer)
+        return with_balls(answer, balls.check_with_balls(self, net), balls.what_is_checked(self.proof))
+
+    def _verify(self, net: Network) -> Verification:
+        refused = self._refused(net)
+        if refused is not None:
+            return self._found(False, math.inf, refused)
+        with np.errstate(all="ignore"):  # an overflow proves nothing; it is no message
+            upper = worst(self._check(net))
+        if math.isinf(upper):
+            return self._found(False, upper, f"{self.method} proves no bound here")
+        if not upper <= self.claim:
+            return self._found(False, upper, f"{self.method} proves {upper:.9g} only")
+        return self._found(True, upper, "proved")
+
+    def _found(self, proved: bool, upper: float, reason: str) -> Verification:
+        return Verification(proved, upper, self.claim, reason, self.statement, self.method)
+
+    def _refused(self, net: Network) -> str | None:
+        """Why it cannot be about this network, in words; None where it can."""
+        if self.network_sha256 != net.sha256:
+            return "the certificate is about another network (the hashes differ)"
+        if self.c.shape[-1:] != (net.outputs,):
+            return f"the certificate is about {self.c.shape[-1]} scores, not {net.outputs}"
+        if self.c.ndim != 1 and not (self.norm.out and np.array_equal(self.c, np.eye(net.outputs))):
+            return "the certificate is about several outputs, but not all of them"
+        return None
+
+    def _check(self, net: Network) -> float:
+        region = self.region
+        if not isinstance(region, Everywhere) and region.size != net.inputs:
+            return math.inf
+        if self.coordinate is not None and not (self.norm.p == "1" and 0 <= self.coordinate < net.inputs):
+            return math.inf
+        problem = Problem(net, region, self.norm, output_of(self.c), self.coordinate)
+        try:
+            if self.frame is not None:
+                if problem.coordinate is not None or not self.frame.covers(net, problem.norm):
+                    return math.inf
+                problem = self.frame.problem(net, region, problem.norm, problem.c)
+            return self.proof.check(problem)
+        except (MethodError, FileFormatError):  # an unknown method, or one that this network does not have, is named
+            raise
+        except InputError:  # rows that overflow, or that are none
+            return math.inf
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it to an .npz that `lipcert verify` checks without any solver."""
         write_npz(path, self.arrays())
@@ -106,22 +170,9 @@ class Certificate:
             arrays["coordinate"] = np.array(self.coordinate)
         if self.frame is not None:
             arrays |= self.frame.arrays()
-        return arrays | region_arrays(self.region)
-
-
-def region_arrays(region: Region) -> dict[str, NDArray[np.generic]]:
-    """What a file keeps of a region, by name: nothing of the whole space."""
-    if isinstance(region, Polytope):
-        own: dict[str, NDArray[np.generic]] = {"side_rows": region.A, "side_bounds": region.b}
-        if region.multipliers is not None:
-            own["side_multipliers"] = region.multipliers
-        return region_arrays(region.base) | own
-    if isinstance(region, Box):
-        return {"lo": region.lo, "hi": region.hi}
-    if not isinstance(region, Ball):
-        return {}
-    clip = {} if region.clip is None else {"clip": np.array(region.clip)}
-    return {"center": region.center, "radius": np.array(region.radius), **clip}
+        if isinstance(self.region, Polytope) and self.region.multipliers is not None:
+            arrays["side_multipliers"] = self.region.multipliers  # hints for the box around it
+        return arrays | region_arrays(self.region) | self.statement.kept()
 
 
 def read_region(arrays: Mapping[str, Any]) -> Region:

@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import os
 import re
-import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,15 +21,18 @@ from numpy.typing import NDArray
 
 from lipcert.bounds.entries import entries_at
 from lipcert.bounds.interval import Interval
-from lipcert.errors import FileFormatError
+from lipcert.errors import FileFormatError, InputError
 from lipcert.files import check_readable, write_npz
 from lipcert.files.archive import Archive
 from lipcert.files.boundary import located
 from lipcert.problem.network import Network
 from lipcert.problem.region import Everywhere, Region
-from lipcert.proof.certificate import read_numbers, read_region, region_arrays
+from lipcert.problem.statement import NAMES as STATEMENT_NAMES
+from lipcert.problem.statement import Statement, about_entries, region_arrays
+from lipcert.proof.certificate import read_numbers, read_region
 from lipcert.proof.entries import Asked, enclosure
 from lipcert.proof.splits import MOST_NODES, Index, Splits
+from lipcert.proof.verification import Verification
 from lipcert.rounding import Array
 
 VERSION = 1
@@ -38,7 +40,7 @@ _OF_ENTRIES = ("lower", "upper", "seen_least", "seen_most")
 _NUMBERS_AT = ("least_at", "most_at")
 _NAMES = re.compile(
     "jacobian|network|scores|inputs|splits|values|points|lo|hi|center|radius|clip|"
-    + "|".join((*_OF_ENTRIES, *_NUMBERS_AT))
+    + "|".join((*_OF_ENTRIES, *_NUMBERS_AT, STATEMENT_NAMES))
 )
 _ROOM = 1e-9  # of the larger end of a claim, for the order in which another BLAS adds
 _POINTS = 256  # that are evaluated together
@@ -62,6 +64,17 @@ class JacobianCertificate:
     def __repr__(self) -> str:
         return f"JacobianCertificate({self.scores.size:,} by {self.inputs.size:,} entries, {self.region!r})"
 
+    @property
+    def statement(self) -> Statement:
+        """What it is about, in full."""
+        return about_entries(self.network_sha256, self.region, self.scores, self.inputs)
+
+    def verify(self, net: Network, exact: bool = False) -> JacobianVerification:
+        """What it proves about this network just now; ball arithmetic does not know Jacobians."""
+        if exact:
+            raise InputError("--exact is for proofs of one constant and of margins, not for a Jacobian; leave it out")
+        return verify_jacobian(self, net)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it to an .npz that `lipcert verify` checks without any solver."""
         write_npz(path, self.arrays())
@@ -84,19 +97,54 @@ class JacobianCertificate:
             "seen_most": self.seen.hi,
             "least_at": self.at[0],
             "most_at": self.at[1],
-        } | region_arrays(self.region)
+            **region_arrays(self.region),
+            **self.statement.kept(),
+        }
 
 
-@dataclass(frozen=True, eq=False)
-class JacobianVerification:
-    """`entries` are what was proved of the entries just now; `proved` whether that supports every claim, `reason` why,
-    `failed` how many entries have a claim that is not proved."""
+@dataclass(frozen=True, eq=False, repr=False)
+class JacobianVerification(Verification):
+    """`entries` are what was proved of the entries just now, `claims` what the file says of them, `failed` how many
+    have a claim that is not proved; `upper` and `claim` are the largest magnitudes of each."""
 
-    proved: bool
-    entries: Interval
-    claims: Interval
-    failed: int
-    reason: str
+    entries: Interval = field(default_factory=lambda: Interval(np.zeros((0, 0)), np.zeros((0, 0))))
+    claims: Interval = field(default_factory=lambda: Interval(np.zeros((0, 0)), np.zeros((0, 0))))
+    seen: Interval = field(default_factory=lambda: Interval(np.zeros((0, 0)), np.zeros((0, 0))))
+    failed: int = 0
+    cells: int = 0
+    points: int = 0
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many entries are claimed to have each sign."""
+        low, high = self.claims
+        return {
+            "increasing": int(np.sum((low >= 0) & (high > 0))),
+            "decreasing": int(np.sum((high <= 0) & (low < 0))),
+            "zero": int(np.sum((low == 0) & (high == 0))),
+            "both": int(np.sum((self.seen.lo < 0) & (self.seen.hi > 0))),
+        }
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Names and values, without the verdict."""
+        rows, columns = self.claims.lo.shape
+        words = ", ".join(f"{count:,} {word}" for word, count in self.counts.items() if count)
+        return [
+            ("entries", f"{rows} x {columns}{f': {words}' if self.proved and words else ''}"),
+            ("cells", f"{self.cells:,}, which cover the region" if self.proved else ""),
+            ("points", f"{self.points:,}"),
+            *self.about(),
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; an infinite number is null."""
+        return super().to_dict() | {
+            "entries": int(self.claims.lo.size),
+            "failed": self.failed,
+            "counts": self.counts if self.proved else None,
+            "cells": self.cells,
+            "points": self.points,
+        }
 
 
 def with_room(entries: Interval) -> Interval:
@@ -126,21 +174,38 @@ def _signed(moved: Array, value: Array) -> Array:
 def verify_jacobian(certificate: JacobianCertificate, net: Network) -> JacobianVerification:
     """What is proved of every entry, computed again; nothing that the file says is believed."""
     claims = certificate.claims
-    nothing = Interval(np.full(claims.lo.shape, -np.inf), np.full(claims.hi.shape, np.inf))
-    reason = refused(certificate, net)
-    if reason is not None:
-        return JacobianVerification(False, nothing, claims, claims.lo.size, reason)
-    asked = Asked(net, certificate.region, certificate.scores, certificate.inputs)
-    found = enclosure(asked, certificate.splits, claims)
+    reason, found, failed = refused(certificate, net), None, int(claims.lo.size)
+    if reason is None:
+        asked = Asked(net, certificate.region, certificate.scores, certificate.inputs)
+        found = enclosure(asked, certificate.splits, claims)
+        reason, failed = _unproved(certificate, net, found)
+    entries = Interval(np.full(claims.lo.shape, -np.inf), np.full(claims.hi.shape, np.inf)) if found is None else found
+    return JacobianVerification(
+        reason is None,
+        float(entries.magnitude.max(initial=0.0)),
+        float(claims.magnitude.max(initial=0.0)),
+        reason or "proved",
+        certificate.statement,
+        entries=entries,
+        claims=claims,
+        seen=certificate.seen,
+        failed=failed,
+        cells=certificate.splits.leaves,
+        points=len(certificate.points),
+    )
+
+
+def _unproved(certificate: JacobianCertificate, net: Network, found: Interval | None) -> tuple[str | None, int]:
+    """Why some claims do not follow from these enclosures, None where all do; and how many entries have such claims."""
+    claims = certificate.claims
     if found is None:
-        return JacobianVerification(False, nothing, claims, claims.lo.size, "a split that is not inside its cell")
+        return "a split that is not inside its cell", int(claims.lo.size)
     wrong = ~((claims.lo <= found.lo) & (found.hi <= claims.hi) & np.isfinite(claims.lo) & np.isfinite(claims.hi))
     unseen = ~_seen(certificate, net)
     for bad, words in ((wrong, "the claimed bounds are not proved"), (unseen, "the claimed values are not seen there")):
         if bad.any():
-            many = f"{int(bad.sum()):,} of {bad.size:,} entries: {words}"
-            return JacobianVerification(False, found, claims, int((wrong | unseen).sum()), many)
-    return JacobianVerification(True, found, claims, 0, "proved")
+            return f"{int(bad.sum()):,} of {bad.size:,} entries: {words}", int((wrong | unseen).sum())
+    return None, 0
 
 
 def refused(certificate: JacobianCertificate, net: Network) -> str | None:
@@ -180,15 +245,6 @@ def _seen(certificate: JacobianCertificate, net: Network) -> NDArray[np.bool_]:
     return fine
 
 
-def holds_jacobian(path: str | os.PathLike[str]) -> bool:
-    """Whether a file looks like a certificate of a Jacobian."""
-    try:
-        with zipfile.ZipFile(check_readable(path)) as file:
-            return "jacobian.npy" in file.namelist()
-    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError):
-        return False
-
-
 def load_jacobian(path: str | os.PathLike[str]) -> JacobianCertificate:
     """Read a certificate; nothing in it is believed before `verify_jacobian`."""
     file = check_readable(path)
@@ -217,7 +273,10 @@ def _parse(arrays: Archive) -> JacobianCertificate:
     if any(np.any((k < -1) | (k >= len(points))) for k in at):
         raise FileFormatError("a value is said to be seen at a point that is not there")
     splits, about = _splits(arrays), (str(network), read_region(arrays), scores, inputs)
-    return JacobianCertificate(*about, splits, Interval(lower, upper), points, Interval(least, most), (at[0], at[1]))
+    ends = (Interval(lower, upper), points, Interval(least, most))
+    found = JacobianCertificate(*about, splits, *ends, (at[0], at[1]))
+    found.statement.compare(arrays)
+    return found
 
 
 def _splits(arrays: Archive) -> Splits:

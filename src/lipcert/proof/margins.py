@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import re
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -22,10 +21,14 @@ from lipcert.files.boundary import located
 from lipcert.problem.activations import IDENTITY
 from lipcert.problem.blocks import Block
 from lipcert.problem.network import Network
+from lipcert.problem.output import Output, output_of
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box
+from lipcert.problem.statement import NAMES as STATEMENT_NAMES
+from lipcert.problem.statement import Statement, about_scores
 from lipcert.proof.encoding import decode_numbers, encode_numbers
 from lipcert.proof.multipliers import check, prove
+from lipcert.proof.verification import Exact, Verification, ball_checker, finite
 from lipcert.proof.version1 import margin_numbers
 from lipcert.relaxation.margin import Margin, applies, margin
 from lipcert.rounding import Array, worst
@@ -33,7 +36,7 @@ from lipcert.rounding import Array, worst
 MARGINS_VERSION = 2
 MAX_ROWS = 1000
 _NAMES = re.compile(
-    r"margins|network|lo|hi|c|keep|claim|names|segments|index|numbers|"
+    rf"margins|network|lo|hi|c|keep|claim|names|segments|index|numbers|{STATEMENT_NAMES}|"
     r"(?:rows|shift)_\d{1,3}(?:_names|_\d{1,2})?"  # of version 1
 )
 
@@ -64,6 +67,19 @@ class MarginCertificate:
     proofs: tuple[MarginProof, ...]
     claims: tuple[float, ...]
 
+    @property
+    def statement(self) -> Statement:
+        """What it is about, in full."""
+        return about_scores(self.network_sha256, self.box, np.array([proof.c for proof in self.proofs]))
+
+    def verify(self, net: Network, exact: bool = False) -> MarginVerification:
+        """What every row proves just now; with `exact` the larger of what both checkers prove."""
+        balls = ball_checker() if exact else None
+        uppers = verify_margins(self, net)
+        if balls is not None:
+            uppers = [worst(*pair) for pair in zip(uppers, balls.margins_with_balls(self, net), strict=True)]
+        return MarginVerification.of(self, tuple(uppers), exact)
+
     def to_bytes(self) -> bytes:
         """An .npz that `lipcert verify` checks without any solver."""
         arrays: dict[str, Any] = {
@@ -75,10 +91,46 @@ class MarginCertificate:
             "keep": np.array([p.keep for p in self.proofs], dtype=np.int64),
             "claim": np.array(self.claims),
         }
-        arrays |= encode_numbers(self.proofs)
+        arrays |= encode_numbers(self.proofs) | self.statement.kept()
         stream = io.BytesIO()
         np.savez(stream, allow_pickle=False, **arrays)
         return stream.getvalue()
+
+
+@dataclass(frozen=True, repr=False)
+class MarginVerification(Verification):
+    """`uppers` are what was proved of the combinations of scores just now, `claims` what the file says of them; `upper`
+    and `claim` are the largest of each."""
+
+    outputs: tuple[Output, ...] = ()
+    uppers: tuple[float, ...] = ()
+    claims: tuple[float, ...] = ()
+
+    @classmethod
+    def of(cls, kept: MarginCertificate, uppers: tuple[float, ...], exact: bool) -> MarginVerification:
+        """The verdict, from what every row proves."""
+        failed = sum(not upper <= claim < np.inf for upper, claim in zip(uppers, kept.claims, strict=True))
+        reason = f"{failed} of {len(uppers)} claims are not proved" if failed else "proved"
+        largest, outputs = worst(*uppers), tuple(output_of(proof.c) for proof in kept.proofs)
+        looked = Exact(largest, "every row, linear forms or semidefiniteness") if exact else None
+        numbers = (largest, max(kept.claims))
+        return cls(not failed, *numbers, reason, kept.statement, None, looked, outputs, uppers, kept.claims)
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Names and values, without the verdict."""
+        pairs = zip(self.outputs, self.uppers, self.claims, strict=True)
+        how = "recomputed now, also in balls" if self.exact is not None else "recomputed now"
+        found = [(str(output), f"<= {upper:.6g}   {how}; {claim:.6g} as stored") for output, upper, claim in pairs]
+        return [*found, *self.about()]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; an infinite number is null."""
+        pairs = zip(self.outputs, self.uppers, self.claims, strict=True)
+        margins = [
+            {"output": output.description, "upper": finite(upper), "claim": finite(claim)}
+            for output, upper, claim in pairs
+        ]
+        return super().to_dict() | {"margins": margins, "exact": self.exact is not None}
 
 
 def certificate_of(net: Network, box: Box, proofs: tuple[MarginProof, ...]) -> MarginCertificate:
@@ -146,15 +198,6 @@ def _unlifted(upper: float, lift: float) -> float:
     return worst(float(np.nextafter(upper - lift, np.inf)))
 
 
-def holds_margins(path: str | os.PathLike[str]) -> bool:
-    """Whether a file looks like a certificate of margins rather than of a Lipschitz constant."""
-    try:
-        with zipfile.ZipFile(check_readable(path)) as file:
-            return "margins.npy" in file.namelist()
-    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError):
-        return False
-
-
 def load_margins(path: str | os.PathLike[str]) -> MarginCertificate:
     """Read a certificate; nothing in it is believed before `verify_margins`."""
     file = check_readable(path)
@@ -189,4 +232,6 @@ def _parse(arrays: Archive) -> MarginCertificate:
         MarginProof(row.astype(np.float64), np.inf, int(size), *both)
         for row, size, both in zip(c, keep, numbers, strict=True)
     )
-    return MarginCertificate(str(_array(arrays, "network", 0, "U")), box, proofs, tuple(float(e) for e in claim))
+    found = MarginCertificate(str(_array(arrays, "network", 0, "U")), box, proofs, tuple(float(e) for e in claim))
+    found.statement.compare(arrays)
+    return found

@@ -12,16 +12,15 @@ from __future__ import annotations
 
 import os
 import re
-import zipfile
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lipcert.bounds.interval import Interval
 from lipcert.errors import FileFormatError, InputError
-from lipcert.files import check_readable, write_json, write_npz
+from lipcert.files import check_readable, write_npz
 from lipcert.files.archive import Archive
 from lipcert.files.boundary import located
 from lipcert.problem.frame import NAMES as FRAME_NAMES
@@ -29,17 +28,17 @@ from lipcert.problem.frame import Frame, read_frame
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm, parse_norms
 from lipcert.problem.region import Box
+from lipcert.problem.statement import NAMES as STATEMENT_NAMES
+from lipcert.problem.statement import Statement, about_cells
 from lipcert.proof.arithmetic import prove_linear
 from lipcert.proof.boxes import Asked, Signs, preactivations_on, uppers_on
 from lipcert.proof.cover import MOST_NODES, Cover, Level
+from lipcert.proof.verification import Verification
 from lipcert.rounding import Array
-
-if TYPE_CHECKING:
-    from lipcert.chart.facts import Facts
 
 VERSION = 1
 _NAMES = re.compile(
-    f"cells|network|norm|output_norm|c|lo|hi|edges|edge_counts|splits|values|of_grid|claims|{FRAME_NAMES}"
+    f"cells|network|norm|output_norm|c|lo|hi|edges|edge_counts|splits|values|of_grid|claims|{FRAME_NAMES}|{STATEMENT_NAMES}"
 )
 _TEXTS = frozenset({"network", "norm", "output_norm"})
 _ROOM = 1e-9  # of a claim, for the order in which another BLAS adds
@@ -61,13 +60,36 @@ class PartitionCertificate:
     def __repr__(self) -> str:
         return f"PartitionCertificate({self.claims.size:,} cells, {self.region!r})"
 
+    @property
+    def statement(self) -> Statement:
+        """What it is about, in full."""
+        places = {name: value for name, value in self._places().items() if value.size}
+        about = (self.network_sha256, self.region, self.norm, self.c, self.frame)
+        return about_cells(*about, (self.claims.size, places))
+
+    def verify(self, net: Network, exact: bool = False) -> PartitionVerification:
+        """What it proves about this network just now; ball arithmetic does not know cells."""
+        if exact:
+            raise InputError("--exact is for proofs of one constant and of margins, not for cells; leave it out")
+        return verify_partition(self, net)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it to an .npz that `lipcert verify` checks without any solver."""
         write_npz(path, self.arrays())
 
+    def _places(self) -> dict[str, NDArray[Any]]:
+        """The arrays that say where the cells are."""
+        cover, few = self.cover, np.int16 if self.region.size < 1 << 15 else np.int64
+        return {
+            "edges": np.concatenate(cover.edges),
+            "edge_counts": np.array([len(e) for e in cover.edges]),
+            "splits": cover.coordinate.astype(few),
+            "values": cover.value[cover.coordinate >= 0],
+            "of_grid": np.array(int(self.of_grid)),
+        }
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         """What `save` writes, by name."""
-        cover, few = self.cover, np.int16 if self.region.size < 1 << 15 else np.int64
         arrays: dict[str, NDArray[Any]] = {
             "cells": np.array(VERSION),
             "network": np.array(self.network_sha256, dtype="U64"),
@@ -75,71 +97,36 @@ class PartitionCertificate:
             "c": self.c,
             "lo": self.region.lo,
             "hi": self.region.hi,
-            "edges": np.concatenate(cover.edges),
-            "edge_counts": np.array([len(e) for e in cover.edges]),
-            "splits": cover.coordinate.astype(few),
-            "values": cover.value[cover.coordinate >= 0],
-            "of_grid": np.array(int(self.of_grid)),
             "claims": self.claims,
+            **self._places(),
+            **self.statement.kept(),
         }
         if self.norm.out is not None:
             arrays["output_norm"] = np.array(self.norm.out, dtype="U8")
         return arrays if self.frame is None else arrays | self.frame.arrays()
 
 
-@dataclass(frozen=True, eq=False)
-class PartitionVerification:
-    """`uppers` are what was proved of the cells just now; `proved` whether that supports every claim, `reason` why."""
+@dataclass(frozen=True, eq=False, repr=False)
+class PartitionVerification(Verification):
+    """`uppers` are what was proved of the cells just now, `claims` what the file says of them; `upper` and `claim` are
+    the largest of each."""
 
-    proved: bool
-    uppers: Array
-    claims: Array
-    reason: str
+    uppers: Array = field(default_factory=lambda: np.zeros(0))
+    claims: Array = field(default_factory=lambda: np.zeros(0))
 
     @property
     def failed(self) -> int:
         """Cells whose claim is not proved."""
         return int(np.sum(~(np.isfinite(self.claims) & (self.uppers <= self.claims))))
 
-    @property
-    def upper(self) -> float:
-        """The largest that was proved; infinite when of some cell nothing was."""
-        return float(self.uppers.max(initial=0.0))
-
-    @property
-    def claim(self) -> float:
-        """The largest claim."""
-        return float(self.claims.max(initial=0.0))
-
-    def facts(self) -> Facts:
-        """What a person wants to read first."""
-        from lipcert.chart.facts import Facts  # here, so that a check loads nothing that it does not need
-
-        upper = f"{self.upper:.9g}   recomputed now" if np.isfinite(self.upper) else "none"
-        rows = [("upper", upper), ("claim", f"{self.claim:.9g}   as stored"), ("reason", self.reason)]
-        rows.insert(0, ("cells", f"{len(self.claims):,}, {self.failed:,} of them not proved"))
-        return Facts(f"Certificate of a partition {'' if self.proved else 'not '}proved", rows)
-
-    def __repr__(self) -> str:
-        return self.facts().text()
-
-    def _repr_html_(self) -> str:
-        return self.facts().html()
+    def rows(self) -> list[tuple[str, str]]:
+        """Names and values, without the verdict."""
+        cover = "which cover the region" if self.proved else f"{self.failed:,} of them not proved"
+        return [("cells", f"{len(self.claims):,}, {cover}"), *super().rows()]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; an infinite number is null."""
-        return {
-            "proved": self.proved,
-            "upper": self.upper if np.isfinite(self.upper) else None,
-            "claim": self.claim if np.isfinite(self.claim) else None,
-            "reason": self.reason,
-            "cells": len(self.claims),
-            "failed": self.failed,
-        }
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it as .json."""
-        write_json(path, self.to_dict(), "a verification")
+        return super().to_dict() | {"cells": len(self.claims), "failed": self.failed}
 
 
 def with_room(uppers: Array) -> Array:
@@ -150,20 +137,21 @@ def with_room(uppers: Array) -> Array:
 def verify_partition(certificate: PartitionCertificate, net: Network) -> PartitionVerification:
     """What is proved of every cell, computed again; nothing that the file says is believed."""
     claims = certificate.claims
-    nothing = np.full(len(claims), np.inf)
-    reason = _refused(certificate, net)
-    if reason is not None:
-        return PartitionVerification(False, nothing, claims, reason)
-    asked = Asked(net, certificate.region, certificate.norm, certificate.c, certificate.frame)
-    try:
-        uppers = cover_uppers(asked, certificate.cover, certificate.of_grid)
-    except InputError as error:  # rows that overflow
-        return PartitionVerification(False, nothing, claims, str(error))
-    found = PartitionVerification(False, uppers, claims, "")
-    if found.failed:
-        words = f"{found.failed:,} of {len(claims):,} cells: the claim is not proved"
-        return PartitionVerification(False, uppers, claims, words)
-    return PartitionVerification(True, uppers, claims, "proved")
+    uppers, reason = np.full(len(claims), np.inf), _refused(certificate, net)
+    if reason is None:
+        asked = Asked(net, certificate.region, certificate.norm, certificate.c, certificate.frame)
+        try:
+            uppers = cover_uppers(asked, certificate.cover, certificate.of_grid)
+        except InputError as error:  # rows that overflow
+            reason = str(error)
+    failed = int(np.sum(~(np.isfinite(claims) & (uppers <= claims))))
+    if reason is None and failed:
+        reason = f"{failed:,} of {len(claims):,} cells: the claim is not proved"
+    largest = float(uppers.max(initial=0.0)), float(claims.max(initial=0.0))
+    about = certificate.statement
+    return PartitionVerification(
+        reason is None, *largest, reason or "proved", about, method="linear", uppers=uppers, claims=claims
+    )
 
 
 def _refused(certificate: PartitionCertificate, net: Network) -> str | None:
@@ -214,15 +202,6 @@ def _group_uppers(asked: Asked, level: Level, signs: Signs) -> tuple[Array, Sign
     return uppers, after
 
 
-def holds_partition(path: str | os.PathLike[str]) -> bool:
-    """Whether a file looks like a certificate of cells."""
-    try:
-        with zipfile.ZipFile(check_readable(path)) as file:
-            return "cells.npy" in file.namelist()
-    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError):
-        return False
-
-
 def load_partition(path: str | os.PathLike[str]) -> PartitionCertificate:
     """Read a certificate; nothing in it is believed before `verify_partition`."""
     file = check_readable(path)
@@ -243,7 +222,9 @@ def _parse(arrays: Archive) -> PartitionCertificate:
     if not np.all(np.isfinite(c)) or not np.all(claims >= 0) or flag not in (0, 1):
         raise FileFormatError("the output's weights and the claims must be numbers, claims >= 0")
     network = str(_array(arrays, "network", 0, "U"))
-    return PartitionCertificate(network, region, norm, c, read_frame(arrays), _cover(arrays), bool(flag), claims)
+    found = PartitionCertificate(network, region, norm, c, read_frame(arrays), _cover(arrays), bool(flag), claims)
+    found.statement.compare(arrays)
+    return found
 
 
 def _cover(arrays: Archive) -> Cover:

@@ -7,27 +7,28 @@ import os
 import re
 import zipfile
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lipcert.errors import FileFormatError, InputError
-from lipcert.files import MAX_WEIGHTS, check_readable, write_json, write_npz
+from lipcert.files import MAX_WEIGHTS, check_readable, write_npz
 from lipcert.files.archive import Archive
 from lipcert.files.boundary import located, parsing
 from lipcert.problem.network import Network
+from lipcert.problem.statement import NAMES as STATEMENT_NAMES
+from lipcert.problem.statement import Statement, about_constant
 from lipcert.proof.certificate import Certificate
-from lipcert.proof.verify import Verification, read_certificate, verify
+from lipcert.proof.verification import Exact, Verification
+from lipcert.proof.verify import read_certificate
 from lipcert.readers.given import TorchModule, network_of
-
-if TYPE_CHECKING:
-    from lipcert.chart.facts import Facts
+from lipcert.rounding import worst
 
 MOST_PARTS = 1000  # regions
 _VERSION = 1
 _SHOWN = 5  # regions that a person reads first
-_NAMES = re.compile(r"union|part_\d{1,4}")
+_NAMES = re.compile(rf"union|part_\d{{1,4}}|{STATEMENT_NAMES}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,9 +47,31 @@ class UnionCertificate:
         """The largest of what the parts state."""
         return max(part.claim for part in self.parts)
 
+    @property
+    def statement(self) -> Statement:
+        """What it is about, in full: the question of its first part, on the regions of all."""
+        first = self.parts[0]
+        regions = [part.region for part in self.parts]
+        about = (first.network_sha256, regions, first.norm, first.c)
+        return about_constant(*about, coordinate=first.coordinate, frame=first.frame)
+
+    def verify(self, net: Network, exact: bool = False) -> UnionVerification:
+        """What it proves about this network just now; all parts must be about one question."""
+        answers = tuple(part.verify(net, exact) for part in self.parts)
+        failed = [k for k, answer in enumerate(answers) if not answer.proved]
+        reason = f"region {failed[0]}: {answers[failed[0]].reason}" if failed else "proved"
+        upper = worst(*(answer.upper for answer in answers))
+        if not all(_same_question(part, self.parts[0]) for part in self.parts):
+            upper, reason = np.inf, "the parts are about different questions"
+        looked = Exact(worst(*(a.exact.upper for a in answers if a.exact)), "every region") if exact else None
+        return UnionVerification(
+            reason == "proved", upper, self.claim, reason, self.statement, None, looked, parts=answers
+        )
+
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """What `save` writes, by name: the file of every part as bytes."""
         found: dict[str, NDArray[np.generic]] = {"union": np.array([_VERSION, len(self.parts)])}
+        found |= self.statement.kept()
         for k, part in enumerate(self.parts):
             file = io.BytesIO()
             np.savez(file, allow_pickle=False, **part.arrays())
@@ -63,47 +86,20 @@ class UnionCertificate:
         write_npz(path, self.arrays())
 
 
-@dataclass(frozen=True)
-class UnionVerification:
-    """What `verify_union` found: `upper` is the largest of what was proved just now, infinite when some part was not.
+@dataclass(frozen=True, repr=False)
+class UnionVerification(Verification):
+    """`upper` is the largest of what was proved of the regions just now, `parts` what each of them proves."""
 
-    `proved` says whether every part supports its claim, `reason` in words why or why not, `parts` what each proves.
-    """
+    parts: tuple[Verification, ...] = ()
 
-    proved: bool
-    upper: float
-    claim: float
-    reason: str
-    parts: tuple[Verification, ...]
-
-    def facts(self) -> Facts:
-        """What a person wants to read first."""
-        from lipcert.chart.facts import Facts  # here, so that a check loads nothing that it does not need
-
-        upper = f"{self.upper:.9g}   recomputed now" if np.isfinite(self.upper) else "none"
-        rows = [("upper", upper), ("claim", f"{self.claim:.9g}   as stored"), ("reason", self.reason)]
-        rows += [(f"region {k}", f"{part.upper:.9g}   {part.reason}") for k, part in enumerate(self.parts[:_SHOWN])]
-        return Facts(f"Certificates of {len(self.parts)} regions {'' if self.proved else 'not '}proved", rows)
-
-    def __repr__(self) -> str:
-        return self.facts().text()
-
-    def _repr_html_(self) -> str:
-        return self.facts().html()
+    def rows(self) -> list[tuple[str, str]]:
+        """Names and values, without the verdict."""
+        parts = [(f"region {k}", f"{part.upper:.9g}   {part.reason}") for k, part in enumerate(self.parts[:_SHOWN])]
+        return [*super().rows(), *parts]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; an infinite number is null."""
-        return {
-            "proved": self.proved,
-            "upper": self.upper if np.isfinite(self.upper) else None,
-            "claim": self.claim if np.isfinite(self.claim) else None,
-            "reason": self.reason,
-            "regions": [part.to_dict() for part in self.parts],
-        }
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it as .json."""
-        write_json(path, self.to_dict(), "a verification")
+        return super().to_dict() | {"regions": [part.to_dict() for part in self.parts]}
 
 
 def verify_union(
@@ -113,25 +109,11 @@ def verify_union(
 
     certificate: as in `UnionResult.certificate`, or the path of a file that its `save` wrote.
     net: the network that it is about, or the path of its file, or a torch module.
+
+    The same as `verify`, which takes every kind of certificate.
     """
     kept = certificate if isinstance(certificate, UnionCertificate) else load_union(certificate)
-    network = network_of(net, None)
-    answers = tuple(verify(part, network) for part in kept.parts)
-    upper = max(answer.upper for answer in answers)
-    if not all(_same_question(part, kept.parts[0]) for part in kept.parts):
-        return UnionVerification(False, np.inf, kept.claim, "the parts are about different questions", answers)
-    failed = [k for k, answer in enumerate(answers) if not answer.proved]
-    reason = f"region {failed[0]}: {answers[failed[0]].reason}" if failed else "proved"
-    return UnionVerification(not failed, upper, kept.claim, reason, answers)
-
-
-def holds_union(path: str | os.PathLike[str]) -> bool:
-    """Whether a file looks like certificates of several regions."""
-    try:
-        with zipfile.ZipFile(check_readable(path)) as file:
-            return "union.npy" in file.namelist()
-    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError):
-        return False
+    return kept.verify(network_of(net, None))
 
 
 def load_union(path: str | os.PathLike[str]) -> UnionCertificate:
@@ -142,12 +124,15 @@ def load_union(path: str | os.PathLike[str]) -> UnionCertificate:
         head = arrays["union"]
         if head.shape != (2,) or head.dtype.kind not in "iu" or head[0] != _VERSION:
             raise FileFormatError("the certificates have another version; upgrade lipcert")
-        if not 1 <= head[1] <= MOST_PARTS or len(arrays) != head[1] + 1:
+        parts = sum(name.startswith("part_") for name in arrays)
+        if not 1 <= head[1] <= MOST_PARTS or parts != head[1]:
             raise FileFormatError(f"the file must hold one certificate for each of 1 to {MOST_PARTS:,} regions")
         files = [_file(arrays[f"part_{k}"], k) for k in range(int(head[1]))]
         if sum(_declared(file, k) for k, file in enumerate(files)) > 8 * MAX_WEIGHTS:
             raise FileFormatError(f"the parts declare more than {MAX_WEIGHTS:,} numbers together")
-        return UnionCertificate(tuple(_part(file, k) for k, file in enumerate(files)))
+        found = UnionCertificate(tuple(_part(file, k) for k, file in enumerate(files)))
+        found.statement.compare(arrays)
+        return found
 
 
 def _file(data: NDArray[np.generic], k: int) -> io.BytesIO:

@@ -2,119 +2,109 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any, cast
 
 import numpy as np
 
-from lipcert.errors import FileFormatError, InputError, MethodError
-from lipcert.files import check_readable, write_json
+from lipcert.errors import FileFormatError, InputError
+from lipcert.files import check_readable
 from lipcert.files.archive import Archive
 from lipcert.problem.frame import NAMES as FRAME_NAMES
 from lipcert.problem.frame import read_frame
 from lipcert.problem.network import Network
 from lipcert.problem.norms import parse_norms
-from lipcert.problem.output import output_of
-from lipcert.problem.problem import Problem
 from lipcert.problem.region import Everywhere
+from lipcert.problem.statement import NAMES as STATEMENT_NAMES
 from lipcert.proof import collapsed, encoding, patterns, sharpened, slopes, stated, tree, version1
 from lipcert.proof.arithmetic import Arithmetic
 from lipcert.proof.cases import read_cases
 from lipcert.proof.certificate import CERTIFICATE_VERSION, Certificate, Proof, read_numbers, read_region
 from lipcert.proof.relaxed import Multipliers
+from lipcert.proof.verification import Provable, Verification
 from lipcert.readers.given import TorchModule, network_of
 from lipcert.relaxation.specification import RELAXATIONS
-from lipcert.rounding import worst
-
-if TYPE_CHECKING:
-    from lipcert.chart.facts import Facts
 
 _ABOUT = "certificate|proof|method|network|norm|output_norm|coordinate|c|upper|lo|hi|center|radius|clip"
 _SIDES = "side_rows|side_bounds|side_multipliers"
 _KINDS = (encoding, tree, patterns, slopes, stated, version1)
-_NAMES = re.compile(
-    "|".join((_ABOUT, _SIDES, "cases", FRAME_NAMES, collapsed.NAME, sharpened.NAMES, *(kind.NAMES for kind in _KINDS)))
-)
+_PARTS = ("cases", FRAME_NAMES, STATEMENT_NAMES, collapsed.NAME, sharpened.NAMES)
+_NAMES = re.compile("|".join((_ABOUT, _SIDES, *_PARTS, *(kind.NAMES for kind in _KINDS))))
 _TEXTS = frozenset({"proof", "method", "network", "norm", "output_norm"}).union(*(kind.TEXTS for kind in _KINDS))
 
 
-@dataclass(frozen=True)
-class Verification:
-    """What `verify` found: `upper` is what was proved just now, infinite when nothing was.
-
-    `proved` says whether that supports the `claim` of the certificate, `reason` in words why or why not.
-    """
-
-    proved: bool
-    upper: float
-    claim: float
-    reason: str
-
-    def facts(self) -> Facts:
-        """What a person wants to read first."""
-        from lipcert.chart.facts import Facts  # here, so that a check loads nothing that it does not need
-
-        upper = f"{self.upper:.9g}   recomputed now" if np.isfinite(self.upper) else "none"
-        rows = [("upper", upper), ("claim", f"{self.claim:.9g}   as stored"), ("reason", self.reason)]
-        return Facts("Certificate proved" if self.proved else "Certificate not proved", rows)
-
-    def __repr__(self) -> str:
-        return self.facts().text()
-
-    def _repr_html_(self) -> str:
-        return self.facts().html()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; an infinite number is null."""
-        return {
-            "proved": self.proved,
-            "upper": self.upper if np.isfinite(self.upper) else None,
-            "claim": self.claim if np.isfinite(self.claim) else None,
-            "reason": self.reason,
-        }
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it as .json."""
-        write_json(path, self.to_dict(), "a verification")
+# Every kind of file by the array that it alone has, and the function that reads it, loaded when such a file is there.
+_READERS = {
+    "certificate": "lipcert.proof.verify:load_certificate",
+    "margins": "lipcert.proof.margins:load_margins",
+    "cells": "lipcert.proof.partition:load_partition",
+    "jacobian": "lipcert.proof.jacobian:load_jacobian",
+    "union": "lipcert.proof.union:load_union",
+    "polynomial": "lipcert.polynomial.certificates.certificate:load_polynomial",
+}
 
 
 def verify(
-    certificate: Certificate | str | os.PathLike[str], net: Network | str | os.PathLike[str] | TorchModule
+    certificate: Any, net: Network | str | os.PathLike[str] | TorchModule | Any, *, exact: bool = False
 ) -> Verification:
     """Check a proof without any solver: what does it prove about this network?
 
-    certificate: as in `Result.certificate`, or the path of a file that `Certificate.save` wrote. (Of several regions:
-        `verify_union`.)
-    net: the network that it is about, or the path of its file, or a torch module.
+    certificate: the `certificate` of any result, the result itself, or the path of a file that one of them wrote: by
+        `bound`, on one region or several, `partition`, `jacobian`, `certify --refine` or `minimize`.
+    net: the network that it is about, or the path of its file, or a torch module. For a certificate of a polynomial
+        problem: the problem.
+    exact: prove it a second time in ball arithmetic (extra `exact`: python-flint); both checks must prove the claim.
 
     Rows are rebuilt from the network, so nothing that the file says about them is believed; the hash, the signs of the
-    multipliers and the semidefiniteness are checked, and the bound is computed again with outward rounding. What has
-    to be trusted for that is listed in docs/trust.md.
+    multipliers and the semidefiniteness are checked, and the bound is computed again with outward rounding. The answer
+    has the statement of the certificate: the question in full, in words. What has to be trusted is listed in
+    docs/trust.md.
     """
-    if not isinstance(certificate, Certificate):
-        certificate = load_certificate(certificate)
-    region = certificate.region
-    net = network_of(net, None if isinstance(region, Everywhere) else region.shape)
-    claim = certificate.claim
-    if certificate.network_sha256 != net.sha256:
-        return Verification(False, np.inf, claim, "the certificate is about another network (the hashes differ)")
-    if certificate.c.shape[-1:] != (net.outputs,):
-        scores = f"the certificate is about {certificate.c.shape[-1]} scores, not {net.outputs}"
-        return Verification(False, np.inf, claim, scores)
-    if certificate.c.ndim != 1 and not (certificate.norm.out and np.array_equal(certificate.c, np.eye(net.outputs))):
-        return Verification(False, np.inf, claim, "the certificate is about several outputs, but not all of them")
-    with np.errstate(all="ignore"):  # an overflow proves nothing; it is no message
-        upper = worst(_check(certificate, net))
-    if not upper <= claim or np.isinf(upper):
-        if np.isinf(upper):
-            return Verification(False, upper, claim, f"{certificate.method} proves no bound here")
-        return Verification(False, upper, claim, f"{certificate.method} proves {upper:.9g} only")
-    return Verification(True, upper, claim, "proved")
+    kept = provable(certificate)
+    if not _about_network(kept):
+        found: Verification = kept.verify(net)  # type: ignore[arg-type]
+        return found
+    region = getattr(kept, "region", None)
+    shape = None if region is None or isinstance(region, Everywhere) else region.shape
+    return kept.verify(network_of(net, shape), exact)
+
+
+def provable(given: Any) -> Provable:
+    """The certificate that something is, has, or is the path of; refused in words where there is none."""
+    if isinstance(given, str | os.PathLike):
+        return load_proof(given)
+    for candidate in (given, getattr(given, "certificate", None)):
+        if hasattr(candidate, "verify") and hasattr(candidate, "statement"):
+            return cast(Provable, candidate)
+    raise InputError(
+        f"verify: {type(given).__name__} is no certificate; give a result, its certificate, or the path of a file"
+    )
+
+
+def _about_network(kept: Provable) -> bool:
+    return "network" in kept.statement.arrays
+
+
+def kind_of(path: str | os.PathLike[str]) -> str | None:
+    """Which kind of certificate a file holds, by the names of its arrays alone; None where it holds none."""
+    try:
+        with zipfile.ZipFile(check_readable(path)) as archive:
+            names = set(archive.namelist())
+    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError):
+        return None
+    return next((kind for kind in _READERS if f"{kind}.npy" in names), None)
+
+
+def load_proof(path: str | os.PathLike[str]) -> Provable:
+    """Read a certificate of any kind; nothing in it is believed before `verify`."""
+    module, _, function = _READERS[kind_of(path) or "certificate"].partition(":")
+    kept: Provable = getattr(importlib.import_module(module), function)(path)
+    return kept
 
 
 def load_certificate(path: str | os.PathLike[str]) -> Certificate:
@@ -160,7 +150,9 @@ def _parse(arrays: Mapping[str, Any]) -> Certificate:
     proof = version1.read_old(arrays, method) if version == version1.VERSION else _sharpened(arrays, method)
     coordinate = int(encoding.whole_numbers(arrays, "coordinate")) if "coordinate" in arrays else None
     about = (network, read_region(arrays), parse_norms(norm, out), c)
-    return Certificate(*about, proof, float(upper), coordinate, float(upper), read_frame(arrays))
+    found = Certificate(*about, proof, float(upper), coordinate, float(upper), read_frame(arrays))
+    found.statement.compare(arrays)
+    return found
 
 
 def _sharpened(arrays: Mapping[str, Any], method: str) -> Proof:
@@ -205,27 +197,6 @@ def _plain_proof(arrays: Mapping[str, Any], method: str) -> Proof:
             return stated.read_stated(kind, arrays, method)
         case _:
             raise FileFormatError(f"an unknown kind of proof, {kind!r}; upgrade lipcert")
-
-
-def _check(certificate: Certificate, net: Network) -> float:
-    region = certificate.region
-    if not isinstance(region, Everywhere) and region.size != net.inputs:
-        return np.inf
-    if certificate.coordinate is not None and not (
-        certificate.norm.p == "1" and 0 <= certificate.coordinate < net.inputs
-    ):
-        return np.inf
-    problem = Problem(net, region, certificate.norm, output_of(certificate.c), certificate.coordinate)
-    try:
-        if certificate.frame is not None:
-            if problem.coordinate is not None or not certificate.frame.covers(net, problem.norm):
-                return np.inf
-            problem = certificate.frame.problem(net, region, problem.norm, problem.c)
-        return certificate.proof.check(problem)
-    except (MethodError, FileFormatError):  # a method that this network does not have, or nobody knows: said by name
-        raise
-    except InputError:  # rows that overflow, or that are none
-        return np.inf
 
 
 def _text(arrays: Mapping[str, Any], name: str) -> str:

@@ -1,6 +1,6 @@
 """Inputs that shared constants leave open, one by one: bounds of the margins on the input's own box.
 
-Linear bounds first; for the rivals that they leave, the margin relaxation (`quadratic/margin.py`), solved by the
+Linear bounds first; for the rivals that they leave, the margin relaxation (`relaxation.margin`), solved by the
 interior point until its multipliers prove a margin below zero, or until its primal says that they never will.
 
 A margin of -d on the ball of radius r holds further out by the shared constant: within r + d / L the rival is behind.

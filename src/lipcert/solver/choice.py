@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 SOLVERS = ("auto", "rank-two", "low-rank")
 Run = Callable[[Callback], RankTwoResult]
+_WORTH_CALIBRATING = (
+    1.0  # seconds that an interior point is expected to take: above them the machine's pace is measured first
+)
 
 
 def choose_solver(name: str, problem: RankTwoProblem, budget: Budget) -> Run:
@@ -66,7 +69,7 @@ def _by_size(problem: RankTwoProblem, budget: Budget, callback: Callback) -> Ran
     from lipcert.solver.rank_two import Options, RankTwoRun
 
     whole = solve_operations(problem)
-    if budget.expected(whole) > policy.WORTH_CALIBRATING:
+    if budget.expected(whole) > _WORTH_CALIBRATING:
         budget.calibrate()
     quick = LowRankRun(problem, LowRankOptions(), callback, budget)
     first = None

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from lipcert.polynomial.certificates.certificate import PolynomialCertificate, certify
+from lipcert.polynomial.certificates.certificate import PolynomialCertificate, certify, problem_hash
 from lipcert.polynomial.certificates.stored import Stored
 from lipcert.polynomial.problem import PolynomialProblem
 from lipcert.polynomial.propagation import extended
+from lipcert.problem.statement import Statement, about_polynomial
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +32,11 @@ class About:
     def level(self) -> float:
         """The cut as it is stated, to the safe side."""
         return self._extended[1]
+
+    @property
+    def statement(self) -> Statement:
+        """What a certificate of this problem is about."""
+        return about_polynomial(problem_hash(self.problem), self.problem.sense)
 
     def certificate(self, relaxation: Stored) -> PolynomialCertificate:
         """That of a relaxation of `extended`, with its proof."""

@@ -19,9 +19,12 @@ from lipcert.polynomial.certificates import stored
 from lipcert.polynomial.certificates.stored import Stored
 from lipcert.polynomial.problem import PolynomialProblem
 from lipcert.polynomial.propagation import extended
+from lipcert.problem.statement import NAMES as STATEMENT_NAMES
+from lipcert.problem.statement import Statement, about_polynomial
+from lipcert.proof.verification import Verification
 
 VERSION = 1
-_NAMES = re.compile(f"polynomial|problem|sense|bound|cut|{stored.NAMES}")
+_NAMES = re.compile(f"polynomial|problem|sense|bound|cut|{stored.NAMES}|{STATEMENT_NAMES}")
 _TEXTS = frozenset({"problem", "sense"})
 _ADVICE = "write it again with lipcert pop --certificate"
 
@@ -42,6 +45,32 @@ class PolynomialCertificate:
     def __repr__(self) -> str:
         return f"PolynomialCertificate({'lower' if self.sense == 'min' else 'upper'} bound {self.bound:.9g})"
 
+    @property
+    def statement(self) -> Statement:
+        """What it is about, in full."""
+        return about_polynomial(self.problem_sha256, self.sense)
+
+    def verify(self, problem: Any, exact: bool = False) -> PolynomialVerification:
+        """What it proves about this problem just now; ball arithmetic does not know polynomial problems."""
+        if exact:
+            raise InputError("--exact is for proofs about networks, not about polynomial problems; leave it out")
+        if not isinstance(problem, PolynomialProblem):
+            raise InputError("this certificate is about a polynomial problem; give the problem, not a network")
+        nothing = -np.inf if problem.sense == "min" else np.inf
+        if self.problem_sha256 != problem_hash(problem):
+            return self._found(False, nothing, "the certificate is about another problem (the hashes differ)")
+        with np.errstate(all="ignore"):  # an overflow proves nothing; it is no message
+            bound = self.check(problem)
+        supported = bound >= self.bound if problem.sense == "min" else bound <= self.bound
+        if not np.isfinite(bound):
+            return self._found(False, nothing, "it proves no bound here")
+        if not supported or not np.isfinite(self.bound) or self.sense != problem.sense:
+            return self._found(False, bound, f"it proves {bound:.9g} only")
+        return self._found(True, bound, "proved")
+
+    def _found(self, proved: bool, bound: float, reason: str) -> PolynomialVerification:
+        return PolynomialVerification(proved, bound, self.bound, reason, self.statement, sense=self.sense)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it to an .npz that `lipcert verify --problem` checks without any solver."""
         write_npz(path, self.arrays())
@@ -55,7 +84,7 @@ class PolynomialCertificate:
             "bound": np.array(self.bound),
         }
         cut = {} if self.cut is None else {"cut": np.array(self.cut)}
-        return about | cut | self.relaxation.arrays
+        return about | cut | self.relaxation.arrays | self.statement.kept()
 
     def check(self, problem: PolynomialProblem) -> float:
         """The bound that it proves of this problem, infinite when none; nothing that it says is believed."""
@@ -64,18 +93,30 @@ class PolynomialCertificate:
         return min(bound, level) if problem.sense == "min" else max(bound, level)
 
 
-@dataclass(frozen=True)
-class PolynomialVerification:
+@dataclass(frozen=True, repr=False)
+class PolynomialVerification(Verification):
     """What `verify_polynomial` found: `bound` is what was proved just now, infinite when nothing was.
 
-    `proved` says whether that supports the `claim` of the certificate, `reason` in words why or why not.
+    The bound is one from below where a minimum is asked for, and one from above for a maximum (`sense`).
     """
 
-    proved: bool
-    bound: float
-    claim: float
-    sense: str
-    reason: str
+    sense: str = "min"
+
+    @property
+    def bound(self) -> float:
+        """The proved bound of the optimum, on the side that the sense says."""
+        return self.upper
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Names and values, without the verdict."""
+        side = "lower bound" if self.sense == "min" else "upper bound"
+        found = f"{self.bound:.9g}   recomputed now" if np.isfinite(self.bound) else "none"
+        return [(side, found), ("claim", f"{self.claim:.9g}   as stored"), *self.about()]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; an infinite number is null."""
+        found = super().to_dict()
+        return {"bound": found.pop("upper"), "sense": self.sense} | found
 
 
 def certify(problem: PolynomialProblem, relaxation: Stored, cut: float | None = None) -> PolynomialCertificate:
@@ -99,19 +140,7 @@ def verify_polynomial(
     """
     if not isinstance(certificate, PolynomialCertificate):
         certificate = load_polynomial(certificate)
-    claim, sense = certificate.bound, problem.sense
-    nothing = -np.inf if sense == "min" else np.inf
-    if certificate.problem_sha256 != problem_hash(problem):
-        reason = "the certificate is about another problem (the hashes differ)"
-        return PolynomialVerification(False, nothing, claim, sense, reason)
-    with np.errstate(all="ignore"):  # an overflow proves nothing; it is no message
-        bound = certificate.check(problem)
-    supported = bound >= claim if sense == "min" else bound <= claim
-    if not np.isfinite(bound):
-        return PolynomialVerification(False, nothing, claim, sense, "it proves no bound here")
-    if not supported or not np.isfinite(claim) or certificate.sense != sense:
-        return PolynomialVerification(False, bound, claim, sense, f"it proves {bound:.9g} only")
-    return PolynomialVerification(True, bound, claim, sense, "proved")
+    return certificate.verify(problem)
 
 
 def problem_hash(problem: PolynomialProblem) -> str:
@@ -125,17 +154,6 @@ def problem_hash(problem: PolynomialProblem) -> str:
     for side in (problem.lower, problem.upper):
         digest.update(np.ascontiguousarray(np.asarray(side) + 0.0, dtype="<f8").tobytes())
     return digest.hexdigest()
-
-
-def holds_polynomial(path: str | os.PathLike[str]) -> bool:
-    """Whether a file is such a certificate, by the names of its arrays alone."""
-    import zipfile
-
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return "polynomial.npy" in archive.namelist()
-    except (OSError, zipfile.BadZipFile):
-        return False
 
 
 def load_polynomial(path: str | os.PathLike[str]) -> PolynomialCertificate:
@@ -159,7 +177,10 @@ def _parse(arrays: Mapping[str, Any]) -> PolynomialCertificate:
     cut = _number(arrays, "cut") if "cut" in arrays else None
     if cut is not None and not np.isfinite(cut):
         raise FileFormatError("the cut of the certificate must be a finite number")
-    return PolynomialCertificate(_text(arrays, "problem"), sense, stored.only(arrays), _number(arrays, "bound"), cut)
+    about = (_text(arrays, "problem"), sense)
+    found = PolynomialCertificate(*about, stored.only(arrays), _number(arrays, "bound"), cut)
+    found.statement.compare(arrays)
+    return found
 
 
 def _text(arrays: Mapping[str, Any], name: str) -> str:

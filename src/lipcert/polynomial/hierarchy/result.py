@@ -157,6 +157,8 @@ class PolynomialResult:
             rows.append((side, f"{self.bound:.9g}   proved" if self.certified else f"none   {self.status}"))
             rows += self._point()
         rows.append(("outcome", self.outcome.value))
+        if self.about is not None:
+            rows += [("about", self.about.statement.sentence), *self.about.statement.rows]
         if self.steps:
             rows.append(("relaxation", f"{self.relaxation}, {'; then '.join(map(_words, self.steps))}"))
         rows.append(("solver", f"{self.solver}   {self.solver_status}"))
@@ -221,6 +223,7 @@ class PolynomialResult:
             "advice": list(self.advice),
             "notes": list(self.notes),
             "variables": len(self.names),
+            "statement": None if self.about is None else self.about.statement.to_dict(),
             "seconds": round(self.seconds, 4),
         }
 
