@@ -59,7 +59,9 @@ class _Placed(Exception):  # noqa: N818 - never leaves this file
 def read_json(text: str) -> ProblemFile:
     """A problem from the JSON format."""
     try:
-        data = json.loads(text)
+        data = json.loads(text, object_pairs_hook=_unique)
+    except FileFormatError:
+        raise
     except (ValueError, RecursionError):
         raise FileFormatError("not valid JSON") from None
     known = {"variables", "minimize", "maximize", "constraints", "bounds", "cliques", "bad"}
@@ -94,6 +96,16 @@ READERS: dict[str, Callable[[str], ProblemFile]] = {
     ".gms": read_gams,
     ".in": read_boxqp,
 }
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The members of a JSON object, none of them given twice."""
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise FileFormatError(f"the key {quoted(name)} is given twice")
+        found[name] = value
+    return found
 
 
 def _names(words: Sequence[str]) -> list[str]:

@@ -27,7 +27,18 @@ from lipcert.polynomial.content import Content, ProblemFile, alone, constant
 from lipcert.polynomial.expansion import limited
 from lipcert.polynomial.polynomial import Polynomial
 from lipcert.polynomial.problem import PolynomialProblem
-from lipcert.polynomial.text import MAX_WORDS, RELATIONS, Misread, Reader, Token, pieces_of, show, tokens_of
+from lipcert.polynomial.text import (
+    FUNCTIONS,
+    MAX_WORDS,
+    RELATIONS,
+    Misread,
+    Reader,
+    Token,
+    no_function,
+    pieces_of,
+    show,
+    tokens_of,
+)
 
 MAX_TEXT = 1 << 24
 MAX_VARIABLES = 1 << 16
@@ -111,6 +122,7 @@ def _variables(statements: Iterable[Sequence[Token]]) -> list[str]:
     """The names that are declared, or where none are those that occur."""
     declared: dict[str, None] = {}
     found: dict[str, Token] = {}
+    alone: set[str] = set()  # names that occur somewhere without a parenthesis behind them
     some = False
     for statement in statements:
         first = statement[0].text.lower() if statement[0].kind == "name" else ""
@@ -121,9 +133,11 @@ def _variables(statements: Iterable[Sequence[Token]]) -> list[str]:
                 declared[token.text] = None
             continue
         begin = 1 if first in SENSES or first in ("clique", "bad") else 2 if _labelled(statement) else 0
-        for token in statement[begin:]:
+        for k, token in enumerate(statement[begin:], begin + 1):
             if token.kind == "name" and token.text not in ("in", "inf"):
                 found.setdefault(token.text, token)
+                if k == len(statement) or statement[k].text != "(":
+                    alone.add(token.text)
     if len(declared if some else found) > MAX_VARIABLES:
         raise InputError(f"more variables than the limit of {MAX_VARIABLES:,}")
     if some:
@@ -135,6 +149,10 @@ def _variables(statements: Iterable[Sequence[Token]]) -> list[str]:
                 f"{quoted(name)} next to {' and '.join(sorted(set(pieces)))}: declare variables, or write *"
             )
         _check_name(token, {})
+        if name.lower() in FUNCTIONS:
+            raise token.wrong(no_function(name))
+        if name not in alone:
+            raise token.wrong(f"{quoted(name)} before a parenthesis looks like a function: write * between them")
     return list(found)
 
 
@@ -219,9 +237,13 @@ def _range(sides: list[list[Polynomial]], signs: list[str], content: Content) ->
 
 
 def _listed(reader: Reader) -> list[Polynomial]:
+    """Polynomials with commas between them, as in x, y >= 0. A number in a list is a slip: 1,000 or 0,5."""
+    here = reader.token
     found = [reader.expression()]
     while reader.take(","):
         found.append(reader.expression())
+    if len(found) > 1 and not all(p.degree for p in found):
+        raise here.wrong("a number in a list: write 1000 and 0.5 without a comma, and one relation per number")
     return found
 
 

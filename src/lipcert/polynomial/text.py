@@ -29,6 +29,12 @@ MAX_DEPTH = 100
 MAX_CELLS = 1 << 26  # terms of one sum times their largest degree
 MAX_WORDS = 4_000_000  # in one expression or statement
 _HINT = 200  # characters: a longer one helps nobody
+# Names of functions, in lower case. None of them is a polynomial, but sqr and power of a polynomial are.
+FUNCTIONS = frozenset(
+    "sin cos tan cot sec csc asin acos atan atan2 arcsin arccos arctan sinh cosh tanh coth sech csch asinh acosh atanh"
+    " arcsinh arccosh arctanh exp log ln log2 log10 sqrt cbrt abs sign sgn floor ceil round mod min max pow power sqr"
+    " sum prod erf gamma sigmoid relu norm".split()
+)
 NAME = r"[A-Za-z_]\w*(?:\[\d+(?:,\d+)*\])?"
 RELATIONS = {"<=": "<=", "=<": "<=", "<": "<=", "≤": "<=", ">=": ">=", "=>": ">=", ">": ">=", "≥": ">="}
 RELATIONS |= {"=": "=", "==": "="}
@@ -116,6 +122,16 @@ def show(polynomial: Polynomial, names: Sequence[str] | None = None) -> str:
         sign = ("-" if value < 0 else "") if not pieces else (" - " if value < 0 else " + ")
         pieces.append(sign + body)
     return "".join(pieces) or "0"
+
+
+def no_function(name: str) -> str:
+    """The message about the name of a function where a polynomial is expected."""
+    if name.lower() in ("sqr", "pow", "power"):
+        return f"the function {quoted(name)} is not read: write powers as x^2"
+    return (
+        f"the function {quoted(name)} is not read, only polynomials are; "
+        f"a variable of this name must be declared and written {name}*(...)"
+    )
 
 
 def pieces_of(name: str, known: Mapping[str, int]) -> list[str]:
@@ -213,6 +229,8 @@ class Reader:
         before = self.tokens[self.at - 1]
         if self.gams:
             raise here.wrong(f"expected an operator before {here.shown}")
+        if before.kind == "number" and here.text.startswith("_"):
+            raise here.wrong(f"{here.shown} after the number {before.shown}: write digits without _, or a *")
         if here.kind == "number":
             hint = f"; did you mean {before.text}*{here.text} or {before.text}^{here.text}?"
             told = before.kind == "name" and len(hint) <= _HINT
@@ -253,8 +271,11 @@ class Reader:
         if here.kind == "number":
             return _finite(float(here.text), here), (), None
         if here.kind == "name":
-            if self.gams and self.token.kind == "mark" and self.token.text == "(":
-                return self.function(here, depth)
+            if self.token.kind == "mark" and self.token.text == "(":
+                if self.gams:
+                    return self.function(here, depth)
+                if here.text.lower() in FUNCTIONS:
+                    raise here.wrong(no_function(here.text))
             place = self.places.get(here.text.lower() if self.gams else here.text)
             if place is None:
                 raise here.wrong(self.unknown(here.text))
@@ -289,7 +310,7 @@ class Reader:
         elif digits and digits[1] in self.places:
             hint = f"did you mean {digits[1]}^{digits[2]} or {digits[2]}*{digits[1]}?"
         elif self.token.kind == "mark" and self.token.text == "(":
-            hint = "functions are not read, polynomials are"
+            hint = "functions are not read, only polynomials are"
         elif len(name) <= _HINT and (near := difflib.get_close_matches(name, list(self.places)[:1000], 1, 0.6)):
             hint = f"did you mean {near[0]}?"
         elif same := [known for known in self.places if known.lower() == name.lower()]:

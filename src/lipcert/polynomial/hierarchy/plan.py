@@ -122,8 +122,9 @@ def plan(
 
     Nothing is solved, and relaxations of more than a few million terms are not even built.
     """
+    problem = problem.without_constants()
     given = None if cliques is None else tuple(tuple(c) for c in cliques)
-    named = None if bad is None else tuple(bad)
+    named = None if bad is None else tuple(p for p in bad if p.degree)
     word = sparsity or ("none" if relaxation == "krivine" else "term")
     if relaxation == "krivine":
         first = max(2, problem.objective.degree) if order is None else order

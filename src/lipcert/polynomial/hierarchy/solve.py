@@ -213,7 +213,8 @@ def relax(
     sparsity: str | None = None,
     sparse_order: int | None = None,
 ) -> MomentModel:
-    """The relaxation of this name and order, not yet solved."""
+    """The relaxation of this name and order, not yet solved; constraints without variables have no part in it."""
+    problem, bad = problem.without_constants(), None if bad is None else [p for p in bad if p.degree]
     if relaxation not in RELAXATIONS:
         raise InputError(f"relaxation {relaxation!r}: must be one of {', '.join(RELAXATIONS)}")
     if bad is not None and relaxation != "nearly-sparse":

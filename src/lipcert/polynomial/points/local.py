@@ -31,7 +31,7 @@ class LocalProblem:
     def of(problem: PolynomialProblem) -> LocalProblem:
         lower, upper = variable_bounds(problem)
         said = {box_constraint(i, lower[i], upper[i]) for i in range(problem.n) if _some(lower[i], upper[i])}
-        kept = tuple(g for g in problem.inequalities if g not in said and not _single(g))
+        kept = tuple(g for g in problem.inequalities if g.degree and g not in said and not _single(g))
         return LocalProblem(problem, lower, upper, kept, _roots(problem))
 
     @property
@@ -59,7 +59,7 @@ class LocalProblem:
 
     @cached_property
     def zero(self) -> Compiled:
-        return Compiled([_scaled(h) for h in self.problem.equalities], self.n)
+        return Compiled([_scaled(h) for h in self.problem.equalities if h.degree], self.n)
 
     @cached_property
     def every(self) -> Compiled:
