@@ -217,7 +217,7 @@ def test_a_variable_with_the_name_of_a_function_is_declared_and_multiplied() -> 
 
 def test_json_keys_are_given_once() -> None:
     for text in ('{"variables": ["x"], "minimize": "x", "minimize": "-x"}', '{"bounds": {"x": [0, 1], "x": [2, 3]}}'):
-        with pytest.raises(FileFormatError, match="the key '(minimize|x)' is given twice"):
+        with pytest.raises(FileFormatError, match=r"the key '(minimize|x)' is given twice"):
             read_json(text)
 
 

@@ -30,11 +30,13 @@ SIGNS = {"e": "=", "l": "<=", "g": ">="}
 CONTINUOUS = frozenset({"lp", "nlp", "dnlp", "qcp"})
 DISCRETE = frozenset({"mip", "minlp", "miqcp"})
 RELAXED = frozenset({"rmip", "rminlp", "rmiqcp"})
-# A semicolon may be left out in front of these words; such files are refused, because the rest would be read as a text.
-KEYWORDS = frozenset(
-    "variable variables equation equations free positive nonnegative negative binary integer sos1 sos2 semicont semiint"
-    " model models solve set sets parameter parameters scalar scalars table alias option options display".split()
+# GAMS lets a semicolon be left out in front of these words. Such files are refused: the reader would take the words for
+# the text behind a name.
+KEYWORDS = (
+    "variable variables equation equations free positive nonnegative negative binary integer sos1 sos2 semicont "
+    "semiint model models solve set sets parameter parameters scalar scalars table alias option options display"
 )
+_KEYWORDS = frozenset(KEYWORDS.split())
 REMEDY = "scalar models are read; GAMS writes a model as one with its solver CONVERT"
 _NAME = r"[A-Za-z]\w*"
 _EQUATION = re.compile(rf"\s*({_NAME})\s*\.\.(.*)\Z", re.DOTALL | re.ASCII)
@@ -155,7 +157,7 @@ def _names(rest: str) -> list[str]:
         words = entry.split()
         if not words:
             continue
-        if missing := [w for w in words if w.lower() in KEYWORDS]:
+        if missing := [w for w in words if w.lower() in _KEYWORDS]:
             raise InputError(f"a semicolon is missing before {quoted(missing[0])}, or quotes around a text")
         if not re.fullmatch(_NAME, words[0], re.ASCII) or re.search(r"[/()=]", entry):
             raise InputError(f"{quoted(entry.strip())} is no name; {REMEDY}")
@@ -218,7 +220,7 @@ def _models(text: str, model: _Model) -> None:
     text = QUOTED.sub(" ", text)
     while match := _MODEL.match(text, at):
         name, words = match[1].lower(), re.split(r"[,\s]+", match[3].strip().strip(","))
-        if any(w.lower() in KEYWORDS for w in match[2].split()):
+        if any(w.lower() in _KEYWORDS for w in match[2].split()):
             raise InputError("a semicolon is missing in the model statement, or quotes around a text")
         model.check_new(name)
         equations: list[str] = []

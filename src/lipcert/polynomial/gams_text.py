@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from lipcert.errors import FileFormatError
 from lipcert.files.boundary import quoted
 
-_SWITCHES = frozenset(f"{on}{what}" for on in ("on", "off") for what in "listing digit upper symlist symxref".split())
+_LISTED = ("listing", "digit", "upper", "symlist", "symxref")  # they change the listing alone
+_SWITCHES = frozenset(f"{on}{what}" for on in ("on", "off") for what in _LISTED)
 _WITH_TEXT = ("title", "stitle", "label", "set")  # the rest of the line is their argument
 # The two conditional lines of the files of MINLPLib: a default for a macro, and a user's file that is not given.
 _CONDITION = r"\$ifi?\s+(?:not\s+)?(?:set\s+\w+|(['\"])[^'\"]*\1\s*==\s*(['\"])[^'\"]*\2)\s+"

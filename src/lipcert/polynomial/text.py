@@ -29,12 +29,11 @@ MAX_DEPTH = 100
 MAX_CELLS = 1 << 26  # terms of one sum times their largest degree
 MAX_WORDS = 4_000_000  # in one expression or statement
 _HINT = 200  # characters: a longer one helps nobody
-# Names of functions, in lower case. None of them is a polynomial, but sqr and power of a polynomial are.
-FUNCTIONS = frozenset(
-    "sin cos tan cot sec csc asin acos atan atan2 arcsin arccos arctan sinh cosh tanh coth sech csch asinh acosh atanh"
-    " arcsinh arccosh arctanh exp log ln log2 log10 sqrt cbrt abs sign sgn floor ceil round mod min max pow power sqr"
-    " sum prod erf gamma sigmoid relu norm".split()
+_FUNCTIONS = (
+    "sin cos tan cot csc asin acos atan atan2 arcsin arccos arctan sinh cosh tanh coth sech csch asinh acosh atanh "
+    "arcsinh arccosh arctanh exp log ln log2 log10 sqrt cbrt abs sign sgn floor ceil pow power sqr erf sigmoid relu"
 )
+FUNCTIONS = frozenset(_FUNCTIONS.split())  # a variable with such a name must be declared
 NAME = r"[A-Za-z_]\w*(?:\[\d+(?:,\d+)*\])?"
 RELATIONS = {"<=": "<=", "=<": "<=", "<": "<=", "≤": "<=", ">=": ">=", "=>": ">=", ">": ">=", "≥": ">="}
 RELATIONS |= {"=": "=", "==": "="}
