@@ -214,7 +214,7 @@ Solve m using NLP minimizing z;
         ("/ all /", "", r"line 6: a model statement is read as"),
         ("/ all /;", "/ all /;Equation g; g.. x =G= 0;", r"line 6: an equation is declared after the model 'm'"),
         ("/ all /", "/ f /", r"the variable 'z' is optimised, and no equation contains it"),
-        ("Solve m", "Solve k", r"line 7: the solve statement names 'k', which is no model"),
+        ("Solve m", "Solve k", r"line 7: the solve statement names 'k', which is no model before it"),
         ("using NLP", "using MCP", r"line 7: models of type 'mcp' are not read"),
         ("minimizing z;", "minimizing z; Solve m using NLP maximizing z;", r"line 7: a second solve statement"),
         ("Equations e, f;", "Equations e, f;Binary Variable y;", r"line 7: a model with binary variables \('y'\)"),

@@ -157,6 +157,7 @@ NUMBER_IN_A_LIST = "a number in a list: write 1000 and 0.5 without a comma, and 
         ),
         ("min x^2^3", "line 1, column 8: two powers in a row: use parentheses"),
         ("min x\n0 <= x >= 2", "line 2, column 8: a chain must go one way, all <= or all >="),
+        ("min x\nx >= 1 >= 0", "line 2, column 1: two numbers next to each other in a chain"),
         ("min x\nmin x", "line 2, column 1: a second objective; there must be one"),
         ("min x\nx in [0, 1", "line 2, column 11: expected a comma or a ], found the end of the line"),
         ("min x\nx in [0]", "line 2, column 3: an interval has two ends, not 1"),

@@ -156,7 +156,7 @@ WRITERS: dict[str, tuple[Callable[[Case, Random], str], Callable[[str], ProblemF
 
 def _says(problem: PolynomialProblem, x: Array) -> tuple[list[bool], list[float]]:
     """Feasibility and value at every point, by the constraints and the bounds of the problem that was read."""
-    held = np.all((x >= problem.lower) & (x <= problem.upper), axis=1)
+    held = np.all((x >= np.asarray(problem.lower)) & (x <= np.asarray(problem.upper)), axis=1)
     for g in problem.inequalities:
         held &= g.evaluate(x) >= 0
     for h in problem.equalities:

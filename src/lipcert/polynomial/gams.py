@@ -239,7 +239,7 @@ def _solve(match: re.Match[str], model: _Model) -> None:
     name, variable = match[1].lower(), match[4].lower()
     kind = (match[2] or match[5] or "%minlp%").lower()
     if name not in model.models:
-        raise InputError(f"the solve statement names {quoted(match[1])}, which is no model")
+        raise InputError(f"the solve statement names {quoted(match[1])}, which is no model before it")
     if variable not in model.variables:
         raise InputError(f"the solve statement optimises {quoted(match[4])}, which is no variable")
     if "%" not in kind and kind not in CONTINUOUS | DISCRETE | RELAXED:

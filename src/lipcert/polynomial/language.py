@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from math import inf, isnan
 
 from lipcert.errors import InputError
@@ -206,6 +207,7 @@ def _end(reader: Reader) -> None:
 
 def _constraint(reader: Reader, content: Content, bad: bool = False) -> None:
     """A chain of lists: x, y >= 0 or 1 <= x + y <= 2; every neighbour of a relation is meant."""
+    here = reader.token
     sides, signs = [_listed(reader)], []
     while reader.token.kind == "relation":
         sign = reader.next()
@@ -216,6 +218,9 @@ def _constraint(reader: Reader, content: Content, bad: bool = False) -> None:
     _end(reader)
     if not signs:
         raise reader.token.wrong("expected <=, >= or = and a second polynomial")
+    numbers = [not any(p.degree for p in side) for side in sides]
+    if len(signs) > 1 and any(a and b for a, b in pairwise(numbers)):
+        raise here.wrong("two numbers next to each other in a chain")
     if len(signs) == 2 and not bad and _range(sides, signs, content):
         return
     for k, relation in enumerate(signs):
