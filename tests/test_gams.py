@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+from math import inf
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 from lipcert.errors import FileFormatError, InputError
 from lipcert.polynomial.files import load_problem
@@ -169,6 +173,51 @@ def test_optima_of_small_models(name: str) -> None:
     sign = 1.0 if result.sense == "min" else -1.0
     assert sign * result.bound <= sign * optimum + 1e-12
     assert result.bound == pytest.approx(optimum, abs=1e-5)
+
+
+@st.composite
+def goals(draw: st.DrawFn) -> tuple[str, str, list[float]]:
+    """A model of two binary variables, its sense, and the best value of z at each feasible point, by enumeration."""
+    kind = draw(st.sampled_from(["Free", "Positive", "Negative"]))
+    lower, upper = {"Free": (-inf, inf), "Positive": (0.0, inf), "Negative": (-inf, 0.0)}[kind]
+    assigned = draw(st.lists(st.tuples(st.sampled_from(["lo", "up", "fx"]), st.integers(-3, 3)), max_size=3))
+    for attribute, value in assigned:
+        lower = value if attribute in ("lo", "fx") else lower
+        upper = value if attribute in ("up", "fx") else upper
+    assume(lower <= upper)
+    lead, sign = draw(st.sampled_from([1, -1, 2, -2, 3, -3])), draw(st.sampled_from("EGL"))
+    c, a, b, d = draw(st.tuples(*[st.integers(-3, 3)] * 4))
+    goal = f"{c} + ({a})*x + ({b})*y + ({d})*x*y"
+    sense = draw(st.sampled_from(["min", "max"]))
+    best: list[float] = []
+    for x, y in itertools.product((0, 1), repeat=2):
+        image = (c + a * x + b * y + d * x * y) / lead
+        above, below = sign == "E" or (sign == "G") == (lead > 0), sign == "E" or (sign == "L") == (lead > 0)
+        low, high = max(lower, image) if above else lower, min(upper, image) if below else upper
+        best += [low if sense == "min" else high] if low <= high else []
+    bounds = " ".join(f"z.{attribute} = {value};" for attribute, value in assigned)
+    text = (
+        f"{kind} Variable z; Binary Variables x, y; Equation e; e.. {lead}*z ={sign}= {goal}; {bounds}"
+        f"Model m / all /; Solve m using MINLP {sense}imizing z;"
+    )
+    return text, sense, best
+
+
+@given(goals())
+@settings(max_examples=30, deadline=None)
+def test_objective_variables_take_their_bounds_and_their_equation(
+    case: tuple[str, str, list[float]],
+) -> None:
+    text, sense, best = case
+    result = climb(read_gams(text).problem)
+    if not best:
+        assert result.outcome is Outcome.INFEASIBLE
+        return
+    assert result.outcome is not Outcome.INFEASIBLE
+    optimum = min(best) if sense == "min" else max(best)
+    assert result.bound <= optimum + 1e-12 if sense == "min" else result.bound >= optimum - 1e-12
+    if abs(optimum) < inf:
+        assert result.value == pytest.approx(optimum, abs=1e-5)
 
 
 BASE = """Variables z, x, y;

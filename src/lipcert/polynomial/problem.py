@@ -82,21 +82,6 @@ class PolynomialProblem:
         extra = [box_constraint(i, lo[i], hi[i]) for i in range(self.n) if isfinite(lo[i]) or isfinite(hi[i])]
         return replace(self, inequalities=self.inequalities + tuple(extra))
 
-    def contradiction(self) -> str:
-        """A constraint without variables that does not hold, in words; empty where there is none."""
-        for constraints, sign in ((self.inequalities, ">="), (self.equalities, "=")):
-            for p in constraints:
-                if not p.degree and not always(p, equality=sign == "="):
-                    return f"a constraint without variables says {p.coefficient(()):.6g} {sign} 0"
-        return ""
-
-    def without_constants(self) -> PolynomialProblem:
-        """The same problem without the constraints that have no variable; `contradiction` tells whether all hold."""
-        inequalities, equalities = (tuple(p for p in ps if p.degree) for ps in (self.inequalities, self.equalities))
-        if len(inequalities) + len(equalities) == len(self.inequalities) + len(self.equalities):
-            return self
-        return replace(self, inequalities=inequalities, equalities=equalities)
-
     def violation(self, x: Array) -> float:
         """How far a point is from feasible: the largest violated constraint value, 0 when all hold."""
         worst = [-float(g.evaluate(x)[0]) for g in self.inequalities]
@@ -111,6 +96,23 @@ def always(constraint: Polynomial, *, equality: bool) -> bool:
         return False
     value = constraint.coefficient(())
     return value == 0 if equality else value >= 0
+
+
+def contradiction(problem: PolynomialProblem) -> str:
+    """A constraint without variables that does not hold, in words; empty where there is none."""
+    for constraints, sign in ((problem.inequalities, ">="), (problem.equalities, "=")):
+        for p in constraints:
+            if not p.degree and not always(p, equality=sign == "="):
+                return f"a constraint without variables says {p.coefficient(()):.6g} {sign} 0"
+    return ""
+
+
+def without_constants(problem: PolynomialProblem) -> PolynomialProblem:
+    """The same problem without its constraints that have no variable; `contradiction` tells whether they hold."""
+    inequalities, equalities = (tuple(p for p in ps if p.degree) for ps in (problem.inequalities, problem.equalities))
+    if len(inequalities) + len(equalities) == len(problem.inequalities) + len(problem.equalities):
+        return problem
+    return replace(problem, inequalities=inequalities, equalities=equalities)
 
 
 def box_constraint(i: int, lower: float, upper: float) -> Polynomial:

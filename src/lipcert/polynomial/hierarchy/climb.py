@@ -29,7 +29,7 @@ from lipcert.polynomial.points.local import LocalProblem
 from lipcert.polynomial.points.runaway import runaway
 from lipcert.polynomial.points.search import MOST_STARTS, Found, better, judge, search
 from lipcert.polynomial.polynomial import Polynomial
-from lipcert.polynomial.problem import PolynomialProblem
+from lipcert.polynomial.problem import PolynomialProblem, contradiction
 from lipcert.proof.sos import SosProof
 from lipcert.rounding import Array
 from lipcert.solver.conic.conic import ConicStatus
@@ -131,7 +131,7 @@ class _Climb:
     def run(self) -> None:
         order = self.wishes.order if isinstance(self.wishes.order, int) else self.least()
         model = self.model(order)
-        self.empty = self.problem.contradiction() or (_crossed(self.local) if self.local.empty_box else "")
+        self.empty = contradiction(self.problem) or (_crossed(self.local) if self.local.empty_box else "")
         if self.empty:
             self.best = _nothing(self.problem)
             return

@@ -32,7 +32,7 @@ from lipcert.polynomial.monomials import monomial_of
 from lipcert.polynomial.points.local import LocalProblem
 from lipcert.polynomial.points.search import FAR, search
 from lipcert.polynomial.polynomial import Polynomial
-from lipcert.polynomial.problem import PolynomialProblem, variable_bounds
+from lipcert.polynomial.problem import PolynomialProblem, variable_bounds, without_constants
 from lipcert.rounding import Array
 from lipcert.solver.conic.conic import ConicProblem, ConicSolution, choose_conic, solve_conic
 
@@ -214,7 +214,7 @@ def relax(
     sparse_order: int | None = None,
 ) -> MomentModel:
     """The relaxation of this name and order, not yet solved; constraints without variables have no part in it."""
-    problem, bad = problem.without_constants(), None if bad is None else [p for p in bad if p.degree]
+    problem, bad = without_constants(problem), None if bad is None else [p for p in bad if p.degree]
     if relaxation not in RELAXATIONS:
         raise InputError(f"relaxation {relaxation!r}: must be one of {', '.join(RELAXATIONS)}")
     if bad is not None and relaxation != "nearly-sparse":
