@@ -245,6 +245,11 @@ Solve m using NLP minimizing z;
         ("Variables z, x, y;", "Variables z, x, y;Integer Variable x;", r"line 1: 'integer' variables are not read"),
         ("Variables z, x, y;", "Variables z, x, y\nPositive Variables x;", r"line 1: a semicolon is missing before"),
         ("Variables z, x, y;", "Variables z x y;", r"line 3, column 11: unknown variable 'x'"),
+        (
+            "Variables z, x, y;",
+            "Variables z, x 'one' y 'two';",
+            r"line 1: a comma is missing between the quoted text of 'x'",
+        ),
         ("Variables z, x, y;", "Variables z, x(i), y;", r"line 1: 'x\(i\)' is no name; scalar models are read"),
         ("Variables z, x, y;", "Set i / 1*3 /;", r"line 1: the statement 'Set i / 1\*3 /' is not read; scalar models"),
         ("Variables z, x, y;", "Scalar a / 3 /;", r"line 1: the statement 'Scalar a / 3 /' is not read"),
@@ -307,3 +312,5 @@ def test_the_lines_of_published_files_are_skipped() -> None:
     plain = read_gams(BASE).problem
     text = re.sub("NLP minimizing", "%NLP% minimizing", lines + BASE)
     assert read_gams(text).problem.polynomials == plain.polynomials
+    around = BASE.replace("Solve m using NLP minimizing z", "options limrow = 0, optcr = 0.0; Solve m min z using NLP")
+    assert read_gams(around + "display 'after the solve', z.l;").problem.polynomials == plain.polynomials

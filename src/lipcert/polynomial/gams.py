@@ -47,9 +47,11 @@ _MODELS = re.compile(r"\s*models?\b(.*)\Z", re.IGNORECASE | re.DOTALL | re.ASCII
 _MODEL = re.compile(rf"[\s,]*({_NAME})([^/]*)/([^/]*)/", re.ASCII)
 _USING = r"(?:using\s+(%?\w+%?)\s*)?"
 _SOLVE = re.compile(
-    rf"\s*solve\s+({_NAME})\s+{_USING}(minimi[sz]ing|maximi[sz]ing)\s+({_NAME})\s*{_USING}\Z", re.IGNORECASE | re.ASCII
+    rf"\s*solve\s+({_NAME})\s+{_USING}(min|max)(?:imi[sz]ing)?\s+({_NAME})\s*{_USING}\Z", re.IGNORECASE | re.ASCII
 )
-_OPTION = re.compile(r"\s*options?\s+(?!clear\b|kill\b)\w+\s*=\s*[\w.+-]+\s*\Z", re.IGNORECASE | re.ASCII)
+_OPTION = re.compile(
+    r"\s*options?\s+(?:(?!clear\b|kill\b)\w+\s*=\s*[\w.+-]+(?:[\s,]+|\Z))+\Z", re.IGNORECASE | re.ASCII
+)
 _NUMBER = re.compile(r"\s*[+-]?\s*(?:(?:\d+\.?\d*|\.\d+)(?:[eEdD][+-]?\d+)?|inf|eps)\s*\Z", re.IGNORECASE | re.ASCII)
 _FORTRAN = re.compile(r"(?<![\w.])(\d+\.?\d*|\.\d+)[dD](?=[+-]?\d)", re.ASCII)  # 1.5D3
 
@@ -62,7 +64,7 @@ def read_gams(text: str) -> ProblemFile:
         try:
             if model.goal is None:
                 _statement(statement, line, model)
-            elif re.search(r"\bsolve\b", statement, re.IGNORECASE):
+            elif re.search(r"\bsolve\b", QUOTED.sub("", statement), re.IGNORECASE):
                 raise InputError("a second solve statement; keep the one that is meant")
         except Misread:
             raise
@@ -153,10 +155,12 @@ def _declare(kind: str, what: str, rest: str, model: _Model) -> None:
 def _names(rest: str) -> list[str]:
     """The names of a declaration. Commas and ends of lines separate them; a text may follow each name."""
     found: list[str] = []
-    for entry in re.split(r"[,\n]", QUOTED.sub(" ", rest)):
+    for entry in re.split(r"[,\n]", QUOTED.sub(' "" ', rest)):
         words = entry.split()
         if not words:
             continue
+        if '""' in words[:-1]:
+            raise InputError(f"a comma is missing between the quoted text of {quoted(words[0])} and the next name")
         if missing := [w for w in words if w.lower() in _KEYWORDS]:
             raise InputError(f"a semicolon is missing before {quoted(missing[0])}, or quotes around a text")
         if not re.fullmatch(_NAME, words[0], re.ASCII) or re.search(r"[/()=]", entry):
@@ -244,7 +248,7 @@ def _solve(match: re.Match[str], model: _Model) -> None:
         raise InputError(f"the solve statement optimises {quoted(match[4])}, which is no variable")
     if "%" not in kind and kind not in CONTINUOUS | DISCRETE | RELAXED:
         raise InputError(f"models of type {quoted(kind)} are not read")
-    goal = Goal(variable, match[3].lower()[:3], name, kind in RELAXED)
+    goal = Goal(variable, match[3].lower(), name, kind in RELAXED)
     present = {int(i) for e in model.solved(goal) for p in (e.left, e.right) for i in p.variables}
     binary = [v.name for i, v in enumerate(model.variables.values()) if v.kind == "binary" and i in present]
     if kind in CONTINUOUS and binary:
