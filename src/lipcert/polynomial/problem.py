@@ -107,9 +107,10 @@ def contradiction(problem: PolynomialProblem) -> str:
     return ""
 
 
-def without_constants(problem: PolynomialProblem) -> PolynomialProblem:
-    """The same problem without its constraints that have no variable; `contradiction` tells whether they hold."""
-    inequalities, equalities = (tuple(p for p in ps if p.degree) for ps in (problem.inequalities, problem.equalities))
+def without_trivial(problem: PolynomialProblem) -> PolynomialProblem:
+    """The same problem without the constraints that hold and have no variable."""
+    inequalities = tuple(g for g in problem.inequalities if not always(g, equality=False))
+    equalities = tuple(h for h in problem.equalities if not always(h, equality=True))
     if len(inequalities) + len(equalities) == len(problem.inequalities) + len(problem.equalities):
         return problem
     return replace(problem, inequalities=inequalities, equalities=equalities)
