@@ -58,7 +58,7 @@ class Content:
         self.cliques.append(tuple(self.place(name) for name in names))
 
     def bound(self, i: int, lower: float, upper: float) -> None:
-        """lower <= x_i <= upper: joined with what is known, or where nothing would be left a constraint by itself."""
+        """Intersect the bounds of x_i with [lower, upper]; an interval that misses them becomes constraints."""
         if lower > upper:
             raise InputError(f"the bounds of {quoted(self.names[i])} leave nothing: {lower} > {upper}")
         before = self.bounds.get(i, (-inf, inf))
@@ -112,7 +112,7 @@ class Content:
 
 
 def alone(p: Polynomial) -> int | None:
-    """i when p is the variable x_i and nothing else."""
+    """The i for which p is the variable x_i; None for every other polynomial."""
     return int(p.indices[0, 0]) if p.indices.shape == (1, 1) and p.coefficients[0] == 1.0 else None
 
 

@@ -1,4 +1,4 @@
-"""Polynomial problems in files: which reader for which ending, and the JSON form.
+"""Files with polynomial problems: the ending of the name selects the reader; this module reads JSON itself.
 
 .pop    the text language (lipcert.polynomial.language)
 .json   {"variables": ["x", ...], "minimize": "...", "constraints": ["x^2 + y^2 <= 1", ...], "bounds": {"x": [-1, 1]},
@@ -52,7 +52,7 @@ def load_problem(path: str | os.PathLike[str]) -> ProblemFile:
 
 
 class _Placed(Exception):  # noqa: N818 - never leaves this file
-    """A misread word on its way out, past the code that puts the name of the file and a colon in front."""
+    """Carries a `Misread` past `located`, so that the message can say "file, line 3" instead of "file: line 3"."""
 
 
 @limited()

@@ -200,7 +200,7 @@ def _from_affine(g: Polynomial, lo: Array, hi: Array) -> None:
 
 
 def _from_long_affine(g: Polynomial, lo: Array, hi: Array) -> None:
-    """The same in floating point with its error added, for speed."""
+    """`_from_affine` in floating point, for speed: every limit is moved outward by a bound on its rounding error."""
     where, b = g.indices[:, 0], g.coefficients
     constant, (i, b) = float(b[where < 0].sum()), (where[where >= 0], b[where >= 0])
     tops = np.where(b > 0, hi[i], lo[i])

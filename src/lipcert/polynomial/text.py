@@ -5,7 +5,8 @@
     factor     = ("+" | "-") factor | atom (("^" | "**") integer)?
     atom       = number | name | "(" expression ")"           and where functions are read sqr(e), power(e, integer)
 
-What could be read in two ways is refused with a hint: 1/2x, x 2, 2 3, x^2^3, xy where x and y are variables.
+Text that could be read in two ways is refused with a hint: 1/2x, x 2, 2 3, x^2^3, cos(x), xy where x and y are
+variables.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ MAX_POWER = 64
 MAX_DEPTH = 100
 MAX_CELLS = 1 << 26  # terms of one sum times their largest degree
 MAX_WORDS = 4_000_000  # in one expression or statement
-_HINT = 200  # characters: a longer one helps nobody
+_HINT = 200  # the most characters of a hint; longer hints are left out
 _FUNCTIONS = (
     "sin cos tan cot csc asin acos atan atan2 arcsin arccos arctan sinh cosh tanh coth sech csch asinh acosh atanh "
     "arcsinh arccosh arctanh exp log ln log2 log10 sqrt cbrt abs sign sgn floor ceil pow power sqr erf sigmoid relu"
@@ -134,7 +135,7 @@ def no_function(name: str) -> str:
 
 
 def pieces_of(name: str, known: Mapping[str, int]) -> list[str]:
-    """Names of variables that make up `name` when they are written next to each other; none when that cannot be."""
+    """The variables whose names, written one after the other, are `name`; an empty list where there are none."""
     best: list[list[str] | None] = [[]] + [None] * min(len(name), 60)
     for end in range(1, len(best)):
         for begin in range(end):
@@ -197,7 +198,7 @@ class Reader:
         return parts[0] if len(parts) == 1 else total(parts)
 
     def term(self, depth: int) -> tuple[float, tuple[int, ...], Polynomial | None]:
-        """A product as number, monomial and the product of its parentheses, where there are any."""
+        """A product as its number, its monomial, and the product of its parentheses (None without parentheses)."""
         value, monomial, compound = self.factor(depth)
         divided = False
         while True:
@@ -221,7 +222,7 @@ class Reader:
             divided = mark == "/"
 
     def follows(self, divided: bool) -> bool:
-        """Whether a factor stands next to the last one without a sign of multiplication; refused where ambiguous."""
+        """Whether the next word is a factor without a * before it. Ambiguous products are refused."""
         here = self.token
         if here.kind not in ("number", "name") and not (here.kind == "mark" and here.text == "("):
             return False
@@ -302,7 +303,7 @@ class Reader:
         return 1.0, (), inner**exponent
 
     def unknown(self, name: str) -> str:
-        """A variable that nobody declared, and what may have been meant."""
+        """The message about a variable that is not declared, with a guess at the intended text."""
         digits = re.fullmatch(r"(.*?\D)(\d+)", name)
         if pieces := pieces_of(name, self.places):
             hint = f"did you mean {'*'.join(pieces)}?"

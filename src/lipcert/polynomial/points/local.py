@@ -19,13 +19,13 @@ TOLERANCE = 1e-6  # of a constraint, over its largest coefficient (or over one, 
 
 @dataclass(frozen=True, eq=False)
 class LocalProblem:
-    """min sign * f over g >= 0, h = 0 and the box; constraints that the box says already are left out of g."""
+    """min sign * f over g >= 0, h = 0 and the box; `inequalities` leaves out constraints that the box implies."""
 
     problem: PolynomialProblem
     lower: Array
     upper: Array
     inequalities: tuple[Polynomial, ...]
-    roots: dict[int, tuple[float, float]]  # of variables that can take two values only
+    roots: dict[int, tuple[float, float]]  # the values of each variable that can take only two values
 
     @staticmethod
     def of(problem: PolynomialProblem) -> LocalProblem:
@@ -88,7 +88,7 @@ class LocalProblem:
             return self.problem.objective.evaluate(points)
 
     def merits(self, points: Array) -> Array:
-        """What a good start has little of: the scaled objective and violations."""
+        """The scaled objective plus a penalty for violations; good starting points have small merits."""
         with np.errstate(all="ignore"):
             merit = self.goal.values(points)[:, 0] + 10.0 * self.violations(points)
         return np.where(np.isfinite(merit), merit, np.inf)
