@@ -14,7 +14,7 @@ from lipcert.errors import FileFormatError, InputError
 from lipcert.polynomial import Polynomial, PolynomialProblem
 from lipcert.polynomial.boxqp import read_boxqp
 from lipcert.polynomial.content import ProblemFile
-from lipcert.polynomial.files import load_problem
+from lipcert.polynomial.files import load_problem, read_json
 from lipcert.polynomial.gams import read_gams
 from lipcert.polynomial.language import read_pop, show_problem
 from lipcert.polynomial.text import parse, show
@@ -129,6 +129,9 @@ def test_bounds_that_leave_nothing_are_constraints_when_they_come_apart() -> Non
         read_pop("min x\n2 <= x <= 1")
 
 
+NUMBER_IN_A_LIST = "a number in a list: write 1000 and 0.5 without a comma, and one relation per number"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -136,7 +139,11 @@ def test_bounds_that_leave_nothing_are_constraints_when_they_come_apart() -> Non
         ("min x + xy + y", "line 1, column 9: 'xy' next to x and y: declare variables, or write *"),
         ("var x\nmin x2", "line 2, column 5: unknown variable 'x2'; did you mean x^2 or 2*x?"),
         ("var speed\nmin sped", "line 2, column 5: unknown variable 'sped'; did you mean speed?"),
-        ("var x\nmin sin(x)", "line 2, column 5: unknown variable 'sin'; functions are not read, polynomials are"),
+        ("var x\nmin f(x)", "line 2, column 5: unknown variable 'f'; functions are not read, only polynomials are"),
+        ("min f(x) + x", "line 1, column 5: 'f' before a parenthesis looks like a function: write * between them"),
+        ("min x\nx >= 1_000", "line 2, column 7: '_000' after the number '1': write digits without _, or a *"),
+        ("min x\nx >= 1,000", f"line 2, column 6: {NUMBER_IN_A_LIST}"),
+        ("min x\n0,5 x <= 1", f"line 2, column 1: {NUMBER_IN_A_LIST}"),
         (
             "min x\n\nx >= ",
             "line 3, column 5: expected a number, a variable or a parenthesis, found the end of the line",
@@ -150,7 +157,7 @@ def test_bounds_that_leave_nothing_are_constraints_when_they_come_apart() -> Non
         ),
         ("min x^2^3", "line 1, column 8: two powers in a row: use parentheses"),
         ("min x\n0 <= x >= 2", "line 2, column 8: a chain must go one way, all <= or all >="),
-        ("min x\n\n  1 <= 2", "line 3, column 3: no variable is left in this constraint, which always holds"),
+        ("min x\nx >= 1 >= 0", "line 2, column 1: two numbers next to each other in a chain"),
         ("min x\nmin x", "line 2, column 1: a second objective; there must be one"),
         ("min x\nx in [0, 1", "line 2, column 11: expected a comma or a ], found the end of the line"),
         ("min x\nx in [0]", "line 2, column 3: an interval has two ends, not 1"),
@@ -182,6 +189,37 @@ def test_errors_are_short(text: str, tmp_path: Path) -> None:
         load_problem(path)
     assert len(str(caught.value)) < len(str(path)) + 300
     assert "line " in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["cos", "SIN", "Exp", "sqrt", "log", "abs", "tanh", "sqr", "power"])
+@pytest.mark.parametrize("blank", ["", " "])
+def test_functions_are_refused_and_not_read_as_variables(name: str, blank: str) -> None:
+    """Where variables are declared, where they are not, in constraints, and in JSON, also for a declared variable."""
+    call = f"{name}{blank}(x)"
+    for text, place in (
+        (f"min x + {call}", "line 1, column 9"),
+        (f"min x\n 1 >= {call}", "line 2, column 7"),
+        (f"variables x\nmin {call}", "line 2, column 5"),
+        (f"variables x {name}\nmin {call}", "line 2, column 5"),
+        (f"min {name} x", "line 1, column 5"),
+    ):
+        with pytest.raises(InputError, match=f"{place}: the function '{name}' is not read"):
+            read_pop(text)
+    for goal, constraint, place in ((call, "x >= 0", "column 1"), ("x", call + " <= 1", r"constraints\[0\], column 1")):
+        with pytest.raises(InputError, match=rf"{place}.*: the function '{name}' is not read"):
+            read_json(f'{{"variables": ["x", "{name}"], "minimize": "{goal}", "constraints": ["{constraint}"]}}')
+
+
+def test_a_variable_with_the_name_of_a_function_is_declared_and_multiplied() -> None:
+    read = read_pop("variables log x\nmin log*(x + 1) + log x\nlog, x in [0, 1]").problem
+    assert read.objective == Polynomial.from_terms({(0,): 1.0, (0, 1): 2.0})
+    assert read_pop("min x(y + 1) + x\ny >= 0").problem.objective.degree == 2
+
+
+def test_json_keys_are_given_once() -> None:
+    for text in ('{"variables": ["x"], "minimize": "x", "minimize": "-x"}', '{"bounds": {"x": [0, 1], "x": [2, 3]}}'):
+        with pytest.raises(FileFormatError, match=r"the key '(minimize|x)' is given twice"):
+            read_json(text)
 
 
 def test_json_says_which_constraint(tmp_path: Path) -> None:
@@ -274,7 +312,6 @@ def test_the_variable_that_is_optimised(equation: str, sense: str, objective: st
         ("=L=", "=N=", r"line 15: the equation 'e2' needs one of =E=, =L=, =G="),
         ("x2*\n    x3", "x2*\n    q3", r"line 16, column 5: unknown variable 'q3'"),
         ("x1 =G= x2", "x1 x2 =G= 2", r"line 17, column 9: expected an operator before 'x2'"),
-        ("x1 =G= x2", "2 =G= 3", r"equation e3: no variable is left"),
         ("x2.lo", "x9.lo", r"line 19: unknown variable 'x9'"),
         ("x2.lo", "x2.type", r"line 19: the attribute '\.type' is not read"),
         ("= -3", "= three", r"line 19: x2\.lo: 'three' is no number"),

@@ -1,4 +1,4 @@
-"""What a problem file says, collected statement by statement, and the problem that comes of it."""
+"""The content of a problem file, collected statement by statement, and the problem made from it."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from math import inf, isfinite
 
 import numpy as np
 
+from lipcert.chart.numbers import counted
 from lipcert.errors import InputError
 from lipcert.files.boundary import quoted
 from lipcert.polynomial.polynomial import Polynomial
-from lipcert.polynomial.problem import PolynomialProblem
+from lipcert.polynomial.problem import PolynomialProblem, always
 from lipcert.rounding import Array
 
 
 @dataclass(frozen=True, eq=False)
 class ProblemFile:
-    """What a file says: the problem (bounds included as constraints), cliques, bad constraints.
+    """The content of a file: the problem (bounds included as constraints), cliques, bad constraints.
 
     `start` is a point that the file suggests to begin a search with; `notes` say what was done on reading.
     """
@@ -30,7 +31,7 @@ class ProblemFile:
 
 
 class Content:
-    """What has been read so far."""
+    """The statements of a problem file that have been read so far."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = tuple(names)
@@ -41,6 +42,7 @@ class Content:
         self.bad: list[Polynomial] = []
         self.cliques: list[tuple[int, ...]] = []
         self.bounds: dict[int, tuple[float, float]] = {}
+        self.left_out = 0  # constraints without a variable that hold
 
     def objective(self, polynomial: Polynomial, sense: str) -> None:
         if self.goal is not None:
@@ -56,7 +58,7 @@ class Content:
         self.cliques.append(tuple(self.place(name) for name in names))
 
     def bound(self, i: int, lower: float, upper: float) -> None:
-        """lower <= x_i <= upper: joined with what is known, or where nothing would be left a constraint by itself."""
+        """Intersect the bounds of x_i with [lower, upper]; an interval that misses them becomes constraints."""
         if lower > upper:
             raise InputError(f"the bounds of {quoted(self.names[i])} leave nothing: {lower} > {upper}")
         before = self.bounds.get(i, (-inf, inf))
@@ -80,17 +82,13 @@ class Content:
                     number = constant(other)
                     return self.bound(i, -inf, number) if upper else self.bound(i, number, inf)
         polynomial = right - left if sign == "<=" else left - right
-        if not polynomial.degree and not bad:
-            self.trivial(constant(polynomial), sign)
+        if always(polynomial, equality=sign == "="):
+            self.left_out += 1
+            return None
         (self.equalities if sign == "=" else self.inequalities).append(polynomial)
-        if bad:
+        if bad and polynomial.degree:
             self.bad.append(polynomial)
         return None
-
-    def trivial(self, value: float, sign: str) -> None:
-        """A constraint without variables is a slip of the pen, whether it holds or not."""
-        holds = value == 0 if sign == "=" else value >= 0
-        raise InputError(f"no variable is left in this constraint, which {'always' if holds else 'never'} holds")
 
     def finish(self, start: Array | None = None, notes: tuple[str, ...] = ()) -> ProblemFile:
         if self.goal is None:
@@ -98,6 +96,9 @@ class Content:
         lower, upper = np.full(len(self.names), -inf), np.full(len(self.names), inf)
         for i, (low, high) in self.bounds.items():
             lower[i], upper[i] = low, high
+        if self.left_out:
+            said = counted(self.left_out, "constraint", "constraints")
+            notes = (*notes, f"{said} without a variable, true at every point, left out")
         problem = PolynomialProblem(
             self.goal[0],
             tuple(self.inequalities),
@@ -111,7 +112,7 @@ class Content:
 
 
 def alone(p: Polynomial) -> int | None:
-    """i when p is the variable x_i and nothing else."""
+    """The i for which p is the variable x_i; None for every other polynomial."""
     return int(p.indices[0, 0]) if p.indices.shape == (1, 1) and p.coefficients[0] == 1.0 else None
 
 

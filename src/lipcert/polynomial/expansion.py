@@ -1,5 +1,7 @@
-"""How far a stranger's polynomial may grow while it is expanded: a line of text can ask for any degree and any number
-of terms. Whoever computes with polynomials of his own is not limited.
+"""Limits on the size of polynomials that are read from files.
+
+A short line of text can ask for any degree and any number of terms. The readers run inside `limited`, and the
+arithmetic of polynomials calls `charge` before it writes terms. Outside `limited` there is no limit.
 """
 
 from __future__ import annotations
@@ -12,14 +14,14 @@ from lipcert.errors import InputError
 
 MAX_DEGREE = 256  # of any product on the way
 MAX_EXPANDED = 1 << 25  # numbers written while all of a file is expanded: terms times (1 + degree), before collecting
-_LEAST = 64  # what an operation costs beside its numbers
+_LEAST = 64  # numbers that every operation is charged in addition, for its overhead
 
 _spent: ContextVar[list[int] | None] = ContextVar("spent", default=None)
 
 
 @contextmanager
 def limited() -> Iterator[None]:
-    """All that is expanded inside stays within the limits together; inside another one, within those of that."""
+    """Limit the sum of all expansions in this context; a nested context shares the limit of the outer one."""
     if _spent.get() is not None:
         yield
         return
@@ -31,7 +33,7 @@ def limited() -> Iterator[None]:
 
 
 def charge(terms: int, degree: int) -> None:
-    """Refuse to write so many terms where that is too much; to be asked before."""
+    """Count terms that are about to be written, and refuse them beyond the limits of the context."""
     spent = _spent.get()
     if spent is None:
         return

@@ -1,4 +1,4 @@
-"""Polynomial problems in files: which reader for which ending, and the JSON form.
+"""Files with polynomial problems: the ending of the name selects the reader; this module reads JSON itself.
 
 .pop    the text language (lipcert.polynomial.language)
 .json   {"variables": ["x", ...], "minimize": "...", "constraints": ["x^2 + y^2 <= 1", ...], "bounds": {"x": [-1, 1]},
@@ -52,14 +52,16 @@ def load_problem(path: str | os.PathLike[str]) -> ProblemFile:
 
 
 class _Placed(Exception):  # noqa: N818 - never leaves this file
-    """A misread word on its way out, past the code that puts the name of the file and a colon in front."""
+    """Carries a `Misread` past `located`, so that the message can say "file, line 3" instead of "file: line 3"."""
 
 
 @limited()
 def read_json(text: str) -> ProblemFile:
     """A problem from the JSON format."""
     try:
-        data = json.loads(text)
+        data = json.loads(text, object_pairs_hook=_unique)
+    except FileFormatError:
+        raise
     except (ValueError, RecursionError):
         raise FileFormatError("not valid JSON") from None
     known = {"variables", "minimize", "maximize", "constraints", "bounds", "cliques", "bad"}
@@ -94,6 +96,16 @@ READERS: dict[str, Callable[[str], ProblemFile]] = {
     ".gms": read_gams,
     ".in": read_boxqp,
 }
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The members of a JSON object, none of them given twice."""
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise FileFormatError(f"the key {quoted(name)} is given twice")
+        found[name] = value
+    return found
 
 
 def _names(words: Sequence[str]) -> list[str]:

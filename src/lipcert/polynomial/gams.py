@@ -1,154 +1,180 @@
 """GAMS scalar models (`.gms`, as MINLPLib and GLOBALLib publish them) whose functions are polynomials.
 
-Read are declarations (Variables; Free, Positive, Negative, Binary Variables; Equations), equations with =E=, =L=, =G=,
-bounds and levels (x.lo, x.up, x.fx, x.l), Model and Solve; in expressions +, -, *, / by numbers, ** with whole
+The reader knows declarations (Variables; Free, Positive, Negative, Binary Variables; Equations), equations with =E=,
+=L=, =G=, attributes (x.lo, x.up, x.fx, x.l), Model and Solve; in expressions +, -, *, / by numbers, ** with whole
 exponents, sqr and power. Everything else is refused by its name and line. Nothing is executed, no other file is opened.
 
-The variable that is optimised is replaced by what its equation says where it stands there alone and linearly.
+Meaning, as in GAMS: names do not depend on case. The kind of a variable sets its first bounds, and every later
+assignment of .lo, .up or .fx replaces the bounds before it. Only the equations of the model that is solved count, and
+only the variables in them. Everything after the Solve statement is ignored, but a second Solve statement is refused.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from fractions import Fraction
-from math import inf, isfinite
-
-import numpy as np
+from math import inf
 
 from lipcert.errors import FileFormatError, InputError
 from lipcert.files.boundary import quoted
-from lipcert.polynomial.content import Content, ProblemFile, constant
+from lipcert.polynomial.content import ProblemFile
 from lipcert.polynomial.expansion import limited
+from lipcert.polynomial.gams_problem import KINDS, Equation, Goal, Variable, problem_of
+from lipcert.polynomial.gams_text import QUOTED, statements
 from lipcert.polynomial.polynomial import Polynomial
 from lipcert.polynomial.text import Misread, Reader, Token, tokens_of
 
 MAX_VARIABLES = 20_000
+LARGEST = 1e299  # GAMS itself has no finite numbers from 1e300 on
 SIGNS = {"e": "=", "l": "<=", "g": ">="}
-KINDS = {
-    "free": (-inf, inf),
-    "positive": (0.0, inf),
-    "nonnegative": (0.0, inf),
-    "negative": (-inf, 0.0),
-    "binary": (0.0, 1.0),
-}
-HARMLESS = (
-    "offlisting",
-    "onlisting",
-    "offdigit",
-    "ondigit",
-    "if",
-    "ifi",
-    "label",
-    "set",
-    "title",
-    "stitle",
-    "offupper",
+CONTINUOUS = frozenset({"lp", "nlp", "dnlp", "qcp"})
+DISCRETE = frozenset({"mip", "minlp", "miqcp"})
+RELAXED = frozenset({"rmip", "rminlp", "rmiqcp"})
+# GAMS lets a semicolon be left out in front of these words. Such files are refused: the reader would take the words for
+# the text behind a name.
+KEYWORDS = (
+    "variable variables equation equations free positive nonnegative negative binary integer sos1 sos2 semicont "
+    "semiint model models solve set sets parameter parameters scalar scalars table alias option options display"
 )
-_EQUATION = re.compile(r"\s*([A-Za-z]\w*)\s*\.\.(.*)\Z", re.DOTALL | re.ASCII)
+_KEYWORDS = frozenset(KEYWORDS.split())
+REMEDY = "scalar models are read; GAMS writes a model as one with its solver CONVERT"
+_NAME = r"[A-Za-z]\w*"
+_EQUATION = re.compile(rf"\s*({_NAME})\s*\.\.(.*)\Z", re.DOTALL | re.ASCII)
 _RELATION = re.compile(r"=\s*([A-Za-z])\s*=", re.ASCII)
-_ATTRIBUTE = re.compile(r"\s*([A-Za-z]\w*)\s*\.\s*([A-Za-z]+)\s*=(.*)\Z", re.DOTALL | re.ASCII)
-_DECLARED = re.compile(r"\s*(?:([A-Za-z]+)\s+)?(variables?|equations?)\b(.*)\Z", re.IGNORECASE | re.DOTALL | re.ASCII)
+_ATTRIBUTE = re.compile(rf"\s*({_NAME})\s*\.\s*([A-Za-z]+)\s*=(.*)\Z", re.DOTALL | re.ASCII)
+_DECLARED = re.compile(r"\s*(?:([A-Za-z]+)\s+)?(variable|equation)s?\b(.*)\Z", re.IGNORECASE | re.DOTALL | re.ASCII)
+_MODELS = re.compile(r"\s*models?\b(.*)\Z", re.IGNORECASE | re.DOTALL | re.ASCII)
+_MODEL = re.compile(rf"[\s,]*({_NAME})([^/]*)/([^/]*)/", re.ASCII)
+_USING = r"(?:using\s+(%?\w+%?)\s*)?"
 _SOLVE = re.compile(
-    r"\s*solve\s+\w+\s+(?:using\s+%?\w+%?\s+)?(minimi[sz]ing|maximi[sz]ing)\s+(\w+)(?:\s+using\s+%?\w+%?)?\s*\Z",
-    re.IGNORECASE | re.ASCII,
+    rf"\s*solve\s+({_NAME})\s+{_USING}(min|max)(?:imi[sz]ing)?\s+({_NAME})\s*{_USING}\Z", re.IGNORECASE | re.ASCII
+)
+_OPTION = re.compile(
+    r"\s*options?\s+(?:(?!clear\b|kill\b)\w+\s*=\s*[\w.+-]+(?:[\s,]+|\Z))+\Z", re.IGNORECASE | re.ASCII
 )
 _NUMBER = re.compile(r"\s*[+-]?\s*(?:(?:\d+\.?\d*|\.\d+)(?:[eEdD][+-]?\d+)?|inf|eps)\s*\Z", re.IGNORECASE | re.ASCII)
+_FORTRAN = re.compile(r"(?<![\w.])(\d+\.?\d*|\.\d+)[dD](?=[+-]?\d)", re.ASCII)  # 1.5D3
 
 
 @limited()
 def read_gams(text: str) -> ProblemFile:
     """A problem from the text of a GAMS scalar model."""
     model = _Model()
-    for line, statement in _statements(text):
-        if model.goal is not None:  # what comes after the solve statement reports on it
-            break
+    for line, statement in statements(text):
         try:
-            _statement(statement, line, model)
+            if model.goal is None:
+                _statement(statement, line, model)
+            elif re.search(r"\bsolve\b", QUOTED.sub("", statement), re.IGNORECASE):
+                raise InputError("a second solve statement; keep the one that is meant")
         except Misread:
             raise
         except InputError as error:
             raise FileFormatError(f"line {line}: {error}") from None
-    return _problem(model)
-
-
-@dataclass
-class _Equation:
-    name: str
-    sign: str
-    left: Polynomial
-    right: Polynomial
+    goal = model.goal or model.without_solve()
+    equations = model.solved(goal)
+    others = [e.name for e in model.equations.values() if e is not None and e not in equations]
+    few = f"{', '.join(others[:6])}{', ...' if len(others) > 6 else ''}"
+    notes = [f"equations outside the model {goal.model} were left out: {few}"] if others else []
+    return problem_of(model.variables, equations, goal, notes)
 
 
 @dataclass
 class _Model:
-    """What the statements said; names of GAMS do not depend on case."""
+    """The statements that have been read. All keys are names in lower case."""
 
-    names: dict[str, str] = field(default_factory=dict)  # as they were written first, by folded name
+    variables: dict[str, Variable] = field(default_factory=dict)
     places: dict[str, int] = field(default_factory=dict)
-    kinds: dict[str, str] = field(default_factory=dict)
-    bounds: dict[str, dict[str, float]] = field(default_factory=dict)
-    declared: set[str] = field(default_factory=set)
-    equations: list[_Equation] = field(default_factory=list)
-    goal: tuple[str, str] | None = None
+    equations: dict[str, Equation | None] = field(default_factory=dict)  # None: declared, not yet defined
+    models: dict[str, list[str]] = field(default_factory=dict)
+    complete: str = ""  # a model that was declared with / all /
+    goal: Goal | None = None
 
+    def check_new(self, name: str) -> None:
+        if name in self.variables or name in self.equations or name in self.models:
+            raise InputError(f"the name {quoted(name)} is declared twice")
 
-def _statements(text: str) -> list[tuple[int, str]]:
-    """Statements with the line that each begins in: comments and harmless directives are left out, ; ends one."""
-    kept: list[str] = []
-    hidden = False
-    for number, line in enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), 1):
-        word = line[1:].split(maxsplit=1)[0].lower() if line.startswith("$") and line[1:].strip() else ""
-        if line.startswith("$") and not hidden and word not in (*HARMLESS, "ontext"):
-            raise FileFormatError(f"line {number}: the directive {quoted(line.strip())} is not read")
-        hidden = (hidden or word == "ontext") and word != "offtext"
-        kept.append("" if hidden or line[:1] in ("$", "*") else line)
-    found: list[tuple[int, str]] = []
-    line_number = 1
-    for piece in "\n".join(kept).split(";"):
-        lead = len(piece) - len(piece.lstrip())
-        if piece.strip():
-            found.append((line_number + piece[:lead].count("\n"), piece[lead:]))
-        line_number += piece.count("\n")
-    return found
+    def without_solve(self) -> Goal:
+        """A file without a solve statement minimises objvar, as the files of SparsePOP do."""
+        if "objvar" not in self.variables:
+            raise FileFormatError("no solve statement: 'Solve m using NLP minimizing objvar;' says what is optimised")
+        if len(self.models) > 1:
+            raise FileFormatError(f"no solve statement, and {len(self.models)} models: solve one of them")
+        return Goal("objvar", "min", next(iter(self.models), ""))
+
+    def solved(self, goal: Goal) -> list[Equation]:
+        """The equations of the model that is solved, in the order of their declaration."""
+        listed = set(self.models[goal.model] if goal.model else self.equations)
+        chosen: list[Equation] = []
+        for name, equation in self.equations.items():
+            if name in listed and equation is None:
+                raise FileFormatError(f"the equation {quoted(name)} is declared and not there")
+            if name in listed and equation is not None:
+                chosen.append(equation)
+        return chosen
 
 
 def _statement(text: str, line: int, model: _Model) -> None:
+    if re.search("['\"]", QUOTED.sub("", text)):
+        raise InputError("a quotation mark without its partner, or a semicolon inside quotes, is not read")
     word = re.split(r"\W", text.lower(), maxsplit=1)[0]
     if match := _EQUATION.match(text):
         _equation(match, text, line, model)
     elif match := _ATTRIBUTE.match(text):
         _attribute(match[1].lower(), match[2].lower(), match[3], model)
     elif match := _DECLARED.match(text):
-        _declare((match[1] or "free").lower(), match[2].lower(), match[3], model)
+        _declare((match[1] or "").lower(), match[2].lower(), match[3], model)
+    elif match := _MODELS.match(text):
+        _models(match[1], model)
     elif match := _SOLVE.match(text):
-        model.goal = match[2].lower(), match[1].lower()[:3]
-    elif word not in ("model", "option", "options", "display"):
-        raise InputError(f"the statement {quoted(' '.join(text.split()))} is not read")
+        _solve(match, model)
+    elif word != "display" and not _OPTION.match(text):
+        raise InputError(f"the statement {quoted(' '.join(text.split()))} is not read; {REMEDY}")
 
 
 def _declare(kind: str, what: str, rest: str, model: _Model) -> None:
-    words = [w for w in re.split(r"[,\s]+", rest) if w]
-    wrong = [w for w in words if not re.fullmatch(r"[A-Za-z]\w*", w, re.ASCII)]
-    if wrong:
-        raise InputError(f"{quoted(wrong[0])} is no name; scalar models list names alone")
-    if what.startswith("equation"):
-        model.declared |= {w.lower() for w in words}
-        return
-    if kind not in KINDS:
-        raise InputError(f"{quoted(kind)} variables are not read; {', '.join(KINDS)} are")
-    for word in words:
-        model.names.setdefault(word.lower(), word)
-        model.places.setdefault(word.lower(), len(model.places))
-        if kind != "free":
-            model.kinds[word.lower()] = kind
-    if len(model.names) > MAX_VARIABLES:
+    """Variables x 'a text', y; Positive Variables x; Equations e1, e2."""
+    if kind and (what == "equation" or kind not in KINDS):
+        raise InputError(f"{quoted(kind)} {what}s are not read; {', '.join(KINDS)} variables are")
+    for name in _names(rest):
+        folded = name.lower()
+        if what == "equation":
+            if model.complete:
+                raise InputError(f"an equation is declared after the model {quoted(model.complete)} with / all /")
+            model.check_new(folded)
+            model.equations[folded] = None
+        elif folded not in model.variables:
+            model.check_new(folded)
+            model.variables[folded] = Variable.declared(name, kind)
+            model.places[folded] = len(model.places)
+        else:
+            model.variables[folded].declare_again(kind)
+    if len(model.variables) > MAX_VARIABLES:
         raise InputError(f"more than {MAX_VARIABLES} variables")
 
 
+def _names(rest: str) -> list[str]:
+    """The names of a declaration. Commas and ends of lines separate them; a text may follow each name."""
+    found: list[str] = []
+    for entry in re.split(r"[,\n]", QUOTED.sub(' "" ', rest)):
+        words = entry.split()
+        if not words:
+            continue
+        if '""' in words[:-1]:
+            raise InputError(f"a comma is missing between the quoted text of {quoted(words[0])} and the next name")
+        if missing := [w for w in words if w.lower() in _KEYWORDS]:
+            raise InputError(f"a semicolon is missing before {quoted(missing[0])}, or quotes around a text")
+        if not re.fullmatch(_NAME, words[0], re.ASCII) or re.search(r"[/()=]", entry):
+            raise InputError(f"{quoted(entry.strip())} is no name; {REMEDY}")
+        found.append(words[0])
+    return found
+
+
 def _equation(match: re.Match[str], text: str, line: int, model: _Model) -> None:
-    if match[1].lower() not in model.declared:
+    name = match[1].lower()
+    if name not in model.equations:
         raise InputError(f"the equation {quoted(match[1])} is not declared")
+    if model.equations[name] is not None:
+        raise InputError(f"the equation {quoted(match[1])} is defined twice")
     relations = list(_RELATION.finditer(match[2]))
     if len(relations) != 1 or relations[0][1].lower() not in SIGNS:
         raise InputError(f"the equation {quoted(match[1])} needs one of =E=, =L=, =G=")
@@ -157,11 +183,12 @@ def _equation(match: re.Match[str], text: str, line: int, model: _Model) -> None
     newlines = "\n" * text[:after].count("\n")
     blank = " " * (after - (text.rfind("\n", 0, after) + 1))
     right = _expression(newlines + blank + text[after:], line, model.places)
-    model.equations.append(_Equation(match[1], SIGNS[relations[0][1].lower()], left, right))
+    model.equations[name] = Equation(match[1], SIGNS[relations[0][1].lower()], left, right)
 
 
 def _expression(text: str, line: int, places: dict[str, int]) -> Polynomial:
-    tokens = [Token(t.kind, t.text, t.line + line - 1, t.column) for t in tokens_of(text) if t.kind != "line"]
+    words = tokens_of(_FORTRAN.sub(r"\1e", text))
+    tokens = [Token(t.kind, t.text, t.line + line - 1, t.column) for t in words if t.kind != "line"]
     reader = Reader(tokens, places, gams=True)
     result = reader.expression()
     if reader.token.kind != "end":
@@ -170,103 +197,61 @@ def _expression(text: str, line: int, places: dict[str, int]) -> Polynomial:
 
 
 def _attribute(name: str, attribute: str, value: str, model: _Model) -> None:
-    """x.lo = 1 and the like; attributes of the model, marginals, scales and priorities change no answer."""
-    if name not in model.names:
-        if attribute in ("lo", "up", "fx", "l"):
-            raise InputError(f"unknown variable {quoted(name)}")
+    """x.lo = 1 and the like; attributes of models, marginals, scales and priorities change no optimum."""
+    bounds = attribute in ("lo", "up", "fx")
+    if name in model.models or name in model.equations:
+        if bounds:
+            raise InputError(f"{name}.{attribute}: bounds are read for variables only")
         return
-    if attribute in ("m", "scale", "prior"):
+    if name not in model.variables:
+        raise InputError(f"unknown variable {quoted(name)}")
+    if attribute in ("m", "scale"):
         return
-    if attribute not in ("lo", "up", "fx", "l"):
+    if attribute not in ("lo", "up", "fx", "l", "prior"):
         raise InputError(f"the attribute {quoted('.' + attribute)} is not read; .lo, .up, .fx and .l are")
     if not _NUMBER.match(value):
         raise InputError(f"{name}.{attribute}: {quoted(value.strip())} is no number")
-    plain = re.sub(r"\s", "", value.lower()).replace("d", "e").replace("eps", "0")
-    model.bounds.setdefault(name, {})[attribute] = float(plain)
+    number = float(re.sub(r"\s", "", value.lower()).replace("d", "e").replace("eps", "0"))
+    endless = {"lo": -inf, "up": inf, "l": number}.get(attribute)
+    if not abs(number) <= LARGEST and not (number == endless and "inf" in value.lower()):
+        raise InputError(f"{name}.{attribute}: {quoted(value.strip())} is not a number that can stand here")
+    model.variables[name].assign(attribute, number)
 
 
-def _problem(model: _Model) -> ProblemFile:
-    if model.goal is None and "objvar" not in model.names:
-        raise FileFormatError("no solve statement: 'Solve m using NLP minimizing objvar;' says what is optimised")
-    goal, sense = model.goal or ("objvar", "min")  # as SparsePOP reads a file without one
-    if goal not in model.names:
-        raise FileFormatError(f"the solve statement optimises {quoted(goal)}, which is no variable")
-    missing = model.declared - {e.name.lower() for e in model.equations}
-    if missing:
-        raise FileFormatError(f"the equation {quoted(min(missing))} is declared and not there")
-    place = list(model.names).index(goal)
-    objective, used, notes = _eliminated(model, place, sense)
-    keep = [i for i in range(len(model.names)) if i != place or used is None]
-    table = np.full(len(model.names) + 1, -1, dtype=np.int32)  # its last entry is that of -1
-    table[keep] = np.arange(len(keep))
-    folded = list(model.names)
-    content = Content([model.names[folded[i]] for i in keep])
-
-    def renamed(p: Polynomial) -> Polynomial:
-        return Polynomial(table[p.indices], p.coefficients)
-
-    content.objective(renamed(objective), sense)
-    for k, i in enumerate(keep):
-        _bounds(folded[i], k, model, content)
-    for equation in model.equations:
-        if equation is not used:
-            try:
-                content.relation(renamed(equation.left), equation.sign, renamed(equation.right))
-            except InputError as error:
-                raise FileFormatError(f"equation {equation.name}: {error}") from None
-    if used is not None:
-        _bound_goal(goal, renamed(objective), model, content)
-    levels = np.array([model.bounds.get(folded[i], {}).get("l", 0.0) for i in keep])
-    some = any("l" in b for b in model.bounds.values())
-    return content.finish(levels if some and np.all(np.isfinite(levels)) else None, notes)
+def _models(text: str, model: _Model) -> None:
+    """Model m / all /; Models a / e1, e2 /, b / a, e3 /."""
+    at, found = 0, 0
+    text = QUOTED.sub(" ", text)
+    while match := _MODEL.match(text, at):
+        name, words = match[1].lower(), re.split(r"[,\s]+", match[3].strip().strip(","))
+        if any(w.lower() in _KEYWORDS for w in match[2].split()):
+            raise InputError("a semicolon is missing in the model statement, or quotes around a text")
+        model.check_new(name)
+        equations: list[str] = []
+        for word in (w.lower() for w in words):
+            if word != "all" and word not in model.equations and word not in model.models:
+                raise InputError(f"{quoted(word)} in the model {quoted(name)} is no equation, and no model before it")
+            model.complete = name if word == "all" else model.complete
+            equations += list(model.equations) if word == "all" else model.models.get(word, [word])
+        model.models[name] = equations
+        at, found = match.end(), found + 1
+    if text[at:].strip(" \t\n,") or not found:
+        raise InputError("a model statement is read as Model m / all / or Model m / e1, e2 /")
 
 
-def _eliminated(model: _Model, place: int, sense: str) -> tuple[Polynomial, _Equation | None, tuple[str, ...]]:
-    """The objective in the other variables, and the equation that said so; or the variable as it is."""
-    home = [e for e in model.equations if place in e.left.variables or place in e.right.variables]
-    if len(home) == 1:
-        difference = home[0].left - home[0].right
-        lead = difference.coefficient((place,))
-        touched = (difference.indices == place).any(axis=1)
-        rest = Polynomial(difference.indices[~touched], difference.coefficients[~touched])
-        if touched.sum() == 1 and lead and _fits(home[0].sign, lead, sense):
-            image = -rest / lead
-            if all(Fraction(float(q)) * Fraction(lead) == -Fraction(float(r)) for q, r in _pairs(image, rest)):
-                name = list(model.names.values())[place]
-                return image, home[0], (f"{name} was replaced by what {home[0].name} says it is",)
-    return Polynomial.variable(place), None, ()
-
-
-def _fits(sign: str, lead: float, sense: str) -> bool:
-    """Whether the optimum has equality: lead t + rest (sign) 0 must bound t from the side that it is pushed to."""
-    below = (sign == ">=") == (lead > 0)  # the relation says t >= ...
-    return sign == "=" or below == (sense == "min")
-
-
-def _pairs(p: Polynomial, q: Polynomial) -> list[tuple[float, float]]:
-    same = p.indices.shape == q.indices.shape
-    return list(zip(p.coefficients.tolist(), q.coefficients.tolist(), strict=True)) if same else [(1.0, 0.0)]
-
-
-def _bounds(name: str, k: int, model: _Model, content: Content) -> None:
-    given = model.bounds.get(name, {})
-    low, high = KINDS[model.kinds.get(name, "free")]
-    if "fx" in given:
-        low = high = given["fx"]
-        content.equalities.append(Polynomial.variable(k) - low)
-    try:
-        content.bound(k, given.get("lo", low), given.get("up", high))
-    except InputError as error:
-        raise FileFormatError(str(error)) from None
-    if model.kinds.get(name) == "binary" and "fx" not in given:
-        content.equalities.append(Polynomial.from_terms({(k, k): 1.0, (k,): -1.0}))
-
-
-def _bound_goal(name: str, objective: Polynomial, model: _Model, content: Content) -> None:
-    """Bounds of the variable that was replaced hold for what replaced it."""
-    given = model.bounds.get(name, {})
-    low, high = KINDS[model.kinds.get(name, "free")]
-    low, high = (given.get("fx", given.get("lo", low)), given.get("fx", given.get("up", high)))
-    for value, sign in ((low, ">="), (high, "<=")):
-        if isfinite(value) and (objective.degree or constant(objective) != value):
-            content.relation(objective, sign, Polynomial.constant(value))
+def _solve(match: re.Match[str], model: _Model) -> None:
+    name, variable = match[1].lower(), match[4].lower()
+    kind = (match[2] or match[5] or "%minlp%").lower()
+    if name not in model.models:
+        raise InputError(f"the solve statement names {quoted(match[1])}, which is no model before it")
+    if variable not in model.variables:
+        raise InputError(f"the solve statement optimises {quoted(match[4])}, which is no variable")
+    if "%" not in kind and kind not in CONTINUOUS | DISCRETE | RELAXED:
+        raise InputError(f"models of type {quoted(kind)} are not read")
+    goal = Goal(variable, match[3].lower(), name, kind in RELAXED)
+    present = {int(i) for e in model.solved(goal) for p in (e.left, e.right) for i in p.variables}
+    binary = [v.name for i, v in enumerate(model.variables.values()) if v.kind == "binary" and i in present]
+    if kind in CONTINUOUS and binary:
+        remedy = "solve it using MINLP, or RMINLP for its relaxation"
+        raise InputError(f"a model with binary variables ({quoted(binary[0])}) is no {kind.upper()}; {remedy}")
+    model.goal = goal

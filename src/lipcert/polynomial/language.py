@@ -1,10 +1,12 @@
-"""The `.pop` language: one statement per line, # starts a comment; docs/polynomials.md is its page.
+"""The reader and the writer of the `.pop` language, which docs/polynomials.md describes.
 
-    variables x y z               (may be left out: then variables are those that occur, in order of appearance)
+One statement stands on each line, and # starts a comment:
+
+    variables x y z               (may be left out: then all names that occur are variables, in order of appearance)
     minimize x*y + 2 y z          (or maximize, min, max, minimise, maximise; once)
     subject to                    (may be left out)
     x^2 + y^2 <= 1                (<=, >=, =, also < and >; polynomials on both sides, chains such as 1 <= x + y <= 2)
-    -1 <= z <= 1                  (a variable between numbers: a bound, as constraint and for rounding)
+    -1 <= z <= 1                  (a variable between numbers: a bound of the variable)
     x, y >= 0
     x y in [0, 1]                 (an interval, or with {0, 1} a set of values)
     clique x y                    (any number; for the sparse relaxations)
@@ -19,6 +21,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from math import inf, isnan
 
 from lipcert.errors import InputError
@@ -27,11 +30,22 @@ from lipcert.polynomial.content import Content, ProblemFile, alone, constant
 from lipcert.polynomial.expansion import limited
 from lipcert.polynomial.polynomial import Polynomial
 from lipcert.polynomial.problem import PolynomialProblem
-from lipcert.polynomial.text import MAX_WORDS, RELATIONS, Misread, Reader, Token, pieces_of, show, tokens_of
+from lipcert.polynomial.text import (
+    FUNCTIONS,
+    MAX_WORDS,
+    RELATIONS,
+    Misread,
+    Reader,
+    Token,
+    no_function,
+    pieces_of,
+    show,
+    tokens_of,
+)
 
 MAX_TEXT = 1 << 24
 MAX_VARIABLES = 1 << 16
-MAX_VALUES = 8  # in x in {...}
+MAX_VALUES = 8  # how many values a set such as x in {0, 1, 2} may list
 SENSES = {f"{word}{ending}": word for word in ("min", "max") for ending in ("", "imise", "imize")}
 DECLARE = ("variables", "variable", "vars", "var")
 WORDS = frozenset({*SENSES, *DECLARE, "clique", "bad", "in", "inf"})
@@ -50,14 +64,14 @@ def read_pop(text: str) -> ProblemFile:
     if len(blank) > MAX_TEXT:
         raise InputError(f"{len(blank):,} characters are more than the limit of {MAX_TEXT:,} for a problem as text")
     content = Content(_variables(_statements(tokens_of(blank))))
-    for statement in _statements(tokens_of(blank)):  # again: words take far more memory than the text
+    for statement in _statements(tokens_of(blank)):  # split a second time, because tokens take more memory than text
         if statement[0].text.lower() not in DECLARE or statement[0].kind != "name":
             _located(statement, content)
     return content.finish()
 
 
 def show_problem(problem: PolynomialProblem) -> str:
-    """The problem in the `.pop` language; its bounds are there as constraints when the problem is boxed."""
+    """The problem in the `.pop` language. Bounds are written only where `boxed` has made them constraints."""
     names = problem.names or ()
     word = "minimize" if problem.sense == "min" else "maximize"
     lines = [f"variables {' '.join(names)}", f"{word} {show(problem.objective, names)}"]
@@ -67,14 +81,14 @@ def show_problem(problem: PolynomialProblem) -> str:
 
 
 def read_relation(text: str, content: Content, bad: bool = False) -> None:
-    """One constraint as it stands in a line of its own, into the content."""
+    """Read the text of one constraint and add it to the content."""
     words = [t for t in tokens_of(text) if t.kind != "line"]
     reader = _reader(words[:-1], content)
     _constraint(reader, content, bad)
 
 
 def _located(statement: list[Token], content: Content) -> None:
-    """Read a statement; errors that have no place get that of its first word."""
+    """Read a statement; an error without a place gets the place of the first word."""
     try:
         _statement(statement, content)
     except Misread:
@@ -84,7 +98,7 @@ def _located(statement: list[Token], content: Content) -> None:
 
 
 def _statements(tokens: Iterable[Token]) -> Iterator[list[Token]]:
-    """Words line by line; a line that cannot be complete goes on in the next, and ; ends a statement too."""
+    """The words of each statement; an incomplete line continues on the next one, and ; also ends a statement."""
     current: list[Token] = []
     depth = 0
     for token in tokens:
@@ -108,9 +122,10 @@ def _statements(tokens: Iterable[Token]) -> Iterator[list[Token]]:
 
 
 def _variables(statements: Iterable[Sequence[Token]]) -> list[str]:
-    """The names that are declared, or where none are those that occur."""
+    """The declared names, or all names that occur where there is no declaration."""
     declared: dict[str, None] = {}
     found: dict[str, Token] = {}
+    alone: set[str] = set()  # names that occur somewhere without a parenthesis behind them
     some = False
     for statement in statements:
         first = statement[0].text.lower() if statement[0].kind == "name" else ""
@@ -121,9 +136,11 @@ def _variables(statements: Iterable[Sequence[Token]]) -> list[str]:
                 declared[token.text] = None
             continue
         begin = 1 if first in SENSES or first in ("clique", "bad") else 2 if _labelled(statement) else 0
-        for token in statement[begin:]:
+        for k, token in enumerate(statement[begin:], begin + 1):
             if token.kind == "name" and token.text not in ("in", "inf"):
                 found.setdefault(token.text, token)
+                if k == len(statement) or statement[k].text != "(":
+                    alone.add(token.text)
     if len(declared if some else found) > MAX_VARIABLES:
         raise InputError(f"more variables than the limit of {MAX_VARIABLES:,}")
     if some:
@@ -135,6 +152,10 @@ def _variables(statements: Iterable[Sequence[Token]]) -> list[str]:
                 f"{quoted(name)} next to {' and '.join(sorted(set(pieces)))}: declare variables, or write *"
             )
         _check_name(token, {})
+        if name.lower() in FUNCTIONS:
+            raise token.wrong(no_function(name))
+        if name not in alone:
+            raise token.wrong(f"{quoted(name)} before a parenthesis looks like a function: write * between them")
     return list(found)
 
 
@@ -187,7 +208,8 @@ def _end(reader: Reader) -> None:
 
 
 def _constraint(reader: Reader, content: Content, bad: bool = False) -> None:
-    """A chain of lists: x, y >= 0 or 1 <= x + y <= 2; every neighbour of a relation is meant."""
+    """Read a chain of lists, x, y >= 0 or 1 <= x + y <= 2: each relation holds between all members of its two sides."""
+    here = reader.token
     sides, signs = [_listed(reader)], []
     while reader.token.kind == "relation":
         sign = reader.next()
@@ -198,6 +220,9 @@ def _constraint(reader: Reader, content: Content, bad: bool = False) -> None:
     _end(reader)
     if not signs:
         raise reader.token.wrong("expected <=, >= or = and a second polynomial")
+    numbers = [not any(p.degree for p in side) for side in sides]
+    if len(signs) > 1 and any(a and b for a, b in pairwise(numbers)):
+        raise here.wrong("two numbers next to each other in a chain")
     if len(signs) == 2 and not bad and _range(sides, signs, content):
         return
     for k, relation in enumerate(signs):
@@ -207,7 +232,7 @@ def _constraint(reader: Reader, content: Content, bad: bool = False) -> None:
 
 
 def _range(sides: list[list[Polynomial]], signs: list[str], content: Content) -> bool:
-    """number <= variables <= number: a bound at once, so that a slip in it is found."""
+    """Read number <= variables <= number as one bound, which refuses exchanged ends; False for any other chain."""
     low, high = (sides[0], sides[2]) if signs[0] == "<=" else (sides[2], sides[0])
     places = [alone(p) for p in sides[1]]
     if "=" in signs or len(low) + len(high) != 2 or low[0].degree or high[0].degree or None in places:
@@ -219,14 +244,18 @@ def _range(sides: list[list[Polynomial]], signs: list[str], content: Content) ->
 
 
 def _listed(reader: Reader) -> list[Polynomial]:
+    """Polynomials with commas between them, as in x, y >= 0. A number in a list is a slip: 1,000 or 0,5."""
+    here = reader.token
     found = [reader.expression()]
     while reader.take(","):
         found.append(reader.expression())
+    if len(found) > 1 and not all(p.degree for p in found):
+        raise here.wrong("a number in a list: write 1000 and 0.5 without a comma, and one relation per number")
     return found
 
 
 def _membership(reader: Reader, content: Content) -> None:
-    """x y in [0, 1], x in {0, 1}: an interval, or the values that are allowed."""
+    """Read x y in [0, 1] (an interval for each variable) or x in {0, 1} (the allowed values)."""
     places: list[int] = []
     while reader.token.text != "in":
         token = reader.next()

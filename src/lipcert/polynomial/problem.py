@@ -90,6 +90,32 @@ class PolynomialProblem:
         return float(max([0.0, *worst, *(lo - x), *(x - hi)]))
 
 
+def always(constraint: Polynomial, *, equality: bool) -> bool:
+    """Whether a constraint, p = 0 or p >= 0, has no variable and holds: then it says nothing about any point."""
+    if constraint.degree:
+        return False
+    value = constraint.coefficient(())
+    return value == 0 if equality else value >= 0
+
+
+def contradiction(problem: PolynomialProblem) -> str:
+    """A constraint without variables that does not hold, in words; empty where there is none."""
+    for constraints, sign in ((problem.inequalities, ">="), (problem.equalities, "=")):
+        for p in constraints:
+            if not p.degree and not always(p, equality=sign == "="):
+                return f"a constraint without variables says {p.coefficient(()):.6g} {sign} 0"
+    return ""
+
+
+def without_trivial(problem: PolynomialProblem) -> PolynomialProblem:
+    """The same problem without the constraints that hold and have no variable."""
+    inequalities = tuple(g for g in problem.inequalities if not always(g, equality=False))
+    equalities = tuple(h for h in problem.equalities if not always(h, equality=True))
+    if len(inequalities) + len(equalities) == len(problem.inequalities) + len(problem.equalities):
+        return problem
+    return replace(problem, inequalities=inequalities, equalities=equalities)
+
+
 def box_constraint(i: int, lower: float, upper: float) -> Polynomial:
     """g with g(x) >= 0 for every x_i in [lower, upper]: (x - lower)(upper - x), its constant rounded up.
 
@@ -174,7 +200,7 @@ def _from_affine(g: Polynomial, lo: Array, hi: Array) -> None:
 
 
 def _from_long_affine(g: Polynomial, lo: Array, hi: Array) -> None:
-    """The same in floating point with its error added, for speed."""
+    """`_from_affine` in floating point, for speed: every limit is moved outward by a bound on its rounding error."""
     where, b = g.indices[:, 0], g.coefficients
     constant, (i, b) = float(b[where < 0].sum()), (where[where >= 0], b[where >= 0])
     tops = np.where(b > 0, hi[i], lo[i])

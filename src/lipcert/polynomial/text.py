@@ -5,7 +5,8 @@
     factor     = ("+" | "-") factor | atom (("^" | "**") integer)?
     atom       = number | name | "(" expression ")"           and where functions are read sqr(e), power(e, integer)
 
-What could be read in two ways is refused with a hint: 1/2x, x 2, 2 3, x^2^3, xy where x and y are variables.
+Text that could be read in two ways is refused with a hint: 1/2x, x 2, 2 3, x^2^3, cos(x), xy where x and y are
+variables.
 """
 
 from __future__ import annotations
@@ -28,7 +29,12 @@ MAX_POWER = 64
 MAX_DEPTH = 100
 MAX_CELLS = 1 << 26  # terms of one sum times their largest degree
 MAX_WORDS = 4_000_000  # in one expression or statement
-_HINT = 200  # characters: a longer one helps nobody
+_HINT = 200  # the most characters of a hint; longer hints are left out
+_FUNCTIONS = (
+    "sin cos tan cot csc asin acos atan atan2 arcsin arccos arctan sinh cosh tanh coth sech csch asinh acosh atanh "
+    "arcsinh arccosh arctanh exp log ln log2 log10 sqrt cbrt abs sign sgn floor ceil pow power sqr erf sigmoid relu"
+)
+FUNCTIONS = frozenset(_FUNCTIONS.split())  # a variable with such a name must be declared
 NAME = r"[A-Za-z_]\w*(?:\[\d+(?:,\d+)*\])?"
 RELATIONS = {"<=": "<=", "=<": "<=", "<": "<=", "≤": "<=", ">=": ">=", "=>": ">=", ">": ">=", "≥": ">="}
 RELATIONS |= {"=": "=", "==": "="}
@@ -118,8 +124,18 @@ def show(polynomial: Polynomial, names: Sequence[str] | None = None) -> str:
     return "".join(pieces) or "0"
 
 
+def no_function(name: str) -> str:
+    """The message about the name of a function where a polynomial is expected."""
+    if name.lower() in ("sqr", "pow", "power"):
+        return f"the function {quoted(name)} is not read: write powers as x^2"
+    return (
+        f"the function {quoted(name)} is not read, only polynomials are; "
+        f"a variable of this name must be declared and written {name}*(...)"
+    )
+
+
 def pieces_of(name: str, known: Mapping[str, int]) -> list[str]:
-    """Names of variables that make up `name` when they are written next to each other; none when that cannot be."""
+    """The variables whose names, written one after the other, are `name`; an empty list where there are none."""
     best: list[list[str] | None] = [[]] + [None] * min(len(name), 60)
     for end in range(1, len(best)):
         for begin in range(end):
@@ -182,7 +198,7 @@ class Reader:
         return parts[0] if len(parts) == 1 else total(parts)
 
     def term(self, depth: int) -> tuple[float, tuple[int, ...], Polynomial | None]:
-        """A product as number, monomial and the product of its parentheses, where there are any."""
+        """A product as its number, its monomial, and the product of its parentheses (None without parentheses)."""
         value, monomial, compound = self.factor(depth)
         divided = False
         while True:
@@ -206,13 +222,15 @@ class Reader:
             divided = mark == "/"
 
     def follows(self, divided: bool) -> bool:
-        """Whether a factor stands next to the last one without a sign of multiplication; refused where ambiguous."""
+        """Whether the next word is a factor without a * before it. Ambiguous products are refused."""
         here = self.token
         if here.kind not in ("number", "name") and not (here.kind == "mark" and here.text == "("):
             return False
         before = self.tokens[self.at - 1]
         if self.gams:
             raise here.wrong(f"expected an operator before {here.shown}")
+        if before.kind == "number" and here.text.startswith("_"):
+            raise here.wrong(f"{here.shown} after the number {before.shown}: write digits without _, or a *")
         if here.kind == "number":
             hint = f"; did you mean {before.text}*{here.text} or {before.text}^{here.text}?"
             told = before.kind == "name" and len(hint) <= _HINT
@@ -253,8 +271,11 @@ class Reader:
         if here.kind == "number":
             return _finite(float(here.text), here), (), None
         if here.kind == "name":
-            if self.gams and self.token.kind == "mark" and self.token.text == "(":
-                return self.function(here, depth)
+            if self.token.kind == "mark" and self.token.text == "(":
+                if self.gams:
+                    return self.function(here, depth)
+                if here.text.lower() in FUNCTIONS:
+                    raise here.wrong(no_function(here.text))
             place = self.places.get(here.text.lower() if self.gams else here.text)
             if place is None:
                 raise here.wrong(self.unknown(here.text))
@@ -282,14 +303,14 @@ class Reader:
         return 1.0, (), inner**exponent
 
     def unknown(self, name: str) -> str:
-        """A variable that nobody declared, and what may have been meant."""
+        """The message about a variable that is not declared, with a guess at the intended text."""
         digits = re.fullmatch(r"(.*?\D)(\d+)", name)
         if pieces := pieces_of(name, self.places):
             hint = f"did you mean {'*'.join(pieces)}?"
         elif digits and digits[1] in self.places:
             hint = f"did you mean {digits[1]}^{digits[2]} or {digits[2]}*{digits[1]}?"
         elif self.token.kind == "mark" and self.token.text == "(":
-            hint = "functions are not read, polynomials are"
+            hint = "functions are not read, only polynomials are"
         elif len(name) <= _HINT and (near := difflib.get_close_matches(name, list(self.places)[:1000], 1, 0.6)):
             hint = f"did you mean {near[0]}?"
         elif same := [known for known in self.places if known.lower() == name.lower()]:

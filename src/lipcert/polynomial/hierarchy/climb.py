@@ -29,7 +29,7 @@ from lipcert.polynomial.points.local import LocalProblem
 from lipcert.polynomial.points.runaway import runaway
 from lipcert.polynomial.points.search import MOST_STARTS, Found, better, judge, search
 from lipcert.polynomial.polynomial import Polynomial
-from lipcert.polynomial.problem import PolynomialProblem
+from lipcert.polynomial.problem import PolynomialProblem, contradiction
 from lipcert.proof.sos import SosProof
 from lipcert.rounding import Array
 from lipcert.solver.conic.conic import ConicStatus
@@ -131,8 +131,9 @@ class _Climb:
     def run(self) -> None:
         order = self.wishes.order if isinstance(self.wishes.order, int) else self.least()
         model = self.model(order)
-        if self.local.empty_box:
-            self.best, self.empty = _nothing(self.problem), _crossed(self.local)
+        self.empty = contradiction(self.problem) or (_crossed(self.local) if self.local.empty_box else "")
+        if self.empty:
+            self.best = _nothing(self.problem)
             return
         while True:
             result = self.solve(model, order)
@@ -331,7 +332,7 @@ def _nothing(problem: PolynomialProblem) -> PolynomialResult:
         proof=SosProof(inf, none, (), (), none),
         seconds=0.0,
         solver="none",
-        solver_status="bounds of the variables were enough",
+        solver_status="not needed",
         monomial_rows=np.zeros((0, 0), dtype=np.int32),
         moment_values=none,
     )

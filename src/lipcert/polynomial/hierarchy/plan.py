@@ -26,7 +26,7 @@ from lipcert.polynomial.hierarchy.layout import Layout, nearly_sparse_layout, on
 from lipcert.polynomial.hierarchy.model import MomentModel
 from lipcert.polynomial.hierarchy.solve import RELAXATIONS, relax
 from lipcert.polynomial.polynomial import Polynomial
-from lipcert.polynomial.problem import PolynomialProblem, check_cliques
+from lipcert.polynomial.problem import PolynomialProblem, check_cliques, without_trivial
 from lipcert.solver.conic.cones import triangle
 from lipcert.solver.conic.conic import interior_operations
 
@@ -122,8 +122,9 @@ def plan(
 
     Nothing is solved, and relaxations of more than a few million terms are not even built.
     """
+    problem = without_trivial(problem)
     given = None if cliques is None else tuple(tuple(c) for c in cliques)
-    named = None if bad is None else tuple(bad)
+    named = None if bad is None else tuple(p for p in bad if p.degree)
     word = sparsity or ("none" if relaxation == "krivine" else "term")
     if relaxation == "krivine":
         first = max(2, problem.objective.degree) if order is None else order

@@ -32,7 +32,7 @@ from lipcert.polynomial.monomials import monomial_of
 from lipcert.polynomial.points.local import LocalProblem
 from lipcert.polynomial.points.search import FAR, search
 from lipcert.polynomial.polynomial import Polynomial
-from lipcert.polynomial.problem import PolynomialProblem, variable_bounds
+from lipcert.polynomial.problem import PolynomialProblem, variable_bounds, without_trivial
 from lipcert.rounding import Array
 from lipcert.solver.conic.conic import ConicProblem, ConicSolution, choose_conic, solve_conic
 
@@ -213,7 +213,8 @@ def relax(
     sparsity: str | None = None,
     sparse_order: int | None = None,
 ) -> MomentModel:
-    """The relaxation of this name and order, not yet solved."""
+    """The relaxation of this name and order, not yet solved; constraints that hold everywhere are left out."""
+    problem, bad = without_trivial(problem), None if bad is None else [p for p in bad if p.degree]
     if relaxation not in RELAXATIONS:
         raise InputError(f"relaxation {relaxation!r}: must be one of {', '.join(RELAXATIONS)}")
     if bad is not None and relaxation != "nearly-sparse":

@@ -19,19 +19,19 @@ TOLERANCE = 1e-6  # of a constraint, over its largest coefficient (or over one, 
 
 @dataclass(frozen=True, eq=False)
 class LocalProblem:
-    """min sign * f over g >= 0, h = 0 and the box; constraints that the box says already are left out of g."""
+    """min sign * f over g >= 0, h = 0 and the box; `inequalities` leaves out constraints that the box implies."""
 
     problem: PolynomialProblem
     lower: Array
     upper: Array
     inequalities: tuple[Polynomial, ...]
-    roots: dict[int, tuple[float, float]]  # of variables that can take two values only
+    roots: dict[int, tuple[float, float]]  # the values of each variable that can take only two values
 
     @staticmethod
     def of(problem: PolynomialProblem) -> LocalProblem:
         lower, upper = variable_bounds(problem)
         said = {box_constraint(i, lower[i], upper[i]) for i in range(problem.n) if _some(lower[i], upper[i])}
-        kept = tuple(g for g in problem.inequalities if g not in said and not _single(g))
+        kept = tuple(g for g in problem.inequalities if g.degree and g not in said and not _single(g))
         return LocalProblem(problem, lower, upper, kept, _roots(problem))
 
     @property
@@ -59,7 +59,7 @@ class LocalProblem:
 
     @cached_property
     def zero(self) -> Compiled:
-        return Compiled([_scaled(h) for h in self.problem.equalities], self.n)
+        return Compiled([_scaled(h) for h in self.problem.equalities if h.degree], self.n)
 
     @cached_property
     def every(self) -> Compiled:
@@ -88,7 +88,7 @@ class LocalProblem:
             return self.problem.objective.evaluate(points)
 
     def merits(self, points: Array) -> Array:
-        """What a good start has little of: the scaled objective and violations."""
+        """The scaled objective plus a penalty for violations; good starting points have small merits."""
         with np.errstate(all="ignore"):
             merit = self.goal.values(points)[:, 0] + 10.0 * self.violations(points)
         return np.where(np.isfinite(merit), merit, np.inf)
