@@ -17,7 +17,6 @@ combination of them cancels and no other, that one is found by elimination [Bare
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,13 +25,15 @@ from lipcert.bounds.interval import Interval
 from lipcert.problem.activations import IDENTITY
 from lipcert.problem.maps import dense
 from lipcert.problem.network import Network
-from lipcert.problem.region import Everywhere, Region, ball_of, hull, sides_of
+from lipcert.problem.region import Region, ball_of, hull, sides_of
 from lipcert.rounding import Array
 
 Index = NDArray[np.int64]
 Signs = NDArray[np.int8]  # of all hidden neurons: 1 where z >= 0, -1 where z <= 0, 0 where nothing is known
 Exact = tuple[NDArray[np.object_], int]  # whole numbers, and the exponent of a power of two that multiplies them all
 
+_ROOM = 1e-9  # of the numbers that a difference is made of: far more than rounding changes them by
+_LEAST_ROOM = 1e-290  # and more than what underflows
 _COUNTS = 1e-9  # of the largest weight: a weight that is less is nothing but rounding of a solver
 _MOST_INPUTS = 60  # elimination of so many takes about half a second
 _MOST_PRODUCTS = 1 << 20  # of whole numbers in the rows of one set: about a tenth of a second
@@ -52,25 +53,25 @@ def known_signs(pre: Sequence[Interval]) -> Signs:
 
 
 def has_interior(region: Region, point: Array | None = None) -> bool:
-    """Whether the region is proved to have interior; one with half-spaces is, by a point that satisfies all strictly."""
-    if isinstance(region, Everywhere):
+    """Whether the region is proved to have interior; with half-spaces, by a point that has room in all of them.
+
+    A flat region may be given a little larger than it is, where its ends were rounded (`problem.frame`). So there must
+    be more room than rounding makes.
+    """
+    box, cut, ball = hull(region), sides_of(region), ball_of(region)
+    if box is None:
         return True
-    cut, ball, box = sides_of(region), ball_of(region), hull(region)
-    assert box is not None
-    if cut is None:
-        return bool(np.all(box.lo < box.hi))
-    if point is None or point.shape != box.lo.shape or not np.all(np.isfinite(point)):
-        return False
-    x = [Fraction(e) for e in point.tolist()]
-    around = box if ball is None else ball.box
-    if not (np.all(around.lo < point) and np.all(point < around.hi)):
-        return False
-    if ball is not None:
-        away = sum((e - Fraction(c)) ** 2 for e, c in zip(x, ball.center.tolist(), strict=True))
-        if away >= Fraction(ball.radius) ** 2:
+    with np.errstate(all="ignore"):
+        if not np.all(box.hi - box.lo > _ROOM * np.maximum(np.abs(box.lo), np.abs(box.hi)) + _LEAST_ROOM):
             return False
-    rows = zip(cut.A.tolist(), cut.b.tolist(), strict=True)
-    return all(sum((Fraction(c) * e for c, e in zip(a, x, strict=True)), Fraction(0)) < Fraction(b) for a, b in rows)
+        if cut is None:
+            return True
+        if point is None or point.shape != box.lo.shape or not (np.all(box.lo < point) and np.all(point < box.hi)):
+            return False
+        if ball is not None and not np.sum(np.square(point - ball.center)) < np.square(ball.radius) * (1.0 - _ROOM):
+            return False
+        size = np.abs(cut.A) @ np.maximum(np.abs(box.lo), np.abs(box.hi)) + np.abs(cut.b)
+        return bool(np.all(cut.b - cut.A @ point > _ROOM * size + _LEAST_ROOM))
 
 
 def rows_of(net: Network, region: Region, numbers: Index, weights: Array, pull: Array) -> Index:

@@ -17,6 +17,7 @@ from lipcert.solver.conic.highs_backend import linear_model, with_model
 
 Multipliers = tuple[Array, Array]
 _MARGINS = (1e-3, 1e-6, 0.0)  # of a ball's radius: the first that leaves a point
+_FLAT = 1e-9  # of the size of the box: a cell that is no wider may have no interior
 _OPTIONS = {"output_flag": False, "threads": 1, "simplex_iteration_limit": 20_000}
 
 
@@ -32,7 +33,8 @@ class Realise:
         self.tried: dict[bytes, tuple[Array | None, Multipliers | None]] = {}
 
     def point(self, signs: Signs, budget: Budget) -> tuple[Array | None, Multipliers | None]:
-        """The point with the largest margin, or y and t of `proof.nogoods` that ought to show that there is none."""
+        """The point with the largest margin, and y and t of `proof.nogoods` that ought to show that there is none, or
+        that there is none but on faces; one of them may be missing, and both are there where it is close."""
         key = signs.tobytes()
         if key not in self.tried:
             self.tried[key] = self._point(signs, budget)
@@ -54,9 +56,9 @@ class Realise:
         if found is None:
             return None, None
         v, margin, multipliers = found
-        if margin > 0:
-            return self.region.project(self.center + self.radius * v), None
-        return None, self._multipliers(signs, np.maximum(multipliers, 0.0) / length)
+        point = self.region.project(self.center + self.radius * v) if margin > 0 else None
+        against = self._multipliers(signs, np.maximum(multipliers, 0.0) / length) if margin <= _FLAT else None
+        return point, against
 
     def _in_ball(self, signs: Signs, rows: Array, shifts: Array, ball: Ball) -> tuple[Array | None, Multipliers | None]:
         """The point of the cell that is nearest to the center, a little inside; its multipliers where that is too far.
@@ -65,15 +67,16 @@ class Realise:
         """
         length = np.maximum(np.sqrt(np.einsum("ij,ij->i", rows, rows)), 1e-300)
         rows, shifts = rows / length[:, None] * ball.radius, shifts / length
-        weights = np.zeros(len(rows))
+        against: Multipliers | None = None
         for margin in _MARGINS:
             found = nearest(rows, margin * ball.radius - shifts)
             if found is None:
                 return None, None
             u, weights = found
             if u is not None and np.linalg.norm(u) < 1.0:
-                return self.region.project(ball.center + ball.radius * u), None
-        return None, self._multipliers(signs, weights / length)
+                return self.region.project(ball.center + ball.radius * u), against if margin == 0 else None
+            against = self._multipliers(signs, weights / length)
+        return None, against
 
     def _multipliers(self, signs: Signs, weights: Array) -> Multipliers:
         """sum weights |z| as a sum of the rows: weights at v of what is on and w of what is off, and at no other v."""
