@@ -115,6 +115,8 @@ def region_arrays(region: Region) -> dict[str, NDArray[np.generic]]:
         own: dict[str, NDArray[np.generic]] = {"side_rows": region.A, "side_bounds": region.b}
         if region.multipliers is not None:
             own["side_multipliers"] = region.multipliers
+        if region.inside is not None:
+            own["side_point"] = region.inside
         return region_arrays(region.base) | own
     if isinstance(region, Box):
         return {"lo": region.lo, "hi": region.hi}
@@ -132,7 +134,9 @@ def read_region(arrays: Mapping[str, Any]) -> Region:
     if isinstance(base, Everywhere):
         raise FileFormatError("half-spaces cut a box or a ball, and there is none")
     hints = read_numbers(arrays, "side_multipliers", 2) if "side_multipliers" in arrays else None
-    return Polytope(base, read_numbers(arrays, "side_rows", 2), read_numbers(arrays, "side_bounds"), multipliers=hints)
+    inside = read_numbers(arrays, "side_point") if "side_point" in arrays else None
+    rows, right = read_numbers(arrays, "side_rows", 2), read_numbers(arrays, "side_bounds")
+    return Polytope(base, rows, right, multipliers=hints, inside=inside)
 
 
 def _read_base(arrays: Mapping[str, Any]) -> Box | Ball | Everywhere:

@@ -52,8 +52,8 @@ def known_signs(pre: Sequence[Interval]) -> Signs:
     return np.where(lo >= 0, 1, np.where(hi <= 0, -1, 0)).astype(np.int8)
 
 
-def has_interior(region: Region, point: Array | None = None) -> bool:
-    """Whether the region is proved to have interior; with half-spaces, by a point that has room in all of them.
+def has_interior(region: Region) -> bool:
+    """Whether the region is proved to have interior; with half-spaces, by its inner point, which has room in all.
 
     A flat region may be given a little larger than it is, where its ends were rounded (`problem.frame`). So there must
     be more room than rounding makes.
@@ -66,7 +66,8 @@ def has_interior(region: Region, point: Array | None = None) -> bool:
             return False
         if cut is None:
             return True
-        if point is None or point.shape != box.lo.shape or not (np.all(box.lo < point) and np.all(point < box.hi)):
+        point = cut.inside
+        if point is None or not (np.all(box.lo < point) and np.all(point < box.hi)):
             return False
         if ball is not None and not np.sum(np.square(point - ball.center)) < np.square(ball.radius) * (1.0 - _ROOM):
             return False
@@ -106,29 +107,27 @@ def no_interior(net: Network, region: Region, signs: Signs, rows: Index) -> bool
     return any(w > 0 and any(row[:-1]) for w, row in zip(weights, table, strict=True))
 
 
-def needed_neurons(net: Network, signs: Signs, neurons: Index) -> list[Index]:
-    """By hidden block these neurons and all others that their values depend on where the signs are those."""
-    starts = np.cumsum([0, *(b.width for b in net.hidden)])
-    needed = [np.zeros(b.width, dtype=bool) for b in net.hidden]
-    for k, own in enumerate(needed):
-        own[neurons[(neurons >= starts[k]) & (neurons < starts[k + 1])] - starts[k]] = True
-    for k in range(net.depth - 1, -1, -1):
-        if not needed[k].any():
-            continue
-        for j, weight in net.hidden[k].terms:
-            if j:
-                f = net.activations[j - 1]
-                dead = f.kinked and f.alpha == 0
-                reads = np.any(dense(weight)[needed[k]] != 0, axis=0)
-                needed[j - 1] |= reads & ~((signs[starts[j - 1] : starts[j]] < 0) & dead)
-    return [np.flatnonzero(own) for own in needed]
+def needed_neurons(net: Network, signs: Signs, neurons: Index) -> tuple[list[Index], NDArray[np.bool_]]:
+    """By hidden block these neurons and those that add to their values under the signs; and of all neurons whether its
+    sign was used: those of neurons that are off and add nothing count too."""
+    ends, used = np.cumsum([b.width for b in net.hidden]), np.zeros(net.neurons, dtype=bool)
+    used[neurons] = True
+    needed, read = np.split(used.copy(), ends[:-1]), np.split(used, ends[:-1])  # views
+    for block, own in zip(reversed(net.hidden), reversed(needed), strict=True):
+        for j, weight in block.terms:
+            if j and own.any():
+                f, sign = net.activations[j - 1], signs[ends[j - 1] - len(needed[j - 1]) : ends[j - 1]]
+                reads = np.any(dense(weight)[own] != 0, axis=0)
+                read[j - 1] |= reads
+                needed[j - 1] |= reads & ~((sign < 0) & (f.kinked and f.alpha == 0))
+    return [np.flatnonzero(own) for own in needed], used
 
 
 def _neuron_rows(net: Network, signs: Signs, neurons: Index) -> list[list[int]] | None:
     """z or -z of neurons in x and 1, up to a positive factor each; None where some are not affine, or it is too much."""
     if np.any(signs[neurons] == 0):
         return None
-    ends, asked = np.cumsum([b.width for b in net.hidden]), needed_neurons(net, signs, neurons)
+    ends, asked = np.cumsum([b.width for b in net.hidden]), needed_neurons(net, signs, neurons)[0]
     reads = [sum(len(asked[j - 1]) if j else 1 for j, _ in b.terms) for b in net.hidden]
     if (net.inputs + 1) * sum(len(own) * n for own, n in zip(asked, reads, strict=True)) > _MOST_PRODUCTS:
         return None

@@ -26,7 +26,7 @@ from lipcert.rounding import Array, best
 
 SIDES = "half-spaces"  # the name of an empty cell's multipliers, one for every neuron and then for the region's
 COEFFICIENTS, BASIS = "coefficients", "basis"  # the same on the whole space (`proof.nowhere`)
-ROWS, INSIDE = "rows", "inside"  # of a cell without interior (`proof.interior`): rows, a point inside the half-spaces
+ROWS = "rows"  # of a cell of a bounded region without interior (`proof.interior`)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +61,7 @@ class Empty:
     def rows(self, net: Network, part: Region, region: Region) -> Index | None:
         """The rows of `proof.interior` on this part of a region; None where it is not proved to have interior."""
         rows = self.multipliers[ROWS]
-        if not are_places(rows, row_count(net, part)) or not has_interior(region, self.multipliers.get(INSIDE)):
+        if not are_places(rows, row_count(net, part)) or not has_interior(region):
             return None
         return rows.astype(np.int64)
 
@@ -91,10 +91,9 @@ def prove_empty(net: Network, cell: Cell, bounds: Bounds, weights: Array) -> Emp
     return leaf if leaf.shows(net, cell, bounds) else None
 
 
-def prove_flat(problem: Problem, cell: Cell, bounds: Bounds, rows: Index, inside: Array | None) -> Empty | None:
-    """The proof that a cell of a bounded region has no interior by rows that cancel; None when they prove nothing.
-    `inside` is a point inside the half-spaces of the region, where it has some."""
-    leaf = Empty({ROWS: rows.astype(np.float64)} | ({} if inside is None else {INSIDE: inside}))
+def prove_flat(problem: Problem, cell: Cell, bounds: Bounds, rows: Index) -> Empty | None:
+    """The proof that a cell of a bounded region has no interior by rows that cancel; None when they prove nothing."""
+    leaf = Empty({ROWS: rows.astype(np.float64)})
     return leaf if leaf.shows(problem.network, cell, bounds, problem.region) else None
 
 

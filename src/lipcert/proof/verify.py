@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from lipcert.chart.facts import Facts
 
 _ABOUT = "certificate|proof|method|network|norm|output_norm|coordinate|c|upper|lo|hi|center|radius|clip"
-_SIDES = "side_rows|side_bounds|side_multipliers"
+_SIDES = "side_rows|side_bounds|side_multipliers|side_point"
 _KINDS = (encoding, tree, patterns, slopes, stated, version1)
 _NAMES = re.compile(
     "|".join((_ABOUT, _SIDES, "cases", FRAME_NAMES, collapsed.NAME, sharpened.NAMES, *(kind.NAMES for kind in _KINDS)))

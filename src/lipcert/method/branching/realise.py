@@ -9,7 +9,7 @@ from lipcert.budget import Budget
 from lipcert.method.branching.node import Node
 from lipcert.method.branching.refute import refute
 from lipcert.problem.problem import Problem
-from lipcert.problem.region import hull, sides_of
+from lipcert.problem.region import hull
 from lipcert.proof.interior import rows_of
 from lipcert.proof.leaves import Leaf, prove_empty, prove_flat
 from lipcert.rounding import Array
@@ -50,9 +50,8 @@ def realise(problem: Problem, node: Node, budget: Budget) -> tuple[Array | None,
 def _flat(problem: Problem, node: Node, weights: Array, rows: Array) -> Leaf | None:
     """The proof that a cell has no interior, by the rows that have weight and the sides of the box that they push to."""
     region, neuron = node.cell.region, node.alone.sides.neuron[0]
-    cut = sides_of(problem.region)
     used = rows_of(problem.network, region, neuron[neuron >= 0], weights, weights @ rows)
-    return prove_flat(problem, node.cell, node.alone, used, None if cut is None else cut.inside)
+    return prove_flat(problem, node.cell, node.alone, used)
 
 
 def _anywhere(problem: Problem, node: Node, budget: Budget) -> Array | None:

@@ -66,13 +66,12 @@ class Learnt:
         of_x, of_v, of_w = system.coefficients(y[None], t[None])
         pull = of_x[0] * (system.box.hi / 2 - system.box.lo / 2)
         on, off = -of_v[0, own] * system.values.hi[own], -of_w[0, own] * system.away[own]
-        weights = np.where(signs > 0, on, np.where(signs < 0, off, 0.0))
-        rows = rows_of(system.net, system.region, own, weights, pull)
+        weights = np.concatenate([np.where(signs > 0, on, np.where(signs < 0, off, 0.0)), t[system.neurons :]])
+        numbers = np.concatenate([own, system.neurons + np.arange(system.cuts)])
+        rows = rows_of(system.net, system.region, numbers, weights, pull)
         known = np.where(self._full(signs) != 0, self._full(signs), system.known)
-        blocks = needed_neurons(system.net, known, rows[rows < system.neurons])
-        starts = np.cumsum([0, *(b.width for b in system.net.hidden)])
-        needed = np.concatenate([start + some for start, some in zip(starts[:-1], blocks, strict=True)])
-        literals = np.where(np.isin(own, needed), signs, 0).astype(np.int8)
+        used = needed_neurons(system.net, known, rows[rows < system.neurons])[1]
+        literals = np.where(used[own], signs, 0).astype(np.int8)
         if not system.flat(rows, self._full(literals)):
             return -1
         return self._keep(np.zeros_like(y), np.zeros_like(t), literals, rows)
