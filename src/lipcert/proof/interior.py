@@ -124,7 +124,7 @@ def needed_neurons(net: Network, signs: Signs, neurons: Index) -> tuple[list[Ind
 
 
 def _neuron_rows(net: Network, signs: Signs, neurons: Index) -> list[list[int]] | None:
-    """z or -z of neurons in x and 1, up to a positive factor each; None where some are not affine, or it is too much."""
+    """z or -z of neurons in x and 1, up to positive factors; None where some are not affine, or it is too much."""
     if np.any(signs[neurons] == 0):
         return None
     ends, asked = np.cumsum([b.width for b in net.hidden]), needed_neurons(net, signs, neurons)[0]
@@ -176,7 +176,7 @@ def _whole(x: Array) -> Exact:
 
 
 def _powers(of: NDArray[np.int64]) -> NDArray[np.object_]:
-    return np.left_shift(np.full(of.shape, 1, dtype=object), of.astype(object))
+    return np.asarray(np.left_shift(np.full(of.shape, 1, dtype=object), of.astype(object)))
 
 
 def _region_rows(net: Network, region: Region, rows: Index) -> list[list[int]]:

@@ -236,7 +236,7 @@ class SignSearch:
         return -1
 
     def _meets_many(self, answer: Answer) -> bool:
-        """Whether more kinks of the first block and sides of the box meet in the answer's point than it has coordinates.
+        """Whether more kinks of the first block and sides of the box meet in the answer's point than there are inputs.
 
         Then patterns of them have a point and perhaps no interior, which the program cannot tell. In general position
         no point is such a one.

@@ -27,7 +27,9 @@ def no_interior(net: Network, region: Region, signs: Signs, rows: Index) -> bool
     """Whether these rows, each named once, prove it of the points of a bounded region with these signs."""
     n = net.inputs
     if n > _MOST_INPUTS or net.entries > _MOST_ENTRIES:
-        raise MethodError(f"too large for the exact check: a cell without interior of {n} inputs; use verify without it")
+        raise MethodError(
+            f"too large for the exact check: a cell without interior of {n} inputs; use verify without it"
+        )
     if not 1 <= len(rows) <= n + 1 or len(np.unique(rows)) < len(rows):
         return False
     found = [_neuron(net, signs, k) if k < net.neurons else _side(net, region, k) for k in rows.tolist()]
