@@ -65,8 +65,9 @@ class Learnt:
         system, own = self.system, self.open
         of_x, of_v, of_w = system.coefficients(y[None], t[None])
         pull = of_x[0] * (system.box.hi / 2 - system.box.lo / 2)
-        on, off = -of_v[0, own] * system.values.hi[own], -of_w[0, own] * system.away[own]
-        weights = np.concatenate([np.where(signs > 0, on, np.where(signs < 0, off, 0.0)), t[system.neurons :]])
+        size = np.maximum(system.values.hi, system.away)[own]
+        weights = np.where(signs > 0, -of_v[0, own], np.where(signs < 0, -of_w[0, own], 0.0)) * size
+        weights = np.concatenate([weights, t[system.neurons :]])
         numbers = np.concatenate([own, system.neurons + np.arange(system.cuts)])
         rows = rows_of(system.net, system.region, numbers, weights, pull)
         known = np.where(self._full(signs) != 0, self._full(signs), system.known)
