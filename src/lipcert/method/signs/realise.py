@@ -82,7 +82,7 @@ class Realise:
         for margin in _MARGINS:
             found = nearest(rows, margin * ball.radius - shifts)
             if found is None:
-                return None, None
+                break
             u, weights = found
             if u is not None and np.linalg.norm(u) < 1.0:
                 return self.region.project(ball.center + ball.radius * u), against if margin == 0 else None
@@ -122,7 +122,9 @@ def nearest(rows: Array, right: Array) -> tuple[Array | None, Array] | None:
     r = table @ y - one
     if abs(r[-1]) < 1e-12:
         return None, y
-    return -r[:-1] / r[-1] * scale, y
+    u = -r[:-1] / r[-1] * scale
+    misses = rows @ u < right - 1e-9 * (np.abs(rows) @ np.abs(u) + scale)  # r may be nothing but rounding
+    return None if np.any(misses) else u, y
 
 
 def _inmost(rows: Array, shifts: Array, budget: Budget) -> tuple[Array, float, Array] | None:
