@@ -170,9 +170,16 @@ class Certificate:
             arrays["coordinate"] = np.array(self.coordinate)
         if self.frame is not None:
             arrays |= self.frame.arrays()
-        if isinstance(self.region, Polytope) and self.region.multipliers is not None:
-            arrays["side_multipliers"] = self.region.multipliers  # hints for the box around it
-        return arrays | region_arrays(self.region) | self.statement.kept()
+        return arrays | region_arrays(self.region) | _hints(self.region) | self.statement.kept()
+
+
+def _hints(region: Region) -> dict[str, NDArray[np.generic]]:
+    """What helps to prove something about half-spaces and is no part of the question: the box around the region from
+    multipliers, and a point in it."""
+    if not isinstance(region, Polytope):
+        return {}
+    found = {"side_multipliers": region.multipliers, "side_point": region.inside}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def read_region(arrays: Mapping[str, Any]) -> Region:
@@ -183,7 +190,9 @@ def read_region(arrays: Mapping[str, Any]) -> Region:
     if isinstance(base, Everywhere):
         raise FileFormatError("half-spaces cut a box or a ball, and there is none")
     hints = read_numbers(arrays, "side_multipliers", 2) if "side_multipliers" in arrays else None
-    return Polytope(base, read_numbers(arrays, "side_rows", 2), read_numbers(arrays, "side_bounds"), multipliers=hints)
+    inside = read_numbers(arrays, "side_point") if "side_point" in arrays else None
+    rows, right = read_numbers(arrays, "side_rows", 2), read_numbers(arrays, "side_bounds")
+    return Polytope(base, rows, right, multipliers=hints, inside=inside)
 
 
 def _read_base(arrays: Mapping[str, Any]) -> Box | Ball | Everywhere:

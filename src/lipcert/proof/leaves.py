@@ -15,9 +15,10 @@ from lipcert.bounds.tangents import Tangent, tangents
 from lipcert.errors import MethodError
 from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
-from lipcert.problem.region import Everywhere, hull
+from lipcert.problem.region import Everywhere, Region, hull
 from lipcert.proof.arithmetic import INTERVAL, LINEAR, Arithmetic
-from lipcert.proof.nowhere import no_interior
+from lipcert.proof.interior import has_interior, known_signs, no_interior, row_count
+from lipcert.proof.nowhere import no_interior as nowhere
 from lipcert.proof.relaxed import Multipliers, prove_multipliers
 from lipcert.relaxation.model import Index, Relaxation
 from lipcert.relaxation.specification import Specification
@@ -25,23 +26,28 @@ from lipcert.rounding import Array, best
 
 SIDES = "half-spaces"  # the name of an empty cell's multipliers, one for every neuron and then for the region's
 COEFFICIENTS, BASIS = "coefficients", "basis"  # the same on the whole space (`proof.nowhere`)
+ROWS = "rows"  # of a cell of a bounded region without interior (`proof.interior`)
 
 
 @dataclass(frozen=True, eq=False)
 class Empty:
-    """The cell has no points: multiples of its half-spaces, one for every neuron, show it. On the whole space: no
-    interior, by coefficients of the pre-activations."""
+    """The cell has no points: multiples of its half-spaces, one for every neuron, show it. Or it has no interior: on
+    the whole space by coefficients of the pre-activations, on a bounded region by rows that cancel."""
 
     multipliers: Mapping[str, Array]
     shift: Mapping[str, Array] = field(default_factory=dict)
 
-    def shows(self, net: Network, cell: Cell, bounds: Bounds) -> bool:
-        """Whether these numbers prove it; `bounds` are of this cell alone."""
+    def shows(self, net: Network, cell: Cell, bounds: Bounds, region: Region | None = None) -> bool:
+        """Whether these numbers prove it; `bounds` are of this cell alone. The cell is a part of `region`, which is the
+        cell's own region where none is given."""
         if isinstance(cell.region, Everywhere):
             basis, c = self.multipliers.get(BASIS), self.multipliers.get(COEFFICIENTS)
             if c is None or basis is None or not are_places(basis, len(c)):
                 return False
-            return no_interior(net, bounds.pre, c, basis.astype(np.int64))
+            return nowhere(net, bounds.pre, c, basis.astype(np.int64))
+        if ROWS in self.multipliers:
+            rows = self.rows(net, cell.region, region or cell.region)
+            return rows is not None and no_interior(net, cell.region, known_signs(bounds.pre), rows)
         weights, place = self.multipliers.get(SIDES), hull(cell.region)
         neuron = bounds.sides.neuron
         if weights is None or place is None or not neuron.size or len(weights) <= neuron.max():
@@ -51,6 +57,13 @@ class Empty:
             return False
         box = Interval(place.lo[None, :], place.hi[None, :])
         return bool(proves_empty(bounds.sides, picked, box)[0])
+
+    def rows(self, net: Network, part: Region, region: Region) -> Index | None:
+        """The rows of `proof.interior` on this part of a region; None where it is not proved to have interior."""
+        rows = self.multipliers[ROWS]
+        if not are_places(rows, row_count(net, part)) or not has_interior(region):
+            return None
+        return rows.astype(np.int64)
 
 
 def are_places(numbers: Array, count: int) -> bool:
@@ -76,6 +89,12 @@ def prove_empty(net: Network, cell: Cell, bounds: Bounds, weights: Array) -> Emp
     """The proof by multiples of the cell's half-spaces, one weight for every neuron; None when they prove nothing."""
     leaf = Empty({SIDES: np.maximum(weights, 0.0)})
     return leaf if leaf.shows(net, cell, bounds) else None
+
+
+def prove_flat(problem: Problem, cell: Cell, bounds: Bounds, rows: Index) -> Empty | None:
+    """The proof that a cell of a bounded region has no interior by rows that cancel; None when they prove nothing."""
+    leaf = Empty({ROWS: rows.astype(np.float64)})
+    return leaf if leaf.shows(problem.network, cell, bounds, problem.region) else None
 
 
 def prove_nowhere(net: Network, cell: Cell, bounds: Bounds, c: Array, basis: NDArray[np.int64]) -> Empty | None:
@@ -127,8 +146,9 @@ def check_leaves(problem: Problem, cells: Sequence[Cell], bounds: Bounds, leaves
     if len(rest) and not problem.whole_map:
         uppers[rest] = interval_uppers(problem.network, bounds.rows(rest), problem.norm, problem.c)
     for k, (cell, leaf) in enumerate(zip(cells, leaves, strict=True)):
-        if isinstance(leaf, Empty) and leaf.shows(problem.network, cell, bounds.rows(np.array([k]))):
-            uppers[k] = 0.0
+        if isinstance(leaf, Empty):
+            refused = leaf.shows(problem.network, cell, bounds.rows(np.array([k])), problem.region)
+            uppers[k] = 0.0 if refused else uppers[k]
         elif isinstance(leaf, Multipliers):
             uppers[k] = best(float(uppers[k]), check_relaxed(problem, cell, bounds.of(k), leaf))
     return uppers

@@ -13,10 +13,13 @@ where [l, h] bounds z. A known slope s leaves s z_k - v_k = 0. For any y and any
 at every input, and likewise with t_i (b_i - a_i'x) added for half-spaces a_i'x <= b_i of the region. If its maximum
 over the boxes of x, v, w under some signs (the literals) is smaller than that, no input has these signs. Coefficients
 are exact by definition; what rounds is paid with the largest |x|, |v| and |w|.
+
+Signs that some inputs have, but no set of inputs with interior, are refused by rows that cancel (`interior`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +30,7 @@ from lipcert.bounds.interval import middle_and_radius
 from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Ball, Region, ball_of, hull, sides_of
+from lipcert.proof.interior import has_interior, known_signs, no_interior
 from lipcert.rounding import TINY, Array, add_up, down, gamma, grow
 
 Index = NDArray[np.int64]
@@ -40,6 +44,8 @@ class System:
     """The rows above of a problem on a box; neurons of all hidden blocks stand side by side."""
 
     net: Network
+    region: Region
+    known: Signs  # on the whole region
     box: Interval
     slope: Array  # 1 where it is open
     open: NDArray[np.bool_]
@@ -77,7 +83,8 @@ class System:
         cut = sides_of(region)
         sides = None if cut is None else (cut.A, cut.b)
         slope = np.where(still, 1.0, least)
-        return cls(net, box, slope, still, v, away, *triangle, bias, np.concatenate(slack), ball_of(region), sides)
+        about = net, region, known_signs(pre)
+        return cls(*about, box, slope, still, v, away, *triangle, bias, np.concatenate(slack), ball_of(region), sides)
 
     @property
     def neurons(self) -> int:
@@ -87,6 +94,11 @@ class System:
     def cuts(self) -> int:
         """How many half-spaces the region has; their multipliers stand behind those of the neurons in t."""
         return 0 if self.sides is None else len(self.sides[1])
+
+    def flat(self, rows: Index, literals: Signs) -> bool:
+        """Whether these rows of `interior` prove that the inputs with these signs have no interior."""
+        signs = np.where(literals != 0, literals, self.known)
+        return has_interior(self.region) and no_interior(self.net, self.region, signs, rows)
 
     def largest(self, y: Array, t: Array, literals: Signs, scores: Array | None = None) -> tuple[Array, Array]:
         """At least the maximum of every sum under its literals with what slack allows, and its size for comparisons.
@@ -207,20 +219,21 @@ def refusal(problem: Problem) -> str | None:
 class Nogoods:
     """Refused sets of signs. Of every one its literals, rows (nogood, neuron, sign), and the entries of y and t that
     are not zero, rows (nogood, row) with their `numbers`: row k < neurons is y_k, row neurons + k is t_k, and behind
-    them come the half-spaces of the region."""
+    them come the half-spaces of the region. Behind all of these come the rows of `interior`: a nogood that has some
+    names the rows that cancel, and needs no numbers."""
 
     count: int
     literals: Index
     rows: Index
     numbers: Array
 
-    def fits(self, neurons: int, cuts: int = 0) -> bool:
-        """Whether every index means something in a system with so many neurons and half-spaces."""
+    def fits(self, neurons: int, cuts: int = 0, others: int = 0) -> bool:
+        """Whether every index means something in a system with so many neurons, half-spaces and rows of `interior`."""
         own, rows = self.literals, self.rows
         if own.shape[1:] != (3,) or rows.shape[1:] != (2,) or self.numbers.shape != rows.shape[:1]:
             return False
         inside = np.all(own[:, :2] >= 0) and np.all(own[:, 0] < self.count) and np.all(own[:, 1] < neurons)
-        inside = inside and np.all(rows >= 0) and np.all(rows < [self.count, 2 * neurons + cuts])
+        inside = inside and np.all(rows >= 0) and np.all(rows < [self.count, 2 * neurons + cuts + others])
         return bool(inside and np.all(np.abs(own[:, 2]) == 1))
 
     def proved(self, system: System, wanted: Index | None = None) -> NDArray[np.bool_]:
@@ -229,11 +242,20 @@ class Nogoods:
         found = np.zeros(self.count, dtype=bool)
         some = np.arange(self.count) if wanted is None else wanted
         some = some[np.isin(some, self.rows[:, 0])]
+        named = self.named(system.neurons, system.cuts)
+        for k in some[np.isin(some, list(named))].tolist():
+            found[k] = system.flat(named[k], self.laid_out(system.neurons, np.array([k]), system.cuts)[2][0])
+        some = some[~np.isin(some, list(named))]
         step = max(1, _NUMBERS // (2 * system.neurons + system.cuts))
         for start in range(0, len(some), step):
             own = some[start : start + step]
             found[own] = self._proved(system, own)
         return found
+
+    def named(self, neurons: int, cuts: int = 0) -> dict[int, Index]:
+        """By nogood the rows of `interior` that it names, where it names some."""
+        own = self.rows[self.rows[:, 1] >= 2 * neurons + cuts]
+        return {int(k): own[own[:, 0] == k, 1] - 2 * neurons - cuts for k in np.unique(own[:, 0])}
 
     def _proved(self, system: System, some: Index) -> NDArray[np.bool_]:
         y, t, literals = self.laid_out(system.neurons, some, system.cuts)
@@ -249,19 +271,22 @@ class Nogoods:
         place = np.full(self.count, -1, dtype=np.int64)
         place[some] = np.arange(len(some))
         rows, own = self.rows, self.literals
-        mine, others = place[rows[:, 0]] >= 0, place[own[:, 0]] >= 0
+        mine, others = (place[rows[:, 0]] >= 0) & (rows[:, 1] < numbers.shape[1]), place[own[:, 0]] >= 0
         numbers[place[rows[mine, 0]], rows[mine, 1]] = self.numbers[mine]
         literals[place[own[others, 0]], own[others, 1]] = own[others, 2]
         return numbers[:, :neurons], numbers[:, neurons:], literals
 
 
-def gathered(y: Array, t: Array, literals: Signs) -> Nogoods:
-    """The nogoods of dense arrays, one row for each."""
+def gathered(y: Array, t: Array, literals: Signs, named: Sequence[Index] = ()) -> Nogoods:
+    """The nogoods of dense arrays, one row for each; some may have rows of `interior` in place of numbers."""
     own = np.argwhere(literals != 0)
     numbers = np.concatenate([y, t], axis=1)
+    others = [(k, numbers.shape[1] + row) for k, some in enumerate(named) for row in some.tolist()]
     rows = np.argwhere(numbers != 0)
+    values = np.concatenate([numbers[rows[:, 0], rows[:, 1]], np.ones(len(others))])
+    rows = np.concatenate([rows, np.array(others, dtype=np.int64).reshape(-1, 2)])
     signs = literals[own[:, 0], own[:, 1]].astype(np.int64)
-    return Nogoods(len(y), np.column_stack([own, signs]).astype(np.int64), rows, numbers[rows[:, 0], rows[:, 1]])
+    return Nogoods(len(y), np.column_stack([own, signs]).astype(np.int64), rows, values)
 
 
 def _inverse(h: Array, still: NDArray[np.bool_]) -> Array:

@@ -4,7 +4,8 @@ A leaf is the closed set of inputs with the signs on its path, so the leaves cov
 Almost every input of a leaf has the slopes that its signs name (see `bounds.cell`): 1 where z >= 0, 0 where z <= 0.
 
     linear    the bound of `bounds.linear`, or of `bounds.jacobian` for the whole map, under these slopes
-    refused   no input has these signs: the path contains the literals of a nogood that is proved (`nogoods`)
+    refused   no input has these signs, or no set of inputs with interior: the path contains the literals of a nogood
+              that is proved (`nogoods`)
 
 Nodes stand in preorder, off before on, as rows of a table: (block, neuron) of a split, (0, 0) of a linear leaf,
 (-1, nogood) of a refused one.
@@ -26,6 +27,7 @@ from lipcert.errors import FileFormatError
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import sides_of
 from lipcert.proof.encoding import whole_numbers
+from lipcert.proof.interior import row_count
 from lipcert.proof.nogoods import Index, Nogoods, Signs, System, refusal
 from lipcert.proof.tree import digest
 from lipcert.rounding import Array, worst
@@ -82,7 +84,9 @@ class Patterns:
         """Whether the table names neurons and nogoods that there are."""
         table, net, cut = self.table, problem.network, sides_of(problem.region)
         cuts = 0 if cut is None else cut.count
-        if table.ndim != 2 or table.shape[1] != 2 or not len(table) or not self.nogoods.fits(net.neurons, cuts):
+        if table.ndim != 2 or table.shape[1] != 2 or not len(table):
+            return False
+        if not self.nogoods.fits(net.neurons, cuts, row_count(net, problem.region)):
             return False
         block, number = table[:, 0], table[:, 1]
         if not np.all((block >= REFUSED) & (block <= net.depth) & (number >= 0)):

@@ -31,7 +31,7 @@ from lipcert.readers.given import TorchModule, network_of
 from lipcert.relaxation.specification import RELAXATIONS
 
 _ABOUT = "certificate|proof|method|network|norm|output_norm|coordinate|c|upper|lo|hi|center|radius|clip"
-_SIDES = "side_rows|side_bounds|side_multipliers"
+_SIDES = "side_rows|side_bounds|side_multipliers|side_point"
 _KINDS = (encoding, tree, patterns, slopes, stated, version1)
 _PARTS = ("cases", FRAME_NAMES, STATEMENT_NAMES, collapsed.NAME, sharpened.NAMES)
 _NAMES = re.compile("|".join((_ABOUT, _SIDES, *_PARTS, *(kind.NAMES for kind in _KINDS))))

@@ -1,4 +1,4 @@
-"""A cell on which every sign is known: one linear program finds a point of it, or the multiples that prove it empty."""
+"""A cell on which every sign is known: one linear program finds a point of it, or rows that prove it empty or flat."""
 
 from __future__ import annotations
 
@@ -10,34 +10,47 @@ from lipcert.method.branching.node import Node
 from lipcert.method.branching.refute import refute
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import hull
-from lipcert.proof.leaves import Leaf, prove_empty
+from lipcert.proof.interior import Index, rows_of
+from lipcert.proof.leaves import Leaf, prove_empty, prove_flat
 from lipcert.rounding import Array
 from lipcert.witness.program import Program, inmost
 
+_FLAT = 1e-9  # of the size of the cell's box: a cell that is no wider may have no interior
+
 
 def realise(problem: Problem, node: Node, budget: Budget) -> tuple[Array | None, Leaf | None]:
-    """A point well inside the cell's half-spaces, or a proof that there is none, or neither when it is too close."""
+    """A point well inside the cell's half-spaces, or a proof that it has no interior, or neither where it is close."""
     box, budget = hull(node.cell.region), budget.upto(policy.REALISE_SECONDS)
     if box is None:
         leaf = refute(problem.network, node.cell, node.alone, budget)
         return (None, leaf) if leaf is not None else (_anywhere(problem.on(node.cell.region), node, budget), None)
     sides = node.alone.sides
-    kept = sides.neuron[0] >= 0
+    kept = (sides.neuron[0] >= 0) & sides.H[0].any(axis=1)
     if not kept.any():
         return np.array(box.center), None
     radius = box.hi / 2 - box.lo / 2
     H, h = sides.H[0][kept], sides.h[0][kept]
     rows, shift = H * radius, h + H @ box.center
     length = np.maximum(np.sqrt(np.einsum("ij,ij->i", rows, rows)), 1e-300)
-    found = inmost(rows / length[:, None], shift / length, 1.0, budget)
+    rows, shift = rows / length[:, None], shift / length
+    found = inmost(rows, shift, 1.0, budget)
     if found is None:
         return None, None
-    v, margin, multipliers = found
-    if margin > 0:
-        return node.cell.region.project(box.center + radius * v), None
-    weights = np.zeros(int(sides.neuron.max()) + 1)
-    np.add.at(weights, sides.neuron[0][kept], np.maximum(multipliers, 0.0) / length)
-    return None, prove_empty(problem.network, node.cell, node.alone, weights)
+    v, margin, multipliers = found[0], found[1], np.maximum(found[2], 0.0)
+    if margin <= _FLAT:
+        weights = np.zeros(int(sides.neuron.max()) + 1)
+        np.add.at(weights, sides.neuron[0][kept], multipliers / length)
+        empty = prove_empty(problem.network, node.cell, node.alone, weights)
+        leaf = _flat(problem, node, sides.neuron[0][kept], multipliers, rows) if empty is None else empty
+        if leaf is not None or margin <= 0:
+            return None, leaf
+    return node.cell.region.project(box.center + radius * v), None
+
+
+def _flat(problem: Problem, node: Node, numbers: Index, weights: Array, rows: Array) -> Leaf | None:
+    """The proof that a cell has no interior, by the rows with weight and the sides of the box that they push to."""
+    used = rows_of(problem.network, node.cell.region, numbers, weights, weights @ rows)
+    return prove_flat(problem, node.cell, node.alone, used)
 
 
 def _anywhere(problem: Problem, node: Node, budget: Budget) -> Array | None:

@@ -8,10 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lipcert import policy
+from lipcert.proof.interior import has_interior, needed_neurons, rows_of
 from lipcert.proof.nogoods import Index, Nogoods, Signs, System, gathered
 from lipcert.rounding import Array
 
 _SURE = 1e-12  # of the size of a sum: so far below zero its maximum must be, for another order of additions
+_FLAT = 1e-9  # of the size of a sum: a maximum so near zero may be zero
 _KEPT = 0.1  # of the maximum that may be lost by leaving literals out
 
 
@@ -33,6 +35,8 @@ class Learnt:
         self._size = np.zeros(64, dtype=np.float32)
         self._y: list[Array] = []
         self._t: list[Array] = []
+        self._named: list[Index] = []  # rows of `proof.interior`, none where y and t prove
+        self._solid = has_interior(system.region)
 
     def learn(self, y: Array, t: Array, signs: Signs) -> int:
         """A nogood from multipliers of either orientation, with as few of these signs as it needs; -1 when none."""
@@ -41,7 +45,9 @@ class Learnt:
         top, size = self.system.largest(Y, T, np.tile(self._full(signs), (2, 1)))
         ratio = top / np.where(size > 0, size, 1.0)
         best = int(np.argmin(ratio))
-        return self._shortest(Y[best], T[best], signs, float(top[best])) if ratio[best] < -_SURE else -1
+        if ratio[best] < -_SURE:
+            return self._shortest(Y[best], T[best], signs, float(top[best]))
+        return self._flat(Y[best], T[best], signs) if ratio[best] <= _FLAT and self._solid else -1
 
     def _shortest(self, y: Array, t: Array, signs: Signs, top: float) -> int:
         """Leave out the literals that matter least, while the maximum stays negative."""
@@ -54,7 +60,24 @@ class Learnt:
         tops, size = self.system.largest(y[None], t[None], self._full(fewer)[None])
         return self._keep(y, t, fewer if tops[0] < -_SURE * size[0] else signs)
 
-    def _keep(self, y: Array, t: Array, literals: Signs) -> int:
+    def _flat(self, y: Array, t: Array, signs: Signs) -> int:
+        """A nogood of signs that inputs have, but no set of them with interior: rows cancel whose maximum is zero."""
+        system, own = self.system, self.open
+        of_x, of_v, of_w = system.coefficients(y[None], t[None])
+        pull = of_x[0] * (system.box.hi / 2 - system.box.lo / 2)
+        size = np.maximum(system.values.hi, system.away)[own]
+        weights = np.where(signs > 0, -of_v[0, own], np.where(signs < 0, -of_w[0, own], 0.0)) * size
+        weights = np.concatenate([weights, t[system.neurons :]])
+        numbers = np.concatenate([own, system.neurons + np.arange(system.cuts)])
+        rows = rows_of(system.net, system.region, numbers, weights, pull)
+        known = np.where(self._full(signs) != 0, self._full(signs), system.known)
+        used = needed_neurons(system.net, known, rows[rows < system.neurons])[1]
+        literals = np.where(used[own], signs, 0).astype(np.int8)
+        if not system.flat(rows, self._full(literals)):
+            return -1
+        return self._keep(np.zeros_like(y), np.zeros_like(t), literals, rows)
+
+    def _keep(self, y: Array, t: Array, literals: Signs, named: Index | None = None) -> int:
         if self.count == len(self._size):
             self._both = np.concatenate([self._both, np.zeros_like(self._both)])
             self._size = np.concatenate([self._size, np.zeros_like(self._size)])
@@ -62,6 +85,7 @@ class Learnt:
         self._size[self.count] = np.count_nonzero(literals)
         self._y.append(y)
         self._t.append(t)
+        self._named.append(np.zeros(0, dtype=np.int64) if named is None else named)
         self.count += 1
         return self.count - 1
 
@@ -107,7 +131,7 @@ class Learnt:
         count = self.system.neurons
         y = np.array([self._y[k] for k in numbers]).reshape(len(numbers), count)
         t = np.array([self._t[k] for k in numbers]).reshape(len(numbers), count + self.system.cuts)
-        return gathered(y, t, literals)
+        return gathered(y, t, literals, [self._named[k] for k in numbers])
 
     def _full(self, signs: Signs) -> Signs:
         literals = np.zeros(self.system.neurons, dtype=np.int8)

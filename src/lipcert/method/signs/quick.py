@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lipcert.bounds import slopes
 from lipcert.problem.maps import dense
@@ -73,15 +74,17 @@ class Flat:
         """About the constants of whole patterns."""
         raise NotImplementedError
 
-    def forms(self, signs: Signs) -> tuple[Array, Array]:
-        """z of all neurons as affine functions of x, under one whole pattern."""
-        u = self.lo.copy()
-        u[self.open] = signs > 0
-        rows, shifts = np.zeros(self.B0.shape), np.zeros(len(u))
+    def forms(self, signs: Signs) -> tuple[Array, Array, NDArray[np.bool_]]:
+        """z of all neurons as affine functions of x, under one pattern, and which of them it makes affine."""
+        u, unknown = self.lo.copy(), np.zeros(self.count, dtype=bool)
+        u[self.open], unknown[self.open] = signs > 0, signs == 0
+        rows, shifts, affine = np.zeros(self.B0.shape), np.zeros(len(u)), np.ones(len(u), dtype=bool)
         for a, b in self._blocks():
             rows[a:b] = self.B0[a:b] + (self.B[a:b, :a] * u[:a]) @ rows[:a]
             shifts[a:b] = self.bias[a:b] + (self.B[a:b, :a] * u[:a]) @ shifts[:a]
-        return rows, shifts
+            doubtful = unknown[:a] | ((u[:a] != 0) & ~affine[:a])
+            affine[a:b] = ~np.any(self.B[a:b, :a][:, doubtful] != 0, axis=1)
+        return rows, shifts, affine
 
     def patterns(self, points: Array) -> Signs:
         """The signs of the open neurons at points."""

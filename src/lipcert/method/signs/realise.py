@@ -1,4 +1,7 @@
-"""A whole pattern of signs: one linear program finds a point well inside its cell, or multipliers that refuse it."""
+"""A pattern of signs: one linear program finds a point well inside its cell, or multipliers that refuse it.
+
+Under a pattern that leaves signs open, only rows of neurons that it makes affine count: the point may miss the others.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +13,19 @@ from lipcert.bounds.interval import Interval, middle_and_radius
 from lipcert.budget import Budget
 from lipcert.method.signs.quick import Flat
 from lipcert.problem.problem import Problem
-from lipcert.problem.region import Ball, ball_of, hull, sides_of
-from lipcert.proof.nogoods import Signs
+from lipcert.problem.region import ball_of, hull, sides_of
+from lipcert.proof.nogoods import Index, Signs
 from lipcert.rounding import Array
 from lipcert.solver.conic.highs_backend import linear_model, with_model
 
 Multipliers = tuple[Array, Array]
 _MARGINS = (1e-3, 1e-6, 0.0)  # of a ball's radius: the first that leaves a point
+_FLAT = 1e-9  # of the size of the box: a cell that is no wider may have no interior
 _OPTIONS = {"output_flag": False, "threads": 1, "simplex_iteration_limit": 20_000}
 
 
 class Realise:
-    """Asks once for every pattern."""
+    """Asks once for every whole pattern."""
 
     def __init__(self, problem: Problem, quick: Flat) -> None:
         box = hull(problem.region)
@@ -32,55 +36,64 @@ class Realise:
         self.tried: dict[bytes, tuple[Array | None, Multipliers | None]] = {}
 
     def point(self, signs: Signs, budget: Budget) -> tuple[Array | None, Multipliers | None]:
-        """The point with the largest margin, or y and t of `proof.nogoods` that ought to show that there is none."""
+        """The point with the largest margin, and y and t of `proof.nogoods` that ought to show that there is none, or
+        that there is none but on faces; one of them may be missing, and both are there where it is close."""
         key = signs.tobytes()
+        if not np.all(signs):
+            return self._point(signs, budget)
         if key not in self.tried:
             self.tried[key] = self._point(signs, budget)
         return self.tried[key]
 
     def _point(self, signs: Signs, budget: Budget) -> tuple[Array | None, Multipliers | None]:
-        quick, way = self.quick, signs.astype(np.float64)
-        if not len(signs):
+        quick = self.quick
+        rows, shifts, affine = quick.forms(signs)
+        zero = ~rows.any(axis=1) & (shifts == 0)  # any sign is right
+        used = np.flatnonzero((signs != 0) & (affine & ~zero)[quick.open])
+        if not len(used):
             return self.region.project(np.array(self.box.center)), None
-        rows, shifts = quick.forms(signs)
-        rows, shifts = way[:, None] * rows[quick.open], way * shifts[quick.open]
+        way, own = signs[used].astype(np.float64), quick.open[used]
+        rows, shifts = way[:, None] * rows[own], way * shifts[own]
         if self.cut is not None:
             rows, shifts = np.vstack([rows, -self.cut.A]), np.concatenate([shifts, self.cut.b])
         if self.ball is not None:
-            return self._in_ball(signs, rows, shifts + rows @ self.ball.center, self.ball)
+            return self._in_ball(signs, used, rows, shifts + rows @ self.ball.center)
         shifts, rows = shifts + rows @ self.center, rows * self.radius
         length = np.maximum(np.sqrt(np.einsum("ij,ij->i", rows, rows)), 1e-300)
         found = _inmost(rows / length[:, None], shifts / length, budget)
         if found is None:
             return None, None
         v, margin, multipliers = found
-        if margin > 0:
-            return self.region.project(self.center + self.radius * v), None
-        return None, self._multipliers(signs, np.maximum(multipliers, 0.0) / length)
+        point = self.region.project(self.center + self.radius * v) if margin > 0 else None
+        against = self._multipliers(signs, used, np.maximum(multipliers, 0.0) / length) if margin <= _FLAT else None
+        return point, against
 
-    def _in_ball(self, signs: Signs, rows: Array, shifts: Array, ball: Ball) -> tuple[Array | None, Multipliers | None]:
+    def _in_ball(
+        self, signs: Signs, used: Index, rows: Array, shifts: Array
+    ) -> tuple[Array | None, Multipliers | None]:
         """The point of the cell that is nearest to the center, a little inside; its multipliers where that is too far.
 
         A ball that is cut at the ends of a box may miss the point: then nothing is known.
         """
-        length = np.maximum(np.sqrt(np.einsum("ij,ij->i", rows, rows)), 1e-300)
+        ball, length = self.ball, np.maximum(np.sqrt(np.einsum("ij,ij->i", rows, rows)), 1e-300)
+        assert ball is not None
         rows, shifts = rows / length[:, None] * ball.radius, shifts / length
-        weights = np.zeros(len(rows))
+        against: Multipliers | None = None
         for margin in _MARGINS:
             found = nearest(rows, margin * ball.radius - shifts)
             if found is None:
-                return None, None
+                break
             u, weights = found
             if u is not None and np.linalg.norm(u) < 1.0:
-                return self.region.project(ball.center + ball.radius * u), None
-        return None, self._multipliers(signs, weights / length)
+                return self.region.project(ball.center + ball.radius * u), against if margin == 0 else None
+            against = self._multipliers(signs, used, weights / length)
+        return None, against
 
-    def _multipliers(self, signs: Signs, weights: Array) -> Multipliers:
+    def _multipliers(self, signs: Signs, used: Index, weights: Array) -> Multipliers:
         """sum weights |z| as a sum of the rows: weights at v of what is on and w of what is off, and at no other v."""
-        quick, sides = self.quick, weights[len(signs) :]
-        weights = weights[: len(signs)]
+        quick, sides = self.quick, weights[len(used) :]
         mu, u = np.zeros(quick.count), quick.lo.copy()
-        mu[quick.open], u[quick.open] = weights, signs > 0
+        mu[quick.open[used]], u[quick.open] = weights[: len(used)], signs > 0
         on = np.ones(len(mu), dtype=bool)
         on[quick.open] = signs > 0
         y = np.zeros(len(mu))
@@ -109,7 +122,9 @@ def nearest(rows: Array, right: Array) -> tuple[Array | None, Array] | None:
     r = table @ y - one
     if abs(r[-1]) < 1e-12:
         return None, y
-    return -r[:-1] / r[-1] * scale, y
+    u = -r[:-1] / r[-1] * scale
+    misses = rows @ u < right - 1e-9 * (np.abs(rows) @ np.abs(u) + scale)  # r may be nothing but rounding
+    return None if np.any(misses) else u, y
 
 
 def _inmost(rows: Array, shifts: Array, budget: Budget) -> tuple[Array, float, Array] | None:

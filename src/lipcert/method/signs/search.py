@@ -24,7 +24,7 @@ from lipcert.method.bracket import Bracket
 from lipcert.method.signs.learnt import Known, Learnt
 from lipcert.method.signs.maps import Maps
 from lipcert.method.signs.points import Points
-from lipcert.method.signs.program import Program
+from lipcert.method.signs.program import Answer, Program
 from lipcert.method.signs.quick import Quick
 from lipcert.method.signs.tree import Growing
 from lipcert.problem.problem import Problem
@@ -95,6 +95,8 @@ class SignSearch:
         self.proving = 0.0  # seconds for a leaf, when last measured
         self.interrupted = False
         self.known = Known(len(self.quick.open))
+        self.crowded = False  # whether more kinks were seen to meet in a point than there are inputs
+        self.inside = Known(len(self.quick.open))  # points inside cells, asked for since then
 
     @property
     def threshold(self) -> float:
@@ -202,6 +204,8 @@ class SignSearch:
         nogood = int(self.learnt.refusing(signs[None])[0])
         if nogood < 0 and not self.known.allows(signs):
             nogood = self._ask(signs)
+        if nogood < 0 and self.crowded and not np.all(signs) and not self.inside.allows(signs):
+            nogood = self._ask_inside(signs)
         if nogood < 0 and np.all(signs):
             nogood = self._finish(node)
             if nogood < 0:
@@ -228,6 +232,33 @@ class SignSearch:
         if answer.point is not None:
             self.known.add(answer.against)
             self.points.offer(answer.point, self.budget)
+            self.crowded = self.crowded or self._meets_many(answer)
+        return -1
+
+    def _meets_many(self, answer: Answer) -> bool:
+        """Whether more kinks of the first block and sides of the box meet in the answer's point than there are inputs.
+
+        Then patterns of them have a point and perhaps no interior, which the program cannot tell. In general position
+        no point is such a one.
+        """
+        point, box = answer.point, self.learnt.system.box
+        on, off = np.split(answer.against, 2)
+        first = self.quick.open < self.problem.network.shape[1]
+        meeting = np.count_nonzero(first & ~on & ~off)
+        sides = np.count_nonzero((point == box.lo) | (point == box.hi))
+        return bool(meeting and meeting + sides > self.problem.network.inputs)
+
+    def _ask_inside(self, signs: Signs) -> int:
+        """A nogood of a pattern that has points but no interior, or -1 and perhaps a point inside."""
+        point, multipliers = self.points.realise.point(signs, self.budget)
+        self.budget.charge(policy.SIGNS_CALLS, policy.SCALAR)
+        self.programs += 1
+        if multipliers is not None:
+            return self.learnt.learn(*multipliers, signs)
+        if point is not None:
+            found = self.quick.patterns(point[None])[0]
+            self.inside.add(np.concatenate([found < 0, found > 0]))
+            self.points.offer(point, self.budget)
         return -1
 
     def _finish(self, node: int) -> int:
@@ -247,7 +278,7 @@ class SignSearch:
         tips: list[int] = []
         above: list[float] = []
         for node, upper in nodes:
-            column = int(np.argmax(self.costs.pop(node)))
+            column = self._column(node)
             tips += tree.divide(node, column)
             above += [upper, upper]
         if not tips:
@@ -260,6 +291,15 @@ class SignSearch:
             tree.nogood[tips[k]] = follows.refused
         kept = [k for k, tip in enumerate(tips) if tree.nogood[tip] < 0]
         self._bound([tips[k] for k in kept], [above[k] for k in kept])
+
+    def _column(self, node: int) -> int:
+        """The open sign that costs most. Where kinks meet, that of a neuron which is affine under the pattern: others
+        refuse nothing there."""
+        cost = self.costs.pop(node)
+        if self.crowded:
+            affine = self.quick.forms(self.tree.signs[node])[2][self.quick.open]
+            cost = np.where(affine | ~np.any(affine & (cost >= 0)), cost, -1.0)
+        return int(np.argmax(cost))
 
     def _settled(self) -> bool:
         """Whether the proof of all leaves is as good as it looked; those that it is not for are opened again."""

@@ -26,21 +26,21 @@ def no_interior(net: Network, pre: Hint, c: Array, basis: NDArray[np.int64]) -> 
         return False
     if net.inputs > _MOST:
         raise MethodError(f"too large for the exact check: {net.inputs} inputs of an empty cell, more than {_MOST}")
-    own = [_rational(row) for row in np.split(c, np.cumsum(net.shape[1:-2]))]
+    own = [rational(row) for row in np.split(c, np.cumsum(net.shape[1:-2]))]
     first = _solved(dense(net.blocks[0].terms[0][1]), own[0], basis)
     if first is None:
         return False
     own[0] = first
     sure = False
     for i in range(net.depth, 0, -1):
-        g = _rational(np.zeros(net.shape[i]))
+        g = rational(np.zeros(net.shape[i]))
         for r, weight in net.readers[i]:
             if r <= net.depth:
-                g = g + _rational(dense(weight).T) @ own[r - 1]
+                g = g + rational(dense(weight).T) @ own[r - 1]
         if net.activations[i - 1] == IDENTITY:
             own[i - 1] = g
             continue
-        low = _rational(np.array(net.activations[i - 1].alpha))[()] * g
+        low = rational(np.array(net.activations[i - 1].alpha))[()] * g
         on, off, x = pre[i - 1].lo >= 0, pre[i - 1].hi <= 0, own[i - 1]
         above, beneath = np.asarray(x >= g, dtype=bool), np.asarray(x <= low, dtype=bool)
         if not np.all((off | above) & (on | beneath) & (on | off | np.asarray(g <= 0, dtype=bool))):
@@ -49,11 +49,11 @@ def no_interior(net: Network, pre: Hint, c: Array, basis: NDArray[np.int64]) -> 
             rows = np.any(dense(net.blocks[0].terms[0][1]) != 0, axis=1)
             apart = (on & ~off & np.asarray(x > g, dtype=bool)) | (off & ~on & np.asarray(x < low, dtype=bool))
             sure = bool(np.any(rows & apart))
-    constant = sum((_rational(b.bias) @ x for b, x in zip(net.hidden, own, strict=True)), load_flint().fmpq(0))
+    constant = sum((rational(b.bias) @ x for b, x in zip(net.hidden, own, strict=True)), load_flint().fmpq(0))
     return bool(constant < 0 or (sure and constant <= 0))
 
 
-def _rational(x: Array) -> Balls:
+def rational(x: Array) -> Balls:
     """Floats as fractions."""
     fmpq = load_flint().fmpq
     found = np.empty(x.size, dtype=object)
@@ -70,8 +70,8 @@ def _solved(rows: Array, c: Balls, basis: NDArray[np.int64]) -> Balls | None:
         return None
     rest = c.copy()
     rest[basis] = load_flint().fmpq(0)
-    right = -(_rational(rows.T) @ rest)
-    square = load_flint().fmpq_mat(n, n, _rational(np.ascontiguousarray(rows[basis].T)).ravel().tolist())
+    right = -(rational(rows.T) @ rest)
+    square = load_flint().fmpq_mat(n, n, rational(np.ascontiguousarray(rows[basis].T)).ravel().tolist())
     try:
         found = square.solve(load_flint().fmpq_mat(n, 1, right.tolist()))
     except ZeroDivisionError:

@@ -17,6 +17,7 @@ from lipcert.problem.region import Region, ball_of, hull, sides_of
 from lipcert.proof.balls.cells import Hint, proved_slopes
 from lipcert.proof.balls.curves import value_bounds
 from lipcert.proof.balls.numbers import Balls, balls, lengths, product, smaller, total, zeros
+from lipcert.proof.interior import known_signs
 from lipcert.rounding import Array
 
 Signs = NDArray[np.int8]
@@ -28,6 +29,7 @@ class System:
 
     net: Network
     region: Region
+    known: Signs  # on the whole region
     slope: Array
     open: NDArray[np.bool_]
     values: Interval
@@ -46,7 +48,8 @@ class System:
         v = Interval(*(np.concatenate([block[k] for block in values]) for k in (0, 1)))
         still = least < most
         away = np.where(still, np.maximum(-lo, 0.0), 0.0)
-        return cls(net, region, np.where(still, 1.0, least), still, v, away, _inverse(hi, still), _inverse(-lo, still))
+        triangle = _inverse(hi, still), _inverse(-lo, still)
+        return cls(net, region, known_signs(pre), np.where(still, 1.0, least), still, v, away, *triangle)
 
     @property
     def neurons(self) -> int:

@@ -19,11 +19,13 @@ from lipcert.proof.balls.arithmetic import linear_bound
 from lipcert.proof.balls.cells import Bounds, Hint, cell_bounds, proved_slopes
 from lipcert.proof.balls.forms import Forms
 from lipcert.proof.balls.gradients import Readers, affine_magnitudes
-from lipcert.proof.balls.nowhere import no_interior
+from lipcert.proof.balls.interior import no_interior
+from lipcert.proof.balls.nowhere import no_interior as nowhere
 from lipcert.proof.balls.numbers import float_above, lengths, zeros
 from lipcert.proof.balls.rows import check_multipliers
 from lipcert.proof.balls.systems import System
-from lipcert.proof.leaves import BASIS, BY_LINES, COEFFICIENTS, SIDES, Empty, Leaf, are_places
+from lipcert.proof.interior import has_interior, known_signs
+from lipcert.proof.leaves import BASIS, BY_LINES, COEFFICIENTS, ROWS, SIDES, Empty, Leaf, are_places
 from lipcert.proof.nogoods import Index, Nogoods, refusal
 from lipcert.proof.patterns import REFUSED, Patterns, leaves_of
 from lipcert.proof.relaxed import Multipliers
@@ -116,13 +118,16 @@ def _relaxed(problem: Problem, cell: Cell, pre: Hint, leaf: Multipliers) -> floa
 
 
 def is_empty(problem: Problem, cell: Cell, bounds: Bounds, leaf: Empty) -> bool:
-    """Whether multiples of the half-spaces are negative on the box; on the whole space, that there is no interior."""
+    """Whether multiples of the half-spaces are negative on the box, or else that there is no interior."""
     region, given = cell.region, leaf.multipliers
     if isinstance(region, Everywhere):
         c, basis = given.get(COEFFICIENTS), given.get(BASIS)
         if c is None or basis is None or not are_places(basis, len(c)):
             return False
-        return no_interior(problem.network, bounds.pre, c, basis.astype(np.int64))
+        return nowhere(problem.network, bounds.pre, c, basis.astype(np.int64))
+    if ROWS in given:
+        rows = leaf.rows(problem.network, region, problem.region)
+        return rows is not None and no_interior(problem.network, region, known_signs(bounds.pre), rows)
     weights, neuron, box = given.get(SIDES), bounds.sides.neuron, hull(region)
     if weights is None or box is None or not neuron.size or len(weights) <= neuron.max():
         return False
@@ -158,8 +163,14 @@ def check_patterns(problem: Problem, pre: Hint, proof: Patterns) -> float:
 
 
 def _proved(nogoods: Nogoods, system: System, wanted: Index) -> NDArray[np.bool_]:
-    """Of every nogood that is wanted whether no input has its literals' signs."""
+    """Of every nogood that is wanted whether no set of inputs with interior has its literals' signs."""
     found = np.zeros(nogoods.count, dtype=bool)
+    named = nogoods.named(system.neurons, system.cuts)
+    for k in wanted[np.isin(wanted, list(named))].tolist():
+        literals = nogoods.laid_out(system.neurons, np.array([k]), system.cuts)[2][0]
+        signs = np.where(literals != 0, literals, system.known)
+        found[k] = has_interior(system.region) and no_interior(system.net, system.region, signs, named[k])
+    wanted = wanted[~np.isin(wanted, list(named))]
     for start in range(0, len(wanted), _AT_ONCE):
         some = wanted[start : start + _AT_ONCE]
         y, t, literals = nogoods.laid_out(system.neurons, some, system.cuts)
