@@ -15,7 +15,8 @@ from lipcert.proof.leaves import Leaf, prove_empty, prove_flat
 from lipcert.rounding import Array
 from lipcert.witness.program import Program, inmost
 
-_FLAT = 1e-9  # of the size of the cell's box: a cell that is no wider may have no interior
+_FLAT = 1e-3  # of the size of the cell's box: a cell that is no wider may have no interior; boxes of a size of 1e-9 of
+# their numbers, the smallest there are, have half-spaces that are rounded by about 1e-5 of it
 
 
 def realise(problem: Problem, node: Node, budget: Budget) -> tuple[Array | None, Leaf | None]:
