@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 import re
-import zipfile
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,13 +23,14 @@ from lipcert.bounds.entries import entries_at
 from lipcert.bounds.interval import Interval
 from lipcert.errors import FileFormatError
 from lipcert.files import check_readable, write_npz
-from lipcert.files.archive import Archive
+from lipcert.files.archive import Archive, holds
 from lipcert.files.boundary import located
+from lipcert.files.numbers import MOST_WHOLE, one_whole, real, whole, word
 from lipcert.problem.network import Network
 from lipcert.problem.region import Everywhere, Region
-from lipcert.proof.certificate import read_numbers, read_region, region_arrays
+from lipcert.proof.certificate import read_region, region_arrays
 from lipcert.proof.entries import Asked, enclosure
-from lipcert.proof.splits import MOST_NODES, Index, Splits
+from lipcert.proof.splits import LEAF, MOST_NODES, Index, Splits
 from lipcert.rounding import Array
 
 VERSION = 1
@@ -182,11 +182,7 @@ def _seen(certificate: JacobianCertificate, net: Network) -> NDArray[np.bool_]:
 
 def holds_jacobian(path: str | os.PathLike[str]) -> bool:
     """Whether a file looks like a certificate of a Jacobian."""
-    try:
-        with zipfile.ZipFile(check_readable(path)) as file:
-            return "jacobian.npy" in file.namelist()
-    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError):
-        return False
+    return holds(path, "jacobian")
 
 
 def load_jacobian(path: str | os.PathLike[str]) -> JacobianCertificate:
@@ -199,38 +195,22 @@ def load_jacobian(path: str | os.PathLike[str]) -> JacobianCertificate:
 
 
 def _parse(arrays: Archive) -> JacobianCertificate:
-    version = arrays["jacobian"]
-    if version.shape != () or version.dtype.kind not in "iu" or version != VERSION:
+    if one_whole(arrays, "jacobian", 0, MOST_WHOLE) != VERSION:
         raise FileFormatError(f"not a Jacobian of version {VERSION}, which this lipcert reads")
-    network = arrays["network"]
-    if network.shape != () or network.dtype.kind != "U":
-        raise FileFormatError("network must be one word")
-    scores, inputs = _whole(arrays, "scores"), _whole(arrays, "inputs")
-    shape, points = (len(scores), len(inputs)), read_numbers(arrays, "points", 2)
-    if not scores.size or not inputs.size or not np.all(np.isfinite(points)):
-        raise FileFormatError("there must be scores, inputs, and finite points")
-    lower, upper, least, most = (read_numbers(arrays, name, 2) for name in _OF_ENTRIES)
-    at = tuple(_whole(arrays, name, 2) for name in _NUMBERS_AT)
-    for table in (lower, upper, least, most, *at):
-        if table.shape != shape or np.any(np.isnan(table)):
-            raise FileFormatError("there must be a number for every entry")
-    if any(np.any((k < -1) | (k >= len(points))) for k in at):
-        raise FileFormatError("a value is said to be seen at a point that is not there")
-    splits, about = _splits(arrays), (str(network), read_region(arrays), scores, inputs)
+    scores, inputs = (whole(arrays, name, (None,), 0, MOST_WHOLE) for name in ("scores", "inputs"))
+    shape, points = (len(scores), len(inputs)), real(arrays, "points", (None, None))
+    if not scores.size or not inputs.size:
+        raise FileFormatError("there must be scores and inputs")
+    lower, upper, least, most = (real(arrays, name, shape, -np.inf, np.inf) for name in _OF_ENTRIES)
+    at = tuple(whole(arrays, name, shape, -1, len(points) - 1) for name in _NUMBERS_AT)  # -1: at no point
+    splits, about = _splits(arrays), (word(arrays, "network"), read_region(arrays), scores, inputs)
     return JacobianCertificate(*about, splits, Interval(lower, upper), points, Interval(least, most), (at[0], at[1]))
 
 
 def _splits(arrays: Archive) -> Splits:
-    where, values = _whole(arrays, "splits"), read_numbers(arrays, "values")
-    if len(where) > MOST_NODES or int(np.sum(where >= 0)) != len(values) or not np.all(np.isfinite(values)):
+    where, values = whole(arrays, "splits", (None,), LEAF, MOST_WHOLE), real(arrays, "values", (None,))
+    if len(where) > MOST_NODES or int(np.sum(where >= 0)) != len(values):
         raise FileFormatError("'splits' and 'values' do not fit together")
     value = np.zeros(len(where))
     value[where >= 0] = values
     return Splits(where, value)
-
-
-def _whole(arrays: Archive, name: str, axes: int = 1) -> Index:
-    value = arrays[name]
-    if value.ndim != axes or value.dtype.kind not in "iu":
-        raise FileFormatError(f"array {name} must be whole numbers")
-    return value.astype(np.int64)

@@ -221,7 +221,7 @@ class Nogoods:
             return False
         inside = np.all(own[:, :2] >= 0) and np.all(own[:, 0] < self.count) and np.all(own[:, 1] < neurons)
         inside = inside and np.all(rows >= 0) and np.all(rows < [self.count, 2 * neurons + cuts])
-        return bool(inside and np.all(np.abs(own[:, 2]) == 1))
+        return bool(inside and np.all((own[:, 2] == 1) | (own[:, 2] == -1)))
 
     def proved(self, system: System, wanted: Index | None = None) -> NDArray[np.bool_]:
         """Of every nogood whether no input of the box has its literals' signs; `fits` must hold. Those that are not

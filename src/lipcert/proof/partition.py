@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import re
-import zipfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +21,9 @@ from numpy.typing import NDArray
 from lipcert.bounds.interval import Interval
 from lipcert.errors import FileFormatError, InputError
 from lipcert.files import check_readable, write_json, write_npz
-from lipcert.files.archive import Archive
+from lipcert.files.archive import Archive, holds
 from lipcert.files.boundary import located
+from lipcert.files.numbers import MOST_WHOLE, one_whole, real, whole, word
 from lipcert.problem.frame import NAMES as FRAME_NAMES
 from lipcert.problem.frame import Frame, read_frame
 from lipcert.problem.network import Network
@@ -31,7 +31,7 @@ from lipcert.problem.norms import Norm, parse_norms
 from lipcert.problem.region import Box
 from lipcert.proof.arithmetic import prove_linear
 from lipcert.proof.boxes import Asked, Signs, preactivations_on, uppers_on
-from lipcert.proof.cover import MOST_NODES, Cover, Level
+from lipcert.proof.cover import LEAF, MOST_NODES, Cover, Level
 from lipcert.rounding import Array
 
 if TYPE_CHECKING:
@@ -216,11 +216,7 @@ def _group_uppers(asked: Asked, level: Level, signs: Signs) -> tuple[Array, Sign
 
 def holds_partition(path: str | os.PathLike[str]) -> bool:
     """Whether a file looks like a certificate of cells."""
-    try:
-        with zipfile.ZipFile(check_readable(path)) as file:
-            return "cells.npy" in file.namelist()
-    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError):
-        return False
+    return holds(path, "cells")
 
 
 def load_partition(path: str | os.PathLike[str]) -> PartitionCertificate:
@@ -232,37 +228,27 @@ def load_partition(path: str | os.PathLike[str]) -> PartitionCertificate:
 
 
 def _parse(arrays: Archive) -> PartitionCertificate:
-    version = _array(arrays, "cells", 0, "iu")
+    version = one_whole(arrays, "cells", 0, MOST_WHOLE)
     if version != VERSION:
         raise FileFormatError(f"cells of version {version}; this lipcert reads version {VERSION}")
-    out = str(_array(arrays, "output_norm", 0, "U")) if "output_norm" in arrays else None
-    norm = parse_norms(str(_array(arrays, "norm", 0, "U")), out)
-    c = _array(arrays, "c", 1 if out is None else 2).astype(np.float64)
-    region = Box.from_bounds(_array(arrays, "lo", 1), _array(arrays, "hi", 1))
-    claims, flag = _array(arrays, "claims", 1).astype(np.float64), _array(arrays, "of_grid", 0, "iu")
-    if not np.all(np.isfinite(c)) or not np.all(claims >= 0) or flag not in (0, 1):
-        raise FileFormatError("the output's weights and the claims must be numbers, claims >= 0")
-    network = str(_array(arrays, "network", 0, "U"))
+    out = word(arrays, "output_norm") if "output_norm" in arrays else None
+    norm = parse_norms(word(arrays, "norm"), out)
+    c = real(arrays, "c", (None,) if out is None else (None, None))
+    region = Box.from_bounds(real(arrays, "lo", (None,)), real(arrays, "hi", (None,)))
+    claims, flag = real(arrays, "claims", (None,), 0.0, np.inf), one_whole(arrays, "of_grid", 0, 1)
+    network = word(arrays, "network")
     return PartitionCertificate(network, region, norm, c, read_frame(arrays), _cover(arrays), bool(flag), claims)
 
 
 def _cover(arrays: Archive) -> Cover:
-    counts, edges = _array(arrays, "edge_counts", 1, "iu").astype(np.int64), _array(arrays, "edges", 1)
-    splits, values = _array(arrays, "splits", 1, "iu").astype(np.int64), _array(arrays, "values", 1)
-    if not len(counts) or np.any((counts < 2) | (counts > len(edges))) or counts.sum() != len(edges):
+    edges, values = real(arrays, "edges", (None,)), real(arrays, "values", (None,))
+    counts = whole(arrays, "edge_counts", (None,), 2, len(edges))
+    splits = whole(arrays, "splits", (None,), LEAF, MOST_WHOLE)
+    if not len(counts) or counts.sum() != len(edges):
         raise FileFormatError("'edge_counts' does not say whose edges there are")
     if len(splits) > MOST_NODES or int(np.sum(splits >= 0)) != len(values):
         raise FileFormatError("'splits' and 'values' do not fit together")
-    if not np.all(np.isfinite(edges)) or not np.all(np.isfinite(values)):
-        raise FileFormatError("edges and splits must be finite")
     value = np.zeros(len(splits))
     value[splits >= 0] = values
-    parts = np.split(edges.astype(np.float64), np.cumsum(counts)[:-1])
+    parts = np.split(edges, np.cumsum(counts)[:-1])
     return Cover(tuple(parts), splits, value)
-
-
-def _array(arrays: Archive, name: str, axes: int, kinds: str = "fiu") -> NDArray[Any]:
-    value = arrays[name]
-    if value.ndim != axes or value.dtype.kind not in kinds:
-        raise FileFormatError(f"array {name} has the wrong shape or type")
-    return value

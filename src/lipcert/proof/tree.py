@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from lipcert.bounds import Bounds, Cell, Interval, Split, halves, root_bounds, splits_here, tree_bounds
 from lipcert.errors import FileFormatError
+from lipcert.files.numbers import MOST_WHOLE, real, whole, within, word
 from lipcert.problem.problem import Problem
 from lipcert.proof.arithmetic import Arithmetic
 from lipcert.proof.encoding import (
@@ -26,7 +27,6 @@ from lipcert.proof.encoding import (
     decode_specifications,
     encode_numbers,
     encode_specifications,
-    whole_numbers,
 )
 from lipcert.proof.leaves import BY_INTERVALS, BY_LINES, Empty, Leaf, check_leaves
 from lipcert.proof.relaxed import Multipliers
@@ -119,13 +119,16 @@ def digest(arrays: Mapping[str, Any]) -> str:
 
 def read_tree(arrays: Mapping[str, Any], own: Mapping[str, Any]) -> Tree:
     """The tree of a file, `own` being its arrays but for the digest; without its digest it is none, proving nothing."""
-    if str(arrays["tree_digest"]) != digest(own):
+    if word(arrays, "tree_digest") != digest(own):
         return NO_TREE
-    kinds = whole_numbers(arrays, "leaf_kinds")
-    if kinds.ndim != 1:
-        raise FileFormatError("the leaves of the tree are not a list")
+    kinds = read_kinds(arrays)
     specifications = decode_specifications(arrays, "tight")
     return assembled(arrays, kinds, specifications, decode_numbers(arrays, len(kinds)))
+
+
+def read_kinds(arrays: Mapping[str, Any]) -> NDArray[np.int64]:
+    """The kinds of the leaves of a file."""
+    return whole(arrays, "leaf_kinds", (None,), _INTERVALS, _LINES)
 
 
 def assembled(
@@ -135,8 +138,9 @@ def assembled(
     numbers: Sequence[Numbers],
 ) -> Tree:
     """The tree of its table and of the kinds, specifications and numbers of its leaves."""
-    table, values = whole_numbers(arrays, "tree"), np.asarray(arrays["tree_values"], dtype=np.float64)
-    if table.shape[1:] != (2,) or values.shape != table.shape[:1] or len(specifications) != len(kinds):
+    table = whole(arrays, "tree", (None, 2), _LEAF, MOST_WHOLE)
+    values = real(arrays, "tree_values", (len(table),))
+    if not within(table, [_LEAF, 0], [MOST_WHOLE, MOST_WHOLE]) or len(specifications) != len(kinds):
         raise FileFormatError("the table of the tree and its leaves do not fit together")
     splits = _splits(table, values)
     leaves: list[Leaf] = []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import re
-import zipfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +13,9 @@ from numpy.typing import NDArray
 
 from lipcert.errors import FileFormatError, InputError
 from lipcert.files import MAX_WEIGHTS, check_readable, write_json, write_npz
-from lipcert.files.archive import Archive
-from lipcert.files.boundary import located, parsing
+from lipcert.files.archive import Archive, holds, members_of
+from lipcert.files.boundary import located
+from lipcert.files.numbers import MOST_WHOLE, whole
 from lipcert.problem.network import Network
 from lipcert.proof.certificate import Certificate
 from lipcert.proof.verify import Verification, read_certificate, verify
@@ -127,11 +127,7 @@ def verify_union(
 
 def holds_union(path: str | os.PathLike[str]) -> bool:
     """Whether a file looks like certificates of several regions."""
-    try:
-        with zipfile.ZipFile(check_readable(path)) as file:
-            return "union.npy" in file.namelist()
-    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError):
-        return False
+    return holds(path, "union")
 
 
 def load_union(path: str | os.PathLike[str]) -> UnionCertificate:
@@ -139,12 +135,12 @@ def load_union(path: str | os.PathLike[str]) -> UnionCertificate:
     file = check_readable(path)
     with located(file):
         arrays = Archive(file, _NAMES, content="certificates of several regions")
-        head = arrays["union"]
-        if head.shape != (2,) or head.dtype.kind not in "iu" or head[0] != _VERSION:
+        version, parts = (int(n) for n in whole(arrays, "union", (2,), 0, MOST_WHOLE))
+        if version != _VERSION:
             raise FileFormatError("the certificates have another version; upgrade lipcert")
-        if not 1 <= head[1] <= MOST_PARTS or len(arrays) != head[1] + 1:
+        if not 1 <= parts <= MOST_PARTS or len(arrays) != parts + 1:
             raise FileFormatError(f"the file must hold one certificate for each of 1 to {MOST_PARTS:,} regions")
-        files = [_file(arrays[f"part_{k}"], k) for k in range(int(head[1]))]
+        files = [_file(arrays[f"part_{k}"], k) for k in range(parts)]
         if sum(_declared(file, k) for k, file in enumerate(files)) > 8 * MAX_WEIGHTS:
             raise FileFormatError(f"the parts declare more than {MAX_WEIGHTS:,} numbers together")
         return UnionCertificate(tuple(_part(file, k) for k, file in enumerate(files)))
@@ -158,8 +154,7 @@ def _file(data: NDArray[np.generic], k: int) -> io.BytesIO:
 
 def _declared(file: io.BytesIO, k: int) -> int:
     """Bytes of the arrays of a part; reading it checks that they are as many."""
-    with parsing(f"part {k}", "write it again"), zipfile.ZipFile(file) as archive:
-        return sum(member.file_size for member in archive.infolist())
+    return sum(member.file_size for member in members_of(file, f"write part {k} again"))
 
 
 def _part(file: io.BytesIO, k: int) -> Certificate:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,8 @@ import numpy as np
 
 from lipcert.errors import FileFormatError, InputError, MethodError
 from lipcert.files import check_readable, write_json
-from lipcert.files.archive import Archive
+from lipcert.files.archive import Archive, holds
+from lipcert.files.numbers import MOST_WHOLE, one_real, one_whole, real, word
 from lipcert.problem.frame import NAMES as FRAME_NAMES
 from lipcert.problem.frame import read_frame
 from lipcert.problem.network import Network
@@ -25,7 +25,7 @@ from lipcert.problem.region import Everywhere
 from lipcert.proof import collapsed, encoding, patterns, sharpened, slopes, stated, tree, version1
 from lipcert.proof.arithmetic import Arithmetic
 from lipcert.proof.cases import read_cases
-from lipcert.proof.certificate import CERTIFICATE_VERSION, Certificate, Proof, read_numbers, read_region
+from lipcert.proof.certificate import CERTIFICATE_VERSION, Certificate, Proof, read_region
 from lipcert.proof.relaxed import Multipliers
 from lipcert.readers.given import TorchModule, network_of
 from lipcert.relaxation.specification import RELAXATIONS
@@ -131,11 +131,7 @@ def load_certificate(path: str | os.PathLike[str]) -> Certificate:
 
 def _holds_network(file: Path) -> bool:
     """Whether a file looks like a network."""
-    try:
-        with zipfile.ZipFile(file) as archive:
-            return any(name.startswith("W1") for name in archive.namelist())
-    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError):
-        return False
+    return holds(file, "W1") or holds(file, "W1_data") or holds(file, "W1_kernel")
 
 
 def read_certificate(file: Path | IO[bytes]) -> Certificate:
@@ -146,21 +142,16 @@ def read_certificate(file: Path | IO[bytes]) -> Certificate:
 def _parse(arrays: Mapping[str, Any]) -> Certificate:
     if "certificate" not in arrays:
         raise FileFormatError("not a certificate; write one with lipcert bound --certificate")
-    version = arrays["certificate"]
-    known = (version1.VERSION, CERTIFICATE_VERSION)
-    if version.shape != () or version.dtype.kind not in "iu" or version not in known:
+    version = one_whole(arrays, "certificate", 0, MOST_WHOLE)
+    if version not in (version1.VERSION, CERTIFICATE_VERSION):
         raise FileFormatError(f"certificate version {version}; this lipcert reads version {CERTIFICATE_VERSION}")
-    method, network, norm = (_text(arrays, name) for name in ("method", "network", "norm"))
-    out = _text(arrays, "output_norm") if "output_norm" in arrays else None
-    c, upper = read_numbers(arrays, "c", 1 if out is None else 2), arrays["upper"].astype(np.float64)
-    if upper.shape != ():
-        raise FileFormatError("the claim 'upper' must be one number")
-    if not np.all(np.isfinite(c)):
-        raise FileFormatError("the output's weights are not finite")
+    method, network, norm = (word(arrays, name) for name in ("method", "network", "norm"))
+    out = word(arrays, "output_norm") if "output_norm" in arrays else None
+    c, upper = real(arrays, "c", (None,) if out is None else (None, None)), one_real(arrays, "upper", -np.inf, np.inf)
     proof = version1.read_old(arrays, method) if version == version1.VERSION else _sharpened(arrays, method)
-    coordinate = int(encoding.whole_numbers(arrays, "coordinate")) if "coordinate" in arrays else None
+    coordinate = one_whole(arrays, "coordinate", 0, MOST_WHOLE) if "coordinate" in arrays else None
     about = (network, read_region(arrays), parse_norms(norm, out), c)
-    return Certificate(*about, proof, float(upper), coordinate, float(upper), read_frame(arrays))
+    return Certificate(*about, proof, upper, coordinate, upper, read_frame(arrays))
 
 
 def _sharpened(arrays: Mapping[str, Any], method: str) -> Proof:
@@ -172,14 +163,12 @@ def _sharpened(arrays: Mapping[str, Any], method: str) -> Proof:
 def _proof(arrays: Mapping[str, Any], method: str) -> Proof:
     if collapsed.NAME not in arrays:
         return _plain_proof(arrays, method)
-    flag = encoding.whole_numbers(arrays, collapsed.NAME)
-    if flag.shape != () or flag != 1:
-        raise FileFormatError("'collapsed' says that the proof is about the collapsed problem: it must be the number 1")
+    one_whole(arrays, collapsed.NAME, 1, 1)  # it says that the proof is about the collapsed problem
     return collapsed.Within(_plain_proof(arrays, method))
 
 
 def _plain_proof(arrays: Mapping[str, Any], method: str) -> Proof:
-    kind = _text(arrays, "proof")
+    kind = word(arrays, "proof")
     if kind in ("multipliers", "cases") and method not in RELAXATIONS:
         raise FileFormatError(f"the certificate names an unknown method {method!r}; upgrade lipcert")
     match kind:
@@ -226,10 +215,3 @@ def _check(certificate: Certificate, net: Network) -> float:
         raise
     except InputError:  # rows that overflow, or that are none
         return np.inf
-
-
-def _text(arrays: Mapping[str, Any], name: str) -> str:
-    value = arrays[name]
-    if value.shape != () or value.dtype.kind != "U":
-        raise FileFormatError(f"{name} must be one word")
-    return str(value)
