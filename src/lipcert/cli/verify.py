@@ -13,6 +13,7 @@ from lipcert.cli.options import A_PATH, Reading, json_option, reading_options
 from lipcert.cli.show import console, facts, print_json
 from lipcert.cli.verify_entries import verify_jacobian_command
 from lipcert.cli.verify_folder import GivenData, folder_options, verify_folder_command
+from lipcert.cli.verify_limit import time_limited
 from lipcert.cli.verify_problem import verify_problem_command
 from lipcert.errors import InputError
 from lipcert.polynomial.certificates.certificate import holds_polynomial
@@ -47,6 +48,7 @@ from lipcert.rounding import worst
 @click.option("--exact", is_flag=True, help="Check it a second time in ball arithmetic (python-flint).")
 @reading_options
 @json_option
+@time_limited
 def verify_command(
     certificate: str,
     network: str | None,
@@ -65,6 +67,7 @@ def verify_command(
     Exit code 0 when the claim is proved, 1 when it is not, 2 on bad input. --exact proves it once more, in numbers that
     carry their own error (extra `exact`: python-flint); both checks must prove the claim. Proofs that are too large
     for it are refused at once, exit code 2. What each check trusts is told in docs/trust.md.
+    A file that takes long says so before the check begins.
 
     \b
     lipcert verify proof.npz --network net.npz

@@ -29,9 +29,11 @@ from lipcert.files.numbers import MOST_WHOLE, one_whole, real, whole, word
 from lipcert.problem.network import Network
 from lipcert.problem.region import Everywhere, Region
 from lipcert.proof.certificate import read_region, region_arrays
+from lipcert.proof.cost import cell_seconds
 from lipcert.proof.entries import Asked, enclosure
 from lipcert.proof.splits import LEAF, MOST_NODES, Index, Splits
 from lipcert.rounding import Array
+from lipcert.steps import expect, step
 
 VERSION = 1
 _OF_ENTRIES = ("lower", "upper", "seen_least", "seen_most")
@@ -130,6 +132,8 @@ def verify_jacobian(certificate: JacobianCertificate, net: Network) -> JacobianV
     reason = refused(certificate, net)
     if reason is not None:
         return JacobianVerification(False, nothing, claims, claims.lo.size, reason)
+    nodes = len(certificate.splits.where) * len(certificate.scores)
+    expect(nodes * cell_seconds(net), f"{certificate.splits.leaves:,} cells, {len(certificate.scores):,} scores")
     asked = Asked(net, certificate.region, certificate.scores, certificate.inputs)
     found = enclosure(asked, certificate.splits, claims)
     if found is None:
@@ -172,6 +176,7 @@ def _seen(certificate: JacobianCertificate, net: Network) -> NDArray[np.bool_]:
     for at, value, none in ends:
         fine &= (at >= 0) | (value == none)
     for start in range(0, len(points), _POINTS):
+        step()
         g = entries_at(net, points[start : start + _POINTS], certificate.scores)
         for (at, value, _), end, sign in zip(ends, (g.hi, g.lo), (-1.0, 1.0), strict=True):
             row, column = np.nonzero((at >= start) & (at < start + _POINTS))

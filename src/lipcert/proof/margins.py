@@ -28,6 +28,7 @@ from lipcert.proof.multipliers import check, prove
 from lipcert.proof.version1 import margin_numbers
 from lipcert.relaxation.margin import Margin, applies, margin
 from lipcert.rounding import Array, worst
+from lipcert.steps import step
 
 MARGINS_VERSION = 2
 MAX_ROWS = 1000
@@ -122,6 +123,7 @@ def verify_margins(certificate: MarginCertificate, net: Network) -> list[float]:
 
 
 def _rechecked(proof: MarginProof, net: Network, box: Box, pre: tuple[Interval, ...], linear: float) -> float:
+    step()
     try:
         return _recheck(proof, net, box, pre, linear)
     except InputError:

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from lipcert import steps
 from lipcert.bounds import Interval, preactivations, slope_bounds, slopes
 from lipcert.bounds.interval import middle_and_radius
 from lipcert.problem.network import Network
@@ -231,6 +232,7 @@ class Nogoods:
         some = some[np.isin(some, self.rows[:, 0])]
         step = max(1, _NUMBERS // (2 * system.neurons + system.cuts))
         for start in range(0, len(some), step):
+            steps.step()
             own = some[start : start + step]
             found[own] = self._proved(system, own)
         return found

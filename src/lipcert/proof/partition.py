@@ -31,8 +31,10 @@ from lipcert.problem.norms import Norm, parse_norms
 from lipcert.problem.region import Box
 from lipcert.proof.arithmetic import prove_linear
 from lipcert.proof.boxes import Asked, Signs, preactivations_on, uppers_on
+from lipcert.proof.cost import cell_seconds
 from lipcert.proof.cover import LEAF, MOST_NODES, Cover, Level
 from lipcert.rounding import Array
+from lipcert.steps import expect, step
 
 if TYPE_CHECKING:
     from lipcert.chart.facts import Facts
@@ -154,6 +156,8 @@ def verify_partition(certificate: PartitionCertificate, net: Network) -> Partiti
     reason = _refused(certificate, net)
     if reason is not None:
         return PartitionVerification(False, nothing, claims, reason)
+    nodes = len(certificate.cover.coordinate)
+    expect(nodes * cell_seconds(net), f"{nodes:,} cells and their halves")
     asked = Asked(net, certificate.region, certificate.norm, certificate.c, certificate.frame)
     try:
         uppers = cover_uppers(asked, certificate.cover, certificate.of_grid)
@@ -192,6 +196,7 @@ def cover_uppers(asked: Asked, cover: Cover, of_grid: bool) -> Array:
     found, roots = np.full(int(place[-1]) + 1, np.inf), np.zeros(cover.roots)
     above: list[Signs] = []  # of the groups that are still to come at every depth, the last ones first
     for depth, level in cover.groups(asked.batch):
+        step()
         if not depth:
             above = [asked.unknown(len(level.lo))]
         uppers, signs = _group_uppers(asked, level, above.pop())

@@ -29,6 +29,7 @@ from lipcert.problem.region import sides_of
 from lipcert.proof.nogoods import Index, Nogoods, Signs, System, refusal
 from lipcert.proof.tree import digest
 from lipcert.rounding import Array, worst
+from lipcert.steps import step
 
 METHOD = "signs"
 NAMES = "patterns|patterns_digest|nogood_literals|nogood_rows|nogood_numbers"
@@ -75,6 +76,7 @@ class Patterns:
             return np.inf
         upper = 0.0
         for some in leaves.chunks(np.flatnonzero(~refused)):
+            step()
             upper = worst(upper, float(np.max(leaf_bounds(problem, leaves.neurons, some))))
         return upper
 

@@ -28,10 +28,11 @@ from lipcert.proof.encoding import (
     encode_numbers,
     encode_specifications,
 )
-from lipcert.proof.leaves import BY_INTERVALS, BY_LINES, Empty, Leaf, check_leaves
+from lipcert.proof.leaves import BASIS, BY_INTERVALS, BY_LINES, COEFFICIENTS, SIDES, Empty, Leaf, check_leaves
 from lipcert.proof.relaxed import Multipliers
 from lipcert.relaxation.specification import Specification
 from lipcert.rounding import Array, worst
+from lipcert.steps import step
 
 METHOD = "tree"
 NAMES = "tree|tree_values|tree_digest|leaf_kinds"
@@ -78,6 +79,7 @@ class Tree:
         root, known = root_bounds(net, problem.region)
         todo = [_Level([0], [root], known)]
         while todo:
+            step()
             level = todo.pop()
             ends = [k for k, node in enumerate(level.nodes) if self.splits[node] is None]
             if ends:
@@ -89,10 +91,10 @@ class Tree:
             inner = [k for k in range(len(level.nodes)) if self.splits[level.nodes[k]] is not None]
             most = max(1, _AT_ONCE >> len(todo) // _WAITING)
             for some in (inner[k : k + most] for k in range(0, len(inner), most)):
-                step = _down(problem, self.splits, below, level, some)
-                if step is None:
+                lower = _down(problem, self.splits, below, level, some)
+                if lower is None:
                     return np.inf
-                todo.append(step)
+                todo.append(lower)
         return upper
 
 
@@ -145,11 +147,20 @@ def assembled(
     splits = _splits(table, values)
     leaves: list[Leaf] = []
     for kind, specification, both in zip(kinds, specifications, numbers, strict=True):
+        _check_leaf(int(kind), specification, both[0])
         if kind == _RELAXED and specification is not None:
             leaves.append(Multipliers(specification, *both))
         else:
             leaves.append(Empty(*both) if kind == _EMPTY else BY_LINES if kind == _LINES else BY_INTERVALS)
     return Tree(splits, tuple(leaves))
+
+
+def _check_leaf(kind: int, specification: Specification | None, multipliers: Mapping[str, Array]) -> None:
+    """Refuse a leaf without what its kind needs: a small file could have thousands of them, each slow to build."""
+    if kind == _RELAXED and (specification is None or not any(np.any(y) for y in multipliers.values())):
+        raise FileFormatError("a leaf of the tree is said to be proved by a relaxation, but has no multipliers")
+    if kind == _EMPTY and not (SIDES in multipliers or {COEFFICIENTS, BASIS} <= multipliers.keys()):
+        raise FileFormatError("a leaf of the tree is said to be empty, but has no multipliers that show it")
 
 
 def _splits(table: NDArray[np.int64], values: Array) -> tuple[Split | None, ...]:

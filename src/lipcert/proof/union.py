@@ -18,8 +18,10 @@ from lipcert.files.boundary import located
 from lipcert.files.numbers import MOST_WHOLE, whole
 from lipcert.problem.network import Network
 from lipcert.proof.certificate import Certificate
+from lipcert.proof.cost import seconds
 from lipcert.proof.verify import Verification, read_certificate, verify
 from lipcert.readers.given import TorchModule, network_of
+from lipcert.steps import expect
 
 if TYPE_CHECKING:
     from lipcert.chart.facts import Facts
@@ -116,6 +118,7 @@ def verify_union(
     """
     kept = certificate if isinstance(certificate, UnionCertificate) else load_union(certificate)
     network = network_of(net, None)
+    expect(sum(seconds(network, part.proof) for part in kept.parts), f"{len(kept.parts):,} regions")
     answers = tuple(verify(part, network) for part in kept.parts)
     upper = max(answer.upper for answer in answers)
     if not all(_same_question(part, kept.parts[0]) for part in kept.parts):

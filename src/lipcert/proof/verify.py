@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from lipcert.errors import FileFormatError, InputError, MethodError
+from lipcert.errors import FileFormatError, InputError, MethodError, OutOfTime
 from lipcert.files import check_readable, write_json
 from lipcert.files.archive import Archive, holds
 from lipcert.files.numbers import MOST_WHOLE, one_real, one_whole, real, word
@@ -22,7 +22,7 @@ from lipcert.problem.norms import parse_norms
 from lipcert.problem.output import output_of
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Everywhere
-from lipcert.proof import collapsed, encoding, patterns, sharpened, slopes, stated, tree, version1
+from lipcert.proof import collapsed, cost, encoding, patterns, sharpened, slopes, stated, tree, version1
 from lipcert.proof.arithmetic import Arithmetic
 from lipcert.proof.cases import read_cases
 from lipcert.proof.certificate import CERTIFICATE_VERSION, Certificate, Proof, read_region
@@ -30,6 +30,7 @@ from lipcert.proof.relaxed import Multipliers
 from lipcert.readers.given import TorchModule, network_of
 from lipcert.relaxation.specification import RELAXATIONS
 from lipcert.rounding import worst
+from lipcert.steps import expect
 
 if TYPE_CHECKING:
     from lipcert.chart.facts import Facts
@@ -84,13 +85,17 @@ class Verification:
 
 
 def verify(
-    certificate: Certificate | str | os.PathLike[str], net: Network | str | os.PathLike[str] | TorchModule
+    certificate: Certificate | str | os.PathLike[str],
+    net: Network | str | os.PathLike[str] | TorchModule,
+    *,
+    time_limit: float | None = None,
 ) -> Verification:
     """Check a proof without any solver: what does it prove about this network?
 
     certificate: as in `Result.certificate`, or the path of a file that `Certificate.save` wrote. (Of several regions:
         `verify_union`.)
     net: the network that it is about, or the path of its file, or a torch module.
+    time_limit: seconds, after which nothing is proved; without it the check takes what the file needs.
 
     Rows are rebuilt from the network, so nothing that the file says about them is believed; the hash, the signs of the
     multipliers and the semidefiniteness are checked, and the bound is computed again with outward rounding. What has
@@ -98,6 +103,14 @@ def verify(
     """
     if not isinstance(certificate, Certificate):
         certificate = load_certificate(certificate)
+    if time_limit is not None:
+        from lipcert.budget.limit import within  # here: a checker has no clock
+
+        try:
+            with within(time_limit):
+                return verify(certificate, net)
+        except OutOfTime as error:
+            return Verification(False, np.inf, certificate.claim, str(error))
     region = certificate.region
     net = network_of(net, None if isinstance(region, Everywhere) else region.shape)
     claim = certificate.claim
@@ -108,6 +121,7 @@ def verify(
         return Verification(False, np.inf, claim, scores)
     if certificate.c.ndim != 1 and not (certificate.norm.out and np.array_equal(certificate.c, np.eye(net.outputs))):
         return Verification(False, np.inf, claim, "the certificate is about several outputs, but not all of them")
+    expect(cost.seconds(net, certificate.proof), cost.words(certificate.proof))
     with np.errstate(all="ignore"):  # an overflow proves nothing; it is no message
         upper = worst(_check(certificate, net))
     if not upper <= claim or np.isinf(upper):
