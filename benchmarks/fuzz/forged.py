@@ -159,11 +159,8 @@ def _certificate(rng: Random, case: Case, kind: str) -> Certificate | None:
                     case.network, case.region, output=0, norm=case.p, method=str(rng.choice(LITERAL)), work=1.0
                 ).certificate
             case "weighted":
-                weights, some = (
-                    10.0 ** rng.uniform(-2, 2, size=case.network.inputs),
-                    [0] if rng.random() < 0.5 else None,
-                )
-                about: dict[str, Any] = {"input_weights": weights, "inputs": some, "norm": case.p, "output": 0}
+                about: dict[str, Any] = {"input_weights": 10.0 ** rng.uniform(-2, 2, size=case.network.inputs)}
+                about |= {"inputs": [0] if rng.random() < 0.5 else None, "norm": case.p, "output": 0}
                 return lipcert.bound(case.network, case.region, method="linear", work=0.1, **about).certificate
             case "multipliers" | "cases":
                 return _relaxed(rng, problem) if problem.has_cases == (kind == "cases") else None

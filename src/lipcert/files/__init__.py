@@ -62,9 +62,10 @@ def opened(path: str | os.PathLike[str]) -> BinaryIO:
 def contents(path: str | os.PathLike[str]) -> bytes:
     """All bytes of a stranger's file."""
     with opened(path) as file:
-        data = file.read(MAX_FILE_BYTES + 1)
-    if len(data) > MAX_FILE_BYTES:
-        raise FileFormatError(f"{path}: it grew beyond the limit of {MAX_FILE_BYTES / 2**30:.0f} GiB while it was read")
+        size = os.fstat(file.fileno()).st_size
+        data = file.read(size + 1)
+    if len(data) != size:
+        raise FileFormatError(f"{path}: it changed while it was read; try again")
     return data
 
 
