@@ -33,6 +33,8 @@ from lipcert.problem.convolution import Convolution, Window
 from lipcert.problem.norms import SUPPORTED, Norm
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region
+from lipcert.proof.arithmetic import prove_linear
+from lipcert.proof.balls import check_with_balls
 from lipcert.rounding import Array
 from lipcert.witness import evaluate, search
 from lipcert.witness.program import Program
@@ -129,6 +131,22 @@ def test_screens_and_programs(nets: tuple[Network, Network]) -> None:
             forms = [p.forms(p.free, Budget.of_work(10.0)) for p in programs]
             same(forms[0][0], forms[1][0])
             same(forms[0][1], forms[1][1])
+
+
+def test_the_exact_check_knows_convolutions() -> None:
+    """Forms above a neuron and above its opposite: rows of a convolution are asked for once."""
+    pytest.importorskip("flint", reason="python-flint is not here: pip install 'lipcert[exact]'")
+    rng = np.random.default_rng(3)
+    window = Window((2,), (1,), (1,), (0,), (0,))
+    first, second = (Convolution(rng.normal(size=(1, 1, 2)), (size,), window) for size in (5, 4))
+    last = rng.normal(size=(1, 3))
+    uppers = []
+    for weights in ([first, second, last], [first.tocsr(), second.tocsr(), last]):
+        net = Network.from_weights(weights)
+        certificate = prove_linear(Problem.of(net, Box(np.zeros(5), 0.3), 0))
+        uppers.append(check_with_balls(certificate, net))
+        assert uppers[-1] <= certificate.claim
+    assert uppers[0] == pytest.approx(uppers[1], rel=1e-12)
 
 
 @pytest.mark.parametrize("norm", ["inf", "2"])

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks.fuzz import _questions, cheap, files, folders, forged
+from benchmarks.fuzz import _hostile, _questions, cheap, files, folders, forged, hostile
 from benchmarks.fuzz.__main__ import again, kind_of, main
 from benchmarks.fuzz._cuts import cut
 from benchmarks.fuzz._harness import Run, judged
@@ -20,6 +20,9 @@ from benchmarks.fuzz._oracle import FUNCTIONS, floor, forward, jacobians, points
 from benchmarks.fuzz._problems import Case, random_case
 
 from lipcert import Ball, Box, Certificate, Polytope, Verification
+from lipcert.errors import FileFormatError
+from lipcert.polynomial.certificates import stored
+from lipcert.polynomial.certificates.stored import Stored
 from lipcert.problem import polytope
 from lipcert.problem.activations import KINDS
 from lipcert.proof.arithmetic import prove_product
@@ -35,7 +38,8 @@ CUT = (18, 34, 51, 53)  # numbers of seed 1 whose regions have half-spaces
         ("deep", [*range(1, 9), 19, 20]),
         ("relaxations", [1, 2, 3, 5, 9, 11, 100]),
         ("files", [*range(90)]),
-        ("forged", [*range(15), *range(120, 135), *range(240, 255)]),
+        ("forged", [*range(17), *range(136, 153), *range(272, 289)]),
+        ("hostile", [*range(0, 17 * 300, 29)]),
     ],
 )
 def test_a_short_run_finds_nothing(name: str, numbers: list[int]) -> None:
@@ -47,7 +51,7 @@ def test_a_short_run_finds_nothing(name: str, numbers: list[int]) -> None:
     assert sum(run.counts.values()) >= len(numbers)
 
 
-@pytest.mark.parametrize("name", ["cheap", "deep", "relaxations", "files", "forged"])
+@pytest.mark.parametrize("name", ["cheap", "deep", "relaxations", "files", "forged", "hostile"])
 def test_a_case_is_always_the_same(name: str, tmp_path: Path) -> None:
     """Made twice it is the same, and so it is when it was written to files and read again."""
     kind = kind_of(name)
@@ -57,7 +61,7 @@ def test_a_case_is_always_the_same(name: str, tmp_path: Path) -> None:
         kept = kind.load(tmp_path / "0", json.loads(json.dumps(about[0])))
         again_ = kind.save(kept, tmp_path / "2")
         contents = [{p.name[1:]: p.read_bytes() for p in tmp_path.glob(f"{k}*")} for k in range(3)]
-        if name != "forged":  # names of files are in what is said, and times in archives
+        if name not in ("forged", "hostile"):  # names of files are in what is said, and times in archives
             assert about[0] == about[1] == again_
         assert len(contents[0]) >= 1
         assert contents[0].keys() == contents[1].keys() == contents[2].keys()
@@ -107,6 +111,40 @@ def test_a_forgery_that_is_believed_is_found(monkeypatch: pytest.MonkeyPatch) ->
     assert not judged(kind, boast).fault
     monkeypatch.setattr(forged, "verify", believing)
     assert judged(kind, boast).fault == "proves too much"
+
+
+def test_the_forger_finds_a_scale_that_makes_every_term_vanish(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `Stored` once read it: the absolute value of the least whole number is negative, so it passed for small."""
+
+    def trusting(self: Stored, problem: Any, degree: int) -> Any:  # noqa: ARG001
+        exponents = np.asarray(self.arrays["sos_scale"]).astype(np.int64)
+        if np.any(np.abs(exponents) > min(20, 300 // max(1, degree))):
+            raise FileFormatError("the scales of the proof are not those of such a problem")
+        return 2.0 ** exponents.astype(np.float64), 1.0
+
+    def found(kind: str) -> set[str]:
+        own = forged.KINDS.index(kind)
+        numbers = (own + len(forged.KINDS) * k for k in range(280, 300))
+        cases = (hostile.Hostile().make(np.random.default_rng(0), number) for number in numbers)
+        return {judged(hostile.Hostile(), case).fault for case in cases}
+
+    kinds = ("literal", "polynomial")
+    assert [found(kind) for kind in kinds] == [{""}, {""}]
+    monkeypatch.setattr(Stored, "_scales", trusting)
+    monkeypatch.setattr(stored, "_check_scaled", lambda _: None)
+    assert ["proves too much" in found(kind) for kind in kinds] == [True, True]
+
+
+def test_edits_of_a_proof_leave_nothing_out() -> None:
+    """Every array of numbers is emptied, zeroed and made extreme: alone, with the others emptied, and in pairs."""
+    own = forged.base(forged.KINDS.index("patterns")).arrays
+    every = _hostile.edits(own)
+    numbers = {name for name in own if own[name].dtype.kind in "iuf"}
+    assert {changes[0][0] for changes, _ in every if len(changes) == 1} == numbers
+    assert {changes[0][0] for changes, alone in every if alone} == numbers - _hostile.QUESTION
+    assert len({frozenset(name for name, _ in changes) for changes, _ in every if len(changes) == 2}) == 6
+    claims = [float(_hostile.edited(own, edit)["upper"]) for edit in every if edit[0][0][0] != "upper"]
+    assert max(claims) < float(own["upper"]) / 100
 
 
 BELIEVED: dict[str, tuple[str, Any]] = {
@@ -196,7 +234,8 @@ def test_a_box_that_loses_points_of_the_region_is_found(monkeypatch: pytest.Monk
 
 
 def test_every_kind_of_proof_is_forged() -> None:
-    proofs = {str(forged.base(k).arrays["proof"]) for k in (*range(10), 24)}
+    literal = [k for k in range(forged.BASES) if forged.KINDS[k % len(forged.KINDS)] == "literal"]
+    proofs = {str(forged.base(k).arrays["proof"]) for k in (*range(10), *literal)}
     assert proofs == {"arithmetic", "multipliers", "cases", "slopes", "tree", "patterns", "literal", "lipopt"}
     assert "side_rows" in forged.base(8).arrays
     own = {name for k in range(10, 15) for name in _questions.JUDGES if name in forged.base(k).arrays}

@@ -114,7 +114,7 @@ FORGED: dict[str, tuple[Callable[[Arrays], None], str]] = {
     "another network": (changed("network", lambda _: np.array("0" * 64)), "another network"),
     "other scores": (changed("scores", lambda s: s[::-1]), "entries: the claimed"),
     "scores that there are not": (changed("scores", lambda s: s + 1), "does not have"),
-    "inputs that there are not": (changed("inputs", lambda s: s - 1), "does not have"),
+    "inputs that there are not": (changed("inputs", lambda s: s + 9), "does not have"),
     "a score twice": (changed("scores", lambda s: s * 0), "twice"),
     "an input twice": (changed("inputs", lambda s: s * 0), "twice"),
     "points that no entry names": (changed("points", lambda p: np.tile(p[:1], (9, 1))), "more points"),

@@ -278,7 +278,7 @@ def test_a_certificate_of_a_polynomial_problem_needs_a_problem() -> None:
         lipcert.verify(OLD / "polynomial" / "disk.npz", net_of(2, 3, 1))
 
 
-SEARCHES = ("solver", "method", "witness", "jobs", "cells", "entries", "robustness", "budget")
+SEARCHES = ("solver", "method", "witness", "jobs", "cells", "entries", "robustness")
 
 
 @pytest.mark.parametrize("kind", ["bound", "cells", "jacobian", "margins", "union"])

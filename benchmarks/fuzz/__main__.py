@@ -1,6 +1,6 @@
 """Fuzzing with independent oracles, to be left running: python -m benchmarks.fuzz cheap|deep|relaxations|files|...
 
-    python -m benchmarks.fuzz cheap|deep|relaxations|files|forged|folders|all [--count N] [--seed S] [--first K]
+    python -m benchmarks.fuzz cheap|deep|relaxations|files|forged|hostile|folders|all [--count N] [--seed S] [--first K]
                               [--minutes M] [--out DIR]
     python -m benchmarks.fuzz again FILE.json
 
@@ -18,7 +18,7 @@ from typing import Any
 
 from benchmarks.fuzz._harness import Kind, Run, judged
 
-NAMES = ("cheap", "deep", "relaxations", "files", "forged", "folders")
+NAMES = ("cheap", "deep", "relaxations", "files", "forged", "hostile", "folders")
 
 
 def kind_of(name: str) -> Kind[Any]:
@@ -39,6 +39,10 @@ def kind_of(name: str) -> Kind[Any]:
         from benchmarks.fuzz.forged import Forged
 
         return Forged()
+    if name == "hostile":
+        from benchmarks.fuzz.hostile import Hostile
+
+        return Hostile()
     from benchmarks.fuzz.folders import Folders
 
     return Folders()

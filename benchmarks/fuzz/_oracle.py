@@ -166,11 +166,15 @@ def floor(case: Case, rng: Random, enumerate_: bool = False) -> float:
     return best
 
 
-def norms_at(case: Case, points: Array) -> Array:
-    """The norm at every point, less what the oracle's own rounding may be; 0 where it cannot say: on kinks, say."""
+def norms_at(case: Case, points: Array, weights: Array | None = None) -> Array:
+    """The norm at every point, less what the oracle's own rounding may be; 0 where it cannot say: on kinks, say.
+
+    With weights of the inputs, in the norm |diag(weights) x|_p; an infinite weight is that of an input that stays.
+    """
     with np.errstate(all="ignore"):
         J, off, size = jacobians(case, points)
         J, size = (J, size) if case.c is None else ((case.c @ J)[:, None, :], (np.abs(case.c) @ size)[None, :])
+        J, size = (J, size) if weights is None else (J / weights, size / weights)
         sure = off & np.all(np.isfinite(J), axis=(1, 2))
         seen = operator_norms(np.where(sure[:, None, None], J, 0.0), case.p, case.q)
         price = operator_norms(size[None], case.p, case.q)[0]

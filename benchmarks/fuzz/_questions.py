@@ -26,6 +26,7 @@ from benchmarks.polynomial_attack import random_case as random_polynomial_case
 from lipcert import Box, Network, PolynomialProblem, verify_polynomial
 from lipcert.polynomial.certificates.certificate import load_polynomial
 from lipcert.polynomial.hierarchy.solve import solve_problem
+from lipcert.problem.frame import Frame
 from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate
 from lipcert.proof.cover import Cover
@@ -60,11 +61,26 @@ class Answer:
 def attained(certificate: Certificate, case: Case) -> float:
     """Where a certificate of a constant says, in the norm it says; nothing for questions that the oracle has not."""
     net, region = case.network, certificate.region
-    if certificate.coordinate is not None or certificate.frame is not None or certificate.c.shape[-1] != net.outputs:
+    if certificate.coordinate is not None or certificate.c.shape[-1] != net.outputs:
         return 0.0
     if not isinstance(region, lipcert.Everywhere) and region.size != net.inputs:
         return 0.0
+    if certificate.frame is not None:
+        return _weighted(certificate, certificate.frame, case)
     return floor(asked_by(certificate, case), np.random.default_rng(case.seed))
+
+
+def _weighted(certificate: Certificate, frame: Frame, case: Case) -> float:
+    """The same where single inputs have weights, or some of them stay; nothing for matrices."""
+    net, own, some = case.network, frame.input_weights, frame.inputs
+    fits = own is None or (own.shape == (net.inputs,) and bool(np.all(own > 0)))
+    if not fits or frame.output_weights is not None or (some is not None and np.any(some >= net.inputs)):
+        return 0.0
+    weights = np.full(net.inputs, np.inf)
+    changed = np.arange(net.inputs) if some is None else some
+    weights[changed] = 1.0 if own is None else own[changed]
+    points = points_of(np.random.default_rng(case.seed), certificate.region, net.inputs)
+    return float(norms_at(asked_by(certificate, case), points, weights).max(initial=0.0))
 
 
 def asked_by(certificate: Certificate, case: Case) -> Case:

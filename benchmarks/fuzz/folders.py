@@ -23,6 +23,7 @@ import numpy as np
 import lipcert
 from benchmarks.fuzz._damage import damaged
 from benchmarks.fuzz._harness import Verdict
+from benchmarks.fuzz._hostile import in_a_file
 from benchmarks.fuzz._problems import Random
 from lipcert import Network
 from lipcert.cli.app import run
@@ -184,6 +185,8 @@ def _edited(rng: Random, files: Content, name: str) -> bytes | None:
         return None
     if rng.random() < 0.1:  # the content of another file of its kind: another pair's proof, say
         return files[str(rng.choice([n for n in sorted(files) if Path(n).suffix == kind]))]
+    if kind == ".npz" and rng.random() < 0.5:  # a number at an end of its type, and a claim that is too good
+        return in_a_file(files[name], int(rng.integers(1 << 30)))
     if kind == ".json" and rng.random() < 0.85:
         return _edited_json(rng, files[name])
     return damaged(rng, kind, files[name])

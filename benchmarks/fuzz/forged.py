@@ -23,6 +23,7 @@ import lipcert
 from benchmarks.fuzz._cuts import cut, inside, ready
 from benchmarks.fuzz._edits import Arrays, forged
 from benchmarks.fuzz._harness import Verdict
+from benchmarks.fuzz._hostile import wordless
 from benchmarks.fuzz._oracle import floor, points_of
 from benchmarks.fuzz._problems import NORMS, Case, Random, random_case
 from benchmarks.fuzz._questions import JUDGES, MAKERS, Answer, asked_by, attained, question_case
@@ -51,11 +52,12 @@ from lipcert.solver.rank_two import Options, solve_rank_two
 
 KINDS = (
     *("arithmetic", "multipliers", "cases", "slopes", "tree", "patterns", "sharpened", "within"),
-    *("halfspaces", "literal", *MAKERS),
+    *("halfspaces", "literal", *MAKERS, "weighted", "old"),
 )
 BASES = 8 * len(KINDS)  # honest certificates, eight of every kind
 PLAIN = (prove_product, prove_interval, prove_linear, prove_mixed, prove_elimination)
 LITERAL = ("hr1", "lipopt3")
+FLAT = ("literal", "weighted")  # networks with one hidden layer
 RELAXED = ("tight", "backward", "forward", "both", "shor", "hr2")
 ANY = ("arithmetic", "multipliers", "cases", "slopes", "tree", "halfspaces")  # networks and regions of any kind
 COMMAND = 8  # every so many forgeries are given to the command line as well
@@ -76,19 +78,22 @@ def base(index: int) -> Base:
     """Always the same, with the kind of proof of its number."""
     rng, kind = np.random.default_rng([index, 77]), KINDS[index % len(KINDS)]
     for _ in range(DRAWS):
+        if kind == "old":
+            return _of_version_1(index)
         if kind in MAKERS:
             case = question_case(rng, int(rng.integers(10**6)), kind)
             arrays = _answered(rng, case, kind)
             if arrays is not None:
-                return Base(case, arrays, 0.0)
+                return Base(case, wordless(arrays), 0.0)
             continue
-        case = small_case(rng, index) if kind in ANY else plain_case(rng, index, 1 if kind == "literal" else 3)
+        case = small_case(rng, index) if kind in ANY else plain_case(rng, index, 1 if kind in FLAT else 3)
         if kind == "halfspaces":
             case = with_halfspaces(rng, case)
         with np.errstate(all="ignore"):
             found = _certificate(rng, case, kind)
         if found is not None and np.isfinite(found.upper) and found.upper > 0:
-            return Base(case, dict(found.arrays()), floor(case, rng, enumerate_=True))
+            seen = 0.0 if found.frame is not None else floor(case, rng, enumerate_=True)
+            return Base(case, wordless(found.arrays()), seen)
     raise AssertionError(f"no problem was found for a proof by {kind}")
 
 
@@ -98,6 +103,20 @@ def _answered(rng: Random, case: Case, kind: str) -> Arrays | None:
             return MAKERS[kind](rng, case)
     except (lipcert.LipcertError, ArithmeticError, ValueError):  # not for this problem
         return None
+
+
+def _of_version_1(index: int) -> Base:
+    """A small certificate that version 1 wrote, of the files that the tests keep."""
+    folder = Path(__file__).parents[2] / "tests" / "data" / "certificates"
+    networks = {net.sha256: net for net in map(lipcert.load, sorted((folder / "networks").glob("*.npz")))}
+    files = [p for p in sorted(folder.glob("*.npz")) if p.stat().st_size < 20_000 and not p.name.startswith("margins")]
+    path = files[index // len(KINDS) % len(files)]
+    kept = load_certificate(path)
+    with np.load(path, allow_pickle=False) as stored:
+        arrays = dict(stored)
+    c = None if kept.norm.out is not None else kept.c
+    case = Case(networks[kept.network_sha256], kept.region, c, kept.norm.p, kept.norm.out, index)
+    return Base(case, arrays, attained(kept, case) * (1 - 1e-9))
 
 
 def with_halfspaces(rng: Random, case: Case) -> Case:
@@ -140,6 +159,10 @@ def _certificate(rng: Random, case: Case, kind: str) -> Certificate | None:
                 return lipcert.bound(
                     case.network, case.region, output=0, norm=case.p, method=str(rng.choice(LITERAL)), work=1.0
                 ).certificate
+            case "weighted":
+                about: dict[str, Any] = {"input_weights": 10.0 ** rng.uniform(-2, 2, size=case.network.inputs)}
+                about |= {"inputs": [0] if rng.random() < 0.5 else None, "norm": case.p, "output": 0}
+                return lipcert.bound(case.network, case.region, method="linear", work=0.1, **about).certificate
             case "multipliers" | "cases":
                 return _relaxed(rng, problem) if problem.has_cases == (kind == "cases") else None
             case "slopes":

@@ -28,6 +28,7 @@ from lipcert.problem.norms import Norm
 from lipcert.problem.region import Ball, Polytope, Region, ball_of, hull, sides_of
 from lipcert.problem.twins import Twins
 from lipcert.rounding import TINY, gamma, grow
+from lipcert.steps import step
 
 if TYPE_CHECKING:  # a checker has no budget
     from lipcert.budget import Budget
@@ -164,6 +165,7 @@ class Pass:
     def run(self, known: tuple[Interval, ...] | None = None, better: Better | None = None) -> Bounds:
         """The bounds of all blocks; see `bounds_of` for `known`, beside which there may be `better` ones."""
         for k, block in enumerate(self.net.hidden):
+            step()
             values = [self.box, *(s.x for s in self.stages)]
             sources = tuple(values[j] for j, _ in block.terms)
             z = self._intervals(block, sources)

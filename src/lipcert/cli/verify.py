@@ -12,9 +12,10 @@ from rich.markup import escape
 from lipcert.cli.options import A_PATH, Reading, json_option, reading_options
 from lipcert.cli.show import console, facts, print_json
 from lipcert.cli.verify_folder import GivenData, folder_options, verify_folder_command
+from lipcert.cli.verify_limit import time_limited
 from lipcert.errors import InputError
 from lipcert.proof.verification import Provable, Verification
-from lipcert.proof.verify import kind_of, load_proof
+from lipcert.proof.verify import kind_of, load_proof, verify
 
 
 @click.command("verify", short_help="Check a proof, or all proofs of a certify job, against a network.")
@@ -35,6 +36,7 @@ from lipcert.proof.verify import kind_of, load_proof
 @click.option("--exact", is_flag=True, help="Check it a second time in ball arithmetic (python-flint).")
 @reading_options
 @json_option
+@time_limited
 def verify_command(
     certificate: str,
     network: str | None,
@@ -53,6 +55,7 @@ def verify_command(
     Exit code 0 when the claim is proved, 1 when it is not, 2 on bad input. --exact proves it once more, in numbers that
     carry their own error (extra `exact`: python-flint); both checks must prove the claim. Proofs that are too large
     for it are refused at once, exit code 2. What each check trusts is told in docs/trust.md.
+    A file that takes long says so before the check begins.
 
     \b
     lipcert verify proof.npz --network net.npz
@@ -82,7 +85,7 @@ def verify_command(
 
 def _verified(kept: Provable, network: str, reading: Reading, exact: bool) -> tuple[Verification, dict[str, Any]]:
     net = reading.network(network)
-    return kept.verify(net, exact), {"network": {"sha256": net.sha256, "shape": list(net.shape)}}
+    return verify(kept, net, exact=exact), {"network": {"sha256": net.sha256, "shape": list(net.shape)}}
 
 
 def _verified_problem(certificate: str, problem: str | None, more: bool) -> tuple[Verification, dict[str, Any]]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,20 +22,66 @@ MAX_WIDTH = 1 << 22  # neurons in one layer
 
 
 def check_readable(path: str | os.PathLike[str]) -> Path:
-    """The path of an existing, readable, not absurdly large file."""
+    """The path of an existing, readable, not absurdly large regular file, or of a link to one."""
     p = Path(path)
-    if not p.exists():
-        raise FileFormatError(f"{p}: no such file")
-    if not p.is_file():
-        raise FileFormatError(f"{p}: not a file")
-    size = p.stat().st_size
-    if size == 0:
-        raise FileFormatError(f"{p}: the file is empty")
-    if size > MAX_FILE_BYTES:
-        raise FileFormatError(f"{p}: {size / 2**30:.1f} GiB is more than the limit of {MAX_FILE_BYTES / 2**30:.0f} GiB")
+    try:
+        _check_regular(p, os.stat(p))
+    except (FileNotFoundError, NotADirectoryError):
+        raise FileFormatError(f"{p}: no such file") from None
+    except OSError as error:
+        raise FileFormatError(f"{p}: cannot be read ({error.strerror})") from None
+    except ValueError as error:  # a name that this system cannot have, or one of our own words
+        raise error if isinstance(error, FileFormatError) else FileFormatError(f"{p}: no such file") from None
     if not os.access(p, os.R_OK):
         raise FileFormatError(f"{p}: no permission to read it")
     return p
+
+
+def opened(path: str | os.PathLike[str]) -> BinaryIO:
+    """The one door for files of strangers: a regular file, open for reading bytes.
+
+    Devices and FIFOs are refused, also behind a link. The file that was opened is looked at again, without waiting for
+    a writer, because another one may have taken its name meanwhile.
+    """
+    p = check_readable(path)
+    flags = os.O_RDONLY
+    for name in ("O_NONBLOCK", "O_CLOEXEC", "O_BINARY"):
+        flags |= getattr(os, name, 0)
+    try:
+        file = os.fdopen(os.open(p, flags), "rb")
+    except OSError as error:
+        raise FileFormatError(f"{p}: cannot be read ({error.strerror})") from None
+    try:
+        _check_regular(p, os.fstat(file.fileno()))
+    except FileFormatError:
+        file.close()
+        raise
+    return file
+
+
+def contents(path: str | os.PathLike[str]) -> bytes:
+    """All bytes of a stranger's file."""
+    with opened(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        data = file.read(size + 1)
+    if len(data) != size:
+        raise FileFormatError(f"{path}: it changed while it was read; try again")
+    return data
+
+
+def text_of(path: str | os.PathLike[str], encoding: str = "utf-8", errors: str = "strict") -> str:
+    """The text of a stranger's file with plain ends of lines; raises UnicodeDecodeError where it is no text."""
+    return contents(path).decode(encoding, errors).replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _check_regular(p: Path, found: os.stat_result) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise FileFormatError(f"{p}: not a file")
+    if found.st_size == 0:
+        raise FileFormatError(f"{p}: the file is empty")
+    if found.st_size > MAX_FILE_BYTES:
+        size, limit = found.st_size / 2**30, MAX_FILE_BYTES / 2**30
+        raise FileFormatError(f"{p}: {size:.1f} GiB is more than the limit of {limit:.0f} GiB")
 
 
 def write_atomically(path: str | os.PathLike[str], write: Callable[[IO[bytes]], object]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import os
 import re
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -17,7 +18,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from lipcert.errors import FileFormatError
-from lipcert.files import MAX_WEIGHTS
+from lipcert.files import MAX_WEIGHTS, opened
 from lipcert.files.boundary import parsing, quoted
 from lipcert.files.members import packed, unpacked
 
@@ -58,9 +59,8 @@ class Archive(Mapping[str, NDArray[Any]]):
         advice: str = "export the network again",
     ) -> None:
         self._advice = advice
-        with path.open("rb") if isinstance(path, Path) else nullcontext(path) as file:
-            with parsing("the archive", advice):
-                members = zipfile.ZipFile(file).infolist()
+        with opened(path) if isinstance(path, Path) else nullcontext(path) as file:
+            members = members_of(file, advice)
             if len(members) > MAX_MEMBERS:
                 raise FileFormatError(f"{len(members)} arrays are more than the limit of {MAX_MEMBERS}")
             if sum(m.file_size for m in members) > 8 * MAX_WEIGHTS + MAX_MEMBERS * MAX_HEADER:
@@ -102,9 +102,27 @@ class Archive(Mapping[str, NDArray[Any]]):
             return data.reshape(header.shape, order="F" if header.fortran else "C")
 
 
+def holds(path: str | os.PathLike[str], name: str) -> bool:
+    """Whether a file is an archive with an array of this name; nothing of it is unpacked."""
+    with opened(path) as file:
+        try:
+            return any(member.filename == f"{name}.npy" for member in members_of(file, ""))
+        except FileFormatError:
+            return False
+
+
+def members_of(file: IO[bytes], advice: str) -> list[zipfile.ZipInfo]:
+    """What the directory of an archive lists."""
+    with parsing("the archive", advice):
+        try:
+            return zipfile.ZipFile(file).infolist()
+        except NotImplementedError:
+            raise FileFormatError(f"the archive says that it needs a newer zip program; {advice}") from None
+
+
 def read_npy(path: Path, axes: int) -> NDArray[Any]:
     """The numbers of an .npy file with at most `axes` axes; its header is checked before any data are read."""
-    with path.open("rb") as file:
+    with opened(path) as file:
         with parsing("the header", "save it again with numpy.save"):
             header = _header(io.BytesIO(file.read(_PEEK)), "of the file", path.stat().st_size, False, axes)
         if math.prod(header.shape) > MAX_WEIGHTS:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from lipcert.errors import FileFormatError
-from lipcert.files import check_readable
+from lipcert.files import check_readable, contents
 from lipcert.files.boundary import clean, located, quoted
 
 MAX_JSON_BYTES = 64 << 20
@@ -108,7 +108,7 @@ def read_json(path: Path, constants: bool = False) -> Any:
         if path.stat().st_size > MAX_JSON_BYTES:
             raise FileFormatError(f"more than {MAX_JSON_BYTES >> 20} MiB, which no job writes")
         try:
-            return json.loads(path.read_bytes(), parse_constant=None if constants else _refuse)
+            return json.loads(contents(path), parse_constant=None if constants else _refuse)
         except (ValueError, RecursionError):
             raise FileFormatError("not readable JSON; the file is damaged") from None
 

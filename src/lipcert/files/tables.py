@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lipcert.errors import FileFormatError
-from lipcert.files import check_readable
+from lipcert.files import check_readable, text_of
 from lipcert.files.archive import read_npy
 from lipcert.files.boundary import located, quoted
 
@@ -77,7 +77,7 @@ def _is_number(word: str) -> bool:
 
 def _of_text(file: Path) -> NDArray[np.float64]:
     try:
-        rows = _rows(file.read_text(encoding="utf-8"))
+        rows = _rows(text_of(file))
     except ValueError:
         raise FileFormatError("not a readable text; give numbers, rows of equal length") from None
     fault = fault_of(rows, "give numbers alone, without a line of names")

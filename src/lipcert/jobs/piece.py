@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from lipcert.errors import InputError, PieceLost
+from lipcert.files import contents
 
 _EXTENSION = re.compile(r"[a-z0-9]{1,16}")
 _OURS = ("json", "log")  # the record of a piece, and the traceback of one that failed
@@ -64,7 +65,7 @@ class Outcome:
     def read(self, extension: str) -> bytes:
         """The contents of one of the files."""
         file = self.files[extension]
-        return file.read_bytes() if isinstance(file, Path) else file
+        return contents(file) if isinstance(file, Path) else file
 
 
 @dataclass(frozen=True)

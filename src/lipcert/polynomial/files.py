@@ -14,11 +14,10 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from math import inf, isfinite
-from pathlib import Path
 from typing import Any
 
 from lipcert.errors import FileFormatError, InputError
-from lipcert.files import check_readable
+from lipcert.files import check_readable, text_of
 from lipcert.files.boundary import located, quoted
 from lipcert.polynomial.boxqp import read_boxqp
 from lipcert.polynomial.content import Content, ProblemFile
@@ -38,7 +37,7 @@ def load_problem(path: str | os.PathLike[str]) -> ProblemFile:
         raise FileFormatError(f"{p}: larger than the limit of {MAX_BYTES >> 20} MiB for a polynomial problem")
     with located(p):
         try:
-            text = Path(p).read_text(encoding="utf-8-sig")
+            text = text_of(p, "utf-8-sig")
         except UnicodeDecodeError:
             raise FileFormatError("not a text file in UTF-8") from None
     try:

@@ -14,14 +14,15 @@ move within the region. With any other S they are (x', u) -> x = small x' + S u,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lipcert.errors import FileFormatError, InputError
+from lipcert.errors import InputError
+from lipcert.files.numbers import MOST_WHOLE, real, whole
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
 from lipcert.problem.output import ALL, choose_output
@@ -142,10 +143,10 @@ class Frame:
     def places(self, lo: Array, hi: Array) -> tuple[Array, Array]:
         """Where boxes lo <= x <= hi lie in the ordinary question, one or a row for each, rounded outward."""
         if self.scale.ndim == 1:
-            exact, low, high = powers_of_two(self.scale), lo / self.scale, hi / self.scale
-            return np.where(exact, low, down(low)), np.where(exact, high, up(high))
-        zero = np.zeros((*lo.shape[:-1], self.scale.shape[1]))
-        return np.concatenate([lo / self._small, zero], axis=-1), np.concatenate([hi / self._small, zero], axis=-1)
+            return _divided(lo, self.scale, down), _divided(hi, self.scale, up)
+        zero, small = np.zeros((*lo.shape[:-1], self.scale.shape[1])), np.asarray(self._small)
+        ends = (_divided(lo, small, down), _divided(hi, small, up))
+        return np.concatenate([ends[0], zero], axis=-1), np.concatenate([ends[1], zero], axis=-1)
 
     def point(self, y: Array) -> Array:
         """About where a point of the ordinary question lies."""
@@ -235,19 +236,24 @@ def read_frame(arrays: Mapping[str, Any]) -> Frame | None:
     """The frame of a file; None where it has none."""
     if "input_scale" not in arrays:
         return None
-    numbers: dict[str, Array | None] = {}
-    for name in ("input_weights", "output_weights", "input_scale", "output_scale"):
-        value = arrays[name] if name in arrays else None  # noqa: SIM401 - an archive reads a member when it is asked for
-        if value is not None and (value.dtype.kind not in "fiu" or value.ndim not in (1, 2) or not value.size):
-            raise FileFormatError(f"'{name}' must be a vector or a matrix of numbers")
-        numbers[name] = None if value is None else np.asarray(value, dtype=np.float64)
-    inputs = arrays["changed_inputs"] if "changed_inputs" in arrays else None  # noqa: SIM401
-    if inputs is not None and (inputs.dtype.kind not in "iu" or inputs.ndim != 1):
-        raise FileFormatError("'changed_inputs' must be a list of whole numbers")
-    scale = numbers["input_scale"]
+    inputs = whole(arrays, "changed_inputs", (None,), 0, MOST_WHOLE) if "changed_inputs" in arrays else None
+    own, theirs, outcome = (_read_weights(arrays, name) for name in ("input_weights", "output_weights", "output_scale"))
+    scale = _read_weights(arrays, "input_scale")
     assert scale is not None
-    own = None if inputs is None else inputs.astype(np.int64)
-    return Frame(numbers["input_weights"], numbers["output_weights"], own, scale, numbers["output_scale"])
+    return Frame(own, theirs, inputs, scale, outcome)
+
+
+def _read_weights(arrays: Mapping[str, Any], name: str) -> Array | None:
+    """A vector or a matrix; None where the file has none."""
+    if name not in arrays:
+        return None
+    return real(arrays, name, (None, None) if arrays[name].ndim == 2 else (None,))
+
+
+def _divided(x: Array, scale: Array, outward: Callable[[Array], Array]) -> Array:
+    """x / scale rounded outward; left alone where the scale is a power of two and no digit is lost to underflow."""
+    found = x / scale
+    return np.where(powers_of_two(scale) & ((np.abs(found) >= TINY) | (x == 0)), found, outward(found))
 
 
 def _checked(

@@ -16,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lipcert.errors import FileFormatError
+from lipcert.files.numbers import MOST_WHOLE, whole
 from lipcert.problem.problem import Problem
 from lipcert.proof.arithmetic import jacobian_bounds
 from lipcert.proof.certificate import Certificate
-from lipcert.proof.encoding import decode_numbers, decode_specifications, encode, whole_numbers
+from lipcert.proof.encoding import decode_numbers, decode_specifications, encode
 from lipcert.proof.relaxed import Multipliers
 from lipcert.rounding import Array, best, worst
 
@@ -61,8 +62,9 @@ class Cases:
 
 def read_cases(arrays: Mapping[str, Any], method: str) -> Cases:
     """The cases of a file."""
-    places, specifications = whole_numbers(arrays, "cases"), decode_specifications(arrays, method)
-    if places.shape != (len(specifications), 2) or None in specifications:
+    specifications = decode_specifications(arrays, method)
+    places = whole(arrays, "cases", (len(specifications), 2), 0, MOST_WHOLE)
+    if None in specifications:
         raise FileFormatError("the cases must say which output and coordinate they are about, and by which rows")
     if len(np.unique(places, axis=0)) < len(places):
         raise FileFormatError("two cases are about the same output and coordinate")

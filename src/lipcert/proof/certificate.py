@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from lipcert.errors import FileFormatError, InputError, MethodError
 from lipcert.files import write_npz
+from lipcert.files.numbers import LARGEST, one_real, real
 from lipcert.problem.frame import Frame
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
@@ -189,27 +190,18 @@ def read_region(arrays: Mapping[str, Any]) -> Region:
         return base
     if isinstance(base, Everywhere):
         raise FileFormatError("half-spaces cut a box or a ball, and there is none")
-    hints = read_numbers(arrays, "side_multipliers", 2) if "side_multipliers" in arrays else None
-    inside = read_numbers(arrays, "side_point") if "side_point" in arrays else None
-    rows, right = read_numbers(arrays, "side_rows", 2), read_numbers(arrays, "side_bounds")
-    return Polytope(base, rows, right, multipliers=hints, inside=inside)
+    rows, bounds = real(arrays, "side_rows", (None, base.size)), real(arrays, "side_bounds", (None,))
+    shape = (2 * base.size, len(bounds))
+    hints = real(arrays, "side_multipliers", shape, 0.0, LARGEST) if "side_multipliers" in arrays else None
+    inside = real(arrays, "side_point", (base.size,)) if "side_point" in arrays else None
+    return Polytope(base, rows, bounds, multipliers=hints, inside=inside)
 
 
 def _read_base(arrays: Mapping[str, Any]) -> Box | Ball | Everywhere:
     if "center" in arrays or "radius" in arrays:
-        radius, clip = arrays["radius"], read_numbers(arrays, "clip") if "clip" in arrays else None
-        if radius.shape != () or radius.dtype.kind not in "fiu" or (clip is not None and clip.shape != (2,)):
-            raise FileFormatError("the radius must be one number and clip two")
+        clip = real(arrays, "clip", (2,)) if "clip" in arrays else None
         ends = None if clip is None else (float(clip[0]), float(clip[1]))
-        return Ball(read_numbers(arrays, "center"), float(radius), ends)
+        return Ball(real(arrays, "center", (None,)), one_real(arrays, "radius", 0.0, LARGEST), ends)
     if "lo" in arrays or "hi" in arrays:
-        return Box.from_bounds(read_numbers(arrays, "lo"), read_numbers(arrays, "hi"))
+        return Box.from_bounds(real(arrays, "lo", (None,)), real(arrays, "hi", (None,)))
     return Everywhere()
-
-
-def read_numbers(arrays: Mapping[str, Any], name: str, axes: int = 1) -> Array:
-    """An array of a file with so many axes."""
-    value = arrays[name]
-    if value.ndim != axes or value.dtype.kind not in "fiu":
-        raise FileFormatError(f"{name} must be a vector of numbers")
-    return np.asarray(value, dtype=np.float64)

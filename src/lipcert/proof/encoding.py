@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lipcert.errors import FileFormatError
+from lipcert.files.numbers import MOST_WHOLE, real, whole, within
+from lipcert.relaxation.cuts import COLUMNS as CUT_COLUMNS
 from lipcert.relaxation.cuts import NO_CUTS, Cuts, repeated, valid_table
 from lipcert.relaxation.specification import FORMS, Specification
 from lipcert.rounding import Array
@@ -93,12 +95,11 @@ def encode_numbers(proofs: Sequence[Stored]) -> Arrays:
 
 def decode_specifications(arrays: Mapping[str, Any], method: str) -> list[Specification | None]:
     """The inverse of `encode_specifications`; every specification was asked for by this method."""
-    table, cuts, reductions = (whole_numbers(arrays, name) for name in ("specifications", "cuts", "reductions"))
-    check_count(len(table) if table.ndim else 0)
-    fits = table.ndim == 2 and table.shape[1] == _COLUMNS and reductions.ndim == 1 and valid_table(cuts)
-    fits = fits and bool(np.all((table[:, 0] >= _NONE) & (table[:, 0] < len(FORMS))))
-    fits = fits and bool(np.all((table[:, 1:5] == 0) | (table[:, 1:5] == 1)))
-    fits = fits and bool(np.all((table[:, 5:] >= 0) & (table[:, 5:] <= [len(cuts), len(reductions)])))
+    table, cuts = whole(arrays, "specifications", (None, _COLUMNS), _NONE, MOST_WHOLE), read_cuts(arrays, "cuts")
+    reductions = whole(arrays, "reductions", (None,), 0, MOST_WHOLE)
+    check_count(len(table))
+    most = [len(FORMS) - 1, 1, 1, 1, 1, len(cuts), len(reductions)]
+    fits = within(table, [_NONE, 0, 0, 0, 0, 0, 0], most)
     if not fits or table[:, 5].sum() != len(cuts) or table[:, 6].sum() != len(reductions):
         raise FileFormatError("the specifications of the proof, its cuts and its reductions do not fit together")
     own_cuts = np.split(cuts, np.cumsum(table[:, 5]))[:-1]
@@ -129,21 +130,19 @@ def decode_specifications(arrays: Mapping[str, Any], method: str) -> list[Specif
 def decode_numbers(arrays: Mapping[str, Any], count: int) -> list[Numbers]:
     """The inverse of `encode_numbers`, for `count` proofs."""
     check_count(count)
-    names, numbers = arrays["names"], arrays["numbers"]
-    segments, index = (whole_numbers(arrays, name) for name in ("segments", "index"))
-    if names.ndim != 1 or segments.shape[1:] != (5,) or numbers.shape != index.shape or numbers.ndim != 1:
-        raise FileFormatError("the numbers of the proof do not fit together")
-    limits = np.array([count, 2, len(names), MOST_NUMBERS, len(numbers) + 1])
-    starts = np.concatenate([[0], np.cumsum(segments[:, 4])])
-    fits = bool(np.all(segments >= 0) and np.all(segments < limits) and starts[-1] == len(numbers))
+    names, values = arrays["names"], real(arrays, "numbers", (None,))
+    segments = whole(arrays, "segments", (None, 5), 0, MOST_NUMBERS)
+    index = whole(arrays, "index", (len(values),), 0, MOST_NUMBERS)
+    highs = [count - 1, 1, len(names) - 1 if names.ndim == 1 else -1, MOST_NUMBERS, len(values)]
+    fits = names.ndim == 1 and within(segments, [0] * 5, highs) and int(segments[:, 4].sum()) == len(values)
     fits = fits and int(segments[:, 3].sum()) <= MOST_NUMBERS
-    if not (fits and np.all(index >= 0) and np.all(index < np.repeat(segments[:, 3], segments[:, 4]))):
+    if not (fits and np.all(index < np.repeat(segments[:, 3], segments[:, 4]))):
         raise FileFormatError("the numbers of the proof do not fit together")
+    starts = np.concatenate([[0], np.cumsum(segments[:, 4])])
     if len(np.unique(segments[:, :3], axis=0)) < len(segments):
         raise FileFormatError("the proof has numbers of one name twice")
     none: Numbers = ({}, {})  # most leaves of a tree have no numbers: one for all of them
     proofs = [none] * count
-    values = np.asarray(numbers, dtype=np.float64)
     for (proof, side, name, length, entries), start in zip(segments, starts, strict=False):
         full, some = np.zeros(length), slice(start, start + entries)
         full[index[some]] = values[some]
@@ -153,14 +152,12 @@ def decode_numbers(arrays: Mapping[str, Any], count: int) -> list[Numbers]:
     return proofs
 
 
-def whole_numbers(arrays: Mapping[str, Any], name: str) -> NDArray[np.int64]:
-    """An array of whole numbers from a file."""
-    array = arrays[name]
-    if array.dtype.kind not in "iu":
-        raise FileFormatError(f"array {name} must hold whole numbers")
-    if array.dtype.kind == "u" and np.any(array > np.iinfo(np.int64).max):
-        raise FileFormatError(f"array {name} holds whole numbers that are too large")
-    return np.asarray(array, dtype=np.int64)
+def read_cuts(arrays: Mapping[str, Any], name: str) -> NDArray[np.int64]:
+    """A table of cuts from a file; which entries of a relaxation it names is checked where it is used."""
+    table = whole(arrays, name, (None, CUT_COLUMNS), -MOST_NUMBERS, MOST_NUMBERS)
+    if not valid_table(table):
+        raise FileFormatError("the table of cuts is not one")
+    return table
 
 
 def check_count(proofs: int) -> None:

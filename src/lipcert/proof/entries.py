@@ -24,6 +24,7 @@ from lipcert.problem.network import Network
 from lipcert.problem.region import Box, Region, hull
 from lipcert.proof.splits import Cells, Index, Signs, Splits, halves, sign_columns
 from lipcert.rounding import Array
+from lipcert.steps import step
 
 Mask = NDArray[np.bool_]
 Worth = Callable[[Index, Index, Interval], Array]  # of cells, scores, entries: how much each matters, with a sign
@@ -115,6 +116,7 @@ def enclosure(asked: Asked, splits: Splits, claims: Interval) -> Interval | None
     low, high = np.full(asked.shape, np.inf), np.full(asked.shape, -np.inf)
     todo = [(np.zeros(1, dtype=np.int64), asked.root(), asked.anything(1))]
     while todo:
+        step()
         nodes, cells, known = todo.pop()
         wanted = (known.lo < claims.lo) | (known.hi > claims.hi)
         found = bounded(asked, cells, known, wanted)

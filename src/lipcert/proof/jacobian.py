@@ -25,15 +25,18 @@ from lipcert.errors import FileFormatError, InputError
 from lipcert.files import check_readable, write_npz
 from lipcert.files.archive import Archive
 from lipcert.files.boundary import located
+from lipcert.files.numbers import MOST_WHOLE, one_whole, real, whole, word
 from lipcert.problem.network import Network
 from lipcert.problem.region import Everywhere, Region
 from lipcert.problem.statement import NAMES as STATEMENT_NAMES
 from lipcert.problem.statement import Statement, about_entries, region_arrays
-from lipcert.proof.certificate import read_numbers, read_region
+from lipcert.proof.certificate import read_region
+from lipcert.proof.cost import cell_seconds
 from lipcert.proof.entries import Asked, enclosure
-from lipcert.proof.splits import MOST_NODES, Index, Splits
+from lipcert.proof.splits import LEAF, MOST_NODES, Index, Splits
 from lipcert.proof.verification import Verification
 from lipcert.rounding import Array
+from lipcert.steps import expect, step
 
 VERSION = 1
 _OF_ENTRIES = ("lower", "upper", "seen_least", "seen_most")
@@ -176,6 +179,8 @@ def verify_jacobian(certificate: JacobianCertificate, net: Network) -> JacobianV
     claims = certificate.claims
     reason, found, failed = refused(certificate, net), None, int(claims.lo.size)
     if reason is None:
+        nodes = len(certificate.splits.where) * len(certificate.scores)
+        expect(nodes * cell_seconds(net), f"{certificate.splits.leaves:,} cells, {len(certificate.scores):,} scores")
         asked = Asked(net, certificate.region, certificate.scores, certificate.inputs)
         found = enclosure(asked, certificate.splits, claims)
         reason, failed = _unproved(certificate, net, found)
@@ -237,6 +242,7 @@ def _seen(certificate: JacobianCertificate, net: Network) -> NDArray[np.bool_]:
     for at, value, none in ends:
         fine &= (at >= 0) | (value == none)
     for start in range(0, len(points), _POINTS):
+        step()
         g = entries_at(net, points[start : start + _POINTS], certificate.scores)
         for (at, value, _), end, sign in zip(ends, (g.hi, g.lo), (-1.0, 1.0), strict=True):
             row, column = np.nonzero((at >= start) & (at < start + _POINTS))
@@ -255,24 +261,15 @@ def load_jacobian(path: str | os.PathLike[str]) -> JacobianCertificate:
 
 
 def _parse(arrays: Archive) -> JacobianCertificate:
-    version = arrays["jacobian"]
-    if version.shape != () or version.dtype.kind not in "iu" or version != VERSION:
+    if one_whole(arrays, "jacobian", 0, MOST_WHOLE) != VERSION:
         raise FileFormatError(f"not a Jacobian of version {VERSION}, which this lipcert reads")
-    network = arrays["network"]
-    if network.shape != () or network.dtype.kind != "U":
-        raise FileFormatError("network must be one word")
-    scores, inputs = _whole(arrays, "scores"), _whole(arrays, "inputs")
-    shape, points = (len(scores), len(inputs)), read_numbers(arrays, "points", 2)
-    if not scores.size or not inputs.size or not np.all(np.isfinite(points)):
-        raise FileFormatError("there must be scores, inputs, and finite points")
-    lower, upper, least, most = (read_numbers(arrays, name, 2) for name in _OF_ENTRIES)
-    at = tuple(_whole(arrays, name, 2) for name in _NUMBERS_AT)
-    for table in (lower, upper, least, most, *at):
-        if table.shape != shape or np.any(np.isnan(table)):
-            raise FileFormatError("there must be a number for every entry")
-    if any(np.any((k < -1) | (k >= len(points))) for k in at):
-        raise FileFormatError("a value is said to be seen at a point that is not there")
-    splits, about = _splits(arrays), (str(network), read_region(arrays), scores, inputs)
+    scores, inputs = (whole(arrays, name, (None,), 0, MOST_WHOLE) for name in ("scores", "inputs"))
+    shape, points = (len(scores), len(inputs)), real(arrays, "points", (None, None))
+    if not scores.size or not inputs.size:
+        raise FileFormatError("there must be scores and inputs")
+    lower, upper, least, most = (real(arrays, name, shape, -np.inf, np.inf) for name in _OF_ENTRIES)
+    at = tuple(whole(arrays, name, shape, -1, len(points) - 1) for name in _NUMBERS_AT)  # -1: at no point
+    splits, about = _splits(arrays), (word(arrays, "network"), read_region(arrays), scores, inputs)
     ends = (Interval(lower, upper), points, Interval(least, most))
     found = JacobianCertificate(*about, splits, *ends, (at[0], at[1]))
     found.statement.compare(arrays)
@@ -280,16 +277,9 @@ def _parse(arrays: Archive) -> JacobianCertificate:
 
 
 def _splits(arrays: Archive) -> Splits:
-    where, values = _whole(arrays, "splits"), read_numbers(arrays, "values")
-    if len(where) > MOST_NODES or int(np.sum(where >= 0)) != len(values) or not np.all(np.isfinite(values)):
+    where, values = whole(arrays, "splits", (None,), LEAF, MOST_WHOLE), real(arrays, "values", (None,))
+    if len(where) > MOST_NODES or int(np.sum(where >= 0)) != len(values):
         raise FileFormatError("'splits' and 'values' do not fit together")
     value = np.zeros(len(where))
     value[where >= 0] = values
     return Splits(where, value)
-
-
-def _whole(arrays: Archive, name: str, axes: int = 1) -> Index:
-    value = arrays[name]
-    if value.ndim != axes or value.dtype.kind not in "iu":
-        raise FileFormatError(f"array {name} must be whole numbers")
-    return value.astype(np.int64)

@@ -11,13 +11,13 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lipcert.bounds.propagation import Interval, preactivation_bounds
 from lipcert.errors import FileFormatError, InputError
 from lipcert.files import check_readable
 from lipcert.files.archive import Archive
 from lipcert.files.boundary import located
+from lipcert.files.numbers import MOST_WHOLE, one_whole, real, whole, word
 from lipcert.problem.activations import IDENTITY
 from lipcert.problem.blocks import Block
 from lipcert.problem.network import Network
@@ -32,6 +32,7 @@ from lipcert.proof.verification import Exact, Verification, ball_checker, finite
 from lipcert.proof.version1 import margin_numbers
 from lipcert.relaxation.margin import Margin, applies, margin
 from lipcert.rounding import Array, worst
+from lipcert.steps import step
 
 MARGINS_VERSION = 2
 MAX_ROWS = 1000
@@ -175,6 +176,7 @@ def verify_margins(certificate: MarginCertificate, net: Network) -> list[float]:
 
 
 def _rechecked(proof: MarginProof, net: Network, box: Box, pre: tuple[Interval, ...], linear: float) -> float:
+    step()
     try:
         return _recheck(proof, net, box, pre, linear)
     except InputError:
@@ -210,28 +212,18 @@ def _texts() -> frozenset[str]:
     return frozenset({"network", "names", *(f"{p}_{k}_names" for p in ("rows", "shift") for k in range(MAX_ROWS))})
 
 
-def _array(arrays: Archive, name: str, axes: int, kinds: str = "fiu") -> NDArray[Any]:
-    value = arrays[name]
-    if value.ndim != axes or (value.size and value.dtype.kind not in kinds):
-        raise FileFormatError(f"array {name} has the wrong shape or type")
-    return value
-
-
 def _parse(arrays: Archive) -> MarginCertificate:
-    version = _array(arrays, "margins", 0, "iu")
+    version = one_whole(arrays, "margins", 0, MOST_WHOLE)
     if version not in (1, MARGINS_VERSION):
         raise FileFormatError(f"margins of version {version}; this lipcert reads version {MARGINS_VERSION}")
-    c, keep, claim = _array(arrays, "c", 2), _array(arrays, "keep", 1, "iu"), _array(arrays, "claim", 1)
-    if not len(c) == len(keep) == len(claim) or not np.all(np.isfinite(c)) or len(c) > MAX_ROWS:
-        raise FileFormatError("the rows, their sizes and their claims do not fit together")
-    if not len(c):
-        raise FileFormatError("no margins at all")  # "proved" would be true, and say nothing
-    box = Box.from_bounds(_array(arrays, "lo", 1), _array(arrays, "hi", 1))
+    c = real(arrays, "c", (None, None))
+    if not 1 <= len(c) <= MAX_ROWS:  # of none at all "proved" would be true, and say nothing
+        raise FileFormatError(f"{len(c) or 'no'} margins; a file has 1 to {MAX_ROWS:,}")
+    keep = whole(arrays, "keep", (len(c),), -1, MOST_WHOLE)
+    claim = real(arrays, "claim", (len(c),), -np.inf, np.inf)
+    box = Box.from_bounds(real(arrays, "lo", (None,)), real(arrays, "hi", (None,)))
     numbers = (margin_numbers if version == 1 else decode_numbers)(arrays, len(c))
-    proofs = tuple(
-        MarginProof(row.astype(np.float64), np.inf, int(size), *both)
-        for row, size, both in zip(c, keep, numbers, strict=True)
-    )
-    found = MarginCertificate(str(_array(arrays, "network", 0, "U")), box, proofs, tuple(float(e) for e in claim))
+    proofs = tuple(MarginProof(row, np.inf, int(size), *both) for row, size, both in zip(c, keep, numbers, strict=True))
+    found = MarginCertificate(word(arrays, "network"), box, proofs, tuple(float(e) for e in claim))
     found.statement.compare(arrays)
     return found

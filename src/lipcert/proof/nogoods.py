@@ -25,6 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from lipcert import steps
 from lipcert.bounds import Interval, preactivations, slope_bounds, slopes
 from lipcert.bounds.interval import middle_and_radius
 from lipcert.problem.network import Network
@@ -234,7 +235,7 @@ class Nogoods:
             return False
         inside = np.all(own[:, :2] >= 0) and np.all(own[:, 0] < self.count) and np.all(own[:, 1] < neurons)
         inside = inside and np.all(rows >= 0) and np.all(rows < [self.count, 2 * neurons + cuts + others])
-        return bool(inside and np.all(np.abs(own[:, 2]) == 1))
+        return bool(inside and np.all((own[:, 2] == 1) | (own[:, 2] == -1)))
 
     def proved(self, system: System, wanted: Index | None = None) -> NDArray[np.bool_]:
         """Of every nogood whether no input of the box has its literals' signs; `fits` must hold. Those that are not
@@ -248,6 +249,7 @@ class Nogoods:
         some = some[~np.isin(some, list(named))]
         step = max(1, _NUMBERS // (2 * system.neurons + system.cuts))
         for start in range(0, len(some), step):
+            steps.step()
             own = some[start : start + step]
             found[own] = self._proved(system, own)
         return found

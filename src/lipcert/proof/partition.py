@@ -23,6 +23,7 @@ from lipcert.errors import FileFormatError, InputError
 from lipcert.files import check_readable, write_npz
 from lipcert.files.archive import Archive
 from lipcert.files.boundary import located
+from lipcert.files.numbers import MOST_WHOLE, one_whole, real, whole, word
 from lipcert.problem.frame import NAMES as FRAME_NAMES
 from lipcert.problem.frame import Frame, read_frame
 from lipcert.problem.network import Network
@@ -32,9 +33,11 @@ from lipcert.problem.statement import NAMES as STATEMENT_NAMES
 from lipcert.problem.statement import Statement, about_cells
 from lipcert.proof.arithmetic import prove_linear
 from lipcert.proof.boxes import Asked, Signs, preactivations_on, uppers_on
-from lipcert.proof.cover import MOST_NODES, Cover, Level
+from lipcert.proof.cost import cell_seconds
+from lipcert.proof.cover import LEAF, MOST_NODES, Cover, Level
 from lipcert.proof.verification import Verification
 from lipcert.rounding import Array
+from lipcert.steps import expect, step
 
 VERSION = 1
 _NAMES = re.compile(
@@ -139,6 +142,8 @@ def verify_partition(certificate: PartitionCertificate, net: Network) -> Partiti
     claims = certificate.claims
     uppers, reason = np.full(len(claims), np.inf), _refused(certificate, net)
     if reason is None:
+        nodes = len(certificate.cover.coordinate)
+        expect(nodes * cell_seconds(net), f"{nodes:,} cells and their halves")
         asked = Asked(net, certificate.region, certificate.norm, certificate.c, certificate.frame)
         try:
             uppers = cover_uppers(asked, certificate.cover, certificate.of_grid)
@@ -180,6 +185,7 @@ def cover_uppers(asked: Asked, cover: Cover, of_grid: bool) -> Array:
     found, roots = np.full(int(place[-1]) + 1, np.inf), np.zeros(cover.roots)
     above: list[Signs] = []  # of the groups that are still to come at every depth, the last ones first
     for depth, level in cover.groups(asked.batch):
+        step()
         if not depth:
             above = [asked.unknown(len(level.lo))]
         uppers, signs = _group_uppers(asked, level, above.pop())
@@ -211,39 +217,29 @@ def load_partition(path: str | os.PathLike[str]) -> PartitionCertificate:
 
 
 def _parse(arrays: Archive) -> PartitionCertificate:
-    version = _array(arrays, "cells", 0, "iu")
+    version = one_whole(arrays, "cells", 0, MOST_WHOLE)
     if version != VERSION:
         raise FileFormatError(f"cells of version {version}; this lipcert reads version {VERSION}")
-    out = str(_array(arrays, "output_norm", 0, "U")) if "output_norm" in arrays else None
-    norm = parse_norms(str(_array(arrays, "norm", 0, "U")), out)
-    c = _array(arrays, "c", 1 if out is None else 2).astype(np.float64)
-    region = Box.from_bounds(_array(arrays, "lo", 1), _array(arrays, "hi", 1))
-    claims, flag = _array(arrays, "claims", 1).astype(np.float64), _array(arrays, "of_grid", 0, "iu")
-    if not np.all(np.isfinite(c)) or not np.all(claims >= 0) or flag not in (0, 1):
-        raise FileFormatError("the output's weights and the claims must be numbers, claims >= 0")
-    network = str(_array(arrays, "network", 0, "U"))
-    found = PartitionCertificate(network, region, norm, c, read_frame(arrays), _cover(arrays), bool(flag), claims)
+    out = word(arrays, "output_norm") if "output_norm" in arrays else None
+    norm = parse_norms(word(arrays, "norm"), out)
+    c = real(arrays, "c", (None,) if out is None else (None, None))
+    region = Box.from_bounds(real(arrays, "lo", (None,)), real(arrays, "hi", (None,)))
+    claims, flag = real(arrays, "claims", (None,), 0.0, np.inf), one_whole(arrays, "of_grid", 0, 1)
+    about = (word(arrays, "network"), region, norm, c, read_frame(arrays))
+    found = PartitionCertificate(*about, _cover(arrays), bool(flag), claims)
     found.statement.compare(arrays)
     return found
 
 
 def _cover(arrays: Archive) -> Cover:
-    counts, edges = _array(arrays, "edge_counts", 1, "iu").astype(np.int64), _array(arrays, "edges", 1)
-    splits, values = _array(arrays, "splits", 1, "iu").astype(np.int64), _array(arrays, "values", 1)
-    if not len(counts) or np.any((counts < 2) | (counts > len(edges))) or counts.sum() != len(edges):
+    edges, values = real(arrays, "edges", (None,)), real(arrays, "values", (None,))
+    counts = whole(arrays, "edge_counts", (None,), 2, len(edges))
+    splits = whole(arrays, "splits", (None,), LEAF, MOST_WHOLE)
+    if not len(counts) or counts.sum() != len(edges):
         raise FileFormatError("'edge_counts' does not say whose edges there are")
     if len(splits) > MOST_NODES or int(np.sum(splits >= 0)) != len(values):
         raise FileFormatError("'splits' and 'values' do not fit together")
-    if not np.all(np.isfinite(edges)) or not np.all(np.isfinite(values)):
-        raise FileFormatError("edges and splits must be finite")
     value = np.zeros(len(splits))
     value[splits >= 0] = values
-    parts = np.split(edges.astype(np.float64), np.cumsum(counts)[:-1])
+    parts = np.split(edges, np.cumsum(counts)[:-1])
     return Cover(tuple(parts), splits, value)
-
-
-def _array(arrays: Archive, name: str, axes: int, kinds: str = "fiu") -> NDArray[Any]:
-    value = arrays[name]
-    if value.ndim != axes or value.dtype.kind not in kinds:
-        raise FileFormatError(f"array {name} has the wrong shape or type")
-    return value

@@ -24,13 +24,14 @@ from lipcert.bounds import Interval, slopes
 from lipcert.bounds.jacobian import map_bounds
 from lipcert.bounds.linear import Linear, norm_bounds
 from lipcert.errors import FileFormatError
+from lipcert.files.numbers import MOST_WHOLE, real, whole, within, word
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import sides_of
-from lipcert.proof.encoding import whole_numbers
 from lipcert.proof.interior import row_count
 from lipcert.proof.nogoods import Index, Nogoods, Signs, System, refusal
 from lipcert.proof.tree import digest
 from lipcert.rounding import Array, worst
+from lipcert.steps import step
 
 METHOD = "signs"
 NAMES = "patterns|patterns_digest|nogood_literals|nogood_rows|nogood_numbers"
@@ -77,6 +78,7 @@ class Patterns:
             return np.inf
         upper = 0.0
         for some in leaves.chunks(np.flatnonzero(~refused)):
+            step()
             upper = worst(upper, float(np.max(leaf_bounds(problem, leaves.neurons, some))))
         return upper
 
@@ -157,13 +159,13 @@ def leaf_slopes(problem: Problem, neurons: Index, signs: Signs) -> tuple[Interva
 
 def read_patterns(arrays: Mapping[str, Any], own: Mapping[str, Any]) -> Patterns:
     """The tree of a file, `own` being its arrays but for the digest; without its digest it is none, proving nothing."""
-    table, literals, rows = (whole_numbers(arrays, name) for name in ("patterns", "nogood_literals", "nogood_rows"))
-    numbers = arrays["nogood_numbers"]
-    if table.shape[1:] != (2,) or literals.shape[1:] != (3,) or rows.shape[1:] != (2,):
+    table = whole(arrays, "patterns", (None, 2), REFUSED, MOST_WHOLE)
+    literals = whole(arrays, "nogood_literals", (None, 3), -1, MOST_WHOLE)
+    rows = whole(arrays, "nogood_rows", (None, 2), 0, MOST_WHOLE)
+    numbers = real(arrays, "nogood_numbers", (len(rows),))
+    if not within(literals, [0, 0, -1], [MOST_WHOLE, MOST_WHOLE, 1]):
         raise FileFormatError("the table of the signs and its nogoods do not fit together")
-    if numbers.dtype.kind not in "fiu" or numbers.shape != rows.shape[:1]:
-        raise FileFormatError("the multipliers of the nogoods do not fit together")
-    if str(arrays["patterns_digest"]) != digest(own):
+    if word(arrays, "patterns_digest") != digest(own):
         return NO_PATTERNS
     if len(table) > MOST_NODES:
         raise FileFormatError(f"a tree of {len(table):,} nodes is larger than the limit of {MOST_NODES:,}")
@@ -172,7 +174,7 @@ def read_patterns(arrays: Mapping[str, Any], own: Mapping[str, Any]) -> Patterns
     count = int(np.max(np.concatenate([table[table[:, 0] == REFUSED, 1], literals[:, 0], rows[:, 0]]), initial=-1)) + 1
     if count > len(table):
         raise FileFormatError("the signs have more nogoods than leaves")
-    return Patterns(table, Nogoods(count, literals, rows, np.asarray(numbers, dtype=np.float64)))
+    return Patterns(table, Nogoods(count, literals, rows, numbers))
 
 
 def leaves_of(problem: Problem, table: Index) -> Leaves | None:

@@ -15,11 +15,13 @@ but for underflow, so that every t is about one; each piece is scaled again to a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from lipcert.files.numbers import whole
 from lipcert.proof.piece import (
     FAR,
     Errors,
@@ -62,6 +64,11 @@ class Steps:
         n = self.numbers
         inside = n.shape == (len(program.blocks) + 2,) and bool(np.all((n >= 0) & (n < _TRIES)))
         return inside and int(n[0]) < len(LIMITS)
+
+
+def read_steps(arrays: Mapping[str, Any], name: str) -> Index:
+    """The steps of a file, those of all parts one after the other."""
+    return whole(arrays, name, (None,), 0, _TRIES - 1)
 
 
 NO_STEPS = Steps(np.zeros(0, dtype=np.int64))

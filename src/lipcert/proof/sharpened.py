@@ -19,16 +19,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.bounds import Interval, preactivations, slope_bounds, whole
+from lipcert.bounds import Interval, preactivations, slope_bounds
+from lipcert.bounds import whole as whole_cell
 from lipcert.bounds.collapse import collapse
 from lipcert.bounds.engine import Pass
-from lipcert.errors import FileFormatError
+from lipcert.files.numbers import MOST_WHOLE, real, whole
 from lipcert.problem.activations import IDENTITY
 from lipcert.problem.network import Network
 from lipcert.problem.problem import PREACTIVATIONS, PROVED_WITH, Problem
 from lipcert.problem.region import hull, sides_of
 from lipcert.proof.certificate import Proof
-from lipcert.proof.encoding import whole_numbers
 from lipcert.proof.nogoods import Index, System
 from lipcert.rounding import Array
 
@@ -77,7 +77,8 @@ class Sharper:
             return False
         widths = np.array([b.width for b in net.hidden], dtype=np.int64)
         own = targets[:, 0] - 1
-        inside = np.all((targets[:, 1] >= 0) & (targets[:, 1] < widths[own])) and np.all(np.abs(targets[:, 2]) == 1)
+        sides = (targets[:, 2] == 1) | (targets[:, 2] == -1)
+        inside = np.all((targets[:, 1] >= 0) & (targets[:, 1] < widths[own]) & sides)
         if not inside or not np.all((rows >= [0, -cuts]) & (rows < [len(targets), 2 * net.neurons])):
             return False
         before = (np.cumsum(widths) - widths)[own]
@@ -129,11 +130,9 @@ class Sharpened:
 
 def read_sharper(arrays: Mapping[str, Any]) -> Sharper:
     """The multipliers of a file."""
-    targets, rows = whole_numbers(arrays, "sharpened_targets"), whole_numbers(arrays, "sharpened_rows")
-    numbers = arrays["sharpened_numbers"]
-    if numbers.dtype.kind not in "fiu" or numbers.shape != rows.shape[:1] or targets.ndim != 2 or rows.ndim != 2:
-        raise FileFormatError("the multipliers of the pre-activation bounds do not fit together")
-    return Sharper(targets, rows, np.asarray(numbers, dtype=np.float64))
+    targets = whole(arrays, "sharpened_targets", (None, 3), -1, MOST_WHOLE)
+    rows = whole(arrays, "sharpened_rows", (None, 2), -MOST_WHOLE, MOST_WHOLE)
+    return Sharper(targets, rows, real(arrays, "sharpened_numbers", (len(rows),)))
 
 
 def gathered(targets: Index, y: list[Array], t: list[Array]) -> Sharper:
@@ -172,7 +171,7 @@ def swept(base: Problem, better: Before) -> tuple[Interval, ...]:
         return Interval(found.lo[None, :], found.hi[None, :])
 
     known = tuple(Interval(z.lo[None, :], z.hi[None, :]) for z in preactivations(base))
-    return Pass(net, [whole(net, base.region)]).run(known, block).of(0)
+    return Pass(net, [whole_cell(net, base.region)]).run(known, block).of(0)
 
 
 def covered(net: Network, pre: tuple[Interval, ...]) -> bool:

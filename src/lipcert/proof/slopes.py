@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 
 from lipcert import policy
 from lipcert.errors import FileFormatError
+from lipcert.files.numbers import LARGEST, MOST_WHOLE, real, whole, within
 from lipcert.problem.problem import Problem
 from lipcert.proof.cases import case_of, case_table
 from lipcert.proof.certificate import Certificate
-from lipcert.proof.encoding import whole_numbers
-from lipcert.proof.pieces import NO_STEPS, Steps, check_program, prove_program
+from lipcert.proof.pieces import NO_STEPS, Steps, check_program, prove_program, read_steps
 from lipcert.relaxation.slopes import SlopeMultipliers, SlopeProgram, orders_of, refusal, slope_program
 from lipcert.rounding import Array, best, worst
 
@@ -139,17 +139,16 @@ def prove_parts(problem: Problem, parts: Sequence[Part], table: Array | None = N
 
 def read_slopes(arrays: Mapping[str, Any]) -> Slopes:
     """The parts of a file."""
-    table, steps = whole_numbers(arrays, "slope_parts"), whole_numbers(arrays, "slope_steps")
-    numbers = arrays["slope_numbers"]
-    fits = table.ndim == 2 and table.shape[1] == 5 and numbers.ndim == steps.ndim == 1 and numbers.dtype.kind in "fiu"
-    most = max(len(numbers), len(steps)) if fits else 0
-    if not fits or len(table) > policy.CASES_MOST + 1 or np.any((table[:, 2:] < 0) | (table[:, 2:] > most)):
+    table, steps = whole(arrays, "slope_parts", (None, 5), WHOLE, MOST_WHOLE), read_steps(arrays, "slope_steps")
+    numbers = real(arrays, "slope_numbers", (None,), 0.0, LARGEST)
+    highs = [MOST_WHOLE, MOST_WHOLE, len(numbers), len(numbers), len(steps)]
+    if len(table) > policy.CASES_MOST + 1 or not within(table, [WHOLE, WHOLE, 0, 0, 0], highs):
         raise FileFormatError("the multipliers of the slopes do not fit together")
     if len(np.unique(table[:, :2], axis=0)) < len(table):
         raise FileFormatError("two parts of the slopes are about the same case")
     if table[:, 2:4].sum() != len(numbers) or table[:, 4].sum() != len(steps):
         raise FileFormatError("the multipliers of the slopes do not fit together")
-    pieces = np.split(np.asarray(numbers, dtype=np.float64), np.cumsum(table[:, 2:4].reshape(-1))[:-1])
+    pieces = np.split(numbers, np.cumsum(table[:, 2:4].reshape(-1))[:-1])
     own = np.split(steps, np.cumsum(table[:, 4])[:-1])
     rows = ((int(i), int(j)) for i, j in table[:, :2])
     return Slopes(tuple(Part(*at, pieces[2 * k], pieces[2 * k + 1], Steps(own[k])) for k, at in enumerate(rows)))

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from lipcert.bounds import Bounds, Cell, Interval, Split, halves, root_bounds, splits_here, tree_bounds
 from lipcert.errors import FileFormatError
+from lipcert.files.numbers import MOST_WHOLE, real, whole, within, word
 from lipcert.problem.problem import Problem
 from lipcert.proof.arithmetic import Arithmetic
 from lipcert.proof.encoding import (
@@ -26,12 +27,12 @@ from lipcert.proof.encoding import (
     decode_specifications,
     encode_numbers,
     encode_specifications,
-    whole_numbers,
 )
-from lipcert.proof.leaves import BY_INTERVALS, BY_LINES, Empty, Leaf, check_leaves
+from lipcert.proof.leaves import BASIS, BY_INTERVALS, BY_LINES, COEFFICIENTS, ROWS, SIDES, Empty, Leaf, check_leaves
 from lipcert.proof.relaxed import Multipliers
 from lipcert.relaxation.specification import Specification
 from lipcert.rounding import Array, worst
+from lipcert.steps import step
 
 METHOD = "tree"
 NAMES = "tree|tree_values|tree_digest|leaf_kinds"
@@ -78,6 +79,7 @@ class Tree:
         root, known = root_bounds(net, problem.region)
         todo = [_Level([0], [root], known)]
         while todo:
+            step()
             level = todo.pop()
             ends = [k for k, node in enumerate(level.nodes) if self.splits[node] is None]
             if ends:
@@ -89,10 +91,10 @@ class Tree:
             inner = [k for k in range(len(level.nodes)) if self.splits[level.nodes[k]] is not None]
             most = max(1, _AT_ONCE >> len(todo) // _WAITING)
             for some in (inner[k : k + most] for k in range(0, len(inner), most)):
-                step = _down(problem, self.splits, below, level, some)
-                if step is None:
+                lower = _down(problem, self.splits, below, level, some)
+                if lower is None:
                     return np.inf
-                todo.append(step)
+                todo.append(lower)
         return upper
 
 
@@ -119,13 +121,16 @@ def digest(arrays: Mapping[str, Any]) -> str:
 
 def read_tree(arrays: Mapping[str, Any], own: Mapping[str, Any]) -> Tree:
     """The tree of a file, `own` being its arrays but for the digest; without its digest it is none, proving nothing."""
-    if str(arrays["tree_digest"]) != digest(own):
+    if word(arrays, "tree_digest") != digest(own):
         return NO_TREE
-    kinds = whole_numbers(arrays, "leaf_kinds")
-    if kinds.ndim != 1:
-        raise FileFormatError("the leaves of the tree are not a list")
+    kinds = read_kinds(arrays)
     specifications = decode_specifications(arrays, "tight")
     return assembled(arrays, kinds, specifications, decode_numbers(arrays, len(kinds)))
+
+
+def read_kinds(arrays: Mapping[str, Any]) -> NDArray[np.int64]:
+    """The kinds of the leaves of a file."""
+    return whole(arrays, "leaf_kinds", (None,), _INTERVALS, _LINES)
 
 
 def assembled(
@@ -135,17 +140,27 @@ def assembled(
     numbers: Sequence[Numbers],
 ) -> Tree:
     """The tree of its table and of the kinds, specifications and numbers of its leaves."""
-    table, values = whole_numbers(arrays, "tree"), np.asarray(arrays["tree_values"], dtype=np.float64)
-    if table.shape[1:] != (2,) or values.shape != table.shape[:1] or len(specifications) != len(kinds):
+    table = whole(arrays, "tree", (None, 2), _LEAF, MOST_WHOLE)
+    values = real(arrays, "tree_values", (len(table),))
+    if not within(table, [_LEAF, 0], [MOST_WHOLE, MOST_WHOLE]) or len(specifications) != len(kinds):
         raise FileFormatError("the table of the tree and its leaves do not fit together")
     splits = _splits(table, values)
     leaves: list[Leaf] = []
     for kind, specification, both in zip(kinds, specifications, numbers, strict=True):
+        _check_leaf(int(kind), specification, both[0])
         if kind == _RELAXED and specification is not None:
             leaves.append(Multipliers(specification, *both))
         else:
             leaves.append(Empty(*both) if kind == _EMPTY else BY_LINES if kind == _LINES else BY_INTERVALS)
     return Tree(splits, tuple(leaves))
+
+
+def _check_leaf(kind: int, specification: Specification | None, multipliers: Mapping[str, Array]) -> None:
+    """Refuse a leaf without what its kind needs: a small file could have thousands of them, each slow to build."""
+    if kind == _RELAXED and (specification is None or not any(np.any(y) for y in multipliers.values())):
+        raise FileFormatError("a leaf of the tree is said to be proved by a relaxation, but has no multipliers")
+    if kind == _EMPTY and not (multipliers.keys() & {SIDES, ROWS} or {COEFFICIENTS, BASIS} <= multipliers.keys()):
+        raise FileFormatError("a leaf of the tree is said to be empty, but has no multipliers that show it")
 
 
 def _splits(table: NDArray[np.int64], values: Array) -> tuple[Split | None, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import re
-import zipfile
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,16 +13,19 @@ from numpy.typing import NDArray
 
 from lipcert.errors import FileFormatError, InputError
 from lipcert.files import MAX_WEIGHTS, check_readable, write_npz
-from lipcert.files.archive import Archive
-from lipcert.files.boundary import located, parsing
+from lipcert.files.archive import Archive, members_of
+from lipcert.files.boundary import located
+from lipcert.files.numbers import MOST_WHOLE, whole
 from lipcert.problem.network import Network
 from lipcert.problem.statement import NAMES as STATEMENT_NAMES
 from lipcert.problem.statement import Statement, about_constant
 from lipcert.proof.certificate import Certificate
+from lipcert.proof.cost import seconds
 from lipcert.proof.verification import Exact, Verification
 from lipcert.proof.verify import read_certificate
 from lipcert.readers.given import TorchModule, network_of
 from lipcert.rounding import worst
+from lipcert.steps import expect
 
 MOST_PARTS = 1000  # regions
 _VERSION = 1
@@ -57,6 +59,7 @@ class UnionCertificate:
 
     def verify(self, net: Network, exact: bool = False) -> UnionVerification:
         """What it proves about this network just now; all parts must be about one question."""
+        expect(sum(seconds(net, part.proof) for part in self.parts), f"{len(self.parts):,} regions")
         answers = tuple(part.verify(net, exact) for part in self.parts)
         failed = [k for k, answer in enumerate(answers) if not answer.proved]
         reason = f"region {failed[0]}: {answers[failed[0]].reason}" if failed else "proved"
@@ -121,13 +124,12 @@ def load_union(path: str | os.PathLike[str]) -> UnionCertificate:
     file = check_readable(path)
     with located(file):
         arrays = Archive(file, _NAMES, content="certificates of several regions")
-        head = arrays["union"]
-        if head.shape != (2,) or head.dtype.kind not in "iu" or head[0] != _VERSION:
+        version, parts = (int(n) for n in whole(arrays, "union", (2,), 0, MOST_WHOLE))
+        if version != _VERSION:
             raise FileFormatError("the certificates have another version; upgrade lipcert")
-        parts = sum(name.startswith("part_") for name in arrays)
-        if not 1 <= head[1] <= MOST_PARTS or parts != head[1]:
+        if not 1 <= parts <= MOST_PARTS or sum(name.startswith("part_") for name in arrays) != parts:
             raise FileFormatError(f"the file must hold one certificate for each of 1 to {MOST_PARTS:,} regions")
-        files = [_file(arrays[f"part_{k}"], k) for k in range(int(head[1]))]
+        files = [_file(arrays[f"part_{k}"], k) for k in range(parts)]
         if sum(_declared(file, k) for k, file in enumerate(files)) > 8 * MAX_WEIGHTS:
             raise FileFormatError(f"the parts declare more than {MAX_WEIGHTS:,} numbers together")
         found = UnionCertificate(tuple(_part(file, k) for k, file in enumerate(files)))
@@ -143,8 +145,7 @@ def _file(data: NDArray[np.generic], k: int) -> io.BytesIO:
 
 def _declared(file: io.BytesIO, k: int) -> int:
     """Bytes of the arrays of a part; reading it checks that they are as many."""
-    with parsing(f"part {k}", "write it again"), zipfile.ZipFile(file) as archive:
-        return sum(member.file_size for member in archive.infolist())
+    return sum(member.file_size for member in members_of(file, f"write part {k} again"))
 
 
 def _part(file: io.BytesIO, k: int) -> Certificate:

@@ -5,30 +5,31 @@ from __future__ import annotations
 import importlib
 import os
 import re
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any, cast
 
 import numpy as np
 
-from lipcert.errors import FileFormatError, InputError
+from lipcert.errors import FileFormatError, InputError, OutOfTime
 from lipcert.files import check_readable
-from lipcert.files.archive import Archive
+from lipcert.files.archive import Archive, holds
+from lipcert.files.numbers import MOST_WHOLE, one_real, one_whole, real, word
 from lipcert.problem.frame import NAMES as FRAME_NAMES
 from lipcert.problem.frame import read_frame
 from lipcert.problem.network import Network
 from lipcert.problem.norms import parse_norms
 from lipcert.problem.region import Everywhere
 from lipcert.problem.statement import NAMES as STATEMENT_NAMES
-from lipcert.proof import collapsed, encoding, patterns, sharpened, slopes, stated, tree, version1
+from lipcert.proof import collapsed, cost, encoding, patterns, sharpened, slopes, stated, tree, version1
 from lipcert.proof.arithmetic import Arithmetic
 from lipcert.proof.cases import read_cases
-from lipcert.proof.certificate import CERTIFICATE_VERSION, Certificate, Proof, read_numbers, read_region
+from lipcert.proof.certificate import CERTIFICATE_VERSION, Certificate, Proof, read_region
 from lipcert.proof.relaxed import Multipliers
 from lipcert.proof.verification import Provable, Verification
 from lipcert.readers.given import TorchModule, network_of
 from lipcert.relaxation.specification import RELAXATIONS
+from lipcert.steps import expect
 
 _ABOUT = "certificate|proof|method|network|norm|output_norm|coordinate|c|upper|lo|hi|center|radius|clip"
 _SIDES = "side_rows|side_bounds|side_multipliers|side_point"
@@ -50,7 +51,11 @@ _READERS = {
 
 
 def verify(
-    certificate: Any, net: Network | str | os.PathLike[str] | TorchModule | Any, *, exact: bool = False
+    certificate: Any,
+    net: Network | str | os.PathLike[str] | TorchModule | Any,
+    *,
+    exact: bool = False,
+    time_limit: float | None = None,
 ) -> Verification:
     """Check a proof without any solver: what does it prove about this network?
 
@@ -59,6 +64,7 @@ def verify(
     net: the network that it is about, or the path of its file, or a torch module. For a certificate of a polynomial
         problem: the problem.
     exact: prove it a second time in ball arithmetic (extra `exact`: python-flint); both checks must prove the claim.
+    time_limit: seconds, after which nothing is proved; without it the check takes what the file needs.
 
     Rows are rebuilt from the network, so nothing that the file says about them is believed; the hash, the signs of the
     multipliers and the semidefiniteness are checked, and the bound is computed again with outward rounding. The answer
@@ -66,12 +72,24 @@ def verify(
     docs/trust.md.
     """
     kept = provable(certificate)
+    if time_limit is not None:
+        from lipcert.budget.limit import within  # here: a checker has no clock
+
+        try:
+            with within(time_limit):
+                return verify(kept, net, exact=exact)
+        except OutOfTime as error:
+            claim = getattr(kept, "claim", np.nan)  # of one number; files with many have none for all of them
+            return Verification(False, np.inf, claim, str(error), kept.statement)
     if not _about_network(kept):
         found: Verification = kept.verify(net)  # type: ignore[arg-type]
         return found
     region = getattr(kept, "region", None)
     shape = None if region is None or isinstance(region, Everywhere) else region.shape
-    return kept.verify(network_of(net, shape), exact)
+    network = network_of(net, shape)
+    if isinstance(kept, Certificate):
+        expect(cost.seconds(network, kept.proof), cost.words(kept.proof))
+    return kept.verify(network, exact)
 
 
 def provable(given: Any) -> Provable:
@@ -92,12 +110,7 @@ def _about_network(kept: Provable) -> bool:
 
 def kind_of(path: str | os.PathLike[str]) -> str | None:
     """Which kind of certificate a file holds, by the names of its arrays alone; None where it holds none."""
-    try:
-        with zipfile.ZipFile(check_readable(path)) as archive:
-            names = set(archive.namelist())
-    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError):
-        return None
-    return next((kind for kind in _READERS if f"{kind}.npy" in names), None)
+    return next((kind for kind in _READERS if holds(path, kind)), None)
 
 
 def load_proof(path: str | os.PathLike[str]) -> Provable:
@@ -121,11 +134,7 @@ def load_certificate(path: str | os.PathLike[str]) -> Certificate:
 
 def _holds_network(file: Path) -> bool:
     """Whether a file looks like a network."""
-    try:
-        with zipfile.ZipFile(file) as archive:
-            return any(name.startswith("W1") for name in archive.namelist())
-    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError):
-        return False
+    return holds(file, "W1") or holds(file, "W1_data") or holds(file, "W1_kernel")
 
 
 def read_certificate(file: Path | IO[bytes]) -> Certificate:
@@ -136,21 +145,16 @@ def read_certificate(file: Path | IO[bytes]) -> Certificate:
 def _parse(arrays: Mapping[str, Any]) -> Certificate:
     if "certificate" not in arrays:
         raise FileFormatError("not a certificate; write one with lipcert bound --certificate")
-    version = arrays["certificate"]
-    known = (version1.VERSION, CERTIFICATE_VERSION)
-    if version.shape != () or version.dtype.kind not in "iu" or version not in known:
+    version = one_whole(arrays, "certificate", 0, MOST_WHOLE)
+    if version not in (version1.VERSION, CERTIFICATE_VERSION):
         raise FileFormatError(f"certificate version {version}; this lipcert reads version {CERTIFICATE_VERSION}")
-    method, network, norm = (_text(arrays, name) for name in ("method", "network", "norm"))
-    out = _text(arrays, "output_norm") if "output_norm" in arrays else None
-    c, upper = read_numbers(arrays, "c", 1 if out is None else 2), arrays["upper"].astype(np.float64)
-    if upper.shape != ():
-        raise FileFormatError("the claim 'upper' must be one number")
-    if not np.all(np.isfinite(c)):
-        raise FileFormatError("the output's weights are not finite")
+    method, network, norm = (word(arrays, name) for name in ("method", "network", "norm"))
+    out = word(arrays, "output_norm") if "output_norm" in arrays else None
+    c, upper = real(arrays, "c", (None,) if out is None else (None, None)), one_real(arrays, "upper", -np.inf, np.inf)
     proof = version1.read_old(arrays, method) if version == version1.VERSION else _sharpened(arrays, method)
-    coordinate = int(encoding.whole_numbers(arrays, "coordinate")) if "coordinate" in arrays else None
+    coordinate = one_whole(arrays, "coordinate", 0, MOST_WHOLE) if "coordinate" in arrays else None
     about = (network, read_region(arrays), parse_norms(norm, out), c)
-    found = Certificate(*about, proof, float(upper), coordinate, float(upper), read_frame(arrays))
+    found = Certificate(*about, proof, upper, coordinate, upper, read_frame(arrays))
     found.statement.compare(arrays)
     return found
 
@@ -164,14 +168,12 @@ def _sharpened(arrays: Mapping[str, Any], method: str) -> Proof:
 def _proof(arrays: Mapping[str, Any], method: str) -> Proof:
     if collapsed.NAME not in arrays:
         return _plain_proof(arrays, method)
-    flag = encoding.whole_numbers(arrays, collapsed.NAME)
-    if flag.shape != () or flag != 1:
-        raise FileFormatError("'collapsed' says that the proof is about the collapsed problem: it must be the number 1")
+    one_whole(arrays, collapsed.NAME, 1, 1)  # it says that the proof is about the collapsed problem
     return collapsed.Within(_plain_proof(arrays, method))
 
 
 def _plain_proof(arrays: Mapping[str, Any], method: str) -> Proof:
-    kind = _text(arrays, "proof")
+    kind = word(arrays, "proof")
     if kind in ("multipliers", "cases") and method not in RELAXATIONS:
         raise FileFormatError(f"the certificate names an unknown method {method!r}; upgrade lipcert")
     match kind:
@@ -197,10 +199,3 @@ def _plain_proof(arrays: Mapping[str, Any], method: str) -> Proof:
             return stated.read_stated(kind, arrays, method)
         case _:
             raise FileFormatError(f"an unknown kind of proof, {kind!r}; upgrade lipcert")
-
-
-def _text(arrays: Mapping[str, Any], name: str) -> str:
-    value = arrays[name]
-    if value.shape != () or value.dtype.kind != "U":
-        raise FileFormatError(f"{name} must be one word")
-    return str(value)

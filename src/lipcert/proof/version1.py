@@ -17,15 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lipcert.errors import FileFormatError, InputError
+from lipcert.files.numbers import MOST_WHOLE, real, whole, within
 from lipcert.problem.problem import Problem
 from lipcert.proof.arithmetic import Arithmetic
 from lipcert.proof.cases import Cases, ProvedCase, case_of, case_table
 from lipcert.proof.certificate import Proof
-from lipcert.proof.encoding import Numbers, check_cuts, decode_numbers, whole_numbers
+from lipcert.proof.encoding import Numbers, check_cuts, decode_numbers, read_cuts
 from lipcert.proof.relaxed import Multipliers
-from lipcert.proof.tree import METHOD, NO_TREE, assembled, digest
+from lipcert.proof.tree import METHOD, NO_TREE, assembled, digest, read_kinds
 from lipcert.relaxation.build import build
-from lipcert.relaxation.cuts import NO_CUTS, Cuts, valid_table
+from lipcert.relaxation.cuts import NO_CUTS, Cuts
 from lipcert.relaxation.model import Relaxation
 from lipcert.relaxation.specification import RELAXATIONS, Specification, form_of
 from lipcert.rounding import Array
@@ -109,7 +110,7 @@ def _cases(old: Old, problem: Problem) -> list[ProvedCase]:
         case = case_of(problem, row, column)
         method, cuts = old.method, _cuts(old.kept, f"{name}_cuts")
         own = Specification(method, form_of(case, method), bool(values), bool(wide), method == "tight", cuts=cuts)
-        numbers = _unflattened(build(case, own), _vector(old.kept, f"{name}_numbers"))
+        numbers = _unflattened(build(case, own), real(old.kept, f"{name}_numbers", (None,)))
         found.append(ProvedCase(row, column, Multipliers(own, *numbers), np.inf))
     return found
 
@@ -130,10 +131,9 @@ def _tree(kept: Mapping[str, Any], problem: Problem) -> Proof:
         if str(kept["tree_digest"]) != digest(own):
             return NO_TREE
         renamed = {name.removeprefix("leaf_"): array for name, array in own.items()}
-        kinds, rows = whole_numbers(own, "leaf_kinds"), whole_numbers(own, "leaf_cut_rows")
-        cuts = whole_numbers(own, "leaf_cuts")
-        whose = kinds.ndim == 1 and kinds.shape == rows.shape and bool(np.all((rows >= 0) & (rows <= len(cuts))))
-        if not whose or rows.sum() != len(cuts):
+        kinds, cuts = read_kinds(own), read_cuts(own, "leaf_cuts")
+        rows = whole(own, "leaf_cut_rows", (len(kinds),), 0, len(cuts))
+        if rows.sum() != len(cuts):
             return NO_TREE
         numbers = decode_numbers(renamed, len(kinds))
         tables = np.split(cuts, np.cumsum(rows))[:-1]
@@ -149,8 +149,8 @@ def _tree(kept: Mapping[str, Any], problem: Problem) -> Proof:
 
 
 def _head(kept: Mapping[str, Any], name: str) -> tuple[int, int, int, int]:
-    head = kept[name]
-    if head.shape != (4,) or head.dtype.kind not in "iu" or np.any(head < -1) or np.any(head[2:] < 0):
+    head = whole(kept, name, (4,), -1, MOST_WHOLE)
+    if not within(head, [-1, -1, 0, 0], [MOST_WHOLE, MOST_WHOLE, 1, 1]):
         raise FileFormatError(f"{name} must say which output and coordinate it is about")
     output, coordinate, wide, values = (int(v) for v in head)
     return output, coordinate, wide, values
@@ -159,25 +159,14 @@ def _head(kept: Mapping[str, Any], name: str) -> tuple[int, int, int, int]:
 def _cuts(kept: Mapping[str, Any], name: str) -> Cuts:
     if name not in kept:
         return NO_CUTS
-    if kept[name].dtype.kind not in "iu" or not valid_table(kept[name].astype(np.int64)):
-        raise FileFormatError("the table of cuts is not one")
+    table = read_cuts(kept, name)
     if name != "leaf_cuts":  # of all leaves together, where each may have the same ones
-        check_cuts(np.asarray(kept[name], dtype=np.int64))
-    return Cuts(np.asarray(kept[name], dtype=np.int64))
+        check_cuts(table)
+    return Cuts(table)
 
 
 def _reduction(kept: Mapping[str, Any]) -> NDArray[np.int64] | None:
-    if "reduction" not in kept:
-        return None
-    if kept["reduction"].dtype.kind not in "iu" or kept["reduction"].ndim != 1:
-        raise FileFormatError("the reduction is not a list of whole numbers")
-    return np.asarray(kept["reduction"], dtype=np.int64)
-
-
-def _vector(kept: Mapping[str, Any], name: str) -> Array:
-    if name not in kept or kept[name].ndim != 1 or kept[name].dtype.kind not in "fiu":
-        raise FileFormatError(f"{name} must be a vector of numbers")
-    return np.asarray(kept[name], dtype=np.float64)
+    return whole(kept, "reduction", (None,), 0, MOST_WHOLE) if "reduction" in kept else None
 
 
 def _named(kept: Mapping[str, Any], prefix: str, first: str | None = None) -> dict[str, Array]:
@@ -186,7 +175,7 @@ def _named(kept: Mapping[str, Any], prefix: str, first: str | None = None) -> di
     if key not in kept or kept[key].ndim != 1 or (kept[key].size and kept[key].dtype.kind != "U"):
         raise FileFormatError(f"{prefix} must be a list of names")
     names = kept[key]
-    return {str(name): _vector(kept, f"{prefix}_{i}") for i, name in enumerate(names)}
+    return {str(name): real(kept, f"{prefix}_{i}", (None,)) for i, name in enumerate(names)}
 
 
 def margin_numbers(arrays: Mapping[str, Any], count: int) -> list[Numbers]:

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from lipcert.errors import FileFormatError
-from lipcert.files import check_readable
+from lipcert.files import check_readable, contents
 from lipcert.files.boundary import located, quoted
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Matrix
@@ -27,7 +27,7 @@ CENTER = "x00"
 def read(path: Path) -> Network:
     """The network of a .mat file."""
     with located(path):
-        found, others = read_variables(path.read_bytes(), _NETWORK)
+        found, others = read_variables(contents(path), _NETWORK)
         if "weights" in found:
             return _chain(found)
         if {"A", "b", "c"} <= found.keys():
@@ -40,7 +40,7 @@ def read_center(path: str | os.PathLike[str]) -> Array | None:
     """The vector `x00` of a .mat file, the centre of the paper's experiments, or None where there is none."""
     file = check_readable(path)
     with located(file):
-        found, _ = read_variables(file.read_bytes(), frozenset({CENTER}))
+        found, _ = read_variables(contents(file), frozenset({CENTER}))
         if CENTER not in found:
             return None
         center = _vector(found, CENTER)

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from lipcert.errors import FileFormatError
-from lipcert.files import MAX_WEIGHTS, MAX_WIDTH
+from lipcert.files import MAX_WEIGHTS, MAX_WIDTH, contents
 from lipcert.files.boundary import located, quoted
 from lipcert.problem.activations import RELU, Activation
 from lipcert.problem.blocks import Affine
@@ -35,7 +35,7 @@ def read(path: Path, *, normalize: bool = False) -> Network:
     no difference for inputs between them.
     """
     with located(path):
-        return _network(_Lines(path.read_bytes()), normalize)
+        return _network(_Lines(contents(path)), normalize)
 
 
 class _Lines:

@@ -16,11 +16,12 @@ from __future__ import annotations
 import gzip
 import itertools
 import zlib
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 from lipcert.errors import FileFormatError
-from lipcert.files import check_readable
+from lipcert.files import check_readable, opened
 from lipcert.files.boundary import located, quoted
 from lipcert.problem.region import Box, Polytope
 from lipcert.readers.linear_terms import Index, inequalities, kinds_of, variable
@@ -53,7 +54,7 @@ def read_property(path: str | Path) -> Property:
 def _text(file: Path, packed: bool) -> str:
     """At most MAX_BYTES of text, whatever a small packed file grows to."""
     try:
-        with gzip.open(file, "rb") if packed else open(file, "rb") as stream:
+        with opened(file) as plain, gzip.open(plain, "rb") if packed else nullcontext(plain) as stream:
             data = stream.read(MAX_BYTES + 1)
     except (EOFError, zlib.error, gzip.BadGzipFile):
         raise FileFormatError("not a readable gzip file; unpack it, or fetch it again") from None

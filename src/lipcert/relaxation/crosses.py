@@ -119,7 +119,7 @@ def stretch(step: NDArray[np.int64]) -> Array:
 
 
 def valid(code: NDArray[np.int64], step: NDArray[np.int64]) -> NDArray[np.bool_]:
-    return np.asarray((code >= 1) & (code <= CODES) & (np.abs(step) <= _RANGE))
+    return np.asarray((code >= 1) & (code <= CODES) & (step >= -_RANGE) & (step <= _RANGE))
 
 
 def _signs(code: NDArray[np.int64]) -> tuple[Array, Array]:

@@ -23,7 +23,7 @@ from lipcert.relaxation.model import Family, Forms, Index, Relaxation, Space, is
 from lipcert.rounding import Array, grow
 
 FAMILY = "cuts"
-_COLUMNS = 9  # block, place, sign of a, of b, of c; block -1 where there is no c
+COLUMNS = 9  # block, place, sign of a, of b, of c; block -1 where there is no c
 _FACTOR = -2  # in place of c's block: b is the variable of a factor, its "sign" says which of its four, from 1
 _CROSS = -3  # in place of c's block: a and b are variables of switched quantities, the "signs" are code and step
 _TURNS = {"pairs": 4.0, "factors": 1.0, "triples": 1.0, "crosses": 2.0}  # of a kind, where not all can be had
@@ -53,24 +53,25 @@ class Cuts:
         return Cuts(self.table[which])
 
 
-NO_CUTS = Cuts(np.zeros((0, _COLUMNS), dtype=np.int64))
+NO_CUTS = Cuts(np.zeros((0, COLUMNS), dtype=np.int64))
 
 
 def valid_table(table: NDArray[np.int64]) -> bool:
     """Whether a table read from a file has the form of cuts; which entries it names is up to it."""
-    if table.ndim != 2 or table.shape[1] != _COLUMNS:
+    if table.ndim != 2 or table.shape[1] != COLUMNS:
         return False
     signs = table[:, 2::3]
     two, factor, cross = table[:, 6] < 0, table[:, 6] == _FACTOR, table[:, 6] == _CROSS
-    second = np.where(factor, (signs[:, 1] >= 1) & (signs[:, 1] <= 4), np.abs(signs[:, 1]) == 1)
-    both = np.where(cross, crosses.valid(signs[:, 0], signs[:, 1]), (np.abs(signs[:, 0]) == 1) & second)
-    third = np.abs(signs[:, 2]) == np.where(two, 0, 1)
+    plain = (signs == 1) | (signs == -1)
+    second = np.where(factor, (signs[:, 1] >= 1) & (signs[:, 1] <= 4), plain[:, 1])
+    both = np.where(cross, crosses.valid(signs[:, 0], signs[:, 1]), plain[:, 0] & second)
+    third = np.where(two, signs[:, 2] == 0, plain[:, 2])
     return bool(np.all(table[:, 6] >= _CROSS) and np.all(both & third))
 
 
 def repeated(table: NDArray[np.int64]) -> bool:
     """Whether a cut stands in the table twice."""
-    rows = np.ascontiguousarray(table).view([("", np.int64)] * _COLUMNS)  # whole rows as one value: much faster
+    rows = np.ascontiguousarray(table).view([("", np.int64)] * COLUMNS)  # whole rows as one value: much faster
     return len(np.unique(rows)) < len(table)
 
 
@@ -274,7 +275,7 @@ def _names(relaxation: Relaxation) -> NDArray[np.int64]:
 
 def _table(names: NDArray[np.int64], found: NDArray[np.int64]) -> NDArray[np.int64]:
     """Rows (a, p, b, q, c, r) with positions in y, -1 or -2 for no c, as rows of a table of cuts."""
-    table = np.zeros((len(found), _COLUMNS), dtype=np.int64)
+    table = np.zeros((len(found), COLUMNS), dtype=np.int64)
     for j in range(3):
         entry, sign = found[:, 2 * j], found[:, 2 * j + 1]
         table[:, 3 * j : 3 * j + 2] = np.where((entry >= 0)[:, None], names[np.maximum(entry, 0)], -1)

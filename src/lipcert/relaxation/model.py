@@ -21,6 +21,7 @@ from scipy import sparse
 
 from lipcert.relaxation.rank_two import RankTwoProblem
 from lipcert.rounding import Array, grow, worst
+from lipcert.steps import step
 
 if TYPE_CHECKING:
     from lipcert.relaxation.tracked import Tracked
@@ -215,6 +216,7 @@ def assemble(
     factors: Mapping[str, Factors] | None = None,
 ) -> Relaxation:
     """The relaxation of these rows; every y_i^2 is bounded by one in scaled variables."""
+    step()
     forms = [form.matrix for f in families for form in (f.first, f.second)]
     stacked, place = _distinct_rows(sparse.csr_array(sparse.vstack(forms)))
     sides = np.split(place, np.cumsum([m.shape[0] for m in forms])[:-1])

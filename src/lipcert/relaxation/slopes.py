@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from lipcert import policy
 from lipcert.bounds.propagation import slopes
+from lipcert.files.numbers import LARGEST
 from lipcert.problem.maps import Matrix, dense, matrix
 from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
@@ -113,7 +114,9 @@ class SlopeMultipliers:
         given = [*self.neurons, *([] if self.inputs is None else [self.inputs])]
         if [x.shape for x in given] != [(n,) for n in wanted] or (self.inputs is None) == program.weighted:
             return False
-        lambdas_are_enough = self.inputs is None or bool(np.all(self.inputs >= 0) and np.any(self.inputs > 0))
+        lambdas_are_enough = self.inputs is None or bool(
+            np.all(self.inputs >= 0) and 0 < self.inputs.max(initial=0.0) <= LARGEST / len(self.inputs)
+        )
         return (
             lambdas_are_enough
             and all(np.all(np.isfinite(x)) for x in given)

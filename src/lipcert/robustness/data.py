@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lipcert.errors import FileFormatError, InputError, shown
-from lipcert.files import MAX_WEIGHTS, check_readable
+from lipcert.files import MAX_WEIGHTS, check_readable, opened, text_of
 from lipcert.files.archive import Archive, read_npy
 from lipcert.files.boundary import located, parsing
 from lipcert.files.tables import fault_of
@@ -226,11 +226,11 @@ def _read(path: str, wanted: tuple[str, ...], own_labels: bool = False) -> tuple
             case [".csv"]:
                 return _csv(file), None
             case [".gz"]:
-                with gzip.open(file, "rb") as stream:
+                with opened(file) as packed, gzip.open(packed, "rb") as stream:
                     return _idx(stream), None
             case _ if "idx" in file.name.lower():
-                with file.open("rb") as stream:
-                    return _idx(stream), None
+                with opened(file) as plain:
+                    return _idx(plain), None
         raise FileFormatError("unknown kind of data; use .npy, .npz, idx (also .gz) or .csv")
 
 
@@ -292,7 +292,7 @@ def _place(column: str, names: list[str], count: int) -> int:
 def _lines(file: Path) -> tuple[list[str], str]:
     """The names in the first line, when it is one of words, and the text below them."""
     with parsing("the text", _HINT):
-        text = file.read_text(encoding="utf-8")
+        text = text_of(file)
     first, _, rest = text.partition("\n")
     if not re.search(r"[A-DF-Za-df-z_]", first.replace("nan", "").replace("inf", "")):
         return [], text

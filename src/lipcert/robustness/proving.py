@@ -33,6 +33,7 @@ from lipcert.robustness.question import Question
 from lipcert.robustness.refine import Ball
 from lipcert.robustness.scores import class_count, lead
 from lipcert.rounding import Array
+from lipcert.steps import step
 
 OnProgress = Callable[[str, Progress | None], None]
 Reasons = dict[str, str | None]
@@ -206,6 +207,7 @@ class Proving:
         return reasons | {name: reason_of(o.value, o.error) for name, o in run.outcomes.items()}
 
     def _see(self, stage: str, progress: Progress | None) -> None:
+        step()
         if self.on_progress is not None:
             self.on_progress(stage, progress)
 

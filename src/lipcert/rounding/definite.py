@@ -9,10 +9,12 @@ from __future__ import annotations
 import numpy as np
 
 from lipcert.rounding import TINY, Array, add_down, gamma, grow, sum_up
+from lipcert.steps import step
 
 
 def is_positive(S: Array, shift: Array, error: Array) -> bool:
     """Proves E + diag(shift) >= 0 for every symmetric E with sum_j |E_ij - S_ij| <= error_i; False proves nothing."""
+    step()
     n = len(S)
     with np.errstate(over="ignore", invalid="ignore"):
         diagonal = add_down(add_down(np.diag(S).copy(), shift), -error)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from lipcert.errors import FileFormatError, InputError
 from lipcert.files import check_readable, write_npz
 from lipcert.files.archive import Archive
+from lipcert.files.numbers import MOST_WHOLE, one_real, one_whole, word
 from lipcert.polynomial.certificates import stored
 from lipcert.polynomial.certificates.stored import Stored
 from lipcert.polynomial.problem import PolynomialProblem
@@ -168,30 +169,14 @@ def load_polynomial(path: str | os.PathLike[str]) -> PolynomialCertificate:
 def _parse(arrays: Mapping[str, Any]) -> PolynomialCertificate:
     if "polynomial" not in arrays:
         raise FileFormatError(f"not a certificate of a polynomial problem; {_ADVICE}")
-    version = stored.whole(arrays, "polynomial")
-    if version.shape != () or version != VERSION:
+    version = one_whole(arrays, "polynomial", 0, MOST_WHOLE)
+    if version != VERSION:
         raise FileFormatError(f"polynomial certificate version {version}; this lipcert reads version {VERSION}")
-    sense = _text(arrays, "sense")
+    sense = word(arrays, "sense")
     if sense not in ("min", "max"):
         raise FileFormatError("the sense of the certificate must be min or max")
-    cut = _number(arrays, "cut") if "cut" in arrays else None
-    if cut is not None and not np.isfinite(cut):
-        raise FileFormatError("the cut of the certificate must be a finite number")
-    about = (_text(arrays, "problem"), sense)
-    found = PolynomialCertificate(*about, stored.only(arrays), _number(arrays, "bound"), cut)
+    cut = one_real(arrays, "cut") if "cut" in arrays else None
+    bound = one_real(arrays, "bound", -np.inf, np.inf)
+    found = PolynomialCertificate(word(arrays, "problem"), sense, stored.only(arrays), bound, cut)
     found.statement.compare(arrays)
     return found
-
-
-def _text(arrays: Mapping[str, Any], name: str) -> str:
-    value = arrays[name]
-    if value.shape != () or value.dtype.kind != "U":
-        raise FileFormatError(f"{name} must be one word")
-    return str(value)
-
-
-def _number(arrays: Mapping[str, Any], name: str) -> float:
-    value = arrays[name]
-    if value.shape != () or value.dtype.kind not in "fiu":
-        raise FileFormatError(f"{name} must be one number")
-    return float(value)

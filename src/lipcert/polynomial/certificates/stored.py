@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lipcert.errors import FileFormatError, InputError
-from lipcert.polynomial.hierarchy.attempts import check_range, identity_of
+from lipcert.files.numbers import MOST_WHOLE, one_whole, real, whole, within
+from lipcert.polynomial.hierarchy.attempts import LEAST, check_range, identity_of
 from lipcert.polynomial.hierarchy.cuts import Bounds, Cut, cut_of, triangle_inequality
 from lipcert.polynomial.hierarchy.exactness import is_exact
 from lipcert.polynomial.hierarchy.hierarchies import MAX_ORDER, rule_of
@@ -35,6 +36,7 @@ MOST_TERMS = 60_000_000
 MOST_DEGREE = 128
 LONGEST = 30_000_000  # rows of the program
 MOST_SCALE = 400
+MOST_NUMBER = 1e100  # of a multiplier; the least that is not zero is its inverse
 MOST_EQUATIONS = 1_000_000
 MOST_CUTS = 200_000
 
@@ -50,12 +52,13 @@ class Stored:
     def check(self, problem: PolynomialProblem) -> SosProof:
         """What is proved of the objective times a power of two (of minus it, for a maximum)."""
         model = read_model(self.arrays, problem)
-        exponents, factor = self._scales(problem, check_range(model))
-        scaled = model.rescaled(2.0**exponents, 2.0**factor)
+        scale, factor = self._scales(problem, check_range(model))
+        scaled = model.rescaled(scale, factor)
+        _check_scaled(scaled)
         _check_size(scaled)
         conic = scaled.conic()
         lower, upper = variable_bounds(problem)
-        identity = identity_of(conic, lower / 2.0**exponents, upper / 2.0**exponents, is_exact(scaled))
+        identity = identity_of(conic, lower / scale, upper / scale, is_exact(scaled))
         weights = _weights(self.arrays, identity.size)
         return prove_weights(identity, weights)
 
@@ -65,16 +68,23 @@ class Stored:
         proof = self.check(problem)
         if not np.isfinite(proof.bound):
             return -sign * np.inf
-        return float(sign * proof.bound / 2.0 ** float(whole(self.arrays, "sos_factor")))
+        return float(sign * proof.bound / self._factor)
+
+    @property
+    def _factor(self) -> float:
+        """What the objective is multiplied by, a power of two."""
+        return 2.0 ** one_whole(self.arrays, "sos_factor", -MOST_SCALE, MOST_SCALE)
 
     def _scales(self, problem: PolynomialProblem, degree: int) -> tuple[Array, float]:
-        """Exponents of the variables and of the objective, as small as `attempts` makes them: scaling is exact then."""
-        exponents, factor = whole(self.arrays, "sos_scale"), whole(self.arrays, "sos_factor")
+        """Units of the variables and of the objective, as near to one as `attempts` makes them: scaling is exact then.
+
+        A unit of zero would make every term vanish, and then anything would be proved.
+        """
         limit = min(20, 300 // max(1, degree))
-        fits = exponents.shape == (problem.n,) and factor.shape == ()
-        if not fits or np.any(np.abs(exponents) > limit) or abs(int(factor)) > MOST_SCALE:
-            raise FileFormatError("the scales of the proof are not those of such a problem")
-        return exponents.astype(np.float64), float(factor)
+        scale = 2.0 ** whole(self.arrays, "sos_scale", (problem.n,), -limit, limit).astype(np.float64)
+        if not np.all(np.isfinite(scale) & (scale > 0)):
+            raise FileFormatError("a scale of the proof is zero or not finite")
+        return scale, self._factor
 
 
 def store(model: MomentModel, problem: PolynomialProblem, scale: Array, factor: float, weights: Array) -> Stored:
@@ -200,7 +210,10 @@ def read_model(arrays: Mapping[str, Any], problem: PolynomialProblem) -> MomentM
         blocks=_read_blocks(arrays, problem),
         equalities=_read_equalities(arrays, problem),
         inequalities=(
-            *(_pick(problem.inequalities, k) for k in _vector(arrays, "sos_inequalities")),
+            *(
+                _pick(problem.inequalities, k)
+                for k in whole(arrays, "sos_inequalities", (None,), 0, MOST_WHOLE).tolist()
+            ),
             *_read_cuts(arrays, problem),
         ),
         rules=_read_rules(arrays, problem),
@@ -216,8 +229,8 @@ def _read_blocks(arrays: Mapping[str, Any], problem: PolynomialProblem) -> tuple
     table, basis = _table(arrays, "sos_blocks", 3), _monomials(arrays, "sos_basis", problem.n)
     mix = _floats(arrays, "sos_mix")
     sizes, orders = table[:, 0], table[:, 1]
-    fits = np.all((sizes > 0) & (sizes <= 4 * MAX_ORDER) & (orders >= 0) & (orders <= MAX_ORDER))
-    fits = fits and np.all(sizes[orders == 0] <= MAX_ORDER) and sizes.sum() == len(basis)
+    fits = within(table, [1, 0, -1], [4 * MAX_ORDER, MAX_ORDER, len(problem.inequalities) - 1])
+    fits = fits and bool(np.all(sizes[orders == 0] <= MAX_ORDER)) and sizes.sum() == len(basis)
     if not fits or (sizes * orders).sum() != len(mix):
         raise FileFormatError("the blocks of the proof, their bases and their coefficients do not fit together")
     blocks: list[Block] = []
@@ -233,8 +246,8 @@ def _read_blocks(arrays: Mapping[str, Any], problem: PolynomialProblem) -> tuple
 
 
 def _read_equalities(arrays: Mapping[str, Any], problem: PolynomialProblem) -> tuple[Polynomial, ...]:
-    table = whole(arrays, "sos_equalities")
-    if table.ndim != 2 or not table.shape[1] or len(table) > MOST_EQUATIONS:
+    table = whole(arrays, "sos_equalities", (None, None), -1, MOST_WHOLE)
+    if not table.shape[1] or len(table) > MOST_EQUATIONS:
         raise FileFormatError("the equations of the proof do not fit together")
     monomials = _checked(table[:, 1:], problem.n)
     rows = zip(table[:, 0].tolist(), monomials, strict=True)
@@ -251,7 +264,8 @@ def _read_cuts(arrays: Mapping[str, Any], problem: PolynomialProblem) -> tuple[P
     places = table[:, :3]
     fits = places.size == 0 or (places.min() >= 0 and places.max() <= problem.n and bool(known[places].all()))
     rising = np.all(np.diff(places, axis=1) > 0)
-    if not fits or not rising or np.any(np.abs(table[:, 3:]) != 1) or len(table) > MOST_CUTS:
+    signed = bool(np.all((table[:, 3:] == 1) | (table[:, 3:] == -1)))
+    if not fits or not rising or not signed or len(table) > MOST_CUTS:
         raise FileFormatError("the proof names triangle inequalities that the problem's bounds do not make")
     return tuple(triangle_inequality((i, j, k, s, t), bounds) for i, j, k, s, t in table.tolist())
 
@@ -268,9 +282,8 @@ def _read_rules(arrays: Mapping[str, Any], problem: PolynomialProblem) -> dict[i
 
 def _read_products(arrays: Mapping[str, Any], problem: PolynomialProblem) -> tuple[Products, ...]:
     table, families = _table(arrays, "sos_factors", 2), _table(arrays, "sos_families", 2)
-    rows = whole(arrays, "sos_products")
-    fits = rows.ndim == 2 and np.all(rows >= -1) and np.all(rows < max(len(table), 1))
-    if not fits or np.any(families < 0) or families[:, 0].sum() != len(rows) or np.any(families[:, 1] > 1):
+    rows = whole(arrays, "sos_products", (None, None), -1, len(table) - 1)  # -1: the factor 1
+    if not within(families, [0, 0], [len(rows), 1]) or families[:, 0].sum() != len(rows):
         raise FileFormatError("the products of the proof do not fit together")
     sides = _sides(problem) if np.any((table[:, 0] == LOWER) | (table[:, 0] == UPPER)) else {}
     factors = tuple(_factor(kind, k, problem, sides) for kind, k in table.tolist())
@@ -295,12 +308,18 @@ def _factor(kind: int, k: int, problem: PolynomialProblem, sides: Mapping[tuple[
 
 
 def _weights(arrays: Mapping[str, Any], size: int) -> Array:
-    index, numbers = whole(arrays, "sos_index"), _floats(arrays, "sos_numbers")
-    if index.ndim != 1 or index.shape != numbers.shape or np.any((index < 0) | (index >= size)):
-        raise FileFormatError("the multipliers of the proof are not as many as its relaxation has")
+    numbers = _floats(arrays, "sos_numbers")
+    index = whole(arrays, "sos_index", (len(numbers),), 0, size - 1)
     weights = np.zeros(size)
     weights[index] = numbers
     return weights
+
+
+def _check_scaled(model: MomentModel) -> None:
+    """Refuse scales by which a coefficient of the objective loses digits or vanishes."""
+    sizes = np.abs(model.objective.coefficients)
+    if not np.all((sizes >= LEAST) & (sizes <= 1.0 / LEAST)):
+        raise FileFormatError("the scales of the proof round the objective")
 
 
 def _check_size(model: MomentModel) -> None:
@@ -326,41 +345,21 @@ def _pick(listed: Sequence[Polynomial], k: int) -> Polynomial:
     return listed[k]
 
 
-def whole(arrays: Mapping[str, Any], name: str) -> NDArray[np.int64]:
-    """An array of whole numbers."""
-    array = arrays[name]
-    if array.dtype.kind not in "iu":
-        raise FileFormatError(f"array {name} must hold whole numbers")
-    return np.asarray(array, dtype=np.int64)
-
-
 def _table(arrays: Mapping[str, Any], name: str, width: int) -> NDArray[np.int64]:
-    table = whole(arrays, name)
-    if table.ndim != 2 or table.shape[1] != width:
-        raise FileFormatError(f"array {name} must have {width} columns")
-    return table
-
-
-def _vector(arrays: Mapping[str, Any], name: str) -> list[int]:
-    vector = whole(arrays, name)
-    if vector.ndim != 1:
-        raise FileFormatError(f"array {name} must be a vector")
-    return [int(k) for k in vector]
+    """Rows that name constraints, variables and kinds; the columns have ranges of their own."""
+    return whole(arrays, name, (None, width), -1, MOST_WHOLE)
 
 
 def _floats(arrays: Mapping[str, Any], name: str) -> Array:
-    values = np.asarray(arrays[name], dtype=np.float64)
-    sizes = np.abs(values)
-    if values.ndim != 1 or not np.all((sizes == 0) | ((sizes > 1e-100) & (sizes < 1e100))):
-        raise FileFormatError(f"array {name} must be a vector of finite numbers")
+    """A vector of numbers that are zero, or so far from it that products of them do not underflow."""
+    values = real(arrays, name, (None,), -MOST_NUMBER, MOST_NUMBER)
+    if np.any((values != 0) & (values > -1.0 / MOST_NUMBER) & (values < 1.0 / MOST_NUMBER)):
+        raise FileFormatError(f"array {name} has numbers that are too small")
     return values
 
 
 def _monomials(arrays: Mapping[str, Any], name: str, n: int) -> Rows:
-    rows = whole(arrays, name)
-    if rows.ndim != 2:
-        raise FileFormatError(f"array {name} must hold monomials")
-    return _checked(rows, n)
+    return _checked(whole(arrays, name, (None, None), -1, n - 1), n)
 
 
 def _checked(rows: NDArray[np.int64], n: int) -> Rows:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lipcert.errors import FileFormatError, InputError
+from lipcert.files.numbers import MOST_WHOLE, one_whole, real, whole, word
 from lipcert.polynomial.certificates import stored
 from lipcert.polynomial.certificates.stored import Stored
 from lipcert.polynomial.lcep.chain import gradient_polynomial
@@ -101,15 +102,10 @@ def read_stated(kind: str, arrays: Mapping[str, Any], method: str) -> Relaxed | 
     """A proof from the arrays of a file; nothing in it is believed before `check`."""
     name = method.removesuffix("-literal")
     if kind == "literal":
-        form = arrays["literal_form"]
-        if form.shape != () or str(form) not in FORMS:
+        form = word(arrays, "literal_form")
+        if form not in FORMS:
             raise FileFormatError(f"the form of a literal proof must be one of {', '.join(FORMS)}")
         kept = stored.only(arrays)
-        return Relaxed(name, str(form), lambda: kept)
-    degree, index = stored.whole(arrays, "krivine_degree"), stored.whole(arrays, "krivine_index")
-    numbers = np.asarray(arrays["krivine_numbers"], dtype=np.float64)
-    if degree.shape != () or not 1 <= int(degree) <= MOST_DEGREE:
-        raise FileFormatError(f"the degree of a LipOpt proof must be between 1 and {MOST_DEGREE}")
-    if index.ndim != 1 or index.shape != numbers.shape or np.any(index < 0) or not np.all(np.isfinite(numbers)):
-        raise FileFormatError("the multipliers of the proof do not fit together")
-    return Krivine(name, int(degree), index, numbers)
+        return Relaxed(name, form, lambda: kept)
+    degree, numbers = one_whole(arrays, "krivine_degree", 1, MOST_DEGREE), real(arrays, "krivine_numbers", (None,))
+    return Krivine(name, degree, whole(arrays, "krivine_index", (len(numbers),), 0, MOST_WHOLE), numbers)

@@ -129,7 +129,7 @@ def forms_above(block: Block, own: Index, stages: Sequence[Stage]) -> Forms:
     signs = np.repeat([1.0, -1.0], len(own))
     pick = np.tile(own, 2)
     constant = balls(signs * block.bias[pick]) + balls(block.doubt[pick])
-    pending = {j: balls(signs[:, None] * dense(weight[pick])) for j, weight in block.terms}
+    pending = {j: balls(signs[:, None] * np.tile(dense(weight[own]), (2, 1))) for j, weight in block.terms}
     return descend(stages, pending, {}, constant)
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from lipcert.errors import InputError, how_to_install
 from lipcert.rounding import Array
+from lipcert.steps import step
 
 Balls = NDArray[Any]  # of arb
 
@@ -49,6 +50,7 @@ def zeros(*shape: int) -> Balls:
 
 def product(A: Balls, B: Balls) -> Balls:
     """The matrix product of two matrices, or of a matrix and a vector."""
+    step()
     if B.ndim == 1:
         return np.asarray(product(A, B[:, None])[:, 0])
     found = np.empty(A.shape[0] * B.shape[1], dtype=object)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from lipcert.errors import FileFormatError, InputError, UnsupportedOperator, how_to_install
-from lipcert.files import MAX_WEIGHTS
+from lipcert.files import MAX_WEIGHTS, contents
 from lipcert.files.boundary import located, parsing, quoted
 from lipcert.problem.network import Network
 from lipcert.readers.graph.tensors import Graph, Tensor
@@ -35,7 +35,7 @@ def read(path: Path, *, output: str | None = None) -> Network:
         raise InputError(f"{path}: reading ONNX needs the onnx package; {how_to_install('onnx')}") from None
     with located(path):
         with parsing("the file"):
-            data = path.read_bytes()
+            data = contents(path)
             check_fields(data, onnx.ModelProto.DESCRIPTOR)
             model = onnx.ModelProto.FromString(data)
             del data  # as large as the weights

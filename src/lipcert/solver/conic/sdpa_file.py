@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from lipcert.errors import FileFormatError
-from lipcert.files import check_readable, write_atomically
+from lipcert.files import check_readable, text_of, write_atomically
 from lipcert.relaxation.rank_two import Floats
 from lipcert.solver.conic.cones import ConicProblem, psd_places
 
@@ -85,9 +85,8 @@ def read_csdp_solution(path: str | os.PathLike[str], problem: ConicProblem) -> t
     """x, s, z from the file that CSDP writes: x on the first line, then `1 block i j value` for s and `2 ...` for z."""
     p = check_readable(path)
     try:
-        with p.open(encoding="ascii") as file:
-            x = np.array(file.readline().split(), dtype=np.float64)
-            lines = file.read().splitlines()
+        first, _, rest = text_of(p, "ascii").partition("\n")
+        x, lines = np.array(first.split(), dtype=np.float64), rest.splitlines()
         entries = np.loadtxt(lines, dtype=np.float64, ndmin=2) if lines else np.empty((0, 5))
     except (ValueError, OSError):
         raise _damaged(p, "CSDP") from None
@@ -107,7 +106,7 @@ def read_csdp_solution(path: str | os.PathLike[str], problem: ConicProblem) -> t
 def read_sdpa_solution(path: str | os.PathLike[str], problem: ConicProblem) -> tuple[Floats, Floats, Floats, str]:
     """x, s, z and the phase (pdOPT, ...) from the result file of SDPA: xVec, xMat and yMat, full blocks in braces."""
     p = check_readable(path)
-    text = p.read_text(encoding="ascii", errors="replace")
+    text = text_of(p, "ascii", "replace")
     where = layout(problem)
     phase = re.search(r"phase\.value\s*=\s*(\w+)", text)
     full = sum(size * size if size > 0 else -size for size in where.sizes)
