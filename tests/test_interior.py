@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 
@@ -27,17 +28,14 @@ from lipcert.proof.balls.check import check_with_balls
 from lipcert.proof.balls.interior import no_interior as flat_in_fractions
 from lipcert.proof.interior import has_interior, known_signs, no_interior, row_count
 from lipcert.proof.leaves import BY_LINES, ROWS, Empty
-from lipcert.proof.nogoods import System
+from lipcert.proof.nogoods import Signs, System
 from lipcert.proof.patterns import Patterns
 from lipcert.proof.tree import Tree
 from lipcert.proof.verify import load_certificate
 from lipcert.rounding import Array
 from tests.enumeration import exact_constant
 
-try:
-    import flint
-except ImportError:
-    flint = None
+EXACT = find_spec("flint") is not None
 ONE = np.ones(1)
 
 
@@ -60,6 +58,7 @@ def test_kinks_that_meet_in_the_center_leave_no_gap(shape: tuple[int, ...], plac
     net = without_biases(*shape)
     found = bound(net, regions(2)[place], output=0, work=4.0)
     truth = exact_constant(net, Box(np.zeros(2), 1.0), ONE)
+    assert found.lower is not None
     assert truth * (1 - 1e-9) <= found.upper <= found.lower * (1 + 2e-6)
     assert verify(found.certificate, net).proved
 
@@ -86,7 +85,7 @@ def test_files_of_both_searches_pass_both_checkers(place: int, search: object, t
     certificate.save(tmp_path / "proof.npz")
     again = load_certificate(tmp_path / "proof.npz")
     assert verify(again, net).proved
-    if flint is not None:
+    if EXACT:
         assert check_with_balls(again, net) <= certificate.upper
     if place < 3:
         assert certificate.upper <= exact_constant(net, Box(np.zeros(2), 1.0), ONE) * (1 + 2e-6)
@@ -123,6 +122,7 @@ def test_no_region_is_above_one_that_contains_it(case: tuple[Network, Array], p:
         uppers.append(found.upper)
         if isinstance(region, Box):
             truth = exact_constant(net, region, ONE, Norm(p))
+            assert found.lower is not None
             assert found.lower <= truth * (1 + 1e-7) + 1e-9
             assert found.upper >= truth * (1 - 1e-7) - 1e-9
     for outer, inner in pairwise(uppers):
@@ -146,7 +146,7 @@ def test_what_is_refused_has_no_point_inside_and_both_checkers_agree(case: tuple
             rows = rng.permutation(row_count(net, box))[:count].astype(np.int64)
             found = no_interior(net, box, own, rows)
             assert not (found and inside and own is signs)
-            if flint is not None:
+            if EXACT:
                 assert flat_in_fractions(net, box, own, rows) == found
 
 
@@ -160,14 +160,18 @@ def test_rows_are_exact_where_floats_are_not() -> None:
     above = Network.from_weights([rows, np.ones((1, 3))], [open_, np.zeros(1)])
     thirds = Network.from_weights([rows * [[1.0], [1.0], [3.0]], np.ones((1, 3))], [[-1.0, -1.0, 2.0], np.zeros(1)])
     assert [no_interior(net, box, signs, names) for net in (below, thirds, above)] == [True, True, False]
-    if flint is not None:
+    if EXACT:
         assert [flat_in_fractions(net, box, signs, names) for net in (below, thirds, above)] == [True, True, False]
 
 
 def test_a_region_without_interior_refuses_nothing() -> None:
     """There every pattern is without interior, and what is bounded are the gradients that the slopes allow."""
     net = without_biases(2, 8, 1)
-    flat = [Box([0.0, 0.0], [1.0, 0.0]), Ball([0.0, 0.0], 0.0), Polytope(Box([0.0, 0.0], 1.0), np.eye(2)[:1], [0.0])]
+    flat: list[Region] = [
+        Box([0.0, 0.0], [1.0, 0.0]),
+        Ball([0.0, 0.0], 0.0),
+        Polytope(Box([0.0, 0.0], 1.0), np.eye(2)[:1], [0.0]),
+    ]
     line = Polytope(Box([0.0, 0.0], 1.0), [[1.0, 1.0], [-1.0, -1.0]], [0.0, 0.0])
     for region in [*flat[:2], line, Box([1.0, 1.0], 1e-17)]:
         assert not has_interior(region)
@@ -214,7 +218,7 @@ def test_a_solver_that_lies_teaches_nothing_false(monkeypatch: pytest.MonkeyPatc
     rng = np.random.default_rng(0)
     told = Learnt.learn
 
-    def lie(self: Learnt, y: Array, t: Array, signs: Array) -> int:
+    def lie(self: Learnt, y: Array, t: Array, signs: Signs) -> int:
         return told(self, rng.normal(size=y.shape) * rng.integers(0, 2, size=y.shape), np.abs(t), signs)
 
     monkeypatch.setattr(Learnt, "learn", lie)
