@@ -19,7 +19,7 @@ Signs that some inputs have, but no set of inputs with interior, are refused by 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -243,8 +243,8 @@ class Nogoods:
         some = np.arange(self.count) if wanted is None else wanted
         some = some[np.isin(some, self.rows[:, 0])]
         named = self.named(system.neurons, system.cuts)
-        for k in some[np.isin(some, list(named))].tolist():
-            found[k] = system.flat(named[k], self.laid_out(system.neurons, np.array([k]), system.cuts)[2][0])
+        for k, literals in self.signs_of(some[np.isin(some, list(named))], system.neurons, system.cuts):
+            found[k] = system.flat(named[k], literals)
         some = some[~np.isin(some, list(named))]
         step = max(1, _NUMBERS // (2 * system.neurons + system.cuts))
         for start in range(0, len(some), step):
@@ -255,7 +255,16 @@ class Nogoods:
     def named(self, neurons: int, cuts: int = 0) -> dict[int, Index]:
         """By nogood the rows of `interior` that it names, where it names some."""
         own = self.rows[self.rows[:, 1] >= 2 * neurons + cuts]
-        return {int(k): own[own[:, 0] == k, 1] - 2 * neurons - cuts for k in np.unique(own[:, 0])}
+        own = own[np.argsort(own[:, 0], kind="stable")]
+        numbers, starts = np.unique(own[:, 0], return_index=True)
+        return dict(zip(numbers.tolist(), np.split(own[:, 1] - 2 * neurons - cuts, starts[1:]), strict=False))
+
+    def signs_of(self, some: Index, neurons: int, cuts: int = 0) -> Iterator[tuple[int, Signs]]:
+        """Every one of some nogoods with its literals."""
+        step = max(1, _NUMBERS // (2 * neurons + cuts))
+        for start in range(0, len(some), step):
+            own = some[start : start + step]
+            yield from zip(own.tolist(), self.laid_out(neurons, own, cuts)[2], strict=True)
 
     def _proved(self, system: System, some: Index) -> NDArray[np.bool_]:
         y, t, literals = self.laid_out(system.neurons, some, system.cuts)

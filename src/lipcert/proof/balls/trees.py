@@ -166,8 +166,7 @@ def _proved(nogoods: Nogoods, system: System, wanted: Index) -> NDArray[np.bool_
     """Of every nogood that is wanted whether no set of inputs with interior has its literals' signs."""
     found = np.zeros(nogoods.count, dtype=bool)
     named = nogoods.named(system.neurons, system.cuts)
-    for k in wanted[np.isin(wanted, list(named))].tolist():
-        literals = nogoods.laid_out(system.neurons, np.array([k]), system.cuts)[2][0]
+    for k, literals in nogoods.signs_of(wanted[np.isin(wanted, list(named))], system.neurons, system.cuts):
         signs = np.where(literals != 0, literals, system.known)
         found[k] = has_interior(system.region) and no_interior(system.net, system.region, signs, named[k])
     wanted = wanted[~np.isin(wanted, list(named))]
