@@ -26,6 +26,7 @@ from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region
 from lipcert.proof.balls.check import check_with_balls
 from lipcert.proof.balls.interior import no_interior as flat_in_fractions
+from lipcert.proof.collapsed import Within
 from lipcert.proof.interior import has_interior, known_signs, no_interior, row_count
 from lipcert.proof.leaves import BY_LINES, ROWS, Empty
 from lipcert.proof.nogoods import Signs, System
@@ -89,6 +90,18 @@ def test_files_of_both_searches_pass_both_checkers(place: int, search: object, t
         assert check_with_balls(again, net) <= certificate.upper
     if place < 3:
         assert certificate.upper <= exact_constant(net, Box(np.zeros(2), 1.0), ONE) * (1 + 2e-6)
+
+
+def test_rounded_coefficients_of_the_open_neurons_do_not_matter() -> None:
+    """Weights of inputs put a layer in front, which the network of the open neurons multiplies in, with rounding."""
+    net = without_biases(2, 8, 1)
+    found = bound(net, Box(np.zeros(2), 1.0), output=0, input_weights=[3.0, 0.7], work=2.0)
+    assert found.lower is not None
+    assert isinstance(found.certificate.proof, Within)
+    assert found.upper <= found.lower * (1 + 2e-6)
+    assert verify(found.certificate, net).proved
+    if EXACT:
+        assert check_with_balls(found.certificate, net) <= found.upper * (1 + 1e-9)
 
 
 @st.composite

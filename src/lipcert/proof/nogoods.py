@@ -20,7 +20,7 @@ Signs that some inputs have, but no set of inputs with interior, are refused by 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,7 @@ from lipcert.bounds.interval import middle_and_radius
 from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Ball, Region, ball_of, hull, sides_of
-from lipcert.proof.interior import has_interior, known_signs, no_interior
+from lipcert.proof.interior import Rows, has_interior, known_signs, no_interior
 from lipcert.rounding import TINY, Array, add_up, down, gamma, grow
 
 Index = NDArray[np.int64]
@@ -57,13 +57,15 @@ class System:
     slack: Array
     ball: Ball | None = None  # where the region is one; the box is around it
     sides: tuple[Array, Array] | None = None  # A and b of half-spaces A x <= b of the region
+    exact: Rows | None = None  # for `interior`
 
     @classmethod
     def of(cls, problem: Problem) -> System | None:
         """None where a neuron's slope is open and it is no ReLU, and on the whole space; of a ball its box is taken."""
         if refusal(problem) is not None:
             return None
-        return cls.over(problem.network, problem.region, preactivations(problem))
+        pre = preactivations(problem)
+        return replace(cls.over(problem.network, problem.region, pre), exact=Rows.of(problem, pre))
 
     @classmethod
     def over(cls, net: Network, region: Region, pre: tuple[Interval, ...]) -> System:
@@ -97,8 +99,9 @@ class System:
 
     def flat(self, rows: Index, literals: Signs) -> bool:
         """Whether these rows of `interior` prove that the inputs with these signs have no interior."""
-        signs = np.where(literals != 0, literals, self.known)
-        return has_interior(self.region) and no_interior(self.net, self.region, signs, rows)
+        if self.exact is None or not has_interior(self.region):
+            return False
+        return no_interior(self.exact.net, self.region, *self.exact.named(rows, literals))
 
     def largest(self, y: Array, t: Array, literals: Signs, scores: Array | None = None) -> tuple[Array, Array]:
         """At least the maximum of every sum under its literals with what slack allows, and its size for comparisons.
