@@ -71,7 +71,8 @@ class Rows:
         net = problem.network
         if not problem.knows(ORIGIN):
             return cls(net, problem.region, known_signs(pre), np.arange(net.neurons))
-        whole, own, neurons = problem.kept(ORIGIN, lambda: (net, pre, ()))
+        nothing: tuple[Network, Sequence[Interval], tuple[tuple[int, Index], ...]] = (net, pre, ())
+        whole, own, neurons = problem.kept(ORIGIN, lambda: nothing)
         starts = np.cumsum([0, *(b.width for b in whole.hidden)])
         numbers = np.concatenate([starts[i - 1] + some for i, some in neurons])
         return cls(whole, problem.region, known_signs(own), numbers)
