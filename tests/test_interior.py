@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region
 from lipcert.proof.balls.check import check_with_balls
 from lipcert.proof.balls.interior import no_interior as flat_in_fractions
+from lipcert.proof.collapsed import Within
 from lipcert.proof.interior import has_interior, known_signs, no_interior, row_count
 from lipcert.proof.leaves import BY_LINES, ROWS, Empty
 from lipcert.proof.nogoods import Signs, System
@@ -35,7 +36,7 @@ from lipcert.proof.verify import load_certificate
 from lipcert.rounding import Array
 from tests.enumeration import exact_constant
 
-FLINT = importlib.util.find_spec("flint") is not None
+EXACT = find_spec("flint") is not None
 ONE = np.ones(1)
 
 
@@ -85,10 +86,22 @@ def test_files_of_both_searches_pass_both_checkers(place: int, search: object, t
     certificate.save(tmp_path / "proof.npz")
     again = load_certificate(tmp_path / "proof.npz")
     assert verify(again, net).proved
-    if FLINT:
+    if EXACT:
         assert check_with_balls(again, net) <= certificate.upper
     if place < 3:
         assert certificate.upper <= exact_constant(net, Box(np.zeros(2), 1.0), ONE) * (1 + 2e-6)
+
+
+def test_rounded_coefficients_of_the_open_neurons_do_not_matter() -> None:
+    """Weights of inputs put a layer in front, which the network of the open neurons multiplies in, with rounding."""
+    net = without_biases(2, 8, 1)
+    found = bound(net, Box(np.zeros(2), 1.0), output=0, input_weights=[3.0, 0.7], work=2.0)
+    assert found.lower is not None
+    assert isinstance(found.certificate.proof, Within)
+    assert found.upper <= found.lower * (1 + 2e-6)
+    assert verify(found.certificate, net).proved
+    if EXACT:
+        assert check_with_balls(found.certificate, net) <= found.upper * (1 + 1e-9)
 
 
 @st.composite
@@ -146,7 +159,7 @@ def test_what_is_refused_has_no_point_inside_and_both_checkers_agree(case: tuple
             rows = rng.permutation(row_count(net, box))[:count].astype(np.int64)
             found = no_interior(net, box, own, rows)
             assert not (found and inside and own is signs)
-            if FLINT:
+            if EXACT:
                 assert flat_in_fractions(net, box, own, rows) == found
 
 
@@ -160,7 +173,7 @@ def test_rows_are_exact_where_floats_are_not() -> None:
     above = Network.from_weights([rows, np.ones((1, 3))], [open_, np.zeros(1)])
     thirds = Network.from_weights([rows * [[1.0], [1.0], [3.0]], np.ones((1, 3))], [[-1.0, -1.0, 2.0], np.zeros(1)])
     assert [no_interior(net, box, signs, names) for net in (below, thirds, above)] == [True, True, False]
-    if FLINT:
+    if EXACT:
         assert [flat_in_fractions(net, box, signs, names) for net in (below, thirds, above)] == [True, True, False]
 
 

@@ -41,6 +41,7 @@ from lipcert.rounding import Array, add_up, grow, worst
 if TYPE_CHECKING:  # a checker has no budget
     from lipcert.budget import Budget
 
+ORIGIN = "origin"  # under which a collapsed problem keeps the network it was made of, its bounds, and its own neurons
 _COLLAPSED, _LEFT_OUT = "collapsed", "collapse left out"  # the names under which a problem keeps them
 _TINY = 1e-10  # a price, relative to the interval bound, that nothing needs to be smaller than
 
@@ -134,8 +135,10 @@ def _with_sizes(problem: Problem, *, spectral: bool) -> Collapsed | None:
     if not np.isfinite(price):
         return None
     output = problem.output if problem.whole_map else choose_output(0, 1)
-    asked = Problem(small, problem.region, problem.norm, output, problem.coordinate, {PREACTIVATIONS: known})
-    return Collapsed(asked, tuple((i, sweep.open[i]) for i in kept), price, scale)
+    neurons = tuple((i, sweep.open[i]) for i in kept)
+    memory = {PREACTIVATIONS: known, ORIGIN: (net, pre, neurons)}
+    asked = Problem(small, problem.region, problem.norm, output, problem.coordinate, memory)
+    return Collapsed(asked, neurons, price, scale)
 
 
 def _states(problem: Problem, pre: tuple[Interval, ...], sizes: Gains) -> tuple[list[State], Array]:

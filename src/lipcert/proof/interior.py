@@ -17,14 +17,17 @@ combination of them cancels and no other, that one is found by elimination [Bare
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lipcert.bounds.collapse import ORIGIN
 from lipcert.bounds.interval import Interval
 from lipcert.problem.activations import IDENTITY
 from lipcert.problem.maps import dense
 from lipcert.problem.network import Network
+from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region, ball_of, hull, sides_of
 from lipcert.rounding import Array
 
@@ -50,6 +53,37 @@ def known_signs(pre: Sequence[Interval]) -> Signs:
     """The signs that pre-activation bounds of one set say, all blocks side by side."""
     lo, hi = (np.concatenate([np.ravel(z[k]) for z in pre]) for k in (0, 1))
     return np.where(lo >= 0, 1, np.where(hi <= 0, -1, 0)).astype(np.int8)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The rows of a problem: where it is about the network of the open neurons, whose coefficients are rounded, those
+    of the network itself stand for them. `numbers` are those of the problem's neurons in `net`."""
+
+    net: Network
+    region: Region
+    signs: Signs  # on the whole region
+    numbers: Index
+
+    @classmethod
+    def of(cls, problem: Problem, pre: Sequence[Interval]) -> Rows:
+        """With pre-activation bounds of the problem that are proved."""
+        net = problem.network
+        if not problem.knows(ORIGIN):
+            return cls(net, problem.region, known_signs(pre), np.arange(net.neurons))
+        nothing: tuple[Network, Sequence[Interval], tuple[tuple[int, Index], ...]] = (net, pre, ())
+        whole, own, neurons = problem.kept(ORIGIN, lambda: nothing)
+        starts = np.cumsum([0, *(b.width for b in whole.hidden)])
+        numbers = np.concatenate([starts[i - 1] + some for i, some in neurons])
+        return cls(whole, problem.region, known_signs(own), numbers)
+
+    def named(self, rows: Index, literals: Signs) -> tuple[Signs, Index]:
+        """The signs of all neurons of the network, and the numbers that the problem's rows have there."""
+        signs, fixed = self.signs.copy(), np.flatnonzero(literals)
+        signs[self.numbers[fixed]] = literals[fixed]
+        count = len(self.numbers)
+        others = rows + self.net.neurons - count
+        return signs, np.where(rows < count, np.append(self.numbers, 0)[np.minimum(rows, count)], others)
 
 
 def has_interior(region: Region) -> bool:

@@ -19,8 +19,8 @@ Signs that some inputs have, but no set of inputs with interior, are refused by 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,7 @@ from lipcert.bounds.interval import middle_and_radius
 from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Ball, Region, ball_of, hull, sides_of
-from lipcert.proof.interior import has_interior, known_signs, no_interior
+from lipcert.proof.interior import Rows, has_interior, known_signs, no_interior
 from lipcert.rounding import TINY, Array, add_up, down, gamma, grow
 
 Index = NDArray[np.int64]
@@ -58,13 +58,15 @@ class System:
     slack: Array
     ball: Ball | None = None  # where the region is one; the box is around it
     sides: tuple[Array, Array] | None = None  # A and b of half-spaces A x <= b of the region
+    exact: Rows | None = None  # for `interior`
 
     @classmethod
     def of(cls, problem: Problem) -> System | None:
         """None where a neuron's slope is open and it is no ReLU, and on the whole space; of a ball its box is taken."""
         if refusal(problem) is not None:
             return None
-        return cls.over(problem.network, problem.region, preactivations(problem))
+        pre = preactivations(problem)
+        return replace(cls.over(problem.network, problem.region, pre), exact=Rows.of(problem, pre))
 
     @classmethod
     def over(cls, net: Network, region: Region, pre: tuple[Interval, ...]) -> System:
@@ -98,8 +100,9 @@ class System:
 
     def flat(self, rows: Index, literals: Signs) -> bool:
         """Whether these rows of `interior` prove that the inputs with these signs have no interior."""
-        signs = np.where(literals != 0, literals, self.known)
-        return has_interior(self.region) and no_interior(self.net, self.region, signs, rows)
+        if self.exact is None or not has_interior(self.region):
+            return False
+        return no_interior(self.exact.net, self.region, *self.exact.named(rows, literals))
 
     def largest(self, y: Array, t: Array, literals: Signs, scores: Array | None = None) -> tuple[Array, Array]:
         """At least the maximum of every sum under its literals with what slack allows, and its size for comparisons.
@@ -244,8 +247,8 @@ class Nogoods:
         some = np.arange(self.count) if wanted is None else wanted
         some = some[np.isin(some, self.rows[:, 0])]
         named = self.named(system.neurons, system.cuts)
-        for k in some[np.isin(some, list(named))].tolist():
-            found[k] = system.flat(named[k], self.laid_out(system.neurons, np.array([k]), system.cuts)[2][0])
+        for k, literals in self.signs_of(some[np.isin(some, list(named))], system.neurons, system.cuts):
+            found[k] = system.flat(named[k], literals)
         some = some[~np.isin(some, list(named))]
         step = max(1, _NUMBERS // (2 * system.neurons + system.cuts))
         for start in range(0, len(some), step):
@@ -257,7 +260,16 @@ class Nogoods:
     def named(self, neurons: int, cuts: int = 0) -> dict[int, Index]:
         """By nogood the rows of `interior` that it names, where it names some."""
         own = self.rows[self.rows[:, 1] >= 2 * neurons + cuts]
-        return {int(k): own[own[:, 0] == k, 1] - 2 * neurons - cuts for k in np.unique(own[:, 0])}
+        own = own[np.argsort(own[:, 0], kind="stable")]
+        numbers, starts = np.unique(own[:, 0], return_index=True)
+        return dict(zip(numbers.tolist(), np.split(own[:, 1] - 2 * neurons - cuts, starts[1:]), strict=False))
+
+    def signs_of(self, some: Index, neurons: int, cuts: int = 0) -> Iterator[tuple[int, Signs]]:
+        """Every one of some nogoods with its literals."""
+        step = max(1, _NUMBERS // (2 * neurons + cuts))
+        for start in range(0, len(some), step):
+            own = some[start : start + step]
+            yield from zip(own.tolist(), self.laid_out(neurons, own, cuts)[2], strict=True)
 
     def _proved(self, system: System, some: Index) -> NDArray[np.bool_]:
         y, t, literals = self.laid_out(system.neurons, some, system.cuts)

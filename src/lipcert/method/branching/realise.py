@@ -42,9 +42,9 @@ def realise(problem: Problem, node: Node, budget: Budget) -> tuple[Array | None,
         weights = np.zeros(int(sides.neuron.max()) + 1)
         np.add.at(weights, sides.neuron[0][kept], multipliers / length)
         empty = prove_empty(problem.network, node.cell, node.alone, weights)
-        shown = _flat(problem, node, sides.neuron[0][kept], multipliers, rows) if empty is None else empty
-        if shown is not None or margin <= 0:
-            return None, shown
+        proof = _flat(problem, node, sides.neuron[0][kept], multipliers, rows) if empty is None else empty
+        if proof is not None or margin <= 0:
+            return None, proof
     return node.cell.region.project(box.center + radius * v), None
 
 

@@ -236,15 +236,15 @@ class SignSearch:
         return -1
 
     def _meets_many(self, answer: Answer) -> bool:
-        """Whether more kinks of the first block and sides of the box meet in the answer's point than there are inputs.
+        """Whether more kinks of affine neurons and sides of the box meet in the answer's point than there are inputs.
 
         Then patterns of them have a point and perhaps no interior, which the program cannot tell. In general position
         no point is such a one.
         """
         point, box = answer.point, self.learnt.system.box
         on, off = np.split(answer.against, 2)
-        first = self.quick.open < self.problem.network.shape[1]
-        meeting = np.count_nonzero(first & ~on & ~off)
+        affine = self.quick.forms(np.zeros(len(on), dtype=np.int8))[2][self.quick.open]
+        meeting = np.count_nonzero(affine & ~on & ~off)
         sides = np.count_nonzero((point == box.lo) | (point == box.hi))
         return bool(meeting and meeting + sides > self.problem.network.inputs)
 

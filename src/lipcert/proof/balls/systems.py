@@ -17,7 +17,6 @@ from lipcert.problem.region import Region, ball_of, hull, sides_of
 from lipcert.proof.balls.cells import Hint, proved_slopes
 from lipcert.proof.balls.curves import value_bounds
 from lipcert.proof.balls.numbers import Balls, balls, lengths, product, smaller, total, zeros
-from lipcert.proof.interior import known_signs
 from lipcert.rounding import Array
 
 Signs = NDArray[np.int8]
@@ -29,7 +28,6 @@ class System:
 
     net: Network
     region: Region
-    known: Signs  # on the whole region
     slope: Array
     open: NDArray[np.bool_]
     values: Interval
@@ -49,7 +47,7 @@ class System:
         still = least < most
         away = np.where(still, np.maximum(-lo, 0.0), 0.0)
         triangle = _inverse(hi, still), _inverse(-lo, still)
-        return cls(net, region, known_signs(pre), np.where(still, 1.0, least), still, v, away, *triangle)
+        return cls(net, region, np.where(still, 1.0, least), still, v, away, *triangle)
 
     @property
     def neurons(self) -> int:

@@ -24,7 +24,7 @@ from lipcert.proof.balls.nowhere import no_interior as nowhere
 from lipcert.proof.balls.numbers import float_above, lengths, zeros
 from lipcert.proof.balls.rows import check_multipliers
 from lipcert.proof.balls.systems import System
-from lipcert.proof.interior import has_interior, known_signs
+from lipcert.proof.interior import Rows, has_interior, known_signs
 from lipcert.proof.leaves import BASIS, BY_LINES, COEFFICIENTS, ROWS, SIDES, Empty, Leaf, are_places
 from lipcert.proof.nogoods import Index, Nogoods, refusal
 from lipcert.proof.patterns import REFUSED, Patterns, leaves_of
@@ -146,9 +146,9 @@ def check_patterns(problem: Problem, pre: Hint, proof: Patterns) -> float:
     if leaves is None or isinstance(problem.region, Everywhere):
         return math.inf
     refused = proof.table[leaves.nodes, 0] == REFUSED
-    system = System.over(problem.network, problem.region, pre)
+    system, exact = System.over(problem.network, problem.region, pre), Rows.of(problem, pre)
     wanted = np.unique(proof.table[leaves.nodes[refused], 1])
-    if len(wanted) and not proof.all_refused(leaves, refused, _proved(proof.nogoods, system, wanted)):
+    if len(wanted) and not proof.all_refused(leaves, refused, _proved(proof.nogoods, system, exact, wanted)):
         return math.inf
     slopes, upper = proved_slopes(problem.network, pre), 0.0
     lo, hi = (np.concatenate([s[k] for s in slopes]) for k in (0, 1))
@@ -162,14 +162,12 @@ def check_patterns(problem: Problem, pre: Hint, proof: Patterns) -> float:
     return upper
 
 
-def _proved(nogoods: Nogoods, system: System, wanted: Index) -> NDArray[np.bool_]:
+def _proved(nogoods: Nogoods, system: System, exact: Rows, wanted: Index) -> NDArray[np.bool_]:
     """Of every nogood that is wanted whether no set of inputs with interior has its literals' signs."""
     found = np.zeros(nogoods.count, dtype=bool)
-    named = nogoods.named(system.neurons, system.cuts)
-    for k in wanted[np.isin(wanted, list(named))].tolist():
-        literals = nogoods.laid_out(system.neurons, np.array([k]), system.cuts)[2][0]
-        signs = np.where(literals != 0, literals, system.known)
-        found[k] = has_interior(system.region) and no_interior(system.net, system.region, signs, named[k])
+    named, solid = nogoods.named(system.neurons, system.cuts), has_interior(system.region)
+    for k, literals in nogoods.signs_of(wanted[np.isin(wanted, list(named))], system.neurons, system.cuts):
+        found[k] = solid and no_interior(exact.net, exact.region, *exact.named(named[k], literals))
     wanted = wanted[~np.isin(wanted, list(named))]
     for start in range(0, len(wanted), _AT_ONCE):
         some = wanted[start : start + _AT_ONCE]
