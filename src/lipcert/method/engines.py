@@ -45,7 +45,8 @@ def engines_for(problem: Problem, bracket: Bracket, budget: Budget, executor: Ex
 
 
 def _free() -> Relaxed:
-    return next(method for method in RELAXED if method.name == "backward-free")
+    named = next(method for method in RELAXED if method.name == "backward-free")
+    return Relaxed(named.name, named.summary, parts=True)
 
 
 def _has_values(problem: Problem) -> bool:
@@ -253,7 +254,7 @@ class Tightening(Relaxation):
 
     def __init__(self, problem: Problem, bracket: Bracket, sharper: Sharpening) -> None:
         self.kept = Kept()
-        super().__init__(problem, bracket, Tight(slopes=False, kept=self.kept), policy.TIGHT_LEAVES, sharper)
+        super().__init__(problem, bracket, Tight(slopes=False, kept=self.kept, parts=True), policy.TIGHT_LEAVES, sharper)
 
     def least(self, budget: Budget) -> float:
         again = self.kept.least(budget) if self.history else None
