@@ -39,7 +39,7 @@ class Auto(Method):
             engines = engines_for(problem, bracket, budget, executor)
             looker = Looker(problem, bracket, budget)
             take_turns(engines, bracket, budget, looker)
-            looker.last(budget)
+            looker.last(budget, patient=True)
         for engine in engines:
             engine.conclude()
         if not bracket.closed() and (budget.over() or any(not engine.ended for engine in engines)):

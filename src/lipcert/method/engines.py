@@ -62,7 +62,7 @@ def _has_values(problem: Problem) -> bool:
 def searches(
     problem: Problem, bracket: Bracket, budget: Budget, executor: Executor, sharper: Sharpening | None = None
 ) -> list[Engine]:
-    """Branch and bound over signs, and over cells, where they apply; cells where some of them fit the budget."""
+    """Branch and bound over signs, and over cells, where they apply; cells of which few fit the budget are a reserve."""
     from lipcert.method.signs import search_refusal  # here, so that importing lipcert stays fast
 
     engines: list[Engine] = []
@@ -73,7 +73,8 @@ def searches(
             engines.append(Signs(problem, bracket, sharper or Sharpening(problem, bracket)))
     if no_cells(problem) is None:
         cells, share = Cells(problem, bracket, executor), policy.CELLS_WORTH if engines else policy.CELLS_ALONE
-        if cells.price(budget) <= share * budget.left():
+        cells.reserve = cells.price(budget) > share * budget.left()
+        if not cells.reserve or cells.least(budget) <= policy.CELLS_ALONE * budget.left():
             engines.append(cells)
     return engines
 
@@ -180,6 +181,10 @@ class Cells(Engine):
             return batch
         return batch + budget.expected(Tight().cost(self.problem) * policy.RATES[policy.DENSE])
 
+    def least(self, budget: Budget) -> float:
+        """Of the first cell and its halves."""
+        return 0.0 if self.search is not None else budget.expected(3.0 * cell_operations(self.problem))
+
     def prior(self) -> float:
         """Cells of many inputs are for what others leave."""
         return self.bracket.upper
@@ -285,5 +290,7 @@ class BySlopes(Relaxation):
         self.work = run_slopes(self.problem, self.bracket, budget, self.work)
         if self.bracket.certificate is not before:
             self.upper = self.bracket.upper
-        done = self.work is None or (self.bracket.status is Status.DONE and not self.work.alive)
+        self.short = self.work is None and self.bracket.status in (Status.TIME_LIMIT, Status.WORK_LIMIT)
+        nothing = self.work is None and not self.short
+        done = nothing or (self.bracket.status is Status.DONE and self.work is not None and not self.work.alive)
         self.ended = done or self.bracket.status is Status.MEMORY_LIMIT

@@ -59,11 +59,15 @@ class Looker:
             self.share = min(2 * self.share, policy.LOOK_SHARE_MOST)
         self.upper, self.waited = self.bracket.upper, 0.0
 
-    def last(self, budget: Budget) -> None:
-        """Everything else has ended, and there is a gap: it may be the witness."""
-        if self.bracket.status is Status.DONE and not self.bracket.closed() and not budget.over():
-            seconds = max(policy.LOOK_LAST, budget.now() - self.start)
-            look(self.problem, self.bracket, budget.upto(seconds), self.times + 1)
+    def last(self, budget: Budget, patient: bool = False) -> None:
+        """Everything else has ended, and there is a gap: it may be the witness. `patient`: until the budget is over,
+        each search as long as all so far, unless there is no bound that a witness could meet."""
+        while self.bracket.status is Status.DONE and not self.bracket.closed() and not budget.over():
+            before = budget.now()
+            self.times += 1
+            look(self.problem, self.bracket, budget.upto(max(policy.LOOK_LAST, before - self.start)), self.times)
+            if not patient or math.isinf(self.bracket.upper) or budget.now() <= before:
+                return
 
 
 def _gain(small: float, large: float) -> float:

@@ -31,6 +31,8 @@ class Engine:
     upper: float = math.inf
     ended: bool = False
     continues: bool = True  # whether a turn goes on where the last one ended, so that short ones are not wasted
+    reserve: bool = False  # whether it has turns only where nobody else can use what is left
+    short: bool = False  # whether its last turn was too short to begin with
 
     def __init__(self) -> None:
         self.spent, self.longest = 0.0, 0.0  # in all turns, and the longest that it was given
@@ -47,7 +49,7 @@ class Engine:
 
     def least(self, budget: Budget) -> float:  # noqa: ARG002 - for engines that know what comes next
         """Seconds that another turn must have to be worth anything: to begin anew, more than ever."""
-        return 0.0 if self.continues else self.longest
+        return self.longest if self.short or not self.continues else 0.0
 
     def conclude(self) -> None:
         """Notes for the user after the last turn."""
@@ -63,7 +65,7 @@ class Engine:
         self.spent, self.longest = self.spent + seconds, max(self.longest, given)
         self.history.append((self.spent, self.upper))
         early = given <= 0 or seconds < policy.EARLY * given
-        self.idle = self.idle + 1 if early and not self.upper < upper else 0
+        self.idle = self.idle + 1 if early and not self.short and not self.upper < upper else 0
         self.ended = self.ended or self.idle >= (1 if self.continues else policy.IDLE_TURNS)
 
     def prior(self) -> float:
@@ -102,7 +104,8 @@ class _Turns:
         self._try_quick()
         while self._goes_on():
             left = self.budget.left()
-            alive = [e for e in self.engines if not e.ended and e.least(self.budget) <= left]
+            able = [e for e in self.engines if not e.ended and e.least(self.budget) <= left]
+            alive = [e for e in able if not e.reserve] or able
             if not alive:
                 return
             self._next(alive)
@@ -111,7 +114,7 @@ class _Turns:
         """Two turns for each engine that gives bounds soon, the second longer: a forecast needs two points."""
         total = self.budget.left()
         first = max(policy.TRIAL_SHARE * total, min(total, policy.TRIAL_LEAST))
-        quick = [e for e in self.engines if e.continues and e.price(self.budget) <= first]
+        quick = [e for e in self.engines if e.continues and not e.reserve and e.price(self.budget) <= first]
         for times in (1.0, 2.0):
             for engine in quick:
                 if not engine.ended and self._goes_on():
