@@ -62,7 +62,7 @@ def _has_values(problem: Problem) -> bool:
 def searches(
     problem: Problem, bracket: Bracket, budget: Budget, executor: Executor, sharper: Sharpening | None = None
 ) -> list[Engine]:
-    """Branch and bound over signs, and over cells, where they apply; cells of which few fit the budget are a reserve."""
+    """Branch and bound over signs, and over cells, where they apply."""
     from lipcert.method.signs import search_refusal  # here, so that importing lipcert stays fast
 
     engines: list[Engine] = []
@@ -72,10 +72,7 @@ def searches(
         if search_refusal(searched) is None and _has_room(searched, bracket, budget):
             engines.append(Signs(problem, bracket, sharper or Sharpening(problem, bracket)))
     if no_cells(problem) is None:
-        cells, share = Cells(problem, bracket, executor), policy.CELLS_WORTH if engines else policy.CELLS_ALONE
-        cells.reserve = cells.price(budget) > share * budget.left()
-        if not cells.reserve or cells.least(budget) <= policy.CELLS_ALONE * budget.left():
-            engines.append(cells)
+        engines.append(Cells(problem, bracket, executor, policy.CELLS_WORTH if engines else policy.CELLS_ALONE))
     return engines
 
 
@@ -167,9 +164,10 @@ class Cells(Engine):
 
     name = "cells"
 
-    def __init__(self, problem: Problem, bracket: Bracket, executor: Executor) -> None:
+    def __init__(self, problem: Problem, bracket: Bracket, executor: Executor, share: float) -> None:
         super().__init__()
         self.problem, self.bracket, self.executor = problem, bracket, executor
+        self.share = share  # of the budget: where a batch and a relaxation take longer, others come first
         self.search: CellSearch | None = None
         self.outcome: Outcome | None = None
 
@@ -180,6 +178,9 @@ class Cells(Engine):
         if self.problem.network.inputs <= policy.CELLS_INPUTS or smooth:
             return batch
         return batch + budget.expected(Tight().cost(self.problem) * policy.RATES[policy.DENSE])
+
+    def waits(self, budget: Budget) -> bool:
+        return self.search is None and self.price(budget) > self.share * budget.left()
 
     def least(self, budget: Budget) -> float:
         """Of the first cell and its halves."""
@@ -259,7 +260,9 @@ class Tightening(Relaxation):
 
     def __init__(self, problem: Problem, bracket: Bracket, sharper: Sharpening) -> None:
         self.kept = Kept()
-        super().__init__(problem, bracket, Tight(slopes=False, kept=self.kept, parts=True), policy.TIGHT_LEAVES, sharper)
+        super().__init__(
+            problem, bracket, Tight(slopes=False, kept=self.kept, parts=True), policy.TIGHT_LEAVES, sharper
+        )
 
     def least(self, budget: Budget) -> float:
         again = self.kept.least(budget) if self.history else None

@@ -38,7 +38,7 @@ class Literal(Method):
         bracket.enter(f"{self.name}, literal")
         upper, info = literal_bound(problem, self.name, solver=bracket.wishes.solver, budget=budget)
         bracket.note(f"{info.solver}: {info.status}")
-        self._say_how(info.status, bracket, budget)
+        self.say_how(info.status, bracket, budget)
         if not math.isfinite(upper) or info.proof is None:
             bracket.note(f"{self.name} proved nothing; the bound was proved without it")
             return
@@ -47,9 +47,8 @@ class Literal(Method):
         bracket.certificate = prove_stated(problem, info.proof, upper)
         bracket.report()
 
-
     @staticmethod
-    def _say_how(ended: str, bracket: Bracket, budget: Budget) -> None:
+    def say_how(ended: str, bracket: Bracket, budget: Budget) -> None:
         """A solver that stopped before its optimum has not finished: at a limit of ours, or at one of its own."""
         limits = (ConicStatus.TIME_LIMIT.value, ConicStatus.ITERATION_LIMIT.value)
         if ended == limits[0] or (ended in limits and budget.repeatable):

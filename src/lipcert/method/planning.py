@@ -2,9 +2,9 @@
 
 A relaxation of the whole network is best when its moment matrix fits. Where it does not, parts of the network take its
 place: the layers behind each cut, the lift without values, and, where even that is too large, the neurons and signs
-that cost most to leave out (`plan`). That is for `auto`: a method that was asked for by name is about the whole network,
-however long it takes (`asked`). Of a whole map the lift without values and signs comes first, which is nearly as good
-and much smaller (`unsigned`). Every step stands by itself, so the best of them is the answer.
+that cost most to leave out (`plan`). That is for `auto`: a method that was asked for by name is about the whole
+network, however long it takes (`asked`). Of a whole map the lift without values and signs comes first, which is nearly
+as good and much smaller (`unsigned`). Every step stands by itself, so the best of them is the answer.
 """
 
 from __future__ import annotations
