@@ -43,7 +43,7 @@ class Auto(Method):
                 if number:  # before the first one `bound` has looked
                     looker.again(stage.share(self.search))
                 take_turns(engines, bracket, stage, looker)
-                looker.last(stage, patient=True)
+                looker.last(stage, patient=bracket.wishes.lower)
         for engine in engines:
             engine.conclude()
         if not bracket.closed() and (budget.over() or any(not engine.ended for engine in engines)):
