@@ -107,7 +107,12 @@ class _Run:
         left, alone = self.budget.left(), np.count_nonzero(self.open) == 1
         share = left if alone else max(policy.CASE_SHARE * left, min(policy.CASE_LEAST, left / 2))
         budget, case = self.budget.upto(share), self._case(at)
-        steps = self.method.planned(case, budget) or [whole_step(case, self.method.name)]
+        whole = whole_step(case, self.method.name)
+        steps = self.method.planned(case, budget) or [whole]
+        if steps == [whole] and not budget.holds(whole.numbers):
+            if not (self.method.parts and whole.order > policy.LARGEST_ORDER):  # which is refused with any memory
+                self.bracket.no_room(self.method.name, whole.numbers, budget)
+            return Status.TIME_LIMIT
         status = Status.OPTIMAL
         for step in steps:
             own = budget if step is steps[-1] else self.method.share(budget, step, steps[-1].whole)
