@@ -12,8 +12,13 @@ from scipy import sparse
 
 import lipcert
 from lipcert import Activation, Affine, Box, Everywhere, Network, policy
+from lipcert.bounds.gains import GAINS, gains
+from lipcert.bounds.propagation import preactivation_bounds
+from lipcert.budget import Budget
 from lipcert.errors import MethodError
+from lipcert.method.bracket import Bracket
 from lipcert.method.solving import Task
+from lipcert.method.tight import Tight
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region
 from lipcert.proof import prove_interval
@@ -174,9 +179,11 @@ def test_refusals() -> None:
 def test_a_network_that_is_too_large_is_bounded_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(policy, "LARGEST_ORDER", 25)
     net, box = deep_net(8, 10, 10, 1), Box(np.zeros(8), 0.1)
-    result = lipcert.bound(net, box, method="tight", work=2.0, lower=False)
-    assert result.upper < prove_interval(Problem.of(net, box)).upper
-    assert any("order" in note for note in result.notes)
+    problem, bracket = Problem.of(net, box), Bracket()
+    problem.kept(GAINS, lambda: gains(net, preactivation_bounds(net, box)))
+    Tight(slopes=False, parts=True).run(problem, bracket, Budget.of_work(2.0))
+    assert bracket.upper < prove_interval(problem).upper
+    assert any("order" in note for note in bracket.notes)
 
 
 def test_dead_ends_cost_nothing() -> None:

@@ -288,7 +288,7 @@ def test_slopes_come_early_on_the_whole_space() -> None:
     for times in (1.0, 2.0):
         slopes.take_turn(budget.upto(times * policy.TRIAL_LEAST))
     alone = bound(net, Everywhere(), output=0, method="slopes", work=10.0, lower=False)
-    assert alone.upper <= slopes.upper < 1.01 * alone.upper
+    assert alone.upper * (1 - 1e-6) <= slopes.upper < 1.01 * alone.upper
 
 
 def test_one_alone_has_turns_too_where_it_goes_on() -> None:

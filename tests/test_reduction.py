@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,8 +17,12 @@ from lipcert import Box, Everywhere, Network, policy
 from lipcert.bounds.gains import GAINS, gains, mixed_gradient_bounds
 from lipcert.bounds.propagation import Interval, gradient_bounds, preactivation_bounds
 from lipcert.budget import Budget
+from lipcert.method.bracket import Bracket
+from lipcert.method.engines import Relaxation, engines_for
 from lipcert.method.planning import Step, plan
 from lipcert.method.relaxed import Relaxed
+from lipcert.method.table import METHODS
+from lipcert.method.tight import Tight
 from lipcert.problem.problem import Problem
 from lipcert.proof import prove_interval
 from lipcert.proof.arithmetic import prove_mixed
@@ -168,16 +174,20 @@ def test_plans_fit(monkeypatch: pytest.MonkeyPatch) -> None:
         if progress.upper < mixed:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(policy, "SLOPES_PIECE", 1)  # so that parts are what is below it
-    result = lipcert.bound(net, box, method="tight", work=600.0, lower=False, on_progress=enough)
-    assert result.method == "tight"
-    assert result.upper < mixed
-    assert lipcert.verify(result.certificate, net).proved
+    bracket = Bracket(on_progress=enough)
+    with contextlib.suppress(KeyboardInterrupt):
+        Tight(slopes=False, parts=True).run(problem, bracket, Budget.of_work(600.0))
+    assert bracket.certificate is not None
+    assert bracket.certificate.method == "tight"
+    assert bracket.upper < mixed
+    assert lipcert.verify(bracket.certificate, net).proved
 
 
 def test_parts_have_the_name_of_what_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A part is a backward lift, whatever was asked for the whole, and tight only where cuts were asked for."""
+    """A part is a backward lift, whatever was meant for the whole, and tight only where cuts are."""
     net, box = deep_net(20, 40, 40, 40, 1), Box(np.zeros(20), 0.3)
+    problem = Problem.of(net, box)
+    problem.kept(GAINS, lambda: gains(net, preactivation_bounds(net, box)))
     names: list[str] = []
 
     def built(*arguments: Any) -> None:
@@ -186,14 +196,46 @@ def test_parts_have_the_name_of_what_they_are(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(policy, "LARGEST_ORDER", 130)
     monkeypatch.setattr("lipcert.method.relaxed.build", built)
-    for method, name in (("forward", "backward"), ("backward", "backward"), ("tight", "tight")):
+    methods = (Relaxed("forward", "", parts=True), Relaxed("backward", "", parts=True), Tight(slopes=False, parts=True))
+    for method, name in zip(methods, ("backward", "backward", "tight"), strict=True):
         names.clear()
-        lipcert.bound(net, box, method=method, work=60.0, lower=False)
+        method.run(problem, Bracket(), Budget.of_work(60.0))
         assert set(names) == {name}
     monkeypatch.undo()
     part = of_part(everything(0, net.shape), "backward")
     task = task_of(Problem.of(net, box), part)
     assert task.prove(np.zeros(task.relaxation.problem.rows)).method == "backward"
+
+
+@pytest.mark.parametrize("shape", [(20, 40, 1), (20, 40, 40, 40, 1)])
+def test_a_method_that_is_asked_for_by_name_is_about_the_whole_network(
+    shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long that takes: parts take its place in auto alone."""
+    net, box = deep_net(*shape), Box(np.zeros(20), 0.3)
+    problem = Problem.of(net, box)
+    problem.kept(GAINS, lambda: gains(net, preactivation_bounds(net, box)))
+    seen: list[bool] = []
+
+    def built(*arguments: Any) -> None:
+        seen.append(arguments[1].reduction is None)
+        raise ValueError("seen")
+
+    monkeypatch.setattr(policy, "LARGEST_ORDER", 30)
+    monkeypatch.setattr(policy, "ITERATIONS", 1e6)  # so that no time is long enough for the whole
+    monkeypatch.setattr("lipcert.method.relaxed.build", built)
+    methods = [m for m in METHODS if isinstance(m, Relaxed) and m.applies(problem) is None]
+    assert any(m.name == "hr2" for m in methods) == (len(shape) == 3)
+    for method in (Tight(slopes=False) if m.name == "tight" else m for m in methods):
+        bracket = Bracket()
+        seen.clear()
+        method.run(problem, bracket, Budget.of_work(3.0))
+        assert seen == [True], method.name
+        assert not any("left out" in note for note in bracket.notes), method.name
+    engines = engines_for(problem, Bracket(), Budget.of_work(3.0), ThreadPoolExecutor(1))
+    relaxed = [e.method for e in engines if isinstance(e, Relaxation) and isinstance(e.method, Relaxed)]
+    assert relaxed
+    assert all(method.parts for method in relaxed)
 
 
 def test_neurons_without_a_gradient_leave_the_euclidean_bounds_too() -> None:
@@ -220,7 +262,7 @@ def test_a_part_before_the_whole_network_takes_little_time(monkeypatch: pytest.M
 
     monkeypatch.setattr("lipcert.method.relaxed.plan", lambda *_: [part, Step(None, 30, 20.0 * second)])
     monkeypatch.setattr(Relaxed, "_one", one)
-    lipcert.bound(net, box, method="tight", work=100.0, lower=False)
+    Tight(slopes=False, parts=True).run(Problem.of(net, box), Bracket(), Budget.of_work(100.0))
     assert [whole for whole, _ in given] == [False, True]
     assert given[0][1] <= 1.0
     assert given[1][1] > 95.0

@@ -9,7 +9,7 @@ from lipcert.method.bracket import Bracket
 from lipcert.method.elimination import eliminate_many
 from lipcert.method.engines import engines_for
 from lipcert.method.lower import Looker
-from lipcert.method.portfolio import take_turns
+from lipcert.method.portfolio import stages, take_turns
 from lipcert.method.tight import Tight
 from lipcert.method.workers import workers_of
 from lipcert.problem.problem import Problem
@@ -24,6 +24,7 @@ class Auto(Method):
     search = policy.SEARCH_BEFORE_TURNS
     needs_witness = True
     closes = True
+    staged = True
     greedy = True
 
     def cost(self, problem: Problem) -> float:
@@ -38,8 +39,11 @@ class Auto(Method):
         with workers_of(bracket.wishes) as executor:
             engines = engines_for(problem, bracket, budget, executor)
             looker = Looker(problem, bracket, budget)
-            take_turns(engines, bracket, budget, looker)
-            looker.last(budget)
+            for number, stage in enumerate(stages(budget)):
+                if number:  # before the first one `bound` has looked
+                    looker.again(stage.share(self.search))
+                take_turns(engines, bracket, stage, looker)
+                looker.last(stage, patient=bracket.wishes.lower)
         for engine in engines:
             engine.conclude()
         if not bracket.closed() and (budget.over() or any(not engine.ended for engine in engines)):

@@ -26,6 +26,7 @@ class Method:
     search: float = policy.SEARCH_BESIDE_A_SOLVER  # of the budget, for a witness before `run`
     cheap: bool = False  # a witness is looked for afterwards, for a second, or as long as the bound took
     closes: bool = False  # whether it works until the gap is closed: with a gap left it has not finished
+    staged: bool = False  # whether its work comes in stages (`portfolio.stages`), the search before it among them
     needs_witness: bool = False  # also where the caller does not want one in the answer
     solvers: tuple[str, ...] = SOLVERS  # that a caller may ask for
     for_many: bool = True  # whether `certify` offers it for the constants of all pairs of classes

@@ -22,6 +22,7 @@ from lipcert.method.base import Method, Wishes
 from lipcert.method.bracket import Bracket, Progress
 from lipcert.method.halfspaces import NO_ROOM, prepared
 from lipcert.method.lower import look
+from lipcert.method.portfolio import stages
 from lipcert.method.result import Result, Status
 from lipcert.method.slopes import first_pass
 from lipcert.problem.frame import Frame
@@ -253,7 +254,8 @@ def run(method: Method, problem: Problem, bracket: Bracket, budget: Budget) -> R
                 if name == "interval" and method.greedy and not bracket.closed():
                     _begin(problem, bracket, budget)
             if (bracket.wishes.lower or method.needs_witness) and not method.cheap:
-                look(problem, bracket, budget.share(method.search))
+                begun = next(stages(budget)) if method.staged else budget
+                look(problem, bracket, begun.share(method.search))
             _within_memory(method, problem, bracket, budget)
             if bracket.wishes.lower and method.cheap:
                 spent = budget.spent()

@@ -84,11 +84,9 @@ class Bracket:
             return True
         if self.certificate is None:
             return False
-        if self.upper <= self.wishes.floor:
+        if self.upper <= max(self.wishes.floor, policy.NOTHING):
             return True
-        if self.witness is None:
-            return False
-        return self.upper <= max(self.witness.value * (1 + self.wishes.gap), policy.NOTHING)
+        return self.witness is not None and self.upper <= self.witness.value * (1 + self.wishes.gap)
 
     def enter(self, stage: str) -> None:
         """Say what happens next."""
@@ -124,14 +122,17 @@ class Bracket:
         self.note(f"{what} left out: it needs about {needed} beside what is there, and the memory limit is {limit}")
 
     def end(self, closes: bool, budget: Budget) -> None:
-        """A method that was to close the gap has not finished while there is one; without a witness nobody knows."""
-        if budget.memory.hit and self.status is Status.DONE and not self.closed():
+        """A closed bracket is finished, whatever ran out on the way. A method that was to close the gap has not
+        finished while there is one; without a witness nobody knows."""
+        if self.closed():
+            self.go_on()
+        elif budget.memory.hit and self.status is Status.DONE:
             self.status = Status.MEMORY_LIMIT
         if closes and self.status is Status.DONE and self.witness is not None and not self.closed():
             self.status = Status.OPEN
 
     def go_on(self) -> None:
-        """A share of the budget was over, not the budget."""
+        """A share of the budget was over, not the budget, or nothing is left to do."""
         if self.status in (Status.TIME_LIMIT, Status.WORK_LIMIT, Status.MEMORY_LIMIT):
             self.status = Status.DONE
 

@@ -19,7 +19,7 @@ from lipcert.budget import Budget
 from lipcert.budget.threads import threads_for
 from lipcert.method.bracket import Bracket
 from lipcert.method.lower import Rounder
-from lipcert.method.planning import Step, plan, whole_step
+from lipcert.method.planning import Step, whole_step
 from lipcert.method.solving import Task, least_numbers, proof_fits
 from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate, Multipliers
@@ -107,7 +107,12 @@ class _Run:
         left, alone = self.budget.left(), np.count_nonzero(self.open) == 1
         share = left if alone else max(policy.CASE_SHARE * left, min(policy.CASE_LEAST, left / 2))
         budget, case = self.budget.upto(share), self._case(at)
-        steps = plan(case, budget, self.method.name) or [whole_step(case, self.method.name)]
+        whole = whole_step(case, self.method.name)
+        steps = self.method.planned(case, budget) or [whole]
+        if steps == [whole] and not budget.holds(whole.numbers):
+            if not (self.method.parts and whole.order > policy.LARGEST_ORDER):  # which is refused with any memory
+                self.bracket.no_room(self.method.name, whole.numbers, budget)
+            return Status.TIME_LIMIT
         status = Status.OPTIMAL
         for step in steps:
             own = budget if step is steps[-1] else self.method.share(budget, step, steps[-1].whole)

@@ -45,7 +45,8 @@ def engines_for(problem: Problem, bracket: Bracket, budget: Budget, executor: Ex
 
 
 def _free() -> Relaxed:
-    return next(method for method in RELAXED if method.name == "backward-free")
+    named = next(method for method in RELAXED if method.name == "backward-free")
+    return Relaxed(named.name, named.summary, parts=True)
 
 
 def _has_values(problem: Problem) -> bool:
@@ -61,7 +62,7 @@ def _has_values(problem: Problem) -> bool:
 def searches(
     problem: Problem, bracket: Bracket, budget: Budget, executor: Executor, sharper: Sharpening | None = None
 ) -> list[Engine]:
-    """Branch and bound over signs, and over cells, where they apply; cells where some of them fit the budget."""
+    """Branch and bound over signs, and over cells, where they apply."""
     from lipcert.method.signs import search_refusal  # here, so that importing lipcert stays fast
 
     engines: list[Engine] = []
@@ -71,9 +72,7 @@ def searches(
         if search_refusal(searched) is None and _has_room(searched, bracket, budget):
             engines.append(Signs(problem, bracket, sharper or Sharpening(problem, bracket)))
     if no_cells(problem) is None:
-        cells, share = Cells(problem, bracket, executor), policy.CELLS_WORTH if engines else policy.CELLS_ALONE
-        if cells.price(budget) <= share * budget.left():
-            engines.append(cells)
+        engines.append(Cells(problem, bracket, executor, policy.CELLS_WORTH if engines else policy.CELLS_ALONE))
     return engines
 
 
@@ -165,9 +164,10 @@ class Cells(Engine):
 
     name = "cells"
 
-    def __init__(self, problem: Problem, bracket: Bracket, executor: Executor) -> None:
+    def __init__(self, problem: Problem, bracket: Bracket, executor: Executor, share: float) -> None:
         super().__init__()
         self.problem, self.bracket, self.executor = problem, bracket, executor
+        self.share = share  # of the budget: where a batch and a relaxation take longer, others come first
         self.search: CellSearch | None = None
         self.outcome: Outcome | None = None
 
@@ -178,6 +178,13 @@ class Cells(Engine):
         if self.problem.network.inputs <= policy.CELLS_INPUTS or smooth:
             return batch
         return batch + budget.expected(Tight().cost(self.problem) * policy.RATES[policy.DENSE])
+
+    def waits(self, budget: Budget) -> bool:
+        return self.search is None and self.price(budget) > self.share * budget.left()
+
+    def least(self, budget: Budget) -> float:
+        """Of the first cell and its halves."""
+        return 0.0 if self.search is not None else budget.expected(3.0 * cell_operations(self.problem))
 
     def prior(self) -> float:
         """Cells of many inputs are for what others leave."""
@@ -253,7 +260,9 @@ class Tightening(Relaxation):
 
     def __init__(self, problem: Problem, bracket: Bracket, sharper: Sharpening) -> None:
         self.kept = Kept()
-        super().__init__(problem, bracket, Tight(slopes=False, kept=self.kept), policy.TIGHT_LEAVES, sharper)
+        super().__init__(
+            problem, bracket, Tight(slopes=False, kept=self.kept, parts=True), policy.TIGHT_LEAVES, sharper
+        )
 
     def least(self, budget: Budget) -> float:
         again = self.kept.least(budget) if self.history else None
@@ -284,5 +293,7 @@ class BySlopes(Relaxation):
         self.work = run_slopes(self.problem, self.bracket, budget, self.work)
         if self.bracket.certificate is not before:
             self.upper = self.bracket.upper
-        done = self.work is None or (self.bracket.status is Status.DONE and not self.work.alive)
+        self.short = self.work is None and self.bracket.status in (Status.TIME_LIMIT, Status.WORK_LIMIT)
+        nothing = self.work is None and not self.short
+        done = nothing or (self.bracket.status is Status.DONE and self.work is not None and not self.work.alive)
         self.ended = done or self.bracket.status is Status.MEMORY_LIMIT

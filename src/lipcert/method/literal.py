@@ -8,9 +8,10 @@ from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.method.base import Method
 from lipcert.method.bracket import Bracket
+from lipcert.method.result import Status
 from lipcert.problem.problem import Problem
 from lipcert.proof.stated import prove_stated, refusal
-from lipcert.solver import CONIC_SOLVERS
+from lipcert.solver import CONIC_SOLVERS, ConicStatus
 
 
 class Literal(Method):
@@ -37,6 +38,7 @@ class Literal(Method):
         bracket.enter(f"{self.name}, literal")
         upper, info = literal_bound(problem, self.name, solver=bracket.wishes.solver, budget=budget)
         bracket.note(f"{info.solver}: {info.status}")
+        self.say_how(info.status, bracket, budget)
         if not math.isfinite(upper) or info.proof is None:
             bracket.note(f"{self.name} proved nothing; the bound was proved without it")
             return
@@ -44,6 +46,15 @@ class Literal(Method):
             bracket.note(f"{bracket.certificate.method} proves {bracket.upper:.6g}, which is less")
         bracket.certificate = prove_stated(problem, info.proof, upper)
         bracket.report()
+
+    @staticmethod
+    def say_how(ended: str, bracket: Bracket, budget: Budget) -> None:
+        """A solver that stopped before its optimum has not finished: at a limit of ours, or at one of its own."""
+        limits = (ConicStatus.TIME_LIMIT.value, ConicStatus.ITERATION_LIMIT.value)
+        if ended == limits[0] or (ended in limits and budget.repeatable):
+            bracket.out_of_budget(budget)
+        elif ended not in (ConicStatus.OPTIMAL.value, ConicStatus.NEARLY_OPTIMAL.value):
+            bracket.status = Status.OPEN
 
 
 LITERAL: tuple[Literal, ...] = (

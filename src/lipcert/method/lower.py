@@ -37,7 +37,7 @@ class Looker:
     """
 
     def __init__(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
-        self.problem, self.bracket, self.least = problem, bracket, policy.LOOK_LEAST * budget.left()
+        self.problem, self.bracket = problem, bracket
         self.share, self.saved, self.times, self.start = policy.LOOK_SHARE, 0.0, 0, budget.now()
         self.upper, self.waited = bracket.upper, 0.0  # at the last look, and what others have spent since
 
@@ -45,7 +45,7 @@ class Looker:
         """`spent` seconds were spent by another: a share of them, also where a long turn left little."""
         self.saved, self.waited = self.saved + self.share * spent, self.waited + spent
         seconds = min(self.saved, policy.LOOK_MOST * max(budget.left(), 0.0))
-        if self.bracket.closed() or seconds < self.least:
+        if self.bracket.closed() or seconds < policy.LOOK_LEAST * (budget.end - self.start):
             return
         before, start = self.bracket.lower, budget.now()
         self.times += 1
@@ -59,11 +59,20 @@ class Looker:
             self.share = min(2 * self.share, policy.LOOK_SHARE_MOST)
         self.upper, self.waited = self.bracket.upper, 0.0
 
-    def last(self, budget: Budget) -> None:
-        """Everything else has ended, and there is a gap: it may be the witness."""
-        if self.bracket.status is Status.DONE and not self.bracket.closed() and not budget.over():
-            seconds = max(policy.LOOK_LAST, budget.now() - self.start)
-            look(self.problem, self.bracket, budget.upto(seconds), self.times + 1)
+    def again(self, budget: Budget) -> None:
+        """Another search, for as long as this budget lasts."""
+        if not self.bracket.closed() and not budget.over():
+            self.times += 1
+            look(self.problem, self.bracket, budget, self.times)
+
+    def last(self, budget: Budget, patient: bool = False) -> None:
+        """Everything else has ended, and there is a gap: it may be the witness. `patient`: until the budget is over,
+        each search as long as all so far, unless there is no bound that a witness could meet."""
+        while self.bracket.status is Status.DONE and not self.bracket.closed() and not budget.over():
+            before = budget.now()
+            self.again(budget.upto(max(policy.LOOK_LAST, before - self.start)))
+            if not patient or math.isinf(self.bracket.upper) or budget.now() <= before:
+                return
 
 
 def _gain(small: float, large: float) -> float:

@@ -2,8 +2,9 @@
 
 A relaxation of the whole network is best when its moment matrix fits. Where it does not, parts of the network take its
 place: the layers behind each cut, the lift without values, and, where even that is too large, the neurons and signs
-that cost most to leave out. Of a whole map the lift without values and signs comes first, which is nearly as good and
-much smaller (`unsigned`). Every step stands by itself, so the best of them is the answer.
+that cost most to leave out (`plan`). That is for `auto`: a method that was asked for by name is about the whole
+network, however long it takes (`asked`). Of a whole map the lift without values and signs comes first, which is nearly
+as good and much smaller (`unsigned`). Every step stands by itself, so the best of them is the answer.
 """
 
 from __future__ import annotations
@@ -75,6 +76,19 @@ def plan(problem: Problem, budget: Budget, method: str = "tight") -> list[Step]:
         chosen = [step for step in chosen if budget.expected(step.operations) <= quick][:2]
     ends = fits and (not chosen or seconds <= policy.HOPELESS_SHARE * left)
     return [*chosen, whole] if ends else chosen
+
+
+def asked(problem: Problem, budget: Budget, method: str) -> list[Step]:
+    """The steps of a method that was asked for by name: the whole network, wherever the memory holds it.
+
+    Its solver has bounds on the way, so that no time is too short to begin. Of a whole map tight has the lift without
+    signs first, and alone where the time ends before that with them.
+    """
+    steps = [whole_step(problem, method)]
+    if problem.whole_map and method == "tight":
+        ends = budget.expected(steps[0].operations) <= policy.HOPELESS_SHARE * budget.left()
+        steps = [unsigned_step(problem)] + steps * ends
+    return [step for step in steps if budget.holds(step.numbers)]
 
 
 def whole_step(problem: Problem, method: str = "tight") -> Step:

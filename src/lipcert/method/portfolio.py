@@ -7,13 +7,15 @@ Engines are tried first, those that are cheap before those that are not. What is
 forecast, half of it at a time, so that a forecast that was wrong is found out; to one that is still behind the bracket
 no more than it has had, so that this happens soon. Nothing here knows a network: only what the run has measured
 decides.
+
+A longer run begins as a shorter one would (`stages`): what it has proved when the time of that one is over, it keeps.
 """
 
 from __future__ import annotations
 
 import gc
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from lipcert import policy
 from lipcert.budget import Budget
@@ -31,6 +33,8 @@ class Engine:
     upper: float = math.inf
     ended: bool = False
     continues: bool = True  # whether a turn goes on where the last one ended, so that short ones are not wasted
+    short: bool = False  # whether its last turn was too short to begin with
+    tired: bool = False  # whether it ended because its turns came to nothing: with more time it is asked again
 
     def __init__(self) -> None:
         self.spent, self.longest = 0.0, 0.0  # in all turns, and the longest that it was given
@@ -47,7 +51,13 @@ class Engine:
 
     def least(self, budget: Budget) -> float:  # noqa: ARG002 - for engines that know what comes next
         """Seconds that another turn must have to be worth anything: to begin anew, more than ever."""
+        if self.short:
+            return SHORT_AGAIN * self.longest
         return 0.0 if self.continues else self.longest
+
+    def waits(self, budget: Budget) -> bool:  # noqa: ARG002 - for engines that are dear
+        """Whether it has turns only where nobody else can use what is left of this budget."""
+        return False
 
     def conclude(self) -> None:
         """Notes for the user after the last turn."""
@@ -63,8 +73,13 @@ class Engine:
         self.spent, self.longest = self.spent + seconds, max(self.longest, given)
         self.history.append((self.spent, self.upper))
         early = given <= 0 or seconds < policy.EARLY * given
-        self.idle = self.idle + 1 if early and not self.upper < upper else 0
-        self.ended = self.ended or self.idle >= (1 if self.continues else policy.IDLE_TURNS)
+        self.idle = self.idle + 1 if early and not self.short and not self.upper < upper else 0
+        self.tired = not self.ended and self.idle >= (1 if self.continues else policy.IDLE_TURNS)
+        self.ended = self.ended or self.tired
+
+    def rested(self) -> None:
+        """There is more time than there was."""
+        self.ended, self.tired, self.idle = self.ended and not self.tired, False, 0
 
     def prior(self) -> float:
         """About where its bound will be, before its first turn."""
@@ -72,8 +87,9 @@ class Engine:
 
     def forecast(self, more: float) -> float:
         """About where its bound will be after so many more seconds."""
-        if not self.history or (math.isinf(self.upper) and more > policy.HOPE_TIMES * self.longest):
-            return self.prior()  # nothing is known of it, but that it needs more time than it had
+        anew = math.isinf(self.upper) or not self.continues
+        if not self.history or (anew and more > policy.HOPE_TIMES * self.longest):
+            return min(self.prior(), self.upper)  # nothing is known of it, but what it does in much less time
         if not math.isfinite(self.upper) or self.upper <= 0:
             return self.upper
         spent, last = self.history[-1]
@@ -86,7 +102,30 @@ class Engine:
         return last * math.exp(-rate * math.log2((spent + more) / spent))
 
 
+# Stages end at powers of this many seconds of the budget's clock. On seven random networks 16 s in stages gave the same
+# bounds as 16 s in one piece, within a few per cent on either side.
+STAGE = 4.0
+SHORTEST = 1  # The first stage ends at this power: in one second there is no room for the first turns of all engines.
+LAST_STAGE = 3.0  # The whole is at least so many times as long as all stages but the last, so that long solves fit in.
+
+SHORT_AGAIN = 1.1  # A turn that was too short to begin with is tried again with at least so many times as much.
+
 Between = Callable[[float, Budget], None]  # is told what a turn took, and may take some more
+
+
+def stages(budget: Budget) -> Iterator[Budget]:
+    """The budget in parts, whose ends do not depend on how long it is, but for the last: so more work begins with what
+    less of it does. 4, 16, 64, .. seconds after its start a call has what one has that ends there.
+    """
+    total = budget.spent().counted if budget.repeatable else budget.spent().wall
+    total += budget.left()
+    if math.isfinite(total) and total > 0:
+        last = math.floor(math.log(total / LAST_STAGE, STAGE))
+        for power in range(SHORTEST, last + 1):
+            share = budget.upto(budget.left() - (total - STAGE**power))
+            if not share.over():
+                yield share
+    yield budget
 
 
 def take_turns(engines: Sequence[Engine], bracket: Bracket, budget: Budget, between: Between) -> None:
@@ -99,19 +138,24 @@ class _Turns:
         self.engines, self.bracket, self.budget, self.between = engines, bracket, budget, between
 
     def all(self) -> None:
+        for engine in self.engines:
+            engine.rested()
+        self.waiting = {e for e in self.engines if e.waits(self.budget)}
         self._try_quick()
         while self._goes_on():
             left = self.budget.left()
-            alive = [e for e in self.engines if not e.ended and e.least(self.budget) <= left]
+            able = [e for e in self.engines if not e.ended and e.least(self.budget) <= left]
+            alive = [e for e in able if e not in self.waiting] or able
             if not alive:
                 return
             self._next(alive)
 
     def _try_quick(self) -> None:
-        """Two turns for each engine that gives bounds soon, the second longer: a forecast needs two points."""
+        """Two turns for each new engine that gives bounds soon, the second longer: a forecast needs two points."""
         total = self.budget.left()
         first = max(policy.TRIAL_SHARE * total, min(total, policy.TRIAL_LEAST))
-        quick = [e for e in self.engines if e.continues and e.price(self.budget) <= first]
+        new = [e for e in self.engines if e.continues and not e.history and e not in self.waiting]
+        quick = [e for e in new if e.price(self.budget) <= first]
         for times in (1.0, 2.0):
             for engine in quick:
                 if not engine.ended and self._goes_on():

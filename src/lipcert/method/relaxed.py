@@ -14,7 +14,7 @@ from lipcert.method.base import Method
 from lipcert.method.bracket import Bracket
 from lipcert.method.cases import solve_cases
 from lipcert.method.lower import Rounder
-from lipcert.method.planning import Step, expected_order, plan, unsigned_step, whole_step
+from lipcert.method.planning import Step, asked, plan, unsigned_step, whole_step
 from lipcert.method.result import Status
 from lipcert.method.solving import OnMoments, Task, least_numbers, proof_fits, proof_operations, solve
 from lipcert.problem.problem import Problem
@@ -29,10 +29,14 @@ _FAILURES = (ArithmeticError, ValueError, RuntimeError)  # as numpy and scipy ra
 
 
 class Relaxed(Method):
-    """A relaxation of the whole network where it fits, of parts of it where it does not, of each case of a norm."""
+    """A relaxation of the whole network, or of each case of a norm.
 
-    def __init__(self, name: str, summary: str) -> None:
-        self.name, self.summary = name, summary
+    `parts` says whether parts of the network may take its place where it would take too long: `auto` asks for that, a
+    user who gives the name of a method does not.
+    """
+
+    def __init__(self, name: str, summary: str, parts: bool = False) -> None:
+        self.name, self.summary, self.parts = name, summary, parts
 
     def applies(self, problem: Problem) -> str | None:
         return refusal(problem, self.name)
@@ -67,18 +71,16 @@ class Relaxed(Method):
         """One relaxation, of the whole network or of a part or case."""
         return solve(task, bracket, budget, look)
 
+    def planned(self, problem: Problem, budget: Budget) -> list[Step]:
+        """The steps, in the order in which to take them."""
+        return (plan if self.parts else asked)(problem, budget, self.name)
+
     def _steps(self, problem: Problem, bracket: Bracket, budget: Budget, look: Rounder) -> None:
-        """What `plan` says, each step within its share; a bound of a part is only a first one where the whole fits."""
-        steps = plan(problem, budget, self.name)
+        """Those planned, each within its share; a bound of a part is only a first one where the whole fits."""
+        steps = self.planned(problem, budget)
         whole = bool(steps) and steps[-1].whole
         if not whole:
-            parts = "the lift without signs takes" if problem.whole_map else "parts of the network take"
-            instead = f"{parts} its place" if steps else "no part of it fits the time"
-            bracket.note(f"{self.name} of the whole left out: {_reason(problem, budget, self.name)}; {instead}")
-            if not budget.holds(whole_step(problem, self.name).numbers):
-                bracket.out_of_memory(self.name, budget, noted=True)
-            elif expected_order(problem) <= policy.LARGEST_ORDER:  # it was the time
-                bracket.out_of_budget(budget)
+            self._say_why(problem, bracket, budget, bool(steps))
         for step in steps:
             if bracket.status is Status.INTERRUPTED or (step is not steps[0] and bracket.closed()):
                 return
@@ -89,6 +91,23 @@ class Relaxed(Method):
                 _conclude(ended, bracket, budget)
             if last and ended is None and not proof_fits(step.order, budget):
                 bracket.out_of_budget(budget)
+
+    def _say_why(self, problem: Problem, bracket: Bracket, budget: Budget, others: bool) -> None:
+        """Why the whole network was not planned; `others`: whether something else was. The memory is named only where
+        nothing else forbids it."""
+        step = whole_step(problem, self.name)
+        if self.parts and step.order > policy.LARGEST_ORDER:
+            reason = f"order {step.order:,} is beyond {policy.LARGEST_ORDER:,}"
+        elif budget.holds(step.numbers):
+            reason = f"order {step.order:,} takes about {budget.expected(step.operations):.0f} s here"
+            bracket.out_of_budget(budget)
+        else:
+            needed, limit = in_words(policy.NUMBER * step.numbers), in_words(budget.memory.limit)
+            reason = f"order {step.order:,} needs about {needed} beside what is there, and the memory limit is {limit}"
+            bracket.out_of_memory(self.name, budget, noted=True)
+        parts = "the lift without signs takes" if problem.whole_map else "parts of the network take"
+        instead = f"; {parts} its place" if others else "; no part of it fits the time" if self.parts else ""
+        bracket.note(f"{self.name} of the whole left out: {reason}{instead}")
 
     def share(self, budget: Budget, step: Step, whole: bool) -> Budget:
         """For a part that other steps follow: little where the whole network comes last, to which the time belongs.
@@ -136,18 +155,6 @@ class Relaxed(Method):
             bracket.note(f"{self.name} left out: a proof of order {order:,} takes about {seconds:.0f} s, too long here")
             bracket.out_of_budget(budget)
         return False
-
-
-def _reason(problem: Problem, budget: Budget, method: str) -> str:
-    """Why the whole network was not planned."""
-    order = expected_order(problem)
-    if order > policy.LARGEST_ORDER:
-        return f"order {order:,} is beyond {policy.LARGEST_ORDER:,}"
-    step = whole_step(problem, method)
-    if not budget.holds(step.numbers):
-        needed, limit = in_words(policy.NUMBER * step.numbers), in_words(budget.memory.limit)
-        return f"order {order:,} needs about {needed} beside what is there, and the memory limit is {limit}"
-    return f"order {order:,} takes about {budget.expected(step.operations):.0f} s here"
 
 
 def _guarded(bracket: Bracket, budget: Budget, run: Callable[[], SolverStatus | None]) -> SolverStatus | None:

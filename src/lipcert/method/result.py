@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Literal
 
+from lipcert import policy
 from lipcert.chart.facts import Facts
 from lipcert.errors import InputError, SoundnessError
 from lipcert.files import write_bytes
@@ -23,11 +24,11 @@ from lipcert.witness import Witness
 
 
 def relative_gap(lower: float | None, upper: float) -> float | None:
-    """(upper - lower) / lower, when both are there and lower > 0 (0 when both are 0)."""
+    """(upper - lower) / lower, when both are there and lower > 0 (0 when both are 0 but for rounding)."""
     if lower is None or not math.isfinite(upper):
         return None
     if lower <= 0.0:
-        return 0.0 if lower == upper == 0.0 else None
+        return 0.0 if upper <= policy.NOTHING else None
     return (upper - lower) / lower
 
 
@@ -117,7 +118,7 @@ class Result:
 
     @property
     def gap(self) -> float | None:
-        """(upper - lower) / lower, when both are there and lower > 0 (0 when both are 0)."""
+        """(upper - lower) / lower, when both are there and lower > 0 (0 when both are 0 but for rounding)."""
         return relative_gap(self.lower, self.upper)
 
     def facts(self) -> Facts:

@@ -71,8 +71,8 @@ class Tight(Relaxed):
 
     greedy = True
 
-    def __init__(self, slopes: bool = True, kept: Kept | None = None) -> None:
-        super().__init__("tight", "hr2 or a lift with rows and cuts that the paper does not have: any network")
+    def __init__(self, slopes: bool = True, kept: Kept | None = None, parts: bool = False) -> None:
+        super().__init__("tight", "hr2 or a lift with rows and cuts that the paper does not have: any network", parts)
         self.slopes = slopes  # whether method slopes comes first, where there is more than one hidden layer
         self.kept = kept  # whether a run goes on where the last one was
 
@@ -87,7 +87,7 @@ class Tight(Relaxed):
     def solve_cases(self, problem: Problem, bracket: Bracket, budget: Budget, look: Rounder) -> SolverStatus:
         if self.kept is None:
             return super().solve_cases(problem, bracket, budget, look)
-        each = Tight(slopes=False)  # one case has no cuts of another
+        each = Tight(slopes=False, parts=self.parts)  # one case has no cuts of another
         self.kept.cases = solve_cases(problem, each, bracket, budget, look, self.kept.cases_of(problem))
         return self.kept.cases.status
 
