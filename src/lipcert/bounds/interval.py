@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lipcert.budget.deadline import ask
 from lipcert.problem.maps import Matrix, entrywise
 from lipcert.rounding import TINY, Array, add_down, add_up, down, gamma, grow, up
 
@@ -134,6 +135,7 @@ def scaled(s: Interval, g: Interval) -> Interval:
 
 def times(x: Array, weight: Matrix) -> Array:
     """weight x for every vector x."""
+    ask()
     return np.asarray((weight @ x.T).T, dtype=np.float64)
 
 

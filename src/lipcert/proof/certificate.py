@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +14,27 @@ from numpy.typing import NDArray
 from lipcert.errors import FileFormatError
 from lipcert.files import write_npz
 from lipcert.problem.frame import Frame
+from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
 from lipcert.problem.problem import PROVED_WITH, Problem
 from lipcert.problem.region import Ball, Box, Everywhere, Polytope, Region
 from lipcert.rounding import Array
 
 CERTIFICATE_VERSION = 2
+
+
+class _NetworkHash:
+    """The field `network_sha256` of a certificate, which is given a network or its hash.
+
+    The hash is computed when it is first looked at: hashing a large convolutional network takes longer than a bound.
+    """
+
+    def __get__(self, certificate: Certificate, kind: type | None = None) -> str:
+        given: Network | str = vars(certificate)["_network"]
+        return given if isinstance(given, str) else given.sha256
+
+    def __set__(self, certificate: Certificate, given: Network | str) -> None:
+        vars(certificate)["_network"] = given
 
 
 class Proof(Protocol):
@@ -64,6 +79,10 @@ class Certificate:
         if math.isnan(self.claim):
             object.__setattr__(self, "claim", math.nextafter(self.upper * (1.0 + 1e-9), math.inf))
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Another process gets the hash in place of the network."""
+        return vars(self) | {"_network": self.network_sha256}
+
     def __repr__(self) -> str:
         return f"Certificate(upper {self.upper:.9g} by {self.method}, {self.region!r})"
 
@@ -73,12 +92,12 @@ class Certificate:
         p = problem
         complete: Callable[[Proof], Proof] | None = p.kept(PROVED_WITH, lambda: None)
         whole = proof if complete is None else complete(proof)
-        return cls(p.network.sha256, p.region, p.norm, p.c, whole, upper, p.coordinate)
+        return cls(cast(str, p.network), p.region, p.norm, p.c, whole, upper, p.coordinate)
 
     def framed(self, frame: Frame, problem: Problem) -> Certificate:
         """The same proof as one in weighted norms; the problem is the frame's question."""
         p = problem
-        return replace(self, network_sha256=p.network.sha256, region=p.region, c=p.c, frame=frame)
+        return replace(self, network_sha256=cast(str, p.network), region=p.region, c=p.c, frame=frame)
 
     @property
     def method(self) -> str:
@@ -107,6 +126,9 @@ class Certificate:
         if self.frame is not None:
             arrays |= self.frame.arrays()
         return arrays | region_arrays(self.region)
+
+
+Certificate.network_sha256 = _NetworkHash()  # type: ignore[assignment]
 
 
 def region_arrays(region: Region) -> dict[str, NDArray[np.generic]]:
