@@ -29,7 +29,9 @@ def operator_norm(weight: Matrix, p: str, q: str, *, exact: bool = True) -> floa
         return by_rows
     wide = columns if p == "inf" else 1  # |t|_2 <= sqrt(n) |t|_inf
     tall = rows if q == "1" else 1  # |v|_1 <= sqrt(m) |v|_2
-    by_spectral = grow(np.sqrt(np.asarray(float(wide * tall))) * (spectral_norm(weight) if exact else _EUCLIDEAN.gain(weight)), 4)
+    by_spectral = grow(
+        np.sqrt(np.asarray(float(wide * tall))) * (spectral_norm(weight) if exact else _EUCLIDEAN.gain(weight)), 4
+    )
     return min(by_rows, float(by_spectral))
 
 

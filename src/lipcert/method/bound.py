@@ -20,6 +20,7 @@ from lipcert.errors import InputError, MethodError
 from lipcert.method import table
 from lipcert.method.base import Method, Wishes
 from lipcert.method.bracket import Bracket, Progress
+from lipcert.method.cheap import last_resort
 from lipcert.method.halfspaces import NO_ROOM, prepared
 from lipcert.method.lower import look
 from lipcert.method.result import Described, Result, Status
@@ -30,7 +31,6 @@ from lipcert.problem.norms import Norm
 from lipcert.problem.output import Output, OutputChoice
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Ball, Box, Polytope, Region, ball_of
-from lipcert.proof.arithmetic import prove_product
 from lipcert.readers.given import TorchModule, network_of
 from lipcert.witness.witness import Witness, evaluate_framed
 
@@ -256,8 +256,8 @@ def run(method: Method, problem: Problem, bracket: Bracket, budget: Budget) -> R
                     _stages(method, problem, bracket, budget)
             except Expired:
                 bracket.out_of_budget(budget)
-            if math.isinf(bracket.upper):  # no time, no memory, or an overflow: a few sums over the weights
-                bracket.improve(prove_product(problem, exact=False))
+            if math.isinf(bracket.upper):  # no time, no memory, or an overflow
+                last_resort(problem, bracket)
             bracket.end(method.closes, budget)
     except KeyboardInterrupt:
         bracket.status = Status.INTERRUPTED

@@ -14,10 +14,9 @@ from lipcert.relaxation.model import Relaxation
 from lipcert.rounding import Array
 from lipcert.witness import Witness, evaluate, improve, search
 
-
 # Of what is left of the call's budget: how much longer than its own time a search may take before it is cut. One
 # generation of annealing took 40 s on a convolutional network of 426,000 neurons, and the value of the middle 3 s.
-_OVERRUN = 0.25
+_OVERRUN, _OVERRUN_FIRST = 0.25, 0.6  # the second as long as there is no witness at all
 
 
 def look(problem: Problem, bracket: Bracket, budget: Budget, seconds: float, again: int = 0) -> None:
@@ -28,7 +27,8 @@ def look(problem: Problem, bracket: Bracket, budget: Budget, seconds: float, aga
     bracket.enter("lower bound")
     known, seed = bracket.witness, bracket.wishes.seed + again
     starts = None if known is None else known.point[None, :]
-    part, longest = budget.upto(seconds), budget.upto(seconds + _OVERRUN * max(budget.left(), 0.0))
+    more = (_OVERRUN_FIRST if known is None else _OVERRUN) * max(budget.left(), 0.0)
+    part, longest = budget.upto(seconds), budget.upto(seconds + more)
     try:
         with threads_for(problem.network.entries**0.5), longest.enforced():
             found = search(problem, part, seed=seed, starts=starts, on_witness=bracket.improve)

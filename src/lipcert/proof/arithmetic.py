@@ -61,7 +61,7 @@ class Arithmetic:
 INTERVAL, LINEAR = Arithmetic("interval"), Arithmetic("linear")
 
 
-def prove_product(problem: Problem, *, exact: bool = True) -> Certificate:
+def prove_product(problem: Problem, exact: bool = True) -> Certificate:
     """L <= the norm of the last map times the largest slopes and norms before it, on any region, for any activation.
 
     A block is reached at most as far as the sum over what it reads: l_i = (largest slope) sum_j ||A_ij|| l_j, l_0 = 1.
