@@ -304,6 +304,18 @@ def times(weight: Matrix, x: NDArray[Any]) -> NDArray[Any]:
     return np.ascontiguousarray((weight @ x.T).T) if sparse.issparse(weight) else np.asarray(x @ weight.T)
 
 
+def row_pieces(weight: Matrix) -> Iterator[Matrix]:
+    """Some rows at a time of a large dense array, so that |weight| need not be in memory beside it; else all at once.
+
+    CSR arrays and operators share what they keep besides their numbers.
+    """
+    rows, columns = weight.shape
+    step = max(1, _PIECE // max(1, columns)) if isinstance(weight, np.ndarray) else max(1, rows)
+    for start in range(0, max(1, rows), step):
+        ask()
+        yield weight if step >= rows else weight[start : start + step]
+
+
 def fingerprint(weight: Matrix) -> Iterator[bytes]:
     """Row pointers, columns and values of the CSR array without zeros, little-endian: the same however it is kept."""
     if isinstance(weight, Operator):

@@ -92,6 +92,7 @@ _BACKENDS = {
 }
 _UNDECIDED = (ConicStatus.ERROR, ConicStatus.STALLED)
 _OPEN = (ConicStatus.STALLED, ConicStatus.INFEASIBLE_OR_UNBOUNDED)
+_LATE = 0.2  # of the time left, at most, kept back for iterations that go by unwatched: SCS took 2.6 of 15 s for them
 _ROUNDING = 1e-9  # of b, when nothing is left to choose
 
 
@@ -150,8 +151,8 @@ def _run(name: str, problem: ConicProblem, budget: Budget, limits: Limits) -> Co
         most = budget.affordable(left, backend.kind) / each
         limits = replace(limits, iterations=int(min(max(most, 1.0), policy.MOST_ITERATIONS)))
     else:
-        late = budget.expected(backend.unwatched * each, backend.kind)
-        limits = replace(limits, seconds=max(left - late, left / 2))
+        late = min(budget.expected(backend.unwatched * each, backend.kind), _LATE * left)
+        limits = replace(limits, seconds=left - late)
     with budget.measured(0.0, backend.kind) as count:
         answer = solve(problem, limits)
         count.operations = each * max(answer.iterations, 1)
