@@ -202,10 +202,15 @@ def test_a_search_that_is_cut_keeps_what_it_found(clock: Clock, monkeypatch: pyt
 
 def test_the_hash_waits_until_somebody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a ResNet-18 it takes longer than the bound."""
-    net, hashes = net_of(3, 4, 1), []
+    net, hashes = net_of(3, 4, 1), list[Network]()
     true = net.sha256
     del net.__dict__["sha256"]
-    monkeypatch.setattr(Network, "sha256", property(lambda _: hashes.append(1) or true))
+
+    def noted(own: Network) -> str:
+        hashes.append(own)
+        return true
+
+    monkeypatch.setattr(Network, "sha256", property(noted))
     result = bound(net, Box(np.zeros(3), 1.0), time_limit=5.0)
     assert str(result)
     assert not hashes
