@@ -244,7 +244,7 @@ def test_reading_counts(clock: Clock, tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr("lipcert.cli.bound.bound", noted)
     for limit in ("10", "5"):
         assert run(["bound", str(tmp_path / "net.npz"), "--radius", "1", "--time-limit", limit]) == 0
-    assert given == [3.0, 0.5]
+    assert given == [3.0, 0.1]
 
 
 # --- the last resort --------------------------------------------------------------------------------------------------

@@ -92,7 +92,7 @@ class Reading:
         return load(path, normalize=self.normalize, onnx_output=self.onnx_output)
 
 
-_LEAST_SHARE = 0.1  # of a time limit, which the work has however long reading took: something is to be proved
+_LEAST_SHARE = 0.02  # of a time limit, which the work has however long reading took: something is to be proved
 
 
 def time_left(limit: float) -> float:
