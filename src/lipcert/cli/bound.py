@@ -58,7 +58,12 @@ from lipcert.solver import CONIC_SOLVERS, SOLVERS
     help=f"{', '.join(SOLVERS)}; for literal methods {', '.join(CONIC_SOLVERS)}.",
 )
 @click.option(
-    "--time-limit", type=float, default=60.0, show_default=True, metavar="S", help="Seconds to spend at most, reading included."
+    "--time-limit",
+    type=float,
+    default=60.0,
+    show_default=True,
+    metavar="S",
+    help="Seconds to spend at most, reading included.",
 )
 @click.option(
     "--work",

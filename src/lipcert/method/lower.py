@@ -14,7 +14,7 @@ from lipcert.relaxation.model import Relaxation
 from lipcert.rounding import Array
 from lipcert.witness import Witness, evaluate, improve, search
 
-# Of what is left of the call's budget: how much longer than its own time a search may take before it is cut. One
+# How much longer than its own time a search may take before it is cut, as a share of what is left of the call. One
 # generation of annealing took 40 s on a convolutional network of 426,000 neurons, and the value of the middle 3 s.
 _OVERRUN, _OVERRUN_FIRST = 0.25, 0.6  # the second as long as there is no witness at all
 
