@@ -16,9 +16,9 @@ from lipcert.proof.arithmetic import prove_interval, prove_linear, prove_mixed, 
 from lipcert.proof.collapsed import prove_within
 
 # Share of the time for intervals: where the linear forms of all neurons are expected to take more, plain intervals are
-# proved first. They took 5 s on a ResNet-18 of 557,000 neurons, whose forms take an hour.
+# proved first. The value was chosen, not measured: forms cost many passes through a network, plain intervals a few.
 _LONG = 0.5
-_AGAIN = 1.5  # times what plain intervals took, kept back for the intervals behind the last form and the chain rule
+_AGAIN = 1.5  # times what plain intervals took (chosen, not tuned), kept back for the intervals behind the last form and the chain rule
 
 
 class Product(Method):

@@ -14,8 +14,8 @@ from lipcert.relaxation.model import Relaxation
 from lipcert.rounding import Array
 from lipcert.witness import Witness, evaluate, improve, search
 
-# How much longer than its own time a search may take before it is cut, as a share of what is left of the call. One
-# generation of annealing took 40 s on a convolutional network of 426,000 neurons, and the value of the middle 3 s.
+# How much longer than its own time a search may take before it is cut, as a share of what is left of the call. The
+# values were chosen, not tuned; annealing went on for 40 s after a limit of 5 s on a network of 426,000 neurons.
 _OVERRUN, _OVERRUN_FIRST = 0.25, 0.6  # the second as long as there is no witness at all
 
 
