@@ -18,7 +18,8 @@ from lipcert.proof.collapsed import prove_within
 # Share of the time for intervals: where the linear forms of all neurons are expected to take more, plain intervals are
 # proved first. The value was chosen, not measured: forms cost many passes through a network, plain intervals a few.
 _LONG = 0.5
-_AGAIN = 1.5  # times what plain intervals took (chosen, not tuned), kept back for the intervals behind the last form and the chain rule
+# Times what plain intervals took, kept back for the intervals behind the last form and the chain rule; chosen as well.
+_AGAIN = 1.5
 
 
 class Product(Method):
