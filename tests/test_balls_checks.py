@@ -490,7 +490,7 @@ def test_what_a_certificate_is_about() -> None:
     assert math.isfinite(check_with_balls(good, net))
     whole_map = Certificate.of(problem_of(net, BOX, "2", "2"), Arithmetic("interval"), 9.0)
     for wrong in (
-        replace(good, network_sha256="0" * 64),
+        replace(good, network="0" * 64),
         replace(good, c=np.ones(3)),
         replace(good, region=Box(np.zeros(3), 1.0)),
         replace(good, coordinate=0),

@@ -277,7 +277,7 @@ def test_certificates_do_not_travel(tmp_path: Path) -> None:
     assert not verify(with_specification(kept, form="hr7"), net).proved
     deep = Network.from_weights([np.ones((2, 3)), np.ones((2, 2)), np.ones((1, 2))])
     with pytest.raises(MethodError, match="one hidden layer"):
-        verify(dataclasses.replace(kept, network_sha256=deep.sha256), deep)
+        verify(dataclasses.replace(kept, network=deep.sha256), deep)
     for name in ("a.txt", "b.npz"):
         (tmp_path / name).write_bytes(b"not an archive")
         with pytest.raises(FileFormatError):

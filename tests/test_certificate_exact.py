@@ -103,7 +103,7 @@ def test_other_claims() -> None:
     honest = solved(net, box, c, "hr2")
     proof = proof_of(honest)
     changes: list[dict[str, Any]] = [
-        {"network_sha256": "0" * 64},
+        {"network": "0" * 64},
         {"c": np.ones(2)},
         {"region": Box(np.zeros(2), 1.0)},
         {"region": Everywhere()},

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -27,7 +27,8 @@ from lipcert.bounds.gradients import gradient_bounds, slope_bounds
 from lipcert.bounds.interval import Interval, finite_sum
 from lipcert.bounds.rounded import Rounded
 from lipcert.bounds.spectral import operator_norm, spectral_norm, spectral_operations
-from lipcert.bounds.substitution import longest_side
+from lipcert.bounds.substitution import longest_side, work
+from lipcert.budget.deadline import ask
 from lipcert.problem.maps import Matrix, dense
 from lipcert.problem.network import Network
 from lipcert.problem.norms import INF, Norm
@@ -64,6 +65,7 @@ def gains(
     after, reach = [np.ones(net.inputs)], [_EUCLIDEAN.above(np.ones(net.inputs)) if norm.p == "inf" else 1.0]
     with np.errstate(over="ignore", invalid="ignore"):
         for i, (block, slope) in enumerate(zip(net.hidden, slopes, strict=True)):
+            ask()
             terms = block.terms
             by_rows = [grow(np.asarray(abs(weight) @ after[j]), weight.shape[1]) for j, weight in terms]
             by_norm = [grow(_EUCLIDEAN.rows_above(weight) * reach[j], 2) for j, weight in terms]
@@ -119,6 +121,7 @@ def _spans(net: Network, pre: Sequence[Interval], out: Norm, rows: list[list[tup
     slopes = [s.magnitude for s in slope_bounds(net, pre)]
     spans: dict[int, float] = {}
     for j in range(net.depth, -1, -1):
+        ask()
         ways = [np.asarray(0.0)]
         for i, weight in net.readers[j]:
             if i > net.depth:
@@ -150,6 +153,7 @@ def _behind(net: Network, pre: Sequence[Interval], c: Array) -> list[tuple[Array
     passed: dict[int, _Passed] = {}
     with np.errstate(over="ignore", invalid="ignore"):
         for i in range(net.depth, -1, -1):
+            ask()
             ways = [passed[k].down(weight) if k in passed else _last(weight, c) for k, weight in net.readers[i]]
             entries, size = _number(intervals[i].magnitude), 0.0
             if ways:
@@ -221,11 +225,27 @@ def gains_operations(net: Network, *, rows: bool = True) -> float:
     return (jacobians if rows else 0.0) + 2.0 * spectral
 
 
+def rows_work(net: Network) -> Iterator[tuple[float, str]]:
+    """The work of the Jacobians' rows that `gains` computes, block by block, as operations of a kind.
+
+    A row of a Jacobian takes two products with each weight, as the forms above and below one neuron do.
+    """
+    for i in range(1, net.depth):
+        if _operations(net, i) <= _OPERATIONS:
+            operations, kind = work(net.blocks[i], net.blocks[:i])
+            yield net.blocks[i].width * operations, kind
+
+
 def _dual_norms(net: Network, pre: Sequence[Interval], i: int, norm: Norm) -> Array:
     """Of the gradients of z_i, some rows at a time."""
-    step, count = max(1, _BLOCK // longest_side(net.blocks[:i])), net.shape[i]
-    rows = [jacobian_rows(net, pre, i, slice(start, start + step)) for start in range(0, count, step)]
-    return np.concatenate([norm.dual.rows_above(some) for some in rows])
+    return np.concatenate([norm.dual.rows_above(some) for some in rows_in_blocks(net, pre, i)])
+
+
+def rows_in_blocks(net: Network, pre: Sequence[Interval], i: int) -> Iterator[Array]:
+    """`jacobian_rows` of all neurons of a block, some at a time, so that few of them are in memory."""
+    step = max(1, _BLOCK // longest_side(net.blocks[:i]))
+    for start in range(0, net.shape[i], step):
+        yield jacobian_rows(net, pre, i, slice(start, start + step))
 
 
 def jacobian_rows(net: Network, pre: Sequence[Interval], i: int, rows: slice = slice(None)) -> Array:

@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.problem.maps import Matrix, entrywise
+from lipcert.budget.deadline import ask
+from lipcert.problem.maps import Matrix, entrywise, row_pieces
 from lipcert.rounding import TINY, Array, add_down, add_up, down, gamma, grow, up
 
 _SMALL = 2.0**-100
@@ -96,7 +97,8 @@ def _product(weight: Matrix, x: Interval, g: float) -> tuple[Array, Array]:
     m, r = middle_and_radius(x)
     reach = r + g * np.abs(m)
     least = np.fmax(TINY, _SMALL * reach.max(axis=-1, keepdims=True))
-    return times(m, weight), times(reach + least, abs(weight))
+    sizes = [times(reach + least, abs(some)) for some in row_pieces(weight)]
+    return times(m, weight), sizes[0] if len(sizes) == 1 else np.concatenate(sizes, axis=-1)
 
 
 def middle_and_radius(x: Interval) -> tuple[Array, Array]:
@@ -134,6 +136,7 @@ def scaled(s: Interval, g: Interval) -> Interval:
 
 def times(x: Array, weight: Matrix) -> Array:
     """weight x for every vector x."""
+    ask()
     return np.asarray((weight @ x.T).T, dtype=np.float64)
 
 

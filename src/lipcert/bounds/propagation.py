@@ -6,12 +6,14 @@ the given weights.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from lipcert.bounds.cell import whole
 from lipcert.bounds.engine import Bounds, Pass
 from lipcert.bounds.gradients import gradient_bounds, slope_bounds
 from lipcert.bounds.interval import Interval, affine_interval
+from lipcert.bounds.substitution import work
 from lipcert.problem.network import Network
 from lipcert.problem.problem import CUT_SHORT, PREACTIVATIONS, Problem
 from lipcert.problem.region import Region, check_region
@@ -23,8 +25,10 @@ __all__ = [
     "Interval",
     "affine_interval",
     "cut_short",
+    "forms_work",
     "gradient_bounds",
     "gradients",
+    "plain",
     "preactivation_bounds",
     "preactivations",
     "slope_bounds",
@@ -45,6 +49,23 @@ def preactivations(problem: Problem, budget: Budget | None = None) -> tuple[Inte
         return found.of(0)
 
     return problem.kept(PREACTIVATIONS, compute)
+
+
+def plain(problem: Problem) -> Problem:
+    """The same problem with plain intervals in place of the best pre-activation bounds: a few products per block.
+
+    What arithmetic proves of it holds, and a checker, who has better bounds, finds a number that is no larger.
+    """
+    found = preactivation_bounds(problem.network, problem.region, backward=False)
+    known = {PREACTIVATIONS: found, CUT_SHORT: True}
+    return Problem(problem.network, problem.region, problem.norm, problem.output, problem.coordinate, known)
+
+
+def forms_work(net: Network) -> Iterator[tuple[float, str]]:
+    """The work of the linear forms of all neurons, block by block, as operations of a kind."""
+    for i in range(1, net.depth):
+        operations, kind = work(net.blocks[i], net.blocks[:i])
+        yield net.blocks[i].width * operations, kind
 
 
 def cut_short(problem: Problem) -> bool:

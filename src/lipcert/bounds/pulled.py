@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from lipcert.budget.deadline import ask
 from lipcert.problem.blocks import Block
 from lipcert.problem.maps import Matrix, Operator, dense
 from lipcert.problem.network import Network
@@ -142,6 +143,7 @@ class Sweep:
     @staticmethod
     def _product(rows: Array, weight: Matrix, neurons: Index) -> Array:
         """rows weight[neurons]; of a convolution all take as long as some."""
+        ask()
         few = len(neurons) < _FEW * weight.shape[0] and not isinstance(weight, Operator)
         if few:
             return np.asarray(rows @ weight[neurons], dtype=np.float64)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from lipcert.budget.deadline import ask
 from lipcert.problem.maps import Matrix, Operator, dense, entries
 from lipcert.problem.norms import Norm
 from lipcert.rounding import TINY, Array, gamma, grow
@@ -14,10 +15,11 @@ _SPECTRAL_UP_TO = 4096  # the shorter side of a matrix whose spectral norm is co
 _ROWS = 1 << 22  # numbers in the rows of a convolution that are written out at a time
 
 
-def operator_norm(weight: Matrix, p: str, q: str) -> float:
+def operator_norm(weight: Matrix, p: str, q: str, *, exact: bool = True) -> float:
     """An upper bound on max |weight t|_q over |t|_p <= 1; exact up to rounding for p = 1, for q = inf and for p = q.
 
-    Else it is the least of what the rows, and the spectral norm with the norms' ratios, give.
+    Else it is the least of what the rows, and the spectral norm with the norms' ratios, give. Without `exact` sums of
+    rows and columns take the place of the spectral norm: a few products with the matrix, and no smaller bound.
     """
     rows, columns = weight.shape
     if p == "1":
@@ -27,7 +29,9 @@ def operator_norm(weight: Matrix, p: str, q: str) -> float:
         return by_rows
     wide = columns if p == "inf" else 1  # |t|_2 <= sqrt(n) |t|_inf
     tall = rows if q == "1" else 1  # |v|_1 <= sqrt(m) |v|_2
-    by_spectral = grow(np.sqrt(np.asarray(float(wide * tall))) * spectral_norm(weight), 4)
+    by_spectral = grow(
+        np.sqrt(np.asarray(float(wide * tall))) * (spectral_norm(weight) if exact else _EUCLIDEAN.gain(weight)), 4
+    )
     return min(by_rows, float(by_spectral))
 
 
@@ -40,12 +44,14 @@ def spectral_norm(weight: Matrix) -> float:
     n, terms = A.shape
     if n > _SPECTRAL_UP_TO or not np.isfinite(cheap) or not 1e-100 < cheap < 1e100:
         return cheap
+    ask(spectral_operations(weight))  # nothing below can be left in the middle
     gram = _gram(A)
     gram = (gram + gram.T) / 2
     magnitude = abs(A)
     error = grow(gamma(terms + 8) * np.asarray(magnitude @ (magnitude.T @ np.ones(n))) + n * terms * TINY, n + terms)
     hint = _largest_eigenvalue(gram)
     for growth in (1e-6, 1e-3, 0.05):
+        ask(float(n) ** 3 / 3)
         mu = np.full(n, hint * (1.0 + growth))
         if is_positive(-gram, mu, error):
             return min(cheap, float(grow(np.sqrt(mu[:1]), 4)[0]))

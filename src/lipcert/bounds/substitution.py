@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from lipcert import policy
 from lipcert.bounds.forms import Forms, each
 from lipcert.bounds.interval import Interval, times
+from lipcert.budget.deadline import ask
 from lipcert.problem.activations import Lines
 from lipcert.problem.blocks import Block
 from lipcert.problem.maps import Matrix, dense, dense_work, entries, is_sparse
@@ -134,6 +135,7 @@ def through_lines(rows: Array, lines: Lines) -> tuple[Array, Array, Array]:
 
 def through(rows: Array, weight: Matrix) -> Array:
     """rows times a matrix."""
+    ask()
     return np.asarray(rows @ weight, dtype=np.float64)
 
 

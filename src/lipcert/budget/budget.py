@@ -22,6 +22,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 
 from lipcert import policy
+from lipcert.budget.deadline import ENFORCED
 from lipcert.budget.memory import Memory
 from lipcert.budget.threads import one_thread, product_speed, threads_for
 
@@ -134,6 +135,23 @@ class Budget:
     def upto(self, seconds: float) -> Budget:
         """A budget of so many seconds from now, or of what is left where that is less."""
         return Budget(self.meter, min(self.end, self.now() + seconds))
+
+    @contextmanager
+    def enforced(self, grace: float = 0.0) -> Iterator[None]:
+        """Inside, `ask` ends the work under way once this budget has been over for `grace` seconds of its clock.
+
+        A budget that is enforced around this one still holds. Counted work is never cut: where a piece of work ends
+        must not depend on the time of day, and what a piece costs is charged when it is done.
+        """
+        outer, end = ENFORCED.get(), self.end + grace
+        if self.repeatable:
+            yield
+            return
+        token = ENFORCED.set(Budget(self.meter, end if outer is None else min(end, outer.end)))
+        try:
+            yield
+        finally:
+            ENFORCED.reset(token)
 
     def charge(self, operations: float, kind: str = policy.DENSE) -> None:
         """Count work that was just done."""

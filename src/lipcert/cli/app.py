@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
@@ -99,7 +100,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         warnings.simplefilter("ignore")  # a library's warning is not a message to the user
     _mend_streams()
     try:
-        code = cli.main(args=arguments, prog_name="lipcert", standalone_mode=False)
+        code = cli.main(args=arguments, prog_name="lipcert", standalone_mode=False, obj=time.monotonic())
         sys.stdout.flush()
     except click.exceptions.NoArgsIsHelpError as error:
         return _say(error.format_message(), 2, prefix="")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -89,6 +90,17 @@ class Reading:
 
     def network(self, path: str) -> Network:
         return load(path, normalize=self.normalize, onnx_output=self.onnx_output)
+
+
+_LEAST_SHARE = 0.02  # of a time limit, which the work has however long reading took: something is to be proved
+
+
+def time_left(limit: float) -> float:
+    """What a time limit leaves for the work itself: loading the program and reading files count from the start on."""
+    started: float | None = click.get_current_context().obj
+    if started is None or not limit > 0:  # nobody noted the start; or no limit, which is refused elsewhere
+        return limit
+    return max(limit - (time.monotonic() - started), _LEAST_SHARE * limit)
 
 
 def check_target(target: str) -> None:

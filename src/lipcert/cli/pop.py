@@ -14,7 +14,7 @@ from rich.markup import escape
 
 from lipcert.chart.numbers import counted
 from lipcert.cli.live import LiveLine
-from lipcert.cli.options import check_certificate_target, check_target, gathered, json_option
+from lipcert.cli.options import check_certificate_target, check_target, gathered, json_option, time_left
 from lipcert.cli.show import console, facts, print_json
 from lipcert.errors import InputError
 from lipcert.files import write_bytes
@@ -150,6 +150,7 @@ def pop_command(
     cliques = None if relaxation == "dense" else read.cliques
     bad = read.bad if relaxation == "nearly-sparse" else None
     wishes = replace(wishes, relaxation=relaxation, cliques=cliques, bad=bad, splitting=splitting, start=read.start)
+    wishes = replace(wishes, time_limit=time_left(wishes.time_limit))
     if planning:
         shape = (relaxation, wishes.number, cliques, bad, splitting.sparsity, splitting.sparse_order)
         planned = plan(read.problem, *shape)

@@ -41,7 +41,7 @@ class Auto(Method):
             looker = Looker(problem, bracket, budget)
             for number, stage in enumerate(stages(budget)):
                 if number:  # before the first one `bound` has looked
-                    looker.again(stage.share(self.search))
+                    looker.again(stage, self.search * max(stage.left(), 0.0))
                 take_turns(engines, bracket, stage, looker)
                 looker.last(stage, patient=bracket.wishes.lower)
         for engine in engines:

@@ -13,17 +13,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lipcert import policy
-from lipcert.budget import Budget
+from lipcert.budget import Budget, Expired
 from lipcert.budget.memory import Memory, as_size, check_share, unwatched
 from lipcert.budget.threads import one_thread
 from lipcert.errors import InputError, MethodError
 from lipcert.method import table
 from lipcert.method.base import Method, Wishes
 from lipcert.method.bracket import Bracket, Progress
+from lipcert.method.cheap import last_resort
 from lipcert.method.halfspaces import NO_ROOM, prepared
 from lipcert.method.lower import look
 from lipcert.method.portfolio import stages
-from lipcert.method.result import Result, Status
+from lipcert.method.result import Described, Result, Status
 from lipcert.method.slopes import first_pass
 from lipcert.problem.frame import Frame
 from lipcert.problem.network import Network
@@ -230,16 +231,20 @@ def framed(found: Result, frame: Frame, question: Problem) -> Result:
         point = question.region.project(frame.point(best.point))
         value = evaluate_framed(frame, question, point)
         best = Witness(point, value, best.method) if question.region.contains(point) else None
-    net = question.network
     return replace(
         found,
         certificate=found.certificate.framed(frame, question),
         best=best,
         region=question.region,
         output=question.output,
-        network={"sha256": net.sha256, "shape": list(net.shape)},
+        network=Described(question.network),
         frame=frame,
     )
+
+
+# Seconds, and share of a call's time, after its limit for the proof that is under way then: later it is cut. The limit
+# is kept to a tenth and a second, which leaves the rest of these for starting the program and printing.
+_GRACE, _GRACE_SHARE = 0.25, 0.06
 
 
 def run(method: Method, problem: Problem, bracket: Bracket, budget: Budget) -> Result:
@@ -247,22 +252,13 @@ def run(method: Method, problem: Problem, bracket: Bracket, budget: Budget) -> R
     try:
         # An overflow is an infinite bound or a bad hint, not a message. Several threads add in another order than one.
         with np.errstate(all="ignore"), one_thread() if budget.repeatable else nullcontext():
-            for name in method.prelude:
-                first, share = table.named(name), budget.share(policy.PRELUDE_SHARE)
-                if first.applies(problem) is None and (bracket.certificate is None or not share.over()):
-                    _within_memory(first, problem, bracket, share)
-                if name == "interval" and method.greedy and not bracket.closed():
-                    _begin(problem, bracket, budget)
-            if (bracket.wishes.lower or method.needs_witness) and not method.cheap:
-                begun = next(stages(budget)) if method.staged else budget
-                look(problem, bracket, begun.share(method.search))
-            _within_memory(method, problem, bracket, budget)
-            if bracket.wishes.lower and method.cheap:
-                spent = budget.spent()
-                taken = spent.counted if budget.repeatable else spent.wall
-                look(problem, bracket, budget.upto(max(policy.SEARCH_CHEAP, taken)))
-            if bracket.certificate is None and budget.memory.hit:
-                table.named("product").run(problem, bracket, budget)  # which needs the least memory of all
+            try:
+                with budget.enforced(_GRACE + _GRACE_SHARE * max(budget.left(), 0.0)):
+                    _stages(method, problem, bracket, budget)
+            except Expired:
+                bracket.out_of_budget(budget)
+            if math.isinf(bracket.upper):  # no time, no memory, or an overflow
+                last_resort(problem, bracket)
             bracket.end(method.closes, budget)
     except KeyboardInterrupt:
         bracket.status = Status.INTERRUPTED
@@ -271,10 +267,31 @@ def run(method: Method, problem: Problem, bracket: Bracket, budget: Budget) -> R
     return bracket.result(problem, budget)
 
 
-def _within_memory(method: Method, problem: Problem, bracket: Bracket, budget: Budget) -> None:
-    """Run it; where the system has no more memory, what is proved by then stands."""
+def _stages(method: Method, problem: Problem, bracket: Bracket, budget: Budget) -> None:
+    """What comes before a method, the method, and what comes after it."""
+    for name in method.prelude:
+        first, share = table.named(name), budget.share(policy.PRELUDE_SHARE)
+        if first.applies(problem) is None and (bracket.certificate is None or not share.over()):
+            _within_limits(first, problem, bracket, share)
+        if name == "interval" and method.greedy and not bracket.closed():
+            _begin(problem, bracket, budget)
+    if (bracket.wishes.lower or method.needs_witness) and not method.cheap:
+        begun = next(stages(budget)) if method.staged else budget
+        look(problem, bracket, budget, method.search * max(begun.left(), 0.0))
+    _within_limits(method, problem, bracket, budget, _GRACE + _GRACE_SHARE * max(budget.left(), 0.0))
+    if bracket.wishes.lower and method.cheap:
+        spent = budget.spent()
+        taken = spent.counted if budget.repeatable else spent.wall
+        look(problem, bracket, budget, max(policy.SEARCH_CHEAP, taken))
+
+
+def _within_limits(method: Method, problem: Problem, bracket: Bracket, budget: Budget, grace: float = 0.0) -> None:
+    """Run it; where its time is over or the system has no more memory, what is proved by then stands."""
     try:
-        method.run(problem, bracket, budget)
+        with budget.enforced(grace):
+            method.run(problem, bracket, budget)
+    except Expired:
+        bracket.out_of_budget(budget)
     except MemoryError:
         bracket.out_of_memory(method.name, budget)
 
@@ -283,7 +300,10 @@ def _begin(problem: Problem, bracket: Bracket, budget: Budget) -> None:
     """The greedy pass of slopes; where it has no time or memory, what follows is none the worse."""
     before = bracket.status
     try:
-        first_pass(problem, bracket, budget)
+        with budget.share(policy.PRELUDE_SHARE).enforced():
+            first_pass(problem, bracket, budget)
+    except Expired:
+        pass
     except MemoryError:
         bracket.out_of_memory("slopes", budget)
     if before is Status.DONE:

@@ -11,7 +11,7 @@ from lipcert.budget import Budget
 from lipcert.budget.memory import in_words
 from lipcert.method.base import Wishes
 from lipcert.method.mip.claim import Claim
-from lipcert.method.result import Result, Status, relative_gap
+from lipcert.method.result import Described, Result, Status, relative_gap
 from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate
 from lipcert.solver import Progress as Iteration
@@ -128,6 +128,8 @@ class Bracket:
             self.go_on()
         elif budget.memory.hit and self.status is Status.DONE:
             self.status = Status.MEMORY_LIMIT
+        if self.status is Status.DONE and math.isinf(self.upper):
+            self.status = Status.OPEN  # every number on the way overflowed
         if closes and self.status is Status.DONE and self.witness is not None and not self.closed():
             self.status = Status.OPEN
 
@@ -153,7 +155,6 @@ class Bracket:
     def result(self, problem: Problem, budget: Budget) -> Result:
         """What `bound` returns; something must have been proved."""
         assert self.certificate is not None
-        net = problem.network
         return Result(
             certificate=self.certificate,
             best=self.witness if self.wishes.lower else None,
@@ -162,7 +163,7 @@ class Bracket:
             region=problem.region,
             norm=problem.norm,
             output=problem.output,
-            network={"sha256": net.sha256, "shape": list(net.shape)},
+            network=Described(problem.network),
             notes=tuple(self.notes),
             claim=self.claim,
             work=budget.spent().counted,

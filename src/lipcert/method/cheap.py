@@ -5,14 +5,21 @@ from __future__ import annotations
 from lipcert import policy
 from lipcert.bounds import cut_short, linear_operations, preactivations, slopes
 from lipcert.bounds.collapse import collapse
-from lipcert.bounds.gains import GAINS, gains, gains_operations
-from lipcert.budget import Budget
+from lipcert.bounds.gains import GAINS, gains, gains_operations, rows_work
+from lipcert.bounds.propagation import forms_work, plain
+from lipcert.budget import Budget, Expired
 from lipcert.budget.threads import threads_for
 from lipcert.method.base import Method
 from lipcert.method.bracket import Bracket
 from lipcert.problem.problem import Problem
 from lipcert.proof.arithmetic import prove_interval, prove_linear, prove_mixed, prove_product
 from lipcert.proof.collapsed import prove_within
+
+# Share of the time for intervals: where the linear forms of all neurons are expected to take more, plain intervals are
+# proved first. The value was chosen, not measured: forms cost many passes through a network, plain intervals a few.
+_LONG = 0.5
+# Times what plain intervals took, kept back for the intervals behind the last form and the chain rule; chosen as well.
+_AGAIN = 1.5
 
 
 class Product(Method):
@@ -32,6 +39,11 @@ class Product(Method):
             bracket.improve(prove_product(problem))
 
 
+def last_resort(problem: Problem, bracket: Bracket) -> None:
+    """A bound whatever the time and the memory: the product with a few sums over the weights in place of norms."""
+    bracket.improve(prove_product(problem, False))
+
+
 class Interval(Method):
     """The interval chain rule."""
 
@@ -45,7 +57,11 @@ class Interval(Method):
 
     def run(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
         bracket.enter(self.name)
-        preactivations(problem, budget)
+        begin = budget.now()
+        if sum(budget.expected(*piece) for piece in forms_work(problem.network)) > _LONG * budget.left():
+            bracket.improve(prove_interval(plain(problem)))
+        again = _AGAIN * (budget.now() - begin)  # seconds of plain intervals and the chain rule after all forms
+        preactivations(problem, budget.upto(budget.left() - again))
         if cut_short(problem):
             bracket.out_of_budget(budget)
         bracket.improve(prove_interval(problem))
@@ -96,14 +112,30 @@ class Mixed(Method):
         bracket.enter(self.name)
         net = problem.network
         several = 8.0 * net.outputs * net.entries if problem.whole_map else 0.0
-        operations = gains_operations(net) + several
-        in_time = budget.expected(operations) < policy.GAINS_SHARE * budget.left()
         norms = gains_operations(net, rows=False) + several
+        numbers = 2.0 * net.outputs * sum(net.shape) if problem.whole_map else 0.0
+        if bracket.certificate is not None and not budget.holds(numbers):
+            bracket.no_room(self.name, numbers, budget)
+            return
         if bracket.certificate is not None and budget.expected(norms) > budget.left():
             bracket.out_of_budget(budget)
             return
-        with threads_for(net.entries**0.5), budget.measured(operations if in_time else norms):
-            known = gains(net, preactivations(problem), problem.norm, rows=in_time)
-            if in_time:
+        half = budget.share(policy.GAINS_SHARE)
+        rows = sum(budget.expected(*piece) for piece in rows_work(net))
+        if rows + budget.expected(gains_operations(net) + several) < half.left():
+            try:
+                with half.enforced():
+                    self._prove(problem, bracket, budget, gains_operations(net) + several, rows=True)
+                    return
+            except Expired:  # the rows took longer than expected: norms alone are a bound too
+                pass
+        self._prove(problem, bracket, budget, norms, rows=False)
+
+    def _prove(self, problem: Problem, bracket: Bracket, budget: Budget, operations: float, *, rows: bool) -> None:
+        """With the rows of all Jacobians or without them."""
+        net = problem.network
+        with threads_for(net.entries**0.5), budget.measured(operations):
+            known = gains(net, preactivations(problem), problem.norm, rows=rows)
+            if rows:
                 problem.kept(GAINS, lambda: known)
             bracket.improve(prove_mixed(problem, known))

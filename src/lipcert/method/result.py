@@ -10,11 +10,13 @@ from enum import Enum
 from typing import Any, Literal
 
 from lipcert import policy
+from lipcert.budget import Expired
 from lipcert.chart.facts import Facts
 from lipcert.errors import InputError, SoundnessError
 from lipcert.files import write_bytes
 from lipcert.method.mip.claim import Claim
 from lipcert.problem.frame import Frame
+from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
 from lipcert.problem.output import Output
 from lipcert.problem.region import Region
@@ -63,6 +65,27 @@ class Status(Enum):
     INTERRUPTED = "interrupted with the best proved bracket so far"
 
 
+class Described(dict[str, Any]):
+    """What a result says about its network: the shape, and the hash, which is computed when it is first looked at."""
+
+    def __init__(self, net: Network) -> None:
+        super().__init__(shape=list(net.shape))
+        self._net = net
+
+    def __missing__(self, name: str) -> str:
+        if name != "sha256":
+            raise KeyError(name)
+        return self._net.sha256
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON; where the hash has no time left under an enforced limit, it is null."""
+        try:
+            found: str | None = self["sha256"]
+        except Expired:
+            found = None
+        return {"sha256": found, **self}
+
+
 @dataclass(frozen=True, eq=False)
 class Result:
     """What `bound` returns: lower <= L <= upper.
@@ -78,7 +101,7 @@ class Result:
     region: Region
     norm: Norm
     output: Output
-    network: dict[str, Any]
+    network: Described
     notes: tuple[str, ...] = field(default=())
     claim: Claim | None = None  # what a mixed-integer solver says; no part of the bracket
     frame: Frame | None = None  # weights of the norms, and which inputs change
@@ -170,7 +193,7 @@ class Result:
             "weights": None if self.frame is None else self.frame.to_dict(self.norm),
             "region": self.region.to_dict(),
             "output": self.output.description,
-            "network": self.network,
+            "network": self.network.to_dict(),
             "witness": None if self.witness is None else [float(e) for e in self.witness],
             "statement": self.certificate.statement.to_dict(),
             "claim": None if self.claim is None else self.claim.to_dict(),

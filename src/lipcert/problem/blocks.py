@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from lipcert.errors import InputError
@@ -157,11 +158,43 @@ def frozen_matrix(weight: Any) -> Matrix:
         except (TypeError, ValueError):
             raise InputError("a weight matrix must be a two-dimensional array of numbers") from None
         w.flags.writeable = False
-    if w.ndim != 2 or 0 in w.shape:
-        raise InputError(f"a weight matrix must be two-dimensional and not empty, not {w.shape}")
-    if max(w.shape) > MAX_WIDTH:
-        raise InputError(f"a layer of width {max(w.shape):,} is beyond the limit of {MAX_WIDTH:,}")
-    return w
+    return _checked(w)
+
+
+def handed_over(weight: Matrix) -> Matrix:
+    """A matrix that its maker gives away: checked, and frozen as it is where that needs no copy.
+
+    A reader has the weights of a whole network in memory, so a second copy of them would double what it takes.
+    """
+    if isinstance(weight, sparse.csr_array) and weight.dtype == np.float64:
+        if not weight.has_canonical_format:
+            weight.sum_duplicates()
+        parts = [weight.data, weight.indices, weight.indptr]
+    elif isinstance(weight, np.ndarray) and weight.dtype == np.float64 and weight.flags.c_contiguous:
+        parts = [weight]
+    else:
+        return weight
+    if not all(_in_numpy(part) for part in parts):  # a file's or a torch module's memory
+        return weight
+    for part in parts:
+        part.flags.writeable = False
+    return _checked(weight)
+
+
+def _in_numpy(part: NDArray[Any]) -> bool:
+    """Whether numpy itself has allocated what an array looks at."""
+    owner: Any = part
+    while isinstance(owner, np.ndarray) and owner.base is not None:
+        owner = owner.base
+    return isinstance(owner, np.ndarray) and owner.flags.owndata
+
+
+def _checked(weight: Matrix) -> Matrix:
+    if weight.ndim != 2 or 0 in weight.shape:
+        raise InputError(f"a weight matrix must be two-dimensional and not empty, not {weight.shape}")
+    if max(weight.shape) > MAX_WIDTH:
+        raise InputError(f"a layer of width {max(weight.shape):,} is beyond the limit of {MAX_WIDTH:,}")
+    return weight
 
 
 def _is_frozen(weight: Any) -> bool:

@@ -19,6 +19,7 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 from scipy import sparse
 
+from lipcert.budget.deadline import ask
 from lipcert.errors import InputError
 from lipcert.files import MAX_WEIGHTS, MAX_WIDTH
 from lipcert.problem.maps import Function, Index, Matrix, Operator
@@ -259,6 +260,7 @@ class Convolution(Operator):
         parts = [tuple(cut if i == axis else slice(0, n) for i, n in enumerate(self.outputs)) for cut in cuts]
         rows = max(1, _TILE // self.copied)
         for start in range(0, count, rows):
+            ask()
             yield slice(start, min(start + rows, count)), parts
 
     def _windows(self, rows: NDArray[Any]) -> NDArray[Any]:

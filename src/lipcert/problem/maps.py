@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from lipcert import policy
+from lipcert.budget.deadline import ask
 from lipcert.errors import MethodError
 from lipcert.files import MAX_WEIGHTS
 from lipcert.rounding import Array
@@ -141,6 +142,7 @@ class Operator(ABC):
         rows = self.shape[0]
         step = max(1, _PIECE * rows // max(1, self.entries))
         for start in range(0, max(rows, 1), step):
+            ask()
             yield self.block(np.arange(start, min(start + step, rows)))
 
     def tocsr(self) -> sparse.csr_array:
@@ -298,7 +300,20 @@ def entrywise(weight: Matrix, function: Function) -> Matrix:
 
 def times(weight: Matrix, x: NDArray[Any]) -> NDArray[Any]:
     """weight x for every row x; scipy is faster with the sparse factor on the left."""
+    ask()
     return np.ascontiguousarray((weight @ x.T).T) if sparse.issparse(weight) else np.asarray(x @ weight.T)
+
+
+def row_pieces(weight: Matrix) -> Iterator[Matrix]:
+    """Some rows at a time of a large dense array, so that |weight| need not be in memory beside it; else all at once.
+
+    CSR arrays and operators share what they keep besides their numbers.
+    """
+    rows, columns = weight.shape
+    step = max(1, _PIECE // max(1, columns)) if isinstance(weight, np.ndarray) else max(1, rows)
+    for start in range(0, max(1, rows), step):
+        ask()
+        yield weight if step >= rows else weight[start : start + step]
 
 
 def fingerprint(weight: Matrix) -> Iterator[bytes]:

@@ -13,7 +13,7 @@ import numpy as np
 from lipcert.errors import MethodError
 from lipcert.files.boundary import clean
 from lipcert.problem.maps import Matrix as Matrix
-from lipcert.problem.maps import entrywise
+from lipcert.problem.maps import entrywise, row_pieces
 from lipcert.rounding import TINY, Array, gamma, grow, sum_down, sum_up
 
 _DUAL = {"inf": "1", "1": "inf", "2": "2"}
@@ -72,6 +72,9 @@ class Norm:
 
     def rows_above(self, weight: Matrix) -> Array:
         """An upper bound on the norm of every row of a matrix."""
+        return np.concatenate([self._rows_above(some) for some in row_pieces(weight)])
+
+    def _rows_above(self, weight: Matrix) -> Array:
         size, n = abs(weight), weight.shape[1]
         match self.p:
             case "inf":
@@ -96,9 +99,9 @@ class Norm:
 
     def gain(self, weight: Matrix) -> float:
         """An upper bound on the operator norm of `weight` from this norm to itself."""
-        magnitude = abs(weight)
-        rows = grow(np.asarray(magnitude.sum(axis=1), dtype=np.float64), weight.shape[1])
-        columns = grow(np.asarray(magnitude.sum(axis=0), dtype=np.float64), weight.shape[0])
+        sums = [(np.asarray(size.sum(axis=1)), np.asarray(size.sum(axis=0))) for size in map(abs, row_pieces(weight))]
+        rows = grow(np.concatenate([row for row, _ in sums], dtype=np.float64), weight.shape[1])
+        columns = grow(np.asarray(sum(column for _, column in sums), dtype=np.float64), weight.shape[0])
         row, column = float(rows.max(initial=0.0)), float(columns.max(initial=0.0))
         match self.p:
             case "inf":

@@ -16,8 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lipcert.budget.deadline import Expired
 from lipcert.errors import FileFormatError
 from lipcert.problem.frame import Frame
+from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
 from lipcert.problem.output import output_of
 from lipcert.problem.region import Ball, Box, Polytope, Region
@@ -36,15 +38,24 @@ _PARTS = 5  # regions and scores that it names one by one
 class Statement:
     """What is bounded (`subject`), where (`place`), as a formula (`meaning`, where the norms have weights), in arrays.
 
-    `arrays` are those of the certificate's file that say what is asked; hints and proofs are not among them. `plain` is
-    the same for JSON.
+    `asked` are the arrays of the certificate's file that say what is asked, but for the network's hash; hints and
+    proofs are not among them. `plain` is the same for JSON. `network` is the network or its hash, None for polynomial
+    problems: the hash of a large network takes longer than a bound, and is computed when somebody looks at it.
     """
 
     subject: str
     place: str
-    arrays: Mapping[str, NDArray[Any]]
+    asked: Mapping[str, NDArray[Any]]
     plain: Mapping[str, Any]
+    network: Network | str | None
     meaning: str | None = None
+
+    @property
+    def arrays(self) -> Mapping[str, NDArray[Any]]:
+        """The question in full."""
+        if self.network is None:
+            return self.asked
+        return {**self.asked, "network": _text(self.network if isinstance(self.network, str) else self.network.sha256)}
 
     @property
     def sentence(self) -> str:
@@ -66,11 +77,18 @@ class Statement:
     def rows(self) -> list[tuple[str, str]]:
         """Names and values for a short table."""
         formula = [] if self.meaning is None else [("meaning", self.meaning)]
-        return [*formula, ("statement", self.sha256[:16])]
+        known = self._hash_in_time()
+        return formula if known is None else [*formula, ("statement", known[:16])]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {"sentence": self.sentence, "meaning": self.meaning, "sha256": self.sha256}
+        """Plain values for JSON; the hash is null where it has no time left under an enforced limit."""
+        return {"sentence": self.sentence, "meaning": self.meaning, "sha256": self._hash_in_time()}
+
+    def _hash_in_time(self) -> str | None:
+        try:
+            return self.sha256
+        except Expired:
+            return None
 
     def kept(self) -> Arrays:
         """The words as a file keeps them, for people who open it without lipcert."""
@@ -88,7 +106,7 @@ class Statement:
 
 
 def about_constant(
-    network: str,
+    network: Network | str,
     regions: Sequence[Region],
     norm: Norm,
     c: Array,
@@ -96,7 +114,7 @@ def about_constant(
     frame: Frame | None = None,
 ) -> Statement:
     """The Lipschitz constant of one output or of the whole map; on several regions the largest of theirs."""
-    arrays = {"c": c, **_constant_arrays(network, norm, coordinate, frame), **regions_arrays(regions)}
+    arrays = {"c": c, **_constant_arrays(norm, coordinate, frame), **regions_arrays(regions)}
     along = "" if coordinate is None else f" along input {coordinate}"
     subject = f"Lipschitz constant of {output_of(c)} {_norms(norm, frame)}{along}"
     places = [region.to_dict() for region in regions]
@@ -107,7 +125,8 @@ def about_constant(
         "weights": None if frame is None else frame.to_dict(norm),
         "region": places[0] if len(places) == 1 else {"type": "union", "count": len(places)},
     }
-    return Statement(subject, _places(regions), arrays, plain, None if frame is None else frame.words(norm))
+    meaning = None if frame is None else frame.words(norm)
+    return Statement(subject, _places(regions), arrays, plain, network, meaning)
 
 
 def about_cells(
@@ -117,28 +136,30 @@ def about_cells(
     whole = about_constant(network, [region], norm, c, None, frame)
     subject = whole.subject.replace("constant", "constants", 1)
     place = f"{cells[0]:,} cells of {whole.place}"
-    return Statement(subject, place, {**whole.arrays, **cells[1]}, whole.plain, whole.meaning)
+    return Statement(subject, place, {**whole.asked, **cells[1]}, whole.plain, network, whole.meaning)
 
 
 def about_entries(network: str, region: Region, scores: Index, inputs: Index) -> Statement:
     """The partial derivatives of some scores along some inputs."""
-    arrays = {"network": _text(network), "scores": scores, "inputs": inputs, **region_arrays(region)}
+    arrays = {"scores": scores, "inputs": inputs, **region_arrays(region)}
     plain = {"outputs": scores.tolist(), "inputs": inputs.tolist(), "region": region.to_dict()}
-    return Statement(f"Jacobian of scores {ranges(scores)} by inputs {ranges(inputs)}", region.words, arrays, plain)
+    return Statement(
+        f"Jacobian of scores {ranges(scores)} by inputs {ranges(inputs)}", region.words, arrays, plain, network
+    )
 
 
 def about_scores(network: str, box: Box, rows: Array) -> Statement:
     """Upper bounds of combinations of scores."""
-    arrays = {"network": _text(network), "c": rows, **region_arrays(box)}
+    arrays = {"c": rows, **region_arrays(box)}
     subject = f"Upper bounds of {_few([str(output_of(row)) for row in rows])}"
-    return Statement(subject, box.words, arrays, {"region": box.to_dict()})
+    return Statement(subject, box.words, arrays, {"region": box.to_dict()}, network)
 
 
 def about_polynomial(problem: str, sense: str) -> Statement:
     """The optimum of a polynomial problem, which its hash names."""
     end = "Least" if sense == "min" else "Largest"
     words = f"{end} value of the polynomial problem {problem[:16]}"
-    return Statement(words, "", {"problem": _text(problem), "sense": _text(sense)}, {"sense": sense})
+    return Statement(words, "", {"problem": _text(problem), "sense": _text(sense)}, {"sense": sense}, None)
 
 
 def region_arrays(region: Region) -> Arrays:
@@ -160,8 +181,8 @@ def regions_arrays(regions: Sequence[Region]) -> Arrays:
     return {f"{name}_{k}": v for k, region in enumerate(regions) for name, v in region_arrays(region).items()}
 
 
-def _constant_arrays(network: str, norm: Norm, coordinate: int | None, frame: Frame | None) -> Arrays:
-    arrays: Arrays = {"network": _text(network), "norm": _text(norm.p)}
+def _constant_arrays(norm: Norm, coordinate: int | None, frame: Frame | None) -> Arrays:
+    arrays: Arrays = {"norm": _text(norm.p)}
     if norm.out is not None:
         arrays["output_norm"] = _text(norm.out)
     if coordinate is not None:

@@ -52,10 +52,11 @@ class Certificate:
     With a norm of outputs, c is the identity and upper bounds the operator norm of the Jacobian. `coordinate` is that
     of the input where one partial derivative alone is bounded, `frame` the weights of the norms where they have some.
     `claim` is what a file states: `upper` with room for the order in which another BLAS adds. Made by the `prove_*`
-    functions of this package only.
+    functions of this package only. `network` is the network or its hash: the hash of a large network takes longer than
+    a bound, and is computed when somebody looks at it.
     """
 
-    network_sha256: str
+    network: Network | str
     region: Region
     norm: Norm
     c: Array
@@ -69,6 +70,10 @@ class Certificate:
         if math.isnan(self.claim):
             object.__setattr__(self, "claim", math.nextafter(self.upper * (1.0 + 1e-9), math.inf))
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Another process gets the hash in place of the network."""
+        return vars(self) | {"network": self.network_sha256}
+
     def __repr__(self) -> str:
         return f"Certificate(upper {self.upper:.9g} by {self.method}, {self.region!r})"
 
@@ -78,12 +83,17 @@ class Certificate:
         p = problem
         complete: Callable[[Proof], Proof] | None = p.kept(PROVED_WITH, lambda: None)
         whole = proof if complete is None else complete(proof)
-        return cls(p.network.sha256, p.region, p.norm, p.c, whole, upper, p.coordinate)
+        return cls(p.network, p.region, p.norm, p.c, whole, upper, p.coordinate)
 
     def framed(self, frame: Frame, problem: Problem) -> Certificate:
         """The same proof as one in weighted norms; the problem is the frame's question."""
         p = problem
-        return replace(self, network_sha256=p.network.sha256, region=p.region, c=p.c, frame=frame)
+        return replace(self, network=p.network, region=p.region, c=p.c, frame=frame)
+
+    @property
+    def network_sha256(self) -> str:
+        """The hash of the network that it is about."""
+        return self.network if isinstance(self.network, str) else self.network.sha256
 
     @property
     def method(self) -> str:
@@ -94,7 +104,7 @@ class Certificate:
     def statement(self) -> Statement:
         """What it is about, in full."""
         return about_constant(
-            self.network_sha256, [self.region], self.norm, self.c, coordinate=self.coordinate, frame=self.frame
+            self.network, [self.region], self.norm, self.c, coordinate=self.coordinate, frame=self.frame
         )
 
     def verify(self, net: Network, exact: bool = False) -> Verification:

@@ -54,7 +54,7 @@ class UnionCertificate:
         """What it is about, in full: the question of its first part, on the regions of all."""
         first = self.parts[0]
         regions = [part.region for part in self.parts]
-        about = (first.network_sha256, regions, first.norm, first.c)
+        about = (first.network, regions, first.norm, first.c)
         return about_constant(*about, coordinate=first.coordinate, frame=first.frame)
 
     def verify(self, net: Network, exact: bool = False) -> UnionVerification:

@@ -105,7 +105,7 @@ def provable(given: Any) -> Provable:
 
 
 def _about_network(kept: Provable) -> bool:
-    return "network" in kept.statement.arrays
+    return kept.statement.network is not None
 
 
 def kind_of(path: str | os.PathLike[str]) -> str | None:

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from lipcert.errors import InputError, UnsupportedOperator
 from lipcert.problem.activations import IDENTITY, Activation
-from lipcert.problem.blocks import Affine, Block
+from lipcert.problem.blocks import Affine, Block, handed_over
 from lipcert.problem.maps import Index, Matrix, Operator, entries
 from lipcert.problem.network import Network
 from lipcert.readers.graph.linear_maps import check_entries, check_width
@@ -269,7 +269,7 @@ class Graph:
         """A block; maps that several blocks share are kept once."""
         for term in z.terms.values():
             if id(term) not in made:
-                made[id(term)] = Affine(as_matrix(term), z.bias).weight
+                made[id(term)] = Affine(handed_over(as_matrix(term)), z.bias).weight
         terms = tuple((number[j], made[id(term)]) for j, term in z.terms.items())
         check_entries(sum(entries(weight) for _, weight in terms if not isinstance(weight, Operator)))
         return Block(terms, z.bias, activation)
