@@ -14,7 +14,7 @@ from scipy import sparse
 
 import lipcert
 from lipcert import Box, Everywhere, Network, Status, bound, verify
-from lipcert.budget import Budget, Expired, ask
+from lipcert.budget import Budget
 from lipcert.cli.app import run
 from lipcert.method.bracket import Bracket
 from lipcert.method.cheap import last_resort
@@ -25,6 +25,7 @@ from lipcert.problem.convolution import Convolution, Window
 from lipcert.problem.problem import Problem
 from lipcert.proof.arithmetic import prove_mixed, prove_product
 from lipcert.solver.conic.clarabel_backend import _Clock
+from lipcert.steps import Expired, step
 from lipcert.witness.witness import Witness
 from tests.counting import Clock
 from tests.problems import net_of
@@ -77,18 +78,18 @@ def test_nobody_who_enforces_nothing_is_stopped(clock: Clock) -> None:
     budget = Budget.of_seconds(1.0)
     clock.now += 5.0
     assert budget.over()
-    ask()
+    step()
 
 
 def test_an_enforced_budget_ends_what_asks(clock: Clock) -> None:
     budget = Budget.of_seconds(10.0)
     with budget.enforced(grace=2.0):
         clock.now = 11.0
-        ask()
+        step()
         clock.now = 12.0
         with pytest.raises(Expired):
-            ask()
-    ask()
+            step()
+    step()
 
 
 def test_the_budget_around_one_still_holds(clock: Clock) -> None:
@@ -96,23 +97,23 @@ def test_the_budget_around_one_still_holds(clock: Clock) -> None:
     with budget.upto(1.0).enforced(), budget.enforced():
         clock.now = 1.0
         with pytest.raises(Expired):
-            ask()
+            step()
 
 
 def test_work_that_would_not_end_in_time_is_not_begun(clock: Clock) -> None:
     budget = Budget.of_seconds(1.0)
     assert clock.now == 0.0
     with budget.enforced():
-        ask(budget.affordable(0.5))
+        step(budget.affordable(0.5))
         with pytest.raises(Expired):
-            ask(budget.affordable(2.0))
+            step(budget.affordable(2.0))
 
 
 def test_counted_work_is_not_cut() -> None:
     budget = Budget.of_work(1.0)
     with budget.enforced():
         budget.add(5.0)
-        ask()
+        step()
 
 
 def test_no_survivor_of_failures_survives_it() -> None:
@@ -168,7 +169,7 @@ def test_norms_stand_in_for_rows_that_take_too_long(clock: Clock, monkeypatch: p
 
     def slow(*arguments: Any) -> Any:
         clock.now += 100.0
-        ask()
+        step()
         return jacobian_rows(*arguments)
 
     monkeypatch.setattr(gains_module, "jacobian_rows", slow)
@@ -185,7 +186,7 @@ def test_a_search_that_is_cut_keeps_what_it_found(clock: Clock, monkeypatch: pyt
         on_witness(Witness(np.zeros(3), 0.25, "center"))
         while True:
             clock.now += 1.0
-            ask()
+            step()
 
     monkeypatch.setattr("lipcert.method.lower.search", endless)
     bracket, budget = Bracket(), Budget.of_seconds(100.0)

@@ -18,14 +18,14 @@ from lipcert.bounds import Split
 from lipcert.budget import limit
 from lipcert.budget.limit import within
 from lipcert.cli.app import run
-from lipcert.errors import FileFormatError, OutOfTime
+from lipcert.errors import FileFormatError
 from lipcert.problem.norms import INF
 from lipcert.proof import cost, relaxed
 from lipcert.proof.leaves import BY_LINES, Empty
 from lipcert.proof.relaxed import Multipliers
 from lipcert.proof.tree import Tree
 from lipcert.relaxation.specification import Specification
-from lipcert.steps import Watch, watched
+from lipcert.steps import Expired, Watch, watched
 from tests.problems import net_of
 
 NET = net_of(2, 6, 6, 1)
@@ -69,7 +69,7 @@ def test_every_level_of_a_tree_is_a_step() -> None:
     steps: list[int] = []
     for levels in (2, 4):
         count = itertools.count()
-        with watched(Watch(lambda own=count: next(own), lambda *_: None)):  # type: ignore[misc]
+        with watched(Watch(lambda *_, own=count: next(own))):
             assert lipcert.verify(tree_of(BY_LINES, levels), NET).proved
         steps.append(next(count))
     assert steps[1] >= steps[0] + 4
@@ -146,11 +146,11 @@ def test_other_checks_have_steps_too(kind: str) -> None:
         found = lipcert.bound(net_of(2, 3, 1), Box([0.0, 0.0], 1.0), output=0, method="shor", literal=True, work=1.0)
         check = lambda: lipcert.verify(found.certificate, net_of(2, 3, 1))  # noqa: E731
 
-    def stop() -> None:
-        raise OutOfTime("stopped")
+    def stop(_operations: float, _kind: str) -> None:
+        raise Expired("stopped")
 
     check()
-    with pytest.raises(OutOfTime, match="stopped"), watched(Watch(stop, lambda *_: None)):
+    with pytest.raises(Expired, match="stopped"), watched(Watch(stop)):
         check()
 
 

@@ -5,7 +5,6 @@ LipcertError
 │   ├── FileFormatError   a file is missing, damaged, too large or not what its name says
 │   │   └── UnsupportedOperator   a well-formed network with an operator that we do not read
 │   └── MethodError       an unknown method, or one that does not apply to this network, region or norm
-├── OutOfTime             a check was stopped by its time limit: nothing is proved (exit code 1)
 ├── PieceLost             a piece of a job whose process died or was stopped; recorded as its outcome
 └── SoundnessError        a proved bound contradicts a witness: a bug of ours, never hidden
 
@@ -65,10 +64,6 @@ class UnsupportedOperator(FileFormatError):  # noqa: N818 - named for what it is
 
 class MethodError(InputError):
     """An unknown method, or one that does not apply here."""
-
-
-class OutOfTime(LipcertError):  # noqa: N818 - named for what it is
-    """A check was stopped by its time limit."""
 
 
 class PieceLost(LipcertError):  # noqa: N818 - named for what it is

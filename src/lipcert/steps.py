@@ -1,7 +1,9 @@
-"""Steps of a check: whoever waits for it may look on, and stop it between two steps.
+"""Steps of long work: whoever waits for it may look on, and stop it between two steps.
 
-A checker has no clock. It says what it expects to take (`expect`), and calls `step` between leaves, cells, blocks and
-factorisations. Nobody listens unless a caller asks for it with `watched`; a listener may raise, and no more.
+Loops over layers, rows, tiles, leaves, cells and factorisations call `step`, however deep they are; a check also says
+what it expects to take (`expect`). Neither knows a clock. Nobody listens unless a caller does (`watched`): a budget
+that is enforced (`Budget.enforced`), or the time limit of `verify`. A listener may raise `Expired`, no more; whoever
+catches it keeps what is proved by then. A proof is computed to its end or not at all: what is stopped claims nothing.
 """
 
 from __future__ import annotations
@@ -12,36 +14,46 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 
 
+class Expired(BaseException):
+    """The work under way has no time or memory left.
+
+    Like `KeyboardInterrupt` it is no `Exception`: code that survives a failed solver must not survive this.
+    """
+
+
+def _nothing(_seconds: float, _words: str) -> None:
+    return None
+
+
 @dataclass(frozen=True)
 class Watch:
-    """Who is told of steps, and of the seconds that a check expects to take with the reason in words."""
+    """Who is told of steps (the operations that lie ahead, and their kind in `policy`; 0 and "" where nobody counts),
+    and of the seconds that a check expects to take with the reason in words."""
 
-    step: Callable[[], None]
-    expect: Callable[[float, str], None]
+    step: Callable[[float, str], None]
+    expect: Callable[[float, str], None] = _nothing
 
 
-_WATCH: ContextVar[Watch | None] = ContextVar("watch", default=None)
+_WATCHES: ContextVar[tuple[Watch, ...]] = ContextVar("watches", default=())
 
 
 @contextmanager
 def watched(watch: Watch) -> Iterator[None]:
-    """Tell this watch of all steps inside."""
-    token = _WATCH.set(watch)
+    """Tell this watch of all steps inside, besides those that listen already."""
+    token = _WATCHES.set((*_WATCHES.get(), watch))
     try:
         yield
     finally:
-        _WATCH.reset(token)
+        _WATCHES.reset(token)
 
 
-def step() -> None:
-    """One step is done, or about to be."""
-    watch = _WATCH.get()
-    if watch is not None:
-        watch.step()
+def step(operations: float = 0.0, kind: str = "") -> None:
+    """One step is done; the next one takes about so many operations, where that is known."""
+    for watch in _WATCHES.get():
+        watch.step(operations, kind)
 
 
 def expect(seconds: float, words: str) -> None:
-    """What lies ahead: about so many seconds on an ordinary machine, because of this."""
-    watch = _WATCH.get()
-    if watch is not None:
+    """A check that begins now takes about so many seconds on an ordinary machine, because of this."""
+    for watch in _WATCHES.get():
         watch.expect(seconds, words)

@@ -28,11 +28,11 @@ from lipcert.bounds.interval import Interval, finite_sum
 from lipcert.bounds.rounded import Rounded
 from lipcert.bounds.spectral import operator_norm, spectral_norm, spectral_operations
 from lipcert.bounds.substitution import longest_side, work
-from lipcert.budget.deadline import ask
 from lipcert.problem.maps import Matrix, dense
 from lipcert.problem.network import Network
 from lipcert.problem.norms import INF, Norm
 from lipcert.rounding import Array, grow, sum_up
+from lipcert.steps import step
 
 _EUCLIDEAN = Norm("2")
 GAINS = "gains"  # the name that a problem keeps its gains under
@@ -65,7 +65,7 @@ def gains(
     after, reach = [np.ones(net.inputs)], [_EUCLIDEAN.above(np.ones(net.inputs)) if norm.p == "inf" else 1.0]
     with np.errstate(over="ignore", invalid="ignore"):
         for i, (block, slope) in enumerate(zip(net.hidden, slopes, strict=True)):
-            ask()
+            step()
             terms = block.terms
             by_rows = [grow(np.asarray(abs(weight) @ after[j]), weight.shape[1]) for j, weight in terms]
             by_norm = [grow(_EUCLIDEAN.rows_above(weight) * reach[j], 2) for j, weight in terms]
@@ -121,7 +121,7 @@ def _spans(net: Network, pre: Sequence[Interval], out: Norm, rows: list[list[tup
     slopes = [s.magnitude for s in slope_bounds(net, pre)]
     spans: dict[int, float] = {}
     for j in range(net.depth, -1, -1):
-        ask()
+        step()
         ways = [np.asarray(0.0)]
         for i, weight in net.readers[j]:
             if i > net.depth:
@@ -153,7 +153,7 @@ def _behind(net: Network, pre: Sequence[Interval], c: Array) -> list[tuple[Array
     passed: dict[int, _Passed] = {}
     with np.errstate(over="ignore", invalid="ignore"):
         for i in range(net.depth, -1, -1):
-            ask()
+            step()
             ways = [passed[k].down(weight) if k in passed else _last(weight, c) for k, weight in net.readers[i]]
             entries, size = _number(intervals[i].magnitude), 0.0
             if ways:

@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.budget.deadline import ask
 from lipcert.problem.maps import Matrix, entrywise, row_pieces
 from lipcert.rounding import TINY, Array, add_down, add_up, down, gamma, grow, up
+from lipcert.steps import step
 
 _SMALL = 2.0**-100
 
@@ -136,7 +136,7 @@ def scaled(s: Interval, g: Interval) -> Interval:
 
 def times(x: Array, weight: Matrix) -> Array:
     """weight x for every vector x."""
-    ask()
+    step()
     return np.asarray((weight @ x.T).T, dtype=np.float64)
 
 

@@ -18,11 +18,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.budget.deadline import ask
 from lipcert.problem.blocks import Block
 from lipcert.problem.maps import Matrix, Operator, dense
 from lipcert.problem.network import Network
 from lipcert.rounding import TINY, UNIT, Array, gamma, grow
+from lipcert.steps import step
 
 Index = NDArray[np.int64]
 _FEW = 0.5  # of the rows of a matrix: fewer are picked before a product
@@ -143,7 +143,7 @@ class Sweep:
     @staticmethod
     def _product(rows: Array, weight: Matrix, neurons: Index) -> Array:
         """rows weight[neurons]; of a convolution all take as long as some."""
-        ask()
+        step()
         few = len(neurons) < _FEW * weight.shape[0] and not isinstance(weight, Operator)
         if few:
             return np.asarray(rows @ weight[neurons], dtype=np.float64)

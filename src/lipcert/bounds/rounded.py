@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lipcert.bounds.interval import Interval
-from lipcert.budget.deadline import ask
 from lipcert.problem.maps import Matrix, numbers
 from lipcert.rounding import TINY, UNIT, Array, gamma, grow
+from lipcert.steps import step
 
 _SMALL = 2.0**-100
 _LEAST = 1e-150  # its square is a float
@@ -52,7 +52,7 @@ class Rounded:
         `least` pays for underflow, as in `interval.finite_sum`. What is zero costs nothing, and stays zero where no
         weight is so small that a product could vanish.
         """
-        ask()
+        step()
         n = weight.shape[0]
         size = self.radius + gamma(n + 4) * np.abs(self.middle)
         least = np.fmax(_LEAST, _SMALL * size.max(axis=1, keepdims=True, initial=0.0))

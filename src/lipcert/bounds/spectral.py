@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from lipcert.budget.deadline import ask
 from lipcert.problem.maps import Matrix, Operator, dense, entries
 from lipcert.problem.norms import Norm
 from lipcert.rounding import TINY, Array, gamma, grow
 from lipcert.rounding.definite import is_positive
+from lipcert.steps import step
 
 _EUCLIDEAN = Norm("2")
 _SPECTRAL_UP_TO = 4096  # the shorter side of a matrix whose spectral norm is computed
@@ -44,14 +44,14 @@ def spectral_norm(weight: Matrix) -> float:
     n, terms = A.shape
     if n > _SPECTRAL_UP_TO or not np.isfinite(cheap) or not 1e-100 < cheap < 1e100:
         return cheap
-    ask(spectral_operations(weight))  # nothing below can be left in the middle
+    step(spectral_operations(weight))  # nothing below can be left in the middle
     gram = _gram(A)
     gram = (gram + gram.T) / 2
     magnitude = abs(A)
     error = grow(gamma(terms + 8) * np.asarray(magnitude @ (magnitude.T @ np.ones(n))) + n * terms * TINY, n + terms)
     hint = _largest_eigenvalue(gram)
     for growth in (1e-6, 1e-3, 0.05):
-        ask(float(n) ** 3 / 3)
+        step(float(n) ** 3 / 3)
         mu = np.full(n, hint * (1.0 + growth))
         if is_positive(-gram, mu, error):
             return min(cheap, float(grow(np.sqrt(mu[:1]), 4)[0]))

@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 from lipcert import policy
 from lipcert.bounds.forms import Forms, each
 from lipcert.bounds.interval import Interval, times
-from lipcert.budget.deadline import ask
 from lipcert.problem.activations import Lines
 from lipcert.problem.blocks import Block
 from lipcert.problem.maps import Matrix, dense, dense_work, entries, is_sparse
 from lipcert.rounding import TINY, UNIT, Array, gamma
+from lipcert.steps import step
 
 _PASSES = 50  # operations for what is done to one coefficient besides the products, on one core
 
@@ -135,7 +135,7 @@ def through_lines(rows: Array, lines: Lines) -> tuple[Array, Array, Array]:
 
 def through(rows: Array, weight: Matrix) -> Array:
     """rows times a matrix."""
-    ask()
+    step()
     return np.asarray(rows @ weight, dtype=np.float64)
 
 

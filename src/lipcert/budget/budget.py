@@ -22,9 +22,9 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 
 from lipcert import policy
-from lipcert.budget.deadline import ENFORCED
 from lipcert.budget.memory import Memory
 from lipcert.budget.threads import one_thread, product_speed, threads_for
+from lipcert.steps import Expired, Watch, watched
 
 
 @dataclass(frozen=True)
@@ -138,20 +138,24 @@ class Budget:
 
     @contextmanager
     def enforced(self, grace: float = 0.0) -> Iterator[None]:
-        """Inside, `ask` ends the work under way once this budget has been over for `grace` seconds of its clock.
+        """Inside, `step` ends the work under way once this budget has been over for `grace` seconds of its clock, or
+        is expected to be before the step that lies ahead is done.
 
         A budget that is enforced around this one still holds. Counted work is never cut: where a piece of work ends
         must not depend on the time of day, and what a piece costs is charged when it is done.
         """
-        outer, end = ENFORCED.get(), self.end + grace
         if self.repeatable:
             yield
             return
-        token = ENFORCED.set(Budget(self.meter, end if outer is None else min(end, outer.end)))
-        try:
+        limit = Budget(self.meter, self.end + grace)
+
+        def look(operations: float, kind: str) -> None:
+            ahead = limit.expected(operations, kind or policy.DENSE) if operations else 0.0
+            if limit.left() <= ahead:
+                raise Expired
+
+        with watched(Watch(look)):
             yield
-        finally:
-            ENFORCED.reset(token)
 
     def charge(self, operations: float, kind: str = policy.DENSE) -> None:
         """Count work that was just done."""

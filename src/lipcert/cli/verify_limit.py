@@ -10,7 +10,7 @@ import click
 
 from lipcert.budget.limit import within
 from lipcert.cli.show import console, print_json
-from lipcert.errors import OutOfTime
+from lipcert.steps import Expired
 
 LONG = 10.0  # seconds that a check is expected to take, from which on it says so though nobody set a limit
 
@@ -43,7 +43,7 @@ def time_limited(command: Callable[..., int]) -> Callable[..., int]:
         try:
             with within(limit, estimate):
                 return command(**arguments)
-        except OutOfTime as error:
+        except Expired as error:
             if arguments.get("as_json"):
                 print_json({"proved": False, "reason": str(error), "estimate": estimate.seconds})
             else:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lipcert import policy
-from lipcert.budget import Budget, Expired
+from lipcert.budget import Budget
 from lipcert.budget.memory import Memory, as_size, check_share, unwatched
 from lipcert.budget.threads import one_thread
 from lipcert.errors import InputError, MethodError
@@ -33,6 +33,7 @@ from lipcert.problem.output import Output, OutputChoice
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Ball, Box, Polytope, Region, ball_of
 from lipcert.readers.given import TorchModule, network_of
+from lipcert.steps import Expired
 from lipcert.witness.witness import Witness, evaluate_framed
 
 

@@ -7,13 +7,14 @@ from lipcert.bounds import cut_short, linear_operations, preactivations, slopes
 from lipcert.bounds.collapse import collapse
 from lipcert.bounds.gains import GAINS, gains, gains_operations, rows_work
 from lipcert.bounds.propagation import forms_work, plain
-from lipcert.budget import Budget, Expired
+from lipcert.budget import Budget
 from lipcert.budget.threads import threads_for
 from lipcert.method.base import Method
 from lipcert.method.bracket import Bracket
 from lipcert.problem.problem import Problem
 from lipcert.proof.arithmetic import prove_interval, prove_linear, prove_mixed, prove_product
 from lipcert.proof.collapsed import prove_within
+from lipcert.steps import Expired
 
 # Share of the time for intervals: where the linear forms of all neurons are expected to take more, plain intervals are
 # proved first. The value was chosen, not measured: forms cost many passes through a network, plain intervals a few.

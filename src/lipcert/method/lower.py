@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 
 from lipcert import policy
-from lipcert.budget import Budget, Expired
+from lipcert.budget import Budget
 from lipcert.budget.threads import threads_for
 from lipcert.method.bracket import Bracket
 from lipcert.method.result import Status
 from lipcert.problem.problem import Problem
 from lipcert.relaxation.model import Relaxation
 from lipcert.rounding import Array
+from lipcert.steps import Expired
 from lipcert.witness import Witness, evaluate, improve, search
 
 # How much longer than its own time a search may take before it is cut, as a share of what is left of the call. The

@@ -10,7 +10,6 @@ from enum import Enum
 from typing import Any, Literal
 
 from lipcert import policy
-from lipcert.budget import Expired
 from lipcert.chart.facts import Facts
 from lipcert.errors import InputError, SoundnessError
 from lipcert.files import write_bytes
@@ -22,6 +21,7 @@ from lipcert.problem.output import Output
 from lipcert.problem.region import Region
 from lipcert.proof import Certificate
 from lipcert.rounding import Array
+from lipcert.steps import Expired
 from lipcert.witness import Witness
 
 

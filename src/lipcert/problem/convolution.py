@@ -19,7 +19,7 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 from scipy import sparse
 
-from lipcert.budget.deadline import ask
+from lipcert import steps as working
 from lipcert.errors import InputError
 from lipcert.files import MAX_WEIGHTS, MAX_WIDTH
 from lipcert.problem.maps import Function, Index, Matrix, Operator
@@ -260,7 +260,7 @@ class Convolution(Operator):
         parts = [tuple(cut if i == axis else slice(0, n) for i, n in enumerate(self.outputs)) for cut in cuts]
         rows = max(1, _TILE // self.copied)
         for start in range(0, count, rows):
-            ask()
+            working.step()
             yield slice(start, min(start + rows, count)), parts
 
     def _windows(self, rows: NDArray[Any]) -> NDArray[Any]:

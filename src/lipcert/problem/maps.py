@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from lipcert import policy
-from lipcert.budget.deadline import ask
+from lipcert import steps as working
 from lipcert.errors import MethodError
 from lipcert.files import MAX_WEIGHTS
 from lipcert.rounding import Array
@@ -142,7 +142,7 @@ class Operator(ABC):
         rows = self.shape[0]
         step = max(1, _PIECE * rows // max(1, self.entries))
         for start in range(0, max(rows, 1), step):
-            ask()
+            working.step()
             yield self.block(np.arange(start, min(start + step, rows)))
 
     def tocsr(self) -> sparse.csr_array:
@@ -300,7 +300,7 @@ def entrywise(weight: Matrix, function: Function) -> Matrix:
 
 def times(weight: Matrix, x: NDArray[Any]) -> NDArray[Any]:
     """weight x for every row x; scipy is faster with the sparse factor on the left."""
-    ask()
+    working.step()
     return np.ascontiguousarray((weight @ x.T).T) if sparse.issparse(weight) else np.asarray(x @ weight.T)
 
 
@@ -312,7 +312,7 @@ def row_pieces(weight: Matrix) -> Iterator[Matrix]:
     rows, columns = weight.shape
     step = max(1, _PIECE // max(1, columns)) if isinstance(weight, np.ndarray) else max(1, rows)
     for start in range(0, max(1, rows), step):
-        ask()
+        working.step()
         yield weight if step >= rows else weight[start : start + step]
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from lipcert.budget.deadline import ask
+from lipcert import steps as working
 from lipcert.errors import InputError, MethodError
 from lipcert.files import MAX_WEIGHTS, write_npz
 from lipcert.problem.activations import IDENTITY, Activation
@@ -245,7 +245,7 @@ class Network:
             if i <= self.depth:
                 g = g * slopes[i - 1]
             for source, weight in self.blocks[i - 1].terms:
-                ask()
+                working.step()
                 pulled = np.asarray(g @ weight, dtype=np.float64)
                 known = behind[source]
                 behind[source] = pulled if known is None else known + pulled

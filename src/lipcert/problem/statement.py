@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.budget.deadline import Expired
 from lipcert.errors import FileFormatError
 from lipcert.problem.frame import Frame
 from lipcert.problem.network import Network
@@ -25,6 +24,7 @@ from lipcert.problem.output import output_of
 from lipcert.problem.region import Ball, Box, Polytope, Region
 from lipcert.problem.weights import Index, ranges
 from lipcert.rounding import Array
+from lipcert.steps import Expired
 
 Arrays = dict[str, NDArray[np.generic]]
 NAMES = "wording|sentence"

@@ -11,7 +11,7 @@ from typing import IO, Any, cast
 
 import numpy as np
 
-from lipcert.errors import FileFormatError, InputError, OutOfTime
+from lipcert.errors import FileFormatError, InputError
 from lipcert.files import check_readable
 from lipcert.files.archive import Archive, holds
 from lipcert.files.numbers import MOST_WHOLE, one_real, one_whole, real, word
@@ -29,7 +29,7 @@ from lipcert.proof.relaxed import Multipliers
 from lipcert.proof.verification import Provable, Verification
 from lipcert.readers.given import TorchModule, network_of
 from lipcert.relaxation.specification import RELAXATIONS
-from lipcert.steps import expect
+from lipcert.steps import Expired, expect
 
 _ABOUT = "certificate|proof|method|network|norm|output_norm|coordinate|c|upper|lo|hi|center|radius|clip"
 _SIDES = "side_rows|side_bounds|side_multipliers|side_point"
@@ -78,7 +78,7 @@ def verify(
         try:
             with within(time_limit):
                 return verify(kept, net, exact=exact)
-        except OutOfTime as error:
+        except Expired as error:
             claim = getattr(kept, "claim", np.nan)  # of one number; files with many have none for all of them
             return Verification(False, np.inf, claim, str(error), kept.statement)
     if not _about_network(kept):
