@@ -30,6 +30,7 @@ from lipcert.witness.witness import Witness
 from tests.counting import Clock
 from tests.problems import net_of
 
+statement_module: Any = import_module("lipcert.problem.statement")
 gains_module: Any = import_module("lipcert.bounds.gains")  # the room has a function of that name
 jacobian_rows = gains_module.jacobian_rows
 DEPTH = 10
@@ -60,7 +61,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 @pytest.fixture
 def worked(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Clock:
     """A clock on which every tile of a convolution takes a second, and every look at the clock a little."""
-    tiles, clock.per_look = Convolution._tiles, 0.05
+    tiles, clock.per_look = Convolution._tiles, 0.02
 
     def counted(self: Convolution, count: int) -> Iterator[Any]:
         for tile in tiles(self, count):
@@ -212,6 +213,7 @@ def test_the_hash_waits_until_somebody_looks(monkeypatch: pytest.MonkeyPatch) ->
         return true
 
     monkeypatch.setattr(Network, "sha256", property(noted))
+    monkeypatch.setattr(statement_module, "_LARGE", 0)
     result = bound(net, Box(np.zeros(3), 1.0), time_limit=5.0)
     assert str(result)
     assert not hashes

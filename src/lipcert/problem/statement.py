@@ -32,6 +32,7 @@ WORDING = 1  # the version of the words below: a file with another one keeps wor
 MOST_LETTERS = 4096  # bytes of a sentence in a file
 _NUMBERS = 9  # numbers that a sentence has in full, and
 _PARTS = 5  # regions and scores that it names one by one
+_LARGE = 1e8  # weights, convolutions written out, of a network whose hash takes a second or more: a table goes without
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,18 +78,17 @@ class Statement:
     def rows(self) -> list[tuple[str, str]]:
         """Names and values for a short table."""
         formula = [] if self.meaning is None else [("meaning", self.meaning)]
-        known = self._hash_in_time()
-        return formula if known is None else [*formula, ("statement", known[:16])]
+        net = self.network
+        slow = isinstance(net, Network) and net.entries > _LARGE and "sha256" not in vars(net)
+        return formula if slow else [*formula, ("statement", self.sha256[:16])]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; the hash is null where it has no time left under an enforced limit."""
-        return {"sentence": self.sentence, "meaning": self.meaning, "sha256": self._hash_in_time()}
-
-    def _hash_in_time(self) -> str | None:
         try:
-            return self.sha256
+            known: str | None = self.sha256
         except Expired:
-            return None
+            known = None
+        return {"sentence": self.sentence, "meaning": self.meaning, "sha256": known}
 
     def kept(self) -> Arrays:
         """The words as a file keeps them, for people who open it without lipcert."""
