@@ -85,6 +85,7 @@ def cli() -> None:
     lipcert reproduce all --quick                      the paper's tables and figures, beside the published
 
     Exit codes: 0 success, 1 nothing or not all was proved, 2 bad input, 3 a bug, 130 interrupted.
+    SIGTERM (timeout, SLURM, docker stop) does what Ctrl-C does: what is proved by then is printed and kept.
     """
 
 
