@@ -43,11 +43,13 @@ class _Lazy(click.Group):
         if cmd_name not in COMMANDS:
             return None
         try:
+            from lipcert.cli.paths import guarded  # here: the list of commands needs no paths
+
             command = getattr(import_module(f"lipcert.cli.{cmd_name}"), f"{cmd_name}_command")
+            assert isinstance(command, click.Command)
+            return guarded(command)
         except KeyboardInterrupt:
             raise click.Abort from None  # click would begin a new line first
-        assert isinstance(command, click.Command)
-        return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -9,7 +9,8 @@ from pathlib import Path
 import click
 import numpy as np
 
-from lipcert.cli.options import A_PATH, Reading, json_option, reading_options
+from lipcert.cli.options import Reading, json_option, reading_options
+from lipcert.cli.paths import INPUT
 from lipcert.cli.show import console, facts, print_json
 from lipcert.cli.verify_entries import verify_jacobian_command
 from lipcert.cli.verify_folder import GivenData, folder_options, verify_folder_command
@@ -30,16 +31,16 @@ from lipcert.rounding import worst
 
 
 @click.command("verify", short_help="Check a proof, or all proofs of a certify job, against a network.")
-@click.argument("certificate", metavar="CERTIFICATE|FOLDER", type=A_PATH)
+@click.argument("certificate", metavar="CERTIFICATE|FOLDER", type=INPUT)
 @click.option(
     "--network",
-    type=A_PATH,
+    type=INPUT,
     metavar="NETWORK",
     help="The network file that it is about; for a FOLDER as recorded in it.",
 )
 @click.option(
     "--problem",
-    type=A_PATH,
+    type=INPUT,
     metavar="FILE",
     help="The polynomial problem that it is about, for proofs by 'lipcert pop'.",
 )

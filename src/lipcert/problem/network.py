@@ -252,7 +252,7 @@ class Network:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write W1, b1, W2, b2, ... and the activations to an .npz that `lipcert.load` reads back to the same hash."""
-        if not str(path).endswith(".npz"):
+        if not str(path).lower().endswith(".npz"):
             raise InputError(f"{path}: networks are saved as .npz; give the file that ending")
         plain = self.is_chain and not any(isinstance(w, Convolution) for b in self.blocks for _, w in b.terms)
         arrays: dict[str, NDArray[Any]] = {"format": np.array(FORMAT_VERSION if plain else EXTENDED_VERSION)}
