@@ -32,6 +32,9 @@ memory_option = click.option(
 )
 _READING = [
     click.option("--onnx-output", metavar="NAME", help="For .onnx: which of several outputs to read."),
+    click.option(
+        "--onnx-batch", is_flag=True, help="For .onnx: read a fixed batch of several inputs as one network of copies."
+    ),
     click.option("--normalize", is_flag=True, help="For .nnet: fold the file's input and output normalisation in."),
 ]
 
@@ -84,10 +87,11 @@ class Reading:
     """How a network file is to be read, as typed."""
 
     onnx_output: str | None
+    onnx_batch: bool
     normalize: bool
 
     def network(self, path: str) -> Network:
-        return load(path, normalize=self.normalize, onnx_output=self.onnx_output)
+        return load(path, normalize=self.normalize, onnx_output=self.onnx_output, onnx_batch=self.onnx_batch)
 
 
 @dataclass(frozen=True)

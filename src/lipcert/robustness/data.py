@@ -24,6 +24,7 @@ from lipcert.files import MAX_WEIGHTS, check_readable
 from lipcert.files.archive import Archive, read_npy
 from lipcert.files.boundary import located, parsing
 from lipcert.files.tables import fault_of
+from lipcert.problem.arrays import array_of, floats_of
 from lipcert.rounding import Array
 
 Labels = NDArray[np.int64]
@@ -152,7 +153,7 @@ def as_data_set(inputs: ArrayLike | DataSet, labels: ArrayLike | None) -> DataSe
 def as_inputs(values: ArrayLike, where: str = "inputs") -> Array:
     """Rows of finite numbers: images are flattened, in the order in which they are stored."""
     try:
-        array = np.asarray(values, dtype=np.float64)
+        array = floats_of(values)
     except (TypeError, ValueError):
         raise InputError(f"{where}: the inputs must be an array of numbers, one row or image each") from None
     if array.ndim < 2 or array.size == 0:
@@ -166,7 +167,10 @@ def as_inputs(values: ArrayLike, where: str = "inputs") -> Array:
 
 def as_labels(values: ArrayLike, where: str = "labels") -> Labels:
     """One whole number for each input; shape (n,) or (n, 1)."""
-    array = np.asarray(values)
+    try:
+        array = array_of(values)
+    except (TypeError, ValueError):
+        raise InputError(f"{where}: labels must be one whole number for each input") from None
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1 or array.dtype.kind not in "iuf":

@@ -23,6 +23,7 @@ Radii = float | Sequence[float]
 Domain = tuple[float, float] | None
 
 MAX_RADII = 1000
+TIME_LIMIT = "time_limit"  # more of it is a reason to go on with a job
 _STORED = record(
     network=text,
     data=text,
@@ -97,7 +98,7 @@ class Question:
             "clip": self.clip,
             "method": self.pairs.method,
             "solver": self.pairs.solver,
-            "time_limit": self.pairs.time_limit,
+            TIME_LIMIT: self.pairs.time_limit,
             "lower": self.pairs.lower,
             "seed": self.pairs.seed,
         }

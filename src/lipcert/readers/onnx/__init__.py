@@ -27,8 +27,11 @@ from lipcert.readers.onnx.patterns import recognised
 from lipcert.readers.onnx.wire import check_fields
 
 
-def read(path: Path, *, output: str | None = None) -> Network:
-    """The network of an .onnx file, up to the output of this name. Needs the onnx package; nothing is run."""
+def read(path: Path, *, output: str | None = None, batch: bool = False) -> Network:
+    """The network of an .onnx file, up to the output of this name; `batch` allows a fixed batch of several inputs.
+
+    Needs the onnx package; nothing is run.
+    """
     try:
         import onnx
     except ImportError:
@@ -41,7 +44,7 @@ def read(path: Path, *, output: str | None = None) -> Network:
             del data  # as large as the weights
         _check_whole(model.graph)
         fetch_external(model.graph, path.parent)
-        return _Graph(model.graph, nodes_of(model), output).network()
+        return _Graph(model.graph, nodes_of(model), output).network(batch)
 
 
 class _Graph:
@@ -63,13 +66,13 @@ class _Graph:
         self._stored = 0
         self._work = Work()
 
-    def network(self) -> Network:
+    def network(self, batch: bool = False) -> Network:
         for node in self._nodes:
             self._step(node)
         output = self._values.get(self._output)
         if not isinstance(output, Tensor) or not output.terms:
             raise FileFormatError("the output does not depend on the input")
-        self._graph.notes += batch_notes(*self._input, output.shape)
+        self._graph.notes += batch_notes(*self._input, output.shape, batch)
         return self._graph.network(output)
 
     def _step(self, node: Node) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lipcert.errors import FileFormatError, UnsupportedOperator
+from lipcert.errors import FileFormatError, InputError, UnsupportedOperator
 from lipcert.files.boundary import quoted
 
 FLOATS = (1, 10, 11)  # TensorProto: float, float16, double
@@ -61,15 +61,19 @@ def _taken(name: str, names: Sequence[str], zipped: dict[str, str]) -> tuple[str
     return zipped.get(name, name), notes
 
 
-def batch_notes(name: str, shape: Sequence[int], output: Sequence[int]) -> list[str]:
-    """A note where the input of this name and shape seems to be several at once: the output has as many."""
+def batch_notes(name: str, shape: Sequence[int], output: Sequence[int], wanted: bool) -> list[str]:
+    """A note where the input of this name and shape seems to be several at once: the output has as many.
+
+    Refused where that is not wanted: a bound of output K would be one of the first copy, and a norm one of all.
+    """
     count = shape[0] if len(shape) > 1 else 1
     if count < 2 or not output or output[0] != count:
         return []
-    return [
-        f"the input {quoted(name)} has a batch of {count}: the network is {count} copies side by side; "
-        "export with batch size 1 for one of them"
-    ]
+    found = f"the input {quoted(name)} has a batch of {count}"
+    if not wanted:
+        advice = "export with batch size 1, or give {} to read the copies side by side as one network"
+        raise InputError(f"{found}: {advice.format('onnx_batch=True')}", f"{found}: {advice.format('--onnx-batch')}")
+    return [f"{found}: the network is {count} copies side by side"]
 
 
 def _may_be_floats(value: Any) -> bool:
