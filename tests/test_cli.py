@@ -186,6 +186,8 @@ BAD = [
     (["verify", "NET"], "--network"),
     (["verify", "NET", "--network", "NET"], "a network, not a certificate"),
     (["verify", "missing.npz", "--network", "NET"], "no such file"),
+    (["verify", "nojob"], "nojob: no such file or folder"),
+    (["verify", "x" * 300], "no such file or folder"),
     (["verify", "NET.txt", "--network", "NET"], ".npz"),
     (["bound", "NET", "--radius", "1", "--output", "3", "--method", "mip", "--solver", "rank-two"], "of its own"),
     (["bound", "NET", "--global", "--output", "3", "--method", "mip"], "needs a box"),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import click
 import numpy as np
@@ -73,11 +73,13 @@ def verify_command(
     lipcert verify proof.npz --problem disk.pop
     lipcert verify job
     """
-    if Path(certificate).is_dir():
+    if os.path.isdir(certificate):  # pathlib raises on a name that is too long
         if exact:
             raise InputError("--exact is for one certificate, not for a folder; leave it out")
         return verify_folder_command(certificate, network, given, reading, as_json)
     given.refuse()
+    if not os.path.exists(certificate):
+        raise InputError(f"{certificate}: no such file or folder; give a certificate, or the folder of a certify job")
     if problem is not None or holds_polynomial(certificate):
         if exact or network is not None:
             raise InputError("a proof about a polynomial problem is checked with --problem FILE alone")
