@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from lipcert import (
+    Affine,
     Ball,
     Box,
     Everywhere,
@@ -18,6 +19,7 @@ from lipcert import (
     Network,
     Polytope,
     bound,
+    bound_union,
     certify,
     closed_loop,
     contraction,
@@ -26,7 +28,9 @@ from lipcert import (
     load,
     loop_weights,
     partition,
+    read_data,
     verify,
+    verify_folder,
 )
 from lipcert.readers import given
 
@@ -204,6 +208,7 @@ def test_tensors_with_gradients_are_taken_wherever_arrays_are() -> None:
 
 anything: Any = lambda value: value  # noqa: E731 - of a kind that the signature does not have
 SQUARE = Network.from_weights([np.eye(2), 0.5 * np.eye(2)], [[0.1, 0.2], [0.0, 0.0]])
+CELLS = partition(SQUARE, Box([0.0, 0.0], 1.0), cells=1, output=0, work=0.1)
 WRONG: dict[str, tuple[Any, str]] = {
     "cells of a half": (
         lambda: partition(SQUARE, Box([0, 0], 1.0), cells=anything(4.5), output=0),
@@ -230,6 +235,31 @@ WRONG: dict[str, tuple[Any, str]] = {
         lambda: closed_loop(anything(Network), np.eye(2), np.eye(2)),
         "net=the class Network: a network is",
     ),
+    "weights that are none": (lambda: Network.from_weights(anything(None)), "weights=None: give a list of matrices"),
+    "a bias of text": (lambda: Affine(np.eye(2), anything(["a", "b"])), "a bias must be a vector of numbers"),
+    "one region as several": (
+        lambda: bound_union(NET, anything(BOX), output=0),
+        "give a list of regions; bound is for",
+    ),
+    "a point as text": (lambda: CELLS.cell_at("a"), "points must be rows of 2 numbers"),
+    "ragged points of cells": (lambda: CELLS.cell_at([[1.0], [1.0, 2.0]]), "points must be rows of 2 numbers"),
+    "a loop nowhere": (
+        lambda: loop_weights(SQUARE, np.eye(2), np.eye(2), anything(None)),
+        "region=NoneType: a region is",
+    ),
+    "a domain of one": (lambda: certify(NET, POINTS, radius=0.1, domain=anything(1)), "domain=1: the domain is two"),
+    "refinement as text": (lambda: certify(NET, POINTS, radius=0.1, refine=anything("5")), "refine must be a number"),
+    "no time": (lambda: certify(NET, POINTS, radius=0.1, time_limit=anything(None)), "time_limit must be a positive"),
+    "a seed below zero": (
+        lambda: certify(NET, POINTS, radius=0.1, seed=-1),
+        "seed must be a whole number >= 0, not -1",
+    ),
+    "workers as text": (lambda: certify(NET, POINTS, radius=0.1, workers=anything("2")), "workers must be a whole"),
+    "workers of a half": (lambda: certify(NET, POINTS, radius=0.1, workers=anything(1.5)), "workers must be a whole"),
+    "a folder that is a number": (lambda: certify(NET, POINTS, radius=0.1, out=anything(3)), "out=3: give the path"),
+    "resumed without a folder": (lambda: certify(NET, POINTS, radius=0.1, resume=True), "resume needs a job folder"),
+    "data from nowhere": (lambda: read_data(anything(None)), "path=None: give the path of a file"),
+    "a folder that is none": (lambda: verify_folder(anything(None)), "folder=None: give the path of a folder"),
     "a loop of nothing": (lambda: closed_loop("nowhere.npz", np.eye(2), np.eye(2)), "nowhere.npz: no such file"),
 }
 
@@ -246,6 +276,18 @@ def test_whole_numbers_of_numpy_are_whole_numbers() -> None:
     made = partition(SQUARE, Box([0, 0], 1.0), cells=anything(np.int64(2)), output=np.int32(0))
     assert len(made) == 4
     assert len(partition(SQUARE, Box([0, 0], 1.0), cells=anything(np.array([2, 3])), output=0)) == 6
+
+
+def test_data_are_read_by_paths_numbers_and_columns(tmp_path: Path) -> None:
+    np.savetxt(tmp_path / "data.csv", [[0.5, 1.0], [0.25, 0.0]], delimiter=",")
+    found = read_data(tmp_path / "data.csv", scale=0.5, label_column=-1)
+    assert found.labels is not None
+    assert (found.inputs.tolist(), found.labels.tolist()) == ([[0.25], [0.125]], [1, 0])
+
+
+def test_regions_may_come_one_by_one() -> None:
+    found = bound_union(NET, anything(box for box in (BOX, BOX)), output=0, method="interval")
+    assert len(found.parts) == 2
 
 
 def test_loops_take_paths(tmp_path: Path) -> None:

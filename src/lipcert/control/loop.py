@@ -17,7 +17,7 @@ from lipcert.method.bound import bound
 from lipcert.method.result import Result
 from lipcert.problem.arrays import floats_of
 from lipcert.problem.network import Network
-from lipcert.problem.region import Region, hull
+from lipcert.problem.region import Region, check_region, hull
 from lipcert.problem.rewriting import followed, led
 from lipcert.readers.given import TorchModule, network_of
 from lipcert.rounding import Array
@@ -89,6 +89,7 @@ def loop_weights(net: Controller, A: ArrayLike, B: ArrayLike, region: Region, C:
     from scipy.linalg import solve_discrete_lyapunov  # here, so that importing lipcert stays fast
 
     loop = closed_loop(net, A, B, C)
+    check_region(region, loop.inputs)
     box = hull(region)
     middle = np.zeros(loop.inputs) if box is None else box.center
     J = np.concatenate([loop.gradient(middle, row) for row in np.eye(loop.outputs)])

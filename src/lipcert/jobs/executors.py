@@ -86,7 +86,7 @@ def local() -> Executor:
 
 def processes(workers: int) -> Executor:
     """Pieces in `workers` processes, the cores shared among them; a piece whose process dies twice has failed."""
-    _check_workers(workers)
+    check_workers(workers)
     return Processes(workers, threads=_threads_each(workers))
 
 
@@ -101,7 +101,7 @@ def isolated(
         fresh: a process for every piece. Otherwise the next piece has the same one, unless it was killed or died:
             starting Python takes longer than many a piece.
     """
-    _check_workers(workers)
+    check_workers(workers)
     if memory is not None and memory <= 0:
         raise InputError(f"memory must be a positive number of bytes, not {memory}")
     if seconds is not None and not seconds > 0:
@@ -194,9 +194,10 @@ def queue_depth(executor: Executor) -> int:
     return int(getattr(executor, "depth", 2 * worker_count(executor)))
 
 
-def _check_workers(workers: int) -> None:
-    if workers < 1:
-        raise InputError(f"the number of processes must be at least 1, not {workers}")
+def check_workers(workers: int) -> None:
+    """Refuse what is no number of processes."""
+    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
+        raise InputError.about("workers", f"must be a whole number >= 1, not {workers!r}")
 
 
 def _threads_each(workers: int) -> int:

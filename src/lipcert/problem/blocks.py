@@ -32,7 +32,10 @@ class Affine:
 
     def __post_init__(self) -> None:
         weight = frozen_matrix(self.weight)
-        bias = np.array(floats_of(self.bias)).reshape(-1)
+        try:
+            bias = np.array(floats_of(self.bias)).reshape(-1)
+        except (TypeError, ValueError):
+            raise InputError("a bias must be a vector of numbers") from None
         if bias.shape != (weight.shape[0],):
             raise InputError(f"the bias has {bias.size} entries, its weight matrix {weight.shape[0]} rows")
         if not (np.all(np.isfinite(numbers(weight))) and np.all(np.isfinite(bias))):

@@ -82,6 +82,8 @@ class Network:
         activation: Activation | str = "relu",
     ) -> Network:
         """A plain chain with the same activation everywhere: weights (out, in), first layer first."""
+        if not isinstance(weights, Iterable):
+            raise InputError(f"weights={shown(weights)}: give a list of matrices, (out, in), first layer first")
         f = activation if isinstance(activation, Activation) else Activation(activation)
         matrices: list[Matrix] = [frozen_matrix(w) for w in weights]
         shifts = [np.zeros(w.shape[0]) for w in matrices] if biases is None else biases

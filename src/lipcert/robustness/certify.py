@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lipcert.budget.memory import as_size, check_share, resident, unwatched
-from lipcert.errors import InputError, SoundnessError
+from lipcert.errors import InputError, SoundnessError, shown
 from lipcert.jobs import End, JobFolder, Outcome, Piece, Progress, Run, cluster, local, processes, run_pieces
-from lipcert.jobs.executors import Cluster
+from lipcert.jobs.executors import Cluster, check_workers
 from lipcert.problem.arrays import array_of
 from lipcert.problem.network import Network
 from lipcert.problem.norms import INF, Norm, parse_norm
@@ -88,14 +88,22 @@ def certify(
     """
     data = as_data_set(inputs, labels)
     limit = as_size(memory)
+    check_workers(workers)
     each = memory if scheduler is not None else share_of(limit, workers)
     method = method.lower() if isinstance(method, str) else method  # one job, however it was written
-    options = PairOptions(method, solver, float(time_limit), lower, seed, parse_norm(norm), each)
+    options = PairOptions(method, solver, _seconds(time_limit), lower, seed, parse_norm(norm), each)
     network = network_of(net, data.image_shape if isinstance(inputs, DataSet) else array_of(inputs).shape[1:])
     if network_file is None and isinstance(net, str | os.PathLike):
         network_file = os.fspath(net)
     question = Question(network, data, check_radii(radius), check_domain(domain), clip, options, check_seconds(refine))
     question.check()
+    if out is not None and not isinstance(out, str | os.PathLike):
+        raise InputError(f"out={shown(out)}: give the path of a job folder")
+    if resume and out is None:
+        raise InputError(
+            "resume needs a job folder to go on with; give one as out",
+            "--resume needs --out DIR, the job to go on with",
+        )
     if recheck and out is None:
         raise InputError(
             "recheck needs a job folder with certificates; give one as out",
@@ -274,6 +282,11 @@ def share_of(limit: float, workers: int) -> float:
     each = (limit - (resident() or 0.0)) / workers
     check_share(each, limit, workers)
     return each
+
+
+def _seconds(limit: float) -> float:
+    """The same limit for the same job, however it was written; what is no number is refused with the other options."""
+    return float(limit) if isinstance(limit, int | float) else limit
 
 
 def _other_limit(folder: JobFolder, seconds: float) -> list[str]:

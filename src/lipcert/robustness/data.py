@@ -110,7 +110,10 @@ def parse_scale(text: str) -> Scale:
 
 
 def read_data(
-    path: str, labels: str | None = None, scale: str | None = None, label_column: str | None = None
+    path: str | os.PathLike[str],
+    labels: str | os.PathLike[str] | None = None,
+    scale: str | float | None = None,
+    label_column: str | int | None = None,
 ) -> DataSet:
     """The data set of one file of inputs and, where given, one of labels; an .npz or a .csv may hold both.
 
@@ -119,6 +122,11 @@ def read_data(
     scale: inputs are the file's numbers times this, "1/255" say; must be given when they are whole numbers.
     label_column: of a .csv, the column of labels: its name in the first line, or its number from 0; -1 is the last.
     """
+    for name, given in (("path", path), ("labels", labels)):
+        if not isinstance(given, str | os.PathLike) and (given is not None or name == "path"):
+            raise InputError(f"{name}={shown(given)}: give the path of a file")
+    path, labels = os.fspath(path), None if labels is None else os.fspath(labels)
+    scale, label_column = (None if given is None else str(given) for given in (scale, label_column))
     factor = None if scale is None else parse_scale(scale)
     if label_column is not None and (labels is not None or not path.lower().endswith(".csv")):
         rest = "for a .csv file of inputs, and without labels of their own"
