@@ -186,6 +186,7 @@ BAD = [
     (["verify", "NET"], "--network"),
     (["verify", "NET", "--network", "NET"], "a network, not a certificate"),
     (["verify", "missing.npz", "--network", "NET"], "no such file"),
+    (["bound", "NET", "--center", "FIVE", "--radius", "1", "--output", "3"], "it is a batch of 5: give one of them"),
     (["verify", "nojob"], "nojob: no such file or folder"),
     (["verify", "x" * 300], "no such file or folder"),
     (["verify", "NET.txt", "--network", "NET"], ".npz"),
@@ -276,7 +277,15 @@ def test_bad_input(
     (tmp_path / "empty.npz").write_bytes(b"")
     (tmp_path / "folder.npz").mkdir()
     (tmp_path / "named.csv").write_text("a,b\n1,2\n")
-    names = {"NET": net_file, "NET.txt": "NET.txt", "SHORT": "short.npy", "PICKLE": "pickle.npy", "INF": "inf.npy"}
+    np.save(tmp_path / "five.npy", np.zeros((5, 64)))
+    names = {
+        "FIVE": "five.npy",
+        "NET": net_file,
+        "NET.txt": "NET.txt",
+        "SHORT": "short.npy",
+        "PICKLE": "pickle.npy",
+        "INF": "inf.npy",
+    }
     names |= {"DISK": str(Path(__file__).parent.parent / "examples" / "disk.pop")}
     names |= {"CORRUPT": "CORRUPT.npz", "EMPTY": "empty.npz", "FOLDER": "folder.npz", "NAMED": "named.csv"}
     before = sorted(tmp_path.iterdir())

@@ -260,6 +260,10 @@ WRONG: dict[str, tuple[Any, str]] = {
     "resumed without a folder": (lambda: certify(NET, POINTS, radius=0.1, resume=True), "resume needs a job folder"),
     "data from nowhere": (lambda: read_data(anything(None)), "path=None: give the path of a file"),
     "a folder that is none": (lambda: verify_folder(anything(None)), "folder=None: give the path of a folder"),
+    "one output of a loop": (
+        lambda: contraction(SQUARE, np.eye(2), np.eye(2), Box([0, 0], 1.0), output=0),
+        "output: the whole loop is bounded",
+    ),
     "a loop of nothing": (lambda: closed_loop("nowhere.npz", np.eye(2), np.eye(2)), "nowhere.npz: no such file"),
 }
 

@@ -426,7 +426,7 @@ def test_deadline_stops_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_bad_options() -> None:
-    with pytest.raises(InputError, match="at least 1, not 0"):
+    with pytest.raises(InputError, match="workers must be a whole number >= 1, not 0"):
         processes(0)
     with pytest.raises(InputError, match="memory"):
         isolated(1, memory=-1)

@@ -132,7 +132,7 @@ def _without_weights(reason: str, limit: float, as_json: bool) -> int:
 
 
 def _largest(loop: Network, region: Region, given: dict[str, Any], wishes: dict[str, Any], as_json: bool) -> int:
-    if not isinstance(region, Box) or len(set(region.radius.tolist())) != 1:
+    if not isinstance(region, Box) or len(set(region.radius.tolist())) != 1 or not region.radius[0] > 0:
         raise InputError("--largest is for boxes: give --center and the largest --radius to ask about")
     out = console()
 

@@ -292,7 +292,9 @@ def _spread(values: Array, inputs: int, where: str, what: str) -> Array:
 def _of_size(vector: Array, inputs: int, where: str, what: str) -> Array:
     """The vector, when it has one number for each input."""
     if vector.size != inputs:
-        raise InputError(f"{where}: the {what} has {vector.size} numbers, the network has {inputs} inputs")
+        several = what == "center" and vector.size % inputs == 0
+        hint = f"; it is a batch of {vector.size // inputs}: give one of them" if several else ""
+        raise InputError(f"{where}: the {what} has {vector.size} numbers, the network has {inputs} inputs{hint}")
     return vector
 
 

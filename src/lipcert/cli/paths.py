@@ -135,6 +135,8 @@ def check_paths(context: click.Context) -> None:
     _check_together([(option, place) for option, place, _ in outputs], folders)
     for option, folder in folders:
         for name, place in _inputs(context):
+            if _is_same(Path(folder), place):
+                raise InputError(f"{option} {folder}: the same as {name} {place}; choose another folder")
             if os.path.exists(place) and _lies_in(place, folder):
                 raise InputError(f"{option} {folder}: {name} {place} is in that folder; choose another one")
 

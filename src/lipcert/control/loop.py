@@ -72,6 +72,9 @@ def contraction(
         norm: "2", "inf" or "1".
         wishes: what else `bound` takes: method, time_limit, gap, ...
     """
+    own = [name for name in ("output", "output_norm", "input_weights", "output_weights") if name in wishes]
+    if own:
+        raise InputError(f"{own[0]}: the whole loop is bounded, from one norm to itself; give norm and weights instead")
     loop = closed_loop(net, A, B, C)
     return bound(loop, region, output="all", norm=norm, input_weights=weights, output_weights=weights, **wishes)
 
