@@ -12,6 +12,7 @@ import pytest
 from lipcert.cli.app import run
 from lipcert.errors import FileFormatError, InputError, UnsupportedOperator
 from lipcert.readers import load
+from tests.onnx_tools import build
 from tests.reader_tools import refuse
 
 onnx = pytest.importorskip("onnx", reason="the onnx package is not installed")
@@ -154,5 +155,9 @@ def test_a_fixed_batch_is_refused_unless_asked_for(tmp_path: Path, capsys: pytes
     assert run(["info", str(path)]) == 2
     assert "give --onnx-batch to read the copies side by side" in capsys.readouterr().err
     assert run(["info", str(path), "--onnx-batch"]) == 0
+    mixed = {"L": np.ones((3, 3), np.float32), "V": np.ones((4, 2), np.float32)}
+    rows = [("MatMul", ["_", "V"]), ("Relu", ["_"]), ("MatMul", ["L", "_"])]
+    (tmp_path / "mixed.onnx").write_bytes(build(rows, (3, 4), mixed))
+    assert load(tmp_path / "mixed.onnx").notes == ()  # one input of three rows, which depend on each other
     network.save(tmp_path / "net.npz")
     refuse(tmp_path / "net.npz", ".onnx files only", reader=lambda p: load(p, onnx_batch=True))
