@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from lipcert.cli.signals import terminate_like_ctrl_c
 from lipcert.jobs import Answer, JobFolder, Piece, local, processes, run_pieces
 from lipcert.jobs.piece import Outcome
 
@@ -85,7 +86,7 @@ def surroundings() -> dict[str, Any]:
     return {
         "pid": os.getpid(),
         "threads": [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"],
-        "ignores": signal.getsignal(signal.SIGINT) == signal.SIG_IGN,
+        "ignores": all(signal.getsignal(s) == signal.SIG_IGN for s in (signal.SIGINT, signal.SIGTERM)),
     }
 
 
@@ -115,6 +116,7 @@ def until(condition: Callable[[], bool], seconds: float = 120.0) -> None:
 
 def main(folder: str, log: str, workers: str) -> None:
     """A job in a process that the test stops: a few short pieces, then very long ones."""
+    terminate_like_ctrl_c()
     pieces = counted_pieces(Path(log), SHORT) + counted_pieces(Path(log), 12, 300.0)[SHORT:]
     with (
         JobFolder.open(folder, "test", QUESTION, resume=True) as job,

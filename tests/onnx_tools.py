@@ -83,7 +83,7 @@ def compute_alike(
 ) -> Network:
     """Our network and a function give the same outputs on random inputs."""
     path.write_bytes(model)
-    network = load(path)
+    network = load(path, onnx_batch=True)
     for _ in range(5):
         x = (scale * RNG.normal(size=shape)).astype(dtype)
         expected = function(x)

@@ -309,6 +309,8 @@ def test_the_command_and_its_files(files: Path, capsys: pytest.CaptureFixture[st
     assert "another job" in capsys.readouterr().err
     assert run([*command, "--resume", "--clip"]) == 2
     assert "another job" in capsys.readouterr().err
+    assert run([*command, "--resume", "--time-limit", "7"]) == 0  # the same job with more or less time
+    assert "note: the job began with a time limit of 60 s for each constant; those" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

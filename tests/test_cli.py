@@ -6,9 +6,11 @@ import json
 import os
 import pickle
 import shutil
+import signal
 import subprocess
 import sys
 import threading
+from contextlib import nullcontext
 from pathlib import Path
 
 import click
@@ -21,8 +23,11 @@ from lipcert.cli import bound as bound_module
 from lipcert.cli.app import COMMANDS, cli, run
 from lipcert.cli.demo import digits
 from lipcert.cli.progress import ProgressDisplay
+from lipcert.cli.signals import terminate_like_ctrl_c
 from lipcert.files.boundary import located
 from lipcert.solver import Progress as Iteration
+from tests.counting import Clock
+from tests.problems import net_of
 
 
 @pytest.fixture
@@ -182,6 +187,9 @@ BAD = [
     (["verify", "NET"], "--network"),
     (["verify", "NET", "--network", "NET"], "a network, not a certificate"),
     (["verify", "missing.npz", "--network", "NET"], "no such file"),
+    (["bound", "NET", "--center", "FIVE", "--radius", "1", "--output", "3"], "it is a batch of 5: give one of them"),
+    (["verify", "nojob"], "nojob: no such file or folder"),
+    (["verify", "x" * 300], "no such file or folder"),
     (["verify", "NET.txt", "--network", "NET"], ".npz"),
     (["bound", "NET", "--radius", "1", "--output", "3", "--method", "mip", "--solver", "rank-two"], "of its own"),
     (["bound", "NET", "--global", "--output", "3", "--method", "mip"], "needs a box"),
@@ -270,7 +278,15 @@ def test_bad_input(
     (tmp_path / "empty.npz").write_bytes(b"")
     (tmp_path / "folder.npz").mkdir()
     (tmp_path / "named.csv").write_text("a,b\n1,2\n")
-    names = {"NET": net_file, "NET.txt": "NET.txt", "SHORT": "short.npy", "PICKLE": "pickle.npy", "INF": "inf.npy"}
+    np.save(tmp_path / "five.npy", np.zeros((5, 64)))
+    names = {
+        "FIVE": "five.npy",
+        "NET": net_file,
+        "NET.txt": "NET.txt",
+        "SHORT": "short.npy",
+        "PICKLE": "pickle.npy",
+        "INF": "inf.npy",
+    }
     names |= {"DISK": str(Path(__file__).parent.parent / "examples" / "disk.pop")}
     names |= {"CORRUPT": "CORRUPT.npz", "EMPTY": "empty.npz", "FOLDER": "folder.npz", "NAMED": "named.csv"}
     before = sorted(tmp_path.iterdir())
@@ -492,6 +508,46 @@ def test_help_to_a_reader_who_leaves_is_no_failure() -> None:
     ended = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True)
     os.close(writing)
     assert (ended.returncode, ended.stderr) == (0, "")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows ends a process without asking it")
+def test_sigterm_keeps_the_bracket_and_its_proof(tmp_path: Path) -> None:
+    """As `timeout` sends it, twice at once: to the process and to its group."""
+    proof, net_file = tmp_path / "proof.npz", str(tmp_path / "net.npz")
+    net_of(8, 40, 40, 3).save(net_file)  # no search ends on it soon
+    command = [sys.executable, "-m", "lipcert", "bound", net_file, "--radius", "1", "--output", "all", "--norm", "2"]
+    command += ["--time-limit", "600", "--certificate", str(proof), "--json"]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert child.stderr is not None
+    while "upper ?" in (line := child.stderr.readline()):  # until something is proved
+        assert child.poll() is None
+    assert "upper" in line
+    child.send_signal(signal.SIGTERM)
+    child.send_signal(signal.SIGTERM)
+    out, err = child.communicate(timeout=120)
+    found = json.loads(out)
+    assert (child.returncode, found["status"]) == (0, "interrupted")
+    assert "Traceback" not in err
+    answer = lipcert.verify(proof, lipcert.load(net_file))
+    assert answer.proved
+    assert answer.claim == pytest.approx(found["upper"], rel=1e-8)
+
+
+def test_sigterms_that_come_together_interrupt_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr("lipcert.cli.signals.time", clock)
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        terminate_like_ctrl_c()
+        for now, interrupts in ((5.0, True), (5.1, False), (9.0, True)):
+            clock.now = now
+            with pytest.raises(KeyboardInterrupt) if interrupts else nullcontext():
+                signal.raise_signal(signal.SIGTERM)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        terminate_like_ctrl_c()
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN  # as the caller wants it
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def test_an_interrupt_while_loading_is_one_line() -> None:

@@ -212,7 +212,10 @@ def test_stopped_at_every_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.usefixtures("ctrl_c")
-@pytest.mark.parametrize(("workers", "sent"), [(1, signal.SIGKILL), (2, signal.SIGKILL), (2, signal.SIGINT)])
+@pytest.mark.parametrize(
+    ("workers", "sent"),
+    [(1, signal.SIGKILL), (2, signal.SIGKILL), (2, signal.SIGINT), (1, signal.SIGTERM), (2, signal.SIGTERM)],
+)
 def test_stop_a_process_and_resume(tmp_path: Path, workers: int, sent: signal.Signals) -> None:
     log, home = tmp_path / "log", tmp_path / "job"
     log.mkdir()
@@ -228,8 +231,11 @@ def test_stop_a_process_and_resume(tmp_path: Path, workers: int, sent: signal.Si
     until(lambda: len([*home.glob("pieces/*.json")]) == SHORT and len([*log.iterdir()]) == SHORT + workers)
     assert all(alive(pid) for pid in processes_of(log))
     os.killpg(child.pid, sent)  # as Ctrl-C does: everything in the foreground gets it
+    if sent is signal.SIGTERM and workers > 1:  # SLURM signals every process of a job
+        for pid in processes_of(log):
+            os.kill(pid, sent)
     said = child.communicate(timeout=120)
-    if sent is signal.SIGINT:
+    if sent is not signal.SIGKILL:
         assert said == (b"INTERRUPTED", b"")
     until(lambda: not any(alive(pid) for pid in processes_of(log)))  # nobody works on for nobody
     with open_job(home, resume=True) as folder:  # the lock of a dead process locks nobody out
@@ -420,7 +426,7 @@ def test_deadline_stops_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_bad_options() -> None:
-    with pytest.raises(InputError, match="at least 1, not 0"):
+    with pytest.raises(InputError, match="workers must be a whole number >= 1, not 0"):
         processes(0)
     with pytest.raises(InputError, match="memory"):
         isolated(1, memory=-1)

@@ -7,11 +7,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from lipcert import Box, Network, bound, certify
 from lipcert.errors import InputError
 from lipcert.jobs import JobFolder, Piece, Progress, cluster, local, run_pieces
 from lipcert.jobs.executors import worker_count
@@ -20,14 +23,18 @@ from tests.conftest import ROOT
 from tests.job_pieces import QUESTION, counted_pieces, executions, until, values
 
 
+def environment() -> dict[str, str]:
+    """With what is imported here, for processes in another folder."""
+    paths = [str(ROOT), str(ROOT / "src"), *(p for p in sys.path if p)]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONWARNINGS": "ignore"}
+
+
 @contextmanager
 def dask(folder: Path, program: str, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
     """The scheduler or a worker, stopped at the end."""
-    paths = [str(ROOT), str(ROOT / "src"), *(p for p in sys.path if p)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONWARNINGS": "ignore"}
     command = [sys.executable, "-m", f"distributed.cli.dask_{program}", "--no-dashboard", *arguments]
     with (folder / "dask.log").open("ab") as log:
-        process = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log)
+        process = subprocess.Popen(command, cwd=folder, env=environment(), stdout=log, stderr=log)
     try:
         yield process
     finally:
@@ -39,6 +46,7 @@ def test_an_address_that_is_none_is_one_line() -> None:
     """A client that was made by half says nothing more when the process ends."""
     pytest.importorskip("distributed", reason="distributed is not installed: pip install 'lipcert[cluster]'")
     code = """
+from lipcert import Box, Network, bound, certify
 from lipcert.errors import InputError
 from lipcert.jobs import cluster
 try:
@@ -86,3 +94,60 @@ def test_a_cluster_that_loses_a_worker(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr("lipcert.jobs.executors._CONNECT_SECONDS", 0.5)
     with pytest.raises(InputError, match="no Dask scheduler answers there"):
         cluster(address)
+
+
+def test_a_scheduler_that_dies_is_said_in_words(tmp_path: Path) -> None:
+    """The client of Dask has no say on stderr; what there is of the job is kept."""
+    pytest.importorskip("distributed", reason="distributed is not installed: pip install 'lipcert[cluster]'")
+    rng, where = np.random.default_rng(0), tmp_path / "scheduler.json"
+    Network.from_weights([rng.normal(size=(60, 8)), rng.normal(size=(60, 60)), rng.normal(size=(3, 60))]).save(
+        tmp_path / "net.npz"
+    )
+    np.save(tmp_path / "data.npy", rng.random((4, 8)))
+    command = [sys.executable, "-m", "lipcert", "certify", "net.npz", "data.npy", "--radius", "0.1", "--out", "job"]
+    with (
+        dask(tmp_path, "scheduler", "--port", "0", "--host", "127.0.0.1", "--scheduler-file", str(where)) as scheduler,
+        dask(tmp_path, "worker", "--scheduler-file", str(where), "--no-nanny", "--nthreads", "1"),
+    ):
+        until(lambda: "Registered to" in (tmp_path / "dask.log").read_text())
+        address = json.loads(where.read_text())["address"]
+        asked = [*command, "--time-limit", "600", "--cluster", address]
+        child = subprocess.Popen(
+            asked, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        assert child.stderr is not None
+        while "pair constants" not in child.stderr.readline():
+            assert child.poll() is None
+        scheduler.kill()
+        out, err = child.communicate(timeout=120)
+    assert child.returncode == 1
+    assert "the workers are gone: the pieces that are missing were not done" in out
+    assert all("pair constants" in line for line in err.splitlines())
+
+
+def test_a_dead_address_is_refused_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("distributed", reason="distributed is not installed: pip install 'lipcert[cluster]'")
+    monkeypatch.setattr("lipcert.jobs.executors._CONNECT_SECONDS", 0.2)
+    dead, seen = "tcp://127.0.0.1:9", list[object]()
+    net = Network.from_weights([np.eye(2), np.ones((2, 2))])
+    with pytest.raises(InputError, match="no Dask scheduler answers there"):
+        bound(net, Box([0.0, 0.0], 1.0), output=0, scheduler=dead, on_progress=seen.append)
+    with pytest.raises(InputError, match="no Dask scheduler answers there"):
+        certify(net, np.zeros((2, 2)), radius=0.1, scheduler=dead, out=tmp_path / "job")
+    assert not seen
+    assert not (tmp_path / "job").exists()
+
+
+def test_a_bracket_outlives_its_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cluster answers at first, and is gone when the search wants its workers."""
+
+    def gone(address: str) -> Executor:
+        raise InputError(f"{address}: no Dask scheduler answers there")
+
+    monkeypatch.setattr("lipcert.method.bound.check_cluster", lambda _: None)
+    monkeypatch.setattr("lipcert.method.workers.cluster", gone)
+    rng = np.random.default_rng(0)
+    net = Network.from_weights([rng.normal(size=(9, 3)), rng.normal(size=(9, 9)), rng.normal(size=(1, 9))])
+    found = bound(net, Box(np.zeros(3), 1.0), scheduler="tcp://nowhere:1", time_limit=1.0)
+    assert found.certified
+    assert "tcp://nowhere:1: no Dask scheduler answers there; this process worked alone" in found.notes

@@ -281,7 +281,7 @@ def test_slopes_come_early_on_the_whole_space() -> None:
     problem, budget = Problem.of(net, Everywhere(), 0), Budget.of_work(10.0)
     bracket = Bracket(Wishes())
     bracket.improve(prove_product(problem))
-    with workers_of(bracket.wishes) as executor:
+    with workers_of(bracket) as executor:
         engines = engines_for(problem, bracket, budget, executor)
     slopes = next(e for e in engines if e.name == "slopes")
     assert slopes.price(budget) <= policy.TRIAL_LEAST

@@ -12,6 +12,7 @@ import pytest
 from lipcert.cli.app import run
 from lipcert.errors import FileFormatError, InputError, UnsupportedOperator
 from lipcert.readers import load
+from tests.onnx_tools import build
 from tests.reader_tools import refuse
 
 onnx = pytest.importorskip("onnx", reason="the onnx package is not installed")
@@ -139,10 +140,24 @@ def test_names_from_files_are_shown_as_they_are(tmp_path: Path, capsys: pytest.C
         assert "a[bold].onnx" in said
 
 
-@pytest.mark.parametrize(("batch", "notes"), [(1, 0), ("batch", 0), (3, 1)])
-def test_a_batch_within_the_input_is_said(tmp_path: Path, batch: int | str, notes: int) -> None:
+@pytest.mark.parametrize("batch", [1, "batch"])
+def test_a_batch_of_one_or_left_open_is_one_input(tmp_path: Path, batch: int | str) -> None:
     network = load(write(tmp_path / "net.onnx", [SCORES], batch))
-    assert len(network.notes) == notes
-    assert network.inputs == 4 * (batch if isinstance(batch, int) else 1)
-    for note in network.notes:
-        assert "the network is 3 copies side by side; export with batch size 1" in note
+    assert (network.inputs, network.notes) == (4, ())
+
+
+def test_a_fixed_batch_is_refused_unless_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path / "net.onnx", [SCORES], 3)
+    refuse(path, "has a batch of 3: export with batch size 1, or give onnx_batch=True")
+    network = load(path, onnx_batch=True)
+    assert network.inputs == 12
+    assert "the network is 3 copies side by side" in network.notes[0]
+    assert run(["info", str(path)]) == 2
+    assert "give --onnx-batch to read the copies side by side" in capsys.readouterr().err
+    assert run(["info", str(path), "--onnx-batch"]) == 0
+    mixed = {"L": np.ones((3, 3), np.float32), "V": np.ones((4, 2), np.float32)}
+    rows = [("MatMul", ["_", "V"]), ("Relu", ["_"]), ("MatMul", ["L", "_"])]
+    (tmp_path / "mixed.onnx").write_bytes(build(rows, (3, 4), mixed))
+    assert load(tmp_path / "mixed.onnx").notes == ()  # one input of three rows, which depend on each other
+    network.save(tmp_path / "net.npz")
+    refuse(tmp_path / "net.npz", ".onnx files only", reader=lambda p: load(p, onnx_batch=True))

@@ -397,7 +397,7 @@ def test_command_wrong_ways(folder: Path, tmp_path: Path, capsys: pytest.Capture
     assert "no such folder" in refused(str(tmp_path / "nowhere"))
     assert "result.json: a file, not a folder" in refused(str(folder / "result.json"))
     assert "no job.json" in refused(str(tmp_path))
-    assert "ends in .html" in refused(str(folder), "--to", str(tmp_path / "x.pdf"))
+    assert "give the file the ending .html" in refused(str(folder), "--to", str(tmp_path / "x.pdf"))
     assert "no such folder" in refused(str(folder), "--to", str(tmp_path / "no" / "x.html"))
     (folder / "arrays.npz").write_bytes(b"PK damaged")
     assert "arrays.npz: the archive is damaged (BadZipFile); run the job again" in refused(str(folder))

@@ -5,6 +5,9 @@ import sys
 
 def main() -> None:
     try:
+        from lipcert.cli.signals import terminate_like_ctrl_c
+
+        terminate_like_ctrl_c()
         from lipcert.cli.app import main as command_line
     except KeyboardInterrupt:
         sys.stderr.write("lipcert: interrupted\n")

@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
@@ -24,6 +24,7 @@ from lipcert.errors import InputError
 from lipcert.files import write_bytes
 from lipcert.jobs import JobFolder, cluster, local, processes
 from lipcert.method.bracket import Progress
+from lipcert.problem.arrays import whole_of
 from lipcert.problem.frame import Frame
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
@@ -94,14 +95,15 @@ def partition(
     frame = Frame.of(network, problem.norm, input_weights, output_weights, inputs)
     asked = Asked(network, region, problem.norm, problem.c, frame)
     asked.problem  # noqa: B018 - refuses weights that do not fit before anything is written
-    cover = Cover.grid(region, _counts(cells, region), max_cells)
+    along = _whole_cells(cells)
+    cover = Cover.grid(region, _counts(along, region), max_cells)
     budget = Budget.of_seconds(time_limit) if work is None else Budget.of_work(work)
-    question = _question(asked, cells, goal, max_cells)
+    question = _question(asked, along, goal, max_cells)
     with ExitStack() as stack:
+        executor = stack.enter_context(_executor(1 if work is not None else workers, scheduler))
         job = None
         if folder is not None:
             job = stack.enter_context(JobFolder.open(Path(folder), "cells", question, resume=resume))
-        executor = stack.enter_context(_executor(1 if work is not None else workers, scheduler))
         stack.enter_context(one_thread() if budget.repeatable else nullcontext())
         search = Search(asked, cover, goal, cells is not None, budget, job, executor)
         search.on_progress = on_progress
@@ -155,7 +157,7 @@ def _keep(found: Partition, folder: Path) -> None:
     write_bytes(folder / "result.json", text.encode())
 
 
-def _question(asked: Asked, cells: int | Sequence[int] | None, goal: Goal, most: int) -> dict[str, Any]:
+def _question(asked: Asked, cells: int | list[int] | None, goal: Goal, most: int) -> dict[str, Any]:
     """Everything that the cells depend on, but for the time: more of it is a reason to resume."""
     parts = (
         []
@@ -168,24 +170,38 @@ def _question(asked: Asked, cells: int | Sequence[int] | None, goal: Goal, most:
         "norm": asked.norm.words,
         "output": asked.c.tolist(),
         "weights": hashlib.sha256(b"".join(parts)).hexdigest() if parts else None,
-        "cells": cells if cells is None or isinstance(cells, int) else [int(n) for n in cells],
+        "cells": cells,
         "goal": goal.to_dict(),
         "max_cells": most,
     }
 
 
-def _counts(cells: int | Sequence[int] | None, region: Box) -> list[int]:
+def _whole_cells(cells: object) -> int | list[int] | None:
+    """How many cells there are along every input, or along each, in plain numbers."""
+    one = whole_of(cells)
+    if cells is None or one is not None:
+        return one
+    counts: list[int] = []
+    for n in cells if isinstance(cells, Iterable) and not isinstance(cells, str) else [cells]:
+        count = whole_of(n)
+        if count is None:
+            raise InputError.about("cells", f"must be whole numbers >= 1, not {n!r}")
+        counts.append(count)
+    return counts
+
+
+def _counts(cells: int | list[int] | None, region: Box) -> list[int]:
     if cells is None:
         return [1] * region.size
-    counts = [cells] * region.size if isinstance(cells, int | np.integer) else list(cells)
+    counts = [cells] * region.size if isinstance(cells, int) else cells
     if len(counts) != region.size:
         raise InputError.about(
             "cells", f"has {len(counts)} numbers, the region {region.size} inputs; give one, or one for each"
         )
     for n in counts:
-        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
+        if n < 1:
             raise InputError.about("cells", f"must be whole numbers >= 1, not {n!r}")
-    return [int(n) for n in counts]
+    return counts
 
 
 def _check(

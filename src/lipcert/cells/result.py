@@ -20,6 +20,7 @@ from lipcert.chart.numbers import counted
 from lipcert.errors import InputError, SoundnessError
 from lipcert.files import write_bytes, write_json, write_npz
 from lipcert.method.result import Status, relative_gap
+from lipcert.problem.arrays import floats_of
 from lipcert.problem.frame import Frame
 from lipcert.problem.norms import Norm
 from lipcert.problem.output import Output
@@ -117,7 +118,10 @@ class Partition:
         return np.where(cell >= 0, self.upper[np.maximum(cell, 0)], np.inf)
 
     def _rows(self, points: ArrayLike) -> Array:
-        rows = np.atleast_2d(np.asarray(points, dtype=np.float64))
+        try:
+            rows = np.atleast_2d(floats_of(points))
+        except (TypeError, ValueError):
+            rows = np.zeros((0, 0))
         if rows.ndim != 2 or rows.shape[1] != self.region.size or np.any(np.isnan(rows)):
             raise InputError(f"points must be rows of {self.region.size} numbers")
         return rows

@@ -40,7 +40,7 @@ def png(drawing: Drawing) -> bytes:
         for shape in (headline(drawing), *drawing.shapes):
             _add(axes, shape)
         buffer = io.BytesIO()
-        figure.savefig(buffer, format="png", dpi=2 * _UNITS)
+        figure.savefig(buffer, format="png", dpi=2 * _UNITS, metadata={"Software": "lipcert"})
         return buffer.getvalue()
 
 

@@ -44,11 +44,13 @@ class _Lazy(click.Group):
         if cmd_name not in COMMANDS:
             return None
         try:
+            from lipcert.cli.paths import guarded  # here: the list of commands needs no paths
+
             command = getattr(import_module(f"lipcert.cli.{cmd_name}"), f"{cmd_name}_command")
+            assert isinstance(command, click.Command)
+            return guarded(command)
         except KeyboardInterrupt:
             raise click.Abort from None  # click would begin a new line first
-        assert isinstance(command, click.Command)
-        return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -86,6 +88,7 @@ def cli() -> None:
     lipcert reproduce all --quick                      the paper's tables and figures, beside the published
 
     Exit codes: 0 success, 1 nothing or not all was proved, 2 bad input, 3 a bug, 130 interrupted.
+    SIGTERM (timeout, SLURM, docker stop) does what Ctrl-C does: what is proved by then is printed and kept.
     """
 
 

@@ -15,7 +15,6 @@ from lipcert.cli.brackets import show_result, show_verdict
 from lipcert.cli.options import (
     Question,
     Reading,
-    check_certificate_target,
     json_option,
     memory_option,
     network_argument,
@@ -23,6 +22,7 @@ from lipcert.cli.options import (
     reading_options,
     time_left,
 )
+from lipcert.cli.paths import CERTIFICATE, INPUT, OutputFile
 from lipcert.cli.progress import ProgressDisplay
 from lipcert.cli.show import print_json
 from lipcert.cli.weights import Weights, weights_options
@@ -43,6 +43,7 @@ from lipcert.solver import CONIC_SOLVERS, SOLVERS
 @question_options
 @click.option(
     "--halfspaces",
+    type=INPUT,
     metavar="FILE",
     help="Cut the box or ball: rows a_1 .. a_n, b of a'x <= b in a .csv, .txt or .npy, or A and b in an .npz.",
 )
@@ -85,7 +86,12 @@ from lipcert.solver import CONIC_SOLVERS, SOLVERS
 @memory_option
 @click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Seed of the lower bound's search.")
 @click.option("--no-lower", is_flag=True, help="Skip the lower bound.")
-@click.option("--certificate", metavar="FILE.npz", help="Write the proof to a file that `lipcert verify` checks.")
+@click.option(
+    "--certificate",
+    type=OutputFile(CERTIFICATE),
+    metavar="FILE.npz",
+    help="Write the proof to a file that `lipcert verify` checks.",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Show the solver's iterations on stderr.")
 @reading_options
 @json_option
@@ -121,7 +127,6 @@ def bound_command(
     lipcert bound net.nnet --radius 0.05 --output 0 --method exact --gap 0.5 --workers 2
     """
     question.check()
-    check_certificate_target(certificate)
     net = reading.network(network)
     regions, about = question.places(net.inputs)
     if halfspaces is not None:

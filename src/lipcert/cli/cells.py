@@ -16,9 +16,10 @@ from lipcert.cli.options import (
     network_argument,
     reading_options,
 )
+from lipcert.cli.paths import CELL_TABLE, CELLS, CERTIFICATE, FOLDER, PNG, SVG, OutputFile
 from lipcert.cli.progress import ProgressDisplay
 from lipcert.cli.show import console, facts, print_json, sizes
-from lipcert.cli.targets import check_targets, write_drawing
+from lipcert.cli.targets import write_drawing
 from lipcert.cli.weights import Weights, weights_options
 from lipcert.errors import InputError
 from lipcert.problem.network import Network
@@ -39,16 +40,23 @@ from lipcert.problem.region import Box
 )
 @click.option("--work", type=float, metavar="W", help="Counted work instead of seconds, as in `lipcert bound`.")
 @click.option("--max-cells", type=int, default=1_000_000, show_default=True, metavar="N", help="Not more cells.")
-@click.option("--out", "folder", metavar="DIR", help="Keep blocks of cells there, and at the end all results.")
+@click.option(
+    "--out", "folder", type=FOLDER, metavar="DIR", help="Keep blocks of cells there, and at the end all results."
+)
 @click.option("--resume", is_flag=True, help="Go on with the job in --out.")
 @click.option("--workers", type=int, default=1, show_default=True, metavar="N", help="Processes to use.")
 @click.option(
     "--cluster", "scheduler", metavar="ADDRESS", help="A Dask scheduler, tcp://host:port, instead of processes."
 )
-@click.option("--csv", metavar="FILE.csv", help="Write all cells as a table.")
-@click.option("--npz", metavar="FILE.npz", help="Write all cells as arrays.")
-@click.option("--certificate", metavar="FILE.npz", help="Write the proof of all cells, which `lipcert verify` checks.")
-@click.option("--plot", metavar="FILE.svg", help="A picture over two inputs (.svg or .png).")
+@click.option("--csv", type=OutputFile(CELL_TABLE), metavar="FILE.csv", help="Write all cells as a table.")
+@click.option("--npz", type=OutputFile(CELLS), metavar="FILE.npz", help="Write all cells as arrays.")
+@click.option(
+    "--certificate",
+    type=OutputFile(CERTIFICATE),
+    metavar="FILE.npz",
+    help="Write the proof of all cells, which `lipcert verify` checks.",
+)
+@click.option("--plot", type=OutputFile(SVG, PNG), metavar="FILE.svg", help="A picture over two inputs (.svg or .png).")
 @click.option("--axes", default="0,1", show_default=True, metavar="I,J", help="The two inputs of the picture.")
 @click.option(
     "--at", multiple=True, metavar="xK=V", help="Fix an input of the picture; the largest over all others is shown."
@@ -86,7 +94,6 @@ def cells_command(
     question.check()
     grid = _grid(cells, adaptive)
     targets = {name: options.pop(name) for name in ("csv", "npz", "certificate", "plot")}
-    check_targets(targets)
     view = _axes(axes), dict(_fixed(text) for text in at)
     net = reading.network(network)
     region, about = question.place(net.inputs)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lipcert.chart.numbers import counted, percent
-from lipcert.cli.options import A_PATH, Reading, json_option, memory_option, network_argument, reading_options
+from lipcert.cli.options import Reading, json_option, memory_option, network_argument, reading_options
+from lipcert.cli.paths import FOLDER, INPUT
 from lipcert.cli.show import console, grid, print_json
 from lipcert.cli.stages import StageDisplay
 from lipcert.errors import InputError
@@ -41,12 +42,12 @@ def _is_number(text: str) -> bool:
 
 @click.command("certify", short_help="Which inputs of DATA keep their class within a radius?", cls=_ClipOrFlag)
 @network_argument
-@click.argument("data", metavar="DATA", type=A_PATH)
+@click.argument("data", metavar="DATA", type=INPUT)
 @click.option("--radius", required=True, metavar="EPS[,EPS...]", help="How far inputs may move.")
 @click.option("--norm", default="inf", show_default=True, metavar="NORM", help="Norm of the radius: inf, 2 or 1.")
 @click.option(
     "--labels",
-    type=A_PATH,
+    type=INPUT,
     metavar="FILE",
     help="True classes (.npy, .npz, idx, .csv). Default: in DATA, or predicted.",
 )
@@ -73,7 +74,7 @@ def _is_number(text: str) -> bool:
 @click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="Seed of the attacks."
 )
-@click.option("--out", metavar="DIR", help="Keep certificates and results there, piece by piece.")
+@click.option("--out", type=FOLDER, metavar="DIR", help="Keep certificates and results there, piece by piece.")
 @click.option("--resume", is_flag=True, help="Go on with the job in --out; what it holds is proved again first.")
 @click.option("--recheck", is_flag=True, help="Nothing more: --resume proves what it uses anyway.")
 @click.option(

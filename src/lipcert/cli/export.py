@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from lipcert.cli.options import Question, Reading, check_target, network_argument, question_options, reading_options
+from lipcert.cli.options import Question, Reading, network_argument, question_options, reading_options
+from lipcert.cli.paths import PROGRAM, OutputFile
 from lipcert.cli.show import console
 from lipcert.errors import InputError
 from lipcert.problem.problem import Problem
@@ -17,7 +18,14 @@ from lipcert.relaxation.specification import RELAXATIONS, plan_specification
 @network_argument
 @question_options
 @click.option("--method", default="hr2", show_default=True, metavar="NAME", help=f"One of {', '.join(RELAXATIONS)}.")
-@click.option("--to", "target", required=True, metavar="FILE.dat-s", help="Where to write it (SDPA sparse format).")
+@click.option(
+    "--to",
+    "target",
+    type=OutputFile(PROGRAM),
+    required=True,
+    metavar="FILE.dat-s",
+    help="Where to write it (SDPA sparse format).",
+)
 @reading_options
 def export_command(network: str, question: Question, method: str, target: str, reading: Reading) -> None:
     """Write the semidefinite program of a relaxation of NETWORK for other solvers (CSDP, SDPA, ...).
@@ -25,7 +33,6 @@ def export_command(network: str, question: Question, method: str, target: str, r
     \b
     lipcert export net.npz --radius 0.1 --output 3 --method hr2 --to problem.dat-s
     """
-    check_target(target)
     question.check()
     method = method.lower()
     net = reading.network(network)

@@ -10,8 +10,9 @@ from rich.markup import escape
 
 from lipcert.cli.live import LiveLine
 from lipcert.cli.options import Place, Reading, json_option, network_argument, place_options, reading_options
+from lipcert.cli.paths import CERTIFICATE, ENTRIES, ENTRY_TABLE, FOLDER, PNG, SVG, OutputFile
 from lipcert.cli.show import console, facts, print_json, sizes
-from lipcert.cli.targets import check_targets, write_drawing
+from lipcert.cli.targets import write_drawing
 from lipcert.cli.weights import parse_list
 from lipcert.problem.network import Network
 
@@ -49,12 +50,19 @@ class _Display(LiveLine):
 )
 @click.option("--work", type=float, metavar="W", help="Counted work instead of seconds, as in `lipcert bound`.")
 @click.option("--max-cells", type=int, default=1_000_000, show_default=True, metavar="N", help="Not more cells.")
-@click.option("--out", "folder", metavar="DIR", help="Keep the proof so far there, and at the end all results.")
+@click.option(
+    "--out", "folder", type=FOLDER, metavar="DIR", help="Keep the proof so far there, and at the end all results."
+)
 @click.option("--resume", is_flag=True, help="Go on with the job in --out.")
-@click.option("--csv", metavar="FILE.csv", help="Write all entries as a table.")
-@click.option("--npz", metavar="FILE.npz", help="Write all entries and points as arrays.")
-@click.option("--certificate", metavar="FILE.npz", help="Write the proof of all entries, for `lipcert verify`.")
-@click.option("--plot", metavar="FILE.svg", help="A heat map of the entries (.svg or .png).")
+@click.option("--csv", type=OutputFile(ENTRY_TABLE), metavar="FILE.csv", help="Write all entries as a table.")
+@click.option("--npz", type=OutputFile(ENTRIES), metavar="FILE.npz", help="Write all entries and points as arrays.")
+@click.option(
+    "--certificate",
+    type=OutputFile(CERTIFICATE),
+    metavar="FILE.npz",
+    help="Write the proof of all entries, for `lipcert verify`.",
+)
+@click.option("--plot", type=OutputFile(SVG, PNG), metavar="FILE.svg", help="A heat map of the entries (.svg or .png).")
 @reading_options
 @json_option
 def jacobian_command(
@@ -87,7 +95,6 @@ def jacobian_command(
     rows = None if outputs is None else parse_list("--outputs", outputs)
     columns = None if inputs is None else parse_list("--inputs", inputs)
     targets = {name: options.pop(name) for name in ("csv", "npz", "certificate", "plot")}
-    check_targets(targets)
     net = reading.network(network)
     region, about = place.place(net.inputs)
     with _Display() as display:

@@ -18,6 +18,7 @@ from lipcert.cli.options import (
     place_options,
     reading_options,
 )
+from lipcert.cli.paths import CERTIFICATE, INPUT, NETWORK, OutputFile
 from lipcert.cli.progress import ProgressDisplay
 from lipcert.cli.show import console, print_json
 from lipcert.control import closed_loop, largest_box, loop_weights
@@ -35,11 +36,14 @@ _FILE = "FILE"
 
 @click.command("loop", short_help="Bound the contraction constant of x+ = A x + B NETWORK(C x).")
 @network_argument
-@click.option("--a", "a", required=True, metavar=_FILE, help="A, states by states: .npy, .csv or .txt.")
-@click.option("--b", "b", required=True, metavar=_FILE, help="B, states by outputs of the network.")
-@click.option("--c", "c", metavar=_FILE, help="C, inputs of the network by states. Default: it sees the state.")
+@click.option("--a", "a", type=INPUT, required=True, metavar=_FILE, help="A, states by states: .npy, .csv or .txt.")
+@click.option("--b", "b", type=INPUT, required=True, metavar=_FILE, help="B, states by outputs of the network.")
+@click.option(
+    "--c", "c", type=INPUT, metavar=_FILE, help="C, inputs of the network by states. Default: it sees the state."
+)
 @click.option(
     "--weights",
+    type=INPUT,
     metavar="FILE|auto",
     help="Of the norm: a definite matrix, a vector, or auto: from the loop's Jacobian at the middle of the region.",
 )
@@ -48,8 +52,18 @@ _FILE = "FILE"
     "--largest", is_flag=True, help="Find the largest box around the center, up to --radius, below the limit."
 )
 @click.option("--time-limit", type=float, default=60.0, show_default=True, metavar="S", help="Seconds to spend.")
-@click.option("--certificate", metavar="FILE.npz", help="Write the proof, about the network that --save writes.")
-@click.option("--save", metavar="FILE.npz", help="Write the loop as a network, for bound, jacobian, cells and verify.")
+@click.option(
+    "--certificate",
+    type=OutputFile(CERTIFICATE),
+    metavar="FILE.npz",
+    help="Write the proof, about the network that --save writes.",
+)
+@click.option(
+    "--save",
+    type=OutputFile(NETWORK),
+    metavar="FILE.npz",
+    help="Write the loop as a network, for bound, jacobian, cells and verify.",
+)
 @place_options
 @norm_option
 @click.option("--output", hidden=True)  # those of a question, known here so that the reason is said
@@ -79,11 +93,6 @@ def loop_command(
     for name in ("output", "versus", "output_norm"):
         if given[name] is not None:
             raise InputError(f"--{name.replace('_', '-')}: the whole loop is bounded, in one norm; leave it out")
-    for name in ("certificate", "save"):
-        if given[name] is not None and not (
-            given[name].endswith(".npz") and Path(given[name]).absolute().parent.is_dir()
-        ):
-            raise InputError(f"--{name} {given[name]}: give an .npz file in a folder that exists")
     A, B = read_table(given["a"]), read_table(given["b"])
     C = None if given["c"] is None else np.atleast_2d(read_table(given["c"]))
     A, B = np.atleast_2d(A), B[:, None] if B.ndim == 1 else B
@@ -124,7 +133,7 @@ def _without_weights(reason: str, limit: float, as_json: bool) -> int:
 
 
 def _largest(loop: Network, region: Region, given: dict[str, Any], wishes: dict[str, Any], as_json: bool) -> int:
-    if not isinstance(region, Box) or len(set(region.radius.tolist())) != 1:
+    if not isinstance(region, Box) or len(set(region.radius.tolist())) != 1 or not region.radius[0] > 0:
         raise InputError("--largest is for boxes: give --center and the largest --radius to ask about")
     out = console()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
@@ -14,6 +13,7 @@ from typing import Any, ClassVar
 import click
 import numpy as np
 
+from lipcert.cli.paths import INPUT
 from lipcert.errors import InputError
 from lipcert.files.tables import read_table, read_vector
 from lipcert.problem.network import Network
@@ -24,8 +24,7 @@ from lipcert.readers.mat import read_center
 from lipcert.readers.vnnlib import Property, read_property
 from lipcert.rounding import Array
 
-A_PATH = click.Path()  # any text, but a shell completes names of files
-network_argument = click.argument("network", metavar="NETWORK", type=A_PATH)
+network_argument = click.argument("network", metavar="NETWORK", type=INPUT)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 memory_option = click.option(
     "--memory",
@@ -34,6 +33,9 @@ memory_option = click.option(
 )
 _READING = [
     click.option("--onnx-output", metavar="NAME", help="For .onnx: which of several outputs to read."),
+    click.option(
+        "--onnx-batch", is_flag=True, help="For .onnx: read a fixed batch of several inputs as one network of copies."
+    ),
     click.option("--normalize", is_flag=True, help="For .nnet: fold the file's input and output normalisation in."),
 ]
 
@@ -46,14 +48,14 @@ _RADIUS = (
     "or in a file (.npy, .csv, .txt)."
 )
 _BOX = [
-    click.option("--center", type=A_PATH, metavar="FILE|zero|VALUES", help=_CENTER),
-    click.option("--radius", type=A_PATH, metavar="R|R,R,...|FILE", help=_RADIUS),
+    click.option("--center", type=INPUT, metavar="FILE|zero|VALUES", help=_CENTER),
+    click.option("--radius", type=INPUT, metavar="R|R,R,...|FILE", help=_RADIUS),
     click.option(
         "--clip", type=float, nargs=2, metavar="LO HI", help="Keep the box within [LO, HI], e.g. 0 1 for pixels."
     ),
     click.option(
         "--vnnlib",
-        type=A_PATH,
+        type=INPUT,
         metavar="FILE",
         help="The inputs of a VNN-LIB property (.vnnlib, .vnnlib.gz) as the region.",
     ),
@@ -86,10 +88,11 @@ class Reading:
     """How a network file is to be read, as typed."""
 
     onnx_output: str | None
+    onnx_batch: bool
     normalize: bool
 
     def network(self, path: str) -> Network:
-        return load(path, normalize=self.normalize, onnx_output=self.onnx_output)
+        return load(path, normalize=self.normalize, onnx_output=self.onnx_output, onnx_batch=self.onnx_batch)
 
 
 _LEAST_SHARE = 0.02  # of a time limit, which the work has however long reading took: something is to be proved
@@ -101,14 +104,6 @@ def time_left(limit: float) -> float:
     if started is None or not limit > 0:  # nobody noted the start; or no limit, which is refused elsewhere
         return limit
     return max(limit - (time.monotonic() - started), _LEAST_SHARE * limit)
-
-
-def check_target(target: str) -> None:
-    """Refuse a place for an SDPA file before any work."""
-    if not target.endswith(".dat-s"):
-        raise InputError(f"{target}: the SDPA sparse format has the ending .dat-s")
-    if not Path(target).parent.is_dir():
-        raise InputError(f"{target}: no such folder to write to")
 
 
 @dataclass(frozen=True)
@@ -309,7 +304,9 @@ def _spread(values: Array, inputs: int, where: str, what: str) -> Array:
 def _of_size(vector: Array, inputs: int, where: str, what: str) -> Array:
     """The vector, when it has one number for each input."""
     if vector.size != inputs:
-        raise InputError(f"{where}: the {what} has {vector.size} numbers, the network has {inputs} inputs")
+        several = what == "center" and vector.size % inputs == 0
+        hint = f"; it is a batch of {vector.size // inputs}: give one of them" if several else ""
+        raise InputError(f"{where}: the {what} has {vector.size} numbers, the network has {inputs} inputs{hint}")
     return vector
 
 
@@ -327,25 +324,3 @@ def _center_of_file(path: str) -> Array:
     if center is None:
         raise InputError(f"{path}: no center 'x00' in it; give an .npy file")
     return center
-
-
-def check_certificate_target(certificate: str | None) -> None:
-    """Refuse a place that cannot be written before the work, not after it."""
-    if certificate is None:
-        return
-    if not certificate.endswith(".npz"):
-        raise InputError(f"--certificate {certificate}: certificates are .npz files; give the file that ending")
-    folder = Path(certificate).absolute().parent
-    if not folder.is_dir():
-        raise InputError(f"--certificate {certificate}: no such folder to write to")
-    if Path(certificate).is_dir() or not _writable(folder):
-        raise InputError(f"--certificate {certificate}: cannot write there; give another place")
-
-
-def _writable(folder: Path) -> bool:
-    """Permissions do not tell the whole truth: a superuser, a full disk, a folder that the system fills."""
-    try:
-        with tempfile.TemporaryFile(dir=folder):
-            return True
-    except OSError:
-        return False

@@ -14,7 +14,8 @@ from rich.markup import escape
 
 from lipcert.chart.numbers import counted
 from lipcert.cli.live import LiveLine
-from lipcert.cli.options import check_certificate_target, check_target, gathered, json_option, time_left
+from lipcert.cli.options import gathered, json_option, time_left
+from lipcert.cli.paths import CERTIFICATE, INPUT, PROBLEM, PROGRAM, OutputFile
 from lipcert.cli.show import console, facts, print_json
 from lipcert.errors import InputError
 from lipcert.files import write_bytes
@@ -98,7 +99,7 @@ def splitting_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @click.command("pop", short_help="Bracket the optimum of the polynomial problem in FILE.")
-@click.argument("file", metavar="FILE")
+@click.argument("file", metavar="FILE", type=INPUT)
 @click.option(
     "--relaxation", default="dense", show_default=True, metavar="|".join(RELAXATIONS), help="Which hierarchy to use."
 )
@@ -107,10 +108,16 @@ def splitting_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option(
     "--to",
     "target",
+    type=OutputFile(PROGRAM, PROBLEM),
     metavar="FILE",
     help="Write, do not solve: the relaxation as .dat-s (SDPA) or the problem as .pop.",
 )
-@click.option("--certificate", metavar="FILE.npz", help="Write the proof to a file that `lipcert verify` checks.")
+@click.option(
+    "--certificate",
+    type=OutputFile(CERTIFICATE),
+    metavar="FILE.npz",
+    help="Write the proof to a file that `lipcert verify` checks.",
+)
 @effort_options
 @json_option
 def pop_command(
@@ -143,7 +150,6 @@ def pop_command(
     lipcert pop chain.pop --plan
     lipcert pop disk.pop --certificate proof.npz
     """
-    check_certificate_target(certificate)
     wishes = effort.wishes()
     wishes.check()
     read = load_problem(file)
@@ -199,16 +205,11 @@ def _keep(result: PolynomialResult, target: str) -> None:
 
 def _write(target: str, problem: PolynomialProblem, wishes: Wishes, name: str) -> None:
     """The relaxation, or the problem, as a file."""
-    if target.endswith(".pop"):
-        if not Path(target).parent.is_dir():
-            raise InputError(f"{target}: no such folder to write to")
+    if target.lower().endswith(PROBLEM.ending):
         write_bytes(target, show_problem(problem).encode())
         about = f"{counted(problem.n, 'variable')}, {counted(len(problem.polynomials) - 1, 'constraint')}"
         console().print(f"{escape(target)}: {about}")
         return
-    if not target.endswith(".dat-s"):
-        raise InputError(f"--to {target}: give the file the ending .dat-s (the relaxation) or .pop (the problem)")
-    check_target(target)
     if wishes.order == AUTO:
         raise InputError("--to writes one relaxation: give --order as a number, or leave it out for the least")
     by = wishes.splitting

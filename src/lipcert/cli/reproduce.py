@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lipcert.cli.options import json_option
+from lipcert.cli.paths import FOLDER, INPUT
 from lipcert.cli.show import console, print_json
 from lipcert.cli.stages import StageDisplay
 from lipcert.errors import InputError
@@ -18,19 +19,25 @@ if TYPE_CHECKING:
 @click.command("reproduce")
 @click.argument("target", metavar="TARGET")
 @click.option("--quick", is_flag=True, help="Two networks, a few sparsities, 10 s for each entry: minutes, not days.")
-@click.option("--out", metavar="DIR", help="Where to write; goes on with what is there. Default: reproduction[-quick].")
+@click.option(
+    "--out",
+    type=FOLDER,
+    metavar="DIR",
+    help="Where to write; goes on with what is there. Default: reproduction[-quick].",
+)
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Processes. Default: one for each core.")
 @click.option("--cluster", "scheduler", metavar="ADDRESS", help="A Dask scheduler instead; it keeps no memory limit.")
 @click.option("--time-limit", type=float, metavar="S", help="Seconds for each entry. Default: 300, quick 10.")
 @click.option("--memory-limit", type=float, metavar="GIB", help="Address space of each entry. Default: 4.")
 @click.option(
     "--weights",
+    type=INPUT,
     multiple=True,
     metavar="FILE",
     help="A trained network, of one output for table2, of ten for table4 and matrix; may be given twice.",
 )
-@click.option("--images", metavar="FILE", help="Images for table4 and matrix (.npy, .npz, idx, .csv).")
-@click.option("--labels", metavar="FILE", help="Their classes.")
+@click.option("--images", type=INPUT, metavar="FILE", help="Images for table4 and matrix (.npy, .npz, idx, .csv).")
+@click.option("--labels", type=INPUT, metavar="FILE", help="Their classes.")
 @click.option("--scale", metavar="S", help="Pixels are IMAGES times S, e.g. 1/255; needed for whole numbers.")
 @json_option
 def reproduce_command(

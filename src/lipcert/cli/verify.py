@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import time
-from pathlib import Path
 from typing import Any
 
 import click
 from rich.markup import escape
 
-from lipcert.cli.options import A_PATH, Reading, json_option, reading_options
+from lipcert.cli.options import Reading, json_option, reading_options
+from lipcert.cli.paths import INPUT
 from lipcert.cli.show import console, facts, print_json
 from lipcert.cli.verify_folder import GivenData, folder_options, verify_folder_command
 from lipcert.cli.verify_limit import time_limited
@@ -19,16 +20,16 @@ from lipcert.proof.verify import kind_of, load_proof, verify
 
 
 @click.command("verify", short_help="Check a proof, or all proofs of a certify job, against a network.")
-@click.argument("certificate", metavar="CERTIFICATE|FOLDER", type=A_PATH)
+@click.argument("certificate", metavar="CERTIFICATE|FOLDER", type=INPUT)
 @click.option(
     "--network",
-    type=A_PATH,
+    type=INPUT,
     metavar="NETWORK",
     help="The network file that it is about; for a FOLDER as recorded in it.",
 )
 @click.option(
     "--problem",
-    type=A_PATH,
+    type=INPUT,
     metavar="FILE",
     help="The polynomial problem that it is about, for proofs by 'lipcert pop'.",
 )
@@ -63,11 +64,13 @@ def verify_command(
     lipcert verify proof.npz --problem disk.pop
     lipcert verify job
     """
-    if Path(certificate).is_dir():
+    if os.path.isdir(certificate):  # pathlib raises on a name that is too long
         if exact:
             raise InputError("--exact is for one certificate, not for a folder; leave it out")
         return verify_folder_command(certificate, network, given, reading, as_json)
     given.refuse()
+    if not os.path.exists(certificate):
+        raise InputError(f"{certificate}: no such file or folder; give a certificate, or the folder of a certify job")
     start = time.monotonic()
     if problem is not None or kind_of(certificate) == "polynomial":
         answer, about = _verified_problem(certificate, problem, exact or network is not None)

@@ -11,6 +11,7 @@ import click
 
 from lipcert.chart.numbers import counted
 from lipcert.cli.options import Reading, gathered
+from lipcert.cli.paths import INPUT
 from lipcert.cli.show import console, grid, print_json
 from lipcert.cli.stages import StageDisplay
 from lipcert.errors import InputError
@@ -21,8 +22,10 @@ if TYPE_CHECKING:
 
 _SHOWN = 5
 _OPTIONS = [
-    click.option("--data", metavar="DATA", help="For a FOLDER: the inputs, when they are not where they were."),
-    click.option("--labels", metavar="FILE", help="For a FOLDER: the true classes, likewise."),
+    click.option(
+        "--data", type=INPUT, metavar="DATA", help="For a FOLDER: the inputs, when they are not where they were."
+    ),
+    click.option("--labels", type=INPUT, metavar="FILE", help="For a FOLDER: the true classes, likewise."),
     click.option("--label-column", metavar="C", help="For a FOLDER: the column of a .csv with the classes, likewise."),
     click.option("--scale", metavar="S", help="For a FOLDER: inputs are DATA times S. Default: as in the job."),
     click.option(

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from lipcert.cli.options import gathered
+from lipcert.cli.paths import INPUT
 from lipcert.errors import InputError
 from lipcert.files.tables import read_table
 
@@ -17,11 +18,15 @@ _FILE = "FILE"
 _OPTIONS = [
     click.option(
         "--input-weights",
+        type=INPUT,
         metavar=_FILE,
         help="Weights of input changes, .npy, .csv or .txt: one > 0 for every input, or for norm 2 a definite matrix.",
     ),
     click.option(
-        "--output-weights", metavar=_FILE, help="With --output all: weights of output changes, a vector or a matrix."
+        "--output-weights",
+        type=INPUT,
+        metavar=_FILE,
+        help="With --output all: weights of output changes, a vector or a matrix.",
     ),
     click.option(
         "--inputs", metavar="LIST", help="Inputs that change, such as 0:3,7; the others move within the region only."

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from lipcert.budget import Budget
@@ -97,7 +96,7 @@ def largest_box(
     good, bad, refuted, best = 0.0, math.inf, False, None
     radius = float(most)
     for _ in range(_STEPS):
-        found = bound(net, Box(np.asarray(center), radius), time_limit=_share(budget), below=below, **wishes)
+        found = bound(net, Box(center, radius), time_limit=_share(budget), below=below, **wishes)
         if on_try is not None:
             on_try(radius, found)
         if found.upper < below:

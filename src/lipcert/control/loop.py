@@ -6,6 +6,7 @@ is below one: two states of the region come closer in every step.
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -14,21 +15,26 @@ from numpy.typing import ArrayLike
 from lipcert.errors import InputError
 from lipcert.method.bound import bound
 from lipcert.method.result import Result
+from lipcert.problem.arrays import floats_of
 from lipcert.problem.network import Network
-from lipcert.problem.region import Region, hull
+from lipcert.problem.region import Region, check_region, hull
 from lipcert.problem.rewriting import followed, led
+from lipcert.readers.given import TorchModule, network_of
 from lipcert.rounding import Array
 
+Controller = Network | str | os.PathLike[str] | TorchModule
 
-def closed_loop(net: Network, A: ArrayLike, B: ArrayLike, C: ArrayLike | None = None) -> Network:
+
+def closed_loop(net: Controller, A: ArrayLike, B: ArrayLike, C: ArrayLike | None = None) -> Network:
     """The network x -> A x + B net(C x), exactly: no product of matrices is rounded.
 
     Args:
-        net: the controller.
+        net: the controller: a network, the path of its file, or a torch module.
         A: (states, states).
         B: (states, outputs of the controller).
         C: what the controller sees, (inputs of the controller, states); the state itself where it is left out.
     """
+    net = network_of(net)
     a, b = _matrix("A", A), _matrix("B", B)
     states = a.shape[0]
     if a.shape != (states, states):
@@ -47,7 +53,7 @@ def closed_loop(net: Network, A: ArrayLike, B: ArrayLike, C: ArrayLike | None = 
 
 
 def contraction(
-    net: Network,
+    net: Controller,
     A: ArrayLike,
     B: ArrayLike,
     region: Region,
@@ -66,6 +72,9 @@ def contraction(
         norm: "2", "inf" or "1".
         wishes: what else `bound` takes: method, time_limit, gap, ...
     """
+    own = [name for name in ("output", "output_norm", "input_weights", "output_weights") if name in wishes]
+    if own:
+        raise InputError(f"{own[0]}: the whole loop is bounded, from one norm to itself; give norm and weights instead")
     loop = closed_loop(net, A, B, C)
     return bound(loop, region, output="all", norm=norm, input_weights=weights, output_weights=weights, **wishes)
 
@@ -74,7 +83,7 @@ class NotContractingError(InputError):
     """No weights: the Jacobian at the middle of the region has a spectral radius of 1 or more, says floating point."""
 
 
-def loop_weights(net: Network, A: ArrayLike, B: ArrayLike, region: Region, C: ArrayLike | None = None) -> Array:
+def loop_weights(net: Controller, A: ArrayLike, B: ArrayLike, region: Region, C: ArrayLike | None = None) -> Array:
     """A P in whose norm the loop contracts near the middle of the region, where there is one; a hint, nothing proved.
 
     From the Lyapunov equation of the loop's Jacobian J there: J'PJ = r^2 (P - I), with r between its spectral radius
@@ -83,6 +92,7 @@ def loop_weights(net: Network, A: ArrayLike, B: ArrayLike, region: Region, C: Ar
     from scipy.linalg import solve_discrete_lyapunov  # here, so that importing lipcert stays fast
 
     loop = closed_loop(net, A, B, C)
+    check_region(region, loop.inputs)
     box = hull(region)
     middle = np.zeros(loop.inputs) if box is None else box.center
     J = np.concatenate([loop.gradient(middle, row) for row in np.eye(loop.outputs)])
@@ -99,7 +109,7 @@ def loop_weights(net: Network, A: ArrayLike, B: ArrayLike, region: Region, C: Ar
 
 def _matrix(name: str, given: ArrayLike) -> Array:
     try:
-        value = np.array(given, dtype=np.float64)
+        value = np.array(floats_of(given))
     except (TypeError, ValueError):
         raise InputError(f"{name} must be a matrix of numbers") from None
     if value.ndim != 2 or not value.size or not np.all(np.isfinite(value)):

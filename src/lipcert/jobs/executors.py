@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import pkgutil
@@ -40,10 +41,10 @@ class Local(Executor):
 
 
 class Cluster(Executor):
-    """A Dask client; a piece whose worker dies is repeated by the scheduler."""
+    """A Dask client; a piece whose worker dies is repeated by the scheduler. At the end `farewell` is called."""
 
-    def __init__(self, client: Any) -> None:
-        self._client = client
+    def __init__(self, client: Any, farewell: Callable[[], None]) -> None:
+        self._client, self._farewell = client, farewell
         self._executor = client.get_executor(pure=False)
         self._counted, self._count = -math.inf, 1
         self._last_seen = time.monotonic()
@@ -70,6 +71,7 @@ class Cluster(Executor):
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         self._executor.shutdown(wait=wait and not cancel_futures)
         self._client.close()
+        self._farewell()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -84,7 +86,7 @@ def local() -> Executor:
 
 def processes(workers: int) -> Executor:
     """Pieces in `workers` processes, the cores shared among them; a piece whose process dies twice has failed."""
-    _check_workers(workers)
+    check_workers(workers)
     return Processes(workers, threads=_threads_each(workers))
 
 
@@ -99,7 +101,7 @@ def isolated(
         fresh: a process for every piece. Otherwise the next piece has the same one, unless it was killed or died:
             starting Python takes longer than many a piece.
     """
-    _check_workers(workers)
+    check_workers(workers)
     if memory is not None and memory <= 0:
         raise InputError(f"memory must be a positive number of bytes, not {memory}")
     if seconds is not None and not seconds > 0:
@@ -117,18 +119,43 @@ def cluster(address: str) -> Executor:
         from distributed import Client
     except ImportError:
         raise InputError(f"a cluster needs the package distributed: {how_to_install('cluster')}") from None
-    client = _connected(Client, address)
+    speak = _silenced()
+    try:
+        client = _connected(Client, address)
+        try:
+            _check_workers_of(client, address)
+        except InputError:
+            client.close()
+            raise
+    except BaseException:
+        speak()
+        raise
+    return Cluster(client, speak)
+
+
+def _silenced() -> Callable[[], None]:
+    """Keep the client from logging the tracebacks of connections that it loses; returns what undoes this.
+
+    A lost scheduler is said in one line, by whoever waits for its answers.
+    """
+    loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL + 1)
+
+    def speak() -> None:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+    return speak
+
+
+def _check_workers_of(client: Any, address: str) -> None:
     try:
         client.wait_for_workers(1, timeout=_CONNECT_SECONDS)
     except OSError:
-        client.close()
         raise InputError(f"{address}: the scheduler has no workers; start some with `dask worker {address}`") from None
-    try:
-        _check_versions(client.run(pkgutil.resolve_name, f"{__name__}:VERSION", on_error="return"))
-    except InputError:
-        client.close()
-        raise
-    return Cluster(client)
+    _check_versions(client.run(pkgutil.resolve_name, f"{__name__}:VERSION", on_error="return"))
 
 
 def _connected(kind: Any, address: str) -> Any:
@@ -167,9 +194,10 @@ def queue_depth(executor: Executor) -> int:
     return int(getattr(executor, "depth", 2 * worker_count(executor)))
 
 
-def _check_workers(workers: int) -> None:
-    if workers < 1:
-        raise InputError(f"the number of processes must be at least 1, not {workers}")
+def check_workers(workers: int) -> None:
+    """Refuse what is no number of processes."""
+    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
+        raise InputError.about("workers", f"must be a whole number >= 1, not {workers!r}")
 
 
 def _threads_each(workers: int) -> int:

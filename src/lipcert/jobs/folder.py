@@ -30,17 +30,23 @@ _RECORD = record(name=verbatim, value=maybe(an_object), error=maybe(text), secon
 
 
 class JobFolder:
-    """An open, locked job folder. `notes` says what was found damaged."""
+    """An open, locked job folder. `question` is what was asked first, `notes` says what was found damaged."""
 
-    def __init__(self, path: Path, lock: FolderLock, resumed: bool) -> None:
-        self.path = path
+    def __init__(self, path: Path, lock: FolderLock, resumed: bool, question: dict[str, Any]) -> None:
+        self.path, self.question = path, question
         self.resumed = resumed
         self.notes: list[str] = []
         self._lock = lock
 
     @classmethod
     def open(
-        cls, path: str | os.PathLike[str], kind: str, question: Mapping[str, Any], *, resume: bool = False
+        cls,
+        path: str | os.PathLike[str],
+        kind: str,
+        question: Mapping[str, Any],
+        *,
+        resume: bool = False,
+        may_differ: str | None = None,
     ) -> JobFolder:
         """Make the folder, or go on with the same job in it.
 
@@ -48,19 +54,20 @@ class JobFolder:
             path: a folder that is new, empty, or (with `resume`) holds this very job.
             kind: the verb, e.g. "certify".
             question: everything the results depend on, JSON-able: hashes of network and data, options.
+            may_differ: a key of the question, such as a time limit, that a run may change when it goes on with a job.
         """
         folder = Path(path)
         asked = {"format": FORMAT, "kind": kind, "question": json.loads(json.dumps(dict(question)))}
         asked["fingerprint"] = fingerprint(asked)
-        _check(folder, asked, resume)
+        _check(folder, asked, resume, may_differ)
         try:
             (folder / "pieces").mkdir(parents=True, exist_ok=True)
             lock = FolderLock(folder / "lock")
         except OSError as error:
             raise InputError(f"{folder}: cannot write there ({error.strerror})") from None
         try:
-            resumed = _check(folder, asked, resume)  # again: another process may have come first
-            if not resumed:
+            found = _check(folder, asked, resume, may_differ)  # again: another process may have come first
+            if found is None:
                 _write_json(folder / "job.json", asked)
             ours = (left for end in ("json", "npz", "csv") for left in folder.glob(f".*.{end}.*"))
             for left in (*ours, *(folder / "pieces").glob(".*")):
@@ -68,7 +75,7 @@ class JobFolder:
         except BaseException:
             lock.release()
             raise
-        return cls(folder, lock, resumed)
+        return cls(folder, lock, found is not None, (found or asked)["question"])
 
     def load(self, name: str) -> Outcome | None:
         """The stored outcome; None when there is none, or (with a note) when its record or files are damaged.
@@ -143,20 +150,22 @@ def fingerprint(job: Mapping[str, Any]) -> str:
     return hashlib.sha256(asked.encode()).hexdigest()
 
 
-def _check(folder: Path, asked: Mapping[str, Any], resume: bool) -> bool:
-    """Whether the folder holds this job already; refuse everything that is not ours to write into."""
+def _check(folder: Path, asked: dict[str, Any], resume: bool, may_differ: str | None) -> dict[str, Any] | None:
+    """This job as the folder holds it, None where it holds none; refuse everything that is not ours to write into."""
     try:
         inside = {path.name for path in folder.iterdir()}
     except FileNotFoundError:
-        return False
+        return None
     except OSError as error:
         raise InputError(f"{folder}: cannot be used as a job folder ({error.strerror})") from None
     if "job.json" not in inside:
         if any(name not in _BEFORE_THE_JOB and not name.startswith(".job.json.") for name in inside):
             raise InputError(f"{folder}: not empty and no job; choose a new or empty folder")
-        return False
+        return None
     found = read_job_file(folder / "job.json")
-    if found["fingerprint"] != asked["fingerprint"]:
+    if may_differ in found["question"]:
+        asked = asked | {"question": asked["question"] | {may_differ: found["question"][may_differ]}}
+    if found["fingerprint"] != fingerprint(asked):
         raise InputError(f"{folder}: holds another job: {_difference(found, asked)}; choose another folder")
     if not resume:
         held = f"{folder}: holds this job already"
@@ -164,7 +173,7 @@ def _check(folder: Path, asked: Mapping[str, Any], resume: bool) -> bool:
             f"{held}; give resume=True to go on with it, or another folder",
             f"{held}; use --resume to go on with it, or another folder",
         )
-    return True
+    return found
 
 
 def read_job_file(path: Path) -> dict[str, Any]:

@@ -12,11 +12,12 @@ from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecu
 from contextlib import contextmanager, suppress
 from multiprocessing import resource_tracker
 from multiprocessing.connection import wait
+from multiprocessing.util import Finalize
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
 from lipcert.errors import PieceLost
-from lipcert.jobs.worker import READY, serve
+from lipcert.jobs.worker import READY, STOPPING, serve
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -131,8 +132,10 @@ class _Process:
         context = multiprocessing.get_context("spawn")
         self._pipe, there = context.Pipe()
         self._process = context.Process(target=serve, args=(there, threads, memory), daemon=True)
-        with _sigint_blocked():
+        with _stopping_blocked():
             self._process.start()
+        # At the end of Python multiprocessing sends SIGTERM to workers that are left, which they ignore, and waits.
+        self._at_exit = Finalize(None, self.kill, exitpriority=0)
         there.close()
         self._ready = False
         self.usable = True
@@ -158,6 +161,7 @@ class _Process:
         self._process.kill()
 
     def join(self) -> None:
+        self._at_exit.cancel()
         self._process.join(_GOODBYE_SECONDS)
 
     def _receive(self, seconds: float | None) -> bytes:
@@ -179,13 +183,15 @@ def _cause(code: int | None) -> str:
 
 
 @contextmanager
-def _sigint_blocked() -> Iterator[None]:
-    """A child starts with the mask of the thread that starts it: Ctrl-C must not reach it before it can ignore it."""
+def _stopping_blocked() -> Iterator[None]:
+    """A child starts with the mask of the thread that starts it: Ctrl-C and SIGTERM, which SLURM sends to every process
+    of a job, must not reach it before it can ignore them.
+    """
     if os.name != "posix":
         yield
         return
     resource_tracker.ensure_running()  # started on first use otherwise, which unblocks the signal again
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
     try:
         yield
     finally:

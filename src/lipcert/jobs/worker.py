@@ -14,14 +14,16 @@ from lipcert.budget.threads import limit_threads
 from lipcert.errors import PieceLost
 
 READY = b"ready"
+STOPPING = (signal.SIGINT, signal.SIGTERM)  # the parent decides what they mean; its workers go when it closes the pipe
 
 
 def serve(connection: Connection, threads: int, memory: int | None) -> None:
     """The main function of a worker process; it ends when the pipe closes."""
     if os.name == "posix":
         os.setsid()  # a group of its own: Ctrl-C is the parent's, and programs the piece starts can be stopped with it
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        for number in STOPPING:
+            signal.signal(number, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
     threading.Thread(target=_die_with_parent, daemon=True).start()
     limit_threads(threads)
     if memory is not None:

@@ -36,7 +36,7 @@ class Auto(Method):
         eliminate_many(problem, bracket, budget.share(policy.PRELUDE_SHARE))
         if bracket.closed():
             return
-        with workers_of(bracket.wishes) as executor:
+        with workers_of(bracket) as executor:
             engines = engines_for(problem, bracket, budget, executor)
             looker = Looker(problem, bracket, budget)
             for number, stage in enumerate(stages(budget)):

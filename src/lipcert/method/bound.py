@@ -26,6 +26,7 @@ from lipcert.method.lower import look
 from lipcert.method.portfolio import stages
 from lipcert.method.result import Described, Result, Status
 from lipcert.method.slopes import first_pass
+from lipcert.method.workers import check_cluster
 from lipcert.problem.frame import Frame
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
@@ -165,6 +166,7 @@ class Call:
         network = network_of(net, shape)
         if limits[1] is not None:  # the same whatever the machine
             numbers |= {"workers": 1, "scheduler": None}
+        check_cluster(numbers["scheduler"])
         numbers["gap"] = max(float(numbers["gap"]), policy.CLOSED)
         return cls(network, chosen, Wishes(solver, **numbers), question, weights, memory)
 

@@ -45,7 +45,7 @@ class Exact(Method):
         eliminate_many(problem, bracket, budget.share(policy.PRELUDE_SHARE))
         if bracket.closed():
             return
-        with workers_of(bracket.wishes) as executor:
+        with workers_of(bracket) as executor:
             engines = searches(problem, bracket, budget, executor)
             looker = Looker(problem, bracket, budget)
             take_turns(engines, bracket, budget, looker)

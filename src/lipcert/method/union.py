@@ -8,13 +8,13 @@ the largest gradient that was found anywhere; its turn ends as soon as it no lon
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from lipcert import policy
 from lipcert.budget import Budget
-from lipcert.errors import InputError
+from lipcert.errors import InputError, shown
 from lipcert.method import table
 from lipcert.method.bound import Call
 from lipcert.method.bracket import Progress
@@ -69,6 +69,9 @@ def bound_union(
     unknown = sorted(set(options) - set(_DEFAULTS) - set(_QUESTION) - set(_WEIGHTS))
     if unknown:
         raise InputError(f"bound_union has no option {unknown[0]!r}; it has those of bound")
+    if not isinstance(regions, Iterable):
+        raise InputError(f"regions={shown(regions)}: give a list of regions; bound is for one of them")
+    regions = tuple(regions)
     if not 1 <= len(regions) <= MOST_PARTS:
         raise InputError(f"{len(regions)} regions; give 1 to {MOST_PARTS:,}")
     given = {group: {n: options.get(n, v) for n, v in names.items()} for group, names in _GROUPS.items()}

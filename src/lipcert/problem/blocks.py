@@ -17,6 +17,7 @@ from scipy import sparse
 from lipcert.errors import InputError
 from lipcert.files import MAX_WIDTH
 from lipcert.problem.activations import IDENTITY, Activation
+from lipcert.problem.arrays import floats_of
 from lipcert.problem.convolution import Convolution, folded
 from lipcert.problem.maps import Matrix, Operator, entries, numbers, stored, times
 from lipcert.problem.twins import Twins, twins_of
@@ -32,7 +33,10 @@ class Affine:
 
     def __post_init__(self) -> None:
         weight = frozen_matrix(self.weight)
-        bias = np.array(self.bias, dtype=np.float64).reshape(-1)
+        try:
+            bias = np.array(floats_of(self.bias)).reshape(-1)
+        except (TypeError, ValueError):
+            raise InputError("a bias must be a vector of numbers") from None
         if bias.shape != (weight.shape[0],):
             raise InputError(f"the bias has {bias.size} entries, its weight matrix {weight.shape[0]} rows")
         if not (np.all(np.isfinite(numbers(weight))) and np.all(np.isfinite(bias))):
@@ -154,7 +158,7 @@ def frozen_matrix(weight: Any) -> Matrix:
             part.flags.writeable = False
     else:
         try:
-            w = np.array(weight, dtype=np.float64, order="C")
+            w = np.array(floats_of(weight), order="C")
         except (TypeError, ValueError):
             raise InputError("a weight matrix must be a two-dimensional array of numbers") from None
         w.flags.writeable = False

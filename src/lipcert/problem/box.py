@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lipcert.errors import InputError, shown
+from lipcert.problem.arrays import floats_of
 from lipcert.rounding import Array, add_down, add_up
 
 
@@ -128,12 +129,8 @@ def _restore(lo: Array, hi: Array, center: Array, radius: Array, shape: tuple[in
 
 def numbers(name: str, value: ArrayLike, kind: str = "Box") -> Array:
     """An array of numbers; what is text, or none, is refused as a part of this kind of region."""
-    detached = getattr(value, "detach", None)  # a torch tensor that has gradients is no array by itself
     try:
-        given = np.asarray(value if detached is None else detached())
-        if given.dtype.kind in "US":  # which numpy would read as numbers
-            raise ValueError
-        return np.asarray(given, dtype=np.float64)
+        return floats_of(value)
     except (TypeError, ValueError):
         raise InputError(f"{kind}: {name} must be numbers") from None
 

@@ -22,9 +22,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from lipcert import steps as working
-from lipcert.errors import InputError, MethodError
+from lipcert.errors import InputError, MethodError, shown
 from lipcert.files import MAX_WEIGHTS, write_npz
 from lipcert.problem.activations import IDENTITY, Activation
+from lipcert.problem.arrays import floats_of
 from lipcert.problem.blocks import Affine, Block, frozen_matrix
 from lipcert.problem.convolution import Convolution
 from lipcert.problem.maps import Matrix, fingerprint
@@ -82,12 +83,14 @@ class Network:
         activation: Activation | str = "relu",
     ) -> Network:
         """A plain chain with the same activation everywhere: weights (out, in), first layer first."""
+        if not isinstance(weights, Iterable):
+            raise InputError(f"weights={shown(weights)}: give a list of matrices, (out, in), first layer first")
         f = activation if isinstance(activation, Activation) else Activation(activation)
         matrices: list[Matrix] = [frozen_matrix(w) for w in weights]
         shifts = [np.zeros(w.shape[0]) for w in matrices] if biases is None else biases
         if len(shifts) != len(matrices):
             raise InputError(f"{len(matrices)} weight matrices and {len(shifts)} biases; give one bias per matrix")
-        maps = [Affine(w, np.asarray(b, dtype=np.float64)) for w, b in zip(matrices, shifts, strict=True)]
+        maps = [Affine(w, _numbers("a bias", b)) for w, b in zip(matrices, shifts, strict=True)]
         return cls(tuple(maps), (f,) * (len(maps) - 1))
 
     @classmethod
@@ -216,7 +219,7 @@ class Network:
 
     def forward(self, x: ArrayLike) -> Array:
         """The scores on a batch (batch, inputs) -> (batch, outputs), or on one point (inputs,) -> (outputs,)."""
-        points = np.asarray(x, dtype=np.float64)
+        points = _numbers("x", x)
         scores = self.run(self._batch(points))[1]
         return scores[0] if points.ndim == 1 else scores
 
@@ -225,8 +228,17 @@ class Network:
         return [z > 0 for z in self.preactivations(x)]
 
     def gradient(self, x: ArrayLike, c: ArrayLike) -> Array:
-        """The gradient of c'scores at every point of a batch: (batch, inputs)."""
-        return self.gradient_from(self.preactivations(x), np.asarray(c, dtype=np.float64))
+        """The gradient of c'scores at every point of a batch: (batch, inputs); c may have a row for each of them."""
+        points, weights = self._batch(x), _numbers("c", c)
+        rows = np.atleast_2d(weights)
+        if rows.ndim != 2 or rows.shape[1] != self.outputs or len(rows) not in (1, len(points)):
+            raise InputError(
+                f"gradient(x, c) with c of shape {weights.shape}: give {self.outputs} weights, one for each score "
+                f"(numpy.eye({self.outputs})[k] is score k), or a row of them for each point"
+            )
+        found = self.gradient_from(self.preactivations(points), rows)
+        # Where no slope matters there is one row for all points.
+        return found if len(found) == len(points) else np.array(np.broadcast_to(found, points.shape))
 
     def gradient_from(self, zs: Sequence[Array], c: Array) -> Array:
         """The gradient of c'scores where the pre-activations are known."""
@@ -254,7 +266,7 @@ class Network:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write W1, b1, W2, b2, ... and the activations to an .npz that `lipcert.load` reads back to the same hash."""
-        if not str(path).endswith(".npz"):
+        if not str(path).lower().endswith(".npz"):
             raise InputError(f"{path}: networks are saved as .npz; give the file that ending")
         plain = self.is_chain and not any(isinstance(w, Convolution) for b in self.blocks for _, w in b.terms)
         arrays: dict[str, NDArray[Any]] = {"format": np.array(FORMAT_VERSION if plain else EXTENDED_VERSION)}
@@ -288,10 +300,17 @@ class Network:
         return zs, self.scores(xs)
 
     def _batch(self, x: ArrayLike) -> Array:
-        points = np.atleast_2d(np.asarray(x, dtype=np.float64))
+        points = np.atleast_2d(_numbers("x", x))
         if points.ndim != 2 or points.shape[1] != self.inputs:
             raise InputError(f"points of shape {np.shape(x)}: the network has {self.inputs} inputs")
         return points
+
+
+def _numbers(name: str, value: ArrayLike) -> Array:
+    try:
+        return floats_of(value)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be an array of numbers, not {shown(value)}") from None
 
 
 def _check_graph(blocks: tuple[Block, ...]) -> None:

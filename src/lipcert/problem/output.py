@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lipcert.errors import InputError
+from lipcert.problem.arrays import floats_of, whole_of
 from lipcert.rounding import Array
 
 OutputChoice = int | tuple[int, int] | ArrayLike | None
@@ -57,12 +58,14 @@ def choose_output(choice: OutputChoice | Output, outputs: int) -> Output:
         return _frozen(np.eye(outputs), {"all": outputs})
     if isinstance(choice, bool):
         raise InputError("output must be a label, a pair of labels or a weight vector, not a bool")
-    if isinstance(choice, int | np.integer):
+    label = whole_of(choice)
+    if label is not None:
         c = np.zeros(outputs)
-        c[_label(int(choice), outputs)] = 1.0
-        return _frozen(c, {"label": int(choice)})
-    if isinstance(choice, tuple) and len(choice) == 2 and all(isinstance(k, int | np.integer) for k in choice):
-        i, j = (_label(int(k), outputs) for k in choice)
+        c[_label(label, outputs)] = 1.0
+        return _frozen(c, {"label": label})
+    labels = [whole_of(k) for k in choice] if isinstance(choice, tuple) and len(choice) == 2 else [None]
+    if None not in labels:
+        i, j = (_label(int(k), outputs) for k in labels if k is not None)
         if i == j:
             raise InputError(f"versus {i} {j}: the two labels must differ")
         c = np.zeros(outputs)
@@ -70,9 +73,13 @@ def choose_output(choice: OutputChoice | Output, outputs: int) -> Output:
         return _frozen(c, {"versus": [i, j]})
     _refuse_a_list_of_labels(choice, outputs)
     try:
-        c = np.array(choice, dtype=np.float64)
+        c = np.array(floats_of(choice))
     except (TypeError, ValueError):
         raise InputError("output weights must be numbers") from None
+    if c.ndim == 0:
+        raise InputError(
+            f"output={choice}: give a whole number for a label, a pair of labels, 'all' or a weight vector"
+        )
     if c.shape != (outputs,) or not np.all(np.isfinite(c)):
         raise InputError(f"output weights must be {outputs} finite numbers, one per score; got shape {c.shape}")
     return _frozen(c, {"weights": [float(e) for e in c]})

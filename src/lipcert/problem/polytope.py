@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lipcert.errors import InputError
+from lipcert.problem.arrays import floats_of
 from lipcert.problem.ball import Ball
 from lipcert.problem.box import Box
 from lipcert.rounding import TINY, Array, add_up, gamma, grow
@@ -209,7 +210,7 @@ def _at_most(a: Array, x: Array, b: float) -> bool:
 
 def _checked(A: ArrayLike, b: ArrayLike, n: int) -> tuple[Array, Array]:
     try:
-        rows, right = np.array(A, dtype=np.float64), np.array(b, dtype=np.float64)
+        rows, right = np.array(floats_of(A)), np.array(floats_of(b))
     except (TypeError, ValueError):
         raise InputError("half-spaces A x <= b must be numbers") from None
     rows, right = np.atleast_2d(rows), np.atleast_1d(right)

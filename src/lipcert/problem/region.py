@@ -81,4 +81,12 @@ def check_region(region: object, inputs: int) -> None:
         kinds = "Box(center, radius), Ball(center, radius), Polytope(box, A, b) or Everywhere()"
         raise InputError(f"region={shown}: a region is {kinds}{hint}")
     if not isinstance(region, Everywhere) and region.size != inputs:
-        raise InputError(f"the center has {region.size} coordinates, the network has {inputs} inputs")
+        raise InputError(
+            f"the center has {region.size} coordinates, the network has {inputs} inputs{_of_a_batch(region, inputs)}"
+        )
+
+
+def _of_a_batch(region: Box | Ball | Polytope, inputs: int) -> str:
+    """What to do where the center is several inputs."""
+    shape = region.shape
+    return f"; it is a batch of {shape[0]}: give one of them, center[i]" if region.size == shape[0] * inputs else ""

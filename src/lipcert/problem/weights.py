@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lipcert.errors import InputError
+from lipcert.problem.arrays import array_of, floats_of
 from lipcert.rounding import Array, down, gamma, grow, up
 from lipcert.rounding.definite import is_positive
 
@@ -24,7 +25,7 @@ _LEAST, _MOST = 1e-100, 1e100
 def check_weights(end: str, given: ArrayLike, sizes: tuple[int, int], p: str) -> Array:
     """A vector of sizes[0] positive weights, or a positive definite matrix of order sizes[1] for the Euclidean norm."""
     try:
-        w = np.array(given, dtype=np.float64)
+        w = np.array(floats_of(given))
     except (TypeError, ValueError):
         raise InputError(f"{end} weights must be numbers") from None
     if w.ndim not in (1, 2) or not w.size or not np.all(np.isfinite(w)):
@@ -56,7 +57,10 @@ def _checked_vector(end: str, w: Array, count: int) -> Array:
 
 def check_inputs(inputs: Sequence[int] | Index, count: int) -> Index:
     """Which inputs change, in increasing order."""
-    own = np.asarray(inputs)
+    try:
+        own = array_of(inputs)
+    except (TypeError, ValueError):
+        own = np.zeros(0)
     if own.ndim != 1 or not own.size or own.dtype.kind not in "iu":
         raise InputError("inputs must be one or more whole numbers, the inputs that change")
     if np.any((own < 0) | (own >= count)):

@@ -20,7 +20,9 @@ EXTENSIONS = (".npz", ".mat", ".nnet", ".onnx")
 PICKLES = (".pt", ".pth", ".pkl", ".pickle", ".ckpt")
 
 
-def load(path: str | os.PathLike[str], *, normalize: bool = False, onnx_output: str | None = None) -> Network:
+def load(
+    path: str | os.PathLike[str], *, normalize: bool = False, onnx_output: str | None = None, onnx_batch: bool = False
+) -> Network:
     """Read a network from a .npz, .mat, .nnet or .onnx file; the extension decides, in either case.
 
     normalize: only for .nnet files, which store a normalisation of inputs and outputs beside the weights. The default
@@ -28,6 +30,9 @@ def load(path: str | os.PathLike[str], *, normalize: bool = False, onnx_output: 
         layers.
     onnx_output: only for .onnx files, the name of the output to read. The default is the only one that is a tensor of
         floating point numbers; for scikit-learn's dictionaries of scores, the tensor that they are made of.
+
+    onnx_batch: only for .onnx files, whether a fixed batch of N > 1 inputs is read as one network, N copies side by
+        side. The default refuses such a file.
 
     An .onnx file may keep its weights in another file in the same folder, as exporters write them.
     Anything that had to be left out (a softmax at the end, say) is told in `Network.notes`.
@@ -48,6 +53,8 @@ def load(path: str | os.PathLike[str], *, normalize: bool = False, onnx_output: 
         raise _only("normalize=True", "--normalize", path, ".nnet")
     if onnx_output is not None and extension != ".onnx":
         raise _only("onnx_output", "--onnx-output", path, ".onnx")
+    if onnx_batch and extension != ".onnx":
+        raise _only("onnx_batch=True", "--onnx-batch", path, ".onnx")
     file = check_readable(path)
     match extension:
         case ".npz":
@@ -65,7 +72,7 @@ def load(path: str | os.PathLike[str], *, normalize: bool = False, onnx_output: 
         case _:
             from lipcert.readers.onnx import read as read_onnx
 
-            return read_onnx(file, output=onnx_output)
+            return read_onnx(file, output=onnx_output, batch=onnx_batch)
 
 
 def _only(keyword: str, option: str, path: str | os.PathLike[str], ending: str) -> InputError:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any, Protocol, runtime_checkable
 
 from lipcert.errors import InputError, UnsupportedOperator
@@ -46,17 +45,48 @@ def network_of(given: Network | str | os.PathLike[str] | TorchModule, shape: Seq
 def _of_module(module: TorchModule, shape: tuple[int, ...]) -> Network:
     """By what the module itself tells about its inputs where that fits, else by the shape."""
     if len(shape) < 2:
-        try:
-            return from_torch(module)
-        except UnsupportedOperator:
-            raise
-        except InputError as error:
-            raise InputError(f"{error}: lipcert.from_torch(module, input_shape=...) is the network") from None
-    with suppress(InputError):
-        network = from_torch(module)
-        if network.inputs == math.prod(shape):
-            return network
-    return from_torch(module, shape[1:] if len(shape) == 4 and shape[0] == 1 else shape)
+        return _of_flat(module, shape)
+    network = _network_or_none(module, None)
+    if network is not None and network.inputs == math.prod(shape):
+        return network
+    if network is not None and network.inputs == math.prod(shape[1:]):
+        more = f", or lipcert.from_torch(module, {shape}) as the network where that is one input"
+        raise InputError(_batch_words(shape) + more)
+    try:
+        return from_torch(module, shape[1:] if len(shape) == 4 and shape[0] == 1 else shape)
+    except InputError:
+        if shape[0] > 1 and _network_or_none(module, shape[1:]) is not None:
+            raise InputError(_batch_words(shape)) from None
+        raise
+
+
+def _of_flat(module: TorchModule, shape: tuple[int, ...]) -> Network:
+    """By what the module tells about its inputs; where it tells nothing, by how many numbers there are."""
+    try:
+        return from_torch(module)
+    except UnsupportedOperator:
+        raise
+    except InputError as error:
+        first = InputError(f"{error}: lipcert.from_torch(module, input_shape=...) is the network")
+    if not shape:
+        raise first
+    try:
+        return from_torch(module, shape)
+    except UnsupportedOperator:
+        raise
+    except InputError:
+        raise first from None
+
+
+def _network_or_none(module: TorchModule, shape: tuple[int, ...] | None) -> Network | None:
+    try:
+        return from_torch(module, shape)
+    except InputError:
+        return None
+
+
+def _batch_words(shape: tuple[int, ...]) -> str:
+    return f"the shape {shape} is a batch of {shape[0]} inputs of shape {shape[1:]}; give one of them, center[i]"
 
 
 def from_torch(module: TorchModule, input_shape: Sequence[int] | None = None) -> Network:

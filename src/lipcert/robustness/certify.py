@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lipcert.budget.memory import as_size, check_share, resident, unwatched
-from lipcert.errors import InputError, SoundnessError
+from lipcert.errors import InputError, SoundnessError, shown
 from lipcert.jobs import End, JobFolder, Outcome, Piece, Progress, Run, cluster, local, processes, run_pieces
-from lipcert.jobs.executors import Cluster
+from lipcert.jobs.executors import Cluster, check_workers
+from lipcert.problem.arrays import array_of
 from lipcert.problem.network import Network
 from lipcert.problem.norms import INF, Norm, parse_norm
 from lipcert.readers.given import TorchModule, network_of
@@ -26,7 +27,7 @@ from lipcert.robustness.data import DataSet, as_data_set
 from lipcert.robustness.decision import Classified, classify, rival_radii, room
 from lipcert.robustness.kept import Check, checked_outcomes
 from lipcert.robustness.pairs import PairOptions, constants_of, matrix, pair_pieces
-from lipcert.robustness.question import Domain, Question, Radii, check_domain, check_radii, check_seconds
+from lipcert.robustness.question import TIME_LIMIT, Domain, Question, Radii, check_domain, check_radii, check_seconds
 from lipcert.robustness.refine import Ball, refine_pieces, refined_radii
 from lipcert.robustness.result import PREDICTED, Certification
 from lipcert.robustness.scores import class_count
@@ -87,28 +88,38 @@ def certify(
     """
     data = as_data_set(inputs, labels)
     limit = as_size(memory)
+    check_workers(workers)
     each = memory if scheduler is not None else share_of(limit, workers)
     method = method.lower() if isinstance(method, str) else method  # one job, however it was written
-    options = PairOptions(method, solver, float(time_limit), lower, seed, parse_norm(norm), each)
-    network = network_of(net, data.image_shape if isinstance(inputs, DataSet) else np.shape(inputs)[1:])
+    options = PairOptions(method, solver, _seconds(time_limit), lower, seed, parse_norm(norm), each)
+    network = network_of(net, data.image_shape if isinstance(inputs, DataSet) else array_of(inputs).shape[1:])
     if network_file is None and isinstance(net, str | os.PathLike):
         network_file = os.fspath(net)
     question = Question(network, data, check_radii(radius), check_domain(domain), clip, options, check_seconds(refine))
     question.check()
+    if out is not None and not isinstance(out, str | os.PathLike):
+        raise InputError(f"out={shown(out)}: give the path of a job folder")
+    if resume and out is None:
+        raise InputError(
+            "resume needs a job folder to go on with; give one as out",
+            "--resume needs --out DIR, the job to go on with",
+        )
     if recheck and out is None:
         raise InputError(
             "recheck needs a job folder with certificates; give one as out",
             "--recheck needs a job folder with certificates; give --out DIR",
         )
     with ExitStack() as stack:
+        executor = stack.enter_context(_executor(workers, scheduler))  # first: a dead address leaves no folder behind
         folder = None
         if out is not None:
-            folder = stack.enter_context(JobFolder.open(out, "certify", question.to_dict(), resume=resume))
+            asked = question.to_dict()
+            folder = stack.enter_context(JobFolder.open(out, "certify", asked, resume=resume, may_differ=TIME_LIMIT))
             write_sources(folder.path, network_file, data)
-        executor = stack.enter_context(_executor(workers, scheduler))
         job = _Job(question, folder, executor, on_progress, network_file)
         unseen = unwatched(memory)
         job.notes += [] if unseen is None else [unseen]
+        job.notes += [] if folder is None else _other_limit(folder, options.time_limit)
         return job.run(attacks)
 
 
@@ -194,6 +205,8 @@ class _Job:
                 raise SoundnessError(f"{name}: {error}")
         self.failed += list(run.failures.items())
         self.notes += run.notes
+        if run.end is End.EXECUTOR_LOST:
+            self.notes.append(run.end.value)
         self.complete = self.complete and run.complete
         return run
 
@@ -269,6 +282,19 @@ def share_of(limit: float, workers: int) -> float:
     each = (limit - (resident() or 0.0)) / workers
     check_share(each, limit, workers)
     return each
+
+
+def _seconds(limit: float) -> float:
+    """The same limit for the same job, however it was written; what is no number is refused with the other options."""
+    return float(limit) if isinstance(limit, int | float) else limit
+
+
+def _other_limit(folder: JobFolder, seconds: float) -> list[str]:
+    """A note where an earlier run of the job had another time limit: what it proved is kept as it is."""
+    before = folder.question[TIME_LIMIT]
+    if before == seconds:
+        return []
+    return [f"the job began with a time limit of {before:g} s for each constant; those that it has are kept"]
 
 
 def _executor(workers: int, scheduler: str | None) -> Executor:

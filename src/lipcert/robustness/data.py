@@ -24,6 +24,7 @@ from lipcert.files import MAX_WEIGHTS, check_readable, opened, text_of
 from lipcert.files.archive import Archive, read_npy
 from lipcert.files.boundary import located, parsing
 from lipcert.files.tables import fault_of
+from lipcert.problem.arrays import array_of, floats_of
 from lipcert.rounding import Array
 
 Labels = NDArray[np.int64]
@@ -109,7 +110,10 @@ def parse_scale(text: str) -> Scale:
 
 
 def read_data(
-    path: str, labels: str | None = None, scale: str | None = None, label_column: str | None = None
+    path: str | os.PathLike[str],
+    labels: str | os.PathLike[str] | None = None,
+    scale: str | float | None = None,
+    label_column: str | int | None = None,
 ) -> DataSet:
     """The data set of one file of inputs and, where given, one of labels; an .npz or a .csv may hold both.
 
@@ -118,6 +122,11 @@ def read_data(
     scale: inputs are the file's numbers times this, "1/255" say; must be given when they are whole numbers.
     label_column: of a .csv, the column of labels: its name in the first line, or its number from 0; -1 is the last.
     """
+    for name, given in (("path", path), ("labels", labels)):
+        if not isinstance(given, str | os.PathLike) and (given is not None or name == "path"):
+            raise InputError(f"{name}={shown(given)}: give the path of a file")
+    path, labels = os.fspath(path), None if labels is None else os.fspath(labels)
+    scale, label_column = (None if given is None else str(given) for given in (scale, label_column))
     factor = None if scale is None else parse_scale(scale)
     if label_column is not None and (labels is not None or not path.lower().endswith(".csv")):
         rest = "for a .csv file of inputs, and without labels of their own"
@@ -152,7 +161,7 @@ def as_data_set(inputs: ArrayLike | DataSet, labels: ArrayLike | None) -> DataSe
 def as_inputs(values: ArrayLike, where: str = "inputs") -> Array:
     """Rows of finite numbers: images are flattened, in the order in which they are stored."""
     try:
-        array = np.asarray(values, dtype=np.float64)
+        array = floats_of(values)
     except (TypeError, ValueError):
         raise InputError(f"{where}: the inputs must be an array of numbers, one row or image each") from None
     if array.ndim < 2 or array.size == 0:
@@ -166,7 +175,10 @@ def as_inputs(values: ArrayLike, where: str = "inputs") -> Array:
 
 def as_labels(values: ArrayLike, where: str = "labels") -> Labels:
     """One whole number for each input; shape (n,) or (n, 1)."""
-    array = np.asarray(values)
+    try:
+        array = array_of(values)
+    except (TypeError, ValueError):
+        raise InputError(f"{where}: labels must be one whole number for each input") from None
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1 or array.dtype.kind not in "iuf":

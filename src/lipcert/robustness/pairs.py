@@ -53,8 +53,11 @@ class PairOptions:
         if refused is not None:
             raise MethodError(refused)
         table.named(self.method).check_solver(self.solver)
-        if not (math.isfinite(self.time_limit) and self.time_limit > 0):
-            raise InputError.about("time_limit", f"must be a positive number of seconds, not {self.time_limit:g}")
+        seconds, seed = self.time_limit, self.seed
+        if not (isinstance(seconds, int | float) and math.isfinite(seconds) and seconds > 0):
+            raise InputError.about("time_limit", f"must be a positive number of seconds, not {seconds!r}")
+        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+            raise InputError.about("seed", f"must be a whole number >= 0, not {seed!r}")
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from lipcert.errors import InputError
+from lipcert.errors import InputError, shown
 from lipcert.files.json_kinds import flag, many, maybe, number, record, size, text, whole
+from lipcert.problem.arrays import floats_of
 from lipcert.problem.network import Network
 from lipcert.problem.norms import INF, parse_norm
 from lipcert.problem.region import Box, Everywhere
@@ -23,6 +24,7 @@ Radii = float | Sequence[float]
 Domain = tuple[float, float] | None
 
 MAX_RADII = 1000
+TIME_LIMIT = "time_limit"  # more of it is a reason to go on with a job
 _STORED = record(
     network=text,
     data=text,
@@ -97,7 +99,7 @@ class Question:
             "clip": self.clip,
             "method": self.pairs.method,
             "solver": self.pairs.solver,
-            "time_limit": self.pairs.time_limit,
+            TIME_LIMIT: self.pairs.time_limit,
             "lower": self.pairs.lower,
             "seed": self.pairs.seed,
         }
@@ -105,9 +107,9 @@ class Question:
 
 def check_radii(radius: Radii) -> tuple[float, ...]:
     try:
-        radii = sorted({float(r) for r in np.atleast_1d(np.asarray(radius, dtype=np.float64))})
+        radii = sorted({float(r) for r in np.atleast_1d(floats_of(radius))})
     except (TypeError, ValueError):
-        raise InputError(f"radius must be a number or several, not {radius!r}") from None
+        raise InputError(f"radius must be a number or several, not {shown(radius)}") from None
     bad = next((r for r in radii if not (math.isfinite(r) and r > 0)), None)
     if bad is not None:
         raise InputError.about("radius", f"{bad:g}: a radius is a positive finite number")
@@ -119,16 +121,20 @@ def check_radii(radius: Radii) -> tuple[float, ...]:
 def check_domain(domain: Sequence[float] | None) -> Domain:
     if domain is None:
         return None
-    if len(domain) != 2:
-        raise InputError("the domain is two numbers, low <= high")
-    lo, hi = float(domain[0]), float(domain[1])
+    try:
+        ends = floats_of(domain)
+    except (TypeError, ValueError):
+        ends = np.zeros(0)
+    if ends.shape != (2,):
+        raise InputError(f"domain={shown(domain)}: the domain is two numbers, low <= high")
+    lo, hi = float(ends[0]), float(ends[1])
     if not (math.isfinite(lo) and math.isfinite(hi) and lo <= hi):
         raise InputError(f"the domain [{lo:g}, {hi:g}] needs two finite numbers, low <= high")
     return lo, hi
 
 
 def check_seconds(refine: float) -> float:
-    if not (math.isfinite(refine) and refine >= 0):
+    if not (isinstance(refine, int | float) and math.isfinite(refine) and refine >= 0):
         raise InputError.about("refine", f"must be a number of seconds >= 0, not {refine!r}")
     return float(refine)
 

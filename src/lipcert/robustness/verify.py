@@ -15,9 +15,10 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from lipcert.chart.facts import Facts
-from lipcert.errors import InputError
+from lipcert.errors import InputError, shown
 from lipcert.files import write_json
 from lipcert.jobs import local, processes
+from lipcert.jobs.executors import check_workers
 from lipcert.problem.network import Network
 from lipcert.readers.given import TorchModule, network_of
 from lipcert.robustness.claims import read_claims
@@ -90,6 +91,9 @@ def verify_folder(
         workers: processes.
         on_progress: called with a stage and the progress of its pieces.
     """
+    if not isinstance(folder, str | os.PathLike):
+        raise InputError(f"folder={shown(folder)}: give the path of a folder that certify(out=...) wrote")
+    check_workers(workers)
     start = time.monotonic()
     claims = read_claims(Path(folder))
     data = _data(claims.folder, inputs, labels)

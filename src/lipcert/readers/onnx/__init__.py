@@ -22,13 +22,16 @@ from lipcert.readers.onnx.external import fetch_external
 from lipcert.readers.onnx.nodes import MAX_NODES, Node, needed, nodes_of
 from lipcert.readers.onnx.operation import Operation, Value, Work, tensor_array
 from lipcert.readers.onnx.operators import compute
-from lipcert.readers.onnx.outputs import FLOATS, batch_notes, choose_output
+from lipcert.readers.onnx.outputs import FLOATS, batch_size, choose_output, refused_batch
 from lipcert.readers.onnx.patterns import recognised
 from lipcert.readers.onnx.wire import check_fields
 
 
-def read(path: Path, *, output: str | None = None) -> Network:
-    """The network of an .onnx file, up to the output of this name. Needs the onnx package; nothing is run."""
+def read(path: Path, *, output: str | None = None, batch: bool = False) -> Network:
+    """The network of an .onnx file, up to the output of this name; `batch` allows a fixed batch of several inputs.
+
+    Needs the onnx package; nothing is run.
+    """
     try:
         import onnx
     except ImportError:
@@ -41,7 +44,7 @@ def read(path: Path, *, output: str | None = None) -> Network:
             del data  # as large as the weights
         _check_whole(model.graph)
         fetch_external(model.graph, path.parent)
-        return _Graph(model.graph, nodes_of(model), output).network()
+        return _Graph(model.graph, nodes_of(model), output).network(batch)
 
 
 class _Graph:
@@ -63,14 +66,21 @@ class _Graph:
         self._stored = 0
         self._work = Work()
 
-    def network(self) -> Network:
+    def network(self, batch: bool = False) -> Network:
         for node in self._nodes:
             self._step(node)
         output = self._values.get(self._output)
         if not isinstance(output, Tensor) or not output.terms:
             raise FileFormatError("the output does not depend on the input")
-        self._graph.notes += batch_notes(*self._input, output.shape)
-        return self._graph.network(output)
+        network = self._graph.network(output)
+        name, shape = self._input
+        count = batch_size(shape, output.shape, network)
+        if count == 1:
+            return network
+        if not batch:
+            raise refused_batch(name, count)
+        note = f"the input {quoted(name)} has a batch of {count}: the network is {count} copies side by side"
+        return Network.from_blocks(network.blocks, (*network.notes, note))
 
     def _step(self, node: Node) -> None:
         asked = [bool(name) and name in self._used for name in node.outputs]

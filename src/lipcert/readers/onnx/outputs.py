@@ -9,8 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lipcert.errors import FileFormatError, UnsupportedOperator
+import numpy as np
+
+from lipcert.errors import FileFormatError, InputError, UnsupportedOperator
 from lipcert.files.boundary import quoted
+from lipcert.problem.maps import times
+from lipcert.problem.network import Network
 
 FLOATS = (1, 10, 11)  # TensorProto: float, float16, double
 _MAX_NAMES = 12
@@ -61,15 +65,27 @@ def _taken(name: str, names: Sequence[str], zipped: dict[str, str]) -> tuple[str
     return zipped.get(name, name), notes
 
 
-def batch_notes(name: str, shape: Sequence[int], output: Sequence[int]) -> list[str]:
-    """A note where the input of this name and shape seems to be several at once: the output has as many."""
+def batch_size(shape: Sequence[int], output: Sequence[int], network: Network) -> int:
+    """How many inputs the input is: as many as its first axis has where the output has as many, and each of its rows
+    depends on the same row of the input alone; 1 elsewhere.
+    """
     count = shape[0] if len(shape) > 1 else 1
     if count < 2 or not output or output[0] != count:
-        return []
-    return [
-        f"the input {quoted(name)} has a batch of {count}: the network is {count} copies side by side; "
-        "export with batch size 1 for one of them"
-    ]
+        return 1
+    rows = np.eye(count)
+    reached = [np.repeat(rows, network.inputs // count, axis=1)]  # of every neuron, by which rows of the input
+    for block in network.blocks:
+        total = sum(times(abs(weight), reached[source]) for source, weight in block.terms)
+        reached.append(np.asarray(total > 0, dtype=np.float64))
+    alone = np.repeat(rows, network.outputs // count, axis=1)
+    return count if np.all(reached[-1] <= alone) else 1
+
+
+def refused_batch(name: str, count: int) -> InputError:
+    """A bound of output K would be one of the first copy, and one of the whole map would be one of all copies."""
+    found = f"the input {quoted(name)} has a batch of {count}: export with batch size 1, or give"
+    rest = "to read the copies side by side as one network"
+    return InputError(f"{found} onnx_batch=True {rest}", f"{found} --onnx-batch {rest}")
 
 
 def _may_be_floats(value: Any) -> bool:

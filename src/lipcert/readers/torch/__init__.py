@@ -17,7 +17,7 @@ from lipcert.problem.network import Network
 from lipcert.readers.graph.tensors import Graph, Tensor
 from lipcert.readers.torch.functions import FUNCTIONS
 from lipcert.readers.torch.layers import LAYERS, SHAPELESS, apply_layer, check_hooks, label
-from lipcert.readers.torch.trace import first_features, has_tracer, in_training, kind_of, trace
+from lipcert.readers.torch.trace import check_scripted, first_features, has_tracer, in_training, kind_of, trace
 
 _NO_SHAPE = "no layer tells the number of inputs; give input_shape, such as (channels, height, width)"
 
@@ -37,6 +37,8 @@ def from_torch(module: Any, input_shape: Sequence[int] | int | None = None) -> N
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            if traced:
+                check_scripted(module)
             layers = list(_layers(module, "", traced=traced))
             shape = _first_shape(module, layers, traced) if input_shape is None else _given_shape(input_shape)
             graph = Graph((1, *shape))

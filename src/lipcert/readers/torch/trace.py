@@ -24,7 +24,14 @@ from lipcert.readers.torch.nodes import Nodes, shortened
 from lipcert.readers.torch.values import is_live
 from lipcert.rounding import Array
 
-_EXPORT = "export it with torch.onnx.export(module, (x,), 'model.onnx') and load that file"
+_EXPORT = (
+    "export it with torch.onnx.export(module, (x,), 'model.onnx') and load that file, unless it branches on values: an "
+    "export keeps only the branches that its example takes"
+)
+_BRANCHES = (
+    "its forward branches on values of the input, and an ONNX export would keep one branch only; bound each branch as "
+    "a module of its own"
+)
 _INNER = ("forward", "_conv_forward", "_output_padding")  # what a subclass may not change if it is to be the layer
 _SEED = 0
 _PLAIN = ("shape", "ndim", "is_cuda", "requires_grad", "is_sparse", "is_quantized")
@@ -34,6 +41,17 @@ def has_tracer(module: Any) -> bool:
     """Whether this is a module of the torch that is loaded."""
     nn = getattr(sys.modules.get("torch"), "nn", None)
     return nn is not None and isinstance(module, nn.Module)
+
+
+def check_scripted(module: Any) -> None:
+    """Refuse what torch.jit has made of a module: it has no forward in Python that could be followed."""
+    for name, part in module.named_modules():
+        if any(cls.__name__ == "ScriptModule" for cls in type(part).__mro__):
+            where = f" ({name})" if name else ""
+            raise UnsupportedOperator(
+                f"a module of torch.jit{where} cannot be followed; give the module that it was made of, or load an "
+                "ONNX file of it"
+            )
 
 
 def kind_of(module: Any) -> str:
@@ -92,6 +110,8 @@ def _guarded(module: Any, run: Callable[[], Any]) -> Any:
     except (LipcertError, MemoryError):
         raise
     except Exception as error:
+        if type(error).__name__ == "TraceError" and "control flow" in str(error):
+            raise UnsupportedOperator(f"{label('', module)}: {_BRANCHES}") from None
         raise UnsupportedOperator(f"{label('', module)} cannot be traced ({shortened(error)}); {_EXPORT}") from None
 
 

@@ -1,0 +1,229 @@
+"""Paths that a command reads and writes. Every command declares each of its paths by one of the types here, and the
+group of commands has them checked before any work: no output destroys an input, or a file that is something else.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import os
+import stat
+import tempfile
+import zipfile
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from lipcert.errors import InputError
+
+_HEAD_BYTES = 2048  # of an existing file, which show whether a command wrote it
+_OVERWRITE = "lipcert.overwrite"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a command writes: in words, with its ending, and how an existing file of the same kind is recognised."""
+
+    words: str
+    ending: str
+    is_one: Callable[[Path], bool]
+
+
+def _has_arrays(*choices: Collection[str]) -> Callable[[Path], bool]:
+    """Whether a file is an .npz that holds all arrays of one of the choices."""
+
+    def is_one(path: Path) -> bool:
+        try:
+            with zipfile.ZipFile(path) as file:
+                held = {name.removesuffix(".npy") for name in file.namelist()}
+        except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError):
+            return False
+        return any(held.issuperset(choice) for choice in choices)
+
+    return is_one
+
+
+def _begins(*starts: bytes, holds: bytes = b"") -> Callable[[Path], bool]:
+    """Whether a file begins in one of these ways, and holds some bytes soon after."""
+
+    def is_one(path: Path) -> bool:
+        with path.open("rb") as file:
+            head = file.read(_HEAD_BYTES)
+        return head.startswith(starts) and holds in head
+
+    return is_one
+
+
+_PROOFS = ("certificate", "cells", "jacobian", "union", "margins", "polynomial")  # one of them is in each certificate
+CERTIFICATE = Kind("a certificate", ".npz", _has_arrays(*((name,) for name in _PROOFS)))
+NETWORK = Kind("a network", ".npz", _has_arrays(("format", "b1", "activations", "alphas")))
+CELLS = Kind("a file of cells", ".npz", _has_arrays(("lo", "hi", "lower", "upper", "points")))
+ENTRIES = Kind("a file of entries", ".npz", _has_arrays(("lower", "upper", "seen_least", "seen_most", "points")))
+CELL_TABLE = Kind("a table of cells", ".csv", _begins(b"lo_0,"))
+ENTRY_TABLE = Kind("a table of entries", ".csv", _begins(b"output,input,lower,upper,"))
+SVG = Kind("a chart", ".svg", _begins(b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 -34 '))
+PNG = Kind("a chart", ".png", _begins(b"\x89PNG", holds=b"lipcert"))
+PAGE = Kind("a report", ".html", _begins(b"<!doctype html>", b"<!DOCTYPE html>", holds=b'content="lipcert '))
+PROGRAM = Kind("a semidefinite program", ".dat-s", _begins(b'"', holds=b"bound = "))
+PROBLEM = Kind("a polynomial problem", ".pop", _begins(b"variables "))
+
+
+class InputPath(click.Path):
+    """A file or a folder that the command reads; any other text is allowed, as for `--center zero`."""
+
+
+class OutputFolder(click.Path):
+    """A folder that the command fills."""
+
+
+class OutputFile(click.Path):
+    """A file that the command writes, of one of these kinds; the ending says which."""
+
+    def __init__(self, *kinds: Kind) -> None:
+        super().__init__()
+        self.kinds = kinds
+
+    def kind(self, option: str, place: str) -> Kind:
+        """The kind that the ending names."""
+        for kind in self.kinds:
+            if place.lower().endswith(kind.ending):
+                return kind
+        endings = " or ".join(f"{kind.ending} ({kind.words})" for kind in self.kinds)
+        raise InputError(f"{option} {place}: give the file the ending {endings}")
+
+
+INPUT = InputPath()  # any text, but a shell completes names of files
+FOLDER = OutputFolder()
+_overwrite_option = click.Option(
+    ["--overwrite"],
+    is_flag=True,
+    expose_value=False,
+    callback=lambda ctx, _, value: ctx.meta.__setitem__(_OVERWRITE, value),
+    help="Replace existing files, also those that are something else; inputs are never replaced.",
+)
+
+
+def guarded(command: click.Command) -> click.Command:
+    """The command with its paths checked before it is called, and with --overwrite where it writes files."""
+    found, callback = copy.copy(command), command.callback
+    assert callback is not None
+    if any(isinstance(param.type, OutputFile) for param in command.params):
+        found.params = [*command.params, _overwrite_option]
+
+    @functools.wraps(callback)
+    def checked(*arguments: Any, **named: Any) -> Any:
+        check_paths(click.get_current_context())
+        return callback(*arguments, **named)
+
+    found.callback = checked
+    return found
+
+
+def check_paths(context: click.Context) -> None:
+    """Refuse a call whose outputs would destroy something, or cannot be written."""
+    outputs = [
+        (option, place, param.type.kind(option, place))
+        for param, option, place in _given(context)
+        if isinstance(param.type, OutputFile)
+    ]
+    folders = [(option, place) for param, option, place in _given(context) if isinstance(param.type, OutputFolder)]
+    for option, place, kind in outputs:
+        _check_file(option, Path(place), kind, context)
+    _check_together([(option, place) for option, place, _ in outputs], folders)
+    for option, folder in folders:
+        for name, place in _inputs(context):
+            if _is_same(Path(folder), place):
+                raise InputError(f"{option} {folder}: the same as {name} {place}; choose another folder")
+            if os.path.exists(place) and _lies_in(place, folder):
+                raise InputError(f"{option} {folder}: {name} {place} is in that folder; choose another one")
+
+
+def also_writes(files: Mapping[Path, Kind]) -> None:
+    """Check files that the running command writes although no option names them."""
+    context = click.get_current_context()
+    for path, kind in files.items():
+        _check_file("", path, kind, context)
+
+
+def _given(context: click.Context) -> Iterator[tuple[click.Parameter, str, str]]:
+    """The paths of a call: the parameter, its name as typed, and the path."""
+    for param in context.command.params:
+        if isinstance(param.type, InputPath | OutputFile | OutputFolder):
+            value = context.params.get(param.name or "")
+            name = param.opts[0] if isinstance(param, click.Option) else param.make_metavar(context)
+            for place in value if isinstance(value, tuple) else (value,):
+                if place is not None:
+                    yield param, name, place
+
+
+def _inputs(context: click.Context) -> list[tuple[str, str]]:
+    return [(name, place) for param, name, place in _given(context) if isinstance(param.type, InputPath)]
+
+
+def _check_file(option: str, path: Path, kind: Kind, context: click.Context) -> None:
+    where = f"{option} {path}".strip()
+    for name, place in _inputs(context):
+        if _is_same(path, place):
+            raise InputError(f"{where}: the same file as {name} {place}, which would be lost; choose another name")
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise InputError(f"{where}: no such folder to write to")
+    if path.is_dir() or not _writable(folder):
+        raise InputError(f"{where}: cannot write there; give another place")
+    if not context.meta.get(_OVERWRITE) and not _may_replace(path, kind):
+        raise InputError(f"{where}: exists and is not {kind.words}; choose another name, or give --overwrite")
+    if kind is PNG:
+        from lipcert.chart.raster import check_matplotlib  # here: most commands draw nothing
+
+        check_matplotlib()
+
+
+def _check_together(files: list[tuple[str, str]], folders: list[tuple[str, str]]) -> None:
+    """Two outputs of one call are two files, outside the folders that the call fills."""
+    seen: dict[str, str] = {}
+    for option, place in files:
+        first = seen.setdefault(os.path.normcase(os.path.realpath(place)), option)
+        if first != option:
+            raise InputError(f"{option} {place}: the same file as {first}; give each its own name")
+        for name, folder in folders:
+            if _lies_in(place, folder):
+                raise InputError(f"{option} {place}: in the folder of {name}, which has its own files; choose another")
+
+
+def _is_same(path: Path, other: str) -> bool:
+    """Whether both are one file, by whatever spelling or link."""
+    try:
+        return os.path.samefile(path, other)
+    except (OSError, ValueError):  # one of them is not there, or is no path
+        return False
+
+
+def _lies_in(place: str, folder: str) -> bool:
+    inside, outside = (os.path.normcase(os.path.realpath(path)) for path in (place, folder))
+    return inside == outside or inside.startswith(os.path.join(outside, ""))
+
+
+def _may_replace(path: Path, kind: Kind) -> bool:
+    """Whether nothing is there, nothing is in it, or it is of the same kind."""
+    try:
+        found = path.stat()
+    except OSError:
+        return not path.is_symlink()  # a link to nowhere is somebody's
+    if not stat.S_ISREG(found.st_mode):
+        return False
+    try:
+        return found.st_size == 0 or kind.is_one(path)
+    except OSError:
+        return False
+
+
+def _writable(folder: Path) -> bool:
+    """Permissions do not tell the whole truth: a superuser, a full disk, a folder that the system fills."""
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
