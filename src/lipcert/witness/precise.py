@@ -1,7 +1,7 @@
 """The gradient at one point of a deep network, in long numbers: proved where intervals of floats say nothing.
 
-For networks of ReLUs and leaky ReLUs. Every pre-activation is computed with so many digits that its sign is certain;
-then all slopes are known, and the chain rule runs backward with as many digits.
+For networks of ReLUs and leaky ReLUs. Every pre-activation is computed with so many digits that its sign is certain,
+but for neurons that sit on their kinks. Where all slopes are known, the chain rule runs backward with as many digits.
 """
 
 from __future__ import annotations
@@ -49,12 +49,13 @@ class _Matrix:
 
     def forward(self, x: Long) -> Term:
         radius = grow(times(abs(self.weight), x.radius[None, :])[0], self.weight.shape[1])
-        return x, [partial(times, part) for part in self.slices], self.top, _exact(radius, x), self.left
+        products: list[Product] = [partial(times, part) for part in self.slices]
+        return x, products, _longest(self.weight, 1), self.top, _exact(radius, x), self.left
 
     def backward(self, g: Long) -> Term:
         radius = grow(np.asarray(g.radius[None, :] @ abs(self.weight))[0], self.weight.shape[0])
         products: list[Product] = [partial(_pull, part) for part in self.slices]
-        return g, products, self.top, _exact(radius, g), self.left
+        return g, products, _longest(self.weight, 0), self.top, _exact(radius, g), self.left
 
 
 def applies(net: Network) -> bool:
@@ -81,29 +82,34 @@ def work(net: Network, count: int) -> tuple[float, str]:
     return products + calls * policy.RATES[policy.THIN] / policy.RATES[policy.SCALAR], policy.THIN
 
 
-def gradient(net: Network, point: Array, d: Array, count: int) -> Array | None:
-    """The least magnitudes of the gradient of d'scores next to the point; None where a sign remains open."""
+def preactivations(net: Network, point: Array, count: int) -> tuple[Interval, ...] | None:
+    """Bounds of z_1 .. z_m at the point; None where numbers leave the range of long ones."""
+    xs, found = [Long.of(point)], []
     try:
         with np.errstate(over="ignore", under="ignore"):
-            above = _signs(net, point, count)
-            return None if above is None else _pulled(net, above, d, count)
+            for block, f in zip(net.hidden, net.activations, strict=True):
+                terms = [_Matrix.of(w).forward(xs[j]) for j, w in block.terms]
+                z = combine([*terms, _as_term(Long.of(block.bias))], count)
+                found.append(Interval(*z.sides))
+                xs.append(_through(f, z, z.floats > 0, count, certain=z.least > 0))
+    except OutOfRangeError:
+        return None
+    return tuple(found)
+
+
+def gradient(net: Network, above: Sequence[Signs], d: Array, count: int) -> Array | None:
+    """The least magnitudes of the gradient of d'scores where these neurons are above zero and the others below.
+
+    None where numbers leave the range of long ones, or where so few digits say nothing.
+    """
+    try:
+        with np.errstate(over="ignore", under="ignore"):
+            return _pulled(net, above, d, count)
     except OutOfRangeError:
         return None
 
 
-def _signs(net: Network, point: Array, count: int) -> list[Signs] | None:
-    """Whether each neuron is above zero, block by block; None where that is not certain."""
-    xs, found = [Long.of(point)], []
-    for block, f in zip(net.hidden, net.activations, strict=True):
-        z = combine([*(_Matrix.of(w).forward(xs[j]) for j, w in block.terms), _as_term(Long.of(block.bias))], count)
-        if f.kinked and not np.all(z.least > 0):
-            return None
-        found.append(z.floats > 0)
-        xs.append(_through(f, z, found[-1], count))
-    return found
-
-
-def _pulled(net: Network, above: list[Signs], d: Array, count: int) -> Array | None:
+def _pulled(net: Network, above: Sequence[Signs], d: Array, count: int) -> Array | None:
     """The chain rule backward; None where the radius is not small."""
     behind: list[list[Term]] = [[] for _ in range(len(net.blocks) + 1)]
     r = Long.of(d)
@@ -120,16 +126,30 @@ def _pulled(net: Network, above: list[Signs], d: Array, count: int) -> Array | N
     return g.least if np.all(g.radius <= _ENOUGH * np.abs(g.floats).max()) else None
 
 
-def _through(f: Activation, z: Long, above: Signs, count: int) -> Long:
-    """z times the slopes."""
+def _through(f: Activation, z: Long, above: Signs, count: int, certain: Signs | None = None) -> Long:
+    """z times the slopes; where a sign is not certain, any value between those of both slopes is as near as z is."""
     if not f.kinked:
         return z
     upper = z.where(above)
     if f.alpha == 0.0:
-        return upper
-    lower, (parts, top, left) = z.where(~above), sliced(np.array([f.alpha]))
-    products: list[Product] = [partial(np.multiply, part) for part in parts]
-    return combine([_as_term(upper), (lower, products, top, grow(lower.radius * abs(f.alpha), 2), left)], count)
+        x = upper
+    else:
+        lower, (parts, top, left) = z.where(~above), sliced(np.array([f.alpha]))
+        products: list[Product] = [partial(np.multiply, part) for part in parts]
+        radius = grow(lower.radius * abs(f.alpha), 2)
+        x = combine([_as_term(upper), (lower, products, 1, top, radius, left)], count)
+    if certain is None or certain.all():
+        return x
+    open_ = grow(z.radius * max(1.0, f.alpha) + x.radius, 4)
+    return Long(x.digits, x.top, np.where(certain, x.radius, open_))
+
+
+def _longest(weight: Matrix, axis: int) -> int:
+    """How many entries of a row (axis 1) or of a column (axis 0) are not zero, at most."""
+    if isinstance(weight, np.ndarray):
+        return int(weight.shape[axis])
+    counts = entrywise(weight, lambda numbers: (numbers != 0).astype(np.float64)).sum(axis=axis)
+    return int(np.max(counts))
 
 
 def _replaced(part: Array, _: Array) -> Array:
@@ -141,7 +161,7 @@ def _pull(part: Matrix, rows: Array) -> Array:
 
 
 def _as_term(x: Long) -> Term:
-    return x, [lambda rows: rows], 0, x.radius, 0.0
+    return x, [lambda rows: rows], 1, 0, x.radius, 0.0
 
 
 def _exact(radius: Array, x: Long) -> Array:
