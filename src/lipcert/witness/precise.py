@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from lipcert import policy
 from lipcert.bounds.interval import Interval
 from lipcert.problem.activations import Activation
-from lipcert.problem.maps import Matrix, entrywise, numbers, times
+from lipcert.problem.maps import Matrix, entrywise, numbers, summed, times
 from lipcert.problem.network import Network
 from lipcert.rounding import Array, grow
 from lipcert.rounding.digits import BITS, Long, OutOfRangeError, Product, Term, combine, sliced
@@ -25,7 +25,6 @@ from lipcert.rounding.digits import BITS, Long, OutOfRangeError, Product, Term, 
 Signs = NDArray[np.bool_]
 
 MOST_DIGITS = 64
-_SPARE = 3  # digits more than intervals of floats would need
 _SLICED = 5  # slices that most weights have
 _SPLITTING = 10  # operations on every weight and slice to make them
 _STATEMENTS, _STATEMENTS_DIGIT = 40, 6  # for every block, and for every block and digit
@@ -50,12 +49,12 @@ class _Matrix:
     def forward(self, x: Long) -> Term:
         radius = grow(times(abs(self.weight), x.radius[None, :])[0], self.weight.shape[1])
         products: list[Product] = [partial(times, part) for part in self.slices]
-        return x, products, _longest(self.weight, 1), self.top, _exact(radius, x), self.left
+        return x, products, summed(self.weight), self.top, _exact(radius, x), self.left
 
     def backward(self, g: Long) -> Term:
         radius = grow(np.asarray(g.radius[None, :] @ abs(self.weight))[0], self.weight.shape[0])
         products: list[Product] = [partial(_pull, part) for part in self.slices]
-        return g, products, _longest(self.weight, 0), self.top, _exact(radius, g), self.left
+        return g, products, summed(self.weight, 0), self.top, _exact(radius, g), self.left
 
 
 def applies(net: Network) -> bool:
@@ -65,20 +64,20 @@ def applies(net: Network) -> bool:
 
 
 def digits_for(pre: Sequence[Interval], zs: Sequence[Array]) -> int:
-    """How many digits are enough, from how wide intervals of floats are at the point."""
+    """About how many digits are needed, from how wide intervals of floats are at the point."""
     with np.errstate(all="ignore"):
         wide = max(
             float(np.max((z.hi - z.lo) / np.maximum(np.abs(own), 1e-10 * np.abs(own).max(initial=0.0))))
             for z, own in zip(pre, zs, strict=True)
         )
     bits = 53 + (math.log2(wide) if 1.0 <= wide < np.inf else 0.0 if wide < 1.0 else 1e9)
-    return int(min(bits // BITS + 1 + _SPARE, MOST_DIGITS))
+    return int(min(bits // BITS + 1, MOST_DIGITS))
 
 
 def work(net: Network, count: int) -> tuple[float, str]:
-    """Operations of `gradient`, and their kind."""
-    calls = 2 * len(net.blocks) * (_STATEMENTS + _STATEMENTS_DIGIT * count)
-    products = 2.0 * _SLICED * (count + _SPLITTING) * net.entries
+    """Operations of `preactivations` or of `gradient`, and their kind."""
+    calls = len(net.blocks) * (_STATEMENTS + _STATEMENTS_DIGIT * count)
+    products = float(_SLICED) * (count * net.entries + _SPLITTING * net.stored)
     return products + calls * policy.RATES[policy.THIN] / policy.RATES[policy.SCALAR], policy.THIN
 
 
@@ -142,14 +141,6 @@ def _through(f: Activation, z: Long, above: Signs, count: int, certain: Signs | 
         return x
     open_ = grow(z.radius * max(1.0, f.alpha) + x.radius, 4)
     return Long(x.digits, x.top, np.where(certain, x.radius, open_))
-
-
-def _longest(weight: Matrix, axis: int) -> int:
-    """How many entries of a row (axis 1) or of a column (axis 0) are not zero, at most."""
-    if isinstance(weight, np.ndarray):
-        return int(weight.shape[axis])
-    counts = entrywise(weight, lambda numbers: (numbers != 0).astype(np.float64)).sum(axis=axis)
-    return int(np.max(counts))
 
 
 def _replaced(part: Array, _: Array) -> Array:

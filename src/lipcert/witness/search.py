@@ -43,7 +43,7 @@ def search(
     the samples. `on_witness` is called with every improvement.
     """
     record = Record(problem, budget, rng=np.random.default_rng(seed), on_witness=on_witness)
-    record.consider(record.best.point, "center")
+    record.begin()
     if problem.whole_map:
         _search_directions(record, seed, starts)
     elif not (_constant(record) or budget.over()):

@@ -22,7 +22,7 @@ from lipcert.bounds.interval import Interval
 from lipcert.problem.maps import Matrix
 from lipcert.problem.network import Network
 from lipcert.rounding import TINY, UNIT, Array, gamma, grow
-from lipcert.witness.errors import Near, affine, product_above, slope_doubt
+from lipcert.witness.errors import Near, Rows, affine, product_above, slope_doubt
 
 PASSES = 6  # products with every weight
 
@@ -46,7 +46,7 @@ def derivative_below(
 ) -> tuple[float, Array]:
     """A lower bound of |d'J v| for all slopes within bounds, and v, which `direction` chooses from the gradient.
 
-    `near` are slopes in plain floating point. With `rows` the tangents' errors are followed row by row.
+    `near` are slopes in plain floating point. `rows` says whether blocks of tangents get rows of their own.
     """
     own = [np.clip(s, b.lo, b.hi) for s, b in zip(near, slopes, strict=True)]
     doubts = [slope_doubt(s, b) for s, b in zip(own, slopes, strict=True)]
@@ -87,14 +87,13 @@ def _lost(
     rows: bool,
 ) -> float:
     """At least what the sum of the residuals times the tangents may be; infinite as soon as it exceeds the gain."""
-    us, lost, count = [Near.exact(v)], 0.0, 0
+    us, lost, every = [Near.exact(v)], 0.0, Rows(rows)
     for i, block in enumerate(net.hidden):
         t = affine([(weight, us[j]) for j, weight in block.terms])
         lost = math.nextafter(lost + product_above(residuals[i], t.size), math.inf)
         if not lost < gain:
             return math.inf
         u = own[i] * t.value
-        u_near = t.scaled(u, own[i], doubts[i], doubts[i] * np.abs(t.value) + 2 * UNIT * np.abs(u) + TINY)
-        us.append(u_near.with_rows(count) if rows else u_near)
-        count += block.width
+        more = doubts[i] * np.abs(t.value) + 2 * UNIT * np.abs(u) + TINY
+        us.append(every.of(t.scaled(u, own[i], doubts[i], more)))
     return lost

@@ -15,7 +15,7 @@ from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box
 from lipcert.rounding import Array, gamma
 from lipcert.witness.directions import jacobian, steepest
-from lipcert.witness.sharper import Sharper
+from lipcert.witness.sharper import Sharper, hopeless
 
 _LOSS = 1e-6  # of the norm of a gradient: more than rounding costs where every sign is certain
 
@@ -73,7 +73,8 @@ def constant_below(
 ) -> float:
     """The constant of d'scores next to the point under changes of the chosen inputs, rounded down."""
     pre = preactivation_bounds(net, Box.from_bounds(point, point), backward=False)
-    value = norm.dual.below(gradient_bounds(net, pre, d)[0].mignitude[chosen])
+    known = not hopeless(net, pre)
+    value = norm.dual.below(gradient_bounds(net, pre, d)[0].mignitude[chosen]) if known else 0.0
     with np.errstate(all="ignore"):
         zs = [z[0] for z in net.preactivations(point)]
         formal = float(norm.dual.of(net.gradient_from([z[None, :] for z in zs], d)[0, chosen]))
