@@ -38,6 +38,7 @@ class Auto(Method):
         with workers_of(bracket.wishes) as executor:
             engines = engines_for(problem, bracket, budget, executor)
             looker = Looker(problem, bracket, budget)
+            looker.before(budget)
             take_turns(engines, bracket, budget, looker)
             looker.last(budget)
         for engine in engines:

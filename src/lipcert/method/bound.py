@@ -21,7 +21,7 @@ from lipcert.method import table
 from lipcert.method.base import Method, Wishes
 from lipcert.method.bracket import Bracket, Progress
 from lipcert.method.halfspaces import NO_ROOM, prepared
-from lipcert.method.lower import look
+from lipcert.method.lower import look, seconds_beside_arithmetic
 from lipcert.method.result import Result, Status
 from lipcert.method.slopes import first_pass
 from lipcert.problem.frame import Frame
@@ -256,9 +256,7 @@ def run(method: Method, problem: Problem, bracket: Bracket, budget: Budget) -> R
                 look(problem, bracket, budget.share(method.search))
             _within_memory(method, problem, bracket, budget)
             if bracket.wishes.lower and method.cheap:
-                spent = budget.spent()
-                taken = spent.counted if budget.repeatable else spent.wall
-                look(problem, bracket, budget.upto(max(policy.SEARCH_CHEAP, taken)))
+                look(problem, bracket, budget.upto(seconds_beside_arithmetic(budget)))
             if bracket.certificate is None and budget.memory.hit:
                 table.named("product").run(problem, bracket, budget)  # which needs the least memory of all
             bracket.end(method.closes, budget)

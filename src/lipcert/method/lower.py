@@ -15,10 +15,13 @@ from lipcert.rounding import Array
 from lipcert.witness import Witness, evaluate, improve, search
 
 
-def look(problem: Problem, bracket: Bracket, budget: Budget, again: int = 0) -> None:
-    """Search for a witness within the budget; `again` counts the searches before, from whose best it starts."""
+def look(problem: Problem, bracket: Bracket, budget: Budget, again: int | None = 0) -> None:
+    """Search for a witness within the budget; `again` counts the searches before, from whose best it starts.
+
+    None stands for a search that knows nothing of those before it: the same whatever they found.
+    """
     bracket.enter("lower bound")
-    known, seed = bracket.witness, bracket.wishes.seed + again
+    known, seed = None if again is None else bracket.witness, bracket.wishes.seed + (again or 0)
     starts = None if known is None else known.point[None, :]
     try:
         with threads_for(problem.network.entries**0.5):
@@ -29,10 +32,18 @@ def look(problem: Problem, bracket: Bracket, budget: Budget, again: int = 0) -> 
         bracket.out_of_memory("the search for a lower bound", budget)
 
 
-class Looker:
-    """Looks again while others work: for a share of what they spend.
+def seconds_beside_arithmetic(budget: Budget) -> float:
+    """How long a method without a solver looks for a witness: as long as its bound took, and not too shortly."""
+    spent = budget.spent()
+    return max(policy.SEARCH_CHEAP, spent.counted if budget.repeatable else spent.wall)
 
-    Half of it after a search that found nothing; twice as much after one that closed more of the gap in its time than
+
+class Looker:
+    """Looks again while others work: first as methods without a solver do, then for a share of what the others spend.
+
+    The first look comes as soon as a turn leaves a gap, or before all turns where a network is so large that one may
+    take long; so no witness of a cheap method is better. What it took is earned again before the next look. The share
+    is halved after a search that found nothing; it is doubled after one that closed more of the gap in its time than
     the turns before it.
     """
 
@@ -40,9 +51,25 @@ class Looker:
         self.problem, self.bracket, self.least = problem, bracket, policy.LOOK_LEAST * budget.left()
         self.share, self.saved, self.times, self.start = policy.LOOK_SHARE, 0.0, 0, budget.now()
         self.upper, self.waited = bracket.upper, 0.0  # at the last look, and what others have spent since
+        self.begun, self.alone = False, seconds_beside_arithmetic(budget)
+
+    def before(self, budget: Budget) -> None:
+        """Before the first turn, which may take long with a network that is not small."""
+        if self.problem.network.entries > policy.CHEAP_NETWORK:
+            self._first(budget)
+
+    def _first(self, budget: Budget) -> None:
+        """The look that a method without a solver has, or as much of it as leaves half of the time to others."""
+        self.begun = True
+        seconds, start = min(self.alone, policy.LOOK_MOST * budget.left()), budget.now()
+        if not self.bracket.closed() and seconds > 0.0:
+            look(self.problem, self.bracket, budget.upto(seconds), None)
+            self.saved = start - budget.now()
 
     def __call__(self, spent: float, budget: Budget) -> None:
         """`spent` seconds were spent by another: a share of them, also where a long turn left little."""
+        if not self.begun:
+            self._first(budget)
         self.saved, self.waited = self.saved + self.share * spent, self.waited + spent
         seconds = min(self.saved, policy.LOOK_MOST * max(budget.left(), 0.0))
         if self.bracket.closed() or seconds < self.least:

@@ -21,7 +21,7 @@ from lipcert.problem.network import Network
 from lipcert.rounding import TINY, UNIT, Array, add_up, gamma, grow
 
 _EVERY = 4  # blocks: in between |A| costs digits, about two a block with 200 neurons, of the ten that can be spared
-_MOST_NUMBERS = 1 << 24  # in the rows of one block: 128 MB of them
+_MOST_NUMBERS = 1 << 26  # in the rows of all blocks: 0.5 GB of them
 _MOST_WORK = 2e10  # multiplications of all rows with all weights: about a second on one core
 
 
@@ -77,7 +77,7 @@ class Rows:
     @classmethod
     def fit(cls, net: Network) -> bool:
         """Whether they are affordable."""
-        return net.neurons / _EVERY * max(net.shape) <= _MOST_NUMBERS and cls.work(net) <= _MOST_WORK
+        return net.neurons / _EVERY * net.neurons / 2 <= _MOST_NUMBERS and cls.work(net) <= _MOST_WORK
 
     def of(self, x: Near) -> Near:
         """The values of the next block, its rest as rows behind all others where it is its turn."""

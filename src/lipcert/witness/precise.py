@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from lipcert import policy
 from lipcert.bounds.interval import Interval
+from lipcert.budget import Budget
 from lipcert.problem.activations import Activation
 from lipcert.problem.maps import Matrix, entrywise, numbers, summed, times
 from lipcert.problem.network import Network
@@ -81,12 +82,14 @@ def work(net: Network, count: int) -> tuple[float, str]:
     return products + calls * policy.RATES[policy.THIN] / policy.RATES[policy.SCALAR], policy.THIN
 
 
-def preactivations(net: Network, point: Array, count: int) -> tuple[Interval, ...] | None:
-    """Bounds of z_1 .. z_m at the point; None where numbers leave the range of long ones."""
+def preactivations(net: Network, point: Array, count: int, budget: Budget | None = None) -> tuple[Interval, ...] | None:
+    """Bounds of z_1 .. z_m at the point; None where numbers leave the range of long ones, or the time is over."""
     xs, found = [Long.of(point)], []
     try:
         with np.errstate(over="ignore", under="ignore"):
             for block, f in zip(net.hidden, net.activations, strict=True):
+                if budget is not None and budget.left_in_all() <= 0.0:
+                    return None
                 terms = [_Matrix.of(w).forward(xs[j]) for j, w in block.terms]
                 z = combine([*terms, _as_term(Long.of(block.bias))], count)
                 found.append(Interval(*z.sides))

@@ -26,6 +26,7 @@ _ENOUGH = 1.0 - 1e-6  # of the norm in plain floating point: no further step is 
 # Digits of long numbers beyond those that intervals of floats ask for, at first and where that was too few: on random
 # networks of 17 to 100 blocks the first were enough.
 _SPARE, _SPARE_BACKWARD = (1, 5), (3, 7)
+_MOST_OF_ALL, _LITTLE = 0.5, 0.5  # of the time that the whole call has left, or seconds: no step may take more
 _OPEN = 0.5  # of the slopes that an activation can have: a bound of a slope that is so wide says nothing
 
 
@@ -60,21 +61,25 @@ class Sharper:
         if precise.applies(self.net):
             value = max(value, self._in_long_numbers(pre))
         elif errors.Rows.fit(self.net):
-            self._charge(errors.Rows.work(self.net), policy.DENSE)
-            better = errors.preactivations(self.net, self.point, rows=True)
-            value = max(value, self._along(better))
-            if not self._enough(value):
-                self._charge(errors.Rows.work(self.net), policy.DENSE)
-                value = max(value, self._along(better, rows=True))
+            value = max(value, self._with_rows())
         return value
 
+    def _with_rows(self) -> float:
+        work = errors.Rows.work(self.net), policy.DENSE
+        if not self._charged(*work):
+            return 0.0
+        pre = errors.preactivations(self.net, self.point, rows=True)
+        value = self._along(pre)
+        return value if self._enough(value) or not self._charged(*work) else max(value, self._along(pre, rows=True))
+
     def _in_long_numbers(self, pre: Sequence[Interval]) -> float:
-        value, better, needed = 0.0, None, precise.digits_for(pre, self.zs)
+        value, needed = 0.0, precise.digits_for(pre, self.zs)
         for spare in _SPARE:
-            self._charge(*precise.work(self.net, needed + spare))
-            better = precise.preactivations(self.net, self.point, needed + spare)
+            if not self._charged(*precise.work(self.net, needed + spare)):
+                return value
+            better = precise.preactivations(self.net, self.point, needed + spare, self.budget)
             if better is None:
-                return 0.0
+                return value
             value = max(value, self._along(better))
             if self._enough(value):
                 return value
@@ -85,7 +90,8 @@ class Sharper:
     def _pulled(self, pre: Sequence[Interval], needed: int) -> float:
         """By the chain rule in long numbers, where every sign is certain."""
         for spare in _SPARE_BACKWARD:
-            self._charge(*precise.work(self.net, needed + spare))
+            if not self._charged(*precise.work(self.net, needed + spare)):
+                return 0.0
             least = precise.gradient(self.net, [z.lo > 0 for z in pre], self.d, needed + spare)
             if least is not None:
                 return self.norm.dual.below(least[self.chosen])
@@ -100,7 +106,8 @@ class Sharper:
 
     def _along(self, pre: Sequence[Interval], *, rows: bool = False) -> float:
         """The derivative along the direction in which it is largest, over the length of that direction."""
-        self._charge(tangent.PASSES * self.net.entries, policy.THIN)
+        if not self._charged(tangent.PASSES * self.net.entries, policy.THIN):
+            return 0.0
         near = [f.derivative(z) for f, z in zip(self.net.activations, self.zs, strict=True)]
         slopes = slope_bounds(self.net, pre)
         value, v = tangent.derivative_below(self.net, slopes, near, self.d, self._steepest, rows=rows)
@@ -112,6 +119,11 @@ class Sharper:
         v[self.chosen] = direction(self.norm.dual, gradient[None, self.chosen])[0]
         return v
 
-    def _charge(self, operations: float, kind: str) -> None:
-        if self.budget is not None:
-            self.budget.charge(operations, kind)
+    def _charged(self, operations: float, kind: str) -> bool:
+        """Whether there is time for so much work; then it is charged to the budget."""
+        if self.budget is None:
+            return True
+        if self.budget.expected(operations, kind) > max(_MOST_OF_ALL * self.budget.left_in_all(), _LITTLE):
+            return False
+        self.budget.charge(operations, kind)
+        return True

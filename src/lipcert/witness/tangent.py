@@ -1,13 +1,14 @@
 """One directional derivative at a point, proved from a backward and a forward pass in floats.
 
-With any numbers h_i for the blocks, h = d at the scores, and G_j = sum_i A_ij'h_i, the derivative of d'scores along v is
+Let h_i be any numbers for the blocks, with h = d at the scores, and G_j = sum_i A_ij'h_i. The derivative of d'scores
+along v is
 
     d't = G_0'v + sum_j (s_j G_j - h_j)'t_j            t_j the tangents of z_j along v, s_j the exact slopes
 
-because sum_i h_i't_i = sum_j G_j'u_j with u_0 = v, u_j = s_j t_j. The backward pass makes h_j = s_j G_j but for rounding
-and for slopes in doubt, so that the sum is small: errors of the tangents are multiplied by errors of the backward pass.
-Enclosures of the gradient itself grow with the magnitudes of all weights, and are worthless in deep networks. A neuron
-that sits on its kink but whose z does not change along v, as where two equal numbers are compared, does no harm.
+because sum_i h_i't_i = sum_j G_j'u_j with u_0 = v and u_j = s_j t_j. The backward pass makes h_j = s_j G_j but for
+rounding and for slopes in doubt, so the sum is small: errors of the tangents are multiplied by errors of the backward
+pass. An enclosure of the gradient itself grows with the magnitudes of all weights, and is worthless in deep networks.
+A neuron on its kink whose z does not change along v, as where two equal numbers are compared, does no harm.
 """
 
 from __future__ import annotations
