@@ -21,7 +21,7 @@ from lipcert.method import table
 from lipcert.method.base import Method, Wishes
 from lipcert.method.bracket import Bracket, Progress
 from lipcert.method.halfspaces import NO_ROOM, prepared
-from lipcert.method.lower import look, seconds_beside_arithmetic
+from lipcert.method.lower import look, look_at_middle, seconds_beside_arithmetic
 from lipcert.method.result import Result, Status
 from lipcert.method.slopes import first_pass
 from lipcert.problem.frame import Frame
@@ -246,6 +246,8 @@ def run(method: Method, problem: Problem, bracket: Bracket, budget: Budget) -> R
     try:
         # An overflow is an infinite bound or a bad hint, not a message. Several threads add in another order than one.
         with np.errstate(all="ignore"), one_thread() if budget.repeatable else nullcontext():
+            if bracket.wishes.lower or method.needs_witness:
+                look_at_middle(problem, bracket, budget)
             for name in method.prelude:
                 first, share = table.named(name), budget.share(policy.PRELUDE_SHARE)
                 if first.applies(problem) is None and (bracket.certificate is None or not share.over()):

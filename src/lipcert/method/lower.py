@@ -12,7 +12,19 @@ from lipcert.method.result import Status
 from lipcert.problem.problem import Problem
 from lipcert.relaxation.model import Relaxation
 from lipcert.rounding import Array
-from lipcert.witness import Witness, evaluate, improve, search
+from lipcert.witness import Witness, evaluate, glance, improve, search
+
+
+def look_at_middle(problem: Problem, bracket: Bracket, budget: Budget) -> None:
+    """Before all bounds, which may take the whole time with a network that is not small."""
+    if problem.network.entries <= policy.CHEAP_NETWORK:
+        return
+    bracket.enter("lower bound")
+    try:
+        with threads_for(problem.network.entries**0.5):
+            glance(problem, budget, seed=bracket.wishes.seed, on_witness=bracket.improve)
+    except MemoryError:
+        bracket.out_of_memory("the search for a lower bound", budget)
 
 
 def look(problem: Problem, bracket: Bracket, budget: Budget, again: int | None = 0) -> None:
@@ -23,9 +35,10 @@ def look(problem: Problem, bracket: Bracket, budget: Budget, again: int | None =
     bracket.enter("lower bound")
     known, seed = None if again is None else bracket.witness, bracket.wishes.seed + (again or 0)
     starts = None if known is None else known.point[None, :]
+    new = bracket.witness is None or problem.network.entries <= policy.CHEAP_NETWORK
     try:
         with threads_for(problem.network.entries**0.5):
-            found = search(problem, budget, seed=seed, starts=starts, on_witness=bracket.improve)
+            found = search(problem, budget, seed=seed, starts=starts, on_witness=bracket.improve, middle=new)
             if problem.region.contains(found.point):  # of a region without room there may be no point
                 bracket.improve(found)
     except MemoryError:

@@ -26,7 +26,7 @@ from lipcert.rounding.digits import BITS, Long, OutOfRangeError, Product, Term, 
 Signs = NDArray[np.bool_]
 
 MOST_DIGITS = 64
-_SLICED = 5  # slices that most weights have
+_SLICED = 4  # slices that most weights have: three of float32, five of random float64
 _SPLITTING = 10  # operations on every weight and slice to make them
 _STATEMENTS, _STATEMENTS_DIGIT = 12, 2  # for every block, and for every block and digit: 0.3 ms of 16 neurons
 _LATE = 0.5  # seconds after the end of a call that a point may still be looked at: it was begun before

@@ -26,7 +26,7 @@ _ENOUGH = 1.0 - 1e-6  # of the norm in plain floating point: no further step is 
 # Digits of long numbers beyond those that intervals of floats ask for, at first and where that was too few: on random
 # networks of 17 to 100 blocks the first were enough.
 _SPARE, _SPARE_BACKWARD = (1, 5), (3, 7)
-_MOST_OF_ALL, _LITTLE = 0.5, 0.5  # of the time that the whole call has left, or seconds: no step may take more
+_LITTLE = 0.5  # seconds: a step that takes no longer is done also where the call has no time left
 _OPEN = 0.5  # of the slopes that an activation can have: a bound of a slope that is so wide says nothing
 
 
@@ -123,7 +123,7 @@ class Sharper:
         """Whether there is time for so much work; then it is charged to the budget."""
         if self.budget is None:
             return True
-        if self.budget.expected(operations, kind) > max(_MOST_OF_ALL * self.budget.left_in_all(), _LITTLE):
+        if self.budget.expected(operations, kind) > max(self.budget.left_in_all(), _LITTLE):
             return False
         self.budget.charge(operations, kind)
         return True
