@@ -40,8 +40,8 @@ def search(
     """A point of the region with a large gradient or Jacobian: sampling, then ascent from the best samples.
 
     Stops when nothing improves any more, at the latest when the budget is over; the middle of the region is looked at
-    first, unless `middle` says that this was done. The same seed and the same counted budget give the same witness. `starts` are points to begin from beside
-    the samples. `on_witness` is called with every improvement.
+    first, unless `middle` says that this was done. The same seed and the same counted budget give the same witness.
+    `starts` are points to begin from beside the samples. `on_witness` is called with every improvement.
     """
     record = Record(problem, budget, rng=np.random.default_rng(seed), on_witness=on_witness)
     if middle:
