@@ -53,6 +53,7 @@ class Meter:
     processor: float = field(default_factory=lambda: processor_seconds())
     measured: dict[str, tuple[float, float]] = field(default_factory=dict)  # kind: (nominal seconds, real seconds)
     memory: Memory = field(default_factory=Memory)
+    end: float = math.inf  # of the whole call, on its clock
 
     def learn(self, kind: str, nominal: float, real: float) -> None:
         """Older measurements fade, so that the pace follows a machine that becomes busy or free.
@@ -87,12 +88,13 @@ class Budget:
     @classmethod
     def of_seconds(cls, seconds: float, memory: Memory | None = None) -> Budget:
         """So many seconds of the wall clock from now on."""
-        return cls(Meter(repeatable=False, memory=memory or Memory()), time.monotonic() + seconds)
+        end = time.monotonic() + seconds
+        return cls(Meter(repeatable=False, memory=memory or Memory(), end=end), end)
 
     @classmethod
     def of_work(cls, work: float, memory: Memory | None = None) -> Budget:
         """So many nominal seconds of counted work; nothing in the run depends on the time of day."""
-        return cls(Meter(repeatable=True, memory=memory or Memory()), work)
+        return cls(Meter(repeatable=True, memory=memory or Memory(), end=work), work)
 
     @classmethod
     def unlimited(cls) -> Budget:
@@ -114,6 +116,10 @@ class Budget:
 
     def over(self) -> bool:
         return self.left() <= 0.0
+
+    def left_in_all(self) -> float:
+        """Seconds of the clock until the end of the whole call, of which this budget may be a part."""
+        return self.meter.end - self.now()
 
     @property
     def memory(self) -> Memory:

@@ -42,6 +42,8 @@ class Auto(Method):
             for number, stage in enumerate(stages(budget)):
                 if number:  # before the first one `bound` has looked
                     looker.again(stage, self.search * max(stage.left(), 0.0))
+                else:
+                    looker.before(stage)
                 take_turns(engines, bracket, stage, looker)
                 looker.last(stage, patient=bracket.wishes.lower)
         for engine in engines:

@@ -22,7 +22,7 @@ from lipcert.method.base import Method, Wishes
 from lipcert.method.bracket import Bracket, Progress
 from lipcert.method.cheap import last_resort
 from lipcert.method.halfspaces import NO_ROOM, prepared
-from lipcert.method.lower import look
+from lipcert.method.lower import look, look_at_middle, seconds_beside_arithmetic
 from lipcert.method.portfolio import stages
 from lipcert.method.result import Described, Result, Status
 from lipcert.method.slopes import first_pass
@@ -272,6 +272,8 @@ def run(method: Method, problem: Problem, bracket: Bracket, budget: Budget) -> R
 
 def _stages(method: Method, problem: Problem, bracket: Bracket, budget: Budget) -> None:
     """What comes before a method, the method, and what comes after it."""
+    if bracket.wishes.lower or method.needs_witness:
+        look_at_middle(problem, bracket, budget)
     for name in method.prelude:
         first, share = table.named(name), budget.share(policy.PRELUDE_SHARE)
         if first.applies(problem) is None and (bracket.certificate is None or not share.over()):
@@ -283,9 +285,7 @@ def _stages(method: Method, problem: Problem, bracket: Bracket, budget: Budget) 
         look(problem, bracket, budget, method.search * max(begun.left(), 0.0))
     _within_limits(method, problem, bracket, budget, _GRACE + _GRACE_SHARE * max(budget.left(), 0.0))
     if bracket.wishes.lower and method.cheap:
-        spent = budget.spent()
-        taken = spent.counted if budget.repeatable else spent.wall
-        look(problem, bracket, budget, max(policy.SEARCH_CHEAP, taken))
+        look(problem, bracket, budget, seconds_beside_arithmetic(budget))
 
 
 def _within_limits(method: Method, problem: Problem, bracket: Bracket, budget: Budget, grace: float = 0.0) -> None:

@@ -13,26 +13,42 @@ from lipcert.problem.problem import Problem
 from lipcert.relaxation.model import Relaxation
 from lipcert.rounding import Array
 from lipcert.steps import Expired
-from lipcert.witness import Witness, evaluate, improve, search
+from lipcert.witness import Witness, evaluate, glance, improve, search
 
 # How much longer than its own time a search may take before it is cut, as a share of what is left of the call. The
 # values were chosen, not tuned; annealing went on for 40 s after a limit of 5 s on a network of 426,000 neurons.
 _OVERRUN, _OVERRUN_FIRST = 0.25, 0.6  # the second as long as there is no witness at all
 
 
-def look(problem: Problem, bracket: Bracket, budget: Budget, seconds: float, again: int = 0) -> None:
+def look_at_middle(problem: Problem, bracket: Bracket, budget: Budget) -> None:
+    """Before all bounds, which may take the whole time with a network that is not small."""
+    if problem.network.entries <= policy.CHEAP_NETWORK:
+        return
+    bracket.enter("lower bound")
+    try:
+        with threads_for(problem.network.entries**0.5), budget.share(_OVERRUN).enforced():
+            glance(problem, budget, seed=bracket.wishes.seed, on_witness=bracket.improve)
+    except Expired:
+        pass
+    except MemoryError:
+        bracket.out_of_memory("the search for a lower bound", budget)
+
+
+def look(problem: Problem, bracket: Bracket, budget: Budget, seconds: float, again: int | None = 0) -> None:
     """Search for a witness for so many seconds of the budget; what a search found before it is cut is kept.
 
-    `again` counts the searches before, from whose best it starts.
+    `again` counts the searches before, from whose best it starts. None stands for a search that knows nothing of those
+    before it: the same whatever they found.
     """
     bracket.enter("lower bound")
-    known, seed = bracket.witness, bracket.wishes.seed + again
+    known, seed = None if again is None else bracket.witness, bracket.wishes.seed + (again or 0)
     starts = None if known is None else known.point[None, :]
-    more = (_OVERRUN_FIRST if known is None else _OVERRUN) * max(budget.left(), 0.0)
+    new = bracket.witness is None or problem.network.entries <= policy.CHEAP_NETWORK
+    more = (_OVERRUN_FIRST if bracket.witness is None else _OVERRUN) * max(budget.left(), 0.0)
     part, longest = budget.upto(seconds), budget.upto(seconds + more)
     try:
         with threads_for(problem.network.entries**0.5), longest.enforced():
-            found = search(problem, part, seed=seed, starts=starts, on_witness=bracket.improve)
+            found = search(problem, part, seed=seed, starts=starts, on_witness=bracket.improve, middle=new)
             if problem.region.contains(found.point):  # of a region without room there may be no point
                 bracket.improve(found)
     except Expired:
@@ -41,10 +57,18 @@ def look(problem: Problem, bracket: Bracket, budget: Budget, seconds: float, aga
         bracket.out_of_memory("the search for a lower bound", budget)
 
 
-class Looker:
-    """Looks again while others work: for a share of what they spend.
+def seconds_beside_arithmetic(budget: Budget) -> float:
+    """How long a method without a solver looks for a witness: as long as its bound took, and not too shortly."""
+    spent = budget.spent()
+    return max(policy.SEARCH_CHEAP, spent.counted if budget.repeatable else spent.wall)
 
-    Half of it after a search that found nothing; twice as much after one that closed more of the gap in its time than
+
+class Looker:
+    """Looks again while others work: first as methods without a solver do, then for a share of what the others spend.
+
+    The first look comes as soon as a turn leaves a gap, or before all turns where a network is so large that one may
+    take long; so no witness of a cheap method is better. What it took is earned again before the next look. The share
+    is halved after a search that found nothing; it is doubled after one that closed more of the gap in its time than
     the turns before it.
     """
 
@@ -52,9 +76,25 @@ class Looker:
         self.problem, self.bracket = problem, bracket
         self.share, self.saved, self.times, self.start = policy.LOOK_SHARE, 0.0, 0, budget.now()
         self.upper, self.waited = bracket.upper, 0.0  # at the last look, and what others have spent since
+        self.begun, self.alone = False, seconds_beside_arithmetic(budget)
+
+    def before(self, budget: Budget) -> None:
+        """Before the first turn, which may take long with a network that is not small."""
+        if self.problem.network.entries > policy.CHEAP_NETWORK:
+            self._first(budget)
+
+    def _first(self, budget: Budget) -> None:
+        """The look that a method without a solver has, or as much of it as leaves half of the time to others."""
+        self.begun = True
+        seconds, start = min(self.alone, policy.LOOK_MOST * budget.left()), budget.now()
+        if not self.bracket.closed() and seconds > 0.0:
+            look(self.problem, self.bracket, budget, seconds, None)
+            self.saved = start - budget.now()
 
     def __call__(self, spent: float, budget: Budget) -> None:
         """`spent` seconds were spent by another: a share of them, also where a long turn left little."""
+        if not self.begun:
+            self._first(budget)
         self.saved, self.waited = self.saved + self.share * spent, self.waited + spent
         seconds = min(self.saved, policy.LOOK_MOST * max(budget.left(), 0.0))
         if self.bracket.closed() or seconds < policy.LOOK_LEAST * (budget.end - self.start):

@@ -144,6 +144,10 @@ class Convolution(Operator):
     def copied(self) -> int:
         return self.groups * self._column * math.prod(self.outputs)
 
+    def summed(self, axis: int) -> int:
+        taps = math.prod(self.window.kernel)
+        return int(self._column if axis else self.kernel.shape[0] // self.groups * taps)
+
     def entrywise(self, function: Function) -> Convolution:
         return self._with(function(self.kernel))
 

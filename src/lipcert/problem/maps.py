@@ -80,6 +80,10 @@ class Operator(ABC):
         """How many numbers a product with one vector copies beside its multiplications."""
 
     @abstractmethod
+    def summed(self, axis: int) -> int:
+        """No row (axis 1) or column (axis 0) has more entries that are not zero."""
+
+    @abstractmethod
     def forward(self, rows: NDArray[Any]) -> NDArray[Any]:
         """(batch, in) -> (batch, out)."""
 
@@ -189,6 +193,9 @@ class Transposed(Operator):
     def copied(self) -> int:
         return self.map.copied
 
+    def summed(self, axis: int) -> int:
+        return self.map.summed(1 - axis)
+
     @property
     def T(self) -> Operator:
         return self.map
@@ -239,6 +246,9 @@ class Selected(Operator):
     def copied(self) -> int:
         return self.map.copied
 
+    def summed(self, axis: int) -> int:
+        return self.map.summed(axis)
+
     def forward(self, rows: NDArray[Any]) -> NDArray[Any]:
         return self.map.forward(rows)[:, self.index]
 
@@ -277,6 +287,16 @@ def stored(weight: Matrix) -> int:
 def entries(weight: Matrix) -> int:
     """The multiplications of a product with one vector."""
     return int(weight.entries if isinstance(weight, Operator) else numbers(weight).size)
+
+
+def summed(weight: Matrix, axis: int = 1) -> int:
+    """How many products a product with a vector adds up at most: those of a row (axis 1) or of a column (axis 0)."""
+    if isinstance(weight, Operator):
+        return weight.summed(axis)
+    if not sparse.issparse(weight):
+        return int(weight.shape[axis])
+    by_rows = sparse.csr_array(weight if axis else weight.T)
+    return int(np.diff(by_rows.indptr).max(initial=0))
 
 
 def dense_work(weight: Matrix) -> float:

@@ -22,7 +22,7 @@ from lipcert.rounding import TINY, Array, grow
 
 BITS = 18
 SLICES = 8  # at most, of a weight: numbers down to 2^-70 of the largest are exact
-MOST_TERMS = 1 << 15  # of a sum: SLICES times as many products of two digits stay within 2^52
+MOST_PRODUCTS = 1 << 18  # of two digits in a sum: together they stay within 2^52
 _BASE = 2.0**BITS
 _LIMIT = 900  # exponents beyond this are left to others
 
@@ -61,6 +61,13 @@ class Long:
         size = np.abs(self.floats) * (1.0 - 2.0**-40) - TINY
         return np.maximum(size - self.radius * (1.0 + 2.0**-40), 0.0)
 
+    @property
+    def sides(self) -> tuple[Array, Array]:
+        """No value is below the first, none above the second."""
+        middle = self.floats
+        reach = (np.abs(middle) * 2.0**-40 + self.radius) * (1.0 + 2.0**-40) + TINY
+        return np.nextafter(middle - reach, -np.inf), np.nextafter(middle + reach, np.inf)
+
     def where(self, chosen: NDArray[np.bool_]) -> Long:
         """Zero, exactly, where not chosen."""
         return Long(self.digits * chosen, self.top, self.radius * chosen)
@@ -85,9 +92,9 @@ def sliced(numbers: Array) -> tuple[list[Array], int, float]:
     return slices, top, _power(top - len(slices), BITS) if left else 0.0
 
 
-# A vector, the products with the slices of a matrix, the matrix's top, what its magnitudes make of the vector's radius
-# (an upper bound), and a bound of what the slices leave of every entry.
-Term = tuple[Long, list[Product], int, Array, float]
+# A vector, the products with the slices of a matrix, how many entries of a row are not zero at most, the matrix's top,
+# what its magnitudes make of the vector's radius (an upper bound), and a bound of what the slices leave of every entry.
+Term = tuple[Long, list[Product], int, int, Array, float]
 
 
 def combine(terms: Sequence[Term], count: int) -> Long:
@@ -103,9 +110,9 @@ def combine(terms: Sequence[Term], count: int) -> Long:
     return _cut(total, top, grow(radius, len(parts)), count)
 
 
-def _product(x: Long, products: list[Product], top: int, radius: Array, left: float) -> Long:
-    n, count = x.digits.shape[1], len(x.digits)
-    if n > MOST_TERMS:
+def _product(x: Long, products: list[Product], n: int, top: int, radius: Array, left: float) -> Long:
+    count = len(x.digits)
+    if n * min(len(products), count) > MOST_PRODUCTS:
         raise OutOfRangeError(f"a sum of {n} terms")
     total = np.zeros((count + len(products) - 1, radius.size))
     for i, product in enumerate(products):

@@ -2,7 +2,7 @@
 
 from lipcert.witness.directions import steepness
 from lipcert.witness.sampling import sample_points, sampling
-from lipcert.witness.search import improve, search
+from lipcert.witness.search import glance, improve, search
 from lipcert.witness.witness import Witness, evaluate
 
-__all__ = ["Witness", "evaluate", "improve", "sample_points", "sampling", "search", "steepness"]
+__all__ = ["Witness", "evaluate", "glance", "improve", "sample_points", "sampling", "search", "steepness"]

@@ -11,11 +11,14 @@ from lipcert.budget import Budget
 from lipcert.problem.problem import Problem
 from lipcert.rounding import Array
 from lipcert.witness.chart import Chart
+from lipcert.witness.directions import steepness
 from lipcert.witness.witness import Witness, evaluate
 
 OnWitness = Callable[[Witness], None]
 
 _NUDGES = np.repeat(10.0 ** np.arange(-8, -1), 3)  # in chart coordinates, smallest first
+_BESIDE = 10.0 ** np.arange(-6, 0)  # in chart coordinates: how far from the middle neurons leave their kinks
+_PROVED = 0.95  # of the norm in plain floating point: the middle is seen well enough
 _EVALUATION = (20, 15)  # operations on every weight, and statements for every block, of one `evaluate`
 
 
@@ -40,6 +43,27 @@ class Record:
     def cheap(self) -> bool:
         """Whether the network is small enough for more patience."""
         return self.problem.network.entries <= policy.CHEAP_NETWORK
+
+    def begin(self) -> None:
+        """The middle of the region, or a point beside it where neurons of the middle sit on their kinks."""
+        middle = self.best.point
+        if self._seen(middle, "center"):
+            return
+        for size in _BESIDE:
+            shift = size * self.chart.scale * self.rng.uniform(-1.0, 1.0, middle.size)
+            if not shift.any() or self._seen(self.chart.region.project(middle + shift), "beside the center"):
+                return
+
+    def _seen(self, point: Array, method: str) -> bool:
+        """Whether nearly all of the norm at a point is proved, or the budget is over."""
+        value = self.consider(point, method)
+        if self.budget.over():
+            return True
+        net = self.problem.network
+        self.budget.charge(2 * len(self.problem.c) * net.entries, policy.THIN)
+        with np.errstate(all="ignore"):
+            formal = float(np.max(steepness(self.problem, point[None, :])))
+        return not value < _PROVED * formal
 
     def offer(self, points: Array, estimates: Array, method: str) -> None:
         """Recompute the most promising rows of `points` (inside the region) and keep the best."""

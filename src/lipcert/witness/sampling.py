@@ -29,7 +29,7 @@ def sampling(
     is over. One output only.
     """
     record = Record(problem, budget, rng=np.random.default_rng(seed), on_witness=on_witness)
-    record.consider(record.best.point, "center")
+    record.begin()
     sample(record, Screen(problem, budget), samples, budget)
     return record.best
 

@@ -35,15 +35,17 @@ def search(
     samples: int = 50_000,
     starts: Array | None = None,
     on_witness: OnWitness | None = None,
+    middle: bool = True,
 ) -> Witness:
     """A point of the region with a large gradient or Jacobian: sampling, then ascent from the best samples.
 
-    Stops when nothing improves any more, at the latest when the budget is over; the middle of the region is always
-    looked at. The same seed and the same counted budget give the same witness. `starts` are points to begin from beside
-    the samples. `on_witness` is called with every improvement.
+    Stops when nothing improves any more, at the latest when the budget is over; the middle of the region is looked at
+    first, unless `middle` says that this was done. The same seed and the same counted budget give the same witness.
+    `starts` are points to begin from beside the samples. `on_witness` is called with every improvement.
     """
     record = Record(problem, budget, rng=np.random.default_rng(seed), on_witness=on_witness)
-    record.consider(record.best.point, "center")
+    if middle:
+        record.begin()
     if problem.whole_map:
         _search_directions(record, seed, starts)
     elif not (_constant(record) or budget.over()):
@@ -54,6 +56,13 @@ def search(
             elite = np.concatenate([record.chart.coordinates(points).astype(screen.dtype), elite])
         with np.errstate(all="ignore"):
             _ascend(record, screen, elite)
+    return record.best
+
+
+def glance(problem: Problem, budget: Budget, *, seed: int = 0, on_witness: OnWitness | None = None) -> Witness:
+    """What the middle of the region shows, or a point beside it: the time of some passes through the network."""
+    record = Record(problem, budget, rng=np.random.default_rng(seed), on_witness=on_witness)
+    record.begin()
     return record.best
 
 
