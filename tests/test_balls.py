@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from lipcert import verify
+from lipcert.errors import FileFormatError
 from lipcert.proof.balls import check_with_balls, what_is_checked
 from tests.ball_corpus import FAMILIES, a_gradient_norm, forged
 
@@ -51,7 +52,11 @@ def test_forged_numbers_prove_nothing_false(family: str) -> None:
     for entry in FAMILIES[family](9):
         least = a_gradient_norm(entry) * (1 - 1e-9)
         for _ in range(3):
-            false = forged(entry, rng)
+            try:
+                false = forged(entry, rng)
+            except FileFormatError:  # a number that no file may have
+                refused += 1
+                continue
             if false is None:
                 continue
             for found in (verify(false, entry.net).upper, check_with_balls(false, entry.net)):

@@ -14,7 +14,7 @@ from hypothesis.extra.numpy import array_shapes, arrays, floating_dtypes, intege
 import lipcert
 from lipcert.cli.app import run
 from lipcert.errors import FileFormatError
-from lipcert.files.numbers import LARGEST, MOST_WHOLE, one_real, one_whole, real, whole, within, word
+from lipcert.files.numbers import LARGEST, LARGEST_WHOLE, one_real, one_whole, real, whole, within, word
 from lipcert.polynomial.certificates.certificate import load_polynomial
 from lipcert.polynomial.certificates.stored import Stored
 from lipcert.polynomial.hierarchy.solve import solve_problem
@@ -33,7 +33,7 @@ def test_whole_numbers_pass_exactly_where_they_are_in_the_range(data: Any) -> No
     """The oracle compares Python's integers, which have no ends."""
     kind = data.draw(st.one_of(integer_dtypes(), unsigned_integer_dtypes()))
     array = data.draw(arrays(kind, array_shapes(max_dims=2, max_side=3, min_side=0)))
-    ends = st.integers(LEAST, MOST_WHOLE)
+    ends = st.integers(LEAST, LARGEST_WHOLE)
     low, high = data.draw(ends), data.draw(ends)
     fits = all(low <= int(x) <= high for x in array.reshape(-1))
     shape = (None,) * array.ndim

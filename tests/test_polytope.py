@@ -309,7 +309,7 @@ def test_forged_files(tmp_path: Path) -> None:
     for none in ({"side_multipliers": -kept["side_multipliers"]}, {"side_multipliers": np.ones((2, 2))}):
         with pytest.raises(FileFormatError, match="multipliers"):
             verify(forged(**none), net)
-    with pytest.raises(FileFormatError, match="half-spaces"):
+    with pytest.raises(FileFormatError, match="side_rows"):
         verify(forged(side_rows=np.ones((2, 5))), net)
     with pytest.raises(FileFormatError, match="half-spaces cut a box"):
         verify(forged(lo=None, hi=None), net)

@@ -308,11 +308,17 @@ def test_looks_that_close_more_of_the_gap_than_turns_become_longer(monkeypatch: 
     bracket, budget = bracket_of(10.0), Budget.of_work(1000.0)
     looker, lengths = lower.Looker(PROBLEM, bracket, budget), list[float]()
 
-    def finds(problem: Problem, bracket: Bracket, budget: Budget, again: int | None) -> None:  # noqa: ARG001
+    def finds(
+        problem: Problem,  # noqa: ARG001
+        bracket: Bracket,
+        budget: Budget,
+        seconds: float,
+        again: int | None,
+    ) -> None:
         if again is None:  # the first, which costs nothing here
             return
-        lengths.append(budget.left())
-        budget.add(budget.left())
+        lengths.append(seconds)
+        budget.add(seconds)
         if len(lengths) < 4:
             bracket.improve(Witness(np.zeros(3), 1.1 * bracket.lower, "test"))
 

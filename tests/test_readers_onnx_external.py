@@ -283,8 +283,12 @@ def test_empty_tensors_need_no_bytes(tmp_path: Path) -> None:
 def test_the_data_may_be_unreadable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = save(tmp_path, model())
 
-    def denied(*_: Any) -> int:
-        raise PermissionError(13, "Permission denied")
+    open_as_usual = os.open
+
+    def denied(name: Any, *rest: Any, **more: Any) -> int:
+        if str(name).endswith(DATA):
+            raise PermissionError(13, "Permission denied")
+        return open_as_usual(name, *rest, **more)
 
     monkeypatch.setattr("lipcert.readers.onnx.external.os.open", denied)
     refuse(path, f"'{DATA}' beside the file cannot be read (Permission denied)")

@@ -9,7 +9,6 @@ import functools
 import os
 import stat
 import tempfile
-import zipfile
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,8 @@ from typing import Any
 import click
 
 from lipcert.errors import InputError
+from lipcert.files import opened
+from lipcert.files.archive import holds
 
 _HEAD_BYTES = 2048  # of an existing file, which show whether a command wrote it
 _OVERWRITE = "lipcert.overwrite"
@@ -36,23 +37,18 @@ def _has_arrays(*choices: Collection[str]) -> Callable[[Path], bool]:
     """Whether a file is an .npz that holds all arrays of one of the choices."""
 
     def is_one(path: Path) -> bool:
-        try:
-            with zipfile.ZipFile(path) as file:
-                held = {name.removesuffix(".npy") for name in file.namelist()}
-        except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError):
-            return False
-        return any(held.issuperset(choice) for choice in choices)
+        return any(all(holds(path, name) for name in choice) for choice in choices)
 
     return is_one
 
 
-def _begins(*starts: bytes, holds: bytes = b"") -> Callable[[Path], bool]:
+def _begins(*starts: bytes, within: bytes = b"") -> Callable[[Path], bool]:
     """Whether a file begins in one of these ways, and holds some bytes soon after."""
 
     def is_one(path: Path) -> bool:
-        with path.open("rb") as file:
+        with opened(path) as file:
             head = file.read(_HEAD_BYTES)
-        return head.startswith(starts) and holds in head
+        return head.startswith(starts) and within in head
 
     return is_one
 
@@ -65,9 +61,9 @@ ENTRIES = Kind("a file of entries", ".npz", _has_arrays(("lower", "upper", "seen
 CELL_TABLE = Kind("a table of cells", ".csv", _begins(b"lo_0,"))
 ENTRY_TABLE = Kind("a table of entries", ".csv", _begins(b"output,input,lower,upper,"))
 SVG = Kind("a chart", ".svg", _begins(b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 -34 '))
-PNG = Kind("a chart", ".png", _begins(b"\x89PNG", holds=b"lipcert"))
-PAGE = Kind("a report", ".html", _begins(b"<!doctype html>", b"<!DOCTYPE html>", holds=b'content="lipcert '))
-PROGRAM = Kind("a semidefinite program", ".dat-s", _begins(b'"', holds=b"bound = "))
+PNG = Kind("a chart", ".png", _begins(b"\x89PNG", within=b"lipcert"))
+PAGE = Kind("a report", ".html", _begins(b"<!doctype html>", b"<!DOCTYPE html>", within=b'content="lipcert '))
+PROGRAM = Kind("a semidefinite program", ".dat-s", _begins(b'"', within=b"bound = "))
 PROBLEM = Kind("a polynomial problem", ".pop", _begins(b"variables "))
 
 

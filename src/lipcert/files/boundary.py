@@ -29,8 +29,10 @@ def located(where: object) -> Iterator[None]:
 
 
 def _placed(where: object, error: InputError) -> tuple[str, str]:
-    """The message with the place in front, in Python's words and in those of the command line."""
-    return f"{where}: {error}", f"{where}: {error.typed}"
+    """The message with the place in front, once, in Python's words and in those of the command line."""
+    start = f"{where}: "
+    first, second = (text if text.startswith(start) else start + text for text in (str(error), error.typed))
+    return first, second
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from lipcert.errors import FileFormatError
 
 LARGEST = sys.float_info.max  # the range of finite numbers is -LARGEST to LARGEST
-MOST_WHOLE = (1 << 63) - 1
+LARGEST_WHOLE = (1 << 63) - 1
 _EXACT = 1 << 53  # a whole number up to this size is a float64 exactly
 _WIDEST = 8  # bytes of a float64; a wider number would be rounded
 
@@ -55,7 +55,7 @@ _KINDS = {"whole": "whole numbers", "real": "real numbers of at most 8 bytes"}
 
 def _words(low: float, high: float) -> str:
     """A range as a reader would say it."""
-    if high in (LARGEST, MOST_WHOLE, math.inf):
+    if high in (LARGEST, LARGEST_WHOLE, math.inf):
         below = "finite" if high == LARGEST else "numbers"
         return below if low in (-LARGEST, -math.inf) else f"{low:g} or more"
     return f"between {low} and {high}" if low <= high else "none at all"

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lipcert.errors import InputError
-from lipcert.files.numbers import MOST_WHOLE, real, whole
+from lipcert.files.numbers import LARGEST_WHOLE, real, whole
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
 from lipcert.problem.output import ALL, choose_output
@@ -236,7 +236,7 @@ def read_frame(arrays: Mapping[str, Any]) -> Frame | None:
     """The frame of a file; None where it has none."""
     if "input_scale" not in arrays:
         return None
-    inputs = whole(arrays, "changed_inputs", (None,), 0, MOST_WHOLE) if "changed_inputs" in arrays else None
+    inputs = whole(arrays, "changed_inputs", (None,), 0, LARGEST_WHOLE) if "changed_inputs" in arrays else None
     own, theirs, outcome = (_read_weights(arrays, name) for name in ("input_weights", "output_weights", "output_scale"))
     scale = _read_weights(arrays, "input_scale")
     assert scale is not None

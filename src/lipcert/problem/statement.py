@@ -76,11 +76,11 @@ class Statement:
 
     @property
     def rows(self) -> list[tuple[str, str]]:
-        """Names and values for a short table."""
+        """Names and values for a short table; the sentence about a polynomial problem has its hash already."""
         formula = [] if self.meaning is None else [("meaning", self.meaning)]
         net = self.network
         slow = isinstance(net, Network) and net.entries > _LARGE and "sha256" not in vars(net)
-        return formula if slow else [*formula, ("statement", self.sha256[:16])]
+        return formula if net is None or slow else [*formula, ("statement", self.sha256[:16])]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; the hash is null where it has no time left under an enforced limit."""

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lipcert.errors import FileFormatError
-from lipcert.files.numbers import MOST_WHOLE, whole
+from lipcert.files.numbers import LARGEST_WHOLE, whole
 from lipcert.problem.problem import Problem
 from lipcert.proof.arithmetic import jacobian_bounds
 from lipcert.proof.certificate import Certificate
@@ -63,7 +63,7 @@ class Cases:
 def read_cases(arrays: Mapping[str, Any], method: str) -> Cases:
     """The cases of a file."""
     specifications = decode_specifications(arrays, method)
-    places = whole(arrays, "cases", (len(specifications), 2), 0, MOST_WHOLE)
+    places = whole(arrays, "cases", (len(specifications), 2), 0, LARGEST_WHOLE)
     if None in specifications:
         raise FileFormatError("the cases must say which output and coordinate they are about, and by which rows")
     if len(np.unique(places, axis=0)) < len(places):

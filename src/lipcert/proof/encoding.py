@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lipcert.errors import FileFormatError
-from lipcert.files.numbers import MOST_WHOLE, real, whole, within
+from lipcert.files.numbers import LARGEST_WHOLE, real, whole, within
 from lipcert.relaxation.cuts import COLUMNS as CUT_COLUMNS
 from lipcert.relaxation.cuts import NO_CUTS, Cuts, repeated, valid_table
 from lipcert.relaxation.specification import FORMS, Specification
@@ -95,8 +95,8 @@ def encode_numbers(proofs: Sequence[Stored]) -> Arrays:
 
 def decode_specifications(arrays: Mapping[str, Any], method: str) -> list[Specification | None]:
     """The inverse of `encode_specifications`; every specification was asked for by this method."""
-    table, cuts = whole(arrays, "specifications", (None, _COLUMNS), _NONE, MOST_WHOLE), read_cuts(arrays, "cuts")
-    reductions = whole(arrays, "reductions", (None,), 0, MOST_WHOLE)
+    table, cuts = whole(arrays, "specifications", (None, _COLUMNS), _NONE, LARGEST_WHOLE), read_cuts(arrays, "cuts")
+    reductions = whole(arrays, "reductions", (None,), 0, LARGEST_WHOLE)
     check_count(len(table))
     most = [len(FORMS) - 1, 1, 1, 1, 1, len(cuts), len(reductions)]
     fits = within(table, [_NONE, 0, 0, 0, 0, 0, 0], most)

@@ -25,7 +25,7 @@ from lipcert.errors import FileFormatError, InputError
 from lipcert.files import check_readable, write_npz
 from lipcert.files.archive import Archive
 from lipcert.files.boundary import located
-from lipcert.files.numbers import MOST_WHOLE, one_whole, real, whole, word
+from lipcert.files.numbers import LARGEST_WHOLE, one_whole, real, whole, word
 from lipcert.problem.network import Network
 from lipcert.problem.region import Everywhere, Region
 from lipcert.problem.statement import NAMES as STATEMENT_NAMES
@@ -261,9 +261,9 @@ def load_jacobian(path: str | os.PathLike[str]) -> JacobianCertificate:
 
 
 def _parse(arrays: Archive) -> JacobianCertificate:
-    if one_whole(arrays, "jacobian", 0, MOST_WHOLE) != VERSION:
+    if one_whole(arrays, "jacobian", 0, LARGEST_WHOLE) != VERSION:
         raise FileFormatError(f"not a Jacobian of version {VERSION}, which this lipcert reads")
-    scores, inputs = (whole(arrays, name, (None,), 0, MOST_WHOLE) for name in ("scores", "inputs"))
+    scores, inputs = (whole(arrays, name, (None,), 0, LARGEST_WHOLE) for name in ("scores", "inputs"))
     shape, points = (len(scores), len(inputs)), real(arrays, "points", (None, None))
     if not scores.size or not inputs.size:
         raise FileFormatError("there must be scores and inputs")
@@ -277,7 +277,7 @@ def _parse(arrays: Archive) -> JacobianCertificate:
 
 
 def _splits(arrays: Archive) -> Splits:
-    where, values = whole(arrays, "splits", (None,), LEAF, MOST_WHOLE), real(arrays, "values", (None,))
+    where, values = whole(arrays, "splits", (None,), LEAF, LARGEST_WHOLE), real(arrays, "values", (None,))
     if len(where) > MOST_NODES or int(np.sum(where >= 0)) != len(values):
         raise FileFormatError("'splits' and 'values' do not fit together")
     value = np.zeros(len(where))

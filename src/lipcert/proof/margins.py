@@ -17,7 +17,7 @@ from lipcert.errors import FileFormatError, InputError
 from lipcert.files import check_readable
 from lipcert.files.archive import Archive
 from lipcert.files.boundary import located
-from lipcert.files.numbers import MOST_WHOLE, one_whole, real, whole, word
+from lipcert.files.numbers import LARGEST_WHOLE, one_whole, real, whole, word
 from lipcert.problem.activations import IDENTITY
 from lipcert.problem.blocks import Block
 from lipcert.problem.network import Network
@@ -213,13 +213,13 @@ def _texts() -> frozenset[str]:
 
 
 def _parse(arrays: Archive) -> MarginCertificate:
-    version = one_whole(arrays, "margins", 0, MOST_WHOLE)
+    version = one_whole(arrays, "margins", 0, LARGEST_WHOLE)
     if version not in (1, MARGINS_VERSION):
         raise FileFormatError(f"margins of version {version}; this lipcert reads version {MARGINS_VERSION}")
     c = real(arrays, "c", (None, None))
     if not 1 <= len(c) <= MAX_ROWS:  # of none at all "proved" would be true, and say nothing
         raise FileFormatError(f"{len(c) or 'no'} margins; a file has 1 to {MAX_ROWS:,}")
-    keep = whole(arrays, "keep", (len(c),), -1, MOST_WHOLE)
+    keep = whole(arrays, "keep", (len(c),), -1, LARGEST_WHOLE)
     claim = real(arrays, "claim", (len(c),), -np.inf, np.inf)
     box = Box.from_bounds(real(arrays, "lo", (None,)), real(arrays, "hi", (None,)))
     numbers = (margin_numbers if version == 1 else decode_numbers)(arrays, len(c))

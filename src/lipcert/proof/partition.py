@@ -23,7 +23,7 @@ from lipcert.errors import FileFormatError, InputError
 from lipcert.files import check_readable, write_npz
 from lipcert.files.archive import Archive
 from lipcert.files.boundary import located
-from lipcert.files.numbers import MOST_WHOLE, one_whole, real, whole, word
+from lipcert.files.numbers import LARGEST_WHOLE, one_whole, real, whole, word
 from lipcert.problem.frame import NAMES as FRAME_NAMES
 from lipcert.problem.frame import Frame, read_frame
 from lipcert.problem.network import Network
@@ -217,7 +217,7 @@ def load_partition(path: str | os.PathLike[str]) -> PartitionCertificate:
 
 
 def _parse(arrays: Archive) -> PartitionCertificate:
-    version = one_whole(arrays, "cells", 0, MOST_WHOLE)
+    version = one_whole(arrays, "cells", 0, LARGEST_WHOLE)
     if version != VERSION:
         raise FileFormatError(f"cells of version {version}; this lipcert reads version {VERSION}")
     out = word(arrays, "output_norm") if "output_norm" in arrays else None
@@ -234,7 +234,7 @@ def _parse(arrays: Archive) -> PartitionCertificate:
 def _cover(arrays: Archive) -> Cover:
     edges, values = real(arrays, "edges", (None,)), real(arrays, "values", (None,))
     counts = whole(arrays, "edge_counts", (None,), 2, len(edges))
-    splits = whole(arrays, "splits", (None,), LEAF, MOST_WHOLE)
+    splits = whole(arrays, "splits", (None,), LEAF, LARGEST_WHOLE)
     if not len(counts) or counts.sum() != len(edges):
         raise FileFormatError("'edge_counts' does not say whose edges there are")
     if len(splits) > MOST_NODES or int(np.sum(splits >= 0)) != len(values):

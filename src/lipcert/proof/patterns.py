@@ -24,7 +24,7 @@ from lipcert.bounds import Interval, slopes
 from lipcert.bounds.jacobian import map_bounds
 from lipcert.bounds.linear import Linear, norm_bounds
 from lipcert.errors import FileFormatError
-from lipcert.files.numbers import MOST_WHOLE, real, whole, within, word
+from lipcert.files.numbers import LARGEST_WHOLE, real, whole, within, word
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import sides_of
 from lipcert.proof.interior import row_count
@@ -159,11 +159,11 @@ def leaf_slopes(problem: Problem, neurons: Index, signs: Signs) -> tuple[Interva
 
 def read_patterns(arrays: Mapping[str, Any], own: Mapping[str, Any]) -> Patterns:
     """The tree of a file, `own` being its arrays but for the digest; without its digest it is none, proving nothing."""
-    table = whole(arrays, "patterns", (None, 2), REFUSED, MOST_WHOLE)
-    literals = whole(arrays, "nogood_literals", (None, 3), -1, MOST_WHOLE)
-    rows = whole(arrays, "nogood_rows", (None, 2), 0, MOST_WHOLE)
+    table = whole(arrays, "patterns", (None, 2), REFUSED, LARGEST_WHOLE)
+    literals = whole(arrays, "nogood_literals", (None, 3), -1, LARGEST_WHOLE)
+    rows = whole(arrays, "nogood_rows", (None, 2), 0, LARGEST_WHOLE)
     numbers = real(arrays, "nogood_numbers", (len(rows),))
-    if not within(literals, [0, 0, -1], [MOST_WHOLE, MOST_WHOLE, 1]):
+    if not within(literals, [0, 0, -1], [LARGEST_WHOLE, LARGEST_WHOLE, 1]):
         raise FileFormatError("the table of the signs and its nogoods do not fit together")
     if word(arrays, "patterns_digest") != digest(own):
         return NO_PATTERNS

@@ -23,7 +23,7 @@ from lipcert.bounds import Interval, preactivations, slope_bounds
 from lipcert.bounds import whole as whole_cell
 from lipcert.bounds.collapse import collapse
 from lipcert.bounds.engine import Pass
-from lipcert.files.numbers import MOST_WHOLE, real, whole
+from lipcert.files.numbers import LARGEST_WHOLE, real, whole
 from lipcert.problem.activations import IDENTITY
 from lipcert.problem.network import Network
 from lipcert.problem.problem import PREACTIVATIONS, PROVED_WITH, Problem
@@ -130,8 +130,8 @@ class Sharpened:
 
 def read_sharper(arrays: Mapping[str, Any]) -> Sharper:
     """The multipliers of a file."""
-    targets = whole(arrays, "sharpened_targets", (None, 3), -1, MOST_WHOLE)
-    rows = whole(arrays, "sharpened_rows", (None, 2), -MOST_WHOLE, MOST_WHOLE)
+    targets = whole(arrays, "sharpened_targets", (None, 3), -1, LARGEST_WHOLE)
+    rows = whole(arrays, "sharpened_rows", (None, 2), -LARGEST_WHOLE, LARGEST_WHOLE)
     return Sharper(targets, rows, real(arrays, "sharpened_numbers", (len(rows),)))
 
 

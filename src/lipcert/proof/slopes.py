@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from lipcert import policy
 from lipcert.errors import FileFormatError
-from lipcert.files.numbers import LARGEST, MOST_WHOLE, real, whole, within
+from lipcert.files.numbers import LARGEST, LARGEST_WHOLE, real, whole, within
 from lipcert.problem.problem import Problem
 from lipcert.proof.cases import case_of, case_table
 from lipcert.proof.certificate import Certificate
@@ -139,9 +139,9 @@ def prove_parts(problem: Problem, parts: Sequence[Part], table: Array | None = N
 
 def read_slopes(arrays: Mapping[str, Any]) -> Slopes:
     """The parts of a file."""
-    table, steps = whole(arrays, "slope_parts", (None, 5), WHOLE, MOST_WHOLE), read_steps(arrays, "slope_steps")
+    table, steps = whole(arrays, "slope_parts", (None, 5), WHOLE, LARGEST_WHOLE), read_steps(arrays, "slope_steps")
     numbers = real(arrays, "slope_numbers", (None,), 0.0, LARGEST)
-    highs = [MOST_WHOLE, MOST_WHOLE, len(numbers), len(numbers), len(steps)]
+    highs = [LARGEST_WHOLE, LARGEST_WHOLE, len(numbers), len(numbers), len(steps)]
     if len(table) > policy.CASES_MOST + 1 or not within(table, [WHOLE, WHOLE, 0, 0, 0], highs):
         raise FileFormatError("the multipliers of the slopes do not fit together")
     if len(np.unique(table[:, :2], axis=0)) < len(table):

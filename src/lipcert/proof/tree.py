@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from lipcert.bounds import Bounds, Cell, Interval, Split, halves, root_bounds, splits_here, tree_bounds
 from lipcert.errors import FileFormatError
-from lipcert.files.numbers import MOST_WHOLE, real, whole, within, word
+from lipcert.files.numbers import LARGEST_WHOLE, real, whole, within, word
 from lipcert.problem.problem import Problem
 from lipcert.proof.arithmetic import Arithmetic
 from lipcert.proof.encoding import (
@@ -140,9 +140,9 @@ def assembled(
     numbers: Sequence[Numbers],
 ) -> Tree:
     """The tree of its table and of the kinds, specifications and numbers of its leaves."""
-    table = whole(arrays, "tree", (None, 2), _LEAF, MOST_WHOLE)
+    table = whole(arrays, "tree", (None, 2), _LEAF, LARGEST_WHOLE)
     values = real(arrays, "tree_values", (len(table),))
-    if not within(table, [_LEAF, 0], [MOST_WHOLE, MOST_WHOLE]) or len(specifications) != len(kinds):
+    if not within(table, [_LEAF, 0], [LARGEST_WHOLE, LARGEST_WHOLE]) or len(specifications) != len(kinds):
         raise FileFormatError("the table of the tree and its leaves do not fit together")
     splits = _splits(table, values)
     leaves: list[Leaf] = []

@@ -15,7 +15,7 @@ from lipcert.errors import FileFormatError, InputError
 from lipcert.files import MAX_WEIGHTS, check_readable, write_npz
 from lipcert.files.archive import Archive, members_of
 from lipcert.files.boundary import located
-from lipcert.files.numbers import MOST_WHOLE, whole
+from lipcert.files.numbers import LARGEST_WHOLE, whole
 from lipcert.problem.network import Network
 from lipcert.problem.statement import NAMES as STATEMENT_NAMES
 from lipcert.problem.statement import Statement, about_constant
@@ -124,7 +124,7 @@ def load_union(path: str | os.PathLike[str]) -> UnionCertificate:
     file = check_readable(path)
     with located(file):
         arrays = Archive(file, _NAMES, content="certificates of several regions")
-        version, parts = (int(n) for n in whole(arrays, "union", (2,), 0, MOST_WHOLE))
+        version, parts = (int(n) for n in whole(arrays, "union", (2,), 0, LARGEST_WHOLE))
         if version != _VERSION:
             raise FileFormatError("the certificates have another version; upgrade lipcert")
         if not 1 <= parts <= MOST_PARTS or sum(name.startswith("part_") for name in arrays) != parts:

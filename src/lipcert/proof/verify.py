@@ -14,7 +14,7 @@ import numpy as np
 from lipcert.errors import FileFormatError, InputError
 from lipcert.files import check_readable
 from lipcert.files.archive import Archive, holds
-from lipcert.files.numbers import MOST_WHOLE, one_real, one_whole, real, word
+from lipcert.files.numbers import LARGEST_WHOLE, one_real, one_whole, real, word
 from lipcert.problem.frame import NAMES as FRAME_NAMES
 from lipcert.problem.frame import read_frame
 from lipcert.problem.network import Network
@@ -145,14 +145,14 @@ def read_certificate(file: Path | IO[bytes]) -> Certificate:
 def _parse(arrays: Mapping[str, Any]) -> Certificate:
     if "certificate" not in arrays:
         raise FileFormatError("not a certificate; write one with lipcert bound --certificate")
-    version = one_whole(arrays, "certificate", 0, MOST_WHOLE)
+    version = one_whole(arrays, "certificate", 0, LARGEST_WHOLE)
     if version not in (version1.VERSION, CERTIFICATE_VERSION):
         raise FileFormatError(f"certificate version {version}; this lipcert reads version {CERTIFICATE_VERSION}")
     method, network, norm = (word(arrays, name) for name in ("method", "network", "norm"))
     out = word(arrays, "output_norm") if "output_norm" in arrays else None
     c, upper = real(arrays, "c", (None,) if out is None else (None, None)), one_real(arrays, "upper", -np.inf, np.inf)
     proof = version1.read_old(arrays, method) if version == version1.VERSION else _sharpened(arrays, method)
-    coordinate = one_whole(arrays, "coordinate", 0, MOST_WHOLE) if "coordinate" in arrays else None
+    coordinate = one_whole(arrays, "coordinate", 0, LARGEST_WHOLE) if "coordinate" in arrays else None
     about = (network, read_region(arrays), parse_norms(norm, out), c)
     found = Certificate(*about, proof, upper, coordinate, upper, read_frame(arrays))
     found.statement.compare(arrays)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lipcert.errors import FileFormatError, InputError
-from lipcert.files.numbers import MOST_WHOLE, real, whole, within
+from lipcert.files.numbers import LARGEST_WHOLE, real, whole, within
 from lipcert.problem.problem import Problem
 from lipcert.proof.arithmetic import Arithmetic
 from lipcert.proof.cases import Cases, ProvedCase, case_of, case_table
@@ -149,8 +149,8 @@ def _tree(kept: Mapping[str, Any], problem: Problem) -> Proof:
 
 
 def _head(kept: Mapping[str, Any], name: str) -> tuple[int, int, int, int]:
-    head = whole(kept, name, (4,), -1, MOST_WHOLE)
-    if not within(head, [-1, -1, 0, 0], [MOST_WHOLE, MOST_WHOLE, 1, 1]):
+    head = whole(kept, name, (4,), -1, LARGEST_WHOLE)
+    if not within(head, [-1, -1, 0, 0], [LARGEST_WHOLE, LARGEST_WHOLE, 1, 1]):
         raise FileFormatError(f"{name} must say which output and coordinate it is about")
     output, coordinate, wide, values = (int(v) for v in head)
     return output, coordinate, wide, values
@@ -166,7 +166,7 @@ def _cuts(kept: Mapping[str, Any], name: str) -> Cuts:
 
 
 def _reduction(kept: Mapping[str, Any]) -> NDArray[np.int64] | None:
-    return whole(kept, "reduction", (None,), 0, MOST_WHOLE) if "reduction" in kept else None
+    return whole(kept, "reduction", (None,), 0, LARGEST_WHOLE) if "reduction" in kept else None
 
 
 def _named(kept: Mapping[str, Any], prefix: str, first: str | None = None) -> dict[str, Array]:

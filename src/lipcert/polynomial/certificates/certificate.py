@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from lipcert.errors import FileFormatError, InputError
 from lipcert.files import check_readable, write_npz
 from lipcert.files.archive import Archive
-from lipcert.files.numbers import MOST_WHOLE, one_real, one_whole, word
+from lipcert.files.numbers import LARGEST_WHOLE, one_real, one_whole, word
 from lipcert.polynomial.certificates import stored
 from lipcert.polynomial.certificates.stored import Stored
 from lipcert.polynomial.problem import PolynomialProblem
@@ -169,7 +169,7 @@ def load_polynomial(path: str | os.PathLike[str]) -> PolynomialCertificate:
 def _parse(arrays: Mapping[str, Any]) -> PolynomialCertificate:
     if "polynomial" not in arrays:
         raise FileFormatError(f"not a certificate of a polynomial problem; {_ADVICE}")
-    version = one_whole(arrays, "polynomial", 0, MOST_WHOLE)
+    version = one_whole(arrays, "polynomial", 0, LARGEST_WHOLE)
     if version != VERSION:
         raise FileFormatError(f"polynomial certificate version {version}; this lipcert reads version {VERSION}")
     sense = word(arrays, "sense")

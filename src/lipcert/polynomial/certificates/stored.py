@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lipcert.errors import FileFormatError, InputError
-from lipcert.files.numbers import MOST_WHOLE, one_whole, real, whole, within
+from lipcert.files.numbers import LARGEST_WHOLE, one_whole, real, whole, within
 from lipcert.polynomial.hierarchy.attempts import LEAST, check_range, identity_of
 from lipcert.polynomial.hierarchy.cuts import Bounds, Cut, cut_of, triangle_inequality
 from lipcert.polynomial.hierarchy.exactness import is_exact
@@ -212,7 +212,7 @@ def read_model(arrays: Mapping[str, Any], problem: PolynomialProblem) -> MomentM
         inequalities=(
             *(
                 _pick(problem.inequalities, k)
-                for k in whole(arrays, "sos_inequalities", (None,), 0, MOST_WHOLE).tolist()
+                for k in whole(arrays, "sos_inequalities", (None,), 0, LARGEST_WHOLE).tolist()
             ),
             *_read_cuts(arrays, problem),
         ),
@@ -246,7 +246,7 @@ def _read_blocks(arrays: Mapping[str, Any], problem: PolynomialProblem) -> tuple
 
 
 def _read_equalities(arrays: Mapping[str, Any], problem: PolynomialProblem) -> tuple[Polynomial, ...]:
-    table = whole(arrays, "sos_equalities", (None, None), -1, MOST_WHOLE)
+    table = whole(arrays, "sos_equalities", (None, None), -1, LARGEST_WHOLE)
     if not table.shape[1] or len(table) > MOST_EQUATIONS:
         raise FileFormatError("the equations of the proof do not fit together")
     monomials = _checked(table[:, 1:], problem.n)
@@ -347,7 +347,7 @@ def _pick(listed: Sequence[Polynomial], k: int) -> Polynomial:
 
 def _table(arrays: Mapping[str, Any], name: str, width: int) -> NDArray[np.int64]:
     """Rows that name constraints, variables and kinds; the columns have ranges of their own."""
-    return whole(arrays, name, (None, width), -1, MOST_WHOLE)
+    return whole(arrays, name, (None, width), -1, LARGEST_WHOLE)
 
 
 def _floats(arrays: Mapping[str, Any], name: str) -> Array:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lipcert.errors import FileFormatError, InputError
-from lipcert.files.numbers import MOST_WHOLE, one_whole, real, whole, word
+from lipcert.files.numbers import LARGEST_WHOLE, one_whole, real, whole, word
 from lipcert.polynomial.certificates import stored
 from lipcert.polynomial.certificates.stored import Stored
 from lipcert.polynomial.lcep.chain import gradient_polynomial
@@ -108,4 +108,4 @@ def read_stated(kind: str, arrays: Mapping[str, Any], method: str) -> Relaxed | 
         kept = stored.only(arrays)
         return Relaxed(name, form, lambda: kept)
     degree, numbers = one_whole(arrays, "krivine_degree", 1, MOST_DEGREE), real(arrays, "krivine_numbers", (None,))
-    return Krivine(name, degree, whole(arrays, "krivine_index", (len(numbers),), 0, MOST_WHOLE), numbers)
+    return Krivine(name, degree, whole(arrays, "krivine_index", (len(numbers),), 0, LARGEST_WHOLE), numbers)
