@@ -256,5 +256,5 @@ def test_results_show_themselves(tmp_path: Path) -> None:
         found.save(tmp_path / "found.txt")
     classes = Network.from_weights([np.eye(2), np.eye(2)], [np.ones(2), np.zeros(2)])
     certified = certify(classes, np.array([[0.0, 1.0]]), labels=np.array([1]), radius=[0.1], method="linear")
-    assert repr(certified).startswith("Certification of 1 input in the inf-norm\n  classified right  1 of 1")
+    assert repr(certified).startswith("Certification of 1 input within 0.1 in the inf-norm\n  classified right  1 of 1")
     assert "1 certified" in certified._repr_html_()

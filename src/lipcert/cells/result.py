@@ -17,6 +17,7 @@ from lipcert._version import __version__
 from lipcert.cells.goal import Goal
 from lipcert.chart.facts import Facts
 from lipcert.chart.numbers import counted
+from lipcert.chart.shown import Shown
 from lipcert.errors import InputError, SoundnessError
 from lipcert.files import write_bytes, write_json, write_npz
 from lipcert.method.result import Status, relative_gap
@@ -30,8 +31,8 @@ from lipcert.proof.partition import PartitionCertificate, with_room
 from lipcert.rounding import Array
 
 
-@dataclass(frozen=True, eq=False)
-class Partition:
+@dataclass(frozen=True, eq=False, repr=False)
+class Partition(Shown):
     """What `partition` returns: lower[k] <= L of cell k <= upper[k], cells lo[k] <= x <= hi[k] that cover the region.
 
     `upper` is proved, infinite where the time was over before a cell was looked at; `lower` is proved at `points[k]`, a
@@ -200,12 +201,6 @@ class Partition:
             rows.append(("good", f"{counted(int(self.good.sum()), 'cell')} as good as asked for"))
         about = self.certificate.statement
         return Facts(about.sentence, [*rows, *about.rows, ("time", f"{self.seconds:.2f} s   {self.status.value}")])
-
-    def __repr__(self) -> str:
-        return self.facts().text()
-
-    def _repr_html_(self) -> str:
-        return self.facts().html()
 
 
 def _finite(value: float) -> float | None:

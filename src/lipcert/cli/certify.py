@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lipcert.chart.numbers import counted, percent
+from lipcert.chart.numbers import percent
 from lipcert.cli.options import Reading, json_option, memory_option, network_argument, reading_options
 from lipcert.cli.paths import FOLDER, INPUT
 from lipcert.cli.show import console, grid, print_json
@@ -163,7 +163,8 @@ def _show(result: Certification, out: str | None) -> None:
     if result.data.labels is None:
         right = "no labels: the class that the network predicts counts as right"
     known = [p.upper for p in result.pairs if p.upper is not None]
-    screen.print(f"[bold]{counted(total, 'input')}[/bold], {result.classes} classes, {right}")
+    screen.print(f"[bold]{result.sentence}[/bold]")
+    screen.print(f"{result.classes} classes, {right}")
     if known:
         count = f"{len(known)} of {result.classes * (result.classes - 1) // 2}"
         screen.print(f"constants: {count} proved ({result.method}), from {min(known):.6g} to {max(known):.6g}")

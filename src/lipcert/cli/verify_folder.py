@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lipcert.chart.numbers import counted
 from lipcert.cli.options import Reading, gathered
 from lipcert.cli.paths import INPUT
 from lipcert.cli.show import console, grid, print_json
@@ -96,9 +95,7 @@ def verify_folder_command(folder: str, network: str | None, given: GivenData, re
 def _show(answer: FolderVerification) -> None:
     screen, q = console(), answer.question
     screen.print("[bold]proved[/bold]" if answer.proved else "[bold]not proved[/bold]")
-    radii = ", ".join(f"{r:g}" for r in q.radii)
-    limits = "" if q.domain is None else f", domain [{q.domain[0]:g}, {q.domain[1]:g}]{', clipped' if q.clip else ''}"
-    screen.print(f"{counted(len(q.data), 'input')}, radius {radii} in the {q.pairs.norm}-norm{limits}")
+    screen.print(q.sentence)
     screen.print(f"network {q.net.sha256}")
     table = grid("claims", "count", "proved", "not proved", "seconds")
     for kind in answer.kinds:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,8 +11,8 @@ from numpy.typing import ArrayLike
 
 from lipcert.budget import Budget
 from lipcert.chart.facts import Facts
+from lipcert.chart.shown import Shown
 from lipcert.errors import InputError
-from lipcert.files import write_json
 from lipcert.method.bound import bound
 from lipcert.method.result import Result, Status
 from lipcert.problem.network import Network
@@ -22,8 +21,8 @@ from lipcert.problem.region import Box
 _STEPS = 200
 
 
-@dataclass(frozen=True, eq=False)
-class LargestBox:
+@dataclass(frozen=True, eq=False, repr=False)
+class LargestBox(Shown):
     """The constant is proved below the limit on the box of `radius`; on that of `beyond` it is not.
 
     `refuted` says that a witness in the latter has a constant at or above the limit, so that `beyond` is a true end;
@@ -53,16 +52,6 @@ class LargestBox:
             end = "a witness says no" if self.refuted else "nothing was proved in the time"
             rows.append(("beyond", f"{self.beyond:.6g}   {end}"))
         return Facts("Largest box with a constant below the limit", rows)
-
-    def __repr__(self) -> str:
-        return self.facts().text()
-
-    def _repr_html_(self) -> str:
-        return self.facts().html()
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it as .json."""
-        write_json(path, self.to_dict())
 
 
 def largest_box(

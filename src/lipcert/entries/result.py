@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from lipcert._version import __version__
 from lipcert.bounds.interval import Interval
 from lipcert.chart.facts import Facts
+from lipcert.chart.shown import Shown
 from lipcert.entries.goal import Goal, Verdict, scales, verdicts
 from lipcert.errors import InputError, SoundnessError
 from lipcert.files import write_bytes, write_npz
@@ -30,8 +31,8 @@ _SHOWN = 36  # entries up to which a table has all of them,
 _EXTREME = 3  # and else so many of each kind
 
 
-@dataclass(frozen=True, eq=False)
-class Jacobian:
+@dataclass(frozen=True, eq=False, repr=False)
+class Jacobian(Shown):
     """What `jacobian` returns: lower[i, j] <= d score[i] / d input[j] <= upper[i, j] on the region.
 
     `scores` and `inputs` say which entries these are. `lower` and `upper` are proved. `seen_most` is a value that is
@@ -198,12 +199,6 @@ class Jacobian:
             ("time", f"{self.seconds:.2f} s   {_ENDS.get(self.status, self.status.value)}"),
         ]
         return Facts(self.certificate.statement.sentence, table)
-
-    def __repr__(self) -> str:
-        return self.facts().text()
-
-    def _repr_html_(self) -> str:
-        return self.facts().html()
 
 
 _ENDS = {

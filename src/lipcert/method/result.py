@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from lipcert import policy
 from lipcert.chart.facts import Facts
+from lipcert.chart.shown import Shown
 from lipcert.errors import InputError, SoundnessError
 from lipcert.files import write_bytes
 from lipcert.method.mip.claim import Claim
@@ -86,8 +87,8 @@ class Described(dict[str, Any]):
         return {"sha256": found, **self}
 
 
-@dataclass(frozen=True, eq=False)
-class Result:
+@dataclass(frozen=True, eq=False, repr=False)
+class Result(Shown):
     """What `bound` returns: lower <= L <= upper.
 
     `upper` is proved by `certificate`, which can be saved and verified; `lower` is attained at `witness`. `status` says
@@ -159,12 +160,6 @@ class Result:
             rows.append(("claim", str(self.claim)))
         rows += [("note", note) for note in self.notes]
         return Facts(self.certificate.statement.sentence, rows)
-
-    def __repr__(self) -> str:
-        return self.facts().text()
-
-    def _repr_html_(self) -> str:
-        return self.facts().html()
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the result as .json, or its certificate as .npz for `lipcert verify`."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lipcert.chart.facts import Facts
+from lipcert.chart.shown import Shown
 from lipcert.errors import InputError
 from lipcert.files import write_bytes
 from lipcert.method.result import Result, Status, gap_words, relative_gap
@@ -19,7 +20,7 @@ _SHOWN = 5  # regions that a person reads first
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class UnionResult:
+class UnionResult(Shown):
     """What `bound_union` returns: lower <= L <= upper for the largest constant of all regions.
 
     `parts` are the brackets of the regions, in their order, without those that are proved to have no point (a note says
@@ -81,12 +82,6 @@ class UnionResult:
         rows.append(("time", f"{self.seconds:.2f} s   {self.status.value}"))
         rows += [("note", note) for note in self.notes]
         return Facts(self.certificate.statement.sentence, rows)
-
-    def __repr__(self) -> str:
-        return self.facts().text()
-
-    def _repr_html_(self) -> str:
-        return self.facts().html()
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the result as .json, or its certificates as .npz for `lipcert verify`."""

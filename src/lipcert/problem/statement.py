@@ -162,6 +162,13 @@ def about_polynomial(problem: str, sense: str) -> Statement:
     return Statement(words, "", {"problem": _text(problem), "sense": _text(sense)}, {"sense": sense}, None)
 
 
+def about_data(count: int, radii: Sequence[float], norm: Norm, domain: tuple[float, float] | None, clip: bool) -> str:
+    """The sentence about a data set: whoever certifies it and whoever proves it again print the same."""
+    within = ", ".join(f"{r:g}" for r in radii)
+    limits = "" if domain is None else f", values in [{domain[0]:g}, {domain[1]:g}]{', clipped' if clip else ''}"
+    return f"Certification of {count:,} input{'' if count == 1 else 's'} within {within} {norm.phrase}{limits}"
+
+
 def region_arrays(region: Region) -> Arrays:
     """The numbers of a region, by the names of a file: none of the whole space."""
     if isinstance(region, Polytope):

@@ -15,6 +15,7 @@ from lipcert.problem.arrays import floats_of
 from lipcert.problem.network import Network
 from lipcert.problem.norms import INF, parse_norm
 from lipcert.problem.region import Box, Everywhere
+from lipcert.problem.statement import about_data
 from lipcert.robustness.data import DataSet, check_fits
 from lipcert.robustness.decision import NO_DOMAIN, NO_DOMAIN_TYPED, shared_region
 from lipcert.robustness.pairs import PairOptions, settle
@@ -73,6 +74,11 @@ class Question:
             raise InputError(
                 f"refinement is for radii in the infinity norm, not in norm {self.pairs.norm}; leave it out"
             )
+
+    @property
+    def sentence(self) -> str:
+        """What is asked, for a person."""
+        return about_data(len(self.data), self.radii, self.pairs.norm, self.domain, self.clip)
 
     @property
     def limits(self) -> Domain:

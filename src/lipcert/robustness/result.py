@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from lipcert._version import __version__
 from lipcert.chart.facts import Facts
-from lipcert.chart.numbers import counted
+from lipcert.chart.shown import Shown
 from lipcert.errors import SoundnessError
 from lipcert.files import write_bytes, write_npz
 from lipcert.problem.norms import INF, Norm
+from lipcert.problem.statement import about_data
 from lipcert.robustness.attack import Counterexamples
 from lipcert.robustness.data import DataSet, Labels
 from lipcert.robustness.decision import ATTACKED, CERTIFIED, STATUSES, UNDECIDED, Codes, decide
@@ -28,8 +29,8 @@ _IMAGES_KEPT = 2000
 NUMBERS_KEPT = 1 << 26  # of counterexamples: half of what one archive may hold
 
 
-@dataclass(frozen=True, eq=False)
-class Certification:
+@dataclass(frozen=True, eq=False, repr=False)
+class Certification(Shown):
     """For every input: its certified radius (0 where none is), and the nearest counterexample where one is known.
 
     `certified_radius[k]` is proved: no input within that distance has another class. `attack_radius[k]` is attained by
@@ -112,13 +113,12 @@ class Certification:
         rows.append(("time", f"{self.seconds:.2f} s{'' if self.complete else '   not complete'}"))
         rows += [("failed", f"{name}: {error}") for name, error in self.failed]
         rows += [("note", note) for note in self.notes]
-        return Facts(f"Certification of {counted(total, 'input')} {self.norm.phrase}", rows)
+        return Facts(self.sentence, rows)
 
-    def __repr__(self) -> str:
-        return self.facts().text()
-
-    def _repr_html_(self) -> str:
-        return self.facts().html()
+    @property
+    def sentence(self) -> str:
+        """What was asked, for a person."""
+        return about_data(len(self.labels), self.radii, self.norm, self.domain, self.clip)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON: everything but the arrays."""
@@ -135,6 +135,7 @@ class Certification:
                 "scale": self.data.scale,
                 "image_shape": None if shape is None else list(shape),
             },
+            "statement": {"sentence": self.sentence},
             "norm": str(self.norm),
             "domain": None if self.domain is None else list(self.domain),
             "clip": self.clip,

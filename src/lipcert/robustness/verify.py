@@ -15,8 +15,8 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from lipcert.chart.facts import Facts
+from lipcert.chart.shown import Shown
 from lipcert.errors import InputError, shown
-from lipcert.files import write_json
 from lipcert.jobs import local, processes
 from lipcert.jobs.executors import check_workers
 from lipcert.problem.network import Network
@@ -28,8 +28,8 @@ from lipcert.robustness.question import Question
 from lipcert.robustness.sources import read_sources
 
 
-@dataclass(frozen=True, eq=False)
-class FolderVerification:
+@dataclass(frozen=True, eq=False, repr=False)
+class FolderVerification(Shown):
     """What `verify_folder` found; `proved` when every claim follows from what the folder holds."""
 
     question: Question
@@ -50,6 +50,7 @@ class FolderVerification:
         claims = [kind.to_dict() for kind in self.kinds]
         return {
             "proved": self.proved,
+            "statement": {"sentence": self.question.sentence},
             "question": self.question.to_dict(),
             "claims": claims,
             "seconds": round(self.seconds, 3),
@@ -57,20 +58,11 @@ class FolderVerification:
 
     def facts(self) -> Facts:
         """What a person wants to read first."""
-        rows = [(kind.kind, f"{kind.proved:,} of {kind.count:,} proved") for kind in self.kinds]
+        rows = [("about", self.question.sentence)]
+        rows += [(kind.kind, f"{kind.proved:,} of {kind.count:,} proved") for kind in self.kinds]
         rows += [("failed", line) for line in self.failures]
         rows.append(("time", f"{self.seconds:.2f} s"))
         return Facts(f"Certified data set {'' if self.proved else 'not '}proved", rows)
-
-    def __repr__(self) -> str:
-        return self.facts().text()
-
-    def _repr_html_(self) -> str:
-        return self.facts().html()
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it as .json."""
-        write_json(path, self.to_dict())
 
 
 def verify_folder(

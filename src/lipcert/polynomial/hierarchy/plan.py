@@ -18,6 +18,7 @@ from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.chart.facts import Facts
 from lipcert.chart.numbers import counted
+from lipcert.chart.shown import Shown
 from lipcert.errors import InputError
 from lipcert.polynomial.hierarchy.cliques import Clique, chordal_cliques, correlative_graph
 from lipcert.polynomial.hierarchy.hierarchies import MAX_ORDER, find_rules, least_order, moment_matrices
@@ -68,8 +69,8 @@ class Stage:
         return f"{most}{sizes}; matrices: {shown}; {self.verdict}"
 
 
-@dataclass(frozen=True)
-class Plan:
+@dataclass(frozen=True, repr=False)
+class Plan(Shown):
     """The stages of a hierarchy, and how it was set up."""
 
     relaxation: str
@@ -99,12 +100,6 @@ class Plan:
             for s in self.stages
         ]
         return {"relaxation": self.relaxation, "sparsity": self.sparsity, "stages": stages, "notes": list(self.notes)}
-
-    def __repr__(self) -> str:
-        return self.facts().text()
-
-    def _repr_html_(self) -> str:
-        return self.facts().html()
 
 
 def plan(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,8 +11,8 @@ import numpy as np
 
 from lipcert.chart.facts import Facts
 from lipcert.chart.numbers import counted
+from lipcert.chart.shown import Shown
 from lipcert.errors import SoundnessError
-from lipcert.files import write_json
 from lipcert.polynomial.hierarchy.decomposition import SosDecomposition
 from lipcert.polynomial.hierarchy.outcome import Outcome
 from lipcert.polynomial.monomials import Monomial, Rows, monomial_of
@@ -44,8 +43,8 @@ if TYPE_CHECKING:
     from lipcert.polynomial.problem import PolynomialProblem
 
 
-@dataclass(frozen=True, eq=False)
-class PolynomialResult:
+@dataclass(frozen=True, eq=False, repr=False)
+class PolynomialResult(Shown):
     """A bracket around the optimum: `bound` is proved, `value` is attained at `minimizer` (of a maximum too).
 
     `bound` <= min f (or >= max f) over the feasible set; infinite when nothing was proved, and infinite on the other
@@ -182,12 +181,6 @@ class PolynomialResult:
             rows.append(("gap", f"{self.gap:.2g}   |value - bound| / max(1, |value|)"))
         return [*rows, ("point", f"{few}{', ...' if len(self.minimizer) > 12 else ''}")]
 
-    def __repr__(self) -> str:
-        return self.facts().text()
-
-    def _repr_html_(self) -> str:
-        return self.facts().html()
-
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; null for a bound or a value that is not there."""
         found = self.minimizer
@@ -226,10 +219,6 @@ class PolynomialResult:
             "statement": None if self.about is None else self.about.statement.to_dict(),
             "seconds": round(self.seconds, 4),
         }
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it as .json."""
-        write_json(path, self.to_dict())
 
     @cached_property
     def moments(self) -> dict[Monomial, float]:
