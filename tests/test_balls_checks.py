@@ -580,12 +580,3 @@ def test_what_is_left_of_squares_is_paid() -> None:
     R = np.array([[1.0, 2.0], [0.5, 1.0]])
     found = _by_squares([Nothing(), Nothing()], Interval(-R, R))  # type: ignore[list-item]
     assert float_above(found) >= np.linalg.norm(R, 2) * (1 - 1e-12)
-
-
-def test_old_files_are_translated() -> None:
-    from lipcert.proof.version1 import Old
-
-    net = small_net(2, 3, 1, seed=3)
-    certificate = lipcert.bound(net, BOX, method="interval", lower=False).certificate
-    old = replace(certificate, proof=Old("interval", {}))
-    assert check_with_balls(old, net) == check_with_balls(certificate, net)

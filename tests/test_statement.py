@@ -52,20 +52,6 @@ def checked(path: Path) -> lipcert.Verification:
     return lipcert.verify(path, old_network(path))
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}-{path.stem}")
-def test_files_of_version_1_0_0_are_proved_and_say_what_they_are_about(path: Path) -> None:
-    answer = checked(path)
-    assert answer.proved, answer.reason
-    assert answer.statement is not None
-    assert answer.statement.sentence in repr(answer)
-    assert answer.to_dict()["statement"]["sentence"] == answer.statement.sentence
-
-
-def test_the_corpus_has_ten_files_of_every_kind() -> None:
-    for kind in KINDS:
-        assert len(list((OLD / kind).glob("*.npz"))) >= 10
-
-
 @pytest.mark.parametrize("path", WEIGHTED, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_old_files_with_weights_say_so(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["verify", str(path), "--network", str(old_network(path))]) == 0

@@ -52,7 +52,7 @@ from lipcert.solver.rank_two import Options, solve_rank_two
 
 KINDS = (
     *("arithmetic", "multipliers", "cases", "slopes", "tree", "patterns", "sharpened", "within"),
-    *("halfspaces", "literal", *MAKERS, "weighted", "old"),
+    *("halfspaces", "literal", *MAKERS, "weighted"),
 )
 BASES = 8 * len(KINDS)  # honest certificates, eight of every kind
 PLAIN = (prove_product, prove_interval, prove_linear, prove_mixed, prove_elimination)
@@ -78,8 +78,6 @@ def base(index: int) -> Base:
     """Always the same, with the kind of proof of its number."""
     rng, kind = np.random.default_rng([index, 77]), KINDS[index % len(KINDS)]
     for _ in range(DRAWS):
-        if kind == "old":
-            return _of_version_1(index)
         if kind in MAKERS:
             case = question_case(rng, int(rng.integers(10**6)), kind)
             arrays = _answered(rng, case, kind)
@@ -103,20 +101,6 @@ def _answered(rng: Random, case: Case, kind: str) -> Arrays | None:
             return MAKERS[kind](rng, case)
     except (lipcert.LipcertError, ArithmeticError, ValueError):  # not for this problem
         return None
-
-
-def _of_version_1(index: int) -> Base:
-    """A small certificate that version 1 wrote, of the files that the tests keep."""
-    folder = Path(__file__).parents[2] / "tests" / "data" / "certificates"
-    networks = {net.sha256: net for net in map(lipcert.load, sorted((folder / "networks").glob("*.npz")))}
-    files = [p for p in sorted(folder.glob("*.npz")) if p.stat().st_size < 20_000 and not p.name.startswith("margins")]
-    path = files[index // len(KINDS) % len(files)]
-    kept = load_certificate(path)
-    with np.load(path, allow_pickle=False) as stored:
-        arrays = dict(stored)
-    c = None if kept.norm.out is not None else kept.c
-    case = Case(networks[kept.network_sha256], kept.region, c, kept.norm.p, kept.norm.out, index)
-    return Base(case, arrays, attained(kept, case) * (1 - 1e-9))
 
 
 def with_halfspaces(rng: Random, case: Case) -> Case:

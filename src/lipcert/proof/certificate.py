@@ -29,10 +29,7 @@ CERTIFICATE_VERSION = 2
 
 class Proof(Protocol):
     """One of a small family: `Arithmetic`, `Multipliers`, `Slopes`, `Cases`, `Tree`, `Patterns`, one `Within`, one
-    `Sharpened`.
-
-    (And `version1.Old`, which becomes one.)
-    """
+    `Sharpened`."""
 
     @property
     def method(self) -> str:

@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -29,17 +28,16 @@ from lipcert.problem.statement import Statement, about_scores
 from lipcert.proof.encoding import decode_numbers, encode_numbers
 from lipcert.proof.multipliers import check, prove
 from lipcert.proof.verification import Exact, Verification, ball_checker, finite
-from lipcert.proof.version1 import margin_numbers
 from lipcert.relaxation.margin import Margin, applies, margin
 from lipcert.rounding import Array, worst
 from lipcert.steps import step
 
 MARGINS_VERSION = 2
 MAX_ROWS = 1000
-_NAMES = re.compile(
-    rf"margins|network|lo|hi|c|keep|claim|names|segments|index|numbers|{STATEMENT_NAMES}|"
-    r"(?:rows|shift)_\d{1,3}(?:_names|_\d{1,2})?"  # of version 1
-)
+_NAMES = re.compile(rf"margins|network|lo|hi|c|keep|claim|names|segments|index|numbers|{STATEMENT_NAMES}")
+
+
+_TEXTS = frozenset({"network", "names"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,17 +202,12 @@ def load_margins(path: str | os.PathLike[str]) -> MarginCertificate:
     """Read a certificate; nothing in it is believed before `verify_margins`."""
     file = check_readable(path)
     with located(file):
-        return _parse(Archive(file, _NAMES, content="a certificate of margins", texts=_texts()))
-
-
-@cache
-def _texts() -> frozenset[str]:
-    return frozenset({"network", "names", *(f"{p}_{k}_names" for p in ("rows", "shift") for k in range(MAX_ROWS))})
+        return _parse(Archive(file, _NAMES, content="a certificate of margins", texts=_TEXTS))
 
 
 def _parse(arrays: Archive) -> MarginCertificate:
     version = one_whole(arrays, "margins", 0, LARGEST_WHOLE)
-    if version not in (1, MARGINS_VERSION):
+    if version != MARGINS_VERSION:
         raise FileFormatError(f"margins of version {version}; this lipcert reads version {MARGINS_VERSION}")
     c = real(arrays, "c", (None, None))
     if not 1 <= len(c) <= MAX_ROWS:  # of none at all "proved" would be true, and say nothing
@@ -222,7 +215,7 @@ def _parse(arrays: Archive) -> MarginCertificate:
     keep = whole(arrays, "keep", (len(c),), -1, LARGEST_WHOLE)
     claim = real(arrays, "claim", (len(c),), -np.inf, np.inf)
     box = Box.from_bounds(real(arrays, "lo", (None,)), real(arrays, "hi", (None,)))
-    numbers = (margin_numbers if version == 1 else decode_numbers)(arrays, len(c))
+    numbers = decode_numbers(arrays, len(c))
     proofs = tuple(MarginProof(row, np.inf, int(size), *both) for row, size, both in zip(c, keep, numbers, strict=True))
     found = MarginCertificate(word(arrays, "network"), box, proofs, tuple(float(e) for e in claim))
     found.statement.compare(arrays)

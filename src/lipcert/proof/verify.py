@@ -21,7 +21,7 @@ from lipcert.problem.network import Network
 from lipcert.problem.norms import parse_norms
 from lipcert.problem.region import Everywhere
 from lipcert.problem.statement import NAMES as STATEMENT_NAMES
-from lipcert.proof import collapsed, cost, encoding, patterns, sharpened, slopes, stated, tree, version1
+from lipcert.proof import collapsed, cost, encoding, patterns, sharpened, slopes, stated, tree
 from lipcert.proof.arithmetic import Arithmetic
 from lipcert.proof.cases import read_cases
 from lipcert.proof.certificate import CERTIFICATE_VERSION, Certificate, Proof, read_region
@@ -33,7 +33,7 @@ from lipcert.steps import Expired, expect
 
 _ABOUT = "certificate|proof|method|network|norm|output_norm|coordinate|c|upper|lo|hi|center|radius|clip"
 _SIDES = "side_rows|side_bounds|side_multipliers|side_point"
-_KINDS = (encoding, tree, patterns, slopes, stated, version1)
+_KINDS = (encoding, tree, patterns, slopes, stated)
 _PARTS = ("cases", FRAME_NAMES, STATEMENT_NAMES, collapsed.NAME, sharpened.NAMES)
 _NAMES = re.compile("|".join((_ABOUT, _SIDES, *_PARTS, *(kind.NAMES for kind in _KINDS))))
 _TEXTS = frozenset({"proof", "method", "network", "norm", "output_norm"}).union(*(kind.TEXTS for kind in _KINDS))
@@ -146,12 +146,12 @@ def _parse(arrays: Mapping[str, Any]) -> Certificate:
     if "certificate" not in arrays:
         raise FileFormatError("not a certificate; write one with lipcert bound --certificate")
     version = one_whole(arrays, "certificate", 0, LARGEST_WHOLE)
-    if version not in (version1.VERSION, CERTIFICATE_VERSION):
+    if version != CERTIFICATE_VERSION:
         raise FileFormatError(f"certificate version {version}; this lipcert reads version {CERTIFICATE_VERSION}")
     method, network, norm = (word(arrays, name) for name in ("method", "network", "norm"))
     out = word(arrays, "output_norm") if "output_norm" in arrays else None
     c, upper = real(arrays, "c", (None,) if out is None else (None, None)), one_real(arrays, "upper", -np.inf, np.inf)
-    proof = version1.read_old(arrays, method) if version == version1.VERSION else _sharpened(arrays, method)
+    proof = _sharpened(arrays, method)
     coordinate = one_whole(arrays, "coordinate", 0, LARGEST_WHOLE) if "coordinate" in arrays else None
     about = (network, read_region(arrays), parse_norms(norm, out), c)
     found = Certificate(*about, proof, upper, coordinate, upper, read_frame(arrays))

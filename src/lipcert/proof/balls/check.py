@@ -38,7 +38,6 @@ from lipcert.proof.relaxed import Multipliers
 from lipcert.proof.sharpened import Sharpened, Sharper, covered, narrowed, scores_of
 from lipcert.proof.slopes import WHOLE, Slopes
 from lipcert.proof.tree import Tree
-from lipcert.proof.version1 import Old
 from lipcert.rounding import Array, best, worst
 
 
@@ -62,10 +61,8 @@ def check_with_balls(certificate: Certificate, net: Network) -> float:
                 if place is not None or not certificate.frame.covers(net, problem.norm):
                     return math.inf
                 problem = certificate.frame.problem(net, region, problem.norm, problem.c)
-            own = certificate.proof
-            proof = own.translated(problem) if isinstance(own, Old) else own
-            check_work(problem, innermost(proof))
-            return check(problem, proof)
+            check_work(problem, innermost(certificate.proof))
+            return check(problem, certificate.proof)
         except (MethodError, FileFormatError):
             raise
         except InputError:  # rows that overflow, or that are none
