@@ -1,4 +1,4 @@
-"""The mixed-integer witness against enumeration, and on the paper's networks: python -m benchmarks.mixed_integer
+"""A mixed-integer solver against enumeration, and on the paper's networks: python -m benchmarks.mixed_integer
 
     python -m benchmarks.mixed_integer [--part random|paper] [--nets 300] [--norms inf 1] [--seeds 10] [--limit 60]
                                        [--compare tight exact]
@@ -17,14 +17,14 @@ import time
 import numpy as np
 from tests.enumeration import exact_constant
 
+from benchmarks._highs import MixedIntegerSolution, solve_mixed_integer
+from benchmarks._mixed_integer_program import formulate
 from lipcert import METHODS, Activation, Box, Network, bound
 from lipcert.budget import Budget
-from lipcert.method.mip.formulation import formulate
 from lipcert.paper.networks import paper_network, paper_region
 from lipcert.problem.norms import INF, Norm
 from lipcert.problem.problem import Problem
 from lipcert.rounding import Array
-from lipcert.solver.mixed_integer import MixedIntegerSolution, solve_mixed_integer
 
 AGREED = 1e-5
 CELLS = (  # hidden layers, size, sparsity, region

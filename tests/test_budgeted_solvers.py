@@ -6,12 +6,13 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from benchmarks._highs import solve_mixed_integer
+from benchmarks._mixed_integer_program import formulate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lipcert import Box, Everywhere, policy
 from lipcert.budget import Budget
-from lipcert.method.mip.formulation import formulate
 from lipcert.paper.networks import paper_network, paper_region
 from lipcert.problem.problem import Problem
 from lipcert.proof.multipliers import prove
@@ -24,7 +25,6 @@ from lipcert.solver.conic.conic import ConicStatus, solve_conic
 from lipcert.solver.costs import affordable_rows, iteration_operations, solve_operations
 from lipcert.solver.grid import GridRun
 from lipcert.solver.low_rank import solve_low_rank
-from lipcert.solver.mixed_integer import solve_mixed_integer
 from lipcert.solver.rank_two import solve_rank_two
 from lipcert.solver.sides import solve_two_sided, two_sides
 from lipcert.solver.triangles import TriangleOptions, TriangleRun

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks._mixed_integer_program import formulate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,7 +20,6 @@ from lipcert.bounds import Split, bounds_of, halves, preactivations, slope_bound
 from lipcert.bounds.collapse import Collapsed, collapse, collapsed
 from lipcert.bounds.pulled import Index, Sweep
 from lipcert.budget import Budget
-from lipcert.method.mip.formulation import formulate
 from lipcert.problem.blocks import Block
 from lipcert.problem.maps import Matrix
 from lipcert.problem.norms import Norm

@@ -258,7 +258,7 @@ def test_memory_that_nobody_gives_back_ends_all() -> None:
     assert all(e.turns == 0 for e in engines if isinstance(e, Falling))
 
 
-@pytest.mark.parametrize("method", ["auto", "exact", "tight", "slopes", "linear", "backward", "mip"])
+@pytest.mark.parametrize("method", ["auto", "exact", "tight", "slopes", "linear", "backward"])
 def test_a_full_process_still_has_a_proved_bracket(method: str) -> None:
     """The limit was passed before the call began: a bound is proved, and the answer says what ended it."""
     net = net_of(5, 8, 7, 1, seed=2)

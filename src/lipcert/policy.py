@@ -60,7 +60,6 @@ PRELUDE_SHARE = 0.6  # for each of the cheap methods that come first: on very la
 SEARCH_CHEAP = 1.0  # seconds, for a witness beside arithmetic, where that took no longer
 SEARCH_BESIDE_A_SOLVER = 0.2  # for a witness where a relaxation follows; more gained nothing on SDP-NN and ERAN 3_50
 SEARCH_BEFORE_TURNS = 0.02  # for a first witness of method auto, which looks again between its turns
-SEARCH_BESIDE_MIP = 0.02  # a start for a search of its own
 GAINS_SHARE = 0.5  # the most that the rows of all Jacobians may take of what is left
 
 # --- Witnesses from moment matrices (measured on (80,80) and ERAN 3_50) -----------------------------------------------
@@ -69,9 +68,6 @@ MOMENTS_SHARE_LEFT = 0.15  # of what is left then
 MOMENTS_LEAST = 0.004  # of the whole budget, below which no matrix is looked at any more
 MOMENTS_OPERATIONS = 2500.0  # times the order squared: leading eigenvectors of one matrix
 MOMENTS_GAIN = 1e-6  # a witness that is better by less than this counts as none
-
-# --- Method mip -------------------------------------------------------------------------------------------------------
-AGREEMENT = 1e-5  # by how much a solver without proofs may miss what is proved: its tolerances
 
 # --- Method auto: turns (no network was looked at for these; the run measures what matters) ---------------------------
 TRIAL_SHARE = 0.02  # of the budget, for the first turn of an engine, and twice that for its second,
@@ -276,7 +272,6 @@ HOPELESS_AT = 3  # iterations after which it is asked whether it will get there
 CLARABEL_ITERATIONS = 25  # of Clarabel on moment relaxations
 PATIENCE = 20.0  # seconds of Clarabel; above, SCS reaches six digits sooner
 MOST_ITERATIONS = 10_000_000  # that any of them may be allowed
-MIXED_INTEGER_LOOK = 1400.0  # times the entries: what HiGHS does between two looks at its limits ((20,20), (40,40))
 # --- Bounds -----------------------------------------------------------------------------------------------------------
 BOUNDS_STEP = 0.25  # nominal seconds between two looks at the budget; a limit of 8 s was kept on 45,056 neurons
 

@@ -110,9 +110,8 @@ def bound_command(
 
     At the time limit, near the memory limit, or on Ctrl-C, the best proved bracket so far is printed. Exit code 0
     when an upper bound was proved (with --below: one below it; the last line says whether it is refuted or not decided
-    otherwise), 1 when none was, 2 on bad input. --method mip also prints the optimum that a mixed-integer solver claims
-    for ReLU networks on a box; the claim is not certified and no part of the bracket. A property (--vnnlib) with
-    several boxes has the largest constant of all of them.
+    otherwise), 1 when none was, 2 on bad input. A property (--vnnlib) with several boxes has the largest constant of
+    all of them.
 
     \b
     lipcert bound net.npz --radius 0.1 --output 3

@@ -86,9 +86,7 @@ def bound(
             paper's relaxations of one hidden layer; "backward", "forward" and "both" (with "-free": without the values
             x) lift networks of any depth; "tight" adds rows and cuts that the paper does not have; "exact" is branch
             and bound over signs and over cells of the region. The paper's "hr1", "hr3", "lipopt3", "lipopt4", "lifting"
-            are solved as it states them. "mip" has a mixed-integer solver look for the largest gradient (ReLU or leaky
-            ReLU, a box): its points are witnesses, its optimum is in `Result.claim`, and `upper` is what "linear" and
-            "mixed" prove.
+            are solved as it states them.
         literal: solve "shor" or "hr2" as the paper states them too, by a general conic solver.
         solver: "auto", "rank-two" (interior point) or "low-rank" (first order); for literal methods a conic solver:
             "clarabel", "scs", "highs", "mosek", "csdp", ...

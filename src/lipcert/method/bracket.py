@@ -10,7 +10,6 @@ from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.budget.memory import in_words
 from lipcert.method.base import Wishes
-from lipcert.method.mip.claim import Claim
 from lipcert.method.result import Described, Result, Status, relative_gap
 from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate
@@ -51,7 +50,6 @@ class Bracket:
         self.wishes, self.on_progress = wishes, on_progress
         self.certificate: Certificate | None = None
         self.witness: Witness | None = None
-        self.claim: Claim | None = None
         self.status = Status.DONE
         self.notes: list[str] = []
         self.stage = "product"
@@ -165,6 +163,5 @@ class Bracket:
             output=problem.output,
             network=Described(problem.network),
             notes=tuple(self.notes),
-            claim=self.claim,
             work=budget.spent().counted,
         )

@@ -14,7 +14,6 @@ from lipcert.chart.facts import Facts
 from lipcert.chart.shown import Shown
 from lipcert.errors import InputError, SoundnessError
 from lipcert.files import write_bytes
-from lipcert.method.mip.claim import Claim
 from lipcert.problem.frame import Frame
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
@@ -104,7 +103,6 @@ class Result(Shown):
     output: Output
     network: Described
     notes: tuple[str, ...] = field(default=())
-    claim: Claim | None = None  # what a mixed-integer solver says; no part of the bracket
     frame: Frame | None = None  # weights of the norms, and which inputs change
     work: float = 0.0  # counted, in nominal seconds of one core: about what `bound(work=...)` needs to come as far
 
@@ -156,8 +154,6 @@ class Result(Shown):
         rows.append(("network", "-".join(map(str, self.network["shape"]))))
         rows += self.certificate.statement.rows
         rows.append(("time", f"{self.seconds:.2f} s   {self.status.value}"))
-        if self.claim is not None:
-            rows.append(("claim", str(self.claim)))
         rows += [("note", note) for note in self.notes]
         return Facts(self.certificate.statement.sentence, rows)
 
@@ -191,6 +187,6 @@ class Result(Shown):
             "network": self.network.to_dict(),
             "witness": None if self.witness is None else [float(e) for e in self.witness],
             "statement": self.certificate.statement.to_dict(),
-            "claim": None if self.claim is None else self.claim.to_dict(),
+            "claim": None,  # the key of the former method mip, kept for readers of 1.0
             "notes": list(self.notes),
         }

@@ -14,41 +14,92 @@ are computed: the program belongs to a solver with tolerances, not to a proof.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from benchmarks._highs import MixedIntegerProblem
 from lipcert.bounds.propagation import Interval, gradient_bounds, preactivations, slope_bounds
 from lipcert.errors import MethodError
-from lipcert.method.mip.program import Assembly, Term, chosen, diagonal, identity
 from lipcert.problem.maps import matrix
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Matrix, Norm
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box
 from lipcert.rounding import Array
-from lipcert.solver.mixed_integer import MixedIntegerProblem
 
 Mask = NDArray[np.bool_]
+Term = tuple[slice, Matrix]  # a block of variables and the matrix that multiplies it
 
 
-def check_mip(problem: Problem) -> None:
-    """Refuse what has no mixed-integer linear form, before any work."""
+@dataclass
+class Assembly:
+    """A program put together block by block; `problem()` is the frozen result."""
+
+    lo: list[Array] = field(default_factory=list)
+    hi: list[Array] = field(default_factory=list)
+    integer: list[Any] = field(default_factory=list)
+    rows: list[tuple[list[Term], Array, Array]] = field(default_factory=list)
+    columns: int = 0
+
+    def variables(self, lo: Array, hi: Array, integer: bool = False) -> slice:
+        block = slice(self.columns, self.columns + len(lo))
+        self.columns = block.stop
+        self.lo.append(lo)
+        self.hi.append(hi)
+        self.integer.append(np.full(len(lo), integer))
+        return block
+
+    def binaries(self, count: int) -> slice:
+        return self.variables(np.zeros(count), np.ones(count), integer=True)
+
+    def between(self, lo: Array | None, terms: list[Term], hi: Array | None) -> None:
+        """lo <= sum of matrix @ block <= hi; None leaves a side out."""
+        count = terms[0][1].shape[0]
+        low = np.full(count, -np.inf) if lo is None else lo
+        high = np.full(count, np.inf) if hi is None else hi
+        if count:
+            self.rows.append((terms, low, high))
+
+    def problem(self, cost: list[tuple[slice, Array]]) -> MixedIntegerProblem:
+        """Maximise the sum of cost'block."""
+        weights = np.zeros(self.columns)
+        for block, values in cost:
+            weights[block] = values
+        groups = [self._group(terms) for terms, _, _ in self.rows]
+        A = sparse.vstack(groups, format="csr") if groups else sparse.csr_array((0, self.columns))
+        A = sparse.csr_array(A)
+        A.eliminate_zeros()
+        low = np.concatenate([np.zeros(0), *(lo for _, lo, _ in self.rows)])
+        high = np.concatenate([np.zeros(0), *(hi for _, _, hi in self.rows)])
+        ends = np.concatenate(self.lo), np.concatenate(self.hi)
+        return MixedIntegerProblem(weights, A, low, high, *ends, np.concatenate(self.integer).astype(bool))
+
+    def _group(self, terms: list[Term]) -> Any:
+        parts = [(block, sparse.coo_array(matrix)) for block, matrix in terms]
+        row = np.concatenate([m.coords[0] for _, m in parts])
+        column = np.concatenate([m.coords[1] + block.start for block, m in parts])
+        data = np.concatenate([m.data for _, m in parts])
+        return sparse.coo_array((data, (row, column)), shape=(parts[0][1].shape[0], self.columns))
+
+
+def check_linear(problem: Problem) -> None:
+    """Refuse a problem that has no mixed-integer linear form, before any work."""
     net, region, norm = problem.network, problem.region, problem.norm
     if not net.is_chain:
-        raise MethodError("method mip: for chains of layers, and this network has branches; use another method")
+        raise MethodError("the mixed-integer program is for chains of layers, and this network has branches")
     if norm.out is not None:
-        raise MethodError("method mip: for one output, not for the whole map; ask for one, or use another method")
+        raise MethodError("the mixed-integer program is for one output, not for the whole map")
     if norm.p not in ("inf", "1"):
-        raise MethodError(f"method mip: the norm {norm} is not linear; use norm inf or 1, or another method")
+        raise MethodError(f"the mixed-integer program is for norm inf or 1; the norm {norm} is not linear")
     if not isinstance(region, Box):
-        raise MethodError("method mip: needs a box, which bounds its big constants; give one, or use another method")
+        raise MethodError("the mixed-integer program needs a box, which bounds its big constants")
     smooth = [str(f) for f in net.activations if not f.piecewise_linear]
     if smooth:
-        raise MethodError(f"method mip: for ReLU and leaky ReLU only, this network has {smooth[0]}; use another method")
+        raise MethodError(f"the mixed-integer program is for ReLU and leaky ReLU, this network has {smooth[0]}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,13 +176,13 @@ class Formulation:
 
 def formulate(problem: Problem) -> Formulation:
     """The program, with big constants from the pre-activation bounds and the gradient bounds that they give."""
-    check_mip(problem)
+    check_linear(problem)
     net, box, norm, c = problem.network, problem.region, problem.norm, problem.c
     assert isinstance(box, Box)  # or it was refused
     pre = preactivations(problem)
     gradients = gradient_bounds(net, pre, c)
     if not all(np.all(np.isfinite(i.magnitude)) for i in (*pre, *gradients)):
-        raise MethodError("method mip: the bounds of this network are not finite, so there are no big constants")
+        raise MethodError("the bounds of this network are not finite, so there are no big constants")
     build = Assembly()
     v = build.variables(-np.ones(box.size), np.ones(box.size))
     layers = _values(build, net, box, pre, v)
@@ -257,3 +308,16 @@ def _middle_and_radius(box: Box) -> tuple[Array, Array]:
 
 def _csr(weight: Matrix) -> Any:
     return sparse.csr_array(matrix(weight))
+
+
+def identity(count: int) -> Matrix:
+    return sparse.eye_array(count, format="csr")
+
+
+def diagonal(values: Array) -> Matrix:
+    return sparse.diags_array(values, format="csr")
+
+
+def chosen(mask: Any) -> Matrix:
+    """Picks the entries of a vector where `mask` holds."""
+    return sparse.eye_array(len(mask), format="csr")[np.flatnonzero(mask)]

@@ -1,4 +1,4 @@
-"""The mixed-integer witness: its optimum is the enumerated constant, its rows hold, its claims prove nothing."""
+"""The mixed-integer program of `benchmarks`: its optimum is the enumerated constant, and its rows hold."""
 
 from __future__ import annotations
 
@@ -6,22 +6,20 @@ import _thread
 import itertools
 import threading
 from dataclasses import replace
-from typing import Any
 
 import highspy
 import numpy as np
 import pytest
+from benchmarks._highs import Event, solve_mixed_integer
+from benchmarks._mixed_integer_program import check_linear, formulate
 
-from lipcert import Activation, Box, Everywhere, MethodError, Network, Progress, Status, bound
+from lipcert import Activation, Box, Everywhere, MethodError, Network, bound
 from lipcert.budget import Budget
-from lipcert.method.mip import search as mip_search
-from lipcert.method.mip.formulation import check_mip, formulate
 from lipcert.paper.networks import paper_network, paper_region
 from lipcert.problem.norms import INF, Norm
 from lipcert.problem.problem import Problem
 from lipcert.rounding import Array
 from lipcert.solver import ConicStatus
-from lipcert.solver.mixed_integer import MixedIntegerProblem, MixedIntegerSolution, solve_mixed_integer
 from tests.enumeration import exact_constant
 from tests.problems import AFFINE, AT_A_POINT, CANCELLED, DEAD
 from tests.strategies import convolutional
@@ -81,95 +79,48 @@ def test_a_convolution_has_the_program_of_its_matrix() -> None:
     assert np.allclose(one.row_hi, two.row_hi)
 
 
-def test_bound_keeps_the_claim_apart() -> None:
-    net, box = paper_network(10, 20, 0, 2), paper_region(10, 0, "local")
-    result = bound(net, box, method="mip", work=30.0)
-    cheap = bound(net, box, method="mixed", lower=False)
-    assert result.claim is not None
-    assert result.upper == cheap.upper
-    assert result.method == cheap.method
-    assert result.lower is not None
-    assert result.claim.value == pytest.approx(result.lower, rel=1e-6)
-    assert result.claim.bound < 0.99 * result.upper
-    assert "not certified" in str(result.claim)
-    assert result.to_dict()["claim"]["status"] == "optimal"
-    assert cheap.to_dict()["claim"] is None
-
-
-def test_without_lower_bound_there_is_a_claim_only() -> None:
-    net, box, c = random_case(7)
-    result = bound(net, box, output=c, method="mip", lower=False)
-    assert result.lower is None
-    assert result.claim is not None
-    assert result.claim.value == pytest.approx(exact_constant(net, box, c), rel=1e-5)
-
-
-@pytest.mark.parametrize(("value", "limit"), [(1e-3, 2e-3), (1e6, 1e6), (np.nan, np.nan)])
-def test_a_lying_solver_changes_nothing_that_is_proved(
-    value: float, limit: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    net, box, c = random_case(4)
-    honest = bound(net, box, output=c, method="mip", work=5.0)
-
-    def lie(problem: MixedIntegerProblem, _: Budget, **__: object) -> MixedIntegerSolution:
-        nonsense = np.random.default_rng(0).normal(size=len(problem.cost))
-        return MixedIntegerSolution(ConicStatus.OPTIMAL, nonsense, value, limit, 1, 0.0)
-
-    monkeypatch.setattr(mip_search, "solve_mixed_integer", lie)
-    result = bound(net, box, output=c, method="mip", work=5.0)
-    assert result.upper == honest.upper
-    assert result.lower is not None
-    assert result.lower <= exact_constant(net, box, c) * (1 + 1e-9)
-    assert result.claim is None
-    assert "contradicts what is proved" in result.notes[-1]
-
-
-def test_at_a_kink_the_claim_may_exceed_the_constant_and_the_witness_does_not() -> None:
+def test_at_a_kink_the_optimum_may_exceed_the_constant() -> None:
     """LCEP allows both slopes at 0, its optimum is 1."""
-    result = bound(*CANCELLED.pair, method="mip", work=2.0)
-    assert result.claim is not None
-    assert result.claim.value == pytest.approx(1.0)
-    assert result.lower == pytest.approx(CANCELLED.value, abs=1e-12)
-    assert result.upper >= 1.0
+    program = formulate(Problem.of(*CANCELLED.pair)).problem
+    assert solve_mixed_integer(program, Budget.of_work(2.0)).value == pytest.approx(1.0)
+    assert bound(*CANCELLED.pair, work=2.0).upper >= CANCELLED.value
 
 
 def test_small_cases() -> None:
     for known in (DEAD, AT_A_POINT, replace(AFFINE, region=Box(np.zeros(2), 1.0))):
-        claim = bound(*known.pair, output=known.c, method="mip", work=60.0).claim
-        assert claim is not None
-        assert [claim.value, claim.bound] == pytest.approx([known.value, known.value])
+        found = solve_mixed_integer(formulate(Problem.of(*known.pair, known.c)).problem, Budget.of_work(60.0))
+        assert [found.value, found.bound] == pytest.approx([known.value, known.value])
     huge = Network.from_weights([np.full((2, 2), 1e300)] * 2 + [np.ones((1, 2))])
-    result = bound(huge, Box(np.zeros(2), 1.0), method="mip", lower=False)
-    assert result.claim is None
-    assert "not finite" in result.notes[-1]
+    with pytest.raises(MethodError, match="not finite"):
+        formulate(Problem.of(huge, Box(np.zeros(2), 1.0)))
 
 
-def test_the_time_limit_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    net, box = paper_network(80, 80, 0), paper_region(80, 0, "global")
-    given: list[float] = []
+def test_a_start_is_the_first_solution() -> None:
+    """With nothing but the time to read it, the solver has the value of the point that it was given."""
+    net, box, c = random_case(8)
+    formulation = formulate(Problem.of(net, box, c))
+    start = formulation.assignment(box.center[None, :])[0]
+    found = solve_mixed_integer(formulation.problem, Budget.unlimited(), start=start)
+    assert found.value >= start @ formulation.problem.cost - 1e-9
 
-    def noted(problem: MixedIntegerProblem, budget: Budget, **more: Any) -> MixedIntegerSolution:
-        given.append(budget.left())
-        return solve_mixed_integer(problem, budget, **more)
 
-    monkeypatch.setattr(mip_search, "solve_mixed_integer", noted)
-    result = bound(net, box, method="mip", time_limit=1.0)
-    assert len(given) == 1
-    assert given[0] < 1.0  # what was left of it; an optimum would take hours
-    assert result.status is Status.TIME_LIMIT
-    assert result.claim is not None
-    assert result.claim.status == "time limit"
+def test_the_time_limit_is_kept() -> None:
+    """An optimum would take hours."""
+    program = formulate(Problem.of(paper_network(80, 80, 0), paper_region(80, 0, "global"))).problem
+    found = solve_mixed_integer(program, Budget.of_seconds(1.0))
+    assert found.status is ConicStatus.TIME_LIMIT
+    assert found.value < found.bound
 
 
 @pytest.mark.usefixtures("ctrl_c")
 def test_an_interrupt_keeps_what_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    net, box = paper_network(80, 80, 0), paper_region(80, 0, "global")
+    program = formulate(Problem.of(paper_network(80, 80, 0), paper_region(80, 0, "global"))).problem
     senders: list[threading.Thread] = []
     cancel, cancelled = highspy.Highs.cancelSolve, threading.Event()
 
-    def interrupt(progress: Progress) -> None:
+    def interrupt(event: Event) -> None:
         """From another thread, as Ctrl-C comes: while this one waits for the solver."""
-        if not senders and progress.stage.startswith("mip: nothing above"):  # the solver is at work
+        if not senders and np.isfinite(event.bound):  # the solver is at work
             senders.append(threading.Thread(target=_thread.interrupt_main))
             senders[0].start()
 
@@ -178,22 +129,30 @@ def test_an_interrupt_keeps_what_was_found(monkeypatch: pytest.MonkeyPatch) -> N
         cancel(highs)  # type: ignore[no-untyped-call]
 
     monkeypatch.setattr(highspy.Highs, "cancelSolve", noted)
-    result = bound(net, box, method="mip", time_limit=120.0, on_progress=interrupt)
+    found = solve_mixed_integer(program, Budget.of_seconds(120.0), on_event=interrupt)
     senders[0].join()
     assert cancelled.is_set()  # the solver did not go on to its limit
-    assert result.status is Status.INTERRUPTED
-    assert result.lower is not None
+    assert found.status is ConicStatus.INTERRUPTED
+    assert np.isfinite(found.bound)
     assert not [t for t in threading.enumerate() if "_work" in t.name]  # nothing goes on in the background
 
 
 def test_what_has_no_linear_form_is_refused() -> None:
     net, box, _ = random_case(0)
     with pytest.raises(MethodError, match="norm 2 is not linear"):
-        check_mip(Problem.of(net, box, output=0, norm="2"))
+        check_linear(Problem.of(net, box, output=0, norm="2"))
     with pytest.raises(MethodError, match="needs a box"):
-        bound(net, Everywhere(), output=0, method="mip")
+        formulate(Problem.of(net, Everywhere(), output=0))
     smooth = Network.from_weights([np.eye(2), np.ones((1, 2))], activation="tanh")
     with pytest.raises(MethodError, match="this network has tanh"):
-        bound(smooth, Box(np.zeros(2), 1.0), method="mip")
-    with pytest.raises(MethodError, match="no literal form"):
-        bound(net, box, output=0, method="mip", literal=True)
+        formulate(Problem.of(smooth, Box(np.zeros(2), 1.0)))
+    with pytest.raises(MethodError, match="for one output"):
+        check_linear(Problem.of(net, box, output="all"))
+
+
+def test_the_method_is_no_longer_in_the_product() -> None:
+    """The key of its optimum stays in the JSON of a bound, for programs that read it."""
+    net, box, c = random_case(1)
+    with pytest.raises(MethodError, match=r"unknown method 'mip' .*benchmarks/mixed_integer\.py"):
+        bound(net, box, output=c, method="mip")
+    assert bound(net, box, output=c, method="linear", lower=False).to_dict()["claim"] is None
