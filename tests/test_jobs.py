@@ -35,7 +35,7 @@ from lipcert.jobs import (
     run_pieces,
 )
 from lipcert.jobs.executors import worker_count
-from lipcert.jobs.names import file_stem
+from lipcert.jobs.folder import file_stem
 from lipcert.jobs.piece import describe
 from lipcert.jobs.processes import _Process
 from lipcert.jobs.progress import estimate

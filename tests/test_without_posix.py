@@ -12,7 +12,7 @@ import pytest
 
 from lipcert import Network
 from lipcert.budget import budget, memory
-from lipcert.jobs import lock, worker
+from lipcert.jobs import folder, worker
 
 ABSENT = ("resource", "fcntl", "pwd", "grp", "termios")
 HIDING = """
@@ -47,8 +47,8 @@ def test_a_worker_without_limits_still_works() -> None:
 
 
 def test_folders_are_used_without_locks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(lock, "fcntl", None)
-    held = lock.FolderLock(tmp_path / "lock")
+    monkeypatch.setattr(folder, "fcntl", None)
+    held = folder.FolderLock(tmp_path / "lock")
     assert b"process" in (tmp_path / "lock").read_bytes()
     held.release()
 

@@ -318,8 +318,3 @@ SLOPES_BEFORE = 2.0  # steps of an interior point that first-order steps before 
 # 64, 100 are needed at width 64, and there they are 100 times cheaper
 SLOPES_STEPS = 12  # of an interior point to a bound within 1e-3: 5 to 12; 11 to 19 to a gap of 1e-7
 SLOPES_ORDER = 9000  # coordinates, at most, of an interior point: six dense matrices of that order are 4 GB
-# --- Orders of a polynomial hierarchy (measured on dense relaxations of box-constrained quadratic programs) -----------
-ORDER_CHEAP = 5.0  # seconds that the next order may take where nobody asked for it
-ORDER_MOST = 600.0  # and where one did, without a time limit
-ORDERS_UNASKED, ORDERS_ASKED = 4, 12  # solved in all; moments of high degree are beyond floats before long
-ORDER_FIRST_ORDER = 500  # iterations of SCS: 5 variables at order 3 to 15 at order 2 took 300 to 700

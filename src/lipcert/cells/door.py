@@ -7,7 +7,6 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Executor
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from lipcert.cells.result import Partition
 from lipcert.cells.search import Search
 from lipcert.errors import InputError
 from lipcert.files import write_bytes
-from lipcert.jobs import JobFolder, cluster, local, processes
+from lipcert.jobs import JobFolder, chosen_executor
 from lipcert.method.bracket import Progress
 from lipcert.problem.arrays import whole_of
 from lipcert.problem.frame import Frame
@@ -100,7 +99,7 @@ def partition(
     budget = Budget.of_seconds(time_limit) if work is None else Budget.of_work(work)
     question = _question(asked, along, goal, max_cells)
     with ExitStack() as stack:
-        executor = stack.enter_context(_executor(1 if work is not None else workers, scheduler))
+        executor = stack.enter_context(chosen_executor(1 if work is not None else workers, scheduler))
         job = None
         if folder is not None:
             job = stack.enter_context(JobFolder.open(Path(folder), "cells", question, resume=resume))
@@ -236,9 +235,3 @@ def _check(
         raise InputError.about("workers", f"must be a whole number >= 1, not {workers!r}")
     if isinstance(most, bool) or not isinstance(most, int) or not 1 <= most <= MOST_NODES // 2:
         raise InputError.about("max_cells", f"must be a whole number from 1 to {MOST_NODES // 2:,}, not {most!r}")
-
-
-def _executor(workers: int, scheduler: str | None) -> Executor:
-    if scheduler is not None:
-        return cluster(scheduler)
-    return local() if workers == 1 else processes(workers)

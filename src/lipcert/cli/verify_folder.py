@@ -55,7 +55,7 @@ class GivenData:
     def read(self, folder: Path) -> DataSet | None:
         """What was typed, and as in the job where nothing was; None when nothing was typed at all."""
         from lipcert.robustness.data import Origin  # here, so that other commands start fast
-        from lipcert.robustness.sources import read_sources
+        from lipcert.robustness.stored import read_sources
 
         names = ("labels", "label_column", "scale", "first")
         typed = {"path": self.data} | {name: getattr(self, name) for name in names}
@@ -77,7 +77,7 @@ def folder_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def verify_folder_command(folder: str, network: str | None, given: GivenData, reading: Reading, as_json: bool) -> int:
     """Exit code 0 when every claim is proved, 1 when one is not."""
-    from lipcert.robustness.sources import read_sources
+    from lipcert.robustness.stored import read_sources
     from lipcert.robustness.verify import verify_folder
 
     with StageDisplay() as display:

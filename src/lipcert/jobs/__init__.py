@@ -4,7 +4,7 @@ with JobFolder.open("job", "certify", question, resume=True) as folder, processe
     run = run_pieces([Piece("pair-0-1", work, (net, 0, 1)), ...], folder, executor)
 """
 
-from lipcert.jobs.executors import cluster, isolated, local, processes
+from lipcert.jobs.executors import chosen_executor, cluster, isolated, local, processes
 from lipcert.jobs.folder import JobFolder
 from lipcert.jobs.piece import Answer, Outcome, Piece
 from lipcert.jobs.progress import Progress
@@ -18,6 +18,7 @@ __all__ = [
     "Piece",
     "Progress",
     "Run",
+    "chosen_executor",
     "cluster",
     "isolated",
     "local",

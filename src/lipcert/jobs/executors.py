@@ -84,6 +84,13 @@ def local() -> Executor:
     return Local()
 
 
+def chosen_executor(workers: int, scheduler: str | None = None) -> Executor:
+    """The executor that `workers` and `scheduler` ask for: a Dask cluster if it has an address, else this machine."""
+    if scheduler is not None:
+        return cluster(scheduler)
+    return local() if workers == 1 else processes(workers)
+
+
 def processes(workers: int) -> Executor:
     """Pieces in `workers` processes, the cores shared among them; a piece whose process dies twice has failed."""
     check_workers(workers)

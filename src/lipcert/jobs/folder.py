@@ -12,6 +12,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
+import socket
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -20,13 +22,49 @@ from typing import Any
 from lipcert.errors import FileFormatError, InputError
 from lipcert.files import write_atomically
 from lipcert.files.json_kinds import an_object, maybe, read_json, record, size, text, verbatim
-from lipcert.jobs.lock import FolderLock
-from lipcert.jobs.names import file_stem
 from lipcert.jobs.piece import Finished, Outcome, check_extension
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 FORMAT = 1
 _BEFORE_THE_JOB = {"lock", "pieces"}  # what a process killed while it made a folder leaves behind
 _RECORD = record(name=verbatim, value=maybe(an_object), error=maybe(text), seconds=size, files=an_object)
+
+# Characters that stand for themselves in the name of a piece's files.
+_PLAIN = re.compile(r"[a-z0-9_.-]")
+# Windows reserves these names for devices, whatever the extension.
+_RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\.|$)")
+# The most characters of a file name without its extension; a longer one ends in a hash.
+_LONGEST_STEM = 120
+
+
+class FolderLock:
+    """A file with the owner's pid, locked as long as the owner lives.
+
+    The kernel drops the lock when its process dies, however it dies: the file of a dead process locks nobody out, also
+    when its pid belongs to somebody else by now. The file stays, empty: removing it would race with the next owner.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)  # not inherited by worker processes
+        try:
+            if fcntl is not None:
+                fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            owner = os.read(self._handle, 200).decode("utf-8", "replace").strip() or "another process"
+            os.close(self._handle)
+            raise InputError(f"{path.parent}: in use by {owner}; wait for it or choose another folder") from None
+        except OSError:
+            pass  # a file system without locks: better unlocked than unusable
+        os.ftruncate(self._handle, 0)
+        os.write(self._handle, f"process {os.getpid()} on {socket.gethostname()}\n".encode())
+
+    def release(self) -> None:
+        os.ftruncate(self._handle, 0)
+        os.close(self._handle)
 
 
 class JobFolder:
@@ -213,3 +251,24 @@ def _write(path: Path, contents: bytes) -> Path:
 
 def _write_json(path: Path, value: Mapping[str, Any]) -> None:
     _write(path, (json.dumps(value, indent=1) + "\n").encode())
+
+
+def file_stem(name: str) -> str:
+    """Lower-case letters, digits and _ - . stand for themselves, every other byte of UTF-8 is =xx.
+
+    A leading dot or dash is escaped (temporary files begin with a dot). A long name ends in its hash instead: "=h" is
+    no escape, so it meets no other name.
+    """
+    if not name:
+        raise InputError("a piece needs a name that is not empty")
+    stem = "".join(c if _PLAIN.fullmatch(c) else _escape(c) for c in name)
+    if stem[0] in ".-" or _RESERVED.match(stem):
+        stem = _escape(stem[0]) + stem[1:]
+    if len(stem) <= _LONGEST_STEM:
+        return stem
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:40]
+    return f"{stem[: _LONGEST_STEM - 42]}=h{digest}"
+
+
+def _escape(character: str) -> str:
+    return "".join(f"={byte:02x}" for byte in character.encode("utf-8", "surrogatepass"))

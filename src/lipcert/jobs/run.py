@@ -11,8 +11,7 @@ from enum import Enum
 
 from lipcert.errors import InputError
 from lipcert.jobs.executors import queue_depth, worker_count
-from lipcert.jobs.folder import JobFolder
-from lipcert.jobs.names import file_stem
+from lipcert.jobs.folder import JobFolder, file_stem
 from lipcert.jobs.piece import Finished, Outcome, Piece, execute, lost
 from lipcert.jobs.progress import Progress, estimate
 

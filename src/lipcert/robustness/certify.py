@@ -15,23 +15,22 @@ from numpy.typing import ArrayLike, NDArray
 
 from lipcert.budget.memory import as_size, check_share, resident, unwatched
 from lipcert.errors import InputError, SoundnessError, shown
-from lipcert.jobs import End, JobFolder, Outcome, Piece, Progress, Run, cluster, local, processes, run_pieces
+from lipcert.jobs import End, JobFolder, Outcome, Piece, Progress, Run, chosen_executor, local, run_pieces
 from lipcert.jobs.executors import Cluster, check_workers
 from lipcert.problem.arrays import array_of
 from lipcert.problem.network import Network
 from lipcert.problem.norms import INF, Norm, parse_norm
 from lipcert.readers.given import TorchModule, network_of
 from lipcert.robustness.attack import Counterexamples, attack, no_counterexamples
-from lipcert.robustness.check import check_kept_input, check_kept_pair
+from lipcert.robustness.check import Check, check_kept_input, check_kept_pair, checked_outcomes
 from lipcert.robustness.data import DataSet, as_data_set
 from lipcert.robustness.decision import Classified, classify, rival_radii, room
-from lipcert.robustness.kept import Check, checked_outcomes
 from lipcert.robustness.pairs import PairOptions, constants_of, matrix, pair_pieces
 from lipcert.robustness.question import TIME_LIMIT, Domain, Question, Radii, check_domain, check_radii, check_seconds
 from lipcert.robustness.refine import Ball, refine_pieces, refined_radii
 from lipcert.robustness.result import PREDICTED, Certification
 from lipcert.robustness.scores import class_count
-from lipcert.robustness.sources import write_sources
+from lipcert.robustness.stored import write_sources
 from lipcert.rounding import Array
 
 OnProgress = Callable[[str, Progress | None], None]
@@ -110,7 +109,9 @@ def certify(
             "--recheck needs a job folder with certificates; give --out DIR",
         )
     with ExitStack() as stack:
-        executor = stack.enter_context(_executor(workers, scheduler))  # first: a dead address leaves no folder behind
+        executor = stack.enter_context(
+            chosen_executor(workers, scheduler)
+        )  # first: a dead address leaves no folder behind
         folder = None
         if out is not None:
             asked = question.to_dict()
@@ -295,9 +296,3 @@ def _other_limit(folder: JobFolder, seconds: float) -> list[str]:
     if before == seconds:
         return []
     return [f"the job began with a time limit of {before:g} s for each constant; those that it has are kept"]
-
-
-def _executor(workers: int, scheduler: str | None) -> Executor:
-    if scheduler is not None:
-        return cluster(scheduler)
-    return local() if workers == 1 else processes(workers)

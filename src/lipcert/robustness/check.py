@@ -7,15 +7,18 @@ margins on that input's own box, a lower bound and a counterexample from a point
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.errors import InputError
+from lipcert.errors import InputError, SoundnessError
 from lipcert.files.json_kinds import many as several
 from lipcert.files.json_kinds import maybe, number, record, size, text, verbatim, whole
+from lipcert.jobs import End, JobFolder, Outcome, Piece, Progress, run_pieces
 from lipcert.method.result import Status
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
@@ -35,6 +38,7 @@ from lipcert.witness.witness import evaluate
 
 Domain = tuple[float, float] | None
 Reason = str | None
+Check = Callable[..., dict[str, Reason]]  # takes a piece's arguments, the value stored and the path of its file
 
 _PAIR = record(i=whole(), j=whole(), upper=maybe(size), lower=maybe(size), method=text, witness=maybe(several(number)))
 _INPUT = record(input=whole(), label=whole(), radius=size)
@@ -173,3 +177,46 @@ def check_counterexamples(
     if limits is not None:
         good &= (found.points.min(axis=1) >= limits[0]) & (found.points.max(axis=1) <= limits[1])
     return np.asarray(good)
+
+
+def checked_outcomes(
+    pieces: Sequence[Piece],
+    check: Check,
+    folder: JobFolder | None,
+    executor: Executor,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> tuple[dict[str, Outcome], list[str]]:
+    """The outcomes in the folder that their files prove, by name, and a note on each piece that is done again.
+
+    A piece that failed before keeps its error, which proves nothing; a contradiction is looked for again.
+    """
+    loaded = {} if folder is None else {piece.name: folder.load(piece.name) for piece in pieces}
+    stored = {name: outcome for name, outcome in loaded.items() if outcome is not None}
+    kept = {name: o for name, o in stored.items() if o.failed and not str(o.error).startswith(SoundnessError.__name__)}
+    checks = [
+        _check_of(piece, check, stored[piece.name]) for piece in pieces if piece.name in stored.keys() - kept.keys()
+    ]
+    run = run_pieces(checks, None, executor, on_progress if checks else None)
+    if run.end is End.INTERRUPTED:
+        raise KeyboardInterrupt
+    notes = []
+    for name in [piece.name for piece in checks]:
+        outcome = run.outcomes.get(name)
+        reason = "it was not checked" if outcome is None else reason_of(outcome.value, outcome.error)
+        if reason is None:
+            kept[name] = stored[name]
+        else:
+            notes.append(f"{name} is done again: {reason}")
+    return kept, notes
+
+
+def _check_of(piece: Piece, check: Check, outcome: Outcome) -> Piece:
+    if outcome.value is None:
+        return Piece(piece.name, _contradiction)
+    file = outcome.files.get("npz")
+    where: Any = file if isinstance(file, Path) else None
+    return Piece(piece.name, check, (*piece.arguments, outcome.value, where))
+
+
+def _contradiction() -> dict[str, Reason]:
+    return {"reason": "it ended with a contradiction"}

@@ -16,7 +16,6 @@ from lipcert.jobs import End, Piece, Progress, run_pieces
 from lipcert.problem.region import Region
 from lipcert.robustness.attack import class_wins
 from lipcert.robustness.check import check_counterexamples, check_lower, check_refined, check_upper, reason_of
-from lipcert.robustness.claims import Claims
 from lipcert.robustness.decision import (
     ATTACKED,
     CERTIFIED,
@@ -32,6 +31,7 @@ from lipcert.robustness.decision import (
 from lipcert.robustness.question import Question
 from lipcert.robustness.refine import Ball
 from lipcert.robustness.scores import class_count, lead
+from lipcert.robustness.stored import Claims
 from lipcert.rounding import Array
 from lipcert.steps import step
 

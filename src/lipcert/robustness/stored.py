@@ -1,14 +1,17 @@
-"""A certification read back from its job folder. The folder is a stranger's: types, sizes and shapes are checked,
-nothing is unpickled, contradictions are named.
+"""The job folder of `certify`, read as a stranger's: types, sizes and shapes are checked, nothing is unpickled.
+
+`read_job` gives the report what the folder says, and refuses contradictions. `read_claims` gives `verify_folder` every
+claim before any of them is proved. `read_sources` says which files the network and the data came from.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -16,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lipcert.errors import FileFormatError, InputError, SoundnessError
-from lipcert.files import check_readable
+from lipcert.files import check_readable, write_bytes
 from lipcert.files.archive import Archive
 from lipcert.files.boundary import located
 from lipcert.files.json_kinds import (
@@ -31,11 +34,13 @@ from lipcert.files.json_kinds import (
     record,
     size,
     text,
+    verbatim,
     whole,
 )
+from lipcert.jobs.folder import read_job_file
 from lipcert.problem.norms import Norm
 from lipcert.robustness.attack import Counterexamples
-from lipcert.robustness.data import DataSet, Labels
+from lipcert.robustness.data import DataSet, Labels, Origin
 from lipcert.robustness.decision import STATUSES
 from lipcert.robustness.pairs import MAX_CLASSES, PairConstant
 from lipcert.robustness.result import Certification
@@ -70,6 +75,12 @@ RESULT = record(
     seconds=size,
     version=text,
 )
+_PAIR_CLAIM = record(i=whole(), j=whole(), upper=maybe(size), lower=maybe(size))
+_POINT = record(value=record(witness=maybe(many(number))))
+SOURCES = "sources.json"
+_PATH = maybe(verbatim)
+_DATA = record(path=verbatim, labels=_PATH, scale=_PATH, first=maybe(whole(least=1)), label_column=_PATH)
+_SOURCES_RECORD = record(network=_PATH, data=maybe(_DATA))
 
 
 @dataclass(frozen=True)
@@ -126,10 +137,7 @@ def read_job(folder: str | os.PathLike[str]) -> StoredJob:
         raise InputError(f"{place}: a file, not a folder; give the one that 'lipcert certify --out' wrote")
     if not place.is_dir():
         raise InputError(f"{place}: no such folder; give the one that 'lipcert certify --out' wrote")
-    if not (place / "job.json").exists():
-        raise FileFormatError(f"{place}: no job.json in it; give a folder that 'lipcert certify --out' wrote")
-    if not (place / "result.json").exists():
-        raise FileFormatError(f"{place}: no result.json yet; let 'lipcert certify --resume' write one")
+    _check_finished(place)
     question = read_part(place / "job.json", JOB)["question"]
     told = read_part(place / "result.json", RESULT)
     with located(place / "result.json"):
@@ -286,3 +294,120 @@ def _agrees(result: Certification, status: NDArray[Any], tallies: tuple[Tally, .
     undecided, certified, attacked, misclassified = np.bincount(status, minlength=len(STATUSES)).tolist()
     counted = Tally(tallies[-1].radius, certified, attacked, undecided) if tallies else None
     return counted is None or (counted == tallies[-1] and misclassified == wrong)
+
+
+def _check_finished(folder: Path) -> None:
+    """Refuse a folder that holds no job of `certify`, or one that has written no result yet."""
+    if not (folder / "job.json").is_file():
+        raise FileFormatError(f"{folder}: no job.json in it; give a folder that 'lipcert certify --out' wrote")
+    if not (folder / "result.json").is_file():
+        raise FileFormatError(f"{folder}: no result.json yet; let 'lipcert certify --resume' write one")
+
+
+@dataclass(frozen=True)
+class PairClaim:
+    """lower <= L_ij <= upper; None where nothing is claimed."""
+
+    i: int
+    j: int
+    upper: float | None
+    lower: float | None
+
+    @property
+    def name(self) -> str:
+        """That of its piece."""
+        return f"pair-{self.i}-{self.j}"
+
+
+@dataclass(frozen=True, eq=False)
+class Claims:
+    """Of every input the radii and the status; of every pair the constant; and what was asked, as the folder says."""
+
+    folder: Path
+    question: dict[str, Any]
+    told: dict[str, Any]  # result.json
+    pairs: tuple[PairClaim, ...]
+    labels: Labels
+    predicted: Labels
+    status: NDArray[np.int64]
+    certified: Array
+    counterexamples: Counterexamples
+    images: NDArray[Any]
+
+    def file(self, name: str) -> Path:
+        """Where the certificate of a piece should be."""
+        return self.folder / "pieces" / f"{name}.npz"
+
+    def point(self, pair: PairClaim) -> tuple[float, ...] | None:
+        """The point of a pair's lower bound, from the record of its piece; None when there is none."""
+        try:
+            told = _POINT(read_json(self.folder / "pieces" / f"{pair.name}.json"), "")
+        except InputError:
+            return None
+        found: tuple[float, ...] | None = told["value"]["witness"]
+        return found
+
+
+def read_claims(folder: Path) -> Claims:
+    """The claims of a job, finished or not."""
+    _check_finished(folder)
+    question = read_job_file(folder / "job.json")["question"]
+    told = read_part(folder / "result.json", RESULT)
+    with located(folder / "result.json"):
+        pairs = tuple(PairClaim(**_PAIR_CLAIM(pair, f"pairs[{k}]")) for k, pair in enumerate(told["pairs"]))
+        if len({(p.i, p.j) for p in pairs}) < len(pairs) or not all(p.i < p.j < told["classes"] for p in pairs):
+            raise FileFormatError("'pairs' should hold every pair i < j of classes once")
+    path = folder / "arrays.npz"
+    with located(path):
+        return Claims(folder, question, told, pairs, **_claimed_arrays(read_arrays(path), told["data"]["count"]))
+
+
+def _claimed_arrays(arrays: Arrays, count: int) -> dict[str, Any]:
+    attacked = radii_of(arrays, "attack_radius", count)
+    points, images, owners = arrays["examples"], arrays["images"], arrays["example_index"]
+    if points.ndim != 2 or images.ndim != 2 or any(a.dtype.kind != "f" for a in (points, images)):
+        raise FileFormatError("the arrays examples and images should hold one row of numbers for each input")
+    if owners.dtype.kind not in "iu" or owners.shape != (len(points),) or not np.all((owners >= 0) & (owners < count)):
+        raise FileFormatError("array example_index does not say whose examples there are")
+    return {
+        "labels": wholes(arrays, "labels", count),
+        "predicted": wholes(arrays, "predicted", count),
+        "status": wholes(arrays, "status", count),
+        "certified": radii_of(arrays, "certified_radius", count),
+        "counterexamples": Counterexamples(
+            attacked, owners.astype(np.intp), points.astype(np.float64), example_classes(arrays, len(owners))
+        ),
+        "images": images,
+    }
+
+
+@dataclass(frozen=True)
+class Sources:
+    """None where it is not known: the call had arrays, not files."""
+
+    network: str | None = None
+    data: Origin | None = None
+
+
+def write_sources(folder: Path, network: str | None, data: DataSet) -> None:
+    """Keep the places as absolute paths."""
+    origin = data.origin
+    told = None
+    if origin is not None:
+        told = asdict(origin) | {"path": _absolute(origin.path), "labels": _absolute(origin.labels)}
+    sources = {"network": _absolute(network), "data": told}
+    write_bytes(folder / SOURCES, (json.dumps(sources, indent=1) + "\n").encode())
+
+
+def read_sources(folder: Path) -> Sources:
+    """What the folder says; nothing when it says nothing."""
+    path = folder / SOURCES
+    if not path.exists():
+        return Sources()
+    with located(path):
+        told = _SOURCES_RECORD(read_json(path), "")
+    return Sources(told["network"], None if told["data"] is None else Origin(**told["data"]))
+
+
+def _absolute(path: str | None) -> str | None:
+    return None if path is None else os.path.abspath(path)

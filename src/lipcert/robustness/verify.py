@@ -17,15 +17,14 @@ from numpy.typing import ArrayLike
 from lipcert.chart.facts import Facts
 from lipcert.chart.shown import Shown
 from lipcert.errors import InputError, shown
-from lipcert.jobs import local, processes
+from lipcert.jobs import chosen_executor
 from lipcert.jobs.executors import check_workers
 from lipcert.problem.network import Network
 from lipcert.readers.given import TorchModule, network_of
-from lipcert.robustness.claims import read_claims
 from lipcert.robustness.data import DataSet, as_data_set
 from lipcert.robustness.proving import ClaimsOfOneKind, OnProgress, Proving
 from lipcert.robustness.question import Question
-from lipcert.robustness.sources import read_sources
+from lipcert.robustness.stored import read_claims, read_sources
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -90,7 +89,7 @@ def verify_folder(
     claims = read_claims(Path(folder))
     data = _data(claims.folder, inputs, labels)
     question = Question.of_job(claims.question, _network(claims.folder, net, data), data)
-    with local() if workers == 1 else processes(workers) as executor:
+    with chosen_executor(workers) as executor:
         kinds = Proving(question, claims, executor, on_progress).run()
     return FolderVerification(question, kinds, time.monotonic() - start)
 

@@ -15,7 +15,6 @@ from math import inf
 
 import numpy as np
 
-from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.errors import InputError
 from lipcert.polynomial.hierarchy.forecast import Forecast, forecast
@@ -35,7 +34,16 @@ from lipcert.rounding import Array
 from lipcert.solver.conic.conic import ConicStatus
 
 AUTO = "auto"
-STUCK = 1e-6  # relative: what orders differ by when they have come as far as the solver's accuracy
+# Two orders whose bounds differ by less than this, relative to the bound, have reached the solver's accuracy.
+STUCK = 1e-6
+# The seconds that the next order may be expected to take when the caller did not ask for higher orders.
+_CHEAP_SECONDS = 5.0
+# The seconds that the next order may be expected to take with order="auto" and no time limit; advice calls a higher
+# order large beyond this number.
+_MOST_SECONDS = 600.0
+# The most orders that are solved, without a request and with order="auto". Moments of high degree leave the range in
+# which floats are accurate. All four limits were chosen on dense relaxations of box-constrained quadratic programs.
+_MOST_STEPS, _MOST_STEPS_AUTO = 4, 12
 
 
 @dataclass(frozen=True)
@@ -243,10 +251,10 @@ class _Climb:
             return False
         asked = self.wishes.order == AUTO
         left = self.budget.left()
-        most = (left if np.isfinite(left) else policy.ORDER_MOST) if asked else min(left, policy.ORDER_CHEAP)
+        most = (left if np.isfinite(left) else _MOST_SECONDS) if asked else min(left, _CHEAP_SECONDS)
         if asked and (self.next.largest > MAX_ORDER or self.next.seconds > most):
             self.ended = f"stopped before order {order + 1}, which would take too long"
-        steps = policy.ORDERS_ASKED if asked else policy.ORDERS_UNASKED
+        steps = _MOST_STEPS_AUTO if asked else _MOST_STEPS
         small = self.next.largest <= MAX_ORDER and self.next.seconds <= most
         return small and len(self.steps) < steps and not self.stuck()
 
@@ -308,7 +316,7 @@ class _Climb:
         sparser = "--relaxation sparse has smaller matrices, if the problem is sparse"
         if following.largest > MAX_ORDER:
             return f"order {following.order} is out of reach ({following.words()}); {sparser}"
-        if following.seconds > policy.ORDER_MOST:
+        if following.seconds > _MOST_SECONDS:
             return f"--order {following.order} may help, but is large ({following.words()}); {sparser}"
         auto = "" if self.wishes.order == AUTO else ", or --order auto"
         return f"a higher order may help: --order {following.order} ({following.words()}){auto}"
