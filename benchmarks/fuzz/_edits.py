@@ -95,8 +95,6 @@ def _in_a_part(rng: Random, honest: Arrays) -> Arrays:
 def mended(arrays: Arrays) -> Arrays:
     """With the digests of what is there now."""
     own = {n for n in arrays if n in f"{tree.NAMES}|{encoding.NAMES}".split("|")} - {"tree_digest"}
-    if np.array_equal(arrays.get("certificate", 2), 1):  # of version 1
-        own = {n for n in arrays if n.startswith(("tree", "leaf_"))} - {"tree_digest"}
     if "tree_digest" in arrays:
         arrays["tree_digest"] = np.array(tree.digest({n: arrays[n] for n in arrays if n in own}), dtype="U64")
     signs = ("patterns", "nogood_literals", "nogood_rows", "nogood_numbers")
