@@ -28,7 +28,7 @@ OWN = {  # what is opened here is no file of a stranger
     "paper/trained.py": "a file that was written just before",
     "cli/demo.py": "data of the package",
     "cli/app.py": "the null device",
-    "jobs/lock.py": "a lock",
+    "jobs/folder.py": "a lock",
     "cells/blocks.py": "bytes in memory",
     "readers/onnx/external.py": "files beside a model: as the door, but without following links",
 }
