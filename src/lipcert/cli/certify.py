@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lipcert.chart.numbers import percent
-from lipcert.cli.options import Reading, json_option, memory_option, network_argument, reading_options
+from lipcert.cli.options import (
+    Reading,
+    cluster_option,
+    json_option,
+    memory_option,
+    network_argument,
+    reading_options,
+)
 from lipcert.cli.paths import FOLDER, INPUT
 from lipcert.cli.show import console, grid, print_json
 from lipcert.cli.stages import StageDisplay
@@ -80,9 +87,7 @@ def _is_number(text: str) -> bool:
 @click.option(
     "--workers", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Processes to use."
 )
-@click.option(
-    "--cluster", "scheduler", metavar="ADDRESS", help="A Dask scheduler, tcp://host:port, instead of processes."
-)
+@cluster_option
 @memory_option
 @reading_options
 @json_option

@@ -14,9 +14,9 @@ from rich.markup import escape
 
 from lipcert.chart.numbers import counted
 from lipcert.cli.live import LiveLine
-from lipcert.cli.options import gathered, json_option, time_left
-from lipcert.cli.paths import CERTIFICATE, INPUT, PROBLEM, PROGRAM, OutputFile
-from lipcert.cli.show import console, facts, print_json
+from lipcert.cli.options import certificate_option, gathered, json_option, time_left
+from lipcert.cli.paths import INPUT, PROBLEM, PROGRAM, OutputFile
+from lipcert.cli.show import console, print_facts, print_json
 from lipcert.errors import InputError
 from lipcert.files import write_bytes
 from lipcert.polynomial.files import load_problem
@@ -112,12 +112,7 @@ def splitting_options(command: Callable[..., Any]) -> Callable[..., Any]:
     metavar="FILE",
     help="Write, do not solve: the relaxation as .dat-s (SDPA) or the problem as .pop.",
 )
-@click.option(
-    "--certificate",
-    type=OutputFile(CERTIFICATE),
-    metavar="FILE.npz",
-    help="Write the proof to a file that `lipcert verify` checks.",
-)
+@certificate_option
 @effort_options
 @json_option
 def pop_command(
@@ -233,10 +228,5 @@ def _show(result: PolynomialResult, problem: PolynomialProblem, name: str) -> No
     inequalities = counted(len(problem.inequalities), "inequality", "inequalities")
     constraints = f"{inequalities}, {counted(len(problem.equalities), 'equality', 'equalities')}"
     found = result.facts()
-    table = facts()
-    table.add_row("problem", escape(f"{name}   {counted(problem.n, 'variable')}, {constraints}"))
-    for key, value in found.rows:
-        table.add_row(key, escape(value))
-    out = console()
-    out.print(f"[bold]{escape(found.title)}[/bold]")
-    out.print(table)
+    about = f"{name}   {counted(problem.n, 'variable')}, {constraints}"
+    print_facts(found.title, [("problem", about), *found.rows])

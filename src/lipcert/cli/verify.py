@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from lipcert.cli.options import Reading, json_option, reading_options
 from lipcert.cli.paths import INPUT
-from lipcert.cli.show import console, facts, print_json
+from lipcert.cli.show import print_json, print_rows
 from lipcert.cli.verify_folder import GivenData, folder_options, verify_folder_command
 from lipcert.cli.verify_limit import time_limited
 from lipcert.errors import InputError
@@ -105,9 +105,5 @@ def _verified_problem(certificate: str, problem: str | None, more: bool) -> tupl
 
 
 def _show(answer: Verification, seconds: float) -> None:
-    out, table = console(), facts()
-    out.print("[bold]proved[/bold]" if answer.proved else f"[bold]not proved[/bold]: {escape(answer.reason)}")
-    for name, value in answer.rows():
-        table.add_row(name, escape(value))
-    table.add_row("time", f"{seconds:.2f} s")
-    out.print(table)
+    verdict = "[bold]proved[/bold]" if answer.proved else f"[bold]not proved[/bold]: {escape(answer.reason)}"
+    print_rows(verdict, [*answer.rows(), ("time", f"{seconds:.2f} s")])
