@@ -52,13 +52,13 @@ from lipcert.solver import CONIC_SOLVERS, SOLVERS
     default=60.0,
     show_default=True,
     metavar="S",
-    help="Seconds to spend at most, reading included.",
+    help="Seconds to spend at most, including the time to read files.",
 )
 @click.option(
     "--work",
     type=float,
     metavar="W",
-    help="Counted work instead of seconds, about what one core does in W s: the same answer on a busy machine.",
+    help="Counted work instead of seconds, about W seconds of one core: the same answer on a busy machine.",
 )
 @click.option(
     "--gap", type=float, default=0.0, show_default=True, metavar="G", help="Relative gap to stop at; 0: exact, to 1e-6."
@@ -117,7 +117,7 @@ def bound_command(
     limit: float | None = settings["below"]
     if as_json:
         asked = {} if limit is None else {"below": limit, "is_below": is_below(limit, result.lower, result.upper)}
-        with Budget.of_seconds(time_left(time_limit)).enforced():  # the hash of a large network is left out, late
+        with Budget.of_seconds(time_left(time_limit)).enforced():  # past it, the hash of a large network is null
             shown = result.to_dict() | asked
         print_json(shown)
     else:
@@ -125,5 +125,5 @@ def bound_command(
         if limit is not None:
             show_verdict(result, limit)
     if certificate is not None and result.certified:
-        result.certificate.save(certificate)  # last: when it fails, the bracket has been shown
+        result.certificate.save(certificate)  # after printing, so that a failure to write loses no bracket
     return 0 if result.upper < (math.inf if limit is None else limit) else 1

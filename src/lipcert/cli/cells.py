@@ -38,7 +38,11 @@ from lipcert.problem.region import Box
 @work_option
 @max_cells_option
 @click.option(
-    "--out", "folder", type=FOLDER, metavar="DIR", help="Keep blocks of cells there, and at the end all results."
+    "--out",
+    "folder",
+    type=FOLDER,
+    metavar="DIR",
+    help="Keep blocks of cells in this folder, and at the end all results.",
 )
 @click.option("--resume", is_flag=True, help="Go on with the job in --out.")
 @click.option("--workers", type=int, default=1, show_default=True, metavar="N", help="Processes to use.")
@@ -88,11 +92,11 @@ def cells_command(
     with ProgressDisplay() as display:
         found = partition(
             net,
-            region,  # type: ignore[arg-type]  # what is no box is refused there, in words
+            region,  # type: ignore[arg-type]  # `partition` refuses a region that is no box
             cells=grid,
             on_progress=display.update,
             **question.keywords(),
-            **options,  # by the names that `partition` has for them
+            **options,  # named as the keywords of `partition`
         )
     notes = [*found.notes, *about]
     if as_json:

@@ -1,4 +1,4 @@
-"""`lipcert export`: a relaxation as a semidefinite program in a file."""
+"""`lipcert export`: write a relaxation as a semidefinite program for other solvers."""
 
 from __future__ import annotations
 

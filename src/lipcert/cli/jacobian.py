@@ -55,7 +55,11 @@ class _Display(LiveLine):
 @work_option
 @max_cells_option
 @click.option(
-    "--out", "folder", type=FOLDER, metavar="DIR", help="Keep the proof so far there, and at the end all results."
+    "--out",
+    "folder",
+    type=FOLDER,
+    metavar="DIR",
+    help="Keep the proof so far in this folder, and at the end all results.",
 )
 @click.option("--resume", is_flag=True, help="Go on with the job in --out.")
 @target_options(ENTRY_TABLE, ENTRIES, "all entries", "A heat map of the entries")
@@ -73,7 +77,7 @@ def jacobian_command(
 ) -> int:
     """Prove lower and upper bounds of every entry d score / d input of the Jacobian of NETWORK on a region.
 
-    Of every entry: a proved enclosure, the smallest and the largest value seen at points of the region, and a verdict:
+    Every entry gets a proved enclosure, the smallest and the largest value seen at points of the region, and a verdict:
     increasing (lower >= 0), decreasing (upper <= 0), zero, both (both signs are seen), or open. At the time limit, or
     on Ctrl-C, what is proved by then is printed. Exit code 0 when every sign is decided (with --gap: when every
     enclosure is within the gap), 1 when not, 2 on bad input.

@@ -41,7 +41,7 @@ _ONE_NORM = dict.fromkeys(
     "--weights",
     type=INPUT,
     metavar="FILE|auto",
-    help="Of the norm: a definite matrix, a vector, or auto: from the loop's Jacobian at the middle of the region.",
+    help="Weights of the norm: a definite matrix, a vector, or auto: from the loop's Jacobian at the region's middle.",
 )
 @click.option("--below", type=float, default=1.0, show_default=True, metavar="B", help="The limit to be proved.")
 @click.option(
@@ -89,7 +89,7 @@ def loop_command(
     try:
         weights = _weights(given["weights"], net, (A, B, C), region)
     except NotContractingError as error:
-        if given["below"] > 1:  # which it may be all the same, in a norm that is given
+        if given["below"] > 1:  # in a given norm the constant may still be below such a limit
             raise
         return _without_weights(str(error), given["below"], as_json)
     matrix = weights is not None and weights.ndim == 2
@@ -112,7 +112,10 @@ def loop_command(
 
 
 def _without_weights(reason: str, limit: float, as_json: bool) -> int:
-    """No norm was found. A spectral radius in floating point, at a point that may lie on a kink, refutes nothing."""
+    """Say that no norm was found: not decided, because a spectral radius in floating point refutes nothing.
+
+    The point where it was computed may also lie on a kink.
+    """
     if as_json:
         print_json({"below": limit, "is_below": "open", "contracts": False, "reason": reason})
     else:

@@ -31,7 +31,7 @@ work_option = click.option(
     "--work", type=float, metavar="W", help="Counted work instead of seconds, as in `lipcert bound`."
 )
 max_cells_option = click.option(
-    "--max-cells", type=int, default=1_000_000, show_default=True, metavar="N", help="Not more cells."
+    "--max-cells", type=int, default=1_000_000, show_default=True, metavar="N", help="Largest number of cells."
 )
 certificate_option = click.option(
     "--certificate",

@@ -1,7 +1,7 @@
 """The question on the command line: where, about which output, and in which norms. All verbs share these options.
 
 A verb names the options that it takes (`question_options`). It may also name options that it refuses: these are not in
-its help, but who types one reads why it does not belong there.
+its help, and a user who types one is told the reason.
 """
 
 from __future__ import annotations
