@@ -26,7 +26,7 @@ from lipcert import (
     verify,
 )
 from lipcert.cli import app
-from lipcert.cli.weights import parse_list
+from lipcert.cli.question import parse_list
 from lipcert.errors import FileFormatError
 from lipcert.files.tables import read_table
 from lipcert.rounding import Array

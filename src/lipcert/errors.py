@@ -1,4 +1,4 @@
-"""Everything that lipcert raises on purpose.
+"""The exceptions that lipcert raises on purpose.
 
 LipcertError
 ├── InputError            the caller gave something that cannot be used (exit code 2)
@@ -8,8 +8,8 @@ LipcertError
 ├── PieceLost             a piece of a job whose process died or was stopped; recorded as its outcome
 └── SoundnessError        a proved bound contradicts a witness: a bug of ours, never hidden
 
-Each message is one line: what was wrong, where, what to do. It speaks in keywords; `InputError.typed` says the same in
-the options of the command line, where these are other words.
+Each message is one line: what was wrong, where, what to do. It uses the names of Python keywords; `InputError.typed` is
+the same message with the names of command-line options.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Self
 
 
 def how_to_install(extra: str) -> str:
-    """The command that adds an extra of the package: of the clone that this runs from, or of the published one."""
+    """The pip command that installs an extra: from the clone that this module lies in, or from the index."""
     root = Path(__file__).resolve().parents[2]
     if not (root / "pyproject.toml").is_file():
         return f"pip install 'lipcert[{extra}]'"
@@ -27,13 +27,13 @@ def how_to_install(extra: str) -> str:
 
 
 def shown(value: object) -> str:
-    """A caller's value in a message: on one line, and not long."""
+    """The repr of a caller's value for a message: on one line, at most 40 characters."""
     text = " ".join(repr(value).split())
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
 class LipcertError(Exception):
-    """The root of the tree."""
+    """The root of all exceptions of lipcert."""
 
 
 class InputError(LipcertError, ValueError):
@@ -45,12 +45,12 @@ class InputError(LipcertError, ValueError):
 
     @classmethod
     def about(cls, keyword: str, what: str) -> Self:
-        """What is wrong with the value of a keyword, which is an option of the same name on the command line."""
+        """An error about the value of a keyword whose command-line option has the same name."""
         return cls(f"{keyword} {what}", f"--{keyword.replace('_', '-')} {what}")
 
     @property
     def typed(self) -> str:
-        """As the command line says it."""
+        """The message for the command line."""
         return str(self) if self._typed is None else self._typed
 
 
@@ -59,7 +59,7 @@ class FileFormatError(InputError):
 
 
 class UnsupportedOperator(FileFormatError):  # noqa: N818 - named for what it is
-    """A well-formed network with an operator that is not read."""
+    """A well-formed network file has an operator that no reader supports."""
 
 
 class MethodError(InputError):
@@ -67,7 +67,7 @@ class MethodError(InputError):
 
 
 class PieceLost(LipcertError):  # noqa: N818 - named for what it is
-    """A piece of a job whose process died or was stopped."""
+    """The process of one piece of a job died or was stopped."""
 
 
 class SoundnessError(LipcertError):

@@ -1,4 +1,4 @@
-"""The command line: parses, calls, prints. Results on stdout, progress and errors on stderr.
+"""The command line: it parses, calls the library and prints. Results go to stdout, progress and errors to stderr.
 
 Exit codes: 0 success, 1 not certified, 2 bad input, 3 a bug of ours, 130 interrupted before anything was proved.
 """
@@ -17,7 +17,7 @@ import click
 from lipcert._version import __version__
 from lipcert.errors import InputError, LipcertError
 
-# Each in the module of its name, with the line that the list of commands has for it.
+# Every command is in the module of its name; the value is its line in the list of commands.
 COMMANDS = {
     "bound": "Bracket the Lipschitz constant of one output of NETWORK.",
     "cells": "Constants on all cells of a box, a grid or an adaptive partition.",
@@ -35,7 +35,7 @@ COMMANDS = {
 
 
 class _Lazy(click.Group):
-    """Imports a command when it is asked for: the list of commands and the version need none of them."""
+    """A group that imports a command when it is called; --help and --version import none."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return sorted(COMMANDS)
@@ -44,18 +44,18 @@ class _Lazy(click.Group):
         if cmd_name not in COMMANDS:
             return None
         try:
-            from lipcert.cli.paths import guarded  # here: the list of commands needs no paths
+            from lipcert.cli.paths import guarded  # here, so that --help stays fast
 
             command = getattr(import_module(f"lipcert.cli.{cmd_name}"), f"{cmd_name}_command")
             assert isinstance(command, click.Command)
             return guarded(command)
         except KeyboardInterrupt:
-            raise click.Abort from None  # click would begin a new line first
+            raise click.Abort from None  # for a KeyboardInterrupt click prints an empty line first
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        from difflib import get_close_matches  # here: only a mistake needs it
+        from difflib import get_close_matches  # here, because only a mistyped command needs it
 
         near = [] if args[0] in COMMANDS else get_close_matches(args[0].lower(), COMMANDS, 1)
         if near:
@@ -100,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     if not sys.warnoptions:
-        warnings.simplefilter("ignore")  # a library's warning is not a message to the user
+        warnings.simplefilter("ignore")  # users read our messages, not the warnings of libraries
     _mend_streams()
     try:
         code = cli.main(args=arguments, prog_name="lipcert", standalone_mode=False, obj=time.monotonic())
@@ -113,7 +113,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return _say(error.typed, 2)
     except (KeyboardInterrupt, click.Abort):
         return _say("interrupted", 130)
-    except (BrokenPipeError, SystemExit):  # the reader left, nothing more to say; click answers that with an exit
+    except (BrokenPipeError, SystemExit):  # the reader of stdout has left; click turns that into SystemExit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
@@ -130,7 +130,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _mend_streams() -> None:
-    """Python has None for a stream that the caller closed; whatever is written there goes nowhere."""
+    """Discard output to a stream that the caller closed; Python has None for such a stream."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - for the life of the process

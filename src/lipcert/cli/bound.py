@@ -8,46 +8,33 @@ from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 
 from lipcert.budget import Budget
 from lipcert.cli.brackets import show_result, show_verdict
 from lipcert.cli.options import (
-    Question,
     Reading,
+    certificate_option,
+    cluster_option,
     json_option,
     memory_option,
     network_argument,
-    question_options,
     reading_options,
     time_left,
 )
-from lipcert.cli.paths import CERTIFICATE, INPUT, OutputFile
 from lipcert.cli.progress import ProgressDisplay
+from lipcert.cli.question import OUTPUT, REGION, WEIGHTS, Question, question_options
 from lipcert.cli.show import print_json
-from lipcert.cli.weights import Weights, weights_options
-from lipcert.errors import InputError
 from lipcert.method import table
 from lipcert.method.bound import bound
 from lipcert.method.result import Result, is_below
 from lipcert.method.union import bound_union
 from lipcert.method.union_result import UnionResult
-from lipcert.problem.region import Everywhere, Polytope, Region
-from lipcert.readers.halfspaces import read_halfspaces
-from lipcert.rounding import Array
 from lipcert.solver import CONIC_SOLVERS, SOLVERS
 
 
 @click.command("bound", short_help="Bracket the Lipschitz constant of one output of NETWORK.")
 @network_argument
-@question_options
-@click.option(
-    "--halfspaces",
-    type=INPUT,
-    metavar="FILE",
-    help="Cut the box or ball: rows a_1 .. a_n, b of a'x <= b in a .csv, .txt or .npy, or A and b in an .npz.",
-)
-@weights_options
+@question_options(*REGION, "halfspaces", *OUTPUT, *WEIGHTS)
 @click.option(
     "--method", default="auto", show_default=True, metavar="NAME", help=f"How to prove it: {', '.join(table.names())}."
 )
@@ -65,13 +52,13 @@ from lipcert.solver import CONIC_SOLVERS, SOLVERS
     default=60.0,
     show_default=True,
     metavar="S",
-    help="Seconds to spend at most, reading included.",
+    help="Seconds to spend at most, including the time to read files.",
 )
 @click.option(
     "--work",
     type=float,
     metavar="W",
-    help="Counted work instead of seconds, about what one core does in W s: the same answer on a busy machine.",
+    help="Counted work instead of seconds, about W seconds of one core: the same answer on a busy machine.",
 )
 @click.option(
     "--gap", type=float, default=0.0, show_default=True, metavar="G", help="Relative gap to stop at; 0: exact, to 1e-6."
@@ -80,31 +67,22 @@ from lipcert.solver import CONIC_SOLVERS, SOLVERS
 @click.option(
     "--workers", type=int, default=1, show_default=True, metavar="N", help="Processes for the cells of auto and exact."
 )
-@click.option(
-    "--cluster", "scheduler", metavar="ADDRESS", help="A Dask scheduler, tcp://host:port, instead of processes."
-)
+@cluster_option
 @memory_option
 @click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Seed of the lower bound's search.")
 @click.option("--no-lower", is_flag=True, help="Skip the lower bound.")
-@click.option(
-    "--certificate",
-    type=OutputFile(CERTIFICATE),
-    metavar="FILE.npz",
-    help="Write the proof to a file that `lipcert verify` checks.",
-)
+@certificate_option
 @click.option("-v", "--verbose", is_flag=True, help="Show the solver's iterations on stderr.")
 @reading_options
 @json_option
 def bound_command(
     network: str,
     question: Question,
-    weights: Weights,
     reading: Reading,
-    halfspaces: str | None,
     certificate: str | None,
     verbose: bool,
     as_json: bool,
-    **wishes: Any,
+    **settings: Any,
 ) -> int:
     """Bracket the Lipschitz constant of one output, or of all, of NETWORK (.npz, .mat, .nnet, .onnx).
 
@@ -125,25 +103,21 @@ def bound_command(
     lipcert bound net.npz --radius 1 --output 0 --inputs 0:3 --input-weights scales.csv
     lipcert bound net.nnet --radius 0.05 --output 0 --method exact --gap 0.5 --workers 2
     """
-    question.check()
     net = reading.network(network)
-    regions, about = question.places(net.inputs)
-    if halfspaces is not None:
-        sides = read_halfspaces(halfspaces, net.inputs)
-        regions = tuple(_cut(region, sides) for region in regions)
-    wishes |= weights.wishes() | {"norm": question.norm, "output_norm": question.output_norm}
-    time_limit: float = wishes["time_limit"]
-    wishes["time_limit"] = time_left(time_limit)
-    wishes["lower"] = not wishes.pop("no_lower")
+    regions, about = question.regions(net.inputs)
+    settings |= question.keywords()
+    time_limit: float = settings["time_limit"]
+    settings["time_limit"] = time_left(time_limit)
+    settings["lower"] = not settings.pop("no_lower")
     with ProgressDisplay(verbose) as display:
         ask: Any = bound if len(regions) == 1 else bound_union
         place: Any = regions[0] if len(regions) == 1 else regions
-        found: Result | UnionResult = ask(net, place, output=question.choice, **wishes, on_progress=display.update)
+        found: Result | UnionResult = ask(net, place, **settings, on_progress=display.update)
     result = replace(found, notes=(*found.notes, *about))
-    limit: float | None = wishes["below"]
+    limit: float | None = settings["below"]
     if as_json:
         asked = {} if limit is None else {"below": limit, "is_below": is_below(limit, result.lower, result.upper)}
-        with Budget.of_seconds(time_left(time_limit)).enforced():  # the hash of a large network is left out, late
+        with Budget.of_seconds(time_left(time_limit)).enforced():  # past it, the hash of a large network is null
             shown = result.to_dict() | asked
         print_json(shown)
     else:
@@ -151,13 +125,5 @@ def bound_command(
         if limit is not None:
             show_verdict(result, limit)
     if certificate is not None and result.certified:
-        result.certificate.save(certificate)  # last: when it fails, the bracket has been shown
+        result.certificate.save(certificate)  # after printing, so that a failure to write loses no bracket
     return 0 if result.upper < (math.inf if limit is None else limit) else 1
-
-
-def _cut(region: Region, sides: tuple[Array, Array]) -> Polytope:
-    if isinstance(region, Everywhere):
-        raise InputError("--halfspaces and --global exclude each other; half-spaces cut a box or a ball")
-    if isinstance(region, Polytope):  # of a property, whose own are kept
-        return Polytope(region.base, np.vstack([region.A, sides[0]]), np.concatenate([region.b, sides[1]]))
-    return Polytope(region, *sides)

@@ -1,17 +1,15 @@
-"""Brackets for a person: the result of `bound` or `loop` as a table, and whether it is below a limit."""
+"""The bracket that `bound` and `loop` print: a table, and a sentence about the limit that was asked about."""
 
 from __future__ import annotations
 
-from rich.markup import escape
-
-from lipcert.cli.show import console, facts, sizes
+from lipcert.cli.show import console, print_facts, sizes
 from lipcert.method.result import Result, is_below
 from lipcert.method.union_result import UnionResult
 from lipcert.problem.network import Network
 
 
 def show_verdict(result: Result | UnionResult, limit: float, subject: str = "the constant") -> None:
-    """Whether it is below the limit, in a sentence."""
+    """Say in a sentence whether the constant is below the limit."""
     match is_below(limit, result.lower, result.upper):
         case "proved":
             said = f"[bold]proved[/bold]: {subject} is below {limit:g}"
@@ -23,10 +21,7 @@ def show_verdict(result: Result | UnionResult, limit: float, subject: str = "the
 
 
 def show_result(result: Result | UnionResult, net: Network, name: str) -> None:
-    """The bracket, in words."""
-    out, found = console(), result.facts()
-    out.print(f"[bold]{escape(found.title)}[/bold]")
-    table = facts()
-    for key, value in found.rows:
-        table.add_row(key, escape(f"{name}   {sizes(net)}" if key == "network" else value))  # with names of the file
-    out.print(table)
+    """Print the facts of a result; the row of the network has the name of its file, which a result does not know."""
+    found = result.facts()
+    rows = [(key, f"{name}   {sizes(net)}" if key == "network" else value) for key, value in found.rows]
+    print_facts(found.title, rows)

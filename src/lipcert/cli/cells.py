@@ -6,57 +6,48 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.markup import escape
 
 from lipcert.cli.options import (
-    BoxQuestion,
     Reading,
-    box_question_options,
+    cluster_option,
     json_option,
+    max_cells_option,
     network_argument,
     reading_options,
+    time_option,
+    work_option,
 )
-from lipcert.cli.paths import CELL_TABLE, CELLS, CERTIFICATE, FOLDER, PNG, SVG, OutputFile
+from lipcert.cli.paths import CELL_TABLE, CELLS, FOLDER
 from lipcert.cli.progress import ProgressDisplay
-from lipcert.cli.show import console, facts, print_json, sizes
-from lipcert.cli.targets import write_drawing
-from lipcert.cli.weights import Weights, weights_options
+from lipcert.cli.question import ONLY_BOXES, OUTPUT, REGION, WEIGHTS, Question, question_options
+from lipcert.cli.show import print_facts, print_json, sizes
+from lipcert.cli.targets import Targets, target_options
 from lipcert.errors import InputError
-from lipcert.problem.network import Network
 from lipcert.problem.region import Box
 
 
 @click.command("cells", short_help="Constants on all cells of a box, a grid or an adaptive partition.")
 @network_argument
-@box_question_options
-@weights_options
+@question_options(*(name for name in REGION if name not in ONLY_BOXES), *OUTPUT, *WEIGHTS, refused=ONLY_BOXES)
 @click.option("--cells", metavar="N[,N...]", help="A grid: cells along every input, or one number for each input.")
 @click.option("--adaptive", is_flag=True, help="Split the worst cells until all are good enough, instead of a grid.")
 @click.option("--gap", type=float, metavar="G", help="Good enough: upper - lower <= G times the region's constant.")
 @click.option("--target", type=float, metavar="T", help="Good enough: upper <= T.")
 @click.option("--largest", type=float, metavar="G", help="Good enough: upper <= (1 + G) times the region's constant.")
+@time_option
+@work_option
+@max_cells_option
 @click.option(
-    "--time-limit", type=float, default=60.0, show_default=True, metavar="S", help="Seconds to spend at most."
-)
-@click.option("--work", type=float, metavar="W", help="Counted work instead of seconds, as in `lipcert bound`.")
-@click.option("--max-cells", type=int, default=1_000_000, show_default=True, metavar="N", help="Not more cells.")
-@click.option(
-    "--out", "folder", type=FOLDER, metavar="DIR", help="Keep blocks of cells there, and at the end all results."
+    "--out",
+    "folder",
+    type=FOLDER,
+    metavar="DIR",
+    help="Keep blocks of cells in this folder, and at the end all results.",
 )
 @click.option("--resume", is_flag=True, help="Go on with the job in --out.")
 @click.option("--workers", type=int, default=1, show_default=True, metavar="N", help="Processes to use.")
-@click.option(
-    "--cluster", "scheduler", metavar="ADDRESS", help="A Dask scheduler, tcp://host:port, instead of processes."
-)
-@click.option("--csv", type=OutputFile(CELL_TABLE), metavar="FILE.csv", help="Write all cells as a table.")
-@click.option("--npz", type=OutputFile(CELLS), metavar="FILE.npz", help="Write all cells as arrays.")
-@click.option(
-    "--certificate",
-    type=OutputFile(CERTIFICATE),
-    metavar="FILE.npz",
-    help="Write the proof of all cells, which `lipcert verify` checks.",
-)
-@click.option("--plot", type=OutputFile(SVG, PNG), metavar="FILE.svg", help="A picture over two inputs (.svg or .png).")
+@cluster_option
+@target_options(CELL_TABLE, CELLS, "all cells", "A picture over two inputs")
 @click.option("--axes", default="0,1", show_default=True, metavar="I,J", help="The two inputs of the picture.")
 @click.option(
     "--at", multiple=True, metavar="xK=V", help="Fix an input of the picture; the largest over all others is shown."
@@ -65,9 +56,9 @@ from lipcert.problem.region import Box
 @json_option
 def cells_command(
     network: str,
-    question: BoxQuestion,
+    question: Question,
     reading: Reading,
-    weights: Weights,
+    targets: Targets,
     cells: str | None,
     adaptive: bool,
     as_json: bool,
@@ -91,50 +82,30 @@ def cells_command(
     from lipcert.cells.door import partition  # here, so that other commands start fast
     from lipcert.report.cells import cell_map, check_view
 
-    question.check()
     grid = _grid(cells, adaptive)
-    targets = {name: options.pop(name) for name in ("csv", "npz", "certificate", "plot")}
     view = _axes(axes), dict(_fixed(text) for text in at)
     net = reading.network(network)
-    region, about = question.place(net.inputs)
-    if targets["plot"] is not None:
+    region, about = question.region(net.inputs)
+    if targets.plot is not None:
         check_view(net.inputs, *view)
         _check_inside(region, *view)
     with ProgressDisplay() as display:
         found = partition(
             net,
-            region,  # type: ignore[arg-type]  # what is no box is refused there, in words
+            region,  # type: ignore[arg-type]  # `partition` refuses a region that is no box
             cells=grid,
-            output=question.choice,
-            **weights.wishes(),
-            norm=question.norm,
-            output_norm=question.output_norm,
             on_progress=display.update,
-            **options,  # by the names that `partition` has for them
+            **question.keywords(),
+            **options,  # named as the keywords of `partition`
         )
+    notes = [*found.notes, *about]
     if as_json:
-        print_json(found.to_dict() | {"notes": [*found.notes, *about]})
+        print_json(found.to_dict() | {"notes": notes})
     else:
-        _show(found, net, Path(network).name, about)
-    for name in ("csv", "npz"):
-        if targets[name] is not None:
-            found.save(targets[name])
-    if targets["certificate"] is not None:
-        found.certificate.save(targets["certificate"])
-    if targets["plot"] is not None:
-        write_drawing(targets["plot"], cell_map(found, *view))
+        short, read = found.facts(), f"{Path(network).name}   {sizes(net)}"
+        print_facts(short.title, [*short.rows, ("network", read), *(("note", note) for note in notes)])
+    targets.write(found, lambda: cell_map(found, *view))
     return 0 if found.certified and bool(found.good.all()) else 1
-
-
-def _show(found: Any, net: Network, name: str, about: tuple[str, ...]) -> None:
-    out, table, short = console(), facts(), found.facts()
-    out.print(f"[bold]{escape(short.title)}[/bold]")
-    for head, value in short.rows:
-        table.add_row(head, escape(value))
-    table.add_row("network", f"{escape(name)}   {sizes(net)}")
-    for note in (*found.notes, *about):
-        table.add_row("note", escape(note))
-    out.print(table)
 
 
 def _grid(cells: str | None, adaptive: bool) -> int | list[int] | None:

@@ -7,10 +7,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lipcert.chart.numbers import percent
-from lipcert.cli.options import Reading, json_option, memory_option, network_argument, reading_options
+from lipcert.cli.live import StageDisplay
+from lipcert.cli.options import (
+    Reading,
+    cluster_option,
+    json_option,
+    memory_option,
+    network_argument,
+    reading_options,
+)
 from lipcert.cli.paths import FOLDER, INPUT
 from lipcert.cli.show import console, grid, print_json
-from lipcert.cli.stages import StageDisplay
 from lipcert.errors import InputError
 from lipcert.method import table
 
@@ -22,7 +29,7 @@ _METHODS = tuple(method.name for method in table.METHODS if method.for_many)
 
 
 class _ClipOrFlag(click.Command):
-    """`--clip LO HI`, as `bound` has it, is `--domain LO HI --clip`; `--clip` alone goes with a --domain."""
+    """A command where `--clip LO HI`, the form of `bound`, means `--domain LO HI --clip`; `--clip` alone is a flag."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         place = args.index(_CLIP) if _CLIP in args else len(args)
@@ -69,20 +76,20 @@ def _is_number(text: str) -> bool:
 @click.option("--solver", default="auto", show_default=True, metavar="NAME", help="auto, rank-two or low-rank.")
 @click.option("--time-limit", type=float, default=60.0, show_default=True, metavar="S", help="Seconds for each pair.")
 @click.option("--lower", is_flag=True, help="Look for lower bounds of the constants too.")
-@click.option("--refine", type=float, default=0.0, metavar="S", help="Seconds for inputs that are left open.")
+@click.option(
+    "--refine", type=float, default=0.0, metavar="S", help="Seconds to prove margins of inputs that are still open."
+)
 @click.option("--attack/--no-attack", "attacks", default=True, help="Look for counterexamples, or not.")
 @click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="Seed of the attacks."
 )
-@click.option("--out", type=FOLDER, metavar="DIR", help="Keep certificates and results there, piece by piece.")
+@click.option("--out", type=FOLDER, metavar="DIR", help="Keep certificates and results in this folder, piece by piece.")
 @click.option("--resume", is_flag=True, help="Go on with the job in --out; what it holds is proved again first.")
-@click.option("--recheck", is_flag=True, help="Nothing more: --resume proves what it uses anyway.")
+@click.option("--recheck", is_flag=True, help="No effect: --resume proves everything that it uses.")
 @click.option(
     "--workers", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Processes to use."
 )
-@click.option(
-    "--cluster", "scheduler", metavar="ADDRESS", help="A Dask scheduler, tcp://host:port, instead of processes."
-)
+@cluster_option
 @memory_option
 @reading_options
 @json_option
@@ -128,7 +135,7 @@ def certify_command(
             resume=resume,
             network_file=network,
             on_progress=display.update,
-            **options,  # by the names that `certify` has for them
+            **options,  # named as the keywords of `certify`
         )
     if as_json:
         print_json(result.to_dict())
@@ -138,7 +145,7 @@ def certify_command(
 
 
 def _settle_clip(options: dict[str, Any]) -> None:
-    """Both forms of --clip as the domain and the flag that `certify` takes."""
+    """Translate both forms of --clip into the keywords `domain` and `clip` of `certify`."""
     ends = options.pop("clip_to")
     if ends is None:
         return
@@ -155,7 +162,7 @@ def _radii(text: str) -> list[float]:
 
 
 def _show(result: Certification, out: str | None) -> None:
-    """Shares of all inputs, misclassified ones included: certified means correct and certified."""
+    """Print the result; shares are of all inputs, and a misclassified input is never counted as certified."""
     from lipcert.robustness.result import PREDICTED  # here, so that other commands start fast
 
     screen, total = console(), len(result.labels)
@@ -180,7 +187,7 @@ def _show(result: Certification, out: str | None) -> None:
         screen.print(f"failed: {name}: {error}", markup=False)
     for note in result.notes:
         if note == PREDICTED:
-            continue  # said above
+            continue  # printed above
         screen.print(f"note: {note}", markup=False)
     where = f"   kept in {out}; prove it again with lipcert verify {out}" if out else ""
-    screen.print(f"{result.seconds:.1f} s{where}", markup=False, soft_wrap=True)  # a path is copied in one piece
+    screen.print(f"{result.seconds:.1f} s{where}", markup=False, soft_wrap=True)  # the path stays in one piece

@@ -1,4 +1,4 @@
-"""`lipcert demo`: the main job on a network and images that ship with the package."""
+"""`lipcert demo`: bounds for a network and images that ship with the package."""
 
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
-"""`lipcert export`: a relaxation as a semidefinite program in a file."""
+"""`lipcert export`: write a relaxation as a semidefinite program for other solvers."""
 
 from __future__ import annotations
 
 import click
 
-from lipcert.cli.options import Question, Reading, network_argument, question_options, reading_options
+from lipcert.cli.options import Reading, network_argument, reading_options
 from lipcert.cli.paths import PROGRAM, OutputFile
+from lipcert.cli.question import OUTPUT, REGION, Question, question_options
 from lipcert.cli.show import console
 from lipcert.errors import InputError
 from lipcert.problem.problem import Problem
@@ -16,7 +17,7 @@ from lipcert.relaxation.specification import RELAXATIONS, plan_specification
 
 @click.command("export", short_help="Write a relaxation of NETWORK as a semidefinite program.")
 @network_argument
-@question_options
+@question_options(*REGION, *OUTPUT)
 @click.option("--method", default="hr2", show_default=True, metavar="NAME", help=f"One of {', '.join(RELAXATIONS)}.")
 @click.option(
     "--to",
@@ -33,10 +34,9 @@ def export_command(network: str, question: Question, method: str, target: str, r
     \b
     lipcert export net.npz --radius 0.1 --output 3 --method hr2 --to problem.dat-s
     """
-    question.check()
     method = method.lower()
     net = reading.network(network)
-    asked = Problem.of(net, question.region(net.inputs), question.choice, question.norm)
+    asked = Problem.of(net, question.region(net.inputs)[0], question.choice, question.norm)
     if asked.whole_map:
         raise InputError("export is for one output; give --output K or --versus I J")
     relaxation = build(asked, plan_specification(asked, method))

@@ -37,11 +37,11 @@ def info_command(network: str, reading: Reading, as_json: bool) -> None:
     out.print(table)
     out.print(f"sha256 {net.sha256}")
     for note in net.notes:
-        out.print(f"note: {note}", markup=False)  # names from the file are in it
+        out.print(f"note: {note}", markup=False)  # the note may have names from the file
 
 
 def describe(net: Network) -> dict[str, Any]:
-    """The network in plain values."""
+    """The network in plain values, for JSON."""
     layers = [
         {
             "layer": i,

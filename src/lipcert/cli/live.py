@@ -1,4 +1,4 @@
-"""A line on stderr that says how far the work is: redrawn in place on a terminal, every ten seconds elsewhere."""
+"""A line on stderr about the progress: redrawn in place on a terminal, printed every ten seconds in a log."""
 
 from __future__ import annotations
 
@@ -6,16 +6,19 @@ import sys
 import threading
 import time
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
 from rich.status import Status
 
-_QUIET_SECONDS = 2.0
+if TYPE_CHECKING:
+    from lipcert.jobs import Progress
+
+_QUIET_SECONDS = 2.0  # before the line appears for the first time
 
 
 class LiveLine:
-    """Shows `line()` while the block runs, for anything that takes longer than two seconds."""
+    """Shows `line()` while its `with` block runs, once the block has taken two seconds."""
 
     def __init__(self) -> None:
         self.console = Console(stderr=True, highlight=False)
@@ -24,10 +27,11 @@ class LiveLine:
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
     def line(self) -> str:
+        """The text to show now."""
         raise NotImplementedError
 
     def silent(self) -> bool:
-        """Whether something else has said enough since the last time; asked where the line cannot be redrawn."""
+        """Whether to leave the line out this time, where it cannot be redrawn: other output has told enough."""
         return False
 
     @property
@@ -59,3 +63,17 @@ class LiveLine:
     def _say(self) -> None:
         if not self.silent():
             self.console.print(self.line(), soft_wrap=True)
+
+
+class StageDisplay(LiveLine):
+    """Shows the time, the stage of a job and the progress of the pieces in it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._stage = "starting"
+
+    def update(self, stage: str, progress: Progress | None) -> None:
+        self._stage = stage if progress is None else f"{stage}: {progress}"
+
+    def line(self) -> str:
+        return f"{self.seconds:6.1f} s   {self._stage}"

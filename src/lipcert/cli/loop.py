@@ -9,17 +9,10 @@ import click
 import numpy as np
 
 from lipcert.cli.brackets import show_result, show_verdict
-from lipcert.cli.options import (
-    Place,
-    Reading,
-    json_option,
-    network_argument,
-    norm_option,
-    place_options,
-    reading_options,
-)
+from lipcert.cli.options import Reading, json_option, network_argument, reading_options, time_option
 from lipcert.cli.paths import CERTIFICATE, INPUT, NETWORK, OutputFile
 from lipcert.cli.progress import ProgressDisplay
+from lipcert.cli.question import REGION, Question, question_options
 from lipcert.cli.show import console, print_json
 from lipcert.control import closed_loop, largest_box, loop_weights
 from lipcert.control.loop import NotContractingError
@@ -32,6 +25,9 @@ from lipcert.problem.region import Box, Region
 from lipcert.rounding import Array
 
 _FILE = "FILE"
+_ONE_NORM = dict.fromkeys(
+    ("output", "versus", "output_norm"), "the whole loop is bounded, in one norm; leave the option out"
+)
 
 
 @click.command("loop", short_help="Bound the contraction constant of x+ = A x + B NETWORK(C x).")
@@ -45,13 +41,13 @@ _FILE = "FILE"
     "--weights",
     type=INPUT,
     metavar="FILE|auto",
-    help="Of the norm: a definite matrix, a vector, or auto: from the loop's Jacobian at the middle of the region.",
+    help="Weights of the norm: a definite matrix, a vector, or auto: from the loop's Jacobian at the region's middle.",
 )
 @click.option("--below", type=float, default=1.0, show_default=True, metavar="B", help="The limit to be proved.")
 @click.option(
     "--largest", is_flag=True, help="Find the largest box around the center, up to --radius, below the limit."
 )
-@click.option("--time-limit", type=float, default=60.0, show_default=True, metavar="S", help="Seconds to spend.")
+@time_option
 @click.option(
     "--certificate",
     type=OutputFile(CERTIFICATE),
@@ -64,17 +60,12 @@ _FILE = "FILE"
     metavar="FILE.npz",
     help="Write the loop as a network, for bound, jacobian, cells and verify.",
 )
-@place_options
-@norm_option
-@click.option("--output", hidden=True)  # those of a question, known here so that the reason is said
-@click.option("--versus", nargs=2, hidden=True)
-@click.option("--output-norm", hidden=True)
+@question_options(*REGION, "norm", refused=_ONE_NORM)
 @reading_options
 @json_option
 def loop_command(
     network: str,
-    place: Place,
-    norm: str,
+    question: Question,
     reading: Reading,
     as_json: bool,
     **given: Any,
@@ -89,23 +80,20 @@ def loop_command(
     lipcert loop controller.onnx --a A.csv --b B.csv --radius 0.3 --weights auto
     lipcert loop controller.onnx --a A.csv --b B.csv --radius 2 --weights P.npy --largest
     """
-    place.check()
-    for name in ("output", "versus", "output_norm"):
-        if given[name] is not None:
-            raise InputError(f"--{name.replace('_', '-')}: the whole loop is bounded, in one norm; leave it out")
     A, B = read_table(given["a"]), read_table(given["b"])
     C = None if given["c"] is None else np.atleast_2d(read_table(given["c"]))
     A, B = np.atleast_2d(A), B[:, None] if B.ndim == 1 else B
     net = reading.network(network)
     loop = closed_loop(net, A, B, C)
-    region, _ = place.place(loop.inputs)
+    region, _ = question.region(loop.inputs)
     try:
         weights = _weights(given["weights"], net, (A, B, C), region)
     except NotContractingError as error:
-        if given["below"] > 1:  # which it may be all the same, in a norm that is given
+        if given["below"] > 1:  # in a given norm the constant may still be below such a limit
             raise
         return _without_weights(str(error), given["below"], as_json)
-    norm = "2" if norm == "inf" and weights is not None and weights.ndim == 2 else norm
+    matrix = weights is not None and weights.ndim == 2
+    norm = "2" if question.norm == "inf" and matrix else question.norm
     wishes: dict[str, Any] = {"output": "all", "norm": norm, "input_weights": weights, "output_weights": weights}
     if given["largest"]:
         return _largest(loop, region, given, wishes, as_json)
@@ -124,7 +112,10 @@ def loop_command(
 
 
 def _without_weights(reason: str, limit: float, as_json: bool) -> int:
-    """No norm was found. A spectral radius in floating point, at a point that may lie on a kink, refutes nothing."""
+    """Say that no norm was found: not decided, because a spectral radius in floating point refutes nothing.
+
+    The point where it was computed may also lie on a kink.
+    """
     if as_json:
         print_json({"below": limit, "is_below": "open", "contracts": False, "reason": reason})
     else:

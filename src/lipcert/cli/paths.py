@@ -1,5 +1,7 @@
-"""Paths that a command reads and writes. Every command declares each of its paths by one of the types here, and the
-group of commands has them checked before any work: no output destroys an input, or a file that is something else.
+"""Paths that a command reads and writes.
+
+Every command declares each of its paths by one of the types here. They are checked before any work begins: an output
+never replaces an input, nor an existing file of another kind.
 """
 
 from __future__ import annotations
@@ -20,13 +22,13 @@ from lipcert.errors import InputError
 from lipcert.files import opened
 from lipcert.files.archive import holds
 
-_HEAD_BYTES = 2048  # of an existing file, which show whether a command wrote it
+_HEAD_BYTES = 2048  # read from an existing file to recognise its kind
 _OVERWRITE = "lipcert.overwrite"
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What a command writes: in words, with its ending, and how an existing file of the same kind is recognised."""
+    """A kind of file that a command writes: its name, its ending, and a test for existing files of the kind."""
 
     words: str
     ending: str
@@ -43,7 +45,7 @@ def _has_arrays(*choices: Collection[str]) -> Callable[[Path], bool]:
 
 
 def _begins(*starts: bytes, within: bytes = b"") -> Callable[[Path], bool]:
-    """Whether a file begins in one of these ways, and holds some bytes soon after."""
+    """Whether a file begins with one of `starts` and has the bytes `within` near its beginning."""
 
     def is_one(path: Path) -> bool:
         with opened(path) as file:
@@ -53,7 +55,7 @@ def _begins(*starts: bytes, within: bytes = b"") -> Callable[[Path], bool]:
     return is_one
 
 
-_PROOFS = ("certificate", "cells", "jacobian", "union", "margins", "polynomial")  # one of them is in each certificate
+_PROOFS = ("certificate", "cells", "jacobian", "union", "margins", "polynomial")  # each certificate has one of them
 CERTIFICATE = Kind("a certificate", ".npz", _has_arrays(*((name,) for name in _PROOFS)))
 NETWORK = Kind("a network", ".npz", _has_arrays(("format", "b1", "activations", "alphas")))
 CELLS = Kind("a file of cells", ".npz", _has_arrays(("lo", "hi", "lower", "upper", "points")))
@@ -68,7 +70,7 @@ PROBLEM = Kind("a polynomial problem", ".pop", _begins(b"variables "))
 
 
 class InputPath(click.Path):
-    """A file or a folder that the command reads; any other text is allowed, as for `--center zero`."""
+    """A file or a folder that the command reads; other text is allowed, for options such as `--center zero`."""
 
 
 class OutputFolder(click.Path):
@@ -76,7 +78,7 @@ class OutputFolder(click.Path):
 
 
 class OutputFile(click.Path):
-    """A file that the command writes, of one of these kinds; the ending says which."""
+    """A file that the command writes, of one of several kinds; its ending says which kind."""
 
     def __init__(self, *kinds: Kind) -> None:
         super().__init__()
@@ -91,19 +93,19 @@ class OutputFile(click.Path):
         raise InputError(f"{option} {place}: give the file the ending {endings}")
 
 
-INPUT = InputPath()  # any text, but a shell completes names of files
+INPUT = InputPath()
 FOLDER = OutputFolder()
 _overwrite_option = click.Option(
     ["--overwrite"],
     is_flag=True,
     expose_value=False,
     callback=lambda ctx, _, value: ctx.meta.__setitem__(_OVERWRITE, value),
-    help="Replace existing files, also those that are something else; inputs are never replaced.",
+    help="Replace existing files of any kind; inputs are never replaced.",
 )
 
 
 def guarded(command: click.Command) -> click.Command:
-    """The command with its paths checked before it is called, and with --overwrite where it writes files."""
+    """The command with a check of its paths before every call, and with --overwrite if it writes files."""
     found, callback = copy.copy(command), command.callback
     assert callback is not None
     if any(isinstance(param.type, OutputFile) for param in command.params):
@@ -119,7 +121,7 @@ def guarded(command: click.Command) -> click.Command:
 
 
 def check_paths(context: click.Context) -> None:
-    """Refuse a call whose outputs would destroy something, or cannot be written."""
+    """Refuse a call whose outputs cannot be written, or would replace an input or a file of another kind."""
     outputs = [
         (option, place, param.type.kind(option, place))
         for param, option, place in _given(context)
@@ -138,14 +140,14 @@ def check_paths(context: click.Context) -> None:
 
 
 def also_writes(files: Mapping[Path, Kind]) -> None:
-    """Check files that the running command writes although no option names them."""
+    """Check files that the running command writes without an option that names them."""
     context = click.get_current_context()
     for path, kind in files.items():
         _check_file("", path, kind, context)
 
 
 def _given(context: click.Context) -> Iterator[tuple[click.Parameter, str, str]]:
-    """The paths of a call: the parameter, its name as typed, and the path."""
+    """The paths of a call: for each the parameter, its name as the user types it, and the path."""
     for param in context.command.params:
         if isinstance(param.type, InputPath | OutputFile | OutputFolder):
             value = context.params.get(param.name or "")
@@ -172,13 +174,13 @@ def _check_file(option: str, path: Path, kind: Kind, context: click.Context) -> 
     if not context.meta.get(_OVERWRITE) and not _may_replace(path, kind):
         raise InputError(f"{where}: exists and is not {kind.words}; choose another name, or give --overwrite")
     if kind is PNG:
-        from lipcert.chart.raster import check_matplotlib  # here: most commands draw nothing
+        from lipcert.chart.raster import check_matplotlib  # here, because most commands draw nothing
 
         check_matplotlib()
 
 
 def _check_together(files: list[tuple[str, str]], folders: list[tuple[str, str]]) -> None:
-    """Two outputs of one call are two files, outside the folders that the call fills."""
+    """Refuse outputs of one call that are the same file, or lie in a folder that the call fills."""
     seen: dict[str, str] = {}
     for option, place in files:
         first = seen.setdefault(os.path.normcase(os.path.realpath(place)), option)
@@ -190,10 +192,10 @@ def _check_together(files: list[tuple[str, str]], folders: list[tuple[str, str]]
 
 
 def _is_same(path: Path, other: str) -> bool:
-    """Whether both are one file, by whatever spelling or link."""
+    """Whether two paths lead to the same file, through links or by another spelling."""
     try:
         return os.path.samefile(path, other)
-    except (OSError, ValueError):  # one of them is not there, or is no path
+    except (OSError, ValueError):  # a path does not exist, or is not a valid path
         return False
 
 
@@ -203,11 +205,11 @@ def _lies_in(place: str, folder: str) -> bool:
 
 
 def _may_replace(path: Path, kind: Kind) -> bool:
-    """Whether nothing is there, nothing is in it, or it is of the same kind."""
+    """Whether the path is free, or has an empty file or one of the same kind."""
     try:
         found = path.stat()
     except OSError:
-        return not path.is_symlink()  # a link to nowhere is somebody's
+        return not path.is_symlink()  # a broken link may be wanted by somebody
     if not stat.S_ISREG(found.st_mode):
         return False
     try:
@@ -217,7 +219,7 @@ def _may_replace(path: Path, kind: Kind) -> bool:
 
 
 def _writable(folder: Path) -> bool:
-    """Permissions do not tell the whole truth: a superuser, a full disk, a folder that the system fills."""
+    """Whether a file can be made in the folder; permission bits do not tell for a superuser or on a full disk."""
     try:
         with tempfile.TemporaryFile(dir=folder):
             return True

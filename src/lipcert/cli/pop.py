@@ -1,4 +1,4 @@
-"""`lipcert pop`: a polynomial problem in a file, a proved bound and a point out."""
+"""`lipcert pop`: a polynomial problem in, a proved bound on its optimum and a feasible point out."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from rich.markup import escape
 
 from lipcert.chart.numbers import counted
 from lipcert.cli.live import LiveLine
-from lipcert.cli.options import gathered, json_option, time_left
-from lipcert.cli.paths import CERTIFICATE, INPUT, PROBLEM, PROGRAM, OutputFile
-from lipcert.cli.show import console, facts, print_json
+from lipcert.cli.options import certificate_option, gathered, json_option, time_left
+from lipcert.cli.paths import INPUT, PROBLEM, PROGRAM, OutputFile
+from lipcert.cli.show import console, print_facts, print_json
 from lipcert.errors import InputError
 from lipcert.files import write_bytes
 from lipcert.polynomial.files import load_problem
@@ -61,7 +61,7 @@ _EFFORT = [
 
 @dataclass(frozen=True)
 class Effort:
-    """How much work is to be done, as typed."""
+    """Options of how much work to do, as typed."""
 
     order: str | None
     gap: float
@@ -112,12 +112,7 @@ def splitting_options(command: Callable[..., Any]) -> Callable[..., Any]:
     metavar="FILE",
     help="Write, do not solve: the relaxation as .dat-s (SDPA) or the problem as .pop.",
 )
-@click.option(
-    "--certificate",
-    type=OutputFile(CERTIFICATE),
-    metavar="FILE.npz",
-    help="Write the proof to a file that `lipcert verify` checks.",
-)
+@certificate_option
 @effort_options
 @json_option
 def pop_command(
@@ -173,12 +168,12 @@ def pop_command(
     else:
         _show(result, read.problem, Path(file).name)
     if certificate is not None:
-        _keep(result, certificate)  # last: when it fails, the bound has been shown
+        _keep(result, certificate)  # after printing, so that a failure to write loses no bound
     return 0 if result.certified else 1
 
 
 class _Line(LiveLine):
-    """Time, bracket and stage."""
+    """Shows time, bracket and stage."""
 
     def __init__(self, sense: str) -> None:
         super().__init__()
@@ -204,7 +199,7 @@ def _keep(result: PolynomialResult, target: str) -> None:
 
 
 def _write(target: str, problem: PolynomialProblem, wishes: Wishes, name: str) -> None:
-    """The relaxation, or the problem, as a file."""
+    """Write the relaxation or the problem to a file; the ending says which."""
     if target.lower().endswith(PROBLEM.ending):
         write_bytes(target, show_problem(problem).encode())
         about = f"{counted(problem.n, 'variable')}, {counted(len(problem.polynomials) - 1, 'constraint')}"
@@ -218,7 +213,7 @@ def _write(target: str, problem: PolynomialProblem, wishes: Wishes, name: str) -
 
 
 def _write_model(target: str, model: MomentModel, name: str) -> None:
-    """The relaxation as a file; its first line says how the optimum comes from the value of the program."""
+    """Write the relaxation; the first line of the file says how the bound follows from the value of the program."""
     conic = model.conic()
     sign = "" if model.sense == "min" else "-"
     title = f"{name}: bound = {sign}(least value + {float(conic.objective[0])!r})"
@@ -233,10 +228,5 @@ def _show(result: PolynomialResult, problem: PolynomialProblem, name: str) -> No
     inequalities = counted(len(problem.inequalities), "inequality", "inequalities")
     constraints = f"{inequalities}, {counted(len(problem.equalities), 'equality', 'equalities')}"
     found = result.facts()
-    table = facts()
-    table.add_row("problem", escape(f"{name}   {counted(problem.n, 'variable')}, {constraints}"))
-    for key, value in found.rows:
-        table.add_row(key, escape(value))
-    out = console()
-    out.print(f"[bold]{escape(found.title)}[/bold]")
-    out.print(table)
+    about = f"{name}   {counted(problem.n, 'variable')}, {constraints}"
+    print_facts(found.title, [("problem", about), *found.rows])

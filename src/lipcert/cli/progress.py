@@ -1,4 +1,4 @@
-"""The progress of one bound."""
+"""The progress line of `bound`, `cells` and `loop`, and the table of a solver's iterations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class ProgressDisplay(LiveLine):
         super().__init__()
         self._verbose = verbose
         self._row = -1
-        self._spoke = False  # in rows, since the line was last asked for
+        self._spoke = False  # whether a row was printed since `silent` was last asked
         self._last = Progress(0.0, None, math.inf, "starting")
 
     def update(self, progress: Progress) -> None:

@@ -1,4 +1,4 @@
-"""`lipcert report`: a job folder as a page that people read."""
+"""`lipcert report`: a page for people about the folder of a certify job."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def report_command(folder: str, target: str | None, plots: str | None, as_json: 
 
 
 def _write_plots(job: StoredJob, folder: Path, kind: str) -> list[Path]:
-    """The charts as files of the kind png or svg; what the job has not got yet is left out."""
+    """Write the charts as .png or .svg; charts for which the job has no results yet are left out."""
     radii = certified_radii(job.result)
     drawings = (certified_curve(job), heat_map(job.result), None if radii is None else radii.drawing())
     named = zip(_CHARTS, drawings, strict=True)

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lipcert.cli.live import StageDisplay
 from lipcert.cli.options import json_option
 from lipcert.cli.paths import FOLDER, INPUT
 from lipcert.cli.show import console, print_json
-from lipcert.cli.stages import StageDisplay
 from lipcert.errors import InputError
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from lipcert.cli.options import Reading, json_option, reading_options
 from lipcert.cli.paths import INPUT
-from lipcert.cli.show import console, facts, print_json
+from lipcert.cli.show import print_json, print_rows
 from lipcert.cli.verify_folder import GivenData, folder_options, verify_folder_command
 from lipcert.cli.verify_limit import time_limited
 from lipcert.errors import InputError
@@ -25,13 +25,13 @@ from lipcert.proof.verify import kind_of, load_proof, verify
     "--network",
     type=INPUT,
     metavar="NETWORK",
-    help="The network file that it is about; for a FOLDER as recorded in it.",
+    help="The network file that the certificate is about. Default for a FOLDER: the file that it names.",
 )
 @click.option(
     "--problem",
     type=INPUT,
     metavar="FILE",
-    help="The polynomial problem that it is about, for proofs by 'lipcert pop'.",
+    help="The polynomial problem that the certificate is about, for proofs by 'lipcert pop'.",
 )
 @folder_options
 @click.option("--exact", is_flag=True, help="Check it a second time in ball arithmetic (python-flint).")
@@ -49,14 +49,14 @@ def verify_command(
 ) -> int:
     """Rebuild the proof in CERTIFICATE from NETWORK and print the bound that it proves.
 
-    Of a FOLDER that 'lipcert certify --out' wrote everything is proved again without a solver: every constant, every
+    For a FOLDER that 'lipcert certify --out' wrote, everything is proved again without a solver: every constant, every
     refined input (its margins, all rivals, its radius), every counterexample, and from these every radius, status and
     tally in its result.json and arrays.npz. Network and data are read from where they were unless they are given.
 
-    Exit code 0 when the claim is proved, 1 when it is not, 2 on bad input. --exact proves it once more, in numbers that
-    carry their own error (extra `exact`: python-flint); both checks must prove the claim. Proofs that are too large
-    for it are refused at once, exit code 2. What each check trusts is told in docs/trust.md.
-    A file that takes long says so before the check begins.
+    Exit code 0 when the claim is proved, 1 when it is not, 2 on bad input. --exact proves the claim a second time, in
+    ball arithmetic (extra `exact`: python-flint); both checks must prove it. A proof that is too large for ball
+    arithmetic is refused at once, exit code 2. docs/trust.md says what each check relies on. Before a check that takes
+    long, a line on stderr says how long.
 
     \b
     lipcert verify proof.npz --network net.npz
@@ -92,7 +92,7 @@ def _verified(kept: Provable, network: str, reading: Reading, exact: bool) -> tu
 
 
 def _verified_problem(certificate: str, problem: str | None, more: bool) -> tuple[Verification, dict[str, Any]]:
-    """A bound on a polynomial problem; `more` says that options were given which only networks have."""
+    """Verify a bound on a polynomial problem; `more` says whether options that only networks have were given."""
     if more:
         raise InputError("a proof about a polynomial problem is checked with --problem FILE alone")
     if problem is None:
@@ -105,9 +105,5 @@ def _verified_problem(certificate: str, problem: str | None, more: bool) -> tupl
 
 
 def _show(answer: Verification, seconds: float) -> None:
-    out, table = console(), facts()
-    out.print("[bold]proved[/bold]" if answer.proved else f"[bold]not proved[/bold]: {escape(answer.reason)}")
-    for name, value in answer.rows():
-        table.add_row(name, escape(value))
-    table.add_row("time", f"{seconds:.2f} s")
-    out.print(table)
+    verdict = "[bold]proved[/bold]" if answer.proved else f"[bold]not proved[/bold]: {escape(answer.reason)}"
+    print_rows(verdict, [*answer.rows(), ("time", f"{seconds:.2f} s")])

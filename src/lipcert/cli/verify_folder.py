@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lipcert.cli.live import StageDisplay
 from lipcert.cli.options import Reading, gathered
 from lipcert.cli.paths import INPUT
 from lipcert.cli.show import console, grid, print_json
-from lipcert.cli.stages import StageDisplay
 from lipcert.errors import InputError
 
 if TYPE_CHECKING:
     from lipcert.robustness.data import DataSet
     from lipcert.robustness.verify import FolderVerification
 
-_SHOWN = 5
+_SHOWN = 5  # failures that are printed
 _OPTIONS = [
     click.option(
         "--data", type=INPUT, metavar="DATA", help="For a FOLDER: the inputs, when they are not where they were."
@@ -36,7 +36,7 @@ _OPTIONS = [
 
 @dataclass(frozen=True)
 class GivenData:
-    """The data set of a folder, as typed."""
+    """Options that replace the data set of a folder, as typed."""
 
     data: str | None
     labels: str | None
@@ -46,14 +46,14 @@ class GivenData:
     workers: int
 
     def refuse(self) -> None:
-        """A single certificate has no data."""
+        """Refuse these options for a single certificate, which has no data."""
         if any(value is not None for value in (self.data, self.labels, self.label_column, self.scale, self.first)):
             raise InputError(
                 "--data, --labels, --label-column, --scale and --first are for a folder; a certificate has no data"
             )
 
     def read(self, folder: Path) -> DataSet | None:
-        """What was typed, and as in the job where nothing was; None when nothing was typed at all."""
+        """Read the data set; options that were not typed are those of the job. None if no option was typed."""
         from lipcert.robustness.data import Origin  # here, so that other commands start fast
         from lipcert.robustness.stored import read_sources
 
@@ -65,7 +65,7 @@ class GivenData:
         kept = read_sources(folder).data
         if kept is None and self.data is None:
             raise InputError(f"{folder}: it does not say which file the data came from; give --data")
-        if self.labels is not None:  # instead of those that the job took from a column
+        if self.labels is not None:  # they replace labels that the job took from a column
             changes.setdefault("label_column", None)
         return Origin(**changes).read() if kept is None else replace(kept, **changes).read()
 
@@ -76,7 +76,7 @@ def folder_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def verify_folder_command(folder: str, network: str | None, given: GivenData, reading: Reading, as_json: bool) -> int:
-    """Exit code 0 when every claim is proved, 1 when one is not."""
+    """Verify a folder and print the answer; exit code 0 if every claim is proved, 1 if one is not."""
     from lipcert.robustness.stored import read_sources
     from lipcert.robustness.verify import verify_folder
 

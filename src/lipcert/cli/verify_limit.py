@@ -1,4 +1,4 @@
-"""The time limit of `lipcert verify`, and what it says of a file that takes long."""
+"""The time limit of `lipcert verify`, and its announcement of a check that takes long."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from lipcert.budget.limit import within
 from lipcert.cli.show import console, print_json
 from lipcert.steps import Expired
 
-LONG = 10.0  # seconds that a check is expected to take, from which on it says so though nobody set a limit
+LONG = 10.0  # seconds: a check that is expected to take longer is announced, also without a time limit
 
 
 class _Estimate:
-    """What the first check of a command expects to take; it is said once, before the check begins."""
+    """The expected seconds of a command's first check, printed once, before the check begins."""
 
     def __init__(self, limited: bool) -> None:
         self.limited, self.seconds = limited, None
@@ -34,7 +34,7 @@ def _shown(seconds: float) -> str:
 
 
 def time_limited(command: Callable[..., int]) -> Callable[..., int]:
-    """Add --time-limit to a command that checks: when it is over the command says so in one line, exit code 1."""
+    """Add --time-limit to a command; when the limit is reached the command prints one line and exits with code 1."""
 
     @functools.wraps(command)
     def run(**arguments: Any) -> int:
@@ -50,5 +50,5 @@ def time_limited(command: Callable[..., int]) -> Callable[..., int]:
                 console().print(str(error))
             return 1
 
-    words = "Seconds to spend at most; then nothing is proved, exit code 1. Default: as long as the file takes."
+    words = "Seconds to spend at most; at the limit nothing is proved, exit code 1. Default: no limit."
     return click.option("--time-limit", type=float, metavar="S", help=words)(run)

@@ -1,4 +1,4 @@
-"""Reading and writing files with care: sizes limited on the way in, nothing half-written on the way out."""
+"""Reading files of strangers within limits of size, and writing files atomically."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_WIDTH = 1 << 22  # neurons in one layer
 
 
 def check_readable(path: str | os.PathLike[str]) -> Path:
-    """The path of an existing, readable, not absurdly large regular file, or of a link to one."""
+    """The path of a regular file, or of a link to one, that is readable and within the limit of size."""
     p = Path(path)
     try:
         _check_regular(p, os.stat(p))
@@ -30,7 +30,7 @@ def check_readable(path: str | os.PathLike[str]) -> Path:
         raise FileFormatError(f"{p}: no such file") from None
     except OSError as error:
         raise FileFormatError(f"{p}: cannot be read ({error.strerror})") from None
-    except ValueError as error:  # a name that this system cannot have, or one of our own words
+    except ValueError as error:  # a name that this system cannot have, or a FileFormatError of our own
         raise error if isinstance(error, FileFormatError) else FileFormatError(f"{p}: no such file") from None
     if not os.access(p, os.R_OK):
         raise FileFormatError(f"{p}: no permission to read it")
@@ -38,10 +38,10 @@ def check_readable(path: str | os.PathLike[str]) -> Path:
 
 
 def opened(path: str | os.PathLike[str]) -> BinaryIO:
-    """The one door for files of strangers: a regular file, open for reading bytes.
+    """Open a regular file for reading bytes; every file of a stranger is opened here.
 
-    Devices and FIFOs are refused, also behind a link. The file that was opened is looked at again, without waiting for
-    a writer, because another one may have taken its name meanwhile.
+    Refuse devices and FIFOs, also behind a link. The file is opened without blocking and its kind is checked again
+    after opening, because another file may have taken the name between the check and the opening.
     """
     p = check_readable(path)
     flags = os.O_RDONLY
@@ -60,7 +60,7 @@ def opened(path: str | os.PathLike[str]) -> BinaryIO:
 
 
 def contents(path: str | os.PathLike[str]) -> bytes:
-    """All bytes of a stranger's file."""
+    """Read all bytes of a stranger's file."""
     with opened(path) as file:
         size = os.fstat(file.fileno()).st_size
         data = file.read(size + 1)
@@ -70,7 +70,7 @@ def contents(path: str | os.PathLike[str]) -> bytes:
 
 
 def text_of(path: str | os.PathLike[str], encoding: str = "utf-8", errors: str = "strict") -> str:
-    """The text of a stranger's file with plain ends of lines; raises UnicodeDecodeError where it is no text."""
+    """Read the text of a stranger's file with plain line ends; raises UnicodeDecodeError where it is no text."""
     return contents(path).decode(encoding, errors).replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -85,7 +85,7 @@ def _check_regular(p: Path, found: os.stat_result) -> None:
 
 
 def write_atomically(path: str | os.PathLike[str], write: Callable[[IO[bytes]], object]) -> None:
-    """Call write(file) on a temporary neighbour of `path`, then rename it: all or nothing."""
+    """Call write(file) on a temporary file in the same folder, then rename it to `path`: all or nothing."""
     p = Path(path)
     try:
         handle, name = tempfile.mkstemp(dir=p.parent, prefix=f".{p.name}.")
@@ -98,7 +98,7 @@ def write_atomically(path: str | os.PathLike[str], write: Callable[[IO[bytes]], 
             os.fsync(file.fileno())
         umask = os.umask(0)
         os.umask(umask)
-        os.chmod(name, 0o666 & ~umask)  # mkstemp makes it private; a saved model is an ordinary file
+        os.chmod(name, 0o666 & ~umask)  # mkstemp makes files private; a saved model is an ordinary file
         os.replace(name, p)
     except OSError as error:
         raise InputError(f"{p}: cannot write there ({error.strerror})") from None
@@ -108,20 +108,20 @@ def write_atomically(path: str | os.PathLike[str], write: Callable[[IO[bytes]], 
 
 
 def write_bytes(path: str | os.PathLike[str], contents: bytes) -> None:
-    """A file with these contents, written atomically."""
+    """Write a file with these contents atomically."""
     write_atomically(path, lambda file: file.write(contents))
 
 
 def write_json(path: str | os.PathLike[str], value: Mapping[str, Any], what: str = "a result") -> None:
-    """A .json file with one object, written atomically; NaN and infinity cannot occur in it."""
+    """Write one object to a .json file atomically; NaN and infinity are refused."""
     if Path(path).suffix.lower() != ".json":
         raise InputError(f"{path}: {what} is saved as .json; give the file that ending")
     write_bytes(path, (json.dumps(value, indent=1, allow_nan=False) + "\n").encode())
 
 
 def write_npz(path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]], what: str = "a certificate") -> None:
-    """An uncompressed .npz, written atomically. Object arrays are refused: they would need pickle to read."""
-    if Path(path).suffix.lower() != ".npz":  # no reader would take it
+    """Write an uncompressed .npz atomically; arrays of Python objects, which need pickle, are refused."""
+    if Path(path).suffix.lower() != ".npz":  # readers choose the format by the ending
         raise InputError(f"{path}: {what} is saved as .npz; give the file that ending")
     for name, array in arrays.items():
         if array.dtype.hasobject:

@@ -1,4 +1,4 @@
-"""NumPy archives of strangers: sizes and headers checked before any data are read, nothing ever unpickled."""
+"""NumPy archives of strangers: sizes and headers are checked before any data are read, and nothing is unpickled."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from lipcert.files import MAX_WEIGHTS, opened
 from lipcert.files.boundary import parsing, quoted
 from lipcert.files.members import packed, unpacked
 
-MAX_MEMBERS = 4096
-MAX_HEADER = 4096
+MAX_MEMBERS = 4096  # arrays in one archive
+MAX_HEADER = 4096  # bytes of the dictionary in an array's header
 MAX_TEXT = 64  # characters of one word in an array of text
-_PEEK = 16 + MAX_HEADER  # bytes that a header may take
-_UNICODE, _SURROGATES = 0x110000, (0xD800, 0xDFFF)
+_PEEK = 16 + MAX_HEADER  # bytes at the start of a member that hold its whole header
+_UNICODE, _SURROGATES = 0x110000, (0xD800, 0xDFFF)  # the first number past Unicode; code points that are no characters
 
 
 @dataclass(frozen=True)
 class _Header:
-    """What an array's header declares."""
+    """The shape and type that an array's header declares, and where its data begin."""
 
     shape: tuple[int, ...]
     fortran: bool
@@ -40,11 +40,11 @@ class _Header:
 
 
 class Archive(Mapping[str, NDArray[Any]]):
-    """The arrays of an .npz file whose names match `names`, read once all their headers are checked.
+    """The arrays of an .npz file; data are read after all headers passed their checks.
 
-    `texts` names the arrays of text among the numbers, `indices` are endings of arrays that do not count as numbers
-    kept, `content` says what the file should hold and `advice` what to do when it is damaged, for the error messages;
-    arrays have at most `axes` axes.
+    Every name must match `names`, and every array has at most `axes` axes. `texts` are the names of arrays of text.
+    Arrays whose name ends in one of `indices` do not count towards the limit of numbers. For error messages, `content`
+    says what the file should hold and `advice` what to do about a damaged one.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Archive(Mapping[str, NDArray[Any]]):
 
 
 def holds(path: str | os.PathLike[str], name: str) -> bool:
-    """Whether a file is an archive with an array of this name; nothing of it is unpacked."""
+    """Whether a file is an archive with an array of this name; only the directory of the archive is read."""
     with opened(path) as file:
         try:
             return any(member.filename == f"{name}.npy" for member in members_of(file, ""))
@@ -112,7 +112,7 @@ def holds(path: str | os.PathLike[str], name: str) -> bool:
 
 
 def members_of(file: IO[bytes], advice: str) -> list[zipfile.ZipInfo]:
-    """What the directory of an archive lists."""
+    """The entries in the directory of an archive."""
     with parsing("the archive", advice):
         try:
             return zipfile.ZipFile(file).infolist()
@@ -121,7 +121,7 @@ def members_of(file: IO[bytes], advice: str) -> list[zipfile.ZipInfo]:
 
 
 def read_npy(path: Path, axes: int) -> NDArray[Any]:
-    """The numbers of an .npy file with at most `axes` axes; its header is checked before any data are read."""
+    """Read the numbers of an .npy file with at most `axes` axes; the header is checked before any data are read."""
     with opened(path) as file:
         with parsing("the header", "save it again with numpy.save"):
             header = _header(io.BytesIO(file.read(_PEEK)), "of the file", path.stat().st_size, False, axes)
@@ -133,7 +133,7 @@ def read_npy(path: Path, axes: int) -> NDArray[Any]:
 
 
 def _header(file: IO[bytes], name: str, size: int, text: bool, axes: int) -> _Header:
-    """The header at the start of a member, with its claims checked against the member's size."""
+    """Read the header at the start of a member and check the declared shape against the member's size."""
     version = npy.read_magic(file)
     if version not in ((1, 0), (2, 0)):
         raise FileFormatError(f"array {name} has the unknown npy version {version}; save it with numpy.savez")
@@ -151,7 +151,7 @@ def _header(file: IO[bytes], name: str, size: int, text: bool, axes: int) -> _He
 
 
 def _is_text(data: NDArray[np.str_]) -> bool:
-    """Whether all are characters of Unicode; NumPy takes any four bytes for one."""
+    """Whether all characters are characters of Unicode; NumPy accepts any four bytes as a character."""
     codes = data.view(np.dtype(np.uint32).newbyteorder(data.dtype.byteorder))
     surrogate = (codes >= _SURROGATES[0]) & (codes <= _SURROGATES[1])
     return bool(np.all(codes < _UNICODE) and not np.any(surrogate))

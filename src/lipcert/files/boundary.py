@@ -1,4 +1,4 @@
-"""The boundary between a file and the package: every failure becomes one line that names the file."""
+"""Errors about files: every failure of a reader becomes a one-line message that names the file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lipcert.errors import FileFormatError, InputError, UnsupportedOperator
 
 @contextmanager
 def located(where: object) -> Iterator[None]:
-    """Put `where` in front of every error raised inside, and keep warnings of libraries from leaking."""
+    """Put `where` in front of the message of every error raised inside, and silence warnings of libraries."""
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
@@ -29,7 +29,7 @@ def located(where: object) -> Iterator[None]:
 
 
 def _placed(where: object, error: InputError) -> tuple[str, str]:
-    """The message with the place in front, once, in Python's words and in those of the command line."""
+    """The messages for Python and for the command line, each with the place in front, once."""
     start = f"{where}: "
     first, second = (text if text.startswith(start) else start + text for text in (str(error), error.typed))
     return first, second
@@ -37,7 +37,7 @@ def _placed(where: object, error: InputError) -> tuple[str, str]:
 
 @contextmanager
 def parsing(what: str, advice: str = "export the network again") -> Iterator[None]:
-    """Turn whatever a library raises on damaged bytes into a FileFormatError; only around calls into libraries."""
+    """Turn any exception of a library about damaged bytes into a FileFormatError; wrap calls of libraries only."""
     try:
         yield
     except (InputError, MemoryError):
@@ -47,12 +47,12 @@ def parsing(what: str, advice: str = "export the network again") -> Iterator[Non
 
 
 def quoted(text: str | bytes) -> str:
-    """Text from a file, made safe for a one-line message; protobuf gives bytes where it is not valid text."""
+    """The repr of text from a file, shortened for a message; protobuf gives bytes where the text is not valid."""
     if isinstance(text, bytes):
         text = text.decode("latin-1")
     return repr(text if len(text) <= 60 else text[:57] + "...")
 
 
 def clean(text: str) -> str:
-    """A stranger's text without what is invisible or turns the line around: controls, formats, surrogates."""
+    """A stranger's text with characters that cannot be printed replaced: controls, text direction marks, surrogates."""
     return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)

@@ -1,4 +1,4 @@
-"""JSON of strangers: every value is checked against the kind that is expected, what is wrong is said in one line.
+"""JSON of strangers: every value is checked against the kind that is expected, and errors are one line.
 
 A kind is a function of a value and its name, which returns the value or raises FileFormatError.
 """
@@ -16,7 +16,7 @@ from lipcert.files import check_readable, contents
 from lipcert.files.boundary import clean, located, quoted
 
 MAX_JSON_BYTES = 64 << 20
-MAX_ITEMS = 1 << 20
+MAX_ITEMS = 1 << 20  # in one list
 
 Kind = Callable[[Any, str], Any]
 
@@ -27,13 +27,13 @@ def text(value: Any, name: str) -> str:
 
 
 def verbatim(value: Any, name: str) -> str:
-    """Text as it stands, to be compared and not shown."""
+    """Text exactly as it stands in the file, to be compared; `text` is for showing."""
     _check(isinstance(value, str), name, "be text")
     return str(value)
 
 
 def anything(value: Any, _: str) -> str:
-    """Whatever was stated, as text."""
+    """Any value, as text to be shown."""
     return clean(value) if isinstance(value, str) else json.dumps(value)
 
 
@@ -72,12 +72,12 @@ def size(value: Any, name: str) -> float:
 
 
 def maybe(kind: Kind, instead: Any = None) -> Kind:
-    """What may be null or left out."""
+    """A kind whose value may be null or left out; it is then `instead`."""
     return lambda value, name: instead if value is None else kind(value, name)
 
 
 def many(kind: Kind, words: str = "") -> Kind:
-    """A list; `words` say in one go what it should hold."""
+    """A list of values of a kind; `words`, where given, replace the messages about single items."""
 
     def check(value: Any, name: str) -> tuple[Any, ...]:
         _check(isinstance(value, list), name, "be a list")
@@ -92,7 +92,7 @@ def many(kind: Kind, words: str = "") -> Kind:
 
 
 def record(**kinds: Kind) -> Kind:
-    """An object with these fields; what it has besides is left out, and a missing field is taken for null."""
+    """An object with these fields; other fields are ignored, and a missing field counts as null."""
 
     def check(value: Any, name: str) -> dict[str, Any]:
         inside, fields = f"{name}." if name else "", an_object(value, name)
@@ -102,7 +102,7 @@ def record(**kinds: Kind) -> Kind:
 
 
 def read_json(path: Path, constants: bool = False) -> Any:
-    """The value in a JSON file; NaN and Infinity in it are refused unless `constants`."""
+    """Read the value in a JSON file; NaN and Infinity are refused unless `constants` is true."""
     check_readable(path)
     with located(path):
         if path.stat().st_size > MAX_JSON_BYTES:

@@ -1,8 +1,8 @@
-"""Members of zip files, unpacked no further than they say: a small file cannot ask for more memory than it declares.
+"""Members of zip files, unpacked up to the size that they declare: a small file cannot take more memory than that.
 
 Python's zipfile unpacks a whole chunk before it looks at the declared size, and its bz2 and lzma members grow a
-million times. Here members are stored or deflated, which grows a thousand times at most, and the size that a member
-declares is the size that it has: streams that hold more, or less, are refused.
+million times. This module reads stored and deflated members alone, which grow a thousand times at most, and refuses a
+member whose contents are longer or shorter than it declares.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import IO
 from lipcert.errors import FileFormatError
 from lipcert.files.boundary import quoted
 
-_LOCAL = struct.Struct("<4s5H3L2H")  # what stands before a member's data
+_LOCAL = struct.Struct("<4s5H3L2H")  # the local header before a member's data
 _SIGNATURE = b"PK\x03\x04"
 _ENCRYPTED = 0x1
 
 
 def packed(file: IO[bytes], member: zipfile.ZipInfo) -> bytes:
-    """The bytes of a member as they are stored."""
+    """Read the bytes of a member as they are stored, before decompression."""
     name = quoted(member.filename)
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or member.flag_bits & _ENCRYPTED:
         raise FileFormatError(f"member {name} is neither stored nor deflated; write it with numpy.savez")
@@ -38,9 +38,9 @@ def packed(file: IO[bytes], member: zipfile.ZipInfo) -> bytes:
 
 
 def unpacked(data: bytes, member: zipfile.ZipInfo, most: int | None = None) -> bytes:
-    """The contents of a member, checked against its size and its checksum; only the first bytes where `most` is given.
+    """Decompress a member and check its size and checksum; with `most`, return only its first bytes.
 
-    No more than the declared size, and one byte, is ever unpacked.
+    At most one byte more than the declared size is decompressed.
     """
     name, size = quoted(member.filename), member.file_size
     wanted = size if most is None else min(most, size)
@@ -51,7 +51,7 @@ def unpacked(data: bytes, member: zipfile.ZipInfo, most: int | None = None) -> b
     else:
         engine = zlib.decompressobj(-zlib.MAX_WBITS)
         try:
-            found = engine.decompress(data, wanted + 1)  # a byte more shows whether there is more
+            found = engine.decompress(data, wanted + 1)  # one byte more shows that the stream is too long
         except zlib.error:
             raise damaged(name) from None
         ended = engine.eof
@@ -67,10 +67,10 @@ def unpacked(data: bytes, member: zipfile.ZipInfo, most: int | None = None) -> b
 
 
 def damaged(name: str) -> FileFormatError:
-    """The error of a member that cannot be unpacked."""
+    """The error about a member that cannot be decompressed."""
     return FileFormatError(f"member {name} is damaged; write the file again")
 
 
 def lying(name: str, size: int) -> FileFormatError:
-    """The error of a member whose size is another."""
+    """The error about a member that is longer or shorter than it declares."""
     return FileFormatError(f"member {name} declares {size:,} bytes, which it does not hold; write the file again")

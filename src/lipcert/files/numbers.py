@@ -1,8 +1,8 @@
-"""The numbers of a stranger's file: each array states its kind, its shape and its inclusive range before it is used.
+"""The numbers of a stranger's file: the reader of each array states its kind, its shape and its inclusive range.
 
 Every number that a checker takes from a file passes `checked`. The comparison is low <= x <= high in the array's own
-type: nothing is cast, wrapped or made positive before it. The least int64 has no absolute value, a uint64 of 2^63 is
-negative as int64, and a NaN is neither below nor above anything; none of them passes.
+type: nothing is cast, wrapped or made positive before the comparison. Therefore three traps do not pass: the least
+int64, which has no absolute value; a uint64 of 2^63, which is negative as int64; and NaN, which compares as false.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Shape = tuple[int | None, ...]  # None stands for any length
 def checked(
     arrays: Mapping[str, Any], name: str, kind: Literal["whole", "real"], shape: Shape, low: float, high: float
 ) -> NDArray[Any]:
-    """The array of a file with this name as int64 or float64, once its kind, shape and range are what they must be.
+    """Return the array of this name as int64 or float64 after its kind, shape and range are checked.
 
     Whole numbers are integers by type; a float that happens to be whole is refused. Real numbers are floats of at most
     eight bytes, or integers that a float64 holds exactly. NaN is in no range, an infinity only where an end is one.
@@ -42,7 +42,7 @@ def checked(
         wanted = " x ".join("any" if n is None else str(n) for n in shape) or "one number"
         raise FileFormatError(f"array {name} has the shape {array.shape}; it must be {wanted}")
     if array.size:
-        least, most = array.min().item(), array.max().item()  # NaN where a number is none
+        least, most = array.min().item(), array.max().item()  # both are NaN where the array has a NaN
         if array.dtype.kind in "iu" and kind == "real":
             low, high = max(low, -_EXACT), min(high, _EXACT)
         if not (low <= least and most <= high):
@@ -54,7 +54,7 @@ _KINDS = {"whole": "whole numbers", "real": "real numbers of at most 8 bytes"}
 
 
 def _words(low: float, high: float) -> str:
-    """A range as a reader would say it."""
+    """A range in words, for a message."""
     if high in (LARGEST, LARGEST_WHOLE, math.inf):
         below = "finite" if high == LARGEST else "numbers"
         return below if low in (-LARGEST, -math.inf) else f"{low:g} or more"

@@ -15,13 +15,13 @@ from lipcert.files import check_readable, text_of
 from lipcert.files.archive import read_npy
 from lipcert.files.boundary import located, quoted
 
-MAX_BYTES = 1 << 26
-_MAX_AXES = 8  # of a vector that is to be flattened
+MAX_BYTES = 1 << 26  # of a file with a vector or matrix
+_MAX_AXES = 8  # of an array that is flattened to a vector
 _TEXT = (".csv", ".txt")
 
 
 def read_table(path: str | os.PathLike[str]) -> NDArray[np.float64]:
-    """A vector or a matrix of finite numbers; a text with one row, or one number in every row, is a vector."""
+    """Read a vector or a matrix of finite numbers; a text with a single row or a single column is a vector."""
     file = check_readable(path)
     if file.stat().st_size > MAX_BYTES:
         raise FileFormatError(f"{file}: larger than {MAX_BYTES:,} bytes; give fewer numbers")
@@ -36,7 +36,7 @@ def read_table(path: str | os.PathLike[str]) -> NDArray[np.float64]:
 
 
 def read_vector(path: str | os.PathLike[str]) -> NDArray[np.float64]:
-    """One vector of finite numbers from an .npy file; any shape is flattened."""
+    """Read a vector of finite numbers from an .npy file; an array of any shape is flattened."""
     file = check_readable(path)
     if file.suffix.lower() != ".npy":
         raise FileFormatError(f"{file}: expected an .npy file with one vector of numbers")
@@ -51,9 +51,10 @@ def _finite(values: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def fault_of(rows: Iterable[tuple[int, Sequence[str]]], advice: str) -> str | None:
-    """The first thing that keeps rows of words, each with the number of its line, from being a table of numbers.
+    """Describe the first fault that keeps rows of words from being a table of numbers; None where there is none.
 
-    Lines and columns are counted from 1, as editors do. `advice` is what to do about a word.
+    Each row comes with the number of its line. Lines and columns are counted from 1, as editors do. `advice` tells the
+    user what to do about a word that is no number.
     """
     expected = 0
     for line, words in rows:
@@ -88,6 +89,6 @@ def _of_text(file: Path) -> NDArray[np.float64]:
 
 
 def _rows(text: str) -> list[tuple[int, list[str]]]:
-    """The words of every line that has some, with its number; what follows a # is a remark."""
+    """The words of every line that is not empty, with the number of the line; text after a # is a comment."""
     lines = ((number, line.partition("#")[0]) for number, line in enumerate(text.splitlines(), start=1))
     return [(n, line.replace(",", " ").replace(";", " ").split()) for n, line in lines if line.strip()]

@@ -2,7 +2,7 @@
 
 Floats are IEEE binary64 with unit roundoff u = 2^-53. A sum of n products, in any order, with or without fused
 multiply-add, satisfies |fl(a'b) - a'b| <= gamma(n) |a|'|b| + n*tiny, gamma(n) = n u / (1 - n u)  [Higham02, sect. 3.1];
-the second term covers underflow, flushed or gradual. We assume a conventional BLAS: no Strassen-like products.
+the second term covers underflow, flushed to zero or gradual. We assume a conventional BLAS: no Strassen-like products.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-UNIT = 2.0**-53
-TINY = float(np.finfo(np.float64).tiny)
+UNIT = 2.0**-53  # unit roundoff of float64
+TINY = float(np.finfo(np.float64).tiny)  # the least normal float64, above every error by underflow
 
 
 def gamma(n: int) -> float:
@@ -35,34 +35,34 @@ def grow(x: Array, n: int) -> Array:
 
 
 def up(x: Array) -> Array:
-    """The next float above: turns a correctly rounded result into an upper bound."""
+    """The next larger float, which is an upper bound where x is a correctly rounded result."""
     return np.nextafter(x, np.inf)
 
 
 def down(x: Array) -> Array:
-    """The next float below: turns a correctly rounded result into a lower bound."""
+    """The next smaller float, which is a lower bound where x is a correctly rounded result."""
     return np.nextafter(x, -np.inf)
 
 
 def add_up(a: Array, b: Array) -> Array:
-    """a + b rounded up, and left alone where the sum is exact."""
+    """a + b rounded up; exact sums stay as they are."""
     s, e = two_sum(a, b)
     return np.where(e > 0, up(s), s)
 
 
 def add_down(a: Array, b: Array) -> Array:
-    """a + b rounded down, and left alone where the sum is exact."""
+    """a + b rounded down; exact sums stay as they are."""
     s, e = two_sum(a, b)
     return np.where(e < 0, down(s), s)
 
 
 def worst(*bounds: float) -> float:
-    """The largest of upper bounds that all have to hold; infinite where one is no number, which max would leave out."""
+    """The largest of several upper bounds; infinite where one of them is NaN, which max could drop."""
     return math.inf if any(math.isnan(b) for b in bounds) else float(max(bounds))
 
 
 def best(*bounds: float) -> float:
-    """The least of upper bounds of one thing; what is no number is none of them."""
+    """The least of several upper bounds on the same quantity; NaN is ignored, and without any bound it is infinite."""
     return float(min((b for b in bounds if not math.isnan(b)), default=math.inf))
 
 
@@ -79,7 +79,7 @@ def sum_up(x: Array) -> float:
 
 
 def sum_down(x: Array) -> float:
-    """A lower bound on the sum of non-negative numbers, never below zero; finite, also where the sum overflows."""
+    """A lower bound on the sum of non-negative numbers: at least zero, and finite where the sum overflows."""
     with np.errstate(over="ignore"):
         total = min(float(np.sum(x, dtype=np.float64)), float(np.finfo(np.float64).max))
     return max(0.0, total * (1.0 - gamma(x.size + 8)) - (x.size + 8) * TINY)

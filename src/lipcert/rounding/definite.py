@@ -13,7 +13,10 @@ from lipcert.steps import step
 
 
 def is_positive(S: Array, shift: Array, error: Array) -> bool:
-    """Proves E + diag(shift) >= 0 for every symmetric E with sum_j |E_ij - S_ij| <= error_i; False proves nothing."""
+    """Whether E + diag(shift) >= 0 is proved for every symmetric E with sum_j |E_ij - S_ij| <= error_i.
+
+    False proves nothing.
+    """
     step()
     n = len(S)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -33,9 +36,10 @@ def is_positive(S: Array, shift: Array, error: Array) -> bool:
 
 
 def find_shift(S: Array, error: Array) -> Array:
-    """A small diagonal shift that `is_positive` accepts; the last resort, diagonal dominance, always exists.
+    """A small diagonal shift that `is_positive` accepts; infinite where numbers overflow.
 
-    Eigenvalues are hints here: whatever they say, the shift returned has been proved.
+    Computed eigenvalues suggest shifts; a shift is returned only after `is_positive` proved it. If none of these
+    suffices, the shift that makes the matrix diagonally dominant is doubled until one does.
     """
     n = len(S)
     base = grow(error, 4)
@@ -59,9 +63,10 @@ def find_shift(S: Array, error: Array) -> Array:
 
 
 def _candidates(S: Array) -> list[Array]:
-    """Uniform by the least eigenvalue, or per coordinate by the negative part N: N <= diag(row sums of |N|).
+    """Shifts to try, the one with the least sum first.
 
-    In order of their total.
+    One has minus the least eigenvalue in every coordinate. The other has the row sums of |N|, where -N is the negative
+    part of S: N <= diag(row sums of |N|).
     """
     if not np.all(np.isfinite(S)):
         return []
@@ -79,6 +84,6 @@ def _candidates(S: Array) -> list[Array]:
 
 
 def _factor_error(n: int, diagonal: Array) -> float:
-    """c of the module's first paragraph, rounded up, for a matrix with at most this diagonal."""
+    """The c in the module's docstring, rounded up, for a matrix with at most this diagonal."""
     trace = sum_up(np.maximum(diagonal, 0.0))
     return 2.0 * gamma(n + 4) * trace + 8.0 * (n + 1) * (2 * n + trace) * TINY

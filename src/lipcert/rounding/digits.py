@@ -1,12 +1,12 @@
-"""Vectors of long numbers: fixed point with as many digits as asked for, products by ordinary matrix products.
+"""Vectors of multiple-precision numbers in fixed point, multiplied by matrices through ordinary float64 products.
 
-An interval is widened in every layer by the sums of |A|, while the value itself follows A: after 64 layers of random
-weights nothing of a float64 is left. With a few hundred bits plenty is. A number is
+Interval arithmetic multiplies the width of an interval by |A| in every layer, while the value is multiplied by A: after
+64 layers of random weights no correct digit of a float64 is left. A few hundred bits leave enough of them. A number is
 
     x = 2^(B top) sum_k digits_k 2^(-B k)  +- radius,      digits_k whole, |digits_k| <= 2^(B - 1),   B = 18
 
-and a matrix is a sum of slices of such digits. A product of whole numbers below 2^53 is exact in float64, in any order,
-so BLAS computes it, and only what is cut off at the end has to be added to the radius.
+and a matrix is a sum of slices of such digits. Sums of products of whole numbers are exact in float64, in any order,
+while they stay below 2^53: BLAS computes them, and only the digits that are cut off at the end add to the radius.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from numpy.typing import NDArray
 
 from lipcert.rounding import TINY, Array, grow
 
-BITS = 18
-SLICES = 8  # at most, of a weight: numbers down to 2^-70 of the largest are exact
-MOST_PRODUCTS = 1 << 18  # of two digits in a sum: together they stay within 2^52
+BITS = 18  # of one digit
+SLICES = 8  # most digits of a weight: weights down to 2^-70 of the largest one are exact
+MOST_PRODUCTS = 1 << 18  # products of two digits in one sum, so that the sum stays within 2^52
 _BASE = 2.0**BITS
-_LIMIT = 900  # exponents beyond this are left to others
+_LIMIT = 900  # largest exponent of a number; beyond it OutOfRangeError is raised
 
 Product = Callable[[Array], Array]  # (digits, in) -> (digits, out), exact on small whole numbers
 
 
 class OutOfRangeError(ArithmeticError):
-    """An exponent or a sum that this arithmetic does not cover."""
+    """An exponent is too large for this arithmetic, or a sum has too many terms."""
 
 
 @dataclass(frozen=True, eq=False)
 class Long:
-    """A vector: digits (count, n), the most significant first."""
+    """A vector of n numbers: digits (count, n), the most significant first, and a radius of error for each number."""
 
     digits: Array
     top: int
@@ -43,38 +43,38 @@ class Long:
 
     @classmethod
     def of(cls, x: Array) -> Long:
-        """Exact but for entries that are 2^70 times smaller than the largest."""
+        """A float64 vector; the result is exact but for entries below 2^-70 of the largest."""
         slices, top, rest = sliced(x)
         return cls(np.array(slices), top, np.full(x.shape, rest))
 
     @property
     def floats(self) -> Array:
-        """Nearest floats but for a few units in the last place, not looking at the radius."""
+        """The middles as floats, within a few units in the last place; the radius is not looked at."""
         total = np.zeros(self.digits.shape[1])
-        for row in self.digits[::-1]:  # each is larger than all below it
+        for row in self.digits[::-1]:  # the least significant digit first
             total = total / _BASE + row
         return np.asarray(np.ldexp(total, BITS * self.top))
 
     @property
     def least(self) -> Array:
-        """No |value| is smaller."""
+        """A lower bound on each |value|."""
         size = np.abs(self.floats) * (1.0 - 2.0**-40) - TINY
         return np.maximum(size - self.radius * (1.0 + 2.0**-40), 0.0)
 
     @property
     def sides(self) -> tuple[Array, Array]:
-        """No value is below the first, none above the second."""
+        """A lower and an upper bound on each value."""
         middle = self.floats
         reach = (np.abs(middle) * 2.0**-40 + self.radius) * (1.0 + 2.0**-40) + TINY
         return np.nextafter(middle - reach, -np.inf), np.nextafter(middle + reach, np.inf)
 
     def where(self, chosen: NDArray[np.bool_]) -> Long:
-        """Zero, exactly, where not chosen."""
+        """The chosen numbers; the others become exactly zero."""
         return Long(self.digits * chosen, self.top, self.radius * chosen)
 
 
 def sliced(numbers: Array) -> tuple[list[Array], int, float]:
-    """Numbers as sum_i slices_i 2^(B (top - i)), and a bound of what is left of each."""
+    """Slices and `top` with numbers = sum_i slices_i 2^(B (top - i)) + rest, and a bound on every |rest|."""
     largest = float(np.abs(numbers).max(initial=0.0))
     if largest == 0.0:
         return [np.zeros(numbers.shape)], 0, 0.0
@@ -92,13 +92,14 @@ def sliced(numbers: Array) -> tuple[list[Array], int, float]:
     return slices, top, _power(top - len(slices), BITS) if left else 0.0
 
 
-# A vector, the products with the slices of a matrix, how many entries of a row are not zero at most, the matrix's top,
-# what its magnitudes make of the vector's radius (an upper bound), and a bound of what the slices leave of every entry.
+# The factors of one product: a vector; the products with each slice of a matrix; the most nonzero entries in a row of
+# the matrix; the `top` of its slices; an upper bound on |matrix| times the vector's radius; and a bound on the part of
+# each entry of the matrix that its slices leave out.
 Term = tuple[Long, list[Product], int, int, Array, float]
 
 
 def combine(terms: Sequence[Term], count: int) -> Long:
-    """The sum of products, cut to `count` digits."""
+    """The sum of products of matrices and vectors, cut to `count` digits."""
     parts = [_product(*term) for term in terms]
     top = max(part.top for part in parts)
     radius = np.sum([part.radius for part in parts], axis=0)
@@ -122,7 +123,7 @@ def _product(x: Long, products: list[Product], n: int, top: int, radius: Array, 
 
 
 def _cut(total: Array, top: int, radius: Array, count: int | None) -> Long:
-    """Carries, so that every digit is small; then the first `count` digits from the first that is not zero."""
+    """Carry, so that every digit is small; then keep `count` digits, beginning with the first that is not zero."""
     digits = np.vstack([np.zeros((3, total.shape[1])), total])
     for k in range(len(digits) - 1, 0, -1):
         carry = np.rint(digits[k] / _BASE)
@@ -138,7 +139,7 @@ def _cut(total: Array, top: int, radius: Array, count: int | None) -> Long:
 
 
 def _power(digits: int, bits: int) -> float:
-    """An upper bound of 2^(B digits + bits) that is a float above zero."""
+    """An upper bound on 2^(B digits + bits) that is positive as a float."""
     exponent = BITS * digits + bits
     if exponent > _LIMIT + 100:
         raise OutOfRangeError(f"a number of about 2^{exponent}")

@@ -1,10 +1,10 @@
-"""Positive semidefiniteness of a matrix with a large diagonal block, by a factorisation of what is left.
+"""Positive semidefiniteness of a matrix with a large diagonal block, by a factorisation of its Schur complement.
 
     B = [ D   C ]     D diagonal and positive:     B >= 0   <=>   M - C'D^-1 C >= 0
         [ C'  M ]
 
 With V = D^-1/2 C rounded, k rows, every entry of M - V'V is off by at most gamma(k + 12) (|M| + |V|'|V|) plus
-underflow; the row sums of that go to the error of `is_positive`.
+underflow; the row sums of these errors are part of the `error` given to `is_positive`.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from numpy.typing import NDArray
 from lipcert.rounding import TINY, Array, add_down, gamma, grow
 from lipcert.rounding.definite import find_shift, is_positive
 
-LEAST = 200  # the order from which a matrix is looked at
-WORTHWHILE = 0.3  # of the variables that must lie in the diagonal block
-APART = 3.0  # times what this test and the next of another BLAS may differ by
+LEAST = 200  # least order of a matrix that is split
+WORTHWHILE = 0.3  # least share of the variables in the diagonal block
+APART = 3.0  # a shift leaves room for this many times the rounding error, because another BLAS adds in another order
 
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """A sparse symmetric matrix S and its error, as in `is_positive`; `inner` have no entries with each other."""
+    """A sparse symmetric matrix S and its error, as in `is_positive`; the block of `inner` is diagonal."""
 
     S: Any
     error: Array
     inner: NDArray[np.int64]
 
     def positive(self, shift: Array) -> bool:
-        """What `is_positive` proves; False proves nothing."""
+        """Whether S + diag(shift) >= 0 is proved, with the errors of S; False proves nothing."""
         with np.errstate(over="ignore", invalid="ignore"):
             left = self._left(shift, 1.0)
             return left is not None and is_positive(left[0], shift[self.outer], left[1])
 
     def shift(self) -> Array | None:
-        """A shift that `positive` accepts, about as small as rounding allows; None where there is none so small."""
+        """A shift that `positive` accepts, about as small as rounding allows; None where none is found."""
         with np.errstate(over="ignore", invalid="ignore"):
             shift = grow(2.0 * self.error, 4)
             left = self._left(shift, APART)
@@ -51,7 +51,7 @@ class Split:
         return shift
 
     def _allowance(self, error: Array) -> float:
-        """What a shift sums up to that pays for nothing but rounding."""
+        """The largest sum of a shift that compensates rounding alone."""
         n = len(error)
         return 4.0 * float(np.sum(error)) + 16.0 * n * gamma(n + 4) * float(np.abs(self.S.diagonal()).sum()) + n * TINY
 
@@ -60,7 +60,7 @@ class Split:
         return np.setdiff1d(np.arange(self.S.shape[0]), self.inner)
 
     def _left(self, shift: Array, apart: float) -> tuple[Array, Array] | None:
-        """M - C'D^-1 C, and row sums of what it may be off by, of which rounding counts `apart` times."""
+        """The Schur complement M - C'D^-1 C and the row sums of its errors; rounding errors count `apart` times."""
         inner, outer = self.inner, self.outer
         diagonal = np.asarray(self.S.diagonal())[inner]
         D = add_down(add_down(diagonal, shift[inner]), -self.error[inner])
@@ -74,7 +74,7 @@ class Split:
         k = len(inner)
         size = np.abs(V)
         reach = size.T @ size.sum(axis=1) + np.abs(M).sum(axis=1)
-        # An entry of V that underflows is off by TINY, and meets every other in its row.
+        # An entry of V that underflows is off by TINY, and is multiplied with every other entry of its row.
         underflow = 4.0 * (k + 4) * TINY * (len(outer) * (1.0 + size.max(initial=0.0)) + size.sum())
         rounding = grow(gamma(k + 12) * reach + underflow, 2 * k + len(outer) + 16)
         error = grow(apart * rounding + self.error[outer], 4)
@@ -82,7 +82,7 @@ class Split:
 
 
 def split(S: Any, error: Array) -> Split | None:
-    """S with as large a diagonal block as is found; None where it is small or S has an entry that is no number."""
+    """S with a large diagonal block; None where the block found is small, or S has an entry that is not finite."""
     n = S.shape[0]
     if n < LEAST or not np.all(np.isfinite(S.data)):
         return None
@@ -91,7 +91,7 @@ def split(S: Any, error: Array) -> Split | None:
 
 
 def apart(S: Any, candidates: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Candidates that have no entry with each other in a sparse symmetric matrix: greedily those of few entries."""
+    """An independent set of candidates in the graph of a sparse symmetric matrix, greedily by least degree."""
     links = S.tocoo()
     free, meets = candidates.copy(), (links.data != 0) & (links.row != links.col)
     row, col = links.row[meets], links.col[meets]
