@@ -196,6 +196,11 @@ def picked(graph: Graph, x: Tensor, places: NDArray[np.int64]) -> Tensor:
     return graph.pick(x, places)
 
 
+def as_given(value: Any, what: str) -> Any:  # noqa: ARG001 - converters have the same signature
+    """An argument that the operation looks at itself."""
+    return value
+
+
 def text(value: Any, what: str) -> str:
     """A word, such as a mode."""
     if not isinstance(value, str):
