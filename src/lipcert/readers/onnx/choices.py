@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from functools import reduce
-
 import numpy as np
 
-from lipcert.readers.graph import layers, rewrites
+from lipcert.readers.graph import arithmetic, layers, rewrites
 from lipcert.readers.graph.choices import Condition, choose, compare
 from lipcert.readers.graph.tensors import Graph, Tensor
 from lipcert.readers.onnx.operation import Entry, Operation
@@ -16,20 +14,10 @@ _RELATIONS = {"Greater": ">", "GreaterOrEqual": ">=", "Less": "<", "LessOrEqual"
 
 
 def _extreme(op: Operation, graph: Graph) -> Tensor:
-    """Max and Min of any number of tensors and constants; the constants are compared first."""
+    """Max and Min of any number of tensors and constants."""
     op.check((), 1, 1000)
-    values = [op.operand(i) for i in range(len(op.inputs))]
-    tensors = [*{id(v): v for v in values if isinstance(v, Tensor)}.values()]  # each once, however often it is named
-    constants = [v for v in values if not isinstance(v, Tensor)]
-    pick, bound = (rewrites.larger, np.maximum) if op.kind == "Max" else (rewrites.smaller, np.minimum)
-    best = tensors[0]
-    for other in tensors[1:]:
-        best = pick(graph, best, other)
-    if not constants:
-        return best
-    op.limited(int(np.prod(np.broadcast_shapes(*(c.shape for c in constants)))))
-    end = reduce(bound, constants)
-    return (rewrites.larger_than if op.kind == "Max" else rewrites.smaller_than)(graph, best, end)
+    values = {id(value): op.operand(i) for i, value in enumerate(op.inputs)}  # each once, however often it is named
+    return arithmetic.extreme(graph, list(values.values()), op.kind == "Max")
 
 
 def _reduce(op: Operation, graph: Graph) -> Tensor:
@@ -39,24 +27,16 @@ def _reduce(op: Operation, graph: Graph) -> Tensor:
     if op.kind == "ReduceL1":
         x = rewrites.absolute(graph, x)
         return layers.summed(graph, x, axes, keep) if axes else x
-    if not axes:
-        return x
-    return (rewrites.largest if op.kind == "ReduceMax" else rewrites.smallest)(graph, x, axes, keep)
+    return arithmetic.extreme_along(graph, x, axes, keep, op.kind == "ReduceMax") if axes else x
 
 
 def _top_k(op: Operation, graph: Graph) -> Tensor:
     """The first k in order. Where they need not be sorted, they are nevertheless."""
     op.check(("axis", "k", "largest", "sorted"), 1, 1 if op.opset < 10 else 2)
     x = op.tensor()
-    axis, counts = op.axis(len(x.shape), -1), (op.integer("k", 0),) if op.opset < 10 else op.list_of_integers("K", 1)
+    counts = (op.integer("k", 0),) if op.opset < 10 else op.list_of_integers("K", 1)
     count = counts[0] if counts and len(counts) == 1 else 0
-    if not 1 <= count <= x.shape[axis]:
-        raise op.damaged(f"takes {count} of {x.shape[axis]} entries")
-    most = bool(op.integer("largest", 1))
-    if count == 1:
-        return (rewrites.largest if most else rewrites.smallest)(graph, x, (axis,), keep=True)
-    ordered = rewrites.sort(graph, x, axis, descending=most)
-    return graph.pick(ordered, np.take(ordered.places, np.arange(count), axis=axis))
+    return arithmetic.first_sorted(graph, x, op.axis(len(x.shape), -1), count, bool(op.integer("largest", 1)))
 
 
 def _compare(op: Operation, graph: Graph) -> Condition:

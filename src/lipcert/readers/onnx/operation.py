@@ -150,6 +150,12 @@ class Operation:
 
     # --- attributes ---------------------------------------------------------------------------------------------------
 
+    def attribute(self, name: str, default: float | str) -> float | str:
+        """An attribute of the type of its default."""
+        if isinstance(default, str):
+            return self.text(name, default)
+        return self.integer(name, default) if isinstance(default, int) else self.number(name, default)
+
     def number(self, name: str, default: float) -> float:
         value = self.attributes.get(name, default)
         if not isinstance(value, (int, float)):
@@ -226,6 +232,19 @@ class Entry:
     apply: Apply
     how: Literal["read", "rewritten", "left out"] = "read"
     words: str = ""
+
+
+def call(function: Callable[..., Value], **attributes: float | str) -> Apply:
+    """An operator by an operation on tensors: function(graph, x, ..) of its only input and these attributes, in order.
+
+    Each attribute is given as its default, whose type says what it must be: a number, a whole number or text.
+    """
+
+    def apply(op: Operation, graph: Graph) -> Value:
+        op.check(tuple(attributes), 1, 1)
+        return function(graph, op.tensor(), *(op.attribute(name, default) for name, default in attributes.items()))
+
+    return apply
 
 
 def real(array: NDArray[Any]) -> Array:

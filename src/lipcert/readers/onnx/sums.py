@@ -4,52 +4,28 @@ from __future__ import annotations
 
 import numpy as np
 
+from lipcert.readers.graph import arithmetic
+from lipcert.readers.graph.arithmetic import Operand
 from lipcert.readers.graph.choices import Condition, as_tensor
-from lipcert.readers.graph.products import logarithm, product, quotient
+from lipcert.readers.graph.products import logarithm
 from lipcert.readers.graph.tensors import Graph, Tensor
-from lipcert.readers.onnx.operation import Entry, Operation, real
-from lipcert.rounding import Array
-
-Operand = Tensor | Array
+from lipcert.readers.onnx.operation import Entry, Operation, call, real
 
 
-def _add(op: Operation, graph: Graph) -> Operand | Condition:
-    """Add and Sub."""
-    op.check(("broadcast", "axis") if op.opset < 7 else ("broadcast",), 2, 2)
-    if op.kind == "Sub" and isinstance(op.inputs[1], Condition) and _is_one(op.inputs[0]):
-        return op.inputs[1].inverted()
-    a, b = aligned(op)
-    if op.kind == "Sub":
-        b = graph.scale_and_shift(b, -1.0, 0.0) if isinstance(b, Tensor) else -b
-    return _sum(graph, a, b)
+def _add(op: Operation, graph: Graph) -> Operand:
+    return arithmetic.add(graph, *_operands(op))
 
 
-def _mul(op: Operation, graph: Graph) -> Operand | Condition:
-    op.check(("broadcast", "axis") if op.opset < 7 else ("broadcast",), 2, 2)
-    values = op.value(0), op.value(1)
-    for mask, other in (values, values[::-1]):
-        if isinstance(mask, Condition):
-            if _is_one(other) and not isinstance(other, Tensor):
-                return mask
-            return product(graph, mask, other if isinstance(other, Condition) else _tensor(op, other))
-    a, b = aligned(op)
-    if isinstance(a, Tensor) and isinstance(b, Tensor):
-        return product(graph, a, b)
-    if isinstance(b, Tensor):
-        a, b = b, a
-    return graph.scale_and_shift(as_tensor(a), np.asarray(b), 0.0)
+def _sub(op: Operation, graph: Graph) -> Operand | Condition:
+    return arithmetic.subtract(graph, *_values(op))
 
 
-def _div(op: Operation, graph: Graph) -> Operand:
-    op.check(("broadcast", "axis") if op.opset < 7 else ("broadcast",), 2, 2)
-    a, b = aligned(op)
-    if isinstance(b, Tensor):
-        if not isinstance(a, Tensor):
-            raise op.refused("divides by the network's tensor, which is not affine")
-        return quotient(graph, a, b)
-    if not np.all(b):
-        raise op.damaged("divides by zero")
-    return graph.scale_and_shift(as_tensor(a), 1.0 / b, 0.0)
+def _mul(op: Operation, graph: Graph) -> Tensor | Condition:
+    return arithmetic.multiply(graph, *_values(op))
+
+
+def _div(op: Operation, graph: Graph) -> Tensor:
+    return arithmetic.divide(graph, *_operands(op))
 
 
 def _sums(op: Operation, graph: Graph) -> Operand:
@@ -57,24 +33,13 @@ def _sums(op: Operation, graph: Graph) -> Operand:
     op.check((), 1, 1000)
     total = op.operand(0)
     for i in range(1, len(op.inputs)):
-        total = _sum(graph, total, op.operand(i))
+        total = arithmetic.add(graph, total, op.operand(i))
     return graph.scale_and_shift(as_tensor(total), 1.0 / len(op.inputs), 0.0) if op.kind == "Mean" else total
-
-
-def _neg(op: Operation, graph: Graph) -> Tensor:
-    op.check((), 1, 1)
-    return graph.scale_and_shift(op.tensor(), -1.0, 0.0)
 
 
 def _pow(op: Operation, graph: Graph) -> Tensor:
     op.check(("broadcast", "axis") if op.opset < 7 else (), 2, 2)
-    exponent = op.operand(1, "exponent")
-    if isinstance(exponent, Tensor) or not np.all(exponent == 1.0):
-        raise op.refused(
-            "only the first power of a tensor is read; the slope of others has no bound, nor has that of a "
-            "normalisation that is written with them"
-        )
-    return graph.scale_and_shift(op.tensor(), np.ones(exponent.shape), 0.0)
+    return arithmetic.power(graph, op.tensor(), op.operand(1, "exponent"))
 
 
 def _log(op: Operation, graph: Graph) -> Tensor:
@@ -84,6 +49,21 @@ def _log(op: Operation, graph: Graph) -> Tensor:
         graph.notes.append(f"{op} behind it is left out too")
         return x
     return logarithm(graph, x)
+
+
+def _operands(op: Operation) -> tuple[Operand, Operand]:
+    op.check(("broadcast", "axis") if op.opset < 7 else ("broadcast",), 2, 2)
+    return aligned(op)
+
+
+def _values(op: Operation) -> tuple[Operand | Condition, Operand | Condition]:
+    """Both operands, of which one may be a comparison."""
+    values = op.value(0, "first operand"), op.value(1, "second operand")
+    if not any(isinstance(value, Condition) for value in values):
+        return _operands(op)
+    op.check(("broadcast", "axis") if op.opset < 7 else ("broadcast",), 2, 2)
+    first, second = (real(value) if isinstance(value, np.ndarray) else value for value in values)
+    return first, second
 
 
 def aligned(op: Operation) -> tuple[Operand, Operand]:
@@ -98,30 +78,14 @@ def aligned(op: Operation) -> tuple[Operand, Operand]:
     return a, b.reshaped(shape) if isinstance(b, Tensor) else b.reshape(shape)
 
 
-def _sum(graph: Graph, a: Operand, b: Operand) -> Operand:
-    if isinstance(a, Tensor):
-        return graph.add(a, b) if isinstance(b, Tensor) else graph.scale_and_shift(a, 1.0, b)
-    return graph.scale_and_shift(b, 1.0, a) if isinstance(b, Tensor) else np.asarray(a + b)
-
-
-def _tensor(op: Operation, value: object) -> Tensor:
-    if not isinstance(value, Tensor):
-        raise op.refused("multiplies a comparison with a constant that is not 1: the value jumps")
-    return value
-
-
-def _is_one(value: object) -> bool:
-    return isinstance(value, np.ndarray) and bool(np.all(real(value) == 1.0))
-
-
 SUMS: dict[str, Entry] = {
     "Add": Entry(_add),
     "Div": Entry(_div, words="by a constant; x / (1 + |x|) is softsign"),
     "Log": Entry(_log, words="of a sigmoid, which is minus a softplus; behind a softmax that is left out"),
     "Mean": Entry(_sums),
     "Mul": Entry(_mul, words="by a constant; activations written out, as x sigmoid(x); by a comparison without a jump"),
-    "Neg": Entry(_neg),
+    "Neg": Entry(call(arithmetic.negate)),
     "Pow": Entry(_pow, words="exponent 1 only"),
-    "Sub": Entry(_add),
+    "Sub": Entry(_sub),
     "Sum": Entry(_sums),
 }

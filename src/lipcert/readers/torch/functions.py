@@ -11,19 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from lipcert.errors import InputError, UnsupportedOperator
-from lipcert.readers.graph import choices, layers, products, rewrites
+from lipcert.errors import UnsupportedOperator
+from lipcert.readers.graph import arithmetic, choices, layers, products, rewrites
 from lipcert.readers.graph.choices import Condition
 from lipcert.readers.graph.tensors import Graph, Tensor
 from lipcert.readers.torch.activations import ACTIVATIONS
-from lipcert.readers.torch.indexing import item
 from lipcert.readers.torch.products import PRODUCTS
 from lipcert.readers.torch.resizing import RESIZING
 from lipcert.readers.torch.shapes import SHAPES
 from lipcert.readers.torch.values import (
     Entry,
     Unread,
+    as_given,
     axes_of,
+    call,
     flag,
     is_live,
     number,
@@ -35,63 +36,39 @@ from lipcert.readers.torch.values import (
     whole,
 )
 from lipcert.readers.torch.windows import WINDOWS
+from lipcert.rounding import Array
 
 _INDICES = Unread("uses the indices of a maximum or of an order, which jump; use the values")
 
 
-def add(graph: Graph, input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
-    factor = number(alpha, "alpha")
-    if not is_live(other):
-        return graph.scale_and_shift(tensor(input), 1.0, factor * real(other, "operand"))
-    second = graph.scale_and_shift(tensor(other), factor, 0.0)
-    return graph.add(tensor(input), second) if is_live(input) else add(graph, second, input)
+def _sum(sign: float, *, exchanged: bool = False) -> Callable[..., Any]:
+    """input + alpha other, input - alpha other, or other - alpha input."""
+
+    def apply(graph: Graph, input: Any, other: Any, *, alpha: Any = 1) -> Any:
+        a, b = (other, input) if exchanged else (input, other)
+        return arithmetic.add(graph, _operand(a), _operand(b), sign * number(alpha, "alpha"))
+
+    return apply
 
 
-def subtract(graph: Graph, input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
-    return add(graph, input, other, alpha=-number(alpha, "alpha"))
-
-
-def reversed_subtract(graph: Graph, input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
-    return subtract(graph, other, input, alpha=alpha)
-
-
-def multiply(graph: Graph, input: Any, other: Any) -> Tensor:
-    if is_live(input) and is_live(other):
-        return products.product(graph, input, other)
-    live, fixed = (input, other) if is_live(input) else (other, input)
-    factor = real(fixed, "factor")
-    if isinstance(live, Condition):
-        return choices.choose(graph, live, factor, np.zeros(()))
-    return graph.scale_and_shift(tensor(live), factor, 0.0)
+def multiply(graph: Graph, input: Any, other: Any) -> Any:
+    a, b = (value if isinstance(value, Condition) else _operand(value) for value in (input, other))
+    return arithmetic.multiply(graph, a, b)
 
 
 def divide(graph: Graph, input: Any, other: Any, *, rounding_mode: Any = None) -> Tensor:
     if rounding_mode is not None:
         raise UnsupportedOperator("rounds its result: the value jumps")
-    if is_live(other):
-        return products.quotient(graph, tensor(input), tensor(other))
-    divisor = real(other, "divisor")
-    if not np.all(divisor):
-        raise InputError("divides by zero")
-    return graph.scale_and_shift(tensor(input), 1.0 / divisor, 0.0)
+    return arithmetic.divide(graph, _operand(input), _operand(other))
 
 
-def negative(graph: Graph, input: Any) -> Tensor:
-    return graph.scale_and_shift(tensor(input), -1.0, 0.0)
+def _square(graph: Graph, x: Tensor) -> Tensor:
+    return products.product(graph, x, x)
 
 
-def square(graph: Graph, input: Any) -> Tensor:
-    return products.product(graph, tensor(input), tensor(input))
-
-
-def power(graph: Graph, input: Any, exponent: Any) -> Tensor:  # noqa: ARG001
-    if is_live(exponent) or number(exponent, "exponent") != 1.0:
-        raise UnsupportedOperator("is a power of the network's tensor, whose slope has no bound")
-    return tensor(input)
-
-
-def logarithm(graph: Graph, input: Any) -> Tensor:
-    return products.logarithm(graph, tensor(input))
+def _operand(value: Any, what: str = "operand") -> Tensor | Array:
+    """A tensor of the network, or the numbers of a constant."""
+    return tensor(value) if is_live(value) else real(value, what)
 
 
 def compare(relation: str) -> Callable[..., Condition]:
@@ -124,24 +101,18 @@ def masked_fill(graph: Graph, input: Any, mask: Any, value: Any) -> Tensor:
     return where(graph, mask, value, input)
 
 
-def extreme(graph: Graph, input: Any, dim: Any, keepdim: Any, largest: bool) -> Tensor:
-    x = tensor(input)
-    axes, keep = axes_of(x, dim), flag(keepdim, "keepdim")
-    return (rewrites.largest if largest else rewrites.smallest)(graph, x, axes, keep)
+def _extreme(largest: bool) -> Callable[..., Tensor]:
+    def apply(graph: Graph, input: Any, other: Any) -> Tensor:
+        return arithmetic.extreme(graph, [_operand(input), _operand(other)], largest)
+
+    return apply
 
 
-def maximum(graph: Graph, input: Any, other: Any) -> Tensor:
-    if is_live(input) and is_live(other):
-        return rewrites.larger(graph, tensor(input), tensor(other))
-    live, fixed = (input, other) if is_live(input) else (other, input)
-    return rewrites.larger_than(graph, tensor(live), real(fixed, "operand"))
+def _extreme_along(largest: bool) -> Callable[..., Tensor]:
+    def apply(graph: Graph, x: Tensor, dim: Any, keepdim: bool) -> Tensor:
+        return arithmetic.extreme_along(graph, x, axes_of(x, dim), keepdim, largest)
 
-
-def minimum(graph: Graph, input: Any, other: Any) -> Tensor:
-    if is_live(input) and is_live(other):
-        return rewrites.smaller(graph, tensor(input), tensor(other))
-    live, fixed = (input, other) if is_live(input) else (other, input)
-    return rewrites.smaller_than(graph, tensor(live), real(fixed, "operand"))
+    return call(apply, dim=(as_given, ()), keepdim=False)
 
 
 def max_or_min(largest: bool) -> Callable[..., Any]:
@@ -150,45 +121,32 @@ def max_or_min(largest: bool) -> Callable[..., Any]:
     def apply(graph: Graph, input: Any, dim: Any = None, keepdim: Any = False, *, other: Any = None) -> Any:
         second = dim if is_live(dim) or hasattr(dim, "shape") else other
         if second is not None:
-            return (maximum if largest else minimum)(graph, input, second)
-        values = extreme(graph, input, dim, keepdim, largest)
+            return _extreme(largest)(graph, input, second)
+        values = _extreme_along(largest)(graph, input, dim, keepdim)
         return values if dim is None else (values, _INDICES)
 
     return apply
 
 
-def amax(graph: Graph, input: Any, dim: Any = (), keepdim: Any = False) -> Tensor:
-    return extreme(graph, input, dim, keepdim, True)
+def _summed(mean: bool) -> Callable[..., Tensor]:
+    def apply(graph: Graph, x: Tensor, dim: Any, keepdim: bool) -> Tensor:
+        return layers.summed(graph, x, axes_of(x, dim), keepdim, mean=mean)
+
+    return call(apply, dim=(as_given, None), keepdim=False)
 
 
-def amin(graph: Graph, input: Any, dim: Any = (), keepdim: Any = False) -> Tensor:
-    return extreme(graph, input, dim, keepdim, False)
+def _sort(graph: Graph, x: Tensor, dim: int, descending: bool, _stable: Any) -> Any:
+    return rewrites.sort(graph, x, dim, descending=descending), _INDICES
 
 
-def total(graph: Graph, input: Any, dim: Any = None, keepdim: Any = False) -> Tensor:
-    x = tensor(input)
-    return layers.summed(graph, x, axes_of(x, dim), flag(keepdim, "keepdim"))
+def _sort_rows(graph: Graph, x: Tensor) -> Tensor:
+    return rewrites.sort(graph, x, 0, descending=False)
 
 
-def mean(graph: Graph, input: Any, dim: Any = None, keepdim: Any = False) -> Tensor:
-    x = tensor(input)
-    return layers.summed(graph, x, axes_of(x, dim), flag(keepdim, "keepdim"), mean=True)
-
-
-def sort(graph: Graph, input: Any, dim: Any = -1, descending: Any = False, stable: Any = False) -> Any:  # noqa: ARG001
-    x = tensor(input)
-    return rewrites.sort(graph, x, whole(dim, "dim"), descending=flag(descending, "descending")), _INDICES
-
-
-def topk(graph: Graph, input: Any, k: Any, dim: Any = -1, largest: Any = True, sorted: Any = True) -> Any:
-    x, count = tensor(input), whole(k, "k")
-    axis = x.axis(whole(dim, "dim"))
-    if count == 1:
-        return extreme(graph, x, axis, True, flag(largest, "largest")), _INDICES
-    if not sorted:
+def _top_k(graph: Graph, x: Tensor, k: int, dim: int, largest: bool, in_order: bool) -> Any:
+    if k > 1 and not in_order:
         raise UnsupportedOperator("leaves the order of its values open; sorted=True is supported")
-    values = rewrites.sort(graph, x, axis, descending=flag(largest, "largest"))
-    return item(graph, values, (slice(None),) * axis + (slice(0, count),)), _INDICES
+    return arithmetic.first_sorted(graph, x, dim, k, largest), _INDICES
 
 
 def batch_norm(
@@ -232,6 +190,7 @@ def _all(names: str, apply: Callable[..., Any], how: Any, words: str) -> dict[st
 
 
 _DROPOUTS = "dropout dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout feature_dropout"
+_SORTED = "a network of comparisons; indices are refused"
 _MASK = "a comparison, for torch.where or a product with it"
 FUNCTIONS: dict[str, Entry] = {
     **ACTIVATIONS,
@@ -239,15 +198,15 @@ FUNCTIONS: dict[str, Entry] = {
     **RESIZING,
     **PRODUCTS,
     **SHAPES,
-    **_all("add iadd", add, "read", "affine, of branches too"),
-    **_all("sub subtract isub", subtract, "read", "affine, of branches too"),
-    "rsub": Entry(reversed_subtract, "read", "affine, of branches too"),
+    **_all("add iadd", _sum(1.0), "read", "affine, of branches too"),
+    **_all("sub subtract isub", _sum(-1.0), "read", "affine, of branches too"),
+    "rsub": Entry(_sum(-1.0, exchanged=True), "read", "affine, of branches too"),
     **_all("mul multiply imul", multiply, "read", "affine, by a constant; of tensors where it is an activation"),
     **_all("div divide true_divide truediv itruediv", divide, "read", "affine, by a constant; softsign"),
-    **_all("neg negative", negative, "read", "affine"),
-    "square": Entry(square, "refused", "its slope has no bound"),
-    "pow": Entry(power, "refused", "its slope has no bound"),
-    "log": Entry(logarithm, "rewritten", "of a sigmoid only"),
+    **_all("neg negative", call(arithmetic.negate), "read", "affine"),
+    "square": Entry(call(_square), "refused", "its slope has no bound"),
+    "pow": Entry(call(arithmetic.power, exponent=_operand), "refused", "its slope has no bound"),
+    "log": Entry(call(products.logarithm), "rewritten", "of a sigmoid only"),
     **_all("gt greater", compare(">"), "read", _MASK),
     **_all("ge greater_equal", compare(">="), "read", _MASK),
     **_all("lt less", compare("<"), "read", _MASK),
@@ -255,17 +214,17 @@ FUNCTIONS: dict[str, Entry] = {
     **_all("invert logical_not bitwise_not not_", invert, "read", _MASK),
     "where": Entry(where, "rewritten", "where the two pieces meet"),
     "masked_fill": Entry(masked_fill, "rewritten", "where the two pieces meet"),
-    **_all("maximum fmax", maximum, "rewritten", "a + relu(b - a)"),
-    **_all("minimum fmin", minimum, "rewritten", "b - relu(b - a)"),
+    **_all("maximum fmax", _extreme(True), "rewritten", "a + relu(b - a)"),
+    **_all("minimum fmin", _extreme(False), "rewritten", "b - relu(b - a)"),
     "max": Entry(max_or_min(True), "rewritten", "a tournament of ReLUs; indices are refused"),
     "min": Entry(max_or_min(False), "rewritten", "a tournament of ReLUs; indices are refused"),
-    "amax": Entry(amax, "rewritten", "a tournament of ReLUs"),
-    "amin": Entry(amin, "rewritten", "a tournament of ReLUs"),
-    "sum": Entry(total, "read", "affine"),
-    "mean": Entry(mean, "read", "affine"),
-    "sort": Entry(sort, "rewritten", "a network of comparisons; indices are refused"),
-    "msort": Entry(lambda graph, input: sort(graph, input, 0)[0], "rewritten", "a network of comparisons"),
-    "topk": Entry(topk, "rewritten", "a network of comparisons; indices are refused"),
+    "amax": Entry(_extreme_along(True), "rewritten", "a tournament of ReLUs"),
+    "amin": Entry(_extreme_along(False), "rewritten", "a tournament of ReLUs"),
+    "sum": Entry(_summed(mean=False), "read", "affine"),
+    "mean": Entry(_summed(mean=True), "read", "affine"),
+    "sort": Entry(call(_sort, dim=-1, descending=False, stable=(as_given, False)), "rewritten", _SORTED),
+    "msort": Entry(call(_sort_rows), "rewritten", "a network of comparisons"),
+    "topk": Entry(call(_top_k, k=whole, dim=-1, largest=True, sorted=True), "rewritten", _SORTED),
     "batch_norm": Entry(batch_norm, "read", "affine, with running statistics"),
     **{name: Entry(dropout, "left out", "as in evaluation", is_view=True) for name in _DROPOUTS.split()},
     **{name: Entry(left_out(name), "left out", "at the end only") for name in ("softmax", "log_softmax")},

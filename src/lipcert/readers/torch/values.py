@@ -5,6 +5,7 @@ Nothing here needs torch: a parameter is asked for its numbers, and a look-alike
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -43,6 +44,31 @@ class Unread:
 def refused(why: str) -> Entry:
     """An entry that only says why not."""
     return Entry(None, "refused", why)
+
+
+def call(function: Callable[..., Any], **parameters: Any) -> Callable[..., Any]:
+    """A function of torch by an operation on tensors: apply(graph, input, ..) = function(graph, x, ..).
+
+    parameters: torch's own names and order after `input`. Each is given as torch's default, whose type says what the
+        argument must be (a number, a whole number, a switch or text), or as a converter (value, name) where the
+        argument must be given, or as a pair (converter, default).
+    """
+    converters: dict[str, Callable[[Any, str], Any]] = {}
+    declared = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in ("graph", "input")]
+    for name, given in parameters.items():
+        pair = given if isinstance(given, tuple) else (given, inspect.Parameter.empty)
+        converters[name], default = pair if callable(pair[0]) else (_CONVERTERS[type(given)], given)
+        declared.append(inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default))
+    signature = inspect.Signature(declared)
+
+    def apply(*args: Any, **named: Any) -> Any:
+        bound = signature.bind(*args, **named)
+        bound.apply_defaults()
+        values = [convert(bound.arguments[name], name) for name, convert in converters.items()]
+        return function(bound.arguments["graph"], tensor(bound.arguments["input"]), *values)
+
+    apply.__signature__ = signature  # type: ignore[attr-defined]
+    return apply
 
 
 def is_live(value: Any) -> bool:
@@ -170,5 +196,20 @@ def picked(graph: Graph, x: Tensor, places: NDArray[np.int64]) -> Tensor:
     return graph.pick(x, places)
 
 
+def as_given(value: Any, what: str) -> Any:  # noqa: ARG001 - converters have the same signature
+    """An argument that the operation looks at itself."""
+    return value
+
+
+def text(value: Any, what: str) -> str:
+    """A word, such as a mode."""
+    if not isinstance(value, str):
+        raise UnsupportedOperator(f"its {what} must be text")
+    return value
+
+
 def _is_complex(value: Any) -> bool:
     return bool(value.is_complex()) if hasattr(value, "is_complex") else False
+
+
+_CONVERTERS: dict[type, Callable[[Any, str], Any]] = {float: number, int: whole, bool: flag, str: text}
