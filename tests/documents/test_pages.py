@@ -1,0 +1,81 @@
+"""The documentation: generated parts are up to date, every page is in the index, what pages name exists."""
+
+from __future__ import annotations
+
+import pydoc
+import re
+import tomllib
+
+from scripts import operators_table, trusted_modules
+from scripts.api_reference import FILE, GROUPS, reference
+
+import lipcert
+from tests.conftest import ROOT
+
+LINK = re.compile(r"\]\(([^)#\s]+)(#[^)\s]*)?\)")
+
+
+def test_reference_is_up_to_date() -> None:
+    assert FILE.read_text(encoding="utf-8") == reference(), "run python -m scripts.api_reference"
+
+
+def test_table_of_operators_is_up_to_date() -> None:
+    text = operators_table.FILE.read_text(encoding="utf-8")
+    assert text == operators_table.table(), "run python -m scripts.operators_table"
+
+
+def test_table_of_trusted_modules_is_up_to_date() -> None:
+    text = trusted_modules.FILE.read_text(encoding="utf-8")
+    assert text == trusted_modules.written(text), "run python -m scripts.trusted_modules"
+
+
+def test_verify_loads_little() -> None:
+    """No solver, no search, no reader of modules, no clock, and nothing of the second checker."""
+    names = trusted_modules.loaded(*trusted_modules.CHECKER)
+    rooms = {name.split(".")[1] for name in names if "." in name}
+    assert not rooms & {"solver", "witness", "method", "budget", "jobs", "polynomial", "robustness", "cli"}
+    assert [name for name in names if name.startswith("lipcert.chart.")] == ["lipcert.chart.shown"]
+    assert not [
+        n for n in names if n.startswith(("lipcert.readers.torch", "lipcert.readers.graph", "lipcert.proof.balls"))
+    ]
+
+
+def test_reference_has_every_public_name_once() -> None:
+    names = [name for names in GROUPS.values() for name in names]
+    assert sorted(names) == sorted(lipcert.__all__)
+
+
+def test_index_links_to_every_page() -> None:
+    text = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    linked = {target for target, _ in LINK.findall(text)}
+    assert {p.name for p in (ROOT / "docs").glob("*.md")} - {"index.md"} <= linked
+    assert "docs/index.md" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_every_method_is_explained() -> None:
+    text = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
+    assert [m for m in lipcert.METHODS if f"`{m}`" not in text] == []
+
+
+def test_the_extra_all_has_all_others() -> None:
+    """But mosek, which needs a licence, and the tools of those who work on the package. Torch is no extra."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    [own] = extras["all"]
+    assert set(re.findall(r"\w+", own)) - {"lipcert"} == set(extras) - {"all", "mosek", "docs", "dev"}
+
+
+NAMED = re.compile(r"`(lipcert(?:\.\w+)+)`")
+
+
+def test_names_in_the_architecture_exist() -> None:
+    """Modules, classes and functions that the page sends a reader to."""
+    names = NAMED.findall((ROOT / "docs" / "architecture.md").read_text(encoding="utf-8"))
+    assert len(names) > 30
+    for name in names:
+        assert pydoc.locate(name) is not None, name
+
+
+def test_the_architecture_shows_every_room() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rooms = {p.stem for p in (ROOT / "src" / "lipcert").iterdir() if p.suffix == ".py" or (p / "__init__.py").exists()}
+    assert {r for r in rooms - {"__init__", "__main__", "_version"} if f"`{r}`" not in text} == set()
