@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from lipcert.errors import FileFormatError, InputError
 from lipcert.polynomial import Polynomial, PolynomialProblem
-from lipcert.polynomial.boxqp import read_boxqp
 from lipcert.polynomial.content import ProblemFile
-from lipcert.polynomial.files import load_problem, read_json
+from lipcert.polynomial.files import load_problem, read_boxqp, read_json
 from lipcert.polynomial.gams import read_gams
 from lipcert.polynomial.language import read_pop, show_problem
 from lipcert.polynomial.text import parse, show
