@@ -2,8 +2,8 @@
 
 min or max  f(x)    s.t.   g_i(x) >= 0,   h_j(x) = 0,   x in R^n
 
-Constraints of any degree can bound variables (`propagated_bounds`, in rational arithmetic). In a constraint g >= 0, the terms
-c x^a whose variables are all bounded are at most a number. In the other terms, bounded variables count with their
+Constraints of any degree can bound variables (`propagated_bounds`, in rational arithmetic). In a constraint g >= 0, the
+terms c x^a whose variables are all bounded are at most a number. In the other terms, bounded variables count with their
 largest size, and a product of unbounded ones is at most (inequality of means)
 
     |x^a| <= sum_i (a_i / D) |x_i|^D,      D = sum_i a_i,
