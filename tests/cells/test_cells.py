@@ -501,8 +501,9 @@ def test_global_regions_have_no_cells(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_leaf_that_no_walk_reaches_has_no_finite_bound() -> None:
     """A node behind the end of the tree is no part of the cover; nothing is proved of it, whoever forgot `fault`."""
     from lipcert.proof.boxes import Asked
-    from lipcert.proof.cover import LEAF, Cover
+    from lipcert.proof.cover import Cover
     from lipcert.proof.partition import cover_uppers
+    from lipcert.proof.splits import LEAF
 
     net, box = net_of(2, 8, 1, seed=5), Box([0.3, 0.3], 0.2)
     grid = Cover.grid(box, (2, 2), most=4)
