@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.errors import InputError
 from lipcert.relaxation.rank_two import Floats
 from lipcert.solver.conic.cones import ConicStatus
 from lipcert.solver.conic.highs_backend import STATUS, linear_model, with_model
+from lipcert.steps import SPARSE
 
 Mask = NDArray[np.bool_]
 
@@ -95,14 +95,14 @@ def solve_mixed_integer(
     each = _LOOK * (scaled.A.nnz + len(scaled.cost))
     seconds, looks = budget.left(), math.inf
     if budget.repeatable:
-        seconds, looks = math.inf, budget.affordable(seconds, policy.SPARSE) / each
+        seconds, looks = math.inf, budget.affordable(seconds, SPARSE) / each
     run = _Run(scaled, seconds, looks, None if start is None else start / units)
 
     def hand_on(event: Event) -> None:
         if on_event is not None:
             on_event(Event(event.bound * unit, None if event.x is None else event.x * units))
 
-    with budget.measured(0.0, policy.SPARSE) as count:
+    with budget.measured(0.0, SPARSE) as count:
         interrupted = _watch(run, budget, hand_on)
         count.operations = each * max(run.looks, 1)
     status, x, value, bound, nodes = run.answer()

@@ -1,55 +1,16 @@
-"""Policy: every constant that decides how work is divided, when a method is worth trying, and how fast things go.
+"""Policy of the methods: constants that decide how work is divided between methods and when a method is worth trying.
 
-Each says what it was measured on. None of them can make a bound wrong: they only decide which bounds are looked for.
-Constants of numerical methods (tolerances, step lengths) and limits of file formats stay with their modules.
+Each constant says what it was measured on. No constant can make a bound wrong: it only decides which bounds are looked
+for. Constants of budgets, bounds, relaxations, solvers and witnesses stand beside the formulas that use them.
 """
 
 from __future__ import annotations
 
-# --- Rates: operations of one nominal second, by kind of work ---------------------------------------------------------
-# The scale of `--work`; measured once on two cores of a server of 2021, one BLAS thread unless said otherwise.
-DENSE = "dense"  # factorisations and products of large matrices
-THIN = "thin"  # products of a large matrix with few columns, batches of points through a network
-FACTOR = "factor"  # sparse factorisations with dense blocks in them, as conic solvers make; measured on Clarabel
-SPARSE = "sparse"  # looks at the entries of a sparse linear program
-SCALAR = "scalar"  # Python statements around small arrays: one operation is one call
-RATES = {DENSE: 5e10, THIN: 5e9, FACTOR: 1.2e10, SPARSE: 5e8, SCALAR: 1e5}
-
-# --- Convolutions: kept as kernels where their CSR matrix is large ----------------------------------------------------
-# Products with kernels were 3 to 12 times faster on layers of 2 to 36 million entries, but solvers need matrices.
-CONVOLUTION_BYTES = 32 << 20  # of the CSR matrix: smaller ones are little beside what bounding them takes
-COPY_WORK = 50.0  # multiplications in the time of copying one number of a window and adding it back
-CONVOLUTION_SAVES = 4  # times fewer numbers in the kernel than in the matrix, or the window is the whole input
-
-# --- Pace: how the speed of this machine, now, is learnt --------------------------------------------------------------
-PACE_MEMORY = 4.0  # seconds after which a measurement has faded by half
-PACE_LEAST = 0.02  # nominal seconds of work below which its measurement says nothing
-CONTENTION_LEAST = 0.2  # seconds of a processor below which nothing is known about who else uses it
-
 # --- Memory (measured by the growth of the process on one and two hidden layers, orders of 300 to 2,000) --------------
-MEMORY_SHARE = 0.75  # of the machine, or of its control group, where no limit is given
-MEMORY_UNKNOWN = 4 << 30  # bytes, where the machine does not say how much it has
-MEMORY_LEAST = 100 << 20  # bytes that a limit must have: numpy and scipy take as many
-MEMORY_STARTED = 160 << 20  # bytes of a process before its first solve, where nobody looks
-MEMORY_FULL = 0.9  # of the limit, at which work ends: the last proof of a search still needs some
-NUMBER = 8  # bytes
-INTERIOR_SYSTEM = 6.0  # times the unknowns squared: an interior point's linear system; 2.9 to 5.1
-INTERIOR_MATRICES = 8.0  # and so many times the order squared
 LOW_RANK_MATRICES = 8.0  # times the order squared: a first-order method, and the eigenvalue that ends it
 PROOF_MATRICES = 8.0  # times the order squared: a proof
 SLOPES_MATRICES = 6.0  # times the order squared of the largest piece: a proof by slopes,
-SLOPES_SYSTEM = 6.0  # and times the multipliers squared: their interior point
-FORMS_COPIES = 3.0  # of all affine forms of a network, while they are made
 SIGNS_COPIES = 3.0  # of a network laid flat, and its linear program
-COLLAPSE_COPIES = 6.0  # of one array of all rows
-
-# --- Threads ----------------------------------------------------------------------------------------------------------
-WORTH_SHARING = 600  # the order of square matrices from which a second thread can pay on a quiet machine
-RACE_ORDER = 600  # of the matrices that are multiplied to see how fast that goes now
-RACE_SECONDS = 0.03  # for each side
-RACE_GAIN = 1.25  # several threads must be this much faster than one: beside other programs they are often slower
-RACE_VALID = 5.0  # seconds for which the outcome is believed
-PRODUCT_RATE = 6.5e10  # operations per second of such products where dense work goes at its nominal rate
 
 # --- Brackets ---------------------------------------------------------------------------------------------------------
 NOTHING = 1e-140  # a constant below this is zero but for what rounding adds to it
@@ -102,7 +63,6 @@ CELLS_INPUTS = 8  # inputs, at most, for which boxes of networks with kinks are 
 
 # --- Planning: which relaxations, in which order (measured on ERAN 3_50, 5_100, 784-1000-1000 and 8 x 1000) -----------
 LARGEST_ORDER = 4000  # of a moment matrix that is worth trying: 1 GB and minutes for one factorisation of its rows
-ITERATIONS = 14  # of the interior point to a bound within a percent of the optimum
 # Rows of a relaxation, by what they are about (counted on 18 random networks of one to ten layers: within a fifth)
 ROWS_OF_ONE_LAYER = 6.0  # an input or an open neuron of one hidden layer,
 ROWS_OF_INNER, ROWS_OF_LAST = 16.5, 8.5  # an open neuron before the last block of a deep network, and in it,
@@ -186,102 +146,12 @@ TRIANGLES_LAST_PROOFS = 12.0  # proofs whose time the last bound takes, at most
 # --- Cases: the largest of several constants --------------------------------------------------------------------------
 CASE_SHARE = 0.25  # of what is left, at most, for one case,
 CASE_LEAST = 1.0  # and at least so many seconds, where half of what is left is as much
-CASES_MOST = 1000  # that are solved: a certificate's file has room for them
 
 # --- Witness: the search for points with a large gradient -------------------------------------------------------------
 # Shares, patience and counts were chosen on ERAN 3_50, ACAS Xu 1_1, a convolution of MNIST, and (80,80), (40,40,10) and
 # SDP-NN of the paper with seed 0, and looked at with other seeds: docs/experiments/lower-bounds.md.
-PASS_SECONDS = 0.1  # nominal, of one batch through the network: how late a search may notice that its budget is over
-CHEAP_NETWORK = 20_000  # weights up to which climbs and walks are more patient
-SAMPLING_SHARE = 0.4  # of the budget, at most
-HUNTING_SHARE = 0.2  # of what is left then: patterns of one hidden layer
-REALISING_SHARE = 0.3  # of what is left then, for their linear programs: one on 784 inputs may take seconds
-DRIFTING_SHARE = 0.3  # of what is left then, in every round
-CLIMBING_SHARE = 0.4  # of what is left then, where a walk follows
-CHASING_SHARE = 0.4  # of the budget for a moment matrix
-BOUNDS_SHARE = 0.3  # of what is left, for pre-activation bounds that nobody has computed yet
-DIRECTION_SHARE = 0.5  # of what is left, for the search along one direction of the outputs
-DIRECTION_SAMPLING_SHARE = 0.2  # of the budget, for Jacobians at random points
-ELITE = 16  # sampled points that a search starts from
-TRIED = 4  # points of a batch that are recomputed in double precision
-CLIMB_ROWS = 64  # points that climb together
-CLIMB_STEPS = (100, 400, 800)  # of the first, second and later rounds
-CLIMB_PATIENCE = 1  # full rounds without improvement; twice as many on cheap networks
-DRIFT_INPUTS = 64  # with more of them random moves change little: nothing was found on ERAN with 784
-DRIFT_MEMBERS = 64
-DRIFT_TRIES = 64  # of every member in a turn
-DRIFT_PATIENCE = 60  # turns without improvement
-DRIFT_RENEWAL = 40  # turns after which the worst quarter starts again
-HUNT_STARTS = 512  # random patterns
-HUNT_POPULATION = 64  # patterns that are disturbed
-HUNT_PATIENCE = 15  # disturbances without improvement
-SETTLING = 60  # alternations at most
-HUNT_CHASED = 32  # patterns that points are chased to
-PURSUED = 256  # patterns of a moment matrix that points are chased to
-CHASE_STEPS = 200
-REALISED = 40  # linear programs for patterns, fewer where they are large
-REALISED_ENTRIES = 400_000  # of all these programs together
-WALK_CHASED = 256  # neighbours of one expansion, fewer where a pass is expensive
-WALK_STEPS = 60  # of their chase
-WALK_NEIGHBOURS = 4096  # patterns that are valued in one expansion
-WALK_NEIGHBOUR_ENTRIES = 8_000_000
-WALK_PROGRAMS = 8  # linear programs of one expansion
-WALK_PROGRAM_SHARE = 0.5  # of what a walk spends
-WALK_PATIENCE = 8  # expansions without improvement; three times as many on cheap networks
-WALK_WORTH = 0.9  # of the record, for a pattern to be looked at
-FORMS_SHARE = 0.2  # of what is left: a walk whose affine forms cost more is not begun
-FORMS_ENTRIES = 100_000_000  # numbers in the affine forms of all neurons
-MOMENT_SAMPLES = 192  # normal samples with the moments of a matrix
-MOMENT_LEADING = 24  # eigenvectors
-DIRECTION_SAMPLES = 200  # points whose Jacobians are looked at
-DIRECTION_CLOSE = 0.95  # cosine: a direction of a sample that is closer to one tried is not tried
-DIRECTION_ROUNDS = 8  # searches along directions of the outputs, one for every output in the infinity norm
-DIRECTION_POINTS = 5_000  # samples of each of these searches
-PRECISE_DEPTH = 8  # hidden blocks from which intervals may need long numbers: 32 of 16 random neurons lose all signs
-ANNEAL_DEPTH = 8  # hidden blocks from which annealing gets its share; docs/experiments/lower-bounds.md
-ANNEAL_MEMBERS = (128, 1024)  # least and most; in between as many as can make all moves within the budget
-ANNEAL_STEPS = 4000  # moves of every member at most
-ANNEAL_RANDOM = 0.3  # of the moves; the others are differences of members
-ANNEAL_NEWS = 0.05  # by how much a member must be better to be valued at once
-ANNEAL_SHARE = 0.5  # of what is left, where one output is asked for
-ANNEAL_WHOLE_SHARE = 0.8  # of what is left, of a whole map: work 4 on 16 layers of 16 gave 0.18 by it, 0.14 without
-ANNEAL_SAMPLING_SHARE = 0.05  # of the budget, for Jacobians at random points before it
 REALISE_SECONDS = 2.0  # for the linear program of a cell without open signs
 
-# --- Solvers: what their work is worth in operations (measured on (5,5) to (320,320), ERAN 3_50 and 5_100) ------------
-INTERIOR_ENTRY = 400.0  # an entry of the tables that an interior-point iteration fills, besides the cubes
-INTERIOR_ROW = 1e6  # a row, when a problem is written over atoms
-INTERIOR_CALLS = 2.5e8  # the Python around one interior-point iteration
-THIN_CALLS = 1e6  # the Python around one evaluation of a first-order method
-GRID_ENTRY = 20.0  # a pair or a watched product, in one evaluation
-TRIANGLE_ENTRY = 20.0  # a triangle of the list, in one evaluation
-TRIANGLE_LOOKS = 4e8  # entries looked at for violated triangles at once; of more pairs some are drawn at random
-TRIANGLE_DRAW = 1.0  # times the order cubed: looking for violated triangles
-EIGENVALUE = 10.0  # times the order cubed: an extreme eigenvalue of a dense matrix,
-EIGENVALUE_CALLS = 2.5e7  # and the Python around it
-
-# --- Solvers: which one (measured on SDP-NN, ERAN 5_100 at 0.01 and mnist-net_256x2 at 0.05) --------------------------
-ALTERNATE_FROM = 400  # the order from which alternation beats the interior point on problems with two sides
-LONG = 8.0  # seconds of interior point from which a first bound by the low-rank method is worth having
-SURE_SHARE = 0.35  # of the budget: also where the interior point is expected to take more than this
-QUICK_SHARE = 0.08  # of the budget, for that first bound
-HOPELESS_FROM = 9  # iterations after which an interior point is about to get below the low-rank method
-HOPELESS_AT = 3  # iterations after which it is asked whether it will get there
-
-# --- Conic solvers (benchmarks.conic_solvers) -------------------------------------------------------------------------
-CLARABEL_ITERATIONS = 25  # of Clarabel on moment relaxations
-PATIENCE = 20.0  # seconds of Clarabel; above, SCS reaches six digits sooner
-MOST_ITERATIONS = 10_000_000  # that any of them may be allowed
-# --- Bounds -----------------------------------------------------------------------------------------------------------
-BOUNDS_STEP = 0.25  # nominal seconds between two looks at the budget; a limit of 8 s was kept on 45,056 neurons
-
-# --- Collapse: when the network of the open neurons is made (measured on mnist-net_256x2, ERAN 5_100 and 3_50) --------
-COLLAPSE_SHARE = 0.8  # of neurons times multiplications of a pass, at most: a form for each neuron takes so much
-COLLAPSE_TRIED = 3.0  # times these, at most, if every open neuron reads all that come before it
-COLLAPSE_NUMBERS = 30_000_000  # in one array of all rows: a few of them must fit into memory
-COLLAPSE_OPERATIONS = 2e11  # of pulling all rows back; a checker repeats it
-COLLAPSE_SPECTRAL = 2e10  # operations of spectral norms, which keep the price of deep networks small
-COLLAPSE_PRICE = 1e-7  # of the interval bound: a price above it would be seen in a closed bracket
 # --- Signs: branching over the signs of open ReLUs (measured on mnist-net_256x2, ERAN 5_100 and DiffAI, collapsed) ----
 SIGNS_FEWEST, SIGNS_MOST = 16, 256  # patterns taken at a time,
 SIGNS_PART = 8  # one in so many of those that are open
@@ -302,7 +172,6 @@ SIDES_SHARE = 0.1  # of the budget, for the box around a region with half-spaces
 UNION_FIRST = 0.2  # of the budget, for cheap bounds on all of several regions
 UNION_SHARE = 0.5  # of what is left, for a turn on one of them
 # --- Slopes: one multiplier per neuron (measured on random networks of depth 16 to 64, ERAN 3_50 and cifar_base_kw) ---
-SLOPES_PIECE = 6000  # the order of the largest matrix that a proof factors: a few of them take 2 GB
 SLOPES_PROOF = 3.0  # times the sum of the orders cubed: one proof,
 SLOPES_CALLS = 60.0  # and the calls around each of its pieces
 SLOPES_CENTRED = 30.0  # times as much where neurons have one slope: their pieces are changed and tried again (avgpool)
@@ -313,8 +182,4 @@ SLOPES_FIRST = 0.05  # of the budget, for the greedy pass that other methods beg
 SLOPES_BEFORE_TIGHT = 0.3  # of the budget, at most, for slopes before method tight
 SLOPES_LEAVES = 0.4  # of d = log(bound/witness) is left by method slopes, on the same networks
 # Their solver (measured on square layers of depth 16 to 100 and width 10 to 64)
-SLOPES_GREEDY = 0.15  # of the budget, at most, for the first pass; less is done in it where that does not do
-SLOPES_BEFORE = 2.0  # steps of an interior point that first-order steps before it may take: 25 do at width 16 and depth
 # 64, 100 are needed at width 64, and there they are 100 times cheaper
-SLOPES_STEPS = 12  # of an interior point to a bound within 1e-3: 5 to 12; 11 to 19 to a gap of 1e-7
-SLOPES_ORDER = 9000  # coordinates, at most, of an interior point: six dense matrices of that order are 4 GB

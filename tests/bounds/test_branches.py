@@ -34,6 +34,7 @@ from lipcert.problem.blocks import Block
 from lipcert.problem.norms import INF, Norm
 from lipcert.problem.problem import Problem
 from lipcert.rounding import Array
+from tests.constants import set_constant
 from tests.rational import exact_pass, inside
 from tests.strategies import SMOOTH, branched_networks, small_cases
 
@@ -221,7 +222,7 @@ def test_two_ways_that_cancel_are_seen() -> None:
 
 
 def test_counted_budgets_give_the_same_bounds_and_say_when_they_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lipcert.policy.BOUNDS_STEP", 1e-9)  # one neuron at a time
+    set_constant(monkeypatch, "BOUNDS_STEP", 1e-9)  # one neuron at a time
     net, box = residual(), Box(np.zeros(3), 0.3)
     best, plain = preactivation_bounds(net, box), preactivation_bounds(net, box, backward=False)
     enough = Problem.of(net, box, 0)

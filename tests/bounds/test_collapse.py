@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lipcert
-from lipcert import Activation, Ball, Box, Everywhere, FileFormatError, MethodError, Network, policy
+from lipcert import Activation, Ball, Box, Everywhere, FileFormatError, MethodError, Network
 from lipcert.bounds import Split, bounds_of, halves, preactivations, slope_bounds, slopes, splits_here, whole
 from lipcert.bounds.collapse import Collapsed, collapse, collapsed
 from lipcert.bounds.pulled import Index, Sweep
@@ -32,6 +32,7 @@ from lipcert.proof.verify import load_certificate
 from lipcert.relaxation.margin import margin
 from lipcert.relaxation.specification import LIFTS
 from lipcert.rounding import Array
+from tests.constants import set_constant
 from tests.enumeration import exact_constant, operator
 from tests.forging import wordless
 from tests.lift_tools import built, deep_net, objective, on_cell, true_points, violations
@@ -51,7 +52,7 @@ NORMS = [Norm(p, q) for p in ("inf", "2", "1") for q in (None, "1", "2", "inf")]
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where it does not pay."""
     for name in ("COLLAPSE_SHARE", "COLLAPSE_TRIED", "COLLAPSE_PRICE"):
-        monkeypatch.setattr(policy, name, np.inf)
+        set_constant(monkeypatch, name, np.inf)
 
 
 def small_of(problem: Problem) -> Collapsed:

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import lipcert.budget.memory as memory_module
-from lipcert import Box, InputError, bound, certify, policy, verify
+from lipcert import Box, InputError, bound, certify, verify
 from lipcert.budget import Budget
-from lipcert.budget.memory import Memory, as_size, in_words, machine, resident, unwatched
+from lipcert.budget.memory import MEMORY_UNKNOWN, NUMBER, Memory, as_size, in_words, machine, resident, unwatched
 from lipcert.cli.app import run
 from lipcert.method.base import Method
 from lipcert.method.bound import run as run_method
@@ -35,6 +35,7 @@ from lipcert.solver import Status as SolverStatus
 from lipcert.solver import choose_solver, no_room_for_interior
 from lipcert.solver.costs import solve_numbers
 from lipcert.solver.result import Log, RankTwoResult
+from tests.constants import set_constant
 from tests.method.test_portfolio import Falling, bracket_of
 from tests.problems import net_of
 
@@ -91,7 +92,7 @@ def test_the_default_is_three_quarters_of_the_machine(monkeypatch: pytest.Monkey
     assert as_size(None) == 6 * GB
     assert as_size("50%") == 4 * GB
     monkeypatch.setattr(memory_module, "machine", lambda: None)
-    assert as_size(None) == policy.MEMORY_UNKNOWN
+    assert as_size(None) == MEMORY_UNKNOWN
     assert "does not say how much memory it has" in (unwatched(None) or "")
     assert unwatched("4G") is None
     with pytest.raises(InputError, match="give a size such as 4G"):
@@ -155,8 +156,8 @@ def test_counted_work_does_not_depend_on_the_process() -> None:
 def test_a_relaxation_that_does_not_fit_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is said what it would have needed, and what was proved before stands."""
     problem = Problem.of(net_of(8, 12, 1), Box(np.zeros(8), 0.5))
-    monkeypatch.setattr(policy, "MEMORY_STARTED", 0)
-    needed = policy.NUMBER * whole_step(problem).numbers
+    set_constant(monkeypatch, "MEMORY_STARTED", 0)
+    needed = NUMBER * whole_step(problem).numbers
     begun: list[int] = []
 
     def building(problem: Problem, specification: Specification) -> Relaxation:
@@ -179,13 +180,13 @@ def test_a_relaxation_that_does_not_fit_is_not_begun(monkeypatch: pytest.MonkeyP
 
 def test_parts_are_cut_to_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the whole does not fit, parts of the network do, as large as the memory allows."""
-    monkeypatch.setattr(policy, "MEMORY_STARTED", 0)
+    set_constant(monkeypatch, "MEMORY_STARTED", 0)
     problem = Problem.of(net_of(20, 30, 30, 1), Box(np.zeros(20), 0.3))
     for name in ("product", "interval", "linear", "mixed"):
         named(name).run(problem, Bracket(), Budget.of_work(1e6))
     whole = whole_step(problem)
-    room = limited(2.5 * policy.NUMBER * whole.numbers, Process(), 1e6)
-    little = limited(0.5 * policy.NUMBER * whole.numbers, Process(), 1e6)
+    room = limited(2.5 * NUMBER * whole.numbers, Process(), 1e6)
+    little = limited(0.5 * NUMBER * whole.numbers, Process(), 1e6)
     assert plan(problem, room)[-1].reduction is None
     parts = plan(problem, little)
     assert parts
@@ -193,10 +194,10 @@ def test_parts_are_cut_to_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_interior_point_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(policy, "MEMORY_STARTED", 0)
+    set_constant(monkeypatch, "MEMORY_STARTED", 0)
     problem = Problem.of(net_of(8, 12, 1), Box(np.zeros(8), 0.5))
     task = Task.of(problem, "tight")
-    needed = policy.NUMBER * solve_numbers(task.relaxation.problem)
+    needed = NUMBER * solve_numbers(task.relaxation.problem)
     used: list[str] = []
     done = Log(0, Budget.of_work(1.0), None).result(SolverStatus.OPTIMAL)
     for name in ("low_rank.solve_low_rank", "rank_two.RankTwoRun.run"):

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import lipcert
-from lipcert import Box, Network, policy
+from lipcert import Box, Network
 from lipcert.budget import Budget
+from lipcert.steps import DENSE, RATES
 from tests.problems import net_of
 
 NETWORKS: dict[str, tuple[Network, Box]] = {
@@ -97,10 +98,10 @@ def test_refused(work: Any) -> None:
 def test_shares_and_ends() -> None:
     budget = Budget.of_work(10.0)
     half = budget.share(0.5)
-    half.charge(4.0 * policy.RATES[policy.DENSE])
+    half.charge(4.0 * RATES[DENSE])
     assert half.left() == pytest.approx(1.0)
     assert budget.left() == pytest.approx(6.0)
-    half.charge(2.0 * policy.RATES[policy.DENSE])
+    half.charge(2.0 * RATES[DENSE])
     assert half.over()
     assert not budget.over()
     assert budget.upto(100.0).left() == pytest.approx(budget.left())
@@ -121,7 +122,7 @@ def test_the_pace_is_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """Work of one nominal second that takes three makes a plan three times as long; new measurements replace old."""
     advance = on_clock(monkeypatch)
     budget = Budget.of_seconds(1000.0)
-    one = policy.RATES[policy.DENSE]
+    one = RATES[DENSE]
     for _ in range(5):
         with budget.measured(one):
             advance(3.0)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import lipcert
-from lipcert import Activation, Box, Everywhere, Network, Progress, Status, policy
+from lipcert import Activation, Box, Everywhere, Network, Progress, Status
 from lipcert.errors import InputError, MethodError, SoundnessError
 from lipcert.method.literal import LITERAL
 from lipcert.method.result import Described, Result
@@ -25,6 +25,7 @@ from lipcert.solver import Progress as Iteration
 from lipcert.solver import Status as SolverStatus
 from lipcert.solver.result import Callback, RankTwoResult
 from lipcert.witness import Witness, evaluate
+from tests.constants import set_constant
 from tests.problems import AFFINE, SMALL, TINY, net_of
 
 
@@ -187,7 +188,7 @@ def test_a_failing_solver_leaves_the_bracket(error: Exception, monkeypatch: pyte
 
 
 def test_a_proof_that_does_not_fit_the_time_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(policy, "PROOF_OPERATIONS", 1e15)
+    set_constant(monkeypatch, "PROOF_OPERATIONS", 1e15)
     result = lipcert.bound(*SMALL.pair, method="hr2", time_limit=5, lower=False)
     assert result.status is Status.TIME_LIMIT
     assert result.method == "linear"

@@ -32,6 +32,7 @@ from lipcert.relaxation.passes import inputs_of
 from lipcert.relaxation.specification import Specification
 from lipcert.rounding import Array
 from lipcert.witness import Witness, search
+from tests.constants import set_constant
 from tests.enumeration import exact_constant
 from tests.lift_tools import built, deep_net, objective, on_cell, true_points, violations
 from tests.problems import LEAKY
@@ -55,10 +56,10 @@ def solved(net: Network, region: Box | Everywhere, *, gap: float = 0.0, work: fl
 
 def relax_early(monkeypatch: pytest.MonkeyPatch, few: int) -> None:
     """Cells with more open signs than a few are relaxed before they are split."""
-    monkeypatch.setattr(policy, "RELAX_OPEN", few)
-    monkeypatch.setattr(policy, "CELLS_GROWTH", 60.0)
+    set_constant(monkeypatch, "RELAX_OPEN", few)
+    set_constant(monkeypatch, "CELLS_GROWTH", 60.0)
     for name in ("RELAX_SHARE", "RELAX_SHARE_OF_BOXES"):
-        monkeypatch.setattr(policy, name, np.inf)
+        set_constant(monkeypatch, name, np.inf)
 
 
 def random_cell(net: Network, box: Box, seed: int, depth: int = 4) -> Cell:
@@ -302,7 +303,7 @@ def test_a_lying_solver_proves_nothing_wrong(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_interrupt_time_limit_and_gap_leave_a_proof(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(policy, "RELAX_OPEN", 100)  # intervals are enough here
+    set_constant(monkeypatch, "RELAX_OPEN", 100)  # intervals are enough here
     net, box = deep_net(6, 12, 10, 1, seed=1), Box(np.zeros(6), 1.0)
     states: list[State] = []
 

@@ -20,6 +20,7 @@ from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate
 from lipcert.proof.arithmetic import prove_product
 from lipcert.witness import Witness
+from tests.constants import set_constant
 from tests.problems import net_of
 
 PROBLEM = Problem.of(net_of(3, 4, 1), Box(np.zeros(3), 0.1))
@@ -191,7 +192,7 @@ def test_auto_closes_small_networks_and_says_how(sizes: tuple[int, ...]) -> None
 
 def test_a_network_too_large_to_lay_flat_has_no_search_over_signs(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is left out, not refused: the others go on."""
-    monkeypatch.setattr(policy, "SIGNS_ENTRIES", 10)
+    set_constant(monkeypatch, "SIGNS_ENTRIES", 10)
     result = bound(net_of(3, 6, 5, 1), Box(np.zeros(3), 0.5), work=1.0)
     assert not any("sign patterns" in note for note in result.notes)
     assert math.isfinite(result.upper)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from lipcert import Activation, Ball, Box, Everywhere, FileFormatError, Network, policy
+from lipcert import Activation, Ball, Box, Everywhere, FileFormatError, Network
 from lipcert.bounds import Interval, preactivations
 from lipcert.bounds.collapse import collapse
 from lipcert.budget import Budget
@@ -30,6 +30,7 @@ from lipcert.proof.balls import check_with_balls
 from lipcert.proof.sharpened import Sharper
 from lipcert.proof.verify import load_certificate, verify
 from lipcert.rounding import Array
+from tests.constants import set_constant
 from tests.enumeration import exact_constant
 from tests.lift_tools import deep_net
 from tests.rational import exact_pass, inside
@@ -51,8 +52,8 @@ def either(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 def _choose(monkeypatch: pytest.MonkeyPatch, which: str) -> None:
     limit = np.inf if which == "collapsed" else -1.0
     for name in ("COLLAPSE_SHARE", "COLLAPSE_TRIED"):
-        monkeypatch.setattr(policy, name, limit)
-    monkeypatch.setattr(policy, "COLLAPSE_PRICE", np.inf)
+        set_constant(monkeypatch, name, limit)
+    set_constant(monkeypatch, "COLLAPSE_PRICE", np.inf)
 
 
 def sharper_of(certificate: Certificate) -> Sharper:
@@ -350,7 +351,7 @@ def test_relaxations_of_auto_use_them(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = Problem.of(net, box)
     uppers = []
     for worth, kind in ((0.0, Sharpened), (2.0, Multipliers)):
-        monkeypatch.setattr(policy, "SHARPEN_WORTH", worth)
+        set_constant(monkeypatch, "SHARPEN_WORTH", worth)
         bracket = Bracket(Wishes(lower=False))
         sharpening = Sharpening(problem, bracket)
         assert sharpening(Budget.of_work(0.0)) is problem

@@ -23,6 +23,7 @@ from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate
 from lipcert.proof.arithmetic import prove_product
 from lipcert.witness import Witness
+from tests.constants import set_constant
 from tests.method.test_portfolio import FLOOR, PROBLEM, Falling, Restarting, bracket_of, nothing
 from tests.problems import SMALL, net_of
 
@@ -44,8 +45,8 @@ def random_net(shape: tuple[int, ...], kind: str) -> Network:
 @pytest.mark.parametrize("norm", ["2", "inf"])
 def test_memory_is_not_named_where_the_order_is_refused_anyway(norm: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A relaxation beyond the largest order is not begun with any memory: of the map at once, or of each output."""
-    monkeypatch.setattr(policy, "LARGEST_ORDER", 10)
-    monkeypatch.setattr(policy, "MEMORY_STARTED", 0)
+    set_constant(monkeypatch, "LARGEST_ORDER", 10)
+    set_constant(monkeypatch, "MEMORY_STARTED", 0)
     problem = Problem.of(net_of(8, 12, 3), Box(np.zeros(8), 0.5), "all", norm)
     memory = Memory(1e3, lambda: 0.0, look=0.0)
     bracket = Bracket()
@@ -106,7 +107,7 @@ def test_a_closed_zero_is_finished() -> None:
 def test_auto_searches_while_a_gap_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
     """No engine has anything to do, and the witness may be what is missing: it is looked for until the end."""
     monkeypatch.setattr(auto, "engines_for", lambda *_: [])
-    monkeypatch.setattr(policy, "LOOK_LAST", 0.1)
+    set_constant(monkeypatch, "LOOK_LAST", 0.1)
     result = bound(net_of(6, 12, 12, 1, seed=3), Box(np.zeros(6), 1.0), work=0.6)
     assert result.work >= 0.57
     assert result.status is Status.WORK_LIMIT

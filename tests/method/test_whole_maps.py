@@ -36,6 +36,7 @@ from lipcert.proof.verify import verify
 from lipcert.rounding import Array
 from lipcert.witness import evaluate, search, steepness
 from lipcert.witness.directions import jacobian, operator_norms
+from tests.constants import set_constant
 from tests.enumeration import exact_constant, operator
 from tests.lift_tools import deep_net
 from tests.reader_tools import data_file
@@ -198,7 +199,7 @@ def test_leaky_and_smooth_networks() -> None:
 def test_relaxed_cells(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leaves with multipliers of the whole map's relaxation."""
     for name, value in (("RELAX_OPEN", 1), ("CELLS_GROWTH", 60.0), ("RELAX_SHARE", np.inf), ("EXCESS_FIRST", 60.0)):
-        monkeypatch.setattr(policy, name, value)
+        set_constant(monkeypatch, name, value)
     net, box = deep_net(9, 6, 3, seed=4), Box(np.zeros(9), 0.7)
     for norm in (Norm("2", "2"), Norm("inf", "1")):
         problem, bracket = Problem.of(net, box, "all", norm), Bracket()

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from lipcert import Affine, Network, load, policy
+from lipcert import Affine, Network, load
 from lipcert.bounds.interval import Interval, affine_interval
 from lipcert.bounds.propagation import preactivation_bounds
 from lipcert.errors import FileFormatError, InputError, MethodError
@@ -30,6 +30,7 @@ from lipcert.readers.graph import layers
 from lipcert.readers.graph.layers import average, convolve, normalize_channels
 from lipcert.readers.graph.tensors import Graph
 from lipcert.rounding import Array
+from tests.constants import set_constant
 from tests.reader_tools import data_file, refuse
 from tests.strategies import convolutional_networks, convolutions
 
@@ -309,7 +310,7 @@ def test_readers_keep_convolutions_and_fold_what_is_beside_them(
     """The network is the same, to the last bit, as the one of CSR matrices; `kept` convolutions stay convolutions."""
     written = stages(np.random.default_rng(0), steps)
     assert not any(isinstance(a.weight, Convolution) for a in written.affines)
-    monkeypatch.setattr(policy, "CONVOLUTION_BYTES", 0)
+    set_constant(monkeypatch, "CONVOLUTION_BYTES", 0)
     net = stages(np.random.default_rng(0), steps)
     assert sum(isinstance(a.weight, Convolution) for a in net.affines) == kept
     assert net.sha256 == written.sha256
@@ -379,7 +380,7 @@ def test_a_large_network_of_convolutions_needs_little_memory(tmp_path: Path) -> 
 )
 def test_hashes_of_published_networks(monkeypatch: pytest.MonkeyPatch, name: str, sha256: str) -> None:
     assert load(data_file(name)).sha256 == sha256
-    monkeypatch.setattr(policy, "CONVOLUTION_BYTES", 0)
+    set_constant(monkeypatch, "CONVOLUTION_BYTES", 0)
     kept = load(data_file(name))
     assert kept.sha256 == sha256
     assert kept.stored < kept.entries

@@ -47,6 +47,7 @@ from lipcert.relaxation.slopes import SlopeBlock, SlopeMultipliers, SlopeProgram
 from lipcert.rounding import Array
 from lipcert.solver.slopes import choice, solve_slopes
 from lipcert.solver.slopes.scalars import scalar_multipliers
+from tests.constants import set_constant
 from tests.enumeration import exact_constant
 from tests.strategies import branched_networks, convolutional_networks, small_cases
 
@@ -339,7 +340,7 @@ def test_convolutions_are_the_same_as_their_matrices(pair: tuple[Network, Networ
 def test_what_is_too_large_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     net = recipe(2, 6, 2)
     good = bound(net, Everywhere(), output="all", norm="2", method="slopes", work=1.0, lower=False).certificate
-    monkeypatch.setattr(policy, "SLOPES_PIECE", 10)
+    set_constant(monkeypatch, "SLOPES_PIECE", 10)
     with pytest.raises(MethodError, match="a matrix of order 12 here, more than 10"):
         bound(net, Everywhere(), output="all", norm="2", method="slopes", work=1.0)
     boxed = bound(net, Box(np.zeros(6), 9.0), output="all", norm="2", method="slopes", work=1.0, lower=False)

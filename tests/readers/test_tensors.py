@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lipcert import policy
 from lipcert.errors import InputError, UnsupportedOperator
 from lipcert.problem.activations import IDENTITY, RELU
 from lipcert.problem.convolution import Convolution, Window
@@ -20,6 +19,7 @@ from lipcert.readers.graph.layers import convolve, convolve_transposed, pad, sum
 from lipcert.readers.graph.tensors import Graph, Tensor
 from lipcert.readers.graph.terms import Places, moved
 from lipcert.rounding import Array
+from tests.constants import set_constant
 
 SHAPE = (1, 3, 4, 5)
 Step = Callable[[Graph, Tensor, Array], tuple[Tensor, Array]]
@@ -117,7 +117,7 @@ def test_operations_in_any_order(steps: list[Step], kernels: bool, short: bool) 
     """`kernels`: convolutions stay kernels however small; `short`: what lies between two maps is a block of its own."""
     with pytest.MonkeyPatch.context() as patch:
         if kernels:
-            patch.setattr(policy, "CONVOLUTION_BYTES", 0)
+            patch.setattr("lipcert.readers.graph.linear_maps.CONVOLUTION_BYTES", 0)
         if short:
             patch.setattr(tensors, "_ALWAYS", 1)
         graph = Graph(SHAPE)
@@ -132,7 +132,7 @@ def test_operations_in_any_order(steps: list[Step], kernels: bool, short: bool) 
 
 
 def test_convolutions_stay_kernels_beside_branches_and_transposes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(policy, "CONVOLUTION_BYTES", 0)
+    set_constant(monkeypatch, "CONVOLUTION_BYTES", 0)
     graph = Graph(SHAPE)
     x = graph.input
     for step in (convolution, channels_first, skip, joined, convolution, relu, around):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import lipcert
-from lipcert import Activation, Affine, Box, Everywhere, Network, policy
+from lipcert import Activation, Affine, Box, Everywhere, Network
 from lipcert.bounds.gains import GAINS, gains
 from lipcert.bounds.propagation import preactivation_bounds
 from lipcert.budget import Budget
@@ -26,6 +26,7 @@ from lipcert.proof.multipliers import prove
 from lipcert.relaxation.specification import LIFTS, check_relaxation
 from lipcert.rounding import Array
 from lipcert.solver.rank_two import Options, solve_rank_two
+from tests.constants import set_constant
 from tests.enumeration import exact_constant
 from tests.lift_tools import built, deep_net, objective, sampled, true_points, violations
 from tests.strategies import SMOOTH, small_cases
@@ -177,7 +178,7 @@ def test_refusals() -> None:
 
 
 def test_a_network_that_is_too_large_is_bounded_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(policy, "LARGEST_ORDER", 25)
+    set_constant(monkeypatch, "LARGEST_ORDER", 25)
     net, box = deep_net(8, 10, 10, 1), Box(np.zeros(8), 0.1)
     problem, bracket = Problem.of(net, box), Bracket()
     problem.kept(GAINS, lambda: gains(net, preactivation_bounds(net, box)))

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 
 import lipcert
-from lipcert import Box, Everywhere, Network, policy
+from lipcert import Box, Everywhere, Network
 from lipcert.bounds.gains import GAINS, gains, mixed_gradient_bounds
 from lipcert.bounds.propagation import Interval, gradient_bounds, preactivation_bounds
 from lipcert.budget import Budget
@@ -33,6 +33,8 @@ from lipcert.relaxation.reduction import Reduction, chords, everything, reductio
 from lipcert.relaxation.specification import Specification
 from lipcert.rounding import Array
 from lipcert.solver.rank_two import Options, solve_rank_two
+from lipcert.steps import DENSE, RATES
+from tests.constants import set_constant
 from tests.enumeration import exact_constant
 from tests.lift_tools import deep_net, task_of
 from tests.one_layer_tools import with_specification
@@ -163,7 +165,7 @@ def test_plans_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = Problem.of(net, box, c)
     problem.kept(GAINS, lambda: gains(net, preactivation_bounds(net, box)))  # what pays for parts
     assert plan(problem, Budget.of_work(60.0))[-1].reduction is None
-    monkeypatch.setattr(policy, "LARGEST_ORDER", 130)
+    set_constant(monkeypatch, "LARGEST_ORDER", 130)
     steps = plan(problem, Budget.of_work(60.0))
     assert len(steps) >= 2
     assert all(step.reduction is not None and 1 < step.order <= 130 for step in steps)
@@ -194,7 +196,7 @@ def test_parts_have_the_name_of_what_they_are(monkeypatch: pytest.MonkeyPatch) -
         names.append(arguments[1].method)
         raise ValueError("seen")
 
-    monkeypatch.setattr(policy, "LARGEST_ORDER", 130)
+    set_constant(monkeypatch, "LARGEST_ORDER", 130)
     monkeypatch.setattr("lipcert.method.relaxed.build", built)
     methods = (Relaxed("forward", "", parts=True), Relaxed("backward", "", parts=True), Tight(slopes=False, parts=True))
     for method, name in zip(methods, ("backward", "backward", "tight"), strict=True):
@@ -221,8 +223,8 @@ def test_a_method_that_is_asked_for_by_name_is_about_the_whole_network(
         seen.append(arguments[1].reduction is None)
         raise ValueError("seen")
 
-    monkeypatch.setattr(policy, "LARGEST_ORDER", 30)
-    monkeypatch.setattr(policy, "ITERATIONS", 1e6)  # so that no time is long enough for the whole
+    set_constant(monkeypatch, "LARGEST_ORDER", 30)
+    set_constant(monkeypatch, "ITERATIONS", 1e6)  # so that no time is long enough for the whole
     monkeypatch.setattr("lipcert.method.relaxed.build", built)
     methods = [m for m in METHODS if isinstance(m, Relaxed) and m.applies(problem) is None]
     assert any(m.name == "hr2" for m in methods) == (len(shape) == 3)
@@ -253,7 +255,7 @@ def test_neurons_without_a_gradient_leave_the_euclidean_bounds_too() -> None:
 def test_a_part_before_the_whole_network_takes_little_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is there for a first bound; half of the time for it once cost the whole network its products."""
     net, box = deep_net(4, 5, 5, 1), Box(np.zeros(4), 0.5)
-    second = policy.RATES[policy.DENSE]
+    second = RATES[DENSE]
     part = Step(everything(1, net.shape), 12, 0.1 * second)
     given: list[tuple[bool, float]] = []
 

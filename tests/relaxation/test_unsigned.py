@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lipcert
-from lipcert import Box, Certificate, Everywhere, MethodError, Network, policy
+from lipcert import Box, Certificate, Everywhere, MethodError, Network
 from lipcert.budget import Budget
 from lipcert.method.bracket import Bracket
 from lipcert.method.planning import plan
@@ -27,6 +27,7 @@ from lipcert.relaxation.build import build
 from lipcert.relaxation.specification import UNSIGNED, Specification
 from lipcert.rounding import Array
 from lipcert.solver.rank_two import Options, solve_rank_two
+from tests.constants import set_constant
 from tests.enumeration import exact_constant
 from tests.lift_tools import Keeping, deep_net, objective, task_of, true_points, violations
 from tests.one_layer_tools import with_specification
@@ -131,7 +132,7 @@ def test_large_networks_are_planned_without_signs(monkeypatch: pytest.MonkeyPatc
     first, last = plan(problem, Budget.of_work(30.0))
     assert (first.signs, last.whole) == (False, True)
     assert first.order < last.order / 2
-    monkeypatch.setattr(policy, "LARGEST_ORDER", first.order)
+    set_constant(monkeypatch, "LARGEST_ORDER", first.order)
     assert [step.signs for step in plan(problem, Budget.of_work(30.0))] == [False]
     slopes = lipcert.bound(net, box, output="all", norm=norm, method="slopes", work=5.0, lower=False).upper
     bracket = Bracket()
@@ -142,14 +143,14 @@ def test_large_networks_are_planned_without_signs(monkeypatch: pytest.MonkeyPatc
     assert truth_of(net, box, norm) <= found.upper < 0.99 * slopes
     assert any("the lift without signs takes its place" in note for note in bracket.notes)
     assert lipcert.verify(found, net).proved
-    monkeypatch.setattr(policy, "LARGEST_ORDER", first.order - 1)
+    set_constant(monkeypatch, "LARGEST_ORDER", first.order - 1)
     assert plan(problem, Budget.of_work(30.0)) == []
 
 
 def test_cases_of_large_networks_are_bounded_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """From inf to inf each output is a case; where its lift is too large, parts of the network bound it."""
     net, box, norm = deep_net(3, 6, 6, 2, seed=4), Box(np.zeros(3), 0.4), Norm("inf", "inf")
-    monkeypatch.setattr(policy, "LARGEST_ORDER", 16)
+    set_constant(monkeypatch, "LARGEST_ORDER", 16)
     problem, bracket = map_of(net, box, norm), Keeping()
     budget = Budget.of_work(4.0)
     for name in ("interval", "mixed"):

@@ -11,7 +11,7 @@ from benchmarks._mixed_integer_program import formulate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lipcert import Box, Everywhere, policy
+from lipcert import Box, Everywhere
 from lipcert.budget import Budget
 from lipcert.paper.networks import paper_network, paper_region
 from lipcert.problem.problem import Problem
@@ -21,14 +21,16 @@ from lipcert.relaxation.model import Relaxation
 from lipcert.rounding import Array
 from lipcert.solver import Progress, RankTwoResult, choose_solver
 from lipcert.solver import Status as SolverStatus
+from lipcert.solver.choice import HOPELESS_AT
 from lipcert.solver.conic.conic import ConicStatus, solve_conic
-from lipcert.solver.costs import affordable_rows, iteration_operations, solve_operations
+from lipcert.solver.costs import ITERATIONS, affordable_rows, iteration_operations, solve_operations
 from lipcert.solver.grid import GridRun
 from lipcert.solver.low_rank import solve_low_rank
 from lipcert.solver.rank_two import solve_rank_two
 from lipcert.solver.sides import solve_two_sided, two_sides
 from lipcert.solver.triangles import TriangleOptions, TriangleRun
 from lipcert.solver.unit_vectors import solve_unit_vectors
+from lipcert.steps import DENSE
 from tests.conic_problems import LINEAR, random_sdp
 from tests.lift_tools import built
 from tests.one_layer_tools import random_net
@@ -121,25 +123,25 @@ def test_a_slow_machine_leaves_the_interior_point_for_the_low_rank_method(monkey
     real = Budget.expected
     late = [False]
 
-    def slow(self: Budget, operations: float, kind: str = policy.DENSE) -> float:
-        return real(self, operations, kind) * (1e6 if late[0] and kind == policy.DENSE else 1.0)
+    def slow(self: Budget, operations: float, kind: str = DENSE) -> float:
+        return real(self, operations, kind) * (1e6 if late[0] and kind == DENSE else 1.0)
 
     monkeypatch.setattr(Budget, "expected", slow)
     numbers: list[int] = []
 
     def watch(progress: Progress) -> None:
         numbers.append(progress.iteration)
-        late[0] = late[0] or numbers == list(range(policy.HOPELESS_AT + 1))
+        late[0] = late[0] or numbers == list(range(HOPELESS_AT + 1))
 
     result = choose_solver("auto", LOCAL.problem, Budget.of_work(5.0))(watch)
-    assert numbers[policy.HOPELESS_AT + 1] == 0  # the low-rank method begins
+    assert numbers[HOPELESS_AT + 1] == 0  # the low-rank method begins
     assert result.dual <= 1.1 * solve_rank_two(LOCAL.problem).dual
 
 
 def test_expected_operations_grow_and_rows_are_their_inverse() -> None:
     assert iteration_operations(10, 100) < iteration_operations(20, 100) < iteration_operations(20, 200)
     for rows in (500, 3000):
-        whole = policy.ITERATIONS * iteration_operations(400, 0.8 * rows)
+        whole = ITERATIONS * iteration_operations(400, 0.8 * rows)
         assert affordable_rows(400, whole) == pytest.approx(rows, rel=0.01)
     assert affordable_rows(400, 1.0) == 0
     assert solve_operations(LOCAL.problem) > 0

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import lipcert
-from lipcert import Box, Everywhere, Network, Status, policy
+from lipcert import Box, Everywhere, Network, Status
 from lipcert.budget import Budget
 from lipcert.method.bracket import Bracket
 from lipcert.method.tight import Kept, Tight
@@ -17,6 +17,8 @@ from lipcert.solver import Progress, choose_solver
 from lipcert.solver import Status as SolverStatus
 from lipcert.solver.rank_two import Options, solve_rank_two
 from lipcert.solver.sides import solve_two_sided, two_sides
+from lipcert.steps import DENSE, RATES
+from tests.constants import set_constant
 from tests.lift_tools import built
 
 
@@ -73,7 +75,7 @@ def test_every_name_gives_a_valid_bound(local: Relaxation) -> None:
 
 
 def test_the_low_rank_method_alone_when_time_is_short(local: Relaxation, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(policy.RATES, policy.DENSE, 1.0)  # a very slow machine
+    monkeypatch.setitem(RATES, DENSE, 1.0)  # a very slow machine
     seen: list[Progress] = []
     choose_solver("auto", local.problem, Budget.of_work(2.0))(seen.append)
     assert max(p.gap for p in seen) > 0
@@ -81,7 +83,7 @@ def test_the_low_rank_method_alone_when_time_is_short(local: Relaxation, monkeyp
 
 
 def test_phases_in_turn_keep_the_better_multipliers(local: Relaxation, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(policy, "LONG", 0.0)
+    set_constant(monkeypatch, "LONG", 0.0)
     numbers: list[int] = []
     result = choose_solver("auto", local.problem, Budget.of_work(20.0))(lambda p: numbers.append(p.iteration))
     assert result.status is SolverStatus.OPTIMAL
@@ -92,8 +94,8 @@ def test_phases_in_turn_keep_the_better_multipliers(local: Relaxation, monkeypat
 def interior_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """However short the time."""
     for name in ("LONG", "SURE_SHARE"):
-        monkeypatch.setattr(policy, name, np.inf)
-    monkeypatch.setattr(policy, "HOPELESS_AT", -1)
+        set_constant(monkeypatch, name, np.inf)
+    set_constant(monkeypatch, "HOPELESS_AT", -1)
 
 
 def test_an_interior_point_goes_on_where_its_budget_ended(local: Relaxation, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,7 +118,7 @@ def test_an_interior_point_goes_on_where_its_budget_ended(local: Relaxation, mon
 def test_a_second_turn_of_tight_goes_on_with_the_same_solve(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where rounds of cuts do not fit, an interior point that was stopped is not begun anew."""
     interior_alone(monkeypatch)
-    monkeypatch.setattr(policy, "ROUNDS_LEAST", 1e9)
+    set_constant(monkeypatch, "ROUNDS_LEAST", 1e9)
     problem, kept, bracket = Problem.of(network(), Box(np.zeros(12), 0.2)), Kept(), Bracket()
     method, whole = Tight(slopes=False, kept=kept), Bracket()
     all_of_it = Budget.of_work(20.0)

@@ -28,6 +28,7 @@ from tests.conic_problems import (
     unbounded,
     violation,
 )
+from tests.constants import set_constant
 
 needs_csdp = pytest.mark.skipif(not shutil.which("csdp"), reason="csdp is not here: apt install coinor-csdp")
 
@@ -82,7 +83,7 @@ def test_clarabel_is_asked_where_scs_comes_to_no_end(monkeypatch: pytest.MonkeyP
     """Only by `auto`, and only where its time is expected to be enough."""
     tired = Answer(ConicStatus.ITERATION_LIMIT, NOTHING, 1, "solved (inaccurate)")
     monkeypatch.setattr(scs_backend, "solve_scs", lambda *_: tired)
-    monkeypatch.setattr("lipcert.policy.PATIENCE", 0.0)
+    set_constant(monkeypatch, "PATIENCE", 0.0)
     problem = SEMIDEFINITE[0].problem
     found = solve_conic(problem, "auto")
     assert (found.status, found.solver) == (ConicStatus.OPTIMAL, "clarabel")

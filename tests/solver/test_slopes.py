@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.relaxation.slopes import SlopeBlock, SlopeMultipliers, SlopeProgram
 from lipcert.rounding import Array
@@ -14,6 +13,7 @@ from lipcert.solver.slopes.first_order import FirstOrder
 from lipcert.solver.slopes.greedy import greedy
 from lipcert.solver.slopes.settle import settle
 from lipcert.solver.slopes.walk import Walk, in_units
+from tests.constants import set_constant
 from tests.slope_programs import branched, chain, form, optimum, random_weights, recipe
 
 
@@ -98,7 +98,7 @@ def test_depth_sixteen_to_its_optimum() -> None:
 
 
 def test_first_order_alone_comes_close(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(policy, "SLOPES_ORDER", 0)
+    set_constant(monkeypatch, "SLOPES_ORDER", 0)
     program = chain(recipe(6, 6))
     multipliers, seen = solved(program, Budget.of_work(0.6))
     assert seen[-1] < 1.01 * optimum(program)

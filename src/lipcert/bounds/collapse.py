@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert import policy
 from lipcert.bounds.gains import Gains, gains
 from lipcert.bounds.gradients import gradient_bounds, slope_bounds
 from lipcert.bounds.interval import Interval
@@ -40,6 +39,18 @@ from lipcert.rounding import Array, add_up, grow, worst
 
 if TYPE_CHECKING:  # a checker has no budget
     from lipcert.budget import Budget
+
+# When the network of the open neurons is made; measured on mnist-net_256x2, ERAN 5_100 and ERAN 3_50.
+# Neurons times entries measure the work of a form for each neuron. The collapsed network must have at most this share
+# of the original's work,
+COLLAPSE_SHARE = 0.8
+# and is tried where it would have at most this many times that work if every open neuron read all that come before it.
+COLLAPSE_TRIED = 3.0
+COLLAPSE_NUMBERS = 30_000_000  # numbers in one array of all rows, at most
+COLLAPSE_COPIES = 6.0  # arrays of that size that are in memory at once
+COLLAPSE_OPERATIONS = 2e11  # operations of pulling all rows back, at most: a checker repeats them
+COLLAPSE_SPECTRAL = 2e10  # operations of spectral norms, at most; they make the price of deep networks small
+COLLAPSE_PRICE = 1e-7  # largest price as a share of the interval bound; more would be seen in a closed bracket
 
 ORIGIN = "origin"  # under which a collapsed problem keeps the network it was made of, its bounds, and its own neurons
 _COLLAPSED, _LEFT_OUT = "collapsed", "collapse left out"  # the names under which a problem keeps them
@@ -72,7 +83,7 @@ def collapse(problem: Problem, budget: Budget | None = None) -> Collapsed | None
     """
     if budget is not None and not problem.knows(_COLLAPSED) and _covered(problem):
         numbers = _rows(problem) * max(problem.network.shape)
-        if numbers <= policy.COLLAPSE_NUMBERS and not budget.holds(policy.COLLAPSE_COPIES * numbers):
+        if numbers <= COLLAPSE_NUMBERS and not budget.holds(COLLAPSE_COPIES * numbers):
             return problem.kept(_COLLAPSED, lambda: problem.kept(_LEFT_OUT, lambda: None))
     return problem.kept(_COLLAPSED, lambda: _worth_it(problem))
 
@@ -95,12 +106,12 @@ def _worth_it(problem: Problem) -> Collapsed | None:
     if not _can_pay(problem, pre):
         return None
     found = collapsed(problem)
-    if found is None or found.price > policy.COLLAPSE_PRICE * found.scale:
+    if found is None or found.price > COLLAPSE_PRICE * found.scale:
         return None
     small, net = found.problem.network, problem.network
     if any(f.kinked and f.alpha for f in net.activations):  # signs of ReLUs can be branched on, those of others not
         return found
-    return found if small.neurons * small.entries <= policy.COLLAPSE_SHARE * net.neurons * net.entries else None
+    return found if small.neurons * small.entries <= COLLAPSE_SHARE * net.neurons * net.entries else None
 
 
 def collapsed(problem: Problem) -> Collapsed | None:
@@ -108,7 +119,7 @@ def collapsed(problem: Problem) -> Collapsed | None:
     found = _with_sizes(problem, spectral=False)
     if found is not None and found.price <= _TINY * found.scale:
         return found
-    spectral = _spectral_work(problem.network) <= policy.COLLAPSE_SPECTRAL
+    spectral = _spectral_work(problem.network) <= COLLAPSE_SPECTRAL
     return _with_sizes(problem, spectral=True) if spectral else found
 
 
@@ -213,5 +224,5 @@ def _can_pay(problem: Problem, pre: tuple[Interval, ...]) -> bool:
     before = [net.inputs + n for n in accumulate([0, *counts])]
     entries = sum(n * columns for n, columns in zip([*counts, scores], before, strict=True))
     rows = _rows(problem)
-    fits = rows * max(net.shape) <= policy.COLLAPSE_NUMBERS and 2.0 * rows * net.entries <= policy.COLLAPSE_OPERATIONS
-    return fits and sum(counts) * entries <= policy.COLLAPSE_TRIED * net.neurons * net.entries
+    fits = rows * max(net.shape) <= COLLAPSE_NUMBERS and 2.0 * rows * net.entries <= COLLAPSE_OPERATIONS
+    return fits and sum(counts) * entries <= COLLAPSE_TRIED * net.neurons * net.entries

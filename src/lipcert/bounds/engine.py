@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert import policy
 from lipcert.bounds.cell import Cell, Signs, beside, first_cell, whole
 from lipcert.bounds.forms import Sides, no_sides, pushed, stacked
 from lipcert.bounds.interval import Interval, affine_sum, outward, times, widened
@@ -28,10 +27,13 @@ from lipcert.problem.norms import Norm
 from lipcert.problem.region import Ball, Polytope, Region, ball_of, hull, sides_of
 from lipcert.problem.twins import Twins
 from lipcert.rounding import TINY, gamma, grow
-from lipcert.steps import step
+from lipcert.steps import RATES, step
 
 if TYPE_CHECKING:  # a checker has no budget
     from lipcert.budget import Budget
+
+# Nominal seconds of bounds between two looks at the budget. With it a limit of 8 s was kept on 45,056 neurons.
+BOUNDS_STEP = 0.25
 
 _CELLS = 1 << 17  # numbers in one array of all forms of a batch of cells: it should stay in the cache
 _ROWS = 1 << 20  # numbers in one array of the forms of some neurons
@@ -229,7 +231,7 @@ class Pass:
         below = [s.block for s in self.stages]
         operations, kind = work(block, below)
         step = max(1, _ROWS // (2 * len(self.empty) * longest_side([block, *below])))
-        step = max(1, min(step, int(policy.BOUNDS_STEP * policy.RATES[kind] / (operations * len(self.empty)))))
+        step = max(1, min(step, int(BOUNDS_STEP * RATES[kind] / (operations * len(self.empty)))))
         for start in range(0, len(neurons), len(neurons) if together else step):
             own = neurons if together else neurons[start : start + step]
             if self.budget is None:

@@ -19,14 +19,13 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert import policy
 from lipcert.bounds.forms import Forms, each
 from lipcert.bounds.interval import Interval, times
 from lipcert.problem.activations import Lines
 from lipcert.problem.blocks import Block
 from lipcert.problem.maps import Matrix, dense, dense_work, entries, is_sparse
 from lipcert.rounding import TINY, UNIT, Array, gamma
-from lipcert.steps import step
+from lipcert.steps import DENSE, RATES, THIN, step
 
 _PASSES = 50  # operations for what is done to one coefficient besides the products, on one core
 
@@ -155,5 +154,5 @@ def work(block: Block, below: Sequence[Block]) -> tuple[float, str]:
     loose = _PASSES * 2.0 * sum(b.width for b in (block, *below))
     solid = 4.0 * sum(dense_work(weight) for weight in weights if not is_sparse(weight))
     thin = 4.0 * sum(entries(weight) for weight in weights if is_sparse(weight))
-    ratio = policy.RATES[policy.DENSE] / policy.RATES[policy.THIN]
-    return (thin + loose + solid / ratio, policy.THIN) if thin else (solid + loose * ratio, policy.DENSE)
+    ratio = RATES[DENSE] / RATES[THIN]
+    return (thin + loose + solid / ratio, THIN) if thin else (solid + loose * ratio, DENSE)

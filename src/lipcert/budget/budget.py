@@ -6,7 +6,7 @@ A budget reads either of two clocks, and whoever holds it need not know which:
     counted  now() is the work charged so far. Nothing looks at the time of day, so the same work gives the same answer
              on a quiet machine and on a busy one.
 
-Work is counted in nominal seconds: operations of a kind over the rate of that kind (`policy.RATES`). The pace is how
+Work is counted in nominal seconds: operations of a kind over the rate of that kind (`RATES`). The pace is how
 many seconds of the clock a nominal second takes: 1 on the counted clock, and on the wall clock what the run measured,
 so that plans made on a slow or busy machine are plans for that machine.
 
@@ -21,10 +21,15 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 
-from lipcert import policy
-from lipcert.budget.memory import Memory
-from lipcert.budget.threads import one_thread, product_speed, threads_for
-from lipcert.steps import Expired, Watch, watched
+from lipcert.budget.memory import MEMORY_STARTED, NUMBER, Memory
+from lipcert.budget.threads import RACE_ORDER, RACE_SECONDS, one_thread, product_speed, threads_for
+from lipcert.steps import DENSE, RATES, Expired, Watch, watched
+
+PACE_MEMORY = 4.0  # seconds after which a measurement of the pace has half its weight
+PACE_LEAST = 0.02  # nominal seconds: the duration of less work than this says nothing about the pace
+CONTENTION_LEAST = 0.2  # processor seconds that this process must have used before contention is estimated from them
+# Operations per second of `product_speed` on a machine where dense work goes at its nominal rate.
+PRODUCT_RATE = 6.5e10
 
 
 @dataclass(frozen=True)
@@ -60,10 +65,10 @@ class Meter:
 
         Little work teaches nothing: calls, and libraries that are loaded on the way, take longer than it does.
         """
-        if nominal < policy.PACE_LEAST:
+        if nominal < PACE_LEAST:
             return
         old = self.measured.get(kind, (0.0, 0.0))
-        fade = policy.PACE_MEMORY / (policy.PACE_MEMORY + real)
+        fade = PACE_MEMORY / (PACE_MEMORY + real)
         self.measured[kind] = (fade * old[0] + nominal, fade * old[1] + real)
 
     def pace(self, kind: str) -> float:
@@ -76,7 +81,7 @@ class Meter:
     def contention(self) -> float:
         """Seconds of the wall clock per second of a processor since the start: above one where others use them."""
         wall, processor = time.monotonic() - self.wall, processor_seconds() - self.processor
-        return max(1.0, wall / processor) if processor >= policy.CONTENTION_LEAST else 1.0
+        return max(1.0, wall / processor) if processor >= CONTENTION_LEAST else 1.0
 
 
 class Budget:
@@ -131,8 +136,8 @@ class Budget:
 
         Counted work must not depend on what else the process has in memory: there a usual start is taken for it.
         """
-        started = policy.MEMORY_STARTED if self.meter.repeatable else None
-        return self.meter.memory.holds(policy.NUMBER * numbers, started)
+        started = MEMORY_STARTED if self.meter.repeatable else None
+        return self.meter.memory.holds(NUMBER * numbers, started)
 
     def share(self, fraction: float) -> Budget:
         """A budget of this fraction of what is left; what it spends is spent here too."""
@@ -156,23 +161,23 @@ class Budget:
         limit = Budget(self.meter, self.end + grace)
 
         def look(operations: float, kind: str) -> None:
-            ahead = limit.expected(operations, kind or policy.DENSE) if operations else 0.0
+            ahead = limit.expected(operations, kind or DENSE) if operations else 0.0
             if limit.left() <= ahead:
                 raise Expired
 
         with watched(Watch(look)):
             yield
 
-    def charge(self, operations: float, kind: str = policy.DENSE) -> None:
+    def charge(self, operations: float, kind: str = DENSE) -> None:
         """Count work that was just done."""
-        self.meter.counted += operations / policy.RATES[kind]
+        self.meter.counted += operations / RATES[kind]
 
     def add(self, counted: float) -> None:
         """Count work that another budget counted, in nominal seconds: that of another process, say."""
         self.meter.counted += counted
 
     @contextmanager
-    def measured(self, operations: float, kind: str = policy.DENSE) -> Iterator[Count]:
+    def measured(self, operations: float, kind: str = DENSE) -> Iterator[Count]:
         """Count the work done inside, also when it ends by an exception, and learn from how long it took.
 
         Where the work is known only afterwards, set the `operations` of what is yielded.
@@ -183,15 +188,15 @@ class Budget:
         finally:
             self.charge(count.operations, kind)
             if not self.meter.repeatable:
-                self.meter.learn(kind, count.operations / policy.RATES[kind], time.monotonic() - before)
+                self.meter.learn(kind, count.operations / RATES[kind], time.monotonic() - before)
 
-    def expected(self, operations: float, kind: str = policy.DENSE) -> float:
+    def expected(self, operations: float, kind: str = DENSE) -> float:
         """About how many seconds of the clock so much work takes."""
-        return operations / policy.RATES[kind] * self.meter.pace(kind)
+        return operations / RATES[kind] * self.meter.pace(kind)
 
-    def affordable(self, seconds: float, kind: str = policy.DENSE) -> float:
+    def affordable(self, seconds: float, kind: str = DENSE) -> float:
         """About how many operations fit into these seconds of the clock: the inverse of `expected`."""
-        return seconds * policy.RATES[kind] / self.meter.pace(kind)
+        return seconds * RATES[kind] / self.meter.pace(kind)
 
     def threads(self, order: float) -> AbstractContextManager[None]:
         """As many BLAS threads inside as help with matrices of this order; one where the answer must be repeatable."""
@@ -204,11 +209,11 @@ class Budget:
 
     def calibrate(self) -> None:
         """Measure the pace of dense work, where nothing has yet, by products of matrices."""
-        if self.meter.repeatable or policy.DENSE in self.meter.measured:
+        if self.meter.repeatable or DENSE in self.meter.measured:
             return
-        with threads_for(policy.RACE_ORDER):
+        with threads_for(RACE_ORDER):
             speed = product_speed()
-        self.meter.learn(policy.DENSE, policy.RACE_SECONDS * speed / policy.PRODUCT_RATE, policy.RACE_SECONDS)
+        self.meter.learn(DENSE, RACE_SECONDS * speed / PRODUCT_RATE, RACE_SECONDS)
 
     def spent(self) -> Work:
         """Since the meter was started."""

@@ -15,8 +15,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lipcert import policy
 from lipcert.errors import InputError
+
+# Memory was measured by the growth of the process on one and two hidden layers, with matrices of order 300 to 2,000.
+MEMORY_SHARE = 0.75  # default limit, as a share of the memory of the machine or of its control group
+MEMORY_UNKNOWN = 4 << 30  # bytes: the default limit where the machine does not say how much memory it has
+MEMORY_LEAST = 100 << 20  # bytes: the smallest limit that is accepted, about what numpy and scipy take
+# Bytes of a process before its first solve. This number stands for the size of the process where the system does not
+# tell it, and wherever work is counted, because counted work must not depend on what else the process has in memory.
+MEMORY_STARTED = 160 << 20
+MEMORY_FULL = 0.9  # share of the limit at which work ends; the rest is for the last proof of a search
+NUMBER = 8  # bytes of one number in double precision
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _SIZE = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(%|(?:([KMGT])I?)?B?)")
@@ -42,7 +51,7 @@ class Memory:
         now = time.monotonic()
         if now - self._when >= self.look:
             self._when, self._size = now, self.resident() or 0.0
-        if self._size < policy.MEMORY_FULL * self.limit:
+        if self._size < MEMORY_FULL * self.limit:
             return False
         self.hit = True
         return True
@@ -51,8 +60,8 @@ class Memory:
         """Whether so many bytes more fit, above what the process has now or is said to have."""
         if math.isinf(self.limit):
             return True
-        base = started if started is not None else self.resident() or policy.MEMORY_STARTED
-        return base + size < policy.MEMORY_FULL * self.limit
+        base = started if started is not None else self.resident() or MEMORY_STARTED
+        return base + size < MEMORY_FULL * self.limit
 
     def shared(self, parts: int) -> Memory:
         """The limit of each of so many processes."""
@@ -63,7 +72,7 @@ def as_size(size: int | float | str | None) -> float:
     """Bytes of "4G", "500M", "75%" (of what there is) or a number of bytes; None is the default of a call."""
     if size is None:
         there = machine()
-        return policy.MEMORY_UNKNOWN if there is None else policy.MEMORY_SHARE * there
+        return MEMORY_UNKNOWN if there is None else MEMORY_SHARE * there
     if isinstance(size, str):
         return _read(size)
     if isinstance(size, bool) or not isinstance(size, int | float) or not (math.isfinite(size) and size > 0):
@@ -90,16 +99,16 @@ def _read(text: str) -> float:
 
 
 def _at_least(size: float, text: str) -> float:
-    if size < policy.MEMORY_LEAST:
-        least = policy.MEMORY_LEAST >> 20
+    if size < MEMORY_LEAST:
+        least = MEMORY_LEAST >> 20
         raise InputError.about("memory", f"{text}: the libraries alone take more; give at least {least}M")
     return size
 
 
 def check_share(each: float, limit: float, workers: int) -> None:
     """Refuse a share of the limit that is too little for a worker's process."""
-    if each < policy.MEMORY_LEAST:
-        least = f"each needs {policy.MEMORY_LEAST >> 20} MB"
+    if each < MEMORY_LEAST:
+        least = f"each needs {MEMORY_LEAST >> 20} MB"
         raise InputError(
             f"memory of {in_words(limit)} is too little for {workers} workers: {least}; give more, or fewer workers",
             f"--workers {workers}: memory of {in_words(limit)} is too little, {least}; give fewer, or more --memory",
@@ -114,7 +123,7 @@ def in_words(size: float) -> str:
 def unwatched(memory: float | int | str | None) -> str | None:
     """What a user should know where this system says too little; None where it says all."""
     if memory is None and machine() is None:
-        return f"this system does not say how much memory it has; {in_words(policy.MEMORY_UNKNOWN)} are taken for it"
+        return f"this system does not say how much memory it has; {in_words(MEMORY_UNKNOWN)} are taken for it"
     if resident() is None:
         return "this system does not say how much memory a process has; the limit is kept by forecasts alone"
     return None

@@ -14,7 +14,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from lipcert import policy
+WORTH_SHARING = 600  # order of square matrices from which a second BLAS thread can pay on a quiet machine
+RACE_ORDER = 600  # order of the matrices whose products measure the speed of one thread and of several
+RACE_SECONDS = 0.03  # duration of each of the two measurements
+RACE_GAIN = 1.25  # several threads must be this many times faster than one; beside other programs they are often slower
+RACE_VALID = 5.0  # seconds for which the comparison is believed
 
 _VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS")
 
@@ -22,7 +26,7 @@ _VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "RAY
 @contextmanager
 def threads_for(order: float) -> Iterator[None]:
     """Limit BLAS to one thread inside, unless matrices of about this order are multiplied there faster by several."""
-    if order >= policy.WORTH_SHARING and _several_help():
+    if order >= WORTH_SHARING and _several_help():
         yield
         return
     with one_thread():
@@ -61,10 +65,10 @@ def _several_help() -> bool:
     threads = max((int(pool["num_threads"]) for pool in threadpool_info() if pool["user_api"] == "blas"), default=1)
     if threads == 1:
         return False
-    if time.monotonic() - _RACE.ended > policy.RACE_VALID:
+    if time.monotonic() - _RACE.ended > RACE_VALID:
         several = product_speed()
         with one_thread():
-            _RACE.several = several > policy.RACE_GAIN * product_speed()
+            _RACE.several = several > RACE_GAIN * product_speed()
         _RACE.ended = time.monotonic()
     return _RACE.several
 
@@ -73,12 +77,12 @@ def product_speed() -> float:
     """Operations per second of products of large matrices, now."""
     import numpy as np  # here, so that importing lipcert stays fast
 
-    matrix = np.full((policy.RACE_ORDER, policy.RACE_ORDER), 0.5)
+    matrix = np.full((RACE_ORDER, RACE_ORDER), 0.5)
     begin, products = time.monotonic(), 0
-    while time.monotonic() - begin < policy.RACE_SECONDS:
+    while time.monotonic() - begin < RACE_SECONDS:
         matrix @ matrix
         products += 1
-    return products * 2.0 * policy.RACE_ORDER**3 / (time.monotonic() - begin)
+    return products * 2.0 * RACE_ORDER**3 / (time.monotonic() - begin)
 
 
 def limit_threads(count: int) -> None:

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 
-from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.cells.blocks import Block, Found, Index, again, piece, read_answer, read_hints
 from lipcert.cells.goal import Goal
@@ -27,6 +26,7 @@ from lipcert.method.branching.choose import cell_operations
 from lipcert.method.result import Status
 from lipcert.proof.boxes import Asked
 from lipcert.proof.cover import Cover
+from lipcert.steps import THIN
 
 _BLOCK = 1024  # leaves that are split in one piece
 _FIRST = 512  # leaves that a round splits at least,
@@ -144,9 +144,9 @@ class Search:
                 self.status = Status.WORK_LIMIT if self.budget.repeatable else Status.TIME_LIMIT
                 return k
             if self.budget.repeatable:
-                self.budget.charge(operations, policy.THIN)
+                self.budget.charge(operations, THIN)
         if not self.budget.repeatable:
-            self.budget.charge(sum(cost), policy.THIN)
+            self.budget.charge(sum(cost), THIN)
         return len(blocks)
 
     @property

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lipcert import policy
 from lipcert.bounds.interval import Interval
 from lipcert.budget import Budget
 from lipcert.entries.choice import choices
@@ -25,6 +24,7 @@ from lipcert.proof.entries import Asked, Bounded, Mask, bounded
 from lipcert.proof.jacobian import JacobianCertificate
 from lipcert.proof.splits import MOST_SIGNED_NODES, Cells, Index
 from lipcert.rounding import Array
+from lipcert.steps import RATES, THIN
 from lipcert.witness.chart import Chart
 
 _BLOCK = 64  # cells that are split together at most (cartpole in 5.1 s; with 256 in 6.8 s: what is seen comes later),
@@ -102,8 +102,8 @@ class Search:
     def _first(self, before: JacobianCertificate | None) -> None:
         net, root = self.asked.network, self.asked.root()
         each = 4.0 * net.entries * (1 + len(self.asked.scores))
-        drawn = int(np.clip(_DRAWN_SECONDS * policy.RATES[policy.THIN] / max(each, 1.0), 16, _DRAWN))
-        self.budget.charge(drawn * each, policy.THIN)
+        drawn = int(np.clip(_DRAWN_SECONDS * RATES[THIN] / max(each, 1.0), 16, _DRAWN))
+        self.budget.charge(drawn * each, THIN)
         chart = Chart.of(Problem.of(net, self.asked.region, output="all"))
         middle = chart.points(np.zeros((1, net.inputs)))
         self.seen.offer(np.concatenate([middle, chart.points(chart.draw(self._rng, drawn, np.float64))]))
@@ -149,13 +149,13 @@ class Search:
 
     def bounded(self, cells: Cells, known: Interval, wanted: Mask) -> tuple[Bounded, Index]:
         """What is proved of some cells, and where each is to be split."""
-        with self.budget.measured(len(cells) * self._operations(), policy.THIN):
+        with self.budget.measured(len(cells) * self._operations(), THIN):
             found = bounded(self.asked, cells, known, wanted, self._worth)
             return found, choices(self.asked, cells, found)
 
     def proved(self, cells: Cells, known: Interval, wanted: Mask) -> Bounded:
         """What is proved of some cells of which it is known where they are split."""
-        with self.budget.measured(len(cells) * self._operations(), policy.THIN):
+        with self.budget.measured(len(cells) * self._operations(), THIN):
             return bounded(self.asked, cells, known, wanted)
 
     def missing(self, entries: Interval) -> Array:
@@ -183,7 +183,7 @@ class Search:
         points = middle[:, None, :] + half[:, None, :] * shares
         self.seen.offer(np.clip(points, cells.lo[:, None, :], cells.hi[:, None, :]).reshape(-1, n))
         net = self.asked.network
-        self.budget.charge(count * _TRIED * 4.0 * net.entries * (1 + len(self.asked.scores)), policy.THIN)
+        self.budget.charge(count * _TRIED * 4.0 * net.entries * (1 + len(self.asked.scores)), THIN)
 
     def _operations(self) -> float:
         """About the operations for one cell: forms of open neurons down to the input, and up to every score."""
@@ -195,8 +195,8 @@ class Search:
 
     def _size(self) -> int:
         """Cells to be split together."""
-        pace = self.budget.meter.pace(policy.THIN)
-        each = 2 * self._operations() / policy.RATES[policy.THIN] * max(pace, 1e-9)
+        pace = self.budget.meter.pace(THIN)
+        each = 2 * self._operations() / RATES[THIN] * max(pace, 1e-9)
         return int(np.clip(_SECONDS / each, 1, min(_BLOCK, self.asked.batch // 2 + 1)))
 
     def report(self) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from lipcert import policy
 from lipcert.budget import Budget
-from lipcert.budget.memory import in_words
+from lipcert.budget.memory import NUMBER, in_words
 from lipcert.method.base import Wishes
 from lipcert.method.result import Described, Result, Status, relative_gap
 from lipcert.problem.problem import Problem
@@ -115,7 +115,7 @@ class Bracket:
 
     def no_room(self, what: str, numbers: float, budget: Budget) -> None:
         """Say what was not begun because it would not fit."""
-        needed, limit = in_words(policy.NUMBER * numbers), in_words(budget.memory.limit)
+        needed, limit = in_words(NUMBER * numbers), in_words(budget.memory.limit)
         self.out_of_memory(what, budget, noted=True)
         self.note(f"{what} left out: it needs about {needed} beside what is there, and the memory limit is {limit}")
 

@@ -24,11 +24,13 @@ from lipcert.method.solving import Task, least_numbers, proof_fits
 from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate, Multipliers
 from lipcert.proof.cases import ProvedCase, case_of, case_table, prove_cases
+from lipcert.proof.slopes import CASES_MOST
 from lipcert.relaxation.build import build
 from lipcert.relaxation.model import Relaxation
 from lipcert.relaxation.reduced import gains_of
 from lipcert.rounding import Array
 from lipcert.solver import Status
+from lipcert.steps import SCALAR
 from lipcert.witness import Witness
 
 if TYPE_CHECKING:
@@ -89,7 +91,7 @@ class _Run:
 
     def all(self) -> Status:
         late = False
-        while np.any(self.open) and len(self.proved) < policy.CASES_MOST:
+        while np.any(self.open) and len(self.proved) < CASES_MOST:
             candidates = np.where(self.open, self.bounds, -1.0)
             row, column = (int(k) for k in np.unravel_index(np.argmax(candidates), candidates.shape))
             if self.decided((row, column)):
@@ -133,7 +135,7 @@ class _Run:
         if not step.whole and not proof_fits(step.order, budget):
             return Status.TIME_LIMIT
         specification = self.method.specification(case, step)
-        with budget.measured(policy.BUILD_CALLS, policy.SCALAR):
+        with budget.measured(policy.BUILD_CALLS, SCALAR):
             relaxation = build(case, specification)
         if not budget.holds(least_numbers(relaxation.problem.size)):
             self.bracket.no_room(self.method.name, least_numbers(relaxation.problem.size), budget)

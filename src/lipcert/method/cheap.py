@@ -14,7 +14,7 @@ from lipcert.method.bracket import Bracket
 from lipcert.problem.problem import Problem
 from lipcert.proof.arithmetic import prove_interval, prove_linear, prove_mixed, prove_product
 from lipcert.proof.collapsed import prove_within
-from lipcert.steps import Expired
+from lipcert.steps import DENSE, RATES, THIN, Expired
 
 # Share of the time for intervals: where the linear forms of all neurons are expected to take more, plain intervals are
 # proved first. The value was chosen, not measured: forms cost many passes through a network, plain intervals a few.
@@ -32,11 +32,11 @@ class Product(Method):
     cheap = True
 
     def cost(self, problem: Problem) -> float:
-        return 2.0 * problem.network.entries / policy.RATES[policy.THIN]
+        return 2.0 * problem.network.entries / RATES[THIN]
 
     def run(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
         stored = problem.network.entries
-        with budget.measured(2.0 * stored, policy.THIN), threads_for(stored**0.5):
+        with budget.measured(2.0 * stored, THIN), threads_for(stored**0.5):
             bracket.improve(prove_product(problem))
 
 
@@ -54,7 +54,7 @@ class Interval(Method):
     cheap = True
 
     def cost(self, problem: Problem) -> float:
-        return 4.0 * max(problem.network.shape) * problem.network.entries / policy.RATES[policy.DENSE]
+        return 4.0 * max(problem.network.shape) * problem.network.entries / RATES[DENSE]
 
     def run(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
         bracket.enter(self.name)
@@ -78,7 +78,7 @@ class Linear(Method):
 
     def cost(self, problem: Problem) -> float:
         net = problem.network
-        return 4.0 * (net.inputs + max(net.shape)) * net.entries / policy.RATES[policy.DENSE]
+        return 4.0 * (net.inputs + max(net.shape)) * net.entries / RATES[DENSE]
 
     def run(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
         bracket.enter(self.name)
@@ -106,7 +106,7 @@ class Mixed(Method):
     for_many = False
 
     def cost(self, problem: Problem) -> float:
-        return gains_operations(problem.network) / policy.RATES[policy.DENSE]
+        return gains_operations(problem.network) / RATES[DENSE]
 
     def run(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
         """A part of the network is proved with the best gains, which a checker computes: only those are kept."""

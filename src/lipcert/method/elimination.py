@@ -12,6 +12,7 @@ from lipcert.method.base import Method
 from lipcert.method.bracket import Bracket
 from lipcert.problem.problem import Problem
 from lipcert.proof.arithmetic import elimination_terms, prove_elimination, refusal
+from lipcert.steps import RATES, SPARSE
 from lipcert.witness import Witness, evaluate
 from lipcert.witness.program import Program
 
@@ -32,7 +33,7 @@ class Elimination(Method):
 
     def cost(self, problem: Problem) -> float:
         """With tables that are as large as they may be."""
-        return 4.0 * problem.network.neurons * 2.0**LARGEST / policy.RATES[policy.SPARSE]
+        return 4.0 * problem.network.neurons * 2.0**LARGEST / RATES[SPARSE]
 
     def run(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
         bracket.enter(self.name)
@@ -41,13 +42,10 @@ class Elimination(Method):
         if found is None:
             bracket.note(f"elimination: more than {LARGEST} neurons share inputs, so that nothing was proved by it")
             return
-        if (
-            bracket.certificate is not None
-            and _TIMES * budget.expected(found.operations, policy.SPARSE) > budget.left()
-        ):
+        if bracket.certificate is not None and _TIMES * budget.expected(found.operations, SPARSE) > budget.left():
             bracket.out_of_budget(budget)
             return
-        with budget.measured(found.operations, policy.SPARSE):
+        with budget.measured(found.operations, SPARSE):
             bracket.improve(prove_elimination(problem))
         if bracket.wishes.lower and not bracket.closed() and Program.applies(problem.network):
             _realise(problem, bracket, budget)
@@ -57,7 +55,7 @@ def _realise(problem: Problem, bracket: Bracket, budget: Budget) -> None:
     """A point with the slopes of the largest norm, if there is one: then the bound is the constant."""
     found = elimination_terms(problem)
     assert found is not None
-    with budget.measured(found.operations, policy.SPARSE):
+    with budget.measured(found.operations, SPARSE):
         high = best_ends(found, problem.norm)
     if high is None:
         return
@@ -80,5 +78,5 @@ def eliminate_many(problem: Problem, bracket: Bracket, budget: Budget) -> None:
     if int((own.hi > own.lo).sum()) < policy.ELIMINATION_FROM:
         return
     found = elimination_terms(problem)
-    if found is not None and _TIMES * budget.expected(found.operations, policy.SPARSE) <= budget.left():
+    if found is not None and _TIMES * budget.expected(found.operations, SPARSE) <= budget.left():
         Elimination().run(problem, bracket, budget)

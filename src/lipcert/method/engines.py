@@ -25,6 +25,8 @@ from lipcert.method.tight import Kept, Tight
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import hull
 from lipcert.proof.collapsed import prove_within
+from lipcert.solver.slopes.choice import SLOPES_STEPS
+from lipcert.steps import DENSE, RATES
 from lipcert.witness import Witness
 
 if TYPE_CHECKING:
@@ -177,7 +179,7 @@ class Cells(Engine):
         smooth = not any(f.kinked for f in self.problem.network.activations)
         if self.problem.network.inputs <= policy.CELLS_INPUTS or smooth:
             return batch
-        return batch + budget.expected(Tight().cost(self.problem) * policy.RATES[policy.DENSE])
+        return batch + budget.expected(Tight().cost(self.problem) * RATES[DENSE])
 
     def waits(self, budget: Budget) -> bool:
         return self.search is None and self.price(budget) > self.share * budget.left()
@@ -244,7 +246,7 @@ class Relaxation(Engine):
         return float(min(lower * math.exp(left), self.bracket.upper))
 
     def price(self, budget: Budget) -> float:
-        return budget.expected(self.method.cost(self.problem) * policy.RATES[policy.DENSE])
+        return budget.expected(self.method.cost(self.problem) * RATES[DENSE])
 
     def turn(self, budget: Budget) -> None:
         self.problem = self.sharper(budget)
@@ -285,7 +287,7 @@ class BySlopes(Relaxation):
     def price(self, budget: Budget) -> float:
         """On the whole space, where nothing else is as good as soon, that of a few steps: a turn goes on with them."""
         known = hull(self.problem.region) is None
-        return super().price(budget) * (policy.SLOPES_STEPS / policy.SLOPES_PROOFS if known else 1.0)
+        return super().price(budget) * (SLOPES_STEPS / policy.SLOPES_PROOFS if known else 1.0)
 
     def turn(self, budget: Budget) -> None:
         self.problem = self.sharper(budget)

@@ -14,6 +14,7 @@ from lipcert.method.lower import Looker
 from lipcert.method.portfolio import take_turns
 from lipcert.method.workers import workers_of
 from lipcert.problem.problem import Problem
+from lipcert.steps import DENSE, RATES
 
 
 class Exact(Method):
@@ -39,7 +40,7 @@ class Exact(Method):
     def cost(self, problem: Problem) -> float:
         """Of a hundred cells; how many there will be no one knows."""
         net = problem.network
-        return 100 * 4.0 * max(net.shape) * net.entries / policy.RATES[policy.DENSE]
+        return 100 * 4.0 * max(net.shape) * net.entries / RATES[DENSE]
 
     def run(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
         eliminate_many(problem, bracket, budget.share(policy.PRELUDE_SHARE))

@@ -17,6 +17,7 @@ from lipcert.errors import InputError
 from lipcert.problem.ball import Ball
 from lipcert.problem.polytope import Polytope, tops
 from lipcert.rounding import Array
+from lipcert.steps import SCALAR, SPARSE
 
 NO_POINT = "the half-spaces have no point in the region (proved): give half-spaces that hold somewhere in it"
 NO_ROOM = "the half-spaces leave no interior that was found: no lower bound is searched where no point is known"
@@ -147,12 +148,12 @@ def _by_programs(region: Polytope, budget: Budget) -> Array:
         for k, sign in ((j, 1.0), (n + j, -1.0)):
             if budget.over():
                 return found
-            with budget.measured(0.0, policy.SPARSE) as work:
+            with budget.measured(0.0, SPARSE) as work:
                 highs.changeColCost(int(j), -sign)
                 highs.run()
                 pivots = max(0, int(highs.getInfo().simplex_iteration_count))
                 work.operations = max(table.nnz, 1) * (policy.SIGNS_ASK + policy.SIGNS_PIVOT * pivots)
-            budget.charge(policy.SIGNS_CALLS, policy.SCALAR)
+            budget.charge(policy.SIGNS_CALLS, SCALAR)
             if highs.getModelStatus().name == "kOptimal":
                 found[k] = np.maximum(-np.array(highs.getSolution().row_dual), 0.0) * unit * radius[j]
             else:

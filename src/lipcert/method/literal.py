@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.method.base import Method
 from lipcert.method.bracket import Bracket
@@ -12,6 +11,7 @@ from lipcert.method.result import Status
 from lipcert.problem.problem import Problem
 from lipcert.proof.stated import prove_stated, refusal
 from lipcert.solver import CONIC_SOLVERS, ConicStatus
+from lipcert.steps import DENSE, RATES
 
 
 class Literal(Method):
@@ -30,7 +30,7 @@ class Literal(Method):
     def cost(self, problem: Problem) -> float:
         """General solvers vectorise moment matrices: the cube of their entries."""
         order = 1 + problem.network.inputs + problem.network.neurons
-        return float(order) ** 6 / policy.RATES[policy.DENSE]
+        return float(order) ** 6 / RATES[DENSE]
 
     def run(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
         from lipcert.polynomial.lcep.methods import literal_bound  # here, so that importing lipcert stays fast

@@ -12,8 +12,9 @@ from lipcert.method.result import Status
 from lipcert.problem.problem import Problem
 from lipcert.relaxation.model import Relaxation
 from lipcert.rounding import Array
-from lipcert.steps import Expired
+from lipcert.steps import THIN, Expired
 from lipcert.witness import Witness, evaluate, glance, improve, search
+from lipcert.witness.record import CHEAP_NETWORK
 
 # How much longer than its own time a search may take before it is cut, as a share of what is left of the call. The
 # values were chosen, not tuned; annealing went on for 40 s after a limit of 5 s on a network of 426,000 neurons.
@@ -22,7 +23,7 @@ _OVERRUN, _OVERRUN_FIRST = 0.25, 0.6  # the second as long as there is no witnes
 
 def look_at_middle(problem: Problem, bracket: Bracket, budget: Budget) -> None:
     """Before all bounds, which may take the whole time with a network that is not small."""
-    if problem.network.entries <= policy.CHEAP_NETWORK:
+    if problem.network.entries <= CHEAP_NETWORK:
         return
     bracket.enter("lower bound")
     try:
@@ -43,7 +44,7 @@ def look(problem: Problem, bracket: Bracket, budget: Budget, seconds: float, aga
     bracket.enter("lower bound")
     known, seed = None if again is None else bracket.witness, bracket.wishes.seed + (again or 0)
     starts = None if known is None else known.point[None, :]
-    new = bracket.witness is None or problem.network.entries <= policy.CHEAP_NETWORK
+    new = bracket.witness is None or problem.network.entries <= CHEAP_NETWORK
     more = (_OVERRUN_FIRST if bracket.witness is None else _OVERRUN) * max(budget.left(), 0.0)
     part, longest = budget.upto(seconds), budget.upto(seconds + more)
     try:
@@ -80,7 +81,7 @@ class Looker:
 
     def before(self, budget: Budget) -> None:
         """Before the first turn, which may take long with a network that is not small."""
-        if self.problem.network.entries > policy.CHEAP_NETWORK:
+        if self.problem.network.entries > CHEAP_NETWORK:
             self._first(budget)
 
     def _first(self, budget: Budget) -> None:
@@ -146,7 +147,7 @@ class Rounder:
         if known is None or bracket.closed() or self.share < policy.MOMENTS_LEAST:
             return
         seconds = min(self.share * self.total, policy.MOMENTS_SHARE_LEFT * left)
-        if seconds < self.budget.expected(policy.MOMENTS_OPERATIONS * len(X) ** 2, policy.THIN):
+        if seconds < self.budget.expected(policy.MOMENTS_OPERATIONS * len(X) ** 2, THIN):
             return
         self.seed += 1
         with threads_for(self.problem.network.entries**0.5):

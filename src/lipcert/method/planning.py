@@ -24,7 +24,8 @@ from lipcert.relaxation.lifts import PRODUCTS_UP_TO
 from lipcert.relaxation.reduced import gains_of, share_of
 from lipcert.relaxation.reduction import Mask, Reduction, Share, everything, losses, open_signs
 from lipcert.relaxation.unsigned import unsigned_order
-from lipcert.solver.costs import CONDENSED, iteration_operations
+from lipcert.solver.choice import SURE_SHARE
+from lipcert.solver.costs import CONDENSED, ITERATIONS, iteration_operations
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +72,7 @@ def plan(problem: Problem, budget: Budget, method: str = "tight") -> list[Step]:
     steps = [step for step in _Parts(problem, known, budget).steps() if step.order > 1]
     chosen = sorted(steps, key=lambda step: step.operations)[: policy.PARTS]
     if fits and seconds <= policy.EASY_SHARE * left:
-        long = seconds > policy.SURE_SHARE * left
+        long = seconds > SURE_SHARE * left
         quick = (policy.FIRST_SHARE if long else policy.FIRST_PART_SHARE) * left
         chosen = [step for step in chosen if budget.expected(step.operations) <= quick][:2]
     ends = fits and (not chosen or seconds <= policy.HOPELESS_SHARE * left)
@@ -105,7 +106,7 @@ def whole_step(problem: Problem, method: str = "tight") -> Step:
         backward = method == "tight" or method.startswith("backward")
         core = order - (net.inputs if backward and problem.norm.p == "inf" and net.inputs > PRODUCTS_UP_TO else 0)
         rows = core + policy.ROWS_OF_INNER * inner + policy.ROWS_OF_LAST * last
-    return Step(None, order, policy.ITERATIONS * iteration_operations(core, CONDENSED * rows))
+    return Step(None, order, ITERATIONS * iteration_operations(core, CONDENSED * rows))
 
 
 def unsigned_step(problem: Problem) -> Step:
@@ -130,7 +131,7 @@ def interior_operations(inner: int, order: int, ties: int, signs: int = 0) -> fl
     """Of an interior point: `ties` rows for each of the `inner` neurons besides the diagonal; `signs` of the variables
     are in no row but their own, so that the matrices inside are smaller (see `solver.roots`)."""
     rows = 0.8 * (order + ties * inner)
-    return float(policy.ITERATIONS * (rows**3 / 3 + 6.0 * (order - signs) ** 3))
+    return float(ITERATIONS * (rows**3 / 3 + 6.0 * (order - signs) ** 3))
 
 
 def _gains(problem: Problem) -> Gains | None:

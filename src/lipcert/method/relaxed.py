@@ -8,7 +8,7 @@ from functools import partial
 from lipcert import policy
 from lipcert.bounds import cut_short
 from lipcert.budget import Budget
-from lipcert.budget.memory import in_words
+from lipcert.budget.memory import NUMBER, in_words
 from lipcert.budget.threads import threads_for
 from lipcert.method.base import Method
 from lipcert.method.bracket import Bracket
@@ -21,6 +21,7 @@ from lipcert.problem.problem import Problem
 from lipcert.relaxation.build import build
 from lipcert.relaxation.specification import UNSIGNED, Specification, plan_specification, refusal
 from lipcert.solver import Status as SolverStatus
+from lipcert.steps import DENSE, RATES, SCALAR
 
 # A solve of more operations than this takes a second or more: the machine's pace is measured before it is planned.
 _WORTH_CALIBRATING = 1e10
@@ -42,7 +43,7 @@ class Relaxed(Method):
         return refusal(problem, self.name)
 
     def cost(self, problem: Problem) -> float:
-        return self._first(problem).operations / policy.RATES[policy.DENSE]
+        return self._first(problem).operations / RATES[DENSE]
 
     def run(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
         if budget.over() or cut_short(problem):  # a checker has better bounds than those: other rows
@@ -102,7 +103,7 @@ class Relaxed(Method):
             reason = f"order {step.order:,} takes about {budget.expected(step.operations):.0f} s here"
             bracket.out_of_budget(budget)
         else:
-            needed, limit = in_words(policy.NUMBER * step.numbers), in_words(budget.memory.limit)
+            needed, limit = in_words(NUMBER * step.numbers), in_words(budget.memory.limit)
             reason = f"order {step.order:,} needs about {needed} beside what is there, and the memory limit is {limit}"
             bracket.out_of_memory(self.name, budget, noted=True)
         parts = "the lift without signs takes" if problem.whole_map else "parts of the network take"
@@ -126,7 +127,7 @@ class Relaxed(Method):
         specification = self.specification(problem, step)
         if not self._proof_fits(least, bracket, budget, step):
             return None
-        with budget.measured(policy.BUILD_CALLS, policy.SCALAR):
+        with budget.measured(policy.BUILD_CALLS, SCALAR):
             relaxation = build(problem, specification)
         task = Task(problem, specification, relaxation)
         if not self._proof_fits(task.proof_order, bracket, budget, step):

@@ -22,6 +22,7 @@ from lipcert.problem.problem import Problem
 from lipcert.proof.nogoods import Index, System
 from lipcert.proof.sharpened import Sharper, gathered, narrowed, rows_of, swept, tops
 from lipcert.rounding import Array
+from lipcert.steps import SCALAR, SPARSE
 
 _GAIN = 1e-3  # of the distance between both bounds: less is not worth its multipliers
 _SURE = 1e-9  # of the size of what is added: a sign that depends on less is left open, another BLAS may add differently
@@ -80,10 +81,10 @@ class _Search:
         for target in wanted:
             if budget.over():
                 break
-            with budget.measured(0.0, policy.SPARSE) as work:
+            with budget.measured(0.0, SPARSE) as work:
                 found.append((target, *program.largest(int(target[1]), int(target[2]))))
                 work.operations = program.entries * (policy.SIGNS_ASK + policy.SIGNS_PIVOT * program.pivots)
-            budget.charge(policy.SIGNS_CALLS, policy.SCALAR)
+            budget.charge(policy.SIGNS_CALLS, SCALAR)
         return self._proved(system, z, found)
 
     def _proved(self, system: System, z: Interval, found: list[tuple[Index, Array, Array]]) -> Interval:

@@ -26,7 +26,7 @@ from lipcert.problem.region import hull
 from lipcert.proof.cases import case_of, case_table
 from lipcert.proof.collapsed import prove_within
 from lipcert.proof.piece import is_narrow
-from lipcert.proof.slopes import WHOLE, Part, prove_part, prove_parts
+from lipcert.proof.slopes import CASES_MOST, WHOLE, Part, prove_part, prove_parts
 from lipcert.relaxation.slopes import (
     SlopeBlock,
     SlopeMultipliers,
@@ -39,6 +39,7 @@ from lipcert.relaxation.slopes import (
 from lipcert.rounding import Array
 from lipcert.solver.slopes import slope_solver
 from lipcert.solver.slopes.scalars import scalar_multipliers
+from lipcert.steps import DENSE, RATES, SCALAR
 
 if TYPE_CHECKING:
     from lipcert.solver.slopes.choice import SlopeSolver
@@ -62,7 +63,7 @@ class Slopes(Method):
         return None if hull(problem.region) is not None else refusal(orders_of_all(net), net.inputs)
 
     def cost(self, problem: Problem) -> float:
-        return policy.SLOPES_PROOFS * proof_operations(orders_of_all(problem.network)) / policy.RATES[policy.DENSE]
+        return policy.SLOPES_PROOFS * proof_operations(orders_of_all(problem.network)) / RATES[DENSE]
 
     def run(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
         run_slopes(problem, bracket, budget)
@@ -121,7 +122,7 @@ def prepared(problem: Problem, bracket: Bracket, budget: Budget, notes: bool = T
 
 def proof_operations(orders: tuple[int, ...]) -> float:
     """Of one proof, or of one greedy pass, the calls around its pieces among them."""
-    calls = policy.SLOPES_CALLS * len(orders) * policy.RATES[policy.DENSE] / policy.RATES[policy.SCALAR]
+    calls = policy.SLOPES_CALLS * len(orders) * RATES[DENSE] / RATES[SCALAR]
     return policy.SLOPES_PROOF * float(np.sum(np.array(orders, dtype=float) ** 3)) + calls
 
 
@@ -230,13 +231,13 @@ class Work:
 
     def cases(self) -> bool:
         """Each case that decides what the bound is; whether all of them were looked at in time."""
-        with self.budget.measured(policy.BUILD_CALLS, policy.SCALAR):
+        with self.budget.measured(policy.BUILD_CALLS, SCALAR):
             self.table = case_table(self.chosen)
         whole = self.parts.get((WHOLE, WHOLE))
         bounds = np.minimum(self.table, math.inf if whole is None else whole.upper)
         done = np.zeros(bounds.shape, dtype=bool)
         late = False
-        for _ in range(min(done.size, policy.CASES_MOST)):
+        for _ in range(min(done.size, CASES_MOST)):
             at = np.unravel_index(int(np.argmax(np.where(done, -1.0, bounds))), done.shape)
             place = int(at[0]), int(at[1])
             self.floor = max(self.bracket.lower, float(bounds[done].max(initial=0.0)))

@@ -23,6 +23,7 @@ from lipcert.relaxation.specification import Specification, plan_specification
 from lipcert.rounding import Array
 from lipcert.solver import Progress, Status, choose_solver, no_room_for_interior
 from lipcert.solver.result import Paused
+from lipcert.steps import SCALAR, THIN
 
 OnMoments = Callable[[Relaxation, Array], None]  # a relaxation and its moment matrix, while the solver rests
 
@@ -188,7 +189,7 @@ def tighten(
         current = task.cut(cuts)
         problem = current.relaxation.problem
         operations = solve_operations(problem)
-        expected = budget.expected(operations) + budget.expected(policy.ROUND_CALLS, policy.SCALAR)
+        expected = budget.expected(operations) + budget.expected(policy.ROUND_CALLS, SCALAR)
         if budget.over() or (best < np.inf and expected > budget.left()):
             return Rounds(Status.TIME_LIMIT, cuts, operations, best, stalled)
         reserve = 2 * budget.expected(proof_operations(current.proof_order))
@@ -206,7 +207,7 @@ def tighten(
         slack = (problem.rhs - problem.apply(result.X))[own]
         busy = cuts.kept((result.y[own] > policy.CUT_IDLE * best) | (slack < policy.CUT_NEAR))
         found = separate(base, result.X, busy, budget=max(200, 2 * problem.size))
-        budget.charge(policy.SEPARATION_OPERATIONS * float(problem.size) ** 2, policy.THIN)
+        budget.charge(policy.SEPARATION_OPERATIONS * float(problem.size) ** 2, THIN)
         if not len(found) or stalled == 2 or bracket.closed():
             return Rounds(Status.OPTIMAL, busy, operations, best, stalled)
         affordable = budget.affordable(policy.ROUND_SHARE * budget.left())

@@ -15,6 +15,7 @@ from lipcert.method.slopes import Slopes, Work, run_slopes
 from lipcert.method.solving import OnMoments, Rounds, Task, rounds_fit, rounds_need, solve_on, tighten
 from lipcert.problem.problem import Problem
 from lipcert.solver import Status as SolverStatus
+from lipcert.steps import SCALAR
 
 if TYPE_CHECKING:
     from lipcert.solver.grid import GridStart
@@ -62,7 +63,7 @@ class Kept:
         if self.cases is not None:
             return 0.0 if self.cases.solved.any() else None
         if self.rounds is not None and self.rounds.best < float("inf"):
-            return budget.expected(self.rounds.operations) + budget.expected(policy.ROUND_CALLS, policy.SCALAR)
+            return budget.expected(self.rounds.operations) + budget.expected(policy.ROUND_CALLS, SCALAR)
         return None if self.triangles is None and self.products is None else 0.0
 
 

@@ -17,11 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from lipcert import policy
 from lipcert import steps as working
 from lipcert.errors import MethodError
 from lipcert.files import MAX_WEIGHTS
 from lipcert.rounding import Array
+
+# Multiplications that take as long as copying one number of a convolution's window and adding it back.
+COPY_WORK = 50.0
 
 Matrix = Any  # a LinearMap; scipy is untyped
 Index = NDArray[np.int64]
@@ -302,7 +304,7 @@ def summed(weight: Matrix, axis: int = 1) -> int:
 def dense_work(weight: Matrix) -> float:
     """The multiplications of a dense matrix that take as long as a product; not for sparse ones."""
     copied = weight.copied if isinstance(weight, Operator) else 0
-    return float(entries(weight) + policy.COPY_WORK * copied)
+    return float(entries(weight) + COPY_WORK * copied)
 
 
 def is_sparse(weight: Matrix) -> bool:

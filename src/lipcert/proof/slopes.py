@@ -19,7 +19,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert import policy
 from lipcert.errors import FileFormatError
 from lipcert.files.numbers import LARGEST, LARGEST_WHOLE, real, whole, within
 from lipcert.problem.problem import Problem
@@ -28,6 +27,8 @@ from lipcert.proof.certificate import Certificate
 from lipcert.proof.pieces import NO_STEPS, Steps, check_program, prove_program, read_steps
 from lipcert.relaxation.slopes import SlopeMultipliers, SlopeProgram, orders_of, refusal, slope_program
 from lipcert.rounding import Array, best, worst
+
+CASES_MOST = 1000  # cases that are solved and that a certificate's file may hold
 
 NAMES = "slope_parts|slope_numbers|slope_steps"
 TEXTS: frozenset[str] = frozenset()
@@ -142,7 +143,7 @@ def read_slopes(arrays: Mapping[str, Any]) -> Slopes:
     table, steps = whole(arrays, "slope_parts", (None, 5), WHOLE, LARGEST_WHOLE), read_steps(arrays, "slope_steps")
     numbers = real(arrays, "slope_numbers", (None,), 0.0, LARGEST)
     highs = [LARGEST_WHOLE, LARGEST_WHOLE, len(numbers), len(numbers), len(steps)]
-    if len(table) > policy.CASES_MOST + 1 or not within(table, [WHOLE, WHOLE, 0, 0, 0], highs):
+    if len(table) > CASES_MOST + 1 or not within(table, [WHOLE, WHOLE, 0, 0, 0], highs):
         raise FileFormatError("the multipliers of the slopes do not fit together")
     if len(np.unique(table[:, :2], axis=0)) < len(table):
         raise FileFormatError("two parts of the slopes are about the same case")

@@ -22,13 +22,14 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert import policy
 from lipcert.bounds.propagation import slopes
 from lipcert.files.numbers import LARGEST
 from lipcert.problem.maps import Matrix, dense, matrix
 from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
 from lipcert.rounding import Array, gamma, grow
+
+SLOPES_PIECE = 6000  # order of the largest matrix that a proof by slopes factors: a few of them take 2 GB
 
 Term = tuple[int, Array]  # a source, 0 being the input, and a matrix (rows, width of the source)
 Kept = NDArray[np.bool_]
@@ -185,9 +186,9 @@ def orders_of_all(net: Network) -> tuple[int, ...]:
 def refusal(orders: Sequence[int], inputs: int) -> str | None:
     """Why a proof of these pieces is too large, in one line; None where it is not."""
     most = max(*orders, inputs)
-    if most <= policy.SLOPES_PIECE:
+    if most <= SLOPES_PIECE:
         return None
-    return f"slopes needs a matrix of order {most:,} here, more than {policy.SLOPES_PIECE:,}; use mixed or tight"
+    return f"slopes needs a matrix of order {most:,} here, more than {SLOPES_PIECE:,}; use mixed or tight"
 
 
 def _numbers(live: list[Kept]) -> dict[int, int]:

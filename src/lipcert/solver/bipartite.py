@@ -18,10 +18,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.errors import InputError
 from lipcert.relaxation.rank_two import Floats
+from lipcert.solver.costs import EIGENVALUE, EIGENVALUE_CALLS
 from lipcert.solver.result import Status
 from lipcert.solver.unit_vectors import alternate, normalise
 
@@ -72,7 +72,7 @@ def solve_bipartite(
     rank = int(np.sqrt(2.0 * (p + q))) + 2  # beyond sqrt(2 (p + q)) local maxima are global
     W = normalise(np.random.default_rng(0).standard_normal((q, rank)))
     alternation = alternate((K, np.zeros(p), np.zeros(q)), W, np.zeros(rank), budget)
-    check_operations = 2.0 * p * q * min(p, q) + policy.EIGENVALUE * min(p, q) ** 3 + policy.EIGENVALUE_CALLS
+    check_operations = 2.0 * p * q * min(p, q) + EIGENVALUE * min(p, q) ** 3 + EIGENVALUE_CALLS
     check, best = 1, None
     for sweep, at in zip(range(1, sweeps + 1), alternation, strict=False):
         if sweep in (check, sweeps):

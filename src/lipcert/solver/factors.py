@@ -12,13 +12,14 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import minimize
 
-from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.errors import InputError
 from lipcert.relaxation.rank_two import Floats, Integers, RankTwoProblem
 from lipcert.solver.atoms import AtomForm, atom_form
 from lipcert.solver.bordered import Bordered
+from lipcert.solver.costs import THIN_CALLS
 from lipcert.solver.start import balance, diagonal_rows, dual_matrix, lowest_eigenvalue
+from lipcert.steps import THIN
 
 Lagrangian = Callable[[Floats], tuple[float, Floats]]  # value and slope at rows of the right lengths
 
@@ -97,7 +98,7 @@ class Factors:
         def negative(flat: Floats) -> tuple[float, Floats]:
             if budget.over():
                 raise TimeoutError
-            with budget.measured(operations + policy.THIN_CALLS, policy.THIN):
+            with budget.measured(operations + THIN_CALLS, THIN):
                 V, norm = self.vectors(flat.reshape(R.shape))
                 value, slope = lagrangian(V)
                 slope = self.tangent(slope, V, norm)

@@ -14,15 +14,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.sparse as sp
 
-from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.errors import InputError
 from lipcert.relaxation.grid import Grid, grid_matrix, grid_parts
 from lipcert.relaxation.rank_two import Floats, RankTwoProblem
 from lipcert.solver.bordered import Bordered
+from lipcert.solver.costs import INTERIOR_CALLS, INTERIOR_ROW, THIN_CALLS
 from lipcert.solver.factors import Factors
 from lipcert.solver.pairs import Moments, Watched
 from lipcert.solver.start import dual_matrix
+from lipcert.steps import THIN
+
+GRID_ENTRY = 20.0  # operations for each pair and for each watched product, in one evaluation
 
 _MARGIN = 0.08  # a product this near its bound is watched
 _SWEEPS, _LANCZOS = 40, 100  # on the way to feasible multipliers
@@ -82,7 +85,7 @@ class GridRun:
         if np.any(problem.diagonal != 1.0):
             raise InputError("GridRun(problem): the products need variables with X_ii <= 1")
         self.factors = Factors(problem, np.r_[grid.one, grid.right])
-        budget.charge(policy.INTERIOR_ROW * problem.rows + policy.INTERIOR_CALLS)
+        budget.charge(INTERIOR_ROW * problem.rows + INTERIOR_CALLS)
         form = self.factors.form
         place = np.argsort(form.permutation)
         self.one, self.left, self.right = int(place[grid.one]), place[grid.left], place[grid.right]
@@ -189,7 +192,7 @@ class GridRun:
         """Of one evaluation: moments and pull of all pairs, a few looks at each watched product, and the rows."""
         pairs, rank = len(self.left) * len(self.right), self.R.shape[1]
         rows = self.factors.operations(rank) if self.factors.free.any() else 12.0 * self.R.size
-        return float(6 * pairs * rank + policy.GRID_ENTRY * (pairs + len(self.pressed)) + rows)
+        return float(6 * pairs * rank + GRID_ENTRY * (pairs + len(self.pressed)) + rows)
 
     def _lagrangian(self, V: Floats) -> tuple[float, Floats]:
         """The augmented Lagrangian and its slope over V."""
@@ -210,7 +213,7 @@ class GridRun:
         """Dual feasible multipliers from the current ones, and their bound: only the diagonal ones are recomputed."""
         factors = self.factors
         work = factors.operations(1) * (_SWEEPS * self.R.shape[1] + _LANCZOS)
-        with self.budget.measured(work + policy.THIN_CALLS * (_SWEEPS + _LANCZOS), policy.THIN):
+        with self.budget.measured(work + THIN_CALLS * (_SWEEPS + _LANCZOS), THIN):
             y = self.base[0].copy()
             y[factors.row] = 0.0
             S = dual_matrix(factors.form, y)

@@ -13,14 +13,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.budget.threads import one_thread
 from lipcert.errors import InputError
 from lipcert.relaxation.rank_two import Floats, RankTwoProblem
+from lipcert.solver.costs import INTERIOR_CALLS, INTERIOR_ROW, THIN_CALLS
 from lipcert.solver.factors import Factors
 from lipcert.solver.result import Callback, Log, RankTwoResult, Status
 from lipcert.solver.start import dual_matrix
+from lipcert.steps import THIN
 
 _SWEEPS, _LANCZOS = 25, (60, 100)  # of the two ways to feasible multipliers
 _PENALTY = 4.0  # at first, in units of the mean diagonal multiplier
@@ -100,7 +101,7 @@ class LowRankRun:
 
     def _begin(self) -> None:
         self.factors = Factors(self.problem)
-        self.budget.charge(policy.INTERIOR_ROW * self.problem.rows + policy.INTERIOR_CALLS)
+        self.budget.charge(INTERIOR_ROW * self.problem.rows + INTERIOR_CALLS)
         size, mean = self.problem.size, float(self.factors.weight.mean())
         self.R = self.factors.start(self.options.rank or int(max(8, np.sqrt(size) / 2)))
         self.y = np.zeros(self.problem.rows)
@@ -118,13 +119,13 @@ class LowRankRun:
             return value, 2.0 * (objective - factors.pull(y, images))
 
         options = {"maxiter": self.options.inner, "maxcor": 15}
-        in_time = self.budget.upto(self.budget.left() - self.budget.expected(self._bound_operations(), policy.THIN))
+        in_time = self.budget.upto(self.budget.left() - self.budget.expected(self._bound_operations(), THIN))
         return factors.climb(self.R, lagrangian, in_time, factors.operations(self.R.shape[1]), options)
 
     def _bound_operations(self) -> float:
         """Of making multipliers feasible."""
         products, columns = _SWEEPS + sum(_LANCZOS), _SWEEPS * self.R.shape[1] + sum(_LANCZOS)
-        return float(self.factors.operations(1) * columns + policy.THIN_CALLS * products)
+        return float(self.factors.operations(1) * columns + THIN_CALLS * products)
 
     def _update(self) -> float:
         """The multipliers follow; how far the rows are violated."""
@@ -136,7 +137,7 @@ class LowRankRun:
 
     def _report(self, violation: float) -> Status | None:
         factors, form, scale = self.factors, self.factors.form, self.factors.form.value_scale
-        with self.budget.measured(self._bound_operations(), policy.THIN):
+        with self.budget.measured(self._bound_operations(), THIN):
             without = self.y.copy()
             without[factors.row] = 0.0
             ways = [factors.rescaled(without, dual_matrix(form, without), self.R, _SWEEPS, _LANCZOS[0])]

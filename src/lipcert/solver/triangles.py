@@ -16,12 +16,16 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import eigh
 
-from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.relaxation.rank_two import Floats, Integers
 from lipcert.relaxation.triangles import NO_TRIANGLES, Triangles
+from lipcert.solver.costs import EIGENVALUE, EIGENVALUE_CALLS, THIN_CALLS
 from lipcert.solver.sphere import Singles, Slope, climb, unit
 from lipcert.solver.violated import violated
+from lipcert.steps import THIN
+
+TRIANGLE_ENTRY = 20.0  # operations for each triangle of the list, in one evaluation
+TRIANGLE_DRAW = 1.0  # operations of a search for violated triangles, times the order cubed
 
 _MARGIN = 0.08  # a triangle this near its bound stays in the list
 
@@ -119,13 +123,13 @@ class TriangleRun:
 
     def _step_operations(self, triangles: int) -> float:
         """Of one evaluation: moments and slope of all pairs, and a few looks at every triangle of the list."""
-        return 4.0 * self.size * self.V.size + policy.TRIANGLE_ENTRY * triangles + policy.THIN_CALLS
+        return 4.0 * self.size * self.V.size + TRIANGLE_ENTRY * triangles + THIN_CALLS
 
     def _counted(self, f: Slope, operations: float) -> Slope:
         """f with its work counted."""
 
         def counted(V: Singles) -> tuple[float, Singles]:
-            with self.budget.measured(operations, policy.THIN):
+            with self.budget.measured(operations, THIN):
                 return f(V)
 
         return counted
@@ -136,7 +140,7 @@ class TriangleRun:
         if budget.over():
             return False
         if self._due():
-            with budget.measured(policy.TRIANGLE_DRAW * self.size**3, policy.THIN):
+            with budget.measured(TRIANGLE_DRAW * self.size**3, THIN):
                 self._draw()
         try:
             self.V = self._climb()
@@ -242,7 +246,7 @@ class TriangleRun:
 
         with suppress(TimeoutError):
             best = climb(self._counted(value, self._step_operations(0)), self.V, steps)
-        with self.budget.measured(2 * (policy.EIGENVALUE * self.size**3 + policy.EIGENVALUE_CALLS)):
+        with self.budget.measured(2 * (EIGENVALUE * self.size**3 + EIGENVALUE_CALLS)):
             return _lifted(M, best.astype(np.float64))
 
 

@@ -15,10 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import eigh
 
-from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.relaxation.rank_two import Floats
+from lipcert.solver.costs import EIGENVALUE, EIGENVALUE_CALLS, THIN_CALLS
 from lipcert.solver.pairs import Moments
+from lipcert.steps import THIN
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,9 +48,9 @@ def alternate(parts: Moments, W: Floats, e: Floats, budget: Budget) -> Iterator[
     K, r, k = parts
     turned, joined = np.ascontiguousarray(K.T), bool(np.any(r) or np.any(k))  # whether e plays a part
     W_before, e_before, momentum, last = W, e, 0.0, -np.inf
-    each = 4.0 * K.size * W.shape[1] + 20.0 * W.size + policy.THIN_CALLS
+    each = 4.0 * K.size * W.shape[1] + 20.0 * W.size + THIN_CALLS
     while True:
-        with budget.measured(each, policy.THIN):
+        with budget.measured(each, THIN):
             W_ahead = normalise(W + momentum * (W - W_before)) if momentum else W
             e_ahead = normalise((e + momentum * (e - e_before))[None])[0]
             T = normalise(K @ W_ahead + r[:, None] * e_ahead if joined else K @ W_ahead)
@@ -87,7 +88,7 @@ def solve_unit_vectors(
     left = np.linalg.norm(K @ at.W + r[:, None] * at.e, axis=1)
     right = np.linalg.norm(K.T @ at.T + k[:, None] * at.e, axis=1)
     one = float(np.linalg.norm(r @ at.T + k @ at.W))
-    with budget.measured(policy.EIGENVALUE * (1 + sum(K.shape)) ** 3 + policy.EIGENVALUE_CALLS):
+    with budget.measured(EIGENVALUE * (1 + sum(K.shape)) ** 3 + EIGENVALUE_CALLS):
         return _feasible(parts, np.concatenate([[one], left, right]), at.value)
 
 

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from lipcert import policy
 from lipcert.relaxation.rank_two import Floats
 from lipcert.relaxation.triangles import NO_TRIANGLES, Triangles
 from lipcert.solver.sphere import Singles
+
+# Entries that one search for violated triangles looks at. Where all pairs have more, a random part of the pairs is
+# taken.
+TRIANGLE_LOOKS = 4e8
 
 _STRONG = 0.4  # |x| of an edge that is looked at; a triangle whose three edges are weaker is violated by at most 0.2
 _BLOCK = 256  # pairs at a time: their rows stay in the cache
@@ -24,8 +27,8 @@ def violated(X: Singles, threshold: float, most: int, seed: int) -> tuple[Triang
     size = len(X)
     rng = np.random.default_rng(seed)
     a, b = np.nonzero(np.triu(np.abs(X) > _STRONG, 1))
-    if len(a) * size > policy.TRIANGLE_LOOKS:
-        some = rng.random(len(a)) < policy.TRIANGLE_LOOKS / (len(a) * size)
+    if len(a) * size > TRIANGLE_LOOKS:
+        some = rng.random(len(a)) < TRIANGLE_LOOKS / (len(a) * size)
         a, b = a[some], b[some]
     sign = -np.sign(X[a, b])
     room = 1.0 - np.abs(X[a, b])

@@ -15,15 +15,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.problem.maps import times
 from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
 from lipcert.relaxation.model import Index
+from lipcert.steps import THIN
 from lipcert.witness.chart import Batch
-from lipcert.witness.record import Record
+from lipcert.witness.record import TRIED, Record
+from lipcert.witness.sampling import ELITE
 from lipcert.witness.screen import Rows, Screen, direction
+
+# Chosen in docs/experiments/lower-bounds.md.
+ANNEAL_DEPTH = 8  # hidden blocks from which annealing gets its share of a search
+ANNEAL_MEMBERS = (128, 1024)  # least and most members; between them as many as can make all moves within the budget
+ANNEAL_STEPS = 4000  # moves of every member at most
+ANNEAL_RANDOM = 0.3  # share of random moves; the others are differences of two members
+ANNEAL_NEWS = 0.05  # relative gain from which the best member is valued before the end
 
 _HOT, _COLD = 0.5, 0.02  # temperatures of the first and the last move
 _SMALLEST = -4.0  # decades
@@ -34,7 +42,7 @@ _MOVE = 60  # operations for every entry of a move
 
 def applies(net: Network) -> bool:
     """Where annealing gets a share of the search."""
-    return net.depth >= policy.ANNEAL_DEPTH
+    return net.depth >= ANNEAL_DEPTH
 
 
 @dataclass(eq=False)
@@ -121,21 +129,21 @@ def anneal(record: Record, starts: Batch | None, budget: Budget) -> Batch:
     begin, length = budget.now(), max(budget.left(), 1e-9)
     annealer = Annealer(record, budget)
     screen, rng = annealer.screen, record.rng
-    least, most = policy.ANNEAL_MEMBERS
-    size = int(np.clip(min(screen.chunk // 4, screen.rows(length, 3 * policy.ANNEAL_STEPS)), least, most))
+    least, most = ANNEAL_MEMBERS
+    size = int(np.clip(min(screen.chunk // 4, screen.rows(length, 3 * ANNEAL_STEPS)), least, most))
     fresh = record.chart.draw(rng, 4 * size, screen.dtype)
     known = record.chart.coordinates(record.best.point[None, :])
     parts = [known, fresh] if starts is None else [known, starts[:size], fresh]
     members = annealer.populate(np.concatenate(parts).astype(screen.dtype))
     members = members.keep(np.argsort(-members.values, kind="stable")[:size])
     best = Members(members.v.copy(), members.d, members.values.copy())
-    for step in range(1, policy.ANNEAL_STEPS + 1):
-        progress = max(step / policy.ANNEAL_STEPS, (budget.now() - begin) / length)
+    for step in range(1, ANNEAL_STEPS + 1):
+        progress = max(step / ANNEAL_STEPS, (budget.now() - begin) / length)
         if progress >= 1.0:
             break
         temperature = _HOT * (_COLD / _HOT) ** progress
         moved = _moved(record, members.v)
-        budget.charge(_MOVE * moved.size, policy.THIN)
+        budget.charge(_MOVE * moved.size, THIN)
         values = annealer.valued(moved, members.d)
         with np.errstate(divide="ignore", invalid="ignore"):
             change = np.log(values) - np.log(members.values)
@@ -144,14 +152,14 @@ def anneal(record: Record, starts: Batch | None, budget: Budget) -> Batch:
         members.values = np.where(taken, values, members.values)
         if step % _RENEWAL == 0:
             members = annealer.renewed(members.v, members.d)
-            if members.values.max() > best.values.max() * (1 + policy.ANNEAL_NEWS):
+            if members.values.max() > best.values.max() * (1 + ANNEAL_NEWS):
                 best = Members(members.v.copy(), members.d, members.values)
-                annealer.offer(best, policy.TRIED)
+                annealer.offer(best, TRIED)
         if step % _COPYING == 0:
             order = np.argsort(members.values, kind="stable")
             members.copy(order[-(size // 8) :], order[: size // 8])
-    annealer.offer(best, policy.ELITE)
-    annealer.offer(members, policy.ELITE)
+    annealer.offer(best, ELITE)
+    annealer.offer(members, ELITE)
     return members.v[np.argsort(-members.values, kind="stable")]
 
 
@@ -160,7 +168,7 @@ def _moved(record: Record, v: Batch) -> Batch:
     rng, chart, (rows, n) = record.rng, record.chart, v.shape
     d = rng.standard_normal((rows, n), dtype=v.dtype) * chart.reach(v)
     pairs = rng.integers(rows, size=(2, rows))
-    d = np.where(rng.random((rows, 1)) < policy.ANNEAL_RANDOM, d, v[pairs[0]] - v[pairs[1]])
+    d = np.where(rng.random((rows, 1)) < ANNEAL_RANDOM, d, v[pairs[0]] - v[pairs[1]])
     length = (10.0 ** rng.uniform(_SMALLEST, 0.3, (rows, 1))).astype(v.dtype)
     return np.asarray(chart.confine(v + length * d), dtype=v.dtype)
 

@@ -9,33 +9,40 @@ from __future__ import annotations
 
 import numpy as np
 
-from lipcert import policy
 from lipcert.budget import Budget
+from lipcert.steps import THIN
 from lipcert.witness.chart import Batch
 from lipcert.witness.record import Record
 from lipcert.witness.screen import Screen
+
+# Chosen on the networks that `witness/search.py` names.
+DRIFT_INPUTS = 64  # inputs at most: with more, random moves change little, and nothing was found on ERAN with 784
+DRIFT_MEMBERS = 64  # points of the population
+DRIFT_TRIES = 64  # moves of every member in a turn
+DRIFT_PATIENCE = 60  # turns without improvement after which a drift ends
+DRIFT_RENEWAL = 40  # turns after which the worst quarter of the population is drawn anew
 
 _SMALLEST = -3.0  # decades
 _MOVE = 120  # operations for every entry of a move
 
 
 def applies(record: Record) -> bool:
-    return record.problem.network.inputs <= policy.DRIFT_INPUTS
+    return record.problem.network.inputs <= DRIFT_INPUTS
 
 
 def drift(record: Record, screen: Screen, starts: Batch, budget: Budget) -> Batch:
     """Turns of moves until nothing improves or the budget is over; the members, best first."""
-    chart, members = record.chart, policy.DRIFT_MEMBERS
+    chart, members = record.chart, DRIFT_MEMBERS
     fresh = chart.draw(record.rng, members, screen.dtype)
     best = chart.coordinates(record.best.point[None, :]).astype(screen.dtype)
     v = np.concatenate([best, starts[: members // 2], fresh])[:members]
     values = screen.norms(screen.forward(v))
-    tries = int(np.clip(screen.chunk // members, 1, policy.DRIFT_TRIES))
+    tries = int(np.clip(screen.chunk // members, 1, DRIFT_TRIES))
     turn = stale = 0
-    while stale < policy.DRIFT_PATIENCE and not budget.over():
+    while stale < DRIFT_PATIENCE and not budget.over():
         turn += 1
         moved = _moves(record, screen, v, tries)
-        budget.charge(_MOVE * moved.size, policy.THIN)
+        budget.charge(_MOVE * moved.size, THIN)
         reached = screen.norms(screen.forward(moved.reshape(-1, v.shape[1]))).reshape(moved.shape[:2])
         chosen = reached.argmax(axis=1)
         rows = np.arange(len(v))
@@ -46,7 +53,7 @@ def drift(record: Record, screen: Screen, starts: Batch, budget: Budget) -> Batc
         if values.max() > before * (1 + 1e-6):  # more than single precision adds by itself
             record.offer(chart.points(v), values, "drift")
         stale = 0 if record.best.value > before * (1 + 1e-6) else stale + 1
-        if turn % policy.DRIFT_RENEWAL == 0:
+        if turn % DRIFT_RENEWAL == 0:
             worst = np.argsort(values, kind="stable")[: members // 4]
             v[worst] = chart.draw(record.rng, len(worst), screen.dtype)
             values[worst] = screen.norms(screen.forward(v[worst]))

@@ -13,12 +13,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.problem.network import Network
 from lipcert.relaxation.model import Relaxation
 from lipcert.rounding import Array
 from lipcert.witness.program import Patterns
+
+MOMENT_SAMPLES = 192  # normal samples with the moments of a matrix
+MOMENT_LEADING = 24  # leading eigenvectors that are taken as points
 
 _WHOLE = 300  # the order up to which all eigenvectors are computed
 _SPARE = 8  # more columns than eigenvectors in the iteration of larger matrices
@@ -71,9 +73,9 @@ def _vectors(X: Array, rng: np.random.Generator) -> Array:
     mean = X[0].copy()
     values, vectors = _leading(X, rng)
     spread, axes = _leading(X - np.outer(mean, mean), rng)
-    noise = rng.standard_normal((policy.MOMENT_SAMPLES, spread.size))
+    noise = rng.standard_normal((MOMENT_SAMPLES, spread.size))
     samples = mean + (noise * np.sqrt(np.maximum(spread, 0.0))) @ axes.T
-    count = policy.MOMENT_LEADING
+    count = MOMENT_LEADING
     leading = vectors.T[:count] * np.sqrt(np.maximum(values[:count], 0.0))[:, None]
     leading = leading * np.where(leading[:, :1] < 0, -1.0, 1.0)
     first = leading[:, :1]
@@ -91,7 +93,7 @@ def _leading(X: Array, rng: np.random.Generator) -> tuple[Array, Array]:
         if len(X) <= _WHOLE:
             values, vectors = np.linalg.eigh(X)
         else:
-            Q = rng.standard_normal((len(X), policy.MOMENT_LEADING + _SPARE))
+            Q = rng.standard_normal((len(X), MOMENT_LEADING + _SPARE))
             for _ in range(_ITERATIONS):
                 Q = np.linalg.qr(X @ Q)[0]
             values, rotation = np.linalg.eigh(Q.T @ X @ Q)
@@ -106,4 +108,4 @@ def _operations(order: int) -> float:
     """Of `_leading`."""
     if order <= _WHOLE:
         return 10.0 * order**3
-    return 2.0 * (_ITERATIONS + 1) * (policy.MOMENT_LEADING + _SPARE) * order**2
+    return 2.0 * (_ITERATIONS + 1) * (MOMENT_LEADING + _SPARE) * order**2

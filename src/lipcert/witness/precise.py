@@ -14,7 +14,6 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert import policy
 from lipcert.bounds.interval import Interval
 from lipcert.budget import Budget
 from lipcert.problem.activations import Activation
@@ -22,6 +21,7 @@ from lipcert.problem.maps import Matrix, entrywise, numbers, summed, times
 from lipcert.problem.network import Network
 from lipcert.rounding import Array, grow
 from lipcert.rounding.digits import BITS, Long, OutOfRangeError, Product, Term, combine, sliced
+from lipcert.steps import RATES, SCALAR, THIN
 
 Signs = NDArray[np.bool_]
 
@@ -80,7 +80,7 @@ def work(net: Network, count: int) -> tuple[float, str]:
     """Operations of `preactivations` or of `gradient`, and their kind."""
     calls = len(net.blocks) * (_STATEMENTS + _STATEMENTS_DIGIT * count)
     products = float(_SLICED) * (count * net.entries + _SPLITTING * net.stored)
-    return products + calls * policy.RATES[policy.THIN] / policy.RATES[policy.SCALAR], policy.THIN
+    return products + calls * RATES[THIN] / RATES[SCALAR], THIN
 
 
 def preactivations(net: Network, point: Array, count: int, budget: Budget | None = None) -> tuple[Interval, ...] | None:

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert import policy
 from lipcert.bounds.propagation import Interval, cut_short, preactivations
 from lipcert.budget import Budget
 from lipcert.problem.maps import Matrix, dense
@@ -23,7 +22,15 @@ from lipcert.problem.network import Network
 from lipcert.problem.problem import PREACTIVATIONS, Problem
 from lipcert.problem.region import sides_of
 from lipcert.rounding import Array
+from lipcert.steps import SCALAR, THIN
 from lipcert.witness.chart import Chart
+
+BOUNDS_SHARE = 0.3  # share of what is left for pre-activation bounds that nobody has computed yet
+# Affine forms of all neurons are made where they take at most this share of what is left and have at most this many
+# numbers.
+FORMS_SHARE = 0.2
+FORMS_ENTRIES = 100_000_000
+FORMS_COPIES = 3.0  # copies of all affine forms in memory while they are made
 
 Patterns = NDArray[np.bool_]  # (..., neurons), all blocks side by side
 
@@ -47,7 +54,7 @@ class Program:
     @classmethod
     def of(cls, problem: Problem, budget: Budget) -> Program:
         net = problem.network
-        bounds = _bounds(problem, budget.share(policy.BOUNDS_SHARE))
+        bounds = _bounds(problem, budget.share(BOUNDS_SHARE))
         lo, hi = np.concatenate([z.lo for z in bounds]), np.concatenate([z.hi for z in bounds])
         kinked = np.repeat([f.kinked for f in net.activations], [b.width for b in net.hidden])
         free = (lo < 0) & (hi > 0) & kinked
@@ -61,9 +68,9 @@ class Program:
     def fits(self, budget: Budget) -> bool:
         """Whether `forms` fit into memory and take a small part of the budget only."""
         entries = self.net.neurons * self.net.inputs
-        if budget.over() or entries > policy.FORMS_ENTRIES or not budget.holds(policy.FORMS_COPIES * entries):
+        if budget.over() or entries > FORMS_ENTRIES or not budget.holds(FORMS_COPIES * entries):
             return False
-        return budget.expected(self._operations) <= policy.FORMS_SHARE * budget.left()
+        return budget.expected(self._operations) <= FORMS_SHARE * budget.left()
 
     @property
     def _operations(self) -> float:
@@ -105,7 +112,7 @@ class Program:
     def solve(self, u: Patterns, budget: Budget) -> tuple[Array, float] | None:
         """The point with the largest margin in chart coordinates, and the margin; None when there is no answer."""
         entries = int(self.needed.sum()) * self.net.inputs
-        if not self.fits(budget) or budget.expected(_SETUP * entries, policy.THIN) > budget.left():
+        if not self.fits(budget) or budget.expected(_SETUP * entries, THIN) > budget.left():
             return None
         rows, shifts = self.forms(u, budget)
         lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
@@ -138,14 +145,14 @@ def inmost(
     end = 1.0 if bounded else np.inf
     bounds = np.array([[-end, end]] * rows.shape[1] + [[-np.inf, margin]])
     entries = max(table.size, 1)
-    budget.charge(_SETUP * entries, policy.THIN)
-    budget.charge(_CALLS, policy.SCALAR)
+    budget.charge(_SETUP * entries, THIN)
+    budget.charge(_CALLS, SCALAR)
     limits: dict[str, float] = {"time_limit": max(budget.left(), 0.01)}
     if budget.repeatable:
-        iterations = budget.affordable(max(budget.left(), 0.0), policy.THIN) / (_PIVOT * entries)
+        iterations = budget.affordable(max(budget.left(), 0.0), THIN) / (_PIVOT * entries)
         limits = {"maxiter": 1 + int(min(iterations, 1e9))}
     answer = linprog(objective, table, shifts, bounds=bounds, method="highs", options=limits)
-    budget.charge(_PIVOT * entries * answer.nit, policy.THIN)
+    budget.charge(_PIVOT * entries * answer.nit, THIN)
     if answer.x is None:
         return None
     v = np.asarray(answer.x, dtype=np.float64)

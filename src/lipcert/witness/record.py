@@ -6,13 +6,16 @@ from collections.abc import Callable
 
 import numpy as np
 
-from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.problem.problem import Problem
 from lipcert.rounding import Array
+from lipcert.steps import SCALAR, THIN
 from lipcert.witness.chart import Chart
 from lipcert.witness.directions import steepness
 from lipcert.witness.witness import Witness, evaluate
+
+CHEAP_NETWORK = 20_000  # weights up to which climbs and walks are more patient
+TRIED = 4  # points of a batch that are recomputed in double precision
 
 OnWitness = Callable[[Witness], None]
 
@@ -42,7 +45,7 @@ class Record:
     @property
     def cheap(self) -> bool:
         """Whether the network is small enough for more patience."""
-        return self.problem.network.entries <= policy.CHEAP_NETWORK
+        return self.problem.network.entries <= CHEAP_NETWORK
 
     def begin(self) -> None:
         """The middle of the region, or a point beside it where neurons of the middle sit on their kinks."""
@@ -60,14 +63,14 @@ class Record:
         if self.budget.over():
             return True
         net = self.problem.network
-        self.budget.charge(2 * len(self.problem.c) * net.entries, policy.THIN)
+        self.budget.charge(2 * len(self.problem.c) * net.entries, THIN)
         with np.errstate(all="ignore"):
             formal = float(np.max(steepness(self.problem, point[None, :])))
         return not value < _PROVED * formal
 
     def offer(self, points: Array, estimates: Array, method: str) -> None:
         """Recompute the most promising rows of `points` (inside the region) and keep the best."""
-        for row in np.argsort(-estimates, kind="stable")[: policy.TRIED]:
+        for row in np.argsort(-estimates, kind="stable")[:TRIED]:
             if estimates[row] <= self.best.value * (1 + 1e-12):
                 return
             value = self.consider(points[row], method)
@@ -80,8 +83,8 @@ class Record:
         """The value of a point; it becomes the best witness where it is larger, and the point inside the region."""
         net = self.problem.network
         passes = 1 + net.outputs if self.problem.whole_map else 1
-        self.budget.charge(passes * _EVALUATION[0] * net.entries, policy.THIN)
-        self.budget.charge(passes * _EVALUATION[1] * len(net.blocks), policy.SCALAR)
+        self.budget.charge(passes * _EVALUATION[0] * net.entries, THIN)
+        self.budget.charge(passes * _EVALUATION[1] * len(net.blocks), SCALAR)
         value = evaluate(self.problem, point, self.budget)
         if value > self.best.value and self.chart.region.contains(point):
             self.best = Witness(point, value, method)

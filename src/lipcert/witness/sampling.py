@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.errors import InputError
 from lipcert.problem.problem import Problem
@@ -15,6 +14,8 @@ from lipcert.witness.chart import Batch
 from lipcert.witness.record import OnWitness, Record
 from lipcert.witness.screen import Screen
 from lipcert.witness.witness import Witness
+
+ELITE = 16  # sampled points that a search starts from
 
 _ROWS = 4096  # of given points that are looked at together
 
@@ -65,9 +66,9 @@ def sample(record: Record, screen: Screen, samples: int, budget: Budget) -> Batc
         done += len(v)
         with np.errstate(all="ignore"):
             norms = np.broadcast_to(screen.norms(screen.forward(v)), len(v))
-        top = np.argpartition(-norms, min(policy.ELITE, len(v)) - 1)[: policy.ELITE]
+        top = np.argpartition(-norms, min(ELITE, len(v)) - 1)[:ELITE]
         elite, values = np.concatenate([elite, v[top]]), np.concatenate([values, norms[top]])
-        order = np.argsort(-values, kind="stable")[: policy.ELITE]
+        order = np.argsort(-values, kind="stable")[:ELITE]
         elite, values = elite[order], values[order]
     record.offer(record.chart.points(elite), values, "sampling")
     return elite

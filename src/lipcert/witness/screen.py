@@ -16,14 +16,17 @@ from typing import Any
 
 import numpy as np
 
-from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.problem.activations import Activation
 from lipcert.problem.blocks import Block
 from lipcert.problem.maps import dense_work, entries, is_sparse, times
 from lipcert.problem.norms import Norm
 from lipcert.problem.problem import Problem
+from lipcert.steps import DENSE, RATES, SCALAR, THIN
 from lipcert.witness.chart import Batch, Chart
+
+# Nominal seconds of one batch through the network: how late a search may notice that its budget is over.
+PASS_SECONDS = 0.1
 
 CHUNK_BYTES = 64 << 20
 _SINGLE_LIMIT = 1e30
@@ -59,20 +62,20 @@ class Screen:
         work = sum(_SPARSE * entries(w) if is_sparse(w) else dense_work(w) for w in weights)
         products = work * self.dtype.itemsize / 2  # two operations each in single precision
         entrywise = _ENTRYWISE * (self.scale.size + net.neurons)
-        self._row = products * policy.RATES[policy.THIN] / policy.RATES[policy.DENSE] + entrywise
+        self._row = products * RATES[THIN] / RATES[DENSE] + entrywise
         width = self.dtype.itemsize * (4 * self.scale.size + 3 * net.neurons)
-        fast = budget.affordable(policy.PASS_SECONDS, policy.THIN) / self._row
+        fast = budget.affordable(PASS_SECONDS, THIN) / self._row
         self.chunk = int(max(1, min(CHUNK_BYTES // width, fast)))
-        budget.charge(_COPY * net.stored, policy.THIN)
-        self._pass = _STATEMENTS * len(net.blocks) * policy.RATES[policy.THIN] / policy.RATES[policy.SCALAR]
+        budget.charge(_COPY * net.stored, THIN)
+        self._pass = _STATEMENTS * len(net.blocks) * RATES[THIN] / RATES[SCALAR]
 
     def charge(self, rows: int) -> None:
         """Count one pass of so many rows, forward or backward."""
-        self.budget.charge(rows * self._row + self._pass, policy.THIN)
+        self.budget.charge(rows * self._row + self._pass, THIN)
 
     def rows(self, seconds: float, passes: float) -> int:
         """How many rows can make so many passes in this time of the budget's clock."""
-        return int(min(self.budget.affordable(max(seconds, 0.0), policy.THIN) / passes / self._row, 1e9))
+        return int(min(self.budget.affordable(max(seconds, 0.0), THIN) / passes / self._row, 1e9))
 
     def push(self, x: Batch, through: Callable[[int, Batch], Batch]) -> None:
         """One pass forward from x_0 = x: x_i = through(i - 1, sum_j A_ij x_j)."""

@@ -12,15 +12,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lipcert import policy
 from lipcert.bounds.gradients import slope_bounds
 from lipcert.bounds.interval import Interval
 from lipcert.budget import Budget
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
 from lipcert.rounding import Array, gamma
+from lipcert.steps import DENSE, THIN
 from lipcert.witness import errors, precise, tangent
 from lipcert.witness.screen import direction
+
+# Hidden blocks from which intervals may need long numbers: on 32 blocks of 16 random neurons, plain ones lose all
+# signs.
+PRECISE_DEPTH = 8
 
 _ENOUGH = 1.0 - 1e-6  # of the norm in plain floating point: no further step is tried
 # Digits of long numbers beyond those that intervals of floats ask for, at first and where that was too few: on random
@@ -56,7 +60,7 @@ class Sharper:
     def value(self, pre: Sequence[Interval]) -> float:
         """A lower bound of the dual norm of every gradient next to the point; `pre` are bounds of z there."""
         value = 0.0 if hopeless(self.net, pre) else self._along(pre)
-        if self._enough(value) or self.net.depth < policy.PRECISE_DEPTH:
+        if self._enough(value) or self.net.depth < PRECISE_DEPTH:
             return value
         if precise.applies(self.net):
             value = max(value, self._in_long_numbers(pre))
@@ -65,7 +69,7 @@ class Sharper:
         return value
 
     def _with_rows(self) -> float:
-        work = errors.Rows.work(self.net), policy.DENSE
+        work = errors.Rows.work(self.net), DENSE
         if not self._charged(*work):
             return 0.0
         pre = errors.preactivations(self.net, self.point, rows=True)
@@ -106,7 +110,7 @@ class Sharper:
 
     def _along(self, pre: Sequence[Interval], *, rows: bool = False) -> float:
         """The derivative along the direction in which it is largest, over the length of that direction."""
-        if not self._charged(tangent.PASSES * self.net.entries, policy.THIN):
+        if not self._charged(tangent.PASSES * self.net.entries, THIN):
             return 0.0
         near = [f.derivative(z) for f, z in zip(self.net.activations, self.zs, strict=True)]
         slopes = slope_bounds(self.net, pre)

@@ -11,11 +11,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.witness.chart import Batch
 from lipcert.witness.record import Record
 from lipcert.witness.screen import Screen
+
+# Chosen on the networks that `witness/search.py` names.
+CLIMB_ROWS = 64  # points that climb together
+CLIMB_STEPS = (100, 400, 800)  # steps of the first, the second and all later rounds
+CLIMB_PATIENCE = 1  # long rounds without improvement after which a climb ends; twice as many on cheap networks
 
 _LAST_SHARPNESS = 20.0  # in units of 1 / (typical |z| of the neuron)
 _LAST_STEP = 0.02
@@ -39,13 +43,13 @@ def climb(record: Record, screen: Screen, starts: Batch, budget: Budget) -> Batc
     Returns the best points found, in chart coordinates, best first.
     """
     elite, values = starts, np.zeros(len(starts), dtype=screen.dtype)
-    rows = int(np.clip(screen.chunk // 2, 2, policy.CLIMB_ROWS))
+    rows = int(np.clip(screen.chunk // 2, 2, CLIMB_ROWS))
     units = widths(screen, record.chart.draw(record.rng, 2 * rows, screen.dtype), rows)
-    patience = policy.CLIMB_PATIENCE * (2 if record.cheap else 1)
+    patience = CLIMB_PATIENCE * (2 if record.cheap else 1)
     turn = stale = 0
     while stale < patience and not budget.over():
         before = record.best.value
-        steps = policy.CLIMB_STEPS[min(turn, len(policy.CLIMB_STEPS) - 1)]
+        steps = CLIMB_STEPS[min(turn, len(CLIMB_STEPS) - 1)]
         v, schedule = _begin(record, screen, elite, rows, turn)
         found, norms = ascend(screen, v, units, schedule, steps, budget)
         record.offer(record.chart.points(found), norms, "ascent")
@@ -53,7 +57,7 @@ def climb(record: Record, screen: Screen, starts: Batch, budget: Budget) -> Batc
         order = np.argsort(-values, kind="stable")[: rows // 2]
         elite, values = elite[order], values[order]
         turn += 1
-        if turn >= len(policy.CLIMB_STEPS):
+        if turn >= len(CLIMB_STEPS):
             stale = 0 if record.best.value > before * (1 + 1e-6) else stale + 1
     return elite
 

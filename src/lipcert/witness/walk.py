@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.relaxation.model import Index
 from lipcert.witness.chart import Batch
@@ -20,6 +19,16 @@ from lipcert.witness.chase import Catch, chase, row_lengths
 from lipcert.witness.program import Patterns, Program
 from lipcert.witness.record import Record
 from lipcert.witness.screen import Screen
+
+# Chosen on the networks that `witness/search.py` names. An expansion values the neighbours of one pattern.
+WALK_CHASED = 256  # neighbours that points are chased to in one expansion, fewer where a pass is expensive
+WALK_STEPS = 60  # steps of that chase
+WALK_NEIGHBOURS = 4096  # patterns that are valued in one expansion,
+WALK_NEIGHBOUR_ENTRIES = 8_000_000  # which have at most this many entries together
+WALK_PROGRAMS = 8  # linear programs of one expansion
+WALK_PROGRAM_SHARE = 0.5  # share of a walk's effort for linear programs
+WALK_PATIENCE = 8  # expansions without improvement after which a walk ends; three times as many on cheap networks
+WALK_WORTH = 0.9  # share of the record that a pattern must promise to be looked at
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,13 +84,13 @@ def walk(record: Record, screen: Screen, program: Program, starts: Batch, budget
     best = record.chart.coordinates(record.best.point[None, :])
     pool.add(np.concatenate([best.astype(screen.dtype), starts]), 0.0)
     begin, programs, stale = budget.effort(), 0.0, 0
-    patience = policy.WALK_PATIENCE * (3 if record.cheap else 1)
+    patience = WALK_PATIENCE * (3 if record.cheap else 1)
     while stale < patience and not budget.over() and (piece := pool.pop()) is not None:
         before = record.best.value
         caught, patterns, values = _expand(record, pool, piece, budget)
         now = budget.effort()
-        if programs <= policy.WALK_PROGRAM_SHARE * (now - begin):
-            _realise(record, pool, caught, patterns, values, budget.share(policy.WALK_PROGRAM_SHARE))
+        if programs <= WALK_PROGRAM_SHARE * (now - begin):
+            _realise(record, pool, caught, patterns, values, budget.share(WALK_PROGRAM_SHARE))
             programs += budget.effort() - now
         stale = 0 if record.best.value > before * (1 + 1e-7) else stale + 1
 
@@ -90,16 +99,16 @@ def _expand(record: Record, pool: _Pool, piece: _Piece, budget: Budget) -> tuple
     """Chase the best neighbours of a piece from its point; the pieces where they end join the pool."""
     screen = pool.screen
     patterns, values = _neighbours(record, pool, piece.pattern, budget)
-    worth = values >= policy.WALK_WORTH * record.best.value
+    worth = values >= WALK_WORTH * record.best.value
     patterns, values = patterns[worth], values[worth]
-    rows = pool.fresh(patterns, int(np.clip(screen.chunk // 4, 1, policy.WALK_CHASED)))
+    rows = pool.fresh(patterns, int(np.clip(screen.chunk // 4, 1, WALK_CHASED)))
     patterns, values = patterns[rows], values[rows]
     starts = np.broadcast_to(piece.point, (len(rows), piece.point.size))
     lengths = row_lengths(pool.program, piece.pattern, budget)
-    caught = chase(screen, pool.program, starts, patterns, lengths, policy.WALK_STEPS, budget)
+    caught = chase(screen, pool.program, starts, patterns, lengths, WALK_STEPS, budget)
     if len(rows):
         record.offer(record.chart.points(caught.points), caught.values, "walk")
-        pool.add(caught.points, policy.WALK_WORTH * record.best.value)
+        pool.add(caught.points, WALK_WORTH * record.best.value)
     return caught, patterns, values
 
 
@@ -107,7 +116,7 @@ def _realise(record: Record, pool: _Pool, caught: Catch, patterns: Patterns, val
     """Linear programs for patterns that would improve on the record and were not caught, nearly caught ones first."""
     used = 0
     for row in np.argsort(caught.violation, kind="stable"):
-        if used == policy.WALK_PROGRAMS or budget.over():
+        if used == WALK_PROGRAMS or budget.over():
             return
         missed = caught.values[row] < values[row] * (1 - 1e-4)
         if missed and values[row] > record.best.value * (1 + 1e-6):
@@ -126,7 +135,7 @@ def _neighbours(record: Record, pool: _Pool, u: Patterns, budget: Budget) -> tup
     """
     free = np.flatnonzero(pool.program.needed)
     entries = u.size + pool.screen.scale.size
-    limit = int(np.clip(policy.WALK_NEIGHBOUR_ENTRIES // entries, 1, policy.WALK_NEIGHBOURS))
+    limit = int(np.clip(WALK_NEIGHBOUR_ENTRIES // entries, 1, WALK_NEIGHBOURS))
     singles = _flipped(u, free[:limit], free[:limit])
     alone = free[:limit][np.argsort(-pool.screen.values(singles, budget), kind="stable")]
     top = alone[: max(2, int(np.sqrt(limit)))]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from lipcert import policy
 from lipcert.bounds import Bounds, Cell
 from lipcert.budget import Budget
 from lipcert.problem.activations import IDENTITY
@@ -17,6 +16,7 @@ from lipcert.problem.network import Network
 from lipcert.proof.leaves import Empty, prove_nowhere
 from lipcert.proof.nowhere import covers
 from lipcert.rounding import Array
+from lipcert.steps import SCALAR, THIN
 
 _LEAST = 1e-9  # of slack, below which a row has none
 _CALLS = 400  # statements around the program
@@ -46,8 +46,8 @@ def refute(net: Network, cell: Cell, bounds: Bounds, budget: Budget) -> Empty | 
     table = np.vstack([low, high, fall, constant])
     first = dense(net.blocks[0].terms[0][1])
     still = np.hstack([first.T, np.zeros((net.inputs, total + 1))])
-    budget.charge(_SETUP * table.size, policy.THIN)
-    budget.charge(_CALLS, policy.SCALAR)
+    budget.charge(_SETUP * table.size, THIN)
+    budget.charge(_CALLS, SCALAR)
     objective = np.concatenate([np.zeros(total), -np.ones(width + 1)])
     ends = [(None, None)] * total + [(0.0, 1.0)] * (width + 1)
     limits = {} if budget.repeatable else {"time_limit": max(budget.left(), 0.01)}

@@ -23,6 +23,7 @@ from lipcert.relaxation.model import Relaxation
 from lipcert.relaxation.specification import Specification, plan_specification
 from lipcert.rounding import Array
 from lipcert.solver import Progress, Status
+from lipcert.steps import SCALAR
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +65,7 @@ def relax(question: Question) -> Reply:
         with np.errstate(all="ignore"):
             plan = plan_specification(q.problem, "tight", tuple(s.astype(np.int64) for s in q.cell.signs))
             base = build(q.problem, plan)
-            budget.charge(policy.BUILD_CALLS, policy.SCALAR)
+            budget.charge(policy.BUILD_CALLS, SCALAR)
             cuts = Cuts(q.cuts)
             for turn in range(q.rounds + 1):
                 if budget.over():

@@ -35,6 +35,7 @@ from lipcert.proof.leaves import BY_LINES
 from lipcert.proof.tree import Tree
 from lipcert.relaxation.specification import refusal as relaxation_refusal
 from lipcert.rounding import Array
+from lipcert.steps import SCALAR, SPARSE, THIN
 from lipcert.witness import Witness, evaluate, steepness
 
 
@@ -223,8 +224,8 @@ class CellSearch:
                 self._divide(node, halves)
         self._offer_centers([half.cell for halves in tried.best if halves is not None for half in halves.both])
         self.budget.charge(tried.cells * self.each * (policy.CELL_CLOSED + policy.CELL_OPEN * tried.open))
-        self.budget.charge(look_operations(self.problem, tried), policy.SPARSE)
-        self.budget.charge(policy.CELL_CALLS * (tried.cells + len(nodes)), policy.SCALAR)
+        self.budget.charge(look_operations(self.problem, tried), SPARSE)
+        self.budget.charge(policy.CELL_CALLS * (tried.cells + len(nodes)), SCALAR)
         self.worth.split(self.budget.effort() - start, len(nodes))
 
     def _decided(self, node: Node) -> bool:
@@ -279,7 +280,7 @@ class CellSearch:
             assert self.witness is not None
             around = self.witness.point + scale * rng.uniform(-1.0, 1.0, (policy.POLISH_POINTS, self.net.inputs))
             self._offer(box.project(around), "cells")
-        self.budget.charge(2.0 * policy.POLISH_ROUNDS * policy.POLISH_POINTS * self.net.entries, policy.THIN)
+        self.budget.charge(2.0 * policy.POLISH_ROUNDS * policy.POLISH_POINTS * self.net.entries, THIN)
 
     def _offer(self, points: Array, method: str) -> None:
         """Keep a point whose gradient is larger than the best so far, as `evaluate` proves it."""

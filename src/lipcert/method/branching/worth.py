@@ -15,6 +15,7 @@ from lipcert.method.branching.choose import splits_boxes
 from lipcert.method.branching.node import Node
 from lipcert.method.planning import interior_operations
 from lipcert.problem.network import Network
+from lipcert.steps import DENSE, RATES
 
 
 class Worth:
@@ -64,4 +65,4 @@ def _excess(upper: float, threshold: float) -> float:
 def _expected(count: int, net: Network) -> float:
     order = 1 + 2 * net.inputs + (3 if net.depth > 1 else 1) * count
     operations = interior_operations(count, order, 14 if net.depth > 1 else 2)
-    return policy.CELL_OVERHEAD + policy.CELL_SLOWER * operations / policy.RATES[policy.DENSE]
+    return policy.CELL_OVERHEAD + policy.CELL_SLOWER * operations / RATES[DENSE]

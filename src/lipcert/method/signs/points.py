@@ -16,6 +16,7 @@ from lipcert.problem.problem import Problem
 from lipcert.problem.region import Ball, Polytope
 from lipcert.proof.nogoods import Signs
 from lipcert.rounding import Array
+from lipcert.steps import SCALAR, THIN
 from lipcert.witness import Witness, evaluate
 
 METHOD = "signs"
@@ -30,7 +31,7 @@ class Points:
 
     def offer(self, point: Array, budget: Budget) -> None:
         """Any point of the box."""
-        budget.charge(policy.SIGNS_CALLS, policy.SCALAR)
+        budget.charge(policy.SIGNS_CALLS, SCALAR)
         pattern = self.quick.patterns(point[None])
         norm = float(self.quick.constants(pattern)[0])
         if norm <= self.bracket.lower:
@@ -46,8 +47,8 @@ class Points:
         return multipliers
 
     def _evaluate(self, point: Array, budget: Budget) -> float:
-        budget.charge(policy.SIGNS_EVALUATE * self.original.network.entries, policy.THIN)
-        budget.charge(policy.SIGNS_CALLS, policy.SCALAR)
+        budget.charge(policy.SIGNS_EVALUATE * self.original.network.entries, THIN)
+        budget.charge(policy.SIGNS_CALLS, SCALAR)
         if isinstance(self.original.region, Ball | Polytope):  # the linear programs know its box, and round
             point = self.original.region.project(point)
         value = evaluate(self.original, point)

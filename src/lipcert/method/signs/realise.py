@@ -17,6 +17,7 @@ from lipcert.problem.region import ball_of, hull, sides_of
 from lipcert.proof.nogoods import Index, Signs
 from lipcert.rounding import Array
 from lipcert.solver.conic.highs_backend import linear_model, with_model
+from lipcert.steps import SPARSE
 
 Multipliers = tuple[Array, Array]
 _MARGINS = (1e-3, 1e-6, 0.0)  # of a ball's radius: the first that leaves a point
@@ -136,7 +137,7 @@ def _inmost(rows: Array, shifts: Array, budget: Budget) -> tuple[Array, float, A
     ends = np.append(np.ones(n), np.inf)
     top = np.append(np.ones(n), 1.0)
     model = linear_model(np.append(np.zeros(n), -1.0), table, -shifts, np.full(count, np.inf), -ends, top)
-    with budget.measured(0.0, policy.SPARSE) as work:
+    with budget.measured(0.0, SPARSE) as work:
         highs = with_model(model, _OPTIONS)
         highs.run()
         pivots = max(0, int(highs.getInfo().simplex_iteration_count))

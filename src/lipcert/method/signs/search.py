@@ -31,6 +31,7 @@ from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate
 from lipcert.proof.nogoods import Signs, System, refusal
 from lipcert.rounding import Array
+from lipcert.steps import SCALAR, SPARSE, THIN
 
 
 @dataclass(frozen=True)
@@ -158,9 +159,9 @@ class SignSearch:
         """Bound patterns, and push those that need more; `above` bounds them already."""
         if not nodes:
             return
-        with self.budget.measured(policy.SIGNS_QUICK * self.quick.numbers * len(nodes), policy.THIN):
+        with self.budget.measured(policy.SIGNS_QUICK * self.quick.numbers * len(nodes), THIN):
             own, costs = self.quick.bounds(self.tree.signs[nodes])
-        self.budget.charge(policy.SIGNS_CALLS * len(nodes), policy.SCALAR)
+        self.budget.charge(policy.SIGNS_CALLS * len(nodes), SCALAR)
         self.fresh += len(nodes)
         threshold = self.threshold
         for node, value, cost, limit in zip(nodes, own.tolist(), costs, above, strict=False):
@@ -180,7 +181,7 @@ class SignSearch:
             ends = self.tree.cut(self.upper - self.price)[1]
             self.unproved, self.fresh = sum(n not in self.tree.proved for n in ends), 0
         leaves = self.unproved + self.fresh
-        expected = self.budget.expected(policy.SIGNS_PROOF * self.quick.numbers * leaves, policy.THIN)
+        expected = self.budget.expected(policy.SIGNS_PROOF * self.quick.numbers * leaves, THIN)
         return self.budget.left() <= max(expected, self.proving * leaves)
 
     def _step(self) -> None:
@@ -219,13 +220,13 @@ class SignSearch:
         """The linear program: the number of a nogood, or -1 and perhaps a point."""
         if self.program is None:
             return -1
-        afford = self.budget.affordable(self.budget.left(), policy.SPARSE) / (policy.SIGNS_PIVOT * self.program.entries)
+        afford = self.budget.affordable(self.budget.left(), SPARSE) / (policy.SIGNS_PIVOT * self.program.entries)
         most = int(min(max(afford, policy.SIGNS_PIVOTS), 1e9))
-        with self.budget.measured(0.0, policy.SPARSE) as work:
+        with self.budget.measured(0.0, SPARSE) as work:
             answer = self.program.ask(signs, most)
             looks = policy.SIGNS_ASK * answer.programs + policy.SIGNS_PIVOT * answer.pivots
             work.operations = self.program.entries * looks
-        self.budget.charge(policy.SIGNS_CALLS, policy.SCALAR)
+        self.budget.charge(policy.SIGNS_CALLS, SCALAR)
         self.programs += 1
         if answer.y is not None and answer.t is not None:
             return self.learnt.learn(answer.y, answer.t, signs)
@@ -251,7 +252,7 @@ class SignSearch:
     def _ask_inside(self, signs: Signs) -> int:
         """A nogood of a pattern that has points but no interior, or -1 and perhaps a point inside."""
         point, multipliers = self.points.realise.point(signs, self.budget)
-        self.budget.charge(policy.SIGNS_CALLS, policy.SCALAR)
+        self.budget.charge(policy.SIGNS_CALLS, SCALAR)
         self.programs += 1
         if multipliers is not None:
             return self.learnt.learn(*multipliers, signs)
@@ -320,7 +321,7 @@ class SignSearch:
         ends = self.tree.cut(target)[1]
         fresh = sum(n not in self.tree.proved for n in ends)
         before = self.budget.now()
-        with self.budget.measured(policy.SIGNS_PROOF * self.quick.numbers * fresh, policy.THIN):
+        with self.budget.measured(policy.SIGNS_PROOF * self.quick.numbers * fresh, THIN):
             self.tree.prove(ends)
         if fresh:
             self.proving = (self.budget.now() - before) / fresh

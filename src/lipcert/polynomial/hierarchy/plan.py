@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from math import comb, inf
 from typing import Any
 
-from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.chart.facts import Facts
 from lipcert.chart.numbers import counted
@@ -38,7 +37,8 @@ from lipcert.polynomial.hierarchy.solve import RELAXATIONS, relax
 from lipcert.polynomial.polynomial import Polynomial
 from lipcert.polynomial.problem import PolynomialProblem, check_cliques, without_trivial
 from lipcert.solver.conic.cones import triangle
-from lipcert.solver.conic.conic import interior_operations
+from lipcert.solver.conic.conic import CLARABEL_ITERATIONS, interior_operations
+from lipcert.steps import FACTOR, THIN
 
 AHEAD = 3  # orders that are shown
 COUNTED = 1_000_000  # terms of a relaxation that is built to be counted
@@ -195,7 +195,7 @@ def _estimated(problem: PolynomialProblem, order: int, layout: Layout) -> Stage:
 def _stage(order: int, moments: int, rows: int, blocks: dict[int, int], counted: bool, entries: float = 0.0) -> Stage:
     orders = tuple(sorted(((int(n), int(k)) for n, k in blocks.items() if n > 1), reverse=True))
     work = interior_operations((n for n, k in orders for _ in range(k)), entries or float(rows))
-    seconds = Budget.unlimited().expected(policy.CLARABEL_ITERATIONS * work, policy.FACTOR)
+    seconds = Budget.unlimited().expected(CLARABEL_ITERATIONS * work, FACTOR)
     return Stage(order, moments, rows, orders, counted, seconds)
 
 
@@ -285,4 +285,4 @@ def forecast(
 def _seconds(stage: Stage, budget: Budget) -> float:
     """By an interior point, or by a first-order method where that is sooner."""
     cubes = sum(25.0 * float(n) ** 3 * k for n, k in stage.blocks)
-    return min(stage.seconds, budget.expected(_SCS_ITERATIONS * cubes, policy.THIN))
+    return min(stage.seconds, budget.expected(_SCS_ITERATIONS * cubes, THIN))

@@ -37,6 +37,7 @@ from lipcert.problem.problem import Problem
 from lipcert.proof.krivine import prove_krivine
 from lipcert.rounding import Array
 from lipcert.solver.conic.conic import Cone, ConicProblem, ConicSolution, ConicStatus, solve_conic
+from lipcert.steps import SPARSE
 
 CLOSED = 1e-8  # relative: a value of f so near to the bound ends the search
 STARTS = 16  # of the search for values of f
@@ -170,7 +171,7 @@ class _Search:
         """Whether anything is violated. Rows of more variables bring moments of their own with them: fewer at once."""
         least, rows = _LEAST_ROWS, selection.program.shape[0]
         most = [max(least, int(growth[size > _FEW] * rows)) for size in range(len(self.lattice.sets))]
-        with self.budget.measured(selection.looked_at(), policy.SPARSE):
+        with self.budget.measured(selection.looked_at(), SPARSE):
             violated = selection.violated(found.x, most)
         self.further = [rows + more for rows, more in zip(self.further, violated, strict=True)]
         return any(len(more) for more in violated)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.errors import InputError
 from lipcert.solver.conic.cones import (
@@ -24,6 +23,12 @@ from lipcert.solver.conic.cones import (
     svec,
     triangle,
 )
+from lipcert.steps import FACTOR, SPARSE, THIN
+
+# Measured by benchmarks.conic_solvers.
+CLARABEL_ITERATIONS = 25  # iterations of Clarabel on moment relaxations
+PATIENCE = 20.0  # expected seconds of Clarabel above which SCS is taken: it reaches six digits sooner
+MOST_ITERATIONS = 10_000_000  # limit that is given to a solver where the budget would allow more
 
 __all__ = [
     "CONIC_SOLVERS",
@@ -81,14 +86,14 @@ def _of_entries(problem: ConicProblem) -> float:
 
 
 _BACKENDS = {
-    "clarabel": _Backend("clarabel_backend", "solve_clarabel", _of_blocks, policy.FACTOR),
-    "scs": _Backend("scs_backend", "solve_scs", _of_eigenvalues, policy.THIN, unwatched=25),
-    "highs": _Backend("highs_backend", "solve_highs", lambda p: 50.0 * _of_entries(p), policy.SPARSE),
-    "highs-simplex": _Backend("highs_backend", "solve_highs_simplex", _of_entries, policy.SPARSE),
-    "highs-pdlp": _Backend("highs_backend", "solve_highs_pdlp", _of_entries, policy.SPARSE),
-    "mosek": _Backend("mosek_backend", "solve_mosek", _of_columns, policy.FACTOR),
-    "csdp": _Backend("sdpa_backend", "solve_csdp", _of_columns, policy.FACTOR),
-    "sdpa": _Backend("sdpa_backend", "solve_sdpa", _of_columns, policy.FACTOR),
+    "clarabel": _Backend("clarabel_backend", "solve_clarabel", _of_blocks, FACTOR),
+    "scs": _Backend("scs_backend", "solve_scs", _of_eigenvalues, THIN, unwatched=25),
+    "highs": _Backend("highs_backend", "solve_highs", lambda p: 50.0 * _of_entries(p), SPARSE),
+    "highs-simplex": _Backend("highs_backend", "solve_highs_simplex", _of_entries, SPARSE),
+    "highs-pdlp": _Backend("highs_backend", "solve_highs_pdlp", _of_entries, SPARSE),
+    "mosek": _Backend("mosek_backend", "solve_mosek", _of_columns, FACTOR),
+    "csdp": _Backend("sdpa_backend", "solve_csdp", _of_columns, FACTOR),
+    "sdpa": _Backend("sdpa_backend", "solve_sdpa", _of_columns, FACTOR),
 }
 _UNDECIDED = (ConicStatus.ERROR, ConicStatus.STALLED)
 _OPEN = (ConicStatus.STALLED, ConicStatus.INFEASIBLE_OR_UNBOUNDED)
@@ -149,7 +154,7 @@ def _run(name: str, problem: ConicProblem, budget: Budget, limits: Limits) -> Co
         return make_solution(problem, Answer(ConicStatus.TIME_LIMIT, NOTHING, 0, "no time left"), 0.0, name)
     if budget.repeatable:
         most = budget.affordable(left, backend.kind) / each
-        limits = replace(limits, iterations=int(min(max(most, 1.0), policy.MOST_ITERATIONS)))
+        limits = replace(limits, iterations=int(min(max(most, 1.0), MOST_ITERATIONS)))
     else:
         late = min(budget.expected(backend.unwatched * each, backend.kind), _LATE * left)
         limits = replace(limits, seconds=left - late)
@@ -164,13 +169,13 @@ def choose_conic(problem: ConicProblem, budget: Budget | None = None) -> str:
     if max(problem.orders, default=0) <= 1:
         return "highs"
     budget = budget or Budget.unlimited()
-    patience = min(policy.PATIENCE, budget.left())
+    patience = min(PATIENCE, budget.left())
     return "clarabel" if _expected_interior(problem, budget) <= patience else "scs"
 
 
 def _expected_interior(problem: ConicProblem, budget: Budget) -> float:
     """Seconds of Clarabel."""
-    return budget.expected(policy.CLARABEL_ITERATIONS * _of_blocks(problem), policy.FACTOR)
+    return budget.expected(CLARABEL_ITERATIONS * _of_blocks(problem), FACTOR)
 
 
 def _trivial(problem: ConicProblem) -> Answer:

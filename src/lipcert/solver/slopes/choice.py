@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.relaxation.slopes import SlopeMultipliers, SlopeProgram
 from lipcert.rounding import Array
@@ -24,6 +23,15 @@ from lipcert.solver.slopes.interior import Interior, step_operations
 from lipcert.solver.slopes.pencil import Pencil
 from lipcert.solver.slopes.settle import settle
 from lipcert.solver.slopes.walk import Walk, estimate, in_units
+
+# Measured on square layers of depth 16 to 100 and width 10 to 64.
+SLOPES_GREEDY = 0.15  # share of the budget for the greedy passes; fewer Newton steps are made where that is too short
+# First-order steps before an interior point may take as long as this many of its steps. At width 16 and depth 64, 25
+# first-order steps are enough; at width 64, 100 are needed, and there they are 100 times cheaper.
+SLOPES_BEFORE = 2.0
+SLOPES_STEPS = 12  # steps of an interior point to a bound within 1e-3 (5 to 12); to a gap of 1e-7 it takes 11 to 19
+SLOPES_ORDER = 9000  # coordinates of an interior point, at most: six dense matrices of that order are 4 GB
+SLOPES_SYSTEM = 6.0  # copies of the matrix of all multipliers in memory during the interior point
 
 Start = tuple[tuple[Array, ...], Array | None]  # multipliers of neurons and of inputs
 OnBetter = Callable[[SlopeMultipliers, float], bool]
@@ -89,7 +97,7 @@ class SlopeSolver:
     def _begin(self) -> None:
         """Greedy passes, as many as the budget allows."""
         program = self.settled.program
-        share = policy.SLOPES_GREEDY * max(self.budget.left(), 0.0)
+        share = SLOPES_GREEDY * max(self.budget.left(), 0.0)
         costs = {r: self.budget.expected(greedy_operations(program, r)) for r in ROUNDS}
         if 2 * costs[ROUNDS[0]] <= share:
             found, weights = self._pass(ROUNDS[0], ROOM)
@@ -172,11 +180,11 @@ class SlopeSolver:
     def _steps_before(self, t: tuple[Array, ...], weights: Array | None) -> int:
         """First-order steps before an interior point; 0 where all is not expected to end within the budget."""
         unknowns = float(sum(self.program.widths))
-        if unknowns > policy.SLOPES_ORDER or not self.budget.holds(policy.SLOPES_SYSTEM * unknowns**2):
+        if unknowns > SLOPES_ORDER or not self.budget.holds(SLOPES_SYSTEM * unknowns**2):
             return 0
         one, own = step_operations(Pencil(self.program, t, weights, 1.0)), evaluation_operations(self.program)
-        steps = int(np.clip(policy.SLOPES_BEFORE * one / own, 25, 400))
-        whole = steps * own + policy.SLOPES_STEPS * one
+        steps = int(np.clip(SLOPES_BEFORE * one / own, 25, 400))
+        whole = steps * own + SLOPES_STEPS * one
         return steps if self.budget.expected(whole) <= self.budget.left() else 0
 
     def _interior(self, at: Point) -> bool:

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import lapack
 
-from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.rounding import Array
 from lipcert.solver.dense import cholesky, symmetrise, symv
 from lipcert.solver.slopes.factor import Factor, factor, factor_operations
 from lipcert.solver.slopes.pencil import Pencil
 from lipcert.solver.steps import longest_ratio, longest_step
+from lipcert.steps import DENSE, RATES, SCALAR
 
 STEPS = 60
 SECOND = 0.1  # of a predicted step that must be possible for its second order to be used
@@ -232,5 +232,5 @@ def step_operations(pencil: Pencil) -> float:
     small = 1 + SMALL / max(pencil.widths)
     products = sum(float(matrix.size) for _, _, matrix, _ in pencil.terms) * 2 * n
     inverse, solve = factor_operations(pencil)
-    calls = policy.RATES[policy.DENSE] / policy.RATES[policy.SCALAR] * (60.0 * len(pencil.terms) + 500)
+    calls = RATES[DENSE] / RATES[SCALAR] * (60.0 * len(pencil.terms) + 500)
     return unknowns**3 / 3 + n**3 / 3 + small * (12 * products + inverse + 3 * solve) + ENTRY * n**2 + calls
