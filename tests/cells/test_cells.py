@@ -167,15 +167,17 @@ def test_covers_have_no_gaps(sides: list[tuple[float, float, int]], seed: int) -
 
 def _split_somewhere(cover: Cover, rng: np.random.Generator) -> Cover:
     """Two levels of splits in the middle of a random coordinate."""
-    coordinate, value = cover.coordinate, cover.value
+    coordinate, value, first = cover.coordinate, cover.value, 0
     for _ in range(2):
-        level = list(Cover(cover.edges, coordinate, value).levels())[-1]
-        i = rng.integers(len(cover.edges), size=len(level.lo))
+        lo, hi, _root = Cover(cover.edges, coordinate, value).leaves()
+        last = np.flatnonzero(coordinate < 0) >= first  # the leaves of the last level
+        lo, hi, node = lo[last], hi[last], np.flatnonzero(coordinate < 0)[last]
+        i = rng.integers(len(cover.edges), size=len(lo))
         k = np.arange(len(i))
-        middle = level.lo[k, i] / 2 + level.hi[k, i] / 2
-        can = (level.lo[k, i] < middle) & (middle < level.hi[k, i]) & (rng.uniform(size=len(i)) < 0.5)
-        coordinate, value = coordinate.copy(), value.copy()
-        coordinate[level.node[can]], value[level.node[can]] = i[can], middle[can]
+        middle = lo[k, i] / 2 + hi[k, i] / 2
+        can = (lo[k, i] < middle) & (middle < hi[k, i]) & (rng.uniform(size=len(i)) < 0.5)
+        coordinate, value, first = coordinate.copy(), value.copy(), len(coordinate)
+        coordinate[node[can]], value[node[can]] = i[can], middle[can]
         more = 2 * int(can.sum())
         coordinate, value = np.append(coordinate, np.full(more, -1)), np.append(value, np.zeros(more))
     return Cover(cover.edges, coordinate, value)

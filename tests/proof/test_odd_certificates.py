@@ -25,7 +25,7 @@ from lipcert.method.branching import branch
 from lipcert.method.signs import search_signs
 from lipcert.method.solving import Task
 from lipcert.problem.problem import Problem
-from lipcert.proof import cover, encoding, nogoods, patterns, tree
+from lipcert.proof import encoding, nogoods, patterns, tree
 from lipcert.proof.cases import ProvedCase, case_of, case_table, prove_cases
 from lipcert.proof.certificate import Certificate
 from lipcert.proof.cover import Cover
@@ -323,7 +323,7 @@ def test_covers_are_not_deeper_than_they_may_be(monkeypatch: pytest.MonkeyPatch)
     value[coordinate == 0] = ends
     chain = Cover((np.array([-1.0, 1.0]),), coordinate, value)
     assert chain.fault(asked) is None
-    monkeypatch.setattr(cover, "MOST_LEVELS", 9)
+    monkeypatch.setattr("lipcert.proof.splits.MOST_DEPTH", 9)
     assert "9 times" in str(chain.fault(asked))
 
 

@@ -31,7 +31,8 @@ from lipcert.problem.output import Output, OutputChoice
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box, Region
 from lipcert.proof.boxes import Asked
-from lipcert.proof.cover import MOST_NODES, Cover
+from lipcert.proof.cover import Cover
+from lipcert.proof.splits import MOST_NODES
 from lipcert.readers.given import TorchModule, network_of
 
 MOST_CELLS = 1_000_000
@@ -119,8 +120,8 @@ def _result(search: Search, problem: Problem, frame: Frame | None) -> Partition:
     upper, lower, spent = leaves.upper, leaves.lower, search.budget.spent()
     if search.of_grid:
         upper, lower, rows = leaves.of_roots()
-        level = next(iter(cover.levels()))
-        lo, hi = level.lo, level.hi
+        grid = cover.grid_cells(np.arange(cover.roots))
+        lo, hi = grid.lo, grid.hi
     else:
         lo, hi, upper, lower = leaves.lo[rows], leaves.hi[rows], upper[rows], lower[rows]
     notes = [*net.notes, *search.notes, *(search.folder.notes if search.folder is not None else ())]

@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from lipcert.cells.blocks import NEVER, Block, Found, Index
 from lipcert.proof.boxes import Asked
-from lipcert.proof.cover import LEAF, Cover
+from lipcert.proof.cover import Cover
+from lipcert.proof.splits import LEAF
 from lipcert.rounding import Array
 
 

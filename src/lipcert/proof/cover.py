@@ -16,40 +16,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lipcert.errors import InputError
 from lipcert.problem.region import Box
+from lipcert.proof.splits import LEAF, Cells, Index, Splits, halves, walk
 from lipcert.rounding import Array
 
-Index = NDArray[np.int64]
-
-LEAF = -1  # in place of the coordinate of a split
-MOST_NODES = 1 << 24
-MOST_LEVELS = 1 << 12  # of splits inside each other
-_AT_ONCE = 1 << 14  # nodes whose boxes are in memory
-
-
-@dataclass(frozen=True, eq=False)
-class Level:
-    """Some nodes of one depth: their numbers, their boxes, and the cell of the grid that each belongs to."""
-
-    node: Index
-    lo: Array
-    hi: Array
-    root: Index
-    coordinate: Index
-    value: Array
-
-    @property
-    def split(self) -> NDArray[np.bool_]:
-        """Which of them have halves."""
-        return np.asarray(self.coordinate >= 0)
-
-    def rows(self, some: slice) -> Level:
-        """Some of them."""
-        boxes = self.lo[some], self.hi[some]
-        return Level(self.node[some], *boxes, self.root[some], self.coordinate[some], self.value[some])
+_AT_ONCE = 1 << 13  # cells that are halved together
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,63 +64,47 @@ class Cover:
             flat = len(e) == 2 and e[0] == e[1]
             if not (np.all(e[:-1] < e[1:]) or flat):
                 return f"the edges of coordinate {i} do not increase"
-        if len(self.coordinate) < self.roots or len(self.coordinate) != len(self.value):
+        if len(self.coordinate) < self.roots:
             return "there are fewer cells than the grid has"
-        if len(self.coordinate) != self.roots + 2 * int(np.sum(self.coordinate >= 0)):
-            return "splits and cells do not fit together"
-        if np.any((self.coordinate < LEAF) | (self.coordinate >= region.size)):
+        if np.any(self.coordinate >= region.size):
             return "a split of a coordinate that there is not"
-        return self._fault_of_splits()
+        unfit = self.splits.unfit()
+        if unfit is not None:
+            return unfit
+        inside = walk(self.splits, self.groups(_AT_ONCE), lambda _, cells: cells, halves, _AT_ONCE)
+        return None if inside else "a split that is not inside its cell"
 
-    def _fault_of_splits(self) -> str | None:
-        seen = 0
-        for depth, level in self.groups(_AT_ONCE):
-            if depth > MOST_LEVELS:
-                return f"cells are split more than {MOST_LEVELS:,} times inside each other"
-            seen += len(level.lo)
-            rows = np.flatnonzero(level.split)
-            i, v = level.coordinate[rows], level.value[rows]
-            if not np.all((level.lo[rows, i] < v) & (v < level.hi[rows, i])):
-                return "a split that is not inside its cell"
-        return None if seen == len(self.coordinate) else "splits and cells do not fit together"
+    @cached_property
+    def splits(self) -> Splits:
+        """The tree, whose roots are the cells of the grid."""
+        return Splits(self.coordinate, self.value, self.roots)
 
-    def levels(self) -> Iterator[Level]:
-        """From the grid downward; nothing is checked but that there are as many nodes as splits ask for."""
-        level = self.grid_level(0, self.roots)
-        while len(level.lo):
-            yield level
-            level = self.halves(level)
-
-    def groups(self, most: int) -> Iterator[tuple[int, Level]]:
-        """All nodes with their depths, at most so many at once and those below them next: in little memory."""
-        for start in range(0, self.roots, most):
-            todo = [(0, self.grid_level(start, min(start + most, self.roots)))]
-            while todo:
-                depth, level = todo.pop()
-                yield depth, level
-                below = self.halves(level)
-                todo += [(depth + 1, below.rows(slice(k, k + most))) for k in range(0, len(below.lo), most)]
-
-    def grid_level(self, start: int, stop: int) -> Level:
-        """Some cells of the grid."""
-        node = np.arange(start, stop)
-        at = np.unravel_index(node, self.shape)
+    def grid_cells(self, nodes: Index, signs: int = 0) -> Cells:
+        """Some cells of the grid; nothing is known of their neurons, of which there are so many."""
+        at = np.unravel_index(nodes, self.shape)
         lo = np.stack([e[:-1][k] for e, k in zip(self.edges, at, strict=True)], axis=1)
         hi = np.stack([e[1:][k] for e, k in zip(self.edges, at, strict=True)], axis=1)
-        return Level(node, lo, hi, node, self.coordinate[node], self.value[node])
+        return Cells(lo, hi, np.zeros((len(nodes), signs), dtype=np.int8))
 
-    def halves(self, level: Level) -> Level:
-        """Both halves of every node that is split, below first."""
-        split = level.split
-        node = (self._below[level.node[split]][:, None] + np.arange(2)).reshape(-1)
-        root = np.repeat(level.root[split], 2)
-        return Level(node, *halves_of(level), root, self.coordinate[node], self.value[node])
+    def groups(self, most: int, signs: int = 0) -> Iterator[tuple[Index, Cells]]:
+        """The cells of the grid with their numbers, at most so many at once: where `walk` begins."""
+        for start in range(0, self.roots, most):
+            nodes = np.arange(start, min(start + most, self.roots))
+            yield nodes, self.grid_cells(nodes, signs)
 
     def leaves(self) -> tuple[Array, Array, Index]:
         """Boxes that are not split, in the order of the nodes, and the cells of the grid that they belong to."""
-        kept = [(level.lo[~level.split], level.hi[~level.split], level.root[~level.split]) for level in self.levels()]
-        lo, hi, root = (np.concatenate(parts) for parts in zip(*kept, strict=True))
-        return lo, hi, root
+        leaf, count = self.coordinate < 0, self.splits.leaves
+        lo, hi = np.empty((count, len(self.edges))), np.empty((count, len(self.edges)))
+
+        def keep(nodes: Index, cells: Cells) -> Cells:
+            own = leaf[nodes]
+            place = self.splits.leaf_numbers[nodes[own]]
+            lo[place], hi[place] = cells.lo[own], cells.hi[own]
+            return cells
+
+        walk(self.splits, self.groups(_AT_ONCE), keep, halves, _AT_ONCE)
+        return lo, hi, self.splits.root[leaf]
 
     def locate(self, points: Array) -> tuple[Index, Index]:
         """The cell of the grid and the leaf (number among the leaves) of every point, -1 outside.
@@ -157,32 +114,12 @@ class Cover:
         places = [np.searchsorted(e[1:-1], points[:, i], side="right") for i, e in enumerate(self.edges)]
         inside = np.all([(x >= e[0]) & (x <= e[-1]) for x, e in zip(points.T, self.edges, strict=True)], axis=0)
         root = np.ravel_multi_index(places, self.shape).astype(np.int64)
-        node, below = root.copy(), self._below
+        node, below = root.copy(), self.splits.below
         while np.any(split := self.coordinate[node] >= 0):
             k = np.flatnonzero(split)
             own = node[k]
             node[k] = below[own] + (points[k, self.coordinate[own]] >= self.value[own])
-        return np.where(inside, root, -1), np.where(inside, self.leaf_numbers[node], -1)
-
-    @cached_property
-    def leaf_numbers(self) -> Index:
-        """Of every node that is a leaf its number among the leaves."""
-        return np.asarray(np.cumsum(self.coordinate < 0) - 1, dtype=np.int64)
-
-    @cached_property
-    def _below(self) -> Index:
-        """The lower half of every node that is split: halves come in the order of what they are halves of."""
-        return np.asarray(self.roots + 2 * (np.cumsum(self.coordinate >= 0) - 1), dtype=np.int64)
-
-
-def halves_of(level: Level) -> tuple[Array, Array]:
-    """The boxes of both halves of every node that is split, below first."""
-    rows = np.flatnonzero(level.split)
-    lo, hi = np.repeat(level.lo[rows], 2, axis=0), np.repeat(level.hi[rows], 2, axis=0)
-    even = 2 * np.arange(len(rows))
-    hi[even, level.coordinate[rows]] = level.value[rows]
-    lo[even + 1, level.coordinate[rows]] = level.value[rows]
-    return lo, hi
+        return np.where(inside, root, -1), np.where(inside, self.splits.leaf_numbers[node], -1)
 
 
 def _edges(i: int, count: int, lo: float, hi: float) -> Array:

@@ -22,14 +22,12 @@ from lipcert.bounds.linear import Linear
 from lipcert.bounds.tangents import tangents
 from lipcert.problem.network import Network
 from lipcert.problem.region import Box, Region, hull
-from lipcert.proof.splits import Cells, Index, Signs, Splits, halves, sign_columns
+from lipcert.proof.splits import Cells, Index, Signs, Splits, halves, sign_columns, walk
 from lipcert.rounding import Array
-from lipcert.steps import step
 
 Mask = NDArray[np.bool_]
 Worth = Callable[[Index, Index, Interval], Array]  # of cells, scores, entries: how much each matters, with a sign
 
-_WAITING = 16  # groups of cells; with every so many more that wait, groups are half as large
 _NUMBERS = 1 << 22  # in one array of what is known of the neurons, or of the entries, of a batch of cells
 
 
@@ -110,31 +108,43 @@ def bounded(asked: Asked, cells: Cells, known: Interval, wanted: Mask, worth: Wo
     return Bounded(signs, empty, Interval(lo, hi), pre, place, linear)
 
 
+@dataclass(frozen=True, eq=False)
+class Enclosed:
+    """Cells with enclosures of the entries that hold on them."""
+
+    cells: Cells
+    entries: Interval
+
+    def rows(self, k: Index) -> Enclosed:
+        return Enclosed(self.cells.rows(k), self.entries.rows(k))
+
+
 def enclosure(asked: Asked, splits: Splits, claims: Interval) -> Interval | None:
     """What is proved of the entries on the whole region, (scores, inputs), entries within their claims not looked at
     again; None where the splits do not fit."""
     low, high = np.full(asked.shape, np.inf), np.full(asked.shape, -np.inf)
-    todo = [(np.zeros(1, dtype=np.int64), asked.root(), asked.anything(1))]
-    while todo:
-        step()
-        nodes, cells, known = todo.pop()
-        wanted = (known.lo < claims.lo) | (known.hi > claims.hi)
-        found = bounded(asked, cells, known, wanted)
-        inner = splits.where[nodes] >= 0
-        low = np.minimum(low, found.entries.lo[~inner].min(axis=0, initial=np.inf))
-        high = np.maximum(high, found.entries.hi[~inner].max(axis=0, initial=-np.inf))
-        rows = np.flatnonzero(inner)
-        most = max(1, (asked.batch // 2 + 1) >> len(todo) // _WAITING)  # what waits has its entries in memory
-        for some in (rows[k : k + most] for k in range(0, len(rows), most)):
-            own, below = nodes[some], splits.below[nodes[some]]
-            both = halves(
-                Cells(cells.lo[some], cells.hi[some], found.signs[some]), splits.where[own], splits.value[own]
-            )
-            if both is None:
-                return None
-            twice = np.repeat(some, 2)
-            todo.append((np.stack([below, below + 1], axis=1).reshape(-1), both, found.entries.rows(twice)))
-    return Interval(low, high)
+
+    def visit(nodes: Index, group: Enclosed) -> Enclosed:
+        known = group.entries
+        found = bounded(asked, group.cells, known, (known.lo < claims.lo) | (known.hi > claims.hi))
+        leaf = splits.where[nodes] < 0
+        np.minimum(low, found.entries.lo[leaf].min(axis=0, initial=np.inf), out=low)
+        np.maximum(high, found.entries.hi[leaf].max(axis=0, initial=-np.inf), out=high)
+        return Enclosed(Cells(group.cells.lo, group.cells.hi, found.signs), found.entries)
+
+    fits = walk(splits, [(np.zeros(1, dtype=np.int64), root_of(asked))], visit, halved, asked.batch // 2 + 1)
+    return Interval(low, high) if fits else None
+
+
+def root_of(asked: Asked) -> Enclosed:
+    """The region, of whose entries nothing is known."""
+    return Enclosed(asked.root(), asked.anything(1))
+
+
+def halved(group: Enclosed, where: Index, value: Array) -> Enclosed | None:
+    """Both halves of every cell, which have what is known of it."""
+    both = halves(group.cells, where, value)
+    return None if both is None else Enclosed(both, group.entries.rows(np.repeat(np.arange(len(where)), 2)))
 
 
 def _preactivations(asked: Asked, cells: Cells) -> tuple[tuple[Interval, ...], Signs, Mask]:

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.bounds.interval import Interval
 from lipcert.errors import FileFormatError, InputError
 from lipcert.files import check_readable, write_npz
 from lipcert.files.archive import Archive
@@ -32,12 +31,13 @@ from lipcert.problem.region import Box
 from lipcert.problem.statement import NAMES as STATEMENT_NAMES
 from lipcert.problem.statement import Statement, about_cells
 from lipcert.proof.arithmetic import prove_linear
-from lipcert.proof.boxes import Asked, Signs, preactivations_on, uppers_on
+from lipcert.proof.boxes import Asked, preactivations_on, uppers_on
 from lipcert.proof.cost import cell_seconds
-from lipcert.proof.cover import LEAF, MOST_NODES, Cover, Level
+from lipcert.proof.cover import Cover
+from lipcert.proof.splits import LEAF, MOST_NODES, Cells, Index, halves, walk
 from lipcert.proof.verification import Verification
 from lipcert.rounding import Array
-from lipcert.steps import expect, step
+from lipcert.steps import expect
 
 VERSION = 1
 _NAMES = re.compile(
@@ -172,40 +172,30 @@ def _refused(certificate: PartitionCertificate, net: Network) -> str | None:
         return fault
     if certificate.frame is not None and not certificate.frame.covers(net, norm):
         return "the weights are not those that the bounds were made with"
-    expected = cover.roots if certificate.of_grid else int(np.sum(cover.coordinate < 0))
+    expected = cover.roots if certificate.of_grid else cover.splits.leaves
     return None if len(certificate.claims) == expected else "there is not one claim for every cell"
 
 
 def cover_uppers(asked: Asked, cover: Cover, of_grid: bool) -> Array:
     """The proved bound of every leaf, or of every cell of the grid; signs pass from a box to its halves."""
+    splits = cover.splits
+    count = cover.roots if of_grid else splits.leaves
     if not asked.problem.network.depth:
-        count = cover.roots if of_grid else int(np.sum(cover.coordinate < 0))
         return np.full(count, prove_linear(asked.problem).upper)
-    place = cover.leaf_numbers
-    found, roots = np.full(int(place[-1]) + 1, np.inf), np.zeros(cover.roots)
-    above: list[Signs] = []  # of the groups that are still to come at every depth, the last ones first
-    for depth, level in cover.groups(asked.batch):
-        step()
-        if not depth:
-            above = [asked.unknown(len(level.lo))]
-        uppers, signs = _group_uppers(asked, level, above.pop())
-        leaf = ~level.split
-        found[place[level.node[leaf]]] = uppers[leaf]
-        np.maximum.at(roots, level.root[leaf], uppers[leaf])
-        below = np.repeat(signs[level.split], 2, axis=0)
-        above += [below[k : k + asked.batch] for k in range(0, len(below), asked.batch)]
-    return roots if of_grid else found
+    found = np.zeros(count)
+    place = splits.root if of_grid else splits.leaf_numbers
 
+    def visit(nodes: Index, cells: Cells) -> Cells:
+        boxes = asked.places(cells.lo, cells.hi)
+        pre, signs = preactivations_on(asked, boxes, cells.signs)
+        k = np.flatnonzero(splits.where[nodes] < 0)
+        if len(k):
+            uppers = uppers_on(asked, boxes.rows(k), tuple(z.rows(k) for z in pre))
+            np.maximum.at(found, place[nodes[k]], uppers)
+        return Cells(cells.lo, cells.hi, signs)
 
-def _group_uppers(asked: Asked, level: Level, signs: Signs) -> tuple[Array, Signs]:
-    """Of the leaves among some nodes; and the signs of all of them."""
-    boxes, uppers = asked.places(level.lo, level.hi), np.zeros(len(level.lo))
-    pre, after = preactivations_on(asked, boxes, signs)
-    k = np.flatnonzero(~level.split)
-    if len(k):
-        some = Interval(boxes.lo[k], boxes.hi[k])
-        uppers[k] = uppers_on(asked, some, tuple(z.rows(k) for z in pre))
-    return uppers, after
+    fits = walk(splits, cover.groups(asked.batch, asked.columns), visit, halves, asked.batch // 2)
+    return found if fits else np.full(count, np.inf)
 
 
 def load_partition(path: str | os.PathLike[str]) -> PartitionCertificate:
