@@ -232,9 +232,7 @@ def _filled(value: float) -> Callable[..., Tensor]:
 
 
 def _entries(table: dict[str, Callable[..., Any]], words: str, is_view: bool) -> dict[str, Entry]:
-    return {
-        name: Entry(apply, "read", words, is_view) for names, apply in table.items() for name in names.split()
-    }
+    return {name: Entry(apply, "read", words, is_view) for names, apply in table.items() for name in names.split()}
 
 
 _SHAPES: dict[str, Callable[..., Any]] = {

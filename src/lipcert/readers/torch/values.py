@@ -6,7 +6,7 @@ Nothing here needs torch: a parameter is asked for its numbers, and a look-alike
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from lipcert.errors import InputError, UnsupportedOperator
 from lipcert.readers.graph.choices import Condition
-from lipcert.readers.graph.tensors import Graph, Tensor, constant_tensor
+from lipcert.readers.graph.tensors import Tensor, constant_tensor
 from lipcert.rounding import Array
 
 Converter = Callable[[Any, str], Any]  # of an argument and its name
