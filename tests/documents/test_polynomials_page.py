@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lipcert.cli.app import run
-from lipcert.polynomial.hierarchy.outcome import Outcome
+from lipcert.polynomial.hierarchy.result import Outcome
 from lipcert.polynomial.language import read_pop
 from tests.conftest import ROOT
 

@@ -20,8 +20,8 @@ from lipcert.cli.pop import pop_command
 from lipcert.errors import InputError, SoundnessError
 from lipcert.polynomial.hierarchy import climb as climbing
 from lipcert.polynomial.hierarchy.climb import Standing, Wishes, climb
-from lipcert.polynomial.hierarchy.forecast import forecast
-from lipcert.polynomial.hierarchy.outcome import Outcome
+from lipcert.polynomial.hierarchy.plan import forecast
+from lipcert.polynomial.hierarchy.result import Outcome
 from lipcert.polynomial.hierarchy.solve import relax, solve_model
 from lipcert.polynomial.language import read_pop
 from lipcert.polynomial.points.search import Found

@@ -9,11 +9,9 @@ import pytest
 from scipy.optimize import linprog
 
 from lipcert.polynomial import Polynomial, PolynomialProblem
-from lipcert.polynomial.hierarchy.assembly import MomentConic
+from lipcert.polynomial.hierarchy.assembly import MomentConic, is_exact
 from lipcert.polynomial.hierarchy.attempts import identity_of
-from lipcert.polynomial.hierarchy.exactness import is_exact
-from lipcert.polynomial.hierarchy.facial import reduce_bases
-from lipcert.polynomial.hierarchy.forced import reduce_pairs
+from lipcert.polynomial.hierarchy.faces import reduce_bases, reduce_pairs
 from lipcert.polynomial.hierarchy.model import MomentModel
 from lipcert.polynomial.hierarchy.solve import relax, solve_model, solve_problem
 from lipcert.polynomial.polynomial import total

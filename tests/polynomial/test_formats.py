@@ -23,13 +23,12 @@ from hypothesis import strategies as st
 from lipcert import maximize, minimize
 from lipcert.cli.pop import pop_command
 from lipcert.polynomial import Polynomial, PolynomialProblem
-from lipcert.polynomial.boxqp import read_boxqp
 from lipcert.polynomial.certificates.certificate import verify_polynomial
 from lipcert.polynomial.content import ProblemFile
-from lipcert.polynomial.files import load_problem, read_json
+from lipcert.polynomial.files import load_problem, read_boxqp, read_json
 from lipcert.polynomial.gams import read_gams
 from lipcert.polynomial.hierarchy.climb import climb
-from lipcert.polynomial.hierarchy.outcome import Outcome
+from lipcert.polynomial.hierarchy.result import Outcome
 from lipcert.polynomial.language import read_pop, show_problem
 from lipcert.rounding import Array
 

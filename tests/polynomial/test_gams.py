@@ -16,7 +16,7 @@ from lipcert.errors import FileFormatError, InputError
 from lipcert.polynomial.files import load_problem
 from lipcert.polynomial.gams import read_gams
 from lipcert.polynomial.hierarchy.climb import climb
-from lipcert.polynomial.hierarchy.outcome import Outcome
+from lipcert.polynomial.hierarchy.result import Outcome
 
 EMPTY = "empty"
 

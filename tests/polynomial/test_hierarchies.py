@@ -14,8 +14,7 @@ from lipcert.errors import InputError
 from lipcert.polynomial import Polynomial, PolynomialProblem, box_constraint
 from lipcert.polynomial.hierarchy.assembly import MomentConic
 from lipcert.polynomial.hierarchy.cliques import chordal_cliques, correlative_graph, running_intersection
-from lipcert.polynomial.hierarchy.hierarchies import dense, find_rules, nearly_sparse, sparse
-from lipcert.polynomial.hierarchy.krivine import krivine
+from lipcert.polynomial.hierarchy.hierarchies import dense, find_rules, krivine, nearly_sparse, sparse
 from lipcert.polynomial.hierarchy.model import Block, MomentModel, Products, with_submoments
 from lipcert.polynomial.hierarchy.solve import maximize, minimize, relax, solve_model, solve_problem
 from tests.counting import calls

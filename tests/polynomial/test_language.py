@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from lipcert.errors import FileFormatError, InputError
 from lipcert.polynomial import Polynomial, PolynomialProblem
-from lipcert.polynomial.boxqp import read_boxqp
 from lipcert.polynomial.content import ProblemFile
-from lipcert.polynomial.files import load_problem, read_json
+from lipcert.polynomial.files import load_problem, read_boxqp, read_json
 from lipcert.polynomial.gams import read_gams
 from lipcert.polynomial.language import read_pop, show_problem
 from lipcert.polynomial.text import parse, show
@@ -405,14 +404,14 @@ def test_damage_is_read_or_refused_in_one_line(
         ("language", "MAX_TEXT", 8, "min x + y", "9 characters are more than the limit of 8"),
         ("language", "MAX_VARIABLES", 1, "min a + b + c", "more variables than the limit of 1"),
         ("gams", "MAX_VARIABLES", 3, GAMS, "line 6: more than 3 variables"),
-        ("boxqp", "MAX_SIZE", 1, BOXQP, "2 variables are more than the limit of 1"),
+        ("files", "MAX_SIZE", 1, BOXQP, "2 variables are more than the limit of 1"),
     ],
 )
 def test_sizes_are_limited(
     module: str, name: str, limit: int, text: str, message: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(f"lipcert.polynomial.{module}.{name}", limit)
-    read = {"gams": read_gams, "boxqp": read_boxqp}.get(module, read_pop)
+    read = {"gams": read_gams, "files": read_boxqp}.get(module, read_pop)
     if message is None:
         assert read(text).problem.n == 2
         return

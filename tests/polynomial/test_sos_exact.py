@@ -13,15 +13,14 @@ from hypothesis import strategies as st
 
 from lipcert import Polynomial, PolynomialProblem, minimize
 from lipcert.budget import Budget
-from lipcert.polynomial.certificates.about import About
+from lipcert.polynomial.certificates.certificate import About
+from lipcert.polynomial.hierarchy.assembly import is_exact
 from lipcert.polynomial.hierarchy.attempts import Scaled, attempt
-from lipcert.polynomial.hierarchy.exactness import is_exact
-from lipcert.polynomial.hierarchy.faces import NoGramMatrixError, reduce_faces
-from lipcert.polynomial.hierarchy.facial import reduce_bases
+from lipcert.polynomial.hierarchy.faces import NoGramMatrixError, reduce_bases, reduce_faces
 from lipcert.polynomial.hierarchy.hierarchies import dense
 from lipcert.polynomial.hierarchy.model import Block, MomentModel
 from lipcert.polynomial.hierarchy.solve import identity_of, relax, solve_model
-from lipcert.polynomial.propagation import extended, propagated_bounds
+from lipcert.polynomial.problem import extended, propagated_bounds
 from lipcert.polynomial.text import parse
 from lipcert.proof.sos import Identity
 from lipcert.proof.sos.absorb import absorb_exactly

@@ -23,7 +23,7 @@ from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box
 from lipcert.proof.entries import Asked, Bounded, Mask, bounded
 from lipcert.proof.jacobian import JacobianCertificate
-from lipcert.proof.splits import MOST_NODES, Cells, Index
+from lipcert.proof.splits import MOST_SIGNED_NODES, Cells, Index
 from lipcert.rounding import Array
 from lipcert.witness.chart import Chart
 
@@ -122,7 +122,7 @@ class Search:
         leaves.rest(worst == 0)
         missing, worst = missing[worst > 0], worst[worst > 0]
         rows = np.flatnonzero(leaves.choice != NEVER)
-        room = min(most, MOST_NODES // 2) - (leaves.nodes + 1) // 2
+        room = min(most, MOST_SIGNED_NODES // 2) - (leaves.nodes + 1) // 2
         if not len(rows):
             return False
         if room <= 0 or 2 * len(leaves) * leaves.away.lo.size > _NUMBERS:

@@ -27,8 +27,7 @@ from math import inf, isnan
 from lipcert.errors import InputError
 from lipcert.files.boundary import quoted
 from lipcert.polynomial.content import Content, ProblemFile, alone, constant
-from lipcert.polynomial.expansion import limited
-from lipcert.polynomial.polynomial import Polynomial
+from lipcert.polynomial.polynomial import Polynomial, limited
 from lipcert.polynomial.problem import PolynomialProblem
 from lipcert.polynomial.text import (
     FUNCTIONS,

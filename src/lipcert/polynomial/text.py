@@ -20,9 +20,8 @@ import numpy as np
 
 from lipcert.errors import InputError
 from lipcert.files.boundary import quoted
-from lipcert.polynomial.expansion import MAX_DEGREE, limited
 from lipcert.polynomial.monomials import rows_of
-from lipcert.polynomial.polynomial import Polynomial, total
+from lipcert.polynomial.polynomial import MAX_DEGREE, Polynomial, limited, total
 
 MAX_TEXT = 1 << 22
 MAX_POWER = 64

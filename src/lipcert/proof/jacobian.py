@@ -33,7 +33,7 @@ from lipcert.problem.statement import Statement, about_entries, region_arrays
 from lipcert.proof.certificate import read_region
 from lipcert.proof.cost import cell_seconds
 from lipcert.proof.entries import Asked, enclosure
-from lipcert.proof.splits import LEAF, MOST_NODES, Index, Splits
+from lipcert.proof.splits import LEAF, MOST_SIGNED_NODES, Index, Splits
 from lipcert.proof.verification import Verification
 from lipcert.rounding import Array
 from lipcert.steps import expect, step
@@ -278,7 +278,7 @@ def _parse(arrays: Archive) -> JacobianCertificate:
 
 def _splits(arrays: Archive) -> Splits:
     where, values = whole(arrays, "splits", (None,), LEAF, LARGEST_WHOLE), real(arrays, "values", (None,))
-    if len(where) > MOST_NODES or int(np.sum(where >= 0)) != len(values):
+    if len(where) > MOST_SIGNED_NODES or int(np.sum(where >= 0)) != len(values):
         raise FileFormatError("'splits' and 'values' do not fit together")
     value = np.zeros(len(where))
     value[where >= 0] = values

@@ -177,12 +177,15 @@ def _refused(certificate: PartitionCertificate, net: Network) -> str | None:
 
 
 def cover_uppers(asked: Asked, cover: Cover, of_grid: bool) -> Array:
-    """The proved bound of every leaf, or of every cell of the grid; signs pass from a box to its halves."""
+    """The proved bound of every leaf, or of every cell of the grid; signs pass from a box to its halves.
+
+    A leaf that the walk does not reach has an infinite bound, also where the caller did not look for faults first.
+    """
     splits = cover.splits
     count = cover.roots if of_grid else splits.leaves
     if not asked.problem.network.depth:
         return np.full(count, prove_linear(asked.problem).upper)
-    found = np.zeros(count)
+    found = np.full(count, -np.inf)
     place = splits.root if of_grid else splits.leaf_numbers
 
     def visit(nodes: Index, cells: Cells) -> Cells:
@@ -195,7 +198,7 @@ def cover_uppers(asked: Asked, cover: Cover, of_grid: bool) -> Array:
         return Cells(cells.lo, cells.hi, signs)
 
     fits = walk(splits, cover.groups(asked.batch, asked.columns), visit, halves, asked.batch // 2)
-    return found if fits else np.full(count, np.inf)
+    return np.where(found == -np.inf, np.inf, found) if fits else np.full(count, np.inf)
 
 
 def load_partition(path: str | os.PathLike[str]) -> PartitionCertificate:

@@ -26,7 +26,8 @@ Index = NDArray[np.int64]
 Signs = NDArray[np.int8]  # (cells, neurons): 1 where z >= 0 was found, 2 where a split says so, -1 and -2, or 0
 
 LEAF = -1
-MOST_NODES = 1 << 24
+MOST_NODES = 1 << 24  # nodes of a tree whose cells are boxes alone,
+MOST_SIGNED_NODES = 1 << 22  # and of a tree whose cells carry the signs of neurons as well
 MOST_DEPTH = 1 << 12  # splits above a cell: each level is bounded by itself
 SPLIT_UP_TO = 4096  # neurons: cells of larger networks carry no signs, and are split at coordinates alone
 _WAITING = 16  # groups of cells; with every so many more that wait in memory, groups are half as large

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,11 +19,42 @@ from lipcert.files.archive import Archive
 from lipcert.files.numbers import LARGEST_WHOLE, one_real, one_whole, word
 from lipcert.polynomial.certificates import stored
 from lipcert.polynomial.certificates.stored import Stored
-from lipcert.polynomial.problem import PolynomialProblem
-from lipcert.polynomial.propagation import extended
+from lipcert.polynomial.problem import PolynomialProblem, extended
 from lipcert.problem.statement import NAMES as STATEMENT_NAMES
 from lipcert.problem.statement import Statement, about_polynomial
 from lipcert.proof.verification import Verification
+
+
+@dataclass(frozen=True, eq=False)
+class About:
+    """A problem, and the value at which its points are cut off, if they are (see `polynomial.problem.extended`)."""
+
+    problem: PolynomialProblem
+    cut: float | None = None
+
+    @cached_property
+    def _extended(self) -> tuple[PolynomialProblem, float]:
+        return extended(self.problem, self.cut)
+
+    @property
+    def extended(self) -> PolynomialProblem:
+        """The problem that is relaxed."""
+        return self._extended[0]
+
+    @property
+    def level(self) -> float:
+        """The cut as it is stated, to the safe side."""
+        return self._extended[1]
+
+    @property
+    def statement(self) -> Statement:
+        """What a certificate of this problem is about."""
+        return about_polynomial(problem_hash(self.problem), self.problem.sense)
+
+    def certificate(self, relaxation: Stored) -> PolynomialCertificate:
+        """That of a relaxation of `extended`, with its proof."""
+        return certify(self.problem, relaxation, self.cut)
+
 
 VERSION = 1
 _NAMES = re.compile(f"polynomial|problem|sense|bound|cut|{stored.NAMES}|{STATEMENT_NAMES}")
@@ -34,7 +66,7 @@ _ADVICE = "write it again with lipcert pop --certificate"
 class PolynomialCertificate:
     """`bound` <= f (or >= f, for a maximum) on all feasible points of the problem with this hash.
 
-    With a `cut` v the relaxation is that of the points with f <= v (>= v), see `polynomial.propagation.extended`.
+    With a `cut` v the relaxation is that of the points with f <= v (>= v), see `polynomial.problem.extended`.
     """
 
     problem_sha256: str

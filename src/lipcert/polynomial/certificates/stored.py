@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from lipcert.errors import FileFormatError, InputError
 from lipcert.files.numbers import LARGEST_WHOLE, one_whole, real, whole, within
+from lipcert.polynomial.hierarchy.assembly import is_exact
 from lipcert.polynomial.hierarchy.attempts import LEAST, check_range, identity_of
 from lipcert.polynomial.hierarchy.cuts import Bounds, Cut, cut_of, triangle_inequality
-from lipcert.polynomial.hierarchy.exactness import is_exact
 from lipcert.polynomial.hierarchy.hierarchies import MAX_ORDER, rule_of
 from lipcert.polynomial.hierarchy.model import Block, MomentModel, Products
 from lipcert.polynomial.monomials import Monomial, Rows, monomial_of, pad, rows_of, stack

@@ -19,11 +19,8 @@ import numpy as np
 
 from lipcert.budget import Budget
 from lipcert.errors import InputError
-from lipcert.polynomial.hierarchy.assembly import MomentConic
-from lipcert.polynomial.hierarchy.exactness import is_exact
-from lipcert.polynomial.hierarchy.faces import NoGramMatrixError, reduce_faces
-from lipcert.polynomial.hierarchy.facial import reduce_bases
-from lipcert.polynomial.hierarchy.forced import reduce_pairs
+from lipcert.polynomial.hierarchy.assembly import MomentConic, is_exact
+from lipcert.polynomial.hierarchy.faces import NoGramMatrixError, reduce_bases, reduce_faces, reduce_pairs
 from lipcert.polynomial.hierarchy.model import MomentModel
 from lipcert.proof.sos import Identity, SosProof, monomial_reach, prove_sos
 from lipcert.rounding import Array

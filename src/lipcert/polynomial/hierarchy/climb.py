@@ -17,16 +17,14 @@ import numpy as np
 
 from lipcert.budget import Budget
 from lipcert.errors import InputError
-from lipcert.polynomial.hierarchy.forecast import Forecast, forecast
 from lipcert.polynomial.hierarchy.hierarchies import MAX_ORDER, least_order
 from lipcert.polynomial.hierarchy.model import MomentModel
-from lipcert.polynomial.hierarchy.outcome import Outcome
-from lipcert.polynomial.hierarchy.result import GAP, PolynomialResult, Step
+from lipcert.polynomial.hierarchy.plan import Forecast, forecast
+from lipcert.polynomial.hierarchy.result import GAP, Outcome, PolynomialResult, Step
 from lipcert.polynomial.hierarchy.solve import relax, solve_model, solve_problem
 from lipcert.polynomial.points.descent import descend
 from lipcert.polynomial.points.local import LocalProblem
-from lipcert.polynomial.points.runaway import runaway
-from lipcert.polynomial.points.search import MOST_STARTS, Found, better, judge, search
+from lipcert.polynomial.points.search import MOST_STARTS, Found, better, judge, runaway, search
 from lipcert.polynomial.polynomial import Polynomial
 from lipcert.polynomial.problem import PolynomialProblem, contradiction
 from lipcert.proof.sos import SosProof

@@ -10,6 +10,19 @@ t > 0 says that definite Gram matrices exist, t < 0 that there are none at all, 
 on the range of the moment matrices of L [BW81, PP08]. That range is rounded to small fractions; a basis of its
 complement has whole coefficients, so the smaller program is exact. A wrong guess loses the bound, never its truth.
 
+Two reductions need no solver. `reduce_bases` drops monomials that no sum of squares can use. If a monomial m^2 is
+absent from the objective and occurs in the relaxation only on diagonals (as b^2 of some basis element b), then the Gram
+entries there sum to zero, hence vanish with their rows: b can leave the basis. Repeated, this is the Newton polytope's
+reduction for unconstrained problems [Rez78]. It changes no bound, and without it the Gram matrices of unbounded
+problems are never definite.
+
+`reduce_pairs` finds the null vectors of Gram entries that the objective forces. A moment that occurs in one entry of
+the relaxation only forces the Gram entry there. If Q_aa = p > 0 and Q_ab = q are forced, then Q_bb >= q^2 / p. If b^2
+occurs on diagonals only and these limits add up to its coefficient in the objective, all of them are attained: where
+the limit is zero the row of b vanishes, elsewhere Q vanishes on the null vector (q, -p) of (a, b), and one element p a
++ q b takes the place of both. In Rosenbrock's chain this is x_n - x_(n-1)^2, without which no Gram matrix is definite.
+Nothing is lost: every Gram matrix has these null vectors.
+
 [BW81] Borwein, Wolkowicz: Facial reduction for a cone-convex programming problem, J. Austral. Math. Soc. 30 (1981).
 [PP08] Peyrl, Parrilo: Computing sum of squares decompositions with rational coefficients, Theor. Comp. Sci. 409 (2008).
 """
@@ -17,20 +30,179 @@ complement has whole coefficients, so the smaller program is exact. A wrong gues
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import gcd, lcm
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from lipcert.errors import InputError
 from lipcert.polynomial.hierarchy.assembly import MomentConic
 from lipcert.polynomial.hierarchy.model import Block, MomentModel
-from lipcert.polynomial.monomials import rows_of
+from lipcert.polynomial.hierarchy.terms import Entries, entries_of, without_vanishing
+from lipcert.polynomial.monomials import Index, rows_of
 from lipcert.rounding import Array
 from lipcert.solver.conic.conic import Cone, ConicProblem, ConicSolution, smat
 from lipcert.solver.conic.refine import refinable, refine
+
+
+def reduce_bases(model: MomentModel) -> MomentModel:
+    """The same relaxation without basis elements whose Gram rows must vanish."""
+    conic = model.conic()
+    while (smaller := _without_diagonal_only(model, conic)) is not None:
+        try:
+            conic = smaller.conic()
+        except InputError:  # the objective needs a monomial that was dropped: it is no sum of squares
+            return model
+        model = smaller
+    return model
+
+
+def _without_diagonal_only(model: MomentModel, conic: MomentConic) -> MomentModel | None:
+    blocks = [k for k, b in enumerate(model.blocks) if b.order > 1]
+    psd = [rows for cone, rows in conic.problem.blocks() if cone.kind == "psd"]
+    owner = np.full((conic.problem.rows, 2), -1, dtype=np.int64)  # block and basis element of a plain diagonal slot
+    for k, rows in zip(blocks, psd, strict=True):
+        if model.blocks[k].multiplier is None and model.blocks[k].mix is None:
+            order = model.blocks[k].order
+            diagonal = rows.start + np.cumsum(np.arange(1, order + 1)) - 1
+            owner[diagonal] = np.column_stack([np.full(order, k), np.arange(order)])
+    forced = _diagonal_only(conic, owner)
+    if not len(forced):
+        return None
+    doomed = {(int(k), int(i)) for k, i in owner[forced]}
+    changed = []
+    for k, block in enumerate(model.blocks):
+        basis = tuple(b for i, b in enumerate(block.basis) if (k, i) not in doomed)
+        if basis:
+            changed.append(block if len(basis) == len(block.basis) else Block(basis, block.multiplier))  # not mixed
+    return replace(model, blocks=tuple(changed))
+
+
+def _diagonal_only(conic: MomentConic, owner: Index) -> Index:
+    """Diagonal slots all of whose fellows in the same monomial are diagonal too, the objective being zero there."""
+    on_diagonal = (owner[conic.slots, 0] >= 0) & (conic.coefficients > 0)
+    size = len(conic.objective)
+    others = np.bincount(conic.columns, weights=~on_diagonal, minlength=size)
+    empty = (others == 0) & (conic.objective == 0)
+    empty[0] = False
+    return np.asarray(conic.slots[on_diagonal & empty[conic.columns]], dtype=np.int64)
+
+
+NEAR = 1e-9  # relative: sums that are looked at in exact arithmetic
+
+
+@dataclass(frozen=True, eq=False)
+class Forced:
+    """By vertex b: the limit q^2 / p, and the vertex a, p and q that give it (-1 and zeros where there is none)."""
+
+    limit: Array
+    partner: Index
+    p: Array
+    q: Array
+
+
+def reduce_pairs(model: MomentModel) -> MomentModel:
+    """The same relaxation on bases without the null vectors that two forced entries show."""
+    if model.rules or not model.blocks or any(b.mix is not None for b in model.blocks):
+        return model
+    entries = without_vanishing(entries_of(model))
+    forced = _forced_entries(entries)
+    tight = _tight(entries, forced)
+    if not len(tight):
+        return model
+    dead = ~entries.living
+    dead[tight[forced.limit[tight] == 0]] = True
+    merged: dict[int, int] = {}
+    for b in tight[forced.limit[tight] > 0].tolist():
+        a = int(forced.partner[b])
+        if not {a, b} & {*merged, *merged.values()} and not dead[a] and not dead[b]:
+            merged[b] = a
+    smaller = replace(model, blocks=_blocks(entries, forced, dead, merged))
+    try:
+        smaller.conic()
+    except InputError:  # the objective is no sum of squares: left to the solver to say
+        return model
+    return smaller
+
+
+def _forced_entries(entries: Entries) -> Forced:
+    live = entries.alive[entries.slots]
+    slots, columns = entries.slots[live], entries.columns[live]
+    once = np.bincount(columns, minlength=len(entries.rows)) == 1
+    once[entries.scalar] = False
+    once[0] = False
+    mine = once[columns] & entries.plain[slots] & entries.positive[live]
+    known = np.zeros(entries.size, dtype=bool)
+    value = np.zeros(entries.size)
+    known[slots[mine]] = True
+    halves = np.where(entries.left == entries.right, 1.0, 0.5)
+    value[slots[mine]] = entries.objective[columns[mine]] * halves[slots[mine]]
+    diagonal = entries.diagonal_slots()
+    limit, p_of, q_of = np.zeros((3, entries.nodes))
+    result = Forced(limit, np.full(entries.nodes, -1, dtype=np.int64), p_of, q_of)
+    pairs = np.flatnonzero(known & (entries.left != entries.right) & (value != 0))
+    for first, second in ((entries.left, entries.right), (entries.right, entries.left)):
+        usable = pairs[known[diagonal[first[pairs]]] & (value[diagonal[first[pairs]]] > 0)]
+        a, b = first[usable], second[usable]
+        p, q = value[diagonal[a]], value[usable]
+        order = np.argsort(q * q / p, kind="stable")  # the largest limit is written last
+        a, b, p, q = a[order], b[order], p[order], q[order]
+        better = q * q / p > result.limit[b]
+        for array, new in ((result.limit, q * q / p), (result.partner, a), (result.p, p), (result.q, q)):
+            array[b[better]] = new[better]
+    return result
+
+
+def _tight(entries: Entries, forced: Forced) -> Index:
+    """Vertices b whose square's limits add up to its coefficient exactly."""
+    live = entries.alive[entries.slots]
+    slots, columns = entries.slots[live], entries.columns[live]
+    square = entries.plain_diagonal[slots] & entries.positive[live]
+    size = len(entries.rows)
+    total = np.bincount(columns[square], weights=forced.limit[entries.left[slots[square]]], minlength=size)
+    possible = (total > 0) & (np.abs(total - entries.objective) <= NEAR * total)
+    possible[columns[~square]] = False
+    possible[entries.scalar] = False
+    hit = square & possible[columns]
+    by_column: dict[int, list[int]] = {}
+    for column, node in zip(columns[hit].tolist(), entries.left[slots[hit]].tolist(), strict=True):
+        by_column.setdefault(column, []).append(node)
+    found = [n for c, nodes in by_column.items() if _exactly(forced, nodes, float(entries.objective[c])) for n in nodes]
+    return np.array(sorted(found), dtype=np.int64)
+
+
+def _exactly(forced: Forced, nodes: list[int], coefficient: float) -> bool:
+    parts = [Fraction(float(forced.q[b])) ** 2 / Fraction(float(forced.p[b])) for b in nodes if forced.limit[b] > 0]
+    return sum(parts, Fraction(0)) == Fraction(coefficient)
+
+
+def _blocks(entries: Entries, forced: Forced, dead: NDArray[np.bool_], merged: dict[int, int]) -> tuple[Block, ...]:
+    """The blocks with vertices left out and pairs joined."""
+    touched = {int(entries.block[b]): (b, a) for b, a in merged.items()}
+    blocks: list[Block] = []
+    for k, block in enumerate(entries.blocks):
+        first, order = int(entries.first[k]), len(block.basis)
+        kept = np.flatnonzero(~dead[first : first + order])
+        if not len(kept):
+            continue
+        basis = tuple(block.basis[i] for i in kept.tolist())
+        if k not in touched:
+            blocks.append(block if len(kept) == order else Block(basis, block.multiplier))
+            continue
+        mix = np.eye(order)
+        for b, a in merged.items():
+            if int(entries.block[b]) == k:
+                mix[a - first, b - first] = forced.q[b] / forced.p[b]
+                mix[a - first, a - first] = 1.0
+                if Fraction(mix[a - first, b - first]) * Fraction(float(forced.p[b])) != Fraction(float(forced.q[b])):
+                    mix[a - first, [a - first, b - first]] = forced.p[b], forced.q[b]
+        rows = [i for i in kept.tolist() if first + i not in merged]
+        blocks.append(Block(basis, block.multiplier, mix[rows][:, kept]))
+    return tuple(blocks)
+
 
 FLAT = 1e-5  # |t| below this counts as zero
 THERE = 1e-3  # an eigenvalue above this belongs to the range; the traces sum to 1

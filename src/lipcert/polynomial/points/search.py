@@ -1,22 +1,88 @@
 """The best feasible point that descents from many starts find, and whether it is proved feasible.
 
-Seeded and counted: the same problem, seed and hints give the same point, unless a budget ends the search before.
+The search is seeded and counts its work: the same problem, seed and hints give the same point, unless a budget ends the
+search before.
+
+Descents start from the moments of a relaxation, samples that agree with them, random points and corners. `runaway`
+searches boxes that grow: values that keep falling are evidence of an unbounded problem, not a proof, because a finite
+optimum may lie beyond the largest box.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from lipcert.budget import Budget
 from lipcert.polynomial.monomials import Rows
-from lipcert.polynomial.points.descent import descend
-from lipcert.polynomial.points.local import TOLERANCE, LocalProblem
-from lipcert.polynomial.points.repair import candidates
-from lipcert.polynomial.points.starts import starts
+from lipcert.polynomial.points.descent import candidates, descend
+from lipcert.polynomial.points.local import TOLERANCE, LocalProblem, with_roots
 from lipcert.rounding import Array
+
+SPREAD = (1.0, 10.0)  # of random points in variables without bounds
+COVARIANCE = 300  # variables up to which second moments are used
+
+
+def starts(
+    local: LocalProblem, count: int, rng: np.random.Generator, hints: list[Array], moments: tuple[Rows, Array] | None
+) -> Array:
+    """Up to `count` points in the box: hints first, then the most promising of a larger random sample."""
+    given = [np.nan_to_num(h) for h in hints if h.shape == (local.n,)]
+    given.append(np.zeros(local.n))
+    sample = [_uniform(local, 8 * count, rng, spread) for spread in SPREAD]
+    sample.append(_corners(local, 8 * count, rng))
+    if moments is not None:
+        mean, draws = of_moments(local, *moments, 2 * count, rng)
+        given.insert(0, mean)
+        sample.append(draws)
+    drawn = with_roots(local, local.clip(np.concatenate(sample)))
+    order = np.argsort(local.merits(drawn), kind="stable")
+    first = with_roots(local, local.clip(np.array(given)))
+    best = drawn[order[: max(1, count // 2)]]
+    others = drawn[order[len(best) :][rng.permutation(len(order) - len(best))]]
+    return np.concatenate([first, best, others])[: max(count, len(first) + 1)]
+
+
+def of_moments(
+    local: LocalProblem, rows: Rows, values: Array, count: int, rng: np.random.Generator
+) -> tuple[Array, Array]:
+    """The first moments, and draws of a normal distribution with the first and second ones where all are there."""
+    n = local.n
+    degree = (rows >= 0).sum(axis=1)
+    mean = np.zeros(n)
+    single = np.flatnonzero(degree == 1)
+    if len(single):  # without any moment rows have no columns
+        mean[rows[single, -1]] = values[single]
+    mean = np.nan_to_num(mean, posinf=0.0, neginf=0.0)
+    pairs = np.flatnonzero(degree == 2)
+    if n > COVARIANCE or not len(pairs):
+        return mean, np.zeros((0, n))
+    second = np.outer(mean, mean)
+    i, j = rows[pairs, -2], rows[pairs, -1]
+    second[i, j] = second[j, i] = np.nan_to_num(values[pairs], posinf=0.0, neginf=0.0)
+    weights, vectors = np.linalg.eigh(second - np.outer(mean, mean))
+    draws = rng.normal(size=(count, n)) * np.sqrt(np.maximum(weights, 0.0))
+    return mean, mean + draws @ vectors.T
+
+
+def _ends(local: LocalProblem, spread: float) -> tuple[Array, Array]:
+    """Finite ends of the box to draw from."""
+    low = np.where(np.isfinite(local.lower), local.lower, np.minimum(-spread, local.upper - spread))
+    high = np.where(np.isfinite(local.upper), local.upper, np.maximum(spread, low + spread))
+    return low, np.maximum(low, high)
+
+
+def _uniform(local: LocalProblem, count: int, rng: np.random.Generator, spread: float) -> Array:
+    low, high = _ends(local, spread)
+    return low + (high - low) * rng.random((count, local.n))
+
+
+def _corners(local: LocalProblem, count: int, rng: np.random.Generator) -> Array:
+    low, high = _ends(local, SPREAD[0])
+    return np.where(rng.random((count, local.n)) < 0.5, low, high)
+
 
 MOST_STARTS, FEWEST_STARTS = 24, 4
 ENTRIES = 2e9  # terms times factors that a search evaluates at most, about
@@ -111,3 +177,25 @@ def _affordable(local: LocalProblem) -> int:
     """Starts by counted work, so that a large problem gets few."""
     entries = local.goal.entries + local.above.entries + local.zero.entries + local.n**2
     return int(np.clip(ENTRIES / (DESCENT * max(1, entries)), FEWEST_STARTS, MOST_STARTS))
+
+
+SIZES = (1e1, 1e3, 1e5)
+
+
+def runaway(local: LocalProblem, hints: list[Array], seed: int = 0, budget: Budget | None = None) -> Found | None:
+    """The best point of the largest box, when each box has points much better than those of the box before."""
+    if np.all(np.isfinite(local.lower) & np.isfinite(local.upper)) or local.empty_box:
+        return None
+    best: Found | None = None
+    for size in SIZES:
+        inside = replace(local, lower=np.maximum(local.lower, -size), upper=np.minimum(local.upper, size))
+        if np.any(inside.lower > inside.upper):
+            return None
+        known = [*hints, *([] if best is None else [best.point, 100.0 * best.point])]
+        found = search(inside, seed=seed, hints=known, budget=budget, most=6)
+        if found is None:
+            return None
+        if best is not None and local.sign * (best.value - found.value) < max(1.0, abs(best.value)):
+            return None
+        best = found
+    return best
