@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from scipy import sparse
@@ -11,13 +11,14 @@ from scipy import sparse
 from lipcert.errors import InputError
 from lipcert.files import MAX_WIDTH
 from lipcert.problem.convolution import Convolution, Window
-from lipcert.problem.maps import Matrix, entries, matrix
+from lipcert.problem.maps import Index, Matrix, entries, matrix
 from lipcert.readers.graph.linear_maps import (
     average_pooling,
     check_entries,
     check_width,
     convolution,
 )
+from lipcert.readers.graph.rewrites import max_along, max_pool
 from lipcert.readers.graph.tensors import Graph, Tensor
 from lipcert.rounding import Array
 
@@ -137,6 +138,59 @@ def average(graph: Graph, x: Tensor, window: Window | None, include_padding: boo
     outputs = (*x.shape[:2], *window.outputs(spatial))
     check_width(math.prod(outputs))
     return graph.apply(x, _copies(x.shape[0], average_pooling(x.shape[1], spatial, window, include_padding)), outputs)
+
+
+def window_sums(graph: Graph, x: Tensor, window: Window, divisor: float) -> Tensor:
+    """The sum of every window, padding counted as zeros, divided by one number."""
+    if not divisor:
+        raise InputError("divides by zero")
+    spatial, channels = _spatial(x, len(window.kernel)), x.shape[1]
+    check_entries(channels * math.prod(window.kernel))
+    ones = np.full((channels, 1, *window.kernel), 1.0 / divisor)
+    return convolve(graph, x, ones, None, channels, window.without_ceil_mode(spatial))
+
+
+def adaptive_average(graph: Graph, x: Tensor, counts: tuple[int, ...]) -> Tensor:
+    """Means of as many windows along every axis as `counts` says, which cover the axis evenly."""
+    window = _even_window(x, counts)
+    if window is not None:
+        return average(graph, x, window)
+    for axis, (first, last) in _uneven_windows(x, counts):
+        places = np.arange(x.shape[axis])
+        inside = (places >= first[:, None]) & (places < last[:, None])
+        x = along(graph, x, axis, inside / (last - first)[:, None])
+    return x
+
+
+def adaptive_max(graph: Graph, x: Tensor, counts: tuple[int, ...]) -> Tensor:
+    """The largest entries of the windows of `adaptive_average`."""
+    window = _even_window(x, counts)
+    if window is not None:
+        return max_pool(graph, x, window)
+    for axis, (first, last) in _uneven_windows(x, counts):
+        taps = first[:, None] + np.arange((last - first).max())
+        x = max_along(graph, x, axis, np.where(taps < last[:, None], taps, -1))
+    return x
+
+
+def _even_window(x: Tensor, counts: tuple[int, ...]) -> Window | None:
+    """One window for all where the sizes divide."""
+    spatial = _spatial(x, len(counts))
+    if min(counts) < 1:
+        raise InputError(f"output sizes {counts} must be at least 1")
+    check_width(math.prod(x.shape[:2]) * math.prod(counts))
+    if any(n % m for n, m in zip(spatial, counts, strict=True)):
+        return None
+    steps = tuple(n // m for n, m in zip(spatial, counts, strict=True))
+    ones, zeros = (1,) * len(counts), (0,) * len(counts)
+    return Window(steps, steps, ones, zeros, zeros)
+
+
+def _uneven_windows(x: Tensor, counts: tuple[int, ...]) -> Iterator[tuple[int, tuple[Index, Index]]]:
+    """Axis by axis, where the windows of adaptive pooling begin and end."""
+    for axis, (n, m) in enumerate(zip(x.shape[2:], counts, strict=True), start=2):
+        i = np.arange(m)
+        yield axis, (i * n // m, -(-(i + 1) * n // m))
 
 
 def normalize_channels(graph: Graph, x: Tensor, statistics: Sequence[Array], epsilon: float) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from scipy import sparse
@@ -43,6 +43,26 @@ def nearest(graph: Graph, x: Tensor, positions: Mapping[int, Array], rounding: s
         places = np.take(places, _rounded(position, rounding, x.shape[axis]), axis=axis)
         if places.size > MAX_WIDTH:
             raise InputError(f"a tensor of {places.size:,} entries is beyond the limit of {MAX_WIDTH:,}")
+    return graph.pick(x, places)
+
+
+def nearest_in_single_precision(
+    graph: Graph, x: Tensor, lengths: Sequence[int], steps: Sequence[float], half: bool
+) -> Tensor:
+    """The entries that torch picks for images: it multiplies positions in single precision, which decides near a tie.
+
+    Axes that keep their length, or double it, are copied or doubled whatever the factor was, unless positions are
+    those of the middles (`half`).
+    """
+    places = x.places
+    for axis, (length, step) in enumerate(zip(lengths, steps, strict=True), start=2):
+        if not half and length in (x.shape[axis], 2 * x.shape[axis]):
+            places = np.repeat(places, length // x.shape[axis], axis=axis)
+            continue
+        i = np.arange(length, dtype=np.float32)
+        position = (i + np.float32(0.5) if half else i) * np.float32(step)
+        chosen = np.minimum(np.floor(position).astype(np.int64), x.shape[axis] - 1)
+        places = np.take(places, chosen, axis=axis)
     return graph.pick(x, places)
 
 

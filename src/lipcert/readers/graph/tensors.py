@@ -134,12 +134,15 @@ class Graph:
     # --- what rearranges ------------------------------------------------------------------------------------------
 
     def pick(self, tensor: Tensor, places: Index) -> Tensor:
-        """The tensor of the values at these places, in their shape; zero where a place is -1."""
-        _check_open(tensor)
+        """The tensor of the values at these places, in their shape; zero where a place is -1.
+
+        Places in their old order are a change of shape only, which may follow a softmax that was left out.
+        """
         index = np.ascontiguousarray(places, dtype=np.int64).reshape(-1)
         self._charge(check_width(index.size) * (1 + len(tensor.terms)))
         if index.size == tensor.width and np.array_equal(index, np.arange(index.size)):
             return replace(tensor, shape=places.shape)
+        _check_open(tensor)
         written_out = any(isinstance(term, Operator) for term in tensor.terms.values())
         if written_out and _is_permutation(index, tensor.width):
             order = index if tensor.order is None else tensor.order[index]

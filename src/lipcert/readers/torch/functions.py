@@ -17,7 +17,6 @@ from lipcert.readers.graph.choices import Condition
 from lipcert.readers.graph.tensors import Graph, Tensor
 from lipcert.readers.torch.activations import ACTIVATIONS
 from lipcert.readers.torch.products import PRODUCTS
-from lipcert.readers.torch.resizing import RESIZING
 from lipcert.readers.torch.shapes import SHAPES
 from lipcert.readers.torch.values import (
     Entry,
@@ -29,7 +28,6 @@ from lipcert.readers.torch.values import (
     is_live,
     number,
     numbers,
-    picked,
     real,
     refused,
     tensor,
@@ -178,13 +176,6 @@ def left_out(name: str) -> Callable[..., Tensor]:
     return apply
 
 
-def diagonal_matrix(graph: Graph, input: Any) -> Tensor:
-    x = tensor(input)
-    if len(x.shape) != 1:
-        raise UnsupportedOperator("is only supported for vectors")
-    return picked(graph, x, np.diag(x.places + 1) - 1)
-
-
 def _all(names: str, apply: Callable[..., Any], how: Any, words: str) -> dict[str, Entry]:
     return dict.fromkeys(names.split(), Entry(apply, how, words))
 
@@ -195,7 +186,6 @@ _MASK = "a comparison, for torch.where or a product with it"
 FUNCTIONS: dict[str, Entry] = {
     **ACTIVATIONS,
     **WINDOWS,
-    **RESIZING,
     **PRODUCTS,
     **SHAPES,
     **_all("add iadd", _sum(1.0), "read", "affine, of branches too"),
@@ -228,7 +218,6 @@ FUNCTIONS: dict[str, Entry] = {
     "batch_norm": Entry(batch_norm, "read", "affine, with running statistics"),
     **{name: Entry(dropout, "left out", "as in evaluation", is_view=True) for name in _DROPOUTS.split()},
     **{name: Entry(left_out(name), "left out", "at the end only") for name in ("softmax", "log_softmax")},
-    "diag": Entry(diagonal_matrix, "read", "a rearrangement"),
     "normalize": refused("divides by a norm of the network's tensor, whose slope has no bound near zero"),
     **dict.fromkeys(("norm", "vector_norm", "linalg_vector_norm"), refused("is a norm: no activation of one number")),
     **dict.fromkeys(("layer_norm", "group_norm", "instance_norm", "rms_norm", "local_response_norm"),

@@ -7,36 +7,17 @@ from typing import Any
 
 from lipcert.errors import InputError, UnsupportedOperator
 from lipcert.files.boundary import quoted
+from lipcert.readers.graph import places
 from lipcert.readers.graph.tensors import Graph, Tensor
 from lipcert.readers.torch.functions import FUNCTIONS, batch_norm
 from lipcert.readers.torch.products import linear
-from lipcert.readers.torch.shapes import flatten, unflatten
 from lipcert.readers.torch.values import Entry, parameter, refused
-from lipcert.readers.torch.windows import convolution, pad, transposed
 
 Apply = Callable[[Graph, Any, Tensor], Tensor]
 
 
 def _linear(graph: Graph, layer: Any, x: Tensor) -> Tensor:
     return linear(graph, x, parameter(layer.weight, "weight"), _bias(layer))
-
-
-def _convolution(axes: int) -> Apply:
-    def apply(graph: Graph, layer: Any, x: Tensor) -> Tensor:
-        weight, mode = parameter(layer.weight, "weight"), getattr(layer, "padding_mode", "zeros")
-        settings = (layer.stride, layer.padding, layer.dilation, layer.groups)
-        return convolution(axes)(graph, x, weight, _bias(layer), *settings, padding_mode=mode)
-
-    return apply
-
-
-def _transposed(axes: int) -> Apply:
-    def apply(graph: Graph, layer: Any, x: Tensor) -> Tensor:
-        weight = parameter(layer.weight, "weight")
-        settings = (layer.stride, layer.padding, layer.output_padding, layer.groups, layer.dilation)
-        return transposed(axes)(graph, x, weight, _bias(layer), *settings)
-
-    return apply
 
 
 def _batch_norm(*ranks: int) -> Apply:
@@ -52,14 +33,10 @@ def _batch_norm(*ranks: int) -> Apply:
     return apply
 
 
-def _flatten(graph: Graph, layer: Any, x: Tensor) -> Tensor:
-    return flatten(graph, x, layer.start_dim, layer.end_dim)
-
-
 def _unflatten(graph: Graph, layer: Any, x: Tensor) -> Tensor:
     if not isinstance(layer.dim, int):
         raise UnsupportedOperator("names its axes; numbers are supported")
-    return unflatten(graph, x, layer.dim, layer.unflattened_size)
+    return graph.pick(x, places.unflatten(x.places, layer.dim, tuple(layer.unflattened_size)))
 
 
 def _nothing(graph: Graph, layer: Any, x: Tensor) -> Tensor:  # noqa: ARG001
@@ -73,7 +50,8 @@ def _softmax(graph: Graph, layer: Any, x: Tensor) -> Tensor:
 def _pad(mode: str) -> Apply:
     def apply(graph: Graph, layer: Any, x: Tensor) -> Tensor:
         # F.pad counts axes from the last one, and so does the layer.
-        return pad(graph, x, layer.padding, mode, getattr(layer, "value", 0.0) if mode == "constant" else None)
+        value = getattr(layer, "value", 0.0) if mode == "constant" else None
+        return _function("pad")(graph, x, layer.padding, mode, value)
 
     return apply
 
@@ -82,11 +60,22 @@ def _by(function: str, *attributes: str, **fixed: Any) -> Apply:
     """The function of this name with attributes of the layer, by their own names; absent ones have torch's default."""
 
     def apply(graph: Graph, layer: Any, x: Tensor) -> Tensor:
-        settings = {name: getattr(layer, name) for name in attributes if hasattr(layer, name)}
-        found: Tensor = FUNCTIONS[function].apply(graph, x, **settings, **fixed)  # type: ignore[misc]
-        return found
+        settings = {name: _setting(layer, name) for name in attributes if hasattr(layer, name)}
+        return _function(function)(graph, x, **settings, **fixed)
 
     return apply
+
+
+def _function(name: str) -> Callable[..., Tensor]:
+    apply = FUNCTIONS[name].apply
+    assert apply is not None
+    return apply
+
+
+def _setting(layer: Any, name: str) -> Any:
+    """An attribute of a layer; weights must be of a floating point type."""
+    value = getattr(layer, name)
+    return parameter(value, name) if name in ("weight", "bias") and value is not None else value
 
 
 def _bias(layer: Any) -> Any:
@@ -103,6 +92,7 @@ def _each_axis(name: str, make: Callable[[int], Entry]) -> dict[str, Entry]:
     return {name.format(axes): make(axes) for axes in (1, 2, 3)}
 
 
+_CONVOLUTION = ("weight", "bias", "stride", "padding", "dilation", "groups")
 _POOL = ("kernel_size", "stride", "padding")
 _ACTIVATIONS: dict[str, Entry] = {
     "ReLU": _same_as("relu"),
@@ -155,8 +145,8 @@ _REFUSED: dict[str, Entry] = {
 }
 LAYERS: dict[str, Entry] = {
     "Linear": Entry(_linear, "read", "affine"),
-    **_each_axis("Conv{}d", lambda n: Entry(_convolution(n), "read", "affine, all padding modes")),
-    **_each_axis("ConvTranspose{}d", lambda n: Entry(_transposed(n), "read", "affine")),
+    **_each_axis("Conv{}d", lambda n: _same_as(f"conv{n}d", *_CONVOLUTION, "padding_mode")),
+    **_each_axis("ConvTranspose{}d", lambda n: _same_as(f"conv_transpose{n}d", *_CONVOLUTION, "output_padding")),
     **_each_axis("AvgPool{}d", lambda n: _same_as(
         f"avg_pool{n}d", *_POOL, "ceil_mode", "count_include_pad", "divisor_override")),
     **_each_axis("MaxPool{}d", lambda n: _same_as(
@@ -167,7 +157,7 @@ LAYERS: dict[str, Entry] = {
     "BatchNorm2d": Entry(_batch_norm(4), "read", "affine, with running statistics"),
     "BatchNorm3d": Entry(_batch_norm(5), "read", "affine, with running statistics"),
     "SyncBatchNorm": Entry(_batch_norm(), "read", "affine, with running statistics"),
-    "Flatten": Entry(_flatten, "read", "a change of shape", is_view=True),
+    "Flatten": _same_as("flatten", "start_dim", "end_dim"),
     "Unflatten": Entry(_unflatten, "read", "a change of shape", is_view=True),
     "Identity": Entry(_nothing, "read", "nothing to do", is_view=True),
     **dict.fromkeys(DROPOUTS, Entry(_nothing, "left out", "as in evaluation", is_view=True)),
@@ -177,7 +167,7 @@ LAYERS: dict[str, Entry] = {
     "PixelShuffle": _same_as("pixel_shuffle", "upscale_factor"),
     "PixelUnshuffle": _same_as("pixel_unshuffle", "downscale_factor"),
     "ChannelShuffle": _same_as("channel_shuffle", "groups"),
-    **{f"{name}{axes}d": Entry(_pad(mode), "read", "padding") for name, mode in _PADS.items() for axes in (1, 2, 3)},
+    **{f"{name}{n}d": Entry(_pad(mode), "read", "padding") for name, mode in _PADS.items() for n in (1, 2, 3)},
     **_ACTIVATIONS,
     **dict.fromkeys(("Softmax", "LogSoftmax"), Entry(_softmax, "left out", "at the end only")),
     **_REFUSED,

@@ -14,7 +14,7 @@ from lipcert.problem.maps import Matrix
 from lipcert.readers.graph import layers
 from lipcert.readers.graph.linear_maps import check_entries, check_width
 from lipcert.readers.graph.tensors import Graph, Tensor
-from lipcert.readers.torch.values import Entry, is_live, number, optional, picked, real, tensor
+from lipcert.readers.torch.values import Entry, is_live, number, optional, real, tensor
 from lipcert.rounding import Array
 
 _BOTH = "multiplies two tensors that both depend on the input, as attention does"
@@ -103,7 +103,7 @@ def contract(
     gone = tuple(i for i, c in enumerate(other) if c not in own and c not in out)
     weight, other = weight.sum(axis=gone), [c for c in other if c in own or c in out]
     order = [own.index(c) for c in (*both, *rows, *summed)]
-    x = picked(graph, x, x.places.transpose(order))
+    x = graph.pick(x, x.places.transpose(order))
     inner = [c for c in summed if c in other]
     weight = weight.transpose([other.index(c) for c in (*both, *columns, *inner)])
     counts = [math.prod(length[c] for c in group) for group in (both, rows, columns, summed)]
@@ -115,7 +115,7 @@ def contract(
     check_width(counts[0] * counts[1] * counts[2])
     made = (*both, *rows, *columns)
     y = graph.apply(x, _blocks(kernel.reshape(counts[0], counts[2], counts[3]), counts[1]), [length[c] for c in made])
-    return picked(graph, y, y.places.transpose([made.index(c) for c in out]))
+    return graph.pick(y, y.places.transpose([made.index(c) for c in out]))
 
 
 def addmm(graph: Graph, input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor:

@@ -6,7 +6,7 @@ Nothing here needs torch: a parameter is asked for its numbers, and a look-alike
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from lipcert.errors import InputError, UnsupportedOperator
 from lipcert.readers.graph.choices import Condition
-from lipcert.readers.graph.tensors import Graph, Tensor, constant_tensor
+from lipcert.readers.graph.tensors import Tensor, constant_tensor
 from lipcert.rounding import Array
 
+Converter = Callable[[Any, str], Any]  # of an argument and its name
 How = Literal["read", "rewritten", "left out", "refused"]
 
 
@@ -51,19 +52,24 @@ def call(function: Callable[..., Any], **parameters: Any) -> Callable[..., Any]:
 
     parameters: torch's own names and order after `input`. Each is given as torch's default, whose type says what the
         argument must be (a number, a whole number, a switch or text), or as a converter (value, name) where the
-        argument must be given, or as a pair (converter, default).
+        argument must be given, or as a pair (converter, default). `spread` takes all further arguments, too.
     """
-    converters: dict[str, Callable[[Any, str], Any]] = {}
+    converters: dict[str, Converter] = {}
     declared = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in ("graph", "input")]
     for name, given in parameters.items():
         pair = given if isinstance(given, tuple) else (given, inspect.Parameter.empty)
         converters[name], default = pair if callable(pair[0]) else (_CONVERTERS[type(given)], given)
         declared.append(inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default))
+    if spread in parameters.values():
+        declared.append(inspect.Parameter("more", inspect.Parameter.VAR_POSITIONAL))
     signature = inspect.Signature(declared)
 
     def apply(*args: Any, **named: Any) -> Any:
         bound = signature.bind(*args, **named)
         bound.apply_defaults()
+        if more := bound.arguments.get("more"):
+            first = declared[2].name
+            bound.arguments[first] = (bound.arguments[first], *more)
         values = [convert(bound.arguments[name], name) for name, convert in converters.items()]
         return function(bound.arguments["graph"], tensor(bound.arguments["input"]), *values)
 
@@ -160,16 +166,25 @@ def sizes(value: Any, axes: int) -> tuple[int, ...]:
     return found
 
 
-def spread(first: Any, rest: Sequence[Any]) -> Any:
+def spread(value: Any, what: str) -> tuple[int, ...]:
     """The sizes of x.view(2, 3) and of x.view((2, 3)) alike."""
-    return (first, *rest) if rest else first
+    return wholes(value, what)
 
 
-def axes_of(x: Tensor, dim: Any) -> tuple[int, ...]:
+def optional_whole(value: Any, what: str) -> int | None:
+    """A whole number that may be absent."""
+    return None if value is None else whole(value, what)
+
+
+def axes_of(x: Tensor | NDArray[Any], dim: Any) -> tuple[int, ...]:
     """Axes counted from the front; all of them where none is named."""
     if dim is None or (isinstance(dim, (tuple, list)) and not dim):
         return tuple(range(len(x.shape)))
-    found = tuple(x.axis(a) for a in wholes(dim, "dim"))
+    rank = len(x.shape)
+    found = wholes(dim, "dim")
+    if any(not -rank <= axis < rank for axis in found):
+        raise InputError(f"a tensor of shape {x.shape} has no axis {next(a for a in found if not -rank <= a < rank)}")
+    found = tuple(axis % rank for axis in found)
     if len(set(found)) != len(found):
         raise InputError(f"its dim {dim} names an axis twice")
     return found
@@ -189,13 +204,6 @@ def flag(value: Any, what: str) -> bool:
     return bool(value)
 
 
-def picked(graph: Graph, x: Tensor, places: NDArray[np.int64]) -> Tensor:
-    """The values at these places; those of a softmax that was left out may only change their shape."""
-    if places.size == x.width and np.array_equal(places.reshape(-1), np.arange(x.width)):
-        return x.reshaped(places.shape)
-    return graph.pick(x, places)
-
-
 def as_given(value: Any, what: str) -> Any:  # noqa: ARG001 - converters have the same signature
     """An argument that the operation looks at itself."""
     return value
@@ -212,4 +220,4 @@ def _is_complex(value: Any) -> bool:
     return bool(value.is_complex()) if hasattr(value, "is_complex") else False
 
 
-_CONVERTERS: dict[type, Callable[[Any, str], Any]] = {float: number, int: whole, bool: flag, str: text}
+_CONVERTERS: dict[type, Converter] = {float: number, int: whole, bool: flag, str: text}

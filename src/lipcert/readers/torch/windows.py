@@ -1,4 +1,4 @@
-"""Convolutions, pooling and padding of torch, as functions with torch's own parameters."""
+"""Convolutions, pooling, padding and resizing of torch, by name."""
 
 from __future__ import annotations
 
@@ -7,24 +7,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from lipcert.errors import InputError, UnsupportedOperator
 from lipcert.problem.convolution import Window
-from lipcert.problem.maps import Index
-from lipcert.readers.graph import layers, rewrites
-from lipcert.readers.graph.linear_maps import check_entries, check_width
+from lipcert.readers.graph import layers, resampling, rewrites
+from lipcert.readers.graph.linear_maps import check_width
 from lipcert.readers.graph.tensors import Graph, Tensor
 from lipcert.readers.torch.values import (
+    Converter,
     Entry,
-    flag,
+    as_given,
+    call,
     number,
     optional,
     real,
     refused,
     sizes,
-    tensor,
-    whole,
     wholes,
 )
 from lipcert.rounding import Array
@@ -33,120 +30,116 @@ MODES = {"constant": "constant", "zeros": "constant", "reflect": "reflect", "rep
 Function = Callable[..., Tensor]
 
 
-def convolution(axes: int) -> Function:
-    """conv1d, conv2d or conv3d."""
+def _kernel(axes: int) -> Converter:
+    """A kernel for windows over this many axes."""
 
-    def apply(
-        graph: Graph, input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
-        dilation: Any = 1, groups: Any = 1, padding_mode: str = "zeros",
-    ) -> Tensor:  # fmt: skip
-        x, kernel = tensor(input), _kernel(weight, axes)
-        window = _window(kernel.shape[2:], stride, padding, dilation)
-        if padding_mode != "zeros":
-            x = surround(graph, x, window.before, window.after, padding_mode)
+    def convert(value: Any, what: str) -> Array:
+        kernel = real(value, what)
+        if kernel.ndim != axes + 2:
+            raise InputError(f"its {what} has the shape {kernel.shape}; {axes + 2} axes are needed")
+        return kernel
+
+    return convert
+
+
+def _each(axes: int) -> Converter:
+    """One whole number for all axes, or one for each."""
+    return lambda value, what: sizes(value, axes)  # noqa: ARG005
+
+
+def _convolution(axes: int) -> Function:
+    def apply(graph: Graph, x: Tensor, kernel: Array, bias: Array | None, *settings: Any) -> Tensor:
+        strides, padding, dilations, groups, mode = settings
+        window = _window(kernel.shape[2:], strides, padding, dilations)
+        if mode != "zeros":
+            x = _surrounded(graph, x, window.before, window.after, mode)
             window = replace(window, before=(0,) * axes, after=(0,) * axes)
-        return layers.convolve(graph, x, kernel, optional(bias, "bias"), whole(groups, "groups"), window)
+        return layers.convolve(graph, x, kernel, bias, groups, window)
 
-    return apply
-
-
-def transposed(axes: int) -> Function:
-    """conv_transpose1d, conv_transpose2d or conv_transpose3d."""
-
-    def apply(
-        graph: Graph, input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
-        output_padding: Any = 0, groups: Any = 1, dilation: Any = 1,
-    ) -> Tensor:  # fmt: skip
-        kernel, count = _kernel(weight, axes), whole(groups, "groups")
-        window, extra = _window(kernel.shape[2:], stride, padding, dilation), sizes(output_padding, axes)
-        return layers.convolve_transposed(graph, tensor(input), kernel, optional(bias, "bias"), count, window, extra)
-
-    return apply
+    each = _each(axes)
+    return call(
+        apply, weight=_kernel(axes), bias=(optional, None), stride=(each, 1), padding=(as_given, 0), dilation=(each, 1),
+        groups=1, padding_mode="zeros",
+    )  # fmt: skip
 
 
-def max_pool(axes: int) -> Function:
-    """max_pool1d, max_pool2d or max_pool3d."""
+def _transposed(axes: int) -> Function:
+    def apply(graph: Graph, x: Tensor, kernel: Array, bias: Array | None, *settings: Any) -> Tensor:
+        strides, padding, extra, groups, dilations = settings
+        window = _window(kernel.shape[2:], strides, padding, dilations)
+        return layers.convolve_transposed(graph, x, kernel, bias, groups, window, extra)
 
-    def apply(
-        graph: Graph, input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
-        ceil_mode: Any = False, return_indices: Any = False,
-    ) -> Tensor:  # fmt: skip
-        if return_indices:
-            raise UnsupportedOperator("returns indices, which jump; return_indices=False is supported")
-        kernel = sizes(kernel_size, axes)
-        window = _window(kernel, _stride(stride, kernel), padding, dilation, flag(ceil_mode, "ceil_mode"))
-        return rewrites.max_pool(graph, tensor(input), window)
-
-    return apply
+    each = _each(axes)
+    return call(
+        apply, weight=_kernel(axes), bias=(optional, None), stride=(each, 1), padding=(as_given, 0),
+        output_padding=(each, 0), groups=1, dilation=(each, 1),
+    )  # fmt: skip
 
 
-def average_pool(axes: int) -> Function:
-    """avg_pool1d, avg_pool2d or avg_pool3d."""
+def _max_pool(axes: int) -> Function:
+    def apply(graph: Graph, x: Tensor, kernel: tuple[int, ...], stride: Any, *settings: Any) -> Tensor:
+        padding, dilations, ceil_mode, indices = settings
+        _check_values(indices)
+        return rewrites.max_pool(graph, x, _window(kernel, _stride(stride, kernel), padding, dilations, ceil_mode))
 
-    def apply(
-        graph: Graph, input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: Any = False,
-        count_include_pad: Any = True, divisor_override: Any = None,
-    ) -> Tensor:  # fmt: skip
-        x, kernel = tensor(input), sizes(kernel_size, axes)
-        window = _window(kernel, _stride(stride, kernel), padding, 1, flag(ceil_mode, "ceil_mode"))
-        if divisor_override is None:
-            return layers.average(graph, x, window, flag(count_include_pad, "count_include_pad"))
-        divisor, channels = number(divisor_override, "divisor_override"), channels_of(x, axes)
-        if not divisor:
-            raise InputError("divides by zero")
-        check_entries(channels * math.prod(kernel))
-        ones = np.full((channels, 1, *kernel), 1.0 / divisor)
-        return layers.convolve(graph, x, ones, None, channels, window.without_ceil_mode(x.shape[2:]))
-
-    return apply
+    each = _each(axes)
+    return call(
+        apply, kernel_size=each, stride=(as_given, None), padding=(as_given, 0), dilation=(each, 1), ceil_mode=False,
+        return_indices=(as_given, False),
+    )  # fmt: skip
 
 
-def adaptive_average(axes: int) -> Function:
-    """adaptive_avg_pool1d, adaptive_avg_pool2d or adaptive_avg_pool3d."""
+def _average_pool(axes: int) -> Function:
+    def apply(graph: Graph, x: Tensor, kernel: tuple[int, ...], stride: Any, *settings: Any) -> Tensor:
+        padding, ceil_mode, include_padding, divisor = settings
+        window = _window(kernel, _stride(stride, kernel), padding, (1,) * axes, ceil_mode)
+        if divisor is None:
+            return layers.average(graph, x, window, include_padding)
+        return layers.window_sums(graph, x, window, number(divisor, "divisor_override"))
 
-    def apply(graph: Graph, input: Any, output_size: Any) -> Tensor:
-        x = tensor(input)
-        window, ends = _adaptive(x, output_size, axes)
-        if window is not None:
-            return layers.average(graph, x, window)
-        for axis, (first, last) in enumerate(ends, start=2):
-            places = np.arange(x.shape[axis])
-            inside = (places >= first[:, None]) & (places < last[:, None])
-            x = layers.along(graph, x, axis, inside / (last - first)[:, None])
-        return x
-
-    return apply
+    return call(
+        apply, kernel_size=_each(axes), stride=(as_given, None), padding=(as_given, 0), ceil_mode=False,
+        count_include_pad=True, divisor_override=(as_given, None),
+    )  # fmt: skip
 
 
-def adaptive_max(axes: int) -> Function:
-    """adaptive_max_pool1d, adaptive_max_pool2d or adaptive_max_pool3d."""
+def _adaptive_average(axes: int) -> Function:
+    def apply(graph: Graph, x: Tensor, output_size: Any) -> Tensor:
+        return layers.adaptive_average(graph, x, _counts(x, output_size, axes))
 
-    def apply(graph: Graph, input: Any, output_size: Any, return_indices: Any = False) -> Tensor:
-        if return_indices:
-            raise UnsupportedOperator("returns indices, which jump; return_indices=False is supported")
-        x = tensor(input)
-        window, ends = _adaptive(x, output_size, axes)
-        if window is not None:
-            return rewrites.max_pool(graph, x, window)
-        for axis, (first, last) in enumerate(ends, start=2):
-            taps = first[:, None] + np.arange((last - first).max())
-            x = rewrites.max_along(graph, x, axis, np.where(taps < last[:, None], taps, -1))
-        return x
-
-    return apply
+    return call(apply, output_size=as_given)
 
 
-def pad(graph: Graph, input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Tensor:
+def _adaptive_max(axes: int) -> Function:
+    def apply(graph: Graph, x: Tensor, output_size: Any, indices: Any) -> Tensor:
+        _check_values(indices)
+        return layers.adaptive_max(graph, x, _counts(x, output_size, axes))
+
+    return call(apply, output_size=as_given, return_indices=(as_given, False))
+
+
+def _check_values(indices: Any) -> None:
+    if indices:
+        raise UnsupportedOperator("returns indices, which jump; return_indices=False is supported")
+
+
+def _counts(x: Tensor, output_size: Any, axes: int) -> tuple[int, ...]:
+    """The sizes that adaptive pooling makes; None keeps that of the input."""
+    if len(x.shape) != axes + 2:
+        raise InputError(f"a window over {axes} axes does not fit a tensor of shape {x.shape}")
+    wanted = output_size if isinstance(output_size, (tuple, list)) else (output_size,) * axes
+    return sizes([n if m is None else m for n, m in zip(x.shape[2:], wanted, strict=True)], axes)
+
+
+def _pad(graph: Graph, x: Tensor, pads: tuple[int, ...], mode: str, value: Any) -> Tensor:
     """F.pad: pairs of pads, those of the last axis first."""
-    x, pads = tensor(input), wholes(pad, "pad")
-    axes = len(pads) // 2
-    if len(pads) % 2 or axes > len(x.shape):
+    if len(pads) % 2 or len(pads) // 2 > len(x.shape):
         raise InputError(f"pads {pads} do not fit a tensor of shape {x.shape}")
     filling = 0.0 if value is None else number(value, "value")
-    return surround(graph, x, pads[::2][::-1], pads[1::2][::-1], mode, filling)
+    return _surrounded(graph, x, pads[::2][::-1], pads[1::2][::-1], mode, filling)
 
 
-def surround(
+def _surrounded(
     graph: Graph, x: Tensor, before: Sequence[int], after: Sequence[int], mode: str, value: float = 0.0
 ) -> Tensor:
     """Pads of the last axes; `mode` as torch names it."""
@@ -156,9 +149,10 @@ def surround(
     return layers.pad(graph, x, (*rest, *before), (*rest, *after), MODES[mode], value)
 
 
-def _window(kernel: tuple[int, ...], stride: Any, padding: Any, dilation: Any, ceil_mode: bool = False) -> Window:
+def _window(
+    kernel: tuple[int, ...], strides: Any, padding: Any, dilations: tuple[int, ...], ceil_mode: bool = False
+) -> Window:
     axes = len(kernel)
-    dilations = sizes(dilation, axes)
     if isinstance(padding, str):
         if padding not in ("same", "valid"):
             raise UnsupportedOperator(f"padding={padding!r} is not supported")
@@ -166,14 +160,7 @@ def _window(kernel: tuple[int, ...], stride: Any, padding: Any, dilation: Any, c
         before, after = tuple(t // 2 for t in totals), tuple(t - t // 2 for t in totals)
     else:
         before = after = sizes(padding, axes)
-    return Window(kernel, sizes(stride, axes), dilations, before, after, ceil_mode)
-
-
-def _kernel(weight: Any, axes: int) -> Array:
-    kernel = real(weight, "weight")
-    if kernel.ndim != axes + 2:
-        raise InputError(f"its weight has the shape {kernel.shape}; {axes + 2} axes are needed")
-    return kernel
+    return Window(kernel, sizes(strides, axes), dilations, before, after, ceil_mode)
 
 
 def _stride(stride: Any, kernel: tuple[int, ...]) -> Any:
@@ -181,26 +168,36 @@ def _stride(stride: Any, kernel: tuple[int, ...]) -> Any:
     return kernel if stride is None or (isinstance(stride, (tuple, list)) and not stride) else stride
 
 
-def channels_of(x: Tensor, axes: int) -> int:
-    if len(x.shape) != axes + 2:
-        raise InputError(f"a window over {axes} axes does not fit a tensor of shape {x.shape}")
-    return x.shape[1]
-
-
-def _adaptive(x: Tensor, output_size: Any, axes: int) -> tuple[Window | None, list[tuple[Index, Index]]]:
-    """The windows of adaptive pooling: one for all where the sizes divide, else where each begins and ends."""
-    channels_of(x, axes)
-    wanted = output_size if isinstance(output_size, (tuple, list)) else (output_size,) * axes
-    filled = [n if m is None else m for n, m in zip(x.shape[2:], wanted, strict=True)]
-    counts, spatial = sizes(filled, axes), x.shape[2:]
-    if min(counts) < 1:
-        raise InputError(f"output_size={output_size} must be at least 1")
-    check_width(math.prod(x.shape[:2]) * math.prod(counts))
-    if all(n % m == 0 for n, m in zip(spatial, counts, strict=True)):
-        steps = tuple(n // m for n, m in zip(spatial, counts, strict=True))
-        return Window(steps, steps, (1,) * axes, (0,) * axes, (0,) * axes), []
-    numbered = [(np.arange(m), n, m) for n, m in zip(spatial, counts, strict=True)]
-    return None, [(i * n // m, -(-(i + 1) * n // m)) for i, n, m in numbered]
+def _interpolate(graph: Graph, x: Tensor, size: Any, scale_factor: Any, mode: str, *settings: Any) -> Tensor:
+    """Nearest, linear and area resizing; the positions are those that torch computes."""
+    align_corners, recompute, antialias = settings
+    axes, spatial = len(x.shape) - 2, x.shape[2:]
+    if axes < 1 or antialias:
+        raise UnsupportedOperator("only tensors with channels and space, without antialias, are resized")
+    if size is not None:
+        lengths, factors = sizes(size, axes), [0.0] * axes
+    else:
+        given = scale_factor if isinstance(scale_factor, (tuple, list)) else [scale_factor] * axes
+        factors = [number(f, "scale_factor") for f in given]
+        if len(factors) != axes or not all(0.0 < f < math.inf for f in factors):
+            raise InputError(f"scale_factor={scale_factor} does not fit {axes} axes")
+        lengths = tuple(math.floor(n * f) for n, f in zip(spatial, factors, strict=True))
+    check_width(math.prod(x.shape[:2]) * math.prod(lengths))
+    exact = [0.0] * axes if recompute else factors
+    steps = [1.0 / f if f else n / m for n, m, f in zip(spatial, lengths, exact, strict=True)]
+    match mode:
+        case "area":
+            return layers.adaptive_average(graph, x, lengths)
+        case "nearest" | "nearest-exact":
+            return resampling.nearest_in_single_precision(graph, x, lengths, steps, half=mode == "nearest-exact")
+        case "linear" | "bilinear" | "trilinear":
+            kind = "align_corners" if align_corners else "half_pixel"
+            sized = enumerate(zip(spatial, lengths, steps, strict=True), start=2)
+            # torch copies an axis that keeps its length, whatever the factor was.
+            return resampling.linear(
+                graph, x, {a: resampling.coordinates(n, m, 1.0 / s, kind) for a, (n, m, s) in sized if n != m}
+            )
+    raise UnsupportedOperator(f"mode={mode!r} is not supported; nearest, linear and area are")
 
 
 def _each_axis(name: str, make: Callable[[int], Function], how: Any, words: str) -> dict[str, Entry]:
@@ -209,12 +206,24 @@ def _each_axis(name: str, make: Callable[[int], Function], how: Any, words: str)
 
 _INDICES = [f"{name}{axes}d_with_indices" for name in ("max_pool", "adaptive_max_pool") for axes in (1, 2, 3)]
 WINDOWS: dict[str, Entry] = {
-    **_each_axis("conv{}d", convolution, "read", "affine"),
-    **_each_axis("conv_transpose{}d", transposed, "read", "affine"),
-    **_each_axis("max_pool{}d", max_pool, "rewritten", "a tournament of ReLUs; indices are refused"),
-    **_each_axis("avg_pool{}d", average_pool, "read", "affine"),
-    **_each_axis("adaptive_avg_pool{}d", adaptive_average, "read", "affine"),
-    **_each_axis("adaptive_max_pool{}d", adaptive_max, "rewritten", "a tournament of ReLUs; indices are refused"),
+    **_each_axis("conv{}d", _convolution, "read", "affine"),
+    **_each_axis("conv_transpose{}d", _transposed, "read", "affine"),
+    **_each_axis("max_pool{}d", _max_pool, "rewritten", "a tournament of ReLUs; indices are refused"),
+    **_each_axis("avg_pool{}d", _average_pool, "read", "affine"),
+    **_each_axis("adaptive_avg_pool{}d", _adaptive_average, "read", "affine"),
+    **_each_axis("adaptive_max_pool{}d", _adaptive_max, "rewritten", "a tournament of ReLUs; indices are refused"),
     **dict.fromkeys(_INDICES, refused("returns indices, which jump")),
-    "pad": Entry(pad, "read", "constant, reflect, replicate and circular"),
-}
+    "pad": Entry(
+        call(_pad, pad=wholes, mode="constant", value=(as_given, None)),
+        "read",
+        "constant, reflect, replicate and circular",
+    ),
+    "interpolate": Entry(
+        call(
+            _interpolate, size=(as_given, None), scale_factor=(as_given, None), mode="nearest",
+            align_corners=(as_given, None), recompute_scale_factor=(as_given, None), antialias=(as_given, False),
+        ),
+        "read",
+        "nearest, linear, bilinear, trilinear and area",
+    ),
+}  # fmt: skip
