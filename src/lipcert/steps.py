@@ -38,7 +38,7 @@ def _nothing(_seconds: float, _words: str) -> None:
 
 @dataclass(frozen=True)
 class Watch:
-    """Who is told of steps (the operations that lie ahead, and their kind in `policy`; 0 and "" where nobody counts),
+    """Who is told of steps (the operations that lie ahead, and their kind of work; 0 and "" where nobody counts),
     and of the seconds that a check expects to take with the reason in words."""
 
     step: Callable[[float, str], None]

@@ -160,7 +160,7 @@ def test_commit_of_the_code_is_asked_of_git(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(_rows, "_git", lambda verb, *_: answers[verb])
     ask = _rows.commit_of_the_code.__wrapped__
     assert ask() == "v1-2-gabc"
-    answers["status"] = " M src/lipcert/policy.py"
+    answers["status"] = " M src/lipcert/steps.py"
     assert ask() == "v1-2-gabc-dirty"
     answers["describe"] = ""
     assert not ask()

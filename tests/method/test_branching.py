@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import lipcert
-from lipcert import Box, Certificate, Everywhere, InputError, MethodError, Network, Status, policy
+from lipcert import Box, Certificate, Everywhere, InputError, MethodError, Network, Status
 from lipcert.bounds import Cell, Split, bounds_of, halves, interval_uppers, splits_here, whole
 from lipcert.bounds.gradients import gradient_bounds, gradient_magnitudes
 from lipcert.budget import Budget
@@ -21,6 +21,7 @@ from lipcert.method.base import Wishes
 from lipcert.method.bracket import Bracket
 from lipcert.method.branching import Outcome, State, branch
 from lipcert.method.branching.relax import Question, relax
+from lipcert.method.result import CLOSED
 from lipcert.problem.norms import INF, Norm
 from lipcert.problem.problem import Problem
 from lipcert.proof import Multipliers
@@ -48,7 +49,7 @@ CASES = [  # sizes, radius of the box
 
 
 def solved(net: Network, region: Box | Everywhere, *, gap: float = 0.0, work: float = 120.0, **more: Any) -> Outcome:
-    problem, bracket = Problem.of(net, region), Bracket(Wishes(gap=max(gap, policy.CLOSED)))
+    problem, bracket = Problem.of(net, region), Bracket(Wishes(gap=max(gap, CLOSED)))
     bracket.improve(search(problem, Budget.of_work(0.2), samples=500))
     executor = more.pop("executor", None) or local()
     return branch(problem, bracket, Budget.of_work(work), executor, **more)

@@ -11,13 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lipcert
-from lipcert import Ball, Box, Network, Polytope, policy, verify
+from lipcert import Ball, Box, Network, Polytope, verify
 from lipcert.bounds.cell import Cell, beside, first_cell, halves, whole
 from lipcert.budget import Budget
 from lipcert.jobs import local
 from lipcert.method.base import Wishes
 from lipcert.method.bracket import Bracket
 from lipcert.method.branching import Outcome, branch
+from lipcert.method.result import CLOSED
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region
 from lipcert.proof.balls import check_with_balls
@@ -40,7 +41,7 @@ def corner_net() -> Network:
 
 
 def searched(net: Network, region: Region, norm: str = "inf", gap: float = 0.0, work: float = 20.0) -> Outcome:
-    problem, bracket = Problem.of(net, region, 0, norm), Bracket(Wishes(gap=max(gap, policy.CLOSED)))
+    problem, bracket = Problem.of(net, region, 0, norm), Bracket(Wishes(gap=max(gap, CLOSED)))
     bracket.improve(search(problem, Budget.of_work(0.2), samples=500))
     return branch(problem, bracket, Budget.of_work(work), local())
 

@@ -7,13 +7,14 @@ import math
 import numpy as np
 import pytest
 
-from lipcert import Box, Everywhere, bound, policy, verify
+from lipcert import Box, Everywhere, bound, verify
 from lipcert.budget import Budget
 from lipcert.method import lower
 from lipcert.method.base import Wishes
 from lipcert.method.bracket import Bracket
 from lipcert.method.engines import engines_for
-from lipcert.method.portfolio import Engine, take_turns
+from lipcert.method.lower import LOOK_SHARE, LOOK_SHARE_MOST
+from lipcert.method.portfolio import IDLE_TURNS, TRIAL_LEAST, Engine, take_turns
 from lipcert.method.result import Status
 from lipcert.method.workers import workers_of
 from lipcert.problem.problem import Problem
@@ -272,7 +273,7 @@ def test_an_overflowing_bracket_ends() -> None:
     take_turns([one, other], bracket, budget, nothing)
     assert one.ended
     assert other.ended
-    assert max(len(one.lengths), len(other.lengths)) <= policy.IDLE_TURNS
+    assert max(len(one.lengths), len(other.lengths)) <= IDLE_TURNS
     assert min(one.lengths + other.lengths) > 0
 
 
@@ -285,9 +286,9 @@ def test_slopes_come_early_on_the_whole_space() -> None:
     with workers_of(bracket) as executor:
         engines = engines_for(problem, bracket, budget, executor)
     slopes = next(e for e in engines if e.name == "slopes")
-    assert slopes.price(budget) <= policy.TRIAL_LEAST
+    assert slopes.price(budget) <= TRIAL_LEAST
     for times in (1.0, 2.0):
-        slopes.take_turn(budget.upto(times * policy.TRIAL_LEAST))
+        slopes.take_turn(budget.upto(times * TRIAL_LEAST))
     alone = bound(net, Everywhere(), output=0, method="slopes", work=10.0, lower=False)
     assert alone.upper * (1 - 1e-6) <= slopes.upper < 1.01 * alone.upper
 
@@ -327,8 +328,8 @@ def test_looks_that_close_more_of_the_gap_than_turns_become_longer(monkeypatch: 
     for _ in range(6):
         budget.add(100.0)
         looker(100.0, budget)
-    first = 100.0 * policy.LOOK_SHARE
-    longest = 100.0 * policy.LOOK_SHARE_MOST
+    first = 100.0 * LOOK_SHARE
+    longest = 100.0 * LOOK_SHARE_MOST
     assert lengths == pytest.approx([first, 2 * first, longest, longest, longest / 2, longest / 4][: len(lengths)])
     assert len(lengths) >= 5
 

@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lipcert import Activation, Ball, Box, Certificate, Everywhere, FileFormatError, MethodError, Network, policy
+from lipcert import Activation, Ball, Box, Certificate, Everywhere, FileFormatError, MethodError, Network
 from lipcert.bounds import linear_bounds, preactivations
 from lipcert.budget import Budget
 from lipcert.method.base import Wishes
 from lipcert.method.bracket import Bracket
+from lipcert.method.result import CLOSED
 from lipcert.method.signs import Outcome, SignSearch, refusal, search_signs
 from lipcert.method.signs.program import Answer, Program
 from lipcert.method.signs.quick import Quick
@@ -48,7 +49,7 @@ CASES = [  # sizes, radius of the box
 ONE = np.ones(1)
 
 
-def solved(problem: Problem, work: float = 10.0, gap: float = policy.CLOSED) -> tuple[Outcome, Bracket]:
+def solved(problem: Problem, work: float = 10.0, gap: float = CLOSED) -> tuple[Outcome, Bracket]:
     bracket = Bracket(Wishes(gap=gap))
     return search_signs(problem, bracket, Budget.of_work(work)), bracket
 

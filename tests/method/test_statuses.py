@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import lipcert
-from lipcert import Box, Network, bound, policy
+from lipcert import Box, Network, bound
 from lipcert.budget import Budget
 from lipcert.budget.memory import Memory
 from lipcert.method import auto, portfolio
@@ -18,7 +18,7 @@ from lipcert.method.bracket import Bracket
 from lipcert.method.literal import LITERAL
 from lipcert.method.portfolio import Engine, stages, take_turns
 from lipcert.method.relaxed import Relaxed
-from lipcert.method.result import Status
+from lipcert.method.result import NOTHING, Status
 from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate
 from lipcert.proof.arithmetic import prove_product
@@ -98,7 +98,7 @@ def test_a_closed_zero_is_finished() -> None:
         assert bracket.status is Status.DONE
     dead = Network.from_weights([np.eye(3), np.ones((1, 3))], [np.full(3, -9.0), np.zeros(1)])
     result = bound(dead, Box(np.zeros(3), 1.0), norm="2", work=1.0)
-    assert 0.0 < result.upper < policy.NOTHING
+    assert 0.0 < result.upper < NOTHING
     assert result.gap == 0.0
     assert "closed" in str(result)
     assert result.status is Status.DONE

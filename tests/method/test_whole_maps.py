@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lipcert
-from lipcert import Ball, Box, Certificate, Everywhere, FileFormatError, MethodError, Network, policy
+from lipcert import Ball, Box, Certificate, Everywhere, FileFormatError, MethodError, Network
 from lipcert.bounds import directions, map_bounds, preactivations, slopes
 from lipcert.bounds.interval import Interval
 from lipcert.bounds.stacks import hard, largest_eigenvalues, matrix_norms, positive_norms, spectral_norms
@@ -20,6 +20,7 @@ from lipcert.jobs import local
 from lipcert.method.base import Wishes
 from lipcert.method.bracket import Bracket
 from lipcert.method.branching import branch
+from lipcert.method.result import CLOSED
 from lipcert.method.signs import SignSearch, search_signs
 from lipcert.method.signs.maps import Maps
 from lipcert.method.signs.program import Answer, Program
@@ -60,7 +61,7 @@ def test_signs_and_cells_are_exact(norm: Norm) -> None:
     for sizes, radius, seed in (((3, 5, 4, 3), 1.0, 1), ((4, 6, 2), 2.0, 2)):
         net, box = deep_net(*sizes, seed=seed), Box(np.zeros(sizes[0]), radius)
         problem, truth = Problem.of(net, box, "all", norm), truth_of(net, box, norm)
-        bracket = Bracket(Wishes(gap=policy.CLOSED))
+        bracket = Bracket(Wishes(gap=CLOSED))
         by_signs = search_signs(problem, bracket, Budget.of_work(10.0))
         by_cells = branch(problem, bracket, Budget.of_work(20.0), local())
         assert by_signs.closed

@@ -23,14 +23,13 @@ from lipcert import (
     MethodError,
     Network,
     bound,
-    policy,
     verify,
 )
 from lipcert.budget import Budget
 from lipcert.files import write_npz
 from lipcert.method.base import Wishes
 from lipcert.method.bracket import Bracket, Progress
-from lipcert.method.engines import BySlopes, Sharpening
+from lipcert.method.engines import SLOPES_LEAVES, BySlopes, Sharpening
 from lipcert.method.slopes import Slopes as SlopesMethod
 from lipcert.method.slopes import run_slopes
 from lipcert.problem.blocks import Block
@@ -442,7 +441,7 @@ def test_turns_of_auto_go_on(norm: str, monkeypatch: pytest.MonkeyPatch) -> None
     run_slopes(problem, alone, Budget.of_work(20.0))
     once = len(passes)
     bracket = Bracket(Wishes())
-    engine = BySlopes(problem, bracket, SlopesMethod(), policy.SLOPES_LEAVES, Sharpening(problem, bracket))
+    engine = BySlopes(problem, bracket, SlopesMethod(), SLOPES_LEAVES, Sharpening(problem, bracket))
     uppers = []
     for work in (0.2, 0.2, 20.0, 20.0):
         bracket.go_on()

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from lipcert import policy
 from lipcert.bounds.gradients import slope_bounds
 from lipcert.bounds.linear import Linear
 from lipcert.entries.leaves import NEVER
+from lipcert.method.branching.choose import CELLS_INPUTS
 from lipcert.method.branching.judge import coordinate_scores, neuron_scores
 from lipcert.problem.region import Box
 from lipcert.proof.entries import Asked, Bounded
@@ -31,7 +31,7 @@ def choices(asked: Asked, cells: Cells, found: Bounded) -> Index:
     by_input, by_neuron = np.zeros((count, n)), np.zeros((count, net.neurons))
     boxes = isinstance(asked.region, Box)
     told = found.linear is not None and bool(found.linear.loss)
-    scored = boxes and (n <= policy.CELLS_INPUTS or not all(f.piecewise_linear for f in net.activations))
+    scored = boxes and (n <= CELLS_INPUTS or not all(f.piecewise_linear for f in net.activations))
     step = max(1, _NUMBERS // (n * max(net.shape))) if scored else max(1, _NUMBERS // max(net.neurons, 1))
     for own in (slice(k, k + step) for k in range(0, len(found.place) if told else 0, step)):
         place, linear = found.place[own], _rows(found.linear, own)
@@ -51,7 +51,7 @@ def choices(asked: Asked, cells: Cells, found: Bounded) -> Index:
         return coordinate
     is_open &= kinked(net) & (found.signs == 0)
     many = is_open.sum(axis=1)
-    signs = (many > 0) & ((many <= _SIGNS_UP_TO) | (n > policy.CELLS_INPUTS) | (coordinate == NEVER))
+    signs = (many > 0) & ((many <= _SIGNS_UP_TO) | (n > CELLS_INPUTS) | (coordinate == NEVER))
     if not signs.any():
         return coordinate
     return np.where(signs, n + np.where(is_open, by_neuron, -1.0).argmax(axis=1), coordinate)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from lipcert import policy
 from lipcert.budget import Budget
-from lipcert.method.base import Method
+from lipcert.method.base import PRELUDE_SHARE, SEARCH_BEFORE_TURNS, Method
 from lipcert.method.bracket import Bracket
 from lipcert.method.elimination import eliminate_many
 from lipcert.method.engines import engines_for
@@ -21,7 +20,7 @@ class Auto(Method):
     name = "auto"
     summary = "turns of all methods that apply, each as long as it promises most"
     prelude = ("product", "interval", "linear", "mixed")
-    search = policy.SEARCH_BEFORE_TURNS
+    search = SEARCH_BEFORE_TURNS
     needs_witness = True
     closes = True
     staged = True
@@ -33,7 +32,7 @@ class Auto(Method):
     def run(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
         if bracket.closed() or problem.network.depth == 0:
             return
-        eliminate_many(problem, bracket, budget.share(policy.PRELUDE_SHARE))
+        eliminate_many(problem, bracket, budget.share(PRELUDE_SHARE))
         if bracket.closed():
             return
         with workers_of(bracket) as executor:

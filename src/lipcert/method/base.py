@@ -5,14 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lipcert import policy
 from lipcert.errors import MethodError
+from lipcert.method.result import CLOSED
 from lipcert.solver import CONIC_SOLVERS, SOLVERS
 
 if TYPE_CHECKING:
     from lipcert.budget import Budget
     from lipcert.method.bracket import Bracket
     from lipcert.problem.problem import Problem
+
+# Shares of the budget.
+PRELUDE_SHARE = 0.6  # for each cheap method that comes first: on very large networks bounds can take any time
+SEARCH_BESIDE_A_SOLVER = 0.2  # for a witness before a relaxation; more gained nothing on SDP-NN and ERAN 3_50
+SEARCH_BEFORE_TURNS = 0.02  # for the first witness of a method that searches again between its turns
 
 
 class Method:
@@ -23,7 +28,7 @@ class Method:
     # Cheap methods first, so that there is an answer whatever happens.
     prelude: tuple[str, ...] = ("interval", "linear", "mixed")
     greedy: bool = False  # whether the greedy pass of slopes follows "interval", before anything that takes longer
-    search: float = policy.SEARCH_BESIDE_A_SOLVER  # of the budget, for a witness before `run`
+    search: float = SEARCH_BESIDE_A_SOLVER  # of the budget, for a witness before `run`
     cheap: bool = False  # a witness is looked for afterwards, for a second, or as long as the bound took
     closes: bool = False  # whether it works until the gap is closed: with a gap left it has not finished
     staged: bool = False  # whether its work comes in stages (`portfolio.stages`), the search before it among them
@@ -67,7 +72,7 @@ class Wishes:
     solver: str = "auto"
     seed: int = 0
     lower: bool = True
-    gap: float = policy.CLOSED
+    gap: float = CLOSED
     below: float | None = None
     floor: float = 0.0
     workers: int = 1

@@ -12,19 +12,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.budget.memory import Memory, as_size, check_share, unwatched
 from lipcert.budget.threads import one_thread
 from lipcert.errors import InputError, MethodError
 from lipcert.method import table
-from lipcert.method.base import Method, Wishes
+from lipcert.method.base import PRELUDE_SHARE, Method, Wishes
 from lipcert.method.bracket import Bracket, Progress
 from lipcert.method.cheap import last_resort
 from lipcert.method.halfspaces import NO_ROOM, prepared
 from lipcert.method.lower import look, look_at_middle, seconds_beside_arithmetic
 from lipcert.method.portfolio import stages
-from lipcert.method.result import Described, Result, Status
+from lipcert.method.result import CLOSED, Described, Result, Status
 from lipcert.method.slopes import first_pass
 from lipcert.method.workers import check_cluster
 from lipcert.problem.frame import Frame
@@ -36,6 +35,8 @@ from lipcert.problem.region import Ball, Box, Polytope, Region, ball_of
 from lipcert.readers.given import TorchModule, network_of
 from lipcert.steps import Expired
 from lipcert.witness.witness import Witness, evaluate_framed
+
+SIDES_SHARE = 0.1  # share of the budget for the box around a region with half-spaces
 
 
 def bound(
@@ -165,7 +166,7 @@ class Call:
         if limits[1] is not None:  # the same whatever the machine
             numbers |= {"workers": 1, "scheduler": None}
         check_cluster(numbers["scheduler"])
-        numbers["gap"] = max(float(numbers["gap"]), policy.CLOSED)
+        numbers["gap"] = max(float(numbers["gap"]), CLOSED)
         return cls(network, chosen, Wishes(solver, **numbers), question, weights, memory)
 
     def budget(self, time_limit: float, work: float | None) -> Budget:
@@ -219,7 +220,7 @@ def _share_of(limit: float, wishes: Wishes) -> float:
 def _ready(region: Polytope, bracket: Bracket, budget: Budget) -> Polytope:
     """With an inner point and a small box; how repeatable work is done matters here too."""
     with one_thread() if budget.repeatable else nullcontext():
-        found = prepared(region, budget.share(policy.SIDES_SHARE))
+        found = prepared(region, budget.share(SIDES_SHARE))
     if found.inside is None:
         bracket.note(NO_ROOM)
     return found
@@ -273,7 +274,7 @@ def _stages(method: Method, problem: Problem, bracket: Bracket, budget: Budget) 
     if bracket.wishes.lower or method.needs_witness:
         look_at_middle(problem, bracket, budget)
     for name in method.prelude:
-        first, share = table.named(name), budget.share(policy.PRELUDE_SHARE)
+        first, share = table.named(name), budget.share(PRELUDE_SHARE)
         if first.applies(problem) is None and (bracket.certificate is None or not share.over()):
             _within_limits(first, problem, bracket, share)
         if name == "interval" and method.greedy and not bracket.closed():
@@ -301,7 +302,7 @@ def _begin(problem: Problem, bracket: Bracket, budget: Budget) -> None:
     """The greedy pass of slopes; where it has no time or memory, what follows is none the worse."""
     before = bracket.status
     try:
-        with budget.share(policy.PRELUDE_SHARE).enforced():
+        with budget.share(PRELUDE_SHARE).enforced():
             first_pass(problem, bracket, budget)
     except Expired:
         pass

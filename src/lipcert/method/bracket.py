@@ -6,11 +6,10 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.budget.memory import NUMBER, in_words
 from lipcert.method.base import Wishes
-from lipcert.method.result import Described, Result, Status, relative_gap
+from lipcert.method.result import NOTHING, Described, Result, Status, relative_gap
 from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate
 from lipcert.solver import Progress as Iteration
@@ -82,7 +81,7 @@ class Bracket:
             return True
         if self.certificate is None:
             return False
-        if self.upper <= max(self.wishes.floor, policy.NOTHING):
+        if self.upper <= max(self.wishes.floor, NOTHING):
             return True
         return self.witness is not None and self.upper <= self.witness.value * (1 + self.wishes.gap)
 

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert import policy
 from lipcert.bounds.gains import GAINS
 from lipcert.budget import Budget
 from lipcert.budget.threads import threads_for
 from lipcert.method.bracket import Bracket
 from lipcert.method.lower import Rounder
-from lipcert.method.planning import Step, whole_step
-from lipcert.method.solving import Task, least_numbers, proof_fits
+from lipcert.method.planning import LARGEST_ORDER, Step, whole_step
+from lipcert.method.result import CLOSED
+from lipcert.method.solving import BUILD_CALLS, Task, least_numbers, proof_fits
 from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate, Multipliers
 from lipcert.proof.cases import ProvedCase, case_of, case_table, prove_cases
@@ -35,6 +35,9 @@ from lipcert.witness import Witness
 
 if TYPE_CHECKING:
     from lipcert.method.relaxed import Relaxed
+
+CASE_SHARE = 0.25  # share of the remaining budget, at most, for one case
+CASE_LEAST = 1.0  # seconds, at least, of one case, unless that is more than half of what is left
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +90,7 @@ class _Run:
 
     def decided(self, at: tuple[int, int]) -> bool:
         """Whether a smaller bound of this case would not change the answer."""
-        return bool(self.bounds[at] <= self.floor * (1 + policy.CLOSED))
+        return bool(self.bounds[at] <= self.floor * (1 + CLOSED))
 
     def all(self) -> Status:
         late = False
@@ -107,12 +110,12 @@ class _Run:
 
     def _one(self, at: tuple[int, int]) -> Status:
         left, alone = self.budget.left(), np.count_nonzero(self.open) == 1
-        share = left if alone else max(policy.CASE_SHARE * left, min(policy.CASE_LEAST, left / 2))
+        share = left if alone else max(CASE_SHARE * left, min(CASE_LEAST, left / 2))
         budget, case = self.budget.upto(share), self._case(at)
         whole = whole_step(case, self.method.name)
         steps = self.method.planned(case, budget) or [whole]
         if steps == [whole] and not budget.holds(whole.numbers):
-            if not (self.method.parts and whole.order > policy.LARGEST_ORDER):  # which is refused with any memory
+            if not (self.method.parts and whole.order > LARGEST_ORDER):  # which is refused with any memory
                 self.bracket.no_room(self.method.name, whole.numbers, budget)
             return Status.TIME_LIMIT
         status = Status.OPTIMAL
@@ -135,7 +138,7 @@ class _Run:
         if not step.whole and not proof_fits(step.order, budget):
             return Status.TIME_LIMIT
         specification = self.method.specification(case, step)
-        with budget.measured(policy.BUILD_CALLS, SCALAR):
+        with budget.measured(BUILD_CALLS, SCALAR):
             relaxation = build(case, specification)
         if not budget.holds(least_numbers(relaxation.problem.size)):
             self.bracket.no_room(self.method.name, least_numbers(relaxation.problem.size), budget)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from lipcert import policy
 from lipcert.bounds import cut_short, linear_operations, preactivations, slopes
 from lipcert.bounds.collapse import collapse
 from lipcert.bounds.gains import GAINS, gains, gains_operations, rows_work
@@ -15,6 +14,8 @@ from lipcert.problem.problem import Problem
 from lipcert.proof.arithmetic import prove_interval, prove_linear, prove_mixed, prove_product
 from lipcert.proof.collapsed import prove_within
 from lipcert.steps import DENSE, RATES, THIN, Expired
+
+GAINS_SHARE = 0.5  # share of the remaining budget that the rows of all Jacobians may take
 
 # Share of the time for intervals: where the linear forms of all neurons are expected to take more, plain intervals are
 # proved first. The value was chosen, not measured: forms cost many passes through a network, plain intervals a few.
@@ -121,7 +122,7 @@ class Mixed(Method):
         if bracket.certificate is not None and budget.expected(norms) > budget.left():
             bracket.out_of_budget(budget)
             return
-        half = budget.share(policy.GAINS_SHARE)
+        half = budget.share(GAINS_SHARE)
         rows = sum(budget.expected(*piece) for piece in rows_work(net))
         if rows + budget.expected(gains_operations(net) + several) < half.left():
             try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from lipcert import policy
 from lipcert.bounds import cut_short, preactivations, slopes
 from lipcert.bounds.elimination import LARGEST, best_ends
 from lipcert.budget import Budget
@@ -15,6 +14,8 @@ from lipcert.proof.arithmetic import elimination_terms, prove_elimination, refus
 from lipcert.steps import RATES, SPARSE
 from lipcert.witness import Witness, evaluate
 from lipcert.witness.program import Program
+
+ELIMINATION_FROM = 17  # open neurons; branch and bound closes fewer in as little time
 
 _TIMES = 2  # the bound, and the slopes that attain it
 
@@ -75,7 +76,7 @@ def eliminate_many(problem: Problem, bracket: Bracket, budget: Budget) -> None:
     if refusal(problem) is not None or cut_short(problem):
         return
     own = slopes(problem)[0]
-    if int((own.hi > own.lo).sum()) < policy.ELIMINATION_FROM:
+    if int((own.hi > own.lo).sum()) < ELIMINATION_FROM:
         return
     found = elimination_terms(problem)
     if found is not None and _TIMES * budget.expected(found.operations, SPARSE) <= budget.left():

@@ -6,7 +6,6 @@ import math
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING
 
-from lipcert import policy
 from lipcert.bounds import cut_short
 from lipcert.bounds.collapse import collapse
 from lipcert.budget import Budget
@@ -15,12 +14,13 @@ from lipcert.method.base import Method
 from lipcert.method.bracket import Bracket
 from lipcert.method.branching import CellSearch, Outcome, State
 from lipcert.method.branching import refusal as no_cells
-from lipcert.method.branching.choose import cell_operations
+from lipcert.method.branching.choose import CELLS_INPUTS, cell_operations
+from lipcert.method.branching.search import CELLS_AT_ONCE
 from lipcert.method.cheap import Linear
 from lipcert.method.portfolio import Engine
 from lipcert.method.relaxed import RELAXED, Relaxed
 from lipcert.method.result import Status
-from lipcert.method.slopes import Slopes, Work, run_slopes
+from lipcert.method.slopes import SLOPES_PROOFS, Slopes, Work, run_slopes
 from lipcert.method.tight import Kept, Tight
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import hull
@@ -32,17 +32,32 @@ from lipcert.witness import Witness
 if TYPE_CHECKING:
     from lipcert.method.signs import SignSearch
 
+CELLS_WORTH = 0.02  # beside signs, cells wait if a batch and a relaxation take more than this share of the budget;
+CELLS_ALONE = 0.5  # where signs do not apply, this share
+# An untried method is expected to leave this share of d = log(bound / witness), plus MORE_LEAVES times d. Measured on
+# networks of benchmarks/ with d from 0.2 to 8: tight and slopes left 0.05 to 0.8 of d on seven of them, backward-free
+# 0.43 to 0.78 on four.
+TIGHT_LEAVES = 0.3
+FREE_LEAVES = 0.45
+SLOPES_LEAVES = 0.4
+MORE_LEAVES = 0.06
+
+# Sharper pre-activation bounds by linear programs, measured on mnist-net_256x2 and ERAN 3_50.
+SHARPEN_SHARE = 0.1  # share of the first turn of a search over signs, or of a relaxation
+SHARPEN_AGAIN = 3.0  # sharpening that was cut short begins again when its share is so many times as long
+SHARPEN_WORTH = 0.05  # share of the open neurons' widths that must go: a certificate without sharper bounds is smaller
+
 
 def engines_for(problem: Problem, bracket: Bracket, budget: Budget, executor: Executor) -> list[Engine]:
     """All that apply."""
     sharper = Sharpening(problem, bracket)
     found: list[Engine] = []
     if _free().applies(problem) is None and _has_values(problem):
-        found.append(Relaxation(problem, bracket, _free(), policy.FREE_LEAVES, sharper))
+        found.append(Relaxation(problem, bracket, _free(), FREE_LEAVES, sharper))
     if Tight().applies(problem) is None:
         found.append(Tightening(problem, bracket, sharper))
     if Slopes().applies(problem) is None:
-        found.append(BySlopes(problem, bracket, Slopes(), policy.SLOPES_LEAVES, sharper))
+        found.append(BySlopes(problem, bracket, Slopes(), SLOPES_LEAVES, sharper))
     return found + searches(problem, bracket, budget, executor, sharper)
 
 
@@ -74,14 +89,16 @@ def searches(
         if search_refusal(searched) is None and _has_room(searched, bracket, budget):
             engines.append(Signs(problem, bracket, sharper or Sharpening(problem, bracket)))
     if no_cells(problem) is None:
-        engines.append(Cells(problem, bracket, executor, policy.CELLS_WORTH if engines else policy.CELLS_ALONE))
+        engines.append(Cells(problem, bracket, executor, CELLS_WORTH if engines else CELLS_ALONE))
     return engines
 
 
 def _has_room(problem: Problem, bracket: Bracket, budget: Budget) -> bool:
     """Whether the network laid flat fits into memory; it is said where it does not."""
+    from lipcert.method.signs.quick import SIGNS_COPIES  # here, so that importing lipcert stays fast
+
     net = problem.network
-    numbers = policy.SIGNS_COPIES * net.neurons * (net.neurons + net.inputs)
+    numbers = SIGNS_COPIES * net.neurons * (net.neurons + net.inputs)
     if budget.holds(numbers):
         return True
     bracket.no_room(Signs.name, numbers, budget)
@@ -101,9 +118,9 @@ class Sharpening:
 
     def __call__(self, budget: Budget) -> Problem:
         """What is known, or what a share of this budget finds."""
-        share = budget.share(policy.SHARPEN_SHARE)
+        share = budget.share(SHARPEN_SHARE)
         if share.left() > self.enough:
-            self.enough = policy.SHARPEN_AGAIN * share.left()
+            self.enough = SHARPEN_AGAIN * share.left()
             self._sharpen(share)
             if not share.over():
                 self.enough = math.inf
@@ -114,7 +131,7 @@ class Sharpening:
 
         self.bracket.enter("bounds")
         found = sharpen(self.problem, budget)
-        if found is not None and gain(self.problem, found) >= policy.SHARPEN_WORTH:
+        if found is not None and gain(self.problem, found) >= SHARPEN_WORTH:
             self.known = found
             Linear().run(found, self.bracket, budget)
 
@@ -175,9 +192,9 @@ class Cells(Engine):
 
     def price(self, budget: Budget) -> float:
         """Of a batch; where boxes are not halved, cells are bounded by relaxations, and one takes a while."""
-        batch = budget.expected(2.0 * policy.CELLS_AT_ONCE * cell_operations(self.problem))
+        batch = budget.expected(2.0 * CELLS_AT_ONCE * cell_operations(self.problem))
         smooth = not any(f.kinked for f in self.problem.network.activations)
-        if self.problem.network.inputs <= policy.CELLS_INPUTS or smooth:
+        if self.problem.network.inputs <= CELLS_INPUTS or smooth:
             return batch
         return batch + budget.expected(Tight().cost(self.problem) * RATES[DENSE])
 
@@ -242,7 +259,7 @@ class Relaxation(Engine):
         if lower <= 0 or not math.isfinite(self.first):
             return self.first / 2
         distance = math.log(max(self.first / lower, 1.0))
-        left = min(self.leaves + policy.MORE_LEAVES * distance, 1.0) * distance
+        left = min(self.leaves + MORE_LEAVES * distance, 1.0) * distance
         return float(min(lower * math.exp(left), self.bracket.upper))
 
     def price(self, budget: Budget) -> float:
@@ -262,9 +279,7 @@ class Tightening(Relaxation):
 
     def __init__(self, problem: Problem, bracket: Bracket, sharper: Sharpening) -> None:
         self.kept = Kept()
-        super().__init__(
-            problem, bracket, Tight(slopes=False, kept=self.kept, parts=True), policy.TIGHT_LEAVES, sharper
-        )
+        super().__init__(problem, bracket, Tight(slopes=False, kept=self.kept, parts=True), TIGHT_LEAVES, sharper)
 
     def least(self, budget: Budget) -> float:
         again = self.kept.least(budget) if self.history else None
@@ -287,7 +302,7 @@ class BySlopes(Relaxation):
     def price(self, budget: Budget) -> float:
         """On the whole space, where nothing else is as good as soon, that of a few steps: a turn goes on with them."""
         known = hull(self.problem.region) is None
-        return super().price(budget) * (SLOPES_STEPS / policy.SLOPES_PROOFS if known else 1.0)
+        return super().price(budget) * (SLOPES_STEPS / SLOPES_PROOFS if known else 1.0)
 
     def turn(self, budget: Budget) -> None:
         self.problem = self.sharper(budget)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from lipcert import policy
 from lipcert.bounds.stacks import hard
 from lipcert.budget import Budget
-from lipcert.method.base import Method
+from lipcert.method.base import PRELUDE_SHARE, SEARCH_BEFORE_TURNS, Method
 from lipcert.method.bracket import Bracket
 from lipcert.method.branching import refusal
 from lipcert.method.elimination import eliminate_many
@@ -23,7 +22,7 @@ class Exact(Method):
     name = "exact"
     summary = "branch and bound over signs and cells until the gap is closed: few inputs or few open signs"
     needs_witness = True
-    search = policy.SEARCH_BEFORE_TURNS
+    search = SEARCH_BEFORE_TURNS
     for_many = False
     closes = True
 
@@ -43,7 +42,7 @@ class Exact(Method):
         return 100 * 4.0 * max(net.shape) * net.entries / RATES[DENSE]
 
     def run(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
-        eliminate_many(problem, bracket, budget.share(policy.PRELUDE_SHARE))
+        eliminate_many(problem, bracket, budget.share(PRELUDE_SHARE))
         if bracket.closed():
             return
         with workers_of(bracket) as executor:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from lipcert import policy
 from lipcert.bounds.forms import Forms, Sides, multiples
 from lipcert.bounds.interval import Interval
 from lipcert.budget import Budget
@@ -129,10 +128,9 @@ def _in_turn(region: Polytope) -> Array:
 
 def _by_programs(region: Polytope, budget: Budget) -> Array:
     """Linear programs for the coordinates that some half-space reads, until the budget is over."""
-    from lipcert.solver.conic.highs_backend import (  # here, so that importing lipcert stays fast
-        linear_model,
-        with_model,
-    )
+    # Imported here, so that importing lipcert stays fast.
+    from lipcert.method.signs.program import SIGNS_ASK, SIGNS_CALLS, SIGNS_PIVOT
+    from lipcert.solver.conic.highs_backend import linear_model, with_model
 
     box, n, found = region.box, region.size, np.zeros((2 * region.size, region.count))
     center, radius = box.lo / 2 + box.hi / 2, box.hi / 2 - box.lo / 2
@@ -152,8 +150,8 @@ def _by_programs(region: Polytope, budget: Budget) -> Array:
                 highs.changeColCost(int(j), -sign)
                 highs.run()
                 pivots = max(0, int(highs.getInfo().simplex_iteration_count))
-                work.operations = max(table.nnz, 1) * (policy.SIGNS_ASK + policy.SIGNS_PIVOT * pivots)
-            budget.charge(policy.SIGNS_CALLS, SCALAR)
+                work.operations = max(table.nnz, 1) * (SIGNS_ASK + SIGNS_PIVOT * pivots)
+            budget.charge(SIGNS_CALLS, SCALAR)
             if highs.getModelStatus().name == "kOptimal":
                 found[k] = np.maximum(-np.array(highs.getSolution().row_dual), 0.0) * unit * radius[j]
             else:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.budget.threads import threads_for
 from lipcert.method.bracket import Bracket
@@ -15,6 +14,22 @@ from lipcert.rounding import Array
 from lipcert.steps import THIN, Expired
 from lipcert.witness import Witness, evaluate, glance, improve, search
 from lipcert.witness.record import CHEAP_NETWORK
+
+SEARCH_CHEAP = 1.0  # seconds of a witness search beside a bound by arithmetic that took no longer than this
+
+# Witness searches between the turns of other engines.
+LOOK_SHARE = 0.2  # first share of a turn's time that goes to a search; a search that finds nothing halves it
+LOOK_SHARE_MOST = 0.5  # largest share; one that closes more of the gap than the turn did doubles it up to this
+LOOK_MOST = 0.5  # share of the remaining budget that one search may take
+LOOK_LEAST = 0.02  # share of the budget below which no search begins: short searches find nothing
+LOOK_LAST = 1.0  # seconds, at least, of a search when nothing else is left to do
+
+# Witnesses from moment matrices, measured on (80,80) and ERAN 3_50.
+MOMENTS_SHARE = 0.04  # share of the whole budget that one matrix may take
+MOMENTS_SHARE_LEFT = 0.15  # share of the remaining budget that one matrix may take
+MOMENTS_LEAST = 0.004  # share of the whole budget below which no further matrix is used
+MOMENTS_OPERATIONS = 2500.0  # times the order squared: operations for the leading eigenvectors of one matrix
+MOMENTS_GAIN = 1e-6  # a relative gain below this counts as none
 
 # How much longer than its own time a search may take before it is cut, as a share of what is left of the call. The
 # values were chosen, not tuned; annealing went on for 40 s after a limit of 5 s on a network of 426,000 neurons.
@@ -61,7 +76,7 @@ def look(problem: Problem, bracket: Bracket, budget: Budget, seconds: float, aga
 def seconds_beside_arithmetic(budget: Budget) -> float:
     """How long a method without a solver looks for a witness: as long as its bound took, and not too shortly."""
     spent = budget.spent()
-    return max(policy.SEARCH_CHEAP, spent.counted if budget.repeatable else spent.wall)
+    return max(SEARCH_CHEAP, spent.counted if budget.repeatable else spent.wall)
 
 
 class Looker:
@@ -75,7 +90,7 @@ class Looker:
 
     def __init__(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
         self.problem, self.bracket = problem, bracket
-        self.share, self.saved, self.times, self.start = policy.LOOK_SHARE, 0.0, 0, budget.now()
+        self.share, self.saved, self.times, self.start = LOOK_SHARE, 0.0, 0, budget.now()
         self.upper, self.waited = bracket.upper, 0.0  # at the last look, and what others have spent since
         self.begun, self.alone = False, seconds_beside_arithmetic(budget)
 
@@ -87,7 +102,7 @@ class Looker:
     def _first(self, budget: Budget) -> None:
         """The look that a method without a solver has, or as much of it as leaves half of the time to others."""
         self.begun = True
-        seconds, start = min(self.alone, policy.LOOK_MOST * budget.left()), budget.now()
+        seconds, start = min(self.alone, LOOK_MOST * budget.left()), budget.now()
         if not self.bracket.closed() and seconds > 0.0:
             look(self.problem, self.bracket, budget, seconds, None)
             self.saved = start - budget.now()
@@ -97,8 +112,8 @@ class Looker:
         if not self.begun:
             self._first(budget)
         self.saved, self.waited = self.saved + self.share * spent, self.waited + spent
-        seconds = min(self.saved, policy.LOOK_MOST * max(budget.left(), 0.0))
-        if self.bracket.closed() or seconds < policy.LOOK_LEAST * (budget.end - self.start):
+        seconds = min(self.saved, LOOK_MOST * max(budget.left(), 0.0))
+        if self.bracket.closed() or seconds < LOOK_LEAST * (budget.end - self.start):
             return
         before, start = self.bracket.lower, budget.now()
         self.times += 1
@@ -106,10 +121,10 @@ class Looker:
         took = budget.now() - start
         self.saved = max(self.saved - took, 0.0)
         risen, fallen = _gain(before, self.bracket.lower), _gain(self.bracket.upper, self.upper)
-        if risen <= policy.MOMENTS_GAIN:
+        if risen <= MOMENTS_GAIN:
             self.share /= 2
         elif risen * self.waited > fallen * took:
-            self.share = min(2 * self.share, policy.LOOK_SHARE_MOST)
+            self.share = min(2 * self.share, LOOK_SHARE_MOST)
         self.upper, self.waited = self.bracket.upper, 0.0
 
     def again(self, budget: Budget, seconds: float) -> None:
@@ -123,7 +138,7 @@ class Looker:
         each search as long as all so far, unless there is no bound that a witness could meet."""
         while self.bracket.status is Status.DONE and not self.bracket.closed() and not budget.over():
             before = budget.now()
-            self.again(budget, max(policy.LOOK_LAST, before - self.start))
+            self.again(budget, max(LOOK_LAST, before - self.start))
             if not patient or math.isinf(self.bracket.upper) or budget.now() <= before:
                 return
 
@@ -138,22 +153,22 @@ class Rounder:
 
     def __init__(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
         self.problem, self.bracket, self.budget = problem, bracket, budget
-        self.share, self.seed, self.total = policy.MOMENTS_SHARE, bracket.wishes.seed, budget.left()
+        self.share, self.seed, self.total = MOMENTS_SHARE, bracket.wishes.seed, budget.left()
 
     def __call__(self, relaxation: Relaxation, X: Array, case: Problem | None = None) -> None:
         """`case` where the matrix is that of one of several problems."""
         bracket, left = self.bracket, self.budget.left()
         known = bracket.witness
-        if known is None or bracket.closed() or self.share < policy.MOMENTS_LEAST:
+        if known is None or bracket.closed() or self.share < MOMENTS_LEAST:
             return
-        seconds = min(self.share * self.total, policy.MOMENTS_SHARE_LEFT * left)
-        if seconds < self.budget.expected(policy.MOMENTS_OPERATIONS * len(X) ** 2, THIN):
+        seconds = min(self.share * self.total, MOMENTS_SHARE_LEFT * left)
+        if seconds < self.budget.expected(MOMENTS_OPERATIONS * len(X) ** 2, THIN):
             return
         self.seed += 1
         with threads_for(self.problem.network.entries**0.5):
             found = self._found(known, relaxation, X, self.budget.upto(seconds), case)
         bracket.improve(found)
-        if found.value <= known.value * (1 + policy.MOMENTS_GAIN):
+        if found.value <= known.value * (1 + MOMENTS_GAIN):
             self.share /= 2
 
     def _found(self, known: Witness, relaxation: Relaxation, X: Array, budget: Budget, case: Problem | None) -> Witness:

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lipcert import policy
 from lipcert.bounds import preactivations, slopes
 from lipcert.bounds.gains import GAINS, Gains
 from lipcert.budget import Budget
@@ -26,6 +25,21 @@ from lipcert.relaxation.reduction import Mask, Reduction, Share, everything, los
 from lipcert.relaxation.unsigned import unsigned_order
 from lipcert.solver.choice import SURE_SHARE
 from lipcert.solver.costs import CONDENSED, ITERATIONS, iteration_operations
+
+# Measured on ERAN 3_50, 5_100, 784-1000-1000 and 8 x 1000.
+LARGEST_ORDER = 4000  # of a moment matrix: one factorisation of its rows takes 1 GB and minutes
+EASY_SHARE = 0.6  # share of the budget: a whole network that takes less needs no parts before it
+HOPELESS_SHARE = 1.3  # share of the budget: a whole network that takes more is not begun if there are parts
+QUICK = 0.5  # seconds: nothing needs to come before a whole network that takes less
+FIRST_SHARE = 0.1  # share of the remaining budget for a part before the whole network, which may not end
+FIRST_PART_SHARE = 0.02  # the same before a whole network that surely ends
+STEP_MOST = 0.85  # share of the budget that one step may be expected to take
+PARTS = 5  # steps besides the whole network
+TWO_SIDED_OPERATIONS = 30.0  # times the order cubed: alternation is quick, its two proofs take most of it
+# Rows of a relaxation for one neuron, counted on 18 random networks of one to ten layers; true within a fifth.
+ROWS_OF_ONE_LAYER = 6.0  # an input or an open neuron of one hidden layer
+ROWS_OF_INNER, ROWS_OF_LAST = 16.5, 8.5  # an open neuron of a deep network, before its last block and in it
+ROWS_OF_FREE = 8.5  # an open neuron before the last block in a relaxation without values
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,24 +72,24 @@ def plan(problem: Problem, budget: Budget, method: str = "tight") -> list[Step]:
     bound, in case the whole takes longer than expected. One that would plainly not end leaves its time to the parts.
     """
     whole, left = whole_step(problem, method), budget.left()
-    fits = whole.order <= policy.LARGEST_ORDER and budget.holds(whole.numbers)
+    fits = whole.order <= LARGEST_ORDER and budget.holds(whole.numbers)
     seconds = budget.expected(whole.operations)
     if problem.whole_map and method == "tight":
         first = unsigned_step(problem)
-        small = first.order <= policy.LARGEST_ORDER and budget.holds(first.numbers)
-        small = small and budget.expected(first.operations) <= policy.STEP_MOST * left
-        ends = fits and seconds <= (policy.EASY_SHARE if small else policy.HOPELESS_SHARE) * left
+        small = first.order <= LARGEST_ORDER and budget.holds(first.numbers)
+        small = small and budget.expected(first.operations) <= STEP_MOST * left
+        ends = fits and seconds <= (EASY_SHARE if small else HOPELESS_SHARE) * left
         return [first] * small + [whole] * ends
     known = _gains(problem)
-    if known is None or (fits and seconds <= min(policy.QUICK, policy.EASY_SHARE * left)):
+    if known is None or (fits and seconds <= min(QUICK, EASY_SHARE * left)):
         return [whole] if fits else []
     steps = [step for step in _Parts(problem, known, budget).steps() if step.order > 1]
-    chosen = sorted(steps, key=lambda step: step.operations)[: policy.PARTS]
-    if fits and seconds <= policy.EASY_SHARE * left:
+    chosen = sorted(steps, key=lambda step: step.operations)[:PARTS]
+    if fits and seconds <= EASY_SHARE * left:
         long = seconds > SURE_SHARE * left
-        quick = (policy.FIRST_SHARE if long else policy.FIRST_PART_SHARE) * left
+        quick = (FIRST_SHARE if long else FIRST_PART_SHARE) * left
         chosen = [step for step in chosen if budget.expected(step.operations) <= quick][:2]
-    ends = fits and (not chosen or seconds <= policy.HOPELESS_SHARE * left)
+    ends = fits and (not chosen or seconds <= HOPELESS_SHARE * left)
     return [*chosen, whole] if ends else chosen
 
 
@@ -87,7 +101,7 @@ def asked(problem: Problem, budget: Budget, method: str) -> list[Step]:
     """
     steps = [whole_step(problem, method)]
     if problem.whole_map and method == "tight":
-        ends = budget.expected(steps[0].operations) <= policy.HOPELESS_SHARE * budget.left()
+        ends = budget.expected(steps[0].operations) <= HOPELESS_SHARE * budget.left()
         steps = [unsigned_step(problem)] + steps * ends
     return [step for step in steps if budget.holds(step.numbers)]
 
@@ -98,14 +112,14 @@ def whole_step(problem: Problem, method: str = "tight") -> Step:
     *hidden, last = [int(np.sum(s.hi > s.lo)) for s in slopes(problem)] or [0]
     inner = sum(hidden)
     if not hidden:
-        core, rows = order, policy.ROWS_OF_ONE_LAYER * (net.inputs + last)
+        core, rows = order, ROWS_OF_ONE_LAYER * (net.inputs + last)
     elif method.endswith("-free"):
         core = 1 + 2 * inner + last
-        rows = core + net.inputs + policy.ROWS_OF_FREE * inner
+        rows = core + net.inputs + ROWS_OF_FREE * inner
     else:
         backward = method == "tight" or method.startswith("backward")
         core = order - (net.inputs if backward and problem.norm.p == "inf" and net.inputs > PRODUCTS_UP_TO else 0)
-        rows = core + policy.ROWS_OF_INNER * inner + policy.ROWS_OF_LAST * last
+        rows = core + ROWS_OF_INNER * inner + ROWS_OF_LAST * last
     return Step(None, order, ITERATIONS * iteration_operations(core, CONDENSED * rows))
 
 
@@ -165,7 +179,7 @@ class _Parts:
             if not (worth and np.isfinite(by_signs)):
                 continue
             step = self._step(part)
-            if step.order <= policy.LARGEST_ORDER and self._fits(step, policy.STEP_MOST):
+            if step.order <= LARGEST_ORDER and self._fits(step, STEP_MOST):
                 steps.append(step)
             elif not part.euclid:
                 step, lost = self._trimmed(part)
@@ -180,19 +194,17 @@ class _Parts:
         inner, signs = sum(kept[:-1]), int(part.inputs.sum())
         order = 1 + signs + 2 * inner + kept[-1]
         two_sided = len(kept) == 1 and not part.euclid
-        operations = (
-            policy.TWO_SIDED_OPERATIONS * order**3 if two_sided else interior_operations(inner, order, 7, signs)
-        )
+        operations = TWO_SIDED_OPERATIONS * order**3 if two_sided else interior_operations(inner, order, 7, signs)
         return Step(part, order, operations)
 
     def _trimmed(self, part: Reduction) -> tuple[Step, float]:
         """The part with as many signs and neurons as fit, those that cost most to leave out first; and what is lost."""
         nothing = Reduction(part.cut, np.zeros_like(part.inputs), tuple(np.zeros_like(m) for m in part.neurons))
         share, free = share_of(self.problem, nothing), self.free[part.cut :]  # with neurons left out intervals hold
-        few, many = 0, policy.LARGEST_ORDER
+        few, many = 0, LARGEST_ORDER
         while many - few > 20:
             size = (few + many) // 2
-            fits = self._fits(self._step(_most_costly(part, share, free, size)), policy.STEP_MOST / 2)
+            fits = self._fits(self._step(_most_costly(part, share, free, size)), STEP_MOST / 2)
             few, many = (size, many) if fits else (few, size)
         kept = _most_costly(part, share, free, few)
         inputs, neurons = losses(share, free)

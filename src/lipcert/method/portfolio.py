@@ -17,10 +17,27 @@ import gc
 import math
 from collections.abc import Callable, Iterator, Sequence
 
-from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.method.bracket import Bracket
 from lipcert.method.result import Status
+
+# No network was consulted for these constants; a run measures what it needs to know.
+TRIAL_SHARE = 0.02  # share of the budget for the first turn of an engine; the second turn is twice as long
+TRIAL_LEAST = 0.25  # seconds, at least, of a first turn
+TURN_SHARE = 0.5  # share of the remaining budget for the engine with the best forecast
+TURN_LEAST = 0.5  # seconds, at least, of such a turn
+PRICES = 4.0  # times its expected price, at most, for the first turn of a relaxation
+CHEAP_TRY = 0.05  # an untried engine whose price is below this share of the remaining budget goes first,
+CHEAP_TIMES = 3.0  # with a turn of so many times its price (or of a first turn, where that is longer)
+CHEAPER = 0.25  # an engine is cheap beside a better untried one if it costs at most this share of that one's price
+FALLING = 0.9  # an engine falls fast if twice its work is expected to leave at most this share of its bound
+RIVAL = 1.25  # a rival's forecast is at most so many times the best forecast
+LONG_SHARE = 0.5  # share of the remaining budget for an engine that cannot be continued and has a rival,
+LONGEST_SHARE = 0.85  # and for one that has none
+HOPE_TIMES = 5.0  # a failed engine is believed again when it gets more than so many times its longest turn
+EARLY = 0.5  # an engine has stopped early if it used less than this share of its turn
+IDLE_TURNS = 3  # early turns in a row without a gain that end an engine which begins anew each time
+AGAIN_TIMES = 2.0  # times the longest turn so far that another turn must have to be worth taking
 
 
 class Engine:
@@ -72,9 +89,9 @@ class Engine:
         seconds = max(budget.now() - before, 1e-9)
         self.spent, self.longest = self.spent + seconds, max(self.longest, given)
         self.history.append((self.spent, self.upper))
-        early = given <= 0 or seconds < policy.EARLY * given
+        early = given <= 0 or seconds < EARLY * given
         self.idle = self.idle + 1 if early and not self.short and not self.upper < upper else 0
-        self.tired = not self.ended and self.idle >= (1 if self.continues else policy.IDLE_TURNS)
+        self.tired = not self.ended and self.idle >= (1 if self.continues else IDLE_TURNS)
         self.ended = self.ended or self.tired
 
     def rested(self) -> None:
@@ -88,7 +105,7 @@ class Engine:
     def forecast(self, more: float) -> float:
         """About where its bound will be after so many more seconds."""
         anew = math.isinf(self.upper) or not self.continues
-        if not self.history or (anew and more > policy.HOPE_TIMES * self.longest):
+        if not self.history or (anew and more > HOPE_TIMES * self.longest):
             return min(self.prior(), self.upper)  # nothing is known of it, but what it does in much less time
         if not math.isfinite(self.upper) or self.upper <= 0:
             return self.upper
@@ -153,7 +170,7 @@ class _Turns:
     def _try_quick(self) -> None:
         """Two turns for each new engine that gives bounds soon, the second longer: a forecast needs two points."""
         total = self.budget.left()
-        first = max(policy.TRIAL_SHARE * total, min(total, policy.TRIAL_LEAST))
+        first = max(TRIAL_SHARE * total, min(total, TRIAL_LEAST))
         new = [e for e in self.engines if e.continues and not e.history and e not in self.waiting]
         quick = [e for e in new if e.price(self.budget) <= first]
         for times in (1.0, 2.0):
@@ -168,16 +185,16 @@ class _Turns:
         # What is expected of a relaxation is a guess, which must not keep it from a turn that costs little.
         new = {e: e.price(self.budget) for e in untried if e.prior() < bracket.upper or not e.continues}
         best = min(alive, key=lambda e: (e.forecast(left), e.spent))
-        little = max(policy.CHEAP_TRY * left, policy.CHEAPER * new.get(best, 0.0))  # beside what is about to be spent
+        little = max(CHEAP_TRY * left, CHEAPER * new.get(best, 0.0))  # beside what is about to be spent
         cheap = [e for e in new if new[e] <= little]
         if cheap and len(alive) > 1:
             chosen = min(cheap, key=lambda e: new[e])
-            seconds = policy.CHEAP_TIMES * max(new[chosen], policy.TRIAL_SHARE * left)
+            seconds = CHEAP_TIMES * max(new[chosen], TRIAL_SHARE * left)
             self._turn(chosen, self.budget.upto(seconds))
             return
         if best in new and not best.continues and (measured := self._falling(alive, best, new[best])):
             chosen = min(measured, key=lambda e: e.spent)
-            self._turn(chosen, self.budget.upto(max(chosen.spent, policy.TURN_LEAST)))
+            self._turn(chosen, self.budget.upto(max(chosen.spent, TURN_LEAST)))
             return
         rivals = [e for e in alive if e is not best]
         # One that goes on where it was has turns also where it is alone, so that witnesses are looked for in between.
@@ -191,26 +208,26 @@ class _Turns:
         beside its price, while there is room for both.
         """
         left = self.budget.left()
-        most = min(left - price, policy.CHEAPER * price) if guess.forecast(left) < self.bracket.upper else math.inf
+        most = min(left - price, CHEAPER * price) if guess.forecast(left) < self.bracket.upper else math.inf
         going = [e for e in alive if e.history and e.continues and e.spent <= most]
-        return [e for e in going if e.forecast(e.spent) < policy.FALLING * e.upper < math.inf]
+        return [e for e in going if e.forecast(e.spent) < FALLING * e.upper < math.inf]
 
     def _length(self, best: Engine, rivals: list[Engine], price: float | None) -> float:
         """Of a turn, where others wait; `price` is that of an engine that has had none."""
         left = self.budget.left()
-        share = policy.TURN_SHARE
+        share = TURN_SHARE
         if not best.continues:
-            near = min(e.forecast(left) for e in rivals) < policy.RIVAL * best.forecast(left)
-            share = policy.LONG_SHARE if near else policy.LONGEST_SHARE
-        seconds = max(share * left, policy.TURN_LEAST)
+            near = min(e.forecast(left) for e in rivals) < RIVAL * best.forecast(left)
+            share = LONG_SHARE if near else LONGEST_SHARE
+        seconds = max(share * left, TURN_LEAST)
         if price is not None:
-            seconds = min(seconds, max(policy.PRICES * price, policy.CHEAP_TRY * left))
+            seconds = min(seconds, max(PRICES * price, CHEAP_TRY * left))
         elif best.history and math.isinf(best.upper):
-            seconds = min(seconds, max(policy.AGAIN_TIMES * best.longest, policy.TURN_LEAST))
+            seconds = min(seconds, max(AGAIN_TIMES * best.longest, TURN_LEAST))
         elif best.continues and best.upper > self.bracket.upper:
-            seconds = min(seconds, max(best.spent, policy.TURN_LEAST))
-        seconds = max(seconds, policy.AGAIN_TIMES * best.least(self.budget))
-        return seconds if seconds <= policy.LONGEST_SHARE * left else left
+            seconds = min(seconds, max(best.spent, TURN_LEAST))
+        seconds = max(seconds, AGAIN_TIMES * best.least(self.budget))
+        return seconds if seconds <= LONGEST_SHARE * left else left
 
     def _turn(self, engine: Engine, budget: Budget) -> None:
         before = engine.spent

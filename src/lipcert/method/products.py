@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.budget.threads import threads_for
 from lipcert.method.bracket import Bracket
@@ -24,6 +23,14 @@ from lipcert.relaxation.specification import plan_specification
 from lipcert.rounding import Array
 from lipcert.solver import Progress, Status
 from lipcert.solver.grid import GridOptions, GridRun, GridStart, GridState, shifted
+
+# Measured on SDP-NN; docs/experiments.
+PRODUCTS_FROM = 600  # order from which all products at once are better than rounds of cuts
+PRODUCTS_INTERIOR_TIMES = 4.0  # expected durations of the interior point that must fit, if x takes part
+PRODUCTS_INTERIOR_SHARE = 0.45  # share of the budget kept for the interior point, at least
+PRODUCTS_LOOK_SHARE = 0.2  # share of the work that may go into bounds on the way
+PRODUCTS_GAIN = 3e-4  # relative gain that is worth a proof on the way
+PRODUCTS_PROOFS = 12.0  # proofs that must fit into the budget
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,14 +55,14 @@ def products_need(task: Task, solver: str, budget: Budget) -> float | None:
     if not one_layer or grid_of(task.relaxation) is None or solver != "auto":
         return None
     task = without_x_if_idle(task)
-    if task.order < policy.PRODUCTS_FROM or not budget.holds(least_numbers(task.order)):
+    if task.order < PRODUCTS_FROM or not budget.holds(least_numbers(task.order)):
         return None
-    proofs = policy.PRODUCTS_PROOFS * budget.expected(proof_operations(task.order))
+    proofs = PRODUCTS_PROOFS * budget.expected(proof_operations(task.order))
     if not _has_rows(task):
         return proofs
     if not budget.holds(solve_numbers(task.relaxation.problem)):
         return None
-    return max(proofs, policy.PRODUCTS_INTERIOR_TIMES * budget.expected(solve_operations(task.relaxation.problem)))
+    return max(proofs, PRODUCTS_INTERIOR_TIMES * budget.expected(solve_operations(task.relaxation.problem)))
 
 
 def without_x_if_idle(task: Task) -> Task:
@@ -123,7 +130,7 @@ class _Road:
             state = run.state()
             self._show(state)
             elapsed = self.budget.now() - self.begin
-            if going and self.spent <= policy.PRODUCTS_LOOK_SHARE * elapsed and self.idle < 4:
+            if going and self.spent <= PRODUCTS_LOOK_SHARE * elapsed and self.idle < 4:
                 self._look(run, state)
         return state
 
@@ -137,7 +144,7 @@ class _Road:
         if not self.rows:  # alternation and a proof
             return self.proof + min(6.0 * self.proof + 0.03 * self.total, 0.4 * self.total)
         expected = self.budget.expected(solve_operations(self.task.relaxation.problem))
-        return self.proof + min(max(1.7 * expected, policy.PRODUCTS_INTERIOR_SHARE * self.total), 0.6 * self.total)
+        return self.proof + min(max(1.7 * expected, PRODUCTS_INTERIOR_SHARE * self.total), 0.6 * self.total)
 
     def _show(self, state: GridState) -> None:
         dual, gap = self.best, abs(self.best - state.primal) / max(abs(state.primal), 1e-3)
@@ -174,7 +181,7 @@ class _Road:
         return diagonal[variable], found.dual + total
 
     def _keep(self, y: Array, dual: float, L: Array, last: bool = False) -> None:
-        if not dual < self.best * (1 - (0.0 if last else policy.PRODUCTS_GAIN)):
+        if not dual < self.best * (1 - (0.0 if last else PRODUCTS_GAIN)):
             return
         cut, values = self._with(L)
         certificate = proved(cut, np.concatenate([y, values]), self.budget)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from lipcert import policy
 from lipcert.bounds import cut_short
 from lipcert.budget import Budget
 from lipcert.budget.memory import NUMBER, in_words
@@ -14,14 +13,17 @@ from lipcert.method.base import Method
 from lipcert.method.bracket import Bracket
 from lipcert.method.cases import solve_cases
 from lipcert.method.lower import Rounder
-from lipcert.method.planning import Step, asked, plan, unsigned_step, whole_step
+from lipcert.method.planning import FIRST_SHARE, LARGEST_ORDER, Step, asked, plan, unsigned_step, whole_step
 from lipcert.method.result import Status
-from lipcert.method.solving import OnMoments, Task, least_numbers, proof_fits, proof_operations, solve
+from lipcert.method.solving import BUILD_CALLS, OnMoments, Task, least_numbers, proof_fits, proof_operations, solve
 from lipcert.problem.problem import Problem
 from lipcert.relaxation.build import build
 from lipcert.relaxation.specification import UNSIGNED, Specification, plan_specification, refusal
 from lipcert.solver import Status as SolverStatus
 from lipcert.steps import DENSE, RATES, SCALAR
+
+STEP_SHARE = 0.5  # share of the remaining budget for a step that others follow
+FIRST_TIMES = 4.0  # times its expected duration, at most, for a part before the whole network
 
 # A solve of more operations than this takes a second or more: the machine's pace is measured before it is planned.
 _WORTH_CALIBRATING = 1e10
@@ -97,8 +99,8 @@ class Relaxed(Method):
         """Why the whole network was not planned; `others`: whether something else was. The memory is named only where
         nothing else forbids it."""
         step = whole_step(problem, self.name)
-        if self.parts and step.order > policy.LARGEST_ORDER:
-            reason = f"order {step.order:,} is beyond {policy.LARGEST_ORDER:,}"
+        if self.parts and step.order > LARGEST_ORDER:
+            reason = f"order {step.order:,} is beyond {LARGEST_ORDER:,}"
         elif budget.holds(step.numbers):
             reason = f"order {step.order:,} takes about {budget.expected(step.operations):.0f} s here"
             bracket.out_of_budget(budget)
@@ -116,8 +118,8 @@ class Relaxed(Method):
         Of a whole map the lift without signs is nearly as good: its cuts come first.
         """
         if not whole or not step.signs:
-            return budget.share(policy.STEP_SHARE)
-        return budget.share(policy.FIRST_SHARE).upto(policy.FIRST_TIMES * budget.expected(step.operations))
+            return budget.share(STEP_SHARE)
+        return budget.share(FIRST_SHARE).upto(FIRST_TIMES * budget.expected(step.operations))
 
     def _one(
         self, problem: Problem, bracket: Bracket, budget: Budget, step: Step, look: Rounder
@@ -127,7 +129,7 @@ class Relaxed(Method):
         specification = self.specification(problem, step)
         if not self._proof_fits(least, bracket, budget, step):
             return None
-        with budget.measured(policy.BUILD_CALLS, SCALAR):
+        with budget.measured(BUILD_CALLS, SCALAR):
             relaxation = build(problem, specification)
         task = Task(problem, specification, relaxation)
         if not self._proof_fits(task.proof_order, bracket, budget, step):

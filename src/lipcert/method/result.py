@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Literal
 
-from lipcert import policy
 from lipcert.chart.facts import Facts
 from lipcert.chart.shown import Shown
 from lipcert.errors import InputError, SoundnessError
@@ -24,13 +23,16 @@ from lipcert.rounding import Array
 from lipcert.steps import Expired
 from lipcert.witness import Witness
 
+NOTHING = 1e-140  # a constant below this is zero, apart from what rounding adds to it
+CLOSED = 1e-6  # the relative gap at which a bracket is called closed: about what proofs lose to rounding
+
 
 def relative_gap(lower: float | None, upper: float) -> float | None:
     """(upper - lower) / lower, when both are there and lower > 0 (0 when both are 0 but for rounding)."""
     if lower is None or not math.isfinite(upper):
         return None
     if lower <= 0.0:
-        return 0.0 if upper <= policy.NOTHING else None
+        return 0.0 if upper <= NOTHING else None
     return (upper - lower) / lower
 
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from lipcert import policy
 from lipcert.bounds import Interval, cut_short, linear_bounds, preactivations, slopes
 from lipcert.bounds.collapse import left_out
 from lipcert.budget import Budget
-from lipcert.method.signs.program import Program
+from lipcert.method.signs.program import SIGNS_ASK, SIGNS_CALLS, SIGNS_PIVOT, Program
+from lipcert.method.signs.quick import SIGNS_COPIES, SIGNS_ENTRIES
 from lipcert.problem.maps import matrix
 from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
@@ -56,7 +56,7 @@ def gain(problem: Problem, sharper: Problem) -> float:
 def _fits(net: Network, budget: Budget) -> bool:
     """Whether the programs fit into memory, and both passes (one to search, one to check) into the budget."""
     flat = net.neurons * (net.neurons + net.inputs)
-    if flat > policy.SIGNS_ENTRIES or not budget.holds(policy.SIGNS_COPIES * flat):
+    if flat > SIGNS_ENTRIES or not budget.holds(SIGNS_COPIES * flat):
         return False
     return budget.expected(8.0 * net.neurons * net.entries) <= budget.left()
 
@@ -83,8 +83,8 @@ class _Search:
                 break
             with budget.measured(0.0, SPARSE) as work:
                 found.append((target, *program.largest(int(target[1]), int(target[2]))))
-                work.operations = program.entries * (policy.SIGNS_ASK + policy.SIGNS_PIVOT * program.pivots)
-            budget.charge(policy.SIGNS_CALLS, SCALAR)
+                work.operations = program.entries * (SIGNS_ASK + SIGNS_PIVOT * program.pivots)
+            budget.charge(SIGNS_CALLS, SCALAR)
         return self._proved(system, z, found)
 
     def _proved(self, system: System, z: Interval, found: list[tuple[Index, Array, Array]]) -> Interval:

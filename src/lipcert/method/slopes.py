@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lipcert import policy
 from lipcert.bounds import cut_short, preactivations
 from lipcert.bounds.collapse import collapse
 from lipcert.bounds.propagation import slopes
 from lipcert.budget import Budget
 from lipcert.method.base import Method
 from lipcert.method.bracket import Bracket
+from lipcert.method.cases import CASE_LEAST, CASE_SHARE
+from lipcert.method.result import CLOSED
+from lipcert.method.solving import BUILD_CALLS
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import hull
 from lipcert.proof.cases import case_of, case_table
@@ -44,6 +46,16 @@ from lipcert.steps import DENSE, RATES, SCALAR
 if TYPE_CHECKING:
     from lipcert.solver.slopes.choice import SlopeSolver
 
+# Measured on random networks of depth 16 to 64, ERAN 3_50 and cifar_base_kw.
+SLOPES_MATRICES = 6.0  # times the order squared of the largest piece: numbers in memory during a proof
+SLOPES_PROOF = 3.0  # times the sum of the orders cubed: operations of one proof
+SLOPES_CALLS = 60.0  # calls for each piece of a proof
+SLOPES_CENTRED = 30.0  # times as much if neurons have one slope: their pieces are changed and tried again (avgpool)
+SLOPES_GAIN = 1e-3  # relative gain that is worth a proof on the way
+SLOPES_SHARE = 0.15  # share of a solver's work that proofs on the way may take
+SLOPES_PROOFS = 200.0  # times one proof: about what the solver takes
+SLOPES_FIRST = 0.05  # share of the budget for the greedy pass that other methods begin with
+
 _FAILURES = (ArithmeticError, ValueError, RuntimeError, MemoryError)  # as numpy and scipy raise them
 
 Place = tuple[int, int]
@@ -63,7 +75,7 @@ class Slopes(Method):
         return None if hull(problem.region) is not None else refusal(orders_of_all(net), net.inputs)
 
     def cost(self, problem: Problem) -> float:
-        return policy.SLOPES_PROOFS * proof_operations(orders_of_all(problem.network)) / RATES[DENSE]
+        return SLOPES_PROOFS * proof_operations(orders_of_all(problem.network)) / RATES[DENSE]
 
     def run(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
         run_slopes(problem, bracket, budget)
@@ -85,7 +97,7 @@ def run_slopes(problem: Problem, bracket: Bracket, budget: Budget, before: Work 
 
 def first_pass(problem: Problem, bracket: Bracket, budget: Budget) -> None:
     """The greedy pass alone, where it takes little of the budget; other methods begin with it."""
-    share = budget.share(policy.SLOPES_FIRST)
+    share = budget.share(SLOPES_FIRST)
     if not problem.network.depth or Slopes().applies(problem) is not None or cut_short(problem):
         return
     if hull(problem.region) is None and not _fits(orders_of_all(problem.network), share):
@@ -122,19 +134,19 @@ def prepared(problem: Problem, bracket: Bracket, budget: Budget, notes: bool = T
 
 def proof_operations(orders: tuple[int, ...]) -> float:
     """Of one proof, or of one greedy pass, the calls around its pieces among them."""
-    calls = policy.SLOPES_CALLS * len(orders) * RATES[DENSE] / RATES[SCALAR]
-    return policy.SLOPES_PROOF * float(np.sum(np.array(orders, dtype=float) ** 3)) + calls
+    calls = SLOPES_CALLS * len(orders) * RATES[DENSE] / RATES[SCALAR]
+    return SLOPES_PROOF * float(np.sum(np.array(orders, dtype=float) ** 3)) + calls
 
 
 def proof_numbers(orders: tuple[int, ...]) -> float:
     """That a proof, or a greedy pass, has in memory at once: copies of its largest piece."""
-    return policy.SLOPES_MATRICES * float(max(orders, default=0)) ** 2
+    return SLOPES_MATRICES * float(max(orders, default=0)) ** 2
 
 
 def tries_of(problem: Problem) -> float:
     """Times the work of a proof: where slopes are centred, several shifts are tried."""
     centred = any(np.any(is_narrow(SlopeBlock((), s.lo, s.hi))) for s in slopes(problem))
-    return policy.SLOPES_CENTRED if centred else 1.0
+    return SLOPES_CENTRED if centred else 1.0
 
 
 def _fits(orders: tuple[int, ...], budget: Budget, tries: float = 1.0) -> bool:
@@ -170,7 +182,7 @@ class Work:
         self.budget, self.alive = budget, False
         if not self.problem.has_cases:
             return self.solve((WHOLE, WHOLE), budget)
-        self.solve((WHOLE, WHOLE), budget.share(policy.CASE_SHARE))
+        self.solve((WHOLE, WHOLE), budget.share(CASE_SHARE))
         return self.cases()
 
     def _question(self, place: Place) -> _Question:
@@ -227,11 +239,11 @@ class Work:
         if place == (WHOLE, WHOLE):
             return self.bracket.closed()
         known = self.parts.get(place)
-        return known is not None and known.upper <= self.floor * (1 + policy.CLOSED)
+        return known is not None and known.upper <= self.floor * (1 + CLOSED)
 
     def cases(self) -> bool:
         """Each case that decides what the bound is; whether all of them were looked at in time."""
-        with self.budget.measured(policy.BUILD_CALLS, SCALAR):
+        with self.budget.measured(BUILD_CALLS, SCALAR):
             self.table = case_table(self.chosen)
         whole = self.parts.get((WHOLE, WHOLE))
         bounds = np.minimum(self.table, math.inf if whole is None else whole.upper)
@@ -241,12 +253,12 @@ class Work:
             at = np.unravel_index(int(np.argmax(np.where(done, -1.0, bounds))), done.shape)
             place = int(at[0]), int(at[1])
             self.floor = max(self.bracket.lower, float(bounds[done].max(initial=0.0)))
-            if bounds[place] <= self.floor * (1 + policy.CLOSED):
+            if bounds[place] <= self.floor * (1 + CLOSED):
                 return not late
             if self.budget.over():
                 return False
             left = self.budget.left()
-            share = left if np.count_nonzero(~done) == 1 else max(policy.CASE_SHARE * left, policy.CASE_LEAST)
+            share = left if np.count_nonzero(~done) == 1 else max(CASE_SHARE * left, CASE_LEAST)
             late = not self.solve(place, self.budget.upto(share)) or late
             done[place] = True
             if place in self.parts:
@@ -263,8 +275,8 @@ class _Watcher:
 
     def __call__(self, multipliers: SlopeMultipliers, promised: float) -> bool:
         now = self.work.budget.now()
-        worth = promised < (1 - policy.SLOPES_GAIN) * self.question.promised
-        if worth and self.spent <= policy.SLOPES_SHARE * (now - self.start):
+        worth = promised < (1 - SLOPES_GAIN) * self.question.promised
+        if worth and self.spent <= SLOPES_SHARE * (now - self.start):
             self.work.prove(self.question, multipliers)
             self.question.promised = promised
             self.spent += self.work.budget.now() - now

@@ -9,7 +9,6 @@ from typing import Protocol
 
 import numpy as np
 
-from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.method.bracket import Bracket
 from lipcert.problem.problem import Problem
@@ -24,6 +23,27 @@ from lipcert.rounding import Array
 from lipcert.solver import Progress, Status, choose_solver, no_room_for_interior
 from lipcert.solver.result import Paused
 from lipcert.steps import SCALAR, THIN
+
+# Memory, measured by the growth of the process on one and two hidden layers, orders of 300 to 2,000.
+LOW_RANK_MATRICES = 8.0  # times the order squared: a first-order method, and the eigenvalue that ends it
+PROOF_MATRICES = 8.0  # times the order squared: a proof
+
+# Proofs while a solver runs.
+PROOF_OPERATIONS = 10.0  # times the order cubed: eigenvalues and two factorisations
+PROOF_SHARE = 0.08  # share of a solver's work that may go into proofs on the way
+LAST_PROOF_SHARE = 0.7  # share of the budget that may be kept for the last proof
+FIRST_PROOF = 1.0  # seconds of a solve before its first proof
+WORTH_A_PROOF = 0.999  # multipliers are proved if they promise less than this times the best bound of the solve
+
+# Rounds of cuts, measured on the paper's (80,80) networks and ACAS Xu 1_1; docs/experiments/ablation.md.
+ROUNDS_LEAST = 4.0  # solves that must fit into the budget; otherwise there is one solve without cuts
+ROUND_SHARE = 0.3  # share of the remaining budget that the next round may take
+ROUND_GAIN = 2e-4  # relative gain that is worth another round
+ROUND_CALLS = 2e4  # calls around a solve that do not depend on its size
+CUT_IDLE = 1e-6  # a cut is idle if its multiplier is below this, relative to the bound
+CUT_NEAR = 0.15  # an idle cut with less slack than this stays: without it, the next round would violate it
+SEPARATION_OPERATIONS = 60.0  # times the order squared: the search for violated cuts
+BUILD_CALLS = 5e3  # calls while a relaxation is built
 
 OnMoments = Callable[[Relaxation, Array], None]  # a relaxation and its moment matrix, while the solver rests
 
@@ -63,17 +83,17 @@ class Task:
 
 def proof_operations(order: int) -> float:
     """Of one proof: eigenvalues and two factorisations."""
-    return policy.PROOF_OPERATIONS * float(order) ** 3
+    return PROOF_OPERATIONS * float(order) ** 3
 
 
 def proof_fits(order: int, budget: Budget) -> bool:
     """Whether there is time for a solver and a proof; without the proof the solver's answer is no bound."""
-    return budget.expected(proof_operations(order)) <= policy.LAST_PROOF_SHARE * budget.left()
+    return budget.expected(proof_operations(order)) <= LAST_PROOF_SHARE * budget.left()
 
 
 def least_numbers(order: int) -> float:
     """That a first-order method and a proof of what it finds have in memory at once: nothing gets by with less."""
-    return (policy.LOW_RANK_MATRICES + policy.PROOF_MATRICES) * float(order) ** 2
+    return (LOW_RANK_MATRICES + PROOF_MATRICES) * float(order) ** 2
 
 
 def proved(task: Task, multipliers: Array, budget: Budget) -> Certificate:
@@ -95,7 +115,7 @@ def solve_on(
     The moment matrix, where the solver has one, goes to `on_moments` afterwards. Whatever the solver returns, only what
     the proof room proves is handed on. `paused` is where an earlier call on the same task was, as it is returned.
     """
-    reserve = min(policy.LAST_PROOF_SHARE * budget.left(), budget.expected(proof_operations(task.proof_order)))
+    reserve = min(LAST_PROOF_SHARE * budget.left(), budget.expected(proof_operations(task.proof_order)))
     watcher = Watcher(task, bracket, budget, latest=budget.end - 2 * reserve)
     if no_room_for_interior(bracket.wishes.solver, task.relaxation.problem, budget):
         bracket.note("a first-order method takes the place of an interior point: the memory limit has no room for one")
@@ -131,9 +151,9 @@ class Watcher:
     def __call__(self, progress: Progress) -> None:
         self.bracket.iterate(progress)
         now = self.budget.now()
-        worth = progress.dual < policy.WORTH_A_PROOF * self.best
-        in_time = self.start + policy.FIRST_PROOF < now < self.latest
-        if in_time and worth and self.spent <= policy.PROOF_SHARE * (now - self.start):
+        worth = progress.dual < WORTH_A_PROOF * self.best
+        in_time = self.start + FIRST_PROOF < now < self.latest
+        if in_time and worth and self.spent <= PROOF_SHARE * (now - self.start):
             with self.budget.measured(proof_operations(self.task.proof_order)):
                 certificate = self.task.prove(progress.y)
             self.proved = progress.y.copy()
@@ -155,7 +175,7 @@ def rounds_need(task: Task, solver: str, budget: Budget) -> float | None:
     problem = task.relaxation.problem
     if solver == "low-rank" or not budget.holds(interior_numbers(problem.size, CONDENSED * problem.rows)):
         return None
-    return policy.ROUNDS_LEAST * budget.expected(whole_operations(problem))
+    return ROUNDS_LEAST * budget.expected(whole_operations(problem))
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,7 +209,7 @@ def tighten(
         current = task.cut(cuts)
         problem = current.relaxation.problem
         operations = solve_operations(problem)
-        expected = budget.expected(operations) + budget.expected(policy.ROUND_CALLS, SCALAR)
+        expected = budget.expected(operations) + budget.expected(ROUND_CALLS, SCALAR)
         if budget.over() or (best < np.inf and expected > budget.left()):
             return Rounds(Status.TIME_LIMIT, cuts, operations, best, stalled)
         reserve = 2 * budget.expected(proof_operations(current.proof_order))
@@ -201,16 +221,16 @@ def tighten(
             on_moments(current.relaxation, result.X)
         if result.status in (Status.TIME_LIMIT, Status.INTERRUPTED) or result.X is None:
             return Rounds(result.status, cuts, operations, best, stalled)
-        stalled = stalled + 1 if certificate.upper > best * (1 - policy.ROUND_GAIN) else 0
+        stalled = stalled + 1 if certificate.upper > best * (1 - ROUND_GAIN) else 0
         best = min(best, certificate.upper)
         own = slice(problem.rows - len(cuts), None)
         slack = (problem.rhs - problem.apply(result.X))[own]
-        busy = cuts.kept((result.y[own] > policy.CUT_IDLE * best) | (slack < policy.CUT_NEAR))
+        busy = cuts.kept((result.y[own] > CUT_IDLE * best) | (slack < CUT_NEAR))
         found = separate(base, result.X, busy, budget=max(200, 2 * problem.size))
-        budget.charge(policy.SEPARATION_OPERATIONS * float(problem.size) ** 2, THIN)
+        budget.charge(SEPARATION_OPERATIONS * float(problem.size) ** 2, THIN)
         if not len(found) or stalled == 2 or bracket.closed():
             return Rounds(Status.OPTIMAL, busy, operations, best, stalled)
-        affordable = budget.affordable(policy.ROUND_SHARE * budget.left())
+        affordable = budget.affordable(ROUND_SHARE * budget.left())
         room = affordable_rows(problem.size, affordable) - base.problem.rows - len(busy)
         cuts = busy.joined(found.first(max(room, 2 * problem.size)))
         rows = base.problem.rows + len(cuts)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.method.bracket import Bracket
 from lipcert.method.cases import Cases, solve_cases
@@ -12,7 +11,7 @@ from lipcert.method.lower import Rounder
 from lipcert.method.relaxed import Relaxed
 from lipcert.method.result import Status
 from lipcert.method.slopes import Slopes, Work, run_slopes
-from lipcert.method.solving import OnMoments, Rounds, Task, rounds_fit, rounds_need, solve_on, tighten
+from lipcert.method.solving import ROUND_CALLS, OnMoments, Rounds, Task, rounds_fit, rounds_need, solve_on, tighten
 from lipcert.problem.problem import Problem
 from lipcert.solver import Status as SolverStatus
 from lipcert.steps import SCALAR
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
     from lipcert.solver.grid import GridStart
     from lipcert.solver.result import Paused
     from lipcert.solver.triangles import TriangleStart
+
+SLOPES_BEFORE_TIGHT = 0.3  # share of the budget, at most, for slopes before method tight
 
 
 class Kept:
@@ -63,7 +64,7 @@ class Kept:
         if self.cases is not None:
             return 0.0 if self.cases.solved.any() else None
         if self.rounds is not None and self.rounds.best < float("inf"):
-            return budget.expected(self.rounds.operations) + budget.expected(policy.ROUND_CALLS, SCALAR)
+            return budget.expected(self.rounds.operations) + budget.expected(ROUND_CALLS, SCALAR)
         return None if self.triangles is None and self.products is None else 0.0
 
 
@@ -80,7 +81,7 @@ class Tight(Relaxed):
     def run(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
         """Slopes first, and on with what is left where they had not ended: a lift may not fit the time."""
         covered = self.slopes and problem.network.depth > 1 and Slopes().applies(problem) is None
-        late = _slopes_late(problem, bracket, budget.share(policy.SLOPES_BEFORE_TIGHT)) if covered else None
+        late = _slopes_late(problem, bracket, budget.share(SLOPES_BEFORE_TIGHT)) if covered else None
         super().run(problem, bracket, budget)
         if late is not None and not budget.over() and bracket.status is not Status.INTERRUPTED:
             run_slopes(problem, bracket, budget, late)

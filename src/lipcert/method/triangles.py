@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.budget.threads import threads_for
 from lipcert.method.bracket import Bracket
@@ -20,6 +19,12 @@ from lipcert.method.solving import Task, proof_operations, proved
 from lipcert.relaxation.triangles import triangle_rows
 from lipcert.solver import Progress, Status
 from lipcert.solver.triangles import Dual, TriangleOptions, TriangleRun, TriangleStart
+
+# Measured on SDP-NN; docs/experiments.
+TRIANGLES_LOOK_SHARE = 0.12  # share of the work that may go into bounds on the way
+TRIANGLES_LOOK_STEPS, TRIANGLES_LAST_STEPS = 300, 1000  # polishing steps on the vectors before a bound
+TRIANGLES_GAIN = 1e-3  # relative gain that is worth a proof on the way
+TRIANGLES_LAST_PROOFS = 12.0  # the last bound takes at most the time of so many proofs
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +75,7 @@ class _Road:
     def _last(self) -> float:
         """Seconds that the last bound must have."""
         proof = self.budget.expected(proof_operations(self.task.order))
-        return min(policy.TRIANGLES_LAST_PROOFS * proof, 0.4 * self.total)
+        return min(TRIANGLES_LAST_PROOFS * proof, 0.4 * self.total)
 
     def run(self, run: TriangleRun) -> Tightened:
         going = True
@@ -80,12 +85,12 @@ class _Road:
                 going = left > 0 and run.advance(self.budget.upto(left))
             self._show(run)
             elapsed = self.budget.now() - self.begin
-            if going and run.settled and self.spent <= policy.TRIANGLES_LOOK_SHARE * elapsed:
+            if going and run.settled and self.spent <= TRIANGLES_LOOK_SHARE * elapsed:
                 clock = self.budget.now()
-                self._keep(run.dual(policy.TRIANGLES_LOOK_STEPS), 1 - policy.TRIANGLES_GAIN)
+                self._keep(run.dual(TRIANGLES_LOOK_STEPS), 1 - TRIANGLES_GAIN)
                 self.spent += self.budget.now() - clock
         ended = Status.TIME_LIMIT if self.budget.left() <= self._last() else Status.OPTIMAL
-        self._keep(run.dual(policy.TRIANGLES_LAST_STEPS), 1.0)
+        self._keep(run.dual(TRIANGLES_LAST_STEPS), 1.0)
         return Tightened(ended, run.start())
 
     def _show(self, run: TriangleRun) -> None:

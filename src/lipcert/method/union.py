@@ -12,19 +12,21 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.errors import InputError, shown
 from lipcert.method import table
 from lipcert.method.bound import Call
 from lipcert.method.bracket import Progress
 from lipcert.method.halfspaces import NoPointError
-from lipcert.method.result import Result, Status
+from lipcert.method.result import NOTHING, Result, Status
 from lipcert.method.union_result import UnionResult
 from lipcert.problem.network import Network
 from lipcert.problem.region import Everywhere, Region
 from lipcert.proof.union import MOST_PARTS
 from lipcert.readers.given import TorchModule
+
+UNION_FIRST = 0.2  # share of the budget for cheap bounds on all regions
+UNION_SHARE = 0.5  # share of the remaining budget for a turn on one region
 
 _DEFAULTS: dict[str, Any] = {
     "method": "auto",
@@ -107,7 +109,7 @@ class _Run:
 
     def all(self) -> UnionResult:
         first = self.call.method if self.call.method.cheap else table.named("linear")
-        part = 1.0 if self.call.method.cheap else policy.UNION_FIRST
+        part = 1.0 if self.call.method.cheap else UNION_FIRST
         each = part * self.budget.left() / len(self.regions)
         for k, region in enumerate(self.regions):
             try:
@@ -138,7 +140,7 @@ class _Run:
         wishes, upper = self.call.wishes, self.found[k].upper
         if wishes.below is not None and (upper < wishes.below or self.floor >= wishes.below):
             return False
-        return upper > max(self.floor * (1 + wishes.gap), policy.NOTHING)
+        return upper > max(self.floor * (1 + wishes.gap), NOTHING)
 
     def _next(self) -> int | None:
         """The region with the largest upper bound, where that can still change; None when all is decided."""
@@ -148,7 +150,7 @@ class _Run:
     def _turn(self, k: int) -> None:
         others = sum(self._matters(j) and not self.ended[j] for j in range(len(self.found))) - 1
         alone = others == 0 or self.turns[k] > 0  # nothing else makes the largest bound smaller
-        share = self.budget if alone else self.budget.share(policy.UNION_SHARE)
+        share = self.budget if alone else self.budget.share(UNION_SHARE)
         self.turns[k] += 1
         new, old = self.call.on(self.found[k].region, share, self._tell(k), self.floor), self.found[k]
         self.ended[k] = alone or new.status not in (Status.TIME_LIMIT, Status.WORK_LIMIT)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert import policy
 from lipcert.bounds import Interval, Split, directions, halves
 from lipcert.method.branching.judge import Half, judge_together
 from lipcert.method.branching.node import Node
@@ -16,6 +15,15 @@ from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import hull
 from lipcert.rounding import Array
+
+# Measured on the paper's (10,10) and (20,20) networks and ACAS Xu 1_1.
+CELLS_INPUTS = 8  # inputs, at most, of networks with kinks whose boxes are halved
+SPLITS_TRIED = 3  # neurons tried at a time if boxes are not split
+SIGNS_BESIDE_BOXES = 12  # a neuron is tried besides a coordinate if at most so many signs are open,
+BOXES_IDLE = 4  # or after so many splits of boxes in a row that gained little
+# Looks at numbers of a cell, measured on 784-40, 200-50-50, 8-100-100 and 20-40-40 neurons.
+CELL_SIDES = 40.0  # at an entry of a form, for each half-space
+CELL_SMOOTH = 60.0  # at a weight of a smooth block
 
 _NARROW = 1e-9  # a box that is this narrow beside its numbers is not split
 
@@ -38,7 +46,7 @@ def splits_boxes(net: Network, node: Node) -> bool:
         return False
     if not node.free.any() and not all(f.piecewise_linear for f in net.activations):
         return True
-    return box.size <= policy.CELLS_INPUTS and (net.depth > 1 or not node.open)
+    return box.size <= CELLS_INPUTS and (net.depth > 1 or not node.open)
 
 
 def candidates(net: Network, node: Node) -> list[Split]:
@@ -55,14 +63,14 @@ def candidates(net: Network, node: Node) -> list[Split]:
         i = int(np.argmax(score if score.max() > 0 else np.where(wide, box.hi - box.lo, -1.0)))
         if wide[i]:
             splits.append(Split(0, i, float(middle[i])))
-    if splits and node.open > policy.SIGNS_BESIDE_BOXES and node.idle < policy.BOXES_IDLE:
+    if splits and node.open > SIGNS_BESIDE_BOXES and node.idle < BOXES_IDLE:
         return splits
     score = node.neurons if node.doubt is None else node.neurons * (0.02 + node.doubt)
     score = np.where(node.free, score, -1.0)
     if not node.free.any():
         return splits
     if not boxes:
-        ranked = np.argsort(-score, kind="stable")[: policy.SPLITS_TRIED]
+        ranked = np.argsort(-score, kind="stable")[:SPLITS_TRIED]
         return [_neuron(net, int(j)) for j in ranked if node.free[j]]
     # Besides the best one the best of the first block with open signs: behind it everything is known better.
     best, end = _neuron(net, int(np.argmax(score))), np.cumsum(net.shape[1:-1])
@@ -139,6 +147,6 @@ def look_operations(problem: Problem, tried: Tried) -> float:
     """Looks at the entries of forms: several for each multiple of a half-space in those of open neurons, and many where
     lines are tangents and chords of smooth activations."""
     net = problem.network
-    pushes = policy.CELL_SIDES * 2.0 * tried.open * net.neurons * net.inputs * tried.sides
+    pushes = CELL_SIDES * 2.0 * tried.open * net.neurons * net.inputs * tried.sides
     smooth = sum(b.entries for b in net.hidden if not b.activation.piecewise_linear)
-    return tried.cells * (pushes + policy.CELL_SMOOTH * smooth)
+    return tried.cells * (pushes + CELL_SMOOTH * smooth)

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert import policy
 from lipcert.bounds import Bounds, Cell, Interval, Linear, joined, slope_bounds, tree_bounds
 from lipcert.bounds.interval import times
 from lipcert.jobs.executors import worker_count
@@ -27,6 +26,9 @@ from lipcert.problem.problem import Problem
 from lipcert.problem.region import hull
 from lipcert.proof.leaves import line_bounds
 from lipcert.rounding import Array
+
+CELLS_PATIENCE = 30.0  # seconds to wait for cells that were sent; then they are bounded here
+CELLS_WORTH_SENDING = 16  # cells for each worker, at least
 
 _FLAT = 1e-13  # of the largest pre-activation of a cell
 _UNSEEN = 0.02  # of what a neuron can change at most: its cost where the bound does not feel that it is open
@@ -108,7 +110,7 @@ def neuron_scores(net: Network, slopes: tuple[Interval, ...], linear: Linear, pr
 def judge_together(problem: Problem, cells: Sequence[Cell], known: tuple[Interval, ...], executor: Executor) -> Judged:
     """The same, shared among the workers where there are enough cells; what a worker fails to do is done here."""
     workers = worker_count(executor)
-    if workers == 1 or len(cells) < workers * policy.CELLS_WORTH_SENDING:
+    if workers == 1 or len(cells) < workers * CELLS_WORTH_SENDING:
         return judge(problem, cells, known)
     ends = [len(cells) * k // workers for k in range(workers + 1)]
     parts = [(cells[a:b], tuple(z.rows(slice(a, b)) for z in known)) for a, b in pairwise(ends)]
@@ -122,7 +124,7 @@ def judge_together(problem: Problem, cells: Sequence[Cell], known: tuple[Interva
     found = []
     for future, (some, own) in zip(futures, parts, strict=True):
         try:
-            found.append(judge(problem, some, own) if future is None else future.result(policy.CELLS_PATIENCE))
+            found.append(judge(problem, some, own) if future is None else future.result(CELLS_PATIENCE))
         except Exception:  # its process died, twice, or the cluster has no workers any more
             found.append(judge(problem, some, own))
     arrays = [np.concatenate(pieces) for pieces in zip(*(j.arrays for j in found), strict=True)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.method.branching.node import Node
 from lipcert.method.branching.refute import refute
@@ -15,13 +14,15 @@ from lipcert.proof.leaves import Leaf, prove_empty, prove_flat
 from lipcert.rounding import Array
 from lipcert.witness.program import Program, inmost
 
+REALISE_SECONDS = 2.0  # for the linear program of a cell without open signs
+
 _FLAT = 1e-3  # of the size of the cell's box: a cell that is no wider may have no interior; boxes of a size of 1e-9 of
 # their numbers, the smallest there are, have half-spaces that are rounded by about 1e-5 of it
 
 
 def realise(problem: Problem, node: Node, budget: Budget) -> tuple[Array | None, Leaf | None]:
     """A point well inside the cell's half-spaces, or a proof that it has no interior, or neither where it is close."""
-    box, budget = hull(node.cell.region), budget.upto(policy.REALISE_SECONDS)
+    box, budget = hull(node.cell.region), budget.upto(REALISE_SECONDS)
     if box is None:
         leaf = refute(problem.network, node.cell, node.alone, budget)
         return (None, leaf) if leaf is not None else (_anywhere(problem.on(node.cell.region), node, budget), None)

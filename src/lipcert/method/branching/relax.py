@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert import policy
 from lipcert.bounds import Cell
 from lipcert.budget import Budget
 from lipcert.budget.memory import Memory
-from lipcert.method.solving import proof_operations
+from lipcert.method.solving import BUILD_CALLS, CUT_IDLE, proof_operations
 from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import hull
@@ -24,6 +23,8 @@ from lipcert.relaxation.specification import Specification, plan_specification
 from lipcert.rounding import Array
 from lipcert.solver import Progress, Status
 from lipcert.steps import SCALAR
+
+CELL_SETTLED = 2e-3  # relative gap at which a relaxation stops if its bound cannot close the cell
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +66,7 @@ def relax(question: Question) -> Reply:
         with np.errstate(all="ignore"):
             plan = plan_specification(q.problem, "tight", tuple(s.astype(np.int64) for s in q.cell.signs))
             base = build(q.problem, plan)
-            budget.charge(policy.BUILD_CALLS, SCALAR)
+            budget.charge(BUILD_CALLS, SCALAR)
             cuts = Cuts(q.cuts)
             for turn in range(q.rounds + 1):
                 if budget.over():
@@ -102,7 +103,7 @@ def _turn(
     if X is None or not np.all(np.isfinite(X)) or upper <= q.threshold:
         return reply, NO_CUTS
     own = slice(problem.rows - _present(relaxation, cuts), None)
-    busy = cuts if _present(relaxation, cuts) < len(cuts) else cuts.kept(result.y[own] > policy.CUT_IDLE * abs(upper))
+    busy = cuts if _present(relaxation, cuts) < len(cuts) else cuts.kept(result.y[own] > CUT_IDLE * abs(upper))
     found = separate(base, X, busy, budget=max(100, problem.size))
     reply = replace(
         reply, cuts=busy.table, doubt=_doubt(q.problem.network, relaxation, X), point=_point(q, relaxation, X)
@@ -126,7 +127,7 @@ class _Judge:
         dual, primal = finish(max(progress.dual + offset, 0.0)), finish(max(progress.primal, 0.0))
         low = progress.dual_infeasibility < 1e-9 and dual < self.threshold * (1 - 1e-9)
         high = progress.primal_infeasibility < 1e-4 and primal > self.threshold * (1 + 1e-3)
-        self.ended = low or (high and progress.gap < policy.CELL_SETTLED)
+        self.ended = low or (high and progress.gap < CELL_SETTLED)
         return self.ended
 
 

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lipcert import policy
 from lipcert.bounds import Cell, root_bounds
 from lipcert.budget import Budget
 from lipcert.jobs.executors import worker_count
@@ -37,6 +36,19 @@ from lipcert.relaxation.specification import refusal as relaxation_refusal
 from lipcert.rounding import Array
 from lipcert.steps import SCALAR, SPARSE, THIN
 from lipcert.witness import Witness, evaluate, steepness
+
+# Measured on the paper's small networks and ACAS Xu 1_1.
+CELLS_AT_ONCE = 64  # nodes split at a time
+CELLS_STEP = 0.1  # share of the remaining budget, at most, for one batch
+BOXES_GAIN = 0.95  # the split of a box gained little if it left more than this share of the bound
+ROUNDS_AT_ROOT = 4  # rounds of cuts at the root, which all cells inherit
+CELL_SHARE = 0.25  # share of the remaining budget, at most, for one relaxation
+CELL_LEAST = 1.0  # seconds, at least, for one relaxation
+CELL_CALLS = 40.0  # calls around the cheap bounds of one cell
+# Operations of a cell's cheap bounds, relative to those of all forms: without open signs, and more by the share of
+# signs that are open (ACAS Xu 2_1).
+CELL_CLOSED, CELL_OPEN = 0.5, 4.0
+POLISH_ROUNDS, POLISH_POINTS = 8, 128  # around the center of a cell that is a new witness
 
 
 def refusal(problem: Problem) -> str | None:
@@ -156,8 +168,8 @@ class CellSearch:
         workers = worker_count(self.executor)
         free = workers + 1 if workers > 1 else 1
         # A batch must not outlast the budget: how long a split takes is known from the last ones.
-        fit = max(1, int(policy.CELLS_STEP * max(self.budget.left(), 0.0) / self.worth.seconds))
-        most = min(policy.CELLS_AT_ONCE, fit) * workers
+        fit = max(1, int(CELLS_STEP * max(self.budget.left(), 0.0) / self.worth.seconds))
+        most = min(CELLS_AT_ONCE, fit) * workers
         while self.heap and len(chosen) < most and -self.heap[0][0] > self.threshold:
             node = heapq.heappop(self.heap)[-1]
             if self.worth.relaxes(node, self.net, self.threshold):
@@ -170,9 +182,9 @@ class CellSearch:
         return chosen
 
     def _submit(self, node: Node) -> None:
-        seconds = max(policy.CELL_SHARE * max(self.budget.left(), 0.01), policy.CELL_LEAST)
+        seconds = max(CELL_SHARE * max(self.budget.left(), 0.01), CELL_LEAST)
         problem = self.problem.on(node.cell.region, preactivations=node.alone.of(0))
-        rounds = policy.ROUNDS_AT_ROOT if node is self.root else 1
+        rounds = ROUNDS_AT_ROOT if node is self.root else 1
         allowed = seconds, self.budget.repeatable, node.cuts, rounds, self.budget.memory.limit
         question = Question(problem, node.cell, self.threshold, *allowed)
         try:
@@ -223,9 +235,9 @@ class CellSearch:
             else:
                 self._divide(node, halves)
         self._offer_centers([half.cell for halves in tried.best if halves is not None for half in halves.both])
-        self.budget.charge(tried.cells * self.each * (policy.CELL_CLOSED + policy.CELL_OPEN * tried.open))
+        self.budget.charge(tried.cells * self.each * (CELL_CLOSED + CELL_OPEN * tried.open))
         self.budget.charge(look_operations(self.problem, tried), SPARSE)
-        self.budget.charge(policy.CELL_CALLS * (tried.cells + len(nodes)), SCALAR)
+        self.budget.charge(CELL_CALLS * (tried.cells + len(nodes)), SCALAR)
         self.worth.split(self.budget.effort() - start, len(nodes))
 
     def _decided(self, node: Node) -> bool:
@@ -245,7 +257,7 @@ class CellSearch:
         children = [self._node(half, min(node.upper, half.upper)) for half in found.both]
         for child in children:
             child.cuts, child.doubt = node.cuts, node.doubt
-            if found.split.layer == 0 and child.own > policy.BOXES_GAIN * node.own:
+            if found.split.layer == 0 and child.own > BOXES_GAIN * node.own:
                 child.idle = node.idle + 1
         node.halves = tuple(children)
         node.forget()
@@ -276,11 +288,11 @@ class CellSearch:
     def _polish(self, reach: float) -> None:
         """Points around a new record, nearer and nearer: a center is seldom the best point of its neighbourhood."""
         rng, box = np.random.default_rng(self.cells), self.problem.region
-        for scale in reach * np.exp2(-np.arange(policy.POLISH_ROUNDS)):
+        for scale in reach * np.exp2(-np.arange(POLISH_ROUNDS)):
             assert self.witness is not None
-            around = self.witness.point + scale * rng.uniform(-1.0, 1.0, (policy.POLISH_POINTS, self.net.inputs))
+            around = self.witness.point + scale * rng.uniform(-1.0, 1.0, (POLISH_POINTS, self.net.inputs))
             self._offer(box.project(around), "cells")
-        self.budget.charge(2.0 * policy.POLISH_ROUNDS * policy.POLISH_POINTS * self.net.entries, THIN)
+        self.budget.charge(2.0 * POLISH_ROUNDS * POLISH_POINTS * self.net.entries, THIN)
 
     def _offer(self, points: Array, method: str) -> None:
         """Keep a point whose gradient is larger than the best so far, as `evaluate` proves it."""

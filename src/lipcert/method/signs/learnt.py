@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert import policy
 from lipcert.proof.interior import has_interior, needed_neurons, rows_of
 from lipcert.proof.nogoods import Index, Nogoods, Signs, System, gathered
 from lipcert.rounding import Array
+
+SIGNS_KNOWN = 4096  # answers of linear programs that are remembered
 
 _SURE = 1e-12  # of the size of a sum: so far below zero its maximum must be, for another order of additions
 _FLAT = 1e-9  # of the size of a sum: a maximum so near zero may be zero
@@ -144,7 +145,7 @@ class Known:
     answer for that pattern too. The oldest are forgotten."""
 
     def __init__(self, neurons: int) -> None:
-        self._against = np.zeros((policy.SIGNS_KNOWN, 2 * neurons), dtype=np.float32)
+        self._against = np.zeros((SIGNS_KNOWN, 2 * neurons), dtype=np.float32)
         self._count = 0
 
     def add(self, against: NDArray[np.bool_]) -> None:

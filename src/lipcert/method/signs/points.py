@@ -7,9 +7,9 @@ inside (`realise`), and so is every whole pattern whose bound counts.
 
 from __future__ import annotations
 
-from lipcert import policy
 from lipcert.budget import Budget
 from lipcert.method.bracket import Bracket
+from lipcert.method.signs.program import SIGNS_CALLS
 from lipcert.method.signs.quick import Flat
 from lipcert.method.signs.realise import Multipliers, Realise
 from lipcert.problem.problem import Problem
@@ -18,6 +18,8 @@ from lipcert.proof.nogoods import Signs
 from lipcert.rounding import Array
 from lipcert.steps import SCALAR, THIN
 from lipcert.witness import Witness, evaluate
+
+SIGNS_EVALUATE = 20.0  # operations for every entry of the network, at a point that is proved
 
 METHOD = "signs"
 
@@ -31,7 +33,7 @@ class Points:
 
     def offer(self, point: Array, budget: Budget) -> None:
         """Any point of the box."""
-        budget.charge(policy.SIGNS_CALLS, SCALAR)
+        budget.charge(SIGNS_CALLS, SCALAR)
         pattern = self.quick.patterns(point[None])
         norm = float(self.quick.constants(pattern)[0])
         if norm <= self.bracket.lower:
@@ -47,8 +49,8 @@ class Points:
         return multipliers
 
     def _evaluate(self, point: Array, budget: Budget) -> float:
-        budget.charge(policy.SIGNS_EVALUATE * self.original.network.entries, THIN)
-        budget.charge(policy.SIGNS_CALLS, SCALAR)
+        budget.charge(SIGNS_EVALUATE * self.original.network.entries, THIN)
+        budget.charge(SIGNS_CALLS, SCALAR)
         if isinstance(self.original.region, Ball | Polytope):  # the linear programs know its box, and round
             point = self.original.region.project(point)
         value = evaluate(self.original, point)

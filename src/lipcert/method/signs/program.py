@@ -16,13 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from lipcert import policy
 from lipcert.bounds.interval import middle_and_radius
 from lipcert.problem.maps import matrix
 from lipcert.problem.region import Ball
 from lipcert.proof.nogoods import Signs, System
 from lipcert.rounding import Array
 from lipcert.solver.conic.highs_backend import linear_model, with_model
+
+# Measured on mnist-net_256x2, ERAN 5_100 and DiffAI, collapsed.
+SIGNS_CALLS = 20.0  # calls around a pattern or around a linear program
+SIGNS_ASK = 40.0  # looks at every entry of a linear program before its first pivot
+SIGNS_PIVOT = 2.0  # looks at every entry in one pivot
 
 _PIVOTS = 5000  # of one program: more mean that it goes in circles
 _OPTIONS: dict[str, Any] = {
@@ -52,7 +56,7 @@ class Answer:
 
 
 _NOTHING = np.zeros(0, dtype=bool)
-_BEGIN = policy.SIGNS_ASK / policy.SIGNS_PIVOT  # pivots in the time of beginning a program
+_BEGIN = SIGNS_ASK / SIGNS_PIVOT  # pivots in the time of beginning a program
 _TANGENTS = 30  # of a ball, for one answer at most
 _TANGENTS_IN_ALL = 300  # they stay, and make every program longer
 _OUTSIDE = 1e-6  # of a ball's radius: so near is inside

@@ -17,6 +17,9 @@ from lipcert.problem.problem import Problem
 from lipcert.proof.nogoods import Index, Signs, System
 from lipcert.rounding import Array
 
+SIGNS_ENTRIES = 50_000_000  # entries, at most, of a network that is laid flat: 400 MB
+SIGNS_COPIES = 3.0  # copies of a network laid flat, and its linear program, that are in memory at once
+
 _BATCH = 1 << 21  # coefficients of the forms of all entries of a batch of patterns
 _NUMBERS = 1 << 18  # in one array of coefficients: it should stay in the cache
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from lipcert import policy
 from lipcert.bounds.interval import Interval, middle_and_radius
 from lipcert.budget import Budget
+from lipcert.method.signs.program import SIGNS_ASK, SIGNS_PIVOT
 from lipcert.method.signs.quick import Flat
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import ball_of, hull, sides_of
@@ -141,7 +141,7 @@ def _inmost(rows: Array, shifts: Array, budget: Budget) -> tuple[Array, float, A
         highs = with_model(model, _OPTIONS)
         highs.run()
         pivots = max(0, int(highs.getInfo().simplex_iteration_count))
-        work.operations = table.nnz * (policy.SIGNS_ASK + policy.SIGNS_PIVOT * pivots)
+        work.operations = table.nnz * (SIGNS_ASK + SIGNS_PIVOT * pivots)
     if highs.getModelStatus().name != "kOptimal":
         return None
     found = highs.getSolution()

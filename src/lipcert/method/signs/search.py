@@ -16,7 +16,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lipcert import policy
 from lipcert.bounds import cut_short
 from lipcert.budget import Budget
 from lipcert.errors import MethodError
@@ -24,14 +23,21 @@ from lipcert.method.bracket import Bracket
 from lipcert.method.signs.learnt import Known, Learnt
 from lipcert.method.signs.maps import Maps
 from lipcert.method.signs.points import Points
-from lipcert.method.signs.program import Answer, Program
-from lipcert.method.signs.quick import Quick
+from lipcert.method.signs.program import SIGNS_ASK, SIGNS_CALLS, SIGNS_PIVOT, Answer, Program
+from lipcert.method.signs.quick import SIGNS_ENTRIES, Quick
 from lipcert.method.signs.tree import Growing
 from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate
 from lipcert.proof.nogoods import Signs, System, refusal
 from lipcert.rounding import Array
 from lipcert.steps import SCALAR, SPARSE, THIN
+
+# Measured on mnist-net_256x2, ERAN 5_100 and DiffAI, collapsed.
+SIGNS_FEWEST, SIGNS_MOST = 16, 256  # patterns taken at a time
+SIGNS_PART = 8  # one of so many open patterns is taken
+SIGNS_QUICK = 50.0  # operations for every coefficient of a pattern's forms
+SIGNS_PROOF = 110.0  # operations for every coefficient in a pattern's proof
+SIGNS_PIVOTS = 50.0  # pivots that are allowed however little of the budget is left
 
 
 @dataclass(frozen=True)
@@ -159,9 +165,9 @@ class SignSearch:
         """Bound patterns, and push those that need more; `above` bounds them already."""
         if not nodes:
             return
-        with self.budget.measured(policy.SIGNS_QUICK * self.quick.numbers * len(nodes), THIN):
+        with self.budget.measured(SIGNS_QUICK * self.quick.numbers * len(nodes), THIN):
             own, costs = self.quick.bounds(self.tree.signs[nodes])
-        self.budget.charge(policy.SIGNS_CALLS * len(nodes), SCALAR)
+        self.budget.charge(SIGNS_CALLS * len(nodes), SCALAR)
         self.fresh += len(nodes)
         threshold = self.threshold
         for node, value, cost, limit in zip(nodes, own.tolist(), costs, above, strict=False):
@@ -177,16 +183,16 @@ class SignSearch:
 
     def _over(self) -> bool:
         """Whether no more than the time of the proof is left."""
-        if self.fresh > max(policy.SIGNS_MOST, len(self.tree) // policy.SIGNS_PART):
+        if self.fresh > max(SIGNS_MOST, len(self.tree) // SIGNS_PART):
             ends = self.tree.cut(self.upper - self.price)[1]
             self.unproved, self.fresh = sum(n not in self.tree.proved for n in ends), 0
         leaves = self.unproved + self.fresh
-        expected = self.budget.expected(policy.SIGNS_PROOF * self.quick.numbers * leaves, THIN)
+        expected = self.budget.expected(SIGNS_PROOF * self.quick.numbers * leaves, THIN)
         return self.budget.left() <= max(expected, self.proving * leaves)
 
     def _step(self) -> None:
         """The patterns with the largest bounds: refuse them, or split them."""
-        size = min(max(len(self.heap) // policy.SIGNS_PART, policy.SIGNS_FEWEST), policy.SIGNS_MOST)
+        size = min(max(len(self.heap) // SIGNS_PART, SIGNS_FEWEST), SIGNS_MOST)
         taken: list[tuple[int, float]] = []
         while self.heap and len(taken) < size and -self.heap[0][0] > self.threshold:
             upper, _, node = heapq.heappop(self.heap)
@@ -220,13 +226,13 @@ class SignSearch:
         """The linear program: the number of a nogood, or -1 and perhaps a point."""
         if self.program is None:
             return -1
-        afford = self.budget.affordable(self.budget.left(), SPARSE) / (policy.SIGNS_PIVOT * self.program.entries)
-        most = int(min(max(afford, policy.SIGNS_PIVOTS), 1e9))
+        afford = self.budget.affordable(self.budget.left(), SPARSE) / (SIGNS_PIVOT * self.program.entries)
+        most = int(min(max(afford, SIGNS_PIVOTS), 1e9))
         with self.budget.measured(0.0, SPARSE) as work:
             answer = self.program.ask(signs, most)
-            looks = policy.SIGNS_ASK * answer.programs + policy.SIGNS_PIVOT * answer.pivots
+            looks = SIGNS_ASK * answer.programs + SIGNS_PIVOT * answer.pivots
             work.operations = self.program.entries * looks
-        self.budget.charge(policy.SIGNS_CALLS, SCALAR)
+        self.budget.charge(SIGNS_CALLS, SCALAR)
         self.programs += 1
         if answer.y is not None and answer.t is not None:
             return self.learnt.learn(answer.y, answer.t, signs)
@@ -252,7 +258,7 @@ class SignSearch:
     def _ask_inside(self, signs: Signs) -> int:
         """A nogood of a pattern that has points but no interior, or -1 and perhaps a point inside."""
         point, multipliers = self.points.realise.point(signs, self.budget)
-        self.budget.charge(policy.SIGNS_CALLS, SCALAR)
+        self.budget.charge(SIGNS_CALLS, SCALAR)
         self.programs += 1
         if multipliers is not None:
             return self.learnt.learn(*multipliers, signs)
@@ -321,7 +327,7 @@ class SignSearch:
         ends = self.tree.cut(target)[1]
         fresh = sum(n not in self.tree.proved for n in ends)
         before = self.budget.now()
-        with self.budget.measured(policy.SIGNS_PROOF * self.quick.numbers * fresh, THIN):
+        with self.budget.measured(SIGNS_PROOF * self.quick.numbers * fresh, THIN):
             self.tree.prove(ends)
         if fresh:
             self.proving = (self.budget.now() - before) / fresh
@@ -340,6 +346,6 @@ def search_refusal(problem: Problem) -> str | None:
     reason, net = refusal(problem), problem.network
     if reason is None and cut_short(problem):
         return "the time was over before the pre-activation bounds were done; give more"
-    if reason is None and net.neurons * (net.neurons + net.inputs) > policy.SIGNS_ENTRIES:
+    if reason is None and net.neurons * (net.neurons + net.inputs) > SIGNS_ENTRIES:
         return f"branching over signs lays {net.neurons:,} neurons and {net.inputs:,} inputs flat; collapse them first"
     return reason

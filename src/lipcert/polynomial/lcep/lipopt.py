@@ -26,7 +26,6 @@ from math import inf
 import numpy as np
 from scipy import sparse
 
-from lipcert import policy
 from lipcert.bounds.propagation import Interval
 from lipcert.budget import Budget
 from lipcert.errors import MethodError
@@ -46,6 +45,7 @@ _GROWTH = (0.5, 0.25)  # of the program's rows that are added at once: of up to 
 _GROWTH_AT_REST = (1.0, 1.0)  # and where the last ones changed nothing
 _FEW = 3
 _GAIN = 1e-4  # relative: less is no change
+_NOTHING = 1e-140  # a bound below this is zero: gains relative to it are measured against this instead
 _IDLE = 1e-6  # of the largest multiplier: a row with less may be dropped
 
 
@@ -157,7 +157,7 @@ class _Search:
         upper, before = prove_krivine(selection.program, z), self.upper
         if upper < before:
             self.best, self.upper = (selection, z), upper
-        return (before - upper) / max(abs(before), policy.NOTHING) if np.isfinite(before) else inf
+        return (before - upper) / max(abs(before), _NOTHING) if np.isfinite(before) else inf
 
     def _drop_idle(self, selection: Selection, found: ConicSolution) -> None:
         """Rows that were dropped before and came back stay: no row goes twice."""
