@@ -65,17 +65,27 @@ def test_the_extra_all_has_all_others() -> None:
 
 
 NAMED = re.compile(r"`(lipcert(?:\.\w+)+)`")
+DRAWING = re.compile(r"^```\n(.*?)^```", re.DOTALL | re.MULTILINE)
+
+
+def rooms() -> set[str]:
+    """Names of the rooms and of the modules beside them."""
+    found = {p.stem for p in (ROOT / "src" / "lipcert").iterdir() if p.suffix == ".py" or (p / "__init__.py").exists()}
+    return found - {"__init__", "__main__", "_version"}
 
 
 def test_names_in_the_architecture_exist() -> None:
-    """Modules, classes and functions that the page sends a reader to."""
-    names = NAMED.findall((ROOT / "docs" / "architecture.md").read_text(encoding="utf-8"))
+    """Modules, classes and functions that the page sends a reader to, in its sentences and in its drawings."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    names = NAMED.findall(text)
     assert len(names) > 30
-    for name in names:
+    dotted = re.compile(rf"(?<![\w./])(?:{'|'.join(sorted(rooms()))})(?:\.\w+)+")
+    drawn = [name for drawing in DRAWING.findall(text) for name in dotted.findall(drawing)]
+    assert len(drawn) > 30
+    for name in [*names, *(f"lipcert.{name}" for name in drawn)]:
         assert pydoc.locate(name) is not None, name
 
 
 def test_the_architecture_shows_every_room() -> None:
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    rooms = {p.stem for p in (ROOT / "src" / "lipcert").iterdir() if p.suffix == ".py" or (p / "__init__.py").exists()}
-    assert {r for r in rooms - {"__init__", "__main__", "_version"} if f"`{r}`" not in text} == set()
+    assert {room for room in rooms() if f"`{room}`" not in text} == set()
