@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from lipcert import Box, FileFormatError, InputError, Network, partition
 from lipcert.cells.result import Partition
 from lipcert.cli.app import run
-from lipcert.proof.partition import load_partition, verify_partition
+from lipcert.proof.file import load_certificate
+from lipcert.proof.partition import PartitionCertificate
 from tests.forging import wordless
 from tests.problems import net_of
 from tests.reader_tools import survive
@@ -93,7 +94,7 @@ def test_forged_files_prove_nothing(name: str, tmp_path: Path) -> None:
     arrays = wordless(grid.certificate.arrays())
     forge(arrays)
     np.savez(tmp_path / "forged.npz", allow_pickle=False, **arrays)
-    answer = verify_partition(load_partition(tmp_path / "forged.npz"), net)
+    answer = load_certificate(tmp_path / "forged.npz", PartitionCertificate).verify(net)
     assert not answer.proved
     assert words in answer.reason
 
@@ -102,9 +103,9 @@ def test_true_files_are_proved(tmp_path: Path) -> None:
     net, grid, weighted = proved()
     for found in (grid, weighted):
         found.certificate.save(tmp_path / "cells.npz")
-        answer = verify_partition(load_partition(tmp_path / "cells.npz"), net)
+        answer = load_certificate(tmp_path / "cells.npz", PartitionCertificate).verify(net)
         assert answer.proved, answer.reason
-        assert answer.uppers == pytest.approx(found.upper, rel=1e-9)
+        assert answer.found.hi == pytest.approx(found.upper, rel=1e-9)
 
 
 def test_forged_weights(tmp_path: Path) -> None:
@@ -113,7 +114,7 @@ def test_forged_weights(tmp_path: Path) -> None:
         arrays = wordless(weighted.certificate.arrays())
         arrays[name] = arrays[name] * factor
         np.savez(tmp_path / "forged.npz", allow_pickle=False, **arrays)
-        answer = verify_partition(load_partition(tmp_path / "forged.npz"), net)
+        answer = load_certificate(tmp_path / "forged.npz", PartitionCertificate).verify(net)
         assert not answer.proved
         assert "weights" in answer.reason
 
@@ -144,7 +145,7 @@ def test_damaged_files_are_refused(name: str, tmp_path: Path, capsys: pytest.Cap
     place = tmp_path / "damaged.npz"
     np.savez(place, allow_pickle=False, **arrays)
     with pytest.raises(FileFormatError):
-        load_partition(place)
+        load_certificate(place, PartitionCertificate)
     net.save(tmp_path / "net.npz")
     assert run(["verify", str(place), "--network", str(tmp_path / "net.npz")]) == 2
     assert capsys.readouterr().err.count("\n") == 1
@@ -155,8 +156,8 @@ def test_cut_and_flipped_files(tmp_path: Path) -> None:
     grid.certificate.save(tmp_path / "cells.npz")
 
     def read(path: Path) -> object:
-        answer = verify_partition(load_partition(path), net)
-        wrong = answer.proved and not np.all(answer.claims >= answer.uppers)
+        answer = load_certificate(path, PartitionCertificate).verify(net)
+        wrong = answer.proved and not np.all(answer.claimed.hi >= answer.found.hi)
         assert not wrong
         return answer
 
@@ -169,4 +170,4 @@ def test_exact_is_for_relaxations(tmp_path: Path) -> None:
     net.save(tmp_path / "net.npz")
     assert run(["verify", str(tmp_path / "cells.npz"), "--network", str(tmp_path / "net.npz"), "--exact"]) == 2
     with pytest.raises(InputError):
-        load_partition(tmp_path / "net.npz")
+        load_certificate(tmp_path / "net.npz", PartitionCertificate)

@@ -29,11 +29,11 @@ from lipcert.proof.balls import check_with_balls
 from lipcert.proof.balls.boxes import box_is_proved
 from lipcert.proof.balls.check import innermost
 from lipcert.proof.collapsed import Within
+from lipcert.proof.file import load_certificate
 from lipcert.proof.nogoods import Nogoods, System
 from lipcert.proof.patterns import Patterns
 from lipcert.proof.sharpened import Sharper
 from lipcert.proof.tree import Tree
-from lipcert.proof.verify import load_certificate
 from lipcert.relaxation.build import build
 from lipcert.relaxation.specification import plan_specification
 from lipcert.rounding import Array

@@ -30,10 +30,11 @@ from lipcert import (
 )
 from lipcert.cli.app import run
 from lipcert.files import write_npz
-from lipcert.polynomial.certificates.certificate import PolynomialCertificate, load_polynomial, problem_hash
+from lipcert.polynomial.certificates.certificate import PolynomialCertificate, problem_hash
 from lipcert.polynomial.certificates.stored import Stored
 from lipcert.polynomial.hierarchy.solve import solve_problem
 from lipcert.proof.balls.numbers import load_flint
+from lipcert.proof.file import load_certificate
 from tests.enumeration import exact_constant
 from tests.polynomial_problems import CYCLE5, max_cut
 
@@ -167,14 +168,14 @@ def test_damaged_files(tmp_path: Path) -> None:
     ):
         write_npz(path, certificate.arrays() | change)
         with pytest.raises(FileFormatError, match=words):
-            load_polynomial(path)
+            load_certificate(path, PolynomialCertificate)
     for missing in ("sos_blocks", "bound", "sos_numbers"):
         write_npz(path, {k: v for k, v in certificate.arrays().items() if k != missing})
         with pytest.raises(FileFormatError, match="missing"):
             verify_polynomial(path, problem)
     path.write_bytes(path.read_bytes()[:200])
     with pytest.raises(FileFormatError):
-        load_polynomial(path)
+        load_certificate(path, PolynomialCertificate)
 
 
 def test_maximum_with_a_cut() -> None:
