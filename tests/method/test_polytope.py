@@ -26,7 +26,7 @@ from lipcert.method.sharpen import sharpen
 from lipcert.problem.problem import Problem
 from lipcert.proof import Proof, Sharpened
 from lipcert.proof.balls import check_with_balls
-from lipcert.proof.balls.boxes import box_is_proved
+from lipcert.proof.balls.cells import box_is_proved
 from lipcert.proof.balls.check import innermost
 from lipcert.proof.collapsed import Within
 from lipcert.proof.file import load_certificate

@@ -204,7 +204,7 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     for arguments, words in (
         (["verify", proof], "--problem FILE"),
         (["verify", proof, "--problem", str(problem), "--network", "net.npz"], "alone"),
-        (["verify", str(problem), "--problem", str(problem)], "archive"),
+        (["verify", str(problem), "--problem", str(problem)], "certificates are .npz files"),
         (["pop", str(problem), "--certificate", "proof.txt"], "ending"),
         (["pop", str(problem), "--certificate", str(tmp_path / "no" / "proof.npz")], "no such folder"),
     ):

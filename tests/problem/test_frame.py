@@ -18,9 +18,9 @@ from lipcert.problem.norms import Norm, parse_norms
 from lipcert.problem.rewriting import followed, led, scaled_inputs
 from lipcert.problem.weights import cover_share, covering, covers, ranges, span_share, spanning, spans
 from lipcert.rounding import Array
+from tests.forging import asking
 
 DUAL: dict[str, Any] = {"inf": 1, "2": 2, "1": np.inf}
-from tests.forging import asking
 
 
 def a_network(rng: np.random.Generator, shape: tuple[int, ...] = (3, 6, 5, 2)) -> Network:

@@ -133,6 +133,11 @@ class JacobianCertificate(NetworkCertificate):
         found: Found = balls.entries_with_balls(self, net)
         return found
 
+    @property
+    def checked(self) -> str:
+        """What ball arithmetic looks at, in words."""
+        return "pre-activation bounds and every entry on every cell, and the values at all points"
+
     def unseen(self, entries: Callable[[Array], Interval]) -> Mask:
         """Which entries have a claim of a value at a point that is not there; `entries` encloses all entries of some
         points. An entry without a point claims nothing."""

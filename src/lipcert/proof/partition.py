@@ -24,7 +24,7 @@ from lipcert.problem.network import Network
 from lipcert.problem.question import EveryCell, LargestNorm, Question
 from lipcert.problem.region import Box
 from lipcert.proof.arithmetic import prove_linear
-from lipcert.proof.boxes import Asked, preactivations_on, uppers_on
+from lipcert.proof.boxes import Asked, BoundBoxes, bounded_boxes
 from lipcert.proof.certificate import Found, NetworkCertificate
 from lipcert.proof.cost import cell_seconds
 from lipcert.proof.cover import Cover
@@ -114,15 +114,21 @@ class PartitionCertificate(NetworkCertificate):
         """The same in ball arithmetic."""
         return Found.below(balls.cells_with_balls(self, net))
 
+    @property
+    def checked(self) -> str:
+        """What ball arithmetic looks at, in words."""
+        return "pre-activation bounds and linear bounds of the gradient on every cell"
+
     def unproved(self, found: Found, who: str) -> str | None:
         """Why the claims do not follow, in words."""
         failed, by = int(self.wrong(found).sum()), " by ball arithmetic" * (who != self.method)
         return f"{failed:,} of {len(self.claims):,} cells: the claim is not proved{by}" if failed else None
 
 
-def cover_uppers(asked: Asked, cover: Cover, of_grid: bool) -> Array:
+def cover_uppers(asked: Asked, cover: Cover, of_grid: bool, bounded: BoundBoxes = bounded_boxes) -> Array:
     """The proved bound of every leaf, or of every cell of the grid; signs pass from a box to its halves.
 
+    `bounded` says in which arithmetic.
     A leaf that the walk does not reach has an infinite bound, also where the caller did not look for faults first.
     """
     splits = cover.splits
@@ -134,11 +140,9 @@ def cover_uppers(asked: Asked, cover: Cover, of_grid: bool) -> Array:
 
     def visit(nodes: Index, cells: Cells) -> Cells:
         boxes = asked.places(cells.lo, cells.hi)
-        pre, signs = preactivations_on(asked, boxes, cells.signs)
         k = np.flatnonzero(splits.where[nodes] < 0)
-        if len(k):
-            uppers = uppers_on(asked, boxes.rows(k), tuple(z.rows(k) for z in pre))
-            np.maximum.at(found, place[nodes[k]], uppers)
+        signs, uppers = bounded(asked, boxes, cells.signs, k)
+        np.maximum.at(found, place[nodes[k]], uppers)
         return Cells(cells.lo, cells.hi, signs)
 
     fits = walk(splits, cover.groups(asked.batch, asked.columns), visit, halves, asked.batch // 2)

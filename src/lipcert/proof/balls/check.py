@@ -20,8 +20,7 @@ from lipcert.problem.problem import PREACTIVATIONS, Problem
 from lipcert.problem.region import hull, sides_of
 from lipcert.proof.arithmetic import Arithmetic
 from lipcert.proof.balls.arithmetic import case_table, check_arithmetic
-from lipcert.proof.balls.boxes import box_is_proved
-from lipcert.proof.balls.cells import Hint, region_bounds
+from lipcert.proof.balls.cells import Hint, box_is_proved, region_bounds
 from lipcert.proof.balls.collapsed import proved_collapse
 from lipcert.proof.balls.numbers import BITS, above, load_flint
 from lipcert.proof.balls.rows import check_multipliers
