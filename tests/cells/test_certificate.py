@@ -83,7 +83,7 @@ FORGED: dict[str, tuple[Callable[[Arrays], None], str]] = {
     "splits left out": (_leaf_that_is_split, "do not fit together"),
     "another network": (changed("network", lambda _: np.array("0" * 64)), "another network"),
     "another output": (changed("c", lambda _: np.array([0.0, 50.0])), "cells: the claim"),
-    "more scores": (changed("c", lambda _: np.ones(3)), "another number of inputs or scores"),
+    "more scores": (changed("c", lambda _: np.ones(3)), "about 3 scores, not 2"),
 }
 
 
@@ -127,7 +127,7 @@ DAMAGED: dict[str, Callable[[Arrays], None]] = {
     "counts of no edges": changed("edge_counts", lambda n: n + 1),
     "huge counts": changed("edge_counts", lambda n: n * 2**40),
     "values of no splits": changed("values", _dropped),
-    "a version to come": changed("cells", lambda v: v + 1),
+    "a version to come": changed("certificate", lambda v: v + 1),
     "text for numbers": changed("claims", lambda c: np.array(["a"] * len(c))),
     "a matrix of claims": changed("claims", lambda c: c[None]),
     "an unknown flag": changed("of_grid", lambda f: f + 2),
@@ -164,10 +164,8 @@ def test_cut_and_flipped_files(tmp_path: Path) -> None:
     survive(tmp_path / "damaged.npz", (tmp_path / "cells.npz").read_bytes(), cuts=10, flips=30, reader=read)
 
 
-def test_exact_is_for_relaxations(tmp_path: Path) -> None:
-    net, grid, _ = proved()
-    grid.certificate.save(tmp_path / "cells.npz")
+def test_a_network_is_no_certificate(tmp_path: Path) -> None:
+    net, _, _ = proved()
     net.save(tmp_path / "net.npz")
-    assert run(["verify", str(tmp_path / "cells.npz"), "--network", str(tmp_path / "net.npz"), "--exact"]) == 2
     with pytest.raises(InputError):
         load_certificate(tmp_path / "net.npz", PartitionCertificate)

@@ -87,8 +87,8 @@ def test_files(tmp_path: Path) -> None:
 
     for changes in (
         {"part_2": None},
-        {"union": np.array([1, 2])},
-        {"union": np.array([2, 3])},
+        {"regions": np.array(2)},
+        {"certificate": np.array(9)},
         {"part_1": np.zeros(8)},
         {"part_1": arrays["part_1"][:-40]},
         {"part_7": arrays["part_1"]},

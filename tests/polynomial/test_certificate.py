@@ -159,7 +159,8 @@ def test_damaged_files(tmp_path: Path) -> None:
     certificate, problem = _certificate("a cut")
     path = tmp_path / "proof.npz"
     for change, words in (
-        ({"polynomial": np.array(9)}, "version"),
+        ({"certificate": np.array(9)}, "version"),
+        ({"polynomial": np.array(1)}, "twice"),
         ({"sense": np.array("up")}, "min or max"),
         ({"cut": np.array(np.nan)}, "finite"),
         ({"bound": np.zeros(2)}, "one number"),

@@ -184,7 +184,7 @@ def test_certificates_of_margins(tmp_path: Path, capsys: pytest.CaptureFixture[s
         upper = certificate_of(net, certificate.box, forged).verify(net).found.hi.tolist()
         assert all(u >= t for u, t in zip(upper, true, strict=True))
     with np.load(tmp_path / "proof.npz") as file:
-        kept = {name: file[name] for name in ("margins", "network", "lo", "hi")}
+        kept = {name: file[name] for name in ("certificate", "kind", "network", "lo", "hi")}
         none = {name: file[name][:0] for name in ("c", "keep", "claim")}
     np.savez(tmp_path / "proof.npz", allow_pickle=False, **kept, **none)
     with pytest.raises(FileFormatError, match="no margins"):

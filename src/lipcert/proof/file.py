@@ -61,9 +61,10 @@ OF_1_0_0 = {
 POLYNOMIAL = "problem|sense|bound|cut"  # besides those of its proof, which are the same as of a literal relaxation
 UNION = r"part_\d{1,4}"
 _PARTS = (encoding, tree, patterns, slopes, stated)
-_OWN = ("kind|proof|method|upper|cases", *OF_1_0_0, question.NAMES, question.WORDS, collapsed.NAME, sharpened.NAMES)
+_OWN = ("kind|regions|proof|method|upper|cases", *OF_1_0_0, collapsed.NAME, sharpened.NAMES)
+_STATED = (question.NAMES, question.WORDS)
 _OTHERS = (*(part.NAMES for part in (*_PARTS, jacobian, margins, partition)), POLYNOMIAL, UNION)
-_NAMES = re.compile("|".join((*_OWN, *_OTHERS)))
+_NAMES = re.compile("|".join((*_STATED, *_OWN, *_OTHERS)))
 _TEXTS = frozenset({"kind", "proof", "method", "problem", "sense"}).union(
     question.TEXTS, *(part.TEXTS for part in _PARTS)
 )
@@ -123,6 +124,8 @@ def kind_of(arrays: Mapping[str, Any]) -> str:
             raise FileFormatError(f"certificate version {version}; this lipcert reads version {VERSION}")
         if kind not in KINDS:
             raise FileFormatError(f"an unknown kind of certificate, {kind!r}; upgrade lipcert")
+        if any(name in arrays for name in OF_1_0_0 if name != "certificate"):
+            raise FileFormatError("the file says twice which kind of certificate it is")
         return kind
     name = next((name for name in OF_1_0_0 if name in arrays), None)
     if name is None:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from lipcert.errors import FileFormatError, InputError
 from lipcert.files import MAX_WEIGHTS
 from lipcert.files.archive import members_of
+from lipcert.files.numbers import LARGEST_WHOLE, one_whole, whole
 from lipcert.problem.network import Network
 from lipcert.problem.question import Arrays, Question, text_array
 from lipcert.proof.certificate import VERSION, Certificate, Envelope
@@ -59,7 +60,8 @@ class UnionCertificate(Envelope):
 
     def content(self) -> Arrays:
         """The file of every part as bytes."""
-        return {f"part_{k}": np.frombuffer(part.to_bytes(), dtype=np.uint8) for k, part in enumerate(self.parts)}
+        files = {f"part_{k}": np.frombuffer(part.to_bytes(), dtype=np.uint8) for k, part in enumerate(self.parts)}
+        return {"regions": np.array(len(self.parts)), **files}
 
     def verify(self, subject: Network, exact: bool = False) -> Verification:
         """What it proves about this network just now; all parts must be about one question."""
@@ -94,8 +96,11 @@ def verify_union(
 
 def read_union(arrays: Mapping[str, Any]) -> UnionCertificate:
     """The certificates of a file, one for each region."""
-    parts = sum(name.startswith("part_") for name in arrays)
-    if not 1 <= parts <= MOST_PARTS or not all(f"part_{k}" in arrays for k in range(parts)):
+    old = "union" in arrays  # in version 1.0.0 it had the version and the count
+    parts = (
+        int(whole(arrays, "union", (2,), 0, LARGEST_WHOLE)[1]) if old else one_whole(arrays, "regions", 0, MOST_PARTS)
+    )
+    if not 1 <= parts <= MOST_PARTS or sum(name.startswith("part_") for name in arrays) != parts:
         raise FileFormatError(f"the file must hold one certificate for each of 1 to {MOST_PARTS:,} regions")
     files = [_file(arrays[f"part_{k}"], k) for k in range(parts)]
     if sum(_declared(file, k) for k, file in enumerate(files)) > 8 * MAX_WEIGHTS:
