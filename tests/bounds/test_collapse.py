@@ -152,7 +152,7 @@ def test_every_error_is_paid_for(case: Case, norm: Norm) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("lipcert.bounds.collapse.UNIT", COARSE)
         patch.setattr("lipcert.bounds.collapse.gamma", lambda n: n * COARSE)
-        patch.setattr("lipcert.bounds.collapse.Sweep", Coarse)
+        patch.setattr("lipcert.bounds.collapse.RowSweep", Coarse)
         small = small_of(problem)
     tiny, x = small.problem.network, points_of(box, 20)
     zs = net.preactivations(x)
