@@ -14,7 +14,7 @@ import numpy as np
 
 from benchmarks._measure import data_folder
 from lipcert import Box, Network, bound, load, verify
-from lipcert.paper.networks import paper_network, paper_region
+from lipcert.paper.entries import paper_network, paper_region
 
 SMALL = [  # size, sparsity, hidden layers, region
     (10, 20, 1, "global"),

@@ -15,7 +15,7 @@ import numpy as np
 
 import lipcert
 from benchmarks._measure import data_folder, reference_folder
-from lipcert.paper.networks import paper_network, paper_region
+from lipcert.paper.entries import paper_network, paper_region
 from lipcert.problem.network import Network
 from lipcert.problem.output import OutputChoice
 from lipcert.problem.region import Box

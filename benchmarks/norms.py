@@ -13,7 +13,7 @@ import numpy as np
 
 import lipcert
 from benchmarks._measure import data_folder
-from lipcert.paper.networks import paper_network
+from lipcert.paper.entries import paper_network
 from lipcert.problem.network import Network
 from lipcert.problem.region import Ball, Box, Everywhere, Region
 from lipcert.rounding import Array

@@ -30,7 +30,7 @@ from scipy import optimize
 from scipy import sparse as sp
 
 from lipcert.polynomial import Polynomial, PolynomialProblem
-from lipcert.polynomial.hierarchy.cliques import sparse_layout
+from lipcert.polynomial.hierarchy.hierarchies import sparse_layout
 from lipcert.polynomial.hierarchy.plan import monomial_count
 from lipcert.polynomial.hierarchy.solve import relax, solve_problem
 from lipcert.polynomial.polynomial import total

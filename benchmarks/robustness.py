@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks._measure import data_folder, lipcert
 from lipcert import certify, load, read_data, verify
 from lipcert.paper.published import EPSILONS, TABLE3
-from lipcert.paper.spheres import REACH, sphere_points, train
+from lipcert.paper.training import REACH, sphere_points, train_sphere_classifier
 from lipcert.problem.network import Network
 from lipcert.robustness.attack import attack
 from lipcert.robustness.data import DataSet
@@ -29,7 +29,7 @@ from lipcert.rounding import Array
 def spheres(points: int = 1_000_000) -> None:
     """Train, prove one constant on [-3, 3]^80, decide a million points at ten radii."""
     begin = start = time.perf_counter()
-    net = train()
+    net = train_sphere_classifier()
     x, labels = sphere_points(4000, seed=7)
     right = np.mean((net.forward(x)[:, 0] > 0) == (labels == 1))
     print(f"trained in {time.perf_counter() - start:.1f} s; {100 * right:.2f} % of 4,000 fresh points are right")

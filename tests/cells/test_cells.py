@@ -20,13 +20,13 @@ from lipcert.bounds import Interval, linear_bounds, slope_bounds
 from lipcert.bounds.gradients import OPEN_UP_TO, vertex_bounds
 from lipcert.cells import search
 from lipcert.cells.result import Partition
-from lipcert.chart.svg import document
+from lipcert.chart.render import document
 from lipcert.cli.app import run
 from lipcert.jobs import JobFolder
 from lipcert.problem.norms import Norm
 from lipcert.proof.cover import Cover
 from lipcert.proof.partition import verify_partition
-from lipcert.report.cells import cell_map
+from lipcert.report.heatmap import cell_map
 from lipcert.rounding import Array
 from tests.enumeration import exact_constant, operator
 from tests.problems import net_of

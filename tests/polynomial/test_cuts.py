@@ -18,7 +18,7 @@ from lipcert.errors import FileFormatError, InputError
 from lipcert.polynomial import Polynomial, PolynomialProblem
 from lipcert.polynomial.certificates.certificate import verify_polynomial
 from lipcert.polynomial.hierarchy.cuts import (
-    Bounds,
+    VariableBounds,
     cut_of,
     scaled_moments,
     solve_with_cuts,
@@ -59,10 +59,10 @@ def test_cuts_hold_between_the_bounds_exactly(
     """Multiaffine, so the corners decide; at four of them it is tight up to rounding."""
     lower = np.array([low for low, _ in sides])
     upper = np.array([low + width for low, width in sides])
-    cut = triangle_inequality((*places, *signs), Bounds(lower, upper))
-    assert cut_of(cut, Bounds(lower, upper)) == (*places, *signs)
-    assert cut_of(cut * 2.0, Bounds(lower, upper)) is None
-    assert cut_of(Polynomial.variable(0), Bounds(lower, upper)) is None
+    cut = triangle_inequality((*places, *signs), VariableBounds(lower, upper))
+    assert cut_of(cut, VariableBounds(lower, upper)) == (*places, *signs)
+    assert cut_of(cut * 2.0, VariableBounds(lower, upper)) is None
+    assert cut_of(Polynomial.variable(0), VariableBounds(lower, upper)) is None
     corners = product(*([Fraction(lo), Fraction(hi)] for lo, hi in zip(lower.tolist(), upper.tolist(), strict=True)))
     values = [value(cut, corner) for corner in corners]
     assert min(values) >= 0
@@ -105,14 +105,14 @@ def test_a_lying_solver_gains_nothing() -> None:
         object.__setattr__(result, "moment_values", np.where(np.arange(len(result.moment_values)) > 0, -1.0, 1.0))
         return result
 
-    assert solve_with_cuts(model, Bounds(-np.ones(5), np.ones(5)), 3, lying).bound >= 6.0
+    assert solve_with_cuts(model, VariableBounds(-np.ones(5), np.ones(5)), 3, lying).bound >= 6.0
 
 
 def test_without_moments_there_are_no_cuts() -> None:
     result = solve_problem(boxed("x1", [(-1, 1)]), "dense", 1, cuts=2)
     assert -1.0 - 1e-6 <= result.bound <= -1.0
     object.__setattr__(result, "moment_values", np.full(len(result.moment_values), np.nan))
-    assert scaled_moments(result, Bounds(-np.ones(1), np.ones(1))) is None
+    assert scaled_moments(result, VariableBounds(-np.ones(1), np.ones(1))) is None
     assert violated(np.full((4, 4), np.nan), 10) == []
 
 

@@ -13,9 +13,17 @@ from lipcert.cli.pop import pop_command
 from lipcert.errors import InputError
 from lipcert.polynomial import Polynomial, PolynomialProblem, box_constraint
 from lipcert.polynomial.hierarchy.assembly import MomentConic
-from lipcert.polynomial.hierarchy.cliques import chordal_cliques, correlative_graph, running_intersection
-from lipcert.polynomial.hierarchy.hierarchies import dense, find_rules, krivine, nearly_sparse, sparse
-from lipcert.polynomial.hierarchy.model import Block, MomentModel, Products, with_submoments
+from lipcert.polynomial.hierarchy.hierarchies import (
+    chordal_cliques,
+    correlative_graph,
+    dense,
+    find_rules,
+    krivine,
+    nearly_sparse,
+    running_intersection,
+    sparse,
+)
+from lipcert.polynomial.hierarchy.model import FactorProducts, MomentBlock, MomentModel, with_submoments
 from lipcert.polynomial.hierarchy.solve import maximize, minimize, relax, solve_model, solve_problem
 from tests.counting import calls
 from tests.polynomial_problems import CHAIN, CYCLE5, DISK, LIBRARY, Named, max_cut, rosenbrock_chain
@@ -106,7 +114,7 @@ def test_rules_only_where_division_is_exact() -> None:
     rules, rest = find_rules([2.0 * x[0] ** 2 - x[0], 3.0 * x[1] ** 2 - x[1], x[0] ** 2 - 1.0, x[2] * x[3] - 1.0])
     assert rules == {0: 0.5 * x[0]}
     assert len(rest) == 3
-    model = MomentModel(x[0], blocks=(Block(((), (0,))),), rules={0: 0.5 * x[0]}, n=1)
+    model = MomentModel(x[0], blocks=(MomentBlock(((), (0,))),), rules={0: 0.5 * x[0]}, n=1)
     result = solve_model(model)
     assert 0.0 >= result.bound >= -1e-7
 
@@ -171,7 +179,7 @@ def test_input_errors() -> None:
     with pytest.raises(InputError, match="affine in that variable"):
         MomentModel(x[0], rules={0: x[1]}, n=2)
     with pytest.raises(InputError, match="factors 0 to 0"):
-        Products((x[0],), np.array([[1]]))
+        FactorProducts((x[0],), np.array([[1]]))
     with pytest.raises(InputError, match="beyond the limit"):
         dense(PolynomialProblem(sum(x, Polynomial.constant(0.0)) + Polynomial.variable(60)), 4)
 

@@ -18,9 +18,8 @@ from lipcert.cli.pop import pop_command
 from lipcert.errors import InputError
 from lipcert.polynomial import Polynomial, PolynomialProblem
 from lipcert.polynomial.hierarchy import plan as planning
-from lipcert.polynomial.hierarchy.cliques import chordal_cliques, homes
-from lipcert.polynomial.hierarchy.hierarchies import dense, nearly_sparse, sparse
-from lipcert.polynomial.hierarchy.model import Block, MomentModel
+from lipcert.polynomial.hierarchy.hierarchies import chordal_cliques, dense, homes, nearly_sparse, sparse
+from lipcert.polynomial.hierarchy.model import MomentBlock, MomentModel
 from lipcert.polynomial.hierarchy.plan import monomial_count, plan
 from lipcert.polynomial.hierarchy.solve import minimize, relax, solve_model, solve_problem
 from lipcert.polynomial.hierarchy.terms import exploit
@@ -153,7 +152,7 @@ def test_bases_lie_in_half_the_newton_polytope(terms: list[tuple[int, int, int]]
     """Of sums of squares; and the squares can still be written in what is left."""
     q = Polynomial.from_terms({(0,) * a + (1,) * b: float(c) for a, b, c in terms})
     f = q * q + x[0] ** 2
-    full = MomentModel(f, blocks=(Block(tuple(all_monomials(range(2), f.degree // 2))),), n=2)
+    full = MomentModel(f, blocks=(MomentBlock(tuple(all_monomials(range(2), f.degree // 2))),), n=2)
     used = set().union(*bases(exploit(full, "term")))
     assert all(in_half_newton_polytope(f, m, 2) for m in used)
     assert {(), (0,), *q.terms()} - {()} <= used
@@ -165,7 +164,7 @@ def test_bases_lie_in_half_the_newton_polytope(terms: list[tuple[int, int, int]]
 def test_the_newton_polytope_loses_nothing(text: str) -> None:
     """The optimum of the moment relaxation with all monomials, and with those that remain."""
     f = parse(text, ["x", "y"])
-    full = MomentModel(f, blocks=(Block(tuple(all_monomials(range(2), f.degree // 2))),), n=2)
+    full = MomentModel(f, blocks=(MomentBlock(tuple(all_monomials(range(2), f.degree // 2))),), n=2)
     reduced = exploit(full, "term")
     assert sum(map(len, bases(reduced))) < len(full.blocks[0].basis)
     whole, part = (solve_conic(m.conic().problem) for m in (full, reduced))

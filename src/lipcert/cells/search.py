@@ -20,7 +20,7 @@ from lipcert.cells.goal import Goal
 from lipcert.cells.leaves import Leaves, open_rows
 from lipcert.errors import LipcertError, SoundnessError
 from lipcert.jobs import End, JobFolder, Run, run_pieces
-from lipcert.jobs.progress import Progress as Pieces
+from lipcert.jobs.run import Progress as Pieces
 from lipcert.method.bracket import Progress
 from lipcert.method.branching.choose import cell_operations
 from lipcert.method.result import Status

@@ -80,7 +80,7 @@ def cells_command(
     lipcert verify cells.npz --network net.onnx
     """
     from lipcert.cells.door import partition  # here, so that other commands start fast
-    from lipcert.report.cells import cell_map, check_view
+    from lipcert.report.heatmap import cell_map, check_view
 
     grid = _grid(cells, adaptive)
     view = _axes(axes), dict(_fixed(text) for text in at)

@@ -90,7 +90,7 @@ def jacobian_command(
     lipcert verify jacobian.npz --network net.onnx
     """
     from lipcert.entries.door import jacobian  # here, so that other commands start fast
-    from lipcert.report.jacobian import entry_map
+    from lipcert.report.heatmap import entry_map
 
     rows = None if outputs is None else parse_list("--outputs", outputs)
     columns = None if inputs is None else parse_list("--inputs", inputs)

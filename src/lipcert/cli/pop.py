@@ -20,7 +20,7 @@ from lipcert.cli.show import console, print_facts, print_json
 from lipcert.errors import InputError
 from lipcert.files import write_bytes
 from lipcert.polynomial.files import load_problem
-from lipcert.polynomial.hierarchy.climb import AUTO, Splitting, Standing, Wishes, climb
+from lipcert.polynomial.hierarchy.bracket import AUTO, PolynomialOptions, PolynomialProgress, Splitting, solve_bracket
 from lipcert.polynomial.hierarchy.model import MomentModel
 from lipcert.polynomial.hierarchy.plan import plan
 from lipcert.polynomial.hierarchy.result import GAP, PolynomialResult
@@ -70,7 +70,7 @@ class Effort:
     seed: int
     no_point: bool
 
-    def wishes(self) -> Wishes:
+    def wishes(self) -> PolynomialOptions:
         if self.seed < 0:
             raise InputError(f"--seed {self.seed}: a seed is a number >= 0")
         order: int | str | None = self.order
@@ -78,7 +78,7 @@ class Effort:
             if not self.order.removeprefix("-").isdecimal():
                 raise InputError(f"--order {self.order}: give a whole number, or auto")
             order = int(self.order)
-        return Wishes(
+        return PolynomialOptions(
             order=order,
             gap=self.gap,
             time_limit=self.time_limit,
@@ -161,7 +161,7 @@ def pop_command(
         _write(target, read.problem, wishes, Path(file).name)
         return 0
     with _Line(read.problem.sense) as line:
-        result = climb(read.problem, replace(wishes, on_progress=line.update))
+        result = solve_bracket(read.problem, replace(wishes, on_progress=line.update))
     result = replace(result, notes=(*result.notes, *read.notes))
     if as_json:
         print_json(result.to_dict())
@@ -178,9 +178,9 @@ class _Line(LiveLine):
     def __init__(self, sense: str) -> None:
         super().__init__()
         self._least = sense == "min"
-        self._last = Standing(0.0, -inf if self._least else inf, None, "starting")
+        self._last = PolynomialProgress(0.0, -inf if self._least else inf, None, "starting")
 
-    def update(self, standing: Standing) -> None:
+    def update(self, standing: PolynomialProgress) -> None:
         self._last = standing
 
     def line(self) -> str:
@@ -198,7 +198,7 @@ def _keep(result: PolynomialResult, target: str) -> None:
         click.echo(f"lipcert: {target}: not written, {why}", err=True)
 
 
-def _write(target: str, problem: PolynomialProblem, wishes: Wishes, name: str) -> None:
+def _write(target: str, problem: PolynomialProblem, wishes: PolynomialOptions, name: str) -> None:
     """Write the relaxation or the problem to a file; the ending says which."""
     if target.lower().endswith(PROBLEM.ending):
         write_bytes(target, show_problem(problem).encode())

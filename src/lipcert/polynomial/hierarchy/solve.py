@@ -24,7 +24,7 @@ from lipcert.polynomial.certificates.certificate import About
 from lipcert.polynomial.certificates.stored import store
 from lipcert.polynomial.hierarchy.assembly import MomentConic
 from lipcert.polynomial.hierarchy.attempts import Attempt, Solve, attempt, identity_of
-from lipcert.polynomial.hierarchy.cuts import Bounds, solve_with_cuts
+from lipcert.polynomial.hierarchy.cuts import VariableBounds, solve_with_cuts
 from lipcert.polynomial.hierarchy.hierarchies import dense, krivine, least_order, nearly_sparse, sparse
 from lipcert.polynomial.hierarchy.model import MomentModel
 from lipcert.polynomial.hierarchy.result import GAP, PolynomialResult, decompose
@@ -149,14 +149,14 @@ def minimize(
     The result's `bound` is rigorous for the coefficients as given, or -inf with the reason in `status`. Its `value` is
     attained at `minimizer`; `proved` says whether that point is feasible exactly or up to tolerance.
     """
-    from lipcert.polynomial.hierarchy.climb import Splitting, Wishes, climb
+    from lipcert.polynomial.hierarchy.bracket import PolynomialOptions, Splitting, solve_bracket
 
     problem = _problem(objective, inequalities, equalities, "min", lower, upper)
     splitting = Splitting(sparsity, sparse_order, cuts)
-    wishes = Wishes(
+    wishes = PolynomialOptions(
         relaxation, order, cliques, bad, splitting, solver, time_limit, gap, search, seed, on_progress=on_progress
     )
-    return climb(problem, wishes)
+    return solve_bracket(problem, wishes)
 
 
 def maximize(
@@ -181,14 +181,14 @@ def maximize(
     on_progress: Callable[[Any], None] | None = None,
 ) -> PolynomialResult:
     """A proved upper bound on  max { f(x) : g_i(x) >= 0, h_j(x) = 0, lower <= x <= upper }; see `minimize`."""
-    from lipcert.polynomial.hierarchy.climb import Splitting, Wishes, climb
+    from lipcert.polynomial.hierarchy.bracket import PolynomialOptions, Splitting, solve_bracket
 
     problem = _problem(objective, inequalities, equalities, "max", lower, upper)
     splitting = Splitting(sparsity, sparse_order, cuts)
-    wishes = Wishes(
+    wishes = PolynomialOptions(
         relaxation, order, cliques, bad, splitting, solver, time_limit, gap, search, seed, on_progress=on_progress
     )
-    return climb(problem, wishes)
+    return solve_bracket(problem, wishes)
 
 
 def solve_problem(
@@ -217,7 +217,7 @@ def solve_problem(
         model = relax(about.extended, *shape, sparsity, sparse_order)
         if not cuts:
             return solve_model(model, solver, budget, about=about)
-        known = Bounds(*variable_bounds(about.extended))
+        known = VariableBounds(*variable_bounds(about.extended))
         result = solve_with_cuts(
             model, known, cuts, lambda m: solve_model(m, solver, budget, about=about), lambda: not budget.over()
         )
