@@ -18,8 +18,9 @@ from lipcert import Polynomial, PolynomialProblem, maximize, minimize
 from lipcert.cli.app import run
 from lipcert.cli.pop import pop_command
 from lipcert.errors import InputError, SoundnessError
-from lipcert.polynomial.hierarchy import bracket as climbing
-from lipcert.polynomial.hierarchy.bracket import PolynomialOptions, PolynomialProgress, solve_bracket
+from lipcert.polynomial.hierarchy import bracket as bracketing
+from lipcert.polynomial.hierarchy.bracket import solve_bracket
+from lipcert.polynomial.hierarchy.solve import PolynomialOptions, PolynomialProgress
 from lipcert.polynomial.hierarchy.plan import forecast
 from lipcert.polynomial.hierarchy.result import PolynomialOutcome
 from lipcert.polynomial.hierarchy.solve import relax, solve_model
@@ -70,7 +71,7 @@ def test_a_gap_that_stays_names_the_next_order_and_its_cost() -> None:
 def test_forecasts_are_the_sizes_of_the_next_model(relaxation: str, text: str) -> None:
     problem = problem_of(text + "\nu in {0, 1}\nu x <= 1")
     sizes = Counter(len(b.basis) for b in relax(problem, relaxation, 2).blocks if len(b.basis) > 1)
-    assert dict(forecast(problem, relaxation, 2).stage.blocks) == sizes
+    assert dict(forecast(problem, PolynomialOptions(relaxation, 2)).stage.blocks) == sizes
 
 
 @pytest.mark.parametrize("text", EMPTY)
@@ -136,8 +137,8 @@ def test_the_next_order_is_out_of_reach() -> None:
 
 def test_a_search_that_finds_nothing_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the objective, a feasible set is not called empty because nobody found a point of it."""
-    monkeypatch.setattr(climbing, "search", lambda *_, **__: None)
-    monkeypatch.setattr(climbing, "judge", lambda *_: None)
+    monkeypatch.setattr(bracketing, "search", lambda *_, **__: None)
+    monkeypatch.setattr(bracketing, "judge", lambda *_: None)
     for text in (DISK, "max x\nx^2 + y^2 <= 0", "min x\nx + y = 1\nx, y in [0, 1]"):
         result = solve_bracket(problem_of(text))
         assert not result.empty
@@ -145,7 +146,7 @@ def test_a_search_that_finds_nothing_proves_nothing(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_relaxation_without_solution_is_no_proof(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(climbing._Climb, "prove_empty", lambda *_: None)
+    monkeypatch.setattr(bracketing._Bracket, "prove_empty", lambda *_: None)
     result = solve_bracket(problem_of(EMPTY[2]))
     assert result.outcome is PolynomialOutcome.SEEMS_INFEASIBLE
     assert "not proved" in repr(result)

@@ -9,8 +9,7 @@ on until the gap is closed or the time is over; a number is that order alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from math import inf
 
 import numpy as np
@@ -21,17 +20,22 @@ from lipcert.polynomial.hierarchy.hierarchies import MAX_ORDER, least_order
 from lipcert.polynomial.hierarchy.model import MomentModel
 from lipcert.polynomial.hierarchy.plan import Forecast, forecast
 from lipcert.polynomial.hierarchy.result import GAP, PolynomialOutcome, PolynomialResult, SolvedOrder
-from lipcert.polynomial.hierarchy.solve import relax, solve_model, solve_problem
+from lipcert.polynomial.hierarchy.solve import (
+    AUTO,
+    PolynomialOptions,
+    PolynomialProgress,
+    relaxation_of,
+    solve_model,
+    solve_problem,
+)
 from lipcert.polynomial.points.descent import descend
 from lipcert.polynomial.points.local import LocalProblem
 from lipcert.polynomial.points.search import MOST_STARTS, FoundPoint, better, judge, runaway, search
 from lipcert.polynomial.polynomial import Polynomial
 from lipcert.polynomial.problem import PolynomialProblem, contradiction
 from lipcert.proof.sos import SosProof
-from lipcert.rounding import Array
 from lipcert.solver.conic.conic import ConicStatus
 
-AUTO = "auto"
 # Two orders whose bounds differ by less than this, relative to the bound, have reached the solver's accuracy.
 STUCK = 1e-6
 # The seconds that the next order may be expected to take when the caller did not ask for higher orders.
@@ -42,59 +46,6 @@ _MOST_SECONDS = 600.0
 # The most orders that are solved, without a request and with order="auto". Moments of high degree leave the range in
 # which floats are accurate. All four limits were chosen on dense relaxations of box-constrained quadratic programs.
 _MOST_STEPS, _MOST_STEPS_AUTO = 4, 12
-
-
-@dataclass(frozen=True)
-class PolynomialProgress:
-    """How far the work is: seconds, the bracket so far, what is being done."""
-
-    seconds: float
-    bound: float
-    value: float | None
-    stage: str
-
-
-@dataclass(frozen=True)
-class Splitting:
-    """How moment matrices are split, and rounds of cuts; as `solve_problem` takes them."""
-
-    sparsity: str | None = None
-    sparse_order: int | None = None
-    cuts: int = 0
-
-
-@dataclass(frozen=True, eq=False)
-class PolynomialOptions:
-    """How a problem is to be bounded; the defaults are those of `minimize`."""
-
-    relaxation: str = "dense"
-    order: int | str | None = None
-    cliques: Iterable[Sequence[int]] | None = None
-    bad: Iterable[Polynomial] | None = None
-    splitting: Splitting = Splitting()
-    solver: str = "auto"
-    time_limit: float = inf
-    gap: float = GAP
-    search: bool = True
-    seed: int = 0
-    start: Array | None = None
-    on_progress: Callable[[PolynomialProgress], None] | None = field(default=None, repr=False)
-
-    @property
-    def number(self) -> int | None:
-        """The order, where it is one."""
-        return self.order if isinstance(self.order, int) else None
-
-    def check(self) -> None:
-        """Refuse what cannot be meant."""
-        if not self.time_limit > 0:
-            raise InputError.about("time_limit", f"must be a positive number of seconds, not {self.time_limit!r}")
-        if not self.gap >= 0:
-            raise InputError.about("gap", f"must be a number >= 0, not {self.gap!r}")
-        if isinstance(self.order, str) and self.order != AUTO:
-            raise InputError(
-                f"order {self.order!r}: give a whole number, or 'auto' to raise it until the gap is closed"
-            )
 
 
 def solve_bracket(problem: PolynomialProblem, options: PolynomialOptions | None = None) -> PolynomialResult:
@@ -115,7 +66,10 @@ class _Bracket:
     """The bracket as it grows."""
 
     def __init__(self, problem: PolynomialProblem, options: PolynomialOptions, budget: Budget) -> None:
-        self.problem, self.options, self.budget = problem, options, budget
+        # cliques and bad constraints may be iterators: they are needed at every order
+        cliques = None if options.cliques is None else tuple(tuple(c) for c in options.cliques)
+        bad = None if options.bad is None else tuple(options.bad)
+        self.problem, self.options, self.budget = problem, replace(options, cliques=cliques, bad=bad), budget
         self.begin = budget.now()
         self.local = LocalProblem.of(problem)
         self.best: PolynomialResult | None = None
@@ -123,9 +77,6 @@ class _Bracket:
         self.empty, self.runaway, self.ended = "", False, ""
         self.steps: list[SolvedOrder] = []
         self.next: Forecast | None = None
-        # bad constraints and cliques may be iterators: they are needed at every order
-        self.cliques = None if options.cliques is None else tuple(tuple(c) for c in options.cliques)
-        self.bad = None if options.bad is None else tuple(options.bad)
 
     def say(self, stage: str) -> None:
         if self.options.on_progress is not None:
@@ -156,26 +107,13 @@ class _Bracket:
         return max(2, self.problem.objective.degree) if krivine else least_order(self.problem)
 
     def model(self, order: int) -> MomentModel:
-        w = self.options
-        by = w.splitting
-        return relax(self.problem, w.relaxation, order, self.cliques, self.bad, by.sparsity, by.sparse_order)
+        return relaxation_of(self.problem, replace(self.options, order=order))
 
     def solve(self, model: MomentModel, order: int) -> PolynomialResult:
         """One relaxation, its bound kept when it is better."""
         self.say(f"order {order}")
-        w, left = self.options, max(self.budget.left(), 1e-9)
-        result = solve_problem(
-            self.problem,
-            w.relaxation,
-            order,
-            self.cliques,
-            self.bad,
-            sparsity=w.splitting.sparsity,
-            sparse_order=w.splitting.sparse_order,
-            cuts=w.splitting.cuts,
-            solver=w.solver,
-            time_limit=left,
-        )
+        left = max(self.budget.left(), 1e-9)
+        result = solve_problem(self.problem, self.options.solving(order, left))
         orders = tuple(sorted((b.order for b in model.blocks if b.order > 1), reverse=True))
         self.steps.append(SolvedOrder(order, result.bound, orders, len(result.monomial_rows) - 1, result.seconds))
         sign = self.local.sign
@@ -257,11 +195,9 @@ class _Bracket:
         return small and len(self.steps) < steps and not self.stuck()
 
     def following(self, order: int) -> Forecast | None:
-        """What the next order costs; None where there is none."""
-        w = self.options
-        splitting = (w.splitting.sparsity, w.splitting.sparse_order)
+        """The size and the time of the next order; None where there is none."""
         try:
-            return forecast(self.problem, w.relaxation, order, self.cliques, self.bad, splitting, self.budget)
+            return forecast(self.problem, replace(self.options, order=order), self.budget)
         except InputError:
             return None
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import comb, inf
 from typing import Any
 
@@ -36,7 +36,7 @@ from lipcert.polynomial.hierarchy.hierarchies import (
     sparse_layout,
 )
 from lipcert.polynomial.hierarchy.model import MomentModel
-from lipcert.polynomial.hierarchy.solve import RELAXATIONS, relax
+from lipcert.polynomial.hierarchy.solve import RELAXATIONS, PolynomialOptions, Splitting, relaxation_of
 from lipcert.polynomial.polynomial import Polynomial
 from lipcert.polynomial.problem import PolynomialProblem, check_cliques, without_trivial
 from lipcert.solver.conic.cones import triangle
@@ -129,10 +129,17 @@ def plan(
 
     Nothing is solved, and relaxations of more than a few million terms are not even built.
     """
-    problem = without_trivial(problem)
-    given = None if cliques is None else tuple(tuple(c) for c in cliques)
-    named = None if bad is None else tuple(p for p in bad if p.degree)
-    word = sparsity or ("none" if relaxation == "krivine" else "term")
+    return _planned(
+        problem, PolynomialOptions(relaxation, order, cliques, bad, Splitting(sparsity, sparse_order)), ahead
+    )
+
+
+def _planned(problem: PolynomialProblem, options: PolynomialOptions, ahead: int) -> Plan:
+    """The sizes of so many orders from the one in the options, or from the least one."""
+    problem, relaxation, order = without_trivial(problem), options.relaxation, options.number
+    given = None if options.cliques is None else tuple(tuple(c) for c in options.cliques)
+    named = None if options.bad is None else tuple(p for p in options.bad if p.degree)
+    word = options.splitting.sparsity or ("none" if relaxation == "krivine" else "term")
     if relaxation == "krivine":
         first = max(2, problem.objective.degree) if order is None else order
         return Plan(relaxation, word, tuple(_linear(problem, d, given) for d in range(first, first + ahead)))
@@ -141,7 +148,7 @@ def plan(
     stages, notes = [], layout.notes
     for d in range(first, first + ahead):
         if _terms(problem, d, layout) <= COUNTED:
-            model = relax(problem, relaxation, d, given, named, sparsity, sparse_order)
+            model = relaxation_of(problem, replace(options, order=d, cliques=given, bad=named))
             notes = (*notes, f"order {d}: {model.notes[-1]}") if len(model.notes) > len(layout.notes) else notes
             stages.append(_counted(d, model))
         else:
@@ -273,18 +280,10 @@ class Forecast:
         return f"{'' if self.stage.counted else 'at most '}{sizes}, {time}"
 
 
-def forecast(
-    problem: PolynomialProblem,
-    relaxation: str,
-    order: int,
-    cliques: Sequence[Sequence[int]] | None = None,
-    bad: Sequence[Polynomial] | None = None,
-    splitting: tuple[str | None, int | None] = (None, None),
-    budget: Budget | None = None,
-) -> Forecast:
-    """The relaxation of this order: counted where it is small, else an upper limit."""
-    stage = plan(problem, relaxation, order, cliques, bad, *splitting, ahead=1).stages[0]
-    return Forecast(stage, _seconds(stage, budget or Budget.unlimited()))
+def forecast(problem: PolynomialProblem, options: PolynomialOptions, budget: Budget | None = None) -> Forecast:
+    """The relaxation of the order in the options: counted where it is small, else an upper limit."""
+    size = _planned(problem, options, 1).stages[0]
+    return Forecast(size, _seconds(size, budget or Budget.unlimited()))
 
 
 def _seconds(stage: OrderSize, budget: Budget) -> float:
