@@ -9,8 +9,7 @@ from lipcert.bounds.interval import Interval
 from lipcert.proof.entries import Asked, Bounded
 from lipcert.proof.splits import LEAF, Cells, Index, Splits, halves
 from lipcert.rounding import Array
-
-NEVER = -1  # in place of where to split: nothing is left to split there
+from lipcert.search.scores import NEVER
 
 
 class Leaves:

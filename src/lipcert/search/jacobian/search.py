@@ -12,18 +12,19 @@ import numpy as np
 
 from lipcert.bounds.interval import Interval
 from lipcert.budget import Budget
-from lipcert.entries.choice import choices
-from lipcert.entries.goal import Goal, scales
-from lipcert.entries.leaves import NEVER, Leaves
-from lipcert.entries.replay import prove_again
-from lipcert.entries.seen import Seen
-from lipcert.method.result import Status
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box
 from lipcert.proof.entries import Asked, Bounded, Mask, bounded
 from lipcert.proof.jacobian import JacobianCertificate
 from lipcert.proof.splits import MOST_SIGNED_NODES, Cells, Index
 from lipcert.rounding import Array
+from lipcert.search.jacobian.choice import choices
+from lipcert.search.jacobian.goal import Goal, scales
+from lipcert.search.jacobian.leaves import Leaves
+from lipcert.search.jacobian.replay import prove_again
+from lipcert.search.jacobian.seen import Seen
+from lipcert.search.progress import Status
+from lipcert.search.scores import NEVER
 from lipcert.steps import RATES, THIN
 from lipcert.witness.chart import Chart
 

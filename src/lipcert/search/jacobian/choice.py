@@ -10,16 +10,13 @@ import numpy as np
 
 from lipcert.bounds.gradients import slope_bounds
 from lipcert.bounds.linear import Linear
-from lipcert.entries.leaves import NEVER
-from lipcert.method.branching.choose import CELLS_INPUTS
-from lipcert.method.branching.judge import coordinate_scores, neuron_scores
 from lipcert.problem.region import Box
 from lipcert.proof.entries import Asked, Bounded
 from lipcert.proof.splits import Cells, Index, kinked
 from lipcert.rounding import Array
+from lipcert.search.scores import BOXES_UP_TO, NEVER, best_coordinates, coordinate_scores, neuron_scores
 
 _SIGNS_UP_TO = 8  # open signs: so few are split instead of the box (cartpole in 16 s instead of 25)
-_NARROW = 1e-9  # against its numbers
 _NUMBERS = 1 << 22  # in one array of how neurons depend on inputs
 
 
@@ -31,7 +28,7 @@ def choices(asked: Asked, cells: Cells, found: Bounded) -> Index:
     by_input, by_neuron = np.zeros((count, n)), np.zeros((count, net.neurons))
     boxes = isinstance(asked.region, Box)
     told = found.linear is not None and bool(found.linear.loss)
-    scored = boxes and (n <= CELLS_INPUTS or not all(f.piecewise_linear for f in net.activations))
+    scored = boxes and (n <= BOXES_UP_TO or not all(f.piecewise_linear for f in net.activations))
     step = max(1, _NUMBERS // (n * max(net.shape))) if scored else max(1, _NUMBERS // max(net.neurons, 1))
     for own in (slice(k, k + step) for k in range(0, len(found.place) if told else 0, step)):
         place, linear = found.place[own], _rows(found.linear, own)
@@ -45,13 +42,13 @@ def choices(asked: Asked, cells: Cells, found: Bounded) -> Index:
     is_open = np.concatenate([s.lo < s.hi for s in slopes], axis=1) if slopes else np.zeros((count, 0), dtype=bool)
     # A box without open slopes has one gradient. What signs were split for may have no points, though.
     settled = ~is_open.any(axis=1) & ~np.any(np.abs(cells.signs) == 2, axis=1)
-    coordinate = _coordinates(cells, by_input) if boxes else np.full(count, NEVER)
+    coordinate = best_coordinates(cells.lo, cells.hi, by_input) if boxes else np.full(count, NEVER)
     coordinate = np.where(settled, NEVER, coordinate)
     if not found.signs.shape[1]:
         return coordinate
     is_open &= kinked(net) & (found.signs == 0)
     many = is_open.sum(axis=1)
-    signs = (many > 0) & ((many <= _SIGNS_UP_TO) | (n > CELLS_INPUTS) | (coordinate == NEVER))
+    signs = (many > 0) & ((many <= _SIGNS_UP_TO) | (n > BOXES_UP_TO) | (coordinate == NEVER))
     if not signs.any():
         return coordinate
     return np.where(signs, n + np.where(is_open, by_neuron, -1.0).argmax(axis=1), coordinate)
@@ -61,17 +58,6 @@ def _rows(linear: Linear | None, own: slice) -> Linear:
     """The hints of some of the rows."""
     assert linear is not None
     return Linear(linear.upper[own], tuple(g.rows(own) for g in linear.gradients), tuple(x[own] for x in linear.loss))
-
-
-def _coordinates(cells: Cells, score: Array) -> Index:
-    """The coordinate whose split gains most by the scores; the widest where they say nothing."""
-    with np.errstate(over="ignore"):
-        width, middle = cells.hi - cells.lo, cells.lo / 2 + cells.hi / 2
-    wide = width > _NARROW * np.maximum(np.abs(cells.lo), np.abs(cells.hi))
-    wide &= (cells.lo < middle) & (middle < cells.hi)
-    told = np.where(wide, score, -1.0).max(axis=1, keepdims=True) > 0
-    best = np.where(wide, np.where(told, score, width), -1.0).argmax(axis=1)
-    return np.where(wide.any(axis=1), best, NEVER)
 
 
 def _finite(x: Array) -> Array:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from lipcert.entries.goal import Goal
-from lipcert.entries.result import Jacobian
 from lipcert.errors import FileFormatError
 from lipcert.jobs import JobFolder
 from lipcert.problem.statement import region_arrays
 from lipcert.proof.entries import Asked
 from lipcert.proof.jacobian import JacobianCertificate, load_jacobian, refused
+from lipcert.search.jacobian.goal import Goal
+from lipcert.search.jacobian.result import Jacobian
 
 CERTIFICATE = "certificate.npz"
 

@@ -12,11 +12,11 @@ from typing import Protocol
 import numpy as np
 
 from lipcert.bounds.interval import Interval
-from lipcert.entries.leaves import Leaves
 from lipcert.proof.entries import Asked, Bounded, Mask
 from lipcert.proof.jacobian import JacobianCertificate, without_room
 from lipcert.proof.splits import Cells, Index, Splits
 from lipcert.rounding import Array
+from lipcert.search.jacobian.leaves import Leaves
 
 _NONE = -1
 

@@ -12,10 +12,6 @@ import numpy as np
 
 from lipcert.budget import Budget
 from lipcert.budget.threads import one_thread
-from lipcert.entries.goal import Goal
-from lipcert.entries.kept import CERTIFICATE, found_before, keep, question
-from lipcert.entries.result import Jacobian
-from lipcert.entries.search import JacobianProgress, Search
 from lipcert.errors import InputError
 from lipcert.jobs import JobFolder
 from lipcert.problem.network import Network
@@ -23,6 +19,10 @@ from lipcert.problem.region import Ball, Box, Polytope, Region, check_region
 from lipcert.proof.entries import Asked
 from lipcert.proof.splits import Index
 from lipcert.readers.given import TorchModule, network_of
+from lipcert.search.jacobian.goal import Goal
+from lipcert.search.jacobian.kept import CERTIFICATE, found_before, keep, question
+from lipcert.search.jacobian.result import Jacobian
+from lipcert.search.jacobian.search import JacobianProgress, Search
 
 MOST_CELLS = 1_000_000
 

@@ -18,17 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lipcert.bounds.gradients import slope_bounds
-from lipcert.cells.points import Lowers
 from lipcert.errors import FileFormatError
 from lipcert.files.archive import Archive
 from lipcert.jobs import Answer, Outcome, Piece
-from lipcert.method.branching.judge import coordinate_scores
 from lipcert.proof.arithmetic import prove_linear
 from lipcert.proof.boxes import Asked, Signs, lines_on, preactivations_on
 from lipcert.rounding import Array
-
-NEVER = -1  # in place of the coordinate to split: the box is too narrow
-_NARROW = 1e-9  # against its numbers
+from lipcert.search.cells.points import Lowers
+from lipcert.search.scores import NEVER, best_coordinates, coordinate_scores
 
 Index = NDArray[np.int64]
 
@@ -73,20 +70,10 @@ def bounded(asked: Asked, block: Block, hints: tuple[Array, Index] | None = None
         if hints is None:
             scores = coordinate_scores(net, slope_bounds(net, pre), linear, boxes.hi / 2 - boxes.lo / 2)
             score = scores[:, : block.lo.shape[1]]
-    points, lower = lowers.best(block.lo, block.hi, upper) if hints is None else (hints[0], lowers.proved(hints[0]))
-    return Found(upper, lower, points, choices(block, score) if hints is None else hints[1], signs)
-
-
-def choices(block: Block, score: Array) -> Index:
-    """The coordinate whose split gains most by the scores; the widest where they say nothing."""
-    width = block.hi - block.lo
-    wide = width > _NARROW * np.maximum(np.abs(block.lo), np.abs(block.hi))
-    middle = block.lo / 2 + block.hi / 2
-    wide &= (block.lo < middle) & (middle < block.hi)
-    score = np.where(np.isfinite(score), score, 0.0)
-    told = np.where(wide, score, -1.0).max(axis=1, keepdims=True) > 0
-    best = np.where(wide, np.where(told, score, width), -1.0).argmax(axis=1)
-    return np.where(wide.any(axis=1), best, NEVER)
+    if hints is not None:
+        return Found(upper, lowers.proved(hints[0]), *hints, signs)
+    points, lower = lowers.best(block.lo, block.hi, upper)
+    return Found(upper, lower, points, best_coordinates(block.lo, block.hi, score), signs)
 
 
 def piece(name: str, asked: Asked, block: Block) -> Piece:

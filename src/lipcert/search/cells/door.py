@@ -16,13 +16,9 @@ from numpy.typing import ArrayLike
 
 from lipcert.budget import Budget
 from lipcert.budget.threads import one_thread
-from lipcert.cells.goal import Goal
-from lipcert.cells.result import Partition
-from lipcert.cells.search import Search
 from lipcert.errors import InputError
 from lipcert.files import write_bytes
 from lipcert.jobs import JobFolder, chosen_executor
-from lipcert.method.bracket import Progress
 from lipcert.problem.arrays import whole_of
 from lipcert.problem.frame import Frame
 from lipcert.problem.network import Network
@@ -34,6 +30,10 @@ from lipcert.proof.boxes import Asked
 from lipcert.proof.cover import Cover
 from lipcert.proof.splits import MOST_NODES
 from lipcert.readers.given import TorchModule, network_of
+from lipcert.search.cells.goal import Goal
+from lipcert.search.cells.result import Partition
+from lipcert.search.cells.search import Search
+from lipcert.search.progress import Progress
 
 MOST_CELLS = 1_000_000
 

@@ -15,17 +15,16 @@ from pathlib import Path
 import numpy as np
 
 from lipcert.budget import Budget
-from lipcert.cells.blocks import Block, Found, Index, again, piece, read_answer, read_hints
-from lipcert.cells.goal import Goal
-from lipcert.cells.leaves import Leaves, open_rows
 from lipcert.errors import LipcertError, SoundnessError
 from lipcert.jobs import End, JobFolder, Run, run_pieces
 from lipcert.jobs.progress import Progress as Pieces
-from lipcert.method.bracket import Progress
-from lipcert.method.branching.choose import cell_operations
-from lipcert.method.result import Status
 from lipcert.proof.boxes import Asked
 from lipcert.proof.cover import Cover
+from lipcert.search.cells.blocks import Block, Found, Index, again, piece, read_answer, read_hints
+from lipcert.search.cells.goal import Goal
+from lipcert.search.cells.leaves import Leaves, open_rows
+from lipcert.search.progress import Progress, Status
+from lipcert.search.scores import cell_operations
 from lipcert.steps import THIN
 
 _BLOCK = 1024  # leaves that are split in one piece

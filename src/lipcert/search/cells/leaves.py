@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.cells.blocks import NEVER, Block, Found, Index
 from lipcert.proof.boxes import Asked
 from lipcert.proof.cover import Cover
 from lipcert.proof.splits import LEAF
 from lipcert.rounding import Array
+from lipcert.search.cells.blocks import Block, Found, Index
+from lipcert.search.scores import NEVER
 
 
 class Leaves:
