@@ -29,7 +29,7 @@ OWN = {  # what is opened here is no file of a stranger
     "cli/demo.py": "data of the package",
     "cli/app.py": "the null device",
     "jobs/folder.py": "a lock",
-    "search/cells/blocks.py": "bytes in memory",
+    "search/blocks.py": "bytes in memory",
     "readers/onnx/external.py": "files beside a model: as the door, but without following links",
 }
 WITHIN = {("robustness/data.py", "gzip"), ("readers/vnnlib.py", "gzip"), ("search/jacobian/door.py", "JobFolder")}

@@ -26,7 +26,7 @@ from lipcert.proof.cover import Cover
 from lipcert.proof.partition import verify_partition
 from lipcert.report.cells import cell_map
 from lipcert.rounding import Array
-from lipcert.search.cells import search
+from lipcert.search import boxes as search
 from lipcert.search.cells.result import Partition
 from tests.enumeration import exact_constant, operator
 from tests.problems import net_of
@@ -313,7 +313,7 @@ KILLED = """
 import os, signal, sys
 import numpy as np
 from lipcert import Box, load, partition
-from lipcert.search.cells import search
+from lipcert.search import boxes as search
 search._BLOCK, search._FIRST = 8, 16
 seen = []
 def see(progress):

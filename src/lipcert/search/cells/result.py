@@ -27,7 +27,7 @@ from lipcert.problem.region import Box
 from lipcert.proof.cover import Cover
 from lipcert.proof.partition import PartitionCertificate, with_room
 from lipcert.rounding import Array
-from lipcert.search.cells.goal import Goal
+from lipcert.search.boxes import CellGoal
 from lipcert.search.progress import Status, relative_gap
 
 
@@ -50,7 +50,7 @@ class Partition(Shown):
     output: Output
     cover: Cover
     of_grid: bool
-    goal: Goal
+    goal: CellGoal
     status: Status
     seconds: float
     splits: int

@@ -24,7 +24,7 @@ from lipcert.problem.region import Region
 from lipcert.proof.jacobian import JacobianCertificate, seen_with_room, with_room
 from lipcert.proof.splits import Index, Splits
 from lipcert.rounding import Array
-from lipcert.search.jacobian.goal import Goal, Verdict, scales, verdicts
+from lipcert.search.jacobian.goal import EntryGoal, Verdict, scales, verdicts
 from lipcert.search.progress import Status
 
 _SHOWN = 36  # entries up to which a table has all of them,
@@ -51,7 +51,7 @@ class Jacobian(Shown):
     inputs: Index
     region: Region
     splits: Splits
-    goal: Goal
+    goal: EntryGoal
     status: Status
     seconds: float
     network: dict[str, Any]
