@@ -18,7 +18,7 @@ import numpy as np
 from lipcert.bounds.interval import Interval
 from lipcert.errors import FileFormatError
 from lipcert.jobs import JobFolder
-from lipcert.problem.statement import region_arrays
+from lipcert.problem.question import region_arrays
 from lipcert.proof.entries import Asked, Bounded, Mask
 from lipcert.proof.jacobian import JacobianCertificate, load_jacobian, refused, without_room
 from lipcert.proof.splits import Cells, Index, Splits
