@@ -114,7 +114,13 @@ class BoxLeaves(Leaves):
         twice = np.repeat(rows, 2)
         inside = np.all((self.points[twice] >= both.lo) & (self.points[twice] <= both.hi), axis=1)
         better = inside & (self.lower[twice] > found.lower)
-        fresh = {"lo": both.lo, "hi": both.hi, "signs": found.signs, "choice": found.choice, "upper": found.upper}
+        fresh: dict[str, Any] = {
+            "lo": both.lo,
+            "hi": both.hi,
+            "signs": found.signs,
+            "choice": found.choice,
+            "upper": found.upper,
+        }
         fresh |= {"lower": np.where(better, self.lower[twice], found.lower), "root": self.root[twice]}
         fresh |= {"points": np.where(better[:, None], self.points[twice], found.points)}
         self.split(rows, fresh | {"done": np.ones(len(twice), dtype=bool)})

@@ -6,7 +6,6 @@ from copy import copy
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lipcert.proof.splits import Cells, Index, halves
 from lipcert.rounding import Array
@@ -57,7 +56,7 @@ class Leaves:
         middle[k] = self.lo[rows[k], where[k]] / 2 + self.hi[rows[k], where[k]] / 2
         return middle
 
-    def split(self, rows: Index, fresh: dict[str, NDArray[Any]]) -> None:
+    def split(self, rows: Index, fresh: dict[str, Any]) -> None:
         """Put the halves of some cells in their place; `fresh` has their columns, in pairs, but for `node`."""
         fresh["node"] = self.tree.split(self.node[rows], self.choice[rows], self.middle(rows))
         stay = None if self.IN_PLACE else np.delete(np.arange(len(self)), rows)

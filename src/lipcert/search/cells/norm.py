@@ -65,10 +65,10 @@ class NormOfCells:
             upper, signs = np.full(len(cells), prove_linear(asked.problem).upper), cells.signs
         if hints is not None:
             return Found(upper, points.proved(hints[0]), *hints, signs)
-        score = np.zeros(cells.lo.shape)
+        score: Array = np.zeros_like(cells.lo)
         if net.depth:
             radius = boxes.hi / 2 - boxes.lo / 2
-            score = coordinate_scores(net, slope_bounds(net, pre), linear, radius)[:, : score.shape[1]]
+            score = coordinate_scores(net, slope_bounds(net, pre), linear, radius)[:, : cells.lo.shape[1]]
         best, lower = points.best(cells.lo, cells.hi, upper)
         return Found(upper, lower, best, best_coordinates(cells.lo, cells.hi, score), signs)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from lipcert.bounds.interval import Interval
@@ -50,7 +52,7 @@ class EntryLeaves(Leaves):
 
     def divide(self, rows: Index, both: Cells, entries: Interval, choice: Index) -> None:
         """Put the halves of some cells, in pairs, in their place."""
-        fresh = {"lo": both.lo, "hi": both.hi, "signs": both.signs, "choice": choice}
+        fresh: dict[str, Any] = {"lo": both.lo, "hi": both.hi, "signs": both.signs, "choice": choice}
         self.split(rows, fresh | {"low": entries.lo, "high": entries.hi})
 
     def put_away(self, done: Mask) -> None:
