@@ -26,9 +26,8 @@ from lipcert.method.portfolio import Engine, take_turns
 from lipcert.method.solving import Task
 from lipcert.method.table import named
 from lipcert.problem.problem import Problem
-from lipcert.relaxation.build import build
 from lipcert.relaxation.model import Relaxation
-from lipcert.relaxation.specification import Specification
+from lipcert.relaxation.specification import Specification, build
 from lipcert.robustness.certify import share_of
 from lipcert.search.progress import Status
 from lipcert.solver import Status as SolverStatus

@@ -1,7 +1,8 @@
 """Where to split a cell: scores of neurons and of coordinates, and the coordinate that a box is halved at.
 
-The linear bounds of the gradient name what every open slope cost (`Linear.loss`). A neuron's own split saves that cost.
-The split of a coordinate narrows the neurons that depend on it: with the slopes in the middle, row a of z_k in x,
+The linear bounds of the gradient name the cost of every open slope (`LinearBounds.loss`). The split of a neuron saves
+its cost. The split of a coordinate narrows the neurons that depend on it: with the slopes in the middle, row a of z_k
+in x,
 
     score_i = sum_k cost_k |a_i| r_i / sum_j |a_j| r_j          r the half widths of the box.
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lipcert.bounds import Interval, Linear, directions
+from lipcert.bounds import Interval, LinearBounds, directions
 from lipcert.bounds.interval import times
 from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
@@ -37,12 +38,12 @@ def best_coordinates(lo: Array, hi: Array, score: Array) -> Index:
     return np.where(wide.any(axis=1), best, NEVER)
 
 
-def coordinate_scores(net: Network, slopes: tuple[Interval, ...], linear: Linear, radius: Array) -> Array:
+def coordinate_scores(net: Network, slopes: tuple[Interval, ...], linear: LinearBounds, radius: Array) -> Array:
     """About what a split of every coordinate of boxes with these half widths gains, (cells, inputs)."""
     return smear(net, slopes, matter_and_cost(net, slopes, linear)[1], radius)
 
 
-def neuron_scores(net: Network, slopes: tuple[Interval, ...], linear: Linear, pre: tuple[Interval, ...]) -> Array:
+def neuron_scores(net: Network, slopes: tuple[Interval, ...], linear: LinearBounds, pre: tuple[Interval, ...]) -> Array:
     """About what a split of every neuron at its kink gains, (cells, neurons)."""
     return matter_and_cost(net, slopes, linear)[1] * balance(pre)
 
@@ -59,14 +60,14 @@ def cell_operations(problem: Problem) -> float:
     return total * (net.outputs if directions(problem.norm, net.outputs) is None else 2.0)
 
 
-def matter_and_cost(net: Network, slopes: tuple[Interval, ...], linear: Linear) -> tuple[Array, Array]:
+def matter_and_cost(net: Network, slopes: tuple[Interval, ...], linear: LinearBounds) -> tuple[Array, Array]:
     """By neuron, how much its slope can change the gradient, and about what it costs that it is open."""
     matter = _matter(net, slopes, linear)
     width = np.concatenate([s.hi - s.lo for s in slopes], axis=1)
     return matter, np.concatenate(linear.loss, axis=1) + _UNSEEN * matter * width
 
 
-def _matter(net: Network, slopes: tuple[Interval, ...], linear: Linear) -> Array:
+def _matter(net: Network, slopes: tuple[Interval, ...], linear: LinearBounds) -> Array:
     """By neuron, how much its slope can change the gradient at most, all entries together."""
     reach: list[Array] = [np.ones((len(slopes[0].lo), net.inputs))]
     matter = []

@@ -13,7 +13,7 @@ import numpy as np
 
 from lipcert.bounds.gradients import slope_bounds
 from lipcert.bounds.interval import Interval
-from lipcert.bounds.linear import Linear
+from lipcert.bounds.linear import LinearBounds
 from lipcert.budget import Budget
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box
@@ -235,10 +235,12 @@ def choices(asked: Asked, cells: Cells, found: Bounded) -> Index:
     return np.where(signs, n + np.where(is_open, by_neuron, -1.0).argmax(axis=1), coordinate)
 
 
-def _rows(linear: Linear | None, own: slice) -> Linear:
+def _rows(linear: LinearBounds | None, own: slice) -> LinearBounds:
     """The hints of some of the rows."""
     assert linear is not None
-    return Linear(linear.upper[own], tuple(g.rows(own) for g in linear.gradients), tuple(x[own] for x in linear.loss))
+    return LinearBounds(
+        linear.upper[own], tuple(g.rows(own) for g in linear.gradients), tuple(x[own] for x in linear.loss)
+    )
 
 
 def _finite(x: Array) -> Array:
