@@ -30,7 +30,7 @@ PARSED = {
     "lipcert cells controller.onnx --radius 1 --output 0 --cells 40 --largest 0.05 --certificate cells.npz "
     "--csv cells.csv": "64,000 cells",
     "lipcert cells vdp.onnx --radius 1 --output 0 --cells 40 --plot cells.svg --axes 0,1 --at x2=0.5": "64,000 cells",
-    "lipcert verify cells.npz --network controller.onnx": "after one of those; tests/cells/test_certificate.py",
+    "lipcert verify cells.npz --network controller.onnx": "after one of those; tests/search/cells/test_certificate.py",
 }
 # Run with more options behind those of the page, to save time.
 ADDED = {

@@ -12,10 +12,6 @@ import numpy as np
 
 from lipcert.budget import Budget
 from lipcert.budget.threads import one_thread
-from lipcert.entries.goal import Goal
-from lipcert.entries.kept import CERTIFICATE, found_before, keep, question
-from lipcert.entries.result import Jacobian
-from lipcert.entries.search import JacobianProgress, Search
 from lipcert.errors import InputError
 from lipcert.jobs import JobFolder
 from lipcert.problem.network import Network
@@ -23,6 +19,10 @@ from lipcert.problem.region import Ball, Box, Polytope, Region, check_region
 from lipcert.proof.entries import Asked
 from lipcert.proof.splits import Index
 from lipcert.readers.given import TorchModule, network_of
+from lipcert.search.jacobian.goal import EntryGoal
+from lipcert.search.jacobian.result import Jacobian
+from lipcert.search.jacobian.resume import CERTIFICATE, found_before, question
+from lipcert.search.jacobian.search import JacobianProgress, JacobianSearch
 
 MOST_CELLS = 1_000_000
 
@@ -64,7 +64,7 @@ def jacobian(
     Guarantees: `lower` and `upper` are proved with outward rounding for the given float64 weights, `seen_least` and
     `seen_most` next to points of the region. `certificate` proves all of it again, without a solver.
     """
-    goal = Goal(gap)
+    goal = EntryGoal(gap)
     goal.check()
     _check(time_limit, work, max_cells)
     if resume and folder is None:
@@ -80,25 +80,29 @@ def jacobian(
     budget = Budget.of_seconds(time_limit) if work is None else Budget.of_work(work)
     with ExitStack() as stack:
         stack.enter_context(one_thread() if budget.repeatable else nullcontext())
-        search = Search(asked, goal, budget)
-        search.on_progress = on_progress
         if folder is None:
-            search.run(max_cells)
+            search = JacobianSearch(asked, goal, max_cells)
+            search.on_progress = on_progress
+            search.run(budget)
             return _result(search)
-        job = stack.enter_context(JobFolder.open(Path(folder), "jacobian", question(asked, goal), resume=resume))
-        return _in_folder(search, job, max_cells)
+        job = stack.enter_context(JobFolder.open(Path(folder), "jacobian", question(asked, goal.gap), resume=resume))
+        search = JacobianSearch(asked, goal, max_cells, found_before(job, asked))
+        search.on_progress = on_progress
+        return _in_folder(search, budget, job)
 
 
-def _in_folder(search: Search, job: JobFolder, most: int) -> Jacobian:
-    """The same with a job folder, which keeps what it has until all of that is proved again."""
+def _in_folder(search: JacobianSearch, budget: Budget, job: JobFolder) -> Jacobian:
+    """The same with a job folder, which keeps the earlier certificate until all of it is proved again."""
     search.keep = lambda: _result(search).certificate.save(job.path / CERTIFICATE)
-    search.run(most, found_before(job, search.asked))
+    search.run(budget)
     if not search.ready:
         job.notes.append(f"{job.path}: interrupted before its cells were proved again; it is left as it was")
     search.notes += job.notes
     found = _result(search)
     if search.ready:
-        keep(found, job)
+        found.certificate.save(job.path / CERTIFICATE)
+        found.save(job.path / "entries.csv")
+        found.save(job.path / "result.json")
     return found
 
 
@@ -129,7 +133,7 @@ def _check(time_limit: float, work: float | None, most: int) -> None:
         raise InputError.about("max_cells", f"must be a whole number >= 1, not {most!r}")
 
 
-def _result(search: Search) -> Jacobian:
+def _result(search: JacobianSearch) -> Jacobian:
     asked, net, spent = search.asked, search.asked.network, search.budget.spent()
     hull = search.leaves.hull
     points, most_at, least_at = search.seen.points()

@@ -1,4 +1,4 @@
-"""What was seen of the entries: points of the region, and the least and the largest value proved at one of them."""
+"""Values of the entries at points of the region: the least and the largest of each, proved next to one of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NUMBERS = 1 << 20  # in one array of values at points
 _BETTER = 1e-13  # of an entry: less than that is rounding, and no reason to prove it
 
 
-class Seen:
+class ValuesAtPoints:
     """Of every entry (scores, inputs): `most` is at most its largest value next to a point of the region, namely
     points[most_at]; `least` is at least its smallest one."""
 
@@ -24,7 +24,7 @@ class Seen:
         self._points: list[Array] = []
 
     def offer(self, points: Array) -> None:
-        """Try points of the region in plain floating point, and prove what the best of them show."""
+        """Try points of the region in plain floating point, and prove the values at the best of them."""
         net = self.asked.network
         step = max(1, _NUMBERS // max(net.shape[0] * len(self.asked.scores), net.neurons, 1))
         for some in (points[k : k + step] for k in range(0, len(points), step)):
@@ -37,7 +37,7 @@ class Seen:
                 self._prove(some[np.unique(better)])
 
     def again(self, points: Array) -> None:
-        """Prove what points show that were found before."""
+        """Prove the values at points that an earlier run found."""
         net = self.asked.network
         step = max(1, _NUMBERS // max(net.shape[0] * len(self.asked.scores), net.neurons, 1))
         for some in (points[k : k + step] for k in range(0, len(points), step)):

@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 from lipcert import Ball, Box, Everywhere, InputError, Jacobian, Network, Status, jacobian
 from lipcert.cli.app import run
-from lipcert.entries import search
 from lipcert.proof.jacobian import JacobianCertificate, load_jacobian, verify_jacobian
 from lipcert.proof.splits import Cells, halves
+from lipcert.search.jacobian import search
 from tests.enumeration import exact_ranges
-from tests.jacobian.test_certificate import DAMAGED, FORGED
 from tests.problems import net_of
+from tests.search.jacobian.test_certificate import DAMAGED, FORGED
 
 NET, BOX = net_of(2, 9, 7, 2, seed=3), Box([0.1, -0.2], 1.0)
 GAP = 1e-4
@@ -138,7 +138,7 @@ def test_killed_at_any_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 KILLED = """
 import os, signal, sys
 from lipcert import Box, jacobian, load
-from lipcert.entries import search
+from lipcert.search.jacobian import search
 search._BLOCK, search._KEPT_BLOCKS = 6, 2
 seen = []
 def see(progress):

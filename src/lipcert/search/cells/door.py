@@ -16,13 +16,9 @@ from numpy.typing import ArrayLike
 
 from lipcert.budget import Budget
 from lipcert.budget.threads import one_thread
-from lipcert.cells.goal import Goal
-from lipcert.cells.result import Partition
-from lipcert.cells.search import Search
 from lipcert.errors import InputError
 from lipcert.files import write_bytes
 from lipcert.jobs import JobFolder, chosen_executor
-from lipcert.method.bracket import Progress
 from lipcert.problem.arrays import whole_of
 from lipcert.problem.frame import Frame
 from lipcert.problem.network import Network
@@ -34,6 +30,11 @@ from lipcert.proof.boxes import Asked
 from lipcert.proof.cover import Cover
 from lipcert.proof.splits import MOST_NODES
 from lipcert.readers.given import TorchModule, network_of
+from lipcert.search.blocks import BlockRunner
+from lipcert.search.boxes import BoxSearch, CellGoal
+from lipcert.search.cells.norm import NormOfCells
+from lipcert.search.cells.result import Partition
+from lipcert.search.progress import Progress
 
 MOST_CELLS = 1_000_000
 
@@ -84,7 +85,7 @@ def partition(
     Guarantees: `upper` is proved on every cell with outward rounding for the given float64 weights, `lower` at a point
     of it; the cells cover the region exactly. `certificate` proves all of them again, without a solver.
     """
-    goal = Goal(gap, target, largest)
+    goal = CellGoal(gap, target, largest)
     _check(region, cells, goal, time_limit, work, workers, max_cells)
     if resume and folder is None:
         raise InputError(
@@ -105,17 +106,17 @@ def partition(
         if folder is not None:
             job = stack.enter_context(JobFolder.open(Path(folder), "cells", question, resume=resume))
         stack.enter_context(one_thread() if budget.repeatable else nullcontext())
-        search = Search(asked, cover, goal, cells is not None, budget, job, executor)
+        search = BoxSearch(BlockRunner(NormOfCells(asked), executor, job), cover, goal, cells is not None, max_cells)
         search.on_progress = on_progress
-        search.run(max_cells)
-        found = _result(search, problem, frame)
+        search.run(budget)
+        found = _result(search, problem, asked)
         if job is not None:
             _keep(found, job.path)
     return found
 
 
-def _result(search: Search, problem: Problem, frame: Frame | None) -> Partition:
-    leaves, net = search.leaves, problem.network
+def _result(search: BoxSearch, problem: Problem, asked: Asked) -> Partition:
+    leaves, net, folder = search.leaves, problem.network, search.runner.folder
     cover, rows = leaves.cover()
     upper, lower, spent = leaves.upper, leaves.lower, search.budget.spent()
     if search.of_grid:
@@ -124,14 +125,14 @@ def _result(search: Search, problem: Problem, frame: Frame | None) -> Partition:
         lo, hi = grid.lo, grid.hi
     else:
         lo, hi, upper, lower = leaves.lo[rows], leaves.hi[rows], upper[rows], lower[rows]
-    notes = [*net.notes, *search.notes, *(search.folder.notes if search.folder is not None else ())]
+    notes = [*net.notes, *search.notes, *(folder.notes if folder is not None else ())]
     return Partition(
         lo=lo,
         hi=hi,
         upper=upper,
         lower=lower,
         points=leaves.points[rows],
-        region=search.asked.region,
+        region=asked.region,
         norm=problem.norm,
         output=problem.output,
         cover=cover,
@@ -142,9 +143,9 @@ def _result(search: Search, problem: Problem, frame: Frame | None) -> Partition:
         splits=search.splits,
         bounded=search.bounded,
         network={"sha256": net.sha256, "shape": list(net.shape)},
-        resumed=search.resumed,
+        resumed=search.runner.resumed,
         notes=tuple(dict.fromkeys(notes)),
-        frame=frame,
+        frame=asked.frame,
         work=spent.counted,
     )
 
@@ -157,7 +158,7 @@ def _keep(found: Partition, folder: Path) -> None:
     write_bytes(folder / "result.json", text.encode())
 
 
-def _question(asked: Asked, cells: int | list[int] | None, goal: Goal, most: int) -> dict[str, Any]:
+def _question(asked: Asked, cells: int | list[int] | None, goal: CellGoal, most: int) -> dict[str, Any]:
     """Everything that the cells depend on, but for the time: more of it is a reason to resume."""
     parts = (
         []
@@ -207,7 +208,7 @@ def _counts(cells: int | list[int] | None, region: Box) -> list[int]:
 def _check(
     region: Region,
     cells: int | Sequence[int] | None,
-    goal: Goal,
+    goal: CellGoal,
     time_limit: float,
     work: float | None,
     workers: int,

@@ -1,8 +1,8 @@
-"""Lower bounds of the constants of many boxes: points of each, tried in plain floating point, the best one proved.
+"""The Lipschitz constant on every cell of a box: upper bounds by lines, and lower bounds at points of the cell.
 
 A gradient jumps where a ReLU turns, so a box has several gradients, and one point shows one of them. Any plane through
 a box separates two of its corners: corners, moved inward a little so that they lie on no kink, find both sides. Where
-two planes meet, what lies between them in a box meets one of its edges: points between the crossings are tried there.
+two planes meet, the part of the box between them meets one of its edges: points between the crossings are tried there.
 """
 
 from __future__ import annotations
@@ -13,14 +13,18 @@ from functools import cached_property
 
 import numpy as np
 
-from lipcert.bounds.gradients import gradient_bounds
+from lipcert.bounds.gradients import gradient_bounds, slope_bounds
 from lipcert.bounds.interval import Interval
 from lipcert.bounds.operator_norms import corners, vector_norms
 from lipcert.bounds.propagation import ForwardPass
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
-from lipcert.proof.boxes import Asked
+from lipcert.proof.arithmetic import prove_linear
+from lipcert.proof.boxes import Asked, lines_on, preactivations_on
+from lipcert.proof.splits import Cells
 from lipcert.rounding import TINY, Array, gamma
+from lipcert.search.blocks import Found, Hints
+from lipcert.search.scores import best_coordinates, cell_operations, coordinate_scores
 from lipcert.witness.directions import jacobians, operator_norms, steepest
 
 _CORNERS_UP_TO = 5  # inputs: all corners are tried
@@ -29,6 +33,44 @@ _CROSSINGS = 3  # on one edge of a box that points are tried between
 _CLOSED = 1e-3  # a bracket that is this narrow needs no more points
 _SCATTERED = 8  # points besides
 _NUMBERS = 1 << 20  # in one array of values at points
+_PASSES, _CALLS = 4.0, 1e5  # operations for one cell: so many times those of its linear forms, and so many besides
+
+
+@dataclass(frozen=True, eq=False)
+class NormOfCells:
+    """The objective: the largest norm of the gradient, or of the Jacobian, on every cell (`search.blocks`)."""
+
+    asked: Asked
+
+    @property
+    def batch(self) -> int:
+        return self.asked.batch
+
+    @property
+    def sign_columns(self) -> int:
+        return self.asked.columns
+
+    @property
+    def operations(self) -> float:
+        return _PASSES * cell_operations(self.asked.problem) + _CALLS
+
+    def bound(self, cells: Cells, hints: Hints | None = None) -> Found:
+        """Bound some cells; the point of each is the best of those that were tried."""
+        asked, net, points = self.asked, self.asked.problem.network, PointsOfCells(self.asked)
+        if net.depth:
+            boxes = asked.places(cells.lo, cells.hi)
+            pre, signs = preactivations_on(asked, boxes, cells.signs)
+            upper, linear = lines_on(asked, boxes, pre)
+        else:
+            upper, signs = np.full(len(cells), prove_linear(asked.problem).upper), cells.signs
+        if hints is not None:
+            return Found(upper, points.proved(hints[0]), *hints, signs)
+        score: Array = np.zeros_like(cells.lo)
+        if net.depth:
+            radius = boxes.hi / 2 - boxes.lo / 2
+            score = coordinate_scores(net, slope_bounds(net, pre), linear, radius)[:, : cells.lo.shape[1]]
+        best, lower = points.best(cells.lo, cells.hi, upper)
+        return Found(upper, lower, best, best_coordinates(cells.lo, cells.hi, score), signs)
 
 
 def shares(inputs: int) -> Array:
@@ -42,7 +84,7 @@ def shares(inputs: int) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class Lowers:
+class PointsOfCells:
     """Evaluates the question of `asked` at points of its region."""
 
     asked: Asked

@@ -18,8 +18,6 @@ import lipcert
 from lipcert import Box, Everywhere, InputError, Network, Status, partition
 from lipcert.bounds import Interval, linear_bounds, slope_bounds
 from lipcert.bounds.gradients import OPEN_UP_TO, vertex_bounds
-from lipcert.cells import search
-from lipcert.cells.result import Partition
 from lipcert.chart.svg import document
 from lipcert.cli.app import run
 from lipcert.jobs import JobFolder
@@ -28,6 +26,8 @@ from lipcert.proof.cover import Cover
 from lipcert.proof.partition import verify_partition
 from lipcert.report.cells import cell_map
 from lipcert.rounding import Array
+from lipcert.search import boxes as search
+from lipcert.search.cells.result import Partition
 from tests.enumeration import exact_constant, operator
 from tests.problems import net_of
 from tests.strategies import SMOOTH, branched_networks, small_cases
@@ -313,7 +313,7 @@ KILLED = """
 import os, signal, sys
 import numpy as np
 from lipcert import Box, load, partition
-from lipcert.cells import search
+from lipcert.search import boxes as search
 search._BLOCK, search._FIRST = 8, 16
 seen = []
 def see(progress):

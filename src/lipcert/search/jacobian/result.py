@@ -18,14 +18,14 @@ from lipcert._version import __version__
 from lipcert.bounds.interval import Interval
 from lipcert.chart.facts import Facts
 from lipcert.chart.shown import Shown
-from lipcert.entries.goal import Goal, Verdict, scales, verdicts
 from lipcert.errors import InputError, SoundnessError
 from lipcert.files import write_bytes, write_npz
-from lipcert.method.result import Status
 from lipcert.problem.region import Region
 from lipcert.proof.jacobian import JacobianCertificate, seen_with_room, with_room
 from lipcert.proof.splits import Index, Splits
 from lipcert.rounding import Array
+from lipcert.search.jacobian.goal import EntryGoal, Verdict, scales, verdicts
+from lipcert.search.progress import Status
 
 _SHOWN = 36  # entries up to which a table has all of them,
 _EXTREME = 3  # and else so many of each kind
@@ -51,7 +51,7 @@ class Jacobian(Shown):
     inputs: Index
     region: Region
     splits: Splits
-    goal: Goal
+    goal: EntryGoal
     status: Status
     seconds: float
     network: dict[str, Any]

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from lipcert import Ball, Box, Everywhere, InputError, Network, Polytope, SoundnessError, Status, jacobian
 from lipcert.bounds.jacobian import entries_at
-from lipcert.entries import search as searching
-from lipcert.entries.leaves import NEVER
-from lipcert.entries.result import Jacobian
 from lipcert.proof.entries import Asked, Bounded
 from lipcert.proof.jacobian import verify_jacobian
 from lipcert.proof.splits import Cells, Index
 from lipcert.rounding import Array
+from lipcert.search.jacobian import search as searching
+from lipcert.search.jacobian.result import Jacobian
+from lipcert.search.scores import NEVER
 from tests.enumeration import exact_ranges
 from tests.problems import ABSOLUTE, AFTER_THE_STEP, CANCELLED, DEAD, DEAD_DEEP, MIRRORED, net_of
 from tests.strategies import SMOOTH, branched_networks, convolutional_networks, small_cases

@@ -12,9 +12,9 @@ import pytest
 from numpy.typing import NDArray
 
 from lipcert import Box, FileFormatError, InputError, Network, partition
-from lipcert.cells.result import Partition
 from lipcert.cli.app import run
 from lipcert.proof.partition import load_partition, verify_partition
+from lipcert.search.cells.result import Partition
 from tests.forging import wordless
 from tests.problems import net_of
 from tests.reader_tools import survive

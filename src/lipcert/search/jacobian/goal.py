@@ -46,7 +46,7 @@ def scales(seen: Interval) -> Array:
 
 
 @dataclass(frozen=True)
-class Goal:
+class EntryGoal:
     """An entry is good enough when its sign is decided; with a gap instead when both ends of its enclosure are within
     gap times the largest |value| seen of it from a value that was seen.
 

@@ -14,13 +14,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lipcert._version import __version__
-from lipcert.cells.goal import Goal
 from lipcert.chart.facts import Facts
 from lipcert.chart.numbers import counted
 from lipcert.chart.shown import Shown
 from lipcert.errors import InputError, SoundnessError
 from lipcert.files import write_bytes, write_json, write_npz
-from lipcert.method.result import Status, relative_gap
 from lipcert.problem.arrays import floats_of
 from lipcert.problem.frame import Frame
 from lipcert.problem.norms import Norm
@@ -29,6 +27,8 @@ from lipcert.problem.region import Box
 from lipcert.proof.cover import Cover
 from lipcert.proof.partition import PartitionCertificate, with_room
 from lipcert.rounding import Array
+from lipcert.search.boxes import CellGoal
+from lipcert.search.progress import Status, relative_gap
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -50,7 +50,7 @@ class Partition(Shown):
     output: Output
     cover: Cover
     of_grid: bool
-    goal: Goal
+    goal: CellGoal
     status: Status
     seconds: float
     splits: int
