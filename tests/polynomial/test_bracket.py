@@ -20,10 +20,9 @@ from lipcert.cli.pop import pop_command
 from lipcert.errors import InputError, SoundnessError
 from lipcert.polynomial.hierarchy import bracket as bracketing
 from lipcert.polynomial.hierarchy.bracket import solve_bracket
-from lipcert.polynomial.hierarchy.solve import PolynomialOptions, PolynomialProgress
 from lipcert.polynomial.hierarchy.plan import forecast
 from lipcert.polynomial.hierarchy.result import PolynomialOutcome
-from lipcert.polynomial.hierarchy.solve import relax, solve_model
+from lipcert.polynomial.hierarchy.solve import PolynomialOptions, PolynomialProgress, relax, solve_model
 from lipcert.polynomial.language import read_pop
 from lipcert.polynomial.points.search import FoundPoint
 from lipcert.solver.conic.conic import ConicProblem, ConicSolution, solve_conic

@@ -13,9 +13,10 @@ from lipcert.budget import Budget
 from lipcert.chart.facts import Facts, Shown
 from lipcert.errors import InputError
 from lipcert.method.bound import bound
-from lipcert.method.result import Result, Status
+from lipcert.method.result import Result
 from lipcert.problem.network import Network
 from lipcert.problem.region import Box
+from lipcert.search.progress import Status
 
 _STEPS = 200
 

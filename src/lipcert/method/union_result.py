@@ -11,9 +11,10 @@ from typing import Any
 from lipcert.chart.facts import Facts, Shown
 from lipcert.errors import InputError
 from lipcert.files import write_bytes
-from lipcert.method.result import Result, Status, gap_words, relative_gap
+from lipcert.method.result import Result, gap_words
 from lipcert.proof.union import UnionCertificate
 from lipcert.rounding import Array
+from lipcert.search.progress import Status, relative_gap
 
 _SHOWN = 5  # regions that a person reads first
 

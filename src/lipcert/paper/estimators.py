@@ -21,7 +21,6 @@ from lipcert.errors import SoundnessError
 from lipcert.jobs import Outcome
 from lipcert.method.bound import bound
 from lipcert.method.bracket import Bracket
-from lipcert.method.result import Status
 from lipcert.method.solving import Task, solve
 from lipcert.paper.entries import (
     HR1,
@@ -44,6 +43,7 @@ from lipcert.problem.problem import Problem
 from lipcert.problem.region import Everywhere
 from lipcert.proof.multipliers import prove
 from lipcert.relaxation.specification import build, plan_specification
+from lipcert.search.progress import Status
 from lipcert.solver.conic.conic import ConicStatus
 from lipcert.solver.rank_two import solve_rank_two
 from lipcert.witness import sample_points, sampling

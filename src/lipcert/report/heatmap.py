@@ -11,15 +11,15 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from lipcert.cells.result import Partition
 from lipcert.chart.numbers import down, plain, up
 from lipcert.chart.shapes import AxesFrame, Axis, Drawing, Paint, Rectangle, Shape, Text
-from lipcert.entries.goal import Verdict
-from lipcert.entries.result import Jacobian
 from lipcert.errors import InputError
 from lipcert.robustness.pairs import PairConstant
 from lipcert.robustness.result import Certification
 from lipcert.rounding import Array
+from lipcert.search.cells.result import Partition
+from lipcert.search.jacobian.goal import Verdict
+from lipcert.search.jacobian.result import Jacobian
 
 _LIGHT, _DARK = np.array([241.0, 246.0, 252.0]), np.array([8.0, 48.0, 107.0])
 BALANCE = 0.179  # the luminance on which black and white stand out equally
