@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import re
 import shutil
 import struct
 from pathlib import Path
@@ -12,9 +11,10 @@ import numpy as np
 
 import lipcert
 from lipcert.problem.network import Network
+from tests.conftest import ROOT
+from tests.documents import pages
 from tests.onnx_tools import build
 
-ROOT = Path(__file__).resolve().parent.parent
 _RNG = np.random.default_rng(3)
 
 
@@ -38,8 +38,8 @@ def make_files(folder: Path) -> None:
     np.savetxt(folder / "A.csv", 0.3 * np.eye(3), delimiter=",")
     np.savetxt(folder / "B.csv", 0.01 * np.ones((3, 1)), delimiter=",")
     np.save(folder / "P.npy", np.eye(3))
-    for block in re.findall(r"```pop\n(# .*?)```", (ROOT / "docs" / "polynomials.md").read_text("utf-8"), re.DOTALL):
-        (folder / block.split("\n")[0][2:]).write_text(block)
+    for name, text in pages.named_files(pages.read("polynomials.md"), "pop").items():
+        (folder / name).write_text(text)
     shutil.copytree(ROOT / "examples", folder / "examples", ignore=shutil.ignore_patterns("*.py", "*.ipynb"))
 
 
