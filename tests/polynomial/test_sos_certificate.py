@@ -11,9 +11,10 @@ import pytest
 from lipcert.errors import InputError
 from lipcert.polynomial import Polynomial, PolynomialProblem
 from lipcert.polynomial.hierarchy.assembly import MomentConic
+from lipcert.polynomial.hierarchy.attempts import identity_of
 from lipcert.polynomial.hierarchy.hierarchies import dense
 from lipcert.polynomial.hierarchy.model import MomentBlock, MomentModel
-from lipcert.polynomial.hierarchy.solve import identity_of, minimize, relax, solve_model
+from lipcert.polynomial.hierarchy.solve import minimize, relax, solve_model
 from lipcert.proof.sos import Identity, SosProof, monomial_reach, prove_sos
 from lipcert.rounding import Array
 from lipcert.solver.conic.conic import ConicProblem, ConicSolution, ConicStatus, solve_conic

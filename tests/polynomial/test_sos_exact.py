@@ -15,11 +15,11 @@ from lipcert import Polynomial, PolynomialProblem, minimize
 from lipcert.budget import Budget
 from lipcert.polynomial.certificates.certificate import About
 from lipcert.polynomial.hierarchy.assembly import is_exact
-from lipcert.polynomial.hierarchy.attempts import Scaled, attempt
+from lipcert.polynomial.hierarchy.attempts import Scaled, attempt, identity_of
 from lipcert.polynomial.hierarchy.faces import NoGramMatrixError, reduce_bases, reduce_faces
 from lipcert.polynomial.hierarchy.hierarchies import dense
 from lipcert.polynomial.hierarchy.model import MomentBlock, MomentModel
-from lipcert.polynomial.hierarchy.solve import identity_of, relax, solve_model
+from lipcert.polynomial.hierarchy.solve import relax, solve_model
 from lipcert.polynomial.problem import extended, propagated_bounds
 from lipcert.polynomial.text import parse
 from lipcert.proof.sos import Identity
