@@ -19,18 +19,17 @@ import numpy as np
 
 import lipcert
 from benchmarks._measure import data_folder
-from benchmarks.depth_and_cuts import first_image
+from benchmarks._networks import digit
 from lipcert.budget import Budget
-from lipcert.paper.networks import paper_network, paper_region
+from lipcert.paper.entries import paper_network, paper_region
 from lipcert.problem.activations import Activation
 from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box
 from lipcert.proof.multipliers import prove
-from lipcert.relaxation.build import build
 from lipcert.relaxation.cuts import NO_CUTS, separate, with_cuts
 from lipcert.relaxation.model import Relaxation, assemble
-from lipcert.relaxation.specification import LIFTS, plan_specification
+from lipcert.relaxation.specification import LIFTS, build, plan_specification
 from lipcert.rounding import Array
 from lipcert.solver.costs import solve_operations
 from lipcert.solver.rank_two import Options, solve_rank_two
@@ -66,7 +65,7 @@ def acas(radius: float) -> Case:
 
 def eran() -> Case:
     net = lipcert.load(data_folder() / "nets" / "eran_mnist_relu_3_50.onnx")
-    image = first_image(data_folder() / "mnist" / "t10k-images-idx3-ubyte.gz")
+    image = digit()
     return net, Box(image, 0.02, (0, 1)), np.eye(net.outputs)[7] - np.eye(net.outputs)[3]
 
 

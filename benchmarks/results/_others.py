@@ -16,13 +16,12 @@ from tests.polynomial_problems import LIBRARY, Named
 import lipcert
 from benchmarks._measure import ROOT, data_folder, run
 from benchmarks._measure import lipcert as command_line
-from benchmarks._networks import CASES
+from benchmarks._networks import CASES, he_normal
 from benchmarks._rows import Measured
-from benchmarks.large import he_normal
 from benchmarks.results._case import DATA, ONLY_FULL, Case, Stopwatch, gigabytes
 from lipcert import Box, Network
 from lipcert.cli.demo import digits
-from lipcert.polynomial.hierarchy.solve import solve_problem
+from lipcert.polynomial.hierarchy.solve import PolynomialOptions, solve_problem
 
 DIGITS = ROOT / "src" / "lipcert" / "data" / "digits_net.npz"
 RADII = (0.01, 0.02, 0.05, 0.1)
@@ -135,7 +134,7 @@ def polynomials() -> Iterable[Measured]:
 def polynomial(named: Named) -> Measured:
     """One of them, by the relaxation and order that its entry names."""
     watch = Stopwatch()
-    found = solve_problem(named.problem, named.relaxation, named.order)
+    found = solve_problem(named.problem, PolynomialOptions(named.relaxation, named.order))
     least = named.problem.sense == "min"
     return Measured(
         named.name,

@@ -10,13 +10,13 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from lipcert.budget import Budget
-from lipcert.chart.facts import Facts
-from lipcert.chart.shown import Shown
+from lipcert.chart.facts import Facts, Shown
 from lipcert.errors import InputError
 from lipcert.method.bound import bound
-from lipcert.method.result import Result, Status
+from lipcert.method.result import Result
 from lipcert.problem.network import Network
 from lipcert.problem.region import Box
+from lipcert.search.progress import Status
 
 _STEPS = 200
 

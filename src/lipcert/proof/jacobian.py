@@ -17,8 +17,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.bounds.entries import entries_at
 from lipcert.bounds.interval import Interval
+from lipcert.bounds.jacobian import entries_at
 from lipcert.errors import FileFormatError
 from lipcert.files.numbers import LARGEST_WHOLE, real, whole
 from lipcert.problem.network import Network

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lipcert.bounds.propagation import Interval, preactivation_bounds
+from lipcert.bounds.interval import Interval
+from lipcert.bounds.propagation import preactivation_bounds
 from lipcert.errors import FileFormatError, InputError
 from lipcert.files.numbers import LARGEST_WHOLE, real, whole
 from lipcert.problem.activations import IDENTITY

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from lipcert.bounds.interval import Interval
-from lipcert.chart.shown import Shown
+from lipcert.chart.facts import Shown
 from lipcert.problem.output import output_of
 from lipcert.problem.question import EveryCell, EveryEntry, Objective, Question, Statement, UpperBounds
 

@@ -7,8 +7,8 @@ from itertools import product
 import numpy as np
 
 from lipcert.bounds.cell import whole
+from lipcert.bounds.gradients import OPEN_UP_TO
 from lipcert.bounds.interval import Interval
-from lipcert.bounds.vertices import OPEN_UP_TO
 from lipcert.errors import FileFormatError, InputError, MethodError
 from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
@@ -68,7 +68,7 @@ def _upper(problem: Problem, pre: Hint, box: Box) -> float:
 
 
 def _at_ends(problem: Problem, slopes: Hint) -> float:
-    """The largest norm over the ends of the open slopes, infinite where these are one or many (`bounds.vertices`)."""
+    """The largest norm over the ends of the open slopes, infinite where these are one or many (`bounds.gradients`)."""
     readers, norm, uppers = Readers(problem.network), problem.norm, list[float]()
     for ends in ends_of(slopes, OPEN_UP_TO):
         rows = [interval_gradients(readers, ends, c)[0] for c in np.atleast_2d(problem.c)]

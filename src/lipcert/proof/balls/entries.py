@@ -1,7 +1,7 @@
 """The entries of a Jacobian, in balls: on every cell of a region, and next to points.
 
 The cells and the way through them are those of `proof.entries`. Which entries no path of the network can make negative,
-or positive, follows from signs alone and is asked of the ordinary code (`bounds.entries.signed`).
+or positive, follows from signs alone and is asked of the ordinary code (`bounds.jacobian.signed`).
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from functools import partial
 
 import numpy as np
 
-from lipcert.bounds.entries import signed
+from lipcert.bounds.gradients import ENTRIES_UP_TO
 from lipcert.bounds.interval import Interval
-from lipcert.bounds.vertices import ENTRIES_UP_TO
+from lipcert.bounds.jacobian import signed
 from lipcert.errors import FileFormatError, InputError, MethodError
 from lipcert.problem.network import Network
 from lipcert.problem.region import Box
