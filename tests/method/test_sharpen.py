@@ -23,7 +23,7 @@ from lipcert.method.relaxed import RELAXED
 from lipcert.method.sharpen import _Reach, gain, sharpen
 from lipcert.problem.blocks import Block
 from lipcert.problem.norms import Norm
-from lipcert.problem.problem import CUT_SHORT, PREACTIVATIONS, Problem
+from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate, Multipliers, Proof, Sharpened, prove_within
 from lipcert.proof.arithmetic import prove_linear
 from lipcert.proof.balls import check_with_balls
@@ -323,7 +323,7 @@ def test_what_is_not_covered() -> None:
     assert sharpen(Problem.of(deep_net(3, 6, 1), Box(np.zeros(3), 1.0)), work) is None
     assert sharpen(Problem.of(deep_net(3, 6, 5, 1, activation="tanh"), Box(np.zeros(3), 1.0)), work) is None
     problem = Problem.of(chain, Box(np.zeros(3), 1.0))
-    early = problem.on(problem.region, **{PREACTIVATIONS: preactivations(problem), CUT_SHORT: True})
+    early = problem.on(problem.region, preactivations(problem), looser=True)
     assert sharpen(early, work) is None
     assert gain(problem, problem) == 0.0
     nothing = Sharper(np.zeros((0, 3), dtype=np.int64), np.zeros((0, 2), dtype=np.int64), np.zeros(0))

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.bounds.gains import GAINS
 from lipcert.budget import Budget
 from lipcert.budget.threads import threads_for
 from lipcert.method.bracket import Bracket
@@ -129,8 +128,8 @@ class _Run:
     def _case(self, at: tuple[int, int]) -> Problem:
         """The problem of a case; what pays for parts of the network is the same for all outputs."""
         case = case_of(self.problem, *at)
-        if self.problem.knows(GAINS) and case.coordinate is None:
-            case.kept(GAINS, lambda: gains_of(self.problem))
+        if gains_of.known(self.problem) and case.coordinate is None:
+            gains_of.keep(case, gains_of(self.problem))
         return case
 
     def _step(self, case: Problem, at: tuple[int, int], step: Step, budget: Budget) -> Status:

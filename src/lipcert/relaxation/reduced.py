@@ -9,16 +9,17 @@ import numpy as np
 from lipcert.bounds.gains import Gains, gains, mixed_gradient_bounds
 from lipcert.bounds.propagation import gradient_bounds, preactivations
 from lipcert.problem.network import Network
-from lipcert.problem.problem import Problem
+from lipcert.problem.problem import Fact, Problem
 from lipcert.relaxation.layers import NOTHING
 from lipcert.relaxation.model import Relaxation
 from lipcert.relaxation.partial import partial
 from lipcert.relaxation.reduction import Reduction, Share, open_signs
 
 
+@Fact
 def gains_of(problem: Problem) -> Gains:
-    """The gains of the problem's network and norm on its region; computed once and kept with the problem."""
-    return problem.kept("gains", lambda: gains(problem.network, preactivations(problem), problem.norm))
+    """The gains of the problem's network and norm on its region."""
+    return gains(problem.network, preactivations(problem), problem.norm)
 
 
 def reduced(problem: Problem, reduction: Reduction) -> Relaxation:
