@@ -21,9 +21,7 @@ from lipcert.relaxation.cuts import Cuts, with_cuts
 from lipcert.relaxation.model import Relaxation
 from lipcert.relaxation.triangles import Triangles, triangle_rows
 from lipcert.solver.rank_two import Options, solve_rank_two
-from lipcert.solver.sphere import climb, unit
-from lipcert.solver.triangles import Dual, TriangleOptions, TriangleRun
-from lipcert.solver.violated import violated
+from lipcert.solver.triangles import Dual, TriangleOptions, TriangleRun, climb, unit, violated
 from tests.lift_tools import Keeping, built, true_points
 from tests.one_layer_tools import changed, exact, proof_of, random_net, with_specification
 

@@ -16,7 +16,7 @@ from lipcert.relaxation.model import Relaxation
 from lipcert.solver import Progress, choose_solver
 from lipcert.solver import Status as SolverStatus
 from lipcert.solver.rank_two import Options, solve_rank_two
-from lipcert.solver.sides import solve_two_sided, two_sides
+from lipcert.solver.unit_vectors import solve_two_sided, two_sides
 from lipcert.steps import DENSE, RATES
 from tests.constants import set_constant
 from tests.lift_tools import built

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lipcert.problem.maps import Matrix, entrywise, row_pieces
 from lipcert.rounding import TINY, Array, Interval, add_down, add_up, down, gamma, grow, up

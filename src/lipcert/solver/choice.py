@@ -43,7 +43,7 @@ def choose_solver(name: str, problem: RankTwoProblem, budget: Budget) -> Run:
     # Imported here, so that importing lipcert stays fast.
     from lipcert.solver.low_rank import solve_low_rank
     from lipcert.solver.rank_two import Options, solve_rank_two
-    from lipcert.solver.sides import solve_two_sided, two_sides
+    from lipcert.solver.unit_vectors import solve_two_sided, two_sides
 
     first_order = name == "low-rank" or (name == "auto" and problem.size >= ALTERNATE_FROM)
     sides = two_sides(problem) if first_order else None
@@ -58,7 +58,7 @@ def choose_solver(name: str, problem: RankTwoProblem, budget: Budget) -> Run:
 
 def no_room_for_interior(name: str, problem: RankTwoProblem, budget: Budget) -> bool:
     """Whether `choose_solver` takes a first-order method because the interior point does not fit the memory."""
-    from lipcert.solver.sides import two_sides  # here, so that importing lipcert stays fast
+    from lipcert.solver.unit_vectors import two_sides  # here, so that importing lipcert stays fast
 
     if name == "low-rank" or not _too_large(problem, budget):
         return False

@@ -20,12 +20,11 @@ from lipcert.relaxation.rank_two import Floats, RankTwoProblem
 from lipcert.solver.atoms import NONE, AtomForm, atom_form
 from lipcert.solver.bordered import Bordered, Inverse
 from lipcert.solver.costs import iteration_operations, setup_operations
-from lipcert.solver.dense import cholesky, symmetrise, symv
+from lipcert.solver.dense import cholesky, longest_ratio, longest_step, symmetrise, symv
 from lipcert.solver.result import Callback, Log, RankTwoResult, Record, Status
 from lipcert.solver.roots import find_core
 from lipcert.solver.schur import Schur
 from lipcert.solver.start import Iterate, dual_matrix, starting_point
-from lipcert.solver.steps import longest_ratio, longest_step
 
 NEAR = 1e-4  # gap and infeasibility from which on a failure is called nearly optimal
 ROOT_STEP = 0.9  # of the way to zero that the slack or multiplier of a root may go: neither is zero at the optimum
