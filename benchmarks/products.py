@@ -17,10 +17,9 @@ from benchmarks._measure import data_folder, lipcert
 from lipcert import Box, load
 from lipcert.budget import Budget
 from lipcert.method.bracket import Bracket
-from lipcert.method.products import solve_products
+from lipcert.method.one_layer import AllProducts
 from lipcert.method.solving import Task
 from lipcert.problem.problem import Problem
-from lipcert.solver.grid import GridStart
 
 
 def paper(seconds: float) -> None:
@@ -43,22 +42,21 @@ def paper(seconds: float) -> None:
 def pairs(count: int, seconds: float) -> None:
     """Differences of two scores on [-0.1, 1.1]^784, each from the multipliers of the one before."""
     net = load(data_folder() / "sdp_nn" / "sdp_nn_rsl18a.npz")
-    box, start = Box(np.full(net.inputs, 0.5), 0.6), None
+    box, products = Box(np.full(net.inputs, 0.5), 0.6), AllProducts()
     for j in range(1, 1 + count):
         c = np.zeros(net.outputs)
         c[0], c[j] = 1.0, -1.0
-        start = _pair(Task.of(Problem.of(net, box, c), "tight"), j, seconds, start)
+        _pair(Task.of(Problem.of(net, box, c), "tight"), j, seconds, products)
 
 
-def _pair(task: Task, j: int, seconds: float, start: GridStart | None) -> GridStart | None:
-    bracket = Bracket()
+def _pair(task: Task, j: int, seconds: float, products: AllProducts) -> None:
+    bracket, cold = Bracket(), products.start is None
     wall, cpu = time.perf_counter(), time.process_time()
-    done = solve_products(task, bracket, Budget.of_seconds(seconds), start)
+    status = products.advance(task, bracket, Budget.of_seconds(seconds))
     print(
         f"pair (0, {j}): {bracket.upper:.4f} in {time.perf_counter() - wall:.1f} s "
-        f"({time.process_time() - cpu:.1f} s CPU), {'cold' if start is None else 'warm'}, {done.status.name}"
+        f"({time.process_time() - cpu:.1f} s CPU), {'cold' if cold else 'warm'}, {status.name}"
     )
-    return done.start
 
 
 def main() -> None:

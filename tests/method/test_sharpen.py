@@ -168,7 +168,7 @@ def test_certificates_are_about_the_problem(sizes: tuple[int, ...], norm: Norm, 
     linear = prove_linear(found) if small is None else prove_within(found, prove_linear(small.problem))
     bracket = Bracket(Wishes())
     signs = Signs(found, bracket, Sharpening(found, bracket))
-    signs.turn(Budget.of_work(5.0))
+    signs.advance(Budget.of_work(5.0))
     assert bracket.certificate is not None
     assert bracket.certificate.upper == pytest.approx(truth, rel=2e-6)
     assert prove_linear(problem).upper >= linear.upper * (1 - 1e-9)
@@ -356,7 +356,7 @@ def test_relaxations_of_auto_use_them(monkeypatch: pytest.MonkeyPatch) -> None:
         sharpening = Sharpening(problem, bracket)
         assert sharpening(Budget.of_work(0.0)) is problem
         engine = Relaxation(problem, bracket, FREE, 0.5, sharpening)
-        engine.turn(Budget.of_work(5.0))
+        engine.advance(Budget.of_work(5.0))
         assert bracket.certificate is not None
         assert isinstance(bracket.certificate.proof, kind)
         assert verify(bracket.certificate, net).proved

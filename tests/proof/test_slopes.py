@@ -446,7 +446,7 @@ def test_turns_of_auto_go_on(norm: str, monkeypatch: pytest.MonkeyPatch) -> None
     for work in (0.2, 0.2, 20.0, 20.0):
         bracket.go_on()
         if not engine.ended:
-            engine.turn(Budget.of_work(work))
+            engine.advance(Budget.of_work(work))
         uppers.append(bracket.upper)
     assert len(passes) <= 2 * once
     assert engine.ended

@@ -21,7 +21,7 @@ from lipcert.method.portfolio import Engine
 from lipcert.method.relaxed import RELAXED, Relaxed
 from lipcert.method.result import Status
 from lipcert.method.slopes import SLOPES_PROOFS, Slopes, Work, run_slopes
-from lipcert.method.tight import Kept, Tight
+from lipcert.method.tight import ResumeState, Tight
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import hull
 from lipcert.proof.collapsed import prove_within
@@ -146,7 +146,7 @@ class Signs(Engine):
         self.problem, self.bracket, self.sharper = problem, bracket, sharper
         self.search: SignSearch | None = None
 
-    def turn(self, budget: Budget) -> None:
+    def advance(self, budget: Budget) -> None:
         if self.search is None:
             self.problem = self.sharper(budget)
             self.search = self._begun()
@@ -209,7 +209,7 @@ class Cells(Engine):
         """Cells of many inputs are for what others leave."""
         return self.bracket.upper
 
-    def turn(self, budget: Budget) -> None:
+    def advance(self, budget: Budget) -> None:
         bracket = self.bracket
         bracket.enter(self.name)
         if self.search is None:
@@ -265,7 +265,7 @@ class Relaxation(Engine):
     def price(self, budget: Budget) -> float:
         return budget.expected(self.method.cost(self.problem) * RATES[DENSE])
 
-    def turn(self, budget: Budget) -> None:
+    def advance(self, budget: Budget) -> None:
         self.problem = self.sharper(budget)
         before = self.bracket.certificate
         self.method.run(self.problem, self.bracket, budget)
@@ -278,19 +278,19 @@ class Tightening(Relaxation):
     """Method tight: a turn goes on with the cuts of the last one, or from where the multipliers of all cuts were."""
 
     def __init__(self, problem: Problem, bracket: Bracket, sharper: Sharpening) -> None:
-        self.kept = Kept()
-        super().__init__(problem, bracket, Tight(slopes=False, kept=self.kept, parts=True), TIGHT_LEAVES, sharper)
+        self.state = ResumeState()
+        super().__init__(problem, bracket, Tight(slopes=False, state=self.state, parts=True), TIGHT_LEAVES, sharper)
 
     def least(self, budget: Budget) -> float:
-        again = self.kept.least(budget) if self.history else None
+        again = self.state.least(budget) if self.history else None
         return super().least(budget) if again is None else again
 
-    def turn(self, budget: Budget) -> None:
-        super().turn(budget)
-        self.ended = self.ended and self.kept.needs is None
+    def advance(self, budget: Budget) -> None:
+        super().advance(budget)
+        self.ended = self.ended and self.state.needs is None
 
     def release(self) -> None:
-        self.kept.forget()
+        self.state.forget()
 
 
 class BySlopes(Relaxation):
@@ -304,7 +304,7 @@ class BySlopes(Relaxation):
         known = hull(self.problem.region) is None
         return super().price(budget) * (SLOPES_STEPS / SLOPES_PROOFS if known else 1.0)
 
-    def turn(self, budget: Budget) -> None:
+    def advance(self, budget: Budget) -> None:
         self.problem = self.sharper(budget)
         before = self.bracket.certificate
         self.work = run_slopes(self.problem, self.bracket, budget, self.work)

@@ -58,8 +58,8 @@ class Engine:
         self.idle = 0  # turns in a row that stopped early, without a gain
         self.history: list[tuple[float, float]] = []  # what was spent by then, and the bound
 
-    def turn(self, budget: Budget) -> None:
-        """Work within the budget."""
+    def advance(self, budget: Budget) -> None:
+        """Work within the budget, on from where the last turn ended, and improve the bracket."""
         raise NotImplementedError
 
     def price(self, budget: Budget) -> float:  # noqa: ARG002 - an engine that gives bounds from its first moment on
@@ -85,7 +85,7 @@ class Engine:
     def take_turn(self, budget: Budget) -> None:
         """A turn, remembered for the forecast."""
         before, given, upper = budget.now(), budget.left(), self.upper
-        self.turn(budget)
+        self.advance(budget)
         seconds = max(budget.now() - before, 1e-9)
         self.spent, self.longest = self.spent + seconds, max(self.longest, given)
         self.history.append((self.spent, self.upper))

@@ -15,7 +15,7 @@ from lipcert.budget import Budget
 from lipcert.method.bound import bound
 from lipcert.method.bracket import Bracket
 from lipcert.method.result import Status
-from lipcert.method.solving import Task, solve
+from lipcert.method.solving import OneSolve, Task
 from lipcert.paper.entries import HR1, HR2, LBS, LIPOPT3, LIPOPT4, OURS, SHOR, Entry, Given, Random
 from lipcert.paper.networks import SAMPLES, paper_samples
 from lipcert.polynomial.lcep.lipopt import lipopt
@@ -114,7 +114,7 @@ def _relaxed(q: _Question) -> Estimate:
             upper = prove(relaxation, result.y).upper
         return Estimate(upper, floor=result.primal, ended=_ended(result.status.name))
     bracket = Bracket()
-    status = solve(Task(q.problem, specification, relaxation), bracket, budget)
+    status = OneSolve().advance(Task(q.problem, specification, relaxation), bracket, budget)
     return Estimate(bracket.upper, ended=_ended(status.name))
 
 

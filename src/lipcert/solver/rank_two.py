@@ -9,7 +9,7 @@ the start is dual feasible and every iterate stays so: b'y of any iteration is a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import lapack
@@ -94,6 +94,16 @@ class RankTwoRun:
         self.budget = self.log.budget = budget
         with budget.threads(max(self.problem.size, self.given.rows // 4)):
             return self._run(y0)
+
+    def advance(self, budget: Budget, callback: Callback) -> RankTwoResult:
+        """From where it was; the callback sees the iterations of this call alone."""
+        self.log.callback = callback
+        found = self.run(budget)
+        return replace(found, paused=self) if found.status is Status.TIME_LIMIT else found
+
+    def least(self, budget: Budget) -> float:
+        """Seconds of the next iteration."""
+        return budget.expected(self.iteration())
 
     def iteration(self) -> float:
         """Operations of the next one."""
