@@ -27,6 +27,7 @@ from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate, Multipliers, Proof, Sharpened, prove_within
 from lipcert.proof.arithmetic import prove_linear
 from lipcert.proof.balls import check_with_balls
+from lipcert.proof.cases import Cases
 from lipcert.proof.sharpened import Sharper
 from lipcert.proof.verify import load_certificate, verify
 from lipcert.rounding import Array
@@ -363,6 +364,26 @@ def test_relaxations_of_auto_use_them(monkeypatch: pytest.MonkeyPatch) -> None:
         assert sharpening(Budget.of_work(0.0)) is engine.problem
         uppers.append(bracket.upper)
     assert uppers[0] <= uppers[1] * (1 + 1e-3)
+
+
+@pytest.mark.usefixtures("either")
+@pytest.mark.parametrize(("norm", "outputs"), [("1", 1), ("inf", 3), ("1", 3)])
+def test_certificates_of_a_case_verify_by_themselves(norm: str, outputs: int) -> None:
+    """Bounds that a checker needs multipliers for are shared with a part of a proof about all cases alone."""
+    net, box = deep_net(3, 8, 8, outputs, seed=2), Box(np.zeros(3), 0.6)
+    problem = Problem.of(net, box, None if outputs == 1 else "all", norm)
+    found = sharpen(problem, Budget.of_work(10.0))
+    assert found is not None
+    at = (0 if norm == "inf" else None, 1 if norm == "1" else None)
+    alone, part = found.case(*at), found.case(*at, part=True)
+    assert prove_linear(alone).verify(net).proved
+    assert gain(alone, part) > 0
+    assert prove_linear(found.along(np.ones(outputs))).verify(net).proved
+    bracket = Bracket(Wishes(lower=False))
+    FREE.run(found, bracket, Budget.of_work(10.0))
+    assert bracket.certificate is not None
+    assert isinstance(inner_of(bracket.certificate), Cases)
+    assert verify(bracket.certificate, net).proved
 
 
 def test_narrow_intervals_stay_in_order() -> None:
