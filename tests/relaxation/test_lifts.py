@@ -23,7 +23,7 @@ from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region
 from lipcert.proof import prove_interval
 from lipcert.proof.multipliers import prove
-from lipcert.relaxation.reduced import gains_of
+from lipcert.relaxation.reduction import gains_of
 from lipcert.relaxation.specification import LIFTS, check_relaxation
 from lipcert.rounding import Array
 from lipcert.solver.rank_two import Options, solve_rank_two

@@ -13,7 +13,7 @@ from lipcert.method.bracket import Bracket
 from lipcert.problem.problem import Problem
 from lipcert.proof.arithmetic import prove_interval, prove_linear, prove_mixed, prove_product
 from lipcert.proof.collapsed import prove_within
-from lipcert.relaxation.reduced import gains_of
+from lipcert.relaxation.reduction import gains_of
 from lipcert.steps import DENSE, RATES, THIN, Expired
 
 GAINS_SHARE = 0.5  # share of the remaining budget that the rows of all Jacobians may take

@@ -213,7 +213,8 @@ class Cells(Engine):
         """Expected bound of the first turn: no better than the current one.
 
         Splitting many inputs rarely pays, so other engines go first.
-        """        return self.bracket.upper
+        """
+        return self.bracket.upper
 
     def advance(self, budget: Budget) -> None:
         bracket = self.bracket
@@ -248,7 +249,6 @@ class Cells(Engine):
 
 class Relaxation(Engine):
     """A relaxation that is solved in one turn: another turn begins anew, and it ends when it has nothing to add."""
-
 
     continues = False
 

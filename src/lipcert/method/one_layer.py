@@ -18,10 +18,8 @@ from lipcert.method.bracket import BracketView
 from lipcert.method.solving import OnMoments, Task, Watcher, least_numbers, proof_operations, proved
 from lipcert.problem.norms import INF
 from lipcert.proof import Certificate
-from lipcert.relaxation.build import build
-from lipcert.relaxation.grid import grid_cuts, grid_of, grid_parts
-from lipcert.relaxation.specification import plan_specification
-from lipcert.relaxation.triangles import triangle_rows
+from lipcert.relaxation.specification import build, plan_specification
+from lipcert.relaxation.triangles import grid_cuts, grid_of, grid_parts, triangle_rows
 from lipcert.rounding import Array
 from lipcert.solver import Progress, Status
 from lipcert.solver.grid import GridOptions, GridRun, GridStart, GridState, shifted
