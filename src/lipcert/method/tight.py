@@ -7,10 +7,10 @@ from lipcert.method.bracket import Bracket, BracketView
 from lipcert.method.cases import CaseSolves
 from lipcert.method.lower import Rounder
 from lipcert.method.relaxed import Relaxed
-from lipcert.method.result import Status
 from lipcert.method.slopes import Slopes, Work, run_slopes
 from lipcert.method.solving import CutRounds, OneSolve, OnMoments, Solve, Task, rounds_fit, rounds_need
 from lipcert.problem.problem import Problem
+from lipcert.search.progress import Status
 from lipcert.solver import Status as SolverStatus
 
 SLOPES_BEFORE_TIGHT = 0.3  # share of the budget, at most, for slopes before method tight
