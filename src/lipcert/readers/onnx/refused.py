@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from lipcert.readers.graph import Entry, refused
+
 _NORM = (
     "divides by the standard deviation of its input: its slope has no bound near constant inputs that these methods "
     "can use"
@@ -70,5 +72,5 @@ _LEARNT: dict[str, tuple[str, ...]] = {
     _WORDS: ("CastMap", "CategoryMapper", "DictVectorizer"),
 }
 
-REFUSED: dict[str, str] = {name: why for why, names in _REASONS.items() for name in names}
-REFUSED_LEARNT: dict[str, str] = {name: why for why, names in _LEARNT.items() for name in names}
+REFUSED: dict[str, Entry] = {name: refused(why) for why, names in _REASONS.items() for name in names}
+REFUSED_LEARNT: dict[str, Entry] = {name: refused(why) for why, names in _LEARNT.items() for name in names}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from lipcert.errors import UnsupportedOperator
-from lipcert.readers.graph import activations, rewrites
+from lipcert.readers.graph import Entry, activations, refused, rewrites
 from lipcert.readers.graph.activations import plain
 from lipcert.readers.graph.tensors import Graph, Tensor
-from lipcert.readers.torch.values import Entry, call, number, optional, real, refused
+from lipcert.readers.torch.values import call, number, optional, real
 from lipcert.rounding import Array
 
 _SELU = (1.6732632423543772848170429916717, 1.0507009873554804934193349852946)  # alpha and scale

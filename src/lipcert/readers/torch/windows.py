@@ -9,21 +9,10 @@ from typing import Any
 
 from lipcert.errors import InputError, UnsupportedOperator
 from lipcert.problem.convolution import Window
-from lipcert.readers.graph import layers, resampling, rewrites
-from lipcert.readers.graph.linear_maps import check_width
+from lipcert.readers.graph import Entry, refused, rewrites, windows
 from lipcert.readers.graph.tensors import Graph, Tensor
-from lipcert.readers.torch.values import (
-    Converter,
-    Entry,
-    as_given,
-    call,
-    number,
-    optional,
-    real,
-    refused,
-    sizes,
-    wholes,
-)
+from lipcert.readers.graph.terms import check_width
+from lipcert.readers.torch.values import Converter, as_given, call, number, optional, real, sizes, wholes
 from lipcert.rounding import Array
 
 MODES = {"constant": "constant", "zeros": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
@@ -54,7 +43,7 @@ def _convolution(axes: int) -> Function:
         if mode != "zeros":
             x = _surrounded(graph, x, window.before, window.after, mode)
             window = replace(window, before=(0,) * axes, after=(0,) * axes)
-        return layers.convolve(graph, x, kernel, bias, groups, window)
+        return windows.convolve(graph, x, kernel, bias, groups, window)
 
     each = _each(axes)
     return call(
@@ -67,7 +56,7 @@ def _transposed(axes: int) -> Function:
     def apply(graph: Graph, x: Tensor, kernel: Array, bias: Array | None, *settings: Any) -> Tensor:
         strides, padding, extra, groups, dilations = settings
         window = _window(kernel.shape[2:], strides, padding, dilations)
-        return layers.convolve_transposed(graph, x, kernel, bias, groups, window, extra)
+        return windows.convolve_transposed(graph, x, kernel, bias, groups, window, extra)
 
     each = _each(axes)
     return call(
@@ -94,8 +83,8 @@ def _average_pool(axes: int) -> Function:
         padding, ceil_mode, include_padding, divisor = settings
         window = _window(kernel, _stride(stride, kernel), padding, (1,) * axes, ceil_mode)
         if divisor is None:
-            return layers.average(graph, x, window, include_padding)
-        return layers.window_sums(graph, x, window, number(divisor, "divisor_override"))
+            return windows.average(graph, x, window, include_padding)
+        return windows.window_sums(graph, x, window, number(divisor, "divisor_override"))
 
     return call(
         apply, kernel_size=_each(axes), stride=(as_given, None), padding=(as_given, 0), ceil_mode=False,
@@ -105,7 +94,7 @@ def _average_pool(axes: int) -> Function:
 
 def _adaptive_average(axes: int) -> Function:
     def apply(graph: Graph, x: Tensor, output_size: Any) -> Tensor:
-        return layers.adaptive_average(graph, x, _counts(x, output_size, axes))
+        return windows.adaptive_average(graph, x, _counts(x, output_size, axes))
 
     return call(apply, output_size=as_given)
 
@@ -113,7 +102,7 @@ def _adaptive_average(axes: int) -> Function:
 def _adaptive_max(axes: int) -> Function:
     def apply(graph: Graph, x: Tensor, output_size: Any, indices: Any) -> Tensor:
         _check_values(indices)
-        return layers.adaptive_max(graph, x, _counts(x, output_size, axes))
+        return windows.adaptive_max(graph, x, _counts(x, output_size, axes))
 
     return call(apply, output_size=as_given, return_indices=(as_given, False))
 
@@ -146,7 +135,7 @@ def _surrounded(
     if mode not in MODES:
         raise UnsupportedOperator(f"padding_mode={mode!r} is not supported; known: {', '.join(MODES)}")
     rest = (0,) * (len(x.shape) - len(before))
-    return layers.pad(graph, x, (*rest, *before), (*rest, *after), MODES[mode], value)
+    return windows.pad(graph, x, (*rest, *before), (*rest, *after), MODES[mode], value)
 
 
 def _window(
@@ -187,15 +176,15 @@ def _interpolate(graph: Graph, x: Tensor, size: Any, scale_factor: Any, mode: st
     steps = [1.0 / f if f else n / m for n, m, f in zip(spatial, lengths, exact, strict=True)]
     match mode:
         case "area":
-            return layers.adaptive_average(graph, x, lengths)
+            return windows.adaptive_average(graph, x, lengths)
         case "nearest" | "nearest-exact":
-            return resampling.nearest_in_single_precision(graph, x, lengths, steps, half=mode == "nearest-exact")
+            return windows.resize_nearest_in_single_precision(graph, x, lengths, steps, half=mode == "nearest-exact")
         case "linear" | "bilinear" | "trilinear":
             kind = "align_corners" if align_corners else "half_pixel"
             sized = enumerate(zip(spatial, lengths, steps, strict=True), start=2)
             # torch copies an axis that keeps its length, whatever the factor was.
-            return resampling.linear(
-                graph, x, {a: resampling.coordinates(n, m, 1.0 / s, kind) for a, (n, m, s) in sized if n != m}
+            return windows.resize_linear(
+                graph, x, {a: windows.resized_positions(n, m, 1.0 / s, kind) for a, (n, m, s) in sized if n != m}
             )
     raise UnsupportedOperator(f"mode={mode!r} is not supported; nearest, linear and area are")
 
