@@ -21,11 +21,10 @@ from lipcert.bounds.cell import Cell, Signs, beside, first_cell, whole
 from lipcert.bounds.forms import Sides, no_sides, pushed, stacked
 from lipcert.bounds.interval import Interval, affine_sum, outward, times, widened
 from lipcert.bounds.substitution import Stage, forms_above, longest_side, work
-from lipcert.problem.blocks import Block
+from lipcert.problem.blocks import Block, Twins
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
 from lipcert.problem.region import Ball, Polytope, Region, ball_of, hull, sides_of
-from lipcert.problem.twins import Twins
 from lipcert.rounding import TINY, gamma, grow
 from lipcert.steps import RATES, step
 

@@ -1,4 +1,4 @@
-"""Stages whose lines are close to smooth activations (`problem.activations.secants`), and lines of their slopes."""
+"""Stages whose lines are close to smooth activations (`problem.activations.enclosures`), and lines of their slopes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from lipcert.bounds.interval import Interval
 from lipcert.bounds.substitution import Stage
 from lipcert.problem.activations import Activation, Lines
-from lipcert.problem.activations.secants import secant
+from lipcert.problem.activations.enclosures import secant
 from lipcert.problem.network import Network
 from lipcert.rounding import Array
 
