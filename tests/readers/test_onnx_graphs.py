@@ -12,8 +12,7 @@ import pytest
 from lipcert.errors import FileFormatError, UnsupportedOperator
 from lipcert.readers import load
 from lipcert.readers.onnx.constants import FOLDED
-from lipcert.readers.onnx.operators import DOMAINS, OPERATORS
-from lipcert.readers.onnx.refused import REFUSED
+from lipcert.readers.onnx.operators import DOMAINS, OPERATORS, REFUSED
 from lipcert.rounding import Array
 from tests.onnx_tools import RNG, Node, agree, build, compute_alike, floats, ints, normal
 from tests.reader_tools import data_file, refuse, survive

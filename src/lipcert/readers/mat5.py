@@ -52,7 +52,7 @@ def read_variables(data: bytes, wanted: frozenset[str]) -> tuple[dict[str, Varia
     for count, element in enumerate(_elements(memoryview(data)[128:], order)):
         if count == MAX_VARIABLES:
             raise FileFormatError(f"more than the limit of {MAX_VARIABLES:,} variables; save the network alone")
-        name = _VariableHeader.of(_elements(_body(element, order, _PEEK), order), order).name
+        name = _VariableHeader.read(_elements(_body(element, order, _PEEK), order), order).name
         if name not in wanted:
             others.append(name)
             continue
@@ -61,7 +61,7 @@ def read_variables(data: bytes, wanted: frozenset[str]) -> tuple[dict[str, Varia
         body = _body(element, order, left, whole=True)
         left -= len(body)
         parts = _elements(body, order)
-        found[name] = _contents(_VariableHeader.of(parts, order), parts, order, name)
+        found[name] = _contents(_VariableHeader.read(parts, order), parts, order, name)
     return found, others
 
 
@@ -121,7 +121,7 @@ def _body(element: _Element, order: str, limit: int, whole: bool = False) -> mem
 
 @dataclass(frozen=True)
 class _VariableHeader:
-    """What stands before a variable's contents."""
+    """The type, the shape and the name that stand before the contents of a variable."""
 
     kind: int
     is_complex: bool
@@ -129,7 +129,7 @@ class _VariableHeader:
     name: str
 
     @classmethod
-    def of(cls, parts: Iterator[_Element], order: str) -> _VariableHeader:
+    def read(cls, parts: Iterator[_Element], order: str) -> _VariableHeader:
         flags = _whole_numbers(next(parts, None), order)
         shape = _whole_numbers(next(parts, None), order)
         name = next(parts, None)
@@ -171,7 +171,7 @@ def _cells(header: _VariableHeader, parts: Iterator[_Element], order: str, name:
         if element is None or element.kind != _MATRIX or not element.data:
             raise FileFormatError(f"cell {i} of {quoted(name)} holds no matrix")
         inner = _elements(element.data, order)
-        cells.append(_contents(_VariableHeader.of(inner, order), inner, order, f"{name}{{{i}}}", nested=True))
+        cells.append(_contents(_VariableHeader.read(inner, order), inner, order, f"{name}{{{i}}}", nested=True))
         if sum(math.prod(c.shape) for c in cells if isinstance(c, np.ndarray)) > MAX_WEIGHTS:
             raise FileFormatError(f"variable {quoted(name)} holds more than the limit of {MAX_WEIGHTS:,} numbers")
     return cells

@@ -80,17 +80,17 @@ class Inequality:
 class _Term:
     """A linear expression: coefficients and a constant."""
 
-    of: dict[Index, Fraction]
+    coefficients: dict[Index, Fraction]
     constant: Fraction
 
     def plus(self, other: _Term, sign: int = 1) -> _Term:
-        of = dict(self.of)
-        for index, value in other.of.items():
-            of[index] = of.get(index, Fraction(0)) + sign * value
-        return _Term(of, self.constant + sign * other.constant)
+        total = dict(self.coefficients)
+        for index, value in other.coefficients.items():
+            total[index] = total.get(index, Fraction(0)) + sign * value
+        return _Term(total, self.constant + sign * other.constant)
 
     def times(self, factor: Fraction) -> _Term:
-        return _Term({index: factor * value for index, value in self.of.items()}, factor * self.constant)
+        return _Term({index: factor * value for index, value in self.coefficients.items()}, factor * self.constant)
 
 
 def inequalities(claim: Form) -> list[Inequality]:
@@ -99,11 +99,11 @@ def inequalities(claim: Form) -> list[Inequality]:
     if signs is None or len(claim.parts) != 3:
         raise _not_linear(claim)
     left, right = (_term(part, claim) for part in claim.parts[1:])
-    all_ = left.plus(right, -1)
-    kept = {index: value for index, value in all_.of.items() if value}
+    difference = left.plus(right, -1)
+    kept = {index: value for index, value in difference.coefficients.items() if value}
     if any(value.numerator.bit_length() + value.denominator.bit_length() > _BITS for value in kept.values()):
         raise FileFormatError(f"line {claim.line}: a number with thousands of digits is not read")
-    return [Inequality({i: s * v for i, v in kept.items()}, -s * all_.constant, claim.line) for s in signs]
+    return [Inequality({i: s * v for i, v in kept.items()}, -s * difference.constant, claim.line) for s in signs]
 
 
 def _term(part: Atom | Form, claim: Form) -> _Term:
@@ -129,9 +129,9 @@ def _term(part: Atom | Form, claim: Form) -> _Term:
                 total = total.plus(more, -1)
         case "*":
             for more in terms[1:]:
-                if total.of and more.of:
+                if total.coefficients and more.coefficients:
                     raise _not_linear(claim)
-                total = total.times(more.constant) if total.of else more.times(total.constant)
+                total = total.times(more.constant) if total.coefficients else more.times(total.constant)
         case _:
             raise _not_linear(claim)
     if total.constant.numerator.bit_length() + total.constant.denominator.bit_length() > _BITS:

@@ -84,7 +84,7 @@ class _Graph:
 
     def _step(self, node: OnnxNode) -> None:
         asked = [bool(name) and name in self._used for name in node.outputs]
-        operation = Operation.of(node, [self._value(name, node) for name in node.inputs], asked, self._work)
+        operation = Operation.from_node(node, [self._value(name, node) for name in node.inputs], asked, self._work)
         for name in node.outputs:
             if name and (name in self._values or name in self._initializers):
                 raise FileFormatError(f"tensor {quoted(name)} is computed twice")

@@ -60,7 +60,7 @@ class Operation:
     work: FoldingWork = field(default_factory=FoldingWork)
 
     @classmethod
-    def of(cls, node: OnnxNode, inputs: Sequence[Value], needed: Sequence[bool], work: FoldingWork) -> Operation:
+    def from_node(cls, node: OnnxNode, inputs: Sequence[Value], needed: Sequence[bool], work: FoldingWork) -> Operation:
         from onnx import helper
 
         name = node.name or node.outputs[0]
