@@ -31,7 +31,6 @@ from lipcert.readers.torch.values import (
     optional,
     real,
     tensor,
-    text,
     whole,
 )
 from lipcert.readers.torch.windows import WINDOWS
@@ -147,7 +146,11 @@ def _matmul(graph: Graph, input: Tensor | Array, other: Tensor | Array) -> Tenso
 
 def _einsum(graph: Graph, equation: Any, *operands: Any) -> Tensor:
     parts = operands[0] if len(operands) == 1 and isinstance(operands[0], (tuple, list)) else operands
-    return linear.einsum(graph, text(equation, "equation"), [_number(part, "operand") for part in parts], dense=True)
+    if not isinstance(equation, str) or "." in equation:
+        raise UnsupportedOperator("only an equation in letters, without an ellipsis, is supported")
+    if len(parts) > 2:
+        raise UnsupportedOperator("only a tensor and one constant are supported")
+    return linear.einsum(graph, equation, [_number(part, "operand") for part in parts], dense=True)
 
 
 def _addmm(graph: Graph, input: Tensor, mat1: Any, mat2: Any, beta: float, alpha: float) -> Tensor:
