@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lipcert.errors import InputError
 from lipcert.readers.graph import Entry, places
 from lipcert.readers.graph.tensors import Graph, Tensor
 from lipcert.readers.onnx.operation import Operation, real
@@ -40,7 +41,10 @@ def _reshape(op: Operation, array: Entries) -> Entries:
         if any(n == 0 and i >= array.ndim for i, n in enumerate(target)):
             raise op.damaged(f"shape {list(target)} keeps an axis that the input has not")
         target = tuple(array.shape[i] if n == 0 else n for i, n in enumerate(target))
-    return places.reshape(array, target)
+    try:
+        return places.reshape(array, target)
+    except InputError:
+        raise op.damaged(f"cannot change the shape {list(array.shape)} to {list(target)}") from None
 
 
 def _flatten(op: Operation, array: Entries) -> Entries:
