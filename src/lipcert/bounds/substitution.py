@@ -9,8 +9,8 @@ until only the input is left. The form is exact by definition: a change that rou
 at once, as |change| times the largest |x|, in `error`, and so is the slack of z. `size` bounds the constants added, for
 the errors of adding them.
 
-A `Tangent` is a block whose lines lie close to a smooth activation (`problem.activations.enclosures`) and that has lines
-of its slope too.
+A `Tangent` is a block with lines close to a smooth activation (`problem.activations.enclosures`), and with lines of
+its slope too.
 """
 
 from __future__ import annotations
