@@ -22,9 +22,7 @@ def reshape(array: Entries, target: Sequence[int]) -> Entries:
     if sizes.count(-1) == 1 and known > 0 and array.size % known == 0:
         sizes[sizes.index(-1)] = array.size // known
     if min(sizes, default=0) < 0 or math.prod(sizes) != array.size:
-        raise InputError(
-            f"cannot change the shape {array.shape} to {tuple(target)[:16]}: entries cannot be reshaped so"
-        )
+        raise InputError(f"a tensor of shape {array.shape} cannot be reshaped to {tuple(target)}")
     return array.reshape(sizes)
 
 
