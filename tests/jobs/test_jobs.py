@@ -38,7 +38,7 @@ from lipcert.jobs.executors import worker_count
 from lipcert.jobs.folder import file_stem
 from lipcert.jobs.piece import describe
 from lipcert.jobs.processes import _Process
-from lipcert.jobs.progress import estimate
+from lipcert.jobs.run import estimate
 from tests import job_pieces
 from tests.conftest import ROOT
 from tests.counting import Clock
