@@ -25,12 +25,11 @@ from lipcert.bounds.forms import HalfSpaces, no_sides, pushed, stacked
 from lipcert.bounds.gradients import gradient_bounds, gradient_magnitudes, slope_bounds
 from lipcert.bounds.interval import Interval, affine_sum, outward, times, widened
 from lipcert.bounds.substitution import BoundedBlock, forms_above, longest_side, work
-from lipcert.problem.blocks import Block
+from lipcert.problem.blocks import Block, Twins
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
 from lipcert.problem.problem import Fact, Preactivations, Problem
 from lipcert.problem.region import Ball, Polytope, Region, ball_of, check_region, hull, sides_of
-from lipcert.problem.twins import Twins
 from lipcert.rounding import TINY, Array, gamma, grow
 from lipcert.steps import RATES, step
 
