@@ -17,7 +17,7 @@ import io
 import math
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
@@ -30,7 +30,7 @@ from lipcert.files import write_npz
 from lipcert.problem.frame import Frame
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
-from lipcert.problem.problem import PROVED_WITH, Problem
+from lipcert.problem.problem import Problem
 from lipcert.problem.question import Arrays, Question, Statement, text_array
 from lipcert.problem.region import Region
 from lipcert.proof.verification import Exact, Verification
@@ -243,8 +243,7 @@ class Certificate(NetworkCertificate):
     @classmethod
     def of(cls, problem: Problem, proof: Proof, upper: float) -> Certificate:
         """About this problem. A proof that needs bounds which a checker does not compute is kept with theirs."""
-        complete: Callable[[Proof], Proof] | None = problem.kept(PROVED_WITH, lambda: None)
-        return cls(Question.of_problem(problem), proof if complete is None else complete(proof), upper)
+        return cls(Question.of_problem(problem), problem.facts.complete(proof), upper)
 
     def framed(self, frame: Frame, problem: Problem) -> Certificate:
         """The same proof as one in weighted norms; the problem is the frame's question."""
