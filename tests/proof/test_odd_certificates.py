@@ -343,7 +343,7 @@ def test_cells_are_checked_in_little_memory(monkeypatch: pytest.MonkeyPatch) -> 
         groups.append(len(signs))
         return on(asked, places, signs)
 
-    monkeypatch.setattr("lipcert.proof.partition.preactivations_on", counted)
+    monkeypatch.setattr("lipcert.proof.boxes.preactivations_on", counted)
     monkeypatch.setattr(boxes, "_NUMBERS", 7 * net.neurons)
     again = kept.verify(net)
     assert max(groups) <= 7
