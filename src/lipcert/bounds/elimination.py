@@ -29,9 +29,9 @@ from lipcert.problem.norms import INF, Norm
 from lipcert.rounding import TINY, Array, gamma, grow, sum_up
 
 LARGEST = 22  # neurons in one table: 4 million numbers
-_TABLES = 1 << 30  # entries of all of them: what a checker may be asked for
-_NEURONS = 2000  # open ones: an order is looked for in their square
-_ENTRIES = 1 << 22  # of the first map, which is written out
+_TABLES = 1 << 30  # entries of all tables: the most that a checker may be asked for
+_NEURONS = 2000  # open neurons at most: the search for an order takes their square
+_ENTRIES = 1 << 22  # entries of the first map, which is made dense
 
 _WAY = 1 << 28  # entries of all tables whose larger halves are remembered
 
@@ -153,7 +153,7 @@ def largest_norm(found: Terms, norm: Norm) -> float:
 def best_ends(found: Terms, norm: Norm) -> Ends | None:
     """Which open neurons have their larger slope where the norm is largest; None where keeping the way is too much.
 
-    In plain floating point: a hint for whoever looks for a point.
+    In plain floating point: a hint for the search for a point.
     """
     if sum(1 << len(scope) for scope in found.tables) > _WAY:
         return None
@@ -191,8 +191,8 @@ def largest_sum(
     """The largest sum of terms over all choices of 0 and 1, of floats or of whole numbers.
 
     `tables` are the scopes of what is added up when a variable is eliminated, in order; a term that does not fit into
-    its table is an error. A term is asked for when its table is made, so that few are in memory. `choices` is told
-    which half was larger.
+    its table is an error. A term is asked for when its table is made, so that few are in memory. `choices` receives
+    which half was larger, table by table.
     """
     waiting: list[list[int]] = [[] for _ in tables]
     passed: list[list[tuple[Scope, Numbers]]] = [[] for _ in tables]

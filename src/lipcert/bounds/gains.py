@@ -30,7 +30,7 @@ from lipcert.bounds.substitution import longest_side, work
 from lipcert.problem.maps import Matrix, dense
 from lipcert.problem.network import Network
 from lipcert.problem.norms import INF, Norm
-from lipcert.rounding import Array, grow, sum_up
+from lipcert.rounding import Array, grow, or_infinite, sum_up
 from lipcert.steps import step
 
 _EUCLIDEAN = Norm("2")
@@ -70,13 +70,13 @@ def gains(
             by_norm = [grow(_EUCLIDEAN.rows_above(weight) * reach[j], 2) for j, weight in terms]
             z = np.minimum(_sum(by_rows), _sum(by_norm))
             if all(j == 0 for j, _ in terms):
-                z = np.minimum(z, _number(norm.dual.rows_above(terms[0][1])))
+                z = np.minimum(z, or_infinite(norm.dual.rows_above(terms[0][1])))
             elif rows and _operations(net, i) <= _OPERATIONS:
-                z = np.minimum(z, _number(_dual_norms(net, pre, i + 1, norm)))
+                z = np.minimum(z, or_infinite(_dual_norms(net, pre, i + 1, norm)))
             x = grow(slope * z, 2)
             x[slope == 0] = 0.0
             steepest, active = slope.max(initial=0.0), slope > 0
-            length = float(_number(np.asarray(_EUCLIDEAN.above(x))))
+            length = float(or_infinite(np.asarray(_EUCLIDEAN.above(x))))
             if spectral:
                 steps = [grow(np.asarray(steepest * _spectral(weight, active) * reach[j]), 4) for j, weight in terms]
                 length = min(length, float(_sum(steps)))
@@ -107,8 +107,8 @@ def mixed_map_bound(net: Network, pre: Sequence[Interval], norm: Norm, known: Ga
         spans = _spans(net, pre, norm.outputs, rows)
         for i in (i for i in range(net.depth + 1) if not _missed(net, i)):
             entries = np.stack([row[i][0] for row in rows])
-            by_rows = _number(grow(entries @ known.after[i], entries.shape[1] + 2))
-            values += [norm.outputs.above(by_rows), float(_number(grow(np.asarray(known.reach[i] * spans[i]), 2)))]
+            by_rows = or_infinite(grow(entries @ known.after[i], entries.shape[1] + 2))
+            values += [norm.outputs.above(by_rows), float(or_infinite(grow(np.asarray(known.reach[i] * spans[i]), 2)))]
         first = np.stack([row[0][0] for row in rows])
     if np.all(np.isfinite(first)):
         values.append(operator_norm(first, norm.p, norm.out))
@@ -128,7 +128,9 @@ def _spans(net: Network, pre: Sequence[Interval], out: Norm, rows: list[list[tup
             else:
                 steep = slopes[i - 1].max(initial=0.0)
                 ways.append(grow(np.asarray(steep * _spectral(weight, slopes[i - 1] > 0) * spans[i]), 4))
-        spans[j] = min(float(_sum(ways)), float(_number(np.asarray(out.above(np.array([row[j][1] for row in rows]))))))
+        spans[j] = min(
+            float(_sum(ways)), float(or_infinite(np.asarray(out.above(np.array([row[j][1] for row in rows])))))
+        )
     return [spans[j] for j in range(net.depth + 1)]
 
 
@@ -154,7 +156,7 @@ def _behind(net: Network, pre: Sequence[Interval], c: Array) -> list[tuple[Array
         for i in range(net.depth, -1, -1):
             step()
             ways = [passed[k].down(weight) if k in passed else _last(weight, c) for k, weight in net.readers[i]]
-            entries, size = _number(intervals[i].magnitude), 0.0
+            entries, size = or_infinite(intervals[i].magnitude), 0.0
             if ways:
                 by_norm, by_rows, spectral = (_sum(shares) for shares in zip(*ways, strict=True))
                 entries = np.minimum(entries, np.minimum(by_norm, by_rows))
@@ -194,8 +196,8 @@ def _last(weight: Matrix, c: Array) -> tuple[Array, Array, Array]:
 
 def _meet(known: Gains, i: int, entries: Array, size: float) -> float:
     """The bound that the gains of x_i and the magnitudes of the gradient behind it give."""
-    by_entries = float(_number(np.asarray(sum_up(grow(_number(known.after[i] * entries), 2)))))
-    return min(by_entries, float(_number(grow(np.asarray(known.reach[i] * size), 2))))
+    by_entries = float(or_infinite(np.asarray(sum_up(grow(or_infinite(known.after[i] * entries), 2)))))
+    return min(by_entries, float(or_infinite(grow(np.asarray(known.reach[i] * size), 2))))
 
 
 def _sum(shares: Sequence[Array]) -> Array:
@@ -203,12 +205,7 @@ def _sum(shares: Sequence[Array]) -> Array:
     total = np.asarray(shares[0], dtype=np.float64)
     for share in shares[1:]:
         total = grow(total + share, 1)
-    return _number(total)
-
-
-def _number(x: Array) -> Array:
-    """Where 0 times infinity or a difference of infinities appeared nothing is known."""
-    return np.where(np.isnan(x), np.inf, x)
+    return or_infinite(total)
 
 
 def _operations(net: Network, i: int) -> float:

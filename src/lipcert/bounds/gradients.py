@@ -122,7 +122,7 @@ def _plain(g: Interval) -> _Affine:
 
 
 def _switch(form: _Affine, slope: Interval, range_: Interval) -> _Affine:
-    """u g with u in [lo, hi]; what intervals know of g bounds the new symbol too."""
+    """u g with u in [lo, hi]; the interval of g bounds the new symbol too."""
     half, spread = slope.lo / 2 + slope.hi / 2, slope.hi / 2 - slope.lo / 2
     reach = form.reach()
     largest = np.minimum(reach, range_.magnitude)
@@ -156,13 +156,13 @@ def _add(a: _Affine, b: _Affine) -> _Affine:
     return _Affine(total.middle, total.symbols, grow(total.rest + 2 * UNIT * total.reach(), 4))
 
 
-OPEN_UP_TO = 7  # slopes, for norms;
-ENTRIES_UP_TO = 4  # for entries, which are split where they are not good enough: more costs more than it saves
+OPEN_UP_TO = 7  # open slopes up to which norms are enumerated
+ENTRIES_UP_TO = 4  # open slopes up to which entries are: entries are split anyway, and more costs more than it saves
 _NUMBERS = 1 << 20  # in one array of the slopes of some patterns
 
 
 def vertex_bounds(net: Network, slopes: Sequence[Interval], norm: Norm, c: Array) -> Array:
-    """The largest norm over the ends of the open slopes of every cell; infinite where these are none, one or many."""
+    """The largest norm over the ends of the open slopes of every cell; infinite where none, one or many are open."""
     lo, hi = (np.concatenate([getattr(s, end) for s in slopes], axis=1) for end in ("lo", "hi"))
     is_open = lo < hi
     count = is_open.sum(axis=1)
@@ -177,8 +177,11 @@ def vertex_bounds(net: Network, slopes: Sequence[Interval], norm: Norm, c: Array
 
 
 def vertex_entries(net: Network, slopes: Sequence[Interval], c: Array) -> Interval:
-    """The least and the largest of every entry of the gradient of c'scores over the ends of the open slopes, a row of c
-    for each cell; infinite where these are one or many, and the gradient itself where there are none."""
+    """The least and the largest of every entry of the gradient of c'scores over the ends of the open slopes.
+
+    c has a row for each cell. The ends are infinite where one slope or many are open; without open slopes they are the
+    gradient itself.
+    """
     lo, hi = (np.concatenate([getattr(s, end) for s in slopes], axis=1) for end in ("lo", "hi"))
     is_open = lo < hi
     count = is_open.sum(axis=1)

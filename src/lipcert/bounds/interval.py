@@ -42,7 +42,7 @@ class Interval(NamedTuple):
         return Interval(self.lo[k], self.hi[k])
 
     def meet(self, other: Interval) -> Interval:
-        """What lies in both."""
+        """The intersection."""
         return Interval(np.maximum(self.lo, other.lo), np.minimum(self.hi, other.hi))
 
 
@@ -69,7 +69,7 @@ def affine_sum(terms: Terms, bias: Array) -> Interval:
 
 
 def widened(z: Interval, slack: Array | None) -> Interval:
-    """What may lie this far from z; None for nothing."""
+    """z with this slack on both sides; None for no slack."""
     if slack is None:
         return z
     with np.errstate(invalid="ignore"):  # infinite ends stay

@@ -1,4 +1,4 @@
-"""Slopes: what the intervals of all slopes say of the differences of two inputs, with one multiplier per neuron.
+"""Slopes: the constraints of all slopes' intervals on the differences of two inputs, with one multiplier per neuron.
 
     dz_i = sum_j A_ij dx_j,    (dx - a dz)(b dz - dx) >= 0        for every neuron, its slope in [a, b]
 
@@ -51,9 +51,9 @@ class SlopeBlock:
 
 @dataclass(frozen=True, eq=False)
 class SlopeProgram:
-    """The input, blocks 1..m, and what is bounded: sum of matrix x_source over the terms of `head`, in norm 2.
+    """The input, blocks 1..m, and the bounded sum of matrix x_source over the terms of `head`, in norm 2.
 
-    Matrices are dense. Of the network those neurons are left out whose slope is zero, or that nobody reads. Sources
+    Matrices are dense. Neurons whose slope is zero, or that no block reads, are left out. Sources
     come in increasing order; every block reads something and is read. `doubt` bounds what rounding did to the entries
     of the head. `weighted` says that Lambda is free: norm inf at the input. `origin` names by block that of the network
     and which of its neurons are left; where the head is a sum of scores, `summed` has its weights and their rows.
@@ -69,7 +69,7 @@ class SlopeProgram:
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Of the input and of all blocks."""
+        """The widths of the input and of all blocks."""
         return (self.inputs, *(block.width for block in self.blocks))
 
     @property
@@ -85,7 +85,7 @@ class SlopeProgram:
 
     @cached_property
     def orders(self) -> tuple[int, ...]:
-        """Of the matrices that a proof factors, one for each block, and one at the end (`piece_orders`)."""
+        """The orders of the matrices that a proof factors, one for each block and one at the end (`piece_orders`)."""
         plain = bool(self.blocks) and bool(np.all(self.blocks[0].a * self.blocks[0].b == 0))
         return piece_orders(self.widths, self.states, plain)
 
@@ -94,7 +94,7 @@ class SlopeProgram:
         return self.over_state(self.head if i > len(self.blocks) else self.blocks[i - 1].terms, i - 1)
 
     def over_state(self, given: tuple[Term, ...], i: int) -> Array:
-        """Terms side by side, zeros for those of state i that they do not name."""
+        """Terms side by side, with zeros for the sources of state i that they do not name."""
         terms, state = dict(given), self.states[i]
         height = len(next(iter(terms.values())))
         if len(state) == 1:
@@ -198,7 +198,10 @@ def _numbers(live: list[Mask]) -> dict[int, int]:
 
 
 def _live(problem: Problem) -> list[Mask]:
-    """By source: what depends on the input and is depended on by the scores. All coordinates of the input, or none."""
+    """By source, the neurons between input and scores: they depend on the input, and the scores depend on them.
+
+    All coordinates of the input count, or none.
+    """
     return problem.kept("slopes_live", lambda: _find_live(problem))
 
 
@@ -251,7 +254,7 @@ def _terms(
 def _head(
     problem: Problem, live: list[Mask], number: dict[int, int], own: list[int] | None
 ) -> tuple[tuple[Term, ...], tuple[Array, ...], tuple[Array, tuple[Term, ...]] | None]:
-    """The rows of what is bounded, what rounding may have done to them, and what they are sums of where they are."""
+    """The rows of the bounded sum, bounds of their rounding, and the weights and rows of a sum of scores."""
     block, c = problem.network.scores, np.atleast_2d(problem.c)
     terms = _terms(block.terms, live, np.any(c != 0, axis=0), number, own)
     c = c[:, np.any(c != 0, axis=0)]
