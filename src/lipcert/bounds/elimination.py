@@ -56,7 +56,7 @@ class Terms:
 
     @property
     def operations(self) -> float:
-        """About how many numbers are added."""
+        """An estimate of the number of additions."""
         return float(sum(4.0 * 2.0 ** len(scope) for scope in (*self.tables, *self.scopes)))
 
 
@@ -100,7 +100,7 @@ def _terms(
 
 
 def _error(A: Array, size: Array, slopes: Interval, skip: Array, outputs: int) -> Array:
-    """What all roundings may do to g_i, whichever slopes: relative ones of every term, and underflow on the way.
+    """A bound of all roundings in g_i for any slopes: relative ones of every term, and underflow.
 
     A term is c_k W_kj A_ji times lo_j or (hi_j - lo_j); with n neurons it is in at most 2 n + outputs + 6 operations.
     """
@@ -119,7 +119,7 @@ def _row(weight: Matrix | None, c: Array, width: int) -> tuple[Array, Array]:
 
 
 def _order(reads: Sequence[Index], count: int) -> tuple[Index, tuple[Scope, ...]] | None:
-    """Where every neuron stands in an order of elimination, least table first, and the tables; None if one is large."""
+    """The place of every neuron in an order of elimination, least table first, and the tables; None if one is large."""
     near: list[set[int]] = [{j} for j in range(count)]
     for row in reads:
         for j in row.tolist():
@@ -140,7 +140,7 @@ def _order(reads: Sequence[Index], count: int) -> tuple[Index, tuple[Scope, ...]
 
 
 def largest_norm(found: Terms, norm: Norm) -> float:
-    """At least the dual norm of every gradient with slopes at the ends of their intervals, and so of all between."""
+    """An upper bound of the dual norm of every gradient whose slopes lie in their intervals."""
     plain = norm.p == INF.p
     with np.errstate(all="ignore"):
         value = largest_sum(found.tables, found.scopes, partial(_size, found, plain))

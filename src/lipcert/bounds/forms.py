@@ -38,7 +38,7 @@ class LinearForms:
     longest: int
 
     def largest(self, box: Interval, ball: Ball | None = None) -> Array:
-        """At least the maximum of every quantity over the box of its cell, and over the ball that all are in."""
+        """Upper bounds of every quantity over the box of its cell, and over the ball that all are in."""
         m, r = middle_and_radius(box)
         with np.errstate(over="ignore", invalid="ignore"):
             weights = np.abs(self.rows)
@@ -49,7 +49,7 @@ class LinearForms:
         return np.where(np.isnan(top), np.inf, top)
 
     def _top(self, weights: Array, center: Array, reach: Array) -> Array:
-        """At least the quantities where rows x is within `reach` of its value at the center."""
+        """Upper bounds of the quantities where rows x is within `reach` of its value at the center."""
         spread = reach + gamma(self.longest) * (self.size + each(weights, np.abs(center))) + self.error
         return outward(self.constant + each(self.rows, center), grow(spread, 2 * self.longest)).hi
 
@@ -181,7 +181,7 @@ def _least(a: Array, G: Array, slope: Array) -> Array:
 
 
 def _turn(a: Array, G: Array, start: Array) -> Array:
-    """Where the slope of sum_i |a_i + lambda G_i|, which is `start` < 0 at 0, turns; one form per row."""
+    """The lambda where the slope of sum_i |a_i + lambda G_i| turns; it is `start` < 0 at 0. One form per row."""
     point = np.where(G != 0, -a / np.where(G != 0, G, 1.0), -1.0)
     ahead = point > 0
     order = np.argsort(np.where(ahead, point, np.inf), axis=1)

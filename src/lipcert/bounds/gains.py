@@ -1,4 +1,4 @@
-"""How far a unit change of the input moves each neuron, and how far each neuron moves the output: rigorous, any depth.
+"""Gains: how far a unit change of the input moves each neuron, and how far each neuron moves the output; any depth.
 
 With J_i the Jacobian of x_i, g_i the gradient behind x_i, and t a unit change of the input (|t| <= 1), for every block
 i that all ways from the input to the scores pass (in a chain, every block)
@@ -140,7 +140,7 @@ def _missed(net: Network, i: int) -> bool:
 
 
 def mixed_gradient_bounds(net: Network, pre: Sequence[Interval], c: Array) -> tuple[Interval, ...]:
-    """As `gradient_bounds`, with the help of Euclidean norms; true of the gradient at every point of the region."""
+    """Bounds as from `gradient_bounds`, tightened by Euclidean norms; they hold at every point of the region."""
     intervals = gradient_bounds(net, pre, c)
     entries = [entries for entries, _ in _behind(net, pre, c)]
     return tuple(Interval(np.maximum(g.lo, -e), np.minimum(g.hi, e)) for g, e in zip(intervals, entries, strict=True))
@@ -182,14 +182,14 @@ class _Passed:
         return cls(s, length, slope > 0)
 
     def down(self, weight: Matrix) -> tuple[Array, Array, Array]:
-        """Of A'(s g): bounds of |entries| by its norm and by its entries, and of the Euclidean norm."""
+        """Bounds of A'(s g): of |entries| by its norm and by its entries, and of its Euclidean norm."""
         by_norm = grow(_EUCLIDEAN.rows_above(weight.T) * self.length, 2)
         by_rows = grow(np.asarray(abs(weight).T @ self.entries, dtype=np.float64), len(self.entries))
         return by_norm, by_rows, grow(np.asarray(_spectral(weight, self.active) * self.length), 2)
 
 
 def _last(weight: Matrix, c: Array) -> tuple[Array, Array, Array]:
-    """The same of A'c for the weight of the scores."""
+    """Bounds as from `down`, of A'c for the weight of the scores."""
     entries = finite_sum([(weight.T, Interval(c, c))]).magnitude
     return entries, entries, np.asarray(_EUCLIDEAN.above(entries))
 
@@ -201,7 +201,7 @@ def _meet(known: Gains, i: int, entries: Array, size: float) -> float:
 
 
 def _sum(shares: Sequence[Array]) -> Array:
-    """At least the sum of what several ways contribute."""
+    """An upper bound of the sum of several paths' contributions."""
     total = np.asarray(shares[0], dtype=np.float64)
     for share in shares[1:]:
         total = grow(total + share, 1)
@@ -209,13 +209,13 @@ def _sum(shares: Sequence[Array]) -> Array:
 
 
 def _operations(net: Network, i: int) -> float:
-    """Of the Jacobians' rows of all blocks up to z_{i+1}."""
+    """The operations for the Jacobians' rows of all blocks up to z_{i+1}."""
     below = np.cumsum([0.0] + [4.0 * b.entries for b in net.blocks])
     return float(sum(net.blocks[k].width * below[k] for k in range(1, i + 1)))
 
 
 def gains_operations(net: Network, *, rows: bool = True) -> float:
-    """About the operations of `gains` and `prove_mixed`: the Jacobians' rows, and each weight's Gram matrix twice."""
+    """The operations of `gains` and `prove_mixed`, about: the Jacobians' rows, and each weight's Gram matrix twice."""
     jacobians = sum(op for op in (_operations(net, i) for i in range(1, net.depth)) if op <= _OPERATIONS)
     spectral = sum(spectral_operations(weight) for b in net.hidden for _, weight in b.terms)
     return (jacobians if rows else 0.0) + 2.0 * spectral
@@ -233,7 +233,7 @@ def rows_work(net: Network) -> Iterator[tuple[float, str]]:
 
 
 def _dual_norms(net: Network, pre: Sequence[Interval], i: int, norm: Norm) -> Array:
-    """Of the gradients of z_i, some rows at a time."""
+    """The dual norms of the gradients of z_i, some rows at a time."""
     return np.concatenate([norm.dual.rows_above(some) for some in rows_in_blocks(net, pre, i)])
 
 
@@ -270,7 +270,7 @@ def _forget(key: int, _: weakref.ref[Any]) -> None:
 
 
 def _spectral(weight: Matrix, active: NDArray[np.bool_]) -> float:
-    """Of the active rows; kept, because every part of a network asks for the same ones again."""
+    """The spectral norm of the active rows; kept, because every part of a network needs the same norms again."""
     key = id(weight)
     if key not in _NORMS:
         _NORMS[key] = weakref.ref(weight, partial(_forget, key)), {}

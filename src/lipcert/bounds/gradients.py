@@ -76,7 +76,7 @@ class _Affine:
     rest: Array
 
     def reach(self) -> Array:
-        """At least |value|."""
+        """Upper bounds of |value|."""
         n = self.symbols.shape[1] + 4
         return grow(np.abs(self.middle) + np.abs(self.symbols).sum(axis=1) + self.rest, n)
 
@@ -89,7 +89,7 @@ class _Affine:
 
 
 def gradient_magnitudes(net: Network, pre: tuple[Interval, ...], c: Array) -> Array:
-    """At least |entries of the gradient by x_0| on every cell: the better of intervals and affine forms."""
+    """Upper bounds of |entries of the input's gradient| on every cell: the better of intervals and affine forms."""
     count = len(pre[0].lo)
     step = max(1, _CHUNK // max(net.shape) ** 2)
     pieces = [_magnitudes(net, tuple(z.rows(slice(k, k + step)) for z in pre), c) for k in range(0, count, step)]
@@ -212,7 +212,7 @@ def _ends(lo: Array, hi: Array, is_open: NDArray[np.bool_], k: int) -> Array:
 
 
 def _norms(net: Network, slopes: Array, norm: Norm, c: Array) -> Array:
-    """At least the norms for known slopes, a row for each."""
+    """Upper bounds of the norms for known slopes, which are rows."""
     parts = np.split(slopes, np.cumsum([b.width for b in net.hidden])[:-1], axis=1)
     with np.errstate(all="ignore"):
         if norm.out is None:

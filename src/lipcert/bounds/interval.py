@@ -38,7 +38,7 @@ class Interval(NamedTuple):
         return np.maximum(np.maximum(self.lo, -self.hi), 0.0)
 
     def rows(self, k: int | slice | NDArray[np.int64]) -> Interval:
-        """Of some of the cells: `k` indexes the first axis."""
+        """The intervals of some of the cells: `k` indexes the first axis."""
         return Interval(self.lo[k], self.hi[k])
 
     def meet(self, other: Interval) -> Interval:
@@ -174,7 +174,7 @@ class Rounded:
 
     @property
     def filled(self) -> NDArray[np.bool_]:
-        """Where the entries are not known to be zero."""
+        """Which entries are not known to be zero."""
         return np.asarray((self.middle != 0) | (self.radius != 0))
 
     def scaled(self, s: Interval) -> Rounded:

@@ -345,7 +345,7 @@ def joined(pieces: Sequence[LinearBounds]) -> LinearBounds:
 
 
 def norm_bounds(net: Network, slopes: Sequence[Interval], norm: Norm, c: Array) -> Array:
-    """As `linear_bounds(...).upper`, in less time: in the infinity norm an entry whose sign is known needs no form."""
+    """The uppers of `linear_bounds`, in less time: in the infinity norm an entry whose sign is known needs no form."""
     cells = len(slopes[0].lo)
     step = max(_NORM_CELLS, _NORM_NUMBERS // (2 * net.inputs * max(net.shape[1:-1], default=1)))
     pieces = []
@@ -384,7 +384,7 @@ def linear_map_bound(
 
 
 def linear_operations(net: Network, slopes: Sequence[Interval]) -> float:
-    """About the operations for one cell: every entry and every open neuron is carried up to the scores."""
+    """An estimate of the operations for one cell: every entry and every open neuron is carried up to the scores."""
     above, total = 0.0, 0.0
     for j in range(net.depth, -1, -1):
         above += sum(float(np.prod(w.shape)) for i, w in net.readers[j] if i <= net.depth)

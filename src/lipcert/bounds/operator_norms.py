@@ -68,7 +68,7 @@ def spectral_norm(weight: Matrix) -> float:
 
 
 def spectral_operations(weight: Matrix) -> float:
-    """About the operations of `spectral_norm`: a Gram matrix, its largest eigenvalue, and a few factorisations."""
+    """The operations of `spectral_norm`, about: a Gram matrix, its largest eigenvalue, and a few factorisations."""
     n = int(min(weight.shape))
     if n > _SPECTRAL_UP_TO:
         return 4.0 * entries(weight)
@@ -108,7 +108,7 @@ _NUMBERS = 1 << 22  # in one array of products with corners
 
 
 def matrix_norms(middle: Array, radius: Array, p: str, q: str) -> Array:
-    """At least the norm from p to q of every matrix within `radius` of `middle`, entry by entry.
+    """Upper bounds of the norm from p to q of every matrix within `radius` of `middle`, entry by entry.
 
     Exact, up to rounding and the radius, from 2 to 2, from 1, to inf, to 1 with few rows, and from inf to 2 with few
     columns; else the least of what rows, magnitudes and the spectral norm give.
@@ -144,7 +144,7 @@ def hard(p: str, q: str, rows: int, columns: int) -> str | None:
 
 
 def vector_norms(magnitudes: Array, p: str) -> Array:
-    """At least the norm of all vectors with these largest |entries|, along the last axis."""
+    """Upper bounds of the norm of all vectors with these largest |entries|, along the last axis."""
     n = magnitudes.shape[-1]
     match p:
         case "inf":
@@ -159,12 +159,12 @@ def vector_norms(magnitudes: Array, p: str) -> Array:
 
 
 def spectral_norms(middle: Array, radius: Array) -> Array:
-    """At least the spectral norm: that of the middle, and that of the radius."""
+    """Upper bounds of the spectral norm: the sum of the norms of middle and radius."""
     return grow(middle_norms(middle) + positive_norms(radius), 2)
 
 
 def middle_norms(M: Array) -> Array:
-    """At least the spectral norm of every matrix, by the eigenvalues of the smaller of both Gram matrices."""
+    """Upper bounds of every matrix's spectral norm, by the eigenvalues of the smaller of both Gram matrices."""
     M, unit = _scaled(M)
     empty = unit == 0
     if M.shape[-2] > M.shape[-1]:
@@ -178,7 +178,7 @@ def middle_norms(M: Array) -> Array:
 
 
 def positive_norms(R: Array) -> Array:
-    """At least the spectral norm of every matrix with these largest |entries|."""
+    """Upper bounds of the spectral norm of every matrix with these largest |entries|."""
     filled = R != 0
     R, unit = _scaled(R)
     rows, columns = R.shape[-2:]
@@ -194,7 +194,7 @@ def positive_norms(R: Array) -> Array:
 
 
 def largest_eigenvalues(S: Array, radius: Array) -> Array:
-    """At least the largest eigenvalue, or zero, of every symmetric matrix within `radius` of S, entry by entry."""
+    """Upper bounds of the largest eigenvalue, or zero, of symmetric matrices within `radius` of S, entry by entry."""
     n = S.shape[-1]
     S = (S + np.swapaxes(S, -1, -2)) / 2
     radius = grow(np.maximum(radius, np.swapaxes(radius, -1, -2)) + 2 * UNIT * np.abs(S) + TINY, 4)
@@ -222,7 +222,7 @@ def _vectors(S: Array) -> Array:
 
 
 def corner_norms(M: Array) -> Array:
-    """At least the largest |M t|_2 over the corners t of the unit box; few columns."""
+    """Upper bounds of the largest |M t|_2 over the corners t of the unit box; few columns."""
     columns = M.shape[-1]
     flat = M.reshape(-1, *M.shape[-2:])
     signs = corners(columns)
@@ -232,7 +232,7 @@ def corner_norms(M: Array) -> Array:
 
 
 def corners(n: int) -> Array:
-    """Of the unit box, one of every opposite pair."""
+    """The corners of the unit box, one of every opposite pair."""
     return np.array(list(itertools.product((1.0,), *[(-1.0, 1.0)] * (n - 1))))
 
 

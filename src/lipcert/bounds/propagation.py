@@ -82,7 +82,7 @@ def joined(pieces: Sequence[Bounds]) -> Bounds:
 
 
 def box_bounds(net: Network, boxes: Interval, known: tuple[Interval, ...]) -> tuple[Interval, ...]:
-    """As `bounds_of`, of many boxes without signs, (cells, inputs): the pre-activation bounds alone."""
+    """Pre-activation bounds of many boxes (cells, inputs) without signs; see `bounds_of`."""
     batches = _batches(net, np.zeros(len(boxes.lo), dtype=bool), known)
     pieces = [ForwardPass(net, boxes.rows(own)).run(tuple(z.rows(own) for z in known)) for own in batches]
     back = np.argsort(np.concatenate(batches))
@@ -344,7 +344,7 @@ def gradients(problem: Problem) -> tuple[Interval, ...]:
 def preactivation_bounds(
     net: Network, region: Region, *, backward: bool = True, budget: Budget | None = None
 ) -> tuple[Interval, ...]:
-    """As `preactivations`, for a network and a region alone; `backward=False` leaves it at plain intervals."""
+    """Pre-activation bounds of a network on a region; `backward=False` makes plain intervals only."""
     return _on_region(net, region, budget, backward).of(0)
 
 

@@ -153,7 +153,7 @@ def _longest(blocks: Sequence[Block]) -> int:
 
 
 def longest_side(blocks: Iterable[Block]) -> int:
-    """Of their weight matrices."""
+    """The longest side of the blocks' weight matrices."""
     return max(int(max(weight.shape)) for b in blocks for _, weight in b.terms)
 
 
@@ -186,7 +186,7 @@ class Tangent(BoundedBlock):
         return value_lines(self.block.activation, self.z.lo, self.z.hi)
 
     def rows(self, k: slice | NDArray[np.int64]) -> Tangent:
-        """Of some of the cells."""
+        """The blocks of some of the cells."""
         return Tangent(self.block, self.z.rows(k), self.x.rows(k), tuple(x.rows(k) for x in self.sources))
 
     @cached_property

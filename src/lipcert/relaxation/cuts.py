@@ -69,7 +69,7 @@ class Pairs:
         return cls(stack(a), stack(b), np.concatenate(own))
 
     def ranks(self, entries: Index, size: int) -> Index:
-        """Where entries of y are among the members, -1 where they are none."""
+        """The places of entries of y among the members, -1 for entries that are no members."""
         rank = np.full(size + 1, -1, dtype=np.int64)
         rank[self.own] = np.arange(len(self.own))
         return rank[entries]

@@ -68,7 +68,7 @@ class LiftedLayers:
 
     @property
     def tied(self) -> tuple[LiftedLayer, ...]:
-        """Those whose z is tied to x."""
+        """The blocks whose z is tied to x."""
         return tuple(layer for layer in self.hidden if layer.tied)
 
 

@@ -236,7 +236,7 @@ def _space(problem: Problem, layers: LiftedLayers, form: str, moving: Index | No
 def _blocks(
     problem: Problem, space: Space, layers: LiftedLayers, form: str, moving: Index | None
 ) -> dict[str, tuple[Index, int]]:
-    """By block of y: the places of its entries, and the number of places."""
+    """For every block of y the places of its entries, and the number of places."""
     blocks = {name: (np.arange(size), size) for name, size in end_blocks(problem, form).items()}
     blocks |= {layer.name(letter): (layer.free, layer.width) for layer in layers.hidden for letter in "vdxsy"}
     if moving is not None:

@@ -287,14 +287,14 @@ class Tracked:
 
     @property
     def magnitude(self) -> Array:
-        """At least |f_k(y)| for all |y_i| <= 1."""
+        """Upper bounds of |f_k(y)| for all |y_i| <= 1."""
         counts = np.diff(self.matrix.indptr)
         total = np.bincount(np.repeat(np.arange(len(self)), counts), np.abs(self.matrix.data), minlength=len(self))
         return grow(total.astype(np.float64), self.matrix.shape[1])
 
     @property
     def reach(self) -> Array:
-        """At least |a_k| at every true point."""
+        """Upper bounds of |a_k| at every true point."""
         return grow(self.magnitude + self.error, 2)
 
     def __getitem__(self, rows: Index) -> Tracked:

@@ -179,7 +179,7 @@ def inputs_of(space: Space, box: Box, moving: Index) -> Tracked:
 def preactivation_forms(
     net: Network, space: Space, layers: LiftedLayers, x: Tracked
 ) -> Iterator[tuple[LiftedLayer, Tracked, Tracked | None]]:
-    """Of every tied block: z as forms in x_0 and the x of blocks before, and u' z of its free neurons.
+    """For every tied block: z as forms in x_0 and the x of blocks before, and u' z of its free neurons.
 
     The latter are variables; None where no tied block reads them.
     """

@@ -60,7 +60,7 @@ class Reduction:
 
     @property
     def table(self) -> NDArray[np.int64]:
-        """As one array of whole numbers, for a file."""
+        """The reduction as one array of whole numbers, for a file."""
         masks = np.concatenate([self.inputs, *self.neurons]).astype(np.int64)
         return np.concatenate([np.array([self.cut, self.euclid], dtype=np.int64), masks])
 

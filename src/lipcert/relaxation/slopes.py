@@ -80,7 +80,7 @@ class SlopeProgram:
 
     @cached_property
     def states(self) -> tuple[tuple[int, ...], ...]:
-        """By i = 0..m: the sources up to i that blocks after i, or the head, read."""
+        """For every i = 0..m: the sources up to i that blocks after i, or the head, read."""
         return states([*([j for j, _ in block.terms] for block in self.blocks), [j for j, _ in self.head]])
 
     @cached_property
@@ -178,7 +178,7 @@ def orders_of(problem: Problem) -> tuple[int, ...]:
 
 
 def orders_of_all(net: Network) -> tuple[int, ...]:
-    """The same where every neuron counts: at most this large, whatever the region."""
+    """The orders where every neuron counts: an upper limit for any region."""
     plain = bool(net.depth) and 0.0 in net.activations[0].slopes
     return piece_orders(net.shape[:-1], states([[j for j, _ in block.terms] for block in net.blocks]), plain)
 

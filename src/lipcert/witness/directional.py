@@ -56,12 +56,12 @@ class Approximate:
 
     @property
     def error(self) -> Array:
-        """At least the distance of the exact vector from its floats."""
+        """Upper bounds of the distance of the exact vector from its floats."""
         return grow(self.spread + self.rest, 2)
 
     @property
     def size(self) -> Array:
-        """At least the magnitude of the exact vector."""
+        """Upper bounds of the magnitude of the exact vector."""
         return grow(np.abs(self.value) + self.error, 2)
 
     @property
@@ -130,12 +130,12 @@ def preactivations(net: Network, point: Array, *, rows: bool) -> tuple[Interval,
 
 
 def slope_doubt(slope: Array, bounds: Interval) -> Array:
-    """How far the exact slope may lie from this one."""
+    """The largest distance of the exact slope from this one."""
     return np.maximum(np.maximum(add_up(bounds.hi, -slope), add_up(slope, -bounds.lo)), 0.0)
 
 
 def product_above(a: Array, b: Array) -> float:
-    """At least a'b for vectors that are not negative."""
+    """An upper bound of a'b for vectors that are not negative."""
     return float(grow(np.asarray(a @ b), a.size))
 
 

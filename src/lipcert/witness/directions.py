@@ -41,7 +41,7 @@ def jacobians(net: Network, slopes: Sequence[Array]) -> Array:
 
 
 def steepness(problem: Problem, points: Array) -> Array:
-    """About the constant next to every point: the dual norm of the gradient, or the norm of the Jacobian."""
+    """An estimate of the constant next to every point: the dual norm of the gradient, or the norm of the Jacobian."""
     net, norm = problem.network, problem.norm
     if not problem.whole_map:
         return norm.dual.of(net.gradient(points, problem.c))

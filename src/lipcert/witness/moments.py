@@ -105,7 +105,7 @@ def _leading(X: Array, rng: np.random.Generator) -> tuple[Array, Array]:
 
 
 def _operations(order: int) -> float:
-    """Of `_leading`."""
+    """The operations of `_leading`."""
     if order <= _WHOLE:
         return 10.0 * order**3
     return 2.0 * (_ITERATIONS + 1) * (MOMENT_LEADING + _SPARE) * order**2

@@ -66,7 +66,7 @@ def applies(net: Network) -> bool:
 
 
 def digits_for(pre: Sequence[Interval], zs: Sequence[Array]) -> int:
-    """About how many digits are needed, from how wide intervals of floats are at the point."""
+    """An estimate of the digits needed, from the widths of the intervals of floats at the point."""
     with np.errstate(all="ignore"):
         wide = max(
             float(np.max((z.hi - z.lo) / np.maximum(np.abs(own), 1e-10 * np.abs(own).max(initial=0.0))))

@@ -98,7 +98,7 @@ class GradientAtPoint:
         return value
 
     def _pulled(self, pre: Sequence[Interval], needed: int) -> float:
-        """By the chain rule in long numbers, where every sign is certain."""
+        """The bound by the chain rule in long numbers, where every sign is certain."""
         for spare in _SPARE_BACKWARD:
             if not self._charged(*precise.work(self.net, needed + spare)):
                 return 0.0
@@ -178,7 +178,7 @@ def evaluate(problem: Problem, point: Array, budget: Budget | None = None) -> fl
 
 
 def evaluate_framed(frame: Frame, problem: Problem, point: Array) -> float:
-    """As `evaluate`, in the weighted norms of a frame; the problem and the point are those of the frame's question."""
+    """`evaluate` in the weighted norms of a frame; problem and point are those of the frame's question."""
     net, changes = frame.beside(problem.network)
     whole = np.concatenate([point, np.zeros(changes)])
     d = problem.c

@@ -1,4 +1,4 @@
-"""What `minimize` and `maximize` return.
+"""The result of `minimize` and `maximize`.
 
 The result also shows the sum-of-squares identity behind the bound,
 
@@ -33,7 +33,7 @@ from lipcert.solver.conic.conic import ConicStatus
 
 
 class PolynomialOutcome(Enum):
-    """What is known now. Whether something is proved is part of every sentence."""
+    """How a problem ended. Every sentence says whether something is proved."""
 
     CLOSED = "solved: the proved bound and the value of a point agree"
     GAP = "a bound is proved; the best point found leaves a gap"
