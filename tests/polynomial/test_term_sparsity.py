@@ -17,7 +17,6 @@ from scipy.optimize import linprog
 from lipcert.cli.pop import pop_command
 from lipcert.errors import InputError
 from lipcert.polynomial import Polynomial, PolynomialProblem
-from lipcert.polynomial.hierarchy import plan as planning
 from lipcert.polynomial.hierarchy.hierarchies import chordal_cliques, dense, homes, nearly_sparse, sparse
 from lipcert.polynomial.hierarchy.model import MomentBlock, MomentModel
 from lipcert.polynomial.hierarchy.plan import monomial_count, plan
@@ -26,6 +25,7 @@ from lipcert.polynomial.hierarchy.terms import exploit
 from lipcert.polynomial.monomials import all_monomials
 from lipcert.polynomial.text import parse
 from lipcert.solver.conic.conic import solve_conic
+from tests.constants import set_constant
 from tests.polynomial_problems import boxed, broyden_tridiagonal, max_cut, rosenbrock_chain, solved
 
 x = [Polynomial.variable(i) for i in range(6)]
@@ -259,7 +259,7 @@ def test_plan_counts_what_is_built(relaxation: str, monkeypatch: pytest.MonkeyPa
             assert stage.moments == built.columns
             assert dict(stage.blocks) == Counter(built.orders)
     whole = plan(problem, relaxation, 2, sparsity="none").stages
-    monkeypatch.setattr(planning, "COUNTED", 0)
+    set_constant(monkeypatch, "COUNTED", 0)
     for guess, real in zip(plan(problem, relaxation, 2, sparsity="none").stages, whole, strict=True):
         assert not guess.counted
         assert guess.blocks == real.blocks
