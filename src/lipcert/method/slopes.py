@@ -170,7 +170,7 @@ class _Question:
 
 
 class SlopeSolves:
-    """Solves of the whole problem and of its cases, kept between turns: the solver and the best part of a proof of each.
+    """Solves of the whole problem and of its cases, kept between turns: solver and best part of a proof of each.
 
     `chosen` is the problem that is proved: `problem` itself, or the one of the open neurons.
     """
