@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lipcert.bounds.interval import Interval
+from lipcert.chart.numbers import rounded_up
 from lipcert.errors import FileFormatError, InputError, MethodError
 from lipcert.files import write_npz
 from lipcert.problem.frame import Frame
@@ -238,7 +239,7 @@ class Certificate(NetworkCertificate):
             object.__setattr__(self, "claim", float(with_room(np.asarray(self.upper))))
 
     def __repr__(self) -> str:
-        return f"Certificate(upper {self.upper:.9g} by {self.method}, {self.region!r})"
+        return f"Certificate(upper {rounded_up(self.upper, 9)} by {self.method}, {self.region!r})"
 
     @classmethod
     def of(cls, problem: Problem, proof: Proof, upper: float) -> Certificate:
@@ -325,7 +326,7 @@ class Certificate(NetworkCertificate):
         upper = float(found.bounds.hi[0])
         if math.isinf(upper):
             return f"{who} proves no bound here"
-        return None if upper <= self.claim else f"{who} proves {upper:.9g} only"
+        return None if upper <= self.claim else f"{who} proves {rounded_up(upper, 9)} only"
 
 
 def with_room(uppers: Array) -> Array:

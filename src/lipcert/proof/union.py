@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from lipcert.chart.numbers import rounded_up
 from lipcert.errors import FileFormatError, InputError
 from lipcert.files import MAX_WEIGHTS
 from lipcert.files.archive import members_of
@@ -36,7 +37,7 @@ class UnionCertificate(Envelope):
     parts: tuple[Certificate, ...]
 
     def __repr__(self) -> str:
-        return f"UnionCertificate(upper {self.upper:.9g} on {len(self.parts):,} regions)"
+        return f"UnionCertificate(upper {rounded_up(self.upper, 9)} on {len(self.parts):,} regions)"
 
     @property
     def upper(self) -> float:

@@ -11,6 +11,7 @@ import numpy as np
 
 from lipcert.bounds.interval import Interval
 from lipcert.chart.facts import Shown
+from lipcert.chart.numbers import rounded_up
 from lipcert.problem.output import output_of
 from lipcert.problem.question import EveryCell, EveryEntry, Objective, Question, Statement, UpperBounds
 
@@ -97,7 +98,10 @@ class Verification(Shown):
                 ]
             case UpperBounds():
                 how = "recomputed now" if self.exact is None else "recomputed now, also in balls"
-                each = [f"<= {u:.6g}   {how}; {c:.6g} as stored" for u, c in zip(*self._uppers(), strict=True)]
+                each = [
+                    f"<= {rounded_up(u, 6)}   {how}; {rounded_up(c, 6)} as stored"
+                    for u, c in zip(*self._uppers(), strict=True)
+                ]
                 return [*zip(map(str, self._outputs()), each, strict=True), *self.about()]
             case _:
                 return [*self._numbers(), *self.about(), *self._regions()]
@@ -105,14 +109,16 @@ class Verification(Shown):
     def _numbers(self) -> Rows:
         """The bound that was proved now, that of ball arithmetic, and the claim."""
         how = "" if self.method is None else f" ({self.method})"
-        found = [("upper", f"{self.upper:.9g}   recomputed now{how}" if math.isfinite(self.upper) else "none")]
+        found = [
+            ("upper", f"{rounded_up(self.upper, 9)}   recomputed now{how}" if math.isfinite(self.upper) else "none")
+        ]
         if self.exact is not None:
             found.append(self._balls(self.exact))
-        return [*found, ("claim", f"{self.claim:.9g}   as stored")]
+        return [*found, ("claim", f"{rounded_up(self.claim, 9)}   as stored")]
 
     @staticmethod
     def _balls(exact: Exact) -> tuple[str, str]:
-        return "in balls", f"{f'{exact.upper:.9g}' if math.isfinite(exact.upper) else 'none'}   {exact.checked}"
+        return "in balls", f"{rounded_up(exact.upper, 9) if math.isfinite(exact.upper) else 'none'}   {exact.checked}"
 
     def _outputs(self) -> list[Any]:
         assert isinstance(self.statement, Question)
@@ -122,7 +128,10 @@ class Verification(Shown):
         return self.found.hi.tolist(), self.claimed.hi.tolist()
 
     def _regions(self) -> Rows:
-        return [(f"region {k}", f"{part.upper:.9g}   {part.reason}") for k, part in enumerate(self.parts[:_SHOWN])]
+        return [
+            (f"region {k}", f"{rounded_up(part.upper, 9)}   {part.reason}")
+            for k, part in enumerate(self.parts[:_SHOWN])
+        ]
 
     def about(self) -> Rows:
         """Names and values of what the certificate states."""
