@@ -16,7 +16,7 @@ import lipcert
 from lipcert import Box, Certificate, InputError
 from lipcert.bounds import Split
 from lipcert.budget import limit
-from lipcert.budget.limit import within
+from lipcert.budget.budget import within
 from lipcert.cli.app import run
 from lipcert.errors import FileFormatError
 from lipcert.problem.norms import INF
