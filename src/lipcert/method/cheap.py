@@ -21,6 +21,8 @@ from lipcert.proof.arithmetic import (
     prove_linear,
     prove_mixed,
     prove_product,
+)
+from lipcert.proof.arithmetic import (
     refusal as elimination_refusal,
 )
 from lipcert.proof.collapsed import prove_within
