@@ -22,7 +22,7 @@ from lipcert.files.boundary import located
 from lipcert.files.numbers import LARGEST_WHOLE, one_real, one_whole, whole, word
 from lipcert.problem import question
 from lipcert.problem.question import LargestNorm, Question
-from lipcert.proof import collapsed, encoding, jacobian, margins, partition, patterns, sharpened, slopes, stated, tree
+from lipcert.proof import collapsed, encoding, patterns, sharpened, slopes, stated, tree
 from lipcert.proof.arithmetic import Arithmetic
 from lipcert.proof.cases import read_cases
 from lipcert.proof.certificate import VERSION, Certificate, Envelope, Proof
@@ -58,13 +58,19 @@ OF_1_0_0 = {
     "union": (1, "union"),
     "polynomial": (1, "polynomial"),
 }
-POLYNOMIAL = "problem|sense|bound|cut"  # besides those of its proof, which are the same as of a literal relaxation
-UNION = r"part_\d{1,4}"
+# The arrays of proofs and claims by kind. They stand here because a file is read without the code of other kinds.
+CONTENT = {
+    "constant": "proof|method|upper|cases",  # and the names of each proof
+    "margins": "keep|claim",
+    "cells": "edges|edge_counts|splits|values|of_grid|claims",
+    "jacobian": "splits|values|points|lower|upper|seen_least|seen_most|least_at|most_at",
+    "union": r"regions|part_\d{1,4}",
+    "polynomial": "problem|sense|bound|cut",  # and the names of a relaxation, which `stated` has
+}
 _PARTS = (encoding, tree, patterns, slopes, stated)
-_OWN = ("kind|regions|proof|method|upper|cases", *OF_1_0_0, collapsed.NAME, sharpened.NAMES)
-_STATED = (question.NAMES, question.WORDS)
-_OTHERS = (*(part.NAMES for part in (*_PARTS, jacobian, margins, partition)), POLYNOMIAL, UNION)
-_NAMES = re.compile("|".join((*_STATED, *_OWN, *_OTHERS)))
+_STATED = ("kind", *OF_1_0_0, question.NAMES, question.WORDS)
+_PROOFS = (collapsed.NAME, sharpened.NAMES, *(part.NAMES for part in _PARTS))
+_NAMES = re.compile("|".join((*_STATED, *_PROOFS, *CONTENT.values())))
 _TEXTS = frozenset({"kind", "proof", "method", "problem", "sense"}).union(
     question.TEXTS, *(part.TEXTS for part in _PARTS)
 )

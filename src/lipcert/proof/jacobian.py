@@ -34,7 +34,6 @@ from lipcert.steps import step
 
 ENDS = ("lower", "upper", "seen_least", "seen_most")
 PLACES = ("least_at", "most_at")
-NAMES = "|".join(("splits|values|points", *ENDS, *PLACES))
 _ROOM = 1e-9  # of the larger end of a claim, for the order in which another BLAS adds
 _POINTS = 256  # that are evaluated together
 

@@ -27,7 +27,6 @@ from lipcert.rounding import Array, worst
 from lipcert.steps import step
 
 MAX_ROWS = 1000
-NAMES = "keep|claim"
 
 
 @dataclass(frozen=True, eq=False)

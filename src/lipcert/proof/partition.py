@@ -31,8 +31,6 @@ from lipcert.proof.cover import Cover
 from lipcert.proof.splits import LEAF, MOST_NODES, Cells, Index, halves, walk
 from lipcert.rounding import Array
 
-NAMES = "edges|edge_counts|splits|values|of_grid|claims"
-
 
 @dataclass(frozen=True, eq=False)
 class PartitionCertificate(NetworkCertificate):
