@@ -57,7 +57,7 @@ class Hostile(Forged):
 
     def judge(self, case: Forgery) -> Verdict:
         verdict = super().judge(case)
-        if not verdict.fault and case.number % (forged.COMMAND * EXACT) == 0 and "polynomial" not in case.arrays:
+        if not verdict.fault and case.number % (forged.COMMAND * EXACT) == 0 and str(case.arrays.get("kind")) != "polynomial":
             self._exactly(case, verdict)
         return verdict
 
