@@ -125,7 +125,7 @@ class _CaseRun:
         return status if steps[-1].whole or status is not Status.OPTIMAL else Status.TIME_LIMIT
 
     def _case(self, at: tuple[int, int]) -> Problem:
-        """The problem of a case; what pays for parts of the network is the same for all outputs."""
+        """The problem of a case; the gains of the network are the same for all outputs."""
         case = case_of(self.problem, *at)
         if gains_of.known(self.problem) and case.coordinate is None:
             gains_of.keep(case, gains_of(self.problem))
@@ -149,7 +149,7 @@ class _CaseRun:
             return self.method.solve(task, _CaseBracket(self, at), budget, look)
 
     def keep(self, at: tuple[int, int], certificate: Certificate) -> None:
-        """A better bound of one case is one of the largest of all."""
+        """Keep a better bound of a case, and prove the largest of all cases with it."""
         if not certificate.upper < self.bounds[at]:
             return
         assert isinstance(certificate.proof, Multipliers)
@@ -160,7 +160,7 @@ class _CaseRun:
 
 
 class MomentsOfCase:
-    """Looks at the moment matrix of one case."""
+    """Rounds the moment matrix of one case to a witness of the whole problem."""
 
     def __init__(self, look: MomentRounding, case: Problem) -> None:
         self.look, self.case = look, case
