@@ -12,7 +12,7 @@ from scipy import sparse
 from lipcert import Activation, Box, Everywhere, Network
 from lipcert.bounds import Cell, bounds_of
 from lipcert.bounds.propagation import Interval
-from lipcert.method.base import Wishes
+from lipcert.method.settings import Settings
 from lipcert.method.bracket import Bracket
 from lipcert.method.solving import Task
 from lipcert.problem.norms import Matrix
@@ -55,8 +55,8 @@ def task_of(problem: Problem, specification: Specification) -> Task:
 class Keeping(Bracket):
     """A bracket that keeps every certificate of a run, not the best alone."""
 
-    def __init__(self, wishes: Wishes = Wishes()) -> None:  # noqa: B008 - frozen
-        super().__init__(wishes)
+    def __init__(self, settings: Settings = Settings()) -> None:  # noqa: B008 - frozen
+        super().__init__(settings)
         self.certificates: list[Certificate] = []
 
     def improve(self, found: Certificate | Witness) -> None:

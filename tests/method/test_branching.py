@@ -17,7 +17,7 @@ from lipcert.bounds.gradients import gradient_bounds, gradient_magnitudes
 from lipcert.budget import Budget
 from lipcert.cli.app import run
 from lipcert.jobs import local, processes
-from lipcert.method.base import Wishes
+from lipcert.method.settings import Settings
 from lipcert.method.bracket import Bracket
 from lipcert.method.branching import Outcome, State, branch
 from lipcert.method.branching.relax import Question, relax
@@ -49,7 +49,7 @@ CASES = [  # sizes, radius of the box
 
 
 def solved(net: Network, region: Box | Everywhere, *, gap: float = 0.0, work: float = 120.0, **more: Any) -> Outcome:
-    problem, bracket = Problem.of(net, region), Bracket(Wishes(gap=max(gap, CLOSED)))
+    problem, bracket = Problem.of(net, region), Bracket(Settings(gap=max(gap, CLOSED)))
     bracket.improve(search(problem, Budget.of_work(0.2), samples=500))
     executor = more.pop("executor", None) or local()
     return branch(problem, bracket, Budget.of_work(work), executor, **more)

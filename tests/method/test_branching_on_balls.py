@@ -15,7 +15,7 @@ from lipcert import Ball, Box, Network, Polytope, verify
 from lipcert.bounds.cell import Cell, beside, first_cell, halves, whole
 from lipcert.budget import Budget
 from lipcert.jobs import local
-from lipcert.method.base import Wishes
+from lipcert.method.settings import Settings
 from lipcert.method.bracket import Bracket
 from lipcert.method.branching import Outcome, branch
 from lipcert.method.result import CLOSED
@@ -41,7 +41,7 @@ def corner_net() -> Network:
 
 
 def searched(net: Network, region: Region, norm: str = "inf", gap: float = 0.0, work: float = 20.0) -> Outcome:
-    problem, bracket = Problem.of(net, region, 0, norm), Bracket(Wishes(gap=max(gap, CLOSED)))
+    problem, bracket = Problem.of(net, region, 0, norm), Bracket(Settings(gap=max(gap, CLOSED)))
     bracket.improve(search(problem, Budget.of_work(0.2), samples=500))
     return branch(problem, bracket, Budget.of_work(work), local())
 

@@ -16,7 +16,7 @@ from lipcert import Activation, Ball, Box, Everywhere, FileFormatError, Network
 from lipcert.bounds import Interval, preactivations
 from lipcert.bounds.collapse import collapse
 from lipcert.budget import Budget
-from lipcert.method.base import Wishes
+from lipcert.method.settings import Settings
 from lipcert.method.bracket import Bracket
 from lipcert.method.engines import Relaxation, Sharpening, Signs
 from lipcert.method.relaxed import RELAXED
@@ -166,7 +166,7 @@ def test_certificates_are_about_the_problem(sizes: tuple[int, ...], norm: Norm, 
     truth, file = exact_constant(net, box, ONE, norm), tmp_path / "certificate.npz"
     small = collapse(found)
     linear = prove_linear(found) if small is None else prove_within(found, prove_linear(small.problem))
-    bracket = Bracket(Wishes())
+    bracket = Bracket(Settings())
     signs = Signs(found, bracket, Sharpening(found, bracket))
     signs.turn(Budget.of_work(5.0))
     assert bracket.certificate is not None
@@ -352,7 +352,7 @@ def test_relaxations_of_auto_use_them(monkeypatch: pytest.MonkeyPatch) -> None:
     uppers = []
     for worth, kind in ((0.0, Sharpened), (2.0, Multipliers)):
         set_constant(monkeypatch, "SHARPEN_WORTH", worth)
-        bracket = Bracket(Wishes(lower=False))
+        bracket = Bracket(Settings(lower=False))
         sharpening = Sharpening(problem, bracket)
         assert sharpening(Budget.of_work(0.0)) is problem
         engine = Relaxation(problem, bracket, FREE, 0.5, sharpening)

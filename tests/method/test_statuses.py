@@ -13,7 +13,7 @@ from lipcert import Box, Network, bound
 from lipcert.budget import Budget
 from lipcert.budget.memory import Memory
 from lipcert.method import auto, portfolio
-from lipcert.method.base import Wishes
+from lipcert.method.settings import Settings
 from lipcert.method.bracket import Bracket
 from lipcert.method.literal import LITERAL
 from lipcert.method.portfolio import Engine, stages, take_turns
@@ -89,7 +89,7 @@ def test_how_a_conic_solver_ended_is_said() -> None:
 def test_a_closed_zero_is_finished() -> None:
     """The constant is zero but for what rounding adds: there is no gap, whatever ran out on the way."""
     for lower in (None, 0.0):
-        bracket, budget = Bracket(Wishes()), Budget.of_work(1.0)
+        bracket, budget = Bracket(Settings()), Budget.of_work(1.0)
         bracket.improve(Certificate.of(PROBLEM, prove_product(PROBLEM).proof, 6.7e-307))
         if lower is not None:
             bracket.improve(Witness(np.zeros(3), lower, "test"))

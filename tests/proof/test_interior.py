@@ -15,7 +15,7 @@ from lipcert import Ball, Box, Certificate, Everywhere, Network, Polytope, bound
 from lipcert.bounds.engine import root_bounds
 from lipcert.budget import Budget
 from lipcert.jobs import local
-from lipcert.method.base import Wishes
+from lipcert.method.settings import Settings
 from lipcert.method.bracket import Bracket
 from lipcert.method.branching import branch
 from lipcert.method.halfspaces import prepared
@@ -66,11 +66,11 @@ def test_kinks_that_meet_in_the_center_leave_no_gap(shape: tuple[int, ...], plac
 
 
 def by_signs(problem: Problem) -> Certificate:
-    return search_signs(problem, Bracket(Wishes(gap=CLOSED)), Budget.of_work(3.0)).certificate
+    return search_signs(problem, Bracket(Settings(gap=CLOSED)), Budget.of_work(3.0)).certificate
 
 
 def by_cells(problem: Problem) -> Certificate:
-    return branch(problem, Bracket(Wishes(gap=CLOSED)), Budget.of_work(3.0), local()).certificate
+    return branch(problem, Bracket(Settings(gap=CLOSED)), Budget.of_work(3.0), local()).certificate
 
 
 @pytest.mark.parametrize("search", [by_signs, by_cells])

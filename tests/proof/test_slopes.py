@@ -27,7 +27,7 @@ from lipcert import (
 )
 from lipcert.budget import Budget
 from lipcert.files import write_npz
-from lipcert.method.base import Wishes
+from lipcert.method.settings import Settings
 from lipcert.method.bracket import Bracket, Progress
 from lipcert.method.engines import SLOPES_LEAVES, BySlopes, Sharpening
 from lipcert.method.slopes import Slopes as SlopesMethod
@@ -437,10 +437,10 @@ def test_turns_of_auto_go_on(norm: str, monkeypatch: pytest.MonkeyPatch) -> None
         begin(solver)
 
     monkeypatch.setattr(choice.SlopeSolver, "_begin", counted)
-    alone = Bracket(Wishes())
+    alone = Bracket(Settings())
     run_slopes(problem, alone, Budget.of_work(20.0))
     once = len(passes)
-    bracket = Bracket(Wishes())
+    bracket = Bracket(Settings())
     engine = BySlopes(problem, bracket, SlopesMethod(), SLOPES_LEAVES, Sharpening(problem, bracket))
     uppers = []
     for work in (0.2, 0.2, 20.0, 20.0):

@@ -9,7 +9,7 @@ import lipcert
 from lipcert import Box, Everywhere, Network, Progress
 from lipcert.budget import Budget
 from lipcert.method import lower
-from lipcert.method.base import Wishes
+from lipcert.method.settings import Settings
 from lipcert.method.bracket import Bracket
 from lipcert.method.solving import Task, solve
 from lipcert.problem.problem import Problem
@@ -44,7 +44,7 @@ def moments(net: Network, region: Region, c: Array, name: str) -> tuple[Relaxati
     """A relaxation and its moment matrix, as the solver hands them over."""
     found: list[tuple[Relaxation, Array]] = []
     task = Task.of(Problem.of(net, region, c), name)
-    solve(task, Bracket(Wishes("rank-two")), Budget.of_work(10.0), lambda r, X: found.append((r, X)))
+    solve(task, Bracket(Settings(solver="rank-two")), Budget.of_work(10.0), lambda r, X: found.append((r, X)))
     return found[-1]
 
 

@@ -10,7 +10,6 @@ from lipcert.method.engines import engines_for
 from lipcert.method.lower import Looker
 from lipcert.method.portfolio import stages, take_turns
 from lipcert.method.tight import Tight
-from lipcert.method.workers import workers_of
 from lipcert.problem.problem import Problem
 
 
@@ -35,7 +34,7 @@ class Auto(Method):
         eliminate_many(problem, bracket, budget.share(PRELUDE_SHARE))
         if bracket.closed():
             return
-        with workers_of(bracket) as executor:
+        with bracket.executor() as executor:
             engines = engines_for(problem, bracket, budget, executor)
             looker = Looker(problem, bracket, budget)
             for number, stage in enumerate(stages(budget)):
@@ -44,7 +43,7 @@ class Auto(Method):
                 else:
                     looker.before(stage)
                 take_turns(engines, bracket, stage, looker)
-                looker.last(stage, patient=bracket.wishes.lower)
+                looker.last(stage, patient=bracket.settings.lower)
         for engine in engines:
             engine.conclude()
         if not bracket.closed() and (budget.over() or any(not engine.ended for engine in engines)):

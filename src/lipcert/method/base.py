@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lipcert.errors import MethodError
-from lipcert.method.result import CLOSED
 from lipcert.solver import CONIC_SOLVERS, SOLVERS
 
 if TYPE_CHECKING:
@@ -58,22 +56,3 @@ class Method:
             )
         if name not in self.solvers:
             raise MethodError(f"unknown solver {name!r} here; use one of {', '.join(self.solvers)}")
-
-
-@dataclass(frozen=True)
-class Wishes:
-    """What the caller asks for besides the problem and the budget.
-
-    `gap` is the relative gap at which a bracket is good enough, `lower` whether a witness is wanted in the answer,
-    `below` a limit: whether the constant is below it is then all that is asked. `floor` is a constant that is reached
-    elsewhere: an upper bound that is not above it is good enough.
-    """
-
-    solver: str = "auto"
-    seed: int = 0
-    lower: bool = True
-    gap: float = CLOSED
-    below: float | None = None
-    floor: float = 0.0
-    workers: int = 1
-    scheduler: str | None = None  # of a Dask cluster, in place of processes

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from concurrent.futures import Executor
 from dataclasses import dataclass
 
 from lipcert.budget import Budget
 from lipcert.budget.memory import NUMBER, in_words
-from lipcert.method.base import Wishes
+from lipcert.errors import InputError
+from lipcert.jobs import cluster, local, processes
 from lipcert.method.result import NOTHING, Described, Result, Status, relative_gap
+from lipcert.method.settings import Settings
 from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate
 from lipcert.solver import Progress as Iteration
@@ -38,15 +41,17 @@ class Progress:
 class Bracket:
     """lower <= L <= upper as far as it is known: the best proof, the best witness, and what there is to say.
 
-    Every method writes to it and nothing is taken back. `on_progress` hears of every change.
+    Every method writes to it and nothing is taken back. `on_progress` is called with every change. `floor` is a
+    constant that was attained elsewhere, in another region say: an upper bound that is not above it is good enough.
     """
 
     def __init__(
         self,
-        wishes: Wishes = Wishes(),  # noqa: B008 - frozen
+        settings: Settings = Settings(),  # noqa: B008 - frozen
         on_progress: Callable[[Progress], None] | None = None,
+        floor: float = 0.0,
     ) -> None:
-        self.wishes, self.on_progress = wishes, on_progress
+        self.settings, self.on_progress, self.floor = settings, on_progress, floor
         self.certificate: Certificate | None = None
         self.witness: Witness | None = None
         self.status = Status.DONE
@@ -76,14 +81,15 @@ class Bracket:
         self.report()
 
     def closed(self) -> bool:
-        """Whether the gap is as small as was wished for, or the limit decided."""
-        if self.wishes.below is not None and (self.upper < self.wishes.below or self.lower >= self.wishes.below):
+        """Whether the gap is as small as the settings ask for, or whether the constant is below their limit is decided."""
+        below = self.settings.below
+        if below is not None and (self.upper < below or self.lower >= below):
             return True
         if self.certificate is None:
             return False
-        if self.upper <= max(self.wishes.floor, NOTHING):
+        if self.upper <= max(self.floor, NOTHING):
             return True
-        return self.witness is not None and self.upper <= self.witness.value * (1 + self.wishes.gap)
+        return self.witness is not None and self.upper <= self.witness.value * (1 + self.settings.gap)
 
     def enter(self, stage: str) -> None:
         """Say what happens next."""
@@ -142,6 +148,19 @@ class Bracket:
         if text not in self.notes:
             self.notes.append(text)
 
+    def executor(self) -> Executor:
+        """Who works on the pieces of a search: this process, processes beside it, or a Dask cluster.
+
+        Where the cluster is gone by now, this process works alone: what is proved is kept.
+        """
+        if self.settings.scheduler is not None:
+            try:
+                return cluster(self.settings.scheduler)
+            except InputError as error:
+                self.note(f"{error}; this process worked alone")
+                return local()
+        return local() if self.settings.workers == 1 else processes(self.settings.workers)
+
     def report(self) -> None:
         """Tell the callback."""
         if self.on_progress is not None:
@@ -154,7 +173,7 @@ class Bracket:
         assert self.certificate is not None
         return Result(
             certificate=self.certificate,
-            best=self.witness if self.wishes.lower else None,
+            best=self.witness if self.settings.lower else None,
             status=self.status,
             seconds=self.clock.spent().wall,
             region=problem.region,

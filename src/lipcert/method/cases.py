@@ -175,7 +175,7 @@ class _CaseBracket(Bracket):
     """The bracket of one case, as its method sees it: what it proves goes into the proof of the largest."""
 
     def __init__(self, run: _Run, at: tuple[int, int]) -> None:
-        super().__init__(run.bracket.wishes)
+        super().__init__(run.bracket.settings)
         self.run, self.at = run, at
         self.iterate = run.bracket.iterate  # type: ignore[method-assign]
         self.note = run.bracket.note  # type: ignore[method-assign]

@@ -48,7 +48,7 @@ class Elimination(Method):
             return
         with budget.measured(found.operations, SPARSE):
             bracket.improve(prove_elimination(problem))
-        if bracket.wishes.lower and not bracket.closed() and Program.applies(problem.network):
+        if bracket.settings.lower and not bracket.closed() and Program.applies(problem.network):
             _realise(problem, bracket, budget)
 
 

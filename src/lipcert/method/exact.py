@@ -11,7 +11,6 @@ from lipcert.method.elimination import eliminate_many
 from lipcert.method.engines import searches
 from lipcert.method.lower import Looker
 from lipcert.method.portfolio import take_turns
-from lipcert.method.workers import workers_of
 from lipcert.problem.problem import Problem
 from lipcert.steps import DENSE, RATES
 
@@ -45,7 +44,7 @@ class Exact(Method):
         eliminate_many(problem, bracket, budget.share(PRELUDE_SHARE))
         if bracket.closed():
             return
-        with workers_of(bracket) as executor:
+        with bracket.executor() as executor:
             engines = searches(problem, bracket, budget, executor)
             looker = Looker(problem, bracket, budget)
             take_turns(engines, bracket, budget, looker)

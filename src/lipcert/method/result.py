@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
+from lipcert.budget.budget import Work
 from lipcert.chart.facts import Facts
 from lipcert.chart.shown import Shown
 from lipcert.errors import InputError, SoundnessError
-from lipcert.files import write_bytes
 from lipcert.problem.frame import Frame
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
 from lipcert.problem.output import Output
 from lipcert.problem.region import Region
 from lipcert.proof import Certificate
+from lipcert.proof.union import UnionCertificate
 from lipcert.rounding import Array
 from lipcert.steps import Expired
 from lipcert.witness import Witness
@@ -111,7 +112,7 @@ class Result(Shown):
     def __post_init__(self) -> None:
         if self.best is not None and self.best.value > self.certificate.upper:
             raise SoundnessError(
-                f"upper bound {self.certificate.upper!r} ({self.certificate.method}) lies below the gradient norm "
+                f"upper bound {self.certificate.upper!r} ({self.method}) lies below the gradient norm "
                 f"{self.best.value!r} at a point of the region: a bug in lipcert, please report it with the network"
             )
 
@@ -146,24 +147,32 @@ class Result(Shown):
         return relative_gap(self.lower, self.upper)
 
     def facts(self) -> Facts:
-        """What a person wants to read first."""
-        rows = [
-            ("upper", f"{self.upper:.7g}   proved ({self.method})" if self.certified else "none   nothing was proved")
-        ]
-        if self.best is not None:
-            rows.append(("lower", f"{self.best.value:.7g}   attained at a point of the region ({self.best.method})"))
+        """The short table that a person reads first."""
+        proved, attained = self._origins()
+        rows = [("upper", f"{self.upper:.7g}   {proved}" if self.certified else "none   nothing was proved")]
+        if self.lower is not None:
+            rows.append(("lower", f"{self.lower:.7g}   {attained}"))
         rows.append(("gap", gap_words(self.gap)))
         rows.append(("network", "-".join(map(str, self.network["shape"]))))
-        rows += self.certificate.statement.rows
+        rows += [*self.certificate.statement.rows, *self._regions()]
         rows.append(("time", f"{self.seconds:.2f} s   {self.status.value}"))
         rows += [("note", note) for note in self.notes]
         return Facts(self.certificate.statement.sentence, rows)
+
+    def _origins(self) -> tuple[str, str]:
+        """Where `upper` and `lower` come from, in words."""
+        by = "" if self.best is None else self.best.method
+        return f"proved ({self.method})", f"attained at a point of the region ({by})"
+
+    def _regions(self) -> list[tuple[str, str]]:
+        """Rows about single regions where there are several."""
+        return []
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the result as .json, or its certificate as .npz for `lipcert verify`."""
         match os.path.splitext(os.fspath(path))[1].lower():
             case ".json":
-                write_bytes(path, (json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n").encode())
+                super().save(path)
             case ".npz":
                 self.certificate.save(path)
             case ending:
@@ -192,3 +201,62 @@ class Result(Shown):
             "claim": None,  # the key of the former method mip, kept for readers of 1.0
             "notes": list(self.notes),
         }
+
+
+_SHOWN = 5  # regions in the table of a result
+_OF_A_REGION = ("upper", "lower", "gap", "method", "lower_method", "status", "region", "witness", "notes")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class UnionResult(Result):
+    """What `bound` returns for several regions: lower <= L <= upper for the largest of their constants.
+
+    `parts` are the brackets of the regions, in their order, without those that are proved to have no point (a note says
+    so); `certificate` has the proofs of all of them. `region` is the one with the largest upper bound.
+    """
+
+    parts: tuple[Result, ...] = ()
+
+    @classmethod
+    def of(cls, parts: Sequence[Result], status: Status, spent: Work, notes: Sequence[str]) -> UnionResult:
+        """The largest bracket of all regions."""
+        top = max(parts, key=lambda part: part.upper)
+        found = [part.best for part in parts if part.best is not None]
+        about = {name: getattr(top, name) for name in ("region", "norm", "output", "network", "frame")}
+        certificate = UnionCertificate(tuple(part.certificate for part in parts))
+        return cls(
+            certificate=cast(Certificate, certificate),
+            best=max(found, key=lambda best: best.value, default=None),
+            status=status,
+            seconds=spent.wall,
+            work=spent.counted,
+            notes=tuple(notes),
+            parts=tuple(parts),
+            **about,
+        )
+
+    @property
+    def method(self) -> str:
+        """The method that proved the largest upper bound."""
+        return max(self.parts, key=lambda part: part.upper).method
+
+    def _origins(self) -> tuple[str, str]:
+        return "the largest, proved", "attained at a point of one of the regions"
+
+    def _regions(self) -> list[tuple[str, str]]:
+        order = sorted(range(len(self.parts)), key=lambda k: -self.parts[k].upper)
+        rows = []
+        for k in order[:_SHOWN]:
+            part = self.parts[k]
+            lower = "" if part.lower is None else f"{part.lower:.7g} to "
+            rows.append((f"region {k}", f"{lower}{part.upper:.7g} ({part.method})   {part.region.words}"))
+        if len(order) > _SHOWN:
+            rows.append(("", f"and {len(order) - _SHOWN} regions with smaller upper bounds"))
+        return rows
+
+    def to_dict(self) -> dict[str, Any]:
+        """As for one region, with `region` a union, and `regions` with the bracket of each."""
+        parts = [part.to_dict() for part in self.parts]
+        regions = [{key: value for key, value in part.items() if key in _OF_A_REGION} for part in parts]
+        whole = {"region": {"type": "union", "count": len(parts)}, "lower_method": None, "regions": regions}
+        return super().to_dict() | whole

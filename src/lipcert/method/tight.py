@@ -97,7 +97,7 @@ class Tight(Relaxed):
         from lipcert.method.products import products_fit, products_need, solve_products  # so that importing stays fast
         from lipcert.method.triangles import solve_triangles, triangles_fit
 
-        solver, whole = bracket.wishes.solver, task.specification.reduction is None
+        solver, whole = bracket.settings.solver, task.specification.reduction is None
         kept = self.kept.of(task) if whole and self.kept is not None else Kept()
         kept.needs = None
         if whole and triangles_fit(task, solver, budget):

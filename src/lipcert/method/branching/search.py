@@ -105,7 +105,7 @@ class CellSearch:
 
     def __init__(self, problem: Problem, bracket: Bracket, executor: Executor, on_state: OnState | None = None) -> None:
         self.problem, self.net, self.executor, self.bracket = problem, problem.network, executor, bracket
-        self.gap, self.witness, self.on_state = bracket.wishes.gap, bracket.witness, on_state
+        self.gap, self.witness, self.on_state = bracket.settings.gap, bracket.witness, on_state
         self.count = itertools.count()
         self.heap: list[tuple[float, float, int, Node]] = []  # by bound; where the bracket is below it, by a cell's own
         self.under_way: dict[Future[Reply], Node] = {}

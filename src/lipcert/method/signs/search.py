@@ -73,7 +73,7 @@ def search_signs(
     search = SignSearch(problem, bracket, original, price)
     search.run(budget)
     certificate = search.certificate()
-    closed = certificate.upper + price <= bracket.lower * (1 + bracket.wishes.gap)
+    closed = certificate.upper + price <= bracket.lower * (1 + bracket.settings.gap)
     return Outcome(certificate, closed, search.interrupted, search.state)
 
 
@@ -108,7 +108,7 @@ class SignSearch:
     @property
     def threshold(self) -> float:
         """Patterns end below this; a little less than asked, for the rounding of the comparison."""
-        return max(self.bracket.lower * (1.0 + 0.999 * self.bracket.wishes.gap) - self.price, 0.0)
+        return max(self.bracket.lower * (1.0 + 0.999 * self.bracket.settings.gap) - self.price, 0.0)
 
     @property
     def upper(self) -> float:
