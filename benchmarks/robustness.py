@@ -19,10 +19,10 @@ from lipcert import certify, load, read_data, verify
 from lipcert.paper.published import EPSILONS, TABLE3
 from lipcert.paper.spheres import REACH, sphere_points, train
 from lipcert.problem.network import Network
-from lipcert.robustness.attack import attack
+from lipcert.robustness.attack import Perturbation, attack
 from lipcert.robustness.data import DataSet
 from lipcert.robustness.decision import Classified, classify, rival_radii
-from lipcert.robustness.refine import SECONDS_EACH, Ball, refine_input
+from lipcert.robustness.refine import SECONDS_EACH, Ball, SharedRadii, refine_input
 from lipcert.rounding import Array
 
 
@@ -106,10 +106,10 @@ def refine(job: str, count: int, seconds: float, limits: tuple[float, float] | N
     classified, radii = decision(net, data, job)
     still = np.flatnonzero(~classified.wrong & (radii.min(axis=1) < 0.1))[:count]
     start = time.perf_counter()
-    found = attack(net, data.inputs, classified.labels, 0.1, domain=limits, where=still)
+    found = attack(net, data.inputs, classified.labels, Perturbation(0.1, limits), still)
     attacked = int(np.sum(np.isfinite(found.radius)))
     print(f"  {len(still)} open images, {attacked} attacked in {time.perf_counter() - start:.1f} s")
-    balls = Ball.open_ones(data.inputs, classified, radii, found.radius, (0.1,), limits)
+    balls = Ball.open_ones(data.inputs, classified, SharedRadii(radii), found.radius, (0.1,), limits)
     chosen, certified, spent = [b for b in balls if b.index in set(still.tolist())], 0, []
     for ball in sorted(chosen, key=lambda b: b.index):
         start, cpu = time.perf_counter(), time.process_time()
@@ -136,7 +136,7 @@ def attacks(job: str) -> None:
     classified, radii = decision(net, data, job)
     for domain in (None, (0.0, 1.0)):
         start = time.perf_counter()
-        found = attack(net, data.inputs, classified.labels, 0.1, domain=domain)
+        found = attack(net, data.inputs, classified.labels, Perturbation(0.1, domain))
         fell = np.isfinite(found.radius)
         bugs = int(np.sum(fell & ~classified.wrong & (found.radius <= radii.min(axis=1))))
         print(

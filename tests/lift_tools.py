@@ -12,8 +12,8 @@ from scipy import sparse
 from lipcert import Activation, Box, Everywhere, Network
 from lipcert.bounds import Cell, bounds_of
 from lipcert.bounds.propagation import Interval
-from lipcert.method.settings import Settings
 from lipcert.method.bracket import Bracket
+from lipcert.method.settings import Settings
 from lipcert.method.solving import Task
 from lipcert.problem.norms import Matrix
 from lipcert.problem.problem import Problem

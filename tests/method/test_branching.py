@@ -17,11 +17,11 @@ from lipcert.bounds.gradients import gradient_bounds, gradient_magnitudes
 from lipcert.budget import Budget
 from lipcert.cli.app import run
 from lipcert.jobs import local, processes
-from lipcert.method.settings import Settings
 from lipcert.method.bracket import Bracket
 from lipcert.method.branching import Outcome, State, branch
 from lipcert.method.branching.relax import Question, relax
 from lipcert.method.result import CLOSED
+from lipcert.method.settings import Settings
 from lipcert.problem.norms import INF, Norm
 from lipcert.problem.problem import Problem
 from lipcert.proof import Multipliers

@@ -15,10 +15,10 @@ from lipcert import Ball, Box, Network, Polytope, verify
 from lipcert.bounds.cell import Cell, beside, first_cell, halves, whole
 from lipcert.budget import Budget
 from lipcert.jobs import local
-from lipcert.method.settings import Settings
 from lipcert.method.bracket import Bracket
 from lipcert.method.branching import Outcome, branch
 from lipcert.method.result import CLOSED
+from lipcert.method.settings import Settings
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region
 from lipcert.proof.balls import check_with_balls

@@ -10,12 +10,12 @@ import pytest
 from lipcert import Box, Everywhere, bound, verify
 from lipcert.budget import Budget
 from lipcert.method import lower
-from lipcert.method.settings import Settings
 from lipcert.method.bracket import Bracket
 from lipcert.method.engines import engines_for
 from lipcert.method.lower import LOOK_SHARE, LOOK_SHARE_MOST
 from lipcert.method.portfolio import IDLE_TURNS, TRIAL_LEAST, Engine, take_turns
 from lipcert.method.result import Status
+from lipcert.method.settings import Settings
 from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate
 from lipcert.proof.arithmetic import prove_product

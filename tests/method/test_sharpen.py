@@ -16,10 +16,10 @@ from lipcert import Activation, Ball, Box, Everywhere, FileFormatError, Network
 from lipcert.bounds import Interval, preactivations
 from lipcert.bounds.collapse import collapse
 from lipcert.budget import Budget
-from lipcert.method.settings import Settings
 from lipcert.method.bracket import Bracket
 from lipcert.method.engines import Relaxation, Sharpening, Signs
 from lipcert.method.relaxed import RELAXED
+from lipcert.method.settings import Settings
 from lipcert.method.sharpen import _Reach, gain, sharpen
 from lipcert.problem.blocks import Block
 from lipcert.problem.norms import Norm

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from lipcert import Activation, Ball, Box, Certificate, Everywhere, FileFormatError, MethodError, Network
 from lipcert.bounds import linear_bounds, preactivations
 from lipcert.budget import Budget
-from lipcert.method.settings import Settings
 from lipcert.method.bracket import Bracket
 from lipcert.method.result import CLOSED
+from lipcert.method.settings import Settings
 from lipcert.method.signs import Outcome, SignSearch, refusal, search_signs
 from lipcert.method.signs.program import Answer, Program
 from lipcert.method.signs.quick import Quick

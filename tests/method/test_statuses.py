@@ -13,12 +13,12 @@ from lipcert import Box, Network, bound
 from lipcert.budget import Budget
 from lipcert.budget.memory import Memory
 from lipcert.method import auto, portfolio
-from lipcert.method.settings import Settings
 from lipcert.method.bracket import Bracket
 from lipcert.method.literal import LITERAL
 from lipcert.method.portfolio import Engine, stages, take_turns
 from lipcert.method.relaxed import Relaxed
 from lipcert.method.result import NOTHING, Status
+from lipcert.method.settings import Settings
 from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate
 from lipcert.proof.arithmetic import prove_product

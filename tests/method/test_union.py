@@ -12,8 +12,10 @@ import pytest
 
 from lipcert import Box, FileFormatError, InputError, Network, Polytope, bound, bound_union, verify_union
 from lipcert.cli.app import run
-from lipcert.method.bound import Call
 from lipcert.method.result import Status
+from lipcert.method.run import answer
+from lipcert.method.settings import Settings
+from lipcert.problem.question import Question
 from lipcert.problem.region import hull
 from lipcert.proof.union import UnionCertificate, load_union
 from lipcert.proof.verify import kind_of
@@ -44,14 +46,14 @@ def test_the_largest_of_all() -> None:
 
 def test_the_budget_goes_where_the_upper_bound_is_largest(monkeypatch: pytest.MonkeyPatch) -> None:
     turns: list[tuple[str, float]] = []
-    true = Call.on
 
-    def spied(self: Call, region: Any, budget: Any, *more: Any) -> Any:
-        name = self.method.name if len(more) < 3 else more[2].name
-        turns.append((name, float(region.box.center[0] if isinstance(region, Polytope) else region.center[0])))
-        return true(self, region, budget, *more)
+    def spied(question: Question, settings: Settings, *more: Any) -> Any:
+        region: Any = question.region
+        middle = region.box.center if isinstance(region, Polytope) else region.center
+        turns.append((settings.method, float(middle[0])))
+        return answer(question, settings, *more)
 
-    monkeypatch.setattr(Call, "on", spied)
+    monkeypatch.setattr("lipcert.method.regions.answer", spied)
     found = bound_union(NET, regions(), work=4.0)
     assert [name for name, _ in turns[:3]] == ["linear"] * 3
     assert len(turns) == 4  # one turn closes its region, and the others are below it by then
@@ -146,7 +148,7 @@ def test_an_interrupt_in_the_first_round_proves_nothing(monkeypatch: pytest.Monk
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("lipcert.method.bound.look", interrupted)
+    monkeypatch.setattr("lipcert.method.run.look", interrupted)
     with pytest.raises(KeyboardInterrupt):
         bound_union(NET, regions(), work=0.5)
 

@@ -17,10 +17,10 @@ from lipcert.bounds.interval import Interval
 from lipcert.bounds.stacks import hard, largest_eigenvalues, matrix_norms, positive_norms, spectral_norms
 from lipcert.budget import Budget
 from lipcert.jobs import local
-from lipcert.method.settings import Settings
 from lipcert.method.bracket import Bracket
 from lipcert.method.branching import branch
 from lipcert.method.result import CLOSED
+from lipcert.method.settings import Settings
 from lipcert.method.signs import SignSearch, search_signs
 from lipcert.method.signs.maps import Maps
 from lipcert.method.signs.program import Answer, Program

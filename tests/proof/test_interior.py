@@ -15,11 +15,11 @@ from lipcert import Ball, Box, Certificate, Everywhere, Network, Polytope, bound
 from lipcert.bounds.engine import root_bounds
 from lipcert.budget import Budget
 from lipcert.jobs import local
-from lipcert.method.settings import Settings
 from lipcert.method.bracket import Bracket
 from lipcert.method.branching import branch
 from lipcert.method.halfspaces import prepared
 from lipcert.method.result import CLOSED
+from lipcert.method.settings import Settings
 from lipcert.method.signs import search_signs
 from lipcert.method.signs.learnt import Learnt
 from lipcert.problem.norms import Norm

@@ -27,9 +27,9 @@ from lipcert import (
 )
 from lipcert.budget import Budget
 from lipcert.files import write_npz
-from lipcert.method.settings import Settings
 from lipcert.method.bracket import Bracket, Progress
 from lipcert.method.engines import SLOPES_LEAVES, BySlopes, Sharpening
+from lipcert.method.settings import Settings
 from lipcert.method.slopes import Slopes as SlopesMethod
 from lipcert.method.slopes import run_slopes
 from lipcert.problem.blocks import Block

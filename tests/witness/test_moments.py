@@ -9,8 +9,8 @@ import lipcert
 from lipcert import Box, Everywhere, Network, Progress
 from lipcert.budget import Budget
 from lipcert.method import lower
-from lipcert.method.settings import Settings
 from lipcert.method.bracket import Bracket
+from lipcert.method.settings import Settings
 from lipcert.method.solving import Task, solve
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import os
 from collections.abc import Callable, Iterable, Sequence
@@ -20,7 +19,7 @@ from lipcert.cells.goal import Goal
 from lipcert.cells.result import Partition
 from lipcert.cells.search import Search
 from lipcert.errors import InputError
-from lipcert.files import write_bytes
+from lipcert.files import write_json
 from lipcert.jobs import JobFolder, chosen_executor
 from lipcert.method.bracket import Progress
 from lipcert.problem.arrays import whole_of
@@ -153,8 +152,7 @@ def _keep(found: Partition, folder: Path) -> None:
     """The answer in a job folder; the record last: it says that the others are there."""
     found.save(folder / "cells.npz")
     found.certificate.save(folder / "certificate.npz")
-    text = json.dumps(found.to_dict(), indent=1, allow_nan=False) + "\n"
-    write_bytes(folder / "result.json", text.encode())
+    write_json(folder / "result.json", found.to_dict())
 
 
 def _question(asked: Asked, cells: int | list[int] | None, goal: Goal, most: int) -> dict[str, Any]:

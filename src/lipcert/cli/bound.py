@@ -25,10 +25,8 @@ from lipcert.cli.progress import ProgressDisplay
 from lipcert.cli.question import OUTPUT, REGION, WEIGHTS, Question, question_options
 from lipcert.cli.show import print_json
 from lipcert.method import table
-from lipcert.method.bound import bound
-from lipcert.method.result import Result, is_below
-from lipcert.method.union import bound_union
-from lipcert.method.union_result import UnionResult
+from lipcert.method.bound import bound, bound_union
+from lipcert.method.result import Result, UnionResult, is_below
 from lipcert.solver import CONIC_SOLVERS, SOLVERS
 
 

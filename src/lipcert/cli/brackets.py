@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from lipcert.cli.show import console, print_facts, sizes
-from lipcert.method.result import Result, is_below
-from lipcert.method.union_result import UnionResult
+from lipcert.method.result import Result, UnionResult, is_below
 from lipcert.problem.network import Network
 
 

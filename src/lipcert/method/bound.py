@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from numpy.typing import ArrayLike
 
@@ -94,7 +94,8 @@ def bound(
     Guarantees: `upper` is proved with outward rounding for the given float64 weights; `lower` is a proved lower bound
     of the gradient norm at `witness`, a point of the region.
     """
-    regions = region if isinstance(region, list | tuple) else [region]
+    several = isinstance(region, list | tuple)
+    regions = cast(Sequence[Region], region if several else [region])
     if not 1 <= len(regions) <= MOST_PARTS:
         raise InputError(f"{len(regions)} regions; give 1 to {MOST_PARTS:,}")
     table.named(method, literal).check_solver(solver)
@@ -119,7 +120,7 @@ def bound(
     budget = settings.budget(settings.own_memory())
     weights = (input_weights, output_weights, inputs)
     question = question_of(network, regions, output, (norm, output_norm), weights)
-    if regions is region:
+    if several:
         return Turns(question, settings, budget, on_progress).run()
     return answer(question, settings, budget, on_progress)
 

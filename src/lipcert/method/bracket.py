@@ -81,7 +81,7 @@ class Bracket:
         self.report()
 
     def closed(self) -> bool:
-        """Whether the gap is as small as the settings ask for, or whether the constant is below their limit is decided."""
+        """Whether the gap is as small as the settings ask for, or the bracket decides about their limit `below`."""
         below = self.settings.below
         if below is not None and (self.upper < below or self.lower >= below):
             return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from lipcert.budget import Budget
 from lipcert.budget.memory import Memory, as_size, check_share
@@ -54,7 +55,7 @@ class Settings:
         check_workers(self.workers)
         if self.below is not None and not _positive(self.below):
             raise InputError.about("below", f"must be a positive number, not {self.below!r}")
-        changes = {"time_limit": float(self.time_limit), "gap": max(float(self.gap), CLOSED)}
+        changes: dict[str, Any] = {"time_limit": float(self.time_limit), "gap": max(float(self.gap), CLOSED)}
         if self.work is not None:  # the answer must not depend on who was free when
             changes |= {"workers": 1, "scheduler": None}
         for name, value in changes.items():

@@ -20,6 +20,7 @@ from lipcert.files.json_kinds import many as several
 from lipcert.files.json_kinds import maybe, number, record, size, text, verbatim, whole
 from lipcert.jobs import End, JobFolder, Outcome, Piece, Progress, run_pieces
 from lipcert.method.result import Status
+from lipcert.method.settings import Settings
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
 from lipcert.problem.output import choose_output
@@ -30,9 +31,8 @@ from lipcert.proof.margins import load_margins, verify_margins
 from lipcert.proof.verify import load_certificate, verify
 from lipcert.robustness.attack import Counterexamples, another_class_wins, distance
 from lipcert.robustness.data import Labels
-from lipcert.robustness.pairs import PairOptions
+from lipcert.robustness.decision import pair_output
 from lipcert.robustness.refine import Ball, against
-from lipcert.robustness.scores import pair_output
 from lipcert.rounding import Array
 from lipcert.witness.witness import evaluate
 
@@ -119,18 +119,24 @@ def proved_radius(net: Network, ball: Ball, file: Path) -> tuple[float, Reason]:
 
 
 def check_kept_pair(
-    net: Network, region: Region, i: int, j: int, options: PairOptions, value: dict[str, Any], file: Path | None
+    net: Network,
+    region: Region,
+    pair: tuple[int, int],
+    _settings: Settings,
+    norm: Norm,
+    value: dict[str, Any],
+    file: Path | None,
 ) -> dict[str, Reason]:
     """The answer about a stored outcome of `pair_constant` with these arguments."""
     try:
         told = _PAIR(value, "")
     except InputError as error:
         return {"reason": f"its record is damaged: {error}"}
-    if (told["i"], told["j"]) != (i, j) or (told["upper"] is None) != (file is None):
+    if (told["i"], told["j"]) != pair or (told["upper"] is None) != (file is None):
         return {"reason": "its record is about something else"}
     if value.get("status") == Status.INTERRUPTED.name.lower():  # of a release that kept these
         return {"reason": "it was interrupted"}
-    about = (net, region, options.norm, i, j)
+    about = (net, region, norm, *pair)
     reason = None if file is None else check_upper(*about, told["upper"], file)
     if reason is None and told["lower"] is not None:
         reason = check_lower(*about, told["lower"], told["witness"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +14,7 @@ from lipcert._version import __version__
 from lipcert.chart.facts import Facts
 from lipcert.chart.shown import Shown
 from lipcert.errors import SoundnessError
-from lipcert.files import write_bytes, write_npz
+from lipcert.files import write_json, write_npz
 from lipcert.problem.norms import INF, Norm
 from lipcert.problem.statement import about_data
 from lipcert.robustness.attack import Counterexamples
@@ -171,5 +170,4 @@ class Certification(Shown):
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write arrays.npz, then result.json, into a folder that exists."""
         write_npz(Path(folder) / "arrays.npz", self.arrays())
-        text = json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n"
-        write_bytes(Path(folder) / "result.json", text.encode())
+        write_json(Path(folder) / "result.json", self.to_dict())
