@@ -12,7 +12,7 @@ import pytest
 
 from lipcert import Box, FileFormatError, InputError, Network, Polytope, bound, bound_union, verify_union
 from lipcert.cli.app import run
-from lipcert.method.result import Status
+from lipcert.method.result import Status, UnionResult
 from lipcert.method.run import answer
 from lipcert.method.settings import Settings
 from lipcert.problem.question import Question
@@ -63,6 +63,19 @@ def test_the_budget_goes_where_the_upper_bound_is_largest(monkeypatch: pytest.Mo
     assert around is not None
     assert turns[3][1] == float(around.center[0])
     assert found.upper <= first.upper
+
+
+def test_a_list_of_regions_is_one_question() -> None:
+    """`bound_union` is the older name of `bound` with a list: the same brackets, facts and keys."""
+    one, other = bound(NET, regions(), work=0.5), bound_union(NET, regions(), work=0.5)
+    assert isinstance(one, UnionResult)
+    assert (one.upper, one.lower, one.notes) == (other.upper, other.lower, other.notes)
+    assert [row for row in one.facts().rows if row[0] != "time"] == [r for r in other.facts().rows if r[0] != "time"]
+    assert one.to_dict().keys() == other.to_dict().keys()
+    single = bound(NET, regions()[0], work=0.1, method="linear")
+    assert one.to_dict().keys() == single.to_dict().keys() | {"regions"}
+    assert one.to_dict()["region"] == {"type": "union", "count": 3}
+    assert len(bound(NET, tuple(regions()[:1]), work=0.1, method="linear").to_dict()["regions"]) == 1
 
 
 def test_files(tmp_path: Path) -> None:

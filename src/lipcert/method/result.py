@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from lipcert.budget.budget import Work
 from lipcert.chart.facts import Facts
@@ -215,6 +215,7 @@ class UnionResult(Result):
     so); `certificate` has the proofs of all of them. `region` is the one with the largest upper bound.
     """
 
+    certificate: UnionCertificate  # type: ignore[assignment]  # it has all that a result reads of a `Certificate`
     parts: tuple[Result, ...] = ()
 
     @classmethod
@@ -223,9 +224,8 @@ class UnionResult(Result):
         top = max(parts, key=lambda part: part.upper)
         found = [part.best for part in parts if part.best is not None]
         about = {name: getattr(top, name) for name in ("region", "norm", "output", "network", "frame")}
-        certificate = UnionCertificate(tuple(part.certificate for part in parts))
         return cls(
-            certificate=cast(Certificate, certificate),
+            certificate=UnionCertificate(tuple(part.certificate for part in parts)),
             best=max(found, key=lambda best: best.value, default=None),
             status=status,
             seconds=spent.wall,
