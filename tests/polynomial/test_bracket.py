@@ -19,10 +19,10 @@ from lipcert.cli.app import run
 from lipcert.cli.pop import pop_command
 from lipcert.errors import InputError, SoundnessError
 from lipcert.polynomial.hierarchy import climb as climbing
-from lipcert.polynomial.hierarchy.climb import Standing, Wishes, climb
+from lipcert.polynomial.hierarchy.climb import Standing, climb
 from lipcert.polynomial.hierarchy.plan import forecast
 from lipcert.polynomial.hierarchy.result import Outcome
-from lipcert.polynomial.hierarchy.solve import relax, solve_model
+from lipcert.polynomial.hierarchy.solve import HierarchySettings, relax, solve_model
 from lipcert.polynomial.language import read_pop
 from lipcert.polynomial.points.search import Found
 from lipcert.solver.conic.conic import ConicProblem, ConicSolution, solve_conic
@@ -55,13 +55,13 @@ def test_a_gap_is_closed_by_the_next_order() -> None:
 
 
 def test_a_gap_that_stays_names_the_next_order_and_its_cost() -> None:
-    result = climb(problem_of(SIMPLEX), Wishes(order=1))
+    result = climb(problem_of(SIMPLEX), HierarchySettings(order=1))
     assert result.outcome is Outcome.GAP
     assert result.order == 1
     assert len(result.steps) == 1
     assert "--order 2 (5 matrices of order up to 15, about 1 s)" in result.advice[0]
     assert "leaves a gap" in repr(result)
-    wide = climb(problem_of(SIMPLEX), Wishes(order=1, gap=10.0))
+    wide = climb(problem_of(SIMPLEX), HierarchySettings(order=1, gap=10.0))
     assert wide.outcome is Outcome.CLOSED
     assert wide.advice == ()
 
@@ -130,7 +130,7 @@ def test_brackets_of_random_problems_hold_on_a_grid(seed: int) -> None:
 def test_the_next_order_is_out_of_reach() -> None:
     names = " ".join(f"x{i}" for i in range(101))
     text = f"variables {names}\nmax x0 x1 - x2 x3\n{names} in [0, 1]"
-    result = climb(problem_of(text), Wishes(order=1, search=False, time_limit=1e-9))
+    result = climb(problem_of(text), HierarchySettings(order=1, search=False, time_limit=1e-9))
     assert "order 2 is out of reach (at most 102 matrices of order up to 5253" in " ".join(result.advice)
 
 
@@ -195,8 +195,8 @@ def test_interrupted_work_keeps_what_is_proved() -> None:
         return hear
 
     with pytest.raises(KeyboardInterrupt):
-        climb(problem_of(SIMPLEX), Wishes(on_progress=stop("order 1")))
-    result = climb(problem_of(SIMPLEX), Wishes(on_progress=stop("order 2")))
+        climb(problem_of(SIMPLEX), HierarchySettings(on_progress=stop("order 1")))
+    result = climb(problem_of(SIMPLEX), HierarchySettings(on_progress=stop("order 2")))
     assert [s.order for s in result.steps] == [1]
     assert result.certified
     assert "interrupted" in repr(result)
@@ -206,31 +206,31 @@ def test_interrupted_work_keeps_what_is_proved() -> None:
 def test_auto_goes_on_and_stops_by_itself() -> None:
     """Orders end where they gain nothing, though a gap of zero is out of reach; Krivine's way is not taken further."""
     heard: list[Standing] = []
-    result = climb(problem_of(SIMPLEX), Wishes(order="auto", gap=0.0, on_progress=heard.append))
+    result = climb(problem_of(SIMPLEX), HierarchySettings(order="auto", gap=0.0, on_progress=heard.append))
     assert result.order == 3
     assert result.gap is not None
     assert result.gap <= 1e-6
     assert all(a.seconds <= b.seconds for a, b in pairwise(heard))
     assert {"order 1", "order 2", "looking for points"} <= {h.stage for h in heard}
-    linear = climb(problem_of("max x y\nx, y in [0, 1]"), Wishes(relaxation="krivine", order="auto"))
+    linear = climb(problem_of("max x y\nx, y in [0, 1]"), HierarchySettings(relaxation="krivine", order="auto"))
     assert len(linear.steps) == 1
     assert linear.bound >= 1.0
 
 
 def test_little_time_is_no_crash() -> None:
-    result = climb(problem_of(SIMPLEX), Wishes(time_limit=1e-9))
+    result = climb(problem_of(SIMPLEX), HierarchySettings(time_limit=1e-9))
     assert result.bound >= 1.125
     assert result.value is None
     assert any("time limit" in a for a in result.advice)
 
 
-def test_wishes_are_checked() -> None:
+def test_settings_are_checked() -> None:
     with pytest.raises(InputError, match="time_limit"):
-        climb(problem_of(DISK), Wishes(time_limit=0))
+        climb(problem_of(DISK), HierarchySettings(time_limit=0))
     with pytest.raises(InputError, match="gap"):
-        climb(problem_of(DISK), Wishes(gap=-1))
+        climb(problem_of(DISK), HierarchySettings(gap=-1))
     with pytest.raises(InputError, match="order 'high'"):
-        climb(problem_of(DISK), Wishes(order="high"))
+        climb(problem_of(DISK), HierarchySettings(order="high"))
 
 
 def test_minimize_and_maximize_return_brackets(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from lipcert.polynomial.hierarchy.cuts import (
 )
 from lipcert.polynomial.hierarchy.model import MomentModel
 from lipcert.polynomial.hierarchy.result import PolynomialResult
-from lipcert.polynomial.hierarchy.solve import maximize, relax, solve_model, solve_problem
+from lipcert.polynomial.hierarchy.solve import Splitting, maximize, relax, solve_model, solve_problem
 from tests.polynomial_problems import boxed, max_cut
 
 COMPLETE = list(combinations(range(5), 2))
@@ -71,11 +71,13 @@ def test_cuts_hold_between_the_bounds_exactly(
 
 def test_cuts_close_the_gap_of_complete_graphs() -> None:
     """Five vertices, all edges: the largest cut is 6, the relaxation says 6.25; of a ring of three 2 and 9/4."""
-    alone, cut = (solve_problem(max_cut(5, COMPLETE), "dense", 1, cuts=rounds).bound for rounds in (0, 3))
+    alone, cut = (
+        solve_problem(max_cut(5, COMPLETE), "dense", 1, splitting=Splitting(cuts=rounds)).bound for rounds in (0, 3)
+    )
     assert alone == pytest.approx(6.25, abs=1e-4)
     assert 6.0 <= cut <= alone + 1e-6
     ring = [(i, (i + 1) % 3) for i in range(3)]
-    result = solve_problem(max_cut(3, ring), "dense", 1, cuts=1)
+    result = solve_problem(max_cut(3, ring), "dense", 1, splitting=Splitting(cuts=1))
     assert 2.0 <= result.bound <= 2.0 + 1e-5  # 9/4 without
     assert "1 triangle inequality after 1 round" in result.notes[-1]
 
@@ -91,7 +93,7 @@ def test_cuts_bound_quadratics_on_boxes(seed: int) -> None:
     corners = np.array(list(product([-1.0, 3.0], repeat=n)))
     least = float(f.evaluate(corners).min())
     problem = PolynomialProblem(f, lower=np.full(n, -1.0), upper=np.full(n, 3.0)).boxed()
-    alone, cut = (solve_problem(problem, "dense", 1, cuts=rounds).bound for rounds in (0, 5))
+    alone, cut = (solve_problem(problem, "dense", 1, splitting=Splitting(cuts=rounds)).bound for rounds in (0, 5))
     assert alone - 1e-6 <= cut <= least
     assert cut >= least - 1e-3 * abs(least)
 
@@ -109,7 +111,7 @@ def test_a_lying_solver_gains_nothing() -> None:
 
 
 def test_without_moments_there_are_no_cuts() -> None:
-    result = solve_problem(boxed("x1", [(-1, 1)]), "dense", 1, cuts=2)
+    result = solve_problem(boxed("x1", [(-1, 1)]), "dense", 1, splitting=Splitting(cuts=2))
     assert -1.0 - 1e-6 <= result.bound <= -1.0
     object.__setattr__(result, "moment_values", np.full(len(result.moment_values), np.nan))
     assert scaled_moments(result, Bounds(-np.ones(1), np.ones(1))) is None
@@ -122,7 +124,8 @@ def test_unbounded_variables_are_left_alone() -> None:
     problem = PolynomialProblem(
         f + x[2] ** 2, lower=np.array([-1, -1, -np.inf]), upper=np.array([1, 1, np.inf])
     ).boxed()
-    assert solve_problem(problem, "dense", 1, cuts=2).bound <= float((f + x[2] ** 2).evaluate([1.0, -1.0, 0.5])[0])
+    bound = solve_problem(problem, "dense", 1, splitting=Splitting(cuts=2)).bound
+    assert bound <= float((f + x[2] ** 2).evaluate([1.0, -1.0, 0.5])[0])
 
 
 def test_options(tmp_path: Path) -> None:
@@ -138,7 +141,7 @@ def test_options(tmp_path: Path) -> None:
 def test_a_file_names_cuts_and_the_problem_makes_them(tmp_path: Path) -> None:
     """The bound with cuts is proved again from the problem; cuts that its bounds do not make are refused."""
     problem = max_cut(3, [(i, (i + 1) % 3) for i in range(3)])
-    result = solve_problem(problem, order=1, cuts=3)
+    result = solve_problem(problem, order=1, splitting=Splitting(cuts=3))
     assert result.certificate is not None
     result.certificate.save(tmp_path / "proof.npz")
     answer = verify_polynomial(tmp_path / "proof.npz", problem)

@@ -22,7 +22,7 @@ from lipcert.polynomial.hierarchy.cliques import chordal_cliques, homes
 from lipcert.polynomial.hierarchy.hierarchies import dense, nearly_sparse, sparse
 from lipcert.polynomial.hierarchy.model import Block, MomentModel
 from lipcert.polynomial.hierarchy.plan import monomial_count, plan
-from lipcert.polynomial.hierarchy.solve import minimize, relax, solve_model, solve_problem
+from lipcert.polynomial.hierarchy.solve import Splitting, minimize, relax, solve_model, solve_problem
 from lipcert.polynomial.hierarchy.terms import exploit
 from lipcert.polynomial.monomials import all_monomials
 from lipcert.polynomial.text import parse
@@ -181,7 +181,7 @@ def test_what_is_no_sum_of_squares_keeps_its_basis() -> None:
 @pytest.mark.parametrize("sparsity", ["term", "term-chordal"])
 @pytest.mark.parametrize("problem", [rosenbrock_chain(12), broyden_tridiagonal(12)], ids=["rosenbrock", "broyden"])
 def test_correlative_and_term_sparsity_together(problem: PolynomialProblem, sparsity: str) -> None:
-    result = solve_problem(problem, "sparse", 2, sparsity=sparsity, sparse_order=1)
+    result = solve_problem(problem, "sparse", 2, splitting=Splitting(sparsity=sparsity, sparse_order=1))
     assert -1e-4 <= result.bound <= 0.0
     assert len(result.notes) == 2 or sparsity == "term"  # there nothing is split at times
 
@@ -318,12 +318,14 @@ def test_stable_term_sparsity_keeps_the_bound_on_cliques(relaxation: str, seed: 
     ball = 3.0 - sum((x[i] ** 2 for i in range(n)), Polynomial.constant(0.0))
     extra = (ball,) if relaxation == "nearly-sparse" else ()
     problem = PolynomialProblem(f, extra, lower=-np.ones(n), upper=np.ones(n)).boxed()
-    whole = solve_problem(problem, relaxation, 2, sparsity="none")
+    whole = solve_problem(problem, relaxation, 2, splitting=Splitting(sparsity="none"))
     split = solve_problem(problem, relaxation, 2)
     room = 1e-5 * (1 + np.abs(f.coefficients).sum())
     assert split.bound == pytest.approx(whole.bound, abs=room)
     points = rng.uniform(-1, 1, (500, n))
     inside = points[(points**2).sum(axis=1) <= 3.0] if extra else points
     for sparse_order in (1, 2):
-        chordal = solve_problem(problem, relaxation, 2, sparsity="term-chordal", sparse_order=sparse_order)
+        chordal = solve_problem(
+            problem, relaxation, 2, splitting=Splitting(sparsity="term-chordal", sparse_order=sparse_order)
+        )
         assert chordal.bound <= min(whole.bound + room, float(f.evaluate(inside).min()))

@@ -54,7 +54,6 @@ def run_pieces(
     executor: Executor,
     on_progress: Callable[[Progress], None] | None = None,
     deadline: float | None = None,
-    retry_failed: bool = False,
     stored: Mapping[str, Outcome] | None = None,
     settle: Settle | None = None,
 ) -> Run:
@@ -66,8 +65,7 @@ def run_pieces(
         executor: `local()`, `processes(n)`, `isolated(...)`, `cluster(address)`, or any other.
         on_progress: called at the start and after every piece.
         deadline: on the clock of time.monotonic(); no piece is waited for after it. A local piece is not interrupted.
-        retry_failed: do the pieces again that failed in an earlier run of the folder.
-        stored: by name, the outcomes to go on with; left out, whatever the folder holds.
+        stored: by name, the outcomes to go on with; left out, all that the folder holds, failures too.
         settle: asked before a piece is done, with all outcomes so far: its outcome where doing it is not worth the
             time. The folder does not keep it, so that a later run asks again.
 
@@ -78,7 +76,7 @@ def run_pieces(
     if len(stems) != len(pieces):
         raise InputError("two pieces of the job have the same name")
     run = _Running(pieces, folder, executor, on_progress, deadline, settle)
-    run.resume(_in(folder, pieces) if stored is None else stored, retry_failed)
+    run.resume(stored_outcomes(folder, pieces) if stored is None else stored)
     try:
         run.go()
     except KeyboardInterrupt:
@@ -88,7 +86,8 @@ def run_pieces(
     return run.result()
 
 
-def _in(folder: JobFolder | None, pieces: Sequence[Piece]) -> dict[str, Outcome]:
+def stored_outcomes(folder: JobFolder | None, pieces: Sequence[Piece]) -> dict[str, Outcome]:
+    """The outcomes of these pieces that the folder holds, by name."""
     found = {} if folder is None else {piece.name: folder.load(piece.name) for piece in pieces}
     return {name: outcome for name, outcome in found.items() if outcome is not None}
 
@@ -117,10 +116,10 @@ class _Running:
         self.under_way: dict[Future[Finished], Piece] = {}  # in the order of submission
         self.since: dict[str, float] = {}  # when a piece came among the first, which are the ones being worked on
 
-    def resume(self, stored: Mapping[str, Outcome], retry_failed: bool) -> None:
+    def resume(self, stored: Mapping[str, Outcome]) -> None:
         for piece in self.pieces:
             outcome = stored.get(piece.name)
-            if outcome is None or (outcome.failed and retry_failed):
+            if outcome is None:
                 self.waiting.append(piece)
             else:
                 self._count(outcome)

@@ -19,6 +19,7 @@ from typing import Any
 from lipcert._version import __version__
 from lipcert.errors import InputError, SoundnessError
 from lipcert.jobs import End, JobFolder, Piece, Progress, Run, cluster, isolated, run_pieces
+from lipcert.jobs.run import stored_outcomes
 from lipcert.paper import digits784, trained
 from lipcert.paper.comparison import Agreement, agreement
 from lipcert.paper.entries import Entry
@@ -184,14 +185,18 @@ class _Job:
         return self.networks[name][0] if name in self.networks else None
 
     def _pieces(self, stage: str, pieces: list[Piece], *, timed: bool = False, settle: Settled | None = None) -> Run:
-        """What is there already counts also after Ctrl-C. Only an entry that ran out of its limits stays so."""
-        if not self.interrupted:
+        """Do pieces; after Ctrl-C only collect the outcomes of earlier ones.
+
+        A failed piece is done again, but for entries: an entry that ran out of its limits stays so.
+        """
+        stored = stored_outcomes(self.folder, pieces)
+        if self.interrupted:
+            run = Run(stored, End.INTERRUPTED, 0)
+        else:
+            known = {name: outcome for name, outcome in stored.items() if timed or not outcome.failed}
             see = None if self.on_progress is None else partial(self.on_progress, stage)
             with self.options.executor(timed=timed) as executor:
-                run = run_pieces(pieces, self.folder, executor, see, retry_failed=not timed, settle=settle)
-        else:
-            kept = {p.name: self.folder.load(p.name) for p in pieces}
-            run = Run({k: v for k, v in kept.items() if v is not None}, End.INTERRUPTED, 0)
+                run = run_pieces(pieces, self.folder, executor, see, stored=known, settle=settle)
         for name, error in run.failures.items():
             if error.startswith(SoundnessError.__name__):  # a contradiction is never just a failure
                 raise SoundnessError(f"{name}: {error}")

@@ -9,8 +9,7 @@ on until the gap is closed or the time is over; a number is that order alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import inf
 
 import numpy as np
@@ -21,17 +20,15 @@ from lipcert.polynomial.hierarchy.hierarchies import MAX_ORDER, least_order
 from lipcert.polynomial.hierarchy.model import MomentModel
 from lipcert.polynomial.hierarchy.plan import Forecast, forecast
 from lipcert.polynomial.hierarchy.result import GAP, Outcome, PolynomialResult, Step
-from lipcert.polynomial.hierarchy.solve import relax, solve_model, solve_problem
+from lipcert.polynomial.hierarchy.solve import AUTO, HierarchySettings, relax, solve_model, solve_relaxation
 from lipcert.polynomial.points.descent import descend
 from lipcert.polynomial.points.local import LocalProblem
 from lipcert.polynomial.points.search import MOST_STARTS, Found, better, judge, runaway, search
 from lipcert.polynomial.polynomial import Polynomial
 from lipcert.polynomial.problem import PolynomialProblem, contradiction
 from lipcert.proof.sos import SosProof
-from lipcert.rounding import Array
 from lipcert.solver.conic.conic import ConicStatus
 
-AUTO = "auto"
 # Two orders whose bounds differ by less than this, relative to the bound, have reached the solver's accuracy.
 STUCK = 1e-6
 # The seconds that the next order may be expected to take when the caller did not ask for higher orders.
@@ -54,54 +51,11 @@ class Standing:
     stage: str
 
 
-@dataclass(frozen=True)
-class Splitting:
-    """How moment matrices are split, and rounds of cuts; as `solve_problem` takes them."""
-
-    sparsity: str | None = None
-    sparse_order: int | None = None
-    cuts: int = 0
-
-
-@dataclass(frozen=True, eq=False)
-class Wishes:
-    """How a problem is to be bounded; the defaults are those of `minimize`."""
-
-    relaxation: str = "dense"
-    order: int | str | None = None
-    cliques: Iterable[Sequence[int]] | None = None
-    bad: Iterable[Polynomial] | None = None
-    splitting: Splitting = Splitting()
-    solver: str = "auto"
-    time_limit: float = inf
-    gap: float = GAP
-    search: bool = True
-    seed: int = 0
-    start: Array | None = None
-    on_progress: Callable[[Standing], None] | None = field(default=None, repr=False)
-
-    @property
-    def number(self) -> int | None:
-        """The order, where it is one."""
-        return self.order if isinstance(self.order, int) else None
-
-    def check(self) -> None:
-        """Refuse what cannot be meant."""
-        if not self.time_limit > 0:
-            raise InputError.about("time_limit", f"must be a positive number of seconds, not {self.time_limit!r}")
-        if not self.gap >= 0:
-            raise InputError.about("gap", f"must be a number >= 0, not {self.gap!r}")
-        if isinstance(self.order, str) and self.order != AUTO:
-            raise InputError(
-                f"order {self.order!r}: give a whole number, or 'auto' to raise it until the gap is closed"
-            )
-
-
-def climb(problem: PolynomialProblem, wishes: Wishes | None = None) -> PolynomialResult:
+def climb(problem: PolynomialProblem, settings: HierarchySettings | None = None) -> PolynomialResult:
     """The bracket; what is proved when the time is over, or at Ctrl-C, if anything is."""
-    wishes = wishes or Wishes()
-    wishes.check()
-    work = _Climb(problem, wishes, Budget.of_seconds(wishes.time_limit))
+    settings = settings or HierarchySettings()
+    settings.check()
+    work = _Climb(problem, settings, Budget.of_seconds(settings.time_limit))
     try:
         work.run()
     except KeyboardInterrupt:
@@ -114,8 +68,8 @@ def climb(problem: PolynomialProblem, wishes: Wishes | None = None) -> Polynomia
 class _Climb:
     """The bracket as it grows."""
 
-    def __init__(self, problem: PolynomialProblem, wishes: Wishes, budget: Budget) -> None:
-        self.problem, self.wishes, self.budget = problem, wishes, budget
+    def __init__(self, problem: PolynomialProblem, settings: HierarchySettings, budget: Budget) -> None:
+        self.problem, self.settings, self.budget = problem, settings, budget
         self.begin = budget.now()
         self.local = LocalProblem.of(problem)
         self.best: PolynomialResult | None = None
@@ -124,18 +78,18 @@ class _Climb:
         self.steps: list[Step] = []
         self.next: Forecast | None = None
         # bad constraints and cliques may be iterators: they are needed at every order
-        self.cliques = None if wishes.cliques is None else tuple(tuple(c) for c in wishes.cliques)
-        self.bad = None if wishes.bad is None else tuple(wishes.bad)
+        self.cliques = None if settings.cliques is None else tuple(tuple(c) for c in settings.cliques)
+        self.bad = None if settings.bad is None else tuple(settings.bad)
 
     def say(self, stage: str) -> None:
-        if self.wishes.on_progress is not None:
+        if self.settings.on_progress is not None:
             worst = -inf if self.problem.sense == "min" else inf
             bound = worst if self.best is None else self.best.bound
             value = None if self.found is None else self.found.value
-            self.wishes.on_progress(Standing(self.budget.now() - self.begin, bound, value, stage))
+            self.settings.on_progress(Standing(self.budget.now() - self.begin, bound, value, stage))
 
     def run(self) -> None:
-        order = self.wishes.order if isinstance(self.wishes.order, int) else self.least()
+        order = self.settings.order if isinstance(self.settings.order, int) else self.least()
         model = self.model(order)
         self.empty = contradiction(self.problem) or (_crossed(self.local) if self.local.empty_box else "")
         if self.empty:
@@ -143,7 +97,7 @@ class _Climb:
             return
         while True:
             result = self.solve(model, order)
-            if self.wishes.search and not self.budget.over():
+            if self.settings.search and not self.budget.over():
                 self.look(result, model)
             if self.empty or not self.goes_on(order):
                 return
@@ -152,30 +106,19 @@ class _Climb:
 
     def least(self) -> int:
         """The order, or the degree of products, to begin with."""
-        krivine = self.wishes.relaxation == "krivine"
+        krivine = self.settings.relaxation == "krivine"
         return max(2, self.problem.objective.degree) if krivine else least_order(self.problem)
 
     def model(self, order: int) -> MomentModel:
-        w = self.wishes
+        w = self.settings
         by = w.splitting
         return relax(self.problem, w.relaxation, order, self.cliques, self.bad, by.sparsity, by.sparse_order)
 
     def solve(self, model: MomentModel, order: int) -> PolynomialResult:
         """One relaxation, its bound kept when it is better."""
         self.say(f"order {order}")
-        w, left = self.wishes, max(self.budget.left(), 1e-9)
-        result = solve_problem(
-            self.problem,
-            w.relaxation,
-            order,
-            self.cliques,
-            self.bad,
-            sparsity=w.splitting.sparsity,
-            sparse_order=w.splitting.sparse_order,
-            cuts=w.splitting.cuts,
-            solver=w.solver,
-            time_limit=left,
-        )
+        settings = replace(self.settings, order=order, cliques=self.cliques, bad=self.bad)
+        result = solve_relaxation(self.problem, settings, Budget.of_seconds(max(self.budget.left(), 1e-9)))
         orders = tuple(sorted((b.order for b in model.blocks if b.order > 1), reverse=True))
         self.steps.append(Step(order, result.bound, orders, len(result.monomial_rows) - 1, result.seconds))
         sign = self.local.sign
@@ -186,7 +129,7 @@ class _Climb:
     def look(self, result: PolynomialResult, model: MomentModel) -> None:
         """Feasible points from this relaxation; where there is none, whether that can be proved."""
         self.say("looking for points")
-        hints = [p for p in (result.minimizer, self.wishes.start) if p is not None]
+        hints = [p for p in (result.minimizer, self.settings.start) if p is not None]
         if result.minimizer is not None:
             for point in (result.minimizer, descend(self.local, self.local.clip(result.minimizer))):
                 self.found = better(self.local, self.found, judge(self.local, point, "moments"))
@@ -194,7 +137,7 @@ class _Climb:
         if not self.closed():
             new = search(
                 self.local,
-                seed=self.wishes.seed + len(self.steps) - 1,
+                seed=self.settings.seed + len(self.steps) - 1,
                 hints=hints,
                 moments=moments,
                 enough=self.enough,
@@ -206,14 +149,14 @@ class _Climb:
             self.say("no feasible point: looking for a proof that there is none")
             self.prove_empty(model)
         elif not result.certified and not self.runaway and not self.budget.over():
-            far = runaway(self.local, hints, self.wishes.seed, self.budget.share(0.5))
+            far = runaway(self.local, hints, self.settings.seed, self.budget.share(0.5))
             self.runaway, self.found = far is not None, better(self.local, self.found, far)
 
     def prove_empty(self, model: MomentModel) -> None:
         """A bound above zero on the minimum of zero: what is proved of every feasible point is false."""
         nothing = replace(model, objective=Polynomial.constant(0.0), sense="min")
         try:
-            proof = solve_model(nothing, self.wishes.solver, self.budget)
+            proof = solve_model(nothing, self.settings.solver, self.budget)
         except InputError:
             return
         if proof.bound > 0:
@@ -226,10 +169,10 @@ class _Climb:
         if found is not self.found:
             self.found = better(self.local, self.found, found)
             self.say("looking for points")
-        return self._gap(found) <= min(self.wishes.gap, 1e-6)
+        return self._gap(found) <= min(self.settings.gap, 1e-6)
 
     def closed(self) -> bool:
-        return self._gap(self.found) <= self.wishes.gap
+        return self._gap(self.found) <= self.settings.gap
 
     def _gap(self, found: Found | None) -> float:
         if found is None or self.best is None or not np.isfinite(self.best.bound):
@@ -239,15 +182,15 @@ class _Climb:
     def goes_on(self, order: int) -> bool:
         """Whether the next order is solved too; remembers what it would cost."""
         constrained = self.problem.inequalities or self.problem.equalities
-        if self.closed() or self.runaway or self.wishes.relaxation == "krivine" or not constrained:
+        if self.closed() or self.runaway or self.settings.relaxation == "krivine" or not constrained:
             return False  # without constraints every order is the same question
         self.next = self.following(order + 1)
-        if isinstance(self.wishes.order, int) or self.next is None:
+        if isinstance(self.settings.order, int) or self.next is None:
             return False
         if self.budget.over():
             self.ended = "stopped at the time limit"
             return False
-        asked = self.wishes.order == AUTO
+        asked = self.settings.order == AUTO
         left = self.budget.left()
         most = (left if np.isfinite(left) else _MOST_SECONDS) if asked else min(left, _CHEAP_SECONDS)
         if asked and (self.next.largest > MAX_ORDER or self.next.seconds > most):
@@ -258,7 +201,7 @@ class _Climb:
 
     def following(self, order: int) -> Forecast | None:
         """What the next order costs; None where there is none."""
-        w = self.wishes
+        w = self.settings
         splitting = (w.splitting.sparsity, w.splitting.sparse_order)
         try:
             return forecast(self.problem, w.relaxation, order, self.cliques, self.bad, splitting, self.budget)
@@ -285,9 +228,9 @@ class _Climb:
             found=None if self.empty else self.found,
             empty=self.empty,
             runaway=self.runaway,
-            tolerance=self.wishes.gap,
+            tolerance=self.settings.gap,
             names=self.problem.names or (),
-            relaxation=self.wishes.relaxation,
+            relaxation=self.settings.relaxation,
             steps=tuple(self.steps),
             ended=self.ended,
             seconds=self.budget.now() - self.begin,
@@ -316,7 +259,7 @@ class _Climb:
             return f"order {following.order} is out of reach ({following.words()}); {sparser}"
         if following.seconds > _MOST_SECONDS:
             return f"--order {following.order} may help, but is large ({following.words()}); {sparser}"
-        auto = "" if self.wishes.order == AUTO else ", or --order auto"
+        auto = "" if self.settings.order == AUTO else ", or --order auto"
         return f"a higher order may help: --order {following.order} ({following.words()}){auto}"
 
 

@@ -11,7 +11,7 @@ bound, both up to tolerance.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any
 
@@ -104,6 +104,56 @@ RELAXATIONS = ("dense", "sparse", "nearly-sparse", "krivine")
 MARGINS = (0.5, 0.02)  # of a cut above a known value, relative to 1 + |value|
 STARTS = 6  # of descents to a value worth a cut
 CLOSE = 1e-6  # a bound this near to a known value, relative to 1 + |value|, needs no second try
+AUTO = "auto"  # the order that is raised until the gap is closed
+
+
+@dataclass(frozen=True)
+class Splitting:
+    """How moment matrices are split, and rounds of cuts."""
+
+    sparsity: str | None = None
+    sparse_order: int | None = None
+    cuts: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class HierarchySettings:
+    """How a problem is to be bounded; the defaults are those of `minimize`."""
+
+    relaxation: str = "dense"
+    order: int | str | None = None
+    cliques: Iterable[Sequence[int]] | None = None
+    bad: Iterable[Polynomial] | None = None
+    splitting: Splitting = Splitting()
+    solver: str = "auto"
+    time_limit: float = inf
+    gap: float = GAP
+    search: bool = True
+    seed: int = 0
+    start: Array | None = None
+    on_progress: Callable[[Any], None] | None = field(default=None, repr=False)
+
+    @property
+    def number(self) -> int | None:
+        """The order, where it is one."""
+        return self.order if isinstance(self.order, int) else None
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """The arguments of `relax` and `plan` after the problem."""
+        by = self.splitting
+        return (self.relaxation, self.number, self.cliques, self.bad, by.sparsity, by.sparse_order)
+
+    def check(self) -> None:
+        """Refuse what cannot be meant."""
+        if not self.time_limit > 0:
+            raise InputError.about("time_limit", f"must be a positive number of seconds, not {self.time_limit!r}")
+        if not self.gap >= 0:
+            raise InputError.about("gap", f"must be a number >= 0, not {self.gap!r}")
+        if isinstance(self.order, str) and self.order != AUTO:
+            raise InputError(
+                f"order {self.order!r}: give a whole number, or 'auto' to raise it until the gap is closed"
+            )
 
 
 def minimize(
@@ -149,14 +199,14 @@ def minimize(
     The result's `bound` is rigorous for the coefficients as given, or -inf with the reason in `status`. Its `value` is
     attained at `minimizer`; `proved` says whether that point is feasible exactly or up to tolerance.
     """
-    from lipcert.polynomial.hierarchy.climb import Splitting, Wishes, climb
+    from lipcert.polynomial.hierarchy.climb import climb
 
     problem = _problem(objective, inequalities, equalities, "min", lower, upper)
     splitting = Splitting(sparsity, sparse_order, cuts)
-    wishes = Wishes(
+    settings = HierarchySettings(
         relaxation, order, cliques, bad, splitting, solver, time_limit, gap, search, seed, on_progress=on_progress
     )
-    return climb(problem, wishes)
+    return climb(problem, settings)
 
 
 def maximize(
@@ -181,14 +231,14 @@ def maximize(
     on_progress: Callable[[Any], None] | None = None,
 ) -> PolynomialResult:
     """A proved upper bound on  max { f(x) : g_i(x) >= 0, h_j(x) = 0, lower <= x <= upper }; see `minimize`."""
-    from lipcert.polynomial.hierarchy.climb import Splitting, Wishes, climb
+    from lipcert.polynomial.hierarchy.climb import climb
 
     problem = _problem(objective, inequalities, equalities, "max", lower, upper)
     splitting = Splitting(sparsity, sparse_order, cuts)
-    wishes = Wishes(
+    settings = HierarchySettings(
         relaxation, order, cliques, bad, splitting, solver, time_limit, gap, search, seed, on_progress=on_progress
     )
-    return climb(problem, wishes)
+    return climb(problem, settings)
 
 
 def solve_problem(
@@ -197,24 +247,23 @@ def solve_problem(
     order: int | None = None,
     cliques: Iterable[Sequence[int]] | None = None,
     bad: Iterable[Polynomial] | None = None,
-    *,
-    sparsity: str | None = None,
-    sparse_order: int | None = None,
-    cuts: int = 0,
-    solver: str = "auto",
-    time_limit: float = inf,
+    splitting: Splitting = Splitting(),
 ) -> PolynomialResult:
     """A proved bound on a polynomial problem by one relaxation; the arguments are those of `minimize`."""
-    if not time_limit > 0:
-        raise InputError(f"time_limit must be a positive number of seconds, not {time_limit!r}")
+    return solve_relaxation(problem, HierarchySettings(relaxation, order, cliques, bad, splitting), Budget.unlimited())
+
+
+def solve_relaxation(problem: PolynomialProblem, settings: HierarchySettings, budget: Budget) -> PolynomialResult:
+    """A proved bound by the relaxation of the settings, whose order is a number or None for the least."""
+    cuts, solver = settings.splitting.cuts, settings.solver
     if cuts < 0:
         raise InputError(f"cuts must be a number of rounds >= 0, not {cuts!r}")
-    budget = Budget.of_seconds(time_limit)
     start = budget.now()
-    shape = (relaxation, order, None if cliques is None else list(cliques), None if bad is None else list(bad))
+    cliques = None if settings.cliques is None else list(settings.cliques)
+    settings = replace(settings, cliques=cliques, bad=None if settings.bad is None else list(settings.bad))
 
     def bounded(about: About) -> PolynomialResult:
-        model = relax(about.extended, *shape, sparsity, sparse_order)
+        model = relax(about.extended, *settings.shape)
         if not cuts:
             return solve_model(model, solver, budget, about=about)
         known = Bounds(*variable_bounds(about.extended))
