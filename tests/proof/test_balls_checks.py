@@ -51,10 +51,9 @@ from lipcert.proof.relaxed import Multipliers
 from lipcert.proof.sharpened import Sharper
 from lipcert.proof.slopes import Slopes
 from lipcert.proof.tree import Tree
-from lipcert.relaxation.build import build
 from lipcert.relaxation.margin import margin
 from lipcert.relaxation.slopes import slope_program
-from lipcert.relaxation.specification import Specification
+from lipcert.relaxation.specification import Specification, build
 from tests.ball_corpus import even, problem_of, small_net
 
 flint = pytest.importorskip("flint", reason="python-flint is not here: pip install 'lipcert[exact]'")

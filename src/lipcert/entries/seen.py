@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lipcert.bounds.entries import entries_at
+from lipcert.bounds.jacobian import entries_at
 from lipcert.proof.entries import Asked
 from lipcert.proof.splits import Index
 from lipcert.rounding import Array

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from lipcert.bounds import Bounds, Cell, Interval, interval_uppers, linear_bounds, proves_empty, slope_bounds
 from lipcert.bounds.jacobian import map_bounds
-from lipcert.bounds.linear import Linear
-from lipcert.bounds.tangents import Tangent, tangents
+from lipcert.bounds.linear import LinearBounds
+from lipcert.bounds.substitution import Tangent, tangents
 from lipcert.errors import MethodError
 from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
@@ -115,7 +115,7 @@ def check_relaxed(problem: Problem, cell: Cell, pre: tuple[Interval, ...], leaf:
         return np.inf
 
 
-def line_bounds(problem: Problem, cells: Sequence[Cell], bounds: Bounds) -> tuple[Array, Linear]:
+def line_bounds(problem: Problem, cells: Sequence[Cell], bounds: Bounds) -> tuple[Array, LinearBounds]:
     """What linear bounds of the gradient (the Jacobian) prove on every cell, zero on empty ones; and all they say."""
     boxes, values = [hull(cell.region) for cell in cells], None
     if all(box is not None for box in boxes):
@@ -125,7 +125,7 @@ def line_bounds(problem: Problem, cells: Sequence[Cell], bounds: Bounds) -> tupl
     return np.where(bounds.empty, 0.0, linear.upper), linear
 
 
-def gradient_lines(problem: Problem, pre: tuple[Interval, ...], values: Sequence[Tangent] | None) -> Linear:
+def gradient_lines(problem: Problem, pre: tuple[Interval, ...], values: Sequence[Tangent] | None) -> LinearBounds:
     """Linear bounds of the gradient (the Jacobian) on cells with these pre-activation bounds, and their `tangents`."""
     own = slope_bounds(problem.network, pre)
     if problem.whole_map:

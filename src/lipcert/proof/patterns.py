@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from lipcert.bounds import Interval, slopes
 from lipcert.bounds.jacobian import map_bounds
-from lipcert.bounds.linear import Linear, norm_bounds
+from lipcert.bounds.linear import LinearBounds, norm_bounds
 from lipcert.errors import FileFormatError
 from lipcert.files.numbers import LARGEST_WHOLE, real, whole, within, word
 from lipcert.problem.problem import Problem
@@ -142,7 +142,7 @@ def leaf_bounds(problem: Problem, neurons: Index, signs: Signs) -> Array:
     return norm_bounds(problem.network, leaf_slopes(problem, neurons, signs), problem.norm, problem.c)
 
 
-def whole_leaf_bounds(problem: Problem, neurons: Index, signs: Signs) -> Linear:
+def whole_leaf_bounds(problem: Problem, neurons: Index, signs: Signs) -> LinearBounds:
     """The same for the whole map, with all that linear bounds say."""
     return map_bounds(problem.network, leaf_slopes(problem, neurons, signs), problem.norm)
 
