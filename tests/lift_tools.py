@@ -13,7 +13,6 @@ from lipcert import Activation, Box, Everywhere, Network
 from lipcert.bounds import Cell, bounds_of
 from lipcert.bounds.interval import Interval
 from lipcert.method.bracket import Bracket
-from lipcert.method.settings import Settings
 from lipcert.method.solving import Task
 from lipcert.problem.norms import Matrix
 from lipcert.problem.problem import Problem
@@ -24,6 +23,7 @@ from lipcert.relaxation.layers import LiftedLayer, layers_of
 from lipcert.relaxation.model import Relaxation
 from lipcert.relaxation.specification import Specification, build, plan_specification
 from lipcert.rounding import Array
+from lipcert.search.settings import Settings
 from lipcert.witness import Witness
 
 

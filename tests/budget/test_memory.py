@@ -22,7 +22,6 @@ from lipcert.method.base import Method
 from lipcert.method.bracket import Bracket
 from lipcert.method.planning import plan, whole_step
 from lipcert.method.portfolio import Engine, take_turns
-from lipcert.method.result import Status
 from lipcert.method.run import run as run_method
 from lipcert.method.solving import Task
 from lipcert.method.table import named
@@ -30,6 +29,7 @@ from lipcert.problem.problem import Problem
 from lipcert.relaxation.model import Relaxation
 from lipcert.relaxation.specification import Specification, build
 from lipcert.robustness.certify import share_of
+from lipcert.search.progress import Status
 from lipcert.solver import Status as SolverStatus
 from lipcert.solver import choose_solver, no_room_for_interior
 from lipcert.solver.costs import solve_numbers

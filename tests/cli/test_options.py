@@ -13,7 +13,7 @@ import pytest
 import lipcert
 from lipcert.cli.app import COMMANDS
 from lipcert.cli.options import OPTIONS, flag_of
-from lipcert.method.settings import Settings
+from lipcert.search.settings import Settings
 
 PLACES = {"center", "radius", "clip", "vnnlib", "everywhere", "ball", "halfspaces"}  # together they are the region
 FILES = {"certificate", "csv", "npz", "plot", "save", "as_json"}

@@ -20,8 +20,6 @@ from lipcert.jobs import local, processes
 from lipcert.method.bracket import Bracket
 from lipcert.method.branching import Outcome, State, branch
 from lipcert.method.branching.relax import Question, relax
-from lipcert.method.result import CLOSED
-from lipcert.method.settings import Settings
 from lipcert.problem.norms import INF, Norm
 from lipcert.problem.problem import Problem
 from lipcert.proof import Multipliers
@@ -32,6 +30,8 @@ from lipcert.relaxation.cuts import NO_CUTS
 from lipcert.relaxation.passes import inputs_of
 from lipcert.relaxation.specification import Specification
 from lipcert.rounding import Array
+from lipcert.search.progress import CLOSED
+from lipcert.search.settings import Settings
 from lipcert.witness import Witness, search
 from tests.constants import set_constant
 from tests.enumeration import exact_constant

@@ -17,8 +17,6 @@ from lipcert.budget import Budget
 from lipcert.jobs import local
 from lipcert.method.bracket import Bracket
 from lipcert.method.branching import Outcome, branch
-from lipcert.method.result import CLOSED
-from lipcert.method.settings import Settings
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region
 from lipcert.proof.balls import check_with_balls
@@ -27,6 +25,8 @@ from lipcert.proof.leaves import BY_LINES
 from lipcert.proof.tree import Tree
 from lipcert.proof.verify import load_certificate
 from lipcert.rounding import Array
+from lipcert.search.progress import CLOSED
+from lipcert.search.settings import Settings
 from lipcert.witness import search, steepness
 from tests.lift_tools import deep_net
 

@@ -19,7 +19,6 @@ from lipcert.budget import Budget
 from lipcert.method.bracket import Bracket
 from lipcert.method.engines import Relaxation, Sharpening, Signs
 from lipcert.method.relaxed import RELAXED
-from lipcert.method.settings import Settings
 from lipcert.method.sharpen import _Reach, gain, sharpen
 from lipcert.problem.blocks import Block
 from lipcert.problem.norms import Norm
@@ -30,6 +29,7 @@ from lipcert.proof.balls import check_with_balls
 from lipcert.proof.sharpened import Sharper
 from lipcert.proof.verify import load_certificate, verify
 from lipcert.rounding import Array
+from lipcert.search.settings import Settings
 from tests.constants import set_constant
 from tests.enumeration import exact_constant
 from tests.lift_tools import deep_net

@@ -16,8 +16,6 @@ from lipcert import Activation, Ball, Box, Certificate, Everywhere, FileFormatEr
 from lipcert.bounds import linear_bounds, preactivations
 from lipcert.budget import Budget
 from lipcert.method.bracket import Bracket
-from lipcert.method.result import CLOSED
-from lipcert.method.settings import Settings
 from lipcert.method.signs import Outcome, SignSearch, refusal, search_signs
 from lipcert.method.signs.program import Answer, Program
 from lipcert.method.signs.quick import Quick
@@ -31,6 +29,8 @@ from lipcert.proof.patterns import NO_PATTERNS, Patterns, leaf_bounds, leaf_slop
 from lipcert.proof.tree import digest
 from lipcert.proof.verify import load_certificate, verify
 from lipcert.rounding import Array
+from lipcert.search.progress import CLOSED
+from lipcert.search.settings import Settings
 from lipcert.witness import Witness
 from tests.enumeration import exact_constant
 from tests.lift_tools import deep_net

@@ -12,13 +12,14 @@ import pytest
 
 from lipcert import Box, FileFormatError, InputError, Network, Polytope, bound, bound_union, verify_union
 from lipcert.cli.app import run
-from lipcert.method.result import Status, UnionResult
+from lipcert.method.result import UnionResult
 from lipcert.method.run import answer
-from lipcert.method.settings import Settings
 from lipcert.problem.question import Question
 from lipcert.problem.region import hull
 from lipcert.proof.union import UnionCertificate, load_union
 from lipcert.proof.verify import kind_of
+from lipcert.search.progress import Status
+from lipcert.search.settings import Settings
 from tests.enumeration import exact_constant
 from tests.lift_tools import deep_net
 

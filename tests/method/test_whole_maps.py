@@ -19,8 +19,6 @@ from lipcert.budget import Budget
 from lipcert.jobs import local
 from lipcert.method.bracket import Bracket
 from lipcert.method.branching import branch
-from lipcert.method.result import CLOSED
-from lipcert.method.settings import Settings
 from lipcert.method.signs import SignSearch, search_signs
 from lipcert.method.signs.maps import Maps
 from lipcert.method.signs.program import Answer, Program
@@ -35,6 +33,8 @@ from lipcert.proof.patterns import Patterns, leaf_bounds
 from lipcert.proof.tree import Tree
 from lipcert.proof.verify import verify
 from lipcert.rounding import Array
+from lipcert.search.progress import CLOSED
+from lipcert.search.settings import Settings
 from lipcert.witness import evaluate, search, steepness
 from lipcert.witness.directions import jacobian, operator_norms
 from tests.constants import set_constant

@@ -18,8 +18,6 @@ from lipcert.jobs import local
 from lipcert.method.bracket import Bracket
 from lipcert.method.branching import branch
 from lipcert.method.halfspaces import prepared
-from lipcert.method.result import CLOSED
-from lipcert.method.settings import Settings
 from lipcert.method.signs import search_signs
 from lipcert.method.signs.learnt import Learnt
 from lipcert.problem.norms import Norm
@@ -35,6 +33,8 @@ from lipcert.proof.patterns import Patterns
 from lipcert.proof.tree import Tree
 from lipcert.proof.verify import load_certificate
 from lipcert.rounding import Array
+from lipcert.search.progress import CLOSED
+from lipcert.search.settings import Settings
 from tests.enumeration import exact_constant
 
 EXACT = find_spec("flint") is not None

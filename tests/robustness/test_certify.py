@@ -27,14 +27,15 @@ from lipcert.budget import Budget
 from lipcert.cli.app import run
 from lipcert.files.archive import Archive
 from lipcert.jobs import Answer
-from lipcert.method.result import Result, Status
-from lipcert.method.settings import Settings
+from lipcert.method.result import Result
 from lipcert.proof.margins import linear_margins
 from lipcert.robustness.attack import Perturbation, another_class_wins, attack
 from lipcert.robustness.decision import certified_radii, class_scores, classify, decide, room, shared_region
 from lipcert.robustness.pairs import PairConstant, matrix, pair_constant, pair_pieces, settle
 from lipcert.robustness.refine import Ball, SharedRadii, against, prove_ball, refine_pieces
 from lipcert.rounding import Array
+from lipcert.search.progress import Status
+from lipcert.search.settings import Settings
 from tests.job_pieces import until
 
 

@@ -21,7 +21,6 @@ from lipcert.files import write_npz
 from lipcert.files.archive import Archive
 from lipcert.jobs import Answer
 from lipcert.jobs.folder import fingerprint
-from lipcert.method.settings import Settings
 from lipcert.problem.norms import INF, parse_norm
 from lipcert.proof.margins import MarginProof, certificate_of, linear_margins, load_margins
 from lipcert.robustness import pairs, refine
@@ -37,6 +36,7 @@ from lipcert.robustness.check import (
 )
 from lipcert.robustness.decision import classify
 from lipcert.robustness.refine import Ball
+from lipcert.search.settings import Settings
 from tests.robustness.test_certify import small_net
 
 NET = small_net(7)

@@ -10,12 +10,12 @@ from lipcert import Box, Everywhere, Network, Progress
 from lipcert.budget import Budget
 from lipcert.method import lower
 from lipcert.method.bracket import Bracket
-from lipcert.method.settings import Settings
 from lipcert.method.solving import Task, solve
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region
 from lipcert.relaxation.model import Relaxation
 from lipcert.rounding import Array
+from lipcert.search.settings import Settings
 from lipcert.witness import Witness, evaluate, improve, search
 from lipcert.witness.chart import Chart
 from lipcert.witness.moments import candidates

@@ -47,7 +47,11 @@ OPTIONS: dict[str, tuple[str, dict[str, Any], str]] = {
         "Half-width of the box, or radius of the ball, around the centre; for a box also one for each input, with "
         "commas between or in a file (.npy, .csv, .txt).",
     ),
-    "clip": ("--clip", {"type": float, "nargs": 2, "metavar": "LO HI"}, "Keep the box within [LO, HI], e.g. 0 1 for pixels."),
+    "clip": (
+        "--clip",
+        {"type": float, "nargs": 2, "metavar": "LO HI"},
+        "Keep the box within [LO, HI], e.g. 0 1 for pixels.",
+    ),
     "vnnlib": (
         "--vnnlib",
         {"type": INPUT, "metavar": "FILE"},

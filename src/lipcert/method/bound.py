@@ -11,17 +11,18 @@ from numpy.typing import ArrayLike
 from lipcert.errors import InputError, shown
 from lipcert.jobs import cluster
 from lipcert.method import table
-from lipcert.method.bracket import Progress
 from lipcert.method.regions import Turns
 from lipcert.method.result import Result, UnionResult
-from lipcert.method.run import answer, question_of
-from lipcert.method.settings import Settings
+from lipcert.method.run import answer
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
 from lipcert.problem.output import Output, OutputChoice
+from lipcert.problem.question import Question
 from lipcert.problem.region import Region
 from lipcert.proof.union import MOST_PARTS
 from lipcert.readers.given import TorchModule, network_of
+from lipcert.search.progress import Progress
+from lipcert.search.settings import Settings
 
 
 def bound(
@@ -119,7 +120,7 @@ def bound(
             pass
     budget = settings.budget(settings.own_memory())
     weights = (input_weights, output_weights, inputs)
-    question = question_of(network, regions, output, (norm, output_norm), weights)
+    question = Question.of_constant(network, regions, output, (norm, output_norm), weights)
     if several:
         return Turns(question, settings, budget, on_progress).run()
     return answer(question, settings, budget, on_progress)

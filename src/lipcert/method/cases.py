@@ -19,7 +19,6 @@ from lipcert.budget.threads import threads_for
 from lipcert.method.bracket import Bracket
 from lipcert.method.lower import Rounder
 from lipcert.method.planning import LARGEST_ORDER, Step, whole_step
-from lipcert.method.result import CLOSED
 from lipcert.method.solving import BUILD_CALLS, Task, least_numbers, proof_fits
 from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate, Multipliers
@@ -29,6 +28,7 @@ from lipcert.relaxation.model import Relaxation
 from lipcert.relaxation.reduction import gains_of
 from lipcert.relaxation.specification import build
 from lipcert.rounding import Array
+from lipcert.search.progress import CLOSED
 from lipcert.solver import Status
 from lipcert.steps import SCALAR
 from lipcert.witness import Witness

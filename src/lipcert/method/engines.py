@@ -14,17 +14,17 @@ from lipcert.method.base import Method
 from lipcert.method.bracket import Bracket
 from lipcert.method.branching import CellSearch, Outcome, State
 from lipcert.method.branching import refusal as no_cells
-from lipcert.method.branching.choose import CELLS_INPUTS, cell_operations
 from lipcert.method.branching.search import CELLS_AT_ONCE
 from lipcert.method.cheap import Linear
 from lipcert.method.portfolio import Engine
 from lipcert.method.relaxed import RELAXED, Relaxed
-from lipcert.method.result import Status
 from lipcert.method.slopes import SLOPES_PROOFS, Slopes, Work, run_slopes
 from lipcert.method.tight import Kept, Tight
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import hull
 from lipcert.proof.collapsed import prove_within
+from lipcert.search.progress import Status
+from lipcert.search.scores import BOXES_UP_TO, cell_operations
 from lipcert.solver.slopes.choice import SLOPES_STEPS
 from lipcert.steps import DENSE, RATES
 from lipcert.witness import Witness
@@ -194,7 +194,7 @@ class Cells(Engine):
         """Of a batch; where boxes are not halved, cells are bounded by relaxations, and one takes a while."""
         batch = budget.expected(2.0 * CELLS_AT_ONCE * cell_operations(self.problem))
         smooth = not any(f.kinked for f in self.problem.network.activations)
-        if self.problem.network.inputs <= CELLS_INPUTS or smooth:
+        if self.problem.network.inputs <= BOXES_UP_TO or smooth:
             return batch
         return batch + budget.expected(Tight().cost(self.problem) * RATES[DENSE])
 

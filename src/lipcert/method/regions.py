@@ -13,13 +13,13 @@ from dataclasses import replace
 from lipcert.budget import Budget
 from lipcert.errors import InputError
 from lipcert.method import table
-from lipcert.method.bracket import Progress
 from lipcert.method.halfspaces import NoPointError
-from lipcert.method.result import NOTHING, Result, Status, UnionResult
+from lipcert.method.result import Result, UnionResult
 from lipcert.method.run import answer
-from lipcert.method.settings import Settings
 from lipcert.problem.question import Question
 from lipcert.problem.region import Region
+from lipcert.search.progress import NOTHING, Progress, Status
+from lipcert.search.settings import Settings
 
 UNION_FIRST = 0.2  # share of the budget for cheap bounds on all regions
 UNION_SHARE = 0.5  # share of the remaining budget for a turn on one region

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from lipcert.budget import Budget
 from lipcert.budget.memory import unwatched
@@ -16,43 +15,24 @@ from lipcert.budget.threads import one_thread
 from lipcert.errors import MethodError
 from lipcert.method import table
 from lipcert.method.base import PRELUDE_SHARE, Method
-from lipcert.method.bracket import Bracket, Progress
+from lipcert.method.bracket import Bracket
 from lipcert.method.cheap import last_resort
 from lipcert.method.halfspaces import NO_ROOM, prepared
 from lipcert.method.lower import look, look_at_middle, seconds_beside_arithmetic
 from lipcert.method.portfolio import stages
-from lipcert.method.result import Described, Result, Status
-from lipcert.method.settings import Settings
+from lipcert.method.result import Described, Result
 from lipcert.method.slopes import first_pass
 from lipcert.problem.frame import Frame
 from lipcert.problem.network import Network
-from lipcert.problem.norms import Norm
-from lipcert.problem.output import Output, OutputChoice
 from lipcert.problem.problem import Problem
 from lipcert.problem.question import Question
-from lipcert.problem.region import Polytope, Region, ball_of, check_region
+from lipcert.problem.region import Polytope, ball_of
+from lipcert.search.progress import Progress, Status
+from lipcert.search.settings import Settings
 from lipcert.steps import Expired
 from lipcert.witness.witness import Witness, evaluate_framed
 
 SIDES_SHARE = 0.1  # share of the budget for the box around a region with half-spaces
-Weights = tuple[ArrayLike | None, ArrayLike | None, Sequence[int] | None]
-
-
-def question_of(
-    network: Network,
-    regions: Sequence[Region],
-    output: OutputChoice | Output,
-    norms: tuple[str | Norm, str | None],
-    weights: Weights,
-) -> Question:
-    """The question of a Lipschitz constant from the keywords that `bound` and `partition` share, all of them checked.
-
-    `norms` are `norm` and `output_norm`, `weights` are `input_weights`, `output_weights` and `inputs`.
-    """
-    first = Problem.of(network, regions[0], output, *norms)
-    for region in regions[1:]:
-        check_region(region, network.inputs)
-    return Question(network, tuple(regions), first.norm, first.c, frame=Frame.of(network, first.norm, *weights))
 
 
 def answer(

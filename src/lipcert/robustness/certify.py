@@ -17,7 +17,6 @@ from lipcert.budget.memory import as_size, check_share, resident, unwatched
 from lipcert.errors import InputError, SoundnessError, shown
 from lipcert.jobs import End, JobFolder, Outcome, Piece, Progress, Run, chosen_executor, local, run_pieces
 from lipcert.jobs.executors import Cluster, check_workers
-from lipcert.method.settings import Settings
 from lipcert.problem.arrays import array_of
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm, parse_norm
@@ -32,6 +31,7 @@ from lipcert.robustness.refine import Ball, SharedRadii, refine_pieces, refined_
 from lipcert.robustness.result import PREDICTED, Certification
 from lipcert.robustness.stored import write_sources
 from lipcert.rounding import Array
+from lipcert.search.settings import Settings
 
 OnProgress = Callable[[str, Progress | None], None]
 

@@ -19,8 +19,6 @@ from lipcert.errors import InputError, SoundnessError
 from lipcert.files.json_kinds import many as several
 from lipcert.files.json_kinds import maybe, number, record, size, text, verbatim, whole
 from lipcert.jobs import End, JobFolder, Outcome, Piece, Progress, run_pieces
-from lipcert.method.result import Status
-from lipcert.method.settings import Settings
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
 from lipcert.problem.output import choose_output
@@ -34,6 +32,8 @@ from lipcert.robustness.data import Labels
 from lipcert.robustness.decision import pair_output
 from lipcert.robustness.refine import Ball, against
 from lipcert.rounding import Array
+from lipcert.search.progress import Status
+from lipcert.search.settings import Settings
 from lipcert.witness.witness import evaluate
 
 Domain = tuple[float, float] | None

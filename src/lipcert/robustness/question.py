@@ -11,7 +11,6 @@ import numpy as np
 
 from lipcert.errors import InputError, shown
 from lipcert.files.json_kinds import flag, many, maybe, number, record, size, text, whole
-from lipcert.method.settings import Settings
 from lipcert.problem.arrays import floats_of
 from lipcert.problem.network import Network
 from lipcert.problem.norms import INF, Norm, parse_norm
@@ -19,6 +18,7 @@ from lipcert.problem.region import Box, Everywhere
 from lipcert.robustness.data import DataSet, check_fits
 from lipcert.robustness.decision import NO_DOMAIN, NO_DOMAIN_TYPED, class_count, shared_region
 from lipcert.robustness.pairs import check_method, settle
+from lipcert.search.settings import Settings
 
 Radii = float | Sequence[float]
 Domain = tuple[float, float] | None

@@ -21,7 +21,7 @@ from lipcert.bounds import Cell, root_bounds
 from lipcert.budget import Budget
 from lipcert.jobs.executors import worker_count
 from lipcert.method.bracket import Bracket
-from lipcert.method.branching.choose import Halves, cell_operations, look_operations, try_splits
+from lipcert.method.branching.choose import Halves, look_operations, try_splits
 from lipcert.method.branching.judge import Half, judged
 from lipcert.method.branching.node import Node, certificate_of
 from lipcert.method.branching.realise import realise
@@ -34,6 +34,7 @@ from lipcert.proof.leaves import BY_LINES
 from lipcert.proof.tree import Tree
 from lipcert.relaxation.specification import refusal as relaxation_refusal
 from lipcert.rounding import Array
+from lipcert.search.scores import cell_operations
 from lipcert.steps import SCALAR, SPARSE, THIN
 from lipcert.witness import Witness, evaluate, steepness
 
