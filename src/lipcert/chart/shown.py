@@ -1,4 +1,4 @@
-"""Shown: what all results and verifications share: a short table for people, one for notebooks, and a file."""
+"""Shown: the base of all results and verifications, with a short table for people, one for notebooks, and a file."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 class Shown:
-    """Printed, shown in a notebook and saved by `facts` and `to_dict`, which a class of its own defines."""
+    """A result that is printed and shown in a notebook by its `facts`, and saved by its `to_dict`."""
 
     kind: ClassVar[str] = "a result"  # for messages
 
     def facts(self) -> Facts:
-        """What a person wants to read first."""
+        """The short table that a person reads first."""
         raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:

@@ -11,17 +11,17 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from lipcert.chart.raster import png
-from lipcert.chart.shapes import Drawing
-from lipcert.chart.svg import document
 from lipcert.cli.paths import CERTIFICATE, FOLDER, INPUT, PNG, SVG, Kind, OutputFile
 from lipcert.files import write_bytes
 from lipcert.problem.network import Network
 from lipcert.readers import load
+
+if TYPE_CHECKING:
+    from lipcert.chart.shapes import Drawing
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 _FLAG = {"is_flag": True}
@@ -247,6 +247,9 @@ def target_options(table: Kind, arrays: Kind, what: str, picture: str) -> Callab
 
 def write_drawing(place: str | os.PathLike[str], drawing: Drawing) -> None:
     """Write a picture as PNG or SVG; the ending of the file says which."""
+    from lipcert.chart.raster import png  # here, because most commands draw nothing
+    from lipcert.chart.svg import document
+
     write_bytes(place, png(drawing) if os.fspath(place).lower().endswith(".png") else document(drawing).encode())
 
 

@@ -148,7 +148,7 @@ def question_options(*keywords: str, refused: Mapping[str, str] | None = None) -
 def _cut(region: Region, A: Array, b: Array) -> Polytope:
     """The part of a box or ball with A x <= b."""
     assert not isinstance(region, Everywhere)  # refused by `check`
-    if isinstance(region, Polytope):  # of a property, which has half-spaces of its own
+    if isinstance(region, Polytope):  # a property has half-spaces of its own
         return Polytope(region.base, np.vstack([region.A, A]), np.concatenate([region.b, b]))
     return Polytope(region, A, b)
 

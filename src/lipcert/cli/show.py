@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -13,8 +13,10 @@ from rich.table import Table
 
 from lipcert.chart.numbers import counted
 from lipcert.chart.shown import Shown
-from lipcert.method.result import Result, is_below
 from lipcert.problem.network import Network
+
+if TYPE_CHECKING:
+    from lipcert.method.result import Result
 
 Rows = Sequence[tuple[str, str]]
 
@@ -56,6 +58,8 @@ def print_result(found: Shown, net: Network, name: str, as_json: bool = False) -
 
 def print_verdict(result: Result, limit: float, subject: str = "the constant") -> None:
     """Say in a sentence whether the constant is below the limit."""
+    from lipcert.method.result import is_below  # here, so that `verify` loads no method
+
     match is_below(limit, result.lower, result.upper):
         case "proved":
             said = f"[bold]proved[/bold]: {subject} is below {limit:g}"
@@ -67,7 +71,7 @@ def print_verdict(result: Result, limit: float, subject: str = "the constant") -
 
 
 def print_rows(headline: str, rows: Rows) -> None:
-    """The same below a headline that has markup of its own."""
+    """Print names and values below a headline that has markup of its own."""
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")

@@ -1,4 +1,4 @@
-"""Bracket: the only thing in a call that changes."""
+"""Bracket: the state of a call of `bound`; everything else in the call is a constant value."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lipcert.witness import Witness
 
 
 class Bracket:
-    """lower <= L <= upper as far as it is known: the best proof, the best witness, and what there is to say.
+    """lower <= L <= upper as far as it is known: the best proof, the best witness, the status, and notes.
 
     Every method writes to it and nothing is taken back. `on_progress` is called with every change. `floor` is a
     constant that was attained elsewhere, in another region say: an upper bound that is not above it is good enough.
@@ -39,7 +39,7 @@ class Bracket:
         self.notes: list[str] = []
         self.stage = "product"
         self.iteration: Iteration | None = None
-        self.promised = math.inf  # what a proof in the making proves already
+        self.promised = math.inf  # a bound that is proved already by a proof that is not finished
         self.clock = Budget.unlimited()
 
     @property
@@ -73,17 +73,17 @@ class Bracket:
         return self.witness is not None and self.upper <= self.witness.value * (1 + self.settings.gap)
 
     def enter(self, stage: str) -> None:
-        """Say what happens next."""
+        """Begin a stage of the work."""
         self.stage, self.iteration = stage, None
         self.report()
 
     def iterate(self, iteration: Iteration) -> None:
-        """Say where a solver is."""
+        """Keep the last iteration of a solver for the callback."""
         self.iteration = iteration
         self.report()
 
     def out_of_budget(self, budget: Budget) -> None:
-        """Remember that more work would have been done."""
+        """Set the status: the budget ended work that could have gone on."""
         if self.status is not Status.DONE:
             return
         if budget.memory.full():
@@ -92,7 +92,7 @@ class Bracket:
             self.status = Status.WORK_LIMIT if budget.repeatable else Status.TIME_LIMIT
 
     def out_of_memory(self, what: str, budget: Budget, noted: bool = False) -> None:
-        """Remember that more would have been done with more memory."""
+        """Set the status: the memory limit ended work that could have gone on."""
         budget.memory.hit = True
         if self.status in (Status.DONE, Status.TIME_LIMIT, Status.WORK_LIMIT):
             self.status = Status.MEMORY_LIMIT
@@ -100,14 +100,17 @@ class Bracket:
             self.note(f"{what} ended early, out of memory: the limit is {in_words(budget.memory.limit)}")
 
     def no_room(self, what: str, numbers: float, budget: Budget) -> None:
-        """Say what was not begun because it would not fit."""
+        """Note what was not begun, because it needs more memory than there is."""
         needed, limit = in_words(NUMBER * numbers), in_words(budget.memory.limit)
         self.out_of_memory(what, budget, noted=True)
         self.note(f"{what} left out: it needs about {needed} beside what is there, and the memory limit is {limit}")
 
     def end(self, closes: bool, budget: Budget) -> None:
-        """A closed bracket is finished, whatever ran out on the way. A method that was to close the gap has not
-        finished while there is one; without a witness nobody knows."""
+        """Settle the status at the end of a method.
+
+        A closed bracket is finished, even if the budget ran out on the way. A method that works until the gap is
+        closed (`closes`) has not finished while there is a gap; without a witness the gap is unknown.
+        """
         if self.closed():
             self.go_on()
         elif budget.memory.hit and self.status is Status.DONE:
@@ -118,12 +121,12 @@ class Bracket:
             self.status = Status.OPEN
 
     def go_on(self) -> None:
-        """A share of the budget was over, not the budget, or nothing is left to do."""
+        """Undo a limit as the status: only a share of the budget was over, or nothing is left to do."""
         if self.status in (Status.TIME_LIMIT, Status.WORK_LIMIT, Status.MEMORY_LIMIT):
             self.status = Status.DONE
 
     def note(self, text: str) -> None:
-        """Something that the user should know, once; the later of two about the same matter, up to a colon."""
+        """Note something that the user should know. Of two notes with the same words before a colon the later stays."""
         matter, colon, _ = text.partition(": ")
         self.notes = [known for known in self.notes if not (colon and known.startswith(matter + colon))]
         if text not in self.notes:
@@ -150,7 +153,7 @@ class Bracket:
             self.on_progress(Progress(self.clock.spent().wall, lower, upper, self.stage, self.iteration))
 
     def result(self, problem: Problem, budget: Budget) -> Result:
-        """What `bound` returns; something must have been proved."""
+        """The result that `bound` returns; something must have been proved."""
         assert self.certificate is not None
         return Result(
             certificate=self.certificate,

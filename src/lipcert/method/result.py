@@ -38,14 +38,14 @@ Verdict = Literal["proved", "refuted", "open"]
 
 
 def is_below(limit: float, lower: float | None, upper: float) -> Verdict:
-    """What a bracket says about `constant < limit`."""
+    """Whether a bracket proves `constant < limit`, refutes it, or leaves it open."""
     if upper < limit:
         return "proved"
     return "refuted" if lower is not None and lower >= limit else "open"
 
 
 class Described(dict[str, Any]):
-    """What a result says about its network: the shape, and the hash, which is computed when it is first looked at."""
+    """The network of a result: its shape, and its hash, which is computed when somebody looks at it first."""
 
     def __init__(self, net: Network) -> None:
         super().__init__(shape=list(net.shape))
@@ -67,7 +67,7 @@ class Described(dict[str, Any]):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Result(Shown):
-    """What `bound` returns: lower <= L <= upper.
+    """The answer of `bound`: lower <= L <= upper.
 
     `upper` is proved by `certificate`, which can be saved and verified; `lower` is attained at `witness`. `status` says
     how the computation ended, `seconds` how long it took, `notes` what the user should know (what was left out, say).
@@ -185,7 +185,7 @@ _OF_A_REGION = ("upper", "lower", "gap", "method", "lower_method", "status", "re
 
 @dataclass(frozen=True, eq=False, repr=False)
 class UnionResult(Result):
-    """What `bound` returns for several regions: lower <= L <= upper for the largest of their constants.
+    """The answer of `bound` for several regions: lower <= L <= upper for the largest of their constants.
 
     `parts` are the brackets of the regions, in their order, without those that are proved to have no point (a note says
     so); `certificate` has the proofs of all of them. `region` is the one with the largest upper bound.

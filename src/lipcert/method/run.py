@@ -98,7 +98,7 @@ _GRACE, _GRACE_SHARE = 0.25, 0.06
 
 
 def run(method: Method, problem: Problem, bracket: Bracket, budget: Budget) -> Result:
-    """The prelude of a method, a witness, and the method; an interrupt ends it with what is proved by then."""
+    """Run a method with all that belongs to it; Ctrl-C ends it with what is proved by then."""
     try:
         # An overflow is an infinite bound or a bad hint, not a message. Several threads add in another order than one.
         with np.errstate(all="ignore"), one_thread() if budget.repeatable else nullcontext():
@@ -118,7 +118,7 @@ def run(method: Method, problem: Problem, bracket: Bracket, budget: Budget) -> R
 
 
 def _stages(method: Method, problem: Problem, bracket: Bracket, budget: Budget) -> None:
-    """What comes before a method, the method, and what comes after it."""
+    """Cheap methods, a first witness, the method itself, and where it is cheap a longer search for a witness."""
     if bracket.settings.lower or method.needs_witness:
         look_at_middle(problem, bracket, budget)
     for name in method.prelude:
@@ -136,7 +136,7 @@ def _stages(method: Method, problem: Problem, bracket: Bracket, budget: Budget) 
 
 
 def _within_limits(method: Method, problem: Problem, bracket: Bracket, budget: Budget, grace: float = 0.0) -> None:
-    """Run it; where its time is over or the system has no more memory, what is proved by then stands."""
+    """Run a method. If its time is over or the system has no more memory, the bracket keeps what is proved."""
     try:
         with budget.enforced(grace):
             method.run(problem, bracket, budget)
@@ -147,7 +147,7 @@ def _within_limits(method: Method, problem: Problem, bracket: Bracket, budget: B
 
 
 def _begin(problem: Problem, bracket: Bracket, budget: Budget) -> None:
-    """The greedy pass of slopes; where it has no time or memory, what follows is none the worse."""
+    """The greedy pass of slopes; later methods need nothing from it, so it may end without a result."""
     before = bracket.status
     try:
         with budget.share(PRELUDE_SHARE).enforced():

@@ -24,7 +24,7 @@ Domain = tuple[float, float] | None
 STEPS = 24
 RESTARTS = 2
 _BATCH = 2048
-_HALVINGS = 12  # of the segment between an input and its counterexample
+_HALVINGS = 12  # steps of bisection on the segment between an input and its counterexample
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,7 +186,10 @@ class _Search:
 
 
 def another_class_wins(net: Network, points: Array, labels: Labels, stated: bool = False) -> NDArray[np.bool_]:
-    """Whether the exact scores prove it, for every point; `stated`: on a machine that adds in another order too."""
+    """For every point, whether the exact scores prove that another class wins.
+
+    With `stated`, a machine that adds in another order proves it as well.
+    """
     if not len(points):
         return np.zeros(0, dtype=bool)
     scores = class_scores(net, points)

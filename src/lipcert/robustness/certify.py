@@ -186,7 +186,7 @@ class _Job:
         return refined_radii(np.asarray(shared.rivals.min(axis=1), dtype=np.float64), run.outcomes)
 
     def _proved_ones(self, pieces: list[Piece], check: Check) -> dict[str, Outcome]:
-        """What the folder holds and proves of these pieces."""
+        """The outcomes of these pieces that the folder holds and that are proved again just now."""
 
         def see(progress: Progress) -> None:
             self._stage("checking what is kept", progress)

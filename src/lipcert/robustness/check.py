@@ -134,7 +134,7 @@ def check_kept_pair(
         return {"reason": f"its record is damaged: {error}"}
     if (told["i"], told["j"]) != pair or (told["upper"] is None) != (file is None):
         return {"reason": "its record is about something else"}
-    if value.get("status") == Status.INTERRUPTED.name.lower():  # of a release that kept these
+    if value.get("status") == Status.INTERRUPTED.name.lower():  # an earlier release kept these
         return {"reason": "it was interrupted"}
     about = (net, region, norm, *pair)
     reason = None if file is None else check_upper(*about, told["upper"], file)
@@ -166,7 +166,7 @@ def check_refined(net: Network, ball: Ball, radius: float, file: Path) -> Reason
 
 
 def reason_of(answer: dict[str, Any] | None, error: str | None) -> Reason:
-    """What became of a check that ran as a piece: one that failed proves nothing."""
+    """The reason that a check gave when it ran as a piece; a check that failed gives its error."""
     return error if answer is None else _REASON(answer, "")["reason"]
 
 
@@ -177,7 +177,7 @@ def check_counterexamples(
     the radius, and within the limits where there are any."""
     if not len(found.places):
         return np.zeros(0, dtype=bool)
-    with np.errstate(all="ignore"):  # what overflows proves nothing; it is no message
+    with np.errstate(all="ignore"):  # a number that overflows proves nothing, and needs no warning
         near = distance(found.points, inputs[found.places], norm) <= found.radius[found.places]
         good = near & another_class_wins(net, found.points, labels[found.places])
     if limits is not None:

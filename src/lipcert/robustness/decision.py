@@ -147,7 +147,7 @@ def lead(scores: Interval, labels: Labels) -> Array:
 
 
 def room_for_another(scores: Interval, labels: Labels) -> Array:
-    """What a lead is lowered by before it is stated, for every class.
+    """The amount by which a lead is lowered before it is stated, for every class.
 
     A machine that adds in another order encloses the same exact scores, in intervals about as wide. Twice the widths
     of both scores are more than the two can differ by: what is stated here is proved there.
@@ -160,7 +160,7 @@ def room_for_another(scores: Interval, labels: Labels) -> Array:
 def _block(net: Network, points: Array) -> Interval:
     """Intervals through the network, point by point."""
     xs = [Interval(points, points)]
-    with np.errstate(all="ignore"):  # what overflows becomes an infinite end
+    with np.errstate(all="ignore"):  # a number that overflows becomes an infinite end
         for block in net.hidden:
             z = affine_sum([(weight, xs[source]) for source, weight in block.terms], block.bias)
             xs.append(Interval(*block.activation.value_bounds(*z)))

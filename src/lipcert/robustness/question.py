@@ -80,7 +80,7 @@ class DataQuestion:
 
     @property
     def sentence(self) -> str:
-        """What is asked, for a person."""
+        """The question for a person."""
         return data_sentence(len(self.data), self.radii, self.norm, self.domain, self.clip)
 
     @property

@@ -109,7 +109,7 @@ class Verdict:
     how: str
     worst: float
     proofs: tuple[MarginProof, ...] = ()
-    rivals: tuple[int, ...] = ()  # of the proofs
+    rivals: tuple[int, ...] = ()  # the rival of each proof
 
 
 def refine_pieces(

@@ -25,7 +25,7 @@ from lipcert.rounding import Array
 
 PREDICTED = "no labels were given: the classes that the network predicts count as the true ones"
 _IMAGES_KEPT = 2000
-NUMBERS_KEPT = 1 << 26  # of counterexamples: half of what one archive may hold
+NUMBERS_KEPT = 1 << 26  # numbers of counterexamples in one archive, half of its limit
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -101,7 +101,7 @@ class Certification(Shown):
         return {name: int(np.sum(status == code)) for name, code in codes.items()}
 
     def facts(self) -> Facts:
-        """What a person wants to read first."""
+        """The short table that a person reads first."""
         wrong, total = int(self.wrong.sum()), len(self.labels)
         rows = [] if PREDICTED in self.notes else [("classified right", f"{total - wrong} of {total}")]
         for r in self.radii:
@@ -116,7 +116,7 @@ class Certification(Shown):
 
     @property
     def sentence(self) -> str:
-        """What was asked, for a person."""
+        """The question for a person."""
         return data_sentence(len(self.labels), self.radii, self.norm, self.domain, self.clip)
 
     def to_dict(self) -> dict[str, Any]:

@@ -257,7 +257,7 @@ def _tally(radius: float, status: Codes) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FolderVerification(Shown):
-    """What `verify_folder` found; `proved` when every claim follows from what the folder holds."""
+    """The answer of `verify_folder`; `proved` if every claim follows from the certificates in the folder."""
 
     question: DataQuestion
     kinds: tuple[ClaimsOfOneKind, ...]
@@ -284,7 +284,7 @@ class FolderVerification(Shown):
         }
 
     def facts(self) -> Facts:
-        """What a person wants to read first."""
+        """The short table that a person reads first."""
         rows = [("about", self.question.sentence)]
         rows += [(kind.kind, f"{kind.proved:,} of {kind.count:,} proved") for kind in self.kinds]
         rows += [("failed", line) for line in self.failures]

@@ -18,7 +18,7 @@ from lipcert.chart.facts import Facts
 from lipcert.chart.numbers import counted
 from lipcert.chart.shown import Shown
 from lipcert.errors import InputError, SoundnessError
-from lipcert.files import write_bytes, write_json, write_npz
+from lipcert.files import write_bytes, write_npz
 from lipcert.problem.arrays import floats_of
 from lipcert.problem.frame import Frame
 from lipcert.problem.norms import Norm
@@ -139,7 +139,7 @@ class Partition(Shown):
             case ".csv":
                 write_bytes(path, self._csv())
             case ".json":
-                write_json(path, self.to_dict())
+                super().save(path)
             case _:
                 raise InputError(f"{path}: cells are kept as .npz or .csv, a summary as .json")
 
