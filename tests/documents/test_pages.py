@@ -88,6 +88,19 @@ def test_names_in_the_architecture_exist() -> None:
         assert pydoc.locate(name) is not None, name
 
 
+PATH = re.compile(r"`((?:\w+/)+(?:\w+\.py)?)`")
+
+
+def test_modules_that_the_mathematics_names_exist() -> None:
+    """By their path in the package, in its room for polynomials, or in the project."""
+    package = ROOT / "src" / "lipcert"
+    found = {path for page in (pages.DOCS / "mathematics").glob("*.md") for path in PATH.findall(pages.read(page))}
+    assert len(found) > 40
+    assert [
+        p for p in found if not any((place / p).exists() for place in (package, package / "polynomial", ROOT))
+    ] == []
+
+
 def test_the_architecture_shows_every_room() -> None:
     text = pages.read("architecture.md")
     assert {room for room in rooms() if f"`{room}`" not in text} == set()

@@ -16,7 +16,7 @@ from lipcert import Activation, Ball, Box, Certificate, Everywhere, FileFormatEr
 from lipcert.bounds import linear_bounds, preactivations
 from lipcert.budget import Budget
 from lipcert.method.bracket import Bracket
-from lipcert.method.signs import Outcome, SignSearch, refusal, search_signs
+from lipcert.method.signs import SignSearch, refusal, search_signs
 from lipcert.method.signs.program import Answer, Program
 from lipcert.method.signs.quick import Quick
 from lipcert.method.signs.realise import Realise
@@ -29,6 +29,7 @@ from lipcert.proof.patterns import NO_PATTERNS, Patterns, leaf_bounds, leaf_slop
 from lipcert.proof.tree import digest
 from lipcert.proof.verify import load_certificate, verify
 from lipcert.rounding import Array
+from lipcert.search.loop import SearchOutcome
 from lipcert.search.progress import CLOSED
 from lipcert.search.settings import Settings
 from lipcert.witness import Witness
@@ -49,12 +50,12 @@ CASES = [  # sizes, radius of the box
 ONE = np.ones(1)
 
 
-def solved(problem: Problem, work: float = 10.0, gap: float = CLOSED) -> tuple[Outcome, Bracket]:
+def solved(problem: Problem, work: float = 10.0, gap: float = CLOSED) -> tuple[SearchOutcome, Bracket]:
     bracket = Bracket(Settings(gap=gap))
     return search_signs(problem, bracket, Budget.of_work(work)), bracket
 
 
-def patterns_of(outcome: Outcome) -> Patterns:
+def patterns_of(outcome: SearchOutcome) -> Patterns:
     proof = outcome.certificate.proof
     assert isinstance(proof, Patterns)
     return proof
@@ -288,7 +289,7 @@ def test_slack_is_paid_for() -> None:
 
 
 @pytest.fixture(scope="module")
-def case() -> tuple[Network, Problem, Outcome, float]:
+def case() -> tuple[Network, Problem, SearchOutcome, float]:
     net, box = deep_net(3, 6, 5, 1, seed=2), Box(np.zeros(3), 0.8)
     problem = Problem.of(net, box)
     outcome, _ = solved(problem)
@@ -298,7 +299,7 @@ def case() -> tuple[Network, Problem, Outcome, float]:
     return net, problem, outcome, exact_constant(net, box, ONE)
 
 
-Solved = tuple[Network, Problem, Outcome, float]
+Solved = tuple[Network, Problem, SearchOutcome, float]
 
 
 def test_a_file_is_read_back_and_verified(case: Solved, tmp_path: Path) -> None:

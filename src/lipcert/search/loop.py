@@ -12,16 +12,20 @@ import itertools
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import numpy as np
 
 from lipcert.budget import Budget
+from lipcert.proof import Certificate
 from lipcert.proof.splits import Index
+from lipcert.proof.tree import Tree
 from lipcert.rounding import Array
 from lipcert.search.leaves import Leaves
 from lipcert.search.progress import Status
 from lipcert.search.tree import Mask
+from lipcert.witness import Witness
 
 T = TypeVar("T")
 L = TypeVar("L", bound=Leaves)
@@ -40,6 +44,7 @@ class BestFirst(ABC):
         try:
             with np.errstate(all="ignore"):
                 self.begin()
+                self.interrupted = False
                 while not self.over() and self.step():
                     self.report()
         except KeyboardInterrupt:
@@ -63,6 +68,35 @@ class BestFirst(ABC):
 
     def end(self) -> None:  # noqa: B027 - many searches need nothing here
         """Take back what is under way."""
+
+
+@dataclass(frozen=True)
+class SearchState:
+    """The bracket in hand, how many cells are open, and how many were made."""
+
+    lower: float
+    upper: float
+    open: int
+    nodes: int
+
+
+@dataclass(frozen=True, eq=False)
+class SearchOutcome:
+    """The proof so far, whether it closes the gap, the best witness, and how many cells are `stuck`: nothing here
+    bounds them better."""
+
+    certificate: Certificate
+    state: SearchState
+    closed: bool
+    interrupted: bool
+    witness: Witness | None = None
+    stuck: int = 0
+
+    @property
+    def leaves(self) -> int:
+        """How many leaves the tree in the certificate has."""
+        proof = self.certificate.proof
+        return len(proof.leaves) if isinstance(proof, Tree) else 0
 
 
 class Queue(Generic[T]):
