@@ -14,7 +14,7 @@ from rich.status import Status
 
 if TYPE_CHECKING:
     from lipcert.jobs import Progress as Pieces
-    from lipcert.method.bracket import Progress
+    from lipcert.search.progress import Progress
     from lipcert.solver import Progress as Iteration
 
 _QUIET_SECONDS = 2.0  # before the line appears for the first time

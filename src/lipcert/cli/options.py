@@ -247,8 +247,7 @@ def target_options(table: Kind, arrays: Kind, what: str, picture: str) -> Callab
 
 def write_drawing(place: str | os.PathLike[str], drawing: Drawing) -> None:
     """Write a picture as PNG or SVG; the ending of the file says which."""
-    from lipcert.chart.raster import png  # here, because most commands draw nothing
-    from lipcert.chart.svg import document
+    from lipcert.chart.render import document, png  # here, because most commands draw nothing
 
     write_bytes(place, png(drawing) if os.fspath(place).lower().endswith(".png") else document(drawing).encode())
 

@@ -19,11 +19,18 @@ from lipcert.cli.show import console, print_facts, print_json
 from lipcert.errors import InputError
 from lipcert.files import write_bytes
 from lipcert.polynomial.files import load_problem
-from lipcert.polynomial.hierarchy.climb import Standing, climb
+from lipcert.polynomial.hierarchy.bracket import solve_bracket
 from lipcert.polynomial.hierarchy.model import MomentModel
 from lipcert.polynomial.hierarchy.plan import plan
 from lipcert.polynomial.hierarchy.result import GAP, PolynomialResult
-from lipcert.polynomial.hierarchy.solve import AUTO, RELAXATIONS, HierarchySettings, Splitting, relax
+from lipcert.polynomial.hierarchy.solve import (
+    AUTO,
+    RELAXATIONS,
+    PolynomialOptions,
+    PolynomialProgress,
+    Splitting,
+    relaxation_of,
+)
 from lipcert.polynomial.hierarchy.terms import SPARSITIES
 from lipcert.polynomial.language import show_problem
 from lipcert.polynomial.problem import PolynomialProblem
@@ -97,14 +104,15 @@ def pop_command(file: str, target: str | None, certificate: str | None, as_json:
     settings = replace(settings, cliques=cliques, bad=bad, start=read.start)
     settings = replace(settings, time_limit=time_left(settings.time_limit))
     if planning:
-        planned = plan(read.problem, *settings.shape)
+        by = settings.splitting
+        planned = plan(read.problem, relaxation, settings.number, cliques, bad, by.sparsity, by.sparse_order)
         print_json(planned.to_dict()) if as_json else console().print(planned.facts().text(), markup=False)
         return 0
     if target is not None:
         _write(target, read.problem, settings, Path(file).name)
         return 0
     with _Line(read.problem.sense) as line:
-        result = climb(read.problem, replace(settings, on_progress=line.update))
+        result = solve_bracket(read.problem, replace(settings, on_progress=line.update))
     result = replace(result, notes=(*result.notes, *read.notes))
     if as_json:
         print_json(result.to_dict())
@@ -115,7 +123,7 @@ def pop_command(file: str, target: str | None, certificate: str | None, as_json:
     return 0 if result.certified else 1
 
 
-def _settings(given: dict[str, Any]) -> HierarchySettings:
+def _settings(given: dict[str, Any]) -> PolynomialOptions:
     """The settings of the options, as `minimize` has them in Python."""
     if given["seed"] < 0:
         raise InputError(f"--seed {given['seed']}: a seed is a number >= 0")
@@ -126,7 +134,7 @@ def _settings(given: dict[str, Any]) -> HierarchySettings:
         order = int(order)
     splitting = Splitting(given["sparsity"], given["sparse_order"], given["cuts"])
     same = {name: given[name] for name in ("relaxation", "gap", "time_limit", "solver", "seed")}
-    return HierarchySettings(order=order, splitting=splitting, search=not given["no_point"], **same)
+    return PolynomialOptions(order=order, splitting=splitting, search=not given["no_point"], **same)
 
 
 class _Line(LiveLine):
@@ -135,9 +143,9 @@ class _Line(LiveLine):
     def __init__(self, sense: str) -> None:
         super().__init__()
         self._least = sense == "min"
-        self._last = Standing(0.0, -inf if self._least else inf, None, "starting")
+        self._last = PolynomialProgress(0.0, -inf if self._least else inf, None, "starting")
 
-    def update(self, standing: Standing) -> None:
+    def update(self, standing: PolynomialProgress) -> None:
         self._last = standing
 
     def line(self) -> str:
@@ -155,7 +163,7 @@ def _keep(result: PolynomialResult, target: str) -> None:
         click.echo(f"lipcert: {target}: not written, {why}", err=True)
 
 
-def _write(target: str, problem: PolynomialProblem, settings: HierarchySettings, name: str) -> None:
+def _write(target: str, problem: PolynomialProblem, settings: PolynomialOptions, name: str) -> None:
     """Write the relaxation or the problem to a file; the ending says which."""
     if target.lower().endswith(PROBLEM.ending):
         write_bytes(target, show_problem(problem).encode())
@@ -164,7 +172,7 @@ def _write(target: str, problem: PolynomialProblem, settings: HierarchySettings,
         return
     if settings.order == AUTO:
         raise InputError("--to writes one relaxation: give --order as a number, or leave it out for the least")
-    _write_model(target, relax(problem, *settings.shape), name)
+    _write_model(target, relaxation_of(problem, settings), name)
 
 
 def _write_model(target: str, model: MomentModel, name: str) -> None:

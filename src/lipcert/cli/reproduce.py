@@ -57,17 +57,17 @@ def reproduce_command(target: str, quick: bool, folder: str | None, as_json: boo
     lipcert reproduce table4 --weights net.npz --images t10k-images-idx3-ubyte.gz \\
         --labels t10k-labels-idx1-ubyte.gz --scale 1/255
     """
-    from lipcert.paper.digits784 import MISSING
-    from lipcert.paper.run import FULL_SECONDS, MEMORY, QUICK_SECONDS, Options, cores, reproduce
+    from lipcert.paper.run import FULL_SECONDS, MEMORY, QUICK_SECONDS, RunOptions, cores, reproduce
     from lipcert.paper.targets import check_target
     from lipcert.paper.trained import read_files
+    from lipcert.paper.training import MISSING
 
     targets = check_target(target)
     jobs, scheduler, limit, memory = (given[name] for name in ("jobs", "scheduler", "time_limit", "memory_limit"))
     if jobs is not None and scheduler is not None:
         raise InputError("--jobs and --cluster exclude each other; give one of them")
     limit = limit if limit is not None else QUICK_SECONDS if quick else FULL_SECONDS
-    settings = Options(quick, limit, MEMORY if memory is None else memory, jobs or cores(), scheduler)
+    settings = RunOptions(quick, limit, MEMORY if memory is None else memory, jobs or cores(), scheduler)
     settings.check()
     files = read_files(*(given[name] for name in ("weights", "images", "labels", "scale")))
     for name in targets:

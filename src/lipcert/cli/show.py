@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from lipcert.chart.facts import Shown
 from lipcert.chart.numbers import counted
-from lipcert.chart.shown import Shown
 from lipcert.problem.network import Network
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from lipcert.budget.budget import Work
-from lipcert.chart.facts import Facts
-from lipcert.chart.shown import Shown
+from lipcert.chart.facts import Facts, Shown
 from lipcert.errors import InputError, SoundnessError
 from lipcert.problem.frame import Frame
 from lipcert.problem.network import Network

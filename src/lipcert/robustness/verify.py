@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lipcert.chart.facts import Facts
-from lipcert.chart.shown import Shown
+from lipcert.chart.facts import Facts, Shown
 from lipcert.errors import InputError, SoundnessError, shown
 from lipcert.jobs import End, Piece, Progress, chosen_executor, run_pieces
 from lipcert.jobs.executors import check_workers

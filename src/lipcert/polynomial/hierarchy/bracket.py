@@ -9,7 +9,7 @@ on until the gap is closed or the time is over; a number is that order alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
 
 import numpy as np
@@ -19,11 +19,18 @@ from lipcert.errors import InputError
 from lipcert.polynomial.hierarchy.hierarchies import MAX_ORDER, least_order
 from lipcert.polynomial.hierarchy.model import MomentModel
 from lipcert.polynomial.hierarchy.plan import Forecast, forecast
-from lipcert.polynomial.hierarchy.result import GAP, Outcome, PolynomialResult, Step
-from lipcert.polynomial.hierarchy.solve import AUTO, HierarchySettings, relax, solve_model, solve_relaxation
+from lipcert.polynomial.hierarchy.result import GAP, PolynomialOutcome, PolynomialResult, SolvedOrder
+from lipcert.polynomial.hierarchy.solve import (
+    AUTO,
+    PolynomialOptions,
+    PolynomialProgress,
+    relaxation_of,
+    solve_model,
+    solve_problem,
+)
 from lipcert.polynomial.points.descent import descend
 from lipcert.polynomial.points.local import LocalProblem
-from lipcert.polynomial.points.search import MOST_STARTS, Found, better, judge, runaway, search
+from lipcert.polynomial.points.search import MOST_STARTS, FoundPoint, better, judge, runaway, search
 from lipcert.polynomial.polynomial import Polynomial
 from lipcert.polynomial.problem import PolynomialProblem, contradiction
 from lipcert.proof.sos import SosProof
@@ -41,21 +48,11 @@ _MOST_SECONDS = 600.0
 _MOST_STEPS, _MOST_STEPS_AUTO = 4, 12
 
 
-@dataclass(frozen=True)
-class Standing:
-    """How far the work is: seconds, the bracket so far, what is being done."""
-
-    seconds: float
-    bound: float
-    value: float | None
-    stage: str
-
-
-def climb(problem: PolynomialProblem, settings: HierarchySettings | None = None) -> PolynomialResult:
+def solve_bracket(problem: PolynomialProblem, options: PolynomialOptions | None = None) -> PolynomialResult:
     """The bracket; what is proved when the time is over, or at Ctrl-C, if anything is."""
-    settings = settings or HierarchySettings()
-    settings.check()
-    work = _Climb(problem, settings, Budget.of_seconds(settings.time_limit))
+    options = options or PolynomialOptions()
+    options.check()
+    work = _Bracket(problem, options, Budget.of_seconds(options.time_limit))
     try:
         work.run()
     except KeyboardInterrupt:
@@ -65,31 +62,31 @@ def climb(problem: PolynomialProblem, settings: HierarchySettings | None = None)
     return work.result()
 
 
-class _Climb:
+class _Bracket:
     """The bracket as it grows."""
 
-    def __init__(self, problem: PolynomialProblem, settings: HierarchySettings, budget: Budget) -> None:
-        self.problem, self.settings, self.budget = problem, settings, budget
+    def __init__(self, problem: PolynomialProblem, options: PolynomialOptions, budget: Budget) -> None:
+        # cliques and bad constraints may be iterators: they are needed at every order
+        cliques = None if options.cliques is None else tuple(tuple(c) for c in options.cliques)
+        bad = None if options.bad is None else tuple(options.bad)
+        self.problem, self.options, self.budget = problem, replace(options, cliques=cliques, bad=bad), budget
         self.begin = budget.now()
         self.local = LocalProblem.of(problem)
         self.best: PolynomialResult | None = None
-        self.found: Found | None = None
+        self.found: FoundPoint | None = None
         self.empty, self.runaway, self.ended = "", False, ""
-        self.steps: list[Step] = []
+        self.steps: list[SolvedOrder] = []
         self.next: Forecast | None = None
-        # bad constraints and cliques may be iterators: they are needed at every order
-        self.cliques = None if settings.cliques is None else tuple(tuple(c) for c in settings.cliques)
-        self.bad = None if settings.bad is None else tuple(settings.bad)
 
     def say(self, stage: str) -> None:
-        if self.settings.on_progress is not None:
+        if self.options.on_progress is not None:
             worst = -inf if self.problem.sense == "min" else inf
             bound = worst if self.best is None else self.best.bound
             value = None if self.found is None else self.found.value
-            self.settings.on_progress(Standing(self.budget.now() - self.begin, bound, value, stage))
+            self.options.on_progress(PolynomialProgress(self.budget.now() - self.begin, bound, value, stage))
 
     def run(self) -> None:
-        order = self.settings.order if isinstance(self.settings.order, int) else self.least()
+        order = self.options.order if isinstance(self.options.order, int) else self.least()
         model = self.model(order)
         self.empty = contradiction(self.problem) or (_crossed(self.local) if self.local.empty_box else "")
         if self.empty:
@@ -97,7 +94,7 @@ class _Climb:
             return
         while True:
             result = self.solve(model, order)
-            if self.settings.search and not self.budget.over():
+            if self.options.search and not self.budget.over():
                 self.look(result, model)
             if self.empty or not self.goes_on(order):
                 return
@@ -106,21 +103,19 @@ class _Climb:
 
     def least(self) -> int:
         """The order, or the degree of products, to begin with."""
-        krivine = self.settings.relaxation == "krivine"
+        krivine = self.options.relaxation == "krivine"
         return max(2, self.problem.objective.degree) if krivine else least_order(self.problem)
 
     def model(self, order: int) -> MomentModel:
-        w = self.settings
-        by = w.splitting
-        return relax(self.problem, w.relaxation, order, self.cliques, self.bad, by.sparsity, by.sparse_order)
+        return relaxation_of(self.problem, replace(self.options, order=order))
 
     def solve(self, model: MomentModel, order: int) -> PolynomialResult:
         """One relaxation, its bound kept when it is better."""
         self.say(f"order {order}")
-        settings = replace(self.settings, order=order, cliques=self.cliques, bad=self.bad)
-        result = solve_relaxation(self.problem, settings, Budget.of_seconds(max(self.budget.left(), 1e-9)))
+        left = max(self.budget.left(), 1e-9)
+        result = solve_problem(self.problem, self.options.solving(order, left))
         orders = tuple(sorted((b.order for b in model.blocks if b.order > 1), reverse=True))
-        self.steps.append(Step(order, result.bound, orders, len(result.monomial_rows) - 1, result.seconds))
+        self.steps.append(SolvedOrder(order, result.bound, orders, len(result.monomial_rows) - 1, result.seconds))
         sign = self.local.sign
         if self.best is None or not sign * result.bound <= sign * self.best.bound:
             self.best = result
@@ -129,7 +124,7 @@ class _Climb:
     def look(self, result: PolynomialResult, model: MomentModel) -> None:
         """Feasible points from this relaxation; where there is none, whether that can be proved."""
         self.say("looking for points")
-        hints = [p for p in (result.minimizer, self.settings.start) if p is not None]
+        hints = [p for p in (result.minimizer, self.options.start) if p is not None]
         if result.minimizer is not None:
             for point in (result.minimizer, descend(self.local, self.local.clip(result.minimizer))):
                 self.found = better(self.local, self.found, judge(self.local, point, "moments"))
@@ -137,7 +132,7 @@ class _Climb:
         if not self.closed():
             new = search(
                 self.local,
-                seed=self.settings.seed + len(self.steps) - 1,
+                seed=self.options.seed + len(self.steps) - 1,
                 hints=hints,
                 moments=moments,
                 enough=self.enough,
@@ -149,14 +144,14 @@ class _Climb:
             self.say("no feasible point: looking for a proof that there is none")
             self.prove_empty(model)
         elif not result.certified and not self.runaway and not self.budget.over():
-            far = runaway(self.local, hints, self.settings.seed, self.budget.share(0.5))
+            far = runaway(self.local, hints, self.options.seed, self.budget.share(0.5))
             self.runaway, self.found = far is not None, better(self.local, self.found, far)
 
     def prove_empty(self, model: MomentModel) -> None:
         """A bound above zero on the minimum of zero: what is proved of every feasible point is false."""
         nothing = replace(model, objective=Polynomial.constant(0.0), sense="min")
         try:
-            proof = solve_model(nothing, self.settings.solver, self.budget)
+            proof = solve_model(nothing, self.options.solver, self.budget)
         except InputError:
             return
         if proof.bound > 0:
@@ -164,17 +159,17 @@ class _Climb:
             self.empty = f"a sum-of-squares identity of order {order} shows 0 >= {proof.bound:.3g} at feasible points"
             self.best = replace(proof, sense=self.problem.sense, status="certified")
 
-    def enough(self, found: Found) -> bool:
+    def enough(self, found: FoundPoint) -> bool:
         """Asked of the best point after every descent: it is kept, should the work be interrupted."""
         if found is not self.found:
             self.found = better(self.local, self.found, found)
             self.say("looking for points")
-        return self._gap(found) <= min(self.settings.gap, 1e-6)
+        return self._gap(found) <= min(self.options.gap, 1e-6)
 
     def closed(self) -> bool:
-        return self._gap(self.found) <= self.settings.gap
+        return self._gap(self.found) <= self.options.gap
 
-    def _gap(self, found: Found | None) -> float:
+    def _gap(self, found: FoundPoint | None) -> float:
         if found is None or self.best is None or not np.isfinite(self.best.bound):
             return inf
         return self.local.sign * (found.value - self.best.bound) / max(1.0, abs(found.value))
@@ -182,15 +177,15 @@ class _Climb:
     def goes_on(self, order: int) -> bool:
         """Whether the next order is solved too; remembers what it would cost."""
         constrained = self.problem.inequalities or self.problem.equalities
-        if self.closed() or self.runaway or self.settings.relaxation == "krivine" or not constrained:
+        if self.closed() or self.runaway or self.options.relaxation == "krivine" or not constrained:
             return False  # without constraints every order is the same question
         self.next = self.following(order + 1)
-        if isinstance(self.settings.order, int) or self.next is None:
+        if isinstance(self.options.order, int) or self.next is None:
             return False
         if self.budget.over():
             self.ended = "stopped at the time limit"
             return False
-        asked = self.settings.order == AUTO
+        asked = self.options.order == AUTO
         left = self.budget.left()
         most = (left if np.isfinite(left) else _MOST_SECONDS) if asked else min(left, _CHEAP_SECONDS)
         if asked and (self.next.largest > MAX_ORDER or self.next.seconds > most):
@@ -200,11 +195,9 @@ class _Climb:
         return small and len(self.steps) < steps and not self.stuck()
 
     def following(self, order: int) -> Forecast | None:
-        """What the next order costs; None where there is none."""
-        w = self.settings
-        splitting = (w.splitting.sparsity, w.splitting.sparse_order)
+        """The size and the time of the next order; None where there is none."""
         try:
-            return forecast(self.problem, w.relaxation, order, self.cliques, self.bad, splitting, self.budget)
+            return forecast(self.problem, replace(self.options, order=order), self.budget)
         except InputError:
             return None
 
@@ -228,9 +221,9 @@ class _Climb:
             found=None if self.empty else self.found,
             empty=self.empty,
             runaway=self.runaway,
-            tolerance=self.settings.gap,
+            tolerance=self.options.gap,
             names=self.problem.names or (),
-            relaxation=self.settings.relaxation,
+            relaxation=self.options.relaxation,
             steps=tuple(self.steps),
             ended=self.ended,
             seconds=self.budget.now() - self.begin,
@@ -242,11 +235,14 @@ class _Climb:
         said: list[str] = []
         free = [n for n, a, b in zip(result.names, self.local.lower, self.local.upper, strict=True) if b - a == inf]
         few = f"{', '.join(free[:6])}{', ...' if len(free) > 6 else ''}"
-        if result.outcome is Outcome.NOT_CERTIFIED and free:
+        if result.outcome is PolynomialOutcome.NOT_CERTIFIED and free:
             said.append(f"bounds on {few} would make every residual payable: add lines such as -10 <= {free[0]} <= 10")
-        if result.outcome is Outcome.UNBOUNDED:
+        if result.outcome is PolynomialOutcome.UNBOUNDED:
             said.append(f"the best point found has the value {result.value:.3g}; if that is no mistake, bound {few}")
-        if result.outcome in (Outcome.GAP, Outcome.BOUND, Outcome.NOT_CERTIFIED) and self.next is not None:
+        if (
+            result.outcome in (PolynomialOutcome.GAP, PolynomialOutcome.BOUND, PolynomialOutcome.NOT_CERTIFIED)
+            and self.next is not None
+        ):
             said.append(self.higher(self.next))
         if result.solver_status in (ConicStatus.TIME_LIMIT.value, ConicStatus.ITERATION_LIMIT.value):
             said.append("the solver was stopped before it was done: a longer time limit gives a better bound")
@@ -259,7 +255,7 @@ class _Climb:
             return f"order {following.order} is out of reach ({following.words()}); {sparser}"
         if following.seconds > _MOST_SECONDS:
             return f"--order {following.order} may help, but is large ({following.words()}); {sparser}"
-        auto = "" if self.settings.order == AUTO else ", or --order auto"
+        auto = "" if self.options.order == AUTO else ", or --order auto"
         return f"a higher order may help: --order {following.order} ({following.words()}){auto}"
 
 
