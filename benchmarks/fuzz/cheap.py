@@ -41,7 +41,7 @@ from lipcert.proof.slopes import prove_slopes
 from lipcert.proof.verify import verify
 from lipcert.relaxation.slopes import SlopeMultipliers, SlopeProgram, slope_program
 from lipcert.rounding import Array
-from lipcert.solver.slopes.scalars import scalar_multipliers
+from lipcert.solver.slopes.greedy import scalar_multipliers
 from lipcert.witness import search
 
 ENUMERATE, VERIFY, LOOK = 50, 20, 10  # every so many cases
