@@ -379,7 +379,7 @@ def test_certificates_of_a_case_verify_by_themselves(norm: str, outputs: int) ->
     assert prove_linear(alone).verify(net).proved
     assert gain(alone, part) > 0
     assert prove_linear(found.along(np.ones(outputs))).verify(net).proved
-    bracket = Bracket(Wishes(lower=False))
+    bracket = Bracket(Settings(lower=False))
     FREE.run(found, bracket, Budget.of_work(10.0))
     assert bracket.certificate is not None
     assert isinstance(inner_of(bracket.certificate), Cases)
