@@ -264,7 +264,7 @@ class Rival:
         return best
 
     def largest(self, rng: Random) -> float:
-        """Of all choices of ends where they are few, else of random ones."""
+        """All choices of ends where they are few, else random ones."""
         count = len(self.free)
         if 2**count <= MOST:
             ends = np.array(list(itertools.product((False, True), repeat=count)), dtype=bool)

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Self
 from rich.console import Console
 from rich.status import Status
 
+from lipcert.chart.numbers import rounded_down, rounded_up
+
 if TYPE_CHECKING:
     from lipcert.jobs import Progress as Pieces
     from lipcert.search.progress import Progress
@@ -110,8 +112,8 @@ class ProgressDisplay(LiveLine):
         p = self._last
         if p is None:
             return f"{self.seconds:6.1f} s   lower ?   upper ?   gap ?   starting"
-        lower = "?" if p.lower is None else f"{p.lower:.6g}"
-        upper = "?" if math.isinf(p.upper) else f"{p.upper:.6g}"
+        lower = "?" if p.lower is None else rounded_down(p.lower, 6)
+        upper = "?" if math.isinf(p.upper) else rounded_up(p.upper, 6)
         gap = "?" if p.gap is None else f"{100 * p.gap:.3g} %"
         return f"{self.seconds:6.1f} s   lower {lower}   upper {upper}   gap {gap}   {p.stage}"
 

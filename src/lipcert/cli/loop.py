@@ -8,6 +8,7 @@ from typing import Any
 import click
 import numpy as np
 
+from lipcert.chart.numbers import rounded_up
 from lipcert.cli.live import ProgressDisplay
 from lipcert.cli.options import LIMITS, REGION, ReadingOptions, network_argument, options, reading_options
 from lipcert.cli.paths import INPUT, NETWORK, OutputFile
@@ -127,7 +128,7 @@ def _largest(loop: Network, region: Region, given: dict[str, Any], asked: dict[s
 
     def tell(radius: float, found: Result) -> None:
         if not as_json:
-            out.print(f"radius {radius:<10.5g} constant <= {found.upper:.6g}")
+            out.print(f"radius {radius:<10.5g} constant <= {rounded_up(found.upper, 6)}")
 
     if given["work"] is not None:
         raise InputError("--largest has a time limit for all its boxes together; leave --work out")

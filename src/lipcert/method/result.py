@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from lipcert.budget.budget import Work
 from lipcert.chart.facts import Facts, Shown
+from lipcert.chart.numbers import rounded_down, rounded_up
 from lipcert.errors import InputError, SoundnessError
 from lipcert.problem.frame import Frame
 from lipcert.problem.network import Network
@@ -124,9 +125,9 @@ class Result(Shown):
     def facts(self) -> Facts:
         """The short table that a person reads first."""
         proved, attained = self._origins()
-        rows = [("upper", f"{self.upper:.7g}   {proved}" if self.certified else "none   nothing was proved")]
+        rows = [("upper", f"{rounded_up(self.upper)}   {proved}" if self.certified else "none   nothing was proved")]
         if self.lower is not None:
-            rows.append(("lower", f"{self.lower:.7g}   {attained}"))
+            rows.append(("lower", f"{rounded_down(self.lower)}   {attained}"))
         rows.append(("gap", gap_words(self.gap)))
         rows.append(("network", "-".join(map(str, self.network["shape"]))))
         rows += [*self.certificate.statement.rows, *self._regions()]
@@ -223,8 +224,8 @@ class UnionResult(Result):
         rows = []
         for k in order[:_SHOWN]:
             part = self.parts[k]
-            lower = "" if part.lower is None else f"{part.lower:.7g} to "
-            rows.append((f"region {k}", f"{lower}{part.upper:.7g} ({part.method})   {part.region.words}"))
+            lower = "" if part.lower is None else f"{rounded_down(part.lower)} to "
+            rows.append((f"region {k}", f"{lower}{rounded_up(part.upper)} ({part.method})   {part.region.words}"))
         if len(order) > _SHOWN:
             rows.append(("", f"and {len(order) - _SHOWN} regions with smaller upper bounds"))
         return rows

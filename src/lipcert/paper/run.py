@@ -64,7 +64,7 @@ class RunOptions:
             raise InputError(f"the memory limit must be at least {_LEAST_MEMORY:g} GiB, not {self.memory:g}")
 
     def question(self) -> dict[str, Any]:
-        """What every entry of the folder depends on; which entries there are, their names say."""
+        """Everything that all entries of the folder depend on; the rest is in the entries' names."""
         limits = {"time_limit": self.seconds, "memory_limit": self.memory, "ours_seconds": list(OURS_SECONDS)}
         return {**limits, "version": __version__}
 
@@ -80,7 +80,7 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What was written, what could not run, and how the entries of one hidden layer compare."""
+    """The files written, the targets that could not run, and how the entries of one hidden layer compare."""
 
     folder: Path
     files: tuple[Path, ...]
@@ -208,7 +208,7 @@ class _Reproduction:
         return run
 
     def _report(self, target: str, entries: list[Entry], findings: Findings) -> Report | None:
-        """None when what the target needs is missing."""
+        """The report of a target; None when an outcome that it needs is missing."""
         if target in FIGURES:
             return figure_report(target, entries, findings)
         if target == "table1":
