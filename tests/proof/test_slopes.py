@@ -45,7 +45,8 @@ from lipcert.relaxation.slopes import SlopeBlock, SlopeMultipliers, SlopeProgram
 from lipcert.rounding import Array
 from lipcert.search.progress import Progress
 from lipcert.search.settings import Settings
-from lipcert.solver.slopes import choice, solve_slopes
+from lipcert.solver.slopes import choice
+from lipcert.solver.slopes.choice import solve_slopes
 from lipcert.solver.slopes.greedy import scalar_multipliers
 from tests.constants import set_constant
 from tests.enumeration import exact_constant
