@@ -21,7 +21,7 @@ from lipcert.errors import InputError, SoundnessError
 from lipcert.jobs import End, JobFolder, Piece, Progress, Run, cluster, isolated, run_pieces
 from lipcert.paper import trained, training
 from lipcert.paper.comparison import Agreement, agreement
-from lipcert.paper.entries import Entry
+from lipcert.paper.entries import TargetEntry
 from lipcert.paper.estimators import OURS_SECONDS, Findings, solve_entry
 from lipcert.paper.published import EPSILONS, TABLE2_NETWORK
 from lipcert.paper.random_reports import figure_report, table1_report
@@ -202,7 +202,7 @@ class _Reproduction:
         self.notes += run.notes
         return run
 
-    def _report(self, target: str, entries: list[Entry], findings: Findings) -> Report | None:
+    def _report(self, target: str, entries: list[TargetEntry], findings: Findings) -> Report | None:
         """The report of a target; None when an outcome that it needs is missing."""
         if target in FIGURES:
             return figure_report(target, entries, findings)
@@ -221,7 +221,7 @@ class _Reproduction:
             result, self._about(self.files.classifier), given
         )
 
-    def _table3(self, entries: list[Entry], findings: Findings) -> Report | None:
+    def _table3(self, entries: list[TargetEntry], findings: Findings) -> Report | None:
         found = {e.method: findings[e].value for e in entries}
         constants = {method: value for method, value in found.items() if value is not None}
         if trained.SPHERES not in self.networks or not constants:
