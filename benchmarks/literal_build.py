@@ -20,6 +20,7 @@ from lipcert.polynomial.lcep.chain import gradient_polynomial
 from lipcert.polynomial.lcep.lipopt import conic, multipliers
 from lipcert.polynomial.lcep.literal import hr
 from lipcert.polynomial.lcep.methods import literal_bound
+from lipcert.polynomial.lcep.products import product_family
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Everywhere
 from lipcert.proof.krivine import prove_krivine
