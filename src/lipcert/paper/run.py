@@ -18,7 +18,7 @@ from typing import Any
 
 from lipcert._version import __version__
 from lipcert.errors import InputError, SoundnessError
-from lipcert.jobs import End, JobFolder, Piece, Progress, Run, cluster, isolated, run_pieces
+from lipcert.jobs import End, JobFolder, Piece, Progress, Run, cluster, isolated, run_pieces, stored_outcomes
 from lipcert.paper import trained, training
 from lipcert.paper.comparison import Agreement, agreement
 from lipcert.paper.entries import TargetEntry
@@ -188,10 +188,10 @@ class _Reproduction:
         if not self.interrupted:
             see = None if self.on_progress is None else partial(self.on_progress, stage)
             with self.options.executor(timed=timed) as executor:
-                run = run_pieces(pieces, self.folder, executor, see, retry_failed=not timed, settle=settle)
+                kept = stored_outcomes(self.folder, pieces, failures=timed)
+                run = run_pieces(pieces, self.folder, executor, see, stored=kept, settle=settle)
         else:
-            kept = {p.name: self.folder.load(p.name) for p in pieces}
-            run = Run({k: v for k, v in kept.items() if v is not None}, End.INTERRUPTED, 0)
+            run = Run(stored_outcomes(self.folder, pieces), End.INTERRUPTED, 0)
         for name, error in run.failures.items():
             if error.startswith(SoundnessError.__name__):  # a contradiction is never just a failure
                 raise SoundnessError(f"{name}: {error}")
