@@ -19,13 +19,13 @@ from lipcert.proof import encoding, patterns, tree
 from lipcert.proof.arithmetic import prove_interval, prove_linear, prove_mixed, prove_product
 from lipcert.proof.cases import ProvedCase, case_of, case_table, prove_cases
 from lipcert.proof.collapsed import prove_within
+from lipcert.proof.file import read_constant
 from lipcert.proof.leaves import BY_INTERVALS, BY_LINES, problem_on, prove_leaf
 from lipcert.proof.nogoods import Nogoods
 from lipcert.proof.patterns import Patterns
 from lipcert.proof.relaxed import prove_multipliers, prove_relaxed
 from lipcert.proof.slopes import Slopes, prove_part
 from lipcert.proof.tree import Tree
-from lipcert.proof.verify import _parse
 from lipcert.relaxation.slopes import SlopeMultipliers, SlopeProgram, slope_program
 from lipcert.relaxation.specification import Specification, build
 
@@ -225,4 +225,4 @@ def forged(entry: Entry, rng: np.random.Generator) -> Certificate | None:
         if kind in arrays:
             digested = {n: arrays[n] for n in arrays if re.fullmatch(names, n) and n != f"{kind}_digest"}
             arrays[f"{kind}_digest"] = np.array(tree.digest(digested))
-    return _parse(arrays)
+    return read_constant(arrays)

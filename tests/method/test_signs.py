@@ -26,10 +26,11 @@ from lipcert.problem.blocks import Block
 from lipcert.problem.norms import Norm
 from lipcert.problem.problem import Problem
 from lipcert.proof import patterns as proof_patterns
+from lipcert.proof.file import load_certificate
 from lipcert.proof.nogoods import Nogoods, Signs, System, gathered
 from lipcert.proof.patterns import NO_PATTERNS, Patterns, leaf_bounds, leaf_slopes
 from lipcert.proof.tree import digest
-from lipcert.proof.verify import load_certificate, verify
+from lipcert.proof.verify import verify
 from lipcert.rounding import Array
 from lipcert.search.loop import SearchOutcome
 from lipcert.witness import Witness

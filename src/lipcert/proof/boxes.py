@@ -7,6 +7,7 @@ way.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -27,6 +28,7 @@ from lipcert.problem.region import Box
 from lipcert.proof.leaves import gradient_lines
 from lipcert.rounding import Array
 
+Index = NDArray[np.int64]
 Signs = NDArray[np.int8]  # (boxes, neurons): 1 where z >= 0, -1 where z <= 0, 0 where nothing is known
 
 INHERITED_UP_TO = 4096  # neurons: larger networks carry nothing, memory would be full of signs
@@ -70,12 +72,15 @@ class Asked:
         return np.zeros((count, self.columns), dtype=np.int8)
 
 
+BoundBoxes = Callable[[Asked, Interval, Signs, Index], tuple[Signs, Array]]
+
+
 def preactivations_on(asked: Asked, boxes: Interval, signs: Signs) -> tuple[tuple[Interval, ...], Signs]:
     """Pre-activation bounds of boxes of the ordinary question, and their signs; `signs` hold on the boxes already."""
     net = asked.problem.network
     with np.errstate(all="ignore"):
-        pre = box_bounds(net, boxes, _known(net, signs, len(boxes.lo)))
-    return pre, _signs(net, pre, asked.columns)
+        pre = box_bounds(net, boxes, known_by(net, signs, len(boxes.lo)))
+    return pre, signs_of(net, pre, asked.columns)
 
 
 def lines_on(asked: Asked, boxes: Interval, pre: tuple[Interval, ...]) -> tuple[Array, LinearBounds]:
@@ -97,14 +102,22 @@ def uppers_on(asked: Asked, boxes: Interval, pre: tuple[Interval, ...]) -> Array
     return _at_vertices(problem, pre, upper)
 
 
+def bounded_boxes(asked: Asked, boxes: Interval, signs: Signs, leaves: Index) -> tuple[Signs, Array]:
+    """The signs that boxes of the ordinary question show, and the proved uppers of some of them (their numbers)."""
+    pre, found = preactivations_on(asked, boxes, signs)
+    if not len(leaves):
+        return found, np.zeros(0)
+    return found, uppers_on(asked, boxes.rows(leaves), tuple(z.rows(leaves) for z in pre))
+
+
 def _at_vertices(problem: Problem, pre: tuple[Interval, ...], upper: Array) -> Array:
     """The least of linear bounds and those at the ends of few open slopes."""
     ends = vertex_bounds(problem.network, slope_bounds(problem.network, pre), problem.norm, problem.c)
     return np.fmin(np.where(np.isnan(upper), np.inf, upper), ends)
 
 
-def _known(net: Network, signs: Signs, count: int) -> tuple[Interval, ...]:
-    """The same as intervals, block by block."""
+def known_by(net: Network, signs: Signs, count: int) -> tuple[Interval, ...]:
+    """The pre-activation bounds that these signs say, block by block."""
     known, start = [], 0
     for block in net.hidden:
         own = signs[:, start : start + block.width]
@@ -115,8 +128,8 @@ def _known(net: Network, signs: Signs, count: int) -> tuple[Interval, ...]:
     return tuple(known)
 
 
-def _signs(net: Network, pre: tuple[Interval, ...], columns: int) -> Signs:
-    """Of neurons with a kink: the others' signs say nothing."""
+def signs_of(net: Network, pre: tuple[Interval, ...], columns: int) -> Signs:
+    """The signs of neurons with a kink that these bounds show; the signs of other neurons say nothing."""
     if not columns:
         return np.zeros((len(pre[0].lo) if pre else 0, 0), dtype=np.int8)
     found = [
