@@ -112,7 +112,8 @@ def run_pieces(
         executor: `local()`, `processes(n)`, `isolated(...)`, `cluster(address)`, or any other.
         on_progress: called at the start and after every piece.
         deadline: on the clock of time.monotonic(); no piece is waited for after it. A local piece is not interrupted.
-        stored: by name, the outcomes to go on with; left out, all that the folder holds, failures too.
+        stored: by name, the outcomes to go on with; left out, all outcomes in the folder. `stored_outcomes` without
+            failures makes a run do the pieces again that failed before.
         settle: asked before a piece is done, with all outcomes so far: its outcome where doing it is not worth the
             time. The folder does not keep it, so that a later run asks again.
 
@@ -133,10 +134,10 @@ def run_pieces(
     return run.result()
 
 
-def stored_outcomes(folder: JobFolder | None, pieces: Sequence[Piece]) -> dict[str, Outcome]:
-    """The outcomes of these pieces that the folder holds, by name."""
+def stored_outcomes(folder: JobFolder | None, pieces: Sequence[Piece], *, failures: bool = True) -> dict[str, Outcome]:
+    """The outcomes of the pieces in a folder, by name, with or without failures."""
     found = {} if folder is None else {piece.name: folder.load(piece.name) for piece in pieces}
-    return {name: outcome for name, outcome in found.items() if outcome is not None}
+    return {name: o for name, o in found.items() if o is not None and (failures or not o.failed)}
 
 
 class _Running:

@@ -18,11 +18,10 @@ from typing import Any
 
 from lipcert._version import __version__
 from lipcert.errors import InputError, SoundnessError
-from lipcert.jobs import End, JobFolder, Piece, Progress, Run, cluster, isolated, run_pieces
-from lipcert.jobs.run import stored_outcomes
+from lipcert.jobs import End, JobFolder, Piece, Progress, Run, cluster, isolated, run_pieces, stored_outcomes
 from lipcert.paper import trained, training
 from lipcert.paper.comparison import Agreement, agreement
-from lipcert.paper.entries import Entry
+from lipcert.paper.entries import TargetEntry
 from lipcert.paper.estimators import OURS_SECONDS, Findings, solve_entry
 from lipcert.paper.published import EPSILONS, TABLE2_NETWORK
 from lipcert.paper.random_reports import figure_report, table1_report
@@ -185,18 +184,14 @@ class _Reproduction:
     def _pieces(
         self, stage: str, pieces: list[Piece], *, timed: bool = False, settle: KnownOutcomes | None = None
     ) -> Run:
-        """Do pieces; after Ctrl-C only collect the outcomes of earlier ones.
-
-        A failed piece is done again, but for entries: an entry that ran out of its limits stays so.
-        """
-        stored = stored_outcomes(self.folder, pieces)
-        if self.interrupted:
-            run = Run(stored, End.INTERRUPTED, 0)
-        else:
-            known = {name: outcome for name, outcome in stored.items() if timed or not outcome.failed}
+        """Outcomes in the folder count also after Ctrl-C. Only entries that ran out of their limits are not retried."""
+        if not self.interrupted:
             see = None if self.on_progress is None else partial(self.on_progress, stage)
             with self.options.executor(timed=timed) as executor:
-                run = run_pieces(pieces, self.folder, executor, see, stored=known, settle=settle)
+                kept = stored_outcomes(self.folder, pieces, failures=timed)
+                run = run_pieces(pieces, self.folder, executor, see, stored=kept, settle=settle)
+        else:
+            run = Run(stored_outcomes(self.folder, pieces), End.INTERRUPTED, 0)
         for name, error in run.failures.items():
             if error.startswith(SoundnessError.__name__):  # a contradiction is never just a failure
                 raise SoundnessError(f"{name}: {error}")
@@ -207,7 +202,7 @@ class _Reproduction:
         self.notes += run.notes
         return run
 
-    def _report(self, target: str, entries: list[Entry], findings: Findings) -> Report | None:
+    def _report(self, target: str, entries: list[TargetEntry], findings: Findings) -> Report | None:
         """The report of a target; None when an outcome that it needs is missing."""
         if target in FIGURES:
             return figure_report(target, entries, findings)
@@ -226,7 +221,7 @@ class _Reproduction:
             result, self._about(self.files.classifier), given
         )
 
-    def _table3(self, entries: list[Entry], findings: Findings) -> Report | None:
+    def _table3(self, entries: list[TargetEntry], findings: Findings) -> Report | None:
         found = {e.method: findings[e].value for e in entries}
         constants = {method: value for method, value in found.items() if value is not None}
         if trained.SPHERES not in self.networks or not constants:
