@@ -17,7 +17,6 @@ from lipcert.budget.threads import threads_for
 from lipcert.method.bracket import Bracket, ended_by_memory
 from lipcert.method.lower import MomentRounding
 from lipcert.method.planning import LARGEST_ORDER, Step, whole_step
-from lipcert.method.result import CLOSED
 from lipcert.method.solving import BUILD_CALLS, Task, least_numbers, proof_fits
 from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate, Multipliers
@@ -27,6 +26,7 @@ from lipcert.relaxation.model import Relaxation
 from lipcert.relaxation.reduction import gains_of
 from lipcert.relaxation.specification import build
 from lipcert.rounding import Array
+from lipcert.search.progress import CLOSED
 from lipcert.solver import Progress, Status
 from lipcert.steps import SCALAR
 from lipcert.witness import Witness
@@ -173,7 +173,7 @@ class _CaseBracket:
     """The bracket of one case, as its solver sees it: what it proves goes into the proof of the largest."""
 
     def __init__(self, run: _CaseRun, at: tuple[int, int]) -> None:
-        self.run, self.at, self.wishes = run, at, run.bracket.wishes
+        self.run, self.at, self.settings = run, at, run.bracket.settings
 
     def improve(self, found: Certificate | Witness) -> None:
         """A bound of the case, or a witness of the largest."""

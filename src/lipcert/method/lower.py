@@ -43,7 +43,7 @@ def look_at_middle(problem: Problem, bracket: Bracket, budget: Budget) -> None:
     bracket.enter("lower bound")
     try:
         with threads_for(problem.network.entries**0.5), budget.share(_OVERRUN).enforced():
-            glance(problem, budget, seed=bracket.wishes.seed, on_witness=bracket.improve)
+            glance(problem, budget, seed=bracket.settings.seed, on_witness=bracket.improve)
     except Expired:
         pass
     except MemoryError:
@@ -57,7 +57,7 @@ def look(problem: Problem, bracket: Bracket, budget: Budget, seconds: float, aga
     None the search starts anew, so that its result does not depend on the earlier ones.
     """
     bracket.enter("lower bound")
-    known, seed = None if again is None else bracket.witness, bracket.wishes.seed + (again or 0)
+    known, seed = None if again is None else bracket.witness, bracket.settings.seed + (again or 0)
     starts = None if known is None else known.point[None, :]
     new = bracket.witness is None or problem.network.entries <= CHEAP_NETWORK
     more = (_OVERRUN_FIRST if bracket.witness is None else _OVERRUN) * max(budget.left(), 0.0)
@@ -155,7 +155,7 @@ class MomentRounding:
 
     def __init__(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
         self.problem, self.bracket, self.budget = problem, bracket, budget
-        self.share, self.seed, self.total = MOMENTS_SHARE, bracket.wishes.seed, budget.left()
+        self.share, self.seed, self.total = MOMENTS_SHARE, bracket.settings.seed, budget.left()
 
     def __call__(self, relaxation: Relaxation, X: Array, case: Problem | None = None) -> None:
         """Search from the leading vectors of X; `case` is given if the matrix is that of one of several problems."""

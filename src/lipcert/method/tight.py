@@ -99,7 +99,7 @@ class Tight(Relaxed):
         # Imported here, so that importing lipcert stays fast.
         from lipcert.method.one_layer import AllProducts, AllTriangles, products_fit, products_need, triangles_fit
 
-        solver, whole = bracket.wishes.solver, task.specification.reduction is None
+        solver, whole = bracket.settings.solver, task.specification.reduction is None
         state = self.state.of_task(task) if whole and self.state is not None else ResumeState()
         state.needs = None
         if whole and triangles_fit(task, solver, budget):
