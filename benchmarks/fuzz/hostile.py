@@ -57,7 +57,8 @@ class Hostile(Forged):
 
     def judge(self, case: Forgery) -> Verdict:
         verdict = super().judge(case)
-        if not verdict.fault and case.number % (forged.COMMAND * EXACT) == 0 and str(case.arrays.get("kind")) != "polynomial":
+        network = str(case.arrays.get("kind")) != "polynomial"
+        if network and not verdict.fault and case.number % (forged.COMMAND * EXACT) == 0:
             self._exactly(case, verdict)
         return verdict
 

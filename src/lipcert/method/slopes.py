@@ -20,7 +20,6 @@ from lipcert.budget import Budget
 from lipcert.method.base import Method
 from lipcert.method.bracket import Bracket
 from lipcert.method.cases import CASE_LEAST, CASE_SHARE
-from lipcert.method.result import CLOSED
 from lipcert.method.solving import BUILD_CALLS
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import hull
@@ -38,6 +37,7 @@ from lipcert.relaxation.slopes import (
     slope_program,
 )
 from lipcert.rounding import Array
+from lipcert.search.progress import CLOSED
 from lipcert.solver.slopes.choice import SlopeSolver
 from lipcert.solver.slopes.greedy import scalar_multipliers
 from lipcert.steps import DENSE, RATES, SCALAR
@@ -204,7 +204,7 @@ class SlopeSolves:
         if question.solver.ended:
             return True
         proof = budget.expected(tries_of(question.problem) * proof_operations(question.program.orders))
-        watcher = _Watcher(self, question, passes_only)
+        watcher = _SlopeWatcher(self, question, passes_only)
         within, moves = budget.upto(max(budget.left() - proof, 0.0)), question.solver.moves
         try:
             last = question.solver.run(within, watcher)
@@ -268,7 +268,7 @@ class SlopeSolves:
         return not late
 
 
-class _Watcher:
+class _SlopeWatcher:
     """Proves the first multipliers, and later ones that promise enough; says whether the solver should stop."""
 
     def __init__(self, work: SlopeSolves, question: _Question, first_only: bool) -> None:
