@@ -15,9 +15,9 @@ from lipcert.bounds.entries import entries_at
 from lipcert.entries import search as searching
 from lipcert.entries.leaves import NEVER
 from lipcert.entries.result import Jacobian
+from lipcert.proof.cells import Cells, Index
 from lipcert.proof.entries import Asked, Bounded
 from lipcert.proof.jacobian import verify_jacobian
-from lipcert.proof.splits import Cells, Index
 from lipcert.rounding import Array
 from tests.enumeration import exact_ranges
 from tests.problems import ABSOLUTE, AFTER_THE_STEP, CANCELLED, DEAD, DEAD_DEEP, MIRRORED, net_of

@@ -24,7 +24,8 @@ from lipcert.files.archive import Archive
 from lipcert.jobs import Answer, Outcome, Piece
 from lipcert.method.branching.judge import coordinate_scores
 from lipcert.proof.arithmetic import prove_linear
-from lipcert.proof.boxes import Asked, Signs, lines_on, preactivations_on
+from lipcert.proof.boxes import Asked, lines_on, preactivations_on
+from lipcert.proof.cells import Signs
 from lipcert.rounding import Array
 
 NEVER = -1  # in place of the coordinate to split: the box is too narrow

@@ -7,8 +7,7 @@ from numpy.typing import NDArray
 
 from lipcert.cells.blocks import NEVER, Block, Found, Index
 from lipcert.proof.boxes import Asked
-from lipcert.proof.cover import Cover
-from lipcert.proof.splits import LEAF
+from lipcert.proof.tree import LEAF, Tree, level_order
 from lipcert.rounding import Array
 
 
@@ -18,9 +17,9 @@ class Leaves:
     `node` is its number in the tree as it grew: cells of the grid first, then halves in pairs.
     """
 
-    def __init__(self, asked: Asked, cover: Cover) -> None:
-        self.grid = cover
-        self.lo, self.hi, self.root = cover.leaves()
+    def __init__(self, asked: Asked, cover: Tree) -> None:
+        self.grid, self.roots = cover.grid, cover.roots
+        self.lo, self.hi, self.root = cover.boxes()
         count = len(self.lo)
         self.node = np.arange(count)
         self.upper, self.lower = np.full(count, np.inf), np.zeros(count)
@@ -74,26 +73,21 @@ class Leaves:
             setattr(self, name, own)
         assert len(self.lo) == n + count
 
-    def cover(self) -> tuple[Cover, Index]:
-        """The cover, and the rows of the leaves in its order."""
-        coordinate, value, order = self._coordinate, self._value, []
-        level: Index = np.arange(self.grid.roots, dtype=np.int64)
-        while len(level):
-            order.append(level)
-            first = self._below[level[coordinate[level] >= 0]]
-            level = np.stack([first, first + 1], axis=1).reshape(-1)
-        nodes = np.concatenate(order)
+    def cover(self) -> tuple[Tree, Index]:
+        """The tree, and the rows of the leaves in its order."""
+        coordinate, value = self._coordinate, self._value
+        nodes = level_order(self._below, coordinate >= 0, self.roots)
         row = np.full(len(nodes), -1, dtype=np.int64)
         row[self.node] = np.arange(len(self.node))
         leaf = nodes[coordinate[nodes] < 0]
-        return Cover(self.grid.edges, coordinate[nodes], value[nodes]), row[leaf]
+        return Tree(coordinate[nodes], value[nodes], self.grid), row[leaf]
 
     def of_roots(self) -> tuple[Array, Array, Index]:
         """Of every cell of the grid: the largest upper and lower bound of its leaves, and the leaf with the latter."""
-        upper, lower = np.zeros(self.grid.roots), np.zeros(self.grid.roots)
+        upper, lower = np.zeros(self.roots), np.zeros(self.roots)
         np.maximum.at(upper, self.root, self.upper)
         np.maximum.at(lower, self.root, self.lower)
-        best = np.zeros(self.grid.roots, dtype=np.int64)
+        best = np.zeros(self.roots, dtype=np.int64)
         order = np.argsort(self.lower, kind="stable")
         best[self.root[order]] = order  # the last one stays
         return upper, lower, best

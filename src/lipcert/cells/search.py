@@ -25,7 +25,7 @@ from lipcert.method.bracket import Progress
 from lipcert.method.branching.choose import cell_operations
 from lipcert.method.result import Status
 from lipcert.proof.boxes import Asked
-from lipcert.proof.cover import Cover
+from lipcert.proof.tree import Tree
 from lipcert.steps import THIN
 
 _BLOCK = 1024  # leaves that are split in one piece
@@ -41,7 +41,7 @@ class Search:
     def __init__(
         self,
         asked: Asked,
-        cover: Cover,
+        cover: Tree,
         goal: Goal,
         of_grid: bool,
         budget: Budget,

@@ -14,8 +14,8 @@ from lipcert.entries.leaves import NEVER
 from lipcert.method.branching.choose import CELLS_INPUTS
 from lipcert.method.branching.judge import coordinate_scores, neuron_scores
 from lipcert.problem.region import Box
+from lipcert.proof.cells import Cells, Index, kinked
 from lipcert.proof.entries import Asked, Bounded
-from lipcert.proof.splits import Cells, Index, kinked
 from lipcert.rounding import Array
 
 _SIGNS_UP_TO = 8  # open signs: so few are split instead of the box (cartpole in 16 s instead of 25)

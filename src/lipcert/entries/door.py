@@ -20,8 +20,8 @@ from lipcert.errors import InputError
 from lipcert.jobs import JobFolder
 from lipcert.problem.network import Network
 from lipcert.problem.region import Ball, Box, Polytope, Region, check_region
+from lipcert.proof.cells import Index
 from lipcert.proof.entries import Asked
-from lipcert.proof.splits import Index
 from lipcert.readers.given import TorchModule, network_of
 
 MOST_CELLS = 1_000_000

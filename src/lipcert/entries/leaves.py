@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lipcert.bounds.interval import Interval
+from lipcert.proof.cells import Cells, Index, halves
 from lipcert.proof.entries import Asked, Bounded
-from lipcert.proof.splits import LEAF, Cells, Index, Splits, halves
+from lipcert.proof.tree import LEAF, Tree, level_order
 from lipcert.rounding import Array
 
 NEVER = -1  # in place of where to split: nothing is left to split there
@@ -90,15 +91,10 @@ class Leaves:
         none = (self.lo[few], self.hi[few], self.signs[few], self.entries.rows(few), self.choice[few], self.node[few])
         self._keep(np.flatnonzero(~done), none)
 
-    def splits(self) -> Splits:
+    def splits(self) -> Tree:
         """The tree in the order of levels."""
-        order, level = [], np.zeros(1, dtype=np.int64)
-        while len(level):
-            order.append(level)
-            first = self._below[level[self._where[level] >= 0]]
-            level = np.stack([first, first + 1], axis=1).reshape(-1)
-        nodes = np.concatenate(order)
-        return Splits(self._where[nodes], self._value[nodes])
+        nodes = level_order(self._below, self._where >= 0)
+        return Tree(self._where[nodes], self._value[nodes])
 
     def _middle(self, rows: Index) -> Array:
         """Where a coordinate is cut, zero for neurons."""

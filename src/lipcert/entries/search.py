@@ -20,9 +20,10 @@ from lipcert.entries.seen import Seen
 from lipcert.method.result import Status
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box
+from lipcert.proof.cells import Cells, Index
 from lipcert.proof.entries import Asked, Bounded, Mask, bounded
 from lipcert.proof.jacobian import JacobianCertificate
-from lipcert.proof.splits import MOST_SIGNED_NODES, Cells, Index
+from lipcert.proof.tree import MOST_SIGNED_NODES
 from lipcert.rounding import Array
 from lipcert.steps import RATES, THIN
 from lipcert.witness.chart import Chart

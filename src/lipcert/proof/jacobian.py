@@ -27,13 +27,14 @@ from lipcert.files.archive import Archive
 from lipcert.files.boundary import located
 from lipcert.files.numbers import LARGEST_WHOLE, one_whole, real, whole, word
 from lipcert.problem.network import Network
-from lipcert.problem.region import Everywhere, Region
+from lipcert.problem.region import Box, Everywhere, Region
 from lipcert.problem.statement import NAMES as STATEMENT_NAMES
 from lipcert.problem.statement import Statement, about_entries, region_arrays
+from lipcert.proof.cells import Index
 from lipcert.proof.certificate import read_region
 from lipcert.proof.cost import cell_seconds
 from lipcert.proof.entries import Asked, enclosure
-from lipcert.proof.splits import LEAF, MOST_SIGNED_NODES, Index, Splits
+from lipcert.proof.tree import Tree, read_tree
 from lipcert.proof.verification import Verification
 from lipcert.rounding import Array
 from lipcert.steps import expect, step
@@ -58,7 +59,7 @@ class JacobianCertificate:
     region: Region
     scores: Index
     inputs: Index
-    splits: Splits
+    splits: Tree
     claims: Interval
     points: Array
     seen: Interval
@@ -84,15 +85,12 @@ class JacobianCertificate:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """What `save` writes, by name."""
-        where = self.splits.where
-        small = np.int16 if where.max(initial=0) < 1 << 15 else np.int64
         return {
             "jacobian": np.array(VERSION),
             "network": np.array(self.network_sha256, dtype="U64"),
             "scores": self.scores,
             "inputs": self.inputs,
-            "splits": where.astype(small),
-            "values": self.splits.value[where >= 0],
+            **self.splits.arrays(),
             "lower": self.claims.lo,
             "upper": self.claims.hi,
             "points": self.points,
@@ -180,7 +178,7 @@ def verify_jacobian(certificate: JacobianCertificate, net: Network) -> JacobianV
     reason, found, failed = refused(certificate, net), None, int(claims.lo.size)
     if reason is None:
         nodes = len(certificate.splits.where) * len(certificate.scores)
-        expect(nodes * cell_seconds(net), f"{certificate.splits.leaves:,} cells, {len(certificate.scores):,} scores")
+        expect(nodes * cell_seconds(net), f"{certificate.splits.count:,} cells, {len(certificate.scores):,} scores")
         asked = Asked(net, certificate.region, certificate.scores, certificate.inputs)
         found = enclosure(asked, certificate.splits, claims)
         reason, failed = _unproved(certificate, net, found)
@@ -195,7 +193,7 @@ def verify_jacobian(certificate: JacobianCertificate, net: Network) -> JacobianV
         claims=claims,
         seen=certificate.seen,
         failed=failed,
-        cells=certificate.splits.leaves,
+        cells=certificate.splits.count,
         points=len(certificate.points),
     )
 
@@ -231,7 +229,12 @@ def refused(certificate: JacobianCertificate, net: Network) -> str | None:
         len(certificate.points) == 0 or region.contains(certificate.points)
     ):
         return "a point of the certificate is not in the region"
-    return certificate.splits.fault(net, region)
+    tree = certificate.splits
+    if tree.grid is not None or tree.leaves is not None:
+        return "the splits are those of another kind of certificate"
+    if not isinstance(region, Box) and np.any((tree.where >= 0) & (tree.where < net.inputs)):
+        return "a split of a coordinate, but the region is no box"
+    return tree.fault(net, region)
 
 
 def _seen(certificate: JacobianCertificate, net: Network) -> NDArray[np.bool_]:
@@ -269,17 +272,8 @@ def _parse(arrays: Archive) -> JacobianCertificate:
         raise FileFormatError("there must be scores and inputs")
     lower, upper, least, most = (real(arrays, name, shape, -np.inf, np.inf) for name in _OF_ENTRIES)
     at = tuple(whole(arrays, name, shape, -1, len(points) - 1) for name in _NUMBERS_AT)  # -1: at no point
-    splits, about = _splits(arrays), (word(arrays, "network"), read_region(arrays), scores, inputs)
+    splits, about = read_tree(arrays), (word(arrays, "network"), read_region(arrays), scores, inputs)
     ends = (Interval(lower, upper), points, Interval(least, most))
     found = JacobianCertificate(*about, splits, *ends, (at[0], at[1]))
     found.statement.compare(arrays)
     return found
-
-
-def _splits(arrays: Archive) -> Splits:
-    where, values = whole(arrays, "splits", (None,), LEAF, LARGEST_WHOLE), real(arrays, "values", (None,))
-    if len(where) > MOST_SIGNED_NODES or int(np.sum(where >= 0)) != len(values):
-        raise FileFormatError("'splits' and 'values' do not fit together")
-    value = np.zeros(len(where))
-    value[where >= 0] = values
-    return Splits(where, value)

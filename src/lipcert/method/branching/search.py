@@ -83,7 +83,7 @@ class Outcome:
     def leaves(self) -> int:
         """Of the tree in the certificate."""
         proof = self.certificate.proof
-        return len(proof.leaves) if isinstance(proof, Tree) else 0
+        return proof.count if isinstance(proof, Tree) else 0
 
 
 OnState = Callable[[State, Witness | None], None]
