@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test lint format api docs notebook release-check benchmarks results peers reproduce clean
+.PHONY: demo test lint format tables docs notebook release-check benchmarks results peers reproduce clean
 
 demo: .venv/core
 	$(BIN)/lipcert demo
@@ -20,16 +20,17 @@ format: .venv/dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-api: .venv/dev
-	$(BIN)/python -m scripts.api_reference
+# Parts of pages that are in git and made from the code: the table of operators, and the one of docs/trust.md.
+tables: .venv/dev
 	$(BIN)/python -m scripts.operators_table
 	$(BIN)/python -m scripts.trusted_modules
 
 notebook: .venv/dev
 	$(BIN)/python -m scripts.notebook
 
+# The site, with the pages that are generated and not in git: the API, the paper's tables and figures (scripts/site.py).
 docs: .venv/docs
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 release-check:
 	PYTHON=$(PYTHON) scripts/check_release.sh

@@ -6,7 +6,7 @@ Random networks as in `benchmarks.mixed_integer` (depths 1 to 3, ReLU and leaky 
 activations; grids and adaptive partitions in all three norms, one output and the whole map. Every cell is compared with
 40 points of it, one cell in `--every` of a piecewise linear network with the exact constant by enumeration. Every
 certificate is verified.
-With `--network` the partitions of docs/partition.md are timed, in seconds of the processor and of the clock.
+With `--network` the partitions of docs/cells.md are timed, in seconds of the processor and of the clock.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def sampled(net: Network, found: Partition, norm: Norm, c: Array, seed: int) -> 
 
 
 def timed(net: Network) -> None:
-    """The rows of docs/partition.md."""
+    """The rows of docs/cells.md."""
     box = Box(np.zeros(net.inputs), 1.0)
     questions: tuple[dict[str, Any], ...] = (
         {"cells": 40},

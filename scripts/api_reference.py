@@ -1,6 +1,6 @@
-"""Write docs/api.md, the reference of all public names, from signatures and docstrings.
+"""Print the reference of all public names, made from signatures and docstrings; `make docs` has it as a page.
 
-python -m scripts.api_reference [--check]        --check: exit code 1 when the file is not up to date
+python -m scripts.api_reference
 """
 
 from __future__ import annotations
@@ -8,16 +8,13 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
-import sys
 import textwrap
 from collections.abc import Iterator
 from enum import Enum
-from pathlib import Path
 from typing import Any
 
 import lipcert
 
-FILE = Path(__file__).resolve().parent.parent / "docs" / "api.md"
 WIDTH = 100
 
 GROUPS: dict[str, tuple[str, ...]] = {
@@ -53,15 +50,14 @@ GROUPS: dict[str, tuple[str, ...]] = {
 
 HEAD = """# API reference
 
-Every public name of `lipcert`. This file is generated from signatures and docstrings: `python -m scripts.api_reference`
-writes it, a test says when it is out of date. Names that are not here may change without notice.
+Every public name of `lipcert`, with its signature and its docstring. Names that are not here may change without notice.
 """
 
 ARGUMENT = re.compile(r"^([a-z_*]+(?:, [a-z_*]+)*): (.*)", re.DOTALL)
 
 
 def reference() -> str:
-    """The whole file."""
+    """The whole page, in Markdown."""
     missing = set(lipcert.__all__) - {name for names in GROUPS.values() for name in names}
     if missing:
         raise SystemExit(f"scripts/api_reference.py: put {', '.join(sorted(missing))} into a group")
@@ -208,16 +204,5 @@ def _list(body: str) -> str:
     return "\n".join(re.sub(ARGUMENT, r"- `\1`: \2", item) for item in items)
 
 
-def main(arguments: list[str]) -> int:
-    text = reference()
-    if arguments == ["--check"]:
-        if FILE.read_text(encoding="utf-8") == text:
-            return 0
-        print(f"{FILE.name} is not up to date: run python -m scripts.api_reference", file=sys.stderr)
-        return 1
-    FILE.write_text(text, encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    print(reference(), end="")

@@ -1,14 +1,22 @@
-"""What `mkdocs build` asks for: the order of the pages, the examples as files of the site, the notebook as a page.
+"""The hooks of `mkdocs build`: the order of the pages, generated pages, the examples, the notebook as a page.
 
-The pages link to ../examples and are read on their own as well; in the site the examples lie beside them.
+Generated pages are not in git. Where other pages link to one, docs/ has a short page of the same name that says how to
+make it; the site has the generated page in its place. The pages link to ../examples and are read on their own as well;
+in the site the examples lie beside them.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+from benchmarks.paper._pages import pages as pages_of_the_paper
+from benchmarks.paper._read import Reproduced
+
+from scripts.api_reference import reference
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOK = "first_hour"
@@ -17,18 +25,30 @@ _PAGE = re.compile(r"\]\((\w[\w./-]*\.md)(?:#[^)]*)?\)")
 _ANY = re.compile(r"\[([^\]]*)\]\(([^)#\s]+)\)")
 
 
+@cache
+def generated() -> dict[str, str]:
+    """The pages that are not in git: path below docs/ -> Markdown."""
+    paper = pages_of_the_paper(Reproduced(DOCS / "paper"))
+    return {"api.md": reference(), **{f"paper/{name}": text for name, text in paper.items()}}
+
+
+def text_of(page: str) -> str:
+    """The Markdown of a page of the site, by its path below docs/."""
+    return generated().get(page) or (DOCS / page).read_text(encoding="utf-8")
+
+
 def pages() -> dict[str, list[str]]:
     """The pages in the order in which docs/index.md lists them, those of a folder in that of its own index.md."""
     found: dict[str, list[str]] = {"": ["index.md"]}
-    for page in _listed(DOCS / "index.md"):
+    for page in _listed("index.md"):
         folder, _, name = page.rpartition("/")
         found.setdefault(folder, [])
-        found[folder] += [page, *(f"{folder}/{p}" for p in _listed(DOCS / page))] if name == "index.md" else [page]
+        found[folder] += [page, *(f"{folder}/{p}" for p in _listed(page))] if name == "index.md" else [page]
     return {folder: [*dict.fromkeys(own)] for folder, own in found.items()}
 
 
-def _listed(index: Path) -> list[str]:
-    return _PAGE.findall(index.read_text(encoding="utf-8"))
+def _listed(index: str) -> list[str]:
+    return _PAGE.findall(text_of(index))
 
 
 def on_config(config: Any) -> Any:
@@ -39,8 +59,13 @@ def on_config(config: Any) -> Any:
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Add the examples, and the notebook as a page."""
+    """Add the generated pages, the examples, and the notebook as a page."""
     from mkdocs.structure.files import File
+
+    for name, text in generated().items():
+        if (short := files.get_file_from_path(name)) is not None:
+            files.remove(short)
+        files.append(File.generated(config, name, content=text))
 
     for path in sorted((ROOT / "examples").iterdir()):
         if path.is_file():

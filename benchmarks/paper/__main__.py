@@ -1,12 +1,14 @@
-"""Take the folder of a `lipcert reproduce` run into docs/paper, and make the tables of docs/reproduction.md of it.
+"""Take the files of a `lipcert reproduce` run into docs/paper, and make the tables of docs/reproduction.md from them.
 
     python -m benchmarks.paper [FOLDER]
+    python -m benchmarks.paper --pages FOLDER
     python -m benchmarks.paper --begin FOLDER [--retry]
 
-Without a folder the tables are made again of what docs/paper has. Nothing on these pages is typed by hand: a table
-stands between `<!-- paper: NAME -->` and `<!-- end of paper -->`. `--begin` makes a folder of what docs/paper has, with
-which `lipcert reproduce --out FOLDER` (and the limits that docs/paper/job.json names) goes on; with `--retry` also
-where an entry ran out of time or memory, or failed.
+Without a folder the tables are made again from the files in docs/paper. Nothing in them is typed by hand: a table
+stands between `<!-- paper: NAME -->` and `<!-- end of paper -->`. `--pages` writes the pages of all tables and figures,
+which `make docs` shows, into a folder. `--begin` makes a job folder from docs/paper, with which
+`lipcert reproduce --out FOLDER` (and the limits that docs/paper/job.json names) goes on; with `--retry` also where an
+entry ran out of time or memory, or failed.
 """
 
 from __future__ import annotations
@@ -17,17 +19,18 @@ from pathlib import Path
 
 from benchmarks._measure import ROOT
 from benchmarks.paper._again import begin_with
-from benchmarks.paper._pages import index_page, quoted, quotes
+from benchmarks.paper._pages import pages, quoted, quotes
 from benchmarks.paper._read import Reproduced
 
 PAPER = ROOT / "docs" / "paper"
 QUOTING = ROOT / "docs" / "reproduction.md"
-ENDINGS = (".csv", ".md", ".svg", "job.json")
+ENDINGS = (".csv", ".json", ".svg")  # pages are made from these files
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", nargs="?", type=Path, metavar="FOLDER", help="of `lipcert reproduce --out FOLDER`")
+    parser.add_argument("--pages", type=Path, metavar="FOLDER", help="where to write the pages")
     parser.add_argument("--begin", type=Path, metavar="FOLDER", help="a new folder for a run that goes on")
     parser.add_argument("--retry", action="store_true", help="with --begin: what ran out is tried again")
     given = parser.parse_args(arguments)
@@ -38,7 +41,11 @@ def main(arguments: list[str] | None = None) -> int:
     if given.folder is not None:
         take(given.folder)
     found = Reproduced(PAPER)
-    (PAPER / "index.md").write_text(index_page(found), encoding="utf-8")
+    if given.pages is not None:
+        given.pages.mkdir(parents=True, exist_ok=True)
+        for name, text in pages(found).items():
+            (given.pages / name).write_text(text, encoding="utf-8")
+        return 0
     QUOTING.write_text(quoted(QUOTING.read_text(encoding="utf-8"), quotes(found)), encoding="utf-8")
     print(f"{PAPER.relative_to(ROOT)}, {QUOTING.relative_to(ROOT)}: {len(found.networks):,} entries")
     return 0
@@ -48,11 +55,15 @@ def take(folder: Path) -> None:
     """The files of a run in place of what was there."""
     if not (folder / "job.json").is_file():
         raise SystemExit(f"{folder}: not the folder of a reproduction (no job.json); give the one after --out")
-    shutil.rmtree(PAPER, ignore_errors=True)
-    PAPER.mkdir(parents=True)
-    for path in sorted(folder.iterdir()):
-        if path.is_file() and path.name.endswith(ENDINGS):
-            shutil.copyfile(path, PAPER / path.name)
+    PAPER.mkdir(parents=True, exist_ok=True)
+    for path in _of_a_run(PAPER):
+        path.unlink()
+    for path in _of_a_run(folder):
+        shutil.copyfile(path, PAPER / path.name)
+
+
+def _of_a_run(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.is_file() and path.name.endswith(ENDINGS))
 
 
 if __name__ == "__main__":

@@ -1,13 +1,17 @@
-"""A job folder made of the files that docs/paper keeps, so that a run goes on on another machine."""
+"""What a run of `lipcert reproduce` found, read back from the files that docs/paper keeps: for its pages, and as a job
+folder, so that the run goes on on another machine.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from benchmarks.paper._read import NOT_RUN, NOT_TRIED, Record, Reproduced, number
 from lipcert.jobs import JobFolder, Outcome
 from lipcert.jobs.piece import Finished
 from lipcert.paper.entries import Entry, Random
+from lipcert.paper.findings import Findings
 
 
 def begin_with(found: Reproduced, folder: Path, retry: bool = False) -> int:
@@ -17,12 +21,22 @@ def begin_with(found: Reproduced, folder: Path, retry: bool = False) -> int:
 
     Points are kept of refuted values alone; those of other lower bounds are not needed again.
     """
-    points = {_entry(r).name: r["point"] for t in found.targets for r in found.read(f"{t}-refuted") if "network" in r}
     known = [r for r in found.networks if r["word"] not in (NOT_RUN, NOT_TRIED) and not (retry and r["word"])]
     with JobFolder.open(folder, "reproduce", found.question) as job:
-        for r in known:
-            job.store(Finished(_outcome(r, _point_of(r, points))))
+        for outcome in _outcomes(found, known):
+            job.store(Finished(outcome))
     return len(known)
+
+
+def findings(found: Reproduced) -> Findings:
+    """The estimates of all entries on random networks."""
+    known = [r for r in found.networks if r["word"] != NOT_RUN]
+    return Findings([_entry(r) for r in known], {outcome.name: outcome for outcome in _outcomes(found, known)})
+
+
+def _outcomes(found: Reproduced, records: Iterable[Record]) -> Iterator[Outcome]:
+    points = {_entry(r).name: r["point"] for t in found.targets for r in found.read(f"{t}-refuted") if "network" in r}
+    return (_outcome(r, _point_of(r, points)) for r in records)
 
 
 def _outcome(r: Record, point: list[float] | None) -> Outcome:

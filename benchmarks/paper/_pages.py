@@ -1,22 +1,40 @@
-"""Tables of the reproduction, counted from its files."""
+"""The pages of the reproduction, made from its files: one for each target, one in front, and tables that are quoted."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from statistics import median
 
+from benchmarks.paper._again import findings
 from benchmarks.paper._read import NOT_RUN, NOT_TRIED, Record, Reproduced, number
 from lipcert.paper.comparison import Verdict
 from lipcert.paper.entries import HR2, LIPOPT3, LIPOPT4, METHODS
 from lipcert.paper.faults import BELOW_OPTIMUM
+from lipcert.paper.random_reports import figure_report, table1_report
+from lipcert.paper.targets import target_entries
+from lipcert.paper.trained_reports import TITLES, trained_page
 
 QUOTE = re.compile(r"(<!-- paper: ([\w-]+) -->\n).*?(<!-- end of paper -->)", re.DOTALL)
 _NOT_YET = "(not computed yet: `lipcert reproduce`, then `python -m benchmarks.paper FOLDER`)"
 _VERDICTS = [v.value for v in Verdict if v is not Verdict.NOTHING]
 _FAR = 1e-3  # differences that are told one by one
 _SEEN = 1e-4  # the same for linear programs, which are solved to more digits
+
+
+def pages(found: Reproduced) -> dict[str, str]:
+    """File name -> Markdown, as `lipcert reproduce` wrote them."""
+    made = {"index.md": index_page(found)}
+    every = findings(found)
+    for target in found.targets:
+        if target in TITLES:
+            made[f"{target}.md"] = trained_page(target, found.tables(target), found.facts(target))
+            continue
+        make = table1_report if target == "table1" else partial(figure_report, target)
+        made[f"{target}.md"] = make(target_entries(target, False), every).markdown
+    return made
 
 
 def index_page(found: Reproduced) -> str:
@@ -72,7 +90,7 @@ def quoted(text: str, tables: dict[str, str]) -> str:
 
 
 def _verdicts(found: Reproduced) -> str:
-    lines = [(f"[{t}](paper/{t}.md)", *_counts(found, t)) for t in found.targets if any(_published(found, t))]
+    lines = [(t, *_counts(found, t)) for t in found.targets if any(_published(found, t))]
     return _table(("target", *_VERDICTS), lines)
 
 

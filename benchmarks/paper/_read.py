@@ -9,8 +9,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from lipcert.paper import report
+from lipcert.paper.findings import NOT_RUN, NOT_TRIED
+from lipcert.paper.targets import TARGETS
+
 Record = dict[str, str]
-NOT_RUN, NOT_TRIED = "not run", "not tried"
+__all__ = ["NOT_RUN", "NOT_TRIED", "Record", "Reproduced", "number"]
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,15 @@ class Reproduced:
         with path.open(newline="", encoding="utf-8") as file:
             return list(csv.DictReader(file))
 
+    def tables(self, target: str) -> dict[str, list[report.Record]]:
+        """The CSV files of a target, with their numbers."""
+        return {p.stem: report.read_csv(p) for p in sorted(self.folder.glob(f"{target}*.csv"))}
+
+    def facts(self, target: str) -> report.Record:
+        """What a target on a trained network says besides its tables."""
+        found: report.Record = json.loads((self.folder / f"{target}.json").read_text(encoding="utf-8"))
+        return found
+
     @cached_property
     def question(self) -> dict[str, Any]:
         """The limits and the version of the run."""
@@ -35,7 +48,7 @@ class Reproduced:
 
     @cached_property
     def targets(self) -> list[str]:
-        return sorted(p.stem for p in self.folder.glob("*.md") if p.stem != "index")
+        return sorted(target for target in TARGETS if (self.folder / f"{target}.csv").is_file())
 
     @cached_property
     def networks(self) -> list[Record]:

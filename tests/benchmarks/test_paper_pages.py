@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from benchmarks.paper import __main__ as command
 from benchmarks.paper._again import begin_with
-from benchmarks.paper._pages import index_page, quoted, quotes
+from benchmarks.paper._pages import index_page, pages, quoted, quotes
 from benchmarks.paper._read import NOT_RUN, NOT_TRIED, Reproduced
 
 from lipcert.jobs import JobFolder
@@ -18,7 +18,7 @@ from lipcert.paper.comparison import Verdict
 from lipcert.paper.findings import Findings
 from lipcert.paper.networks import paper_network, paper_region
 from lipcert.paper.random_reports import figure_report
-from lipcert.paper.targets import FIGURES, target_entries
+from lipcert.paper.targets import FIGURES, TARGETS, target_entries
 from lipcert.problem.problem import Problem
 from lipcert.witness import evaluate
 
@@ -73,20 +73,41 @@ def test_a_run_is_taken_as_a_whole(folder: Path, tmp_path: Path, monkeypatch: py
     paper, page = tmp_path / "docs" / "paper", tmp_path / "docs" / "reproduction.md"
     paper.mkdir(parents=True)
     (paper / "left over.csv").touch()
+    (paper / "index.md").write_text("How to make the pages.\n")
     page.write_text("<!-- paper: verdicts -->\n<!-- end of paper -->\n")
     monkeypatch.setattr(command, "PAPER", paper)
     monkeypatch.setattr(command, "QUOTING", page)
     monkeypatch.setattr(command, "ROOT", tmp_path)
     assert command.main([str(folder)]) == 0
     names = {p.name for p in paper.iterdir()}
-    assert names == {p.name for p in folder.iterdir() if p.is_file()} | {"index.md"}
-    assert "[figure-global-1](paper/figure-global-1.md) | 1 |" in page.read_text()
+    taken = {p.name for p in folder.iterdir() if p.suffix in (".csv", ".json", ".svg")}
+    assert names == taken | {"index.md"}
+    assert "| figure-global-1 | 1 |" in page.read_text()
     with pytest.raises(SystemExit, match="not the folder of a reproduction"):
         command.main([str(tmp_path / "docs")])
 
 
-def test_the_committed_pages_are_those_of_the_committed_files() -> None:
-    assert (DONE.folder / "index.md").read_text(encoding="utf-8") == index_page(DONE)
+def test_every_target_has_a_page_made_from_its_files(tmp_path: Path) -> None:
+    """A page for each table and figure, whose rows are those of the CSV file beside it."""
+    assert command.main(["--pages", str(tmp_path)]) == 0
+    made = {p.name: p.read_text(encoding="utf-8") for p in tmp_path.iterdir()}
+    assert made == pages(DONE)
+    assert set(made) == {"index.md", *(f"{target}.md" for target in TARGETS)}
+    columns = {
+        "table1": ("seed_0", 4),
+        "table2": ("value", 4),
+        "table4": ("certified_percent", 2),
+        "matrix": ("upper", 3),
+    }
+    for target in TARGETS:
+        own, (column, digits) = made[f"{target}.md"], columns.get(target, ("median", 4))
+        assert f"({target}.svg)" in own
+        assert all(f" {float(r[column]):.{digits}f} " in own for r in DONE.read(target) if r.get(column))
+    assert "| LBS | 0.3354 [0.2823, 0.4297] | 0.01 s | 0.3354 | 1.0000 | agrees |" in made["figure-global-1.md"]
+    assert "| 3 | 8.28 | 7.36 | 7.63 | * | 8.879 |" in made["matrix.md"]
+
+
+def test_the_quoted_tables_are_those_of_the_committed_files() -> None:
     text = command.QUOTING.read_text(encoding="utf-8")
     assert quoted(text, quotes(DONE)) == text
     assert "not computed yet" not in text

@@ -30,7 +30,7 @@ from lipcert.witness.witness import Witness
 from tests.counting import Clock
 from tests.problems import net_of
 
-statement_module: Any = import_module("lipcert.problem.statement")
+statement_module: Any = import_module("lipcert.problem.question")
 gains_module: Any = import_module("lipcert.bounds.gains")  # the room has a function of that name
 jacobian_rows = gains_module.jacobian_rows
 DEPTH = 10

@@ -39,7 +39,6 @@ ADDED = {
 }
 # Python that cannot run everywhere, or is not meant to.
 NOT_RUN = {
-    "api.md": "signatures, kept up to date by tests/documents/test_pages.py",
     "reproduction.md": "needs the paper's network, which is not ours to ship",
     "for-ml-engineers.md": "" if find_spec("torch") else "torch is not installed",
 }
@@ -66,7 +65,7 @@ def check_command(command: str) -> None:
     assert run([*arguments, *more]) == 0, command
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p) and p.name != "api.md"], ids=lambda p: p.name)
+@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p)], ids=lambda p: p.name)
 def test_what_a_page_shows_runs(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

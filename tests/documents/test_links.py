@@ -34,12 +34,20 @@ def pages() -> list[Path]:
 
 
 def text_of(page: Path) -> str:
-    """Without code, in which brackets are no links."""
-    text = page.read_text(encoding="utf-8")
+    """The page of the site, generated or not, without code, in which brackets are no links."""
+    text = site.generated().get(_in_docs(page)) or page.read_text(encoding="utf-8")
     if page.suffix == ".ipynb":
         cells = json.loads(text)["cells"]
         text = "\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+    return _without_code(text)
+
+
+def _without_code(text: str) -> str:
     return re.sub(r"`[^`\n]+`", lambda code: code[0].replace("](", "] ("), FENCE.sub("", text))
+
+
+def _in_docs(page: Path) -> str:
+    return page.relative_to(site.DOCS).as_posix() if page.is_relative_to(site.DOCS) else ""
 
 
 def anchors(text: str) -> set[str]:
@@ -64,7 +72,7 @@ def broken(page: Path, text: str) -> list[str]:
         if "://" in target or target.startswith("mailto:"):
             continue
         place = (page.parent / target).resolve() if target else page
-        if not place.exists() or not place.is_relative_to(ROOT):
+        if not place.is_relative_to(ROOT) or not (place.exists() or _in_docs(place) in site.generated()):
             wrong.append(f"{link}: no such file")
         elif anchor and anchor not in anchors(text_of(place)):
             wrong.append(f"{link}: no such heading")
@@ -74,6 +82,15 @@ def broken(page: Path, text: str) -> list[str]:
 @pytest.mark.parametrize("page", pages(), ids=lambda p: str(p.relative_to(ROOT)))
 def test_links_and_anchors(page: Path) -> None:
     assert broken(page, text_of(page)) == []
+    text = page.read_text(encoding="utf-8")
+    if page.suffix == ".md":  # as it is in a repository browser, where there are no generated pages
+        targets = [link.partition("#")[0] for link in LINK.findall(_without_code(text))]
+        assert [t for t in targets if t and "://" not in t and not (page.parent / t).resolve().exists()] == []
+
+
+@pytest.mark.parametrize("name", sorted(site.generated()))
+def test_links_of_generated_pages(name: str) -> None:
+    assert broken(site.DOCS / name, text_of(site.DOCS / name)) == []
 
 
 def test_what_is_broken_is_found() -> None:
@@ -114,7 +131,9 @@ def test_the_citation_is_of_this_version() -> None:
 def test_every_page_is_in_the_site_once() -> None:
     """The navigation is read from docs/index.md, and for a folder from its own index.md."""
     listed = [page for own in site.pages().values() for page in own]
-    assert sorted(listed) == sorted(str(p.relative_to(site.DOCS)) for p in site.DOCS.rglob("*.md"))
+    assert sorted(listed) == sorted(
+        {*site.generated(), *(str(p.relative_to(site.DOCS)) for p in site.DOCS.rglob("*.md"))}
+    )
 
 
 def test_links_of_the_site_stay_in_it() -> None:

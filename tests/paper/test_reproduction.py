@@ -452,7 +452,9 @@ def test_certified_images_and_the_matrix(tmp_path: Path, monkeypatch: pytest.Mon
     done = reproduce(["table4", "matrix"], tmp_path, files, Options(quick=True, seconds=2.0))
     assert done.complete
     assert not done.skipped
-    assert {p.name for p in done.files} == {f"{t}.{e}" for t in ("table4", "matrix") for e in ("csv", "md", "svg")}
+    assert {p.name for p in done.files} == {
+        f"{t}.{e}" for t in ("table4", "matrix") for e in ("csv", "json", "md", "svg")
+    }
     for path in done.files:
         if path.suffix == ".svg":
             ET.fromstring(path.read_text())

@@ -19,8 +19,8 @@ from lipcert.cli.app import run
 from lipcert.errors import FileFormatError
 from lipcert.problem.frame import Frame
 from lipcert.problem.norms import Norm
+from lipcert.problem.question import LargestNorm, Question, Statement, read_entries
 from lipcert.problem.region import Region
-from lipcert.problem.statement import Statement, about_constant
 from lipcert.proof.verify import kind_of, load_proof
 from tests.conftest import ROOT
 from tests.problems import net_of
@@ -105,7 +105,7 @@ def questions(draw: st.DrawFn) -> dict[str, Any]:
     inputs = draw(st.none() | st.sampled_from([[0], [1]]))
     frame = Frame.of(net, norm, weights, theirs, inputs)
     places = draw(st.lists(regions(), min_size=1, max_size=2))
-    return {"network": net.sha256, "regions": places, "norm": norm, "c": c, "frame": frame}
+    return {"network": net.sha256, "regions": tuple(places), "norm": norm, "c": c, "frame": frame}
 
 
 def as_numbers(question: dict[str, Any]) -> tuple[Any, ...]:
@@ -123,19 +123,42 @@ def as_numbers(question: dict[str, Any]) -> tuple[Any, ...]:
 @settings(max_examples=150, deadline=None)
 @given(questions(), questions())
 def test_questions_that_differ_have_statements_that_differ(one: dict[str, Any], other: dict[str, Any]) -> None:
-    first, second = about_constant(**one), about_constant(**other)
+    first, second = Question(**one), Question(**other)
     assert (first.sha256 == second.sha256) == (as_numbers(one) == as_numbers(other))
     if first.sha256 == second.sha256:
         assert first.sentence == second.sentence
+
+
+@settings(max_examples=100, deadline=None)
+@given(questions())
+def test_a_question_is_read_from_its_own_arrays(given: dict[str, Any]) -> None:
+    asked = Question(**given)
+    again = Question.read({**asked.arrays, **asked.hints}, LargestNorm(), len(asked.regions))
+    assert again.sha256 == asked.sha256
+    assert again.sentence == asked.sentence
+    assert again.frame is None or again.frame.arrays().keys() == asked.frame.arrays().keys()  # type: ignore[union-attr]
+
+
+def test_questions_about_entries_and_scores_are_read_from_their_arrays() -> None:
+    cut = Polytope(Box([0.1, 0.2], 1.0), np.array([[1.0, -1.0]]), np.array([0.5]))
+    for asked in (
+        Question.of_entries("n", cut, np.array([0, 2]), np.array([1])),
+        Question.of_scores("n", Box([0.1, 0.2], 1.0), np.array([[1.0, -1.0], [0.5, 2.0]])),
+    ):
+        arrays = {**asked.arrays, **asked.hints}
+        objective = read_entries(arrays) if "scores" in arrays else asked.objective
+        again = Question.read(arrays, objective)
+        assert again.sha256 == asked.sha256
+        assert (again.sentence, again.plain) == (asked.sentence, asked.plain)
 
 
 def test_one_number_changes_the_statement() -> None:
     """Also where the words shorten a long list."""
     center = np.linspace(0, 1, 30)
     box = Box(center, 0.1)
-    plain = about_constant("n", [box], Norm("inf"), np.ones(1))
+    plain = Question("n", (box,), Norm("inf"), np.ones(1))
     center[17] += 1e-15
-    moved = about_constant("n", [Box(center, 0.1)], Norm("inf"), np.ones(1))
+    moved = Question("n", (Box(center, 0.1),), Norm("inf"), np.ones(1))
     assert plain.sentence == moved.sentence
     assert plain.sha256 != moved.sha256
 

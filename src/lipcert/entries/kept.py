@@ -13,7 +13,7 @@ from lipcert.entries.goal import Goal
 from lipcert.entries.result import Jacobian
 from lipcert.errors import FileFormatError
 from lipcert.jobs import JobFolder
-from lipcert.problem.statement import region_arrays
+from lipcert.problem.question import region_arrays
 from lipcert.proof.entries import Asked
 from lipcert.proof.jacobian import JacobianCertificate, load_jacobian, refused
 

@@ -1,12 +1,17 @@
-"""What a target leaves behind: CSV files for machines, a page of Markdown for people, a plot."""
+"""The files of a target: CSV files for machines, a page of Markdown for people, a plot.
+
+The page is made from the records of the CSV files and from a few facts about the run in TARGET.json, so that it can be
+made again from these files.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from lipcert.chart.lines import Look, Panel, Quartiles, line_chart
@@ -17,6 +22,7 @@ from lipcert.paper.estimators import Estimate
 
 Value = str | int | float | None
 Record = Mapping[str, Value]  # a line of a CSV file: column -> value
+Tables = Mapping[str, Sequence[Record]]  # file stem -> lines
 
 LOOKS = {
     "LBS": Look("#000000", "1 4", "plus", hollow=True),
@@ -39,22 +45,29 @@ class Report:
     target: str
     title: str
     paragraphs: Sequence[str]  # and tables, in Markdown
-    tables: Mapping[str, Sequence[Record]]  # file stem -> lines
+    tables: Tables
     plot: str
     lines: Sequence[str]
     rows: Sequence[Row] = ()  # those that the agreement counts
+    facts: Record = field(default_factory=dict)  # what the page says besides the tables
 
     @property
     def markdown(self) -> str:
-        return "\n\n".join([f"# {self.title}", f"![{self.title}]({self.target}.svg)", *self.paragraphs]) + "\n"
+        return page(self.target, self.title, self.paragraphs)
 
     def write(self, folder: Path) -> list[Path]:
-        """TARGET.md, TARGET.csv (and more tables), TARGET.svg."""
+        """TARGET.md, TARGET.csv (and more tables), TARGET.svg, and TARGET.json where there are facts."""
         contents = {f"{self.target}.md": self.markdown, f"{self.target}.svg": self.plot}
+        contents |= {f"{self.target}.json": json.dumps(self.facts, indent=1) + "\n"} if self.facts else {}
         contents |= {f"{stem}.csv": as_csv(records) for stem, records in self.tables.items()}
         for name, content in sorted(contents.items()):
             write_bytes(folder / name, content.encode("utf-8"))
         return [folder / name for name in sorted(contents)]
+
+
+def page(target: str, title: str, paragraphs: Sequence[str]) -> str:
+    """The Markdown of a target, below its plot."""
+    return "\n\n".join([f"# {title}", f"![{title}]({target}.svg)", *paragraphs]) + "\n"
 
 
 def drawing(title: str, panels: Sequence[Panel]) -> str:
@@ -70,6 +83,19 @@ def as_csv(records: Sequence[Record]) -> str:
         writer.writeheader()
         writer.writerows(records)
     return stream.getvalue()
+
+
+def read_csv(path: Path) -> list[Record]:
+    """The records of such a file; an empty place is None, and what looks like a number is one."""
+    with path.open(newline="", encoding="utf-8") as file:
+        return [{key: _value(text) for key, text in record.items()} for record in csv.DictReader(file)]
+
+
+def _value(text: str) -> Value:
+    try:
+        return float(text) if text else None
+    except ValueError:
+        return text
 
 
 def estimate_record(estimate: Estimate) -> Record:

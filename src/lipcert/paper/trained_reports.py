@@ -1,4 +1,7 @@
-"""The reports on trained networks: Tables 2, 3, 4 and the matrix of constants."""
+"""The reports on trained networks: Tables 2, 3, 4 and the matrix of constants.
+
+`trained_page` makes a page from the records and the facts alone, both of a new report and from the files of an old one.
+"""
 
 from __future__ import annotations
 
@@ -14,32 +17,72 @@ from lipcert.paper.estimators import Estimate
 from lipcert.paper.faults import BELOW_LOWER, OTHER_NETWORK, OTHER_POINTS
 from lipcert.paper.findings import NOT_RUN, Findings
 from lipcert.paper.published import EPSILONS, MATRIX, TABLE2, TABLE2_NETWORK, TABLE3, TABLE4, Printed
-from lipcert.paper.report import Record, Report, drawing, estimate_record, number, printed_agreement, seconds, table
+from lipcert.paper.report import (
+    Record,
+    Report,
+    Tables,
+    Value,
+    drawing,
+    estimate_record,
+    number,
+    page,
+    printed_agreement,
+    seconds,
+    table,
+)
 from lipcert.report.heatmap import heat_map
 from lipcert.robustness.result import Certification
 
+_HEADS = [f"{e:g}" for e in EPSILONS]  # columns of Table 3
 _DIGITS = 5e-3  # two decimals
 _PRINTED = _DIGITS + 1e-2  # and a hundredth for solvers
+
+
+TITLES = {
+    "table2": "Table 2: one score of a trained (784,500) network",
+    "table3": "Table 3: certified points of the binary task, (80,80)",
+    "table4": "Table 4: certified images, 45 constants",
+    "matrix": "The matrix of constants L_ij",
+}
+
+
+def trained_page(target: str, tables: Tables, facts: Record) -> str:
+    """The Markdown of one of these targets."""
+    return page(target, TITLES[target], _paragraphs(target, tables, facts))
+
+
+def _paragraphs(target: str, tables: Tables, facts: Record) -> list[str]:
+    return {"table2": _table2, "table3": _table3, "table4": _table4, "matrix": _matrix}[target](tables, facts)
+
+
+def _report(target: str, tables: Tables, facts: Record, plot: str | Sequence[Panel], line: str) -> Report:
+    drawn = plot if isinstance(plot, str) else drawing(TITLES[target], plot)
+    return Report(target, TITLES[target], _paragraphs(target, tables, facts), tables, drawn, (line,), facts=facts)
 
 
 def table2_report(entries: Sequence[Entry], findings: Findings, about: str) -> Report:
     """One score of a (784,500) network, on a large and on a small box; the published column with the paper's alone."""
     network = entries[0].network
     paper = isinstance(network, Given) and network.network.sha256 == TABLE2_NETWORK
-    title = "Table 2: one score of a trained (784,500) network"
     records = [_table2_record(e, findings, paper) for e in entries]
-    compare = "Another network than the paper's, so that its numbers are not beside; give the paper's with --weights."
-    note = "nothing compared: another network than the paper's"
-    if paper:
-        compare, note = "The weights are those of the paper, so the columns compare.", printed_agreement(records)
-    panels = [_table2_panel(region, [r for r in records if r["region"] == region]) for region in REGIONS]
-    paragraphs = [about, compare, table([_table2_words(r, paper) for r in records])]
     tables = {"table2": records}
     refuted = [_table2_refuted(e, findings) for e, r in zip(entries, records, strict=True) if _is_refuted(r)]
     if refuted:
         tables["table2-refuted"] = refuted
+    panels = [_table2_panel(region, [r for r in records if r["region"] == region]) for region in REGIONS]
+    note = printed_agreement(records) if paper else "nothing compared: another network than the paper's"
+    return _report("table2", tables, {"network": about, "compares": paper}, panels, note)
+
+
+def _table2(tables: Tables, facts: Record) -> list[str]:
+    paper = bool(facts["compares"])
+    compare = "Another network than the paper's, so that its numbers are not beside; give the paper's with --weights."
+    if paper:
+        compare = "The weights are those of the paper, so the columns compare."
+    paragraphs = [str(facts["network"]), compare, table([_table2_words(r, paper) for r in tables["table2"]])]
+    if tables.get("table2-refuted"):
         paragraphs.append("The points whose gradients refute published values are in `table2-refuted.csv`.")
-    return Report("table2", title, paragraphs, tables, drawing(title, panels), (note,))
+    return paragraphs
 
 
 def _is_refuted(record: Record) -> bool:
@@ -125,34 +168,40 @@ def _table2_panel(region: str, records: Sequence[Record]) -> Panel:
 
 def table3_report(entries: Sequence[Entry], findings: Findings, shares: Mapping[str, Any], accuracy: float) -> Report:
     """% of points that one constant certifies, at ten epsilons."""
-    title = "Table 3: certified points of the binary task, (80,80)"
     rows: list[tuple[str, Sequence[float]]] = []
     for place, words in (("box", f"{shares['points']:,} points of the box"), ("task", "4,000 points of the task")):
         rows += [(f"{words}, {method}", values) for method, values in shares[place].items()]
     rows += [(f"published, {method}", values) for method, values in TABLE3.items()]
-    constants = [
-        {
-            "method": e.method,
-            "constant on [-3, 3]^80": number(findings[e].ended or findings[e].value),
-            "time": seconds(findings[e].seconds),
-        }
-        for e in entries
-    ]
-    heads = [f"{e:g}" for e in EPSILONS]
-    records: list[dict[str, Any]] = [{"points": name} | dict(zip(heads, values, strict=True)) for name, values in rows]
-    paragraphs = [
-        f"The classifier is trained here ({100 * accuracy:.2f} % of fresh points are right), {OTHER_NETWORK}: its rows "
-        "below are to look at. "
-        "Points of the box lie far outside both spheres, where a well-trained network is sure; the task's own points "
-        "are harder.",
-        table(constants),
-        table([{"% certified at": r["points"]} | {head: f"{r[head]:.2f}" for head in heads} for r in records]),
-    ]
+    records: list[Record] = [{"points": name} | dict(zip(_HEADS, values, strict=True)) for name, values in rows]
+    constants: list[Record] = [{"method": e.method, **estimate_record(findings[e])} for e in entries]
     panels = [
         _share_panel("the task's own points", shares["task"]),
         _share_panel("points of the box, and published", {**shares["box"], "published": TABLE3[HR2]}),
     ]
-    return Report("table3", title, paragraphs, {"table3": records}, drawing(title, panels), (OTHER_NETWORK,))
+    tables = {"table3": records, "table3-constants": constants}
+    return _report("table3", tables, {"right_percent": 100 * accuracy}, panels, OTHER_NETWORK)
+
+
+def _table3(tables: Tables, facts: Record) -> list[str]:
+    constants = [
+        {
+            "method": str(r["method"]),
+            "constant on [-3, 3]^80": number(r["word"] or r["value"]),
+            "time": seconds(r["seconds"]),
+        }
+        for r in tables["table3-constants"]
+    ]
+    shares = [
+        {"% certified at": str(r["points"])} | {head: number(r[head], 2) for head in _HEADS} for r in tables["table3"]
+    ]
+    return [
+        f"The classifier is trained here ({number(facts['right_percent'], 2)} % of fresh points are right), "
+        f"{OTHER_NETWORK}: its rows below are to look at. "
+        "Points of the box lie far outside both spheres, where a well-trained network is sure; the task's own points "
+        "are harder.",
+        table(constants),
+        table(shares),
+    ]
 
 
 def _share_panel(title: str, shares: Mapping[str, Sequence[float]]) -> Panel:
@@ -165,55 +214,66 @@ def _share_panel(title: str, shares: Mapping[str, Sequence[float]]) -> Panel:
 
 def table4_report(result: Certification, about: str, given: bool) -> Report:
     """% of images that the 45 constants certify, at ten epsilons; beside the published where the network was given."""
-    title = "Table 4: certified images, 45 constants"
     total = len(result.labels)
     shares = [100 * result.counts(e)["certified"] / total for e in EPSILONS]
     right = 100 * (total - int(result.wrong.sum())) / total
     told = TABLE4 if given else (None,) * len(EPSILONS)
     rows = [(e, s, p, None if p is None else s / p) for e, s, p in zip(EPSILONS, shares, told, strict=True)]
-    shown = [
-        {"epsilon": f"{e:g}", "certified %": f"{s:.2f}"}
-        | ({} if p is None else {"published %": f"{p:.2f}", "ratio": number(ratio)})
-        for e, s, p, ratio in rows
-    ]
-    paragraphs = [
-        f"{about} {right:.2f} % of its {total:,} images are classified correctly; an image counts as certified when it "
-        f"is correct and keeps its class. Constants by `{result.method}`. {_beside(given)}",
-        table(shown),
-    ]
     columns = ("epsilon", "certified_percent", "published_percent", "ratio")
     records = [dict(zip(columns, row, strict=True)) for row in rows]
     series = {OURS: shares} | ({"published": TABLE4} if given else {})
-    plot = drawing(title, [_share_panel("share of the images", series)])
-    return Report("table4", title, paragraphs, {"table4": records}, plot, (_verdict(given),))
+    facts = _facts(result, about, given) | {"right_percent": right, "images": total}
+    return _report("table4", {"table4": records}, facts, [_share_panel("share of the images", series)], _verdict(given))
+
+
+def _facts(result: Certification, about: str, given: bool) -> dict[str, Value]:
+    return {"network": about, "given": given, "method": result.method}
+
+
+def _table4(tables: Tables, facts: Record) -> list[str]:
+    given = bool(facts["given"])
+    shown = [
+        {"epsilon": f"{r['epsilon']:g}", "certified %": number(r["certified_percent"], 2)}
+        | ({"published %": number(r["published_percent"], 2), "ratio": number(r["ratio"])} if given else {})
+        for r in tables["table4"]
+    ]
+    return [
+        f"{facts['network']} {number(facts['right_percent'], 2)} % of its {facts['images']:,} images are classified "
+        "correctly; an image counts as certified when it is correct and keeps its class. "
+        f"Constants by `{facts['method']}`. {_beside(given)}",
+        table(shown),
+    ]
 
 
 def matrix_report(result: Certification, about: str, given: bool) -> Report:
     """The constants L_ij, beside the published ones where the network was given."""
-    title, n = "The matrix of constants L_ij", result.classes
     known = {(p.i, p.j): p for p in result.pairs}
-    upper = {key: pair.upper for key, pair in known.items()}
-    told = {(i, j): MATRIX[i][j - i - 1] for i, j in combinations(range(10), 2)} if given and n == 10 else {}
     records: list[Record] = []
-    for i, j in combinations(range(n), 2):
-        ours, theirs = upper.get((i, j)), told.get((i, j))
-        took = known[i, j].seconds if (i, j) in known else None
+    for i, j in combinations(range(result.classes), 2):
+        pair = known.get((i, j))
+        ours, took = (None, None) if pair is None else (pair.upper, pair.seconds)
+        theirs = MATRIX[i][j - i - 1] if given and result.classes == 10 else None
         ratio = ours / theirs if ours is not None and theirs is not None else None
         records.append({"i": i, "j": j, "upper": ours, "seconds": took, "published": theirs, "ratio": ratio})
+    facts = _facts(result, about, given) | {"classes": result.classes}
+    picture = heat_map(result)
+    return _report("matrix", {"matrix": records}, facts, [] if picture is None else document(picture), _verdict(given))
+
+
+def _matrix(tables: Tables, facts: Record) -> list[str]:
+    given, n = bool(facts["given"]), int(facts["classes"] or 0)
+    records = {(r["i"], r["j"]): r for r in tables["matrix"]}
 
     def text(i: int, j: int) -> str:
         if i == j:
             return "*"
-        return number(upper.get((i, j)), 3) if i < j else number(told.get((j, i)), 2)
+        return number(records[i, j]["upper"], 3) if i < j else number(records[j, i]["published"], 2)
 
-    below = "; below: published" if told else ""
-    paragraphs = [
-        f"{about} Above the diagonal: proved here (`{result.method}`){below}. {_beside(given)}",
+    below = "; below: published" if any(r["published"] is not None for r in records.values()) else ""
+    return [
+        f"{facts['network']} Above the diagonal: proved here (`{facts['method']}`){below}. {_beside(given)}",
         table([{"i / j": str(i)} | {str(j): text(i, j) for j in range(n)} for i in range(n)]),
     ]
-    picture = heat_map(result)
-    plot = drawing(title, []) if picture is None else document(picture)
-    return Report("matrix", title, paragraphs, {"matrix": records}, plot, (_verdict(given),))
 
 
 def _beside(given: bool) -> str:

@@ -175,12 +175,16 @@ class Frame:
         return found * (1.0 - gamma(8))
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """What a file keeps of it."""
-        scales = {"input_scale": self.scale} | ({} if self.outcome is None else {"output_scale": self.outcome})
-        return self.asked() | scales
+        """The weights, the inputs that change, and the scales, by the names of a file."""
+        return self.asked() | self.scales()
+
+    def scales(self) -> dict[str, NDArray[np.generic]]:
+        """S and C, which belong to a proof: the question is the same with others."""
+        found: dict[str, NDArray[np.generic]] = {"input_scale": self.scale}
+        return found if self.outcome is None else found | {"output_scale": self.outcome}
 
     def asked(self) -> dict[str, NDArray[np.generic]]:
-        """The part of `arrays` that is a question: weights and inputs, without the S and C of its proof."""
+        """The weights and the inputs that change, which belong to the question."""
         found: dict[str, NDArray[np.generic] | None] = {
             "input_weights": self.input_weights,
             "output_weights": self.output_weights,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -13,14 +13,13 @@ from numpy.typing import NDArray
 
 from lipcert.errors import FileFormatError, InputError, MethodError
 from lipcert.files import write_npz
-from lipcert.files.numbers import LARGEST, one_real, real
 from lipcert.problem.frame import Frame
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
 from lipcert.problem.output import output_of
 from lipcert.problem.problem import PROVED_WITH, Problem
-from lipcert.problem.region import Ball, Box, Everywhere, Polytope, Region
-from lipcert.problem.statement import Statement, about_constant, region_arrays
+from lipcert.problem.question import Question
+from lipcert.problem.region import Everywhere, Region
 from lipcert.proof.verification import Verification, ball_checker, with_balls, without_balls
 from lipcert.rounding import Array, worst
 
@@ -97,11 +96,9 @@ class Certificate:
         return self.proof.method
 
     @property
-    def statement(self) -> Statement:
-        """What it is about, in full."""
-        return about_constant(
-            self.network, [self.region], self.norm, self.c, coordinate=self.coordinate, frame=self.frame
-        )
+    def statement(self) -> Question:
+        """The question that it answers, in full."""
+        return Question(self.network, (self.region,), self.norm, self.c, self.coordinate, self.frame)
 
     def verify(self, net: Network, exact: bool = False) -> Verification:
         """What it proves about this network just now; with `exact` in ball arithmetic as well."""
@@ -166,48 +163,7 @@ class Certificate:
         arrays |= self.proof.arrays()
         arrays |= {
             "method": np.array(self.method, dtype="U32"),
-            "network": np.array(self.network_sha256, dtype="U64"),
-            "norm": np.array(self.norm.p, dtype="U8"),
-            "c": self.c,
             "upper": np.array(self.claim),
         }
-        if self.norm.out is not None:
-            arrays["output_norm"] = np.array(self.norm.out, dtype="U8")
-        if self.coordinate is not None:
-            arrays["coordinate"] = np.array(self.coordinate)
-        if self.frame is not None:
-            arrays |= self.frame.arrays()
-        return arrays | region_arrays(self.region) | _hints(self.region) | self.statement.kept()
-
-
-def _hints(region: Region) -> dict[str, NDArray[np.generic]]:
-    """What helps to prove something about half-spaces and is no part of the question: the box around the region from
-    multipliers, and a point in it."""
-    if not isinstance(region, Polytope):
-        return {}
-    found = {"side_multipliers": region.multipliers, "side_point": region.inside}
-    return {name: value for name, value in found.items() if value is not None}
-
-
-def read_region(arrays: Mapping[str, Any]) -> Region:
-    """The region of a file."""
-    base = _read_base(arrays)
-    if "side_rows" not in arrays and "side_bounds" not in arrays:
-        return base
-    if isinstance(base, Everywhere):
-        raise FileFormatError("half-spaces cut a box or a ball, and there is none")
-    rows, bounds = real(arrays, "side_rows", (None, base.size)), real(arrays, "side_bounds", (None,))
-    shape = (2 * base.size, len(bounds))
-    hints = real(arrays, "side_multipliers", shape, 0.0, LARGEST) if "side_multipliers" in arrays else None
-    inside = real(arrays, "side_point", (base.size,)) if "side_point" in arrays else None
-    return Polytope(base, rows, bounds, multipliers=hints, inside=inside)
-
-
-def _read_base(arrays: Mapping[str, Any]) -> Box | Ball | Everywhere:
-    if "center" in arrays or "radius" in arrays:
-        clip = real(arrays, "clip", (2,)) if "clip" in arrays else None
-        ends = None if clip is None else (float(clip[0]), float(clip[1]))
-        return Ball(real(arrays, "center", (None,)), one_real(arrays, "radius", 0.0, LARGEST), ends)
-    if "lo" in arrays or "hi" in arrays:
-        return Box.from_bounds(real(arrays, "lo", (None,)), real(arrays, "hi", (None,)))
-    return Everywhere()
+        statement = self.statement
+        return arrays | dict(statement.arrays) | statement.hints | statement.words()

@@ -25,13 +25,12 @@ from lipcert.errors import FileFormatError, InputError
 from lipcert.files import check_readable, write_npz
 from lipcert.files.archive import Archive
 from lipcert.files.boundary import located
-from lipcert.files.numbers import LARGEST_WHOLE, one_whole, real, whole, word
+from lipcert.files.numbers import LARGEST_WHOLE, one_whole, real, whole
+from lipcert.problem import question
 from lipcert.problem.network import Network
+from lipcert.problem.question import Question, read_entries
 from lipcert.problem.region import Box, Everywhere, Region
-from lipcert.problem.statement import NAMES as STATEMENT_NAMES
-from lipcert.problem.statement import Statement, about_entries, region_arrays
 from lipcert.proof.cells import Index
-from lipcert.proof.certificate import read_region
 from lipcert.proof.cost import cell_seconds
 from lipcert.proof.entries import Asked, enclosure
 from lipcert.proof.tree import Tree, read_tree
@@ -43,8 +42,7 @@ VERSION = 1
 _OF_ENTRIES = ("lower", "upper", "seen_least", "seen_most")
 _NUMBERS_AT = ("least_at", "most_at")
 _NAMES = re.compile(
-    "jacobian|network|scores|inputs|splits|values|points|lo|hi|center|radius|clip|"
-    + "|".join((*_OF_ENTRIES, *_NUMBERS_AT, STATEMENT_NAMES))
+    "|".join(("jacobian|splits|values|points", *_OF_ENTRIES, *_NUMBERS_AT, question.NAMES, question.WORDS))
 )
 _ROOM = 1e-9  # of the larger end of a claim, for the order in which another BLAS adds
 _POINTS = 256  # that are evaluated together
@@ -69,9 +67,9 @@ class JacobianCertificate:
         return f"JacobianCertificate({self.scores.size:,} by {self.inputs.size:,} entries, {self.region!r})"
 
     @property
-    def statement(self) -> Statement:
-        """What it is about, in full."""
-        return about_entries(self.network_sha256, self.region, self.scores, self.inputs)
+    def statement(self) -> Question:
+        """The question that it answers, in full."""
+        return Question.of_entries(self.network_sha256, self.region, self.scores, self.inputs)
 
     def verify(self, net: Network, exact: bool = False) -> JacobianVerification:
         """What it proves about this network just now; ball arithmetic does not know Jacobians."""
@@ -87,9 +85,6 @@ class JacobianCertificate:
         """What `save` writes, by name."""
         return {
             "jacobian": np.array(VERSION),
-            "network": np.array(self.network_sha256, dtype="U64"),
-            "scores": self.scores,
-            "inputs": self.inputs,
             **self.splits.arrays(),
             "lower": self.claims.lo,
             "upper": self.claims.hi,
@@ -98,8 +93,9 @@ class JacobianCertificate:
             "seen_most": self.seen.hi,
             "least_at": self.at[0],
             "most_at": self.at[1],
-            **region_arrays(self.region),
-            **self.statement.kept(),
+            **self.statement.arrays,
+            **self.statement.hints,
+            **self.statement.words(),
         }
 
 
@@ -259,20 +255,18 @@ def load_jacobian(path: str | os.PathLike[str]) -> JacobianCertificate:
     file = check_readable(path)
     with located(file):
         advice = "write it again with lipcert jacobian --certificate"
-        texts = frozenset({"network"})
-        return _parse(Archive(file, _NAMES, content="a certificate of a Jacobian", texts=texts, advice=advice))
+        return _parse(Archive(file, _NAMES, content="a certificate of a Jacobian", texts=question.TEXTS, advice=advice))
 
 
 def _parse(arrays: Archive) -> JacobianCertificate:
     if one_whole(arrays, "jacobian", 0, LARGEST_WHOLE) != VERSION:
         raise FileFormatError(f"not a Jacobian of version {VERSION}, which this lipcert reads")
-    scores, inputs = (whole(arrays, name, (None,), 0, LARGEST_WHOLE) for name in ("scores", "inputs"))
-    shape, points = (len(scores), len(inputs)), real(arrays, "points", (None, None))
-    if not scores.size or not inputs.size:
-        raise FileFormatError("there must be scores and inputs")
+    every = read_entries(arrays)
+    shape, points = (len(every.scores), len(every.inputs)), real(arrays, "points", (None, None))
     lower, upper, least, most = (real(arrays, name, shape, -np.inf, np.inf) for name in _OF_ENTRIES)
     at = tuple(whole(arrays, name, shape, -1, len(points) - 1) for name in _NUMBERS_AT)  # -1: at no point
-    splits, about = read_tree(arrays), (word(arrays, "network"), read_region(arrays), scores, inputs)
+    asked = Question.read(arrays, every)
+    splits, about = read_tree(arrays), (asked.network_sha256, asked.region, every.scores, every.inputs)
     ends = (Interval(lower, upper), points, Interval(least, most))
     found = JacobianCertificate(*about, splits, *ends, (at[0], at[1]))
     found.statement.compare(arrays)

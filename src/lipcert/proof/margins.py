@@ -17,14 +17,14 @@ from lipcert.files import check_readable
 from lipcert.files.archive import Archive
 from lipcert.files.boundary import located
 from lipcert.files.numbers import LARGEST_WHOLE, one_whole, real, whole, word
+from lipcert.problem import question
 from lipcert.problem.activations import IDENTITY
 from lipcert.problem.blocks import Block
 from lipcert.problem.network import Network
 from lipcert.problem.output import Output, output_of
 from lipcert.problem.problem import Problem
+from lipcert.problem.question import Question
 from lipcert.problem.region import Box
-from lipcert.problem.statement import NAMES as STATEMENT_NAMES
-from lipcert.problem.statement import Statement, about_scores
 from lipcert.proof.encoding import decode_numbers, encode_numbers
 from lipcert.proof.multipliers import check, prove
 from lipcert.proof.verification import Exact, Verification, ball_checker, finite
@@ -34,7 +34,7 @@ from lipcert.steps import step
 
 MARGINS_VERSION = 2
 MAX_ROWS = 1000
-_NAMES = re.compile(rf"margins|network|lo|hi|c|keep|claim|names|segments|index|numbers|{STATEMENT_NAMES}")
+_NAMES = re.compile(rf"margins|network|lo|hi|c|keep|claim|names|segments|index|numbers|{question.WORDS}")
 
 
 _TEXTS = frozenset({"network", "names"})
@@ -67,9 +67,9 @@ class MarginCertificate:
     claims: tuple[float, ...]
 
     @property
-    def statement(self) -> Statement:
-        """What it is about, in full."""
-        return about_scores(self.network_sha256, self.box, np.array([proof.c for proof in self.proofs]))
+    def statement(self) -> Question:
+        """The question that it answers, in full."""
+        return Question.of_scores(self.network_sha256, self.box, np.array([proof.c for proof in self.proofs]))
 
     def verify(self, net: Network, exact: bool = False) -> MarginVerification:
         """What every row proves just now; with `exact` the larger of what both checkers prove."""
@@ -83,14 +83,10 @@ class MarginCertificate:
         """An .npz that `lipcert verify` checks without any solver."""
         arrays: dict[str, Any] = {
             "margins": np.array(MARGINS_VERSION),
-            "network": np.array(self.network_sha256, dtype="U64"),
-            "lo": self.box.lo,
-            "hi": self.box.hi,
-            "c": np.array([p.c for p in self.proofs]),
             "keep": np.array([p.keep for p in self.proofs], dtype=np.int64),
             "claim": np.array(self.claims),
         }
-        arrays |= encode_numbers(self.proofs) | self.statement.kept()
+        arrays |= encode_numbers(self.proofs) | dict(self.statement.arrays) | self.statement.words()
         stream = io.BytesIO()
         np.savez(stream, allow_pickle=False, **arrays)
         return stream.getvalue()

@@ -22,14 +22,13 @@ from lipcert.errors import FileFormatError, InputError
 from lipcert.files import check_readable, write_npz
 from lipcert.files.archive import Archive
 from lipcert.files.boundary import located
-from lipcert.files.numbers import LARGEST_WHOLE, one_whole, real, word
-from lipcert.problem.frame import NAMES as FRAME_NAMES
-from lipcert.problem.frame import Frame, read_frame
+from lipcert.files.numbers import LARGEST_WHOLE, one_whole, real
+from lipcert.problem import question
+from lipcert.problem.frame import Frame
 from lipcert.problem.network import Network
-from lipcert.problem.norms import Norm, parse_norms
+from lipcert.problem.norms import Norm
+from lipcert.problem.question import EveryCell, LargestNorm, Question
 from lipcert.problem.region import Box
-from lipcert.problem.statement import NAMES as STATEMENT_NAMES
-from lipcert.problem.statement import Statement, about_cells
 from lipcert.proof.arithmetic import prove_linear
 from lipcert.proof.boxes import Asked, preactivations_on, uppers_on
 from lipcert.proof.cells import Cells, Index, halves
@@ -40,10 +39,7 @@ from lipcert.rounding import Array
 from lipcert.steps import expect
 
 VERSION = 1
-_NAMES = re.compile(
-    f"cells|network|norm|output_norm|c|lo|hi|edges|edge_counts|splits|values|of_grid|claims|{FRAME_NAMES}|{STATEMENT_NAMES}"
-)
-_TEXTS = frozenset({"network", "norm", "output_norm"})
+_NAMES = re.compile(f"cells|edges|edge_counts|splits|values|of_grid|claims|{question.NAMES}|{question.WORDS}")
 _ROOM = 1e-9  # of a claim, for the order in which another BLAS adds
 
 
@@ -64,11 +60,11 @@ class PartitionCertificate:
         return f"PartitionCertificate({self.claims.size:,} cells, {self.region!r})"
 
     @property
-    def statement(self) -> Statement:
-        """What it is about, in full."""
+    def statement(self) -> Question:
+        """The question that it answers, in full."""
         places = {name: value for name, value in self._places().items() if value.size}
-        about = (self.network_sha256, self.region, self.norm, self.c, self.frame)
-        return about_cells(*about, (self.claims.size, places))
+        every = EveryCell(self.claims.size, places)
+        return Question(self.network_sha256, (self.region,), self.norm, self.c, None, self.frame, every)
 
     def verify(self, net: Network, exact: bool = False) -> PartitionVerification:
         """What it proves about this network just now; ball arithmetic does not know cells."""
@@ -88,18 +84,11 @@ class PartitionCertificate:
         """What `save` writes, by name."""
         arrays: dict[str, NDArray[Any]] = {
             "cells": np.array(VERSION),
-            "network": np.array(self.network_sha256, dtype="U64"),
-            "norm": np.array(self.norm.p, dtype="U8"),
-            "c": self.c,
-            "lo": self.region.lo,
-            "hi": self.region.hi,
             "claims": self.claims,
             **self._places(),
-            **self.statement.kept(),
         }
-        if self.norm.out is not None:
-            arrays["output_norm"] = np.array(self.norm.out, dtype="U8")
-        return arrays if self.frame is None else arrays | self.frame.arrays()
+        statement = self.statement
+        return arrays | dict(statement.arrays) | statement.hints | statement.words()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -202,19 +191,19 @@ def load_partition(path: str | os.PathLike[str]) -> PartitionCertificate:
     file = check_readable(path)
     with located(file):
         advice = "write it again with lipcert cells --certificate"
-        return _parse(Archive(file, _NAMES, content="a certificate of cells", texts=_TEXTS, advice=advice))
+        return _parse(Archive(file, _NAMES, content="a certificate of cells", texts=question.TEXTS, advice=advice))
 
 
 def _parse(arrays: Archive) -> PartitionCertificate:
     version = one_whole(arrays, "cells", 0, LARGEST_WHOLE)
     if version != VERSION:
         raise FileFormatError(f"cells of version {version}; this lipcert reads version {VERSION}")
-    out = word(arrays, "output_norm") if "output_norm" in arrays else None
-    norm = parse_norms(word(arrays, "norm"), out)
-    c = real(arrays, "c", (None,) if out is None else (None, None))
-    region = Box.from_bounds(real(arrays, "lo", (None,)), real(arrays, "hi", (None,)))
+    q = Question.read(arrays, LargestNorm())
     claims, flag = real(arrays, "claims", (None,), 0.0, np.inf), one_whole(arrays, "of_grid", 0, 1)
-    about = (word(arrays, "network"), region, norm, c, read_frame(arrays))
-    found = PartitionCertificate(*about, read_tree(arrays), bool(flag), claims)
+    if not isinstance(q.region, Box):
+        raise FileFormatError("cells are cells of a box, and the file has none")
+    found = PartitionCertificate(
+        q.network_sha256, q.region, q.norm, q.c, q.frame, read_tree(arrays), bool(flag), claims
+    )
     found.statement.compare(arrays)
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,9 @@ from lipcert.files import MAX_WEIGHTS, check_readable, write_npz
 from lipcert.files.archive import Archive, members_of
 from lipcert.files.boundary import located
 from lipcert.files.numbers import LARGEST_WHOLE, whole
+from lipcert.problem import question
 from lipcert.problem.network import Network
-from lipcert.problem.statement import NAMES as STATEMENT_NAMES
-from lipcert.problem.statement import Statement, about_constant
+from lipcert.problem.question import Question
 from lipcert.proof.certificate import Certificate
 from lipcert.proof.cost import seconds
 from lipcert.proof.verification import Exact, Verification
@@ -30,7 +30,7 @@ from lipcert.steps import expect
 MOST_PARTS = 1000  # regions
 _VERSION = 1
 _SHOWN = 5  # regions that a person reads first
-_NAMES = re.compile(rf"union|part_\d{{1,4}}|{STATEMENT_NAMES}")
+_NAMES = re.compile(rf"union|part_\d{{1,4}}|{question.WORDS}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,12 +50,11 @@ class UnionCertificate:
         return max(part.claim for part in self.parts)
 
     @property
-    def statement(self) -> Statement:
+    def statement(self) -> Question:
         """What it is about, in full: the question of its first part, on the regions of all."""
         first = self.parts[0]
         regions = [part.region for part in self.parts]
-        about = (first.network, regions, first.norm, first.c)
-        return about_constant(*about, coordinate=first.coordinate, frame=first.frame)
+        return replace(first.statement, regions=tuple(regions))
 
     def verify(self, net: Network, exact: bool = False) -> UnionVerification:
         """What it proves about this network just now; all parts must be about one question."""
@@ -74,7 +73,7 @@ class UnionCertificate:
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """What `save` writes, by name: the file of every part as bytes."""
         found: dict[str, NDArray[np.generic]] = {"union": np.array([_VERSION, len(self.parts)])}
-        found |= self.statement.kept()
+        found |= self.statement.words()
         for k, part in enumerate(self.parts):
             file = io.BytesIO()
             np.savez(file, allow_pickle=False, **part.arrays())

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 from lipcert.chart.shown import Shown
-from lipcert.problem.statement import Statement
+from lipcert.problem.question import Statement
 from lipcert.rounding import worst
 
 if TYPE_CHECKING:

@@ -14,29 +14,25 @@ import numpy as np
 from lipcert.errors import FileFormatError, InputError
 from lipcert.files import check_readable
 from lipcert.files.archive import Archive, holds
-from lipcert.files.numbers import LARGEST_WHOLE, one_real, one_whole, real, word
-from lipcert.problem.frame import NAMES as FRAME_NAMES
-from lipcert.problem.frame import read_frame
+from lipcert.files.numbers import LARGEST_WHOLE, one_real, one_whole, word
+from lipcert.problem import question
 from lipcert.problem.network import Network
-from lipcert.problem.norms import parse_norms
+from lipcert.problem.question import LargestNorm, Question
 from lipcert.problem.region import Everywhere
-from lipcert.problem.statement import NAMES as STATEMENT_NAMES
 from lipcert.proof import collapsed, cost, encoding, preorder, sharpened, slopes, stated, tree
 from lipcert.proof.arithmetic import Arithmetic
 from lipcert.proof.cases import read_cases
-from lipcert.proof.certificate import CERTIFICATE_VERSION, Certificate, Proof, read_region
+from lipcert.proof.certificate import CERTIFICATE_VERSION, Certificate, Proof
 from lipcert.proof.relaxed import Multipliers
 from lipcert.proof.verification import Provable, Verification
 from lipcert.readers.given import TorchModule, network_of
 from lipcert.relaxation.specification import RELAXATIONS
 from lipcert.steps import Expired, expect
 
-_ABOUT = "certificate|proof|method|network|norm|output_norm|coordinate|c|upper|lo|hi|center|radius|clip"
-_SIDES = "side_rows|side_bounds|side_multipliers|side_point"
 _KINDS = (tree, preorder, slopes, stated)
-_PARTS = ("cases", FRAME_NAMES, STATEMENT_NAMES, collapsed.NAME, sharpened.NAMES)
-_NAMES = re.compile("|".join((_ABOUT, _SIDES, *_PARTS, *(kind.NAMES for kind in _KINDS))))
-_TEXTS = frozenset({"proof", "method", "network", "norm", "output_norm"}).union(*(kind.TEXTS for kind in _KINDS))
+_PARTS = ("certificate|proof|method|upper|cases", question.NAMES, question.WORDS, collapsed.NAME, sharpened.NAMES)
+_NAMES = re.compile("|".join((*_PARTS, *(kind.NAMES for kind in _KINDS))))
+_TEXTS = frozenset({"proof", "method"}).union(question.TEXTS, *(kind.TEXTS for kind in _KINDS))
 
 
 # Every kind of file by the array that it alone has, and the function that reads it, loaded when such a file is there.
@@ -148,13 +144,9 @@ def _parse(arrays: Mapping[str, Any]) -> Certificate:
     version = one_whole(arrays, "certificate", 0, LARGEST_WHOLE)
     if version != CERTIFICATE_VERSION:
         raise FileFormatError(f"certificate version {version}; this lipcert reads version {CERTIFICATE_VERSION}")
-    method, network, norm = (word(arrays, name) for name in ("method", "network", "norm"))
-    out = word(arrays, "output_norm") if "output_norm" in arrays else None
-    c, upper = real(arrays, "c", (None,) if out is None else (None, None)), one_real(arrays, "upper", -np.inf, np.inf)
-    proof = _sharpened(arrays, method)
-    coordinate = one_whole(arrays, "coordinate", 0, LARGEST_WHOLE) if "coordinate" in arrays else None
-    about = (network, read_region(arrays), parse_norms(norm, out), c)
-    found = Certificate(*about, proof, upper, coordinate, upper, read_frame(arrays))
+    q, upper = Question.read(arrays, LargestNorm()), one_real(arrays, "upper", -np.inf, np.inf)
+    proof = _sharpened(arrays, word(arrays, "method"))
+    found = Certificate(q.network, q.region, q.norm, q.c, proof, upper, q.coordinate, upper, q.frame)
     found.statement.compare(arrays)
     return found
 

@@ -3,7 +3,7 @@
     L = max  t' A' diag(u) c     t in {-1,1}^p0,  x in the box,  z = A x + b,  u_j = 1 if z_j > 0, else alpha
 
 in scaled variables y = (1, w, t, v):  x = m + r w,  u = (1 + alpha)/2 + (1 - alpha)/2 v,  v in {-1,1}, |w| <= 1.
-z is eliminated, stable neurons leave the problem, and (see docs/mathematics.md)
+z is eliminated, stable neurons leave the problem, and (see docs/mathematics/one-hidden-layer.md)
 
     diagonal    w^2 <= 1,  t^2 = 1,  v^2 = 1
     sign        (1+v) z >= 0,  (1-v) z <= 0              the clique {u, z} of order two

@@ -13,9 +13,8 @@ from lipcert.errors import InputError, shown
 from lipcert.files.json_kinds import flag, many, maybe, number, record, size, text, whole
 from lipcert.problem.arrays import floats_of
 from lipcert.problem.network import Network
-from lipcert.problem.norms import INF, parse_norm
+from lipcert.problem.norms import INF, Norm, parse_norm
 from lipcert.problem.region import Box, Everywhere
-from lipcert.problem.statement import about_data
 from lipcert.robustness.data import DataSet, check_fits
 from lipcert.robustness.decision import NO_DOMAIN, NO_DOMAIN_TYPED, shared_region
 from lipcert.robustness.pairs import PairOptions, settle
@@ -78,7 +77,7 @@ class Question:
     @property
     def sentence(self) -> str:
         """What is asked, for a person."""
-        return about_data(len(self.data), self.radii, self.pairs.norm, self.domain, self.clip)
+        return data_sentence(len(self.data), self.radii, self.pairs.norm, self.domain, self.clip)
 
     @property
     def limits(self) -> Domain:
@@ -109,6 +108,15 @@ class Question:
             "lower": self.pairs.lower,
             "seed": self.pairs.seed,
         }
+
+
+def data_sentence(
+    count: int, radii: Sequence[float], norm: Norm, domain: tuple[float, float] | None, clip: bool
+) -> str:
+    """The sentence about a data set: the one who certifies it and the one who proves it again print the same."""
+    within = ", ".join(f"{r:g}" for r in radii)
+    limits = "" if domain is None else f", values in [{domain[0]:g}, {domain[1]:g}]{', clipped' if clip else ''}"
+    return f"Certification of {count:,} input{'' if count == 1 else 's'} within {within} {norm.phrase}{limits}"
 
 
 def check_radii(radius: Radii) -> tuple[float, ...]:

@@ -17,11 +17,11 @@ from lipcert.chart.shown import Shown
 from lipcert.errors import SoundnessError
 from lipcert.files import write_bytes, write_npz
 from lipcert.problem.norms import INF, Norm
-from lipcert.problem.statement import about_data
 from lipcert.robustness.attack import Counterexamples
 from lipcert.robustness.data import DataSet, Labels
 from lipcert.robustness.decision import ATTACKED, CERTIFIED, STATUSES, UNDECIDED, Codes, decide
 from lipcert.robustness.pairs import PairConstant
+from lipcert.robustness.question import data_sentence
 from lipcert.rounding import Array
 
 PREDICTED = "no labels were given: the classes that the network predicts count as the true ones"
@@ -118,7 +118,7 @@ class Certification(Shown):
     @property
     def sentence(self) -> str:
         """What was asked, for a person."""
-        return about_data(len(self.labels), self.radii, self.norm, self.domain, self.clip)
+        return data_sentence(len(self.labels), self.radii, self.norm, self.domain, self.clip)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON: everything but the arrays."""

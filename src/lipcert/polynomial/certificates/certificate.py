@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -20,9 +20,33 @@ from lipcert.files.numbers import LARGEST_WHOLE, one_real, one_whole, word
 from lipcert.polynomial.certificates import stored
 from lipcert.polynomial.certificates.stored import Stored
 from lipcert.polynomial.problem import PolynomialProblem, extended
-from lipcert.problem.statement import NAMES as STATEMENT_NAMES
-from lipcert.problem.statement import Statement, about_polynomial
+from lipcert.problem.question import WORDS, Arrays, Statement, text_array
 from lipcert.proof.verification import Verification
+
+
+@dataclass(frozen=True)
+class PolynomialQuestion(Statement):
+    """The optimum of the polynomial problem with this hash; `sense` is min or max."""
+
+    problem_sha256: str
+    sense: str
+    network: None = field(default=None, init=False)
+
+    @property
+    def sentence(self) -> str:
+        """The question for a person."""
+        end = "Least" if self.sense == "min" else "Largest"
+        return f"{end} value of the polynomial problem {self.problem_sha256[:16]}"
+
+    @property
+    def asked(self) -> Arrays:
+        """The hash of the problem and its sense, by the names of a file."""
+        return {"problem": text_array(self.problem_sha256), "sense": text_array(self.sense)}
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {"sense": self.sense}
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,9 +71,9 @@ class About:
         return self._extended[1]
 
     @property
-    def statement(self) -> Statement:
+    def statement(self) -> PolynomialQuestion:
         """What a certificate of this problem is about."""
-        return about_polynomial(problem_hash(self.problem), self.problem.sense)
+        return PolynomialQuestion(problem_hash(self.problem), self.problem.sense)
 
     def certificate(self, relaxation: Stored) -> PolynomialCertificate:
         """That of a relaxation of `extended`, with its proof."""
@@ -57,7 +81,7 @@ class About:
 
 
 VERSION = 1
-_NAMES = re.compile(f"polynomial|problem|sense|bound|cut|{stored.NAMES}|{STATEMENT_NAMES}")
+_NAMES = re.compile(f"polynomial|problem|sense|bound|cut|{stored.NAMES}|{WORDS}")
 _TEXTS = frozenset({"problem", "sense"})
 _ADVICE = "write it again with lipcert pop --certificate"
 
@@ -79,9 +103,9 @@ class PolynomialCertificate:
         return f"PolynomialCertificate({'lower' if self.sense == 'min' else 'upper'} bound {self.bound:.9g})"
 
     @property
-    def statement(self) -> Statement:
-        """What it is about, in full."""
-        return about_polynomial(self.problem_sha256, self.sense)
+    def statement(self) -> PolynomialQuestion:
+        """The question that it answers."""
+        return PolynomialQuestion(self.problem_sha256, self.sense)
 
     def verify(self, problem: Any, exact: bool = False) -> PolynomialVerification:
         """What it proves about this problem just now; ball arithmetic does not know polynomial problems."""
@@ -112,12 +136,10 @@ class PolynomialCertificate:
         """What `save` writes, by name."""
         about: dict[str, NDArray[Any]] = {
             "polynomial": np.array(VERSION),
-            "problem": np.array(self.problem_sha256, dtype="U64"),
-            "sense": np.array(self.sense, dtype="U3"),
             "bound": np.array(self.bound),
         }
         cut = {} if self.cut is None else {"cut": np.array(self.cut)}
-        return about | cut | self.relaxation.arrays | self.statement.kept()
+        return about | cut | self.relaxation.arrays | self.statement.asked | self.statement.words()
 
     def check(self, problem: PolynomialProblem) -> float:
         """The bound that it proves of this problem, infinite when none; nothing that it says is believed."""
