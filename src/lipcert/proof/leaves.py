@@ -157,9 +157,10 @@ class Leaves:
 
     def leaf(self, k: int) -> Leaf:
         """A leaf that is bounded on its cell."""
-        if self.kinds[k] in (Kind.EMPTY, Kind.RELAXED):
-            return self.proofs[self._place[k]]
-        return BY_LINES if self.kinds[k] == Kind.LINES else BY_INTERVALS
+        kind = int(self.kinds[k])
+        if kind in (Kind.EMPTY, Kind.RELAXED):
+            return self.proofs[int(self._place[k])]
+        return BY_LINES if kind == Kind.LINES else BY_INTERVALS
 
     def in_order(self, order: Index) -> Leaves:
         """The same leaves in another order."""
