@@ -22,7 +22,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from benchmarks._highs import MixedIntegerProblem
-from lipcert.bounds.propagation import Interval, gradient_bounds, preactivations, slope_bounds
+from lipcert.bounds.gradients import gradient_bounds, slope_bounds
+from lipcert.bounds.interval import Interval
+from lipcert.bounds.propagation import preactivations
 from lipcert.errors import MethodError
 from lipcert.problem.maps import matrix
 from lipcert.problem.network import Network

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from lipcert.bounds.propagation import Interval
+from lipcert.bounds.interval import Interval
 from lipcert.problem.network import Network
 from lipcert.problem.region import Box
 from lipcert.solver.conic.conic import Cone, ConicProblem, solve_conic

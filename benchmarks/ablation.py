@@ -27,10 +27,9 @@ from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box
 from lipcert.proof.multipliers import prove
-from lipcert.relaxation.build import build
 from lipcert.relaxation.cuts import NO_CUTS, separate, with_cuts
 from lipcert.relaxation.model import Relaxation, assemble
-from lipcert.relaxation.specification import LIFTS, plan_specification
+from lipcert.relaxation.specification import LIFTS, build, plan_specification
 from lipcert.rounding import Array
 from lipcert.solver.costs import solve_operations
 from lipcert.solver.rank_two import Options, solve_rank_two

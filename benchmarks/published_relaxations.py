@@ -24,8 +24,7 @@ from lipcert.paper.networks import paper_network, paper_region
 from lipcert.polynomial.lcep.methods import literal_bound
 from lipcert.problem.problem import Problem
 from lipcert.proof.multipliers import prove
-from lipcert.relaxation.build import build
-from lipcert.relaxation.specification import plan_specification
+from lipcert.relaxation.specification import build, plan_specification
 from lipcert.solver.rank_two import Options, solve_rank_two
 
 

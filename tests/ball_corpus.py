@@ -21,9 +21,8 @@ from lipcert.proof.leaves import BY_INTERVALS, BY_LINES, problem_on, prove_leaf
 from lipcert.proof.relaxed import prove_multipliers, prove_relaxed
 from lipcert.proof.slopes import Slopes, prove_part
 from lipcert.proof.verify import _parse
-from lipcert.relaxation.build import build
 from lipcert.relaxation.slopes import SlopeMultipliers, SlopeProgram, slope_program
-from lipcert.relaxation.specification import Specification
+from lipcert.relaxation.specification import Specification, build
 from tests.trees import mended, signs_of, tree_of
 
 SAME = 1e-5  # relative: where both checkers have the same formulas; a spectral norm is proved with 1e-6 of room

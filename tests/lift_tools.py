@@ -11,7 +11,7 @@ from scipy import sparse
 
 from lipcert import Activation, Box, Everywhere, Network
 from lipcert.bounds import Cell, bounds_of
-from lipcert.bounds.propagation import Interval
+from lipcert.bounds.interval import Interval
 from lipcert.method.base import Wishes
 from lipcert.method.bracket import Bracket
 from lipcert.method.solving import Task
@@ -20,10 +20,9 @@ from lipcert.problem.problem import Problem
 from lipcert.problem.region import hull
 from lipcert.proof import Certificate
 from lipcert.proof.leaves import problem_on
-from lipcert.relaxation.build import build
-from lipcert.relaxation.layers import Layer, layers_of
+from lipcert.relaxation.layers import LiftedLayer, layers_of
 from lipcert.relaxation.model import Relaxation
-from lipcert.relaxation.specification import Specification, plan_specification
+from lipcert.relaxation.specification import Specification, build, plan_specification
 from lipcert.rounding import Array
 from lipcert.witness import Witness
 
@@ -173,7 +172,7 @@ def objective(relaxation: Relaxation, Y: Array) -> Array:
     return np.asarray(np.einsum("ki,ki->k", Y, np.asarray((relaxation.problem.objective @ Y.T).T)))
 
 
-def _open(layer: Layer, z: Array, u: Array) -> Array:
+def _open(layer: LiftedLayer, z: Array, u: Array) -> Array:
     """u' of every neuron."""
     if layer.binary:
         return (z > 0).astype(float)

@@ -22,9 +22,8 @@ from lipcert.proof.arithmetic import prove_interval, prove_linear, prove_mixed, 
 from lipcert.proof.margins import MarginProof, certificate_of, linear_margins, verify_margins
 from lipcert.proof.verify import load_certificate
 from lipcert.relaxation.layers import layers_of
-from lipcert.relaxation.model import Space
-from lipcert.relaxation.switched import through
-from lipcert.relaxation.tracked import exactly
+from lipcert.relaxation.model import Space, exactly
+from lipcert.relaxation.passes import through
 from lipcert.rounding import Array
 
 FALLING = ("gelu", "gelu_tanh", "silu", "mish", "hardswish")

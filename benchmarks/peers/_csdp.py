@@ -13,9 +13,8 @@ from pathlib import Path
 from benchmarks.peers._peer import Answer
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box
-from lipcert.relaxation.build import build
-from lipcert.relaxation.sdpa import write_sdpa
-from lipcert.relaxation.specification import Specification, plan_specification
+from lipcert.relaxation.model import write_sdpa
+from lipcert.relaxation.specification import Specification, build, plan_specification
 
 SECONDS = 600.0
 LARGEST = 700  # 1 + inputs + neurons; minutes above

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from benchmarks.paper import __main__ as command
 from benchmarks.paper._again import begin_with
-from benchmarks.paper._pages import index_page, pages, quoted, quotes
+from benchmarks.paper._pages import comparison_page, index_page, pages, quoted, quotes
 from benchmarks.paper._read import NOT_RUN, NOT_TRIED, Reproduced
 
 from lipcert.jobs import JobFolder
@@ -57,8 +57,10 @@ def test_tables_are_counted_from_the_files(folder: Path) -> None:
     assert "Of 2 entries on random networks (a network, a region, a method) 1 finished, 0 ran out" in page
     assert "1 were not tried" in page
     made = quotes(found)
-    assert "| HR-2 | (10,10) | global | 1 | 0 | 0 | 0 | 2.1e-03 | - |" in made["agreement"]
-    assert "| (10,10) | global | HR-2 | 1 of 2 | 2.00 s | 2.0 s | 1 not tried |" in made["coverage"]
+    assert "| HR-2 | global | 1 | 0 | 0 | - |" in made["agreement"]
+    one_by_one = comparison_page(found)
+    assert "| HR-2 | (10,10) | global | 1 | 0 | 0 | 0 | 2.1e-03 | - |" in one_by_one
+    assert "| (10,10) | global | HR-2 | 1 of 2 | 2.00 s | 2.0 s | 1 not tried |" in one_by_one
     assert "| (10,10) | 8 | 0 | global | 1.502100 | 1.500000 | above |" in made["optimum"]
     assert made["refuted"] == ""
     text = quoted(
@@ -92,7 +94,7 @@ def test_every_target_has_a_page_made_from_its_files(tmp_path: Path) -> None:
     assert command.main(["--pages", str(tmp_path)]) == 0
     made = {p.name: p.read_text(encoding="utf-8") for p in tmp_path.iterdir()}
     assert made == pages(DONE)
-    assert set(made) == {"index.md", *(f"{target}.md" for target in TARGETS)}
+    assert set(made) == {"index.md", "comparison.md", *(f"{target}.md" for target in TARGETS)}
     columns = {
         "table1": ("seed_0", 4),
         "table2": ("value", 4),

@@ -20,8 +20,8 @@ from benchmarks.peers._slope_programs import GeoLIP, LipSDP
 from lipcert import Box, Everywhere, Network, bound
 from lipcert.budget import Budget
 from lipcert.problem.problem import Problem
-from lipcert.relaxation.build import build
 from lipcert.relaxation.slopes import SlopeMultipliers
+from lipcert.relaxation.specification import build
 from lipcert.solver.slopes import solve_slopes
 from tests.enumeration import exact_constant
 from tests.problems import net_of

@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 import lipcert
 from lipcert import Activation, Ball, Box, Everywhere, FileFormatError, MethodError, Network
 from lipcert.bounds import Split, bounds_of, halves, preactivations, slope_bounds, slopes, splits_here, whole
-from lipcert.bounds.collapse import Collapsed, collapse, collapsed
-from lipcert.bounds.pulled import Index, Sweep
+from lipcert.bounds.collapse import Collapsed, Index, RowSweep, collapse, collapsed
 from lipcert.budget import Budget
 from lipcert.problem.blocks import Block
 from lipcert.problem.maps import Matrix
@@ -124,7 +123,7 @@ def test_slack_and_price_in_rational_arithmetic(case: Case) -> None:
     assert small.price <= 1e-11 * (1 + small.scale)
 
 
-class Coarse(Sweep):
+class Coarse(RowSweep):
     """Arithmetic that errs by as much as `pulled` says that it may, with units of a thousandth."""
 
     @staticmethod
@@ -133,7 +132,7 @@ class Coarse(Sweep):
 
     @staticmethod
     def _product(rows: Array, weight: Matrix, neurons: Index) -> Array:
-        exact, size = Sweep._product(rows, weight, neurons), Sweep._product(np.abs(rows), np.abs(weight), neurons)
+        exact, size = RowSweep._product(rows, weight, neurons), RowSweep._product(np.abs(rows), np.abs(weight), neurons)
         return Coarse._wrong(exact, (len(weight) + 4) * COARSE * size)
 
     @staticmethod
@@ -152,9 +151,9 @@ def test_every_error_is_paid_for(case: Case, norm: Norm) -> None:
     net, box, c = case
     problem = asked(net, box, norm, c)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lipcert.bounds.pulled.UNIT", COARSE)
-        patch.setattr("lipcert.bounds.pulled.gamma", lambda n: n * COARSE)
-        patch.setattr("lipcert.bounds.collapse.Sweep", Coarse)
+        patch.setattr("lipcert.bounds.collapse.UNIT", COARSE)
+        patch.setattr("lipcert.bounds.collapse.gamma", lambda n: n * COARSE)
+        patch.setattr("lipcert.bounds.collapse.RowSweep", Coarse)
         small = small_of(problem)
     tiny, x = small.problem.network, points_of(box, 20)
     zs = net.preactivations(x)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from lipcert import Activation, Box, Everywhere, Network, bound, verify
 from lipcert.bounds import Interval, gradient_bounds, linear_bounds, preactivation_bounds, slope_bounds
-from lipcert.bounds.adjoint import product_lines
-from lipcert.bounds.tangents import tangents
+from lipcert.bounds.linear import product_lines
+from lipcert.bounds.substitution import tangents
 from lipcert.problem.convolution import Convolution
 from lipcert.problem.norms import Norm
 from lipcert.problem.problem import Problem

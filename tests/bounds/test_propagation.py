@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from lipcert import Box, Everywhere, Network
-from lipcert.bounds.propagation import Interval, affine_interval, gradient_bounds, preactivation_bounds
+from lipcert.bounds.gradients import gradient_bounds
+from lipcert.bounds.interval import Interval, affine_interval
+from lipcert.bounds.propagation import preactivation_bounds
 from lipcert.budget import Budget
 from lipcert.errors import InputError
 from lipcert.rounding import Array

@@ -27,9 +27,8 @@ from lipcert.method.result import Status
 from lipcert.method.solving import Task
 from lipcert.method.table import named
 from lipcert.problem.problem import Problem
-from lipcert.relaxation.build import build
 from lipcert.relaxation.model import Relaxation
-from lipcert.relaxation.specification import Specification
+from lipcert.relaxation.specification import Specification, build
 from lipcert.robustness.certify import share_of
 from lipcert.solver import Status as SolverStatus
 from lipcert.solver import choose_solver, no_room_for_interior

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import lipcert
 from lipcert import Box, Everywhere, InputError, Network, Status, partition
 from lipcert.bounds import Interval, linear_bounds, slope_bounds
-from lipcert.bounds.vertices import OPEN_UP_TO, vertex_bounds
+from lipcert.bounds.gradients import OPEN_UP_TO, vertex_bounds
 from lipcert.cells import search
 from lipcert.cells.result import Partition
 from lipcert.chart.svg import document

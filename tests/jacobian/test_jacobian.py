@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lipcert import Ball, Box, Everywhere, InputError, Network, Polytope, SoundnessError, Status, jacobian
-from lipcert.bounds.entries import entries_at
+from lipcert.bounds.jacobian import entries_at
 from lipcert.entries import search as searching
 from lipcert.entries.leaves import NEVER
 from lipcert.entries.result import Jacobian

@@ -18,8 +18,7 @@ from lipcert.method.bracket import Bracket
 from lipcert.method.planning import whole_step
 from lipcert.problem.problem import Problem
 from lipcert.proof import prove_product
-from lipcert.relaxation.build import build
-from lipcert.relaxation.specification import plan_specification
+from lipcert.relaxation.specification import build, plan_specification
 from lipcert.solver.costs import solve_operations
 from tests.problems import net_of
 

@@ -33,8 +33,7 @@ from lipcert.proof.nogoods import Nogoods, System
 from lipcert.proof.sharpened import Sharper
 from lipcert.proof.tree import Tree
 from lipcert.proof.verify import load_certificate
-from lipcert.relaxation.build import build
-from lipcert.relaxation.specification import plan_specification
+from lipcert.relaxation.specification import build, plan_specification
 from lipcert.rounding import Array
 from tests.enumeration import exact_constant
 from tests.forging import wordless

@@ -20,9 +20,9 @@ from lipcert.proof import Certificate
 from lipcert.proof.multipliers import prove
 from lipcert.proof.verify import load_certificate
 from lipcert.relaxation.cuts import with_cuts
-from lipcert.relaxation.grid import grid_cuts, grid_matrix, grid_of
 from lipcert.relaxation.model import Relaxation
 from lipcert.relaxation.specification import plan_specification
+from lipcert.relaxation.triangles import grid_cuts, grid_matrix, grid_of
 from lipcert.solver import Progress
 from lipcert.solver.grid import GridOptions, GridRun, GridStart, GridState
 from lipcert.solver.rank_two import Options, solve_rank_two

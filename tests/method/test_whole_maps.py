@@ -14,7 +14,7 @@ import lipcert
 from lipcert import Ball, Box, Certificate, Everywhere, FileFormatError, MethodError, Network
 from lipcert.bounds import directions, map_bounds, preactivations, slopes
 from lipcert.bounds.interval import Interval
-from lipcert.bounds.stacks import hard, largest_eigenvalues, matrix_norms, positive_norms, spectral_norms
+from lipcert.bounds.operator_norms import hard, largest_eigenvalues, matrix_norms, positive_norms, spectral_norms
 from lipcert.budget import Budget
 from lipcert.jobs import local
 from lipcert.method.base import Wishes
@@ -150,7 +150,9 @@ def test_eigenvalues_are_hints(monkeypatch: pytest.MonkeyPatch) -> None:
         np.zeros((4, 4)),
         0.9 * np.eye(4),
     ):
-        monkeypatch.setattr("lipcert.bounds.stacks._vectors", lambda S, wrong=wrong: np.broadcast_to(wrong, S.shape))
+        monkeypatch.setattr(
+            "lipcert.bounds.operator_norms._vectors", lambda S, wrong=wrong: np.broadcast_to(wrong, S.shape)
+        )
         assert np.all(largest_eigenvalues(S, np.zeros_like(S)) >= np.maximum(top, 0.0))
     assert np.all(positive_norms(R) >= length * (1 - 1e-15))
     assert np.all(positive_norms(R) <= length * 1.01)

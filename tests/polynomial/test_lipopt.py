@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lipcert import Activation, Box, Everywhere, Network, bound, verify
-from lipcert.bounds.propagation import Interval
+from lipcert.bounds.interval import Interval
 from lipcert.budget import Budget
 from lipcert.errors import InputError, MethodError
 from lipcert.paper.networks import paper_network, paper_region

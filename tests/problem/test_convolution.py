@@ -24,10 +24,10 @@ from lipcert.bounds import (
     preactivation_bounds,
     whole,
 )
-from lipcert.bounds import spectral as spectral_module
+from lipcert.bounds import operator_norms as spectral_module
 from lipcert.bounds.gains import gains_operations
 from lipcert.bounds.interval import Interval
-from lipcert.bounds.spectral import spectral_norm
+from lipcert.bounds.operator_norms import spectral_norm
 from lipcert.budget import Budget
 from lipcert.problem.convolution import Convolution, Window
 from lipcert.problem.norms import SUPPORTED, Norm
@@ -37,7 +37,7 @@ from lipcert.proof.arithmetic import prove_linear
 from lipcert.proof.balls import check_with_balls
 from lipcert.rounding import Array
 from lipcert.witness import evaluate, search
-from lipcert.witness.program import Program
+from lipcert.witness.program import PatternProgram
 from lipcert.witness.screen import Screen
 from tests.strategies import SMOOTH, convolutional_networks, convolutions
 
@@ -127,7 +127,7 @@ def test_screens_and_programs(nets: tuple[Network, Network]) -> None:
         same(slopes[0][1], slopes[1][1])
         assert Screen(one, Budget.of_work(1.0)).dtype == Screen(two, Budget.of_work(1.0)).dtype
         if not isinstance(region, Everywhere):
-            programs = [Program.of(p, Budget.of_work(10.0)) for p in (one, two)]
+            programs = [PatternProgram.of(p, Budget.of_work(10.0)) for p in (one, two)]
             forms = [p.forms(p.free, Budget.of_work(10.0)) for p in programs]
             same(forms[0][0], forms[1][0])
             same(forms[0][1], forms[1][1])

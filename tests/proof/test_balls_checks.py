@@ -49,10 +49,9 @@ from lipcert.proof.nogoods import System as FloatSystem
 from lipcert.proof.relaxed import Multipliers
 from lipcert.proof.sharpened import Sharper
 from lipcert.proof.slopes import Slopes
-from lipcert.relaxation.build import build
 from lipcert.relaxation.margin import margin
 from lipcert.relaxation.slopes import slope_program
-from lipcert.relaxation.specification import Specification
+from lipcert.relaxation.specification import Specification, build
 from tests.ball_corpus import even, problem_of, small_net
 from tests.trees import signs_of, tree_of
 

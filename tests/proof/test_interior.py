@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lipcert import Ball, Box, Certificate, Everywhere, Network, Polytope, bound, verify
-from lipcert.bounds.engine import root_bounds
+from lipcert.bounds.propagation import root_bounds
 from lipcert.budget import Budget
 from lipcert.jobs import local
 from lipcert.method.base import Wishes

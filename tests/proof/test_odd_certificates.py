@@ -35,8 +35,8 @@ from lipcert.proof.partition import PartitionCertificate, verify_partition
 from lipcert.proof.relaxed import Multipliers
 from lipcert.proof.tree import Tree
 from lipcert.proof.verify import load_certificate
-from lipcert.relaxation.build import build
 from lipcert.relaxation.cuts import Cuts
+from lipcert.relaxation.specification import build
 from lipcert.solver.rank_two import Options, solve_rank_two
 from tests.conftest import ROOT
 from tests.reader_tools import refuse

@@ -21,8 +21,7 @@ from lipcert.proof.nogoods import Nogoods
 from lipcert.proof.preorder import read_preorder
 from lipcert.proof.relaxed import Multipliers
 from lipcert.proof.tree import LEAF, Tree, digest, level_order, read_tree
-from lipcert.relaxation.build import build
-from lipcert.relaxation.specification import plan_specification
+from lipcert.relaxation.specification import build, plan_specification
 from lipcert.solver.rank_two import Options, solve_rank_two
 from tests.enumeration import exact_constant
 from tests.lift_tools import deep_net

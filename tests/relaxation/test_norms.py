@@ -17,8 +17,8 @@ from scipy import sparse
 
 import lipcert
 from lipcert import Ball, Box, Everywhere, InputError, MethodError, Network
+from lipcert.bounds.operator_norms import operator_norm, spectral_norm
 from lipcert.bounds.propagation import preactivation_bounds
-from lipcert.bounds.spectral import operator_norm, spectral_norm
 from lipcert.cli.app import run
 from lipcert.problem.norms import Norm
 from lipcert.problem.problem import Problem
@@ -27,8 +27,7 @@ from lipcert.proof import Cases
 from lipcert.proof.balls import check_with_balls
 from lipcert.proof.cases import case_of, case_table
 from lipcert.proof.multipliers import prove
-from lipcert.relaxation.crosses import Pairs, rows, violated
-from lipcert.relaxation.cuts import Cuts, valid_table, with_cuts
+from lipcert.relaxation.cuts import Cuts, Pairs, cross_rows, most_violated_crosses, valid_table, with_cuts
 from lipcert.relaxation.rank_two import RankTwoProblem
 from lipcert.relaxation.specification import LIFTS
 from lipcert.robustness.attack import _Search
@@ -245,8 +244,8 @@ def test_crosses_hold_at_true_points(case: Case, norm: Norm, up: bool) -> None:
     assert not valid_table(table)
     if len(pairs.own) > 1:
         X = np.eye(relaxation.space.size)
-        i, j, code, step = violated(pairs, X, 50, 1e-3)
-        left, right, rhs = rows(pairs, i, j, code, step)
+        i, j, code, step = most_violated_crosses(pairs, X, 50, 1e-3)
+        left, right, rhs = cross_rows(pairs, i, j, code, step)
         value = np.asarray(((left @ X) * right.toarray()).sum(axis=1)).reshape(-1, 4).sum(axis=1)
         assert np.all(value > rhs)
 

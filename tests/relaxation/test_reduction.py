@@ -15,7 +15,9 @@ from hypothesis import given, settings
 import lipcert
 from lipcert import Box, Everywhere, Network
 from lipcert.bounds.gains import GAINS, gains, mixed_gradient_bounds
-from lipcert.bounds.propagation import Interval, gradient_bounds, preactivation_bounds
+from lipcert.bounds.gradients import gradient_bounds
+from lipcert.bounds.interval import Interval
+from lipcert.bounds.propagation import preactivation_bounds
 from lipcert.budget import Budget
 from lipcert.method.bracket import Bracket
 from lipcert.method.engines import Relaxation, engines_for
@@ -27,10 +29,8 @@ from lipcert.problem.problem import Problem
 from lipcert.proof import prove_interval
 from lipcert.proof.arithmetic import prove_mixed
 from lipcert.proof.multipliers import prove
-from lipcert.relaxation.build import build
-from lipcert.relaxation.reduced import share_of
-from lipcert.relaxation.reduction import Reduction, chords, everything, reduction_from
-from lipcert.relaxation.specification import Specification
+from lipcert.relaxation.reduction import Reduction, chords, everything, reduction_from, share_of
+from lipcert.relaxation.specification import Specification, build
 from lipcert.rounding import Array
 from lipcert.solver.rank_two import Options, solve_rank_two
 from lipcert.steps import DENSE, RATES

@@ -12,7 +12,7 @@ from scipy import sparse
 from lipcert import Box, Everywhere
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region
-from lipcert.relaxation.sdpa import write_sdpa
+from lipcert.relaxation.model import write_sdpa
 from tests.lift_tools import built
 from tests.one_layer_tools import random_case, solved
 

@@ -23,8 +23,7 @@ from lipcert.problem.problem import Problem
 from lipcert.proof import Multipliers
 from lipcert.proof.cases import Cases
 from lipcert.proof.multipliers import prove
-from lipcert.relaxation.build import build
-from lipcert.relaxation.specification import UNSIGNED, Specification
+from lipcert.relaxation.specification import UNSIGNED, Specification, build
 from lipcert.rounding import Array
 from lipcert.solver.rank_two import Options, solve_rank_two
 from tests.constants import set_constant

@@ -16,8 +16,8 @@ from lipcert.budget import Budget
 from lipcert.paper.networks import paper_network, paper_region
 from lipcert.problem.problem import Problem
 from lipcert.proof.multipliers import prove
-from lipcert.relaxation.grid import grid_of
 from lipcert.relaxation.model import Relaxation
+from lipcert.relaxation.triangles import grid_of
 from lipcert.rounding import Array
 from lipcert.solver import Progress, RankTwoResult, choose_solver
 from lipcert.solver import Status as SolverStatus

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from lipcert.bounds.propagation import gradient_bounds, preactivation_bounds
+from lipcert.bounds.gradients import gradient_bounds
+from lipcert.bounds.propagation import preactivation_bounds
 from lipcert.budget import Budget
 from lipcert.problem.activations import Activation
 from lipcert.problem.blocks import Block

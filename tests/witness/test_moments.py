@@ -18,9 +18,8 @@ from lipcert.relaxation.model import Relaxation
 from lipcert.rounding import Array
 from lipcert.witness import Witness, evaluate, improve, search
 from lipcert.witness.chart import Chart
-from lipcert.witness.chase import chase, row_lengths
 from lipcert.witness.moments import candidates
-from lipcert.witness.program import Program
+from lipcert.witness.program import PatternProgram, chase, row_lengths
 from lipcert.witness.screen import Screen
 from tests.enumeration import exact_constant
 from tests.lift_tools import built
@@ -138,7 +137,7 @@ def test_a_relaxation_of_another_network_is_harmless() -> None:
 def test_chase_reaches_patterns_that_points_have() -> None:
     net, box, c = random_network(4, (6, 8, 7, 2)), Box(np.zeros(6), 1.0), np.array([1.0, -1.0])
     problem, budget = Problem.of(net, box, c), Budget.of_work(np.inf)
-    program, screen = Program.of(problem, budget), Screen(problem, budget)
+    program, screen = PatternProgram.of(problem, budget), Screen(problem, budget)
     points = screen.chart.draw(np.random.default_rng(0), 40, screen.dtype)
     u = np.where(program.free, np.concatenate(screen.forward(points), axis=1) > 0, program.fixed)
     start = np.zeros_like(points)

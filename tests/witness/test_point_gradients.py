@@ -25,10 +25,9 @@ from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box, Everywhere
 from lipcert.rounding import Array
 from lipcert.witness import evaluate
+from lipcert.witness.directional import derivative_below, preactivations
 from lipcert.witness.directions import steepness
-from lipcert.witness.errors import preactivations
-from lipcert.witness.record import Record
-from lipcert.witness.tangent import derivative_below
+from lipcert.witness.record import WitnessSearch
 from lipcert.witness.witness import evaluate_framed
 from tests.strategies import branched_networks
 from tests.witness.test_deep import deep_network, exact_gradient
@@ -209,7 +208,7 @@ def test_a_middle_on_kinks_is_left() -> None:
     net = Network.from_blocks([first, *same, Block(((9, np.array([[1.0, 1.0, 1.0]])),), np.zeros(1))])
     problem = Problem.of(net, Box(np.full(4, 0.5), 0.1), 0)
     assert evaluate(problem, np.full(4, 0.5)) < 0.5 * 4
-    record = Record(problem, Budget.of_work(1.0), rng=np.random.default_rng(0))
+    record = WitnessSearch(problem, Budget.of_work(1.0), rng=np.random.default_rng(0))
     record.begin()
     assert problem.region.contains(record.best.point)
     assert np.abs(record.best.point - 0.5).max() < 1e-5

@@ -22,8 +22,8 @@ from lipcert.problem.region import Box, Everywhere
 from lipcert.rounding import Array
 from lipcert.witness import Witness, evaluate, sample_points, sampling, search
 from lipcert.witness import screen as screens
-from lipcert.witness.patterns import applies
-from lipcert.witness.program import Program
+from lipcert.witness.patterns import patterns_apply
+from lipcert.witness.program import PatternProgram
 from lipcert.witness.screen import PASS_SECONDS, Screen
 from tests.enumeration import exact_constant
 from tests.strategies import branched_networks
@@ -60,7 +60,7 @@ def check(witness: Witness, problem: Problem) -> None:
 def constant_by_enumeration(problem: Problem) -> float:
     """The largest gradient norm of all patterns that some open part of the box has: 2^neurons linear programs."""
     budget, net, dual = Budget.of_work(np.inf), problem.network, problem.norm.dual
-    program = Program.of(problem, budget)
+    program = PatternProgram.of(problem, budget)
     best = 0.0
     for bits in itertools.product((False, True), repeat=net.neurons):
         u = np.array(bits)
@@ -319,7 +319,7 @@ def test_search_from_given_starts_beats_them() -> None:
     found = search(problem, Budget.of_work(5.0), samples=0, starts=start.point)
     check(found, problem)
     assert found.value >= start.value * (1 - 1e-9)
-    assert not applies(problem.network)
+    assert not patterns_apply(problem.network)
 
 
 def residual(seed: int, activation: Activation | str = "relu", inputs: int = 4) -> Network:
@@ -387,7 +387,7 @@ def test_the_screen_agrees_with_networks_with_branches(case: tuple[Network, Box,
 def test_affine_forms_of_a_pattern_with_branches(case: tuple[Network, Box, Array]) -> None:
     """On the pattern of a point they are the pre-activations there."""
     problem, budget = Problem.of(*case), Budget.unlimited()
-    program = Program.of(problem, budget)
+    program = PatternProgram.of(problem, budget)
     v = program.chart.draw(np.random.default_rng(0), 1, np.float64)
     zs = np.concatenate(problem.network.preactivations(program.chart.points(v)), axis=1)[0]
     rows, shifts = program.forms(zs > 0, budget)

@@ -1,22 +1,33 @@
 """Sound bounds of values and gradients, rounded outward: on a region, or on many cells of it at once."""
 
 from lipcert.bounds.cell import Cell, Split, halves, splits_here, whole
-from lipcert.bounds.engine import Bounds, bounds_of, joined, root_bounds, tree_bounds
 from lipcert.bounds.forms import proves_empty
 from lipcert.bounds.gains import Gains, gains, jacobian_rows, mixed_bound, mixed_gradient_bounds, mixed_map_bound
-from lipcert.bounds.gradients import gradient_bounds, gradient_magnitudes, interval_uppers, slope_bounds
+from lipcert.bounds.gradients import gradient_bounds, gradient_magnitudes, slope_bounds
 from lipcert.bounds.interval import Interval
 from lipcert.bounds.jacobian import directions, map_bounds
-from lipcert.bounds.linear import Linear, linear_bounds, linear_map_bound, linear_operations
-from lipcert.bounds.propagation import cut_short, gradients, preactivation_bounds, preactivations, slopes
-from lipcert.bounds.spectral import operator_norm
+from lipcert.bounds.linear import LinearBounds, linear_bounds, linear_map_bound, linear_operations
+from lipcert.bounds.operator_norms import operator_norm
+from lipcert.bounds.propagation import (
+    Bounds,
+    bounds_of,
+    cut_short,
+    gradients,
+    interval_uppers,
+    joined,
+    preactivation_bounds,
+    preactivations,
+    root_bounds,
+    slopes,
+    tree_bounds,
+)
 
 __all__ = [
     "Bounds",
     "Cell",
     "Gains",
     "Interval",
-    "Linear",
+    "LinearBounds",
     "Split",
     "bounds_of",
     "cut_short",

@@ -28,7 +28,7 @@ _EUCLIDEAN = Norm("2")
 
 
 @dataclass(frozen=True, eq=False)
-class Forms:
+class LinearForms:
     """Of every cell (leading axis) r forms; `longest` sums of that many terms led to a number."""
 
     rows: Array
@@ -61,7 +61,7 @@ class Forms:
 
 
 @dataclass(frozen=True, eq=False)
-class Sides:
+class HalfSpaces:
     """Half-spaces H x + h >= 0, exact by definition: q of every cell, of which neuron each is (-1: none, H = h = 0)."""
 
     H: Array
@@ -72,10 +72,10 @@ class Sides:
     def count(self) -> int:
         return int(self.h.shape[1])
 
-    def rows(self, k: NDArray[np.int64]) -> Sides:
-        return Sides(self.H[k], self.h[k], self.neuron[k])
+    def rows(self, k: NDArray[np.int64]) -> HalfSpaces:
+        return HalfSpaces(self.H[k], self.h[k], self.neuron[k])
 
-    def with_signs(self, above: Forms, signs: NDArray[np.int8], neuron: NDArray[np.int64]) -> Sides:
+    def with_signs(self, above: LinearForms, signs: NDArray[np.int8], neuron: NDArray[np.int64]) -> HalfSpaces:
         """Besides these the half-spaces of some neurons: `above` are forms above z (first half) and -z (second half).
         Signs and neurons are a row for every cell.
 
@@ -91,41 +91,41 @@ class Sides:
         h = np.take_along_axis(above.shifts(), where, axis=1)
         sure = (picked != 0) & np.isfinite(h) & np.all(np.isfinite(H), axis=2)
         H, h = np.where(sure[:, :, None], H, 0.0), np.where(sure, h, 0.0)
-        return stacked([self, Sides(H, h, np.where(sure, np.take_along_axis(neuron, order, axis=1), -1))], axis=1)
+        return stacked([self, HalfSpaces(H, h, np.where(sure, np.take_along_axis(neuron, order, axis=1), -1))], axis=1)
 
 
-def no_sides(count: int, inputs: int) -> Sides:
+def no_sides(count: int, inputs: int) -> HalfSpaces:
     """No half-spaces of `count` cells."""
-    return Sides(np.zeros((count, 0, inputs)), np.zeros((count, 0)), np.zeros((count, 0), dtype=np.int64))
+    return HalfSpaces(np.zeros((count, 0, inputs)), np.zeros((count, 0)), np.zeros((count, 0), dtype=np.int64))
 
 
-def stacked(pieces: Sequence[Sides], axis: int = 0) -> Sides:
+def stacked(pieces: Sequence[HalfSpaces], axis: int = 0) -> HalfSpaces:
     """Half-spaces of several batches (axis 0), or more of the same cells (axis 1)."""
     if axis == 0:
         most = max(p.count for p in pieces)
         pieces = [_padded(p, most) for p in pieces]
-    return Sides(*(np.concatenate([getattr(p, name) for p in pieces], axis=axis) for name in ("H", "h", "neuron")))
+    return HalfSpaces(*(np.concatenate([getattr(p, name) for p in pieces], axis=axis) for name in ("H", "h", "neuron")))
 
 
-def _padded(sides: Sides, count: int) -> Sides:
+def _padded(sides: HalfSpaces, count: int) -> HalfSpaces:
     more = count - sides.count
     if not more:
         return sides
-    return Sides(
+    return HalfSpaces(
         np.pad(sides.H, ((0, 0), (0, more), (0, 0))),
         np.pad(sides.h, ((0, 0), (0, more))),
         np.pad(sides.neuron, ((0, 0), (0, more)), constant_values=-1),
     )
 
 
-def pushed(forms: Forms, sides: Sides, box: Interval) -> Forms:
+def pushed(forms: LinearForms, sides: HalfSpaces, box: Interval) -> LinearForms:
     """The forms plus the multiples of half-spaces that make their maxima over the box small."""
     with np.errstate(all="ignore"):
         weights = multiples(forms, sides, box)
     return combined(forms, sides, weights, box)
 
 
-def combined(forms: Forms, sides: Sides, weights: Array, box: Interval) -> Forms:
+def combined(forms: LinearForms, sides: HalfSpaces, weights: Array, box: Interval) -> LinearForms:
     """forms + weights (H x + h), weights >= 0; what rounds in the coefficients is paid with the largest |x|."""
     weights = np.where(np.isfinite(weights), np.maximum(weights, 0.0), 0.0)
     longest = forms.longest + sides.count + 8
@@ -138,18 +138,18 @@ def combined(forms: Forms, sides: Sides, weights: Array, box: Interval) -> Forms
         size = forms.size + np.abs(forms.constant) + np.matmul(weights, np.abs(sides.h)[:, :, None])[:, :, 0]
         floor = longest * TINY * (1.0 + reach.sum(axis=1))[:, None]
         error = grow(forms.error + g * each(bulk, reach) + floor, longest)
-        return Forms(rows, forms.constant + more, size, error, longest)
+        return LinearForms(rows, forms.constant + more, size, error, longest)
 
 
-def proves_empty(sides: Sides, weights: Array, box: Interval) -> NDArray[np.bool_]:
+def proves_empty(sides: HalfSpaces, weights: Array, box: Interval) -> NDArray[np.bool_]:
     """Whether weights (H x + h) < 0 on the whole box of a cell, for weights >= 0: one vector of weights per cell."""
     count, _, n = sides.H.shape
     nothing = np.zeros((count, 1))
-    zero = Forms(np.zeros((count, 1, n)), nothing, nothing, nothing, n + 8)
+    zero = LinearForms(np.zeros((count, 1, n)), nothing, nothing, nothing, n + 8)
     return np.asarray(combined(zero, sides, weights[:, None, :], box).largest(box)[:, 0] < 0)
 
 
-def multiples(forms: Forms, sides: Sides, box: Interval) -> Array:
+def multiples(forms: LinearForms, sides: HalfSpaces, box: Interval) -> Array:
     """Hints for the multiples: the exact minimum in one of them after the other."""
     m, r = middle_and_radius(box)
     a = forms.rows * r[:, None, :]

@@ -24,9 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lipcert.bounds.gradients import gradient_bounds, slope_bounds
-from lipcert.bounds.interval import Interval, finite_sum
-from lipcert.bounds.rounded import Rounded
-from lipcert.bounds.spectral import operator_norm, spectral_norm, spectral_operations
+from lipcert.bounds.interval import Interval, Rounded, finite_sum
+from lipcert.bounds.operator_norms import operator_norm, spectral_norm, spectral_operations
 from lipcert.bounds.substitution import longest_side, work
 from lipcert.problem.maps import Matrix, dense
 from lipcert.problem.network import Network

@@ -1,39 +1,50 @@
-"""The Jacobian of the whole map on many cells: bounds of its operator norm from p to q by linear forms.
+"""The Jacobian of the whole map on many cells: bounds of its operator norm from p to q, and of its single entries.
 
-Rows are gradients, which `linear` bounds. With J within R of M entry by entry, whatever the norms, the least of
+Rows are gradients, which `linear` bounds. With J within R of M entry by entry, the bound for any two norms is the least
+of
 
-    |(norms of the rows)|_q,      |M| + |R|,      | |M| + R |          operator norms, `stacks`
+    |(norms of the rows)|_q,      |M| + |R|,      | |M| + R |          operator norms, `operator_norms`
 
 and from 2 to 2, with E = J - M,
 
     J J' = T + E E',    T = M J' + J M' - M M',      |J|^2 <= lambda_max(T) + |R|^2,
 
-where the entries of T are linear forms in the gradients: what cancels in them cancels.
+where the entries of T are linear forms in the gradients, so that terms cancel in them.
 
-To norm inf |J| is the largest of the rows; to norm 1 with few outputs the largest of the combinations d'J with d_k = 1
-or -1, which are rows too. Forms are made for those that intervals do not show to be shorter than another.
+To norm inf |J| is the largest norm of a row; to norm 1 with few outputs it is the largest norm of the combinations d'J
+with d_k = 1 or -1, which are rows too. Forms are made only for rows that intervals do not show to be shorter than
+another.
+
+Entries are enclosed by linear forms and, where few slopes are open, at the ends of these slopes (`vertex_entries`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.bounds.adjoint import Adjoint
-from lipcert.bounds.gradients import gradient_bounds
-from lipcert.bounds.interval import Interval, middle_and_radius
-from lipcert.bounds.linear import Linear, form_bounds, joined
-from lipcert.bounds.stacks import SIGNS_UP_TO, corners, largest_eigenvalues, matrix_norms, positive_norms, vector_norms
-from lipcert.bounds.tangents import Tangent
+from lipcert.bounds.gradients import gradient_bounds, slope_bounds, vertex_entries
+from lipcert.bounds.interval import Interval, middle_and_radius, sign_matrix, times
+from lipcert.bounds.linear import AdjointBounds, LinearBounds, form_bounds, joined, spread_losses
+from lipcert.bounds.operator_norms import (
+    SIGNS_UP_TO,
+    corners,
+    largest_eigenvalues,
+    matrix_norms,
+    positive_norms,
+    vector_norms,
+)
+from lipcert.bounds.propagation import ForwardPass
+from lipcert.bounds.substitution import Tangent
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
 from lipcert.rounding import TINY, Array, gamma, grow
 
 Index = NDArray[np.int64]
 
-_NUMBERS = 1 << 21  # in one array of the coefficients of all forms of a batch of cells
+_BATCH_NUMBERS = 1 << 21  # in one array of the coefficients of all forms of a batch of cells
 
 
 def directions(norm: Norm, outputs: int) -> Array | None:
@@ -48,14 +59,16 @@ def directions(norm: Norm, outputs: int) -> Array | None:
     return None
 
 
-def map_bounds(net: Network, slopes: Sequence[Interval], norm: Norm, values: Sequence[Tangent] | None = None) -> Linear:
+def map_bounds(
+    net: Network, slopes: Sequence[Interval], norm: Norm, values: Sequence[Tangent] | None = None
+) -> LinearBounds:
     """Bounds of the operator norm on cells with these slopes, (cells, width) for every hidden block.
 
     As `linear_bounds` of one output; the gradients are those of the rows together, from minus to plus their lengths.
     """
     cells, rows = len(slopes[0].lo), directions(norm, net.outputs)
     count = net.outputs if rows is None else len(rows)
-    step = max(1, _NUMBERS // (2 * count * net.inputs * max(net.shape[1:-1], default=1)))
+    step = max(1, _BATCH_NUMBERS // (2 * count * net.inputs * max(net.shape[1:-1], default=1)))
     pieces = []
     with np.errstate(all="ignore"):
         for own in (slice(k, k + step) for k in range(0, cells, step)):
@@ -67,7 +80,9 @@ def map_bounds(net: Network, slopes: Sequence[Interval], norm: Norm, values: Seq
     return joined(pieces)
 
 
-def _of_rows(net: Network, slopes: list[Interval], norm: Norm, rows: Array, values: list[Tangent] | None) -> Linear:
+def _of_rows(
+    net: Network, slopes: list[Interval], norm: Norm, rows: Array, values: list[Tangent] | None
+) -> LinearBounds:
     """The longest row: by intervals all of them, by forms the one that they say is longest, and any that may be longer
     than this one then is."""
     cells, entries = len(slopes[0].lo), norm.p != "inf" or values is not None
@@ -82,7 +97,7 @@ def _of_rows(net: Network, slopes: list[Interval], norm: Norm, rows: Array, valu
         lengths[cell, row] = np.fmin(lengths[cell, row], found[1].upper)
         place = np.concatenate([place, cell])
     uppers = np.concatenate([some.upper for some in found])
-    return Linear(_known(lengths.max(axis=1)), *_together(found, uppers, place, cells))
+    return LinearBounds(_known(lengths.max(axis=1)), *_together(found, uppers, place, cells))
 
 
 def _by_intervals(net: Network, slopes: list[Interval], norm: Norm, rows: Array) -> Array:
@@ -95,14 +110,14 @@ def _by_intervals(net: Network, slopes: list[Interval], norm: Norm, rows: Array)
 
 def _forms(
     net: Network, slopes: list[Interval], norm: Norm, cell: Index, c: Array, values: list[Tangent] | None, entries: bool
-) -> tuple[Adjoint, Linear]:
-    """The gradients of one output c'scores on one cell each; `entries` as in `Adjoint.run`."""
+) -> tuple[AdjointBounds, LinearBounds]:
+    """The gradients of one output c'scores on one cell each; `entries` as in `AdjointBounds.run`."""
     every = None if values is None else [stage.rows(cell) for stage in values]
-    adjoint = Adjoint(net, tuple(s.rows(cell) for s in slopes), c, every)
+    adjoint = AdjointBounds(net, tuple(s.rows(cell) for s in slopes), c, every)
     return adjoint, form_bounds(adjoint, Norm(norm.p), None, entries)
 
 
-def _of_matrices(net: Network, slopes: list[Interval], norm: Norm, values: list[Tangent] | None) -> Linear:
+def _of_matrices(net: Network, slopes: list[Interval], norm: Norm, values: list[Tangent] | None) -> LinearBounds:
     """All rows by forms, and their norm."""
     cells, count = len(slopes[0].lo), net.outputs
     place = np.repeat(np.arange(cells), count)
@@ -114,7 +129,7 @@ def _of_matrices(net: Network, slopes: list[Interval], norm: Norm, values: list[
     upper = np.fmin(upper, _by_magnitudes(J, norm))
     if norm.p == norm.out == "2":
         upper = np.fmin(upper, _by_squares(adjoint, M, R))
-    return Linear(_known(upper), *_together([found], found.upper, place, cells))
+    return LinearBounds(_known(upper), *_together([found], found.upper, place, cells))
 
 
 def _by_magnitudes(J: Interval, norm: Norm) -> Array:
@@ -126,7 +141,7 @@ def _by_magnitudes(J: Interval, norm: Norm) -> Array:
     return vector_norms(vector_norms(size, norm.dual.p), norm.out)
 
 
-def _by_squares(adjoint: Adjoint, M: Array, R: Array) -> Array:
+def _by_squares(adjoint: AdjointBounds, M: Array, R: Array) -> Array:
     """From 2 to 2: (lambda_max(T) + |R|^2)^(1/2)."""
     cells, count, n = M.shape
     both = np.repeat(np.concatenate([M, -M], axis=1), count, axis=0)  # for row k of J: M_i and -M_i, all i
@@ -144,7 +159,7 @@ def _by_squares(adjoint: Adjoint, M: Array, R: Array) -> Array:
 
 
 def _together(
-    found: list[Linear], lengths: Array, cell: Index, cells: int
+    found: list[LinearBounds], lengths: Array, cell: Index, cells: int
 ) -> tuple[tuple[Interval, ...], tuple[Array, ...]]:
     """Of the rows of every cell: the gradients' lengths, and what open slopes cost, as far as a row is near the longest
     of its cell."""
@@ -167,3 +182,99 @@ def _together(
 
 def _known(x: Array) -> Array:
     return np.where(np.isnan(x), np.inf, x)
+
+
+Mask = NDArray[np.bool_]
+Worth = Callable[[slice, Interval], Array]  # of rows and their entries: about how much each entry matters, with a sign
+
+
+def entry_bounds(
+    net: Network,
+    slopes: Sequence[Interval],
+    rows: tuple[Index, Index, Mask],
+    values: Sequence[Tangent] | None = None,
+    worth: Worth | None = None,
+) -> tuple[Interval, LinearBounds | None]:
+    """Bounds of the entries that the rows ask for, (rows, inputs), on cells with these slopes; others are looser.
+
+    `rows` are the cells, the scores and which entries are wanted. `worth` asks for hints besides: what the open slopes
+    cost the entries that matter.
+    """
+    cell, score, wanted = rows
+    c = np.eye(net.outputs)[score]
+    step = max(1, _BATCH_NUMBERS // (2 * net.inputs * max(net.shape[1:-1], default=1)))
+    found: list[Interval] = []
+    hints: list[LinearBounds] = []
+    with np.errstate(all="ignore"):
+        for own in (slice(k, k + step) for k in range(0, len(cell), step)):
+            stages = None if values is None else [stage.rows(cell[own]) for stage in values]
+            adjoint = AdjointBounds(net, tuple(s.rows(cell[own]) for s in slopes), c[own], stages)
+            gradients = adjoint.run(wanted[own])
+            ends = vertex_entries(net, adjoint.slopes, c[own]) if slopes else gradients[0]
+            met = _meet(gradients[0], ends)
+            found.append(signed(net, adjoint.slopes, c[own], (met, *gradients[1:])))
+            if worth is not None:
+                hints.append(_hints(adjoint, gradients, worth(own, found[-1])))
+    if not found:
+        nothing = np.zeros((0, net.inputs))
+        return Interval(nothing, nothing), None
+    together = Interval(np.concatenate([g.lo for g in found]), np.concatenate([g.hi for g in found]))
+    return together, joined(hints) if hints else None
+
+
+def entries_at(net: Network, points: Array, scores: Index) -> Interval:
+    """Enclosures of the gradients of these scores next to every point: (points, scores, inputs).
+
+    A neuron whose pre-activation is zero within rounding has either slope: next to the point there are inputs whose
+    gradients lie in the enclosure, whichever they are.
+    """
+    count = len(points)
+    c = np.eye(net.outputs)[scores]
+    with np.errstate(all="ignore"):
+        pre = ForwardPass(net, Interval(points, points), forms=False).run().pre if net.depth else ()
+        slopes = [Interval(*(np.repeat(end, len(scores), axis=0) for end in s)) for s in slope_bounds(net, pre)]
+        weights = np.tile(c, (count, 1))
+        gradients = gradient_bounds(net, (), weights, slopes) if slopes else AdjointBounds(net, (), weights).run()
+        g = signed(net, slopes, weights, gradients)
+    shape = (count, len(scores), net.inputs)
+    low, high = np.where(np.isnan(g.lo), -np.inf, g.lo), np.where(np.isnan(g.hi), np.inf, g.hi)
+    return Interval(low.reshape(shape), high.reshape(shape))
+
+
+def signed(net: Network, slopes: Sequence[Interval], c: Array, gradients: Sequence[Interval]) -> Interval:
+    """The gradient by the input, cut at zero where no path of the network can make it negative, or positive.
+
+    Whether a sum of terms can be negative is asked of the signs of its terms alone. That needs no rounding: an entry
+    that is zero is found to be zero, and one that no weight can make negative is not said to be -1e-17 or more.
+    """
+    behind = {net.depth + 1: (c < 0, c > 0)}  # of z_i: whether its gradient may be negative, and positive
+    for j in range(net.depth, -1, -1):
+        falls, rises = np.zeros((2, len(c), net.shape[j]), dtype=bool)
+        for i, w in net.readers[j]:
+            with_, against = sign_matrix(w.T, 1), sign_matrix(w.T, -1)
+            down, up = (part.astype(np.float64) for part in behind[i])
+            falls |= times(down, with_) + times(up, against) > 0
+            rises |= times(up, with_) + times(down, against) > 0
+        g = gradients[j]
+        falls, rises = falls & ~(g.lo >= 0), rises & ~(g.hi <= 0)
+        if j:
+            s = slopes[j - 1]
+            same, turned = s.hi > 0, s.lo < 0
+            behind[j] = (falls & same | rises & turned, rises & same | falls & turned)
+    g = gradients[0]
+    return Interval(np.where(falls, g.lo, np.maximum(g.lo, 0.0)), np.where(rises, g.hi, np.minimum(g.hi, 0.0)))
+
+
+def _meet(a: Interval, b: Interval) -> Interval:
+    """What lies in both; both are proved, so that only rounding could make it empty."""
+    lo, hi = np.where(np.isnan(a.lo), -np.inf, a.lo), np.where(np.isnan(a.hi), np.inf, a.hi)
+    return Interval(np.maximum(lo, b.lo), np.minimum(hi, b.hi))
+
+
+def _hints(adjoint: AdjointBounds, gradients: tuple[Interval, ...], worth: Array) -> LinearBounds:
+    """What every open slope costs the sum of the entries as they matter."""
+    top, losses = adjoint.largest(worth[:, None, :])
+    if not losses:
+        return LinearBounds(top[:, 0], gradients, ())
+    loss = spread_losses(adjoint.net, adjoint.slopes, gradients, losses, np.abs(worth))
+    return LinearBounds(top[:, 0], gradients, tuple(loss))

@@ -1,13 +1,16 @@
 """Backward substitution [CROWN18]: linear forms in the input above neurons of a block, on many cells at once.
 
-A form in hand has coefficients for several blocks. From the top down, the values x_i of a block give way to linear
-bounds in z_i, and z_i to what it reads,
+A form has coefficients for several blocks. From the top down, the values x_i of a block are replaced by linear bounds
+in z_i, and z_i by the values that the block reads,
 
     r x_i  <=  r+ (a z_i + b) + r- (a' z_i + b'),      z_i = b_i + sum_j A_ij x_j,
 
-until only the input is left. The form is exact by definition: what rounding changes in its coefficients is paid for at
-once, as |change| times the largest |x|, in `error`, and so is the slack of z. `size` bounds the constants added, for
+until only the input is left. The form is exact by definition: a change that rounding makes to a coefficient is paid for
+at once, as |change| times the largest |x|, in `error`, and so is the slack of z. `size` bounds the constants added, for
 the errors of adding them.
+
+A `Tangent` is a block whose lines lie close to a smooth activation (`problem.activations.secants`) and that has lines
+of its slope too.
 """
 
 from __future__ import annotations
@@ -19,11 +22,13 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.bounds.forms import Forms, each
+from lipcert.bounds.forms import LinearForms, each
 from lipcert.bounds.interval import Interval, times
-from lipcert.problem.activations import Lines
+from lipcert.problem.activations import Activation, Lines
+from lipcert.problem.activations.secants import secant
 from lipcert.problem.blocks import Block
 from lipcert.problem.maps import Matrix, dense, dense_work, entries, is_sparse
+from lipcert.problem.network import Network
 from lipcert.rounding import TINY, UNIT, Array, gamma
 from lipcert.steps import DENSE, RATES, THIN, step
 
@@ -31,7 +36,7 @@ _PASSES = 50  # operations for what is done to one coefficient besides the produ
 
 
 @dataclass(frozen=True, eq=False)
-class Stage:
+class BoundedBlock:
     """A block with what is known of it on every cell: bounds of z, of x, and of the values of each of its sources."""
 
     block: Block
@@ -64,10 +69,10 @@ class Stage:
         return np.asarray(sum(x.magnitude.sum(axis=1) for x in (self.z, *self.sources)))
 
 
-def forms_above(block: Block, neurons: NDArray[np.int64], stages: Sequence[Stage], box: Interval) -> Forms:
-    """Forms above z of some neurons of a block (first half) and above -z (second half); `stages` are those before.
+def forms_above(block: Block, neurons: NDArray[np.int64], stages: Sequence[BoundedBlock], box: Interval) -> LinearForms:
+    """Forms above z of some neurons of a block (first half) and above -z (second half).
 
-    `neurons` are the same of all cells, or a row for each.
+    `stages` are the blocks before it; `neurons` are the same for all cells, or a row for each.
     """
     count, r = len(box.lo), 2 * neurons.shape[-1]
     own = np.broadcast_to(neurons, (count, r // 2))
@@ -75,13 +80,15 @@ def forms_above(block: Block, neurons: NDArray[np.int64], stages: Sequence[Stage
     size, error = np.abs(constant), np.tile(block.doubt[own], (1, 2))
     longest = _longest([*(s.block for s in stages), block])
     pending = {j: np.broadcast_to(_both(weight, neurons), (count, r, weight.shape[1])) for j, weight in block.terms}
-    return descend(stages, pending, {}, Forms(np.zeros((count, r, 0)), constant, size, error, longest))
+    return descend(stages, pending, {}, LinearForms(np.zeros((count, r, 0)), constant, size, error, longest))
 
 
-def descend(stages: Sequence[Stage], pending: dict[int, Array], lifted: dict[int, Array], start: Forms) -> Forms:
-    """Forms in the input above sums of values x_j (`pending`) and pre-activations z_i (`lifted`), by coefficients.
+def descend(
+    stages: Sequence[BoundedBlock], pending: dict[int, Array], lifted: dict[int, Array], start: LinearForms
+) -> LinearForms:
+    """Forms in the input above sums of values x_j and pre-activations z_i: `pending` and `lifted` are coefficients.
 
-    `start` has the constants, sizes and errors so far, which are added to; its rows are not looked at.
+    `start` has the constants, sizes and errors so far, to which this function adds; its rows are not used.
     """
     constant, size, error, longest = start.constant, start.size, start.error, start.longest
     with np.errstate(over="ignore", invalid="ignore"):
@@ -115,7 +122,7 @@ def descend(stages: Sequence[Stage], pending: dict[int, Array], lifted: dict[int
                     pulled += pending[j]
                     error += 2 * UNIT * each(np.abs(pulled), x.magnitude)
                 pending[j] = pulled
-    return Forms(pending[0], constant, size, error, longest)
+    return LinearForms(pending[0], constant, size, error, longest)
 
 
 def _both(weight: Matrix, neurons: NDArray[np.int64]) -> Array:
@@ -156,3 +163,47 @@ def work(block: Block, below: Sequence[Block]) -> tuple[float, str]:
     thin = 4.0 * sum(entries(weight) for weight in weights if is_sparse(weight))
     ratio = RATES[DENSE] / RATES[THIN]
     return (thin + loose + solid / ratio, THIN) if thin else (solid + loose * ratio, DENSE)
+
+
+def value_lines(f: Activation, lo: Array, hi: Array) -> Lines:
+    """Linear bounds of the activation on finite intervals."""
+    return f.lines(lo, hi) if f.piecewise_linear else secant(f, f.value_bounds, f.derivative_bounds, lo, hi)
+
+
+def slope_lines(f: Activation, lo: Array, hi: Array) -> Lines:
+    """Linear bounds of the derivative on finite intervals."""
+    return secant(f.derivative, f.derivative_bounds, f.second_bounds, lo, hi)
+
+
+@dataclass(frozen=True, eq=False)
+class Tangent(BoundedBlock):
+    """A stage whose lines are close to its activation, and that has lines of the slope too."""
+
+    @cached_property
+    def lines(self) -> Lines:
+        return value_lines(self.block.activation, self.z.lo, self.z.hi)
+
+    def rows(self, k: slice | NDArray[np.int64]) -> Tangent:
+        """Of some of the cells."""
+        return Tangent(self.block, self.z.rows(k), self.x.rows(k), tuple(x.rows(k) for x in self.sources))
+
+    @cached_property
+    def slope(self) -> Lines:
+        """Linear bounds of the derivative."""
+        return slope_lines(self.block.activation, self.z.lo, self.z.hi)
+
+
+def tangents(net: Network, box: Interval, pre: tuple[Interval, ...]) -> list[Tangent] | None:
+    """The stages of cells with these boxes and pre-activation bounds; None where no line would help.
+
+    That is where all activations are piecewise linear, and on unbounded regions.
+    """
+    smooth = any(not f.piecewise_linear for f in net.activations)
+    if not smooth or not all(bool(np.all(np.isfinite(z.lo) & np.isfinite(z.hi))) for z in (box, *pre)):
+        return None
+    values, stages = [box], list[Tangent]()
+    for block, z in zip(net.hidden, pre, strict=True):
+        x = Interval(*block.activation.value_bounds(*z))
+        stages.append(Tangent(block, z, x, tuple(values[j] for j, _ in block.terms)))
+        values.append(x)
+    return stages

@@ -13,10 +13,10 @@ from functools import cached_property
 
 import numpy as np
 
-from lipcert.bounds.engine import Pass
 from lipcert.bounds.gradients import gradient_bounds
 from lipcert.bounds.interval import Interval
-from lipcert.bounds.stacks import corners, vector_norms
+from lipcert.bounds.operator_norms import corners, vector_norms
+from lipcert.bounds.propagation import ForwardPass
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
 from lipcert.proof.boxes import Asked
@@ -118,7 +118,7 @@ class Lowers:
             if norm.out is not None:
                 d = _steepest(self._jacobians(whole), norm)
             if net.depth:
-                pre = Pass(net, Interval(whole, whole), forms=False).run().pre
+                pre = ForwardPass(net, Interval(whole, whole), forms=False).run().pre
                 g = gradient_bounds(net, pre, np.broadcast_to(d, (len(points), net.outputs)))[0]
             else:  # the same everywhere
                 d = d if d.ndim == 1 else d[0]

@@ -10,9 +10,8 @@ from lipcert.cli.question import OUTPUT, REGION, Question, question_options
 from lipcert.cli.show import console
 from lipcert.errors import InputError
 from lipcert.problem.problem import Problem
-from lipcert.relaxation.build import build
-from lipcert.relaxation.sdpa import write_sdpa
-from lipcert.relaxation.specification import RELAXATIONS, plan_specification
+from lipcert.relaxation.model import write_sdpa
+from lipcert.relaxation.specification import RELAXATIONS, build, plan_specification
 
 
 @click.command("export", short_help="Write a relaxation of NETWORK as a semidefinite program.")

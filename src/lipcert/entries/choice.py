@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from lipcert.bounds.gradients import slope_bounds
-from lipcert.bounds.linear import Linear
+from lipcert.bounds.linear import LinearBounds
 from lipcert.entries.leaves import NEVER
 from lipcert.method.branching.choose import CELLS_INPUTS
 from lipcert.method.branching.judge import coordinate_scores, neuron_scores
@@ -57,10 +57,12 @@ def choices(asked: Asked, cells: Cells, found: Bounded) -> Index:
     return np.where(signs, n + np.where(is_open, by_neuron, -1.0).argmax(axis=1), coordinate)
 
 
-def _rows(linear: Linear | None, own: slice) -> Linear:
+def _rows(linear: LinearBounds | None, own: slice) -> LinearBounds:
     """The hints of some of the rows."""
     assert linear is not None
-    return Linear(linear.upper[own], tuple(g.rows(own) for g in linear.gradients), tuple(x[own] for x in linear.loss))
+    return LinearBounds(
+        linear.upper[own], tuple(g.rows(own) for g in linear.gradients), tuple(x[own] for x in linear.loss)
+    )
 
 
 def _coordinates(cells: Cells, score: Array) -> Index:

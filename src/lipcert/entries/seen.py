@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lipcert.bounds.entries import entries_at
+from lipcert.bounds.jacobian import entries_at
 from lipcert.proof.cells import Index
 from lipcert.proof.entries import Asked
 from lipcert.rounding import Array

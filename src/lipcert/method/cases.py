@@ -25,9 +25,9 @@ from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate, Multipliers
 from lipcert.proof.cases import ProvedCase, case_of, case_table, prove_cases
 from lipcert.proof.slopes import CASES_MOST
-from lipcert.relaxation.build import build
 from lipcert.relaxation.model import Relaxation
-from lipcert.relaxation.reduced import gains_of
+from lipcert.relaxation.reduction import gains_of
+from lipcert.relaxation.specification import build
 from lipcert.rounding import Array
 from lipcert.solver import Status
 from lipcert.steps import SCALAR

@@ -13,7 +13,7 @@ from lipcert.problem.problem import Problem
 from lipcert.proof.arithmetic import elimination_terms, prove_elimination, refusal
 from lipcert.steps import RATES, SPARSE
 from lipcert.witness import Witness, evaluate
-from lipcert.witness.program import Program
+from lipcert.witness.program import PatternProgram
 
 ELIMINATION_FROM = 17  # open neurons; branch and bound closes fewer in as little time
 
@@ -48,7 +48,7 @@ class Elimination(Method):
             return
         with budget.measured(found.operations, SPARSE):
             bracket.improve(prove_elimination(problem))
-        if bracket.wishes.lower and not bracket.closed() and Program.applies(problem.network):
+        if bracket.wishes.lower and not bracket.closed() and PatternProgram.applies(problem.network):
             _realise(problem, bracket, budget)
 
 
@@ -60,7 +60,7 @@ def _realise(problem: Problem, bracket: Bracket, budget: Budget) -> None:
         high = best_ends(found, problem.norm)
     if high is None:
         return
-    own, program = slopes(problem)[0], Program.of(problem, budget)
+    own, program = slopes(problem)[0], PatternProgram.of(problem, budget)
     pattern = program.fixed.copy()
     pattern[np.flatnonzero(own.hi > own.lo)] = high
     answer = program.solve(pattern, budget)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lipcert.bounds.stacks import hard
+from lipcert.bounds.operator_norms import hard
 from lipcert.budget import Budget
 from lipcert.method.base import PRELUDE_SHARE, SEARCH_BEFORE_TURNS, Method
 from lipcert.method.bracket import Bracket

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from lipcert.bounds.forms import Forms, Sides, multiples
+from lipcert.bounds.forms import HalfSpaces, LinearForms, multiples
 from lipcert.bounds.interval import Interval
 from lipcert.budget import Budget
 from lipcert.errors import InputError
@@ -121,8 +121,8 @@ def _in_turn(region: Polytope) -> Array:
     """Exact for one half-space."""
     n, box = region.size, Interval(region.box.lo[None], region.box.hi[None])
     nothing = np.zeros((1, 2 * n))
-    forms = Forms(np.concatenate([np.eye(n), -np.eye(n)])[None], nothing, nothing, nothing, n)
-    sides = Sides(-region.A[None], region.b[None], np.arange(region.count)[None])
+    forms = LinearForms(np.concatenate([np.eye(n), -np.eye(n)])[None], nothing, nothing, nothing, n)
+    sides = HalfSpaces(-region.A[None], region.b[None], np.arange(region.count)[None])
     return np.asarray(multiples(forms, sides, box)[0])
 
 

@@ -19,10 +19,17 @@ from lipcert.budget import Budget
 from lipcert.method.solving import least_numbers
 from lipcert.problem.norms import INF
 from lipcert.problem.problem import Problem
-from lipcert.relaxation.lifts import PRODUCTS_UP_TO
-from lipcert.relaxation.reduced import gains_of, share_of
-from lipcert.relaxation.reduction import Mask, Reduction, Share, everything, losses, open_signs
-from lipcert.relaxation.unsigned import unsigned_order
+from lipcert.relaxation.lifts import PRODUCTS_UP_TO, unsigned_order
+from lipcert.relaxation.reduction import (
+    Mask,
+    PricedReduction,
+    Reduction,
+    everything,
+    gains_of,
+    losses,
+    open_signs,
+    share_of,
+)
 from lipcert.solver.choice import SURE_SHARE
 from lipcert.solver.costs import CONDENSED, ITERATIONS, iteration_operations
 
@@ -212,7 +219,7 @@ class _Parts:
         return self._step(kept), lost + float(inputs[~kept.inputs].sum())
 
 
-def _most_costly(part: Reduction, share: Share, free: tuple[Mask, ...], size: int) -> Reduction:
+def _most_costly(part: Reduction, share: PricedReduction, free: tuple[Mask, ...], size: int) -> Reduction:
     """The variables in the order of their price per entry of the matrix, up to `size` entries."""
     inputs, neurons = losses(share, free)
     entries = [np.ones(len(inputs))] + [np.full(len(n), 2.0) for n in neurons[:-1]] + [np.ones(len(neurons[-1]))]

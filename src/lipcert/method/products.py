@@ -17,9 +17,8 @@ from lipcert.method.bracket import Bracket
 from lipcert.method.solving import Task, Watcher, least_numbers, proof_operations, proved
 from lipcert.problem.norms import INF
 from lipcert.proof import Certificate
-from lipcert.relaxation.build import build
-from lipcert.relaxation.grid import Grid, grid_cuts, grid_of, grid_parts
-from lipcert.relaxation.specification import plan_specification
+from lipcert.relaxation.specification import build, plan_specification
+from lipcert.relaxation.triangles import Grid, grid_cuts, grid_of, grid_parts
 from lipcert.rounding import Array
 from lipcert.solver import Progress, Status
 from lipcert.solver.grid import GridOptions, GridRun, GridStart, GridState, shifted

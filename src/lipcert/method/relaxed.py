@@ -17,8 +17,7 @@ from lipcert.method.planning import FIRST_SHARE, LARGEST_ORDER, Step, asked, pla
 from lipcert.method.result import Status
 from lipcert.method.solving import BUILD_CALLS, OnMoments, Task, least_numbers, proof_fits, proof_operations, solve
 from lipcert.problem.problem import Problem
-from lipcert.relaxation.build import build
-from lipcert.relaxation.specification import UNSIGNED, Specification, plan_specification, refusal
+from lipcert.relaxation.specification import UNSIGNED, Specification, build, plan_specification, refusal
 from lipcert.solver import Status as SolverStatus
 from lipcert.steps import DENSE, RATES, SCALAR
 

@@ -15,10 +15,9 @@ from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate
 from lipcert.proof.multipliers import factored_order
 from lipcert.proof.relaxed import prove_relaxed
-from lipcert.relaxation.build import build
 from lipcert.relaxation.cuts import NO_CUTS, Cuts, separate, with_cuts
 from lipcert.relaxation.model import Relaxation
-from lipcert.relaxation.specification import Specification, plan_specification
+from lipcert.relaxation.specification import Specification, build, plan_specification
 from lipcert.rounding import Array
 from lipcert.solver import Progress, Status, choose_solver, no_room_for_interior
 from lipcert.solver.result import Paused

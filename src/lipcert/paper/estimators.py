@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from lipcert.bounds.propagation import Interval, preactivations
+from lipcert.bounds.interval import Interval
+from lipcert.bounds.propagation import preactivations
 from lipcert.budget import Budget
 from lipcert.method.bound import bound
 from lipcert.method.bracket import Bracket
@@ -24,8 +25,7 @@ from lipcert.problem.output import choose_output
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Everywhere
 from lipcert.proof.multipliers import prove
-from lipcert.relaxation.build import build
-from lipcert.relaxation.specification import plan_specification
+from lipcert.relaxation.specification import build, plan_specification
 from lipcert.solver.conic.conic import ConicStatus
 from lipcert.solver.rank_two import solve_rank_two
 from lipcert.witness import sample_points, sampling

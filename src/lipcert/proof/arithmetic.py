@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from lipcert.bounds.elimination import Terms, largest_norm, terms
 from lipcert.bounds.gains import Gains, mixed_bound, mixed_map_bound, rows_in_blocks
+from lipcert.bounds.gradients import gradient_bounds
 from lipcert.bounds.interval import Interval
 from lipcert.bounds.linear import linear_bounds, linear_map_bound
-from lipcert.bounds.propagation import gradient_bounds, preactivations, slopes
-from lipcert.bounds.spectral import operator_norm
-from lipcert.bounds.tangents import Tangent, tangents
+from lipcert.bounds.operator_norms import operator_norm
+from lipcert.bounds.propagation import preactivations, slopes
+from lipcert.bounds.substitution import Tangent, tangents
 from lipcert.errors import FileFormatError
 from lipcert.problem.blocks import Affine
 from lipcert.problem.network import Network
@@ -24,7 +25,7 @@ from lipcert.problem.norms import Matrix
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import hull
 from lipcert.proof.certificate import Certificate
-from lipcert.relaxation.reduced import gains_of
+from lipcert.relaxation.reduction import gains_of
 from lipcert.rounding import Array, worst
 
 

@@ -7,12 +7,11 @@ from functools import cached_property
 
 import numpy as np
 
-from lipcert.bounds.engine import box_bounds
-from lipcert.bounds.gradients import slope_bounds
+from lipcert.bounds.gradients import slope_bounds, vertex_bounds
 from lipcert.bounds.interval import Interval
-from lipcert.bounds.linear import Linear, norm_bounds
-from lipcert.bounds.tangents import tangents
-from lipcert.bounds.vertices import vertex_bounds
+from lipcert.bounds.linear import LinearBounds, norm_bounds
+from lipcert.bounds.propagation import box_bounds
+from lipcert.bounds.substitution import tangents
 from lipcert.problem.frame import Frame
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
@@ -68,7 +67,7 @@ def preactivations_on(asked: Asked, boxes: Interval, signs: Signs) -> tuple[tupl
     return pre, found_signs(net, pre, signs)
 
 
-def lines_on(asked: Asked, boxes: Interval, pre: tuple[Interval, ...]) -> tuple[Array, Linear]:
+def lines_on(asked: Asked, boxes: Interval, pre: tuple[Interval, ...]) -> tuple[Array, LinearBounds]:
     """The proved uppers of these boxes, and all that linear bounds of the gradient say: hints where to split."""
     with np.errstate(all="ignore"):
         linear = gradient_lines(asked.problem, pre, tangents(asked.problem.network, boxes, pre))

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lipcert.bounds.cell import Cell
-from lipcert.bounds.engine import bounds_of, box_bounds
-from lipcert.bounds.entries import entry_bounds
 from lipcert.bounds.gradients import slope_bounds
 from lipcert.bounds.interval import Interval
-from lipcert.bounds.linear import Linear
-from lipcert.bounds.tangents import tangents
+from lipcert.bounds.jacobian import entry_bounds
+from lipcert.bounds.linear import LinearBounds
+from lipcert.bounds.propagation import bounds_of, box_bounds
+from lipcert.bounds.substitution import tangents
 from lipcert.problem.network import Network
 from lipcert.problem.region import Box, Region, hull
 from lipcert.proof.cells import (
@@ -80,7 +80,7 @@ class Bounded:
     entries: Interval
     pre: tuple[Interval, ...]
     place: Index
-    linear: Linear | None
+    linear: LinearBounds | None
 
 
 def bounded(asked: Asked, cells: Cells, known: Interval, wanted: Mask, worth: Worth | None = None) -> Bounded:

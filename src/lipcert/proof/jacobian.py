@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.bounds.entries import entries_at
 from lipcert.bounds.interval import Interval
+from lipcert.bounds.jacobian import entries_at
 from lipcert.errors import FileFormatError, InputError
 from lipcert.files import check_readable, write_npz
 from lipcert.files.archive import Archive

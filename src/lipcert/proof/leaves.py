@@ -39,8 +39,8 @@ from lipcert.bounds import (
     tree_bounds,
 )
 from lipcert.bounds.jacobian import map_bounds
-from lipcert.bounds.linear import Linear, norm_bounds
-from lipcert.bounds.tangents import Tangent, tangents
+from lipcert.bounds.linear import LinearBounds, norm_bounds
+from lipcert.bounds.substitution import Tangent, tangents
 from lipcert.errors import FileFormatError, MethodError
 from lipcert.files.numbers import LARGEST_WHOLE, whole
 from lipcert.problem.network import Network
@@ -280,7 +280,7 @@ def check_relaxed(problem: Problem, cell: Cell, pre: tuple[Interval, ...], leaf:
         return np.inf
 
 
-def line_bounds(problem: Problem, cells: Sequence[Cell], bounds: Bounds) -> tuple[Array, Linear]:
+def line_bounds(problem: Problem, cells: Sequence[Cell], bounds: Bounds) -> tuple[Array, LinearBounds]:
     """What linear bounds of the gradient (the Jacobian) prove on every cell, zero on empty ones; and all they say."""
     boxes, values = [hull(cell.region) for cell in cells], None
     if all(box is not None for box in boxes):
@@ -290,8 +290,8 @@ def line_bounds(problem: Problem, cells: Sequence[Cell], bounds: Bounds) -> tupl
     return np.where(bounds.empty, 0.0, linear.upper), linear
 
 
-def gradient_lines(problem: Problem, pre: tuple[Interval, ...], values: Sequence[Tangent] | None) -> Linear:
-    """Linear bounds of the gradient (the Jacobian) on cells with these pre-activation bounds, and their `tangents`."""
+def gradient_lines(problem: Problem, pre: tuple[Interval, ...], values: Sequence[Tangent] | None) -> LinearBounds:
+    """LinearBounds bounds of the gradient (the Jacobian) on cells with these pre-activation bounds, and their `tangents`."""
     own = slope_bounds(problem.network, pre)
     if problem.whole_map:
         return map_bounds(problem.network, own, problem.norm, values)
@@ -385,7 +385,7 @@ def leaf_bounds(problem: Problem, neurons: Index, signs: Signs) -> Array:
     return norm_bounds(problem.network, leaf_slopes(problem, neurons, signs), problem.norm, problem.c)
 
 
-def whole_leaf_bounds(problem: Problem, neurons: Index, signs: Signs) -> Linear:
+def whole_leaf_bounds(problem: Problem, neurons: Index, signs: Signs) -> LinearBounds:
     """The same for the whole map, with all that linear bounds say."""
     return map_bounds(problem.network, leaf_slopes(problem, neurons, signs), problem.norm)
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from lipcert.bounds.propagation import Interval, preactivation_bounds
+from lipcert.bounds.interval import Interval
+from lipcert.bounds.propagation import preactivation_bounds
 from lipcert.errors import FileFormatError, InputError
 from lipcert.files import check_readable
 from lipcert.files.archive import Archive

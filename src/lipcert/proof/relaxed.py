@@ -12,9 +12,8 @@ from lipcert.problem.problem import Problem
 from lipcert.proof.certificate import Certificate
 from lipcert.proof.encoding import encode
 from lipcert.proof.multipliers import check, prove
-from lipcert.relaxation.build import build
 from lipcert.relaxation.model import Relaxation
-from lipcert.relaxation.specification import Specification
+from lipcert.relaxation.specification import Specification, build
 from lipcert.rounding import Array
 
 

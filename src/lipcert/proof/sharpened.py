@@ -7,7 +7,7 @@ For a neuron k of a block, the rows of `nogoods` over the neurons of the blocks 
 and the slack, for any y and any t >= 0; likewise -z_k. Best multipliers give what linear programs with the triangles
 give; any others give something that is true as well. All this happens on the network of the open neurons where that is
 smaller (`bounds.collapse`): their z are those of the network itself. Blocks are bounded in one pass upward, in which
-each is also bounded by linear forms again, from the sharper bounds of those before it (`bounds.engine`).
+each is also bounded by linear forms again, from the sharper bounds of those before it (`bounds.propagation`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from lipcert.bounds import Interval, preactivations, slope_bounds
 from lipcert.bounds import whole as whole_cell
 from lipcert.bounds.collapse import collapse
-from lipcert.bounds.engine import Pass
+from lipcert.bounds.propagation import ForwardPass
 from lipcert.files.numbers import LARGEST_WHOLE, real, whole
 from lipcert.problem.activations import IDENTITY
 from lipcert.problem.network import Network
@@ -171,7 +171,7 @@ def swept(base: Problem, better: Before) -> tuple[Interval, ...]:
         return Interval(found.lo[None, :], found.hi[None, :])
 
     known = tuple(Interval(z.lo[None, :], z.hi[None, :]) for z in preactivations(base))
-    return Pass(net, [whole_cell(net, base.region)]).run(known, block).of(0)
+    return ForwardPass(net, [whole_cell(net, base.region)]).run(known, block).of(0)
 
 
 def covered(net: Network, pre: tuple[Interval, ...]) -> bool:

@@ -3,10 +3,19 @@
     pairs     (1 + p a)(1 + q b) >= 0           for |a|, |b| <= 1: all entries of y, p and q signs
     triples   (p a + q b + r c)^2 >= 1          for signs a, b, c: the sum of three odd numbers is odd
     factors   (1 + p a) f >= 0                  f one of the relaxation's `factors`, such as s - l u or h u - s
-    crosses   of two switched quantities, for the whole map: see `crosses`, the only ones with more than one term
+    crosses   of two switched quantities, for the whole map: the only ones with more than one term
 
 Pairs are the triangle inequalities of max-cut that use the constant; triples are the others. All are rank-two rows and
 hold at every true point, so a certificate can name any of them.
+
+A *cross* is the inequality of Clauser and Horne for two switched quantities a = u b, a' = u' b' whose slopes are 0 or
+1. With r = b - a and f = 2 a - b (b with the sign of its slope), for every t > 0 and signs p, q
+
+    2 p a b' + 2 q r f'  <=  t b^2 + b'^2 / t        and the same with a and r exchanged:
+
+one of a and r is zero, the other is b, and f' is b' or -b'. A moment matrix knows vectors only, and between vectors the
+left side can be 1.41 times as large. The cut is a sum of four products, so it is one row of several terms. It needs no
+bounds of b: where the weights of outputs are variables it does the work of the triangles of signs.
 """
 
 from __future__ import annotations
@@ -18,9 +27,132 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from lipcert.relaxation import crosses
-from lipcert.relaxation.model import Family, Forms, Index, Relaxation, Space, is_sign, with_families
-from lipcert.rounding import Array, grow
+from lipcert.relaxation.model import (
+    AffineForms,
+    Family,
+    Index,
+    Relaxation,
+    Space,
+    Tracked,
+    is_sign,
+    stack,
+    with_families,
+)
+from lipcert.rounding import UNIT, Array, grow
+
+CROSS_CODES = 8  # exchanged or not, p, q
+CROSSES_UP_TO = 400  # the order of the matrix: products of two dense forms cost the solver its sparsity
+_CROSS_STEPS = 16  # of t between two powers of two
+_CROSS_RANGE = 60 * _CROSS_STEPS
+CROSS_TERMS = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """a and b of the members of all blocks with factors, in units of b, and their entries of y."""
+
+    a: Tracked
+    b: Tracked
+    own: Index
+
+    @classmethod
+    def of(cls, relaxation: Relaxation) -> Pairs:
+        size = relaxation.space.size
+        empty = Tracked(sparse.csr_array((0, size)), np.zeros(0))
+        a, b, own = [empty], [empty], [np.zeros(0, dtype=np.int64)]
+        for name, factors in relaxation.factors.items():
+            if factors.pair is not None:
+                where = relaxation.space.slices[name]
+                a.append(factors.pair[0])
+                b.append(factors.pair[1])
+                own.append(np.arange(where.start, where.stop))
+        return cls(stack(a), stack(b), np.concatenate(own))
+
+    def ranks(self, entries: Index, size: int) -> Index:
+        """Where entries of y are among the members, -1 where they are none."""
+        rank = np.full(size + 1, -1, dtype=np.int64)
+        rank[self.own] = np.arange(len(self.own))
+        return rank[entries]
+
+
+def crosses_apply(relaxation: Relaxation) -> bool:
+    """For whole maps of moderate size."""
+    return relaxation.space.size <= CROSSES_UP_TO and any(name in relaxation.space.slices for name in ("o", "ob"))
+
+
+def cross_rows(
+    pairs: Pairs, i: Index, j: Index, code: NDArray[np.int64], step: NDArray[np.int64]
+) -> tuple[Any, Any, Array]:
+    """The forms of four terms for every cut, side by side (cut 0's four first), and the right-hand sides.
+
+    2 p a b' + 2 q r f' - t b^2 - b'^2 / t <= 0 holds of the quantities; the forms' errors are paid for.
+    """
+    exchanged, (p, q), t = code > 4, _cross_signs(code), stretch(step)
+    inverse = (1.0 / t) * (1.0 + 4 * UNIT)  # t * inverse >= 1 is what the inequality needs
+    a, b, a2, b2 = pairs.a[i], pairs.b[i], pairs.a[j], pairs.b[j]
+    r, f2 = b - a, a2.scaled(np.full(len(j), 2.0)) - b2
+    chosen = exchanged.astype(np.float64)
+    first = _either(chosen, a, r).scaled(2.0 * p)
+    second = _either(chosen, r, a).scaled(2.0 * q)
+    terms = [(first, b2), (second, f2), (b.scaled(-t), b), (b2.scaled(-inverse), b2)]
+    paid = [left.reach * right.error + right.reach * left.error + left.error * right.error for left, right in terms]
+    order = np.arange(CROSS_TERMS * len(i)).reshape(CROSS_TERMS, len(i)).T.ravel()
+    left = sparse.csr_array(sparse.vstack([term[0].matrix for term in terms]))[order]
+    right = sparse.csr_array(sparse.vstack([term[1].matrix for term in terms]))[order]
+    return left, right, grow(np.sum(paid, axis=0), 16)
+
+
+def most_violated_crosses(pairs: Pairs, X: Array, budget: int, tolerance: float) -> tuple[Index, Index, Index, Index]:
+    """The pairs i < j with a code and a step of t, the most violated first, relative to the largest |b||b'|."""
+    G = np.asarray(pairs.b.matrix @ X)
+    bb = np.asarray(G @ pairs.b.matrix.T)
+    ab = np.asarray(pairs.a.matrix @ G.T)
+    aa = np.asarray(np.asarray(pairs.a.matrix @ X) @ pairs.a.matrix.T)
+    size = np.sqrt(np.maximum(np.diag(bb), 1e-30))
+    scale = np.outer(size, size)
+    largest = float(scale.max(initial=0.0))
+    places, amounts, codes = [], [], []
+    rb = bb - ab  # r b'
+    af, rf = 2 * aa - ab, 2 * (ab.T - aa) - rb  # a f', r f'
+    upper = np.triu(np.ones(bb.shape, dtype=bool), 1)
+    for code in range(1, CROSS_CODES + 1):
+        p, q = (float(sign[0]) for sign in _cross_signs(np.array([code])))
+        value = p * ab + q * rf if code <= 4 else p * rb + q * af
+        excess = (value - scale) / largest if largest > 0 else np.zeros_like(value)
+        flat = np.flatnonzero(upper & (excess > tolerance))
+        if len(flat) > budget:
+            flat = flat[np.argpartition(excess.ravel()[flat], -budget)[-budget:]]
+        places.append(flat)
+        amounts.append(excess.ravel()[flat])
+        codes.append(np.full(len(flat), code))
+    flat, amount, code_of = (np.concatenate(part) for part in (places, amounts, codes))
+    best = np.argsort(-amount, kind="stable")[:budget]
+    i, j = np.divmod(flat[best], max(len(bb), 1))
+    steps = np.rint(_CROSS_STEPS * np.log2(size[j] / size[i])) if len(i) else np.zeros(0)
+    return i, j, code_of[best].astype(np.int64), np.clip(steps, -_CROSS_RANGE, _CROSS_RANGE).astype(np.int64)
+
+
+def stretch(step: NDArray[np.int64]) -> Array:
+    """t = (1 + m/16) 2^e of a whole number 16 e + m: a float, exactly, near 2^(step/16)."""
+    exponent, rest = np.divmod(step, _CROSS_STEPS)
+    return np.asarray(np.ldexp(1.0 + rest / _CROSS_STEPS, exponent), dtype=np.float64)
+
+
+def valid_crosses(code: NDArray[np.int64], step: NDArray[np.int64]) -> NDArray[np.bool_]:
+    return np.asarray((code >= 1) & (code <= CROSS_CODES) & (step >= -_CROSS_RANGE) & (step <= _CROSS_RANGE))
+
+
+def _cross_signs(code: NDArray[np.int64]) -> tuple[Array, Array]:
+    """p and q of a code; those above 4 exchange a and r besides."""
+    p, q = ((code - 1) // 2 % 2).astype(np.float64), ((code - 1) % 2).astype(np.float64)
+    return 1.0 - 2.0 * p, 1.0 - 2.0 * q
+
+
+def _either(chosen: Array, no: Tracked, yes: Tracked) -> Tracked:
+    """Row by row one or the other, exactly."""
+    take = sparse.diags_array(chosen) @ yes.matrix + sparse.diags_array(1.0 - chosen) @ no.matrix
+    return Tracked(sparse.csr_array(take), np.where(chosen > 0, yes.error, no.error))
+
 
 FAMILY = "cuts"
 COLUMNS = 9  # block, place, sign of a, of b, of c; block -1 where there is no c
@@ -64,7 +196,7 @@ def valid_table(table: NDArray[np.int64]) -> bool:
     two, factor, cross = table[:, 6] < 0, table[:, 6] == _FACTOR, table[:, 6] == _CROSS
     plain = (signs == 1) | (signs == -1)
     second = np.where(factor, (signs[:, 1] >= 1) & (signs[:, 1] <= 4), plain[:, 1])
-    both = np.where(cross, crosses.valid(signs[:, 0], signs[:, 1]), plain[:, 0] & second)
+    both = np.where(cross, valid_crosses(signs[:, 0], signs[:, 1]), plain[:, 0] & second)
     third = np.where(two, signs[:, 2] == 0, plain[:, 2])
     return bool(np.all(table[:, 6] >= _CROSS) and np.all(both & third))
 
@@ -82,10 +214,10 @@ def with_cuts(relaxation: Relaxation, cuts: Cuts) -> Relaxation:
     space, table = relaxation.space, cuts.table
     where = np.stack([_entries(relaxation, table[:, k], table[:, k + 1]) for k in (0, 3, 6)], axis=1)
     three, factor, cross = table[:, 6] >= 0, table[:, 6] == _FACTOR, table[:, 6] == _CROSS
-    shelf = _Shelf.of(relaxation)
+    shelf = _FactorTable.of(relaxation)
     placed = np.where(factor, shelf.rows(where[:, 1], table[:, 5]), 0)
     if np.any(cross):
-        ranks = crosses.Pairs.of(relaxation).ranks(np.where(cross[:, None], where[:, :2], -1), space.size)
+        ranks = Pairs.of(relaxation).ranks(np.where(cross[:, None], where[:, :2], -1), space.size)
         placed = np.where(cross & ((ranks.min(axis=1) < 0) | (ranks[:, 0] == ranks[:, 1])), -1, placed)
     odd = np.all(where >= 0, axis=1) & np.all(_signs_only(space)[np.maximum(where, 0)], axis=1)
     members = np.flatnonzero(np.all(where[:, :2] >= 0, axis=1) & (placed >= 0) & (odd | ~three))
@@ -101,7 +233,7 @@ def with_cuts(relaxation: Relaxation, cuts: Cuts) -> Relaxation:
     left, right, owner = -sparse.csr_array(left), sparse.csr_array(right), np.arange(len(members))
     if np.any(kind == 3):
         left, right, rhs, owner = _with_crosses(relaxation, where, signs, kind == 3, left, right, rhs)
-    family = Family(FAMILY, Forms(left), Forms(right), rhs, False, members, len(cuts), None, owner)
+    family = Family(FAMILY, AffineForms(left), AffineForms(right), rhs, False, members, len(cuts), None, owner)
     return with_families(relaxation, [family])
 
 
@@ -109,12 +241,12 @@ def _with_crosses(
     relaxation: Relaxation, where: Index, signs: Array, cross: NDArray[np.bool_], left: Any, right: Any, rhs: Array
 ) -> tuple[Any, Any, Array, Index]:
     """The rows of one term, with the four terms of each cross in place of its own."""
-    pairs, at = crosses.Pairs.of(relaxation), np.flatnonzero(cross)
+    pairs, at = Pairs.of(relaxation), np.flatnonzero(cross)
     i, j = (pairs.ranks(where[at, k], relaxation.space.size) for k in (0, 1))
     code, step = (signs[at, k].astype(np.int64) for k in (0, 1))
-    first, second, paid = crosses.rows(pairs, i, j, code, step)
+    first, second, paid = cross_rows(pairs, i, j, code, step)
     plain = np.flatnonzero(~cross)
-    owner = np.concatenate([plain, np.repeat(at, crosses.TERMS)])
+    owner = np.concatenate([plain, np.repeat(at, CROSS_TERMS)])
     rhs = rhs.copy()
     rhs[at] = paid
     stacked = (sparse.csr_array(sparse.vstack([a[plain], b])) for a, b in ((left, first), (right, second)))
@@ -136,7 +268,7 @@ def _triple(space: Space, where: Index, signs: Array) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class _Shelf:
+class _FactorTable:
     """All factors of a relaxation in one batch. Factor k = 1..4 of the entry `own` of y is in row 4 * rank + k - 1."""
 
     forms: Any
@@ -144,7 +276,7 @@ class _Shelf:
     rank: Index  # of every entry of y among those with factors, -1 for the others
 
     @classmethod
-    def of(cls, relaxation: Relaxation) -> _Shelf:
+    def of(cls, relaxation: Relaxation) -> _FactorTable:
         size = relaxation.space.size
         rank = np.full(size, -1, dtype=np.int64)
         forms, errors, count = [sparse.csr_array((0, size))], [np.zeros(0)], 0
@@ -208,7 +340,7 @@ def separate(
         found["factors"] = _violated_factors(relaxation, X, budget, tolerance)
     if "triples" in kinds:
         found["triples"] = _violated_triples(relaxation.space, X, budget, tolerance)
-    if "crosses" in kinds and crosses.applies(relaxation):
+    if "crosses" in kinds and crosses_apply(relaxation):
         found["crosses"] = _violated_crosses(relaxation, X, budget, tolerance)
     table = np.concatenate([_table(names, rows) for rows in found.values()])
     turns = [np.arange(len(rows)) / _TURNS[kind] for kind, rows in found.items()]
@@ -224,7 +356,7 @@ Found = NDArray[np.int64]  # rows (a, p, b, q, c, r) with positions in y, the mo
 
 def _violated_factors(relaxation: Relaxation, X: Array, budget: int, tolerance: float) -> Found:
     """L((1 + p a) f) < 0 over all entries a of y and all factors f: rows (a, p, own entry of f, which, -2, 0)."""
-    shelf = _Shelf.of(relaxation)
+    shelf = _FactorTable.of(relaxation)
     owners = np.flatnonzero(shelf.rank >= 0)
     owners = owners[np.argsort(shelf.rank[owners])]
     answers, sizes = [np.zeros((0, 6), dtype=np.int64)], [np.zeros(0)]
@@ -246,8 +378,8 @@ def _violated_factors(relaxation: Relaxation, X: Array, budget: int, tolerance: 
 
 def _violated_crosses(relaxation: Relaxation, X: Array, budget: int, tolerance: float) -> Found:
     """Rows (own entry of i, code, own entry of j, step, -3, 0)."""
-    pairs = crosses.Pairs.of(relaxation)
-    i, j, code, step = crosses.violated(pairs, X, budget, tolerance)
+    pairs = Pairs.of(relaxation)
+    i, j, code, step = most_violated_crosses(pairs, X, budget, tolerance)
     kind = np.full(len(i), _CROSS, dtype=np.int64)
     return np.stack([pairs.own[i], code, pairs.own[j], step, kind, 0 * kind], axis=1)
 

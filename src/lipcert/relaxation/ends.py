@@ -19,8 +19,7 @@ from scipy import sparse
 from lipcert.problem.maps import dense, matrix
 from lipcert.problem.norms import Matrix, Norm
 from lipcert.problem.problem import Problem
-from lipcert.relaxation.model import Family, Forms, Space
-from lipcert.relaxation.tracked import Tracked, constants, exactly, merge
+from lipcert.relaxation.model import AffineForms, Family, Space, Tracked, constants, exactly, merge
 from lipcert.rounding import TINY, Array, gamma, grow, sum_up
 
 
@@ -95,10 +94,10 @@ def within(space: Space, x: Tracked, center: Array, radius: float) -> list[Famil
     # 1/radius is rounded: |f| is at most (1 + 2u) times what it should be.
     off = Norm("2").above(forms.error) + 4 * 2.0**-53
     rhs = float(grow(np.asarray((1.0 + off) ** 2), 8))
-    return [_group("|x - c|^2 <= r^2", Forms(forms.matrix), rhs)] if np.isfinite(rhs) else []
+    return [_group("|x - c|^2 <= r^2", AffineForms(forms.matrix), rhs)] if np.isfinite(rhs) else []
 
 
-def _group(name: str, forms: Forms, rhs: float) -> Family:
+def _group(name: str, forms: AffineForms, rhs: float) -> Family:
     owner = np.zeros(len(forms), dtype=np.int64)
     return Family(name, forms, forms, np.array([rhs]), False, np.arange(1), 1, None, owner)
 

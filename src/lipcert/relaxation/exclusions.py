@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from lipcert.bounds.propagation import Interval, affine_interval
+from lipcert.bounds.interval import Interval, affine_interval
 from lipcert.problem.region import Box
-from lipcert.relaxation.model import Family, Forms, Index, Space
+from lipcert.relaxation.model import AffineForms, Family, Index, Space
 from lipcert.rounding import TINY, UNIT, Array, grow
 
 FAMILY = "(1 + p v)(1 + q v') <= 0 for signs that exclude each other"
@@ -35,8 +35,8 @@ def exclusions(space: Space, layer: Layer, box: Box, free: Index, block: str) ->
     signs = np.array(_SIGNS, dtype=np.float64)[kind]
     v = space[block].matrix
     one = space.constant(np.ones(len(j))).matrix
-    first = Forms(sparse.csr_array(one + sparse.diags_array(signs[:, 0]) @ v[j]))
-    second = Forms(sparse.csr_array(one + sparse.diags_array(signs[:, 1]) @ v[k]))
+    first = AffineForms(sparse.csr_array(one + sparse.diags_array(signs[:, 0]) @ v[j]))
+    second = AffineForms(sparse.csr_array(one + sparse.diags_array(signs[:, 1]) @ v[k]))
     members = (free[j] * p1 + free[k]) * len(_SIGNS) + kind
     return [Family(FAMILY, first, second, np.zeros(len(j)), False, members, p1 * p1 * len(_SIGNS))]
 

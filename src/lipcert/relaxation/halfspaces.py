@@ -17,9 +17,19 @@ from scipy import sparse
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import hull, sides_of
 from lipcert.relaxation.layers import layers_of
-from lipcert.relaxation.model import Family, Index, Relaxation, with_families
+from lipcert.relaxation.model import (
+    Family,
+    Index,
+    Relaxation,
+    Tracked,
+    affine,
+    constants,
+    exactly,
+    product,
+    stack,
+    with_families,
+)
 from lipcert.relaxation.passes import inputs_of, preactivation_forms
-from lipcert.relaxation.tracked import Tracked, affine, constants, exactly, product, stack
 
 ROWS_UP_TO = 1500  # products of half-spaces; beyond, only the half-spaces themselves
 

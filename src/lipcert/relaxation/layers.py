@@ -14,7 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.bounds.propagation import Interval, gradient_bounds, preactivations, slope_bounds
+from lipcert.bounds.gradients import gradient_bounds, slope_bounds
+from lipcert.bounds.interval import Interval
+from lipcert.bounds.propagation import preactivations
 from lipcert.problem.activations import Activation
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Matrix
@@ -28,7 +30,7 @@ NARROW = 1e-14  # an interval of slopes this narrow is a number with an error
 
 
 @dataclass(frozen=True, eq=False)
-class Layer:
+class LiftedLayer:
     """Hidden block i. |u - base - delta u'| <= doubt; `delta` is zero but for the free neurons, which have a u'."""
 
     index: int
@@ -58,24 +60,24 @@ class Layer:
 
 
 @dataclass(frozen=True, eq=False)
-class Layers:
+class LiftedLayers:
     """All of them, first block first, and what pruning may have taken from the derivative."""
 
-    hidden: tuple[Layer, ...]
+    hidden: tuple[LiftedLayer, ...]
     lost: float
 
     @property
-    def tied(self) -> tuple[Layer, ...]:
+    def tied(self) -> tuple[LiftedLayer, ...]:
         """Those whose z is tied to x."""
         return tuple(layer for layer in self.hidden if layer.tied)
 
 
-def layers_of(problem: Problem) -> Layers:
+def layers_of(problem: Problem) -> LiftedLayers:
     """The blocks under the problem's pre-activation bounds; computed once and kept with the problem."""
     return problem.kept("layers", lambda: _layers(problem))
 
 
-def _layers(problem: Problem) -> Layers:
+def _layers(problem: Problem) -> LiftedLayers:
     net, pre = problem.network, preactivations(problem)
     slopes = slope_bounds(net, pre)
     g_size, q_size = _sizes(problem, slopes)
@@ -99,7 +101,7 @@ def _layers(problem: Problem) -> Layers:
     for i, (f, z) in enumerate(zip(net.activations, pre, strict=True), start=1):
         behind = [reader for reader, _ in net.readers[i] if reader <= net.depth]
         hidden.append(
-            Layer(
+            LiftedLayer(
                 i,
                 len(z.lo),
                 f.kinked,
@@ -113,7 +115,7 @@ def _layers(problem: Problem) -> Layers:
                 Interval(-q_size[i - 1], q_size[i - 1]),
             )
         )
-    return Layers(tuple(hidden), lost)
+    return LiftedLayers(tuple(hidden), lost)
 
 
 def _tied(net: Network) -> set[int]:

@@ -20,14 +20,28 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from lipcert.bounds.propagation import Interval, gradient_bounds, preactivations
+from lipcert.bounds.gradients import gradient_bounds
+from lipcert.bounds.interval import Interval
+from lipcert.bounds.propagation import preactivations
 from lipcert.errors import MethodError
 from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box
-from lipcert.relaxation.model import Family, Index, Relaxation, Space, assemble, diagonal
+from lipcert.relaxation.model import (
+    Family,
+    Index,
+    Relaxation,
+    Space,
+    Tracked,
+    affine,
+    assemble,
+    constants,
+    diagonal,
+    exactly,
+    merge,
+    product,
+)
 from lipcert.relaxation.passes import inputs_of
-from lipcert.relaxation.tracked import Tracked, affine, constants, exactly, merge, product
 from lipcert.rounding import Array
 
 

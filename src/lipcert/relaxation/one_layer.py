@@ -23,14 +23,16 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from lipcert.bounds.propagation import Interval, gradient_bounds, preactivations
+from lipcert.bounds.gradients import gradient_bounds
+from lipcert.bounds.interval import Interval
+from lipcert.bounds.propagation import preactivations
 from lipcert.problem.blocks import Affine
 from lipcert.problem.maps import dense
 from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box, hull
 from lipcert.relaxation.exclusions import exclusions
-from lipcert.relaxation.model import Family, Forms, Index, Relaxation, Space, assemble, with_families
+from lipcert.relaxation.model import AffineForms, Family, Index, Relaxation, Space, assemble, with_families
 from lipcert.rounding import TINY, UNIT, Array, add_up, gamma, grow, sum_up
 
 CHORDS = "z (z - hi u - lo (1-u)) <= 0"
@@ -211,7 +213,7 @@ def _diagonal(space: Space, data: _Data, moving: Index | None = None) -> list[Fa
     return families
 
 
-def _preactivations(space: Space, data: _Data, m: Array, r: Array, moving: Index) -> tuple[Forms, Array, Array]:
+def _preactivations(space: Space, data: _Data, m: Array, r: Array, moving: Index) -> tuple[AffineForms, Array, Array]:
     """z of the free neurons over a power of two, as exact forms; a bound on |form - true z|, in the same units; and
     the powers."""
     A, b = data.A[data.free], data.b[data.free]
@@ -240,7 +242,9 @@ def _in_range(data: _Data, m: Array, r: Array, bounds: Interval | None) -> bool:
     return all(bool(np.all(np.isfinite(end))) for end in ends)
 
 
-def _sign_and_reach(space: Space, data: _Data, z: Forms, error: Array, scale: Array, bounds: Interval) -> list[Family]:
+def _sign_and_reach(
+    space: Space, data: _Data, z: AffineForms, error: Array, scale: Array, bounds: Interval
+) -> list[Family]:
     """(1+v) z >= 0 at a true point, and |z - form| <= error, 1+v <= 2: so (1+v)(-form) <= 2 error. So do the rest."""
     p1, _ = data.shape
     free, k = data.free, len(data.free)
@@ -258,7 +262,7 @@ def _sign_and_reach(space: Space, data: _Data, z: Forms, error: Array, scale: Ar
     ]
 
 
-def _chords(space: Space, data: _Data, z: Forms, error: Array, scale: Array, bounds: Interval) -> Family:
+def _chords(space: Space, data: _Data, z: AffineForms, error: Array, scale: Array, bounds: Interval) -> Family:
     """z^2 <= g z with g = hi where v = 1 (z in [0, hi]) and g = lo where v = -1 (z in [lo, 0]).
 
     g = middle + half v. The form of z is off by at most e, that of g by at most d, and |z|, |z - g| <= R: so the
@@ -279,7 +283,7 @@ def _products(space: Space, moving: Index, p0: int) -> list[Family]:
     """(1 + s t_i)(1 + q w_i) >= 0 for the coordinates that move."""
     k = len(moving)
     one, w = space.constant(np.ones(k)), space["w"]
-    t = Forms(space["t"].matrix[moving])
+    t = AffineForms(space["t"].matrix[moving])
     families = []
     for s, first in (("+", one + t), ("-", one - t)):
         for q, second in (("+", one + w), ("-", one - w)):

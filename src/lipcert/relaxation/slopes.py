@@ -32,7 +32,7 @@ from lipcert.rounding import Array, gamma, grow
 SLOPES_PIECE = 6000  # order of the largest matrix that a proof by slopes factors: a few of them take 2 GB
 
 Term = tuple[int, Array]  # a source, 0 being the input, and a matrix (rows, width of the source)
-Kept = NDArray[np.bool_]
+Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +64,7 @@ class SlopeProgram:
     head: tuple[Term, ...]
     weighted: bool
     doubt: tuple[Array, ...] = ()
-    origin: tuple[tuple[int, Kept], ...] = ()
+    origin: tuple[tuple[int, Mask], ...] = ()
     summed: tuple[Array, tuple[Term, ...]] | None = None
 
     @property
@@ -191,18 +191,18 @@ def refusal(orders: Sequence[int], inputs: int) -> str | None:
     return f"slopes needs a matrix of order {most:,} here, more than {SLOPES_PIECE:,}; use mixed or tight"
 
 
-def _numbers(live: list[Kept]) -> dict[int, int]:
+def _numbers(live: list[Mask]) -> dict[int, int]:
     """The sources that are left, and their numbers in the program."""
     blocks = (j for j in range(1, len(live)) if np.any(live[j]))
     return ({0: 0} if np.any(live[0]) else {}) | {j: k for k, j in enumerate(blocks, start=1)}
 
 
-def _live(problem: Problem) -> list[Kept]:
+def _live(problem: Problem) -> list[Mask]:
     """By source: what depends on the input and is depended on by the scores. All coordinates of the input, or none."""
     return problem.kept("slopes_live", lambda: _find_live(problem))
 
 
-def _find_live(problem: Problem) -> list[Kept]:
+def _find_live(problem: Problem) -> list[Mask]:
     net = problem.network
     moving = [(s.lo != 0) | (s.hi != 0) for s in slopes(problem)]
     reached = [np.ones(net.inputs, dtype=bool)]
@@ -223,13 +223,13 @@ def _find_live(problem: Problem) -> list[Kept]:
     return live
 
 
-def _touches(weight: Matrix, columns: Kept) -> Kept:
+def _touches(weight: Matrix, columns: Mask) -> Mask:
     """Which rows have an entry in one of these columns. (|weight| of a convolution is one, so nothing is unrolled.)"""
     return np.asarray(abs(weight) @ columns.astype(np.float64)) > 0
 
 
 def _terms(
-    terms: Sequence[tuple[int, Matrix]], live: list[Kept], rows: Kept, number: dict[int, int], own: list[int] | None
+    terms: Sequence[tuple[int, Matrix]], live: list[Mask], rows: Mask, number: dict[int, int], own: list[int] | None
 ) -> tuple[Term, ...]:
     found = []
     for j, weight in terms:
@@ -249,7 +249,7 @@ def _terms(
 
 
 def _head(
-    problem: Problem, live: list[Kept], number: dict[int, int], own: list[int] | None
+    problem: Problem, live: list[Mask], number: dict[int, int], own: list[int] | None
 ) -> tuple[tuple[Term, ...], tuple[Array, ...], tuple[Array, tuple[Term, ...]] | None]:
     """The rows of what is bounded, what rounding may have done to them, and what they are sums of where they are."""
     block, c = problem.network.scores, np.atleast_2d(problem.c)

@@ -1,7 +1,7 @@
-"""Specification: everything that a relaxation is made of, said in full, so that a checker builds the same one.
+"""Specification: everything that a relaxation is made of, so that a checker builds the same one.
 
 Which rows are worth their cost depends on the size of a problem. `plan_specification` decides that, once; `build` and
-the files only repeat what it decided.
+the files only repeat its decision.
 """
 
 from __future__ import annotations
@@ -11,15 +11,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.errors import MethodError
+from lipcert.errors import InputError, MethodError
 from lipcert.problem.norms import INF, Norm
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import ball_of, hull, sides_of
-from lipcert.relaxation.cuts import NO_CUTS, Cuts
-from lipcert.relaxation.halfspaces import products_fit
-from lipcert.relaxation.lifts import needs_values, wide_fits
-from lipcert.relaxation.model import Index
-from lipcert.relaxation.one_layer import chords_fit, needs_x
+from lipcert.relaxation.cuts import NO_CUTS, Cuts, repeated, valid_table, with_cuts
+from lipcert.relaxation.halfspaces import products_fit, with_halfspaces
+from lipcert.relaxation.lifts import lift, needs_values, unsigned, wide_fits
+from lipcert.relaxation.model import Index, Relaxation
+from lipcert.relaxation.one_layer import chords_fit, needs_x, one_layer
+from lipcert.relaxation.reduction import reduced, reduction_from
 
 ONE_LAYER = ("shor", "hr2")
 LIFTED = ("backward", "forward", "both")
@@ -151,3 +152,36 @@ def _is_one_layer(problem: Problem) -> bool:
 def _norm_of_cases(problem: Problem) -> Norm:
     """The norm of one problem: without the outputs where each has its own."""
     return Norm(problem.norm.p) if problem.norm.out == "inf" else problem.norm
+
+
+def build(problem: Problem, specification: Specification) -> Relaxation:
+    """The relaxation with exactly the rows of the specification; pre-activation bounds are those of the problem.
+
+    A specification that is none, of this network, is an InputError; a method that does not cover it a MethodError.
+    """
+    s = specification
+    if s.form not in FORMS or not valid_table(s.cuts.table) or repeated(s.cuts.table):
+        raise InputError(f"no relaxation has the form {s.form!r} and these cuts")
+    check_case(problem)
+    check_relaxation(problem, s.form)
+    relaxation = _own_rows(problem, s)
+    signs = s.signs if ball_of(problem.region) is None and hull(problem.region) is not None else None
+    if signs is not None or sides_of(problem.region) is not None:
+        relaxation = with_halfspaces(relaxation, problem, signs, s.products)
+    return with_cuts(relaxation, s.cuts)
+
+
+def _own_rows(problem: Problem, s: Specification) -> Relaxation:
+    if s.reduction is not None:
+        check_reduction(problem, s.method)
+        part = reduction_from(s.reduction, problem.network.shape)
+        if part is None or s.form != "backward":
+            raise InputError("the reduction is not one of this network")
+        return reduced(problem, part)
+    if s.form == UNSIGNED:
+        return unsigned(problem)
+    return one_layer(problem, s.form, s.values, s.wide, s.exclusions) if s.form in ONE_LAYER else _lifted(problem, s)
+
+
+def _lifted(problem: Problem, s: Specification) -> Relaxation:
+    return lift(problem, s.form, s.values, s.wide, s.exclusions)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.bounds.propagation import Interval
+from lipcert.bounds.interval import Interval
 from lipcert.errors import InputError
 from lipcert.problem.network import Network
 from lipcert.problem.region import Box, Everywhere

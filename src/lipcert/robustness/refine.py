@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.bounds.propagation import Interval
+from lipcert.bounds.interval import Interval
 from lipcert.budget import Budget
 from lipcert.budget.memory import Memory, as_size
 from lipcert.jobs import Answer, Outcome, Piece

@@ -16,8 +16,8 @@ import scipy.sparse as sp
 
 from lipcert.budget import Budget
 from lipcert.errors import InputError
-from lipcert.relaxation.grid import Grid, grid_matrix, grid_parts
 from lipcert.relaxation.rank_two import Floats, RankTwoProblem
+from lipcert.relaxation.triangles import Grid, grid_matrix, grid_parts
 from lipcert.solver.bordered import Bordered
 from lipcert.solver.costs import INTERIOR_CALLS, INTERIOR_ROW, THIN_CALLS
 from lipcert.solver.factors import Factors

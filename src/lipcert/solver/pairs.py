@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lipcert.relaxation.grid import SIGNS
 from lipcert.relaxation.rank_two import Floats, Integers
+from lipcert.relaxation.triangles import SIGNS
 
 Moments = tuple[Floats, Floats, Floats]  # of (a_i, b_j), (1, a_i), (1, b_j)
 

@@ -1,7 +1,7 @@
 """Lower bounds with a witness: a point of the region and the gradient or Jacobian there."""
 
 from lipcert.witness.directions import steepness
-from lipcert.witness.sampling import sample_points, sampling
+from lipcert.witness.record import sample_points, sampling
 from lipcert.witness.search import glance, improve, search
 from lipcert.witness.witness import Witness, evaluate
 

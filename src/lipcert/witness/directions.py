@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from lipcert.bounds.jacobian import directions
-from lipcert.bounds.stacks import CORNERS_UP_TO, corners
+from lipcert.bounds.operator_norms import CORNERS_UP_TO, corners
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
 from lipcert.problem.problem import Problem

@@ -13,17 +13,15 @@ from lipcert.problem.problem import Problem
 from lipcert.relaxation.model import Relaxation
 from lipcert.rounding import Array
 from lipcert.steps import SCALAR, THIN
-from lipcert.witness import anneal, drift
 from lipcert.witness.chart import Batch
 from lipcert.witness.directions import jacobian, leading, steepest
 from lipcert.witness.moments import candidates
-from lipcert.witness.patterns import REALISING_SHARE, applies, hunt, pursue, realise
-from lipcert.witness.program import Patterns, Program
-from lipcert.witness.record import TRIED, OnWitness, Record
-from lipcert.witness.sampling import ELITE, sample
+from lipcert.witness.patterns import REALISING_SHARE, hunt, patterns_apply, pursue, realise, walk
+from lipcert.witness.population import anneal, anneal_applies, drift, drift_applies
+from lipcert.witness.program import PatternProgram, Patterns
+from lipcert.witness.record import ELITE, TRIED, OnWitness, WitnessSearch, sample
 from lipcert.witness.screen import Screen
 from lipcert.witness.smooth import climb
-from lipcert.witness.walk import walk
 from lipcert.witness.witness import Witness, evaluate
 
 # Shares were chosen on ERAN 3_50, ACAS Xu 1_1, a convolution of MNIST, and (80,80), (40,40,10) and SDP-NN of the paper
@@ -61,7 +59,7 @@ def search(
     first, unless `middle` says that this was done. The same seed and the same counted budget give the same witness.
     `starts` are points to begin from beside the samples. `on_witness` is called with every improvement.
     """
-    record = Record(problem, budget, rng=np.random.default_rng(seed), on_witness=on_witness)
+    record = WitnessSearch(problem, budget, rng=np.random.default_rng(seed), on_witness=on_witness)
     if middle:
         record.begin()
     if problem.whole_map:
@@ -79,7 +77,7 @@ def search(
 
 def glance(problem: Problem, budget: Budget, *, seed: int = 0, on_witness: OnWitness | None = None) -> Witness:
     """What the middle of the region shows, or a point beside it: the time of some passes through the network."""
-    record = Record(problem, budget, rng=np.random.default_rng(seed), on_witness=on_witness)
+    record = WitnessSearch(problem, budget, rng=np.random.default_rng(seed), on_witness=on_witness)
     record.begin()
     return record.best
 
@@ -99,30 +97,30 @@ def improve(
     Its points are valued as they are, its patterns are chased and asked for points, and the best of all are climbed
     and walked from. A matrix that means nothing costs the budget, no more.
     """
-    record = Record(problem, budget, rng=np.random.default_rng(seed), on_witness=on_witness, known=known)
+    record = WitnessSearch(problem, budget, rng=np.random.default_rng(seed), on_witness=on_witness, known=known)
     if problem.whole_map:
         along = problem.along(leading(problem, relaxation, X, known.point))
         start = Witness(known.point, evaluate(along, known.point), known.method)
         found = improve(along, start, relaxation, X, budget, seed=seed)
         record.consider(found.point, found.method)
-    elif not _constant(record) and Program.applies(problem.network):
+    elif not _constant(record) and PatternProgram.applies(problem.network):
         with np.errstate(all="ignore"):
             _follow(record, relaxation, X)
     return record.best
 
 
-def _constant(record: Record) -> bool:
+def _constant(record: WitnessSearch) -> bool:
     """One gradient everywhere, or one point."""
     return record.problem.network.depth == 0 or not record.chart.scale.any()
 
 
-def _follow(record: Record, relaxation: Relaxation, X: Array) -> None:
+def _follow(record: WitnessSearch, relaxation: Relaxation, X: Array) -> None:
     """Pursue the points and patterns of a moment matrix."""
     problem, budget = record.problem, record.budget
     found = candidates(problem.network, relaxation, X, record.rng, budget)
     if not len(found.points) or budget.over():
         return
-    program = Program.of(problem, budget)
+    program = PatternProgram.of(problem, budget)
     if program.needed.any() and program.fits(budget):
         screen = Screen(problem, budget)
         starts = pursue(record, screen, program, found, budget.share(CHASING_SHARE))
@@ -130,27 +128,27 @@ def _follow(record: Record, relaxation: Relaxation, X: Array) -> None:
         walk(record, screen, program, elite, budget)
 
 
-def _ascend(record: Record, screen: Screen, starts: Batch) -> None:
+def _ascend(record: WitnessSearch, screen: Screen, starts: Batch) -> None:
     problem, budget = record.problem, record.budget
-    if not Program.applies(problem.network):
+    if not PatternProgram.applies(problem.network):
         climb(record, screen, starts, budget)
         return
     if budget.over():
         return
-    program = Program.of(problem, budget)
+    program = PatternProgram.of(problem, budget)
     if not program.needed.any():  # one gradient on the whole region
         return
     patterns: Patterns = np.zeros((0, problem.network.neurons), dtype=bool)
-    if applies(problem.network) and program.fits(budget):
+    if patterns_apply(problem.network) and program.fits(budget):
         patterns, found = hunt(record, screen, program, starts, budget.share(HUNTING_SHARE))
         starts = np.concatenate([found[:ELITE], starts])
     realise(record, program, patterns, budget.share(REALISING_SHARE), "patterns")
-    if anneal.applies(problem.network):
-        members = anneal.anneal(record, starts, budget.share(ANNEAL_SHARE))
+    if anneal_applies(problem.network):
+        members = anneal(record, starts, budget.share(ANNEAL_SHARE))
         starts = np.concatenate([members[:ELITE].astype(screen.dtype), starts])
     while not budget.over():  # each begins from what the others found, until the walk gains nothing
-        if drift.applies(record):
-            members = drift.drift(record, screen, starts, budget.share(DRIFTING_SHARE))
+        if drift_applies(record):
+            members = drift(record, screen, starts, budget.share(DRIFTING_SHARE))
             starts = np.concatenate([members, starts])
         share = CLIMBING_SHARE if program.fits(budget) else 1.0  # the rest is for the walk
         starts = climb(record, screen, starts, budget.share(share))
@@ -160,14 +158,14 @@ def _ascend(record: Record, screen: Screen, starts: Batch) -> None:
             return
 
 
-def _search_directions(record: Record, seed: int, starts: Array | None) -> None:
+def _search_directions(record: WitnessSearch, seed: int, starts: Array | None) -> None:
     """Searches for one output along the directions that Jacobians have: at the starts and at samples, the largest
     first, and at what such a search finds, as long as that is better."""
     problem, budget = record.problem, record.budget
     if problem.network.outputs == 1:
         record.consider(search(problem.along(np.ones(1)), budget, seed=seed, starts=starts).point, "search")
         return
-    deep = anneal.applies(problem.network) and not _constant(record)
+    deep = anneal_applies(problem.network) and not _constant(record)
     share = ANNEAL_SAMPLING_SHARE if deep else DIRECTION_SAMPLING_SHARE
     found = _sample_jacobians(record, budget.share(share))
     for point, _ in found[:TRIED]:
@@ -176,7 +174,7 @@ def _search_directions(record: Record, seed: int, starts: Array | None) -> None:
     members = np.zeros((0, problem.network.inputs))
     if deep:
         with np.errstate(all="ignore"):
-            some = anneal.anneal(record, None, budget.share(ANNEAL_WHOLE_SHARE))
+            some = anneal(record, None, budget.share(ANNEAL_WHOLE_SHARE))
         members = record.chart.points(some[:ELITE])
         given.insert(0, steepest(jacobian(problem, record.best.point), problem.norm))
     every = problem.norm.out == "inf"  # every output gets its turn
@@ -205,7 +203,7 @@ def _cosine(a: Array, b: Array) -> float:
     return abs(float(a @ b)) / size if size > 0 else 0.0
 
 
-def _sample_jacobians(record: Record, budget: Budget) -> list[tuple[Array, Array]]:
+def _sample_jacobians(record: WitnessSearch, budget: Budget) -> list[tuple[Array, Array]]:
     """Points and their directions, best first; the middle of the region is always one of them."""
     problem, net = record.problem, record.problem.network
     drawn = record.chart.draw(record.rng, DIRECTION_SAMPLES, np.float64)

@@ -13,7 +13,7 @@ import numpy as np
 
 from lipcert.budget import Budget
 from lipcert.witness.chart import Batch
-from lipcert.witness.record import Record
+from lipcert.witness.record import WitnessSearch
 from lipcert.witness.screen import Screen
 
 # Chosen on the networks that `witness/search.py` names.
@@ -37,7 +37,7 @@ class Schedule:
         return k * (_LAST_SHARPNESS / k) ** progress, step * (_LAST_STEP / step) ** progress
 
 
-def climb(record: Record, screen: Screen, starts: Batch, budget: Budget) -> Batch:
+def climb(record: WitnessSearch, screen: Screen, starts: Batch, budget: Budget) -> Batch:
     """Rounds of smoothed ascent from `starts` and random points until nothing improves or the budget is over.
 
     Returns the best points found, in chart coordinates, best first.
@@ -97,7 +97,7 @@ def ascend(
     return best, values
 
 
-def _begin(record: Record, screen: Screen, elite: Batch, rows: int, turn: int) -> tuple[Batch, Schedule]:
+def _begin(record: WitnessSearch, screen: Screen, elite: Batch, rows: int, turn: int) -> tuple[Batch, Schedule]:
     """Random rows begin smooth with long steps; elite rows, disturbed after the first turn, sharper with short ones."""
     rng, dtype = record.rng, screen.dtype
     v = record.chart.draw(rng, rows, dtype)

@@ -1,7 +1,7 @@
 """What the cheap bounds say of many cells at once: a proved bound of each, and where a split would gain most.
 
-The linear bounds of the gradient name what every open slope cost (`Linear.loss`). A neuron's own split saves that. A
-coordinate's split narrows the neurons that depend on it: with the slopes in the middle, row a of z_k in x,
+The linear bounds of the gradient name the cost of every open slope (`LinearBounds.loss`). A neuron's own split saves
+it. A coordinate's split narrows the neurons that depend on it: with the slopes in the middle, row a of z_k in x,
 
     score_i = sum_k cost_k |a_i| r_i / sum_j |a_j| r_j          r the half widths of the box.
 """
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.bounds import Bounds, Cell, Interval, Linear, joined, slope_bounds, tree_bounds
+from lipcert.bounds import Bounds, Cell, Interval, LinearBounds, joined, slope_bounds, tree_bounds
 from lipcert.bounds.interval import times
 from lipcert.jobs.executors import worker_count
 from lipcert.problem.network import Network
@@ -97,12 +97,12 @@ def judged(problem: Problem, cells: Sequence[Cell], bounds: Bounds) -> Judged:
     return Judged(cells, bounds, uppers, open_, cost * _balance(bounds.pre), by_coordinate)
 
 
-def coordinate_scores(net: Network, slopes: tuple[Interval, ...], linear: Linear, radius: Array) -> Array:
+def coordinate_scores(net: Network, slopes: tuple[Interval, ...], linear: LinearBounds, radius: Array) -> Array:
     """About what a split of every coordinate of boxes with these half widths gains, (cells, inputs)."""
     return _smear(net, slopes, _matter_and_cost(net, slopes, linear)[1], radius)
 
 
-def neuron_scores(net: Network, slopes: tuple[Interval, ...], linear: Linear, pre: tuple[Interval, ...]) -> Array:
+def neuron_scores(net: Network, slopes: tuple[Interval, ...], linear: LinearBounds, pre: tuple[Interval, ...]) -> Array:
     """About what a split of every neuron at its kink gains, (cells, neurons)."""
     return _matter_and_cost(net, slopes, linear)[1] * _balance(pre)
 
@@ -131,14 +131,14 @@ def judge_together(problem: Problem, cells: Sequence[Cell], known: tuple[Interva
     return Judged(cells, joined([j.bounds for j in found]), *arrays)
 
 
-def _matter_and_cost(net: Network, slopes: tuple[Interval, ...], linear: Linear) -> tuple[Array, Array]:
+def _matter_and_cost(net: Network, slopes: tuple[Interval, ...], linear: LinearBounds) -> tuple[Array, Array]:
     """By neuron, how much its slope can change the gradient, and about what it costs that it is open."""
     matter = _matter(net, slopes, linear)
     width = np.concatenate([s.hi - s.lo for s in slopes], axis=1)
     return matter, np.concatenate(linear.loss, axis=1) + _UNSEEN * matter * width
 
 
-def _matter(net: Network, slopes: tuple[Interval, ...], linear: Linear) -> Array:
+def _matter(net: Network, slopes: tuple[Interval, ...], linear: LinearBounds) -> Array:
     """By neuron, how much its slope can change the gradient at most, all entries together."""
     reach: list[Array] = [np.ones((len(slopes[0].lo), net.inputs))]
     matter = []

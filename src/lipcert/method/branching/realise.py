@@ -12,7 +12,7 @@ from lipcert.problem.region import hull
 from lipcert.proof.interior import Index, rows_of
 from lipcert.proof.leaves import Leaf, prove_empty, prove_flat
 from lipcert.rounding import Array
-from lipcert.witness.program import Program, inmost
+from lipcert.witness.program import PatternProgram, inmost
 
 REALISE_SECONDS = 2.0  # for the linear program of a cell without open signs
 
@@ -57,9 +57,9 @@ def _flat(problem: Problem, node: Node, numbers: Index, weights: Array, rows: Ar
 
 def _anywhere(problem: Problem, node: Node, budget: Budget) -> Array | None:
     """Without a box: a point with the pattern, when there is one; that there is none is `refute`'s to prove."""
-    if not Program.applies(problem.network):
+    if not PatternProgram.applies(problem.network):
         return None
-    program = Program.of(problem, budget)
+    program = PatternProgram.of(problem, budget)
     lo = np.concatenate([z.lo[0] for z in node.alone.pre])
     answer = program.solve(lo >= 0, budget)
     return None if answer is None or answer[1] <= 0 else program.chart.points(answer[0][None, :])[0]

@@ -16,10 +16,9 @@ from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import hull
 from lipcert.proof.leaves import BY_INTERVALS, Leaf, prove_leaf
-from lipcert.relaxation.build import build
 from lipcert.relaxation.cuts import NO_CUTS, Cuts, separate, with_cuts
 from lipcert.relaxation.model import Relaxation
-from lipcert.relaxation.specification import Specification, plan_specification
+from lipcert.relaxation.specification import Specification, build, plan_specification
 from lipcert.rounding import Array
 from lipcert.solver import Progress, Status
 from lipcert.steps import SCALAR

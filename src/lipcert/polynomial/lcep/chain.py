@@ -14,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from lipcert.bounds.propagation import Interval, gradient_bounds, slope_bounds, slopes
+from lipcert.bounds.gradients import gradient_bounds, slope_bounds
+from lipcert.bounds.interval import Interval
+from lipcert.bounds.propagation import slopes
 from lipcert.errors import MethodError
 from lipcert.polynomial.monomials import unique_rows
 from lipcert.problem.maps import dense

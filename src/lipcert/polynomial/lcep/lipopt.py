@@ -26,7 +26,7 @@ from math import inf
 import numpy as np
 from scipy import sparse
 
-from lipcert.bounds.propagation import Interval
+from lipcert.bounds.interval import Interval
 from lipcert.budget import Budget
 from lipcert.errors import MethodError
 from lipcert.polynomial.lcep.chain import Index, Multilinear, gradient_polynomial

@@ -26,7 +26,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.bounds.propagation import Interval, preactivations
+from lipcert.bounds.interval import Interval
+from lipcert.bounds.propagation import preactivations
 from lipcert.errors import MethodError
 from lipcert.polynomial.lcep.chain import Chain, gradient_chain
 from lipcert.polynomial.polynomial import Polynomial

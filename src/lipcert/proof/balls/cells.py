@@ -13,9 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from lipcert.bounds.cell import Cell, whole
-from lipcert.bounds.engine import MOST_SIDES
 from lipcert.bounds.interval import Interval
-from lipcert.bounds.propagation import preactivations
+from lipcert.bounds.propagation import MOST_SIDES, preactivations
 from lipcert.problem.blocks import Block
 from lipcert.problem.maps import dense
 from lipcert.problem.network import Network

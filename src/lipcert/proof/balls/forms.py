@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.bounds.forms import Forms as FloatForms
-from lipcert.bounds.forms import Sides as FloatSides
+from lipcert.bounds.forms import HalfSpaces as FloatSides
+from lipcert.bounds.forms import LinearForms as FloatForms
 from lipcert.bounds.forms import multiples
 from lipcert.bounds.interval import Interval
-from lipcert.bounds.tangents import slope_lines, value_lines
+from lipcert.bounds.substitution import slope_lines, value_lines
 from lipcert.problem.blocks import Block
 from lipcert.problem.maps import dense
 from lipcert.problem.region import Box, Region, ball_of, hull

@@ -1,5 +1,5 @@
 """Gradients of c'scores on one cell, in balls: intervals through the chain rule, affine forms in the open slopes, and
-linear forms whose norm is bounded at once. The formulas are those of `bounds.gradients`, `bounds.adjoint` and
+linear forms whose norm is bounded at once. The formulas are those of `bounds.gradients`, `bounds.linear` and
 `bounds.linear`, without their rounding."""
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Operator norms of matrices, and of Jacobians within intervals, in balls: the formulas of `bounds.spectral`,
-`bounds.stacks` and `bounds.jacobian`."""
+"""Operator norms of matrices, and of Jacobians within intervals, in balls: the formulas of `bounds.operator_norms`,
+`bounds.operator_norms` and `bounds.jacobian`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from lipcert.bounds.interval import Interval
 from lipcert.bounds.jacobian import directions
-from lipcert.bounds.stacks import CORNERS_UP_TO, SIGNS_UP_TO, corners
+from lipcert.bounds.operator_norms import CORNERS_UP_TO, SIGNS_UP_TO, corners
 from lipcert.problem.norms import Norm
 from lipcert.problem.region import Ball, Box
 from lipcert.proof.balls.forms import Stage

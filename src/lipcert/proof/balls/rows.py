@@ -16,10 +16,9 @@ from lipcert.errors import MethodError
 from lipcert.problem.problem import Problem
 from lipcert.proof.balls.numbers import LIFTS, MOST_ORDER, balls, float_above, is_positive_definite, load_flint, total
 from lipcert.proof.relaxed import Multipliers
-from lipcert.relaxation.build import build
 from lipcert.relaxation.model import Finish, Relaxation
 from lipcert.relaxation.rank_two import pair_entries
-from lipcert.relaxation.specification import Specification
+from lipcert.relaxation.specification import Specification, build
 from lipcert.rounding import Array
 
 _MOST_ENTRIES = 30_000_000  # products that lead to the entries of a matrix

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lipcert.bounds.cell import Cell, first_cell, whole
-from lipcert.bounds.engine import bounds_of
 from lipcert.bounds.interval import Interval
+from lipcert.bounds.propagation import bounds_of
 from lipcert.errors import FileFormatError, InputError, MethodError
 from lipcert.problem.problem import PREACTIVATIONS, Problem
 from lipcert.problem.region import Everywhere, Region, ball_of, hull
