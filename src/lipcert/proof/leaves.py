@@ -291,7 +291,7 @@ def line_bounds(problem: Problem, cells: Sequence[Cell], bounds: Bounds) -> tupl
 
 
 def gradient_lines(problem: Problem, pre: tuple[Interval, ...], values: Sequence[Tangent] | None) -> LinearBounds:
-    """LinearBounds bounds of the gradient (the Jacobian) on cells with these pre-activation bounds, and their `tangents`."""
+    """Linear bounds of the gradient (the Jacobian) on cells with these pre-activation bounds, and their `tangents`."""
     own = slope_bounds(problem.network, pre)
     if problem.whole_map:
         return map_bounds(problem.network, own, problem.norm, values)
