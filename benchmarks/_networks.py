@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import scipy.io
@@ -72,6 +73,13 @@ def _tutorial() -> Made:
     folder = ROOT / "src" / "lipcert" / "data"
     image = np.load(folder / "digits_images.npz")["images"][0] / 16
     return lipcert.load(folder / "digits_net.npz"), Box(image.reshape(-1), 0.02, clip=(0, 1)), (0, 9), "inf"
+
+
+def he_normal(sizes: tuple[int, ...], seed: int = 0) -> Network:
+    """A random chain of ReLUs with He-normal weights and small biases."""
+    rng = np.random.default_rng(seed)
+    weights = [rng.normal(size=(m, n)) * np.sqrt(2 / n) for n, m in pairwise(sizes)]
+    return Network.from_weights(weights, [0.1 * rng.normal(size=len(w)) for w in weights])
 
 
 def recipe(sizes: tuple[int, ...], radius: float, kind: str = "relu", seed: int = 0, norm: str = "inf") -> Made:

@@ -19,7 +19,7 @@ import numpy as np
 
 import lipcert
 from benchmarks._measure import data_folder
-from benchmarks.depth_and_cuts import first_image
+from benchmarks._networks import digit
 from lipcert.budget import Budget
 from lipcert.paper.networks import paper_network, paper_region
 from lipcert.problem.activations import Activation
@@ -65,7 +65,7 @@ def acas(radius: float) -> Case:
 
 def eran() -> Case:
     net = lipcert.load(data_folder() / "nets" / "eran_mnist_relu_3_50.onnx")
-    image = first_image(data_folder() / "mnist" / "t10k-images-idx3-ubyte.gz")
+    image = digit()
     return net, Box(image, 0.02, (0, 1)), np.eye(net.outputs)[7] - np.eye(net.outputs)[3]
 
 

@@ -1,11 +1,10 @@
-"""Write docs/operators.md, what becomes of every operator that readers meet, from the tables of the readers.
+"""Write docs/operators.md, the list of all operators that readers know, from the tables of the readers.
 
-python -m scripts.operators_table [--check]        --check: exit code 1 when the file is not up to date
+python -m scripts.operators_table
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,16 +98,5 @@ def _cell(words: str) -> str:
     return words.replace("|", "\\|")
 
 
-def main(arguments: list[str]) -> int:
-    text = table()
-    if arguments == ["--check"]:
-        if FILE.exists() and FILE.read_text(encoding="utf-8") == text:
-            return 0
-        print(f"{FILE.name} is not up to date: run python -m scripts.operators_table", file=sys.stderr)
-        return 1
-    FILE.write_text(text, encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    FILE.write_text(table(), encoding="utf-8")

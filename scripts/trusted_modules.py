@@ -1,6 +1,6 @@
 """Write the table of docs/trust.md: the modules that `verify` loads, and those of the second checker, with their lines.
 
-python -m scripts.trusted_modules [--check]        --check: exit code 1 when the table is not up to date
+python -m scripts.trusted_modules
 """
 
 from __future__ import annotations
@@ -90,15 +90,5 @@ def written(text: str) -> str:
     return f"{head}{BEGIN}\n{table()}\n{END}{rest.split(END)[1]}"
 
 
-def main() -> int:
-    """Write the page, or say that it is out of date."""
-    before = FILE.read_text(encoding="utf-8")
-    after = written(before)
-    if "--check" in sys.argv[1:]:
-        return int(before != after)
-    FILE.write_text(after, encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    FILE.write_text(written(FILE.read_text(encoding="utf-8")), encoding="utf-8")

@@ -9,9 +9,8 @@ from functools import partial
 import numpy as np
 from tests.enumeration import exact_constant
 
-from benchmarks._networks import CASES, Made
+from benchmarks._networks import CASES, Made, he_normal
 from benchmarks._rows import Measured
-from benchmarks.large import he_normal
 from benchmarks.results._case import BOTH, DATA, ONLY_FULL, Case, Question, Stopwatch, bracket
 from lipcert.budget import Budget
 from lipcert.paper.networks import paper_network, paper_region

@@ -8,10 +8,9 @@ from functools import partial
 import numpy as np
 
 import lipcert
-from benchmarks import large
-from benchmarks._networks import Made
+from benchmarks import _large_networks as large
+from benchmarks._networks import Made, he_normal
 from benchmarks._rows import Measured
-from benchmarks.large import he_normal
 from benchmarks.results._bounds import ENOUGH, WIDE, alone, named, one
 from benchmarks.results._case import BOTH, ONLY_FULL, Case, Question, Stopwatch
 from lipcert import Ball, Box, Everywhere

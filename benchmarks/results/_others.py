@@ -16,9 +16,8 @@ from tests.polynomial_problems import LIBRARY, Named
 import lipcert
 from benchmarks._measure import ROOT, data_folder, run
 from benchmarks._measure import lipcert as command_line
-from benchmarks._networks import CASES
+from benchmarks._networks import CASES, he_normal
 from benchmarks._rows import Measured
-from benchmarks.large import he_normal
 from benchmarks.results._case import DATA, ONLY_FULL, Case, Stopwatch, gigabytes
 from lipcert import Box, Network
 from lipcert.cli.demo import digits

@@ -6,12 +6,8 @@ from typing import TYPE_CHECKING, Any
 from lipcert._version import __version__
 
 if TYPE_CHECKING:
-    from lipcert.cells.door import partition
-    from lipcert.cells.result import Partition
     from lipcert.control.largest import LargestBox, largest_box
     from lipcert.control.loop import closed_loop, contraction, loop_weights
-    from lipcert.entries.door import jacobian
-    from lipcert.entries.result import Jacobian
     from lipcert.errors import (
         FileFormatError,
         InputError,
@@ -22,8 +18,7 @@ if TYPE_CHECKING:
     )
     from lipcert.method import METHODS
     from lipcert.method.bound import bound
-    from lipcert.method.bracket import Progress
-    from lipcert.method.result import Result, Status
+    from lipcert.method.result import Result
     from lipcert.method.union import bound_union
     from lipcert.method.union_result import UnionResult
     from lipcert.polynomial import Polynomial, PolynomialProblem
@@ -45,23 +40,28 @@ if TYPE_CHECKING:
     from lipcert.robustness.data import DataSet, read_data
     from lipcert.robustness.result import Certification
     from lipcert.robustness.verify import FolderVerification, verify_folder
+    from lipcert.search.cells.door import partition
+    from lipcert.search.cells.result import Partition
+    from lipcert.search.jacobian.door import jacobian
+    from lipcert.search.jacobian.result import Jacobian
+    from lipcert.search.progress import Progress, Status
 
 # Loaded when they are asked for: `import lipcert` costs nothing, and the command line is at its post before numpy is.
 _WHERE = {
     "problem.activations": ["Activation"],
     "method": ["METHODS"],
     "method.bound": ["bound"],
-    "method.bracket": ["Progress"],
+    "search.progress": ["Progress", "Status"],
     "proof": ["Certificate"],
     "proof.verification": ["Verification"],
     "proof.verify": ["verify"],
     "errors": ["FileFormatError", "InputError", "LipcertError", "MethodError", "SoundnessError", "UnsupportedOperator"],
     "problem.blocks": ["Affine"],
     "problem.network": ["Network"],
-    "cells.door": ["partition"],
-    "cells.result": ["Partition"],
-    "entries.door": ["jacobian"],
-    "entries.result": ["Jacobian"],
+    "search.cells.door": ["partition"],
+    "search.cells.result": ["Partition"],
+    "search.jacobian.door": ["jacobian"],
+    "search.jacobian.result": ["Jacobian"],
     "polynomial": ["Polynomial", "PolynomialProblem"],
     "polynomial.certificates.certificate": ["PolynomialCertificate", "verify_polynomial"],
     "readers": ["load"],
@@ -72,7 +72,7 @@ _WHERE = {
     "polynomial.hierarchy.plan": ["Plan", "plan"],
     "polynomial.hierarchy.result": ["PolynomialResult"],
     "polynomial.hierarchy.solve": ["maximize", "minimize"],
-    "method.result": ["Result", "Status"],
+    "method.result": ["Result"],
     "method.union": ["bound_union"],
     "method.union_result": ["UnionResult"],
     "proof.union": ["UnionVerification", "verify_union"],

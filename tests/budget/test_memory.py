@@ -23,13 +23,13 @@ from lipcert.method.bound import run as run_method
 from lipcert.method.bracket import Bracket
 from lipcert.method.planning import plan, whole_step
 from lipcert.method.portfolio import Engine, take_turns
-from lipcert.method.result import Status
 from lipcert.method.solving import Task
 from lipcert.method.table import named
 from lipcert.problem.problem import Problem
 from lipcert.relaxation.model import Relaxation
 from lipcert.relaxation.specification import Specification, build
 from lipcert.robustness.certify import share_of
+from lipcert.search.progress import Status
 from lipcert.solver import Status as SolverStatus
 from lipcert.solver import choose_solver, no_room_for_interior
 from lipcert.solver.costs import solve_numbers

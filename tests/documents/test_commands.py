@@ -13,10 +13,11 @@ import pytest
 
 import lipcert
 from lipcert.cli.app import cli, run
-from tests.doc_files import ROOT, make_files
+from tests.conftest import ROOT
+from tests.documents import pages
+from tests.documents.files import make_files
 
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
-BLOCK = re.compile(r"^```(console|python)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+PAGES = sorted([pages.README, *pages.DOCS.glob("*.md")])
 
 # Not run but parsed: every option and every value must be one that the command takes.
 PARSED = {
@@ -29,7 +30,7 @@ PARSED = {
     "lipcert cells controller.onnx --radius 1 --output 0 --cells 40 --largest 0.05 --certificate cells.npz "
     "--csv cells.csv": "64,000 cells",
     "lipcert cells vdp.onnx --radius 1 --output 0 --cells 40 --plot cells.svg --axes 0,1 --at x2=0.5": "64,000 cells",
-    "lipcert verify cells.npz --network controller.onnx": "after one of those; tests/cells/test_certificate.py",
+    "lipcert verify cells.npz --network controller.onnx": "after one of those; tests/search/cells/test_certificate.py",
 }
 # Run with more options behind those of the page, to save time.
 ADDED = {
@@ -45,13 +46,7 @@ NOT_RUN = {
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:
-    return BLOCK.findall(page.read_text(encoding="utf-8"))
-
-
-def commands(text: str) -> list[str]:
-    """The lines of a console block that call lipcert, without comments and joined where they go on."""
-    lines = re.findall(r"^\$ (lipcert .*)$", text.replace("\\\n", " "), re.MULTILINE)
-    return [" ".join(shlex.split(line, comments=True)) for line in lines]
+    return pages.blocks(pages.read(page), "console", "python")
 
 
 def check_command(command: str) -> None:
@@ -78,7 +73,7 @@ def test_what_a_page_shows_runs(
     shown = blocks(page)
     for k, (kind, text) in enumerate(shown):
         if kind == "console":
-            for command in commands(text):
+            for command, _ in pages.commands(text):
                 check_command(command)
         elif NOT_RUN.get(page.name):
             compile(text, page.name, "exec")
@@ -90,17 +85,17 @@ def test_what_a_page_shows_runs(
 def test_what_is_only_parsed_is_there() -> None:
     """The list names no command that no page has; the lines of a page that call make name targets that exist."""
     texts = [text for page in PAGES for kind, text in blocks(page) if kind == "console"]
-    shown = {command for text in texts for command in commands(text)}
+    shown = {command for text in texts for command, _ in pages.commands(text)}
     assert set(PARSED) - shown == set()
     assert all(any(command.startswith(start) for command in shown) for start in ADDED)
     targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
-    assert {name for text in texts for name in re.findall(r"^\$ make (\w+)", text, re.MULTILINE)} <= targets
+    assert {command.split()[1] for text in texts for command, _ in pages.commands(text, "make")} <= targets
 
 
 def test_the_first_screen_of_the_readme_is_what_it_prints(capsys: pytest.CaptureFixture[str]) -> None:
     """The output below the first lines of Python, but for times, the gap's last digits and how the search went."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    code, shown = re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", text, re.DOTALL)[0]
+    text = pages.read(pages.README)
+    (_, code), (_, shown) = pages.blocks(text, "python", "")[:2]
     exec(compile(code, "README.md", "exec"), {})
     printed = capsys.readouterr().out
 

@@ -8,9 +8,8 @@ import re
 from pathlib import Path
 
 import lipcert
-from tests.conftest import ROOT
+from tests.documents import pages
 
-PAGE = ROOT / "docs" / "limits.md"
 ROW = re.compile(r"\| .+ \| ([\d,]+) \| `([\w.]+)\.(M[A-Z_]+)` \|")
 ROOMS = ("files", "readers", "proof", "robustness.data", "robustness.pairs", "robustness.question")
 MODULES = ("polynomial.files", "polynomial.text", "polynomial.expansion")
@@ -18,7 +17,11 @@ NOT_LIMITS = {"lipcert.readers.graph.terms.MAX_DENSE"}  # from where on a matrix
 
 
 def _stated() -> dict[str, int]:
-    return {f"{m[2]}.{m[3]}": int(m[1].replace(",", "")) for m in map(ROW.fullmatch, PAGE.read_text().split("\n")) if m}
+    return {
+        f"{m[2]}.{m[3]}": int(m[1].replace(",", ""))
+        for m in map(ROW.fullmatch, pages.read("limits.md").split("\n"))
+        if m
+    }
 
 
 def test_every_row_is_the_constant() -> None:

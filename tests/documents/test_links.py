@@ -17,13 +17,12 @@ from scripts import notebook, site
 
 import lipcert
 from tests.conftest import ROOT
+from tests.documents import pages
 
-FENCE = re.compile(r"^(```|~~~).*?^\1", re.DOTALL | re.MULTILINE)
-LINK = re.compile(r"\]\(<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\)")
 HEADING = re.compile(r"^#{1,6} (.+?)\s*#*$", re.MULTILINE)
 
 
-def pages() -> list[Path]:
+def every_page() -> list[Path]:
     """Every Markdown file of the project, and its notebook."""
     listed = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, check=False
@@ -39,11 +38,7 @@ def text_of(page: Path) -> str:
     if page.suffix == ".ipynb":
         cells = json.loads(text)["cells"]
         text = "\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
-    return _without_code(text)
-
-
-def _without_code(text: str) -> str:
-    return re.sub(r"`[^`\n]+`", lambda code: code[0].replace("](", "] ("), FENCE.sub("", text))
+    return pages.without_code(text)
 
 
 def _in_docs(page: Path) -> str:
@@ -67,7 +62,7 @@ def _numbered(slug: str) -> Iterator[str]:
 
 def broken(page: Path, text: str) -> list[str]:
     wrong = []
-    for link in LINK.findall(text):
+    for link in pages.links(text):
         target, _, anchor = link.partition("#")
         if "://" in target or target.startswith("mailto:"):
             continue
@@ -79,12 +74,12 @@ def broken(page: Path, text: str) -> list[str]:
     return wrong
 
 
-@pytest.mark.parametrize("page", pages(), ids=lambda p: str(p.relative_to(ROOT)))
+@pytest.mark.parametrize("page", every_page(), ids=lambda p: str(p.relative_to(ROOT)))
 def test_links_and_anchors(page: Path) -> None:
     assert broken(page, text_of(page)) == []
     text = page.read_text(encoding="utf-8")
     if page.suffix == ".md":  # as it is in a repository browser, where there are no generated pages
-        targets = [link.partition("#")[0] for link in LINK.findall(_without_code(text))]
+        targets = [link.partition("#")[0] for link in pages.links(text)]
         assert [t for t in targets if t and "://" not in t and not (page.parent / t).resolve().exists()] == []
 
 
@@ -96,8 +91,7 @@ def test_links_of_generated_pages(name: str) -> None:
 def test_what_is_broken_is_found() -> None:
     page = ROOT / "docs" / "index.md"
     text = "[a](nowhere.md) [b](api.md#nothing) [c](#here) [d](api.md#bound)\n\n```\n[g](h.md)\n```\n# Here\n"
-    clean = FENCE.sub("", text)
-    assert broken(page, clean) == [
+    assert broken(page, text) == [
         "nowhere.md: no such file",
         "api.md#nothing: no such heading",
         "#here: no such heading",
@@ -113,7 +107,7 @@ def test_an_index_gets_links_that_lead_somewhere(monkeypatch: pytest.MonkeyPatch
     build = runpy.run_path(str(ROOT / "hatch_build.py"))
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     for url in ("https://example.org/lipcert/blob/main/", ""):
-        links = LINK.findall(build["for_index"](readme, url))
+        links = pages.links(build["for_index"](readme, url))
         assert all(link.startswith(("https://", "#")) for link in links)
         assert (len(links) > 10) == bool(url)
         assert ("The bracket against time" in build["for_index"](readme, url)) == bool(url)  # it is below a picture
@@ -139,9 +133,9 @@ def test_every_page_is_in_the_site_once() -> None:
 def test_links_of_the_site_stay_in_it() -> None:
     """No page goes up and out, but to the examples, which the site has beside the pages."""
     made = {name: site.in_site(text_of(site.DOCS / name)) for name in site.pages()[""]}
-    made[f"{site.NOTEBOOK}.md"] = site.in_site(FENCE.sub("", site.notebook_page(notebook.FILE)))
+    made[f"{site.NOTEBOOK}.md"] = site.in_site(pages.without_code(site.notebook_page(notebook.FILE)))
     for name, text in made.items():
-        for link in LINK.findall(text):
+        for link in pages.links(text):
             target = link.partition("#")[0]
             if target and "://" not in target and target != f"{site.NOTEBOOK}.md":
                 place = ROOT if target.startswith("examples/") else site.DOCS

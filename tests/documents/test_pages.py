@@ -11,8 +11,7 @@ from scripts.api_reference import GROUPS, reference
 
 import lipcert
 from tests.conftest import ROOT
-
-LINK = re.compile(r"\]\(([^)#\s]+)(#[^)\s]*)?\)")
+from tests.documents import pages
 
 
 def test_the_reference_has_every_public_name() -> None:
@@ -51,14 +50,13 @@ def test_reference_has_every_public_name_once() -> None:
 
 
 def test_index_links_to_every_page() -> None:
-    text = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
-    linked = {target for target, _ in LINK.findall(text)}
-    assert {p.name for p in (ROOT / "docs").glob("*.md")} - {"index.md"} <= linked
-    assert "docs/index.md" in (ROOT / "README.md").read_text(encoding="utf-8")
+    linked = {link.partition("#")[0] for link in pages.links(pages.read("index.md"))}
+    assert {p.name for p in pages.DOCS.glob("*.md")} - {"index.md"} <= linked
+    assert "docs/index.md" in pages.links(pages.read(pages.README))
 
 
 def test_every_method_is_explained() -> None:
-    text = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
+    text = pages.read("methods.md")
     assert [m for m in lipcert.METHODS if f"`{m}`" not in text] == []
 
 
@@ -70,7 +68,6 @@ def test_the_extra_all_has_all_others() -> None:
 
 
 NAMED = re.compile(r"`(lipcert(?:\.\w+)+)`")
-DRAWING = re.compile(r"^```\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
 def rooms() -> set[str]:
@@ -81,16 +78,29 @@ def rooms() -> set[str]:
 
 def test_names_in_the_architecture_exist() -> None:
     """Modules, classes and functions that the page sends a reader to, in its sentences and in its drawings."""
-    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    text = pages.read("architecture.md")
     names = NAMED.findall(text)
     assert len(names) > 30
     dotted = re.compile(rf"(?<![\w./])(?:{'|'.join(sorted(rooms()))})(?:\.\w+)+")
-    drawn = [name for drawing in DRAWING.findall(text) for name in dotted.findall(drawing)]
+    drawn = [name for _, drawing in pages.blocks(text, "") for name in dotted.findall(drawing)]
     assert len(drawn) > 30
     for name in [*names, *(f"lipcert.{name}" for name in drawn)]:
         assert pydoc.locate(name) is not None, name
 
 
+PATH = re.compile(r"`((?:\w+/)+(?:\w+\.py)?)`")
+
+
+def test_modules_that_the_mathematics_names_exist() -> None:
+    """By their path in the package, in its room for polynomials, or in the project."""
+    package = ROOT / "src" / "lipcert"
+    found = {path for page in (pages.DOCS / "mathematics").glob("*.md") for path in PATH.findall(pages.read(page))}
+    assert len(found) > 40
+    assert [
+        p for p in found if not any((place / p).exists() for place in (package, package / "polynomial", ROOT))
+    ] == []
+
+
 def test_the_architecture_shows_every_room() -> None:
-    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    text = pages.read("architecture.md")
     assert {room for room in rooms() if f"`{room}`" not in text} == set()

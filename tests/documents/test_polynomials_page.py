@@ -11,11 +11,11 @@ import pytest
 from lipcert.cli.app import run
 from lipcert.polynomial.hierarchy.result import Outcome
 from lipcert.polynomial.language import read_pop
-from tests.conftest import ROOT
+from tests.documents import pages
 
-PAGE = (ROOT / "docs" / "polynomials.md").read_text(encoding="utf-8")
-FILES = {block.split("\n")[0][2:]: block for block in re.findall(r"```pop\n(# .*?)```", PAGE, re.DOTALL)}
-CONSOLE = re.findall(r"```(?:console|text)\n\$ (lipcert [^\n]*)\n(.*?)```", PAGE, re.DOTALL)
+PAGE = pages.read("polynomials.md")
+FILES = pages.named_files(PAGE, "pop")
+CONSOLE = [each for _, code in pages.blocks(PAGE, "console", "text") for each in pages.commands(code)]
 NUMBER = re.compile(r"-?\d+\.?\d*(?:e[+-]?\d+)?")
 LOOSE = ("gap ", "time ", "solver ")  # rows whose numbers or words are those of a machine and a solver
 
@@ -49,7 +49,7 @@ def test_there_is_something_to_run() -> None:
 
 def test_the_program_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    (block,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    ((_, block),) = pages.blocks(PAGE, "python")
     exec(compile(block, "polynomials.md", "exec"), {})
     assert "certified" in capsys.readouterr().out
     assert Path("disk.json").exists()

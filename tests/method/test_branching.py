@@ -19,8 +19,8 @@ from lipcert.cli.app import run
 from lipcert.jobs import local, processes
 from lipcert.method.base import Wishes
 from lipcert.method.bracket import Bracket
-from lipcert.method.branching import Outcome, State, branch
-from lipcert.method.branching.relax import Question, relax
+from lipcert.method.branching import branch
+from lipcert.method.branching.relax import RelaxationTask, relax
 from lipcert.method.result import CLOSED
 from lipcert.problem.norms import INF, Norm
 from lipcert.problem.problem import Problem
@@ -32,6 +32,7 @@ from lipcert.relaxation.cuts import NO_CUTS
 from lipcert.relaxation.passes import inputs_of
 from lipcert.relaxation.specification import Specification
 from lipcert.rounding import Array
+from lipcert.search.loop import SearchOutcome, SearchState
 from lipcert.witness import Witness, search
 from tests.constants import set_constant
 from tests.enumeration import exact_constant
@@ -49,7 +50,9 @@ CASES = [  # sizes, radius of the box
 ]
 
 
-def solved(net: Network, region: Box | Everywhere, *, gap: float = 0.0, work: float = 120.0, **more: Any) -> Outcome:
+def solved(
+    net: Network, region: Box | Everywhere, *, gap: float = 0.0, work: float = 120.0, **more: Any
+) -> SearchOutcome:
     problem, bracket = Problem.of(net, region), Bracket(Wishes(gap=max(gap, CLOSED)))
     bracket.improve(search(problem, Budget.of_work(0.2), samples=500))
     executor = more.pop("executor", None) or local()
@@ -262,7 +265,7 @@ def test_leaves_with_multipliers_are_checked_on_their_own_cell() -> None:
     replies = []
     for k, cell in enumerate((below, above)):
         own_problem = problem.on(cell.region, preactivations=bounds.of(k))
-        replies.append(relax(Question(own_problem, cell, 0.0, 10.0, True, NO_CUTS.table)))
+        replies.append(relax(RelaxationTask(own_problem, cell, 0.0, 10.0, True, NO_CUTS.table)))
     leaves = [reply.leaf for reply in replies if isinstance(reply.leaf, Multipliers)]
     own = [check_relaxed(problem, p, bounds.of(k), leaves[k]) for k, p in enumerate((below, above))]
     assert own == pytest.approx([r.upper for r in replies], rel=1e-9)
@@ -309,11 +312,11 @@ def test_a_lying_solver_proves_nothing_wrong(monkeypatch: pytest.MonkeyPatch) ->
 def test_interrupt_time_limit_and_gap_leave_a_proof(monkeypatch: pytest.MonkeyPatch) -> None:
     set_constant(monkeypatch, "RELAX_OPEN", 100)  # intervals are enough here
     net, box = deep_net(6, 12, 10, 1, seed=1), Box(np.zeros(6), 1.0)
-    states: list[State] = []
+    states: list[SearchState] = []
 
-    def stop(state: State, _: Witness | None) -> None:
+    def stop(state: SearchState, _: Witness | None) -> None:
         states.append(state)
-        if state.cells > 40:
+        if state.nodes > 40:
             raise KeyboardInterrupt
 
     outcome = solved(net, box, on_state=stop)
@@ -328,7 +331,7 @@ def test_interrupt_time_limit_and_gap_leave_a_proof(monkeypatch: pytest.MonkeyPa
     assert verify(short.certificate, net).proved
     rough = solved(net, box, gap=10.0)
     assert rough.closed
-    assert rough.state.cells < 41
+    assert rough.state.nodes < 41
 
 
 def test_processes_give_the_same_answer(monkeypatch: pytest.MonkeyPatch) -> None:

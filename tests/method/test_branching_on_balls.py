@@ -17,7 +17,7 @@ from lipcert.budget import Budget
 from lipcert.jobs import local
 from lipcert.method.base import Wishes
 from lipcert.method.bracket import Bracket
-from lipcert.method.branching import Outcome, branch
+from lipcert.method.branching import branch
 from lipcert.method.result import CLOSED
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region
@@ -27,6 +27,7 @@ from lipcert.proof.leaves import BY_LINES, split_at
 from lipcert.proof.tree import Tree
 from lipcert.proof.verify import load_certificate
 from lipcert.rounding import Array
+from lipcert.search.loop import SearchOutcome
 from lipcert.witness import search, steepness
 from tests.lift_tools import deep_net
 from tests.trees import tree_of
@@ -41,7 +42,7 @@ def corner_net() -> Network:
     )
 
 
-def searched(net: Network, region: Region, norm: str = "inf", gap: float = 0.0, work: float = 20.0) -> Outcome:
+def searched(net: Network, region: Region, norm: str = "inf", gap: float = 0.0, work: float = 20.0) -> SearchOutcome:
     problem, bracket = Problem.of(net, region, 0, norm), Bracket(Wishes(gap=max(gap, CLOSED)))
     bracket.improve(search(problem, Budget.of_work(0.2), samples=500))
     return branch(problem, bracket, Budget.of_work(work), local())

@@ -15,11 +15,11 @@ from lipcert.method.bracket import Bracket
 from lipcert.method.engines import engines_for
 from lipcert.method.lower import LOOK_SHARE, LOOK_SHARE_MOST
 from lipcert.method.portfolio import IDLE_TURNS, TRIAL_LEAST, Engine, take_turns
-from lipcert.method.result import Status
 from lipcert.method.workers import workers_of
 from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate
 from lipcert.proof.arithmetic import prove_product
+from lipcert.search.progress import Status
 from lipcert.witness import Witness
 from tests.constants import set_constant
 from tests.problems import net_of

@@ -19,7 +19,7 @@ from lipcert.budget import Budget
 from lipcert.method.base import Wishes
 from lipcert.method.bracket import Bracket
 from lipcert.method.result import CLOSED
-from lipcert.method.signs import Outcome, SignSearch, refusal, search_signs
+from lipcert.method.signs import SignSearch, refusal, search_signs
 from lipcert.method.signs.program import Answer, Program
 from lipcert.method.signs.quick import Quick
 from lipcert.method.signs.realise import Realise
@@ -32,6 +32,7 @@ from lipcert.proof.nogoods import Nogoods, Signs, System, gathered
 from lipcert.proof.tree import LEAF, NO_TREE, Tree
 from lipcert.proof.verify import load_certificate, verify
 from lipcert.rounding import Array
+from lipcert.search.loop import SearchOutcome
 from lipcert.witness import Witness
 from tests.enumeration import exact_constant
 from tests.lift_tools import deep_net
@@ -51,12 +52,12 @@ CASES = [  # sizes, radius of the box
 ONE = np.ones(1)
 
 
-def solved(problem: Problem, work: float = 10.0, gap: float = CLOSED) -> tuple[Outcome, Bracket]:
+def solved(problem: Problem, work: float = 10.0, gap: float = CLOSED) -> tuple[SearchOutcome, Bracket]:
     bracket = Bracket(Wishes(gap=gap))
     return search_signs(problem, bracket, Budget.of_work(work)), bracket
 
 
-def patterns_of(outcome: Outcome) -> Tree:
+def patterns_of(outcome: SearchOutcome) -> Tree:
     proof = outcome.certificate.proof
     assert isinstance(proof, Tree)
     return proof
@@ -290,7 +291,7 @@ def test_slack_is_paid_for() -> None:
 
 
 @pytest.fixture(scope="module")
-def case() -> tuple[Network, Problem, Outcome, float]:
+def case() -> tuple[Network, Problem, SearchOutcome, float]:
     net, box = deep_net(3, 6, 5, 1, seed=2), Box(np.zeros(3), 0.8)
     problem = Problem.of(net, box)
     outcome, _ = solved(problem)
@@ -301,7 +302,7 @@ def case() -> tuple[Network, Problem, Outcome, float]:
     return net, problem, outcome, exact_constant(net, box, ONE)
 
 
-Solved = tuple[Network, Problem, Outcome, float]
+Solved = tuple[Network, Problem, SearchOutcome, float]
 
 
 def test_a_file_is_read_back_and_verified(case: Solved, tmp_path: Path) -> None:

@@ -18,10 +18,10 @@ from lipcert.method.bracket import Bracket
 from lipcert.method.literal import LITERAL
 from lipcert.method.portfolio import Engine, stages, take_turns
 from lipcert.method.relaxed import Relaxed
-from lipcert.method.result import NOTHING, Status
 from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate
 from lipcert.proof.arithmetic import prove_product
+from lipcert.search.progress import NOTHING, Status
 from lipcert.witness import Witness
 from tests.constants import set_constant
 from tests.method.test_portfolio import FLOOR, PROBLEM, Falling, Restarting, bracket_of, nothing

@@ -13,10 +13,10 @@ import pytest
 from lipcert import Box, FileFormatError, InputError, Network, Polytope, bound, bound_union, verify_union
 from lipcert.cli.app import run
 from lipcert.method.bound import Call
-from lipcert.method.result import Status
 from lipcert.problem.region import hull
 from lipcert.proof.union import UnionCertificate, load_union
 from lipcert.proof.verify import kind_of
+from lipcert.search.progress import Status
 from tests.enumeration import exact_constant
 from tests.lift_tools import deep_net
 

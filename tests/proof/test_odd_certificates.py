@@ -16,7 +16,6 @@ import lipcert
 from lipcert import Box, Network
 from lipcert.bounds.cell import Split
 from lipcert.budget import Budget
-from lipcert.cells.door import partition
 from lipcert.cli.app import run
 from lipcert.errors import FileFormatError
 from lipcert.jobs import local
@@ -37,6 +36,7 @@ from lipcert.proof.tree import Tree
 from lipcert.proof.verify import load_certificate
 from lipcert.relaxation.cuts import Cuts
 from lipcert.relaxation.specification import build
+from lipcert.search.cells.door import partition
 from lipcert.solver.rank_two import Options, solve_rank_two
 from tests.conftest import ROOT
 from tests.reader_tools import refuse

@@ -28,7 +28,7 @@ from lipcert import (
 from lipcert.budget import Budget
 from lipcert.files import write_npz
 from lipcert.method.base import Wishes
-from lipcert.method.bracket import Bracket, Progress
+from lipcert.method.bracket import Bracket
 from lipcert.method.engines import SLOPES_LEAVES, BySlopes, Sharpening
 from lipcert.method.slopes import Slopes as SlopesMethod
 from lipcert.method.slopes import run_slopes
@@ -44,6 +44,7 @@ from lipcert.proof.slopes import WHOLE, Part, Slopes, prove_slopes
 from lipcert.proof.verify import load_certificate
 from lipcert.relaxation.slopes import SlopeBlock, SlopeMultipliers, SlopeProgram, orders_of, slope_program
 from lipcert.rounding import Array
+from lipcert.search.progress import Progress
 from lipcert.solver.slopes import choice, solve_slopes
 from lipcert.solver.slopes.scalars import scalar_multipliers
 from tests.constants import set_constant

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import lipcert
 from lipcert import Activation, Box, MethodError, Network
 from lipcert.bounds import Split, bounds_of, halves, splits_here, whole
-from lipcert.method.branching.relax import Question, relax
+from lipcert.method.branching.relax import RelaxationTask, relax
 from lipcert.method.solving import Task
 from lipcert.problem.activations import IDENTITY, RELU
 from lipcert.problem.blocks import Block
@@ -198,7 +198,7 @@ def test_a_tree_of_a_residual_network_is_proved(tmp_path: Path) -> None:
     bounds = bounds_of(net, list(cells))
     on_cells = [problem.on(cell.region, preactivations=bounds.of(k)) for k, cell in enumerate(cells)]
     asked = zip(on_cells, cells, strict=True)
-    replies = [relax(Question(own, cell, 0.0, 10.0, True, NO_CUTS.table)) for own, cell in asked]
+    replies = [relax(RelaxationTask(own, cell, 0.0, 10.0, True, NO_CUTS.table)) for own, cell in asked]
     assert all(isinstance(reply.leaf, Multipliers) for reply in replies)
     tree = tree_of(net, (Split(2, 0), None, None), tuple(reply.leaf for reply in replies))
     upper = max(reply.upper for reply in replies)

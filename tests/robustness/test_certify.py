@@ -27,7 +27,7 @@ from lipcert.budget import Budget
 from lipcert.cli.app import run
 from lipcert.files.archive import Archive
 from lipcert.jobs import Answer
-from lipcert.method.result import Result, Status
+from lipcert.method.result import Result
 from lipcert.proof.margins import linear_margins
 from lipcert.robustness.attack import another_class_wins, attack
 from lipcert.robustness.decision import certified_radii, classify, decide, room, shared_region
@@ -35,6 +35,7 @@ from lipcert.robustness.pairs import PairConstant, PairOptions, matrix, pair_con
 from lipcert.robustness.refine import Ball, against, prove_ball, refine_pieces
 from lipcert.robustness.scores import class_scores
 from lipcert.rounding import Array
+from lipcert.search.progress import Status
 from tests.job_pieces import until
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from lipcert.cli.live import LiveLine
-from lipcert.method.bracket import Progress
+from lipcert.search.progress import Progress
 from lipcert.solver import Progress as Iteration
 
 _HEADER = "  it  seconds          primal            dual    gap   pinf   dinf   proved upper"

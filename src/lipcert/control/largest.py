@@ -14,9 +14,10 @@ from lipcert.chart.facts import Facts
 from lipcert.chart.shown import Shown
 from lipcert.errors import InputError
 from lipcert.method.bound import bound
-from lipcert.method.result import Result, Status
+from lipcert.method.result import Result
 from lipcert.problem.network import Network
 from lipcert.problem.region import Box
+from lipcert.search.progress import Status
 
 _STEPS = 200
 

@@ -18,12 +18,12 @@ from lipcert.budget.threads import one_thread
 from lipcert.errors import InputError, MethodError
 from lipcert.method import table
 from lipcert.method.base import PRELUDE_SHARE, Method, Wishes
-from lipcert.method.bracket import Bracket, Progress
+from lipcert.method.bracket import Bracket
 from lipcert.method.cheap import last_resort
 from lipcert.method.halfspaces import NO_ROOM, prepared
 from lipcert.method.lower import look, look_at_middle, seconds_beside_arithmetic
 from lipcert.method.portfolio import stages
-from lipcert.method.result import CLOSED, Described, Result, Status
+from lipcert.method.result import CLOSED, Described, Result
 from lipcert.method.slopes import first_pass
 from lipcert.method.workers import check_cluster
 from lipcert.problem.frame import Frame
@@ -33,6 +33,7 @@ from lipcert.problem.output import Output, OutputChoice
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Ball, Box, Polytope, Region, ball_of
 from lipcert.readers.given import TorchModule, network_of
+from lipcert.search.progress import Progress, Status
 from lipcert.steps import Expired
 from lipcert.witness.witness import Witness, evaluate_framed
 

@@ -4,35 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from lipcert.budget import Budget
 from lipcert.budget.memory import NUMBER, in_words
 from lipcert.method.base import Wishes
-from lipcert.method.result import NOTHING, Described, Result, Status, relative_gap
+from lipcert.method.result import Described, Result
 from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate
+from lipcert.search.progress import NOTHING, Progress, Status
 from lipcert.solver import Progress as Iteration
 from lipcert.witness import Witness
-
-
-@dataclass(frozen=True)
-class Progress:
-    """The bracket in hand while `bound` works, `seconds` after its start.
-
-    `stage` is the method at work, `iteration` the solver's last, when one runs.
-    """
-
-    seconds: float
-    lower: float | None
-    upper: float
-    stage: str
-    iteration: Iteration | None = None
-
-    @property
-    def gap(self) -> float | None:
-        """As `Result.gap`."""
-        return relative_gap(self.lower, self.upper)
 
 
 class Bracket:

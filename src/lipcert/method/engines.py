@@ -12,19 +12,20 @@ from lipcert.budget import Budget
 from lipcert.chart.numbers import counted
 from lipcert.method.base import Method
 from lipcert.method.bracket import Bracket
-from lipcert.method.branching import CellSearch, Outcome, State
+from lipcert.method.branching import CellSearch
 from lipcert.method.branching import refusal as no_cells
-from lipcert.method.branching.choose import CELLS_INPUTS, cell_operations
 from lipcert.method.branching.search import CELLS_AT_ONCE
 from lipcert.method.cheap import Linear
 from lipcert.method.portfolio import Engine
 from lipcert.method.relaxed import RELAXED, Relaxed
-from lipcert.method.result import Status
 from lipcert.method.slopes import SLOPES_PROOFS, Slopes, Work, run_slopes
 from lipcert.method.tight import Kept, Tight
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import hull
 from lipcert.proof.collapsed import prove_within
+from lipcert.search.loop import SearchOutcome, SearchState
+from lipcert.search.progress import Status
+from lipcert.search.scores import BOXES_UP_TO, cell_operations
 from lipcert.solver.slopes.choice import SLOPES_STEPS
 from lipcert.steps import DENSE, RATES
 from lipcert.witness import Witness
@@ -188,13 +189,13 @@ class Cells(Engine):
         self.problem, self.bracket, self.executor = problem, bracket, executor
         self.share = share  # of the budget: where a batch and a relaxation take longer, others come first
         self.search: CellSearch | None = None
-        self.outcome: Outcome | None = None
+        self.outcome: SearchOutcome | None = None
 
     def price(self, budget: Budget) -> float:
         """Of a batch; where boxes are not halved, cells are bounded by relaxations, and one takes a while."""
         batch = budget.expected(2.0 * CELLS_AT_ONCE * cell_operations(self.problem))
         smooth = not any(f.kinked for f in self.problem.network.activations)
-        if self.problem.network.inputs <= CELLS_INPUTS or smooth:
+        if self.problem.network.inputs <= BOXES_UP_TO or smooth:
             return batch
         return batch + budget.expected(Tight().cost(self.problem) * RATES[DENSE])
 
@@ -214,7 +215,8 @@ class Cells(Engine):
         bracket.enter(self.name)
         if self.search is None:
             self.search = CellSearch(self.problem, bracket, self.executor, self._watch)
-        outcome = self.outcome = self.search.run(budget)
+        self.search.run(budget)
+        outcome = self.outcome = self.search.outcome()
         bracket.promised = math.inf
         bracket.improve(outcome.certificate)
         self.upper = min(self.upper, outcome.certificate.upper)
@@ -225,7 +227,7 @@ class Cells(Engine):
     def conclude(self) -> None:
         if self.outcome is None:
             return
-        cells, leaves, stuck = self.outcome.state.cells, self.outcome.leaves, self.outcome.stuck
+        cells, leaves, stuck = self.outcome.state.nodes, self.outcome.leaves, self.outcome.stuck
         self.bracket.note(f"{counted(cells, 'cell')} of the region, {leaves:,} in the proof")
         if stuck and not self.bracket.closed():
             left = counted(stuck, "cell is", "cells are")
@@ -234,9 +236,9 @@ class Cells(Engine):
     def release(self) -> None:
         self.search = None
 
-    def _watch(self, state: State, witness: Witness | None) -> None:
+    def _watch(self, state: SearchState, witness: Witness | None) -> None:
         bracket = self.bracket
-        bracket.promised, bracket.stage = state.upper, f"cells: {state.open:,} open of {state.cells:,}"
+        bracket.promised, bracket.stage = state.upper, f"cells: {state.open:,} open of {state.nodes:,}"
         bracket.improve(witness) if witness is not None else bracket.report()
 
 

@@ -7,9 +7,9 @@ import math
 from lipcert.budget import Budget
 from lipcert.method.base import Method
 from lipcert.method.bracket import Bracket
-from lipcert.method.result import Status
 from lipcert.problem.problem import Problem
 from lipcert.proof.stated import prove_stated, refusal
+from lipcert.search.progress import Status
 from lipcert.solver import CONIC_SOLVERS, ConicStatus
 from lipcert.steps import DENSE, RATES
 

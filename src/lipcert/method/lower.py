@@ -7,10 +7,10 @@ import math
 from lipcert.budget import Budget
 from lipcert.budget.threads import threads_for
 from lipcert.method.bracket import Bracket
-from lipcert.method.result import Status
 from lipcert.problem.problem import Problem
 from lipcert.relaxation.model import Relaxation
 from lipcert.rounding import Array
+from lipcert.search.progress import Status
 from lipcert.steps import THIN, Expired
 from lipcert.witness import Witness, evaluate, glance, improve, search
 from lipcert.witness.record import CHEAP_NETWORK

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from lipcert.budget import Budget
 from lipcert.method.bracket import Bracket
-from lipcert.method.result import Status
+from lipcert.search.progress import Status
 
 # No network was consulted for these constants; a run measures what it needs to know.
 TRIAL_SHARE = 0.02  # share of the budget for the first turn of an engine; the second turn is twice as long

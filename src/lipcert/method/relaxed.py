@@ -14,10 +14,10 @@ from lipcert.method.bracket import Bracket
 from lipcert.method.cases import solve_cases
 from lipcert.method.lower import Rounder
 from lipcert.method.planning import FIRST_SHARE, LARGEST_ORDER, Step, asked, plan, unsigned_step, whole_step
-from lipcert.method.result import Status
 from lipcert.method.solving import BUILD_CALLS, OnMoments, Task, least_numbers, proof_fits, proof_operations, solve
 from lipcert.problem.problem import Problem
 from lipcert.relaxation.specification import UNSIGNED, Specification, build, plan_specification, refusal
+from lipcert.search.progress import Status
 from lipcert.solver import Status as SolverStatus
 from lipcert.steps import DENSE, RATES, SCALAR
 

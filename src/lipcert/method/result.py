@@ -6,7 +6,6 @@ import json
 import math
 import os
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Any, Literal
 
 from lipcert.chart.facts import Facts
@@ -20,20 +19,11 @@ from lipcert.problem.output import Output
 from lipcert.problem.region import Region
 from lipcert.proof import Certificate
 from lipcert.rounding import Array
+from lipcert.search.progress import Status, relative_gap
 from lipcert.steps import Expired
 from lipcert.witness import Witness
 
-NOTHING = 1e-140  # a constant below this is zero, apart from what rounding adds to it
 CLOSED = 1e-6  # the relative gap at which a bracket is called closed: about what proofs lose to rounding
-
-
-def relative_gap(lower: float | None, upper: float) -> float | None:
-    """(upper - lower) / lower, when both are there and lower > 0 (0 when both are 0 but for rounding)."""
-    if lower is None or not math.isfinite(upper):
-        return None
-    if lower <= 0.0:
-        return 0.0 if upper <= NOTHING else None
-    return (upper - lower) / lower
 
 
 ROUNDING = 1e-9  # a relative gap below which only rounding keeps the two ends apart
@@ -54,17 +44,6 @@ def is_below(limit: float, lower: float | None, upper: float) -> Verdict:
     if upper < limit:
         return "proved"
     return "refuted" if lower is not None and lower >= limit else "open"
-
-
-class Status(Enum):
-    """How the computation ended; the value is the sentence for a person."""
-
-    DONE = "finished"
-    OPEN = "ended with a gap that nothing here closes"
-    TIME_LIMIT = "stopped at the time limit with the best proved bracket so far"
-    WORK_LIMIT = "stopped when the work was done, with the best proved bracket so far"
-    MEMORY_LIMIT = "stopped at the memory limit with the best proved bracket so far"
-    INTERRUPTED = "interrupted with the best proved bracket so far"
 
 
 class Described(dict[str, Any]):

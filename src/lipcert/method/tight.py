@@ -9,10 +9,10 @@ from lipcert.method.bracket import Bracket
 from lipcert.method.cases import Cases, solve_cases
 from lipcert.method.lower import Rounder
 from lipcert.method.relaxed import Relaxed
-from lipcert.method.result import Status
 from lipcert.method.slopes import Slopes, Work, run_slopes
 from lipcert.method.solving import ROUND_CALLS, OnMoments, Rounds, Task, rounds_fit, rounds_need, solve_on, tighten
 from lipcert.problem.problem import Problem
+from lipcert.search.progress import Status
 from lipcert.solver import Status as SolverStatus
 from lipcert.steps import SCALAR
 

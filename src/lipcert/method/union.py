@@ -16,14 +16,14 @@ from lipcert.budget import Budget
 from lipcert.errors import InputError, shown
 from lipcert.method import table
 from lipcert.method.bound import Call
-from lipcert.method.bracket import Progress
 from lipcert.method.halfspaces import NoPointError
-from lipcert.method.result import NOTHING, Result, Status
+from lipcert.method.result import Result
 from lipcert.method.union_result import UnionResult
 from lipcert.problem.network import Network
 from lipcert.problem.region import Everywhere, Region
 from lipcert.proof.union import MOST_PARTS
 from lipcert.readers.given import TorchModule
+from lipcert.search.progress import NOTHING, Progress, Status
 
 UNION_FIRST = 0.2  # share of the budget for cheap bounds on all regions
 UNION_SHARE = 0.5  # share of the remaining budget for a turn on one region

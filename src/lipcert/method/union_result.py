@@ -12,9 +12,10 @@ from lipcert.chart.facts import Facts
 from lipcert.chart.shown import Shown
 from lipcert.errors import InputError
 from lipcert.files import write_bytes
-from lipcert.method.result import Result, Status, gap_words, relative_gap
+from lipcert.method.result import Result, gap_words
 from lipcert.proof.union import UnionCertificate
 from lipcert.rounding import Array
+from lipcert.search.progress import Status, relative_gap
 
 _SHOWN = 5  # regions that a person reads first
 

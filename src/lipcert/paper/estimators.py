@@ -15,7 +15,6 @@ from lipcert.bounds.propagation import preactivations
 from lipcert.budget import Budget
 from lipcert.method.bound import bound
 from lipcert.method.bracket import Bracket
-from lipcert.method.result import Status
 from lipcert.method.solving import Task, solve
 from lipcert.paper.entries import HR1, HR2, LBS, LIPOPT3, LIPOPT4, OURS, SHOR, Entry, Given, Random
 from lipcert.paper.networks import SAMPLES, paper_samples
@@ -26,6 +25,7 @@ from lipcert.problem.problem import Problem
 from lipcert.problem.region import Everywhere
 from lipcert.proof.multipliers import prove
 from lipcert.relaxation.specification import build, plan_specification
+from lipcert.search.progress import Status
 from lipcert.solver.conic.conic import ConicStatus
 from lipcert.solver.rank_two import solve_rank_two
 from lipcert.witness import sample_points, sampling

@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from lipcert.cells.result import Partition
 from lipcert.chart.axes import Axis, Frame
 from lipcert.chart.numbers import plain, up
 from lipcert.chart.shapes import Box, Drawing, Paint, Shape, Text
 from lipcert.errors import InputError
 from lipcert.report.heatmap import shade
 from lipcert.rounding import Array
+from lipcert.search.cells.result import Partition
 
 _LEFT, _TOP, _SIDE = 76.0, 12.0, 420.0
 _MOST = 6000  # rectangles: more of them are painted on a raster

@@ -6,9 +6,9 @@ import numpy as np
 
 from lipcert.chart.numbers import down, up
 from lipcert.chart.shapes import Box, Drawing, Paint, Shape, Text
-from lipcert.entries.goal import Verdict
-from lipcert.entries.result import Jacobian
 from lipcert.report.heatmap import BALANCE, luminance, shade
+from lipcert.search.jacobian.goal import Verdict
+from lipcert.search.jacobian.result import Jacobian
 
 _LEFT, _TOP, _WIDTH = 56.0, 40.0, 520.0  # of the matrix
 _SIDE = 92.0  # the largest side of a square,

@@ -19,7 +19,6 @@ from lipcert.errors import InputError, SoundnessError
 from lipcert.files.json_kinds import many as several
 from lipcert.files.json_kinds import maybe, number, record, size, text, verbatim, whole
 from lipcert.jobs import End, JobFolder, Outcome, Piece, Progress, run_pieces
-from lipcert.method.result import Status
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
 from lipcert.problem.output import choose_output
@@ -34,6 +33,7 @@ from lipcert.robustness.pairs import PairOptions
 from lipcert.robustness.refine import Ball, against
 from lipcert.robustness.scores import pair_output
 from lipcert.rounding import Array
+from lipcert.search.progress import Status
 from lipcert.witness.witness import evaluate
 
 Domain = tuple[float, float] | None

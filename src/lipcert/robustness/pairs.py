@@ -17,7 +17,6 @@ from lipcert.jobs import Answer, Outcome, Piece
 from lipcert.method import table
 from lipcert.method.bound import bound
 from lipcert.method.literal import LITERAL
-from lipcert.method.result import Status
 from lipcert.problem.network import Network
 from lipcert.problem.norms import INF, Norm
 from lipcert.problem.problem import Problem
@@ -25,6 +24,7 @@ from lipcert.problem.region import Box, Everywhere, Region
 from lipcert.proof import Certificate
 from lipcert.robustness.scores import class_count, pair_output
 from lipcert.rounding import Array
+from lipcert.search.progress import Status
 
 MAX_CLASSES = 200
 _TIGHT_UP_TO = 800  # order of the moment matrix up to which `auto` takes the region into account

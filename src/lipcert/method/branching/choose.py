@@ -8,24 +8,22 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.bounds import Interval, Split, directions, halves
+from lipcert.bounds import Interval, Split, halves
 from lipcert.method.branching.judge import Half, judge_together
 from lipcert.method.branching.node import Node
 from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import hull
 from lipcert.rounding import Array
+from lipcert.search.scores import BOXES_UP_TO, NEVER, best_coordinates
 
 # Measured on the paper's (10,10) and (20,20) networks and ACAS Xu 1_1.
-CELLS_INPUTS = 8  # inputs, at most, of networks with kinks whose boxes are halved
 SPLITS_TRIED = 3  # neurons tried at a time if boxes are not split
 SIGNS_BESIDE_BOXES = 12  # a neuron is tried besides a coordinate if at most so many signs are open,
 BOXES_IDLE = 4  # or after so many splits of boxes in a row that gained little
 # Looks at numbers of a cell, measured on 784-40, 200-50-50, 8-100-100 and 20-40-40 neurons.
 CELL_SIDES = 40.0  # at an entry of a form, for each half-space
 CELL_SMOOTH = 60.0  # at a weight of a smooth block
-
-_NARROW = 1e-9  # a box that is this narrow beside its numbers is not split
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +44,7 @@ def splits_boxes(net: Network, node: Node) -> bool:
         return False
     if not node.free.any() and not all(f.piecewise_linear for f in net.activations):
         return True
-    return box.size <= CELLS_INPUTS and (net.depth > 1 or not node.open)
+    return box.size <= BOXES_UP_TO and (net.depth > 1 or not node.open)
 
 
 def candidates(net: Network, node: Node) -> list[Split]:
@@ -56,13 +54,9 @@ def candidates(net: Network, node: Node) -> list[Split]:
     splits = []
     if boxes:
         assert box is not None
-        middle = box.lo / 2 + box.hi / 2
-        wide = box.hi - box.lo > _NARROW * np.maximum(np.abs(box.lo), np.abs(box.hi))
-        wide &= (box.lo < middle) & (middle < box.hi)
-        score = np.where(wide, node.coordinates, -1.0)
-        i = int(np.argmax(score if score.max() > 0 else np.where(wide, box.hi - box.lo, -1.0)))
-        if wide[i]:
-            splits.append(Split(0, i, float(middle[i])))
+        i = int(best_coordinates(box.lo[None], box.hi[None], node.coordinates[None])[0])
+        if i != NEVER:
+            splits.append(Split(0, i, float(box.lo[i] / 2 + box.hi[i] / 2)))
     if splits and node.open > SIGNS_BESIDE_BOXES and node.idle < BOXES_IDLE:
         return splits
     score = node.neurons if node.doubt is None else node.neurons * (0.02 + node.doubt)
@@ -129,18 +123,6 @@ def _cost(uppers: Array, still_open: NDArray[np.int64], threshold: float) -> Arr
         excess = np.log2(np.maximum(uppers / max(threshold, 1e-300), 1.0))
     excess = np.minimum(np.nan_to_num(excess, nan=100.0, posinf=100.0), 100.0)
     return np.where(excess > 0, np.exp2(0.3 * np.minimum(still_open, 200) + 0.3 * excess), 0.0)
-
-
-def cell_operations(problem: Problem) -> float:
-    """About the operations of the cheap bounds of one cell: every neuron's form is carried down to the input, and up to
-    every output that is asked for (one or two of those whose largest constant is wanted)."""
-    net, below, total = problem.network, 0.0, 0.0
-    for block in net.hidden:
-        below += block.entries
-        total += 4.0 * block.width * below
-    if not problem.whole_map:
-        return total
-    return total * (net.outputs if directions(problem.norm, net.outputs) is None else 2.0)
 
 
 def look_operations(problem: Problem, tried: Tried) -> float:

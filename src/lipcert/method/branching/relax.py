@@ -27,7 +27,7 @@ CELL_SETTLED = 2e-3  # relative gap at which a relaxation stops if its bound can
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
+class RelaxationTask:
     """A bound on a cell is asked for; one at most `threshold` decides it. `problem` is on the box of the cell, with its
     pre-activation bounds. The work is counted where the run must be `repeatable`."""
 
@@ -42,7 +42,7 @@ class Question:
 
 
 @dataclass(frozen=True, eq=False)
-class Reply:
+class RelaxationReply:
     """The best proved bound with its leaf, the cuts that were busy, and what the moments suggest."""
 
     upper: float
@@ -54,13 +54,13 @@ class Reply:
     effort: float = 0.0  # as `Budget.effort` has it
 
 
-def relax(question: Question) -> Reply:
+def relax(question: RelaxationTask) -> RelaxationReply:
     """Solve, prove, cut and solve again while that decides nothing; a solver that fails proves nothing."""
     q = question
     memory = Memory(q.memory)
     budget = Budget.of_work(q.seconds, memory) if q.repeatable else Budget.of_seconds(q.seconds, memory)
     start = budget.effort()
-    best = Reply(np.inf, BY_INTERVALS, q.cuts, np.zeros(q.problem.network.neurons), None)
+    best = RelaxationReply(np.inf, BY_INTERVALS, q.cuts, np.zeros(q.problem.network.neurons), None)
     try:
         with np.errstate(all="ignore"):
             plan = plan_specification(q.problem, "tight", tuple(s.astype(np.int64) for s in q.cell.signs))
@@ -79,8 +79,8 @@ def relax(question: Question) -> Reply:
 
 
 def _turn(
-    q: Question, made: tuple[Specification, Relaxation], cuts: Cuts, best: Reply, budget: Budget
-) -> tuple[Reply, Cuts]:
+    q: RelaxationTask, made: tuple[Specification, Relaxation], cuts: Cuts, best: RelaxationReply, budget: Budget
+) -> tuple[RelaxationReply, Cuts]:
     """One solve; the better of both replies, and the cuts for the next (none: it would be the same)."""
     # Imported here, so that importing lipcert stays fast.
     from lipcert.solver.costs import solve_numbers
@@ -141,7 +141,7 @@ def _doubt(net: Network, relaxation: Relaxation, X: Array) -> Array:
     return doubt
 
 
-def _point(q: Question, relaxation: Relaxation, X: Array) -> Array | None:
+def _point(q: RelaxationTask, relaxation: Relaxation, X: Array) -> Array | None:
     """The mean of x, a point of the box."""
     box = hull(q.cell.region)
     if box is None or "w" not in relaxation.space.slices:

@@ -9,11 +9,8 @@ witness.
 
 from __future__ import annotations
 
-import heapq
-import itertools
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,19 +18,19 @@ from lipcert.bounds import Cell, root_bounds
 from lipcert.budget import Budget
 from lipcert.jobs.executors import worker_count
 from lipcert.method.bracket import Bracket
-from lipcert.method.branching.choose import Halves, cell_operations, look_operations, try_splits
+from lipcert.method.branching.choose import Halves, look_operations, try_splits
 from lipcert.method.branching.judge import Half, judged
 from lipcert.method.branching.node import Node, certificate_of
 from lipcert.method.branching.realise import realise
-from lipcert.method.branching.relax import Question, Reply, relax
+from lipcert.method.branching.relax import RelaxationReply, RelaxationTask, relax
 from lipcert.method.branching.worth import Worth
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import hull
-from lipcert.proof import Certificate
 from lipcert.proof.leaves import BY_LINES
-from lipcert.proof.tree import Tree
 from lipcert.relaxation.specification import refusal as relaxation_refusal
 from lipcert.rounding import Array
+from lipcert.search.loop import BestFirst, Queue, SearchOutcome, SearchState
+from lipcert.search.scores import cell_operations
 from lipcert.steps import SCALAR, SPARSE, THIN
 from lipcert.witness import Witness, evaluate, steepness
 
@@ -58,57 +55,31 @@ def refusal(problem: Problem) -> str | None:
     return None
 
 
-@dataclass(frozen=True)
-class State:
-    """The bracket in hand, how many cells are open and how many were made."""
-
-    lower: float
-    upper: float
-    open: int
-    cells: int
-
-
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """The certificate of the tree, the best witness, and how it ended."""
-
-    certificate: Certificate
-    witness: Witness | None
-    closed: bool
-    interrupted: bool
-    state: State
-    stuck: int  # cells that nothing can be done about
-
-    @property
-    def leaves(self) -> int:
-        """Of the tree in the certificate."""
-        proof = self.certificate.proof
-        return proof.count if isinstance(proof, Tree) else 0
-
-
-OnState = Callable[[State, Witness | None], None]
+OnState = Callable[[SearchState, Witness | None], None]
 
 
 def branch(
     problem: Problem, bracket: Bracket, budget: Budget, executor: Executor, on_state: OnState | None = None
-) -> Outcome:
+) -> SearchOutcome:
     """Split and bound until upper <= lower (1 + gap) with the bracket's gap, or until the budget is over, or Ctrl-C.
 
     The bracket's witness is where the search starts from, and cells are not worked on to be worse than its upper bound;
     the bracket itself is left to the caller.
     """
-    return CellSearch(problem, bracket, executor, on_state).run(budget)
+    search = CellSearch(problem, bracket, executor, on_state)
+    search.run(budget)
+    return search.outcome()
 
 
-class CellSearch:
-    """A search that can be continued: `run` as often as wanted."""
+class CellSearch(BestFirst):
+    """The tree of cells, the open ones in a queue, and the relaxations that are under way."""
 
     def __init__(self, problem: Problem, bracket: Bracket, executor: Executor, on_state: OnState | None = None) -> None:
+        super().__init__()
         self.problem, self.net, self.executor, self.bracket = problem, problem.network, executor, bracket
         self.gap, self.witness, self.on_state = bracket.wishes.gap, bracket.witness, on_state
-        self.count = itertools.count()
-        self.heap: list[tuple[float, float, int, Node]] = []  # by bound; where the bracket is below it, by a cell's own
-        self.under_way: dict[Future[Reply], Node] = {}
+        self.queue: Queue[Node] = Queue()  # by bound; where the bracket is below it, by a cell's own
+        self.under_way: dict[Future[RelaxationReply], Node] = {}
         # As many relaxations as cases for every cell: intervals alone are the better deal.
         self.worth = Worth(not problem.has_cases and relaxation_refusal(problem, "tight") is None)
         cell, bounds = root_bounds(self.net, problem.region)
@@ -119,19 +90,11 @@ class CellSearch:
         self.each = cell_operations(problem)
         self._push(self.root)
 
-    def run(self, budget: Budget) -> Outcome:
-        """Go on within a budget, from the best witness that is known by now."""
-        self.budget, interrupted = budget, False
+    def begin(self) -> None:
+        """Start from the best witness that is known by now."""
         if self.bracket.witness is not None and self.bracket.witness.value > self.lower:
             self.witness = self.bracket.witness
-        try:
-            with np.errstate(all="ignore"):
-                self._run()
-        except KeyboardInterrupt:
-            interrupted = True
-        finally:
-            self.withdraw()
-        return self.outcome(interrupted)
+        self.report()
 
     @property
     def lower(self) -> float:
@@ -145,22 +108,20 @@ class CellSearch:
     @property
     def upper(self) -> float:
         """Of all cells: the open ones, those under way, and the closed ones."""
-        return max([self.threshold, *self.stuck, *(n.upper for n in self.under_way.values()), -self._top()])
-
-    def _top(self) -> float:
-        return self.heap[0][0] if self.heap else 0.0
+        return max([self.threshold, *self.stuck, *(n.upper for n in self.under_way.values()), self.queue.top])
 
     @property
     def done(self) -> bool:
         """Whether there is nothing left to split."""
-        return not self.under_way and -self._top() <= self.threshold
+        return not self.under_way and self.queue.top <= self.threshold
 
-    def _run(self) -> None:
-        self._report()
-        while not self.budget.over() and (self.under_way or -self._top() > self.threshold):
-            self._split(self._take())
-            self._collect()
-            self._report()
+    def step(self) -> bool:
+        """Hand the worst cells to the executor for a relaxation, or split them, and take in what has come back."""
+        if self.done:
+            return False
+        self._split(self._take())
+        self._collect()
+        return True
 
     def _take(self) -> list[Node]:
         """The cells with the largest bounds: some are handed to the executor for a relaxation, the others are split."""
@@ -170,8 +131,8 @@ class CellSearch:
         # A batch must not outlast the budget: how long a split takes is known from the last ones.
         fit = max(1, int(CELLS_STEP * max(self.budget.left(), 0.0) / self.worth.seconds))
         most = min(CELLS_AT_ONCE, fit) * workers
-        while self.heap and len(chosen) < most and -self.heap[0][0] > self.threshold:
-            node = heapq.heappop(self.heap)[-1]
+        while len(chosen) < most and self.queue.top > self.threshold:
+            node = self.queue.pop()[1]
             if self.worth.relaxes(node, self.net, self.threshold):
                 if len(self.under_way) >= free:
                     self._push(node)
@@ -186,9 +147,9 @@ class CellSearch:
         problem = self.problem.on(node.cell.region, preactivations=node.alone.of(0))
         rounds = ROUNDS_AT_ROOT if node is self.root else 1
         allowed = seconds, self.budget.repeatable, node.cuts, rounds, self.budget.memory.limit
-        question = Question(problem, node.cell, self.threshold, *allowed)
+        task = RelaxationTask(problem, node.cell, self.threshold, *allowed)
         try:
-            self.under_way[self.executor.submit(relax, question)] = node
+            self.under_way[self.executor.submit(relax, task)] = node
         except (RuntimeError, OSError):  # the executor is broken: intervals alone from now on
             self.worth.possible = False
             self._push(node)
@@ -197,7 +158,7 @@ class CellSearch:
         """Take in what has come back; wait only when there is nothing to split."""
         if not self.under_way:
             return
-        idle = not self.heap or -self._top() <= self.threshold or len(self.under_way) > worker_count(self.executor)
+        idle = self.queue.top <= self.threshold or len(self.under_way) > worker_count(self.executor)
         patience = 0.0 if self.budget.repeatable or not idle else min(max(self.budget.left(), 0.0), 1.0)
         for future in wait(self.under_way, patience, FIRST_COMPLETED).done:
             node = self.under_way.pop(future)
@@ -209,7 +170,7 @@ class CellSearch:
                 continue
             self._relaxed(node, reply)
 
-    def _relaxed(self, node: Node, reply: Reply) -> None:
+    def _relaxed(self, node: Node, reply: RelaxationReply) -> None:
         self.budget.add(reply.counted)
         self.worth.learn(node, self.net, reply.upper <= self.threshold, reply.effort)
         node.relaxed = True
@@ -274,7 +235,7 @@ class CellSearch:
         return Node(half.cell, half.bounds, upper, half.upper, BY_LINES, half.open, *ranks)
 
     def _push(self, node: Node) -> None:
-        heapq.heappush(self.heap, (-node.upper, -node.own, next(self.count), node))
+        self.queue.push(node, node.upper, node.own)
 
     def _offer_centers(self, cells: list[Cell]) -> None:
         boxes = [box for box in (hull(cell.region) for cell in cells) if box is not None]
@@ -304,21 +265,24 @@ class CellSearch:
         if value > self.lower and self.problem.region.contains(points[best]):
             self.witness = Witness(points[best], value, method)
 
-    def _report(self) -> None:
+    def report(self) -> None:
         if self.on_state is not None:
-            self.on_state(self._state(), self.witness)
+            self.on_state(self.state, self.witness)
 
-    def _state(self) -> State:
-        return State(self.lower, self.upper, len(self.heap) + len(self.under_way), self.cells)
+    @property
+    def state(self) -> SearchState:
+        return SearchState(self.lower, self.upper, len(self.queue) + len(self.under_way), self.cells)
 
-    def withdraw(self) -> None:
+    def end(self) -> None:
+        """Take back the relaxations that are under way."""
         for future, node in self.under_way.items():
             future.cancel()
             self._push(node)
         self.under_way = {}
 
-    def outcome(self, interrupted: bool) -> Outcome:
+    def outcome(self) -> SearchOutcome:
+        """What the tree proves so far."""
         certificate = certificate_of(self.root, self.problem)
         stuck = sum(upper > self.threshold for upper in self.stuck)
         closed = certificate.upper <= self.lower * (1 + self.gap)
-        return Outcome(certificate, self.witness, closed, interrupted, self._state(), stuck)
+        return SearchOutcome(certificate, self.state, closed, self.interrupted, self.witness, stuck)

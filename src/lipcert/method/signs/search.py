@@ -9,10 +9,9 @@ on the way are plain floating point: what is claimed in the end, the proof code 
 
 from __future__ import annotations
 
-import heapq
-import itertools
 import math
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
@@ -30,6 +29,7 @@ from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate
 from lipcert.proof.nogoods import Signs, System, refusal
 from lipcert.rounding import Array
+from lipcert.search.loop import BestFirst, Queue, SearchOutcome, SearchState
 from lipcert.steps import SCALAR, SPARSE, THIN
 
 # Measured on mnist-net_256x2, ERAN 5_100 and DiffAI, collapsed.
@@ -41,30 +41,16 @@ SIGNS_PIVOTS = 50.0  # pivots that are allowed however little of the budget is l
 
 
 @dataclass(frozen=True)
-class State:
-    """The bracket in hand, how many patterns are open, how many were made, and how many programs were solved."""
+class SignState(SearchState):
+    """The same, with the linear programs that were solved and the nogoods that were learnt."""
 
-    lower: float
-    upper: float
-    open: int
-    nodes: int
     programs: int
     nogoods: int
 
 
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """The certificate of the tree, about the problem searched, and how it ended."""
-
-    certificate: Certificate
-    closed: bool
-    interrupted: bool
-    state: State
-
-
 def search_signs(
     problem: Problem, bracket: Bracket, budget: Budget, original: Problem | None = None, price: float = 0.0
-) -> Outcome:
+) -> SearchOutcome:
     """Split and bound until upper + price <= lower (1 + gap), or until the budget is over, or Ctrl-C.
 
     Witnesses are points of `original`, whose collapse `problem` is, with the `price` of collapsing; they improve the
@@ -74,33 +60,31 @@ def search_signs(
     search.run(budget)
     certificate = search.certificate()
     closed = certificate.upper + price <= bracket.lower * (1 + bracket.wishes.gap)
-    return Outcome(certificate, closed, search.interrupted, search.state)
+    return SearchOutcome(certificate, search.state, closed, search.interrupted)
 
 
-class SignSearch:
-    """A search that can be continued: `run` as often as wanted, `certificate` in between."""
+class SignSearch(BestFirst):
+    """The tree of patterns, the open ones in a queue, and what was learnt; `certificate` may be asked at any time."""
 
     def __init__(self, problem: Problem, bracket: Bracket, original: Problem | None = None, price: float = 0.0) -> None:
         reason = search_refusal(problem)
         system = None if reason is not None else System.of(problem)
         if system is None:
             raise MethodError(reason or "branching over signs does not cover this problem; use tight")
-        self.budget = Budget.unlimited()
+        super().__init__()
         self.problem, self.bracket, self.price = problem, bracket, price
         self.quick = Maps(problem, system) if problem.whole_map else Quick(problem, system)
         self.learnt = Learnt(system)
         self.program = Program(system) if len(self.quick.open) else None
         self.tree = Growing(problem, self.quick.open)
         self.points = Points(problem, problem if original is None else original, bracket, self.quick)
-        self.heap: list[tuple[float, int, int]] = []
+        self.queue: Queue[int] = Queue()
         self.costs: dict[int, Array] = {}
-        self.count = itertools.count()
         self.stuck = 0.0  # the largest bound of whole patterns that nothing can be done about
         self.finished: set[int] = set()  # these patterns
         self.programs = 0
         self.unproved = self.fresh = 0  # leaves that the proof has to bound, and patterns since they were counted
         self.proving = 0.0  # seconds for a leaf, when last measured
-        self.interrupted = False
         self.known = Known(len(self.quick.open))
         self.crowded = False  # whether more kinks were seen to meet in a point than there are inputs
         self.inside = Known(len(self.quick.open))  # points inside cells, asked for since then
@@ -113,34 +97,26 @@ class SignSearch:
     @property
     def upper(self) -> float:
         """About what the tree proves of the original problem."""
-        top = -self.heap[0][0] if self.heap else 0.0
-        return max(self.threshold, self.stuck, top if len(self.tree) else math.inf) + self.price
+        return max(self.threshold, self.stuck, self.queue.top if len(self.tree) else math.inf) + self.price
 
     @property
-    def state(self) -> State:
-        counts = (len(self.heap), len(self.tree), self.programs, self.learnt.count)
-        return State(self.bracket.lower, self.upper, *counts)
+    def state(self) -> SignState:
+        counts = (len(self.queue), len(self.tree), self.programs, self.learnt.count)
+        return SignState(self.bracket.lower, self.upper, *counts)
 
     @property
     def done(self) -> bool:
         """Whether there is nothing left to split."""
-        return bool(len(self.tree)) and (not self.heap or -self.heap[0][0] <= self.threshold)
+        return bool(len(self.tree)) and self.queue.top <= self.threshold
 
     def run(self, budget: Budget) -> None:
         """Go on until everything is decided, the budget is over (but for the proof), or Ctrl-C."""
-        self.budget = budget
-        try:
-            with np.errstate(all="ignore"), budget.threads(self.quick.count):
-                if self.interrupted or not len(self.tree):
-                    self._reopen()
-                while not self._over():
-                    if not self.done:
-                        self._step()
-                    elif self._settled():
-                        break
-                    self._report()
-        except KeyboardInterrupt:
-            self.interrupted = True
+        with budget.threads(self.quick.count):
+            super().run(budget)
+
+    def begin(self) -> None:
+        if self.interrupted or not len(self.tree):
+            self._reopen()
 
     def certificate(self) -> Certificate:
         """What the tree proves of the problem so far."""
@@ -154,7 +130,7 @@ class SignSearch:
 
     def _reopen(self) -> None:
         """Push every pattern that is not decided; after an interruption some may be missing."""
-        self.interrupted, self.heap, self.costs = False, [], {}
+        self.queue, self.costs = Queue(), {}
         if not len(self.tree):
             self.tree.add(np.zeros(len(self.quick.open), dtype=np.int8))
         tree = self.tree
@@ -179,9 +155,9 @@ class SignSearch:
 
     def _push(self, node: int, upper: float, cost: Array) -> None:
         self.costs[node] = cost
-        heapq.heappush(self.heap, (-upper, next(self.count), node))
+        self.queue.push(node, upper)
 
-    def _over(self) -> bool:
+    def over(self) -> bool:
         """Whether no more than the time of the proof is left."""
         if self.fresh > max(SIGNS_MOST, len(self.tree) // SIGNS_PART):
             ends = self.tree.cut(self.upper - self.price)[1]
@@ -190,20 +166,20 @@ class SignSearch:
         expected = self.budget.expected(SIGNS_PROOF * self.quick.numbers * leaves, THIN)
         return self.budget.left() <= max(expected, self.proving * leaves)
 
-    def _step(self) -> None:
-        """The patterns with the largest bounds: refuse them, or split them."""
-        size = min(max(len(self.heap) // SIGNS_PART, SIGNS_FEWEST), SIGNS_MOST)
-        taken: list[tuple[int, float]] = []
-        while self.heap and len(taken) < size and -self.heap[0][0] > self.threshold:
-            upper, _, node = heapq.heappop(self.heap)
-            taken.append((node, -upper))
+    def step(self) -> bool:
+        """The patterns with the largest bounds: refuse them, or split them. When none is left, prove the leaves."""
+        if self.done:
+            return not self._settled()
+        size = min(max(len(self.queue) // SIGNS_PART, SIGNS_FEWEST), SIGNS_MOST)
+        taken = list(islice(self.queue.above(self.threshold), size))
         divided: list[tuple[int, float]] = []
-        for node, upper in taken:
+        for upper, node in taken:
             if self.budget.over():
                 self._push(node, upper, self.costs[node])
             elif upper > self.threshold and self._possible(node):  # a point of the last one may have closed it
                 divided.append((node, upper))
         self._divide(divided)
+        return True
 
     def _possible(self, node: int) -> bool:
         """Whether this pattern has to be split; if not, it is refused or finished."""
@@ -334,7 +310,7 @@ class SignSearch:
         self.unproved = self.fresh = 0
         return ends
 
-    def _report(self) -> None:
+    def report(self) -> None:
         """The bound on the way is plain floating point, so it is told as a word of the stage, not as a bound."""
         state = self.state
         self.bracket.stage = f"signs: {state.open:,} open of {state.nodes:,}, about {state.upper:.6g}"

@@ -1,0 +1,240 @@
+"""partition(): the door. It checks what it is given, has the cells bounded, and keeps them where that was asked for."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack, nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from lipcert.budget import Budget
+from lipcert.budget.threads import one_thread
+from lipcert.errors import InputError
+from lipcert.files import write_bytes
+from lipcert.jobs import JobFolder, chosen_executor
+from lipcert.problem.arrays import whole_of
+from lipcert.problem.frame import Frame
+from lipcert.problem.network import Network
+from lipcert.problem.norms import Norm
+from lipcert.problem.output import Output, OutputChoice
+from lipcert.problem.problem import Problem
+from lipcert.problem.region import Box, Region
+from lipcert.proof.boxes import Asked
+from lipcert.proof.cells import Grid
+from lipcert.proof.tree import MOST_NODES, Tree
+from lipcert.readers.given import TorchModule, network_of
+from lipcert.search.blocks import BlockRunner
+from lipcert.search.boxes import BoxSearch, CellGoal
+from lipcert.search.cells.norm import NormOfCells
+from lipcert.search.cells.result import Partition
+from lipcert.search.progress import Progress
+
+MOST_CELLS = 1_000_000
+
+
+def partition(
+    net: Network | str | os.PathLike[str] | TorchModule,
+    region: Box,
+    *,
+    cells: int | Sequence[int] | None = None,
+    gap: float | None = None,
+    target: float | None = None,
+    largest: float | None = None,
+    output: OutputChoice | Output = None,
+    norm: str | Norm = "inf",
+    output_norm: str | None = None,
+    input_weights: ArrayLike | None = None,
+    output_weights: ArrayLike | None = None,
+    inputs: Sequence[int] | None = None,
+    time_limit: float = 60.0,
+    work: float | None = None,
+    workers: int = 1,
+    scheduler: str | None = None,
+    folder: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    max_cells: int = MOST_CELLS,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> Partition:
+    """Bracket the Lipschitz constant on every cell of a box, a grid or an adaptive partition, by linear bounds.
+
+    Args:
+        net, output, norm, output_norm, input_weights, output_weights, inputs: as in `bound`.
+        region: a `Box`.
+        cells: a grid: how many cells along every input, or one number for each. Inputs in which the box has no width
+            have one. None: cells are split, the worst first, until all are good enough; this needs a goal.
+        gap: a goal: a cell is good enough when upper - lower <= gap times the largest lower bound of the region.
+        target: a goal: a cell is good enough when upper <= target.
+        largest: a goal: a cell is good enough when upper <= (1 + largest) times the largest lower bound of the region,
+            for who wants the region's constant and not those of the cells. Any of the goals given is enough. With a
+            grid the cells stay as they are, and splits inside them sharpen their constants.
+        time_limit: seconds; at the limit, or on Ctrl-C, the cells there are cover the region with what is proved.
+        work: counted work instead, in nominal seconds of one core: the same cells on a quiet and on a busy machine.
+        workers: processes; `scheduler`: the address of a Dask cluster instead.
+        folder: a job folder that keeps every block of cells and at the end cells.npz, certificate.npz and result.json;
+            `resume` goes on with it after a kill. Blocks in it are proved again, not believed.
+        max_cells: the most cells there may be, those inside a grid's cells included.
+        on_progress: called with a `Progress` of the region's constant after every block.
+
+    Guarantees: `upper` is proved on every cell with outward rounding for the given float64 weights, `lower` at a point
+    of it; the cells cover the region exactly. `certificate` proves all of them again, without a solver.
+    """
+    goal = CellGoal(gap, target, largest)
+    _check(region, cells, goal, time_limit, work, workers, max_cells)
+    if resume and folder is None:
+        raise InputError(
+            "resume needs a folder, the job to go on with; give one", "--resume needs --out DIR, the job to go on with"
+        )
+    network = network_of(net, region.shape)
+    problem = Problem.of(network, region, output, norm, output_norm)
+    frame = Frame.of(network, problem.norm, input_weights, output_weights, inputs)
+    asked = Asked(network, region, problem.norm, problem.c, frame)
+    asked.problem  # noqa: B018 - refuses weights that do not fit before anything is written
+    along = _whole_cells(cells)
+    cover = Tree.none(Grid.equal(region, _counts(along, region), max_cells))
+    budget = Budget.of_seconds(time_limit) if work is None else Budget.of_work(work)
+    question = _question(asked, along, goal, max_cells)
+    with ExitStack() as stack:
+        executor = stack.enter_context(chosen_executor(1 if work is not None else workers, scheduler))
+        job = None
+        if folder is not None:
+            job = stack.enter_context(JobFolder.open(Path(folder), "cells", question, resume=resume))
+        stack.enter_context(one_thread() if budget.repeatable else nullcontext())
+        search = BoxSearch(BlockRunner(NormOfCells(asked), executor, job), cover, goal, cells is not None, max_cells)
+        search.on_progress = on_progress
+        search.run(budget)
+        found = _result(search, problem, asked)
+        if job is not None:
+            _keep(found, job.path)
+    return found
+
+
+def _result(search: BoxSearch, problem: Problem, asked: Asked) -> Partition:
+    leaves, net, folder = search.leaves, problem.network, search.runner.folder
+    cover, rows = leaves.cover()
+    upper, lower, spent = leaves.upper, leaves.lower, search.budget.spent()
+    if search.of_grid:
+        upper, lower, rows = leaves.of_roots()
+        assert cover.grid is not None
+        cells = cover.grid.cells(np.arange(cover.roots))
+        lo, hi = cells.lo, cells.hi
+    else:
+        lo, hi, upper, lower = leaves.lo[rows], leaves.hi[rows], upper[rows], lower[rows]
+    notes = [*net.notes, *search.notes, *(folder.notes if folder is not None else ())]
+    return Partition(
+        lo=lo,
+        hi=hi,
+        upper=upper,
+        lower=lower,
+        points=leaves.points[rows],
+        region=asked.region,
+        norm=problem.norm,
+        output=problem.output,
+        cover=cover,
+        of_grid=search.of_grid,
+        goal=search.goal,
+        status=search.status,
+        seconds=spent.wall,
+        splits=search.splits,
+        bounded=search.bounded,
+        network={"sha256": net.sha256, "shape": list(net.shape)},
+        resumed=search.runner.resumed,
+        notes=tuple(dict.fromkeys(notes)),
+        frame=asked.frame,
+        work=spent.counted,
+    )
+
+
+def _keep(found: Partition, folder: Path) -> None:
+    """The answer in a job folder; the record last: it says that the others are there."""
+    found.save(folder / "cells.npz")
+    found.certificate.save(folder / "certificate.npz")
+    text = json.dumps(found.to_dict(), indent=1, allow_nan=False) + "\n"
+    write_bytes(folder / "result.json", text.encode())
+
+
+def _question(asked: Asked, cells: int | list[int] | None, goal: CellGoal, most: int) -> dict[str, Any]:
+    """Everything that the cells depend on, but for the time: more of it is a reason to resume."""
+    parts = (
+        []
+        if asked.frame is None
+        else [f"{k}{v.dtype}{v.shape}".encode() + v.tobytes() for k, v in asked.frame.arrays().items()]
+    )
+    return {
+        "network": asked.network.sha256,
+        "region": [asked.region.lo.tolist(), asked.region.hi.tolist()],
+        "norm": asked.norm.words,
+        "output": asked.c.tolist(),
+        "weights": hashlib.sha256(b"".join(parts)).hexdigest() if parts else None,
+        "cells": cells,
+        "goal": goal.to_dict(),
+        "max_cells": most,
+    }
+
+
+def _whole_cells(cells: object) -> int | list[int] | None:
+    """How many cells there are along every input, or along each, in plain numbers."""
+    one = whole_of(cells)
+    if cells is None or one is not None:
+        return one
+    counts: list[int] = []
+    for n in cells if isinstance(cells, Iterable) and not isinstance(cells, str) else [cells]:
+        count = whole_of(n)
+        if count is None:
+            raise InputError.about("cells", f"must be whole numbers >= 1, not {n!r}")
+        counts.append(count)
+    return counts
+
+
+def _counts(cells: int | list[int] | None, region: Box) -> list[int]:
+    if cells is None:
+        return [1] * region.size
+    counts = [cells] * region.size if isinstance(cells, int) else cells
+    if len(counts) != region.size:
+        raise InputError.about(
+            "cells", f"has {len(counts)} numbers, the region {region.size} inputs; give one, or one for each"
+        )
+    for n in counts:
+        if n < 1:
+            raise InputError.about("cells", f"must be whole numbers >= 1, not {n!r}")
+    return counts
+
+
+def _check(
+    region: Region,
+    cells: int | Sequence[int] | None,
+    goal: CellGoal,
+    time_limit: float,
+    work: float | None,
+    workers: int,
+    most: int,
+) -> None:
+    if not isinstance(region, Box):
+        kind = type(region).__name__
+        raise InputError(
+            f"region={kind}: only a Box has cells; give Box(center, radius)",
+            "only a box has cells; give one with --center and --radius, or a property of one",
+        )
+    if not np.any(region.lo < region.hi):
+        raise InputError("the region is one point, and its cells have no width; use bound, or give a radius > 0")
+    goal.check()
+    if cells is None and goal.none:
+        raise InputError(
+            "no cells: give cells=N for a grid, or a goal (gap, target or largest) for an adaptive partition",
+            "--adaptive needs a goal; give --gap G, --target T or --largest G",
+        )
+    for name, value in (("time_limit", time_limit), ("work", work)):
+        if value is None and name == "work":
+            continue
+        if not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
+            raise InputError.about(name, f"must be a positive number of seconds, not {value!r}")
+    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
+        raise InputError.about("workers", f"must be a whole number >= 1, not {workers!r}")
+    if isinstance(most, bool) or not isinstance(most, int) or not 1 <= most <= MOST_NODES // 2:
+        raise InputError.about("max_cells", f"must be a whole number from 1 to {MOST_NODES // 2:,}, not {most!r}")

@@ -1,0 +1,213 @@
+"""Partition: cells of a box, and of every cell a proved bracket of its constant."""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lipcert._version import __version__
+from lipcert.chart.facts import Facts
+from lipcert.chart.numbers import counted
+from lipcert.chart.shown import Shown
+from lipcert.errors import InputError, SoundnessError
+from lipcert.files import write_bytes, write_json, write_npz
+from lipcert.problem.arrays import floats_of
+from lipcert.problem.frame import Frame
+from lipcert.problem.norms import Norm
+from lipcert.problem.output import Output
+from lipcert.problem.region import Box
+from lipcert.proof.partition import PartitionCertificate, with_room
+from lipcert.proof.tree import Tree
+from lipcert.rounding import Array
+from lipcert.search.boxes import CellGoal
+from lipcert.search.progress import Status, relative_gap
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Partition(Shown):
+    """What `partition` returns: lower[k] <= L of cell k <= upper[k], cells lo[k] <= x <= hi[k] that cover the region.
+
+    `upper` is proved, infinite where the time was over before a cell was looked at; `lower` is proved at `points[k]`, a
+    point of the cell. `of_grid` says that the cells are those of a grid; their constants may come from splits inside
+    them. `splits` counts all splits, `bounded` all boxes that were bounded.
+    """
+
+    lo: Array
+    hi: Array
+    upper: Array
+    lower: Array
+    points: Array
+    region: Box
+    norm: Norm
+    output: Output
+    cover: Tree
+    of_grid: bool
+    goal: CellGoal
+    status: Status
+    seconds: float
+    splits: int
+    bounded: int
+    network: dict[str, Any]
+    resumed: int = 0  # blocks that were found in a folder, and proved again
+    notes: tuple[str, ...] = field(default=())
+    frame: Frame | None = None
+    work: float = 0.0
+
+    def __post_init__(self) -> None:
+        wrong = np.flatnonzero(self.lower > self.upper)
+        if wrong.size:
+            k = int(wrong[0])
+            raise SoundnessError(
+                f"cell {k}: upper bound {self.upper[k]!r} lies below the gradient norm {self.lower[k]!r} at a point of "
+                "it: a bug in lipcert, please report it with the network"
+            )
+
+    def __len__(self) -> int:
+        return len(self.upper)
+
+    @property
+    def largest(self) -> tuple[float, float]:
+        """The bracket of the constant of the whole region."""
+        return float(self.lower.max()), float(self.upper.max())
+
+    @property
+    def gap(self) -> float | None:
+        """(upper - lower) / lower of the whole region, as in `Result`."""
+        return relative_gap(*self.largest)
+
+    @property
+    def witness(self) -> Array:
+        """The point where the largest lower bound is proved."""
+        return np.asarray(self.points[int(self.lower.argmax())])
+
+    @property
+    def certified(self) -> bool:
+        """Whether every cell has a finite proved bound."""
+        return bool(np.all(np.isfinite(self.upper)))
+
+    @property
+    def good(self) -> NDArray[np.bool_]:
+        """Which cells are as good as was asked for."""
+        return self.goal.reached(self.upper, self.lower, self.largest[0]) & np.isfinite(self.upper)
+
+    @cached_property
+    def certificate(self) -> PartitionCertificate:
+        """The proof of all cells, for `save` and `lipcert verify`."""
+        about = (self.network["sha256"], self.region, self.norm, self.output.c, self.frame)
+        return PartitionCertificate(*about, self.cover, self.of_grid, with_room(self.upper))
+
+    @property
+    def _along(self) -> tuple[int, ...]:
+        """Cells of the grid along every coordinate."""
+        assert self.cover.grid is not None
+        return self.cover.grid.shape
+
+    def cell_at(self, points: ArrayLike) -> NDArray[np.int64]:
+        """The number of the cell of every point, (points, inputs); -1 outside the region.
+
+        A point on an edge belongs to several cells and is given to the last of them.
+        """
+        rows = self._rows(points)
+        root, leaf = self.cover.locate(rows)
+        return root if self.of_grid else leaf
+
+    def constant_at(self, points: ArrayLike) -> Array:
+        """The proved constant of the cell of every point, infinite outside the region."""
+        cell = self.cell_at(points)
+        return np.where(cell >= 0, self.upper[np.maximum(cell, 0)], np.inf)
+
+    def _rows(self, points: ArrayLike) -> Array:
+        try:
+            rows = np.atleast_2d(floats_of(points))
+        except (TypeError, ValueError):
+            rows = np.zeros((0, 0))
+        if rows.ndim != 2 or rows.shape[1] != self.region.size or np.any(np.isnan(rows)):
+            raise InputError(f"points must be rows of {self.region.size} numbers")
+        return rows
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The values of every cell, by name, as they are saved."""
+        return {"lo": self.lo, "hi": self.hi, "lower": self.lower, "upper": self.upper, "points": self.points}
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write all cells: .npz (lo, hi, lower, upper, points), or .csv with a row for each; .json has no cells."""
+        match Path(path).suffix.lower():
+            case ".npz":
+                write_npz(path, self.arrays())
+            case ".csv":
+                write_bytes(path, self._csv())
+            case ".json":
+                write_json(path, self.to_dict())
+            case _:
+                raise InputError(f"{path}: cells are kept as .npz or .csv, a summary as .json")
+
+    def _csv(self) -> bytes:
+        n = self.region.size
+        heads = [*(f"lo_{i}" for i in range(n)), *(f"hi_{i}" for i in range(n)), "lower", "upper"]
+        table = np.column_stack([self.lo, self.hi, self.lower, self.upper])
+        file = io.StringIO()
+        np.savetxt(file, table, fmt="%.17g", delimiter=",", header=",".join(heads), comments="")
+        return file.getvalue().encode()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON: everything but the cells themselves."""
+        lower, upper = self.largest
+        return {
+            "cells": len(self),
+            "grid": list(self._along) if self.of_grid else None,
+            "upper": upper if math.isfinite(upper) else None,
+            "lower": lower,
+            "gap": self.gap,
+            "witness": [float(e) for e in self.witness],
+            "median": _finite(np.median(self.upper)),
+            "least": _finite(self.upper.min()),
+            "good": int(self.good.sum()),
+            "certified": self.certified,
+            "goal": self.goal.to_dict(),
+            "status": self.status.name.lower(),
+            "splits": self.splits,
+            "bounded": self.bounded,
+            "resumed": self.resumed,
+            "seconds": round(self.seconds, 4),
+            "work": round(self.work, 6),
+            "norm": str(self.norm),
+            "output_norm": self.norm.out,
+            "weights": None if self.frame is None else self.frame.to_dict(self.norm),
+            "region": self.region.to_dict(),
+            "output": self.output.description,
+            "network": self.network,
+            "statement": self.certificate.statement.to_dict(),
+            "notes": list(self.notes),
+            "version": __version__,
+        }
+
+    def facts(self) -> Facts:
+        """What a person wants to read first."""
+        lower, upper = self.largest
+        gap = "unknown gap" if self.gap is None else f"gap {100 * self.gap:.3g} %"
+        shape = " x ".join(map(str, self._along)) if self.of_grid else "adaptive"
+        finite = self.upper[np.isfinite(self.upper)]
+        spread = (
+            "none" if not len(finite) else f"{finite.min():.6g} to {finite.max():.6g}, median {np.median(finite):.6g}"
+        )
+        rows = [
+            ("cells", f"{len(self):,} ({shape}), {counted(self.splits, 'split')}"),
+            ("upper", f"{spread}   proved, by cell"),
+            ("largest", f"{lower:.7g} <= L <= {upper:.7g}   of the region, {gap}"),
+        ]
+        if not self.goal.none or not self.certified:
+            rows.append(("good", f"{counted(int(self.good.sum()), 'cell')} as good as asked for"))
+        about = self.certificate.statement
+        return Facts(about.sentence, [*rows, *about.rows, ("time", f"{self.seconds:.2f} s   {self.status.value}")])
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
