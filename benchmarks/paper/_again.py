@@ -1,5 +1,5 @@
-"""What a run of `lipcert reproduce` found, read back from the files that docs/paper keeps: for its pages, and as a job
-folder, so that the run goes on on another machine.
+"""Read the findings of a run of `lipcert reproduce` back from the files in docs/paper: for its pages, and as a job
+folder with which the run continues on another machine.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from pathlib import Path
 from benchmarks.paper._read import NOT_RUN, NOT_TRIED, Record, Reproduced, number
 from lipcert.jobs import JobFolder, Outcome
 from lipcert.jobs.piece import Finished
-from lipcert.paper.entries import Entry, Random
-from lipcert.paper.findings import Findings
+from lipcert.paper.entries import Entry, RandomNetwork
+from lipcert.paper.estimators import Findings
 
 
 def begin_with(found: Reproduced, folder: Path, retry: bool = False) -> int:
@@ -47,7 +47,7 @@ def _outcome(r: Record, point: list[float] | None) -> Outcome:
 
 
 def _point_of(r: Record, points: dict[str, str]) -> list[float] | None:
-    """Of the entry whose gradient refutes another method's value on the same network."""
+    """The point whose gradient refutes another method's value on the same network."""
     if not r["lower"]:
         return None
     of_network = _entry({**r, "method": ""}).name
@@ -57,4 +57,4 @@ def _point_of(r: Record, points: dict[str, str]) -> list[float] | None:
 
 def _entry(r: Record) -> Entry:
     size, layers = int(r["network"].strip("()").split(",")[0]), r["network"].count(",")
-    return Entry(Random(layers, size, int(r["sparsity"]), int(r["seed"])), r["region"], r["method"])
+    return Entry(RandomNetwork(layers, size, int(r["sparsity"]), int(r["seed"])), r["region"], r["method"])

@@ -13,7 +13,7 @@ from benchmarks._networks import CASES, Made, he_normal
 from benchmarks._rows import Measured
 from benchmarks.results._case import BOTH, DATA, ONLY_FULL, Case, Question, Stopwatch, bracket
 from lipcert.budget import Budget
-from lipcert.paper.networks import paper_network, paper_region
+from lipcert.paper.entries import paper_network, paper_region
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box
 from lipcert.witness import search
@@ -55,7 +55,7 @@ WIDE = Question("784-100-100-10 He-normal", _wide)
 
 
 def first(question: Question) -> Iterable[Measured]:
-    """What needs no solver to speak of, without a search for a witness; `slopes` gets counted work 5."""
+    """Methods that hardly need a solver, without a search for a witness; `slopes` gets counted work 5."""
     for method in CHEAP:
         yield bracket(question, method, 5.0, lower=False)
 

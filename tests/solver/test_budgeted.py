@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lipcert import Box, Everywhere
 from lipcert.budget import Budget
-from lipcert.paper.networks import paper_network, paper_region
+from lipcert.paper.entries import paper_network, paper_region
 from lipcert.problem.problem import Problem
 from lipcert.proof.multipliers import prove
 from lipcert.relaxation.model import Relaxation
@@ -27,9 +27,8 @@ from lipcert.solver.costs import ITERATIONS, affordable_rows, iteration_operatio
 from lipcert.solver.grid import GridRun
 from lipcert.solver.low_rank import solve_low_rank
 from lipcert.solver.rank_two import solve_rank_two
-from lipcert.solver.sides import solve_two_sided, two_sides
 from lipcert.solver.triangles import TriangleOptions, TriangleRun
-from lipcert.solver.unit_vectors import solve_unit_vectors
+from lipcert.solver.unit_vectors import solve_two_sided, solve_unit_vectors, two_sides
 from lipcert.steps import DENSE
 from tests.conic_problems import LINEAR, random_sdp
 from tests.lift_tools import built
