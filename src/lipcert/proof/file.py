@@ -22,7 +22,7 @@ from lipcert.files.boundary import located
 from lipcert.files.numbers import LARGEST_WHOLE, one_real, one_whole, whole, word
 from lipcert.problem import question
 from lipcert.problem.question import LargestNorm, Question
-from lipcert.proof import collapsed, encoding, patterns, sharpened, slopes, stated, tree
+from lipcert.proof import collapsed, encoding, preorder, sharpened, slopes, stated, tree
 from lipcert.proof.arithmetic import Arithmetic
 from lipcert.proof.cases import read_cases
 from lipcert.proof.certificate import VERSION, Certificate, Envelope, Proof
@@ -49,7 +49,7 @@ WORDS = {
     "polynomial": "a polynomial problem",
 }
 # Version 1.0.0 had a format for each kind: the array that told the kind, the version in it, and the kind today. The
-# arrays of proofs and claims have kept their names.
+# arrays of claims have kept their names, and `preorder` reads the trees of that version.
 OF_1_0_0 = {
     "certificate": (2, "constant"),
     "margins": (2, "margins"),
@@ -62,12 +62,12 @@ OF_1_0_0 = {
 CONTENT = {
     "constant": "proof|method|upper|cases",  # and the names of each proof
     "margins": "keep|claim",
-    "cells": "edges|edge_counts|splits|values|of_grid|claims",
-    "jacobian": "splits|values|points|lower|upper|seen_least|seen_most|least_at|most_at",
+    "cells": "of_grid|claims",  # and the names of a tree
+    "jacobian": "points|lower|upper|seen_least|seen_most|least_at|most_at",  # likewise
     "union": r"regions|part_\d{1,4}",
     "polynomial": "problem|sense|bound|cut",  # and the names of a relaxation, which `stated` has
 }
-_PARTS = (encoding, tree, patterns, slopes, stated)
+_PARTS = (tree, preorder, slopes, stated)
 _STATED = ("kind", *OF_1_0_0, question.NAMES, question.WORDS)
 _PROOFS = (collapsed.NAME, sharpened.NAMES, *(part.NAMES for part in _PARTS))
 _NAMES = re.compile("|".join((*_STATED, *_PROOFS, *CONTENT.values())))
@@ -177,13 +177,10 @@ def _plain_proof(arrays: Mapping[str, Any], method: str) -> Proof:
             return Multipliers(specifications[0], *encoding.decode_numbers(arrays, 1)[0])
         case "cases":
             return read_cases(arrays, method)
-        case "tree":
-            own = re.compile(f"{tree.NAMES}|{encoding.NAMES}")
-            names = [name for name in arrays if own.fullmatch(name) and name != "tree_digest"]
-            return tree.read_tree(arrays, {name: arrays[name] for name in names})
-        case "patterns":
-            names = [name for name in arrays if re.fullmatch(patterns.NAMES, name) and name != "patterns_digest"]
-            return patterns.read_patterns(arrays, {name: arrays[name] for name in names})
+        case "tree" if "tree" not in arrays:
+            return tree.read_tree(arrays)
+        case "tree" | "patterns":
+            return preorder.read_preorder(arrays)
         case "slopes":
             return slopes.read_slopes(arrays)
         case "literal" | "lipopt":

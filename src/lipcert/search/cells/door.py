@@ -23,8 +23,8 @@ from lipcert.problem.output import Output, OutputChoice, output_of
 from lipcert.problem.question import Question
 from lipcert.problem.region import Box, Region
 from lipcert.proof.boxes import Asked
-from lipcert.proof.cover import Cover
-from lipcert.proof.splits import MOST_NODES
+from lipcert.proof.cells import Grid
+from lipcert.proof.tree import MOST_NODES, Tree
 from lipcert.readers.given import TorchModule, network_of
 from lipcert.search.blocks import BlockRunner
 from lipcert.search.boxes import BoxSearch, CellGoal
@@ -95,7 +95,7 @@ def partition(
     asked = Asked(network, region, question.norm, question.c, question.frame)
     asked.problem  # noqa: B018 - refuses weights that do not fit before anything is written
     along = _whole_cells(cells)
-    cover = Cover.grid(region, _counts(along, region), max_cells)
+    cover = Tree.none(Grid.equal(region, _counts(along, region), max_cells))
     budget = settings.budget()
     with ExitStack() as stack:
         executor = stack.enter_context(chosen_executor(settings.workers, scheduler))
@@ -119,8 +119,9 @@ def _result(search: BoxSearch, asked: Asked) -> Partition:
     upper, lower, spent = leaves.upper, leaves.lower, search.budget.spent()
     if search.of_grid:
         upper, lower, rows = leaves.of_roots()
-        grid = cover.grid_cells(np.arange(cover.roots))
-        lo, hi = grid.lo, grid.hi
+        assert cover.grid is not None
+        cells = cover.grid.cells(np.arange(cover.roots))
+        lo, hi = cells.lo, cells.hi
     else:
         lo, hi, upper, lower = leaves.lo[rows], leaves.hi[rows], upper[rows], lower[rows]
     notes = [*net.notes, *search.notes, *(folder.notes if folder is not None else ())]

@@ -25,8 +25,8 @@ from lipcert.problem.output import Output
 from lipcert.problem.question import Question
 from lipcert.problem.region import Box
 from lipcert.proof.certificate import with_room
-from lipcert.proof.cover import Cover
 from lipcert.proof.partition import PartitionCertificate
+from lipcert.proof.tree import Tree
 from lipcert.rounding import Array
 from lipcert.search.boxes import CellGoal
 from lipcert.search.progress import Status, relative_gap
@@ -49,7 +49,7 @@ class Partition(Shown):
     region: Box
     norm: Norm
     output: Output
-    cover: Cover
+    cover: Tree
     of_grid: bool
     goal: CellGoal
     status: Status
@@ -105,6 +105,12 @@ class Partition(Shown):
         question = Question(self.network["sha256"], (self.region,), self.norm, self.output.c, frame=self.frame)
         return PartitionCertificate(question, self.cover, self.of_grid, with_room(self.upper))
 
+    @property
+    def _along(self) -> tuple[int, ...]:
+        """Cells of the grid along every coordinate."""
+        assert self.cover.grid is not None
+        return self.cover.grid.shape
+
     def cell_at(self, points: ArrayLike) -> NDArray[np.int64]:
         """The number of the cell of every point, (points, inputs); -1 outside the region.
 
@@ -157,7 +163,7 @@ class Partition(Shown):
         lower, upper = self.largest
         return {
             "cells": len(self),
-            "grid": list(self.cover.shape) if self.of_grid else None,
+            "grid": list(self._along) if self.of_grid else None,
             "upper": upper if math.isfinite(upper) else None,
             "lower": lower,
             "gap": self.gap,
@@ -188,7 +194,7 @@ class Partition(Shown):
         """What a person wants to read first."""
         lower, upper = self.largest
         gap = "unknown gap" if self.gap is None else f"gap {100 * self.gap:.3g} %"
-        shape = " x ".join(map(str, self.cover.shape)) if self.of_grid else "adaptive"
+        shape = " x ".join(map(str, self._along)) if self.of_grid else "adaptive"
         finite = self.upper[np.isfinite(self.upper)]
         ends = (
             [rounded_up(float(end), 6) for end in (finite.min(), finite.max(), np.median(finite))]
