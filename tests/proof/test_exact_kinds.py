@@ -114,7 +114,7 @@ def test_what_balls_prove_of_cells_is_true(cells: tuple[Network, PartitionCertif
 
     net, honest = cells
     uppers = balls.cells_with_balls(honest, net)
-    lo, hi, roots = honest.cover.leaves()
+    lo, hi, roots = honest.cover.boxes()
     rng = np.random.default_rng(0)
     for k in range(len(lo)):
         points = lo[k] + (hi[k] - lo[k]) * rng.random((200, 2))
