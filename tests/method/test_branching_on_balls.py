@@ -23,13 +23,14 @@ from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region
 from lipcert.proof.balls import check_with_balls
 from lipcert.proof.balls.trees import is_beside
-from lipcert.proof.leaves import BY_LINES
+from lipcert.proof.leaves import BY_LINES, split_at
 from lipcert.proof.tree import Tree
 from lipcert.proof.verify import load_certificate
 from lipcert.rounding import Array
 from lipcert.search.loop import SearchOutcome
 from lipcert.witness import search, steepness
 from tests.lift_tools import deep_net
+from tests.trees import tree_of
 
 
 def corner_net() -> Network:
@@ -117,13 +118,11 @@ def test_both_checkers_prove_what_the_file_says(tmp_path: Path) -> None:
 
 
 def cells_of(net: Network, region: Region, tree: Tree) -> list[Cell]:
-    """The cells of all nodes, first below, then above."""
-    waiting, found = [first_cell(net, region)], list[Cell]()
-    for split in tree.splits:
-        found.append(waiting.pop())
-        if split is not None:
-            below, above = halves(found[-1], split)
-            waiting += [above, below]
+    """The cells of all nodes, level by level."""
+    found = [first_cell(net, region)]
+    for k, (where, value) in enumerate(zip(tree.where.tolist(), tree.value.tolist(), strict=True)):
+        if where >= 0:
+            found += halves(found[k], split_at(net, where, value))
     return found
 
 
@@ -143,7 +142,7 @@ def test_a_tree_of_the_ball_proves_nothing_of_its_box() -> None:
     assert isinstance(proof, Tree)
     assert proof.check(Problem.of(net, ball, 0)) == pytest.approx(0.1, rel=1e-6)
     assert proof.check(Problem.of(net, ball.box, 0)) >= 2.1
-    assert Tree((None,), (BY_LINES,)).check(Problem.of(net, ball, 0)) >= 0.1
+    assert tree_of(net, (None,), (BY_LINES,)).check(Problem.of(net, ball, 0)) >= 0.1
 
 
 def test_smooth_networks_on_balls_are_decided() -> None:

@@ -31,11 +31,11 @@ from lipcert.proof.collapsed import Within
 from lipcert.proof.interior import has_interior, known_signs, no_interior, row_count
 from lipcert.proof.leaves import BY_LINES, ROWS, Empty
 from lipcert.proof.nogoods import Signs, System
-from lipcert.proof.patterns import Patterns
 from lipcert.proof.tree import Tree
 from lipcert.proof.verify import load_certificate
 from lipcert.rounding import Array
 from tests.enumeration import exact_constant
+from tests.trees import leaves_of, tree_of
 
 EXACT = find_spec("flint") is not None
 ONE = np.ones(1)
@@ -79,11 +79,12 @@ def test_files_of_both_searches_pass_both_checkers(place: int, search: object, t
     net, region = without_biases(2, 6, 1, seed=3), regions(2)[place]
     certificate = (by_signs if search is by_signs else by_cells)(Problem.of(net, region))
     proof = certificate.proof
-    if isinstance(proof, Patterns):
-        assert proof.nogoods.named(net.neurons, 1 if place == 2 else 0)
+    assert isinstance(proof, Tree)
+    assert proof.leaves is not None
+    if proof.method == "signs":
+        assert proof.leaves.nogoods.named(net.neurons, 1 if place == 2 else 0)
     else:
-        assert isinstance(proof, Tree)
-        assert any(isinstance(leaf, Empty) and ROWS in leaf.multipliers for leaf in proof.leaves)
+        assert any(isinstance(leaf, Empty) and ROWS in leaf.multipliers for leaf in leaves_of(proof))
     certificate.save(tmp_path / "proof.npz")
     again = load_certificate(tmp_path / "proof.npz")
     assert verify(again, net).proved
@@ -220,7 +221,7 @@ def test_forged_rows_prove_nothing() -> None:
     for rows in forged:
         leaf = Empty({ROWS: np.array(rows, dtype=np.float64)})
         assert not leaf.shows(net, cell, bounds), rows
-        assert Tree((None,), (leaf,)).check(Problem.of(net, box)) >= Tree((None,), (BY_LINES,)).check(
+        assert tree_of(net, (None,), (leaf,)).check(Problem.of(net, box)) >= tree_of(net, (None,), (BY_LINES,)).check(
             Problem.of(net, box)
         )
     assert not np.any(known_signs(bounds.pre))

@@ -27,8 +27,7 @@ CERTIFICATE_VERSION = 2
 
 
 class Proof(Protocol):
-    """One of a small family: `Arithmetic`, `Multipliers`, `Slopes`, `Cases`, `Tree`, `Patterns`, one `Within`, one
-    `Sharpened`."""
+    """One of a small family: `Arithmetic`, `Multipliers`, `Slopes`, `Cases`, `Tree`, one `Within`, one `Sharpened`."""
 
     @property
     def method(self) -> str:

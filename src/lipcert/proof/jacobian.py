@@ -29,10 +29,11 @@ from lipcert.files.numbers import LARGEST_WHOLE, one_whole, real, whole
 from lipcert.problem import question
 from lipcert.problem.network import Network
 from lipcert.problem.question import Question, read_entries
-from lipcert.problem.region import Everywhere, Region
+from lipcert.problem.region import Box, Everywhere, Region
+from lipcert.proof.cells import Index
 from lipcert.proof.cost import cell_seconds
 from lipcert.proof.entries import Asked, enclosure
-from lipcert.proof.splits import LEAF, MOST_SIGNED_NODES, Index, Splits
+from lipcert.proof.tree import Tree, read_tree
 from lipcert.proof.verification import Verification
 from lipcert.rounding import Array
 from lipcert.steps import expect, step
@@ -56,7 +57,7 @@ class JacobianCertificate:
     region: Region
     scores: Index
     inputs: Index
-    splits: Splits
+    splits: Tree
     claims: Interval
     points: Array
     seen: Interval
@@ -82,12 +83,9 @@ class JacobianCertificate:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """What `save` writes, by name."""
-        where = self.splits.where
-        small = np.int16 if where.max(initial=0) < 1 << 15 else np.int64
         return {
             "jacobian": np.array(VERSION),
-            "splits": where.astype(small),
-            "values": self.splits.value[where >= 0],
+            **self.splits.arrays(),
             "lower": self.claims.lo,
             "upper": self.claims.hi,
             "points": self.points,
@@ -176,7 +174,7 @@ def verify_jacobian(certificate: JacobianCertificate, net: Network) -> JacobianV
     reason, found, failed = refused(certificate, net), None, int(claims.lo.size)
     if reason is None:
         nodes = len(certificate.splits.where) * len(certificate.scores)
-        expect(nodes * cell_seconds(net), f"{certificate.splits.leaves:,} cells, {len(certificate.scores):,} scores")
+        expect(nodes * cell_seconds(net), f"{certificate.splits.count:,} cells, {len(certificate.scores):,} scores")
         asked = Asked(net, certificate.region, certificate.scores, certificate.inputs)
         found = enclosure(asked, certificate.splits, claims)
         reason, failed = _unproved(certificate, net, found)
@@ -191,7 +189,7 @@ def verify_jacobian(certificate: JacobianCertificate, net: Network) -> JacobianV
         claims=claims,
         seen=certificate.seen,
         failed=failed,
-        cells=certificate.splits.leaves,
+        cells=certificate.splits.count,
         points=len(certificate.points),
     )
 
@@ -227,7 +225,12 @@ def refused(certificate: JacobianCertificate, net: Network) -> str | None:
         len(certificate.points) == 0 or region.contains(certificate.points)
     ):
         return "a point of the certificate is not in the region"
-    return certificate.splits.fault(net, region)
+    tree = certificate.splits
+    if tree.grid is not None or tree.leaves is not None:
+        return "the splits are those of another kind of certificate"
+    if not isinstance(region, Box) and np.any((tree.where >= 0) & (tree.where < net.inputs)):
+        return "a split of a coordinate, but the region is no box"
+    return tree.fault(net, region)
 
 
 def _seen(certificate: JacobianCertificate, net: Network) -> NDArray[np.bool_]:
@@ -263,17 +266,8 @@ def _parse(arrays: Archive) -> JacobianCertificate:
     lower, upper, least, most = (real(arrays, name, shape, -np.inf, np.inf) for name in _OF_ENTRIES)
     at = tuple(whole(arrays, name, shape, -1, len(points) - 1) for name in _NUMBERS_AT)  # -1: at no point
     asked = Question.read(arrays, every)
-    splits, about = _splits(arrays), (asked.network_sha256, asked.region, every.scores, every.inputs)
+    splits, about = read_tree(arrays), (asked.network_sha256, asked.region, every.scores, every.inputs)
     ends = (Interval(lower, upper), points, Interval(least, most))
     found = JacobianCertificate(*about, splits, *ends, (at[0], at[1]))
     found.statement.compare(arrays)
     return found
-
-
-def _splits(arrays: Archive) -> Splits:
-    where, values = whole(arrays, "splits", (None,), LEAF, LARGEST_WHOLE), real(arrays, "values", (None,))
-    if len(where) > MOST_SIGNED_NODES or int(np.sum(where >= 0)) != len(values):
-        raise FileFormatError("'splits' and 'values' do not fit together")
-    value = np.zeros(len(where))
-    value[where >= 0] = values
-    return Splits(where, value)

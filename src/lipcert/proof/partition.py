@@ -4,7 +4,7 @@ cells        the version            edges, edge_counts   the grid, coordinate af
 splits       of every node of the cover the coordinate of its split, or -1        values   of those that are split
 claims       of every cell: of the grid's cells where `of_grid` is 1, else of the leaves
 
-The boxes follow from edges and splits (`cover`), so that a cell cannot be missing or lie elsewhere. A cell of the grid
+The boxes follow from edges and splits (`tree`), so that a cell cannot be missing or lie elsewhere. A cell of the grid
 has the largest of its leaves' bounds.
 """
 
@@ -22,7 +22,7 @@ from lipcert.errors import FileFormatError, InputError
 from lipcert.files import check_readable, write_npz
 from lipcert.files.archive import Archive
 from lipcert.files.boundary import located
-from lipcert.files.numbers import LARGEST_WHOLE, one_whole, real, whole
+from lipcert.files.numbers import LARGEST_WHOLE, one_whole, real
 from lipcert.problem import question
 from lipcert.problem.frame import Frame
 from lipcert.problem.network import Network
@@ -31,9 +31,9 @@ from lipcert.problem.question import EveryCell, LargestNorm, Question
 from lipcert.problem.region import Box
 from lipcert.proof.arithmetic import prove_linear
 from lipcert.proof.boxes import Asked, preactivations_on, uppers_on
+from lipcert.proof.cells import Cells, Index, halves
 from lipcert.proof.cost import cell_seconds
-from lipcert.proof.cover import Cover
-from lipcert.proof.splits import LEAF, MOST_NODES, Cells, Index, halves, walk
+from lipcert.proof.tree import Tree, read_tree, walk
 from lipcert.proof.verification import Verification
 from lipcert.rounding import Array
 from lipcert.steps import expect
@@ -52,7 +52,7 @@ class PartitionCertificate:
     norm: Norm
     c: Array
     frame: Frame | None
-    cover: Cover
+    cover: Tree
     of_grid: bool
     claims: Array
 
@@ -78,14 +78,7 @@ class PartitionCertificate:
 
     def _places(self) -> dict[str, NDArray[Any]]:
         """The arrays that say where the cells are."""
-        cover, few = self.cover, np.int16 if self.region.size < 1 << 15 else np.int64
-        return {
-            "edges": np.concatenate(cover.edges),
-            "edge_counts": np.array([len(e) for e in cover.edges]),
-            "splits": cover.coordinate.astype(few),
-            "values": cover.value[cover.coordinate >= 0],
-            "of_grid": np.array(int(self.of_grid)),
-        }
+        return {**self.cover.arrays(), "of_grid": np.array(int(self.of_grid))}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """What `save` writes, by name."""
@@ -131,7 +124,7 @@ def verify_partition(certificate: PartitionCertificate, net: Network) -> Partiti
     claims = certificate.claims
     uppers, reason = np.full(len(claims), np.inf), _refused(certificate, net)
     if reason is None:
-        nodes = len(certificate.cover.coordinate)
+        nodes = len(certificate.cover.where)
         expect(nodes * cell_seconds(net), f"{nodes:,} cells and their halves")
         asked = Asked(net, certificate.region, certificate.norm, certificate.c, certificate.frame)
         try:
@@ -156,37 +149,40 @@ def _refused(certificate: PartitionCertificate, net: Network) -> str | None:
         return "the certificate is about another number of inputs or scores"
     if (c.ndim == 2) != (norm.out is not None) or (c.ndim == 2 and not np.array_equal(c, np.eye(net.outputs))):
         return "the certificate is about several outputs, but not all of them"
-    fault = cover.fault(certificate.region)
+    if cover.grid is None:
+        return "there is no grid of cells"
+    fault = cover.fault(net, certificate.region)
     if fault is not None:
         return fault
     if certificate.frame is not None and not certificate.frame.covers(net, norm):
         return "the weights are not those that the bounds were made with"
-    expected = cover.roots if certificate.of_grid else cover.splits.leaves
+    expected = cover.roots if certificate.of_grid else cover.count
     return None if len(certificate.claims) == expected else "there is not one claim for every cell"
 
 
-def cover_uppers(asked: Asked, cover: Cover, of_grid: bool) -> Array:
+def cover_uppers(asked: Asked, cover: Tree, of_grid: bool) -> Array:
     """The proved bound of every leaf, or of every cell of the grid; signs pass from a box to its halves.
 
     A leaf that the walk does not reach has an infinite bound, also where the caller did not look for faults first.
     """
-    splits = cover.splits
-    count = cover.roots if of_grid else splits.leaves
+    grid = cover.grid
+    assert grid is not None
+    count = cover.roots if of_grid else cover.count
     if not asked.problem.network.depth:
         return np.full(count, prove_linear(asked.problem).upper)
     found = np.full(count, -np.inf)
-    place = splits.root if of_grid else splits.leaf_numbers
+    place = cover.root if of_grid else cover.leaf_numbers
 
     def visit(nodes: Index, cells: Cells) -> Cells:
         boxes = asked.places(cells.lo, cells.hi)
         pre, signs = preactivations_on(asked, boxes, cells.signs)
-        k = np.flatnonzero(splits.where[nodes] < 0)
+        k = np.flatnonzero(cover.where[nodes] < 0)
         if len(k):
             uppers = uppers_on(asked, boxes.rows(k), tuple(z.rows(k) for z in pre))
             np.maximum.at(found, place[nodes[k]], uppers)
         return Cells(cells.lo, cells.hi, signs)
 
-    fits = walk(splits, cover.groups(asked.batch, asked.columns), visit, halves, asked.batch // 2)
+    fits = walk(cover, grid.groups(asked.batch, asked.columns), visit, halves, asked.batch // 2)
     return np.where(found == -np.inf, np.inf, found) if fits else np.full(count, np.inf)
 
 
@@ -206,20 +202,8 @@ def _parse(arrays: Archive) -> PartitionCertificate:
     claims, flag = real(arrays, "claims", (None,), 0.0, np.inf), one_whole(arrays, "of_grid", 0, 1)
     if not isinstance(q.region, Box):
         raise FileFormatError("cells are cells of a box, and the file has none")
-    found = PartitionCertificate(q.network_sha256, q.region, q.norm, q.c, q.frame, _cover(arrays), bool(flag), claims)
+    found = PartitionCertificate(
+        q.network_sha256, q.region, q.norm, q.c, q.frame, read_tree(arrays), bool(flag), claims
+    )
     found.statement.compare(arrays)
     return found
-
-
-def _cover(arrays: Archive) -> Cover:
-    edges, values = real(arrays, "edges", (None,)), real(arrays, "values", (None,))
-    counts = whole(arrays, "edge_counts", (None,), 2, len(edges))
-    splits = whole(arrays, "splits", (None,), LEAF, LARGEST_WHOLE)
-    if not len(counts) or counts.sum() != len(edges):
-        raise FileFormatError("'edge_counts' does not say whose edges there are")
-    if len(splits) > MOST_NODES or int(np.sum(splits >= 0)) != len(values):
-        raise FileFormatError("'splits' and 'values' do not fit together")
-    value = np.zeros(len(splits))
-    value[splits >= 0] = values
-    parts = np.split(edges, np.cumsum(counts)[:-1])
-    return Cover(tuple(parts), splits, value)

@@ -19,7 +19,7 @@ from lipcert.problem import question
 from lipcert.problem.network import Network
 from lipcert.problem.question import LargestNorm, Question
 from lipcert.problem.region import Everywhere
-from lipcert.proof import collapsed, cost, encoding, patterns, sharpened, slopes, stated, tree
+from lipcert.proof import collapsed, cost, encoding, preorder, sharpened, slopes, stated, tree
 from lipcert.proof.arithmetic import Arithmetic
 from lipcert.proof.cases import read_cases
 from lipcert.proof.certificate import CERTIFICATE_VERSION, Certificate, Proof
@@ -29,7 +29,7 @@ from lipcert.readers.given import TorchModule, network_of
 from lipcert.relaxation.specification import RELAXATIONS
 from lipcert.steps import Expired, expect
 
-_KINDS = (encoding, tree, patterns, slopes, stated)
+_KINDS = (tree, preorder, slopes, stated)
 _PARTS = ("certificate|proof|method|upper|cases", question.NAMES, question.WORDS, collapsed.NAME, sharpened.NAMES)
 _NAMES = re.compile("|".join((*_PARTS, *(kind.NAMES for kind in _KINDS))))
 _TEXTS = frozenset({"proof", "method"}).union(question.TEXTS, *(kind.TEXTS for kind in _KINDS))
@@ -178,13 +178,10 @@ def _plain_proof(arrays: Mapping[str, Any], method: str) -> Proof:
             return Multipliers(specifications[0], *encoding.decode_numbers(arrays, 1)[0])
         case "cases":
             return read_cases(arrays, method)
-        case "tree":
-            own = re.compile(f"{tree.NAMES}|{encoding.NAMES}")
-            names = [name for name in arrays if own.fullmatch(name) and name != "tree_digest"]
-            return tree.read_tree(arrays, {name: arrays[name] for name in names})
-        case "patterns":
-            names = [name for name in arrays if re.fullmatch(patterns.NAMES, name) and name != "patterns_digest"]
-            return patterns.read_patterns(arrays, {name: arrays[name] for name in names})
+        case "tree" if "tree" not in arrays:
+            return tree.read_tree(arrays)
+        case "tree" | "patterns":
+            return preorder.read_preorder(arrays)
         case "slopes":
             return slopes.read_slopes(arrays)
         case "literal" | "lipopt":

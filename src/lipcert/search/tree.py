@@ -12,7 +12,8 @@ from copy import copy
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.proof.splits import LEAF, Index
+from lipcert.proof.cells import Index
+from lipcert.proof.tree import LEAF, level_order
 from lipcert.rounding import Array
 
 Mask = NDArray[np.bool_]
@@ -20,7 +21,7 @@ _FIRST = 64  # nodes that there is room for at first
 
 
 class GrowingTree:
-    """Of every node: `where` it is split (as in `proof.splits`), at which `value`, the number of its half `below`, and
+    """Of every node: `where` it is split (as in `proof.tree`), at which `value`, the number of its half `below`, and
     `own`, the bound that a proof of this node alone gives, infinite where there is none.
 
     A copy stays what it was when the original is split.
@@ -76,9 +77,9 @@ class GrowingTree:
         return halves
 
     def order(self, ends: Mask | None = None) -> Index:
-        """The nodes level by level, as `proof.splits` has them; what is below `ends` is left out."""
+        """The nodes level by level, as a proof lists them; the halves of `ends` are left out."""
         inner = self.is_split if ends is None else self.is_split & ~ends
-        return np.concatenate(list(self._levels(inner)))
+        return level_order(self.below, inner, self.roots)
 
     def smallest(self, target: float) -> Index:
         """The nodes of the smallest tree whose leaves all prove `target`, as far as there is one, level by level."""
@@ -86,20 +87,11 @@ class GrowingTree:
 
     def proved(self) -> float:
         """The bound that the tree proves: of every node the better of its own proof and of its halves."""
-        value, inner = self.own.copy(), self.is_split
-        for level in reversed(self._levels(inner)):
-            split = level[inner[level]]
-            below = self.below[split]
-            value[split] = np.minimum(value[split], np.maximum(value[below], value[below + 1]))
-        return float(value[: self.roots].max())
-
-    def _levels(self, inner: Mask) -> list[Index]:
-        levels, level = [], np.arange(self.roots)
-        while len(level):
-            levels.append(level)
-            first = self.below[level[inner[level]]]
-            level = np.stack([first, first + 1], axis=1).reshape(-1)
-        return levels
+        value, below = self.own.tolist(), self.below.tolist()
+        for node in np.flatnonzero(self.is_split)[::-1].tolist():  # halves have larger numbers than what was split
+            half = below[node]
+            value[node] = min(value[node], max(value[half], value[half + 1]))
+        return float(max(value[: self.roots]))
 
     def _reserve(self, count: int) -> None:
         """Room for so many nodes, in new arrays where the old ones are too short."""

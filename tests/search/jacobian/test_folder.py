@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from lipcert import Ball, Box, Everywhere, InputError, Jacobian, Network, Status, jacobian
 from lipcert.cli.app import run
+from lipcert.proof.cells import Cells, halves
 from lipcert.proof.jacobian import JacobianCertificate, load_jacobian, verify_jacobian
-from lipcert.proof.splits import Cells, halves
 from lipcert.search.jacobian import search
 from tests.enumeration import exact_ranges
 from tests.problems import net_of
@@ -158,7 +158,7 @@ def test_kill_9(tmp_path: Path) -> None:
     assert verify_jacobian(kept, NET).proved
     (tmp_path / "job" / ".entries.csv.half").write_text("what a kill leaves behind")
     again = jacobian(NET, BOX, gap=GAP, folder=tmp_path / "job", resume=True)
-    assert again.resumed == kept.splits.leaves > 1
+    assert again.resumed == kept.splits.count > 1
     assert again.status is Status.DONE
     assert not_worse(kept, again)
     assert true(again)
@@ -234,7 +234,7 @@ def test_interrupted_before_all_is_proved_again(tmp_path: Path, monkeypatch: pyt
     stop = Rounds(4)
     found = jacobian(NET, BOX, gap=GAP, folder=place, resume=True, on_progress=stop)
     assert found.status is Status.INTERRUPTED
-    assert 1 < found.cells == stop.seen[-1].cells < load_jacobian(place / "certificate.npz").splits.leaves
+    assert 1 < found.cells == stop.seen[-1].cells < load_jacobian(place / "certificate.npz").splits.count
     assert any("left as it was" in note for note in found.notes)
     assert true(found)
     assert (place / "certificate.npz").read_bytes() == before

@@ -27,8 +27,8 @@ from lipcert.problem.output import Output, OutputChoice
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box, Region
 from lipcert.proof.boxes import Asked
-from lipcert.proof.cover import Cover
-from lipcert.proof.splits import MOST_NODES
+from lipcert.proof.cells import Grid
+from lipcert.proof.tree import MOST_NODES, Tree
 from lipcert.readers.given import TorchModule, network_of
 from lipcert.search.blocks import BlockRunner
 from lipcert.search.boxes import BoxSearch, CellGoal
@@ -97,7 +97,7 @@ def partition(
     asked = Asked(network, region, problem.norm, problem.c, frame)
     asked.problem  # noqa: B018 - refuses weights that do not fit before anything is written
     along = _whole_cells(cells)
-    cover = Cover.grid(region, _counts(along, region), max_cells)
+    cover = Tree.none(Grid.equal(region, _counts(along, region), max_cells))
     budget = Budget.of_seconds(time_limit) if work is None else Budget.of_work(work)
     question = _question(asked, along, goal, max_cells)
     with ExitStack() as stack:
@@ -121,8 +121,9 @@ def _result(search: BoxSearch, problem: Problem, asked: Asked) -> Partition:
     upper, lower, spent = leaves.upper, leaves.lower, search.budget.spent()
     if search.of_grid:
         upper, lower, rows = leaves.of_roots()
-        grid = cover.grid_cells(np.arange(cover.roots))
-        lo, hi = grid.lo, grid.hi
+        assert cover.grid is not None
+        cells = cover.grid.cells(np.arange(cover.roots))
+        lo, hi = cells.lo, cells.hi
     else:
         lo, hi, upper, lower = leaves.lo[rows], leaves.hi[rows], upper[rows], lower[rows]
     notes = [*net.notes, *search.notes, *(folder.notes if folder is not None else ())]

@@ -24,8 +24,8 @@ from lipcert.problem.frame import Frame
 from lipcert.problem.norms import Norm
 from lipcert.problem.output import Output
 from lipcert.problem.region import Box
-from lipcert.proof.cover import Cover
 from lipcert.proof.partition import PartitionCertificate, with_room
+from lipcert.proof.tree import Tree
 from lipcert.rounding import Array
 from lipcert.search.boxes import CellGoal
 from lipcert.search.progress import Status, relative_gap
@@ -48,7 +48,7 @@ class Partition(Shown):
     region: Box
     norm: Norm
     output: Output
-    cover: Cover
+    cover: Tree
     of_grid: bool
     goal: CellGoal
     status: Status
@@ -104,6 +104,12 @@ class Partition(Shown):
         about = (self.network["sha256"], self.region, self.norm, self.output.c, self.frame)
         return PartitionCertificate(*about, self.cover, self.of_grid, with_room(self.upper))
 
+    @property
+    def _along(self) -> tuple[int, ...]:
+        """Cells of the grid along every coordinate."""
+        assert self.cover.grid is not None
+        return self.cover.grid.shape
+
     def cell_at(self, points: ArrayLike) -> NDArray[np.int64]:
         """The number of the cell of every point, (points, inputs); -1 outside the region.
 
@@ -156,7 +162,7 @@ class Partition(Shown):
         lower, upper = self.largest
         return {
             "cells": len(self),
-            "grid": list(self.cover.shape) if self.of_grid else None,
+            "grid": list(self._along) if self.of_grid else None,
             "upper": upper if math.isfinite(upper) else None,
             "lower": lower,
             "gap": self.gap,
@@ -187,7 +193,7 @@ class Partition(Shown):
         """What a person wants to read first."""
         lower, upper = self.largest
         gap = "unknown gap" if self.gap is None else f"gap {100 * self.gap:.3g} %"
-        shape = " x ".join(map(str, self.cover.shape)) if self.of_grid else "adaptive"
+        shape = " x ".join(map(str, self._along)) if self.of_grid else "adaptive"
         finite = self.upper[np.isfinite(self.upper)]
         spread = (
             "none" if not len(finite) else f"{finite.min():.6g} to {finite.max():.6g}, median {np.median(finite):.6g}"

@@ -16,8 +16,8 @@ from lipcert.errors import InputError
 from lipcert.jobs import JobFolder
 from lipcert.problem.network import Network
 from lipcert.problem.region import Ball, Box, Polytope, Region, check_region
+from lipcert.proof.cells import Index
 from lipcert.proof.entries import Asked
-from lipcert.proof.splits import Index
 from lipcert.readers.given import TorchModule, network_of
 from lipcert.search.jacobian.goal import EntryGoal
 from lipcert.search.jacobian.result import Jacobian

@@ -21,8 +21,9 @@ from lipcert.chart.shown import Shown
 from lipcert.errors import InputError, SoundnessError
 from lipcert.files import write_bytes, write_npz
 from lipcert.problem.region import Region
+from lipcert.proof.cells import Index
 from lipcert.proof.jacobian import JacobianCertificate, seen_with_room, with_room
-from lipcert.proof.splits import Index, Splits
+from lipcert.proof.tree import Tree
 from lipcert.rounding import Array
 from lipcert.search.jacobian.goal import EntryGoal, Verdict, scales, verdicts
 from lipcert.search.progress import Status
@@ -50,7 +51,7 @@ class Jacobian(Shown):
     scores: Index
     inputs: Index
     region: Region
-    splits: Splits
+    splits: Tree
     goal: EntryGoal
     status: Status
     seconds: float
@@ -83,7 +84,7 @@ class Jacobian(Shown):
     @property
     def cells(self) -> int:
         """How many cells the region was split into."""
-        return self.splits.leaves
+        return self.splits.count
 
     @cached_property
     def verdicts(self) -> NDArray[np.str_]:
