@@ -16,7 +16,7 @@ import scipy.io
 import lipcert
 from benchmarks._measure import ROOT, data_folder
 from lipcert import Activation, Box, Everywhere, Network
-from lipcert.paper.networks import paper_network, paper_region
+from lipcert.paper.entries import paper_network, paper_region
 from lipcert.problem.blocks import Block
 from lipcert.problem.region import Region
 from lipcert.rounding import Array

@@ -21,7 +21,7 @@ import lipcert
 from benchmarks._measure import data_folder
 from benchmarks._networks import digit
 from lipcert.budget import Budget
-from lipcert.paper.networks import paper_network, paper_region
+from lipcert.paper.entries import paper_network, paper_region
 from lipcert.problem.activations import Activation
 from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem

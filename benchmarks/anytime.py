@@ -143,7 +143,7 @@ def _write(folder: Path, rows: list[dict[str, Any]]) -> None:
 
 def _picture(rows: list[dict[str, Any]]) -> str:
     from lipcert.chart.lines import Look, Panel, Quartiles, Series, line_chart
-    from lipcert.chart.svg import document
+    from lipcert.chart.render import document
 
     looks = {m: Look(COLOURS.get(m, "#566573"), "", "circle") for m in {row["method"] for row in rows}}
     looks["auto_LiRPA"] = Look("#566573", "5 4", "square", hollow=True)

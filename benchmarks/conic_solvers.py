@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from lipcert.budget import Budget
-from lipcert.paper.networks import paper_network, paper_region
+from lipcert.paper.entries import paper_network, paper_region
 from lipcert.polynomial.hierarchy.hierarchies import dense, sparse
 from lipcert.polynomial.lcep.literal import hr
 from lipcert.polynomial.polynomial import Polynomial

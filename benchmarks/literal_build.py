@@ -15,7 +15,7 @@ import time
 
 from benchmarks._measure import run
 from lipcert.budget import Budget
-from lipcert.paper.networks import paper_network, paper_region
+from lipcert.paper.entries import paper_network, paper_region
 from lipcert.polynomial.lcep.chain import gradient_polynomial
 from lipcert.polynomial.lcep.lipopt import conic, multipliers
 from lipcert.polynomial.lcep.literal import hr

@@ -21,7 +21,7 @@ from benchmarks._highs import MixedIntegerSolution, solve_mixed_integer
 from benchmarks._mixed_integer_program import formulate
 from lipcert import METHODS, Activation, Box, Network, bound
 from lipcert.budget import Budget
-from lipcert.paper.networks import paper_network, paper_region
+from lipcert.paper.entries import paper_network, paper_region
 from lipcert.problem.norms import INF, Norm
 from lipcert.problem.problem import Problem
 from lipcert.rounding import Array

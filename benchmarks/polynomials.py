@@ -30,9 +30,9 @@ from scipy import optimize
 from scipy import sparse as sp
 
 from lipcert.polynomial import Polynomial, PolynomialProblem
-from lipcert.polynomial.hierarchy.cliques import sparse_layout
+from lipcert.polynomial.hierarchy.hierarchies import sparse_layout
 from lipcert.polynomial.hierarchy.plan import monomial_count
-from lipcert.polynomial.hierarchy.solve import relax, solve_problem
+from lipcert.polynomial.hierarchy.solve import PolynomialOptions, Splitting, relax, solve_problem
 from lipcert.polynomial.polynomial import total
 from lipcert.rounding import Array
 
@@ -82,7 +82,8 @@ def measured(
 ) -> Row:
     program = relax(problem, relaxation, order, None, None, sparsity, sparse_order).conic().problem
     clock, cpu = time.perf_counter(), time.process_time()
-    result = solve_problem(problem, relaxation, order, sparsity=sparsity, sparse_order=sparse_order, cuts=cuts)
+    splitting = Splitting(sparsity, sparse_order, cuts)
+    result = solve_problem(problem, PolynomialOptions(relaxation, order, splitting=splitting))
     cpu, clock = time.process_time() - cpu, time.perf_counter() - clock
     words = [relaxation, str(order), sparsity or "term", *([str(sparse_order)] if sparse_order else [])]
     gap = abs(result.bound - value) / (1 + abs(value)) if result.certified else None

@@ -19,7 +19,7 @@ from typing import Any
 
 from lipcert.jobs import JobFolder, Piece, processes, run_pieces
 from lipcert.method.bound import bound
-from lipcert.paper.networks import paper_network, paper_region
+from lipcert.paper.entries import paper_network, paper_region
 
 
 def work(seed: int, region: str) -> dict[str, Any]:

@@ -20,7 +20,7 @@ import numpy as np
 
 from benchmarks._measure import reference_folder
 from lipcert.budget.threads import threads_for
-from lipcert.paper.networks import paper_network, paper_region
+from lipcert.paper.entries import paper_network, paper_region
 from lipcert.polynomial.lcep.methods import literal_bound
 from lipcert.problem.problem import Problem
 from lipcert.proof.multipliers import prove

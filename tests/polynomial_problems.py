@@ -6,13 +6,27 @@ where the hierarchy is tight, in the units of the objective.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from lipcert.polynomial import Polynomial, PolynomialProblem
+from lipcert.polynomial.hierarchy.result import PolynomialResult
+from lipcert.polynomial.hierarchy.solve import PolynomialOptions, Splitting, solve_problem
 from lipcert.polynomial.text import parse
+
+
+def solved(
+    problem: PolynomialProblem,
+    relaxation: str = "dense",
+    order: int | None = None,
+    cliques: Iterable[Sequence[int]] | None = None,
+    bad: Iterable[Polynomial] | None = None,
+    splitting: Splitting | None = None,
+) -> PolynomialResult:
+    """`solve_problem` by one relaxation, in a line."""
+    return solve_problem(problem, PolynomialOptions(relaxation, order, cliques, bad, splitting or Splitting()))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from lipcert import Activation, Box, Everywhere, Network
-from lipcert.paper.networks import paper_network, paper_region
+from lipcert.paper.entries import paper_network, paper_region
 from lipcert.problem.norms import INF, Norm
 from lipcert.rounding import Array
 from tests.lift_tools import deep_net

@@ -10,8 +10,8 @@ from pathlib import Path
 from benchmarks.paper._read import NOT_RUN, NOT_TRIED, Record, Reproduced, number
 from lipcert.jobs import JobFolder, Outcome
 from lipcert.jobs.piece import Finished
-from lipcert.paper.entries import Entry, Random
-from lipcert.paper.findings import Findings
+from lipcert.paper.entries import Entry, RandomNetwork
+from lipcert.paper.estimators import Findings
 
 
 def begin_with(found: Reproduced, folder: Path, retry: bool = False) -> int:
@@ -57,4 +57,4 @@ def _point_of(r: Record, points: dict[str, str]) -> list[float] | None:
 
 def _entry(r: Record) -> Entry:
     size, layers = int(r["network"].strip("()").split(",")[0]), r["network"].count(",")
-    return Entry(Random(layers, size, int(r["sparsity"]), int(r["seed"])), r["region"], r["method"])
+    return Entry(RandomNetwork(layers, size, int(r["sparsity"]), int(r["seed"])), r["region"], r["method"])

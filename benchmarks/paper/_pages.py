@@ -10,16 +10,16 @@ from statistics import median
 
 from benchmarks.paper._again import findings
 from benchmarks.paper._read import NOT_RUN, NOT_TRIED, Record, Reproduced, number
-from lipcert.paper.comparison import Verdict
+from lipcert.paper.comparison import Comparison
 from lipcert.paper.entries import HR2, LIPOPT3, LIPOPT4, METHODS
-from lipcert.paper.faults import BELOW_OPTIMUM
+from lipcert.paper.published import BELOW_OPTIMUM
 from lipcert.paper.random_reports import figure_report, table1_report
 from lipcert.paper.targets import target_entries
 from lipcert.paper.trained_reports import TITLES, trained_page
 
 QUOTE = re.compile(r"(<!-- paper: ([\w-]+) -->\n).*?(<!-- end of paper -->)", re.DOTALL)
 _NOT_YET = "(not computed yet: `lipcert reproduce`, then `python -m benchmarks.paper FOLDER`)"
-_VERDICTS = [v.value for v in Verdict if v is not Verdict.NOTHING]
+_VERDICTS = [v.value for v in Comparison if v is not Comparison.NOTHING]
 _FAR = 1e-3  # differences that are told one by one
 _SEEN = 1e-4  # the same for linear programs, which are solved to more digits
 

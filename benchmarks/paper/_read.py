@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lipcert.paper import report
-from lipcert.paper.findings import NOT_RUN, NOT_TRIED
+from lipcert.paper.estimators import NOT_RUN, NOT_TRIED
 from lipcert.paper.targets import TARGETS
 
 Record = dict[str, str]

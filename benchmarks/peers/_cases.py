@@ -19,7 +19,7 @@ from benchmarks.peers._peer import Answer, Peer
 from benchmarks.peers._slope_programs import GeoLIP, LipSDP
 from benchmarks.results._case import BOTH, DATA, ONLY_FULL, Case, Question, bracket
 from lipcert import Box, Everywhere, Network
-from lipcert.paper.networks import paper_network, paper_region
+from lipcert.paper.entries import paper_network, paper_region
 from lipcert.problem.problem import Problem
 
 _SLOPES: tuple[Peer, ...] = (ClosedForm(), EclipseFast(), Eclipse(), LipSDP(), GeoLIP())

@@ -13,7 +13,7 @@ from benchmarks._networks import CASES, Made, he_normal
 from benchmarks._rows import Measured
 from benchmarks.results._case import BOTH, DATA, ONLY_FULL, Case, Question, Stopwatch, bracket
 from lipcert.budget import Budget
-from lipcert.paper.networks import paper_network, paper_region
+from lipcert.paper.entries import paper_network, paper_region
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box
 from lipcert.witness import search

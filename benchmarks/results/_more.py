@@ -14,7 +14,7 @@ from benchmarks._rows import Measured
 from benchmarks.results._bounds import ENOUGH, WIDE, alone, named, one
 from benchmarks.results._case import BOTH, ONLY_FULL, Case, Question, Stopwatch
 from lipcert import Ball, Box, Everywhere
-from lipcert.paper.networks import paper_network
+from lipcert.paper.entries import paper_network
 from lipcert.problem.region import Region
 
 GROWTH, GROWTH_FULL = (20, 50, 100, 200), (500, 1000)

@@ -21,7 +21,7 @@ from benchmarks._rows import Measured
 from benchmarks.results._case import DATA, ONLY_FULL, Case, Stopwatch, gigabytes
 from lipcert import Box, Network
 from lipcert.cli.demo import digits
-from lipcert.polynomial.hierarchy.solve import solve_problem
+from lipcert.polynomial.hierarchy.solve import PolynomialOptions, solve_problem
 from lipcert.proof.partition import verify_partition
 
 DIGITS = ROOT / "src" / "lipcert" / "data" / "digits_net.npz"
@@ -135,7 +135,7 @@ def polynomials() -> Iterable[Measured]:
 def polynomial(named: Named) -> Measured:
     """One of them, by the relaxation and order that its entry names."""
     watch = Stopwatch()
-    found = solve_problem(named.problem, named.relaxation, named.order)
+    found = solve_problem(named.problem, PolynomialOptions(named.relaxation, named.order))
     least = named.problem.sense == "min"
     return Measured(
         named.name,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from benchmarks._rows import Measured, Row
 from benchmarks.results._tables import by_network
 from lipcert.chart.lines import Look, Panel, Quartiles, Series, line_chart
-from lipcert.chart.svg import document
+from lipcert.chart.render import document
 
 _BLACK, _GREY, _RED, _BLUE, _GREEN = "#000000", "#808080", "#c0392b", "#2471a3", "#1e8449"
 FIRST, LEAST = 1e-3, 1e-6  # seconds and gap below which a picture does not look

@@ -14,7 +14,7 @@ import numpy as np
 from benchmarks._rows import Measured
 from benchmarks._two_layer_program import two_layer_value
 from benchmarks.results._case import Case, Question, bracket
-from lipcert.paper.networks import paper_network, paper_region, paper_samples
+from lipcert.paper.entries import paper_network, paper_region, paper_samples
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Everywhere
 from lipcert.witness import sample_points

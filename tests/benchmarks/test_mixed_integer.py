@@ -15,7 +15,7 @@ from benchmarks._mixed_integer_program import check_linear, formulate
 
 from lipcert import Activation, Box, Everywhere, MethodError, Network, bound
 from lipcert.budget import Budget
-from lipcert.paper.networks import paper_network, paper_region
+from lipcert.paper.entries import paper_network, paper_region
 from lipcert.problem.norms import INF, Norm
 from lipcert.problem.problem import Problem
 from lipcert.rounding import Array

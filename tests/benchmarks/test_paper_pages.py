@@ -14,9 +14,9 @@ from benchmarks.paper._pages import comparison_page, index_page, pages, quoted, 
 from benchmarks.paper._read import NOT_RUN, NOT_TRIED, Reproduced
 
 from lipcert.jobs import JobFolder
-from lipcert.paper.comparison import Verdict
-from lipcert.paper.findings import Findings
-from lipcert.paper.networks import paper_network, paper_region
+from lipcert.paper.comparison import Comparison
+from lipcert.paper.entries import paper_network, paper_region
+from lipcert.paper.estimators import Findings
 from lipcert.paper.random_reports import figure_report
 from lipcert.paper.targets import FIGURES, TARGETS, target_entries
 from lipcert.problem.problem import Problem
@@ -141,11 +141,11 @@ def test_what_ran_out_can_be_tried_again(tmp_path: Path) -> None:
 
 def test_every_published_row_has_a_verdict() -> None:
     """A published median is compared, or it is said why not."""
-    verdicts = {v.value for v in Verdict} - {""}
+    verdicts = {v.value for v in Comparison} - {""}
     published = [r for r in DONE.rows if r["published_median"]]
     assert published
     assert {r["verdict"] for r in published} <= verdicts
-    assert not [r for r in published if r["verdict"] == Verdict.DIFFERS.value]
+    assert not [r for r in published if r["verdict"] == Comparison.DIFFERS.value]
 
 
 def test_refuting_points_refute() -> None:

@@ -6,7 +6,7 @@ import pytest
 from benchmarks._two_layer_program import two_layer_value
 from benchmarks.results._published import HR1_GLOBAL
 
-from lipcert.paper.networks import paper_network, paper_region, paper_samples
+from lipcert.paper.entries import paper_network, paper_region, paper_samples
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Everywhere
 from lipcert.witness import sample_points

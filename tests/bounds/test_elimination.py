@@ -18,7 +18,7 @@ from lipcert import Activation, Box, Everywhere, MethodError, Network, bound, ve
 from lipcert.bounds.elimination import LARGEST, best_ends, largest_norm, terms
 from lipcert.bounds.interval import Interval
 from lipcert.bounds.propagation import slopes
-from lipcert.paper.networks import paper_network, paper_region
+from lipcert.paper.entries import paper_network, paper_region
 from lipcert.problem.blocks import Block
 from lipcert.problem.norms import Norm
 from lipcert.problem.problem import Problem

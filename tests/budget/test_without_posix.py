@@ -12,7 +12,8 @@ import pytest
 
 from lipcert import Network
 from lipcert.budget import budget, memory
-from lipcert.jobs import folder, worker
+from lipcert.jobs import folder
+from lipcert.jobs.processes import limit_memory
 
 ABSENT = ("resource", "fcntl", "pwd", "grp", "termios")
 HIDING = """
@@ -43,7 +44,7 @@ def test_what_a_process_uses_is_not_known() -> None:
 
 @pytest.mark.usefixtures("without")
 def test_a_worker_without_limits_still_works() -> None:
-    assert not worker.limit_memory(1 << 30)
+    assert not limit_memory(1 << 30)
 
 
 def test_folders_are_used_without_locks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

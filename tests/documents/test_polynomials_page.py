@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lipcert.cli.app import run
-from lipcert.polynomial.hierarchy.result import Outcome
+from lipcert.polynomial.hierarchy.result import PolynomialOutcome
 from lipcert.polynomial.language import read_pop
 from tests.documents import pages
 
@@ -67,4 +67,6 @@ def test_every_statement_of_the_table_is_read() -> None:
 
 
 def test_every_outcome_is_explained() -> None:
-    assert {o.name.lower() for o in Outcome} == set(re.findall(r"^\| `(\w+)` \| [^|]* \| [012]", PAGE, re.MULTILINE))
+    assert {o.name.lower() for o in PolynomialOutcome} == set(
+        re.findall(r"^\| `(\w+)` \| [^|]* \| [012]", PAGE, re.MULTILINE)
+    )

@@ -17,12 +17,12 @@ from lipcert.errors import FileFormatError
 from lipcert.files.numbers import LARGEST, LARGEST_WHOLE, one_real, one_whole, real, whole, within, word
 from lipcert.polynomial.certificates.certificate import load_polynomial
 from lipcert.polynomial.certificates.stored import Stored
-from lipcert.polynomial.hierarchy.solve import solve_problem
 from lipcert.polynomial.polynomial import Polynomial
 from lipcert.polynomial.problem import PolynomialProblem
 from lipcert.problem.frame import Frame
 from lipcert.relaxation.cuts import valid_table
 from lipcert.relaxation.slopes import SlopeBlock, SlopeMultipliers, SlopeProgram
+from tests.polynomial_problems import solved
 
 NET = lipcert.Network.from_weights([[[1.0, 2.0], [3.0, -1.0]], [[1.0, 1.0]]], [[0.0, 0.0], [0.0]])  # its constant is 5
 LEAST = -(2**63)
@@ -135,7 +135,7 @@ def test_scales_that_round_the_objective_are_refused() -> None:
     """A coefficient of 1e-100 in units of 2^-20 to the power 14, times 2^-400, has few digits left."""
     x = Polynomial.from_terms({(0,): 1.0})
     problem = PolynomialProblem(Polynomial.from_terms({(0,) * 14: 1e-100}), (1 - x, 1 + x), ())
-    certificate = solve_problem(problem).certificate
+    certificate = solved(problem).certificate
     assert certificate is not None
     kept = certificate.relaxation
     assert np.isfinite(kept.bound(problem))

@@ -20,6 +20,7 @@ from lipcert.jobs import JobFolder, Piece, Progress, cluster, local, run_pieces
 from lipcert.jobs.executors import worker_count
 from tests import job_pieces
 from tests.conftest import ROOT
+from tests.constants import set_constant
 from tests.job_pieces import QUESTION, counted_pieces, executions, until, values
 
 
@@ -91,7 +92,7 @@ def test_a_cluster_that_loses_a_worker(tmp_path: Path, monkeypatch: pytest.Monke
     assert again.resumed == 31
     assert values(again.outcomes) == values(run.outcomes)
     assert run.outcomes["piece 7"].read("txt") == b"7"
-    monkeypatch.setattr("lipcert.jobs.executors._CONNECT_SECONDS", 0.5)
+    set_constant(monkeypatch, "_CONNECT_SECONDS", 0.5)
     with pytest.raises(InputError, match="no Dask scheduler answers there"):
         cluster(address)
 
@@ -127,7 +128,7 @@ def test_a_scheduler_that_dies_is_said_in_words(tmp_path: Path) -> None:
 
 def test_a_dead_address_is_refused_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed", reason="distributed is not installed: pip install 'lipcert[cluster]'")
-    monkeypatch.setattr("lipcert.jobs.executors._CONNECT_SECONDS", 0.2)
+    set_constant(monkeypatch, "_CONNECT_SECONDS", 0.2)
     dead, seen = "tcp://127.0.0.1:9", list[object]()
     net = Network.from_weights([np.eye(2), np.ones((2, 2))])
     with pytest.raises(InputError, match="no Dask scheduler answers there"):

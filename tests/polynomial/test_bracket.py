@@ -18,13 +18,13 @@ from lipcert import Polynomial, PolynomialProblem, maximize, minimize
 from lipcert.cli.app import run
 from lipcert.cli.pop import pop_command
 from lipcert.errors import InputError, SoundnessError
-from lipcert.polynomial.hierarchy import climb as climbing
-from lipcert.polynomial.hierarchy.climb import Standing, Wishes, climb
+from lipcert.polynomial.hierarchy import bracket as bracketing
+from lipcert.polynomial.hierarchy.bracket import solve_bracket
 from lipcert.polynomial.hierarchy.plan import forecast
-from lipcert.polynomial.hierarchy.result import Outcome
-from lipcert.polynomial.hierarchy.solve import relax, solve_model
+from lipcert.polynomial.hierarchy.result import PolynomialOutcome
+from lipcert.polynomial.hierarchy.solve import PolynomialOptions, PolynomialProgress, relax, solve_model
 from lipcert.polynomial.language import read_pop
-from lipcert.polynomial.points.search import Found
+from lipcert.polynomial.points.search import FoundPoint
 from lipcert.solver.conic.conic import ConicProblem, ConicSolution, solve_conic
 
 SIMPLEX = "max x^2 + 3x y - 2 y z + w^2 - 5 z w\nx + y + z + w = 1\nx, y, z, w >= 0"  # 9/8 at (3/4, 1/4, 0, 0)
@@ -43,8 +43,8 @@ def problem_of(text: str) -> PolynomialProblem:
 
 
 def test_a_gap_is_closed_by_the_next_order() -> None:
-    result = climb(problem_of(SIMPLEX))
-    assert result.outcome is Outcome.CLOSED
+    result = solve_bracket(problem_of(SIMPLEX))
+    assert result.outcome is PolynomialOutcome.CLOSED
     assert [s.order for s in result.steps] == [1, 2]
     assert result.steps[0].bound > 1.2
     assert result.steps[1].blocks[0] == 15
@@ -55,14 +55,14 @@ def test_a_gap_is_closed_by_the_next_order() -> None:
 
 
 def test_a_gap_that_stays_names_the_next_order_and_its_cost() -> None:
-    result = climb(problem_of(SIMPLEX), Wishes(order=1))
-    assert result.outcome is Outcome.GAP
+    result = solve_bracket(problem_of(SIMPLEX), PolynomialOptions(order=1))
+    assert result.outcome is PolynomialOutcome.GAP
     assert result.order == 1
     assert len(result.steps) == 1
     assert "--order 2 (5 matrices of order up to 15, about 1 s)" in result.advice[0]
     assert "leaves a gap" in repr(result)
-    wide = climb(problem_of(SIMPLEX), Wishes(order=1, gap=10.0))
-    assert wide.outcome is Outcome.CLOSED
+    wide = solve_bracket(problem_of(SIMPLEX), PolynomialOptions(order=1, gap=10.0))
+    assert wide.outcome is PolynomialOutcome.CLOSED
     assert wide.advice == ()
 
 
@@ -70,13 +70,13 @@ def test_a_gap_that_stays_names_the_next_order_and_its_cost() -> None:
 def test_forecasts_are_the_sizes_of_the_next_model(relaxation: str, text: str) -> None:
     problem = problem_of(text + "\nu in {0, 1}\nu x <= 1")
     sizes = Counter(len(b.basis) for b in relax(problem, relaxation, 2).blocks if len(b.basis) > 1)
-    assert dict(forecast(problem, relaxation, 2).stage.blocks) == sizes
+    assert dict(forecast(problem, PolynomialOptions(relaxation, 2)).stage.blocks) == sizes
 
 
 @pytest.mark.parametrize("text", EMPTY)
 def test_nothing_is_feasible_and_that_is_said_first(text: str, tmp_path: Path) -> None:
-    result = climb(problem_of(text))
-    assert result.outcome is Outcome.INFEASIBLE
+    result = solve_bracket(problem_of(text))
+    assert result.outcome is PolynomialOutcome.INFEASIBLE
     assert result.certified
     assert result.bound == (inf if text.startswith("min") else -inf)
     assert result.value is None
@@ -124,79 +124,79 @@ def test_brackets_of_random_problems_hold_on_a_grid(seed: int) -> None:
     assert result.value is not None
     assert result.proved
     assert sign * result.bound <= sign * result.value <= (sign * values).min() + 1e-12
-    assert result.outcome is Outcome.CLOSED
+    assert result.outcome is PolynomialOutcome.CLOSED
 
 
 def test_the_next_order_is_out_of_reach() -> None:
     names = " ".join(f"x{i}" for i in range(101))
     text = f"variables {names}\nmax x0 x1 - x2 x3\n{names} in [0, 1]"
-    result = climb(problem_of(text), Wishes(order=1, search=False, time_limit=1e-9))
+    result = solve_bracket(problem_of(text), PolynomialOptions(order=1, search=False, time_limit=1e-9))
     assert "order 2 is out of reach (at most 102 matrices of order up to 5253" in " ".join(result.advice)
 
 
 def test_a_search_that_finds_nothing_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the objective, a feasible set is not called empty because nobody found a point of it."""
-    monkeypatch.setattr(climbing, "search", lambda *_, **__: None)
-    monkeypatch.setattr(climbing, "judge", lambda *_: None)
+    monkeypatch.setattr(bracketing, "search", lambda *_, **__: None)
+    monkeypatch.setattr(bracketing, "judge", lambda *_: None)
     for text in (DISK, "max x\nx^2 + y^2 <= 0", "min x\nx + y = 1\nx, y in [0, 1]"):
-        result = climb(problem_of(text))
+        result = solve_bracket(problem_of(text))
         assert not result.empty
-        assert result.outcome in (Outcome.BOUND, Outcome.CLOSED)
+        assert result.outcome in (PolynomialOutcome.BOUND, PolynomialOutcome.CLOSED)
 
 
 def test_a_relaxation_without_solution_is_no_proof(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(climbing._Climb, "prove_empty", lambda *_: None)
-    result = climb(problem_of(EMPTY[2]))
-    assert result.outcome is Outcome.SEEMS_INFEASIBLE
+    monkeypatch.setattr(bracketing._Bracket, "prove_empty", lambda *_: None)
+    result = solve_bracket(problem_of(EMPTY[2]))
+    assert result.outcome is PolynomialOutcome.SEEMS_INFEASIBLE
     assert "not proved" in repr(result)
     assert not result.empty
 
 
 def test_a_proved_point_below_the_bound_is_a_bug_that_is_raised() -> None:
-    result = climb(problem_of(DISK))
+    result = solve_bracket(problem_of(DISK))
     point = np.zeros(2)
     with pytest.raises(SoundnessError, match="please report"):
-        replace(result, found=Found(point, -0.6, 0.0, True))
+        replace(result, found=FoundPoint(point, -0.6, 0.0, True))
     with pytest.raises(SoundnessError, match="empty"):
         replace(result, empty="a wrong identity")
-    unproved = replace(result, found=Found(point, -0.6, 1e-7, False), value=-0.6)
+    unproved = replace(result, found=FoundPoint(point, -0.6, 1e-7, False), value=-0.6)
     assert unproved.gap == 0.0
     assert "evidence" in repr(unproved)
 
 
 def test_equalities_that_floats_do_not_meet_give_evidence_only() -> None:
-    result = climb(problem_of("min x + 2y + 3z\nx^2 + y^2 + z^2 = 1"))
+    result = solve_bracket(problem_of("min x + 2y + 3z\nx^2 + y^2 + z^2 = 1"))
     assert result.value == pytest.approx(-np.sqrt(14), abs=1e-6)
-    assert result.outcome is Outcome.CLOSED
+    assert result.outcome is PolynomialOutcome.CLOSED
     assert not result.proved
     assert "evidence: the point is feasible up to 1e-06" in repr(result)
     assert result.to_dict()["value_proved"] is False
 
 
 def test_unbounded_and_not_certified_say_what_to_add() -> None:
-    far = climb(problem_of("min x^3 + y^2"))
-    assert far.outcome is Outcome.UNBOUNDED
+    far = solve_bracket(problem_of("min x^3 + y^2"))
+    assert far.outcome is PolynomialOutcome.UNBOUNDED
     assert not far.certified
     assert far.value is not None
     assert far.value < -1e10
-    motzkin = climb(problem_of("min x^4 y^2 + x^2 y^4 - 3x^2 y^2 + 1"))  # not a sum of squares
-    assert motzkin.outcome is Outcome.NOT_CERTIFIED
+    motzkin = solve_bracket(problem_of("min x^4 y^2 + x^2 y^4 - 3x^2 y^2 + 1"))  # not a sum of squares
+    assert motzkin.outcome is PolynomialOutcome.NOT_CERTIFIED
     assert motzkin.value == pytest.approx(0.0, abs=1e-8)
     assert motzkin.advice[0].startswith("bounds on x, y")
     assert len(motzkin.steps) == 1  # without constraints no order helps
 
 
 def test_interrupted_work_keeps_what_is_proved() -> None:
-    def stop(at: str) -> Callable[[Standing], None]:
-        def hear(standing: Standing) -> None:
+    def stop(at: str) -> Callable[[PolynomialProgress], None]:
+        def hear(standing: PolynomialProgress) -> None:
             if standing.stage.startswith(at):
                 raise KeyboardInterrupt
 
         return hear
 
     with pytest.raises(KeyboardInterrupt):
-        climb(problem_of(SIMPLEX), Wishes(on_progress=stop("order 1")))
-    result = climb(problem_of(SIMPLEX), Wishes(on_progress=stop("order 2")))
+        solve_bracket(problem_of(SIMPLEX), PolynomialOptions(on_progress=stop("order 1")))
+    result = solve_bracket(problem_of(SIMPLEX), PolynomialOptions(on_progress=stop("order 2")))
     assert [s.order for s in result.steps] == [1]
     assert result.certified
     assert "interrupted" in repr(result)
@@ -205,20 +205,20 @@ def test_interrupted_work_keeps_what_is_proved() -> None:
 
 def test_auto_goes_on_and_stops_by_itself() -> None:
     """Orders end where they gain nothing, though a gap of zero is out of reach; Krivine's way is not taken further."""
-    heard: list[Standing] = []
-    result = climb(problem_of(SIMPLEX), Wishes(order="auto", gap=0.0, on_progress=heard.append))
+    heard: list[PolynomialProgress] = []
+    result = solve_bracket(problem_of(SIMPLEX), PolynomialOptions(order="auto", gap=0.0, on_progress=heard.append))
     assert result.order == 3
     assert result.gap is not None
     assert result.gap <= 1e-6
     assert all(a.seconds <= b.seconds for a, b in pairwise(heard))
     assert {"order 1", "order 2", "looking for points"} <= {h.stage for h in heard}
-    linear = climb(problem_of("max x y\nx, y in [0, 1]"), Wishes(relaxation="krivine", order="auto"))
+    linear = solve_bracket(problem_of("max x y\nx, y in [0, 1]"), PolynomialOptions(relaxation="krivine", order="auto"))
     assert len(linear.steps) == 1
     assert linear.bound >= 1.0
 
 
 def test_little_time_is_no_crash() -> None:
-    result = climb(problem_of(SIMPLEX), Wishes(time_limit=1e-9))
+    result = solve_bracket(problem_of(SIMPLEX), PolynomialOptions(time_limit=1e-9))
     assert result.bound >= 1.125
     assert result.value is None
     assert any("time limit" in a for a in result.advice)
@@ -226,11 +226,11 @@ def test_little_time_is_no_crash() -> None:
 
 def test_wishes_are_checked() -> None:
     with pytest.raises(InputError, match="time_limit"):
-        climb(problem_of(DISK), Wishes(time_limit=0))
+        solve_bracket(problem_of(DISK), PolynomialOptions(time_limit=0))
     with pytest.raises(InputError, match="gap"):
-        climb(problem_of(DISK), Wishes(gap=-1))
+        solve_bracket(problem_of(DISK), PolynomialOptions(gap=-1))
     with pytest.raises(InputError, match="order 'high'"):
-        climb(problem_of(DISK), Wishes(order="high"))
+        solve_bracket(problem_of(DISK), PolynomialOptions(order="high"))
 
 
 def test_minimize_and_maximize_return_brackets(tmp_path: Path) -> None:
@@ -238,7 +238,7 @@ def test_minimize_and_maximize_return_brackets(tmp_path: Path) -> None:
     low = minimize(x * y, [1 - x**2 - y**2])
     high = maximize(x * y, [1 - x**2 - y**2], seed=3)
     for result, value in ((low, -0.5), (high, 0.5)):
-        assert result.outcome is Outcome.CLOSED
+        assert result.outcome is PolynomialOutcome.CLOSED
         assert result.proved
         assert result.value == pytest.approx(value, abs=1e-7)
     assert low.bound <= -0.5
@@ -313,7 +313,7 @@ def test_bad_options_are_one_line(
 @pytest.mark.parametrize("text", ["var x\nmin 3", "var x y\nmax 3\nx in [0, 1]", "var x\nmin 0 x\nx^2 <= 4"])
 def test_nothing_to_choose(text: str) -> None:
     """A constant is its own bound, also where no moment is left."""
-    result = climb(problem_of(text))
+    result = solve_bracket(problem_of(text))
     assert result.bound == pytest.approx(0 if "0 x" in text else 3, abs=1e-6)
-    assert result.outcome is Outcome.CLOSED
+    assert result.outcome is PolynomialOutcome.CLOSED
     assert result.proved

@@ -32,10 +32,9 @@ from lipcert.cli.app import run
 from lipcert.files import write_npz
 from lipcert.polynomial.certificates.certificate import PolynomialCertificate, load_polynomial, problem_hash
 from lipcert.polynomial.certificates.stored import Stored
-from lipcert.polynomial.hierarchy.solve import solve_problem
 from lipcert.proof.balls.numbers import load_flint
 from tests.enumeration import exact_constant
-from tests.polynomial_problems import CYCLE5, max_cut
+from tests.polynomial_problems import CYCLE5, max_cut, solved
 
 x = [Polynomial.variable(i) for i in range(4)]
 ROSENBROCK = PolynomialProblem(100.0 * (x[1] - x[0] ** 2) ** 2 + (1.0 - x[0]) ** 2)
@@ -57,7 +56,7 @@ KEPT: dict[str, tuple[PolynomialProblem, str, int]] = {
 @pytest.mark.parametrize("name", KEPT)
 def test_what_is_saved_is_proved_again(name: str, tmp_path: Path) -> None:
     problem, relaxation, order = KEPT[name]
-    result = solve_problem(problem, relaxation, order)
+    result = solved(problem, relaxation, order)
     assert result.certificate is not None
     path = tmp_path / "proof.npz"
     result.certificate.save(path)
@@ -70,7 +69,7 @@ def test_what_is_saved_is_proved_again(name: str, tmp_path: Path) -> None:
 
 def _certificate(name: str) -> tuple[PolynomialCertificate, PolynomialProblem]:
     problem, relaxation, order = KEPT[name]
-    certificate = solve_problem(problem, relaxation, order).certificate
+    certificate = solved(problem, relaxation, order).certificate
     assert certificate is not None
     return certificate, problem
 

@@ -18,7 +18,7 @@ from lipcert.errors import FileFormatError, InputError
 from lipcert.polynomial import Polynomial, PolynomialProblem
 from lipcert.polynomial.certificates.certificate import verify_polynomial
 from lipcert.polynomial.hierarchy.cuts import (
-    Bounds,
+    VariableBounds,
     cut_of,
     scaled_moments,
     solve_with_cuts,
@@ -27,8 +27,8 @@ from lipcert.polynomial.hierarchy.cuts import (
 )
 from lipcert.polynomial.hierarchy.model import MomentModel
 from lipcert.polynomial.hierarchy.result import PolynomialResult
-from lipcert.polynomial.hierarchy.solve import maximize, relax, solve_model, solve_problem
-from tests.polynomial_problems import boxed, max_cut
+from lipcert.polynomial.hierarchy.solve import Splitting, maximize, relax, solve_model
+from tests.polynomial_problems import boxed, max_cut, solved
 
 COMPLETE = list(combinations(range(5), 2))
 
@@ -59,10 +59,10 @@ def test_cuts_hold_between_the_bounds_exactly(
     """Multiaffine, so the corners decide; at four of them it is tight up to rounding."""
     lower = np.array([low for low, _ in sides])
     upper = np.array([low + width for low, width in sides])
-    cut = triangle_inequality((*places, *signs), Bounds(lower, upper))
-    assert cut_of(cut, Bounds(lower, upper)) == (*places, *signs)
-    assert cut_of(cut * 2.0, Bounds(lower, upper)) is None
-    assert cut_of(Polynomial.variable(0), Bounds(lower, upper)) is None
+    cut = triangle_inequality((*places, *signs), VariableBounds(lower, upper))
+    assert cut_of(cut, VariableBounds(lower, upper)) == (*places, *signs)
+    assert cut_of(cut * 2.0, VariableBounds(lower, upper)) is None
+    assert cut_of(Polynomial.variable(0), VariableBounds(lower, upper)) is None
     corners = product(*([Fraction(lo), Fraction(hi)] for lo, hi in zip(lower.tolist(), upper.tolist(), strict=True)))
     values = [value(cut, corner) for corner in corners]
     assert min(values) >= 0
@@ -71,11 +71,11 @@ def test_cuts_hold_between_the_bounds_exactly(
 
 def test_cuts_close_the_gap_of_complete_graphs() -> None:
     """Five vertices, all edges: the largest cut is 6, the relaxation says 6.25; of a ring of three 2 and 9/4."""
-    alone, cut = (solve_problem(max_cut(5, COMPLETE), "dense", 1, cuts=rounds).bound for rounds in (0, 3))
+    alone, cut = (solved(max_cut(5, COMPLETE), "dense", 1, splitting=Splitting(cuts=rounds)).bound for rounds in (0, 3))
     assert alone == pytest.approx(6.25, abs=1e-4)
     assert 6.0 <= cut <= alone + 1e-6
     ring = [(i, (i + 1) % 3) for i in range(3)]
-    result = solve_problem(max_cut(3, ring), "dense", 1, cuts=1)
+    result = solved(max_cut(3, ring), "dense", 1, splitting=Splitting(cuts=1))
     assert 2.0 <= result.bound <= 2.0 + 1e-5  # 9/4 without
     assert "1 triangle inequality after 1 round" in result.notes[-1]
 
@@ -91,7 +91,7 @@ def test_cuts_bound_quadratics_on_boxes(seed: int) -> None:
     corners = np.array(list(product([-1.0, 3.0], repeat=n)))
     least = float(f.evaluate(corners).min())
     problem = PolynomialProblem(f, lower=np.full(n, -1.0), upper=np.full(n, 3.0)).boxed()
-    alone, cut = (solve_problem(problem, "dense", 1, cuts=rounds).bound for rounds in (0, 5))
+    alone, cut = (solved(problem, "dense", 1, splitting=Splitting(cuts=rounds)).bound for rounds in (0, 5))
     assert alone - 1e-6 <= cut <= least
     assert cut >= least - 1e-3 * abs(least)
 
@@ -105,14 +105,14 @@ def test_a_lying_solver_gains_nothing() -> None:
         object.__setattr__(result, "moment_values", np.where(np.arange(len(result.moment_values)) > 0, -1.0, 1.0))
         return result
 
-    assert solve_with_cuts(model, Bounds(-np.ones(5), np.ones(5)), 3, lying).bound >= 6.0
+    assert solve_with_cuts(model, VariableBounds(-np.ones(5), np.ones(5)), 3, lying).bound >= 6.0
 
 
 def test_without_moments_there_are_no_cuts() -> None:
-    result = solve_problem(boxed("x1", [(-1, 1)]), "dense", 1, cuts=2)
+    result = solved(boxed("x1", [(-1, 1)]), "dense", 1, splitting=Splitting(cuts=2))
     assert -1.0 - 1e-6 <= result.bound <= -1.0
     object.__setattr__(result, "moment_values", np.full(len(result.moment_values), np.nan))
-    assert scaled_moments(result, Bounds(-np.ones(1), np.ones(1))) is None
+    assert scaled_moments(result, VariableBounds(-np.ones(1), np.ones(1))) is None
     assert violated(np.full((4, 4), np.nan), 10) == []
 
 
@@ -122,7 +122,9 @@ def test_unbounded_variables_are_left_alone() -> None:
     problem = PolynomialProblem(
         f + x[2] ** 2, lower=np.array([-1, -1, -np.inf]), upper=np.array([1, 1, np.inf])
     ).boxed()
-    assert solve_problem(problem, "dense", 1, cuts=2).bound <= float((f + x[2] ** 2).evaluate([1.0, -1.0, 0.5])[0])
+    assert solved(problem, "dense", 1, splitting=Splitting(cuts=2)).bound <= float(
+        (f + x[2] ** 2).evaluate([1.0, -1.0, 0.5])[0]
+    )
 
 
 def test_options(tmp_path: Path) -> None:
@@ -138,7 +140,7 @@ def test_options(tmp_path: Path) -> None:
 def test_a_file_names_cuts_and_the_problem_makes_them(tmp_path: Path) -> None:
     """The bound with cuts is proved again from the problem; cuts that its bounds do not make are refused."""
     problem = max_cut(3, [(i, (i + 1) % 3) for i in range(3)])
-    result = solve_problem(problem, order=1, cuts=3)
+    result = solved(problem, order=1, splitting=Splitting(cuts=3))
     assert result.certificate is not None
     result.certificate.save(tmp_path / "proof.npz")
     answer = verify_polynomial(tmp_path / "proof.npz", problem)

@@ -13,13 +13,14 @@ from lipcert.polynomial.hierarchy.assembly import MomentConic, is_exact
 from lipcert.polynomial.hierarchy.attempts import identity_of
 from lipcert.polynomial.hierarchy.faces import reduce_bases, reduce_pairs
 from lipcert.polynomial.hierarchy.model import MomentModel
-from lipcert.polynomial.hierarchy.solve import relax, solve_model, solve_problem
+from lipcert.polynomial.hierarchy.solve import relax, solve_model
 from lipcert.polynomial.polynomial import total
 from lipcert.proof.sos.absorb import MOST_FRACTIONS, absorb_in_both, absorb_in_entries
 from lipcert.proof.sos.identity import Identity
 from lipcert.proof.sos.prove import prove_weights, weights_of
 from lipcert.rounding import Array
 from lipcert.solver.conic.conic import solve_conic
+from tests.polynomial_problems import solved
 
 x = [Polynomial.variable(i) for i in range(45)]
 
@@ -66,7 +67,7 @@ def test_constrained_problems_and_rules_are_left_alone() -> None:
 
 def test_long_chains_are_proved_on_the_whole_space() -> None:
     """With 45 variables there are too many monomials for one exact correction of all."""
-    result = solve_problem(PolynomialProblem(chain(45)), "sparse", 2)
+    result = solved(PolynomialProblem(chain(45)), "sparse", 2)
     assert len(result.monomial_rows) > MOST_FRACTIONS
     assert -1e-2 <= result.bound <= 0.0
 

@@ -27,8 +27,8 @@ from lipcert.polynomial.certificates.certificate import verify_polynomial
 from lipcert.polynomial.content import ProblemFile
 from lipcert.polynomial.files import load_problem, read_boxqp, read_json
 from lipcert.polynomial.gams import read_gams
-from lipcert.polynomial.hierarchy.climb import climb
-from lipcert.polynomial.hierarchy.result import Outcome
+from lipcert.polynomial.hierarchy.bracket import solve_bracket
+from lipcert.polynomial.hierarchy.result import PolynomialOutcome
 from lipcert.polynomial.language import read_pop, show_problem
 from lipcert.rounding import Array
 
@@ -187,9 +187,9 @@ def test_bounds_hold_at_every_feasible_point(case: Case, seed: int) -> None:
     values = [_value(case.objective, x) for x in case.feasible()]
     best = (min if case.sense == "min" else max)(values, default=None)
     for write, read in WRITERS.values():
-        result = climb(read(write(case, Random(seed))).problem)
+        result = solve_bracket(read(write(case, Random(seed))).problem)
         if best is not None:
-            assert result.outcome is not Outcome.INFEASIBLE
+            assert result.outcome is not PolynomialOutcome.INFEASIBLE
             assert result.bound <= best if case.sense == "min" else result.bound >= best
         if result.proved and result.value is not None:
             assert result.bound <= result.value if case.sense == "min" else result.bound >= result.value
@@ -215,8 +215,8 @@ def test_box_problems_have_the_optimum_of_their_faces(seed: int) -> None:
     n = 2 + seed % 3
     c, Q = rng.integers(-20, 20, n), rng.integers(-20, 20, (n, n))
     rows = "\n".join(" ".join(map(str, row)) for row in Q.tolist())
-    result = climb(read_boxqp(f"{n}\n{' '.join(map(str, c.tolist()))}\n{rows}\n").problem)
-    assert result.outcome is Outcome.CLOSED
+    result = solve_bracket(read_boxqp(f"{n}\n{' '.join(map(str, c.tolist()))}\n{rows}\n").problem)
+    assert result.outcome is PolynomialOutcome.CLOSED
     assert result.bound == pytest.approx(_box_maximum(c.astype(float), Q.astype(float)), abs=1e-4)
 
 
@@ -244,8 +244,8 @@ def test_json_problems_have_the_optimum_of_their_values(seed: int, tmp_path: Pat
     path.write_text(json.dumps(data))
     points = [np.array(p) for p in itertools.product((0, 1), repeat=n)]
     values = [int(p @ Q @ p + c @ p) for p in points if w @ p <= limit]
-    result = climb(load_problem(path).problem)
-    assert result.outcome is Outcome.CLOSED
+    result = solve_bracket(load_problem(path).problem)
+    assert result.outcome is PolynomialOutcome.CLOSED
     assert result.value == (min(values) if word == "minimize" else max(values))
 
 
@@ -266,7 +266,7 @@ def test_constraints_without_variables_in_files(ending: str, tmp_path: Path) -> 
     path.write_text(TEXTS[ending].format(HOLD[ending]))
     read = load_problem(path)
     assert read.notes[-1] == "1 constraint without a variable, true at every point, left out"
-    assert climb(read.problem).outcome is Outcome.CLOSED
+    assert solve_bracket(read.problem).outcome is PolynomialOutcome.CLOSED
     path.write_text(TEXTS[ending].format(FAIL[ending]))
     answer = CliRunner().invoke(pop_command, [str(path)], standalone_mode=False)
     assert "The feasible set is empty: proved" in answer.output
@@ -281,20 +281,20 @@ def test_constraints_without_variables_in_python(relaxation: str, solve: Callabl
     run = minimize if solve is minimize else maximize
     for value in (0.0, 1e-300, 2.0):
         result = run(x, [1 - x**2, constant(value)], [constant(0.0)], relaxation=relaxation)
-        assert result.outcome is Outcome.CLOSED
+        assert result.outcome is PolynomialOutcome.CLOSED
         assert result.value == (-1.0 if run is minimize else 1.0)
         assert result.certificate is not None
         problem = PolynomialProblem(x, (1 - x**2, constant(value)), (constant(0.0),), result.sense).boxed()
         assert verify_polynomial(result.certificate, problem).proved
     for wrong in ({"inequalities": [1 - x**2, constant(-1e-300)]}, {"equalities": [constant(1e-300), x - 1]}):
         result = run(x, **wrong, relaxation=relaxation)  # type: ignore[arg-type]
-        assert result.outcome is Outcome.INFEASIBLE
+        assert result.outcome is PolynomialOutcome.INFEASIBLE
         assert result.bound == (inf if run is minimize else -inf)
 
 
 def test_problems_of_constants_alone() -> None:
     assert minimize(Polynomial.constant(3.0), [Polynomial.constant(1.0)]).bound == pytest.approx(3.0)
-    assert minimize(Polynomial.constant(3.0), [Polynomial.constant(-1.0)]).outcome is Outcome.INFEASIBLE
+    assert minimize(Polynomial.constant(3.0), [Polynomial.constant(-1.0)]).outcome is PolynomialOutcome.INFEASIBLE
     assert Fraction(minimize(Polynomial.constant(3.0)).bound) <= 3
 
 
@@ -304,4 +304,4 @@ def test_bad_constraints_without_variables() -> None:
     assert len(read.bad) == 1
     x, constant = Polynomial.variable(0), Polynomial.constant(1.0)
     result = minimize(x, [1 - x**2, constant], relaxation="nearly-sparse", bad=[constant])
-    assert result.outcome is Outcome.CLOSED
+    assert result.outcome is PolynomialOutcome.CLOSED

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from lipcert.errors import FileFormatError, InputError
 from lipcert.polynomial.files import load_problem
 from lipcert.polynomial.gams import read_gams
-from lipcert.polynomial.hierarchy.climb import climb
-from lipcert.polynomial.hierarchy.result import Outcome
+from lipcert.polynomial.hierarchy.bracket import solve_bracket
+from lipcert.polynomial.hierarchy.result import PolynomialOutcome
 
 EMPTY = "empty"
 
@@ -163,12 +163,12 @@ MODELS: dict[str, tuple[str, float | str]] = {
 @pytest.mark.parametrize("name", MODELS)
 def test_optima_of_small_models(name: str) -> None:
     text, optimum = MODELS[name]
-    result = climb(read_gams(text).problem)
+    result = solve_bracket(read_gams(text).problem)
     if optimum == EMPTY:
-        assert result.outcome is Outcome.INFEASIBLE
+        assert result.outcome is PolynomialOutcome.INFEASIBLE
         return
     assert isinstance(optimum, float)
-    assert result.outcome is Outcome.CLOSED
+    assert result.outcome is PolynomialOutcome.CLOSED
     assert result.value == pytest.approx(optimum, abs=1e-5)
     sign = 1.0 if result.sense == "min" else -1.0
     assert sign * result.bound <= sign * optimum + 1e-12
@@ -209,11 +209,11 @@ def test_objective_variables_take_their_bounds_and_their_equation(
     case: tuple[str, str, list[float]],
 ) -> None:
     text, sense, best = case
-    result = climb(read_gams(text).problem)
+    result = solve_bracket(read_gams(text).problem)
     if not best:
-        assert result.outcome is Outcome.INFEASIBLE
+        assert result.outcome is PolynomialOutcome.INFEASIBLE
         return
-    assert result.outcome is not Outcome.INFEASIBLE
+    assert result.outcome is not PolynomialOutcome.INFEASIBLE
     optimum = min(best) if sense == "min" else max(best)
     assert result.bound <= optimum + 1e-12 if sense == "min" else result.bound >= optimum - 1e-12
     if abs(optimum) < inf:

@@ -13,12 +13,20 @@ from lipcert.cli.pop import pop_command
 from lipcert.errors import InputError
 from lipcert.polynomial import Polynomial, PolynomialProblem, box_constraint
 from lipcert.polynomial.hierarchy.assembly import MomentConic
-from lipcert.polynomial.hierarchy.cliques import chordal_cliques, correlative_graph, running_intersection
-from lipcert.polynomial.hierarchy.hierarchies import dense, find_rules, krivine, nearly_sparse, sparse
-from lipcert.polynomial.hierarchy.model import Block, MomentModel, Products, with_submoments
-from lipcert.polynomial.hierarchy.solve import maximize, minimize, relax, solve_model, solve_problem
+from lipcert.polynomial.hierarchy.hierarchies import (
+    chordal_cliques,
+    correlative_graph,
+    dense,
+    find_rules,
+    krivine,
+    nearly_sparse,
+    running_intersection,
+    sparse,
+)
+from lipcert.polynomial.hierarchy.model import FactorProducts, MomentBlock, MomentModel, with_submoments
+from lipcert.polynomial.hierarchy.solve import maximize, minimize, relax, solve_model
 from tests.counting import calls
-from tests.polynomial_problems import CHAIN, CYCLE5, DISK, LIBRARY, Named, max_cut, rosenbrock_chain
+from tests.polynomial_problems import CHAIN, CYCLE5, DISK, LIBRARY, Named, max_cut, rosenbrock_chain, solved
 
 x = [Polynomial.variable(i) for i in range(6)]
 
@@ -26,7 +34,7 @@ x = [Polynomial.variable(i) for i in range(6)]
 @pytest.mark.parametrize("named", LIBRARY, ids=lambda n: n.name)
 def test_library(named: Named) -> None:
     """Never above a minimum (below a maximum), and as tight as expected."""
-    result = solve_problem(named.problem, named.relaxation, named.order)
+    result = solved(named.problem, named.relaxation, named.order)
     sign = 1.0 if named.problem.sense == "min" else -1.0
     room = 1e-9 * (1 + abs(named.optimum))  # published optima are rounded
     assert sign * result.bound <= sign * named.optimum + room
@@ -37,7 +45,7 @@ def test_library(named: Named) -> None:
 
 
 def test_the_paper_dense() -> None:
-    result = solve_problem(DISK, order=1)
+    result = solved(DISK, order=1)
     assert result.certified
     assert -0.5 - 1e-7 <= result.bound <= -0.5
     assert result.moments[(0, 1)] == pytest.approx(-0.5, abs=1e-6)
@@ -45,9 +53,9 @@ def test_the_paper_dense() -> None:
 
 
 def test_the_paper_sparse() -> None:
-    whole = solve_problem(CHAIN, "dense", 1).bound
-    given = solve_problem(CHAIN, "sparse", 1, cliques=[(0, 1), (1, 2)])
-    found = solve_problem(CHAIN, "sparse", 1)
+    whole = solved(CHAIN, "dense", 1).bound
+    given = solved(CHAIN, "sparse", 1, cliques=[(0, 1), (1, 2)])
+    found = solved(CHAIN, "sparse", 1)
     assert given.bound == pytest.approx(whole, abs=1e-7)
     assert found.bound == pytest.approx(whole, abs=1e-7)
     assert "running intersection property holds" in given.notes[0]
@@ -59,11 +67,11 @@ def test_the_paper_nearly_sparse(order: int, power: int) -> None:
     """With the bad constraint (1 - x1 - x2 - x3)^2 = 0 the optimum is -0.96, at (0.8, -0.6, 0.8)."""
     bad = (1.0 - x[0] - x[1] - x[2]) ** power
     problem = PolynomialProblem(CHAIN.objective, CHAIN.inequalities, (bad,))
-    without = solve_problem(CHAIN, "sparse", order).bound
-    result = solve_problem(problem, "nearly-sparse", order, cliques=[(0, 1), (1, 2)])
+    without = solved(CHAIN, "sparse", order).bound
+    result = solved(problem, "nearly-sparse", order, cliques=[(0, 1), (1, 2)])
     assert without - 1e-6 <= result.bound <= -0.96
     assert result.bound >= -0.9601
-    named = solve_problem(problem, "nearly-sparse", order, cliques=[(0, 1), (1, 2)], bad=[bad])
+    named = solved(problem, "nearly-sparse", order, cliques=[(0, 1), (1, 2)], bad=[bad])
     assert named.bound == pytest.approx(result.bound, abs=1e-4)
     if power == 1:
         assert result.minimizer == pytest.approx([0.8, -0.6, 0.8], abs=1e-4)
@@ -71,9 +79,7 @@ def test_the_paper_nearly_sparse(order: int, power: int) -> None:
 
 def test_sparse_equals_dense_on_a_chain() -> None:
     problem = rosenbrock_chain(4)
-    assert solve_problem(problem, "sparse", 2).bound == pytest.approx(
-        solve_problem(problem, "dense", 2).bound, abs=1e-3
-    )
+    assert solved(problem, "sparse", 2).bound == pytest.approx(solved(problem, "dense", 2).bound, abs=1e-3)
     assert [len(b.basis) for b in sparse(problem, 2).blocks if b.multiplier is None] == [6, 6, 6]
 
 
@@ -84,9 +90,9 @@ def test_nearly_sparse_lies_between() -> None:
     f = x[0] * x[1] - x[1] * x[2] - 0.5 * x[2] * x[3] - x[3]
     with_bad = PolynomialProblem(f, (*boxes, bad))
     cliques = [(0, 1), (1, 2), (2, 3)]
-    loose = solve_problem(PolynomialProblem(f, boxes), "sparse", 2, cliques).bound
-    heuristic = solve_problem(with_bad, "nearly-sparse", 2, cliques)
-    tight = solve_problem(with_bad, "dense", 2).bound
+    loose = solved(PolynomialProblem(f, boxes), "sparse", 2, cliques).bound
+    heuristic = solved(with_bad, "nearly-sparse", 2, cliques)
+    tight = solved(with_bad, "dense", 2).bound
     assert loose - 1e-6 <= heuristic.bound <= tight + 1e-6
     model = nearly_sparse(with_bad, 2)
     assert len(model.inequalities) == 1  # found without cliques: four variables, the others have one
@@ -98,7 +104,7 @@ def test_max_cut_uses_rules() -> None:
     assert set(model.rules) == set(range(5))
     assert len(model.blocks[0].basis) == 1 + 5 + 10
     assert not model.equalities
-    first = solve_problem(problem, order=1).bound
+    first = solved(problem, order=1).bound
     assert first == pytest.approx(5 * (1 + np.cos(np.pi / 5)) / 2, abs=1e-5)  # Goemans-Williamson on the 5-cycle
 
 
@@ -106,7 +112,7 @@ def test_rules_only_where_division_is_exact() -> None:
     rules, rest = find_rules([2.0 * x[0] ** 2 - x[0], 3.0 * x[1] ** 2 - x[1], x[0] ** 2 - 1.0, x[2] * x[3] - 1.0])
     assert rules == {0: 0.5 * x[0]}
     assert len(rest) == 3
-    model = MomentModel(x[0], blocks=(Block(((), (0,))),), rules={0: 0.5 * x[0]}, n=1)
+    model = MomentModel(x[0], blocks=(MomentBlock(((), (0,))),), rules={0: 0.5 * x[0]}, n=1)
     result = solve_model(model)
     assert 0.0 >= result.bound >= -1e-7
 
@@ -143,7 +149,7 @@ def test_cliques() -> None:
 def test_cliques_without_running_intersection_still_bound() -> None:
     f = x[0] * x[1] + x[1] * x[2] + x[0] * x[2]
     problem = PolynomialProblem(f, tuple(box_constraint(i, -1.0, 1.0) for i in range(3)))
-    result = solve_problem(problem, "sparse", 1, [(0, 1), (1, 2), (0, 2)])
+    result = solved(problem, "sparse", 1, [(0, 1), (1, 2), (0, 2)])
     assert "does not hold" in result.notes[0]
     assert result.bound <= -1.0
 
@@ -155,7 +161,7 @@ def test_input_errors() -> None:
     with pytest.raises(InputError, match="no clique contains"):
         sparse(PolynomialProblem(x[0], (1.0 - square,)), 1, [(0,), (1,)])
     with pytest.raises(InputError, match=r"monomial x1\*x2"):
-        solve_problem(PolynomialProblem(x[0] * x[1], (1.0 - x[0] ** 2,)), "sparse", 1, [(0,), (1,)])
+        solved(PolynomialProblem(x[0] * x[1], (1.0 - x[0] ** 2,)), "sparse", 1, [(0,), (1,)])
     with pytest.raises(InputError, match="not a constraint"):
         nearly_sparse(PolynomialProblem(x[0], (1.0 - square,)), 1, [(0,), (1,)], [x[0]])
     with pytest.raises(InputError, match="fits no clique"):
@@ -171,7 +177,7 @@ def test_input_errors() -> None:
     with pytest.raises(InputError, match="affine in that variable"):
         MomentModel(x[0], rules={0: x[1]}, n=2)
     with pytest.raises(InputError, match="factors 0 to 0"):
-        Products((x[0],), np.array([[1]]))
+        FactorProducts((x[0],), np.array([[1]]))
     with pytest.raises(InputError, match="beyond the limit"):
         dense(PolynomialProblem(sum(x, Polynomial.constant(0.0)) + Polynomial.variable(60)), 4)
 
@@ -179,7 +185,7 @@ def test_input_errors() -> None:
 @pytest.mark.parametrize("name", ["product on the disk", "himmelblau", "styblinski-tang 3", "six-hump camel"])
 def test_the_sos_identity_can_be_read(name: str) -> None:
     named = next(n for n in LIBRARY if n.name == name)
-    result = solve_problem(named.problem, named.relaxation, named.order)
+    result = solved(named.problem, named.relaxation, named.order)
     assert result.sos is not None
     assert result.sos.gamma == result.bound
     difference = named.problem.objective - result.sos.right_hand_side()
@@ -190,11 +196,11 @@ def test_the_sos_identity_can_be_read(name: str) -> None:
 def test_krivine() -> None:
     """Bilinear on the unit square, exact; and x^2 - x on an interval, whose bounds rise with the degree."""
     problem = PolynomialProblem(x[0] * x[1] - x[0] - x[1], lower=np.zeros(2), upper=np.ones(2)).boxed()
-    result = solve_problem(problem, "krivine", 2)
+    result = solved(problem, "krivine", 2)
     assert -1.0 >= result.bound >= -1.0 - 1e-6
     assert result.solver.startswith("highs")
     thirds = PolynomialProblem(x[0] ** 2 - x[0], lower=np.array([0.1]), upper=np.array([0.7])).boxed()
-    bounds = [solve_problem(thirds, "krivine", k).bound for k in (2, 4, 8)]
+    bounds = [solved(thirds, "krivine", k).bound for k in (2, 4, 8)]
     assert all(b <= -0.25 for b in bounds)
     assert bounds[0] <= bounds[1] + 1e-7 <= bounds[2] + 2e-7
     assert bounds[2] >= -0.27
@@ -206,14 +212,14 @@ def test_krivine_never_drops_a_monomial() -> None:
         krivine(problem, 2).conic()
     with pytest.raises(InputError, match="occurs in no constraint"):
         krivine(problem, 3, [(0, 1), (1, 2)]).conic()
-    assert -1.0 >= solve_problem(problem, "krivine", 3).bound >= -1.0 - 1e-6
+    assert -1.0 >= solved(problem, "krivine", 3).bound >= -1.0 - 1e-6
 
 
 def test_krivine_with_equalities_and_given_factors() -> None:
     problem = PolynomialProblem(
         -x[0] * x[1], equalities=(x[0] ** 2 - x[0], x[0] + x[1] - 1.0), lower=np.zeros(2), upper=np.ones(2)
     )
-    result = solve_problem(problem, "krivine", 2)
+    result = solved(problem, "krivine", 2)
     assert 0.0 >= result.bound >= -1e-6  # u (1 - u) = 0
     factors = [x[0], 1.0 - x[0], x[1], 1.0 - x[1]]
     given = solve_model(krivine(PolynomialProblem(-x[0] * x[1]), 2, [(0, 1)], factors))
@@ -232,7 +238,7 @@ def test_submoments_cover_a_cubic_term() -> None:
     large = solve_model(with_submoments(first, (((), (0,), (1,), (1, 2)),)))
     assert small.bound >= large.bound - 1e-6
     assert large.bound >= 0.0
-    assert solve_problem(problem, order=2).bound == pytest.approx(0.0, abs=1e-5)
+    assert solved(problem, order=2).bound == pytest.approx(0.0, abs=1e-5)
 
 
 def literal_hr2(p: int) -> MomentModel:

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from lipcert import Box, Everywhere, Network
 from lipcert.errors import MethodError
-from lipcert.paper.networks import paper_network, paper_region
+from lipcert.paper.entries import paper_network, paper_region
 from lipcert.polynomial.hierarchy.hierarchies import dense, nearly_sparse
-from lipcert.polynomial.hierarchy.model import Block, with_submoments
+from lipcert.polynomial.hierarchy.model import MomentBlock, with_submoments
 from lipcert.polynomial.hierarchy.solve import solve_model
 from lipcert.polynomial.lcep.literal import cubic_bases, hr, lift, lifted
 from lipcert.polynomial.lcep.literal import shor as literal_shor
@@ -117,7 +117,7 @@ def test_t_has_a_matrix_of_its_own_and_the_bound_stays(seed: int) -> None:
     assert t <= own <= t | u | {()}
     assert u | {()} <= others
     assert not t & others
-    whole = Block(tuple(sorted(own | others, key=lambda m: (len(m), m))))
+    whole = MomentBlock(tuple(sorted(own | others, key=lambda m: (len(m), m))))
     before, after = (
         solve_model(m, "clarabel").bound for m in (replace(model, blocks=(whole, *model.blocks[2:])), model)
     )

@@ -13,6 +13,7 @@ from lipcert.polynomial import monomials
 from lipcert.polynomial.files import load_problem
 from lipcert.polynomial.language import MAX_VARIABLES, read_pop
 from lipcert.polynomial.polynomial import MAX_DEGREE, MAX_EXPANDED, Polynomial
+from tests.constants import set_constant
 from tests.reader_tools import refuse
 
 DEGREE, NUMBERS = f"the limit of {MAX_DEGREE}", f"the limit of {MAX_EXPANDED:,} numbers"
@@ -60,10 +61,10 @@ def test_expansion_is_limited(name: str, ending: str, tmp_path: Path, monkeypatc
 
 def test_sums_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All terms of a sum are laid out as wide as the highest degree among them."""
-    monkeypatch.setattr("lipcert.polynomial.text.MAX_CELLS", 1 << 17)
+    set_constant(monkeypatch, "MAX_CELLS", 1 << 17)
     text = "*".join(["x^64"] * 4) + "+x" * ((1 << 17) // MAX_DEGREE)
     refused(_problem(tmp_path / "p.pop", text, []), "the limit of 131,072 numbers")
-    monkeypatch.setattr("lipcert.polynomial.polynomial.MAX_EXPANDED", 1 << 12)
+    set_constant(monkeypatch, "MAX_EXPANDED", 1 << 12)
     refused(_problem(tmp_path / "p.pop", "(x+y)^2+" + "+".join(["(x+y)"] * 200), []), "the limit of 4,096 numbers")
 
 

@@ -17,12 +17,12 @@ from lipcert import Activation, Box, Everywhere, Network, bound, verify
 from lipcert.bounds.interval import Interval
 from lipcert.budget import Budget
 from lipcert.errors import InputError, MethodError
-from lipcert.paper.networks import paper_network, paper_region
+from lipcert.paper.entries import paper_network, paper_region
 from lipcert.polynomial.lcep.chain import Index, Multilinear, gradient_chain, gradient_polynomial
 from lipcert.polynomial.lcep.lipopt import bound_polynomial, conic, largest_value, lipopt, multipliers
-from lipcert.polynomial.lcep.products import Family, lipopt_program, product_family
-from lipcert.polynomial.lcep.separation import Lattice, Rows, Selection
-from lipcert.polynomial.lcep.stated import Krivine
+from lipcert.polynomial.lcep.literal import ProductProof
+from lipcert.polynomial.lcep.products import ProductFamily, lipopt_program, product_family
+from lipcert.polynomial.lcep.separation import Lattice, ProductSums, Selection
 from lipcert.problem.problem import Problem
 from lipcert.proof.krivine import prove_krivine
 from lipcert.rounding import Array
@@ -237,10 +237,10 @@ def test_the_numbers_of_a_smaller_sets_products_are_those_of_a_larger_one(seed: 
     f = some_polynomial(seed, 1 + seed % 2)
     lattice, family = Lattice.of(f, 4), product_family(f, 4)
     rng = np.random.default_rng(seed)
-    further = [Rows.none() for _ in lattice.sets]
+    further = [ProductSums.none() for _ in lattice.sets]
     for size in (3, 4):
         sets, patterns = rng.integers(len(lattice.sets[size]), size=30), rng.integers(1 << size, size=30)
-        further[size] = Rows(sets, patterns, patterns ^ 1)  # one factor is x in one and 1 - x in the other
+        further[size] = ProductSums(sets, patterns, patterns ^ 1)  # one factor is x in one and 1 - x in the other
     selection = Selection.of(lattice, f, further)
     z = rng.exponential(size=selection.program.shape[0])
     numbers, numbered = selection.numbered(z, family)
@@ -259,7 +259,7 @@ def moments(lattice: Lattice, selection: Selection, x: Array) -> Array:
     return found
 
 
-def product_values(family: Family, numbers: Index, x: Array) -> Array:
+def product_values(family: ProductFamily, numbers: Index, x: Array) -> Array:
     """Products by their numbers, from the factors themselves."""
     found = np.zeros((len(numbers), len(x)))
     for start, end, sets in zip(family.starts, family.starts[1:], family.sets, strict=False):
@@ -275,7 +275,7 @@ def product_values(family: Family, numbers: Index, x: Array) -> Array:
 def test_what_is_violated_is_violated_and_corners_violate_nothing(seed: int) -> None:
     f = some_polynomial(seed, 1)
     lattice = Lattice.of(f, 3)
-    selection = Selection.of(lattice, f, [Rows.none() for _ in lattice.sets])
+    selection = Selection.of(lattice, f, [ProductSums.none() for _ in lattice.sets])
     for corner in corners(f.n)[:: 2 ** max(0, f.n - 6)]:
         assert not any(len(r) for r in selection.violated(moments(lattice, selection, corner[None])[:, 0], [100] * 4))
     chance = np.full(selection.program.shape[1], 0.5)  # all of one half, and all pairs of f exclude each other
@@ -345,7 +345,7 @@ def test_files_of_numbers_are_checked_with_no_other_products(tmp_path: Path) -> 
     assert told.upper == result.upper
     problem = Problem.of(net, paper_region(10, 0, "local"))
     found = lipopt(problem, 4)
-    twice = Krivine("lipopt4", 4, np.tile(found.numbers, 2), np.tile(found.values, 2))
+    twice = ProductProof("lipopt4", 4, np.tile(found.numbers, 2), np.tile(found.values, 2))
     assert twice.check(problem) == found.upper
     with pytest.raises(InputError, match="products that there are"):
-        Krivine("lipopt4", 4, np.array([found.products]), np.ones(1)).check(problem)
+        ProductProof("lipopt4", 4, np.array([found.products]), np.ones(1)).check(problem)

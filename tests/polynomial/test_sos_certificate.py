@@ -11,9 +11,10 @@ import pytest
 from lipcert.errors import InputError
 from lipcert.polynomial import Polynomial, PolynomialProblem
 from lipcert.polynomial.hierarchy.assembly import MomentConic
+from lipcert.polynomial.hierarchy.attempts import identity_of
 from lipcert.polynomial.hierarchy.hierarchies import dense
-from lipcert.polynomial.hierarchy.model import Block, MomentModel
-from lipcert.polynomial.hierarchy.solve import identity_of, minimize, relax, solve_model
+from lipcert.polynomial.hierarchy.model import MomentBlock, MomentModel
+from lipcert.polynomial.hierarchy.solve import minimize, relax, solve_model
 from lipcert.proof.sos import Identity, SosProof, monomial_reach, prove_sos
 from lipcert.rounding import Array
 from lipcert.solver.conic.conic import ConicProblem, ConicSolution, ConicStatus, solve_conic
@@ -211,7 +212,7 @@ def test_rules_that_round() -> None:
     """x^2 = 0.1 x + 0.3: the objective's merged coefficients carry an error, and the bound stays below both roots."""
     rule = 0.1 * x[0] + 0.3
     f = 0.7 * x[0] ** 3 + 0.1 * x[0] ** 2 - 0.9 * x[0]
-    model = MomentModel(f, blocks=(Block(((), (0,))),), rules={0: rule}, n=1)
+    model = MomentModel(f, blocks=(MomentBlock(((), (0,))),), rules={0: rule}, n=1)
     assert np.all(model.conic().objective_error[:2] > 0)
     roots = [0.05 + s * np.sqrt(0.0025 + 0.3) for s in (1.0, -1.0)]
     result = solve_model(model)

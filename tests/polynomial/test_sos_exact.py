@@ -15,11 +15,11 @@ from lipcert import Polynomial, PolynomialProblem, minimize
 from lipcert.budget import Budget
 from lipcert.polynomial.certificates.certificate import About
 from lipcert.polynomial.hierarchy.assembly import is_exact
-from lipcert.polynomial.hierarchy.attempts import Scaled, attempt
+from lipcert.polynomial.hierarchy.attempts import Scaled, attempt, identity_of
 from lipcert.polynomial.hierarchy.faces import NoGramMatrixError, reduce_bases, reduce_faces
 from lipcert.polynomial.hierarchy.hierarchies import dense
-from lipcert.polynomial.hierarchy.model import Block, MomentModel
-from lipcert.polynomial.hierarchy.solve import identity_of, relax, solve_model
+from lipcert.polynomial.hierarchy.model import MomentBlock, MomentModel
+from lipcert.polynomial.hierarchy.solve import relax, solve_model
 from lipcert.polynomial.problem import extended, propagated_bounds
 from lipcert.polynomial.text import parse
 from lipcert.proof.sos import Identity
@@ -97,8 +97,8 @@ NEARLY = Polynomial.from_terms({(0, 0): 1.0, (0, 1): -2.0, (1, 1): float(np.next
 def test_a_form_that_is_negative_by_one_digit_has_no_bound(mix: list[list[float]] | None) -> None:
     """(x - y)^2 - u y^2 is unbounded below, while all that a solver sees is (x - y)^2."""
     basis = ((0,), (1,))
-    block = Block(basis, None, None if mix is None else np.array(mix))
-    model = MomentModel(NEARLY, blocks=(block, Block(((),))), n=2)
+    block = MomentBlock(basis, None, None if mix is None else np.array(mix))
+    model = MomentModel(NEARLY, blocks=(block, MomentBlock(((),))), n=2)
     conic = model.conic()
     identity = identity_of(conic, np.full(2, -np.inf), np.full(2, np.inf), is_exact(model))
     rng = np.random.default_rng(0)
@@ -263,7 +263,7 @@ def test_exactness_is_counted_in_digits() -> None:
         (2.0**40, 0.1, True),
         (3.0, 0.1, False),
     ):
-        block = Block(((), (0,)), Polynomial.constant(multiplier), np.array([[entry, 1.0], [1.0, 0.0]]))
+        block = MomentBlock(((), (0,)), Polynomial.constant(multiplier), np.array([[entry, 1.0], [1.0, 0.0]]))
         product = Fraction(entry) * Fraction(entry) * Fraction(multiplier)
         assert is_exact(MomentModel(x[0], blocks=(block,), n=1)) == whole
         assert whole == (Fraction(entry * entry * multiplier) == product)
@@ -272,6 +272,6 @@ def test_exactness_is_counted_in_digits() -> None:
 def test_a_block_of_a_constant_alone() -> None:
     """The basis 1 with a multiplier that is a number: rows without any column."""
     for multiplier in (None, Polynomial.constant(2.0)):
-        model = MomentModel(x[0] ** 2, blocks=(Block(((), (0,))), Block(((),), multiplier)), n=1)
+        model = MomentModel(x[0] ** 2, blocks=(MomentBlock(((), (0,))), MomentBlock(((),), multiplier)), n=1)
         assert solve_model(model).bound <= 0.0
         assert model.conic().coefficients[-1] == 1.0

@@ -17,17 +17,16 @@ from scipy.optimize import linprog
 from lipcert.cli.pop import pop_command
 from lipcert.errors import InputError
 from lipcert.polynomial import Polynomial, PolynomialProblem
-from lipcert.polynomial.hierarchy import plan as planning
-from lipcert.polynomial.hierarchy.cliques import chordal_cliques, homes
-from lipcert.polynomial.hierarchy.hierarchies import dense, nearly_sparse, sparse
-from lipcert.polynomial.hierarchy.model import Block, MomentModel
+from lipcert.polynomial.hierarchy.hierarchies import chordal_cliques, dense, homes, nearly_sparse, sparse
+from lipcert.polynomial.hierarchy.model import MomentBlock, MomentModel
 from lipcert.polynomial.hierarchy.plan import monomial_count, plan
-from lipcert.polynomial.hierarchy.solve import minimize, relax, solve_model, solve_problem
+from lipcert.polynomial.hierarchy.solve import Splitting, minimize, relax, solve_model
 from lipcert.polynomial.hierarchy.terms import exploit
 from lipcert.polynomial.monomials import all_monomials
 from lipcert.polynomial.text import parse
 from lipcert.solver.conic.conic import solve_conic
-from tests.polynomial_problems import boxed, broyden_tridiagonal, max_cut, rosenbrock_chain
+from tests.constants import set_constant
+from tests.polynomial_problems import boxed, broyden_tridiagonal, max_cut, rosenbrock_chain, solved
 
 x = [Polynomial.variable(i) for i in range(6)]
 SPLITS = [("sign", None), ("term", None), ("term", 1), ("term-chordal", None), ("term-chordal", 1)]
@@ -153,7 +152,7 @@ def test_bases_lie_in_half_the_newton_polytope(terms: list[tuple[int, int, int]]
     """Of sums of squares; and the squares can still be written in what is left."""
     q = Polynomial.from_terms({(0,) * a + (1,) * b: float(c) for a, b, c in terms})
     f = q * q + x[0] ** 2
-    full = MomentModel(f, blocks=(Block(tuple(all_monomials(range(2), f.degree // 2))),), n=2)
+    full = MomentModel(f, blocks=(MomentBlock(tuple(all_monomials(range(2), f.degree // 2))),), n=2)
     used = set().union(*bases(exploit(full, "term")))
     assert all(in_half_newton_polytope(f, m, 2) for m in used)
     assert {(), (0,), *q.terms()} - {()} <= used
@@ -165,7 +164,7 @@ def test_bases_lie_in_half_the_newton_polytope(terms: list[tuple[int, int, int]]
 def test_the_newton_polytope_loses_nothing(text: str) -> None:
     """The optimum of the moment relaxation with all monomials, and with those that remain."""
     f = parse(text, ["x", "y"])
-    full = MomentModel(f, blocks=(Block(tuple(all_monomials(range(2), f.degree // 2))),), n=2)
+    full = MomentModel(f, blocks=(MomentBlock(tuple(all_monomials(range(2), f.degree // 2))),), n=2)
     reduced = exploit(full, "term")
     assert sum(map(len, bases(reduced))) < len(full.blocks[0].basis)
     whole, part = (solve_conic(m.conic().problem) for m in (full, reduced))
@@ -181,7 +180,7 @@ def test_what_is_no_sum_of_squares_keeps_its_basis() -> None:
 @pytest.mark.parametrize("sparsity", ["term", "term-chordal"])
 @pytest.mark.parametrize("problem", [rosenbrock_chain(12), broyden_tridiagonal(12)], ids=["rosenbrock", "broyden"])
 def test_correlative_and_term_sparsity_together(problem: PolynomialProblem, sparsity: str) -> None:
-    result = solve_problem(problem, "sparse", 2, sparsity=sparsity, sparse_order=1)
+    result = solved(problem, "sparse", 2, splitting=Splitting(sparsity=sparsity, sparse_order=1))
     assert -1e-4 <= result.bound <= 0.0
     assert len(result.notes) == 2 or sparsity == "term"  # there nothing is split at times
 
@@ -260,7 +259,7 @@ def test_plan_counts_what_is_built(relaxation: str, monkeypatch: pytest.MonkeyPa
             assert stage.moments == built.columns
             assert dict(stage.blocks) == Counter(built.orders)
     whole = plan(problem, relaxation, 2, sparsity="none").stages
-    monkeypatch.setattr(planning, "COUNTED", 0)
+    set_constant(monkeypatch, "COUNTED", 0)
     for guess, real in zip(plan(problem, relaxation, 2, sparsity="none").stages, whole, strict=True):
         assert not guess.counted
         assert guess.blocks == real.blocks
@@ -318,12 +317,14 @@ def test_stable_term_sparsity_keeps_the_bound_on_cliques(relaxation: str, seed: 
     ball = 3.0 - sum((x[i] ** 2 for i in range(n)), Polynomial.constant(0.0))
     extra = (ball,) if relaxation == "nearly-sparse" else ()
     problem = PolynomialProblem(f, extra, lower=-np.ones(n), upper=np.ones(n)).boxed()
-    whole = solve_problem(problem, relaxation, 2, sparsity="none")
-    split = solve_problem(problem, relaxation, 2)
+    whole = solved(problem, relaxation, 2, splitting=Splitting(sparsity="none"))
+    split = solved(problem, relaxation, 2)
     room = 1e-5 * (1 + np.abs(f.coefficients).sum())
     assert split.bound == pytest.approx(whole.bound, abs=room)
     points = rng.uniform(-1, 1, (500, n))
     inside = points[(points**2).sum(axis=1) <= 3.0] if extra else points
     for sparse_order in (1, 2):
-        chordal = solve_problem(problem, relaxation, 2, sparsity="term-chordal", sparse_order=sparse_order)
+        chordal = solved(
+            problem, relaxation, 2, splitting=Splitting(sparsity="term-chordal", sparse_order=sparse_order)
+        )
         assert chordal.bound <= min(whole.bound + room, float(f.evaluate(inside).min()))

@@ -10,6 +10,7 @@ import pytest
 
 from lipcert.errors import FileFormatError
 from lipcert.readers.onnx import wire
+from tests.constants import set_constant
 from tests.reader_tools import refuse
 
 onnx = pytest.importorskip("onnx", reason="the onnx package is not installed")
@@ -54,7 +55,7 @@ def test_fields_are_counted() -> None:
 @pytest.mark.parametrize("inside", [b"\x0a\x00", b"\x2a\x00", b"\x0a\x02\x2a\x00", b"\x2a\x02\x08\x01"])
 def test_files_of_nothing_but_messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inside: bytes) -> None:
     """Empty nodes, initializers, attributes, and sizes one by one: refused before the parser sees them."""
-    monkeypatch.setattr(wire, "MAX_FIELDS", 1000)
+    set_constant(monkeypatch, "MAX_FIELDS", 1000)
     path = tmp_path / "net.onnx"
     path.write_bytes(field(7, inside * 600))
     if len(inside) == 2:

@@ -220,7 +220,7 @@ def test_limits_are_kept_before_anything_is_made(monkeypatch: pytest.MonkeyPatch
     graph = Graph((1, 1000))
     with pytest.raises(InputError, match="beyond the limit"):
         graph.expand(graph.input, (10_000_000, 1000))
-    monkeypatch.setattr(tensors, "MAX_BLOCKS", 2)
+    set_constant(monkeypatch, "MAX_BLOCKS", 2)
     x = graph.activate(graph.activate(graph.input, RELU), RELU)
     with pytest.raises(InputError, match="groups of neurons"):
         graph.activate(x, RELU)

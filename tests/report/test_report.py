@@ -23,14 +23,14 @@ from hypothesis import strategies as st
 
 from lipcert import DataSet, InputError, Network, SoundnessError, certify
 from lipcert.chart import numbers
-from lipcert.chart.axes import round_numbers
 from lipcert.chart.markup import Markup, tag
+from lipcert.chart.shapes import round_numbers
 from lipcert.cli.app import run
 from lipcert.cli.demo import digits
 from lipcert.errors import how_to_install
 from lipcert.files.boundary import clean
 from lipcert.report import heatmap
-from lipcert.report.curve import shares
+from lipcert.report.curves import shares
 from lipcert.report.page import notices, page
 from lipcert.report.pictures import pixels_of, png
 from lipcert.robustness.stored import read_job

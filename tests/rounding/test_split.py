@@ -16,7 +16,7 @@ from lipcert.problem.problem import Problem
 from lipcert.proof.multipliers import check, prove, sparse_slack
 from lipcert.rounding import Array
 from lipcert.rounding.definite import find_shift, is_positive
-from lipcert.rounding.split import Split, apart, split
+from lipcert.rounding.split import SplitMatrix, apart, split
 from lipcert.solver.rank_two import solve_rank_two
 from tests.lift_tools import built, deep_net
 
@@ -56,7 +56,7 @@ def test_yes_is_true_at_the_edge() -> None:
         size, n = float(np.abs(S).max()), inner + outer
         error = np.full(n, size * 10.0 ** rng.uniform(-18, -15) * float(rng.integers(0, 2)))
         shift = np.abs(rng.normal(size=n)) * size * 10.0 ** rng.uniform(-18, -12) * float(rng.integers(0, 3) > 0)
-        answer = Split(sp.csr_array(S), error, np.arange(inner)).positive(shift)
+        answer = SplitMatrix(sp.csr_array(S), error, np.arange(inner)).positive(shift)
         said[answer] += 1
         assert not answer or exactly_semidefinite(S, shift, error)
     assert said[True] > 80
@@ -79,7 +79,7 @@ def test_shift_is_small_and_proved_both_ways(seed: int, inner: int, outer: int, 
     assert shift.sum() <= 1e-10 * np.trace(S)
     assert np.linalg.eigvalsh((S + np.diag(shift)) / scale)[0] > -1e-12 * np.trace(S) / scale
     deep = S - np.diag(np.r_[np.zeros(inner), np.full(outer, 1e-6 * np.trace(S))])
-    worse = Split(sp.csr_array(deep), np.zeros(n), part.inner)
+    worse = SplitMatrix(sp.csr_array(deep), np.zeros(n), part.inner)
     assert worse.shift() is None  # more than rounding: the whole matrix decides how to pay for it
     assert not worse.positive(np.zeros(n))
 
@@ -87,7 +87,7 @@ def test_shift_is_small_and_proved_both_ways(seed: int, inner: int, outer: int, 
 def test_what_is_no_number_is_refused() -> None:
     S, none = bordered(np.random.default_rng(0), 6, 3, 1.0), np.zeros(9)
     S[np.diag_indices(9)] += 1.0
-    good = Split(sp.csr_array(S), none, np.arange(6))
+    good = SplitMatrix(sp.csr_array(S), none, np.arange(6))
     assert good.positive(none)
     for bad in (np.nan, np.inf, -np.inf):
         for place in (0, 8):
@@ -96,7 +96,7 @@ def test_what_is_no_number_is_refused() -> None:
             assert not good.positive(shift)
             T = S.copy()
             T[place, 7] = T[7, place] = bad
-            assert not Split(sp.csr_array(T), none, np.arange(6)).positive(none)
+            assert not SplitMatrix(sp.csr_array(T), none, np.arange(6)).positive(none)
             with patch("lipcert.rounding.split.LEAST", 2):
                 assert split(sp.csr_array(T), none) is None
     assert not good.positive(np.full(9, -2000.0))  # D is negative

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lipcert import Box, Everywhere
 from lipcert.budget import Budget
-from lipcert.paper.networks import paper_network, paper_region
+from lipcert.paper.entries import paper_network, paper_region
 from lipcert.problem.problem import Problem
 from lipcert.proof.multipliers import prove
 from lipcert.relaxation.model import Relaxation

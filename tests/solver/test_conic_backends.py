@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -123,10 +124,18 @@ def test_lower_triangles_by_columns() -> None:
 
 # MOSEK
 
+Mosek = Callable[..., None]
+
+
+@pytest.fixture
+def mosek(monkeypatch: pytest.MonkeyPatch) -> Mosek:
+    """Put a module in the place of MOSEK that answers or raises as it is told."""
+    return lambda **told: monkeypatch.setitem(sys.modules, "mosek", fake_mosek.module(**told))
+
 
 @pytest.mark.parametrize("known", [*LINEAR, *SEMIDEFINITE], ids=lambda known: known.name)
-def test_mosek_gets_the_dual_and_gives_x_s_z(known: Known, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "mosek", fake_mosek.module())
+def test_mosek_gets_the_dual_and_gives_x_s_z(known: Known, mosek: Mosek) -> None:
+    mosek()
     found = solve_conic(known.problem, "mosek", budget=Budget.of_seconds(10))
     assert found.status is ConicStatus.OPTIMAL
     assert found.primal == pytest.approx(known.value, abs=1e-5)
@@ -136,8 +145,8 @@ def test_mosek_gets_the_dual_and_gives_x_s_z(known: Known, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_mosek_on_random_programs(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "mosek", fake_mosek.module())
+def test_mosek_on_random_programs(seed: int, mosek: Mosek) -> None:
+    mosek()
     problem = random_sdp(seed, orders=(3, 0, 1, 4))
     found = solve_conic(problem, "mosek")
     assert found.primal == pytest.approx(solve_conic(problem, "scs").primal, rel=1e-4)
@@ -154,15 +163,15 @@ def test_mosek_on_random_programs(seed: int, monkeypatch: pytest.MonkeyPatch) ->
         (("brand_new", "ok"), ConicStatus.ERROR),
     ],
 )
-def test_mosek_statuses(answers: tuple[str, str], status: ConicStatus, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "mosek", fake_mosek.module(answers=answers))
+def test_mosek_statuses(answers: tuple[str, str], status: ConicStatus, mosek: Mosek) -> None:
+    mosek(answers=answers)
     found = solve_conic(LINEAR[0].problem, "mosek")
     assert found.status is status
     assert answers[0] in found.message
 
 
-def test_mosek_primal_is_our_dual(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "mosek", fake_mosek.module())
+def test_mosek_primal_is_our_dual(mosek: Mosek) -> None:
+    mosek()
     assert solve_conic(unbounded(), "mosek").status is ConicStatus.UNBOUNDED
     assert solve_conic(infeasible_sdp(), "mosek").status is ConicStatus.INFEASIBLE
 
@@ -173,26 +182,26 @@ def test_mosek_missing(monkeypatch: pytest.MonkeyPatch) -> None:
         solve_conic(LINEAR[0].problem, "mosek")
 
 
-def test_mosek_without_licence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mosek_without_licence(mosek: Mosek) -> None:
     error = fake_mosek.Error(
         "rescode.err_missing_license_file(1008): License cannot be located.\nThe default path is x"
     )
-    monkeypatch.setitem(sys.modules, "mosek", fake_mosek.module(raises=error))
+    mosek(raises=error)
     with pytest.raises(InputError, match="no valid licence") as caught:
         solve_conic(LINEAR[0].problem, "mosek")
     assert "\n" not in str(caught.value)
 
 
-def test_mosek_other_errors_are_a_status(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mosek_other_errors_are_a_status(mosek: Mosek) -> None:
     error = fake_mosek.Error("rescode.err_space(1051): Out of space.")
-    monkeypatch.setitem(sys.modules, "mosek", fake_mosek.module(raises=error))
+    mosek(raises=error)
     found = solve_conic(LINEAR[0].problem, "mosek")
     assert found.status is ConicStatus.ERROR
     assert "Out of space" in found.message
 
 
-def test_mosek_verbose(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setitem(sys.modules, "mosek", fake_mosek.module())
+def test_mosek_verbose(mosek: Mosek, capsys: pytest.CaptureFixture[str]) -> None:
+    mosek()
     solve_conic(LINEAR[0].problem, "mosek", verbose=True)
     assert capsys.readouterr().out == "MOSEK\n"
     assert mosek_backend._name("mosek.solsta.optimal") == "optimal"

@@ -21,10 +21,10 @@ from lipcert.problem.problem import PREACTIVATIONS, Problem
 from lipcert.problem.region import Box, Everywhere
 from lipcert.rounding import Array
 from lipcert.witness import Witness, evaluate, sample_points, sampling, search
-from lipcert.witness import screen as screens
 from lipcert.witness.patterns import patterns_apply
 from lipcert.witness.program import PatternProgram
 from lipcert.witness.screen import PASS_SECONDS, Screen
+from tests.constants import set_constant
 from tests.enumeration import exact_constant
 from tests.strategies import branched_networks
 
@@ -194,7 +194,7 @@ def test_the_screen_agrees_with_the_network() -> None:
 def test_sampling_does_not_depend_on_how_it_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = Problem.of(random_network(7, (6, 10, 1)), Box(np.zeros(6), 2.0))
     whole = sampling(problem, Budget.unlimited(), samples=3001, seed=3)
-    monkeypatch.setattr(screens, "CHUNK_BYTES", 10_000)
+    set_constant(monkeypatch, "CHUNK_BYTES", 10_000)
     pieces = sampling(problem, Budget.unlimited(), samples=3001, seed=3)
     assert pieces.value == whole.value
 

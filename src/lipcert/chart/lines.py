@@ -11,9 +11,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lipcert.chart.axes import Axis, Frame, around, from_zero, logarithmic, of_names
 from lipcert.chart.numbers import near, plain
-from lipcert.chart.shapes import Drawing, Line, Paint, Shape, Text, mark
+from lipcert.chart.shapes import (
+    AxesFrame,
+    Axis,
+    Drawing,
+    Paint,
+    Polyline,
+    Shape,
+    Text,
+    around,
+    from_zero,
+    logarithmic,
+    mark,
+    of_names,
+)
 
 _WIDTH, _HEIGHT = 400.0, 280.0  # of one panel
 _LEGEND_STEP, _LEGEND_ROW = 150.0, 22.0
@@ -107,31 +119,31 @@ def _joined(panel: Panel, series: Series) -> bool:
 
 
 def _legend(name: str, look: Look, joined: bool, x: float, y: float) -> list[Shape]:
-    line = [Line([(x, y), (x + 36, y)], look.line)] if joined else []
+    line = [Polyline([(x, y), (x + 36, y)], look.line)] if joined else []
     return [*line, *look.mark_at(x + 18, y), Text(x + 44, y + 4.5, name, "start")]
 
 
 def _panel(panel: Panel, looks: Mapping[str, Look], x: float, y: float) -> list[Shape]:
-    frame = Frame(_x_axis(panel), _y_axis(panel), x + 66, x + _WIDTH - 12, y + 30, y + _HEIGHT - 46)
+    frame = AxesFrame(_x_axis(panel), _y_axis(panel), x + 66, x + _WIDTH - 12, y + 30, y + _HEIGHT - 46)
     shapes = [Text((frame.left + frame.right) / 2, y + 18, panel.title, bold=True), *frame.shapes()]
     for s in panel.series:
         shapes += _band(s, looks[s.name], frame) if _joined(panel, s) else []
     for s in panel.series:
         look = looks[s.name]
         if _joined(panel, s):
-            shapes.append(Line([frame.at(v, q.median) for v, q in s.points], look.line))
+            shapes.append(Polyline([frame.at(v, q.median) for v, q in s.points], look.line))
         for v, q in s.points:
             place = "" if panel.names else f", {plain(v)}"
             shapes += look.mark_at(*frame.at(v, q.median), f"{s.name}{place}: {near(q.median, 5)}")
     return shapes
 
 
-def _band(series: Series, look: Look, frame: Frame) -> list[Shape]:
+def _band(series: Series, look: Look, frame: AxesFrame) -> list[Shape]:
     if all(q.low == q.high for _, q in series.points):
         return []
     above = [frame.at(x, q.high) for x, q in series.points]
     below = [frame.at(x, q.low) for x, q in reversed(series.points)]
-    return [Line([*above, *below], Paint(fill=look.colour, opacity=0.13), closed=True)]
+    return [Polyline([*above, *below], Paint(fill=look.colour, opacity=0.13), closed=True)]
 
 
 def _x_axis(panel: Panel) -> Axis:

@@ -23,6 +23,16 @@ def near(value: float | None, digits: int = 3) -> str:
     return _rounded(value, digits, ROUND_HALF_EVEN)
 
 
+def rounded_up(value: float, digits: int = 7) -> str:
+    """At least `value`, as text prints numbers: without zeros at the end, and with inf and nan as words."""
+    return _trimmed(value, digits, ROUND_CEILING)
+
+
+def rounded_down(value: float, digits: int = 7) -> str:
+    """At most `value`, as text prints numbers."""
+    return _trimmed(value, digits, ROUND_FLOOR)
+
+
 def plain(value: float) -> str:
     """A number that was typed, as it was typed."""
     return f"{value:.12g}"
@@ -65,6 +75,16 @@ def _rounded(value: float | None, digits: int, rounding: str) -> str:
         return _NONE
     if value == 0:
         return "0"
-    exact = Decimal(repr(value))  # the shortest decimal that is this float: 0.1 stays 0.1 when rounded up
-    result = exact.quantize(Decimal(1).scaleb(exact.adjusted() - digits + 1), rounding=rounding)
+    result = _quantized(value, digits, rounding)
     return f"{result:f}" if -5 <= result.adjusted() < digits + 2 else f"{result:.{digits - 1}e}"
+
+
+def _trimmed(value: float, digits: int, rounding: str) -> str:
+    rounded = _quantized(value, digits, rounding) if value and math.isfinite(value) else value
+    return f"{float(rounded):.{digits}g}"
+
+
+def _quantized(value: float, digits: int, rounding: str) -> Decimal:
+    """A number that is not zero, to so many digits."""
+    exact = Decimal(repr(float(value)))  # the shortest decimal that is this float: 0.1 stays 0.1 when rounded up
+    return exact.quantize(Decimal(1).scaleb(exact.adjusted() - digits + 1), rounding=rounding)

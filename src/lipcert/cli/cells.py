@@ -79,7 +79,7 @@ def cells_command(
     lipcert cells net.onnx --radius 1 --output 0 --cells 40,40,1 --plot cells.svg --axes 0,1 --at x2=0.5
     lipcert verify cells.npz --network net.onnx
     """
-    from lipcert.report.cells import cell_map, check_view
+    from lipcert.report.heatmap import cell_map, check_view
     from lipcert.search.cells.door import partition  # here, so that other commands start fast
 
     grid = _grid(cells, adaptive)

@@ -89,7 +89,7 @@ def jacobian_command(
     lipcert jacobian net.onnx --vnnlib box.vnnlib --csv entries.csv --plot entries.svg
     lipcert verify jacobian.npz --network net.onnx
     """
-    from lipcert.report.jacobian import entry_map
+    from lipcert.report.heatmap import entry_map
     from lipcert.search.jacobian.door import jacobian  # here, so that other commands start fast
 
     rows = None if outputs is None else parse_list("--outputs", outputs)

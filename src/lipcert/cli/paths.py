@@ -174,7 +174,7 @@ def _check_file(option: str, path: Path, kind: Kind, context: click.Context) -> 
     if not context.meta.get(_OVERWRITE) and not _may_replace(path, kind):
         raise InputError(f"{where}: exists and is not {kind.words}; choose another name, or give --overwrite")
     if kind is PNG:
-        from lipcert.chart.raster import check_matplotlib  # here, because most commands draw nothing
+        from lipcert.chart.render import check_matplotlib  # here, because most commands draw nothing
 
         check_matplotlib()
 

@@ -20,11 +20,18 @@ from lipcert.cli.show import console, print_facts, print_json
 from lipcert.errors import InputError
 from lipcert.files import write_bytes
 from lipcert.polynomial.files import load_problem
-from lipcert.polynomial.hierarchy.climb import AUTO, Splitting, Standing, Wishes, climb
+from lipcert.polynomial.hierarchy.bracket import solve_bracket
 from lipcert.polynomial.hierarchy.model import MomentModel
 from lipcert.polynomial.hierarchy.plan import plan
 from lipcert.polynomial.hierarchy.result import GAP, PolynomialResult
-from lipcert.polynomial.hierarchy.solve import RELAXATIONS, relax
+from lipcert.polynomial.hierarchy.solve import (
+    AUTO,
+    RELAXATIONS,
+    PolynomialOptions,
+    PolynomialProgress,
+    Splitting,
+    relaxation_of,
+)
 from lipcert.polynomial.hierarchy.terms import SPARSITIES
 from lipcert.polynomial.language import show_problem
 from lipcert.polynomial.problem import PolynomialProblem
@@ -70,7 +77,7 @@ class Effort:
     seed: int
     no_point: bool
 
-    def wishes(self) -> Wishes:
+    def options(self) -> PolynomialOptions:
         if self.seed < 0:
             raise InputError(f"--seed {self.seed}: a seed is a number >= 0")
         order: int | str | None = self.order
@@ -78,7 +85,7 @@ class Effort:
             if not self.order.removeprefix("-").isdecimal():
                 raise InputError(f"--order {self.order}: give a whole number, or auto")
             order = int(self.order)
-        return Wishes(
+        return PolynomialOptions(
             order=order,
             gap=self.gap,
             time_limit=self.time_limit,
@@ -145,23 +152,23 @@ def pop_command(
     lipcert pop chain.pop --plan
     lipcert pop disk.pop --certificate proof.npz
     """
-    wishes = effort.wishes()
-    wishes.check()
+    options = effort.options()
+    options.check()
     read = load_problem(file)
     cliques = None if relaxation == "dense" else read.cliques
     bad = read.bad if relaxation == "nearly-sparse" else None
-    wishes = replace(wishes, relaxation=relaxation, cliques=cliques, bad=bad, splitting=splitting, start=read.start)
-    wishes = replace(wishes, time_limit=time_left(wishes.time_limit))
+    options = replace(options, relaxation=relaxation, cliques=cliques, bad=bad, splitting=splitting, start=read.start)
+    options = replace(options, time_limit=time_left(options.time_limit))
     if planning:
-        shape = (relaxation, wishes.number, cliques, bad, splitting.sparsity, splitting.sparse_order)
+        shape = (relaxation, options.number, cliques, bad, splitting.sparsity, splitting.sparse_order)
         planned = plan(read.problem, *shape)
         print_json(planned.to_dict()) if as_json else console().print(planned.facts().text(), markup=False)
         return 0
     if target is not None:
-        _write(target, read.problem, wishes, Path(file).name)
+        _write(target, read.problem, options, Path(file).name)
         return 0
     with _Line(read.problem.sense) as line:
-        result = climb(read.problem, replace(wishes, on_progress=line.update))
+        result = solve_bracket(read.problem, replace(options, on_progress=line.update))
     result = replace(result, notes=(*result.notes, *read.notes))
     if as_json:
         print_json(result.to_dict())
@@ -178,9 +185,9 @@ class _Line(LiveLine):
     def __init__(self, sense: str) -> None:
         super().__init__()
         self._least = sense == "min"
-        self._last = Standing(0.0, -inf if self._least else inf, None, "starting")
+        self._last = PolynomialProgress(0.0, -inf if self._least else inf, None, "starting")
 
-    def update(self, standing: Standing) -> None:
+    def update(self, standing: PolynomialProgress) -> None:
         self._last = standing
 
     def line(self) -> str:
@@ -198,18 +205,16 @@ def _keep(result: PolynomialResult, target: str) -> None:
         click.echo(f"lipcert: {target}: not written, {why}", err=True)
 
 
-def _write(target: str, problem: PolynomialProblem, wishes: Wishes, name: str) -> None:
+def _write(target: str, problem: PolynomialProblem, options: PolynomialOptions, name: str) -> None:
     """Write the relaxation or the problem to a file; the ending says which."""
     if target.lower().endswith(PROBLEM.ending):
         write_bytes(target, show_problem(problem).encode())
         about = f"{counted(problem.n, 'variable')}, {counted(len(problem.polynomials) - 1, 'constraint')}"
         console().print(f"{escape(target)}: {about}")
         return
-    if wishes.order == AUTO:
+    if options.order == AUTO:
         raise InputError("--to writes one relaxation: give --order as a number, or leave it out for the least")
-    by = wishes.splitting
-    shape = (wishes.relaxation, wishes.number, wishes.cliques, wishes.bad, by.sparsity, by.sparse_order)
-    _write_model(target, relax(problem, *shape), name)
+    _write_model(target, relaxation_of(problem, options), name)
 
 
 def _write_model(target: str, model: MomentModel, name: str) -> None:

@@ -12,9 +12,8 @@ from lipcert.cli.paths import INPUT, PAGE, PNG, SVG, OutputFile, also_writes
 from lipcert.cli.show import console, print_json
 from lipcert.cli.targets import write_drawing
 from lipcert.files import write_bytes
-from lipcert.report.curve import certified_curve
+from lipcert.report.curves import certified_curve, certified_radii
 from lipcert.report.heatmap import heat_map
-from lipcert.report.histogram import certified_radii
 from lipcert.report.page import notices, page
 from lipcert.robustness.stored import StoredJob, read_job
 

@@ -71,17 +71,17 @@ def reproduce_command(
     lipcert reproduce table4 --weights net.npz --images t10k-images-idx3-ubyte.gz \\
         --labels t10k-labels-idx1-ubyte.gz --scale 1/255
     """
-    from lipcert.paper.digits784 import MISSING
-    from lipcert.paper.run import FULL_SECONDS, MEMORY, QUICK_SECONDS, Options, cores, reproduce
+    from lipcert.paper.run import FULL_SECONDS, MEMORY, QUICK_SECONDS, RunOptions, cores, reproduce
     from lipcert.paper.targets import check_target
     from lipcert.paper.trained import read_files
+    from lipcert.paper.training import MISSING
 
     targets = check_target(target)
     if jobs is not None and scheduler is not None:
         raise InputError("--jobs and --cluster exclude each other; give one of them")
     limit = time_limit if time_limit is not None else QUICK_SECONDS if quick else FULL_SECONDS
     memory = MEMORY if memory_limit is None else memory_limit
-    options = Options(quick, limit, memory, jobs or cores(), scheduler)
+    options = RunOptions(quick, limit, memory, jobs or cores(), scheduler)
     options.check()
     files = read_files(weights, images, labels, scale)
     for name in targets:

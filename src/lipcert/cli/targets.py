@@ -9,9 +9,8 @@ from typing import Any
 
 import click
 
-from lipcert.chart.raster import png
+from lipcert.chart.render import document, png
 from lipcert.chart.shapes import Drawing
-from lipcert.chart.svg import document
 from lipcert.cli.options import certificate_option, gathered
 from lipcert.cli.paths import PNG, SVG, Kind, OutputFile
 from lipcert.files import write_bytes

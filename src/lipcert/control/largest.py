@@ -10,8 +10,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from lipcert.budget import Budget
-from lipcert.chart.facts import Facts
-from lipcert.chart.shown import Shown
+from lipcert.chart.facts import Facts, Shown
 from lipcert.errors import InputError
 from lipcert.method.bound import bound
 from lipcert.method.result import Result

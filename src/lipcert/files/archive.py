@@ -1,4 +1,10 @@
-"""NumPy archives of strangers: sizes and headers are checked before any data are read, and nothing is unpickled."""
+"""NumPy archives of strangers: sizes and headers are checked before any data are read, and nothing is unpickled.
+
+Members of zip files are unpacked up to the size that they declare: a small file cannot take more memory than that.
+Python's zipfile unpacks a whole chunk before it looks at the declared size, and its bz2 and lzma members grow a million
+times. This module reads stored and deflated members alone, which grow a thousand times at most, and refuses a member
+whose contents are longer or shorter than it declares.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +12,9 @@ import io
 import math
 import os
 import re
+import struct
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -20,7 +28,67 @@ from numpy.typing import NDArray
 from lipcert.errors import FileFormatError
 from lipcert.files import MAX_WEIGHTS, opened
 from lipcert.files.boundary import parsing, quoted
-from lipcert.files.members import packed, unpacked
+
+_LOCAL = struct.Struct("<4s5H3L2H")  # the local header before a member's data
+_SIGNATURE = b"PK\x03\x04"
+_ENCRYPTED = 0x1
+
+
+def packed(file: IO[bytes], member: zipfile.ZipInfo) -> bytes:
+    """Read the bytes of a member as they are stored, before decompression."""
+    name = quoted(member.filename)
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or member.flag_bits & _ENCRYPTED:
+        raise FileFormatError(f"member {name} is neither stored nor deflated; write it with numpy.savez")
+    file.seek(member.header_offset)
+    head = file.read(_LOCAL.size)
+    if len(head) != _LOCAL.size or not head.startswith(_SIGNATURE):
+        raise damaged(name)
+    *_, name_length, extra_length = _LOCAL.unpack(head)
+    file.seek(name_length + extra_length, 1)
+    data = file.read(member.compress_size)
+    if len(data) != member.compress_size:
+        raise damaged(name)
+    return data
+
+
+def unpacked(data: bytes, member: zipfile.ZipInfo, most: int | None = None) -> bytes:
+    """Decompress a member and check its size and checksum; with `most`, return only its first bytes.
+
+    At most one byte more than the declared size is decompressed.
+    """
+    name, size = quoted(member.filename), member.file_size
+    wanted = size if most is None else min(most, size)
+    if member.compress_type == zipfile.ZIP_STORED:
+        if len(data) != size:
+            raise lying(name, size)
+        found, ended = data[:wanted], True
+    else:
+        engine = zlib.decompressobj(-zlib.MAX_WBITS)
+        try:
+            found = engine.decompress(data, wanted + 1)  # one byte more shows that the stream is too long
+        except zlib.error:
+            raise damaged(name) from None
+        ended = engine.eof
+    if most is not None:
+        if len(found) < wanted:
+            raise lying(name, size)
+        return found[:wanted]
+    if len(found) != size or not ended:
+        raise lying(name, size)
+    if zlib.crc32(found) != member.CRC:
+        raise damaged(name)
+    return found
+
+
+def damaged(name: str) -> FileFormatError:
+    """The error about a member that cannot be decompressed."""
+    return FileFormatError(f"member {name} is damaged; write the file again")
+
+
+def lying(name: str, size: int) -> FileFormatError:
+    """The error about a member that is longer or shorter than it declares."""
+    return FileFormatError(f"member {name} declares {size:,} bytes, which it does not hold; write the file again")
+
 
 MAX_MEMBERS = 4096  # arrays in one archive
 MAX_HEADER = 4096  # bytes of the dictionary in an array's header
@@ -30,7 +98,7 @@ _UNICODE, _SURROGATES = 0x110000, (0xD800, 0xDFFF)  # the first number past Unic
 
 
 @dataclass(frozen=True)
-class _Header:
+class _ArrayHeader:
     """The shape and type that an array's header declares, and where its data begin."""
 
     shape: tuple[int, ...]
@@ -65,7 +133,7 @@ class Archive(Mapping[str, NDArray[Any]]):
                 raise FileFormatError(f"{len(members)} arrays are more than the limit of {MAX_MEMBERS}")
             if sum(m.file_size for m in members) > 8 * MAX_WEIGHTS + MAX_MEMBERS * MAX_HEADER:
                 raise FileFormatError(f"the arrays declare more than {MAX_WEIGHTS:,} numbers")
-            headers: dict[str, _Header] = {}
+            headers: dict[str, _ArrayHeader] = {}
             for member in members:
                 name = member.filename.removesuffix(".npy")
                 if name == member.filename or not names.fullmatch(name) or name in headers:
@@ -94,7 +162,7 @@ class Archive(Mapping[str, NDArray[Any]]):
     def __len__(self) -> int:
         return len(self._arrays)
 
-    def _read(self, file: IO[bytes], name: str, header: _Header, member: zipfile.ZipInfo) -> NDArray[Any]:
+    def _read(self, file: IO[bytes], name: str, header: _ArrayHeader, member: zipfile.ZipInfo) -> NDArray[Any]:
         with parsing(f"array {name}", self._advice):
             data = np.frombuffer(unpacked(packed(file, member), member), dtype=header.dtype, offset=header.offset)
             if header.dtype.kind == "U" and not _is_text(data):
@@ -132,7 +200,7 @@ def read_npy(path: Path, axes: int) -> NDArray[Any]:
     return data.reshape(header.shape, order="F" if header.fortran else "C")
 
 
-def _header(file: IO[bytes], name: str, size: int, text: bool, axes: int) -> _Header:
+def _header(file: IO[bytes], name: str, size: int, text: bool, axes: int) -> _ArrayHeader:
     """Read the header at the start of a member and check the declared shape against the member's size."""
     version = npy.read_magic(file)
     if version not in ((1, 0), (2, 0)):
@@ -147,7 +215,7 @@ def _header(file: IO[bytes], name: str, size: int, text: bool, axes: int) -> _He
     offset = file.tell()
     if offset + math.prod(shape) * dtype.itemsize != size:
         raise FileFormatError(f"array {name} has the shape {shape}, but {max(size - offset, 0)} bytes of data")
-    return _Header(shape, fortran, dtype, offset)
+    return _ArrayHeader(shape, fortran, dtype, offset)
 
 
 def _is_text(data: NDArray[np.str_]) -> bool:

@@ -7,8 +7,7 @@ with JobFolder.open("job", "certify", question, resume=True) as folder, processe
 from lipcert.jobs.executors import chosen_executor, cluster, isolated, local, processes
 from lipcert.jobs.folder import JobFolder
 from lipcert.jobs.piece import Answer, Outcome, Piece
-from lipcert.jobs.progress import Progress
-from lipcert.jobs.run import End, Run, run_pieces
+from lipcert.jobs.run import End, Progress, Run, run_pieces
 
 __all__ = [
     "Answer",

@@ -8,8 +8,7 @@ import os
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from lipcert.chart.facts import Facts
-from lipcert.chart.shown import Shown
+from lipcert.chart.facts import Facts, Shown
 from lipcert.errors import InputError, SoundnessError
 from lipcert.files import write_bytes
 from lipcert.problem.frame import Frame

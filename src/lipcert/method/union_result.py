@@ -8,8 +8,7 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from lipcert.chart.facts import Facts
-from lipcert.chart.shown import Shown
+from lipcert.chart.facts import Facts, Shown
 from lipcert.errors import InputError
 from lipcert.files import write_bytes
 from lipcert.method.result import Result, gap_words

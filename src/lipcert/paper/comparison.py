@@ -10,10 +10,18 @@ from enum import Enum
 import numpy as np
 
 from lipcert.chart.lines import Quartiles
-from lipcert.paper.entries import LBS, OURS, UPPER, Entry, Random
-from lipcert.paper.faults import ABOVE, BELOW_LOWER, explanation, is_valid, proved_fault
-from lipcert.paper.findings import NOT_RUN, NOT_TRIED, Findings
-from lipcert.paper.published import Values, published, published_value
+from lipcert.paper.entries import LBS, OURS, UPPER, Entry, RandomNetwork
+from lipcert.paper.estimators import NOT_RUN, NOT_TRIED, Findings
+from lipcert.paper.published import (
+    ABOVE,
+    BELOW_LOWER,
+    Values,
+    explanation,
+    is_valid,
+    proved_fault,
+    published,
+    published_value,
+)
 
 TOLERANCE = 2e-3  # of a median against the published one
 LOWEST = 1e-4  # relative: how far above another bound ours may lie and still count as the lowest
@@ -21,7 +29,7 @@ NOTHING_COMPARED = "nothing to compare: no entry with a published counterpart fi
 _ALL_SEEDS = 10
 
 
-class Verdict(Enum):
+class Comparison(Enum):
     """How a row compares with the publication."""
 
     AGREES = "agrees"
@@ -34,12 +42,12 @@ class Verdict(Enum):
 
     def of(self, number: int) -> str:
         """As 1 agrees, 21 agree."""
-        several = {Verdict.AGREES: "agree", Verdict.DIFFERS: "differ"}
+        several = {Comparison.AGREES: "agree", Comparison.DIFFERS: "differ"}
         return f"{number} {self.value if number == 1 else several.get(self, self.value)}"
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparisonRow:
     """One method on the networks of a group: those that finished, and words for those that did not.
 
     `ours` and `published` are medians over the same networks, see `_compare`.
@@ -56,7 +64,7 @@ class Row:
     words: str
     ours: float | None
     published: float | None
-    verdict: Verdict
+    verdict: Comparison
     remarks: tuple[str, ...]
 
     @property
@@ -66,24 +74,24 @@ class Row:
         return self.ours / self.published
 
 
-def summarise(entries: Iterable[Entry], findings: Findings) -> list[Row]:
+def summarise(entries: Iterable[Entry], findings: Findings) -> list[ComparisonRow]:
     """One row for each method and group of networks, in the order of the entries."""
     groups: dict[tuple[tuple[int, int, int], str, str], list[Entry]] = {}
     for entry in entries:
-        if isinstance(entry.network, Random):
+        if isinstance(entry.network, RandomNetwork):
             groups.setdefault((entry.network.group, entry.region, entry.method), []).append(entry)
     return [_row(*group, region, method, own, findings) for (group, region, method), own in groups.items()]
 
 
 def _row(
     layers: int, size: int, sparsity: int, region: str, method: str, entries: list[Entry], findings: Findings
-) -> Row:
+) -> ComparisonRow:
     found = [findings[e] for e in entries]
     words = Counter(f.ended for f in found if f.ended)
     ours, theirs, verdict, remarks = _compare(entries, published(layers, region, size, sparsity, method), findings)
     if method == OURS:
         remarks += _not_lowest(entries, findings)
-    return Row(
+    return ComparisonRow(
         *(layers, size, sparsity, region, method),
         attempted=sum(f.ended not in (NOT_RUN, NOT_TRIED) for f in found),
         values=Quartiles.of([f.value for f in found if f.value is not None]),
@@ -98,7 +106,7 @@ def _row(
 
 def _compare(
     entries: list[Entry], told: Values, findings: Findings
-) -> tuple[float | None, float | None, Verdict, list[str]]:
+) -> tuple[float | None, float | None, Comparison, list[str]]:
     """Medians over the same networks: all ten where that median was published, else those that finished and were."""
     done = [(e, value) for e in entries if (value := findings[e].value) is not None]
     both = [(e, mine, theirs) for e, mine in done if (theirs := told.of(e.network.seed)) is not None]
@@ -115,27 +123,27 @@ def _compare(
     return ours, theirs, _verdict(abs(ours - theirs) <= TOLERANCE, bool(refuted), reasons), said
 
 
-def _verdict(near: bool, refuted: bool, reasons: list[str]) -> Verdict:
+def _verdict(near: bool, refuted: bool, reasons: list[str]) -> Comparison:
     if refuted:
-        return Verdict.REFUTED
+        return Comparison.REFUTED
     if near:
-        return Verdict.AGREES
+        return Comparison.AGREES
     if not reasons or not all(reasons):
-        return Verdict.DIFFERS
-    return Verdict.LOWER if {*reasons} == {ABOVE} else Verdict.EXPLAINED
+        return Comparison.DIFFERS
+    return Comparison.LOWER if {*reasons} == {ABOVE} else Comparison.EXPLAINED
 
 
 def _unfinished(
     entries: list[Entry], told: Values, findings: Findings, refuted: list[str]
-) -> tuple[Verdict, list[str]]:
+) -> tuple[Comparison, list[str]]:
     """The verdict where no published network finished here, and what is known of them all the same."""
     if refuted:
-        return Verdict.REFUTED, refuted
+        return Comparison.REFUTED, refuted
     if told.middle is None or all(findings[e].ended in ("", NOT_RUN) for e in entries):
-        return Verdict.NOTHING, []
+        return Comparison.NOTHING, []
     pairs = [(findings[replace(e, method=OURS)].value, told.of(e.network.seed)) for e in entries]
     known = [ours < theirs for ours, theirs in pairs if ours is not None and theirs is not None]
-    return Verdict.OUT_OF_REACH, [f"ours is lower in {sum(known)} of {len(known)} networks"] if known else []
+    return Comparison.OUT_OF_REACH, [f"ours is lower in {sum(known)} of {len(known)} networks"] if known else []
 
 
 def _refuted(entries: list[Entry], findings: Findings) -> list[str]:
@@ -179,9 +187,9 @@ def _above(value: float | None, other: float | None) -> bool:
 class Agreement:
     """How the published rows compare, by verdict."""
 
-    verdicts: tuple[tuple[Verdict, int], ...]
+    verdicts: tuple[tuple[Comparison, int], ...]
 
-    def of(self, verdict: Verdict) -> int:
+    def of(self, verdict: Comparison) -> int:
         return dict(self.verdicts).get(verdict, 0)
 
     @property
@@ -200,8 +208,8 @@ class Agreement:
         return f"of {self.published} published entries {', '.join([first, *others])} (to {TOLERANCE:g})"
 
 
-def agreement(rows: Iterable[Row]) -> Agreement:
+def agreement(rows: Iterable[ComparisonRow]) -> Agreement:
     """Rows that more than one target shows count once."""
     unique = {(r.layers, r.size, r.sparsity, r.region, r.method): r for r in rows}.values()
     count = Counter(r.verdict for r in unique)
-    return Agreement(tuple((v, count[v]) for v in Verdict if v is not Verdict.NOTHING and count[v]))
+    return Agreement(tuple((v, count[v]) for v in Comparison if v is not Comparison.NOTHING and count[v]))

@@ -1,10 +1,14 @@
-"""How each method of the paper bounds an entry: pure functions that run in a process of their own."""
+"""How each method of the paper bounds an entry, and the estimates that a job has so far.
+
+The estimators are pure functions that run in a process of their own. `Findings` reads the outcomes of a job as
+estimates, a number or a word for each entry, and refuses contradictions.
+"""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -13,11 +17,25 @@ import numpy as np
 from lipcert.bounds.interval import Interval
 from lipcert.bounds.propagation import preactivations
 from lipcert.budget import Budget
+from lipcert.errors import SoundnessError
+from lipcert.jobs import Outcome
 from lipcert.method.bound import bound
 from lipcert.method.bracket import Bracket
 from lipcert.method.solving import Task, solve
-from lipcert.paper.entries import HR1, HR2, LBS, LIPOPT3, LIPOPT4, OURS, SHOR, Entry, Given, Random
-from lipcert.paper.networks import SAMPLES, paper_samples
+from lipcert.paper.entries import (
+    HR1,
+    HR2,
+    LBS,
+    LIPOPT3,
+    LIPOPT4,
+    OURS,
+    SAMPLES,
+    SHOR,
+    Entry,
+    RandomNetwork,
+    TrainedNetwork,
+    paper_samples,
+)
 from lipcert.polynomial.lcep.lipopt import lipopt
 from lipcert.polynomial.lcep.methods import literal_bound
 from lipcert.problem.output import choose_output
@@ -71,9 +89,9 @@ def solve_entry(entry: Entry, seconds: float) -> dict[str, Any]:
     start = time.perf_counter()
     net, region = entry.network.net(), entry.network.region(entry.region)
     c = np.ones(1)
-    if isinstance(entry.network, Given):
+    if isinstance(entry.network, TrainedNetwork):
         c = choose_output(entry.network.output, net.outputs).c
-    value = asdict(_METHODS[entry.method](_Question(entry, Problem.of(net, region, c), seconds)))
+    value = asdict(_METHODS[entry.method](_EntryProblem(entry, Problem.of(net, region, c), seconds)))
     value["seconds"] = time.perf_counter() - start
     for key in ("upper", "lower", "floor"):
         number = value[key]
@@ -84,16 +102,16 @@ def solve_entry(entry: Entry, seconds: float) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Question:
+class _EntryProblem:
     entry: Entry
     problem: Problem
     seconds: float
 
 
-def _lbs(q: _Question) -> Estimate:
+def _lbs(q: _EntryProblem) -> Estimate:
     """The paper's own points where its random stream is known, as many others elsewhere."""
     network = q.entry.network
-    if isinstance(network, Random) and q.entry.region == "global":
+    if isinstance(network, RandomNetwork) and q.entry.region == "global":
         points = paper_samples(network.size, network.seed, network.layers)
         witness, note = sample_points(q.problem.on(Everywhere()), points), ""
     else:
@@ -102,7 +120,7 @@ def _lbs(q: _Question) -> Estimate:
     return Estimate(lower=witness.value, note=note, point=tuple(float(e) for e in witness.point))
 
 
-def _relaxed(q: _Question) -> Estimate:
+def _relaxed(q: _EntryProblem) -> Estimate:
     """SHOR and HR-2 of one hidden layer in their reduced form, by the interior point for rank-two rows."""
     method = {SHOR: "shor", HR2: "hr2"}[q.entry.method]
     specification, budget = plan_specification(q.problem, method), Budget.of_seconds(q.seconds)
@@ -118,7 +136,7 @@ def _relaxed(q: _Question) -> Estimate:
     return Estimate(bracket.upper, ended=_ended(status.name))
 
 
-def _hierarchy(q: _Question) -> Estimate:
+def _hierarchy(q: _EntryProblem) -> Estimate:
     """HR-1 and HR-2 of two hidden layers as the paper states them, with t in [-1, 1], by a general conic solver.
 
     Globally without x and z where no sign is known: they change nothing there (measured, see docs/reproduction.md), and
@@ -145,11 +163,11 @@ def _ended(status: str) -> str:
     return TIME if status in ("TIME_LIMIT", "ITERATION_LIMIT", "INTERRUPTED") else FAILED
 
 
-def _hr2(q: _Question) -> Estimate:
+def _hr2(q: _EntryProblem) -> Estimate:
     return _relaxed(q) if q.problem.network.depth == 1 else _hierarchy(q)
 
 
-def _lipopt(q: _Question) -> Estimate:
+def _lipopt(q: _EntryProblem) -> Estimate:
     """The linear program over [0, 1]^n; global ones with every slope free, as they were published."""
     degree = int(q.entry.method[-1])
     pre = preactivations(q.problem)
@@ -160,9 +178,9 @@ def _lipopt(q: _Question) -> Estimate:
     return Estimate(found.upper, floor=found.floor, ended=_ended(found.status.name), note=note)
 
 
-def _ours(q: _Question) -> Estimate:
+def _ours(q: _EntryProblem) -> Estimate:
     """`auto`: the best that applies within the time. Its bound at the limit is its bound."""
-    share = _OURS_SHARE if isinstance(q.entry.network, Random) else 1.0  # there are hundreds of these
+    share = _OURS_SHARE if isinstance(q.entry.network, RandomNetwork) else 1.0  # there are hundreds of these
     seconds = float(np.clip(q.seconds * share, *OURS_SECONDS))
     asked = q.problem
     result = bound(asked.network, asked.region, output=asked.output, time_limit=seconds)
@@ -173,7 +191,7 @@ def _ours(q: _Question) -> Estimate:
     return Estimate(result.upper, lower=result.lower, note=f"{result.method} {ended}".strip(), point=point)
 
 
-_METHODS: dict[str, Callable[[_Question], Estimate]] = {
+_METHODS: dict[str, Callable[[_EntryProblem], Estimate]] = {
     LBS: _lbs,
     SHOR: _relaxed,
     HR1: _hierarchy,
@@ -182,3 +200,69 @@ _METHODS: dict[str, Callable[[_Question], Estimate]] = {
     LIPOPT4: _lipopt,
     OURS: _ours,
 }
+
+
+MEMORY, NOT_RUN, NOT_TRIED = "memory", "not run", "not tried"
+
+
+@dataclass(frozen=True)
+class Attained:
+    """The norm of a gradient, which method found it, and the point."""
+
+    value: float
+    method: str
+    point: tuple[float, ...] | None
+
+    @property
+    def written(self) -> str:
+        """The point as text from which it can be read back to the last bit."""
+        return "" if self.point is None else " ".join(map(repr, self.point))
+
+
+class Findings:
+    """The estimates of all entries that were asked for; refuses contradictions."""
+
+    def __init__(self, entries: Iterable[Entry], outcomes: Mapping[str, Outcome]) -> None:
+        self.entries = [*entries]
+        self._found = {entry.name: estimate_of(outcomes.get(entry.name)) for entry in self.entries}
+        self._witness: dict[tuple[str, str], Attained] = {}
+        for entry in self.entries:
+            found, key = self[entry], (entry.network.name, entry.region)
+            if found.lower is not None and (key not in self._witness or found.lower > self._witness[key].value):
+                self._witness[key] = Attained(found.lower, entry.method, found.point)
+        for entry in self.entries:
+            upper, lower = self[entry].upper, self.lower(entry)
+            if upper is not None and lower is not None and upper < lower:
+                raise SoundnessError(
+                    f"{entry.name}: the bound {upper!r} lies below a gradient norm {lower!r} of the same region: "
+                    "a bug in lipcert, please report it"
+                )
+
+    def __getitem__(self, entry: Entry) -> Estimate:
+        return self._found.get(entry.name, Estimate(ended=NOT_RUN))
+
+    def lower(self, entry: Entry) -> float | None:
+        """The largest gradient norm that any method found for this network and region."""
+        witness = self.witness(entry)
+        return None if witness is None else witness.value
+
+    def witness(self, entry: Entry) -> Attained | None:
+        """Where it was found."""
+        return self._witness.get((entry.network.name, entry.region))
+
+
+def estimate_of(outcome: Outcome | None) -> Estimate:
+    if outcome is None:
+        return Estimate(ended=NOT_RUN)
+    if outcome.value is None:
+        return Estimate(ended=error_word(outcome.error or ""), note=outcome.error or "")
+    point = outcome.value.get("point")
+    return Estimate(**{**outcome.value, "point": None if point is None else tuple(point)})
+
+
+def error_word(error: str) -> str:
+    """Running out of something reads the same whoever noticed it; a program that is too large to build is memory."""
+    text = error.lower()
+    if "out of memory" in text or "products here; the limit" in text or "too large" in text:
+        return MEMORY
+    return TIME if "out of time" in text else FAILED

@@ -8,18 +8,24 @@ from statistics import fmean
 from lipcert.chart.lines import Panel, Quartiles, Series
 from lipcert.paper.comparison import (
     LOWEST,
-    Row,
-    Verdict,
+    Comparison,
+    ComparisonRow,
     agreement,
     lower_bounds_than_ours,
     refutes,
     summarise,
 )
-from lipcert.paper.entries import LBS, OURS, Entry, Random, shape_words
-from lipcert.paper.estimators import Estimate
-from lipcert.paper.faults import MIXED, known_fault, proved_fault
-from lipcert.paper.findings import NOT_RUN, Findings
-from lipcert.paper.published import TABLE1, TABLE1_SPARSITIES, Printed, published_value
+from lipcert.paper.entries import LBS, OURS, Entry, RandomNetwork, shape_words
+from lipcert.paper.estimators import NOT_RUN, Estimate, Findings
+from lipcert.paper.published import (
+    MIXED,
+    TABLE1,
+    TABLE1_SPARSITIES,
+    Printed,
+    known_fault,
+    proved_fault,
+    published_value,
+)
 from lipcert.paper.report import (
     Record,
     Report,
@@ -64,7 +70,7 @@ def figure_report(target: str, entries: Sequence[Entry], findings: Findings) -> 
     )
 
 
-def _lowest(rows: Sequence[Row]) -> str:
+def _lowest(rows: Sequence[ComparisonRow]) -> str:
     """Where ours is not the lowest valid upper bound."""
     own = [r for r in rows if r.method == OURS and r.values is not None]
     if not own:
@@ -75,7 +81,7 @@ def _lowest(rows: Sequence[Row]) -> str:
     return f"{found}; not in {where}" if lost else found
 
 
-def _row_words(r: Row) -> dict[str, str]:
+def _row_words(r: ComparisonRow) -> dict[str, str]:
     return {
         "s": str(r.sparsity),
         "method": r.method,
@@ -88,7 +94,7 @@ def _row_words(r: Row) -> dict[str, str]:
     }
 
 
-def _row_record(r: Row) -> Record:
+def _row_record(r: ComparisonRow) -> Record:
     """A line of TARGET.csv."""
 
     def three(names: Sequence[str], values: Quartiles | None) -> Record:
@@ -114,10 +120,10 @@ def _row_record(r: Row) -> Record:
 
 
 def _network_records(entries: Sequence[Entry], findings: Findings) -> list[Record]:
-    return [_network_record(e, e.network, findings) for e in entries if isinstance(e.network, Random)]
+    return [_network_record(e, e.network, findings) for e in entries if isinstance(e.network, RandomNetwork)]
 
 
-def _network_record(entry: Entry, network: Random, findings: Findings) -> Record:
+def _network_record(entry: Entry, network: RandomNetwork, findings: Findings) -> Record:
     """A line of TARGET-networks.csv."""
     found, told = findings[entry], published_value(entry)
     fault = ""
@@ -145,7 +151,7 @@ def _refuted_records(entries: Sequence[Entry], findings: Findings) -> list[Recor
     records: list[Record] = []
     for entry in entries:
         witness = findings.witness(entry)
-        if isinstance(entry.network, Random) and witness is not None and refutes(entry, findings):
+        if isinstance(entry.network, RandomNetwork) and witness is not None and refutes(entry, findings):
             records.append(
                 {
                     "network": entry.network.words,
@@ -173,7 +179,7 @@ def random_panels(entries: Sequence[Entry], findings: Findings) -> list[Panel]:
     """
     sheets: dict[tuple[int, int, str], dict[int, list[Entry]]] = {}
     for e in entries:
-        if isinstance(e.network, Random):
+        if isinstance(e.network, RandomNetwork):
             sheet = sheets.setdefault((e.network.layers, e.network.size, e.region), {})
             sheet.setdefault(e.network.sparsity, []).append(e)
     panels = []
@@ -222,7 +228,7 @@ def table1_report(entries: Sequence[Entry], findings: Findings) -> Report:
     title = "Table 1: global constants of (80,80) and (40,40,10)"
     groups: dict[tuple[tuple[int, int, int], str], list[Entry]] = {}
     for entry in entries:
-        if isinstance(entry.network, Random):
+        if isinstance(entry.network, RandomNetwork):
             groups.setdefault((entry.network.group, entry.method), []).append(entry)
     records = [_table1_record(own, findings) for own in groups.values()]
     rows = summarise(entries, findings)
@@ -249,7 +255,7 @@ def table1_report(entries: Sequence[Entry], findings: Findings) -> Report:
 def _table1_record(entries: Sequence[Entry], findings: Findings) -> Record:
     """A line of table1.csv; `published` is one of the two statistics."""
     first, network = entries[0], entries[0].network
-    assert isinstance(network, Random)
+    assert isinstance(network, RandomNetwork)
     found = [findings[e] for e in entries]
     values = [f.value for f in found if f.value is not None]
     head, mean = found[0], fmean(values) if len(values) == len(found) else None
@@ -287,26 +293,26 @@ def _printed_verdict(
     beside: float | None,
     found: list[Estimate],
     findings: Findings,
-) -> Verdict:
+) -> Comparison:
     """Of a printed number against the statistic that it turned out to be."""
     one = statistic != "mean"
     if not isinstance(printed, float) or any(f.ended == NOT_RUN for f in (found[:1] if one else found)):
-        return Verdict.NOTHING
+        return Comparison.NOTHING
     if not one and len(found) < _OF_TEN:
-        return Verdict.NOTHING  # a mean of others
+        return Comparison.NOTHING  # a mean of others
     lower = findings.lower(entry)
     if one and entry.method != LBS and lower is not None and printed + _PRINTED < lower:
-        return Verdict.REFUTED
+        return Comparison.REFUTED
     if beside is None:
-        return Verdict.OUT_OF_REACH
+        return Comparison.OUT_OF_REACH
     if abs(beside - printed) <= _PRINTED:
-        return Verdict.AGREES
+        return Comparison.AGREES
     if known_fault(entry):
-        return Verdict.EXPLAINED
-    return Verdict.LOWER if entry.method != LBS and beside < printed else Verdict.DIFFERS
+        return Comparison.EXPLAINED
+    return Comparison.LOWER if entry.method != LBS and beside < printed else Comparison.DIFFERS
 
 
-def _printed(network: Random, method: str) -> tuple[Printed | None, str, Printed | None]:
+def _printed(network: RandomNetwork, method: str) -> tuple[Printed | None, str, Printed | None]:
     """The printed number, which statistic it is, and the printed time; nothing where the table has no such line."""
     for line in TABLE1:
         if (line.layers, line.size, line.method) == (network.layers, network.size, method):

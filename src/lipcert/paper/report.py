@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lipcert.chart.lines import Look, Panel, Quartiles, line_chart
-from lipcert.chart.svg import document
-from lipcert.files import write_bytes
-from lipcert.paper.comparison import NOTHING_COMPARED, Row, Verdict
+from lipcert.chart.render import document
+from lipcert.files import text_of, write_bytes
+from lipcert.paper.comparison import NOTHING_COMPARED, Comparison, ComparisonRow
 from lipcert.paper.estimators import Estimate
 
 Value = str | int | float | None
@@ -48,7 +48,7 @@ class Report:
     tables: Tables
     plot: str
     lines: Sequence[str]
-    rows: Sequence[Row] = ()  # those that the agreement counts
+    rows: Sequence[ComparisonRow] = ()  # those that the agreement counts
     facts: Record = field(default_factory=dict)  # what the page says besides the tables
 
     @property
@@ -87,8 +87,8 @@ def as_csv(records: Sequence[Record]) -> str:
 
 def read_csv(path: Path) -> list[Record]:
     """The records of such a file; an empty place is None, and what looks like a number is one."""
-    with path.open(newline="", encoding="utf-8") as file:
-        return [{key: _value(text) for key, text in record.items()} for record in csv.DictReader(file)]
+    records = csv.DictReader(io.StringIO(text_of(path)))
+    return [{key: _value(text) for key, text in record.items()} for record in records]
 
 
 def _value(text: str) -> Value:
@@ -107,7 +107,7 @@ def estimate_record(estimate: Estimate) -> Record:
 def printed_agreement(records: Sequence[Record]) -> str:
     """How printed numbers compare, from the verdicts of a table's lines."""
     count = Counter(str(r["verdict"]) for r in records if r["verdict"])
-    said = ", ".join(v.of(count[v.value]) for v in Verdict if count[v.value])
+    said = ", ".join(v.of(count[v.value]) for v in Comparison if count[v.value])
     return f"of {count.total()} printed numbers {said}" if count else NOTHING_COMPARED
 
 

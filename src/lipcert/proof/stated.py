@@ -52,6 +52,6 @@ def prove_stated(problem: Problem, proof: Proof, upper: float) -> Certificate:
 
 def read_stated(kind: str, arrays: Mapping[str, Any], method: str) -> Proof:
     """A proof from a file. Its room comes after this one and is loaded by name, when a file asks for it."""
-    later = importlib.import_module("lipcert.polynomial.lcep.stated")
+    later = importlib.import_module("lipcert.polynomial.lcep.literal")
     found: Proof = later.read_stated(kind, arrays, method)
     return found

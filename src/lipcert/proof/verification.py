@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
-from lipcert.chart.shown import Shown
+from lipcert.chart.facts import Shown
 from lipcert.problem.question import Statement
 from lipcert.rounding import worst
 

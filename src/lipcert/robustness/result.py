@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lipcert._version import __version__
-from lipcert.chart.facts import Facts
-from lipcert.chart.shown import Shown
+from lipcert.chart.facts import Facts, Shown
 from lipcert.errors import SoundnessError
 from lipcert.files import write_bytes, write_npz
 from lipcert.problem.norms import INF, Norm

@@ -14,8 +14,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from lipcert.chart.facts import Facts
-from lipcert.chart.shown import Shown
+from lipcert.chart.facts import Facts, Shown
 from lipcert.errors import InputError, shown
 from lipcert.jobs import chosen_executor
 from lipcert.jobs.executors import check_workers

@@ -24,7 +24,7 @@ APART = 3.0  # a shift leaves room for this many times the rounding error, becau
 
 
 @dataclass(frozen=True, eq=False)
-class Split:
+class SplitMatrix:
     """A sparse symmetric matrix S and its error, as in `is_positive`; the block of `inner` is diagonal."""
 
     S: Any
@@ -81,13 +81,13 @@ class Split:
         return (T, error) if np.all(np.isfinite(error)) and np.all(np.isfinite(T)) else None
 
 
-def split(S: Any, error: Array) -> Split | None:
+def split(S: Any, error: Array) -> SplitMatrix | None:
     """S with a large diagonal block; None where the block found is small, or S has an entry that is not finite."""
     n = S.shape[0]
     if n < LEAST or not np.all(np.isfinite(S.data)):
         return None
     inner = np.flatnonzero(apart(S, np.asarray(S.diagonal()) > 0))
-    return Split(S, error, inner) if len(inner) >= WORTHWHILE * n and len(inner) < n else None
+    return SplitMatrix(S, error, inner) if len(inner) >= WORTHWHILE * n and len(inner) < n else None
 
 
 def apart(S: Any, candidates: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from lipcert.errors import FileFormatError, LipcertError, SoundnessError
 from lipcert.files.archive import Archive
 from lipcert.jobs import Answer, End, JobFolder, Outcome, Piece, run_pieces
-from lipcert.jobs.progress import Progress as PieceProgress
+from lipcert.jobs.run import Progress as PieceProgress
 from lipcert.proof.cells import Cells, Index, Signs
 from lipcert.rounding import Array
 from lipcert.search.scores import NEVER

@@ -16,7 +16,7 @@ import numpy as np
 
 from lipcert.errors import InputError
 from lipcert.jobs import End
-from lipcert.jobs.progress import Progress as PieceProgress
+from lipcert.jobs.run import Progress as PieceProgress
 from lipcert.proof.cells import Cells, Index
 from lipcert.proof.tree import Tree
 from lipcert.rounding import Array

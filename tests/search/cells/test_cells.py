@@ -18,14 +18,14 @@ import lipcert
 from lipcert import Box, Everywhere, InputError, Network, Status, partition
 from lipcert.bounds import Interval, linear_bounds, slope_bounds
 from lipcert.bounds.gradients import OPEN_UP_TO, vertex_bounds
-from lipcert.chart.svg import document
+from lipcert.chart.render import document
 from lipcert.cli.app import run
 from lipcert.jobs import JobFolder
 from lipcert.problem.norms import Norm
 from lipcert.proof.cells import Grid
 from lipcert.proof.partition import verify_partition
 from lipcert.proof.tree import LEAF, Tree
-from lipcert.report.cells import cell_map
+from lipcert.report.heatmap import cell_map
 from lipcert.rounding import Array
 from lipcert.search import boxes as search
 from lipcert.search.cells.result import Partition

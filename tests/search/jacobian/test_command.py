@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from lipcert import Box, InputError, Network, jacobian
-from lipcert.chart.svg import document
+from lipcert.chart.render import document
 from lipcert.cli.app import run
-from lipcert.report.jacobian import MARKS, entry_map
+from lipcert.report.heatmap import MARKS, entry_map
 from tests.problems import net_of
 
 

@@ -19,9 +19,9 @@ from lipcert.errors import FileFormatError, InputError
 from lipcert.files.numbers import LARGEST_WHOLE, one_whole, real, whole, within
 from lipcert.polynomial.hierarchy.assembly import is_exact
 from lipcert.polynomial.hierarchy.attempts import LEAST, check_range, identity_of
-from lipcert.polynomial.hierarchy.cuts import Bounds, Cut, cut_of, triangle_inequality
+from lipcert.polynomial.hierarchy.cuts import Cut, VariableBounds, cut_of, triangle_inequality
 from lipcert.polynomial.hierarchy.hierarchies import MAX_ORDER, rule_of
-from lipcert.polynomial.hierarchy.model import Block, MomentModel, Products
+from lipcert.polynomial.hierarchy.model import FactorProducts, MomentBlock, MomentModel
 from lipcert.polynomial.monomials import Monomial, Rows, monomial_of, pad, rows_of, stack
 from lipcert.polynomial.polynomial import Polynomial
 from lipcert.polynomial.problem import PolynomialProblem, variable_bounds
@@ -148,7 +148,7 @@ class _Names:
     def with_cuts(self, rows: Sequence[Polynomial]) -> tuple[Sequence[Polynomial], list[Cut]]:
         """Constraints of the problem, and behind them triangle inequalities of its bounds."""
         count = sum(1 for _ in takewhile(lambda g: g in self.inequalities, rows))
-        bounds = Bounds(*variable_bounds(self.problem))
+        bounds = VariableBounds(*variable_bounds(self.problem))
         cuts = [cut for g in rows[count:] if (cut := cut_of(g, bounds)) is not None]
         if len(cuts) < len(rows) - count:
             raise InputError("the relaxation has a constraint that the problem has not; it cannot be kept in a file")
@@ -225,7 +225,7 @@ def read_model(arrays: Mapping[str, Any], problem: PolynomialProblem) -> MomentM
     )
 
 
-def _read_blocks(arrays: Mapping[str, Any], problem: PolynomialProblem) -> tuple[Block, ...]:
+def _read_blocks(arrays: Mapping[str, Any], problem: PolynomialProblem) -> tuple[MomentBlock, ...]:
     table, basis = _table(arrays, "sos_blocks", 3), _monomials(arrays, "sos_basis", problem.n)
     mix = _floats(arrays, "sos_mix")
     sizes, orders = table[:, 0], table[:, 1]
@@ -233,14 +233,14 @@ def _read_blocks(arrays: Mapping[str, Any], problem: PolynomialProblem) -> tuple
     fits = fits and bool(np.all(sizes[orders == 0] <= MAX_ORDER)) and sizes.sum() == len(basis)
     if not fits or (sizes * orders).sum() != len(mix):
         raise FileFormatError("the blocks of the proof, their bases and their coefficients do not fit together")
-    blocks: list[Block] = []
+    blocks: list[MomentBlock] = []
     first = entry = 0
     for size, order, number in table.tolist():
         own = tuple(monomial_of(r) for r in basis[first : first + size])
         mixed = mix[entry : entry + size * order].reshape(order, size) if order else None
         if mixed is not None and not np.all(np.abs(mixed).max(axis=1) > 0):
             raise FileFormatError("a basis of the proof has a polynomial that is zero")
-        blocks.append(Block(own, None if number == -1 else _pick(problem.inequalities, number), mixed))
+        blocks.append(MomentBlock(own, None if number == -1 else _pick(problem.inequalities, number), mixed))
         first, entry = first + size, entry + size * order
     return tuple(blocks)
 
@@ -259,7 +259,7 @@ def _read_cuts(arrays: Mapping[str, Any], problem: PolynomialProblem) -> tuple[P
     if "sos_cuts" not in arrays:
         return ()
     table = _table(arrays, "sos_cuts", 5)
-    bounds = Bounds(*variable_bounds(problem))
+    bounds = VariableBounds(*variable_bounds(problem))
     known = np.concatenate([[True], np.isfinite(bounds.lower) & np.isfinite(bounds.upper)])
     places = table[:, :3]
     fits = places.size == 0 or (places.min() >= 0 and places.max() <= problem.n and bool(known[places].all()))
@@ -280,7 +280,7 @@ def _read_rules(arrays: Mapping[str, Any], problem: PolynomialProblem) -> dict[i
     return rules
 
 
-def _read_products(arrays: Mapping[str, Any], problem: PolynomialProblem) -> tuple[Products, ...]:
+def _read_products(arrays: Mapping[str, Any], problem: PolynomialProblem) -> tuple[FactorProducts, ...]:
     table, families = _table(arrays, "sos_factors", 2), _table(arrays, "sos_families", 2)
     rows = whole(arrays, "sos_products", (None, None), -1, len(table) - 1)  # -1: the factor 1
     if not within(families, [0, 0], [len(rows), 1]) or families[:, 0].sum() != len(rows):
@@ -288,14 +288,14 @@ def _read_products(arrays: Mapping[str, Any], problem: PolynomialProblem) -> tup
     sides = _sides(problem) if np.any((table[:, 0] == LOWER) | (table[:, 0] == UPPER)) else {}
     factors = tuple(_factor(kind, k, problem, sides) for kind, k in table.tolist())
     zero = np.append(table[:, 0] == EQUALITY, False)  # the last entry serves index -1
-    found: list[Products] = []
+    found: list[FactorProducts] = []
     first = 0
     for count, equality in families.tolist():
         own = rows[first : first + count]
         first += count
         if equality and not np.all(zero[own].any(axis=1)):
             raise FileFormatError("a product of the proof that should vanish has no factor that does")
-        found.append(Products(factors, own, bool(equality)))
+        found.append(FactorProducts(factors, own, bool(equality)))
     return tuple(found)
 
 

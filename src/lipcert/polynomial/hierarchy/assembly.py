@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from lipcert.errors import InputError
-from lipcert.polynomial.hierarchy.model import Block, MomentModel, Products
+from lipcert.polynomial.hierarchy.model import FactorProducts, MomentBlock, MomentModel
 from lipcert.polynomial.monomials import (
     Index,
     Monomial,
@@ -176,7 +176,7 @@ def numbered(
 
 
 def _section(
-    polynomials: Sequence[Polynomial], blocks: Sequence[Block], products: Sequence[Products]
+    polynomials: Sequence[Polynomial], blocks: Sequence[MomentBlock], products: Sequence[FactorProducts]
 ) -> tuple[Terms, int]:
     """Scalar rows: given polynomials, blocks of order one, products."""
     ones, count = block_terms(blocks)
@@ -188,7 +188,7 @@ def _section(
     return _joined(parts, sizes), sum(sizes)
 
 
-def block_terms(blocks: Sequence[Block]) -> tuple[Terms, int]:
+def block_terms(blocks: Sequence[MomentBlock]) -> tuple[Terms, int]:
     """Entries (i, j), i <= j, of every block, stacked by columns: the terms of multiplier b_i b_j."""
     sizes = np.array([triangle(b.order) for b in blocks], dtype=np.int64)
     starts = np.cumsum(sizes) - sizes
@@ -202,7 +202,7 @@ def block_terms(blocks: Sequence[Block]) -> tuple[Terms, int]:
     return _joined(parts, [0] * len(parts)), int(sizes.sum())
 
 
-def _alike(blocks: Sequence[Block], starts: Index) -> Terms:
+def _alike(blocks: Sequence[MomentBlock], starts: Index) -> Terms:
     """The terms of blocks that have equally many basis elements and equally many terms of the multiplier."""
     order = len(blocks[0].basis)
     basis = rows_of(m for b in blocks for m in b.basis).reshape(len(blocks), order, -1)
@@ -246,7 +246,7 @@ def polynomial_terms(polynomials: Sequence[Polynomial]) -> Terms:
     )
 
 
-def _mixed_block(block: Block, start: int) -> Terms:
+def _mixed_block(block: MomentBlock, start: int) -> Terms:
     """The same where the basis consists of polynomials, rows of `mix`."""
     assert block.mix is not None
     basis = rows_of(block.basis)
@@ -275,7 +275,7 @@ def _mixed(mix: Array, i: Index, j: Index) -> tuple[Index, Index, Index, Array]:
     return slots, monomial[left], monomial[right], value[left] * value[right]
 
 
-def product_terms(family: Products) -> Terms:
+def product_terms(family: FactorProducts) -> Terms:
     """Every product expanded term by term; factors are padded to equal length with zero coefficients."""
     length = max((len(f.coefficients) for f in family.factors), default=0)
     width = max((f.degree for f in family.factors), default=0)
@@ -333,12 +333,12 @@ def is_exact(model: MomentModel) -> bool:
     )
 
 
-def _of_block(block: Block) -> int:
+def _of_block(block: MomentBlock) -> int:
     of_mix = 1 if block.mix is None else _digits(block.mix)
     return _of_product([of_mix, of_mix, 1 if block.multiplier is None else _digits(block.multiplier.coefficients)])
 
 
-def _of_products(family: Products) -> int:
+def _of_products(family: FactorProducts) -> int:
     return _of_product([max((_digits(f.coefficients) for f in family.factors), default=1)] * family.rows.shape[1])
 
 

@@ -34,7 +34,7 @@ Cut = tuple[int, int, int, int, int]  # three places in (1, x), ascending, and t
 
 
 @dataclass(frozen=True, eq=False)
-class Bounds:
+class VariableBounds:
     """Proved bounds of the variables."""
 
     lower: Array
@@ -43,7 +43,7 @@ class Bounds:
 
 def solve_with_cuts(
     model: MomentModel,
-    bounds: Bounds,
+    bounds: VariableBounds,
     rounds: int,
     solve: Callable[[MomentModel], PolynomialResult],
     go_on: Callable[[], bool] = lambda: True,
@@ -72,7 +72,7 @@ def solve_with_cuts(
     return best
 
 
-def scaled_moments(result: PolynomialResult, bounds: Bounds) -> Array | None:
+def scaled_moments(result: PolynomialResult, bounds: VariableBounds) -> Array | None:
     """L(a_i a_j) for a = (1, the variables scaled to [-1, 1]), as the solver has it; NaN where there is no moment."""
     n = len(bounds.lower)
     raw = np.full((n + 1, n + 1), np.nan)
@@ -117,7 +117,7 @@ def _value(moments: Array, cut: Cut) -> float:
     return float(1.0 + s * moments[i, j] + t * moments[j, k] + s * t * moments[i, k])
 
 
-def cut_of(inequality: Polynomial, bounds: Bounds) -> Cut | None:
+def cut_of(inequality: Polynomial, bounds: VariableBounds) -> Cut | None:
     """The cut whose inequality this is, for a file that keeps names instead of polynomials; None if it is no cut."""
     places = tuple(int(i) + 1 for i in inequality.variables)
     triple = (0, *places) if len(places) == 2 else places
@@ -130,7 +130,7 @@ def cut_of(inequality: Polynomial, bounds: Bounds) -> Cut | None:
     return None
 
 
-def triangle_inequality(cut: Cut, bounds: Bounds) -> Polynomial:
+def triangle_inequality(cut: Cut, bounds: VariableBounds) -> Polynomial:
     """g of degree two with g >= 0 between the bounds: the inequality times the widths, its constant rounded up.
 
     With w_i = upper_i - lower_i and A_i = 2 x_i - lower_i - upper_i (w = A = 1 for place 0), in exact arithmetic

@@ -40,7 +40,7 @@ from scipy import sparse
 
 from lipcert.errors import InputError
 from lipcert.polynomial.hierarchy.assembly import MomentConic
-from lipcert.polynomial.hierarchy.model import Block, MomentModel
+from lipcert.polynomial.hierarchy.model import MomentBlock, MomentModel
 from lipcert.polynomial.hierarchy.terms import Entries, entries_of, without_vanishing
 from lipcert.polynomial.monomials import Index, rows_of
 from lipcert.rounding import Array
@@ -77,7 +77,9 @@ def _without_diagonal_only(model: MomentModel, conic: MomentConic) -> MomentMode
     for k, block in enumerate(model.blocks):
         basis = tuple(b for i, b in enumerate(block.basis) if (k, i) not in doomed)
         if basis:
-            changed.append(block if len(basis) == len(block.basis) else Block(basis, block.multiplier))  # not mixed
+            changed.append(
+                block if len(basis) == len(block.basis) else MomentBlock(basis, block.multiplier)
+            )  # not mixed
     return replace(model, blocks=tuple(changed))
 
 
@@ -179,10 +181,12 @@ def _exactly(forced: Forced, nodes: list[int], coefficient: float) -> bool:
     return sum(parts, Fraction(0)) == Fraction(coefficient)
 
 
-def _blocks(entries: Entries, forced: Forced, dead: NDArray[np.bool_], merged: dict[int, int]) -> tuple[Block, ...]:
+def _blocks(
+    entries: Entries, forced: Forced, dead: NDArray[np.bool_], merged: dict[int, int]
+) -> tuple[MomentBlock, ...]:
     """The blocks with vertices left out and pairs joined."""
     touched = {int(entries.block[b]): (b, a) for b, a in merged.items()}
-    blocks: list[Block] = []
+    blocks: list[MomentBlock] = []
     for k, block in enumerate(entries.blocks):
         first, order = int(entries.first[k]), len(block.basis)
         kept = np.flatnonzero(~dead[first : first + order])
@@ -190,7 +194,7 @@ def _blocks(entries: Entries, forced: Forced, dead: NDArray[np.bool_], merged: d
             continue
         basis = tuple(block.basis[i] for i in kept.tolist())
         if k not in touched:
-            blocks.append(block if len(kept) == order else Block(basis, block.multiplier))
+            blocks.append(block if len(kept) == order else MomentBlock(basis, block.multiplier))
             continue
         mix = np.eye(order)
         for b, a in merged.items():
@@ -200,7 +204,7 @@ def _blocks(entries: Entries, forced: Forced, dead: NDArray[np.bool_], merged: d
                 if Fraction(mix[a - first, b - first]) * Fraction(float(forced.p[b])) != Fraction(float(forced.q[b])):
                     mix[a - first, [a - first, b - first]] = forced.p[b], forced.q[b]
         rows = [i for i in kept.tolist() if first + i not in merged]
-        blocks.append(Block(basis, block.multiplier, mix[rows][:, kept]))
+        blocks.append(MomentBlock(basis, block.multiplier, mix[rows][:, kept]))
     return tuple(blocks)
 
 
@@ -266,11 +270,11 @@ def _at_infinity(conic: MomentConic, where: Sequence[bool]) -> ConicProblem:
     return ConicProblem(problem.c, A, b, (Cone("zero", 1), *problem.cones))
 
 
-def _sizes(block: Block, scale: Array) -> Array:
+def _sizes(block: MomentBlock, scale: Array) -> Array:
     """What an entry of a null vector is divided by when the variables are given back their own units."""
     if block.mix is None:
         return np.asarray(np.prod(np.concatenate([scale, [1.0]])[rows_of(block.basis)], axis=1))
-    mixed = block.mix * _sizes(Block(block.basis), scale)
+    mixed = block.mix * _sizes(MomentBlock(block.basis), scale)
     return np.asarray(2.0 ** np.floor(np.log2(np.abs(mixed).max(axis=1))))
 
 
@@ -314,7 +318,7 @@ def _echelon(rows: Array) -> Array:
     return rows
 
 
-def _without(block: Block, null: Fractions) -> Block:
+def _without(block: MomentBlock, null: Fractions) -> MomentBlock:
     """The block on the complement of the null vectors, with whole coefficients."""
     rows = _complement(null, block.order)
     mix = np.array([_whole(row) for row in rows], dtype=np.float64)
@@ -325,7 +329,7 @@ def _without(block: Block, null: Fractions) -> Block:
         if np.abs(mix).max() > 2**24 or np.any(mix != np.rint(mix)):
             return block
     used = np.flatnonzero(np.any(mix != 0, axis=0))
-    return Block(tuple(block.basis[int(k)] for k in used), block.multiplier, mix[:, used])
+    return MomentBlock(tuple(block.basis[int(k)] for k in used), block.multiplier, mix[:, used])
 
 
 def _complement(null: Fractions, order: int) -> Fractions:

@@ -31,7 +31,7 @@ Rules = Mapping[int, Polynomial]
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class MomentBlock:
     """[ L(multiplier b_i b_j) ] >= 0 over the monomials b of the basis; a basis of one is a scalar inequality.
 
     With `mix` the basis is that of the polynomials sum_k mix_ik b_k, whose coefficients are exact by definition.
@@ -52,19 +52,19 @@ class Block:
         """The order of the matrix."""
         return len(self.basis) if self.mix is None else len(self.mix)
 
-    def rescaled(self, scale: Array, inside: Callable[[Polynomial], Polynomial]) -> Block:
+    def rescaled(self, scale: Array, inside: Callable[[Polynomial], Polynomial]) -> MomentBlock:
         """The block in the variables x_i / scale_i, its rows in powers of two that suit them."""
         multiplier = inside(self.multiplier) if self.multiplier else None
         if self.mix is None:
-            return Block(self.basis, multiplier)
+            return MomentBlock(self.basis, multiplier)
         sizes = np.prod(np.concatenate([scale, [1.0]])[rows_of(self.basis)], axis=1)
         mixed = self.mix * sizes
         units = 2.0 ** np.floor(np.log2(np.abs(mixed).max(axis=1, keepdims=True)))
-        return Block(self.basis, multiplier, mixed / units)
+        return MomentBlock(self.basis, multiplier, mixed / units)
 
 
 @dataclass(frozen=True, eq=False)
-class Products:
+class FactorProducts:
     """L(prod_k factors[rows_pk]) >= 0 for every row p, or = 0; index -1 stands for the factor 1.
 
     The products are expanded with their rounding accounted for, unlike a polynomial that was multiplied beforehand.
@@ -91,13 +91,13 @@ class MomentModel:
 
     objective: Polynomial
     sense: str = "min"
-    blocks: tuple[Block, ...] = ()
+    blocks: tuple[MomentBlock, ...] = ()
     equalities: tuple[Polynomial, ...] = ()
     inequalities: tuple[Polynomial, ...] = ()
     rules: Rules = field(default_factory=dict)
     n: int = 0
     names: tuple[str, ...] | None = None
-    products: tuple[Products, ...] = ()
+    products: tuple[FactorProducts, ...] = ()
     lower: Array | None = None
     upper: Array | None = None
     notes: tuple[str, ...] = ()
@@ -156,7 +156,7 @@ class MomentModel:
 
 def with_submoments(model: MomentModel, bases: tuple[tuple[Monomial, ...], ...]) -> MomentModel:
     """The relaxation with moment matrices on these bases added [CLMP20, appendix on cubic terms]."""
-    return replace(model, blocks=model.blocks + tuple(Block(tuple(basis)) for basis in bases))
+    return replace(model, blocks=model.blocks + tuple(MomentBlock(tuple(basis)) for basis in bases))
 
 
 def _normal(p: Polynomial) -> Polynomial:
@@ -165,14 +165,14 @@ def _normal(p: Polynomial) -> Polynomial:
     return p * 2.0 ** -np.floor(np.log2(largest)) if largest else p
 
 
-def _alone(products: Products) -> list[Polynomial]:
+def _alone(products: FactorProducts) -> list[Polynomial]:
     """Factors that are a product by themselves: only these are known to be non-negative."""
     rows = products.rows
     single = rows[(rows >= 0).sum(axis=1) == 1]
     return [products.factors[k] for k in np.unique(single.max(axis=1, initial=-1)) if k >= 0]
 
 
-def _squared(products: Products) -> list[Polynomial]:
+def _squared(products: FactorProducts) -> list[Polynomial]:
     """Factors h whose square vanishes: h = 0 at every feasible point."""
     rows = products.rows
     return [products.factors[r[0]] for r in rows if r[0] >= 0 and np.all(r == r[0])]

@@ -13,27 +13,30 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import comb, inf
 from typing import Any
 
 from lipcert.budget import Budget
-from lipcert.chart.facts import Facts
+from lipcert.chart.facts import Facts, Shown
 from lipcert.chart.numbers import counted
-from lipcert.chart.shown import Shown
 from lipcert.errors import InputError
-from lipcert.polynomial.hierarchy.cliques import (
+from lipcert.polynomial.hierarchy.hierarchies import (
+    MAX_ORDER,
     Clique,
-    Layout,
+    CliqueLayout,
     chordal_cliques,
     correlative_graph,
+    find_rules,
+    krivine,
+    least_order,
+    moment_matrices,
     nearly_sparse_layout,
     one_clique,
     sparse_layout,
 )
-from lipcert.polynomial.hierarchy.hierarchies import MAX_ORDER, find_rules, krivine, least_order, moment_matrices
 from lipcert.polynomial.hierarchy.model import MomentModel
-from lipcert.polynomial.hierarchy.solve import RELAXATIONS, relax
+from lipcert.polynomial.hierarchy.solve import RELAXATIONS, PolynomialOptions, Splitting, relaxation_of
 from lipcert.polynomial.polynomial import Polynomial
 from lipcert.polynomial.problem import PolynomialProblem, check_cliques, without_trivial
 from lipcert.solver.conic.cones import triangle
@@ -46,7 +49,7 @@ CLASSES = ((1.0, "less than a second"), (60.0, "seconds"), (3600.0, "minutes"), 
 
 
 @dataclass(frozen=True)
-class Stage:
+class OrderSize:
     """The size of one order: `blocks` are pairs (order of the matrices, how many), largest first.
 
     `rows` are scalar equalities and inequalities. Without `counted` these are upper limits: the relaxation before it is
@@ -84,7 +87,7 @@ class Plan(Shown):
 
     relaxation: str
     sparsity: str
-    stages: tuple[Stage, ...]
+    stages: tuple[OrderSize, ...]
     notes: tuple[str, ...] = field(default=())
 
     def facts(self) -> Facts:
@@ -126,10 +129,17 @@ def plan(
 
     Nothing is solved, and relaxations of more than a few million terms are not even built.
     """
-    problem = without_trivial(problem)
-    given = None if cliques is None else tuple(tuple(c) for c in cliques)
-    named = None if bad is None else tuple(p for p in bad if p.degree)
-    word = sparsity or ("none" if relaxation == "krivine" else "term")
+    return _planned(
+        problem, PolynomialOptions(relaxation, order, cliques, bad, Splitting(sparsity, sparse_order)), ahead
+    )
+
+
+def _planned(problem: PolynomialProblem, options: PolynomialOptions, ahead: int) -> Plan:
+    """The sizes of so many orders from the one in the options, or from the least one."""
+    problem, relaxation, order = without_trivial(problem), options.relaxation, options.number
+    given = None if options.cliques is None else tuple(tuple(c) for c in options.cliques)
+    named = None if options.bad is None else tuple(p for p in options.bad if p.degree)
+    word = options.splitting.sparsity or ("none" if relaxation == "krivine" else "term")
     if relaxation == "krivine":
         first = max(2, problem.objective.degree) if order is None else order
         return Plan(relaxation, word, tuple(_linear(problem, d, given) for d in range(first, first + ahead)))
@@ -138,7 +148,7 @@ def plan(
     stages, notes = [], layout.notes
     for d in range(first, first + ahead):
         if _terms(problem, d, layout) <= COUNTED:
-            model = relax(problem, relaxation, d, given, named, sparsity, sparse_order)
+            model = relaxation_of(problem, replace(options, order=d, cliques=given, bad=named))
             notes = (*notes, f"order {d}: {model.notes[-1]}") if len(model.notes) > len(layout.notes) else notes
             stages.append(_counted(d, model))
         else:
@@ -151,7 +161,7 @@ def _layout(
     relaxation: str,
     cliques: Sequence[Sequence[int]] | None,
     bad: Sequence[Polynomial] | None,
-) -> Layout:
+) -> CliqueLayout:
     if relaxation not in RELAXATIONS:
         raise InputError(f"relaxation {relaxation!r}: must be one of {', '.join(RELAXATIONS)}")
     if relaxation == "sparse":
@@ -159,26 +169,26 @@ def _layout(
     return nearly_sparse_layout(problem, cliques, bad) if relaxation == "nearly-sparse" else one_clique(problem)
 
 
-def _linear(problem: PolynomialProblem, degree: int, cliques: Sequence[Sequence[int]] | None) -> Stage:
+def _linear(problem: PolynomialProblem, degree: int, cliques: Sequence[Sequence[int]] | None) -> OrderSize:
     """A Krivine relaxation: its products are listed, not multiplied out."""
     model = krivine(problem, degree, cliques)
     rows = len(model.equalities) + sum(len(p.rows) for p in model.products)
     if cliques is None:
         graph = correlative_graph(problem.n, problem.objective, problem.inequalities + problem.equalities)
-        layout = Layout(chordal_cliques(graph), running=True)
+        layout = CliqueLayout(chordal_cliques(graph), running=True)
     else:
-        layout = Layout(check_cliques(cliques, problem.n))
+        layout = CliqueLayout(check_cliques(cliques, problem.n))
     largest = max((f.degree for p in model.products for f in p.factors), default=1)
     return _stage(degree, _union(layout, degree * largest, set(model.rules), problem.n) - 1, rows, {}, False)
 
 
-def _counted(order: int, model: MomentModel) -> Stage:
+def _counted(order: int, model: MomentModel) -> OrderSize:
     problem = model.conic().problem
     rows = sum(cone.size for cone in problem.cones if cone.kind != "psd")
     return _stage(order, problem.columns, rows, Counter(problem.orders), True, float(problem.A.nnz))
 
 
-def _estimated(problem: PolynomialProblem, order: int, layout: Layout) -> Stage:
+def _estimated(problem: PolynomialProblem, order: int, layout: CliqueLayout) -> OrderSize:
     """An upper limit on every count."""
     rules, equalities = find_rules([h for h in problem.equalities if layout.is_nice(h)])
     simple = set(rules)
@@ -192,14 +202,16 @@ def _estimated(problem: PolynomialProblem, order: int, layout: Layout) -> Stage:
     return _stage(order, moments, rows, sizes, False, terms)
 
 
-def _stage(order: int, moments: int, rows: int, blocks: dict[int, int], counted: bool, entries: float = 0.0) -> Stage:
+def _stage(
+    order: int, moments: int, rows: int, blocks: dict[int, int], counted: bool, entries: float = 0.0
+) -> OrderSize:
     orders = tuple(sorted(((int(n), int(k)) for n, k in blocks.items() if n > 1), reverse=True))
     work = interior_operations((n for n, k in orders for _ in range(k)), entries or float(rows))
     seconds = Budget.unlimited().expected(CLARABEL_ITERATIONS * work, FACTOR)
-    return Stage(order, moments, rows, orders, counted, seconds)
+    return OrderSize(order, moments, rows, orders, counted, seconds)
 
 
-def _terms(problem: PolynomialProblem, order: int, layout: Layout) -> int:
+def _terms(problem: PolynomialProblem, order: int, layout: CliqueLayout) -> int:
     """The number of terms of all entries of all matrices."""
     simple = set(find_rules([h for h in problem.equalities if layout.is_nice(h)])[0])
     total = 0
@@ -215,7 +227,7 @@ def monomial_count(variables: Clique, degree: int, simple: set[int]) -> int:
     return sum(comb(once, j) * comb(free + degree - j, degree - j) for j in range(min(once, degree) + 1))
 
 
-def _union(layout: Layout, degree: int, simple: set[int], n: int) -> int:
+def _union(layout: CliqueLayout, degree: int, simple: set[int], n: int) -> int:
     """Monomials in the moments of all cliques: those of each without those it shares with earlier ones.
 
     Exact where the cliques come in an order with the running intersection property; else an upper limit.
@@ -243,7 +255,7 @@ _SCS_ITERATIONS = 500
 class Forecast:
     """The size of the relaxation, and about how many seconds it takes here and now."""
 
-    stage: Stage
+    stage: OrderSize
     seconds: float
 
     @property
@@ -268,21 +280,13 @@ class Forecast:
         return f"{'' if self.stage.counted else 'at most '}{sizes}, {time}"
 
 
-def forecast(
-    problem: PolynomialProblem,
-    relaxation: str,
-    order: int,
-    cliques: Sequence[Sequence[int]] | None = None,
-    bad: Sequence[Polynomial] | None = None,
-    splitting: tuple[str | None, int | None] = (None, None),
-    budget: Budget | None = None,
-) -> Forecast:
-    """The relaxation of this order: counted where it is small, else an upper limit."""
-    stage = plan(problem, relaxation, order, cliques, bad, *splitting, ahead=1).stages[0]
-    return Forecast(stage, _seconds(stage, budget or Budget.unlimited()))
+def forecast(problem: PolynomialProblem, options: PolynomialOptions, budget: Budget | None = None) -> Forecast:
+    """The relaxation of the order in the options: counted where it is small, else an upper limit."""
+    size = _planned(problem, options, 1).stages[0]
+    return Forecast(size, _seconds(size, budget or Budget.unlimited()))
 
 
-def _seconds(stage: Stage, budget: Budget) -> float:
+def _seconds(stage: OrderSize, budget: Budget) -> float:
     """By an interior point, or by a first-order method where that is sooner."""
     cubes = sum(25.0 * float(n) ** 3 * k for n, k in stage.blocks)
     return min(stage.seconds, budget.expected(_SCS_ITERATIONS * cubes, THIN))

@@ -18,22 +18,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lipcert.chart.facts import Facts
+from lipcert.chart.facts import Facts, Shown
 from lipcert.chart.numbers import counted
-from lipcert.chart.shown import Shown
 from lipcert.errors import SoundnessError
 from lipcert.polynomial.hierarchy.assembly import MomentConic
 from lipcert.polynomial.hierarchy.model import MomentModel
 from lipcert.polynomial.monomials import Monomial, Rows, monomial_of, rows_of
 from lipcert.polynomial.points.local import TOLERANCE
-from lipcert.polynomial.points.search import Found
+from lipcert.polynomial.points.search import FoundPoint
 from lipcert.polynomial.polynomial import Polynomial, total
 from lipcert.proof.sos import SosProof
 from lipcert.rounding import Array
 from lipcert.solver.conic.conic import ConicStatus
 
 
-class Outcome(Enum):
+class PolynomialOutcome(Enum):
     """What is known now. Whether something is proved is part of every sentence."""
 
     CLOSED = "solved: the proved bound and the value of a point agree"
@@ -90,7 +89,7 @@ GAP = 1e-4  # relative: where a bracket counts as closed
 
 
 @dataclass(frozen=True)
-class Step:
+class SolvedOrder:
     """One relaxation on the way: its order, what it proved (infinite: nothing), its matrices, its time."""
 
     order: int
@@ -133,13 +132,13 @@ class PolynomialResult(Shown):
     decompose: Callable[[], SosDecomposition] | None = field(default=None, repr=False)
     keep: Callable[[PolynomialProblem], Stored] | None = field(default=None, repr=False)
     about: About | None = field(default=None, repr=False)
-    found: Found | None = None
+    found: FoundPoint | None = None
     empty: str = ""  # why it is proved that nothing is feasible
     runaway: bool = False  # whether values seem to go to infinity
     tolerance: float = GAP
     names: tuple[str, ...] = ()
     relaxation: str = ""
-    steps: tuple[Step, ...] = ()
+    steps: tuple[SolvedOrder, ...] = ()
     advice: tuple[str, ...] = ()
     ended: str = ""  # what stopped the work, where something did
 
@@ -190,17 +189,17 @@ class PolynomialResult(Shown):
         return max(0.0, sign * (self.value - self.bound)) / max(1.0, abs(self.value))
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> PolynomialOutcome:
         """How it ended."""
         if self.empty:
-            return Outcome.INFEASIBLE
+            return PolynomialOutcome.INFEASIBLE
         if self.value is None and self.solver_status == ConicStatus.INFEASIBLE.value:
-            return Outcome.SEEMS_INFEASIBLE
+            return PolynomialOutcome.SEEMS_INFEASIBLE
         if not self.certified:
-            return Outcome.UNBOUNDED if self.runaway else Outcome.NOT_CERTIFIED
+            return PolynomialOutcome.UNBOUNDED if self.runaway else PolynomialOutcome.NOT_CERTIFIED
         if self.gap is None:
-            return Outcome.BOUND
-        return Outcome.CLOSED if self.gap <= self.tolerance else Outcome.GAP
+            return PolynomialOutcome.BOUND
+        return PolynomialOutcome.CLOSED if self.gap <= self.tolerance else PolynomialOutcome.GAP
 
     @property
     def title(self) -> str:
@@ -289,7 +288,7 @@ class PolynomialResult(Shown):
         return {monomial_of(r): float(v) for r, v in zip(self.monomial_rows, self.moment_values, strict=True)}
 
 
-def _words(step: Step) -> str:
+def _words(step: SolvedOrder) -> str:
     sizes = "no matrix" if not step.blocks else f"{len(step.blocks)} matrices of order up to {max(step.blocks)}"
     if len(step.blocks) == 1:
         sizes = f"a matrix of order {step.blocks[0]}"

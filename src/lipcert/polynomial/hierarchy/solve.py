@@ -10,10 +10,12 @@ bound, both up to tolerance.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import wraps
 from math import inf
-from typing import Any
+from typing import Any, Concatenate, ParamSpec
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,8 +25,8 @@ from lipcert.errors import InputError
 from lipcert.polynomial.certificates.certificate import About
 from lipcert.polynomial.certificates.stored import store
 from lipcert.polynomial.hierarchy.assembly import MomentConic
-from lipcert.polynomial.hierarchy.attempts import Attempt, Solve, attempt, identity_of
-from lipcert.polynomial.hierarchy.cuts import Bounds, solve_with_cuts
+from lipcert.polynomial.hierarchy.attempts import Attempt, Solve, attempt
+from lipcert.polynomial.hierarchy.cuts import VariableBounds, solve_with_cuts
 from lipcert.polynomial.hierarchy.hierarchies import dense, krivine, least_order, nearly_sparse, sparse
 from lipcert.polynomial.hierarchy.model import MomentModel
 from lipcert.polynomial.hierarchy.result import GAP, PolynomialResult, decompose
@@ -98,15 +100,76 @@ def _rank_one(model: MomentModel, conic: MomentConic, solution: ConicSolution) -
     return any(block.multiplier is None for block in model.blocks)
 
 
-__all__ = ["RELAXATIONS", "identity_of", "maximize", "minimize", "relax", "solve_model", "solve_problem"]
+P = ParamSpec("P")
 
+AUTO = "auto"  # as an order: rise until the gap is closed
 RELAXATIONS = ("dense", "sparse", "nearly-sparse", "krivine")
 MARGINS = (0.5, 0.02)  # of a cut above a known value, relative to 1 + |value|
 STARTS = 6  # of descents to a value worth a cut
 CLOSE = 1e-6  # a bound this near to a known value, relative to 1 + |value|, needs no second try
 
 
-def minimize(
+@dataclass(frozen=True)
+class PolynomialProgress:
+    """How far the work is: seconds, the bracket so far, and the work that comes next."""
+
+    seconds: float
+    bound: float
+    value: float | None
+    stage: str
+
+
+@dataclass(frozen=True)
+class Splitting:
+    """How moment matrices are split, and the rounds of cuts; see `minimize`."""
+
+    sparsity: str | None = None
+    sparse_order: int | None = None
+    cuts: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class PolynomialOptions:
+    """How to bound a problem; names and defaults are those of `minimize`. `start` is a point to search from."""
+
+    relaxation: str = "dense"
+    order: int | str | None = None
+    cliques: Iterable[Sequence[int]] | None = None
+    bad: Iterable[Polynomial] | None = None
+    splitting: Splitting = Splitting()
+    solver: str = "auto"
+    time_limit: float = inf
+    gap: float = GAP
+    search: bool = True
+    seed: int = 0
+    start: Array | None = None
+    on_progress: Callable[[PolynomialProgress], None] | None = field(default=None, repr=False)
+
+    @property
+    def number(self) -> int | None:
+        """The order, where it is one."""
+        return self.order if isinstance(self.order, int) else None
+
+    def solving(self, order: int, seconds: float) -> PolynomialOptions:
+        """The options of one relaxation: this order, within so many seconds."""
+        return replace(self, order=order, time_limit=seconds)
+
+    def check(self) -> None:
+        """Refuse values that have no meaning."""
+        if not self.time_limit > 0:
+            raise InputError.about("time_limit", f"must be a positive number of seconds, not {self.time_limit!r}")
+        if self.splitting.cuts < 0:
+            raise InputError(f"cuts must be a number of rounds >= 0, not {self.splitting.cuts!r}")
+        if not self.gap >= 0:
+            raise InputError.about("gap", f"must be a number >= 0, not {self.gap!r}")
+        if isinstance(self.order, str) and self.order != AUTO:
+            raise InputError(
+                f"order {self.order!r}: give a whole number, or 'auto' to raise it until the gap is closed"
+            )
+
+
+def _optimise(
+    sense: str,
     objective: Polynomial,
     inequalities: Iterable[Polynomial] = (),
     equalities: Iterable[Polynomial] = (),
@@ -127,7 +190,7 @@ def minimize(
     seed: int = 0,
     on_progress: Callable[[Any], None] | None = None,
 ) -> PolynomialResult:
-    """A proved lower bound on  min { f(x) : g_i(x) >= 0, h_j(x) = 0, lower <= x <= upper }, and a point above it.
+    """A proved {bound} bound on {sense} {{f(x) : g_i(x) >= 0, h_j(x) = 0, lower <= x <= upper}}, and a point {side} it.
 
     Args:
         objective, inequalities, equalities: f, the g_i and the h_j.
@@ -146,80 +209,65 @@ def minimize(
         search, seed: whether feasible points are looked for, and the seed of their random starts.
         on_progress: called with seconds, bound, value and stage before every piece of work.
 
-    The result's `bound` is rigorous for the coefficients as given, or -inf with the reason in `status`. Its `value` is
-    attained at `minimizer`; `proved` says whether that point is feasible exactly or up to tolerance.
+    The result's `bound` is rigorous for the coefficients as given, or {infinite} with the reason in `status`. Its
+    `value` is attained at `minimizer`; `proved` says whether that point is feasible exactly or up to tolerance.
     """
-    from lipcert.polynomial.hierarchy.climb import Splitting, Wishes, climb
+    from lipcert.polynomial.hierarchy.bracket import solve_bracket
 
-    problem = _problem(objective, inequalities, equalities, "min", lower, upper)
+    problem = _problem(objective, inequalities, equalities, sense, lower, upper)
     splitting = Splitting(sparsity, sparse_order, cuts)
-    wishes = Wishes(
+    options = PolynomialOptions(
         relaxation, order, cliques, bad, splitting, solver, time_limit, gap, search, seed, on_progress=on_progress
     )
-    return climb(problem, wishes)
+    return solve_bracket(problem, options)
 
 
-def maximize(
-    objective: Polynomial,
-    inequalities: Iterable[Polynomial] = (),
-    equalities: Iterable[Polynomial] = (),
-    *,
-    lower: ArrayLike | None = None,
-    upper: ArrayLike | None = None,
-    relaxation: str = "dense",
-    order: int | str | None = None,
-    cliques: Iterable[Sequence[int]] | None = None,
-    bad: Iterable[Polynomial] | None = None,
-    sparsity: str | None = None,
-    sparse_order: int | None = None,
-    cuts: int = 0,
-    solver: str = "auto",
-    time_limit: float = inf,
-    gap: float = GAP,
-    search: bool = True,
-    seed: int = 0,
-    on_progress: Callable[[Any], None] | None = None,
-) -> PolynomialResult:
-    """A proved upper bound on  max { f(x) : g_i(x) >= 0, h_j(x) = 0, lower <= x <= upper }; see `minimize`."""
-    from lipcert.polynomial.hierarchy.climb import Splitting, Wishes, climb
+def _of_sense(
+    optimise: Callable[Concatenate[str, P], PolynomialResult], name: str, sense: str, words: Mapping[str, str]
+) -> Callable[P, PolynomialResult]:
+    """One of `minimize` and `maximize`, which share their signature and their documentation."""
 
-    problem = _problem(objective, inequalities, equalities, "max", lower, upper)
-    splitting = Splitting(sparsity, sparse_order, cuts)
-    wishes = Wishes(
-        relaxation, order, cliques, bad, splitting, solver, time_limit, gap, search, seed, on_progress=on_progress
+    @wraps(optimise)
+    def of_sense(*arguments: P.args, **options: P.kwargs) -> PolynomialResult:
+        return optimise(sense, *arguments, **options)
+
+    signature = inspect.signature(optimise)
+    of_sense.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[p for p in signature.parameters.values() if p.name != "sense"]
     )
-    return climb(problem, wishes)
+    of_sense.__name__ = of_sense.__qualname__ = name
+    of_sense.__annotations__ = {key: hint for key, hint in optimise.__annotations__.items() if key != "sense"}
+    of_sense.__doc__ = (optimise.__doc__ or "").format(sense=sense, **words)
+    return of_sense
 
 
-def solve_problem(
-    problem: PolynomialProblem,
-    relaxation: str = "dense",
-    order: int | None = None,
-    cliques: Iterable[Sequence[int]] | None = None,
-    bad: Iterable[Polynomial] | None = None,
-    *,
-    sparsity: str | None = None,
-    sparse_order: int | None = None,
-    cuts: int = 0,
-    solver: str = "auto",
-    time_limit: float = inf,
-) -> PolynomialResult:
-    """A proved bound on a polynomial problem by one relaxation; the arguments are those of `minimize`."""
-    if not time_limit > 0:
-        raise InputError(f"time_limit must be a positive number of seconds, not {time_limit!r}")
-    if cuts < 0:
-        raise InputError(f"cuts must be a number of rounds >= 0, not {cuts!r}")
-    budget = Budget.of_seconds(time_limit)
+minimize = _of_sense(_optimise, "minimize", "min", {"bound": "lower", "side": "above", "infinite": "-inf"})
+maximize = _of_sense(_optimise, "maximize", "max", {"bound": "upper", "side": "below", "infinite": "inf"})
+
+
+def solve_problem(problem: PolynomialProblem, options: PolynomialOptions | None = None) -> PolynomialResult:
+    """A proved bound on a polynomial problem by one relaxation: one order, no search for points."""
+    options = options or PolynomialOptions()
+    options.check()
+    budget = Budget.of_seconds(options.time_limit)
     start = budget.now()
-    shape = (relaxation, order, None if cliques is None else list(cliques), None if bad is None else list(bad))
+    given = replace(
+        options,
+        cliques=None if options.cliques is None else list(options.cliques),
+        bad=None if options.bad is None else list(options.bad),
+    )
 
     def bounded(about: About) -> PolynomialResult:
-        model = relax(about.extended, *shape, sparsity, sparse_order)
-        if not cuts:
-            return solve_model(model, solver, budget, about=about)
-        known = Bounds(*variable_bounds(about.extended))
+        model = relaxation_of(about.extended, given)
+        if not given.splitting.cuts:
+            return solve_model(model, given.solver, budget, about=about)
+        known = VariableBounds(*variable_bounds(about.extended))
         result = solve_with_cuts(
-            model, known, cuts, lambda m: solve_model(m, solver, budget, about=about), lambda: not budget.over()
+            model,
+            known,
+            given.splitting.cuts,
+            lambda m: solve_model(m, given.solver, budget, about=about),
+            lambda: not budget.over(),
         )
         return replace(result, seconds=budget.now() - start)
 
@@ -295,6 +343,13 @@ def relax(
     else:
         model = dense(problem, d)
     return exploit(model, "term" if sparsity is None else sparsity, sparse_order)
+
+
+def relaxation_of(problem: PolynomialProblem, options: PolynomialOptions) -> MomentModel:
+    """`relax` with the relaxation, order, cliques and splitting of the options."""
+    by = options.splitting
+    shape = (options.relaxation, options.number, options.cliques, options.bad)
+    return relax(problem, *shape, by.sparsity, by.sparse_order)
 
 
 def solve_model(

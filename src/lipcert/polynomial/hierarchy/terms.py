@@ -34,8 +34,8 @@ from numpy.typing import NDArray
 from lipcert.chart.numbers import counted
 from lipcert.errors import InputError
 from lipcert.polynomial.hierarchy.assembly import block_terms, numbered, polynomial_terms, product_terms
-from lipcert.polynomial.hierarchy.cliques import chordal_cliques
-from lipcert.polynomial.hierarchy.model import Block, MomentModel
+from lipcert.polynomial.hierarchy.hierarchies import chordal_cliques
+from lipcert.polynomial.hierarchy.model import MomentBlock, MomentModel
 from lipcert.polynomial.monomials import Index, Rows, rows_of, unique_rows
 from lipcert.rounding import Array
 
@@ -52,7 +52,7 @@ class Entries:
     `living` marks the vertices that have not vanished.
     """
 
-    blocks: tuple[Block, ...]
+    blocks: tuple[MomentBlock, ...]
     rows: Rows
     names: Index
     bases: Rows
@@ -402,7 +402,9 @@ def _split(model: MomentModel, entries: Entries, groups: list[Group], kept: Mark
     for k, members in chosen:
         block = entries.blocks[k]
         whole = len(members) == len(block.basis)
-        blocks.append(block if whole else Block(tuple(block.basis[i] for i in members.tolist()), block.multiplier))
+        blocks.append(
+            block if whole else MomentBlock(tuple(block.basis[i] for i in members.tolist()), block.multiplier)
+        )
     if len(blocks) == len(model.blocks) and all(map(is_, blocks, model.blocks)) and kept.all():
         return model
     before, after = (max(len(b.basis) for b in listed) for listed in (model.blocks, blocks))

@@ -31,7 +31,7 @@ MAX_TERMS = 20_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class Slopes:
+class LayerSlopes:
     """Slopes low + width v of one layer's neurons, and the variable of each (-1 where there is none)."""
 
     low: Array
@@ -48,7 +48,7 @@ class Chain:
     """t'g = sum_k coefficients_k prod variables[indices_k], up to `error`: t first, then the v layer by layer."""
 
     weights: tuple[Array, ...]
-    layers: tuple[Slopes, ...]
+    layers: tuple[LayerSlopes, ...]
     indices: Index  # rows of distinct ascending variables, padded on the left with -1
     coefficients: Array
     error: float
@@ -106,7 +106,7 @@ def _head(net: Network, c: Array) -> tuple[Array, Array]:
     return middle, np.maximum(add_up(head.hi, -middle), add_up(middle, -head.lo))
 
 
-def _layers(weights: tuple[Array, ...], head: Array, known: tuple[Interval, ...]) -> tuple[Slopes, ...]:
+def _layers(weights: tuple[Array, ...], head: Array, known: tuple[Interval, ...]) -> tuple[LayerSlopes, ...]:
     """A neuron has a variable when its slope is not known and it lies on a path from the input to the output."""
     forward: list[Mask] = [np.ones(weights[0].shape[1], dtype=bool)]
     for A, slope in zip(weights, known, strict=True):
@@ -118,7 +118,7 @@ def _layers(weights: tuple[Array, ...], head: Array, known: tuple[Interval, ...]
     for slope, fore, on in zip(known, forward[1:], onward[-2::-1], strict=True):
         width = np.where(slope.hi > slope.lo, add_up(slope.hi, -slope.lo), 0.0)
         free = (width > 0) & fore & on
-        layers.append(Slopes(slope.lo, width, np.where(free, start + np.cumsum(free) - 1, -1)))
+        layers.append(LayerSlopes(slope.lo, width, np.where(free, start + np.cumsum(free) - 1, -1)))
         start += int(free.sum())
     return tuple(layers)
 
@@ -127,7 +127,7 @@ def _alive(slope: Interval) -> Mask:
     return np.asarray((slope.lo != 0) | (slope.hi != 0))
 
 
-def _terms(weights: tuple[Array, ...], head: Array, layers: tuple[Slopes, ...]) -> tuple[Index, Array]:
+def _terms(weights: tuple[Array, ...], head: Array, layers: tuple[LayerSlopes, ...]) -> tuple[Index, Array]:
     """The chain rule from the output to the input, on terms (variables so far, neuron, coefficient)."""
     neuron = np.flatnonzero(head)
     rows = np.empty((len(neuron), 0), dtype=np.int64)
@@ -138,7 +138,7 @@ def _terms(weights: tuple[Array, ...], head: Array, layers: tuple[Slopes, ...]) 
     return np.sort(np.concatenate([neuron[:, None], rows], axis=1), axis=1), values
 
 
-def _through_slopes(rows: Index, neuron: Index, values: Array, layer: Slopes) -> tuple[Index, Index, Array]:
+def _through_slopes(rows: Index, neuron: Index, values: Array, layer: LayerSlopes) -> tuple[Index, Index, Array]:
     """Each term becomes low * term + width * v * term."""
     free = layer.free[neuron]
     variable = np.concatenate([np.full(len(neuron), -1), layer.variable[neuron[free]]])
@@ -188,7 +188,7 @@ def _cliques(chain: Chain) -> tuple[Index, ...]:
     return tuple(np.concatenate([[i], variables[mask]]) for i, mask in enumerate(masks))
 
 
-def _error(weights: tuple[Array, ...], head: Array, head_error: Array, layers: tuple[Slopes, ...]) -> float:
+def _error(weights: tuple[Array, ...], head: Array, head_error: Array, layers: tuple[LayerSlopes, ...]) -> float:
     """A bound on |t'g - polynomial| for |t| <= 1: the same sums over absolute values, times the rounding of each.
 
     It leaves room for low + width being rounded: for (leaky) ReLU, v may be read as the exact indicator of z > 0.

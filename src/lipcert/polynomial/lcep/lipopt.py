@@ -31,7 +31,7 @@ from lipcert.budget import Budget
 from lipcert.errors import MethodError
 from lipcert.polynomial.lcep.chain import Index, Multilinear, gradient_polynomial
 from lipcert.polynomial.lcep.products import KrivineProgram, product_family
-from lipcert.polynomial.lcep.separation import Lattice, Mask, Rows, Selection
+from lipcert.polynomial.lcep.separation import Lattice, Mask, ProductSums, Selection
 from lipcert.problem.problem import Problem
 from lipcert.proof.krivine import prove_krivine
 from lipcert.rounding import Array
@@ -88,7 +88,7 @@ def lipopt(
 def bound_polynomial(f: Multilinear, degree: int, *, solver: str = "auto", budget: Budget | None = None) -> LipOptBound:
     """LipOpt of this degree of any multilinear polynomial, on its cliques."""
     family, budget = product_family(f, degree), budget or Budget.unlimited()
-    search = _Search(f, Lattice.of(f, degree), solver, budget)
+    search = _RowGeneration(f, Lattice.of(f, degree), solver, budget)
     status = search.run()
     selection, multipliers = search.best
     numbers, values = selection.numbered(multipliers, family)
@@ -119,12 +119,12 @@ def multipliers(program: KrivineProgram, solution: ConicSolution) -> Array:
     return np.asarray(solution.z * program.unit)
 
 
-class _Search:
+class _RowGeneration:
     """Programs that grow by what their optimum violates."""
 
     def __init__(self, f: Multilinear, lattice: Lattice, solver: str, budget: Budget) -> None:
         self.f, self.lattice, self.solver, self.budget = f, lattice, solver, budget
-        self.further = [Rows.none() for _ in lattice.sets]
+        self.further = [ProductSums.none() for _ in lattice.sets]
         self.dropped = [np.empty(0, dtype=np.int64) for _ in lattice.sets]
         self.upper, self.floor, self.rounds = inf, -inf, 0
         self.best: tuple[Selection, Array]
@@ -168,7 +168,7 @@ class _Search:
             self.further[size] = rows[~idle]
 
     def _add_violated(self, selection: Selection, found: ConicSolution, growth: tuple[float, float]) -> bool:
-        """Whether anything is violated. Rows of more variables bring moments of their own with them: fewer at once."""
+        """Add violated rows; whether there are any. Rows of more variables bring their own moments: fewer at once."""
         least, rows = _LEAST_ROWS, selection.program.shape[0]
         most = [max(least, int(growth[size > _FEW] * rows)) for size in range(len(self.lattice.sets))]
         with self.budget.measured(selection.looked_at(), SPARSE):
@@ -183,7 +183,7 @@ def largest_value(f: Multilinear, likely: Array, seed: int) -> float:
         return f.constant
     x = np.random.default_rng(seed).random((STARTS, f.n)) < likely
     x[0] = likely >= 0.5
-    slopes = _Slopes(f)
+    slopes = _CornerDerivatives(f)
     for _ in range(4 * f.n):
         slope = slopes(x)
         gain = np.where(x, -slope, slope)
@@ -195,7 +195,7 @@ def largest_value(f: Multilinear, likely: Array, seed: int) -> float:
     return float((f.constant + _padded(x)[:, f.indices].all(axis=2) @ f.coefficients).max())
 
 
-class _Slopes:
+class _CornerDerivatives:
     """The partial derivatives of f at corners, a row of True and False each."""
 
     def __init__(self, f: Multilinear) -> None:

@@ -12,8 +12,7 @@ from lipcert.budget import Budget
 from lipcert.errors import MethodError
 from lipcert.polynomial.hierarchy.solve import solve_model
 from lipcert.polynomial.lcep.lipopt import lipopt
-from lipcert.polynomial.lcep.literal import SUBMOMENTS, hr, lifted, shor
-from lipcert.polynomial.lcep.stated import Krivine, Relaxed
+from lipcert.polynomial.lcep.literal import SUBMOMENTS, MomentProof, ProductProof, hr, lifted, shor
 from lipcert.problem.problem import Problem
 from lipcert.proof.certificate import Proof
 from lipcert.proof.stated import check_stated, with_error
@@ -68,7 +67,7 @@ def literal_bound(
         found = lipopt(problem, number, solver=solver, budget=budget)
         details: dict[str, Any] = {"degree": number, "products": found.products}
         details |= {"rows": found.rows, "monomials": found.monomials, "rounds": found.rounds}
-        proof = Krivine(method, number, found.numbers, found.values)
+        proof = ProductProof(method, number, found.numbers, found.values)
         return found.upper, LiteralInfo(method, found.status.value, found.solver, budget.now() - start, details, proof)
     if family == "shor":
         model, question = shor(problem)
@@ -81,7 +80,7 @@ def literal_bound(
     form = {"shor": "plain", "hr": "bounds"}.get(family, "lifted")
     details = {"order": number, "variables": model.n, "blocks": len(model.blocks), "proof": result.status}
     seconds = budget.now() - start
-    relaxed = Relaxed(method, form, partial(result.keep, question.problem)) if result.keep is not None else None
+    relaxed = MomentProof(method, form, partial(result.keep, question.problem)) if result.keep is not None else None
     return upper, LiteralInfo(method, result.solver_status, result.solver, seconds, details, relaxed)
 
 

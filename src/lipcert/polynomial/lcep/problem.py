@@ -48,7 +48,7 @@ _LEAST_BOUND = (
 
 
 @dataclass(frozen=True, eq=False)
-class Forms:
+class ValueForms:
     """|value - constants - coefficients y| <= error, over the columns `variables` of y."""
 
     constants: Array
@@ -77,10 +77,10 @@ class LayerForms:
     hi: Array
     scale: Array
     neurons: Index
-    all: Forms
+    all: ValueForms
     on: NDArray[np.bool_]
 
-    def outputs(self, x: Index) -> Forms:
+    def outputs(self, x: Index) -> ValueForms:
         """The forms of ReLU(z): the variable where there is one, z where the neuron is on, 0 where it is off."""
         z = self.all
         free = np.zeros(len(z.constants), dtype=bool)
@@ -92,10 +92,10 @@ class LayerForms:
         coefficients = np.concatenate([np.where(on[:, None], z.coefficients, 0.0), own], axis=1)
         # ReLU does not stretch distances, so a neuron with a variable keeps the error of its z.
         error = np.where(on | free, z.error, 0.0)
-        return Forms(constants, coefficients, error, np.concatenate([z.variables, x]))
+        return ValueForms(constants, coefficients, error, np.concatenate([z.variables, x]))
 
 
-def input_forms(box: Box, variables: Index) -> Forms:
+def input_forms(box: Box, variables: Index) -> ValueForms:
     """x_0 = middle + radius y on the coordinates that move."""
     middle = box.lo / 2 + box.hi / 2
     radius = np.maximum(add_up(box.hi, -middle), add_up(middle, -box.lo))
@@ -103,10 +103,10 @@ def input_forms(box: Box, variables: Index) -> Forms:
     coefficients = np.zeros((box.size, len(moving)))
     coefficients[moving, np.arange(len(moving))] = radius[moving]
     flat = np.where(variables >= 0, 0.0, radius)
-    return Forms(middle, coefficients, flat, variables[moving])
+    return ValueForms(middle, coefficients, flat, variables[moving])
 
 
-def layer_forms(affine: Affine, x: Forms, known: Interval, neurons: Index) -> LayerForms:
+def layer_forms(affine: Affine, x: ValueForms, known: Interval, neurons: Index) -> LayerForms:
     """z = A x + b; `known` bounds the network's own z, `neurons` have variables."""
     A = dense(affine.weight)
     n = A.shape[1] + x.coefficients.shape[1]
@@ -121,7 +121,7 @@ def layer_forms(affine: Affine, x: Forms, known: Interval, neurons: Index) -> La
         lo, hi = down(add_down(known.lo, -error)), up(add_up(known.hi, error))
     if not all(bool(np.all(np.isfinite(part))) for part in (constants, coefficients, error, lo, hi)):
         raise MethodError("pre-activations overflow: LCEP has no finite form here")
-    every = Forms(constants, coefficients, error, x.variables)
+    every = ValueForms(constants, coefficients, error, x.variables)
     size = np.maximum(np.abs(lo), np.abs(hi))[neurons]
     scale = np.ldexp(1.0, np.clip(np.frexp(np.where(size > 0, size, 1.0))[1], -400, 400))
     return LayerForms(
@@ -201,8 +201,8 @@ def _check(net: Network) -> None:
 
 
 def _add_layer(
-    builder: _Builder, net: Network, k: int, known: Interval, variables: LayerVariables, forms: Forms
-) -> Forms:
+    builder: _Builder, net: Network, k: int, known: Interval, variables: LayerVariables, forms: ValueForms
+) -> ValueForms:
     """Ties, signs, bounds and ReLU relations of one layer; the forms of its outputs (of no use after the last)."""
     layer = layer_forms(net.affines[k], forms, known, variables.neurons)
     builder.tie(variables, layer.coefficients, layer.constants, layer.variables)

@@ -51,7 +51,7 @@ class KrivineProgram:
 
 
 @dataclass(frozen=True, eq=False)
-class Family:
+class ProductFamily:
     """The sets of LipOpt-k on a polynomial: those of `degree` variables in a clique, and smaller cliques whole.
 
     One array for each size, ascending. Product number `starts[g] + 2^size e + pattern` is that of set e in `sets[g]`.
@@ -84,7 +84,7 @@ class Family:
         return KrivineProgram(matrix, constants, objective, f.constant, f.error)
 
 
-def product_family(f: Multilinear, degree: int) -> Family:
+def product_family(f: Multilinear, degree: int) -> ProductFamily:
     """The sets over the cliques of f; refused when their products do not reach a monomial of f."""
     if degree < 1:
         raise MethodError(f"LipOpt-{degree}: the degree must be at least 1")
@@ -94,7 +94,7 @@ def product_family(f: Multilinear, degree: int) -> Family:
     count = sum(comb(len(clique) - 1, degree - 1) for clique in f.cliques) << degree
     if count > MAX_PRODUCTS:
         raise MethodError(f"LipOpt-{degree} has more than {count:,} products here; the limit is {MAX_PRODUCTS:,}")
-    family = Family(tuple(clique_subsets(f.cliques, degree, base)), base)
+    family = ProductFamily(tuple(clique_subsets(f.cliques, degree, base)), base)
     _check_covered(f, family)
     return family
 
@@ -202,7 +202,7 @@ def _table(n: int, k: int) -> Index:
     return flat.reshape(-1, k)
 
 
-def _check_covered(f: Multilinear, family: Family) -> None:
+def _check_covered(f: Multilinear, family: ProductFamily) -> None:
     """A monomial outside all products is an error, never dropped."""
     wanted = monomials_of(f, family.base)
     covered = np.zeros(len(wanted), dtype=bool)

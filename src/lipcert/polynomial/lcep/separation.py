@@ -21,8 +21,8 @@ from scipy import sparse
 
 from lipcert.polynomial.lcep.chain import Index, Multilinear
 from lipcert.polynomial.lcep.products import (
-    Family,
     KrivineProgram,
+    ProductFamily,
     clique_subsets,
     expansion,
     monomials_of,
@@ -83,7 +83,7 @@ class Lattice:
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class ProductSums:
     """Products `first` of sets of one size, each alone or, where `second` is not -1, added to a second product."""
 
     sets: Index
@@ -91,12 +91,12 @@ class Rows:
     second: Index
 
     @classmethod
-    def none(cls) -> Rows:
+    def none(cls) -> ProductSums:
         nothing = np.empty(0, dtype=np.int64)
         return cls(nothing, nothing, nothing)
 
     @classmethod
-    def all_of(cls, sets: Index, size: int) -> Rows:
+    def all_of(cls, sets: Index, size: int) -> ProductSums:
         """Every product of these sets."""
         patterns = np.tile(np.arange(1 << size), len(sets))
         return cls(np.repeat(sets, 1 << size), patterns, np.full(len(patterns), _NO_PATTERN))
@@ -104,12 +104,12 @@ class Rows:
     def __len__(self) -> int:
         return len(self.sets)
 
-    def __getitem__(self, which: Mask | Index) -> Rows:
-        return Rows(self.sets[which], self.first[which], self.second[which])
+    def __getitem__(self, which: Mask | Index) -> ProductSums:
+        return ProductSums(self.sets[which], self.first[which], self.second[which])
 
-    def __add__(self, other: Rows) -> Rows:
+    def __add__(self, other: ProductSums) -> ProductSums:
         parts = ((self.sets, other.sets), (self.first, other.first), (self.second, other.second))
-        return Rows(*(np.concatenate(pair) for pair in parts))
+        return ProductSums(*(np.concatenate(pair) for pair in parts))
 
     @property
     def names(self) -> Index:
@@ -128,13 +128,13 @@ class Selection:
 
     lattice: Lattice
     present: list[Mask]
-    rows: tuple[Rows, ...]  # by size: all products, then the further ones
+    rows: tuple[ProductSums, ...]  # by size: all products, then the further ones
     further: tuple[slice, ...]  # where these stand in the program
     columns: tuple[Index, ...]  # of each set's moment, -1 where there is none
     program: KrivineProgram
 
     @classmethod
-    def of(cls, lattice: Lattice, f: Multilinear, further: Sequence[Rows]) -> Selection:
+    def of(cls, lattice: Lattice, f: Multilinear, further: Sequence[ProductSums]) -> Selection:
         """With the moments of f's monomials and of what the further rows have."""
         place = _objective_places(lattice, f)
         present = lattice.masks()
@@ -148,7 +148,8 @@ class Selection:
         lattice.close(present)
         columns = _numbered(present)
         rows = tuple(
-            Rows.all_of(np.flatnonzero(p), k) + more for k, (p, more) in enumerate(zip(present, further, strict=True))
+            ProductSums.all_of(np.flatnonzero(p), k) + more
+            for k, (p, more) in enumerate(zip(present, further, strict=True))
         )
         ends = np.cumsum([len(r) for r in rows])
         slices = tuple(slice(int(e) - len(more), int(e)) for e, more in zip(ends, further, strict=True))
@@ -165,13 +166,13 @@ class Selection:
         found[self.present[1]] = np.clip(moments[self.columns[1][self.present[1]]], 0.0, 1.0)
         return found
 
-    def violated(self, moments: Array, most: Sequence[int]) -> list[Rows]:
+    def violated(self, moments: Array, most: Sequence[int]) -> list[ProductSums]:
         """Sums of two products that no choice of the missing moments makes >= 0, by size: the worst, `most` of a size.
 
         Larger sets are looked at only where few of the smaller ones are violated.
         """
         lattice, values = self.lattice, [np.empty(0)]
-        found = [Rows.none() for _ in lattice.sets]
+        found = [ProductSums.none() for _ in lattice.sets]
         for size in range(1, lattice.degree + 1):
             own = np.full(len(lattice.sets[size]), 0.5)
             own[self.present[size]] = moments[self.columns[size][self.present[size]]]
@@ -192,7 +193,7 @@ class Selection:
         """Entries that `violated` goes through, at the most."""
         return sum(len(s) << 2 * size for size, s in enumerate(self.lattice.sets))
 
-    def numbered(self, multipliers: Array, family: Family) -> tuple[Index, Array]:
+    def numbered(self, multipliers: Array, family: ProductFamily) -> tuple[Index, Array]:
         """The same multipliers for the products of the whole family: numbers, ascending, and values.
 
         A product of a smaller set is the sum of two products of a larger one, with x and with 1 - x.
@@ -228,7 +229,7 @@ class Weighted:
         return cls(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0))
 
     @classmethod
-    def of(cls, rows: Rows, weights: Array) -> Weighted:
+    def of(cls, rows: ProductSums, weights: Array) -> Weighted:
         """A sum of two products becomes both."""
         two = rows.second >= 0
         sets, patterns = np.concatenate([rows.sets, rows.sets[two]]), np.concatenate([rows.first, rows.second[two]])
@@ -260,7 +261,7 @@ def _supersets(lattice: Lattice, size: int) -> tuple[Index, Index]:
     return above, column
 
 
-def _numbers_of(family: Family, sets: Index, patterns: Index) -> Index:
+def _numbers_of(family: ProductFamily, sets: Index, patterns: Index) -> Index:
     """The numbers of products of sets that the family has."""
     size = sets.shape[1]
     for start, own in zip(family.starts, family.sets, strict=False):
@@ -293,7 +294,9 @@ def _numbered(present: list[Mask]) -> tuple[Index, ...]:
     return tuple(columns)
 
 
-def _matrix(lattice: Lattice, rows: tuple[Rows, ...], columns: tuple[Index, ...]) -> tuple[sparse.csc_array, Array]:
+def _matrix(
+    lattice: Lattice, rows: tuple[ProductSums, ...], columns: tuple[Index, ...]
+) -> tuple[sparse.csc_array, Array]:
     """The rows in the moments that have a column."""
     places: list[tuple[Index, Index, Array]] = []
     constants, start = [], 0
@@ -310,7 +313,7 @@ def _matrix(lattice: Lattice, rows: tuple[Rows, ...], columns: tuple[Index, ...]
     return sparse.csc_array((value, (row, column)), (start, width)), np.concatenate(constants)
 
 
-def _intervals(lattice: Lattice, size: int, values: list[Array], sets: Index) -> tuple[Array, Array, Rows]:
+def _intervals(lattice: Lattice, size: int, values: list[Array], sets: Index) -> tuple[Array, Array, ProductSums]:
     """What the smaller moments leave to those of these sets, and the two products of each that say so."""
     signs, whole = expansion(size), (1 << size) - 1
     odd = (size - set_sizes(size)) % 2 == 1  # how many factors are 1 - x
@@ -327,4 +330,4 @@ def _intervals(lattice: Lattice, size: int, values: list[Array], sets: Index) ->
         below, above = lower[rest[:, lower].argmin(axis=1)], upper[rest[:, upper].argmin(axis=1)]
         each = np.arange(len(chosen))
         lo[part], hi[part], first[part], second[part] = -rest[each, below], rest[each, above], below, above
-    return lo, hi, Rows(sets, first, second)
+    return lo, hi, ProductSums(sets, first, second)

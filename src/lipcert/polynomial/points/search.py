@@ -93,7 +93,7 @@ PROVED_LOSS = 1e-5  # relative: a proved point is preferred to one within tolera
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class FoundPoint:
     """A point, its value, the largest relative violation of a constraint, and whether it is proved feasible.
 
     When `proved`, `value` is the exact value rounded outward: a theorem about the optimum. Else it is evidence.
@@ -112,10 +112,10 @@ def search(
     seed: int = 0,
     hints: list[Array] | None = None,
     moments: tuple[Rows, Array] | None = None,
-    enough: Callable[[Found], bool] | None = None,
+    enough: Callable[[FoundPoint], bool] | None = None,
     budget: Budget | None = None,
     most: int = MOST_STARTS,
-) -> Found | None:
+) -> FoundPoint | None:
     """The best point that was found; None when none was feasible up to the tolerance.
 
     `hints` and `moments` of a relaxation are tried first; the search ends early when a point is good `enough`.
@@ -124,7 +124,7 @@ def search(
         return None
     budget = budget or Budget.unlimited()
     rng = np.random.default_rng(seed)
-    best: Found | None = None
+    best: FoundPoint | None = None
     for k, start in enumerate(starts(local, min(most, _affordable(local)), rng, list(hints or ()), moments)):
         if k and (budget.over() or (best is None and k >= DISCOURAGED)):
             break
@@ -134,17 +134,17 @@ def search(
     return best
 
 
-def judge(local: LocalProblem, point: Array, origin: str = "descent") -> Found | None:
+def judge(local: LocalProblem, point: Array, origin: str = "descent") -> FoundPoint | None:
     """The point, or a neighbour of it that is proved feasible; None when it is not even feasible up to tolerance."""
     if not np.all(np.isfinite(point)):
         return None
     point = local.clip(point)
     violation = float(local.violations(point[None, :])[0])
-    loose = Found(point, float(local.objectives(point[None, :])[0]), violation, False, origin)
+    loose = FoundPoint(point, float(local.objectives(point[None, :])[0]), violation, False, origin)
     usable = violation <= TOLERANCE and bool(np.isfinite(loose.value))
     if violation > 100 * TOLERANCE:
         return None
-    proved: Found | None = None
+    proved: FoundPoint | None = None
     for k, candidate in enumerate(candidates(local, point)):
         if proved is not None and k >= 2:  # the point itself and with whole numbers: the better one
             break
@@ -152,18 +152,18 @@ def judge(local: LocalProblem, point: Array, origin: str = "descent") -> Found |
             continue
         value = local.proved(candidate)
         if value is not None:
-            proved = better(local, proved, Found(candidate, value, 0.0, True, origin))
+            proved = better(local, proved, FoundPoint(candidate, value, 0.0, True, origin))
     if proved is not None and (not usable or _near(local, proved, loose)):
         return proved
     return loose if usable else None
 
 
-def _near(local: LocalProblem, proved: Found, loose: Found) -> bool:
+def _near(local: LocalProblem, proved: FoundPoint, loose: FoundPoint) -> bool:
     loss = local.sign * (proved.value - loose.value)
     return loss <= PROVED_LOSS * (1.0 + abs(loose.value))
 
 
-def better(local: LocalProblem, one: Found | None, other: Found | None) -> Found | None:
+def better(local: LocalProblem, one: FoundPoint | None, other: FoundPoint | None) -> FoundPoint | None:
     """The better of two; a proved one wins where the other is better by a little only."""
     if one is None or other is None:
         return one if other is None else other
@@ -182,11 +182,11 @@ def _affordable(local: LocalProblem) -> int:
 SIZES = (1e1, 1e3, 1e5)
 
 
-def runaway(local: LocalProblem, hints: list[Array], seed: int = 0, budget: Budget | None = None) -> Found | None:
+def runaway(local: LocalProblem, hints: list[Array], seed: int = 0, budget: Budget | None = None) -> FoundPoint | None:
     """The best point of the largest box, when each box has points much better than those of the box before."""
     if np.all(np.isfinite(local.lower) & np.isfinite(local.upper)) or local.empty_box:
         return None
-    best: Found | None = None
+    best: FoundPoint | None = None
     for size in SIZES:
         inside = replace(local, lower=np.maximum(local.lower, -size), upper=np.minimum(local.upper, size))
         if np.any(inside.lower > inside.upper):

@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lipcert._version import __version__
-from lipcert.chart.facts import Facts
+from lipcert.chart.facts import Facts, Shown
 from lipcert.chart.numbers import counted
-from lipcert.chart.shown import Shown
 from lipcert.errors import InputError, SoundnessError
 from lipcert.files import write_bytes, write_json, write_npz
 from lipcert.problem.arrays import floats_of

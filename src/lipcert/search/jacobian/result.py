@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from lipcert._version import __version__
 from lipcert.bounds.interval import Interval
-from lipcert.chart.facts import Facts
-from lipcert.chart.shown import Shown
+from lipcert.chart.facts import Facts, Shown
 from lipcert.errors import InputError, SoundnessError
 from lipcert.files import write_bytes, write_npz
 from lipcert.problem.region import Region

@@ -9,8 +9,7 @@ on until the gap is closed or the time is over; a number is that order alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from math import inf
 
 import numpy as np
@@ -20,18 +19,23 @@ from lipcert.errors import InputError
 from lipcert.polynomial.hierarchy.hierarchies import MAX_ORDER, least_order
 from lipcert.polynomial.hierarchy.model import MomentModel
 from lipcert.polynomial.hierarchy.plan import Forecast, forecast
-from lipcert.polynomial.hierarchy.result import GAP, Outcome, PolynomialResult, Step
-from lipcert.polynomial.hierarchy.solve import relax, solve_model, solve_problem
+from lipcert.polynomial.hierarchy.result import GAP, PolynomialOutcome, PolynomialResult, SolvedOrder
+from lipcert.polynomial.hierarchy.solve import (
+    AUTO,
+    PolynomialOptions,
+    PolynomialProgress,
+    relaxation_of,
+    solve_model,
+    solve_problem,
+)
 from lipcert.polynomial.points.descent import descend
 from lipcert.polynomial.points.local import LocalProblem
-from lipcert.polynomial.points.search import MOST_STARTS, Found, better, judge, runaway, search
+from lipcert.polynomial.points.search import MOST_STARTS, FoundPoint, better, judge, runaway, search
 from lipcert.polynomial.polynomial import Polynomial
 from lipcert.polynomial.problem import PolynomialProblem, contradiction
 from lipcert.proof.sos import SosProof
-from lipcert.rounding import Array
 from lipcert.solver.conic.conic import ConicStatus
 
-AUTO = "auto"
 # Two orders whose bounds differ by less than this, relative to the bound, have reached the solver's accuracy.
 STUCK = 1e-6
 # The seconds that the next order may be expected to take when the caller did not ask for higher orders.
@@ -44,64 +48,11 @@ _MOST_SECONDS = 600.0
 _MOST_STEPS, _MOST_STEPS_AUTO = 4, 12
 
 
-@dataclass(frozen=True)
-class Standing:
-    """How far the work is: seconds, the bracket so far, what is being done."""
-
-    seconds: float
-    bound: float
-    value: float | None
-    stage: str
-
-
-@dataclass(frozen=True)
-class Splitting:
-    """How moment matrices are split, and rounds of cuts; as `solve_problem` takes them."""
-
-    sparsity: str | None = None
-    sparse_order: int | None = None
-    cuts: int = 0
-
-
-@dataclass(frozen=True, eq=False)
-class Wishes:
-    """How a problem is to be bounded; the defaults are those of `minimize`."""
-
-    relaxation: str = "dense"
-    order: int | str | None = None
-    cliques: Iterable[Sequence[int]] | None = None
-    bad: Iterable[Polynomial] | None = None
-    splitting: Splitting = Splitting()
-    solver: str = "auto"
-    time_limit: float = inf
-    gap: float = GAP
-    search: bool = True
-    seed: int = 0
-    start: Array | None = None
-    on_progress: Callable[[Standing], None] | None = field(default=None, repr=False)
-
-    @property
-    def number(self) -> int | None:
-        """The order, where it is one."""
-        return self.order if isinstance(self.order, int) else None
-
-    def check(self) -> None:
-        """Refuse what cannot be meant."""
-        if not self.time_limit > 0:
-            raise InputError.about("time_limit", f"must be a positive number of seconds, not {self.time_limit!r}")
-        if not self.gap >= 0:
-            raise InputError.about("gap", f"must be a number >= 0, not {self.gap!r}")
-        if isinstance(self.order, str) and self.order != AUTO:
-            raise InputError(
-                f"order {self.order!r}: give a whole number, or 'auto' to raise it until the gap is closed"
-            )
-
-
-def climb(problem: PolynomialProblem, wishes: Wishes | None = None) -> PolynomialResult:
+def solve_bracket(problem: PolynomialProblem, options: PolynomialOptions | None = None) -> PolynomialResult:
     """The bracket; what is proved when the time is over, or at Ctrl-C, if anything is."""
-    wishes = wishes or Wishes()
-    wishes.check()
-    work = _Climb(problem, wishes, Budget.of_seconds(wishes.time_limit))
+    options = options or PolynomialOptions()
+    options.check()
+    work = _Bracket(problem, options, Budget.of_seconds(options.time_limit))
     try:
         work.run()
     except KeyboardInterrupt:
@@ -111,31 +62,31 @@ def climb(problem: PolynomialProblem, wishes: Wishes | None = None) -> Polynomia
     return work.result()
 
 
-class _Climb:
+class _Bracket:
     """The bracket as it grows."""
 
-    def __init__(self, problem: PolynomialProblem, wishes: Wishes, budget: Budget) -> None:
-        self.problem, self.wishes, self.budget = problem, wishes, budget
+    def __init__(self, problem: PolynomialProblem, options: PolynomialOptions, budget: Budget) -> None:
+        # cliques and bad constraints may be iterators: they are needed at every order
+        cliques = None if options.cliques is None else tuple(tuple(c) for c in options.cliques)
+        bad = None if options.bad is None else tuple(options.bad)
+        self.problem, self.options, self.budget = problem, replace(options, cliques=cliques, bad=bad), budget
         self.begin = budget.now()
         self.local = LocalProblem.of(problem)
         self.best: PolynomialResult | None = None
-        self.found: Found | None = None
+        self.found: FoundPoint | None = None
         self.empty, self.runaway, self.ended = "", False, ""
-        self.steps: list[Step] = []
+        self.steps: list[SolvedOrder] = []
         self.next: Forecast | None = None
-        # bad constraints and cliques may be iterators: they are needed at every order
-        self.cliques = None if wishes.cliques is None else tuple(tuple(c) for c in wishes.cliques)
-        self.bad = None if wishes.bad is None else tuple(wishes.bad)
 
     def say(self, stage: str) -> None:
-        if self.wishes.on_progress is not None:
+        if self.options.on_progress is not None:
             worst = -inf if self.problem.sense == "min" else inf
             bound = worst if self.best is None else self.best.bound
             value = None if self.found is None else self.found.value
-            self.wishes.on_progress(Standing(self.budget.now() - self.begin, bound, value, stage))
+            self.options.on_progress(PolynomialProgress(self.budget.now() - self.begin, bound, value, stage))
 
     def run(self) -> None:
-        order = self.wishes.order if isinstance(self.wishes.order, int) else self.least()
+        order = self.options.order if isinstance(self.options.order, int) else self.least()
         model = self.model(order)
         self.empty = contradiction(self.problem) or (_crossed(self.local) if self.local.empty_box else "")
         if self.empty:
@@ -143,7 +94,7 @@ class _Climb:
             return
         while True:
             result = self.solve(model, order)
-            if self.wishes.search and not self.budget.over():
+            if self.options.search and not self.budget.over():
                 self.look(result, model)
             if self.empty or not self.goes_on(order):
                 return
@@ -152,32 +103,19 @@ class _Climb:
 
     def least(self) -> int:
         """The order, or the degree of products, to begin with."""
-        krivine = self.wishes.relaxation == "krivine"
+        krivine = self.options.relaxation == "krivine"
         return max(2, self.problem.objective.degree) if krivine else least_order(self.problem)
 
     def model(self, order: int) -> MomentModel:
-        w = self.wishes
-        by = w.splitting
-        return relax(self.problem, w.relaxation, order, self.cliques, self.bad, by.sparsity, by.sparse_order)
+        return relaxation_of(self.problem, replace(self.options, order=order))
 
     def solve(self, model: MomentModel, order: int) -> PolynomialResult:
         """One relaxation, its bound kept when it is better."""
         self.say(f"order {order}")
-        w, left = self.wishes, max(self.budget.left(), 1e-9)
-        result = solve_problem(
-            self.problem,
-            w.relaxation,
-            order,
-            self.cliques,
-            self.bad,
-            sparsity=w.splitting.sparsity,
-            sparse_order=w.splitting.sparse_order,
-            cuts=w.splitting.cuts,
-            solver=w.solver,
-            time_limit=left,
-        )
+        left = max(self.budget.left(), 1e-9)
+        result = solve_problem(self.problem, self.options.solving(order, left))
         orders = tuple(sorted((b.order for b in model.blocks if b.order > 1), reverse=True))
-        self.steps.append(Step(order, result.bound, orders, len(result.monomial_rows) - 1, result.seconds))
+        self.steps.append(SolvedOrder(order, result.bound, orders, len(result.monomial_rows) - 1, result.seconds))
         sign = self.local.sign
         if self.best is None or not sign * result.bound <= sign * self.best.bound:
             self.best = result
@@ -186,7 +124,7 @@ class _Climb:
     def look(self, result: PolynomialResult, model: MomentModel) -> None:
         """Feasible points from this relaxation; where there is none, whether that can be proved."""
         self.say("looking for points")
-        hints = [p for p in (result.minimizer, self.wishes.start) if p is not None]
+        hints = [p for p in (result.minimizer, self.options.start) if p is not None]
         if result.minimizer is not None:
             for point in (result.minimizer, descend(self.local, self.local.clip(result.minimizer))):
                 self.found = better(self.local, self.found, judge(self.local, point, "moments"))
@@ -194,7 +132,7 @@ class _Climb:
         if not self.closed():
             new = search(
                 self.local,
-                seed=self.wishes.seed + len(self.steps) - 1,
+                seed=self.options.seed + len(self.steps) - 1,
                 hints=hints,
                 moments=moments,
                 enough=self.enough,
@@ -206,14 +144,14 @@ class _Climb:
             self.say("no feasible point: looking for a proof that there is none")
             self.prove_empty(model)
         elif not result.certified and not self.runaway and not self.budget.over():
-            far = runaway(self.local, hints, self.wishes.seed, self.budget.share(0.5))
+            far = runaway(self.local, hints, self.options.seed, self.budget.share(0.5))
             self.runaway, self.found = far is not None, better(self.local, self.found, far)
 
     def prove_empty(self, model: MomentModel) -> None:
         """A bound above zero on the minimum of zero: what is proved of every feasible point is false."""
         nothing = replace(model, objective=Polynomial.constant(0.0), sense="min")
         try:
-            proof = solve_model(nothing, self.wishes.solver, self.budget)
+            proof = solve_model(nothing, self.options.solver, self.budget)
         except InputError:
             return
         if proof.bound > 0:
@@ -221,17 +159,17 @@ class _Climb:
             self.empty = f"a sum-of-squares identity of order {order} shows 0 >= {proof.bound:.3g} at feasible points"
             self.best = replace(proof, sense=self.problem.sense, status="certified")
 
-    def enough(self, found: Found) -> bool:
+    def enough(self, found: FoundPoint) -> bool:
         """Asked of the best point after every descent: it is kept, should the work be interrupted."""
         if found is not self.found:
             self.found = better(self.local, self.found, found)
             self.say("looking for points")
-        return self._gap(found) <= min(self.wishes.gap, 1e-6)
+        return self._gap(found) <= min(self.options.gap, 1e-6)
 
     def closed(self) -> bool:
-        return self._gap(self.found) <= self.wishes.gap
+        return self._gap(self.found) <= self.options.gap
 
-    def _gap(self, found: Found | None) -> float:
+    def _gap(self, found: FoundPoint | None) -> float:
         if found is None or self.best is None or not np.isfinite(self.best.bound):
             return inf
         return self.local.sign * (found.value - self.best.bound) / max(1.0, abs(found.value))
@@ -239,15 +177,15 @@ class _Climb:
     def goes_on(self, order: int) -> bool:
         """Whether the next order is solved too; remembers what it would cost."""
         constrained = self.problem.inequalities or self.problem.equalities
-        if self.closed() or self.runaway or self.wishes.relaxation == "krivine" or not constrained:
+        if self.closed() or self.runaway or self.options.relaxation == "krivine" or not constrained:
             return False  # without constraints every order is the same question
         self.next = self.following(order + 1)
-        if isinstance(self.wishes.order, int) or self.next is None:
+        if isinstance(self.options.order, int) or self.next is None:
             return False
         if self.budget.over():
             self.ended = "stopped at the time limit"
             return False
-        asked = self.wishes.order == AUTO
+        asked = self.options.order == AUTO
         left = self.budget.left()
         most = (left if np.isfinite(left) else _MOST_SECONDS) if asked else min(left, _CHEAP_SECONDS)
         if asked and (self.next.largest > MAX_ORDER or self.next.seconds > most):
@@ -257,11 +195,9 @@ class _Climb:
         return small and len(self.steps) < steps and not self.stuck()
 
     def following(self, order: int) -> Forecast | None:
-        """What the next order costs; None where there is none."""
-        w = self.wishes
-        splitting = (w.splitting.sparsity, w.splitting.sparse_order)
+        """The size and the time of the next order; None where there is none."""
         try:
-            return forecast(self.problem, w.relaxation, order, self.cliques, self.bad, splitting, self.budget)
+            return forecast(self.problem, replace(self.options, order=order), self.budget)
         except InputError:
             return None
 
@@ -285,9 +221,9 @@ class _Climb:
             found=None if self.empty else self.found,
             empty=self.empty,
             runaway=self.runaway,
-            tolerance=self.wishes.gap,
+            tolerance=self.options.gap,
             names=self.problem.names or (),
-            relaxation=self.wishes.relaxation,
+            relaxation=self.options.relaxation,
             steps=tuple(self.steps),
             ended=self.ended,
             seconds=self.budget.now() - self.begin,
@@ -299,11 +235,14 @@ class _Climb:
         said: list[str] = []
         free = [n for n, a, b in zip(result.names, self.local.lower, self.local.upper, strict=True) if b - a == inf]
         few = f"{', '.join(free[:6])}{', ...' if len(free) > 6 else ''}"
-        if result.outcome is Outcome.NOT_CERTIFIED and free:
+        if result.outcome is PolynomialOutcome.NOT_CERTIFIED and free:
             said.append(f"bounds on {few} would make every residual payable: add lines such as -10 <= {free[0]} <= 10")
-        if result.outcome is Outcome.UNBOUNDED:
+        if result.outcome is PolynomialOutcome.UNBOUNDED:
             said.append(f"the best point found has the value {result.value:.3g}; if that is no mistake, bound {few}")
-        if result.outcome in (Outcome.GAP, Outcome.BOUND, Outcome.NOT_CERTIFIED) and self.next is not None:
+        if (
+            result.outcome in (PolynomialOutcome.GAP, PolynomialOutcome.BOUND, PolynomialOutcome.NOT_CERTIFIED)
+            and self.next is not None
+        ):
             said.append(self.higher(self.next))
         if result.solver_status in (ConicStatus.TIME_LIMIT.value, ConicStatus.ITERATION_LIMIT.value):
             said.append("the solver was stopped before it was done: a longer time limit gives a better bound")
@@ -316,7 +255,7 @@ class _Climb:
             return f"order {following.order} is out of reach ({following.words()}); {sparser}"
         if following.seconds > _MOST_SECONDS:
             return f"--order {following.order} may help, but is large ({following.words()}); {sparser}"
-        auto = "" if self.wishes.order == AUTO else ", or --order auto"
+        auto = "" if self.options.order == AUTO else ", or --order auto"
         return f"a higher order may help: --order {following.order} ({following.words()}){auto}"
 
 
