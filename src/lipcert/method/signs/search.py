@@ -19,11 +19,10 @@ from lipcert.bounds import cut_short
 from lipcert.budget import Budget
 from lipcert.errors import MethodError
 from lipcert.method.bracket import Bracket
-from lipcert.method.signs.learnt import Known, Learnt
-from lipcert.method.signs.maps import Maps
-from lipcert.method.signs.points import Points
+from lipcert.method.signs.learnt import Learnt, PatternAnswers
 from lipcert.method.signs.program import SIGNS_ASK, SIGNS_CALLS, SIGNS_PIVOT, Answer, Program
-from lipcert.method.signs.quick import SIGNS_ENTRIES, Quick
+from lipcert.method.signs.quick import SIGNS_ENTRIES, Maps, Quick
+from lipcert.method.signs.realise import PatternWitnesses
 from lipcert.method.signs.tree import SignTree
 from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate
@@ -77,7 +76,7 @@ class SignSearch(BestFirst):
         self.learnt = Learnt(system)
         self.program = Program(system) if len(self.quick.open) else None
         self.tree, self.begun = SignTree(problem, self.quick.open), False
-        self.points = Points(problem, problem if original is None else original, bracket, self.quick)
+        self.points = PatternWitnesses(problem, problem if original is None else original, bracket, self.quick)
         self.queue: Queue[int] = Queue()
         self.costs: dict[int, Array] = {}
         self.stuck = 0.0  # the largest bound of whole patterns that nothing can be done about
@@ -85,9 +84,9 @@ class SignSearch(BestFirst):
         self.programs = 0
         self.unproved = self.fresh = 0  # leaves that the proof has to bound, and patterns since they were counted
         self.proving = 0.0  # seconds for a leaf, when last measured
-        self.known = Known(len(self.quick.open))
+        self.known = PatternAnswers(len(self.quick.open))
         self.crowded = False  # whether more kinks were seen to meet in a point than there are inputs
-        self.inside = Known(len(self.quick.open))  # points inside cells, asked for since then
+        self.inside = PatternAnswers(len(self.quick.open))  # points inside cells, asked for since then
 
     @property
     def threshold(self) -> float:
