@@ -202,7 +202,7 @@ class _Run:
             self._done.wait()
 
     def events(self, seconds: float) -> list[Event]:
-        """What happened; waits up to `seconds` for the end.
+        """The answer of the solver; waits up to `seconds` for the end.
 
         Not with `Thread.join`: Ctrl-C in it marks a thread as stopped that still runs (CPython 3.11).
         """

@@ -1,4 +1,4 @@
-"""What every benchmark needs: where the data are, the time and the memory of a child process."""
+"""Helpers of all benchmarks: the folders of data, the time and the memory of a child process."""
 
 from __future__ import annotations
 

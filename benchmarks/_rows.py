@@ -91,7 +91,7 @@ class Row:
 
     @property
     def counts(self) -> bool:
-        """Whether there is a figure in it."""
+        """Whether the row has a figure."""
         return self.measured.status not in (SKIPPED, FAILED)
 
     def line(self) -> str:
@@ -194,7 +194,7 @@ def differences(one: Iterable[Row], other: Iterable[Row]) -> list[str]:
 
 @cache
 def commit_of_the_code() -> str | None:
-    """What git calls the code that runs, with "-dirty" where it was changed since; None without git."""
+    """The name that git gives to this code, with "-dirty" where it was changed since; None without git."""
     name = _git("describe", "--always", "--tags")
     return name and (f"{name}-dirty" if _git("status", "--porcelain", "--", *CODE) else name)
 
@@ -208,7 +208,7 @@ def _git(*arguments: str) -> str | None:
 
 
 def setting(commit: str | None) -> Setting:
-    """Where this process runs; `commit` is asked for once, by the one who starts processes."""
+    """The setting of this process; whoever starts processes asks for `commit` once."""
     import numpy
     import scipy.linalg
     from threadpoolctl import threadpool_info

@@ -25,7 +25,7 @@ SMALL = 1e-3  # constants below are compared absolutely: some networks are const
 
 @dataclass
 class Tally:
-    """Of one norm: the largest relative differences, and what did not come to an end."""
+    """One norm: the largest relative differences, and the methods that did not come to an end."""
 
     branching: float = 0.0
     witness: float = 0.0

@@ -36,7 +36,7 @@ WORK = 0.0015  # for each
 
 @dataclass
 class Tally:
-    """What was looked at, and what went wrong: violations, proofs not verified, forgeries that were believed."""
+    """Counts of checks and of failures: violations, proofs not verified, forgeries that were believed."""
 
     networks: int = 0
     entries: int = 0

@@ -54,7 +54,7 @@ def finish(arguments: list[str]) -> tuple[int, str, float]:
 
 
 def verified(job: Path) -> tuple[bool, float]:
-    """Whether everything is proved, and in how many seconds."""
+    """Whether every claim is proved, and the seconds that the check takes."""
     code, _, seconds = finish([sys.executable, "-m", "lipcert", "verify", str(job), "--json"])
     return code == 0, seconds
 

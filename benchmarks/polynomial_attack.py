@@ -173,7 +173,7 @@ def forged(certificate: PolynomialCertificate, rng: Random) -> PolynomialCertifi
 
 
 def attack(seed: int) -> tuple[str, Counter[str], list[str]]:
-    """What happened to one problem: its kind, counts, and what was wrong."""
+    """The outcome of one problem: its kind, counts, and failures."""
     case, rng = random_case(seed), np.random.default_rng(seed + 10**6)
     problem, counts, wrong = case.problem, Counter[str](), list[str]()
     best = best_value(problem, case.points)

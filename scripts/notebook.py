@@ -1,4 +1,4 @@
-"""Run the notebook in examples/ and write what its cells show into it, without Jupyter.
+"""Run the notebook in examples/ and store the outputs of its cells in it, without Jupyter.
 
 python -m scripts.notebook
 """
@@ -44,7 +44,7 @@ def executed(notebook: dict[str, Any]) -> list[Outputs]:
 
 
 def _outputs(source: str, count: int, names: dict[str, Any]) -> Outputs:
-    """What the cell printed, and its last line where that is an expression."""
+    """The printed text of a cell, and the value of its last line if that is an expression."""
     tree = ast.parse(source)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     printed, where = io.StringIO(), f"cell {count}"

@@ -5,19 +5,16 @@ python -m scripts.operators_table
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from lipcert.readers.graph import Entry
 from lipcert.readers.onnx.constants import FOLDED
-from lipcert.readers.onnx.operation import Entry
-from lipcert.readers.onnx.operators import DOMAINS
-from lipcert.readers.torch import sections as torch_sections
+from lipcert.readers.onnx.operators import DOMAINS, OPERATORS
+from lipcert.readers.torch.functions import FUNCTIONS
+from lipcert.readers.torch.layers import LAYERS
 
-_TORCH = {
-    "Layers of torch.nn": "A module with a forward of its own is followed through it; these are not looked into.",
-    "Functions and methods of torch": "By name, whether they are called as `torch.relu(x)`, `F.relu(x)` or `x.relu()`.",
-}
 FILE = Path(__file__).resolve().parent.parent / "docs" / "operators.md"
 
 HEAD = """# Operators
@@ -36,48 +33,52 @@ What becomes of an operator or a layer that a reader meets. This file is generat
 
 
 @dataclass(frozen=True)
-class Row:
-    """One operator: its name, how it is treated, and a few words."""
-
-    name: str
-    how: str
-    words: str
-
-
-@dataclass(frozen=True)
 class Section:
-    """A table of operators with a heading."""
+    """A table of operators with a heading: of each its name, how it is treated, and a few words."""
 
     title: str
     words: str
-    rows: Sequence[Row]
+    rows: Sequence[tuple[str, str, str]]
 
 
 def sections() -> list[Section]:
     """All tables, in the order of the file."""
-    standard, learnt = DOMAINS.values()
     return [
         Section(
             "ONNX",
             "Any opset: what is an attribute in one and an input in another is understood as either. Functions of the "
             "model itself are written out. What depends on constants only is computed while reading.",
-            list(_rows(*standard, folded=FOLDED)),
+            _rows(OPERATORS, sorted({*OPERATORS, *FOLDED}), folded=FOLDED),
         ),
-        Section("ONNX, operators of `ai.onnx.ml`", "Those that scikit-learn's exporters write.", list(_rows(*learnt))),
-        *(Section(title, _TORCH[title], [Row(*row) for row in rows]) for title, rows in torch_sections()),
+        Section(
+            "ONNX, operators of `ai.onnx.ml`",
+            "Those that scikit-learn's exporters write.",
+            _rows(DOMAINS["ai.onnx.ml"], sorted(DOMAINS["ai.onnx.ml"])),
+        ),
+        Section(
+            "Layers of torch.nn",
+            "A module with a forward of its own is followed through it; these are not looked into.",
+            _rows(LAYERS, LAYERS),
+        ),
+        Section(
+            "Functions and methods of torch",
+            "By name, whether they are called as `torch.relu(x)`, `F.relu(x)` or `x.relu()`.",
+            _rows(FUNCTIONS, [name for name in FUNCTIONS if not name.startswith("_")]),
+        ),
     ]
 
 
-def _rows(read: Mapping[str, Entry], refused: Mapping[str, str], folded: Collection[str] = ()) -> Iterator[Row]:
-    only = set(folded) - set(read) - set(refused)
-    for name in sorted({*read, *refused, *only}):
-        if name in read:
-            yield Row(name, read[name].how, read[name].words)
-        elif name in only:
-            yield Row(name, "computed", "")
+def _rows(table: Mapping[str, Entry], names: Iterable[str], folded: Collection[str] = ()) -> list[tuple[str, str, str]]:
+    """The rows of these names; `folded` are those that are computed where they depend on constants only."""
+    rows = []
+    for name in names:
+        entry = table.get(name)
+        if entry is None:
+            rows.append((name, "computed", ""))
         else:
             constant = "; computed where it does not depend on the input" if name in folded else ""
-            yield Row(name, "refused", refused[name] + constant)
+            rows.append((name, entry.how, entry.words + (constant if entry.how == "refused" else "")))
+    return rows
 
 
 def table() -> str:
@@ -85,11 +86,11 @@ def table() -> str:
     parts = [HEAD]
     for section in sections():
         counts = {
-            how: sum(row.how == how for row in section.rows) for how in dict.fromkeys(r.how for r in section.rows)
+            how: sum(row[1] == how for row in section.rows) for how in dict.fromkeys(row[1] for row in section.rows)
         }
         told = ", ".join(f"{count} {how}" for how, count in sorted(counts.items(), key=lambda item: -item[1]))
         parts.append(f"## {section.title}\n\n{section.words} {len(section.rows)} operators: {told}.\n")
-        lines = [f"| `{row.name}` | {row.how} | {_cell(row.words)} |" for row in section.rows]
+        lines = [f"| `{name}` | {how} | {_cell(words)} |" for name, how, words in section.rows]
         parts.append("\n".join(["| operator | | |", "|---|---|---|", *lines]) + "\n")
     return "\n".join(parts)
 

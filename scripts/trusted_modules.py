@@ -15,7 +15,7 @@ FILE = Path(__file__).resolve().parent.parent / "docs" / "trust.md"
 SOURCE = FILE.parent.parent / "src"
 BEGIN, END = "<!-- modules: begin -->", "<!-- modules: end -->"
 
-# What runs when a file is checked against a network in an .npz: the checker of constants, that of margins, one reader.
+# The modules that a check against a network in an .npz imports: two checkers (constants and margins) and one reader.
 CHECKER = ("lipcert.proof.verify", "lipcert.proof.margins", "lipcert.readers.npz")
 SECOND = "lipcert.proof.balls"
 _ROUNDED = 100  # counts are rounded to this: the table is to be true, not to change with every line

@@ -96,7 +96,7 @@ def _near(ball: Ball, x: Array) -> bool:
 
 
 def moved_inside(region: Polytope, points: Array) -> Array:
-    """Those of the points of the box or ball that lie in the region, and others where they leave it on the way from an
+    """The points of the box or ball that lie in the region, and the points where the others leave it on the way from an
     inner point; none where no point is found."""
     points = points.copy()
     for a, b in zip(region.A, region.b, strict=True):

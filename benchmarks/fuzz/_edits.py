@@ -80,7 +80,7 @@ def boasted(rng: Random, arrays: Arrays) -> Arrays:
 
 
 def _in_a_part(rng: Random, honest: Arrays) -> Arrays:
-    """Of the certificates of several regions one is forged, or has the place of another."""
+    """One certificate of several regions is forged, or takes the place of another."""
     names = [name for name in honest if name.startswith("part_")]
     name, other = (str(rng.choice(names)) for _ in range(2))
     parts = []
@@ -104,7 +104,7 @@ def mended(arrays: Arrays) -> Arrays:
 
 
 def odd(rng: Random, values: NDArray[Any]) -> NDArray[Any]:
-    """What nobody writes: no numbers, fractions, the largest whole numbers, no axes, characters that there are not."""
+    """Values that nobody writes: NaN, fractions, the largest whole numbers, no axes, characters that do not exist."""
     if values.dtype.kind == "U":
         codes = np.full((values.size, 4), int(rng.choice([0x110000, 0xFFFFFFFF, 0xD800, 0x202E, 10])), dtype="<u4")
         return codes.view("<U4").reshape(values.shape)

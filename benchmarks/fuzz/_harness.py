@@ -24,7 +24,7 @@ PROGRESS = 10.0  # seconds between two lines
 
 @dataclass
 class Verdict:
-    """What was looked at, by name, and what is wrong: one word that says which check failed, and a sentence."""
+    """Counts of checks by name, and the failures: one word that names the check, and a sentence."""
 
     counts: list[str] = field(default_factory=list)
     cases: int = 1  # that were looked at: of one network several regions, say
@@ -50,7 +50,7 @@ class Kind(Protocol[C]):
         """Arrays and files beside `stem`, plain values as the result."""
 
     def load(self, stem: Path, about: dict[str, Any]) -> C:
-        """What `save` wrote."""
+        """The bytes that `save` wrote."""
 
 
 @dataclass
@@ -138,7 +138,7 @@ def shrunk(kind: Kind[C], case: C, verdict: Verdict) -> tuple[C, Verdict]:
 
 
 def simpler(kind: Kind[C], case: C) -> Iterator[C]:
-    """Those that can be made at all: a network with no neuron left, say, is refused."""
+    """The problems that can be made at all: a network without neurons, say, is refused."""
     cases = iter(kind.smaller(case))
     while True:
         try:

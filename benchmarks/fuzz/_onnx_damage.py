@@ -70,7 +70,7 @@ def damage(source: Source, rng: Random, folder: Path) -> str:
 
 
 def left_the_folder(folder: Path) -> bool:
-    """Whether the model there keeps a tensor that is used elsewhere than in a plain file of its folder."""
+    """Whether the model has a tensor whose data lie elsewhere than in a plain file of its folder."""
     graph = onnx.ModelProto.FromString((folder / "model.onnx").read_bytes()).graph
     used = {name for node in graph.node for name in node.input}
     places = {e.value for t in graph.initializer if t.name in used for e in t.external_data if e.key == "location"}

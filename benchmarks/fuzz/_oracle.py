@@ -1,4 +1,4 @@
-"""What a constant cannot be below, computed by plain numpy: gradients at many points, and all patterns where few.
+"""Lower limits of a constant in plain numpy: gradients at many points, and all patterns where they are few.
 
 Nothing here calls the code that is tested: weights are laid out entry by entry and the derivatives of activations are
 written once more, as textbooks have them.
@@ -125,7 +125,7 @@ def _terms(block: Block) -> list[tuple[int, Array]]:
 
 
 def operator_norms(J: Array, p: str, q: str | None) -> Array:
-    """Of a stack of Jacobians from norm p to norm q; of gradients, (points, 1, inputs), the dual norm of p."""
+    """Norms of a stack of Jacobians from norm p to norm q; for gradients, (points, 1, inputs), the dual norm of p."""
     out = "inf" if q is None else q
     if out == "inf":
         return np.asarray(np.linalg.norm(J, ord={"inf": 1, "2": 2, "1": np.inf}[p], axis=2).max(axis=1))
@@ -140,7 +140,7 @@ def operator_norms(J: Array, p: str, q: str | None) -> Array:
 
 
 def is_exact(case: Case) -> bool:
-    """Whether `operator_norms` are the norms, not less: not where there are too many corners."""
+    """Whether `operator_norms` computes the norms exactly: it does not where there are too many corners."""
     if case.c is not None or case.q == "inf" or case.p == "1" or case.p == case.q == "2":
         return True
     return (case.network.inputs if case.p == "inf" else case.network.outputs) <= ALL_CORNERS
@@ -183,7 +183,7 @@ def norms_at(case: Case, points: Array, weights: Array | None = None) -> Array:
 
 
 def enumerable(case: Case) -> bool:
-    """Whether all patterns can be looked at: few neurons with kinks alone, a box that is not flat, tame numbers."""
+    """Whether all patterns can be enumerated: few neurons, all with kinks, a box that is not flat, tame numbers."""
     net, r = case.network, case.region
     if isinstance(r, Polytope):
         if np.max(np.abs(r.A), initial=0.0) > 1e3:  # margins of the enumeration are absolute

@@ -134,7 +134,7 @@ def _weight(rng: Random, m: int, n: int, scale: float) -> Array:
 
 
 def random_region(rng: Random, inputs: int) -> Region:
-    """Of any kind; boxes and balls are cut by half-spaces now and then."""
+    """A region of any kind; boxes and balls are cut by half-spaces now and then."""
     region = _uncut_region(rng, inputs)
     return cut(rng, region) if isinstance(region, Box | Ball) and rng.uniform() < CUT else region
 

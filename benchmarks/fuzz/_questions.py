@@ -52,14 +52,14 @@ LEAVES = 40  # boxes of a partition that are looked at
 
 @dataclass(frozen=True)
 class Answer:
-    """Whether a file was proved, and what is wrong with that."""
+    """Whether a file was proved, and the reasons why it should not be."""
 
     proved: bool
     fault: str = ""
 
 
 def attained(certificate: Certificate, case: Case) -> float:
-    """Where a certificate of a constant says, in the norm it says; nothing for questions that the oracle has not."""
+    """A lower limit on the region and in the norm of a certificate; 0 where the oracle has no answer."""
     net, region = case.network, certificate.region
     if certificate.coordinate is not None or certificate.c.shape[-1] != net.outputs:
         return 0.0

@@ -41,7 +41,7 @@ from lipcert.proof.slopes import prove_slopes
 from lipcert.proof.verify import verify
 from lipcert.relaxation.slopes import SlopeMultipliers, SlopeProgram, slope_program
 from lipcert.rounding import Array
-from lipcert.solver.slopes.scalars import scalar_multipliers
+from lipcert.solver.slopes.greedy import scalar_multipliers
 from lipcert.witness import search
 
 ENUMERATE, VERIFY, LOOK = 50, 20, 10  # every so many cases
@@ -264,7 +264,7 @@ class Rival:
         return best
 
     def largest(self, rng: Random) -> float:
-        """Of all choices of ends where they are few, else of random ones."""
+        """All choices of ends where they are few, else random ones."""
         count = len(self.free)
         if 2**count <= MOST:
             ends = np.array(list(itertools.product((False, True), repeat=count)), dtype=bool)

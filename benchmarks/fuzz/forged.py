@@ -167,7 +167,7 @@ def _certificate(rng: Random, case: Case, kind: str) -> Certificate | None:
 
 
 def _relaxed(rng: Random, problem: Problem) -> Certificate | None:
-    """Of a relaxation, whose solver stops early: of the whole problem, or of the case with the largest bound."""
+    """A certificate of a relaxation whose solver stops early: the whole problem, or the case with the largest bound."""
     method = str(rng.choice(RELAXED))
     if named(method).applies(problem) is not None:
         return None
@@ -196,7 +196,7 @@ def _judged(answer: Answer, kind: str) -> Verdict:
 
 
 def _commanded(path: Path, case: Forgery, found: str) -> str:
-    """Where `lipcert verify` answers in another way than the library: code, one line of an error, JSON that is some."""
+    """Differences between `lipcert verify` and the library: exit code, one line for an error, valid JSON."""
     case.base.case.network.save(path.with_name("net.npz"))
     out, errors = io.StringIO(), io.StringIO()
     as_json = ["--json"] if case.number % (2 * COMMAND) else []
@@ -237,7 +237,7 @@ class Forged:
         return verdict
 
     def _checked(self, path: Path, case: Forgery) -> Verdict:
-        """What is proved, beside what is attained."""
+        """The proved number beside the attained one."""
         own, verdict = case.base, Verdict()
         judge = next((JUDGES[name] for name in JUDGES if name in case.arrays), None)
         if judge is not None:
@@ -256,7 +256,7 @@ class Forged:
         return verdict
 
     def _attained(self, certificate: Certificate, own: Base) -> float:
-        """Where the certificate says, in the norm it says; nothing for questions that the oracle has not."""
+        """A lower limit on the region and in the norm of the certificate; 0 where the oracle has no answer."""
         case, seen, asked = own.case, attained(certificate, own.case), asked_by(certificate, own.case)
         c = asked.c
         same = asked.region == case.region and asked.p == case.p and asked.q == case.q

@@ -27,7 +27,7 @@ EXACT = 3  # every so many that go to the command line are checked with --exact 
 
 @cache
 def _edits(index: int) -> tuple[Arrays, list[Edit]]:
-    """What is forged of a base: of several regions the first."""
+    """The part of a base that is forged: the first of several regions."""
     own = forged.base(index).arrays
     arrays = next(parts(own))[1] if "union" in own else own
     return arrays, edits(arrays)

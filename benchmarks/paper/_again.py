@@ -1,5 +1,5 @@
-"""What a run of `lipcert reproduce` found, read back from the files that docs/paper keeps: for its pages, and as a job
-folder, so that the run goes on on another machine.
+"""Read the findings of a run of `lipcert reproduce` back from the files in docs/paper: for its pages, and as a job
+folder with which the run continues on another machine.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _outcome(r: Record, point: list[float] | None) -> Outcome:
 
 
 def _point_of(r: Record, points: dict[str, str]) -> list[float] | None:
-    """Of the entry whose gradient refutes another method's value on the same network."""
+    """The point whose gradient refutes another method's value on the same network."""
     if not r["lower"]:
         return None
     of_network = _entry({**r, "method": ""}).name

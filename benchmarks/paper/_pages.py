@@ -123,7 +123,7 @@ def _pairs(found: Reproduced) -> list[tuple[Record, float]]:
 
 
 def _agreement(found: Reproduced) -> str:
-    """Network by network: how near ours and the published value are."""
+    """For each group of networks: how near our values and the published ones are."""
     groups: dict[tuple[str, str, str], list[tuple[Record, float]]] = {}
     for r, error in _pairs(found):
         groups.setdefault((r["method"], r["network"], r["region"]), []).append((r, error))

@@ -36,7 +36,7 @@ class Reproduced:
         return {p.stem: report.read_csv(p) for p in sorted(self.folder.glob(f"{target}*.csv"))}
 
     def facts(self, target: str) -> report.Record:
-        """What a target on a trained network says besides its tables."""
+        """The facts about a target on a trained network that are not in its tables."""
         found: report.Record = json.loads((self.folder / f"{target}.json").read_text(encoding="utf-8"))
         return found
 
@@ -66,5 +66,5 @@ class Reproduced:
 
 
 def number(text: str) -> float | None:
-    """What a CSV file has for a number; None for an empty place."""
+    """The number in a place of a CSV file; None for an empty place."""
     return float(text) if text else None

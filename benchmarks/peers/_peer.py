@@ -1,4 +1,4 @@
-"""What a peer is: a name, whether it can be used here, for which problems, and its value with the seconds it took."""
+"""A peer: a name, whether it can be used here, for which problems, and its value with the seconds it took."""
 
 from __future__ import annotations
 

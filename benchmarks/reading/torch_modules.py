@@ -1,4 +1,4 @@
-"""The torch modules of `modules`, through ONNX files and through `lipcert.from_torch`."""
+"""The torch modules that people have, by kinds, read through ONNX files and through `lipcert.from_torch`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,26 @@ from typing import Any
 import numpy as np
 import torch
 
+from benchmarks.reading._activations import activation_cases
+from benchmarks.reading._blocks import block_cases
 from benchmarks.reading._case import Case
+from benchmarks.reading._convolutions import convolution_cases
 from benchmarks.reading._exports import EXPORTERS, NotExported, exported, silence
+from benchmarks.reading._forwards import forward_cases
 from benchmarks.reading._judge import Row, Truth, judge, relative
-from benchmarks.reading.modules import cases
+from benchmarks.reading._layers import layer_cases
+from benchmarks.reading._refusals import refusal_cases
 
 POINTS = 20
+PARTS = (layer_cases, convolution_cases, block_cases, forward_cases, activation_cases, refusal_cases)
+
+
+def cases(only: str = "") -> Iterator[Case]:
+    """All modules, or those whose name or kind holds `only`."""
+    for part in PARTS:
+        for case in part():
+            if only in case.name or only in case.kind:
+                yield case
 
 
 def truth_of(case: Case) -> Truth:

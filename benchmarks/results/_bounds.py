@@ -55,7 +55,7 @@ WIDE = Question("784-100-100-10 He-normal", _wide)
 
 
 def first(question: Question) -> Iterable[Measured]:
-    """What needs no solver to speak of, without a search for a witness; `slopes` gets counted work 5."""
+    """Methods that hardly need a solver, without a search for a witness; `slopes` gets counted work 5."""
     for method in CHEAP:
         yield bracket(question, method, 5.0, lower=False)
 

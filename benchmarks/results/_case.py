@@ -1,4 +1,4 @@
-"""What a case of the results is: a name, the sets that it belongs to, what it needs, and the measurement itself.
+"""A case of the results: a name, the sets that it belongs to, the files that it needs, and the measurement itself.
 
 Brackets come from counted work, so that the same code on the same machine gives the same ones, bit for bit; seconds
 are told beside them.

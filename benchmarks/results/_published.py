@@ -22,7 +22,7 @@ from lipcert.witness import sample_points
 WORK = 8.0
 POINTS = 200_000
 
-# Of the authors' repository (github.com/TongCHEN779/CertDNN), file "R code for plots/2_hidden_layer_networks.csv",
+# From the authors' repository (github.com/TongCHEN779/CertDNN), file "R code for plots/2_hidden_layer_networks.csv",
 # commit 5aa03e7: bounds, shor1 (the paper's HR-1), glob, by size and sparsity, seeds 0, 1, ...
 HR1_GLOBAL: dict[tuple[int, int], tuple[float, ...]] = {
     (5, 4): (0.149147, 0.110803, 0.125101, 0.106280, 0.201539, 0.099105, 0.071307, 0.101709, 0.225488, 0.241791),

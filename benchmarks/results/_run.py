@@ -60,7 +60,7 @@ def rows_of(case: Case, commit: str | None) -> list[Row]:
 
 
 def as_rows(case: Case, measured: Iterable[Measured], commit: str | None, load: float) -> list[Row]:
-    """What a case measured, with where and when."""
+    """The measurements of a case, with their setting and time."""
     found = list(measured)
     when, place = datetime.now(UTC).isoformat(timespec="microseconds"), setting(commit)
     after = os.getloadavg()[0]

@@ -221,10 +221,10 @@ class Growing(Falling):
         super().__init__(bracket, 1e5, 0.5)
         self.process, self.step, self.own, self.told = process, step, 0.0, 0
 
-    def turn(self, budget: Budget) -> None:
+    def advance(self, budget: Budget) -> None:
         if self.step == math.inf:
             raise MemoryError("no array of that shape")
-        super().turn(budget)
+        super().advance(budget)
         self.own += self.step
         self.process.size += self.step
 

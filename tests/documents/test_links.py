@@ -46,7 +46,7 @@ def _in_docs(page: Path) -> str:
 
 
 def anchors(text: str) -> set[str]:
-    """Of the headings: small letters, no punctuation, hyphens for spaces, a number behind those that come again."""
+    """Anchors of the headings: small letters, no punctuation, hyphens for spaces, a number behind repeated ones."""
     found: set[str] = set()
     for heading in HEADING.findall(text):
         words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).replace("`", "").lower()

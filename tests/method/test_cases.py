@@ -6,11 +6,11 @@ import numpy as np
 
 from lipcert import Box
 from lipcert.budget import Budget
-from lipcert.method.bracket import Bracket
-from lipcert.method.cases import solve_cases
+from lipcert.method.bracket import Bracket, BracketView
+from lipcert.method.cases import CaseSolves
 from lipcert.method.lower import Rounder
 from lipcert.method.solving import OnMoments, Task
-from lipcert.method.tight import Kept, Tight
+from lipcert.method.tight import ResumeState, Tight
 from lipcert.problem.norms import Norm
 from lipcert.problem.problem import Problem
 from lipcert.solver import Status
@@ -24,7 +24,7 @@ class Counting(Tight):
         super().__init__(slopes=False)
         self.most, self.solved = most, 0
 
-    def solve(self, task: Task, bracket: Bracket, budget: Budget, look: OnMoments | None) -> Status:
+    def solve(self, task: Task, bracket: BracketView, budget: Budget, look: OnMoments | None) -> Status:
         if self.solved == self.most:
             return Status.TIME_LIMIT
         self.solved += 1
@@ -39,32 +39,34 @@ def problem_of() -> Problem:
 def test_a_case_that_ran_out_of_time_is_not_the_end() -> None:
     """Its cheap bound stands, and everything below it is decided; more time would still change the answer."""
     problem, bracket, budget = problem_of(), Bracket(), Budget.of_work(50.0)
-    run = solve_cases(problem, Counting(0), bracket, budget, Rounder(problem, bracket, budget))
-    assert run.status is Status.TIME_LIMIT
-    assert not run.solved.any()
+    cases, look = CaseSolves(), Rounder(problem, bracket, budget)
+    assert cases.advance(problem, Counting(0), bracket, budget, look) is Status.TIME_LIMIT
+    assert cases.solved is not None
+    assert not cases.solved.any()
 
 
 def test_another_run_solves_the_rest() -> None:
     problem, bracket, budget = problem_of(), Bracket(), Budget.of_work(50.0)
     look = Rounder(problem, bracket, budget)
     whole = Counting(100)
-    assert solve_cases(problem, whole, Bracket(), budget, look).status is Status.OPTIMAL
+    assert CaseSolves().advance(problem, whole, Bracket(), budget, look) is Status.OPTIMAL
     assert whole.solved > 1, "or there is nothing to go on with"
-    first, second = Counting(1), Counting(100)
-    stopped = solve_cases(problem, first, bracket, budget, look)
-    assert stopped.status is Status.TIME_LIMIT
-    assert stopped.solved.sum() == 1
-    ended = solve_cases(problem, second, bracket, budget, look, stopped)
-    assert ended.status is Status.OPTIMAL
+    first, second, cases = Counting(1), Counting(100), CaseSolves()
+    assert cases.advance(problem, first, bracket, budget, look) is Status.TIME_LIMIT
+    assert cases.solved is not None
+    assert cases.solved.sum() == 1
+    proved = set(cases.proved)
+    assert cases.advance(problem, second, bracket, budget, look) is Status.OPTIMAL
     assert second.solved == whole.solved - 1
-    assert stopped.proved.keys() <= ended.proved.keys()
+    assert proved <= cases.proved.keys()
 
 
 def test_turns_keep_the_cases_of_their_problem() -> None:
-    problem, kept, bracket = problem_of(), Kept(), Bracket()
-    Tight(slopes=False, kept=kept).run(problem, bracket, Budget.of_work(50.0))
-    assert kept.cases is not None
-    assert kept.cases.solved.any()
-    assert kept.least(Budget.of_work(1.0)) == 0.0
-    assert kept.cases_of(problem) is kept.cases
-    assert kept.cases_of(problem_of()) is None
+    problem, state, bracket = problem_of(), ResumeState(), Bracket()
+    Tight(slopes=False, state=state).run(problem, bracket, Budget.of_work(50.0))
+    assert state.cases is not None
+    assert state.cases.solved is not None
+    assert state.cases.solved.any()
+    assert state.least(Budget.of_work(1.0)) == 0.0
+    assert state.cases_of(problem) is state.cases
+    assert state.cases_of(problem_of()).solved is None

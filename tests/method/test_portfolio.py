@@ -42,7 +42,7 @@ class Falling(Engine):
     def prior(self) -> float:
         return self.start
 
-    def turn(self, budget: Budget) -> None:
+    def advance(self, budget: Budget) -> None:
         self.turns += 1
         left = min(budget.left(), self.most - self.done)
         budget.add(left)
@@ -66,7 +66,7 @@ class Restarting(Engine):
     def prior(self) -> float:
         return self.start
 
-    def turn(self, budget: Budget) -> None:
+    def advance(self, budget: Budget) -> None:
         self.lengths.append(budget.left())
         budget.add(budget.left())
         self.upper = self.start / (1 + max(self.lengths)) ** 0.1
@@ -139,8 +139,8 @@ def test_one_that_is_behind_is_asked_again_before_it_has_all() -> None:
     """It fell fast at first and stops: what its forecast promised is not paid for with half of the time."""
 
     class Stopping(Falling):
-        def turn(self, budget: Budget) -> None:
-            super().turn(budget)
+        def advance(self, budget: Budget) -> None:
+            super().advance(budget)
             self.upper = max(self.upper, self.start / 8)
 
     bracket, budget = bracket_of(1e3), Budget.of_work(100.0)
@@ -158,7 +158,7 @@ def test_one_that_stops_early_without_a_gain_has_ended() -> None:
         def least(self, budget: Budget) -> float:  # noqa: ARG002
             return 0.0
 
-        def turn(self, budget: Budget) -> None:
+        def advance(self, budget: Budget) -> None:
             self.turns += 1
             self.upper = self.start
             budget.add(1e-6)
@@ -218,7 +218,7 @@ def test_one_that_had_too_little_is_asked_again_while_there_is_more() -> None:
     class Late(Restarting):
         needs = 10.0
 
-        def turn(self, budget: Budget) -> None:
+        def advance(self, budget: Budget) -> None:
             self.lengths.append(budget.left())
             budget.add(budget.left())
             if self.lengths[-1] >= self.needs:
@@ -265,7 +265,7 @@ def test_an_overflowing_bracket_ends() -> None:
     """Nothing is expected of anyone, and no turn proves a number: everybody is asked a few times, not for ever."""
 
     class Nothing(Restarting):
-        def turn(self, budget: Budget) -> None:
+        def advance(self, budget: Budget) -> None:
             self.lengths.append(budget.left())
 
     bracket, budget = Bracket(Wishes()), Budget.of_work(100.0)
@@ -338,8 +338,8 @@ def test_one_that_falls_fast_is_asked_again_before_a_dear_guess() -> None:
     """Its forecast is behind the guess after its first turns, and better than it after a little more."""
 
     class Accelerating(Falling):
-        def turn(self, budget: Budget) -> None:
-            super().turn(budget)
+        def advance(self, budget: Budget) -> None:
+            super().advance(budget)
             self.upper = max(1e4 * math.exp(-self.done / 2), FLOOR)
             self.bracket.improve(Certificate.of(PROBLEM, prove_product(PROBLEM).proof, self.upper))
 

@@ -12,7 +12,7 @@ import lipcert
 from lipcert import Box, Everywhere, Network
 from lipcert.budget import Budget
 from lipcert.method.bracket import Bracket
-from lipcert.method.products import products_fit, solve_products, without_x_if_idle
+from lipcert.method.one_layer import AllProducts, products_fit, without_x_if_idle
 from lipcert.method.solving import Task
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region
@@ -41,7 +41,7 @@ def task(net: Network, region: Region) -> Task:
 
 def with_products(net: Network, region: Region, work: float = 20.0) -> list[Certificate]:
     bracket = Keeping()
-    solve_products(task(net, region), bracket, Budget.of_work(work), options=QUICK)
+    AllProducts(QUICK).advance(task(net, region), bracket, Budget.of_work(work))
     return bracket.certificates
 
 
@@ -136,12 +136,14 @@ def test_a_lying_solver_proves_nothing_false(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_run_starts_from_another() -> None:
     net, region = random_net(4, 6, 6), Everywhere()
-    start = solve_products(task(net, region), Bracket(), Budget.of_work(10.0), options=QUICK).start
-    assert isinstance(start, GridStart)
+    solve = AllProducts(QUICK)
+    solve.advance(task(net, region), Bracket(), Budget.of_work(10.0))
+    assert isinstance(solve.start, GridStart)
     few = replace(QUICK, rounds=2)
     warm, cold = Bracket(), Bracket()
-    solve_products(task(net, region), warm, Budget.of_work(10.0), start, few)
-    solve_products(task(net, region), cold, Budget.of_work(10.0), options=few)
+    solve.options = few
+    solve.advance(task(net, region), warm, Budget.of_work(10.0))
+    AllProducts(few).advance(task(net, region), cold, Budget.of_work(10.0))
     assert warm.upper <= cold.upper < np.inf
 
 
@@ -167,7 +169,7 @@ def test_progress_and_an_early_end() -> None:
             return len(seen) > 2
 
     bracket = Impatient()
-    solve_products(task(random_net(5, 6, 6), Everywhere()), bracket, Budget.of_work(10.0), options=QUICK)
+    AllProducts(QUICK).advance(task(random_net(5, 6, 6), Everywhere()), bracket, Budget.of_work(10.0))
     assert 3 <= len(seen) <= 4
     assert bracket.certificates
     assert all(np.isfinite(p.primal) and np.all(np.isfinite(p.y)) for p in seen)

@@ -23,10 +23,11 @@ from lipcert.method.relaxed import RELAXED
 from lipcert.method.sharpen import _Reach, gain, sharpen
 from lipcert.problem.blocks import Block
 from lipcert.problem.norms import Norm
-from lipcert.problem.problem import CUT_SHORT, PREACTIVATIONS, Problem
+from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate, Multipliers, Proof, Sharpened, prove_within
 from lipcert.proof.arithmetic import prove_linear
 from lipcert.proof.balls import check_with_balls
+from lipcert.proof.cases import Cases
 from lipcert.proof.sharpened import Sharper
 from lipcert.proof.verify import load_certificate, verify
 from lipcert.rounding import Array
@@ -168,7 +169,7 @@ def test_certificates_are_about_the_problem(sizes: tuple[int, ...], norm: Norm, 
     linear = prove_linear(found) if small is None else prove_within(found, prove_linear(small.problem))
     bracket = Bracket(Wishes())
     signs = Signs(found, bracket, Sharpening(found, bracket))
-    signs.turn(Budget.of_work(5.0))
+    signs.advance(Budget.of_work(5.0))
     assert bracket.certificate is not None
     assert bracket.certificate.upper == pytest.approx(truth, rel=2e-6)
     assert prove_linear(problem).upper >= linear.upper * (1 - 1e-9)
@@ -323,7 +324,7 @@ def test_what_is_not_covered() -> None:
     assert sharpen(Problem.of(deep_net(3, 6, 1), Box(np.zeros(3), 1.0)), work) is None
     assert sharpen(Problem.of(deep_net(3, 6, 5, 1, activation="tanh"), Box(np.zeros(3), 1.0)), work) is None
     problem = Problem.of(chain, Box(np.zeros(3), 1.0))
-    early = problem.on(problem.region, **{PREACTIVATIONS: preactivations(problem), CUT_SHORT: True})
+    early = problem.on(problem.region, preactivations(problem), looser=True)
     assert sharpen(early, work) is None
     assert gain(problem, problem) == 0.0
     nothing = Sharper(np.zeros((0, 3), dtype=np.int64), np.zeros((0, 2), dtype=np.int64), np.zeros(0))
@@ -356,13 +357,33 @@ def test_relaxations_of_auto_use_them(monkeypatch: pytest.MonkeyPatch) -> None:
         sharpening = Sharpening(problem, bracket)
         assert sharpening(Budget.of_work(0.0)) is problem
         engine = Relaxation(problem, bracket, FREE, 0.5, sharpening)
-        engine.turn(Budget.of_work(5.0))
+        engine.advance(Budget.of_work(5.0))
         assert bracket.certificate is not None
         assert isinstance(bracket.certificate.proof, kind)
         assert verify(bracket.certificate, net).proved
         assert sharpening(Budget.of_work(0.0)) is engine.problem
         uppers.append(bracket.upper)
     assert uppers[0] <= uppers[1] * (1 + 1e-3)
+
+
+@pytest.mark.usefixtures("either")
+@pytest.mark.parametrize(("norm", "outputs"), [("1", 1), ("inf", 3), ("1", 3)])
+def test_certificates_of_a_case_verify_by_themselves(norm: str, outputs: int) -> None:
+    """Bounds that a checker needs multipliers for are shared with a part of a proof about all cases alone."""
+    net, box = deep_net(3, 8, 8, outputs, seed=2), Box(np.zeros(3), 0.6)
+    problem = Problem.of(net, box, None if outputs == 1 else "all", norm)
+    found = sharpen(problem, Budget.of_work(10.0))
+    assert found is not None
+    at = (0 if norm == "inf" else None, 1 if norm == "1" else None)
+    alone, part = found.case(*at), found.case(*at, part=True)
+    assert prove_linear(alone).verify(net).proved
+    assert gain(alone, part) > 0
+    assert prove_linear(found.along(np.ones(outputs))).verify(net).proved
+    bracket = Bracket(Wishes(lower=False))
+    FREE.run(found, bracket, Budget.of_work(10.0))
+    assert bracket.certificate is not None
+    assert isinstance(inner_of(bracket.certificate), Cases)
+    assert verify(bracket.certificate, net).proved
 
 
 def test_narrow_intervals_stay_in_order() -> None:

@@ -25,7 +25,7 @@ from lipcert.method.signs.quick import Quick
 from lipcert.method.signs.realise import Realise
 from lipcert.problem.blocks import Block
 from lipcert.problem.norms import Norm
-from lipcert.problem.problem import PREACTIVATIONS, Problem
+from lipcert.problem.problem import Problem
 from lipcert.proof import tree as proof_tree
 from lipcert.proof.leaves import Kind, Leaves, leaf_bounds, leaf_slopes
 from lipcert.proof.nogoods import Nogoods, Signs, System, gathered
@@ -459,7 +459,7 @@ def test_known_bounds_and_witnesses_are_used_and_the_price_is_counted() -> None:
     net, box = deep_net(3, 6, 5, 1, seed=2), Box(np.zeros(3), 0.8)
     problem = Problem.of(net, box)
     known = preactivations(problem)
-    again = problem.on(box, **{PREACTIVATIONS: known})
+    again = problem.on(box, known)
     first, bracket = solved(again)
     assert bracket.witness is not None
     informed = Bracket(Wishes())

@@ -117,12 +117,12 @@ def test_a_turn_that_was_too_short_to_begin_is_not_the_last() -> None:
     """Another engine once ended the run as open, although there was time for both."""
 
     class Slow(Falling):
-        def turn(self, budget: Budget) -> None:
+        def advance(self, budget: Budget) -> None:
             self.short = budget.left() < 20.0
             if self.short:
                 self.turns += 1
             else:
-                super().turn(budget)
+                super().advance(budget)
 
     bracket, budget = bracket_of(1e3), Budget.of_work(100.0)
     slow = Slow(bracket, 50.0, 0.5)

@@ -13,8 +13,8 @@ import lipcert
 from lipcert import Box, Everywhere, Network
 from lipcert.budget import Budget
 from lipcert.errors import FileFormatError
-from lipcert.method.solving import Task, tighten
-from lipcert.method.tight import Kept, Tight
+from lipcert.method.solving import CutRounds, Task
+from lipcert.method.tight import ResumeState, Tight
 from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate
 from lipcert.proof.multipliers import prove
@@ -35,7 +35,7 @@ Case = tuple[Network, Box, Array]
 
 def tightened(net: Network, region: Box | Everywhere, c: Array, work: float = 20.0) -> list[Certificate]:
     bracket = Keeping()
-    tighten(Task.of(Problem.of(net, region, c), "tight"), bracket, Budget.of_work(work))
+    CutRounds().advance(Task.of(Problem.of(net, region, c), "tight"), bracket, Budget.of_work(work))
     return bracket.certificates
 
 
@@ -44,37 +44,35 @@ def test_rounds_go_on_where_they_were() -> None:
     known = PAPER[3]
     task = Task.of(Problem.of(known.make(), known.region), "tight")
     first, second, all_of_it = Keeping(), Keeping(), Budget.of_work(100.0)
-    whole = tighten(task, Keeping(), all_of_it)
-    assert whole.status is Status.OPTIMAL
-    stopped = tighten(task, first, Budget.of_work(all_of_it.now() / 2))
-    assert stopped.status is Status.TIME_LIMIT
-    assert len(stopped.cuts) > 0
+    whole, parts = CutRounds(), CutRounds()
+    assert whole.advance(task, Keeping(), all_of_it) is Status.OPTIMAL
+    assert parts.advance(task, first, Budget.of_work(all_of_it.now() / 2)) is Status.TIME_LIMIT
+    assert len(parts.cuts) > 0
     rest = Budget.of_work(100.0)
-    ended = tighten(task, second, rest, start=stopped)
-    assert ended.status is Status.OPTIMAL
+    assert parts.advance(task, second, rest) is Status.OPTIMAL
     assert rest.now() < all_of_it.now()
-    assert ended.best == pytest.approx(whole.best, rel=1e-3)
+    assert parts.best == pytest.approx(whole.best, rel=1e-3)
     assert all(c.upper >= known.value for c in first.certificates + second.certificates)
 
 
 def test_turns_of_tight_keep_what_belongs_to_the_same_relaxation() -> None:
     known = PAPER[3]
-    problem, kept = Problem.of(known.make(), known.region), Kept()
-    method, bracket = Tight(slopes=False, kept=kept), Keeping()
-    assert kept.least(Budget.of_work(1.0)) is None
+    problem, state = Problem.of(known.make(), known.region), ResumeState()
+    method, bracket = Tight(slopes=False, state=state), Keeping()
+    assert state.least(Budget.of_work(1.0)) is None
     method.run(problem, bracket, Budget.of_work(0.6))
-    assert kept.rounds is not None
-    cuts = kept.rounds.cuts
-    assert len(cuts) > 0
-    least = kept.least(Budget.of_work(1.0))
+    rounds = state.solves[CutRounds]
+    assert isinstance(rounds, CutRounds)
+    assert len(rounds.cuts) > 0
+    least = state.least(Budget.of_work(1.0))
     assert least is not None
     assert least > 0
     bracket.certificates.clear()
     method.run(problem, bracket, Budget.of_work(5.0))
     assert len(proof_of(bracket.certificates[0]).specification.cuts) > 0, "not from the beginning"
-    assert kept.rounds is not None
-    assert kept.of(Task.of(Problem.of(known.make(), Box(np.zeros(10), 0.1)), "tight")).rounds is None
-    assert Tight().kept is None, "the method of the table begins anew for every caller"
+    assert state.solves[CutRounds] is rounds
+    assert not state.of_task(Task.of(Problem.of(known.make(), Box(np.zeros(10), 0.1)), "tight")).solves
+    assert Tight().state is None, "the method of the table begins anew for every caller"
 
 
 def random_cuts(size: int, names: list[tuple[int, int]], seed: int) -> Cuts:

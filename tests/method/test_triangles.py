@@ -12,8 +12,8 @@ import lipcert
 from lipcert import Box, Everywhere, Network
 from lipcert.budget import Budget
 from lipcert.method.bracket import Bracket
+from lipcert.method.one_layer import AllTriangles, triangles_fit
 from lipcert.method.solving import Task
-from lipcert.method.triangles import solve_triangles, triangles_fit
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region
 from lipcert.proof import Certificate
@@ -21,9 +21,7 @@ from lipcert.relaxation.cuts import Cuts, with_cuts
 from lipcert.relaxation.model import Relaxation
 from lipcert.relaxation.triangles import Triangles, triangle_rows
 from lipcert.solver.rank_two import Options, solve_rank_two
-from lipcert.solver.sphere import climb, unit
-from lipcert.solver.triangles import Dual, TriangleOptions, TriangleRun
-from lipcert.solver.violated import violated
+from lipcert.solver.triangles import Dual, TriangleOptions, TriangleRun, climb, unit, violated
 from tests.lift_tools import Keeping, built, true_points
 from tests.one_layer_tools import changed, exact, proof_of, random_net, with_specification
 
@@ -37,7 +35,7 @@ def task(net: Network, region: Region = Everywhere()) -> Task:  # noqa: B008 - f
 
 def certificates(net: Network, work: float = 60.0) -> list[Certificate]:
     bracket = Keeping()
-    solve_triangles(task(net), bracket, Budget.of_work(work), options=QUICK)
+    AllTriangles(QUICK).advance(task(net), bracket, Budget.of_work(work))
     return bracket.certificates
 
 
@@ -154,7 +152,9 @@ def test_a_lying_solver_proves_nothing_false(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_run_starts_from_another_and_refuses_what_does_not_fit() -> None:
     net = random_net(6, 6, 6)
-    start = solve_triangles(task(net), Bracket(), Budget.of_work(60.0), options=QUICK).start
+    solve = AllTriangles(QUICK)
+    solve.advance(task(net), Bracket(), Budget.of_work(60.0))
+    start = solve.start
     assert start is not None
     C = task(net).relaxation.problem.objective.toarray()
     budget = Budget.unlimited()

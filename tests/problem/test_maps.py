@@ -26,9 +26,10 @@ from lipcert.problem.activations import RELU
 from lipcert.problem.convolution import Convolution, Window
 from lipcert.problem.maps import LinearMap, dense, entries, entrywise, fingerprint, matrix, numbers, stored, times
 from lipcert.problem.region import Box
-from lipcert.readers.graph import layers
-from lipcert.readers.graph.layers import average, convolve, normalize_channels
+from lipcert.readers.graph import linear
+from lipcert.readers.graph.linear import normalize_channels
 from lipcert.readers.graph.tensors import Graph
+from lipcert.readers.graph.windows import average, convolve
 from lipcert.rounding import Array
 from tests.constants import set_constant
 from tests.reader_tools import data_file, refuse
@@ -287,7 +288,7 @@ def stages(rng: np.random.Generator, steps: tuple[str, ...]) -> Network:
                 x = graph.activate(x, RELU)
             case _:
                 x = x.reshaped((1, x.width))
-                x = layers.times(graph, x, rng.normal(size=(x.width, 3)))
+                x = linear.times(graph, x, rng.normal(size=(x.width, 3)))
     return graph.network(x)
 
 

@@ -17,7 +17,7 @@ from lipcert.bounds import Interval, Split, bounds_of, halves, preactivations, w
 from lipcert.bounds.collapse import collapse
 from lipcert.problem.activations import ACTIVATIONS
 from lipcert.problem.blocks import Block
-from lipcert.problem.problem import PREACTIVATIONS, Problem
+from lipcert.problem.problem import Problem
 from lipcert.proof.arithmetic import Arithmetic
 from lipcert.proof.balls import check, check_with_balls, collapsed, margins, margins_with_balls, rows, slopes, work
 from lipcert.proof.balls.arithmetic import tangent_values
@@ -356,7 +356,7 @@ def test_patterns_are_checked() -> None:
         nogoods = Nogoods(1, np.array([[0, 0, -1]], dtype=np.int64), y, np.array(numbers))
         assert math.isinf(check_tree(problem, pre, signs_of(net, table, nogoods)))
     far = problem_of(net, Box(np.array([2.0, 0.0]), 1.0))
-    far = far.on(far.region, **{PREACTIVATIONS: (Interval(np.array([-9.0, -1.5]), np.array([9.0, 0.5])),)})
+    far = far.on(far.region, (Interval(np.array([-9.0, -1.5]), np.array([9.0, 0.5])),))
     refusal = Nogoods(1, np.array([[0, 0, -1]], dtype=np.int64), np.zeros((1, 2), dtype=np.int64), np.array([-1.0]))
     assert check_tree(far, preactivations(far), signs_of(net, table, refusal)) == pytest.approx(2.0)
     negative = Nogoods(1, refusal.literals, np.array([[0, 0], [0, 3]]), np.array([-1.0, -1.0]))
@@ -409,8 +409,8 @@ def test_sharper_bounds_are_proved(monkeypatch: pytest.MonkeyPatch) -> None:
     pre = preactivations(problem)
     targets = np.array([[2, 0, 1], [2, 1, -1]])
     lies = Sharper(targets, np.array([[0, 0], [1, 2]]), np.array([0.3, -0.2]))
-    asked = problem.on(BOX, **{PREACTIVATIONS: pre})
-    wrong = problem.on(BOX, **{PREACTIVATIONS: narrow(pre)})
+    asked = problem.on(BOX, pre)
+    wrong = problem.on(BOX, narrow(pre))
     monkeypatch.setattr(check, "proved_collapse", lambda *_: None)
     monkeypatch.setattr(Sharper, "of", lambda *_: wrong)
     found = check.sharpened(asked, pre, lies)
@@ -540,7 +540,7 @@ def test_margins_by_a_relaxation() -> None:
     """The lift is taken off once, names must be those of the rows."""
     net, box, c = small_net(3, 6, 3, seed=4), Box(np.zeros(3), 0.5), np.array([1.0, -1.0, 0.0])
     pre = linear_margins(net, box, c[None])[0]
-    asked = margin(Problem.of(net, box, c).on(box, **{PREACTIVATIONS: pre}), 9)
+    asked = margin(Problem.of(net, box, c).on(box, pre), 9)
     proof = prove_margin(asked, c, 9, np.full(len(asked.relaxation.problem.rhs), 0.01))
     kept = certificate_of(net, box, (proof,))
     (found,) = margins_with_balls(kept, net)

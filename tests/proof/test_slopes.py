@@ -46,7 +46,7 @@ from lipcert.relaxation.slopes import SlopeBlock, SlopeMultipliers, SlopeProgram
 from lipcert.rounding import Array
 from lipcert.search.progress import Progress
 from lipcert.solver.slopes import choice, solve_slopes
-from lipcert.solver.slopes.scalars import scalar_multipliers
+from lipcert.solver.slopes.greedy import scalar_multipliers
 from tests.constants import set_constant
 from tests.enumeration import exact_constant
 from tests.strategies import branched_networks, convolutional_networks, small_cases
@@ -447,7 +447,7 @@ def test_turns_of_auto_go_on(norm: str, monkeypatch: pytest.MonkeyPatch) -> None
     for work in (0.2, 0.2, 20.0, 20.0):
         bracket.go_on()
         if not engine.ended:
-            engine.turn(Budget.of_work(work))
+            engine.advance(Budget.of_work(work))
         uppers.append(bracket.upper)
     assert len(passes) <= 2 * once
     assert engine.ended

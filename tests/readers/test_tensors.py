@@ -14,10 +14,12 @@ from lipcert.problem.activations import IDENTITY, RELU
 from lipcert.problem.convolution import Convolution, Window
 from lipcert.problem.maps import dense
 from lipcert.readers.graph import rewrites, tensors
-from lipcert.readers.graph.choices import choose, compare
-from lipcert.readers.graph.layers import convolve, convolve_transposed, pad, summed, times
+from lipcert.readers.graph.arithmetic import compare
+from lipcert.readers.graph.linear import summed, times
+from lipcert.readers.graph.recognised import choose
 from lipcert.readers.graph.tensors import Graph, Tensor
-from lipcert.readers.graph.terms import Places, moved
+from lipcert.readers.graph.terms import Picked, moved
+from lipcert.readers.graph.windows import convolve, convolve_transposed, pad
 from lipcert.rounding import Array
 from tests.constants import set_constant
 
@@ -117,7 +119,7 @@ def test_operations_in_any_order(steps: list[Step], kernels: bool, short: bool) 
     """`kernels`: convolutions stay kernels however small; `short`: what lies between two maps is a block of its own."""
     with pytest.MonkeyPatch.context() as patch:
         if kernels:
-            patch.setattr("lipcert.readers.graph.linear_maps.CONVOLUTION_BYTES", 0)
+            patch.setattr("lipcert.readers.graph.windows.CONVOLUTION_BYTES", 0)
         if short:
             patch.setattr(tensors, "_ALWAYS", 1)
         graph = Graph(SHAPE)
@@ -151,19 +153,19 @@ def test_a_convolution_takes_in_padding_and_moved_channels(groups: int) -> None:
     inner = np.arange(3 * 4 * 5).reshape(3, 4, 5)
     padded = np.pad(inner, ((0, 0), (1, 0), (2, 1)), constant_values=-1)
     map_ = Convolution(kernel, padded.shape[1:], window(2), groups)
-    places = Places(padded.reshape(-1), 60)
+    places = Picked(padded.reshape(-1), 60)
     kept = moved(map_, places)
     if groups > 1:  # nothing is moved, but something is padded
         assert kept is None
         return
     assert kept is not None
     np.testing.assert_array_equal(kept.toarray(), (map_.tocsr() @ places.matrix()).toarray())
-    swapped = Places(np.concatenate([inner[2].reshape(-1), np.full(20, -1), inner[2].reshape(-1)]), 60)
+    swapped = Picked(np.concatenate([inner[2].reshape(-1), np.full(20, -1), inner[2].reshape(-1)]), 60)
     twice = moved(Convolution(kernel, (4, 5), window(2)), swapped)
     assert twice is not None
     expected = Convolution(kernel, (4, 5), window(2)).tocsr() @ swapped.matrix()
     np.testing.assert_allclose(twice.toarray(), expected.toarray(), rtol=1e-15)
-    assert moved(Convolution(kernel, (4, 5), window(2)), Places(inner[:, ::-1].reshape(-1), 60)) is None
+    assert moved(Convolution(kernel, (4, 5), window(2)), Picked(inner[:, ::-1].reshape(-1), 60)) is None
 
 
 def test_one_neuron_serves_the_larger_and_the_smaller() -> None:

@@ -12,7 +12,7 @@ from scipy import sparse
 
 import lipcert
 from lipcert import Activation, Affine, Box, Everywhere, Network
-from lipcert.bounds.gains import GAINS, gains
+from lipcert.bounds.gains import gains
 from lipcert.bounds.propagation import preactivation_bounds
 from lipcert.budget import Budget
 from lipcert.errors import MethodError
@@ -23,6 +23,7 @@ from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region
 from lipcert.proof import prove_interval
 from lipcert.proof.multipliers import prove
+from lipcert.relaxation.reduction import gains_of
 from lipcert.relaxation.specification import LIFTS, check_relaxation
 from lipcert.rounding import Array
 from lipcert.solver.rank_two import Options, solve_rank_two
@@ -181,7 +182,7 @@ def test_a_network_that_is_too_large_is_bounded_in_parts(monkeypatch: pytest.Mon
     set_constant(monkeypatch, "LARGEST_ORDER", 25)
     net, box = deep_net(8, 10, 10, 1), Box(np.zeros(8), 0.1)
     problem, bracket = Problem.of(net, box), Bracket()
-    problem.kept(GAINS, lambda: gains(net, preactivation_bounds(net, box)))
+    gains_of.keep(problem, gains(net, preactivation_bounds(net, box)))
     Tight(slopes=False, parts=True).run(problem, bracket, Budget.of_work(2.0))
     assert bracket.upper < prove_interval(problem).upper
     assert any("order" in note for note in bracket.notes)

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 
 import lipcert
 from lipcert import Box, Everywhere, Network
-from lipcert.bounds.gains import GAINS, gains, mixed_gradient_bounds
+from lipcert.bounds.gains import gains, mixed_gradient_bounds
 from lipcert.bounds.gradients import gradient_bounds
 from lipcert.bounds.interval import Interval
 from lipcert.bounds.propagation import preactivation_bounds
@@ -29,7 +29,7 @@ from lipcert.problem.problem import Problem
 from lipcert.proof import prove_interval
 from lipcert.proof.arithmetic import prove_mixed
 from lipcert.proof.multipliers import prove
-from lipcert.relaxation.reduction import Reduction, chords, everything, reduction_from, share_of
+from lipcert.relaxation.reduction import Reduction, chords, everything, gains_of, reduction_from, share_of
 from lipcert.relaxation.specification import Specification, build
 from lipcert.rounding import Array
 from lipcert.solver.rank_two import Options, solve_rank_two
@@ -163,7 +163,7 @@ def test_plans_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cheap steps first, none beyond the largest order, the whole network last and only where it fits."""
     net, box, c = deep_net(20, 40, 40, 40, 1), Box(np.zeros(20), 0.3), np.ones(1)
     problem = Problem.of(net, box, c)
-    problem.kept(GAINS, lambda: gains(net, preactivation_bounds(net, box)))  # what pays for parts
+    gains_of.keep(problem, gains(net, preactivation_bounds(net, box)))  # what pays for parts
     assert plan(problem, Budget.of_work(60.0))[-1].reduction is None
     set_constant(monkeypatch, "LARGEST_ORDER", 130)
     steps = plan(problem, Budget.of_work(60.0))
@@ -189,7 +189,7 @@ def test_parts_have_the_name_of_what_they_are(monkeypatch: pytest.MonkeyPatch) -
     """A part is a backward lift, whatever was meant for the whole, and tight only where cuts are."""
     net, box = deep_net(20, 40, 40, 40, 1), Box(np.zeros(20), 0.3)
     problem = Problem.of(net, box)
-    problem.kept(GAINS, lambda: gains(net, preactivation_bounds(net, box)))
+    gains_of.keep(problem, gains(net, preactivation_bounds(net, box)))
     names: list[str] = []
 
     def built(*arguments: Any) -> None:
@@ -216,7 +216,7 @@ def test_a_method_that_is_asked_for_by_name_is_about_the_whole_network(
     """However long that takes: parts take its place in auto alone."""
     net, box = deep_net(*shape), Box(np.zeros(20), 0.3)
     problem = Problem.of(net, box)
-    problem.kept(GAINS, lambda: gains(net, preactivation_bounds(net, box)))
+    gains_of.keep(problem, gains(net, preactivation_bounds(net, box)))
     seen: list[bool] = []
 
     def built(*arguments: Any) -> None:

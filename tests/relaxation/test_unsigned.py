@@ -15,7 +15,7 @@ from lipcert import Box, Certificate, Everywhere, MethodError, Network
 from lipcert.budget import Budget
 from lipcert.method.bracket import Bracket
 from lipcert.method.planning import plan
-from lipcert.method.solving import tighten
+from lipcert.method.solving import CutRounds
 from lipcert.method.table import named
 from lipcert.method.tight import Tight
 from lipcert.problem.norms import Norm
@@ -101,7 +101,7 @@ def test_certificates(tmp_path: Path) -> None:
     net, box, norm = deep_net(4, 6, 6, 3, seed=1), Box(np.zeros(4), 0.6), Norm("2", "2")
     task = task_of(map_of(net, box, norm), WITHOUT_SIGNS)
     bracket = Keeping()
-    tighten(task, bracket, Budget.of_work(1.0))
+    CutRounds().advance(task, bracket, Budget.of_work(1.0))
     truth = truth_of(net, box, norm)
     assert all(certificate.upper >= truth * (1 - 1e-9) for certificate in bracket.certificates)
     kept = bracket.certificate

@@ -27,9 +27,8 @@ from lipcert.solver.costs import ITERATIONS, affordable_rows, iteration_operatio
 from lipcert.solver.grid import GridRun
 from lipcert.solver.low_rank import solve_low_rank
 from lipcert.solver.rank_two import solve_rank_two
-from lipcert.solver.sides import solve_two_sided, two_sides
 from lipcert.solver.triangles import TriangleOptions, TriangleRun
-from lipcert.solver.unit_vectors import solve_unit_vectors
+from lipcert.solver.unit_vectors import solve_two_sided, solve_unit_vectors, two_sides
 from lipcert.steps import DENSE
 from tests.conic_problems import LINEAR, random_sdp
 from tests.lift_tools import built

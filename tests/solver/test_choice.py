@@ -9,14 +9,15 @@ import lipcert
 from lipcert import Box, Everywhere, Network, Status
 from lipcert.budget import Budget
 from lipcert.method.bracket import Bracket
-from lipcert.method.tight import Kept, Tight
+from lipcert.method.solving import OneSolve
+from lipcert.method.tight import ResumeState, Tight
 from lipcert.problem.problem import Problem
 from lipcert.proof.multipliers import prove
 from lipcert.relaxation.model import Relaxation
 from lipcert.solver import Progress, choose_solver
 from lipcert.solver import Status as SolverStatus
 from lipcert.solver.rank_two import Options, solve_rank_two
-from lipcert.solver.sides import solve_two_sided, two_sides
+from lipcert.solver.unit_vectors import solve_two_sided, two_sides
 from lipcert.steps import DENSE, RATES
 from tests.constants import set_constant
 from tests.lift_tools import built
@@ -108,7 +109,7 @@ def test_an_interior_point_goes_on_where_its_budget_ended(local: Relaxation, mon
     assert half.paused is not None
     assert 0 < half.paused.least(Budget.of_work(1.0)) < all_of_it.now()
     rest = Budget.of_work(20.0)
-    ended = half.paused.go_on(rest, lambda p: seen.append(p.iteration))
+    ended = half.paused.advance(rest, lambda p: seen.append(p.iteration))
     assert ended.status is SolverStatus.OPTIMAL
     assert seen[0] > half.iterations > 2
     assert rest.now() < all_of_it.now()
@@ -119,18 +120,19 @@ def test_a_second_turn_of_tight_goes_on_with_the_same_solve(monkeypatch: pytest.
     """Where rounds of cuts do not fit, an interior point that was stopped is not begun anew."""
     interior_alone(monkeypatch)
     set_constant(monkeypatch, "ROUNDS_LEAST", 1e9)
-    problem, kept, bracket = Problem.of(network(), Box(np.zeros(12), 0.2)), Kept(), Bracket()
-    method, whole = Tight(slopes=False, kept=kept), Bracket()
+    problem, state, bracket = Problem.of(network(), Box(np.zeros(12), 0.2)), ResumeState(), Bracket()
+    method, whole = Tight(slopes=False, state=state), Bracket()
     all_of_it = Budget.of_work(20.0)
     Tight(slopes=False).run(problem, whole, all_of_it)
     method.run(problem, bracket, Budget.of_work(0.75 * all_of_it.now()))
-    stopped = kept.paused
-    assert stopped is not None
-    assert kept.least(Budget.of_work(1.0)) == stopped.least(Budget.of_work(1.0))
+    solve = state.solves[OneSolve]
+    assert isinstance(solve, OneSolve)
+    assert solve.paused is not None
+    assert state.least(Budget.of_work(1.0)) == solve.paused.least(Budget.of_work(1.0))
     before = bracket.upper
     rest = Budget.of_work(20.0)
     method.run(problem, bracket, rest)
-    assert kept.paused is None
+    assert solve.least(rest) is None, "it came to its end"
     assert bracket.upper < before
     assert bracket.upper == pytest.approx(whole.upper, rel=1e-6)
     assert rest.now() < all_of_it.now()

@@ -17,7 +17,7 @@ from lipcert.errors import FileFormatError, InputError
 from lipcert.solver.conic import clarabel_backend, highs_backend, mosek_backend, scs_backend
 from lipcert.solver.conic.cones import NOTHING, Answer, ConicProblem, Limits, lower_by_columns, make_solution
 from lipcert.solver.conic.conic import Cone, ConicStatus, smat, solve_conic
-from lipcert.solver.conic.sdpa_file import layout, read_csdp_solution, read_sdpa_solution, write_conic
+from lipcert.solver.conic.sdpa_backend import layout, read_csdp_solution, read_sdpa_solution, write_conic
 from tests import fake_mosek
 from tests.conic_problems import (
     LINEAR,

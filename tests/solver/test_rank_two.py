@@ -14,11 +14,11 @@ from lipcert.budget import Budget
 from lipcert.relaxation.rank_two import RankTwoProblem
 from lipcert.solver import Progress, RankTwoResult, Status
 from lipcert.solver.atoms import atom_form
-from lipcert.solver.bipartite import solve_bipartite
 from lipcert.solver.bordered import Inverse
 from lipcert.solver.low_rank import LowRankOptions, solve_low_rank
 from lipcert.solver.rank_two import Options, solve_rank_two
 from lipcert.solver.schur import Schur
+from lipcert.solver.unit_vectors import solve_bipartite
 
 
 def max_cut(weights: np.ndarray[Any, Any]) -> RankTwoProblem:

@@ -11,7 +11,7 @@ from lipcert.budget import Budget
 from lipcert.method import lower
 from lipcert.method.base import Wishes
 from lipcert.method.bracket import Bracket
-from lipcert.method.solving import Task, solve
+from lipcert.method.solving import OneSolve, Task
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region
 from lipcert.relaxation.model import Relaxation
@@ -43,7 +43,7 @@ def moments(net: Network, region: Region, c: Array, name: str) -> tuple[Relaxati
     """A relaxation and its moment matrix, as the solver hands them over."""
     found: list[tuple[Relaxation, Array]] = []
     task = Task.of(Problem.of(net, region, c), name)
-    solve(task, Bracket(Wishes("rank-two")), Budget.of_work(10.0), lambda r, X: found.append((r, X)))
+    OneSolve().advance(task, Bracket(Wishes("rank-two")), Budget.of_work(10.0), lambda r, X: found.append((r, X)))
     return found[-1]
 
 

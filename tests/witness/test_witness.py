@@ -17,7 +17,7 @@ from lipcert.problem.activations import IDENTITY, Activation
 from lipcert.problem.blocks import Block
 from lipcert.problem.network import Network
 from lipcert.problem.norms import INF, Norm
-from lipcert.problem.problem import PREACTIVATIONS, Problem
+from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box, Everywhere
 from lipcert.rounding import Array
 from lipcert.witness import Witness, evaluate, sample_points, sampling, search
@@ -253,9 +253,9 @@ def test_a_search_ends_with_its_budget_on_a_network_of_45000_neurons(shape: tupl
     rng = np.random.default_rng(0)
     weights = [sparse.random_array((m, n), density=27 / n, rng=rng, format="csr") for n, m in itertools.pairwise(shape)]
     net, box = Network.from_weights(weights, [rng.normal(size=m) for m in shape[1:]]), Box(np.zeros(shape[0]), 0.1)
-    known = {PREACTIVATIONS: preactivation_bounds(net, box, backward=False)}
+    known = preactivation_bounds(net, box, backward=False)
     for work in (0.0, 1.0):
-        problem = Problem.of(net, box, 0).on(box, **known)
+        problem = Problem.of(net, box, 0).on(box, known)
         witness, counted = spent(problem, work)
         check(witness, problem)
         assert counted < work + 5 * PASS_SECONDS

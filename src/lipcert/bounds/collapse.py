@@ -40,7 +40,7 @@ from lipcert.problem.blocks import Block
 from lipcert.problem.maps import Matrix, Operator, dense
 from lipcert.problem.network import Network
 from lipcert.problem.output import choose_output
-from lipcert.problem.problem import PREACTIVATIONS, Problem
+from lipcert.problem.problem import Fact, Facts, Origin, Preactivations, Problem
 from lipcert.problem.region import hull
 from lipcert.rounding import TINY, UNIT, Array, add_up, gamma, grow, worst
 from lipcert.steps import step
@@ -217,8 +217,6 @@ COLLAPSE_OPERATIONS = 2e11  # operations of pulling all rows back, at most: a ch
 COLLAPSE_SPECTRAL = 2e10  # operations of spectral norms, at most; they make the price of deep networks small
 COLLAPSE_PRICE = 1e-7  # largest price as a share of the interval bound; more would be seen in a closed bracket
 
-ORIGIN = "origin"  # under which a collapsed problem keeps the network it was made of, its bounds, and its own neurons
-_COLLAPSED, _LEFT_OUT = "collapsed", "collapse left out"  # the names under which a problem keeps them
 _TINY = 1e-10  # a price, relative to the interval bound, that nothing needs to be smaller than
 
 
@@ -246,22 +244,23 @@ def collapse(problem: Problem, budget: Budget | None = None) -> Collapsed | None
     Covered are bounded regions whose pre-activation bounds are the best ones, so that a checker finds the same. It is
     left out where it does not fit the memory of a budget: then a checker may have what we have not (`left_out`).
     """
-    if budget is not None and not problem.knows(_COLLAPSED) and _covered(problem):
+    if budget is not None and not left_out(problem) and not _worth_it.known(problem) and _covered(problem):
         numbers = _rows(problem) * max(problem.network.shape)
         if numbers <= COLLAPSE_NUMBERS and not budget.holds(COLLAPSE_COPIES * numbers):
-            return problem.kept(_COLLAPSED, lambda: problem.kept(_LEFT_OUT, lambda: None))
-    return problem.kept(_COLLAPSED, lambda: _worth_it(problem))
+            problem.facts.omitted.add(_worth_it)
+    return None if left_out(problem) else _worth_it(problem)
 
 
 def left_out(problem: Problem) -> bool:
     """Whether there was no room to try it."""
-    return problem.knows(_LEFT_OUT)
+    return _worth_it in problem.facts.omitted
 
 
 def _covered(problem: Problem) -> bool:
     return hull(problem.region) is not None and problem.network.depth > 0 and not cut_short(problem)
 
 
+@Fact
 def _worth_it(problem: Problem) -> Collapsed | None:
     if hull(problem.region) is None or not problem.network.depth:
         return None
@@ -312,8 +311,8 @@ def _with_sizes(problem: Problem, *, spectral: bool) -> Collapsed | None:
         return None
     output = problem.output if problem.whole_map else choose_output(0, 1)
     neurons = tuple((i, sweep.open[i]) for i in kept)
-    memory = {PREACTIVATIONS: known, ORIGIN: (net, pre, neurons)}
-    asked = Problem(small, problem.region, problem.norm, output, problem.coordinate, memory)
+    facts = Facts(Preactivations(known), Origin(net, pre, neurons))
+    asked = Problem(small, problem.region, problem.norm, output, problem.coordinate, facts)
     return Collapsed(asked, neurons, price, scale)
 
 

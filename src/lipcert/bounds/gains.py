@@ -34,7 +34,6 @@ from lipcert.rounding import Array, grow, sum_up
 from lipcert.steps import step
 
 _EUCLIDEAN = Norm("2")
-GAINS = "gains"  # the name that a problem keeps its gains under
 _OPERATIONS = 2e11  # for the rows of all Jacobians; the choice must not depend on a clock, a checker repeats it
 _BLOCK = 1 << 22  # numbers in one block of rows of a Jacobian
 

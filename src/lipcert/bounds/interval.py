@@ -9,42 +9,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lipcert.problem.maps import Matrix, entrywise, numbers, row_pieces
-from lipcert.rounding import TINY, UNIT, Array, add_down, add_up, down, gamma, grow, up
+from lipcert.rounding import TINY, UNIT, Array, Interval, add_down, add_up, down, gamma, grow, up
 from lipcert.steps import step
 
+__all__ = [
+    "Interval",
+    "Rounded",
+    "affine_interval",
+    "affine_sum",
+    "finite_sum",
+    "middle_and_radius",
+    "outward",
+    "scaled",
+    "sign_matrix",
+    "times",
+    "widened",
+]
+
 _SMALL = 2.0**-100
-
-
-class Interval(NamedTuple):
-    """lo <= value <= hi, entry by entry."""
-
-    lo: Array
-    hi: Array
-
-    @property
-    def magnitude(self) -> Array:
-        """The largest |value|."""
-        return np.maximum(np.abs(self.lo), np.abs(self.hi))
-
-    @property
-    def mignitude(self) -> Array:
-        """The smallest |value|."""
-        return np.maximum(np.maximum(self.lo, -self.hi), 0.0)
-
-    def rows(self, k: int | slice | NDArray[np.int64]) -> Interval:
-        """Of some of the cells: `k` indexes the first axis."""
-        return Interval(self.lo[k], self.hi[k])
-
-    def meet(self, other: Interval) -> Interval:
-        """What lies in both."""
-        return Interval(np.maximum(self.lo, other.lo), np.minimum(self.hi, other.hi))
-
 
 Terms = Sequence[tuple[Matrix, Interval]]  # weights with the interval that each is multiplied by
 

@@ -25,12 +25,11 @@ from lipcert.bounds.forms import HalfSpaces, no_sides, pushed, stacked
 from lipcert.bounds.gradients import gradient_bounds, gradient_magnitudes, slope_bounds
 from lipcert.bounds.interval import Interval, affine_sum, outward, times, widened
 from lipcert.bounds.substitution import BoundedBlock, forms_above, longest_side, work
-from lipcert.problem.blocks import Block
+from lipcert.problem.blocks import Block, Twins
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
-from lipcert.problem.problem import CUT_SHORT, PREACTIVATIONS, Problem
+from lipcert.problem.problem import Fact, Preactivations, Problem
 from lipcert.problem.region import Ball, Polytope, Region, ball_of, check_region, hull, sides_of
-from lipcert.problem.twins import Twins
 from lipcert.rounding import TINY, Array, gamma, grow
 from lipcert.steps import RATES, step
 
@@ -299,13 +298,11 @@ def preactivations(problem: Problem, budget: Budget | None = None) -> tuple[Inte
     Where the budget ends early the neurons that remain have plain intervals, and `cut_short` says so: whoever checks
     a proof computes without a budget, so a proof that needs the checker's bounds cannot be made with these.
     """
-
-    def compute() -> tuple[Interval, ...]:
+    known = problem.facts.preactivations
+    if known is None:
         found = _on_region(problem.network, problem.region, budget)
-        problem.kept(CUT_SHORT, lambda: found.cut_short)
-        return found.of(0)
-
-    return problem.kept(PREACTIVATIONS, compute)
+        known = problem.facts.preactivations = Preactivations(found.of(0), looser=found.cut_short)
+    return known.intervals
 
 
 def plain(problem: Problem) -> Problem:
@@ -314,8 +311,7 @@ def plain(problem: Problem) -> Problem:
     What arithmetic proves of it holds, and a checker, who has better bounds, finds a number that is no larger.
     """
     found = preactivation_bounds(problem.network, problem.region, backward=False)
-    known = {PREACTIVATIONS: found, CUT_SHORT: True}
-    return Problem(problem.network, problem.region, problem.norm, problem.output, problem.coordinate, known)
+    return problem.on(problem.region, found, looser=True)
 
 
 def forms_work(net: Network) -> Iterator[tuple[float, str]]:
@@ -327,18 +323,20 @@ def forms_work(net: Network) -> Iterator[tuple[float, str]]:
 
 def cut_short(problem: Problem) -> bool:
     """Whether the pre-activation bounds kept in the problem are not the best because a budget ended."""
-    return problem.knows(CUT_SHORT) and problem.kept(CUT_SHORT, lambda: False)
+    known = problem.facts.preactivations
+    return known is not None and known.looser
 
 
+@Fact
 def slopes(problem: Problem) -> tuple[Interval, ...]:
     """Bounds of the activations' derivatives on the region, block by block, kept in the problem."""
-    return problem.kept("slopes", lambda: slope_bounds(problem.network, preactivations(problem)))
+    return slope_bounds(problem.network, preactivations(problem))
 
 
+@Fact
 def gradients(problem: Problem) -> tuple[Interval, ...]:
     """Bounds of the gradient of c'scores with respect to x_0 .. x_m on the region, kept in the problem; one output."""
-    pre, c = preactivations(problem), problem.c
-    return problem.kept("gradients", lambda: gradient_bounds(problem.network, pre, c, slopes(problem)))
+    return gradient_bounds(problem.network, preactivations(problem), problem.c, slopes(problem))
 
 
 def preactivation_bounds(

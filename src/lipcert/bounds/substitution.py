@@ -9,8 +9,8 @@ until only the input is left. The form is exact by definition: a change that rou
 at once, as |change| times the largest |x|, in `error`, and so is the slack of z. `size` bounds the constants added, for
 the errors of adding them.
 
-A `Tangent` is a block whose lines lie close to a smooth activation (`problem.activations.secants`) and that has lines
-of its slope too.
+A `Tangent` is a block with lines close to a smooth activation (`problem.activations.enclosures`), and with lines of
+its slope too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from lipcert.bounds.forms import LinearForms, each
 from lipcert.bounds.interval import Interval, times
 from lipcert.problem.activations import Activation, Lines
-from lipcert.problem.activations.secants import secant
+from lipcert.problem.activations.enclosures import secant
 from lipcert.problem.blocks import Block
 from lipcert.problem.maps import Matrix, dense, dense_work, entries, is_sparse
 from lipcert.problem.network import Network

@@ -36,7 +36,7 @@ from lipcert.polynomial.hierarchy.terms import SPARSITIES
 from lipcert.polynomial.language import show_problem
 from lipcert.polynomial.problem import PolynomialProblem
 from lipcert.solver.conic.conic import CONIC_SOLVERS
-from lipcert.solver.conic.sdpa_file import write_conic
+from lipcert.solver.conic.sdpa_backend import write_conic
 
 _SPLITTING = [
     click.option(

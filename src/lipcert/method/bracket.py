@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Protocol
 
 from lipcert.budget import Budget
 from lipcert.budget.memory import NUMBER, in_words
@@ -14,6 +15,32 @@ from lipcert.proof import Certificate
 from lipcert.search.progress import NOTHING, Progress, Status
 from lipcert.solver import Progress as Iteration
 from lipcert.witness import Witness
+
+
+class BracketView(Protocol):
+    """What a solver's run needs of a bracket: of that of the whole question, or of one of its cases."""
+
+    wishes: Wishes
+
+    def improve(self, found: Certificate | Witness) -> None:
+        """Keep the better one."""
+
+    def iterate(self, iteration: Iteration) -> None:
+        """Say where a solver is."""
+
+    def note(self, text: str) -> None:
+        """Something that the user should know."""
+
+    def out_of_memory(self, what: str, budget: Budget) -> None:
+        """Remember that more would have been done with more memory."""
+
+    def closed(self) -> bool:
+        """Whether a better bound would change nothing."""
+
+
+def ended_by_memory(what: str, budget: Budget) -> str:
+    """The note about something that had no more memory."""
+    return f"{what} ended early, out of memory: the limit is {in_words(budget.memory.limit)}"
 
 
 class Bracket:
@@ -91,7 +118,7 @@ class Bracket:
         if self.status in (Status.DONE, Status.TIME_LIMIT, Status.WORK_LIMIT):
             self.status = Status.MEMORY_LIMIT
         if not noted:
-            self.note(f"{what} ended early, out of memory: the limit is {in_words(budget.memory.limit)}")
+            self.note(ended_by_memory(what, budget))
 
     def no_room(self, what: str, numbers: float, budget: Budget) -> None:
         """Say what was not begun because it would not fit."""

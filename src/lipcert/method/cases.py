@@ -7,16 +7,14 @@ case are those of its parts, as for one output (`planning`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.bounds.gains import GAINS
 from lipcert.budget import Budget
 from lipcert.budget.threads import threads_for
-from lipcert.method.bracket import Bracket
+from lipcert.method.bracket import Bracket, ended_by_memory
 from lipcert.method.lower import Rounder
 from lipcert.method.planning import LARGEST_ORDER, Step, whole_step
 from lipcert.method.result import CLOSED
@@ -29,7 +27,7 @@ from lipcert.relaxation.model import Relaxation
 from lipcert.relaxation.reduction import gains_of
 from lipcert.relaxation.specification import build
 from lipcert.rounding import Array
-from lipcert.solver import Status
+from lipcert.solver import Progress, Status
 from lipcert.steps import SCALAR
 from lipcert.witness import Witness
 
@@ -40,46 +38,38 @@ CASE_SHARE = 0.25  # share of the remaining budget, at most, for one case
 CASE_LEAST = 1.0  # seconds, at least, of one case, unless that is more than half of what is left
 
 
-@dataclass(frozen=True, eq=False)
-class Cases:
-    """How a run over the cases ended, and what another one on the same problem goes on with: which of them are solved,
-    and all proofs."""
+class CaseSolves:
+    """Relaxations of the cases that can decide; every gain improves the bracket by a proof of the largest of all.
 
-    status: Status
-    solved: NDArray[np.bool_]
-    proved: dict[tuple[int, int], ProvedCase]
+    What is kept between turns: which cases are solved, and all proofs. A case that ran out of its time is open again.
+    """
 
+    def __init__(self) -> None:
+        self.solved: NDArray[np.bool_] | None = None
+        self.proved: dict[tuple[int, int], ProvedCase] = {}
 
-def solve_cases(
-    problem: Problem,
-    method: Relaxed,
-    bracket: Bracket,
-    budget: Budget,
-    look: Rounder,
-    start: Cases | None = None,
-) -> Cases:
-    """Bounds within the budget; every gain improves the bracket by a proof of the largest of all cases."""
-    run = _Run(problem, method, bracket, budget, look)
-    if start is not None:
-        run.go_on(start)
-    return Cases(run.all(), run.solved, run.proved)
+    def least(self, budget: Budget) -> float | None:  # noqa: ARG002 - as every kept solve says it
+        """No time at all, once a case is solved."""
+        return 0.0 if self.solved is not None and self.solved.any() else None
+
+    def advance(self, problem: Problem, method: Relaxed, bracket: Bracket, budget: Budget, look: Rounder) -> Status:
+        """Bounds within the budget; `method` solves a relaxation of one case."""
+        run = _Run(problem, method, bracket, budget, look, self)
+        self.solved = run.solved
+        return run.all()
 
 
 class _Run:
-    """One call: the bounds of all cases, and the proofs so far."""
+    """One call: the bounds of all cases, and which are still open."""
 
-    def __init__(self, problem: Problem, method: Relaxed, bracket: Bracket, budget: Budget, look: Rounder) -> None:
+    def __init__(
+        self, problem: Problem, method: Relaxed, bracket: Bracket, budget: Budget, look: Rounder, kept: CaseSolves
+    ) -> None:
         self.problem, self.method, self.bracket, self.budget, self.look = problem, method, bracket, budget, look
-        self.table = case_table(problem)
+        self.table, self.proved = case_table(problem), kept.proved
         self.bounds = self.table.copy()
-        self.open = np.ones(self.table.shape, dtype=bool)
-        self.solved = np.zeros(self.table.shape, dtype=bool)
-        self.proved: dict[tuple[int, int], ProvedCase] = {}
-
-    def go_on(self, start: Cases) -> None:
-        """With what an earlier run has; a case that ran out of its time is open again."""
-        self.solved, self.proved = start.solved.copy(), dict(start.proved)
-        self.open &= ~self.solved
+        self.solved = np.zeros(self.table.shape, dtype=bool) if kept.solved is None else kept.solved
+        self.open = ~self.solved
         for at, case in self.proved.items():
             self.bounds[at] = min(self.bounds[at], case.upper)
 
@@ -129,8 +119,8 @@ class _Run:
     def _case(self, at: tuple[int, int]) -> Problem:
         """The problem of a case; what pays for parts of the network is the same for all outputs."""
         case = case_of(self.problem, *at)
-        if self.problem.knows(GAINS) and case.coordinate is None:
-            case.kept(GAINS, lambda: gains_of(self.problem))
+        if gains_of.known(self.problem) and case.coordinate is None:
+            gains_of.keep(case, gains_of(self.problem))
         return case
 
     def _step(self, case: Problem, at: tuple[int, int], step: Step, budget: Budget) -> Status:
@@ -171,20 +161,32 @@ class OnCase:
         self.look(relaxation, X, self.case)
 
 
-class _CaseBracket(Bracket):
-    """The bracket of one case, as its method sees it: what it proves goes into the proof of the largest."""
+class _CaseBracket:
+    """The bracket of one case, as its solver sees it: what it proves goes into the proof of the largest."""
 
     def __init__(self, run: _Run, at: tuple[int, int]) -> None:
-        super().__init__(run.bracket.wishes)
-        self.run, self.at = run, at
-        self.iterate = run.bracket.iterate  # type: ignore[method-assign]
-        self.note = run.bracket.note  # type: ignore[method-assign]
+        self.run, self.at, self.wishes = run, at, run.bracket.wishes
 
     def improve(self, found: Certificate | Witness) -> None:
+        """A bound of the case, or a witness of the largest."""
         if isinstance(found, Certificate):
             self.run.keep(self.at, found)
         else:
             self.run.bracket.improve(found)
 
+    def iterate(self, iteration: Progress) -> None:
+        """Say where a solver is."""
+        self.run.bracket.iterate(iteration)
+
+    def note(self, text: str) -> None:
+        """Something that the user should know."""
+        self.run.bracket.note(text)
+
+    def out_of_memory(self, what: str, budget: Budget) -> None:
+        """Remember it; other cases may go on."""
+        budget.memory.hit = True
+        self.note(ended_by_memory(what, budget))
+
     def closed(self) -> bool:
+        """Whether the case is decided."""
         return self.run.decided(self.at)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lipcert.bounds import cut_short, linear_operations, preactivations, slopes
 from lipcert.bounds.collapse import collapse
-from lipcert.bounds.gains import GAINS, gains, gains_operations, rows_work
+from lipcert.bounds.gains import gains, gains_operations, rows_work
 from lipcert.bounds.propagation import forms_work, plain
 from lipcert.budget import Budget
 from lipcert.budget.threads import threads_for
@@ -13,6 +13,7 @@ from lipcert.method.bracket import Bracket
 from lipcert.problem.problem import Problem
 from lipcert.proof.arithmetic import prove_interval, prove_linear, prove_mixed, prove_product
 from lipcert.proof.collapsed import prove_within
+from lipcert.relaxation.reduction import gains_of
 from lipcert.steps import DENSE, RATES, THIN, Expired
 
 GAINS_SHARE = 0.5  # share of the remaining budget that the rows of all Jacobians may take
@@ -139,5 +140,5 @@ class Mixed(Method):
         with threads_for(net.entries**0.5), budget.measured(operations):
             known = gains(net, preactivations(problem), problem.norm, rows=rows)
             if rows:
-                problem.kept(GAINS, lambda: known)
+                gains_of.keep(problem, known)
             bracket.improve(prove_mixed(problem, known))

@@ -1,4 +1,4 @@
-"""What `auto` takes turns with: cells of the region, signs of open neurons, relaxations."""
+"""The engines that `auto` gives turns to: branch and bound over cells and over signs, relaxations, slopes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lipcert.method.cheap import Linear
 from lipcert.method.portfolio import Engine
 from lipcert.method.relaxed import RELAXED, Relaxed
 from lipcert.method.slopes import SLOPES_PROOFS, Slopes, Work, run_slopes
-from lipcert.method.tight import Kept, Tight
+from lipcert.method.tight import ResumeState, Tight
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import hull
 from lipcert.proof.collapsed import prove_within
@@ -33,11 +33,12 @@ from lipcert.witness import Witness
 if TYPE_CHECKING:
     from lipcert.method.signs import SignSearch
 
-CELLS_WORTH = 0.02  # beside signs, cells wait if a batch and a relaxation take more than this share of the budget;
-CELLS_ALONE = 0.5  # where signs do not apply, this share
-# An untried method is expected to leave this share of d = log(bound / witness), plus MORE_LEAVES times d. Measured on
-# networks of benchmarks/ with d from 0.2 to 8: tight and slopes left 0.05 to 0.8 of d on seven of them, backward-free
-# 0.43 to 0.78 on four.
+# Cells wait if a batch of them and a relaxation take more than this share of the budget: the first where there is a
+# search over signs beside them, the second where there is none.
+CELLS_WORTH, CELLS_ALONE = 0.02, 0.5
+# An untried method is expected to leave this share, plus MORE_LEAVES times d, of the distance d = log(bound / witness).
+# Measured on networks of benchmarks/ with d from 0.2 to 8: tight and slopes left 0.05 to 0.8 of d on seven of them,
+# backward-free 0.43 to 0.78 on four.
 TIGHT_LEAVES = 0.3
 FREE_LEAVES = 0.45
 SLOPES_LEAVES = 0.4
@@ -46,11 +47,13 @@ MORE_LEAVES = 0.06
 # Sharper pre-activation bounds by linear programs, measured on mnist-net_256x2 and ERAN 3_50.
 SHARPEN_SHARE = 0.1  # share of the first turn of a search over signs, or of a relaxation
 SHARPEN_AGAIN = 3.0  # sharpening that was cut short begins again when its share is so many times as long
-SHARPEN_WORTH = 0.05  # share of the open neurons' widths that must go: a certificate without sharper bounds is smaller
+# Share of the widths of open neurons' bounds that must go; below it a certificate without sharper bounds is better,
+# because it is smaller.
+SHARPEN_WORTH = 0.05
 
 
 def engines_for(problem: Problem, bracket: Bracket, budget: Budget, executor: Executor) -> list[Engine]:
-    """All that apply."""
+    """All engines that apply to the problem."""
     sharper = Sharpening(problem, bracket)
     found: list[Engine] = []
     if _free().applies(problem) is None and _has_values(problem):
@@ -68,9 +71,9 @@ def _free() -> Relaxed:
 
 
 def _has_values(problem: Problem) -> bool:
-    """Whether tight carries the values x, so that it takes much longer than the same without them.
+    """Whether tight has the values x as variables, so that it takes much longer than the relaxation without them.
 
-    Of a whole map it begins without them itself, and backward-free proves what method slopes does.
+    For a whole map tight itself begins without them. For cases backward-free proves no more than method slopes.
     """
     return (
         problem.network.depth > 1 and hull(problem.region) is not None and not (problem.whole_map or problem.has_cases)
@@ -95,7 +98,7 @@ def searches(
 
 
 def _has_room(problem: Problem, bracket: Bracket, budget: Budget) -> bool:
-    """Whether the network laid flat fits into memory; it is said where it does not."""
+    """Whether the tables of the search over signs fit into memory; a note says so if they do not."""
     from lipcert.method.signs.quick import SIGNS_COPIES  # here, so that importing lipcert stays fast
 
     net = problem.network
@@ -107,25 +110,26 @@ def _has_room(problem: Problem, bracket: Bracket, budget: Budget) -> bool:
 
 
 class Sharpening:
-    """The problem with sharper pre-activation bounds, where that is worth it: for signs and relaxations.
+    """The problem with sharper pre-activation bounds, if they gain enough: for signs and relaxations.
 
-    Made for a share of the turn that asks for it, and once more for a longer one if that share was too short. (Cells
-    have better bounds of their own.)
+    They are computed in a share of the first turn that asks for them, and again in a longer turn if that share was too
+    short. (Cells have better bounds of their own.)
     """
 
     def __init__(self, problem: Problem, bracket: Bracket) -> None:
         self.problem, self.bracket = problem, bracket
-        self.known, self.enough = problem, 0.0  # and a share that needs not be spent again
+        self.best = problem  # with the best bounds so far
+        self.enough = 0.0  # seconds: a shorter share is not spent again
 
     def __call__(self, budget: Budget) -> Problem:
-        """What is known, or what a share of this budget finds."""
+        """The problem with the best bounds so far, or with those that a share of this budget finds."""
         share = budget.share(SHARPEN_SHARE)
         if share.left() > self.enough:
             self.enough = SHARPEN_AGAIN * share.left()
             self._sharpen(share)
             if not share.over():
                 self.enough = math.inf
-        return self.known
+        return self.best
 
     def _sharpen(self, budget: Budget) -> None:
         from lipcert.method.sharpen import gain, sharpen  # here, so that importing lipcert stays fast
@@ -133,7 +137,7 @@ class Sharpening:
         self.bracket.enter("bounds")
         found = sharpen(self.problem, budget)
         if found is not None and gain(self.problem, found) >= SHARPEN_WORTH:
-            self.known = found
+            self.best = found
             Linear().run(found, self.bracket, budget)
 
 
@@ -147,7 +151,7 @@ class Signs(Engine):
         self.problem, self.bracket, self.sharper = problem, bracket, sharper
         self.search: SignSearch | None = None
 
-    def turn(self, budget: Budget) -> None:
+    def advance(self, budget: Budget) -> None:
         if self.search is None:
             self.problem = self.sharper(budget)
             self.search = self._begun()
@@ -192,7 +196,7 @@ class Cells(Engine):
         self.outcome: SearchOutcome | None = None
 
     def price(self, budget: Budget) -> float:
-        """Of a batch; where boxes are not halved, cells are bounded by relaxations, and one takes a while."""
+        """Seconds of a batch of cells, and of a relaxation where cells are not halved but bounded by relaxations."""
         batch = budget.expected(2.0 * CELLS_AT_ONCE * cell_operations(self.problem))
         smooth = not any(f.kinked for f in self.problem.network.activations)
         if self.problem.network.inputs <= BOXES_UP_TO or smooth:
@@ -203,14 +207,17 @@ class Cells(Engine):
         return self.search is None and self.price(budget) > self.share * budget.left()
 
     def least(self, budget: Budget) -> float:
-        """Of the first cell and its halves."""
+        """Seconds of the first cell and its halves; a search that has begun can use any time."""
         return 0.0 if self.search is not None else budget.expected(3.0 * cell_operations(self.problem))
 
     def prior(self) -> float:
-        """Cells of many inputs are for what others leave."""
+        """Expected bound of the first turn: no better than the current one.
+
+        Splitting many inputs rarely pays, so other engines go first.
+        """
         return self.bracket.upper
 
-    def turn(self, budget: Budget) -> None:
+    def advance(self, budget: Budget) -> None:
         bracket = self.bracket
         bracket.enter(self.name)
         if self.search is None:
@@ -243,11 +250,7 @@ class Cells(Engine):
 
 
 class Relaxation(Engine):
-    """A relaxation in one turn: another begins anew, and it ends when it has nothing to add.
-
-    It is expected to leave a share of the distance from the witness to the first bound, in logarithms, and more of a
-    long one.
-    """
+    """A relaxation that is solved in one turn: another turn begins anew, and it ends when it has nothing to add."""
 
     continues = False
 
@@ -257,6 +260,8 @@ class Relaxation(Engine):
         self.first, self.leaves, self.sharper = bracket.upper, leaves, sharper
 
     def prior(self) -> float:
+        """Expected bound of the first turn: it leaves a share of the distance from the witness to the first bound, in
+        logarithms, and a larger share of a long distance."""
         lower = self.bracket.lower
         if lower <= 0 or not math.isfinite(self.first):
             return self.first / 2
@@ -265,9 +270,10 @@ class Relaxation(Engine):
         return float(min(lower * math.exp(left), self.bracket.upper))
 
     def price(self, budget: Budget) -> float:
+        """Seconds of the solve."""
         return budget.expected(self.method.cost(self.problem) * RATES[DENSE])
 
-    def turn(self, budget: Budget) -> None:
+    def advance(self, budget: Budget) -> None:
         self.problem = self.sharper(budget)
         before = self.bracket.certificate
         self.method.run(self.problem, self.bracket, budget)
@@ -277,36 +283,41 @@ class Relaxation(Engine):
 
 
 class Tightening(Relaxation):
-    """Method tight: a turn goes on with the cuts of the last one, or from where the multipliers of all cuts were."""
+    """Method tight: a turn goes on with the cuts or the multipliers of the last one."""
 
     def __init__(self, problem: Problem, bracket: Bracket, sharper: Sharpening) -> None:
-        self.kept = Kept()
-        super().__init__(problem, bracket, Tight(slopes=False, kept=self.kept, parts=True), TIGHT_LEAVES, sharper)
+        self.state = ResumeState()
+        super().__init__(problem, bracket, Tight(slopes=False, state=self.state, parts=True), TIGHT_LEAVES, sharper)
 
     def least(self, budget: Budget) -> float:
-        again = self.kept.least(budget) if self.history else None
+        """Seconds that a kept solve needs before it has more; those of a new one where none is kept."""
+        again = self.state.least(budget) if self.history else None
         return super().least(budget) if again is None else again
 
-    def turn(self, budget: Budget) -> None:
-        super().turn(budget)
-        self.ended = self.ended and self.kept.needs is None
+    def advance(self, budget: Budget) -> None:
+        super().advance(budget)
+        self.ended = self.ended and self.state.needs is None
 
     def release(self) -> None:
-        self.kept.forget()
+        self.state.forget()
 
 
 class BySlopes(Relaxation):
-    """Method slopes, which has ended where it could not begin; a turn goes on from the multipliers of the last one."""
+    """Method slopes: a turn goes on from the multipliers of the last one. It ends where it cannot begin."""
 
     continues = True
     work: Work | None = None
 
     def price(self, budget: Budget) -> float:
-        """On the whole space, where nothing else is as good as soon, that of a few steps: a turn goes on with them."""
-        known = hull(self.problem.region) is None
-        return super().price(budget) * (SLOPES_STEPS / SLOPES_PROOFS if known else 1.0)
+        """Seconds of the first turn.
 
-    def turn(self, budget: Budget) -> None:
+        On the whole space it is only a few gradient steps, because no other engine has a bound that early; later turns
+        continue from its multipliers.
+        """
+        unbounded = hull(self.problem.region) is None
+        return super().price(budget) * (SLOPES_STEPS / SLOPES_PROOFS if unbounded else 1.0)
+
+    def advance(self, budget: Budget) -> None:
         self.problem = self.sharper(budget)
         before = self.bracket.certificate
         self.work = run_slopes(self.problem, self.bracket, budget, self.work)

@@ -174,7 +174,7 @@ class Rounder:
     def _found(self, known: Witness, relaxation: Relaxation, X: Array, budget: Budget, case: Problem | None) -> Witness:
         if case is None or not self.problem.whole_map:
             return improve(self.problem, known, relaxation, X, budget, seed=self.seed, on_witness=self.bracket.improve)
-        along = self.problem.along(case.c)  # one output of the map; its points are valued by the whole map
+        along = self.problem.along(case.c, part=True)  # one output of the map; its points are valued by the whole map
         start = Witness(known.point, evaluate(along, known.point), known.method)
         point = improve(along, start, relaxation, X, budget, seed=self.seed).point
         found = Witness(point, evaluate(self.problem, point), known.method)

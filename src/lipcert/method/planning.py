@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lipcert.bounds import preactivations, slopes
-from lipcert.bounds.gains import GAINS, Gains
+from lipcert.bounds.gains import Gains
 from lipcert.budget import Budget
 from lipcert.method.solving import least_numbers
 from lipcert.problem.norms import INF
@@ -158,7 +158,7 @@ def interior_operations(inner: int, order: int, ties: int, signs: int = 0) -> fl
 def _gains(problem: Problem) -> Gains | None:
     """What pays for leaving out parts of a network, where parts are covered and it was computed in time."""
     relu = all(f.kind == "relu" for f in problem.network.activations)
-    if not (relu and problem.norm == INF and problem.network.is_chain and problem.knows(GAINS)):
+    if not (relu and problem.norm == INF and problem.network.is_chain and gains_of.known(problem)):
         return None
     return gains_of(problem)
 

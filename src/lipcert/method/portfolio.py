@@ -1,14 +1,14 @@
 """Turns: several engines work on one bracket, and each goes on while it promises more than the others.
 
-    forecast   the bound falls by about the same factor with every doubling of an engine's work: what the last
-               doublings bought says where it will be when all that is left is given to it
+    forecast   the bound of an engine after so many more seconds: it falls by about the same factor with every
+               doubling of the engine's time, and the last doublings give the factor
 
-Engines are tried first, those that are cheap before those that are not. What is left goes to the engine with the least
-forecast, half of it at a time, so that a forecast that was wrong is found out; to one that is still behind the bracket
-no more than it has had, so that this happens soon. Nothing here knows a network: only what the run has measured
-decides.
+Every engine is tried first, cheap ones before expensive ones. Then the engine with the least forecast gets half of the
+remaining time, again and again, so that a wrong forecast is noticed early. An engine whose own bound is still above the
+bracket gets at most as much as it has had so far, for the same reason. Nothing here knows a network: only what the run
+has measured decides.
 
-A longer run begins as a shorter one would (`stages`): what it has proved when the time of that one is over, it keeps.
+A longer run begins as a shorter one would (`stages`), and keeps what it has proved by the end of the shorter one.
 """
 
 from __future__ import annotations
@@ -26,66 +26,68 @@ TRIAL_SHARE = 0.02  # share of the budget for the first turn of an engine; the s
 TRIAL_LEAST = 0.25  # seconds, at least, of a first turn
 TURN_SHARE = 0.5  # share of the remaining budget for the engine with the best forecast
 TURN_LEAST = 0.5  # seconds, at least, of such a turn
-PRICES = 4.0  # times its expected price, at most, for the first turn of a relaxation
-CHEAP_TRY = 0.05  # an untried engine whose price is below this share of the remaining budget goes first,
-CHEAP_TIMES = 3.0  # with a turn of so many times its price (or of a first turn, where that is longer)
+PRICES = 4.0  # the first turn of a relaxation is at most so many times its expected price
+CHEAP_TRY = 0.05  # an untried engine whose price is below this share of the remaining budget goes first
+CHEAP_TIMES = 3.0  # the turn of such an engine: so many times its price, or a first turn where that is longer
 CHEAPER = 0.25  # an engine is cheap beside a better untried one if it costs at most this share of that one's price
-FALLING = 0.9  # an engine falls fast if twice its work is expected to leave at most this share of its bound
-RIVAL = 1.25  # a rival's forecast is at most so many times the best forecast
-LONG_SHARE = 0.5  # share of the remaining budget for an engine that cannot be continued and has a rival,
-LONGEST_SHARE = 0.85  # and for one that has none
-HOPE_TIMES = 5.0  # a failed engine is believed again when it gets more than so many times its longest turn
-EARLY = 0.5  # an engine has stopped early if it used less than this share of its turn
+FALLING = 0.9  # the bound of an engine falls fast if twice its time is expected to leave at most this share of it
+RIVAL = 1.25  # an engine is a rival of the best one if its forecast is at most so many times the best forecast
+LONG_SHARE = 0.5  # share of the remaining budget for an engine that begins anew in each turn and has a rival
+LONGEST_SHARE = 0.85  # the same for one that has no rival
+HOPE_TIMES = 5.0  # an engine that failed is tried again in turns of more than so many times its longest one
+EARLY = 0.5  # a turn ended early if the engine used less than this share of it
 IDLE_TURNS = 3  # early turns in a row without a gain that end an engine which begins anew each time
-AGAIN_TIMES = 2.0  # times the longest turn so far that another turn must have to be worth taking
+AGAIN_TIMES = 2.0  # another turn of such an engine is at least so many times its longest turn
 
 
 class Engine:
-    """Something that can go on: `turn` works within a budget, improves the bracket, and can be called again.
+    """One way to improve the bracket: `advance` works within a budget, and the next call goes on from there.
 
-    `upper` is what the engine has proved by itself; `ended` that another turn would change nothing.
+    `upper` is the bound that the engine has proved by itself. `ended` says that another turn would change nothing.
+    `release` gives back the state that is kept between turns. The other methods are estimates, by which `take_turns`
+    chooses whose turn it is.
     """
 
     name: str
     upper: float = math.inf
     ended: bool = False
-    continues: bool = True  # whether a turn goes on where the last one ended, so that short ones are not wasted
-    short: bool = False  # whether its last turn was too short to begin with
-    tired: bool = False  # whether it ended because its turns came to nothing: with more time it is asked again
+    continues: bool = True  # whether a turn goes on where the last one ended, so that short turns are not wasted
+    short: bool = False  # whether its last turn was too short to begin its work
+    tired: bool = False  # whether it ended because its turns gained nothing: with more time it has turns again
 
     def __init__(self) -> None:
-        self.spent, self.longest = 0.0, 0.0  # in all turns, and the longest that it was given
-        self.idle = 0  # turns in a row that stopped early, without a gain
-        self.history: list[tuple[float, float]] = []  # what was spent by then, and the bound
+        self.spent, self.longest = 0.0, 0.0  # seconds of all turns, and of the longest turn that it was given
+        self.idle = 0  # turns in a row that ended early, without a gain
+        self.history: list[tuple[float, float]] = []  # after each turn: the seconds spent so far, and the bound
 
-    def turn(self, budget: Budget) -> None:
-        """Work within the budget."""
+    def advance(self, budget: Budget) -> None:
+        """Work within the budget, on from where the last turn ended, and improve the bracket."""
         raise NotImplementedError
 
-    def price(self, budget: Budget) -> float:  # noqa: ARG002 - an engine that gives bounds from its first moment on
-        """Seconds of the budget's clock before its first turn is worth anything."""
+    def price(self, budget: Budget) -> float:  # noqa: ARG002 - engines whose first bound takes a while use it
+        """Seconds of the budget's clock until its first turn has a bound; none for an engine that has one at once."""
         return 0.0
 
-    def least(self, budget: Budget) -> float:  # noqa: ARG002 - for engines that know what comes next
-        """Seconds that another turn must have to be worth anything: to begin anew, more than ever."""
+    def least(self, budget: Budget) -> float:  # noqa: ARG002 - engines that know their next step use it
+        """Seconds that another turn must have to gain anything. An engine that begins anew needs its longest turn."""
         if self.short:
             return SHORT_AGAIN * self.longest
         return 0.0 if self.continues else self.longest
 
-    def waits(self, budget: Budget) -> bool:  # noqa: ARG002 - for engines that are dear
-        """Whether it has turns only where nobody else can use what is left of this budget."""
+    def waits(self, budget: Budget) -> bool:  # noqa: ARG002 - expensive engines use it
+        """Whether it has turns only where no other engine can use what is left of this budget."""
         return False
 
     def conclude(self) -> None:
-        """Notes for the user after the last turn."""
+        """Write notes for the user after the last turn."""
 
     def release(self) -> None:
-        """Give back what it has in memory; it takes no turn afterwards."""
+        """Free the memory of its state; it takes no turn afterwards."""
 
     def take_turn(self, budget: Budget) -> None:
-        """A turn, remembered for the forecast."""
+        """Take a turn, and record its time and its bound for the forecast."""
         before, given, upper = budget.now(), budget.left(), self.upper
-        self.turn(budget)
+        self.advance(budget)
         seconds = max(budget.now() - before, 1e-9)
         self.spent, self.longest = self.spent + seconds, max(self.longest, given)
         self.history.append((self.spent, self.upper))
@@ -95,18 +97,18 @@ class Engine:
         self.ended = self.ended or self.tired
 
     def rested(self) -> None:
-        """There is more time than there was."""
+        """Let it have turns again if it was tired: there is more time than before."""
         self.ended, self.tired, self.idle = self.ended and not self.tired, False, 0
 
     def prior(self) -> float:
-        """About where its bound will be, before its first turn."""
+        """Expected bound of its first turn, before that turn."""
         return math.inf
 
     def forecast(self, more: float) -> float:
-        """About where its bound will be after so many more seconds."""
+        """Expected bound after so many more seconds."""
         anew = math.isinf(self.upper) or not self.continues
         if not self.history or (anew and more > HOPE_TIMES * self.longest):
-            return min(self.prior(), self.upper)  # nothing is known of it, but what it does in much less time
+            return min(self.prior(), self.upper)  # it had no turn yet, or turns that were much shorter than this
         if not math.isfinite(self.upper) or self.upper <= 0:
             return self.upper
         spent, last = self.history[-1]
@@ -122,17 +124,18 @@ class Engine:
 # Stages end at powers of this many seconds of the budget's clock. On seven random networks 16 s in stages gave the same
 # bounds as 16 s in one piece, within a few per cent on either side.
 STAGE = 4.0
-SHORTEST = 1  # The first stage ends at this power: in one second there is no room for the first turns of all engines.
-LAST_STAGE = 3.0  # The whole is at least so many times as long as all stages but the last, so that long solves fit in.
+SHORTEST = 1  # the first stage ends at this power: in one second there is no room for the first turns of all engines
+LAST_STAGE = 3.0  # the whole is at least so many times as long as all stages but the last: long solves fit in
+SHORT_AGAIN = 1.1  # an engine whose turn was too short to begin its work gets at least so many times as much next time
 
-SHORT_AGAIN = 1.1  # A turn that was too short to begin with is tried again with at least so many times as much.
-
-Between = Callable[[float, Budget], None]  # is told what a turn took, and may take some more
+Between = Callable[[float, Budget], None]  # called after a turn with the seconds it took, and may take some more
 
 
 def stages(budget: Budget) -> Iterator[Budget]:
-    """The budget in parts, whose ends do not depend on how long it is, but for the last: so more work begins with what
-    less of it does. 4, 16, 64, .. seconds after its start a call has what one has that ends there.
+    """The budget in stages that end 4, 16, 64, .. seconds after its start, and at its own end.
+
+    These ends do not depend on the length of the budget. So a longer call has at 4, 16, 64, .. seconds what a call has
+    that ends there.
     """
     total = budget.spent().counted if budget.repeatable else budget.spent().wall
     total += budget.left()
@@ -146,7 +149,7 @@ def stages(budget: Budget) -> Iterator[Budget]:
 
 
 def take_turns(engines: Sequence[Engine], bracket: Bracket, budget: Budget, between: Between) -> None:
-    """Until the bracket is closed, the budget is over, or every engine has ended."""
+    """Give turns until the bracket is closed, the budget is over, or every engine has ended."""
     _Turns(engines, bracket, budget, between).all()
 
 
@@ -168,7 +171,7 @@ class _Turns:
             self._next(alive)
 
     def _try_quick(self) -> None:
-        """Two turns for each new engine that gives bounds soon, the second longer: a forecast needs two points."""
+        """Give two turns to each new engine that has bounds soon, the second longer: a forecast needs two points."""
         total = self.budget.left()
         first = max(TRIAL_SHARE * total, min(total, TRIAL_LEAST))
         new = [e for e in self.engines if e.continues and not e.history and e not in self.waiting]
@@ -179,13 +182,13 @@ class _Turns:
                     self._turn(engine, self.budget.upto(times * first))
 
     def _next(self, alive: list[Engine]) -> None:
-        """A new engine that costs little; else the one that promises most, long where no other comes near."""
+        """Give a turn to a new engine that costs little; else to the one with the least forecast."""
         bracket, left = self.bracket, self.budget.left()
         untried = [e for e in alive if not e.history]
-        # What is expected of a relaxation is a guess, which must not keep it from a turn that costs little.
+        # The prior of a relaxation is a guess, which must not keep it from a turn that costs little.
         new = {e: e.price(self.budget) for e in untried if e.prior() < bracket.upper or not e.continues}
         best = min(alive, key=lambda e: (e.forecast(left), e.spent))
-        little = max(CHEAP_TRY * left, CHEAPER * new.get(best, 0.0))  # beside what is about to be spent
+        little = max(CHEAP_TRY * left, CHEAPER * new.get(best, 0.0))  # little beside the time of the next turn
         cheap = [e for e in new if new[e] <= little]
         if cheap and len(alive) > 1:
             chosen = min(cheap, key=lambda e: new[e])
@@ -197,15 +200,15 @@ class _Turns:
             self._turn(chosen, self.budget.upto(max(chosen.spent, TURN_LEAST)))
             return
         rivals = [e for e in alive if e is not best]
-        # One that goes on where it was has turns also where it is alone, so that witnesses are looked for in between.
+        # An engine that continues has turns even where it is alone, so that witnesses are looked for in between.
         seconds = self._length(best, rivals, new.get(best)) if rivals or best.continues else left
         self._turn(best, self.budget.upto(seconds))
 
     def _falling(self, alive: list[Engine], guess: Engine, price: float) -> list[Engine]:
-        """Engines whose bound falls fast: they are asked again before one of which nothing is known but a guess.
+        """Engines whose bound falls fast: they go before `guess`, an untried engine of this price.
 
-        All of them where it promises no less than what is proved; else those for which twice the work costs little
-        beside its price, while there is room for both.
+        All of them, if `guess` promises no better bound than the proved one. Else those that can double their time for
+        little beside the price of `guess`, while the remaining budget has room for both.
         """
         left = self.budget.left()
         most = min(left - price, CHEAPER * price) if guess.forecast(left) < self.bracket.upper else math.inf
@@ -213,7 +216,7 @@ class _Turns:
         return [e for e in going if e.forecast(e.spent) < FALLING * e.upper < math.inf]
 
     def _length(self, best: Engine, rivals: list[Engine], price: float | None) -> float:
-        """Of a turn, where others wait; `price` is that of an engine that has had none."""
+        """Seconds of a turn of `best` while rivals wait; `price` is given if it is its first turn."""
         left = self.budget.left()
         share = TURN_SHARE
         if not best.continues:
@@ -242,7 +245,7 @@ class _Turns:
             self.between(engine.spent - before, self.budget)
 
     def _end_by_memory(self, engine: Engine) -> None:
-        """An engine that fills the memory ends, and what it has is given back: the others may go on."""
+        """End an engine that fills the memory, and free its state: the others may go on."""
         engine.ended = True
         engine.conclude()
         engine.release()
@@ -252,5 +255,5 @@ class _Turns:
     def _goes_on(self) -> bool:
         bracket = self.bracket
         if bracket.status in (Status.TIME_LIMIT, Status.WORK_LIMIT, Status.MEMORY_LIMIT):
-            bracket.go_on()  # a turn was over, not the budget
+            bracket.go_on()  # the end of a turn is not the end of the budget
         return not (bracket.closed() or bracket.status is not Status.DONE or self.budget.over())

@@ -10,11 +10,11 @@ from lipcert.budget import Budget
 from lipcert.budget.memory import NUMBER, in_words
 from lipcert.budget.threads import threads_for
 from lipcert.method.base import Method
-from lipcert.method.bracket import Bracket
-from lipcert.method.cases import solve_cases
+from lipcert.method.bracket import Bracket, BracketView
+from lipcert.method.cases import CaseSolves
 from lipcert.method.lower import Rounder
 from lipcert.method.planning import FIRST_SHARE, LARGEST_ORDER, Step, asked, plan, unsigned_step, whole_step
-from lipcert.method.solving import BUILD_CALLS, OnMoments, Task, least_numbers, proof_fits, proof_operations, solve
+from lipcert.method.solving import BUILD_CALLS, OneSolve, OnMoments, Task, least_numbers, proof_fits, proof_operations
 from lipcert.problem.problem import Problem
 from lipcert.relaxation.specification import UNSIGNED, Specification, build, plan_specification, refusal
 from lipcert.search.progress import Status
@@ -67,11 +67,11 @@ class Relaxed(Method):
 
     def solve_cases(self, problem: Problem, bracket: Bracket, budget: Budget, look: Rounder) -> SolverStatus:
         """A relaxation of each case that can decide."""
-        return solve_cases(problem, self, bracket, budget, look).status
+        return CaseSolves().advance(problem, self, bracket, budget, look)
 
-    def solve(self, task: Task, bracket: Bracket, budget: Budget, look: OnMoments | None) -> SolverStatus:
+    def solve(self, task: Task, bracket: BracketView, budget: Budget, look: OnMoments | None) -> SolverStatus:
         """One relaxation, of the whole network or of a part or case."""
-        return solve(task, bracket, budget, look)
+        return OneSolve().advance(task, bracket, budget, look)
 
     def planned(self, problem: Problem, budget: Budget) -> list[Step]:
         """The steps, in the order in which to take them."""

@@ -40,7 +40,7 @@ from lipcert.relaxation.slopes import (
 )
 from lipcert.rounding import Array
 from lipcert.solver.slopes import slope_solver
-from lipcert.solver.slopes.scalars import scalar_multipliers
+from lipcert.solver.slopes.greedy import scalar_multipliers
 from lipcert.steps import DENSE, RATES, SCALAR
 
 if TYPE_CHECKING:

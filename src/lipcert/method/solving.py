@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from lipcert.budget import Budget
-from lipcert.method.bracket import Bracket
+from lipcert.method.bracket import BracketView
 from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate
 from lipcert.proof.multipliers import factored_order
@@ -20,7 +20,7 @@ from lipcert.relaxation.model import Relaxation
 from lipcert.relaxation.specification import Specification, build, plan_specification
 from lipcert.rounding import Array
 from lipcert.solver import Progress, Status, choose_solver, no_room_for_interior
-from lipcert.solver.result import Paused
+from lipcert.solver.result import PausedSolve
 from lipcert.steps import SCALAR, THIN
 
 # Memory, measured by the growth of the process on one and two hidden layers, orders of 300 to 2,000.
@@ -101,33 +101,51 @@ def proved(task: Task, multipliers: Array, budget: Budget) -> Certificate:
         return task.prove(multipliers)
 
 
-def solve(task: Task, bracket: Bracket, budget: Budget, on_moments: OnMoments | None = None) -> Status:
-    """`solve_on` from the beginning, to its end or that of the budget."""
-    return solve_on(task, bracket, budget, on_moments)[0]
+class Solve(Protocol):
+    """A way to solve relaxations that is kept between turns: another call goes on where the last budget ended.
 
-
-def solve_on(
-    task: Task, bracket: Bracket, budget: Budget, on_moments: OnMoments | None = None, paused: Paused | None = None
-) -> tuple[Status, Paused | None]:
-    """Run a solver within the budget; every certificate on the way, and the last, improve the bracket.
-
-    The moment matrix, where the solver has one, goes to `on_moments` afterwards. Whatever the solver returns, only what
-    the proof room proves is handed on. `paused` is where an earlier call on the same task was, as it is returned.
+    Every certificate on the way, and the last, improve the bracket. A moment matrix, where there is one, goes to
+    `on_moments` while the solver rests. Whatever a solver returns, only what the proof room proves is handed on.
     """
-    reserve = min(LAST_PROOF_SHARE * budget.left(), budget.expected(proof_operations(task.proof_order)))
-    watcher = Watcher(task, bracket, budget, latest=budget.end - 2 * reserve)
-    if no_room_for_interior(bracket.wishes.solver, task.relaxation.problem, budget):
-        bracket.note("a first-order method takes the place of an interior point: the memory limit has no room for one")
-    within = budget.upto(budget.left() - reserve)
-    if paused is None:
-        result = choose_solver(bracket.wishes.solver, task.relaxation.problem, within)(watcher)
-    else:
-        result = paused.go_on(within, watcher)
-    if watcher.proved is None or not np.array_equal(watcher.proved, result.y):
-        bracket.improve(proved(task, result.y, budget))
-    if on_moments is not None and result.X is not None:
-        on_moments(task.relaxation, result.X)
-    return result.status, result.paused
+
+    def advance(
+        self, task: Task, bracket: BracketView, budget: Budget, on_moments: OnMoments | None = None, /
+    ) -> Status:
+        """Work within the budget; the task is the same in all calls, or built anew from the same question."""
+
+    def least(self, budget: Budget) -> float | None:
+        """Seconds that the next call needs before it has more; None where it would begin anew."""
+
+
+class OneSolve:
+    """One solver, chosen by size and budget; an interior point that its budget stopped goes on in the next call."""
+
+    def __init__(self) -> None:
+        self.paused: PausedSolve | None = None
+
+    def least(self, budget: Budget) -> float | None:
+        """Seconds of the next iteration of an interior point."""
+        return None if self.paused is None else self.paused.least(budget)
+
+    def advance(self, task: Task, bracket: BracketView, budget: Budget, on_moments: OnMoments | None = None) -> Status:
+        """The solver within the budget, but for the time of a last proof."""
+        reserve = min(LAST_PROOF_SHARE * budget.left(), budget.expected(proof_operations(task.proof_order)))
+        watcher = Watcher(task, bracket, budget, latest=budget.end - 2 * reserve)
+        if no_room_for_interior(bracket.wishes.solver, task.relaxation.problem, budget):
+            bracket.note(
+                "a first-order method takes the place of an interior point: the memory limit has no room for one"
+            )
+        within = budget.upto(budget.left() - reserve)
+        if self.paused is None:
+            result = choose_solver(bracket.wishes.solver, task.relaxation.problem, within)(watcher)
+        else:
+            result = self.paused.advance(within, watcher)
+        if watcher.proved is None or not np.array_equal(watcher.proved, result.y):
+            bracket.improve(proved(task, result.y, budget))
+        if on_moments is not None and result.X is not None:
+            on_moments(task.relaxation, result.X)
+        self.paused = result.paused
+        return result.status
 
 
 class Prover(Protocol):
@@ -142,7 +160,7 @@ class Prover(Protocol):
 class Watcher:
     """Proves a bound from the current multipliers whenever that costs little of the work done."""
 
-    def __init__(self, task: Prover, bracket: Bracket, budget: Budget, latest: float) -> None:
+    def __init__(self, task: Prover, bracket: BracketView, budget: Budget, latest: float) -> None:
         self.task, self.bracket, self.budget, self.latest = task, bracket, budget, latest
         self.start, self.spent, self.best = budget.now(), 0.0, float("inf")
         self.proved: Array | None = None  # the multipliers of the last proof
@@ -177,62 +195,60 @@ def rounds_need(task: Task, solver: str, budget: Budget) -> float | None:
     return ROUNDS_LEAST * budget.expected(whole_operations(problem))
 
 
-@dataclass(frozen=True, eq=False)
-class Rounds:
-    """How rounds of cuts ended, and what they go on with: the cuts of the next solve, about how much that takes, the
-    best bound of a solve that came to its end, and how many rounds in turn gained too little."""
-
-    status: Status
-    cuts: Cuts
-    operations: float
-    best: float
-    stalled: int
-
-
-def tighten(
-    task: Task, bracket: Bracket, budget: Budget, on_moments: OnMoments | None = None, start: Rounds | None = None
-) -> Rounds:
+class CutRounds:
     """Solve, add the cuts that the moment matrix violates, drop the idle ones, solve again: a certificate every round.
 
-    Stops when nothing is violated, when the bracket is closed, when two rounds in turn gain too little, or when the
-    next round would not fit the budget. Each round's bound stands by itself. `start` is where an earlier call on the
-    same task was.
+    It ends when nothing is violated, when the bracket is closed, when two rounds in turn gain too little, or when the
+    next round would not fit the budget. Each round's bound stands by itself.
     """
-    from lipcert.solver.costs import CONDENSED, affordable_rows, interior_numbers, solve_operations
-    from lipcert.solver.rank_two import Options, solve_rank_two
 
-    base, cuts, stalled, best = task.relaxation, NO_CUTS, 0, np.inf
-    if start is not None:
-        cuts, stalled, best = start.cuts, start.stalled, start.best
-    while True:
-        current = task.cut(cuts)
-        problem = current.relaxation.problem
-        operations = solve_operations(problem)
-        expected = budget.expected(operations) + budget.expected(ROUND_CALLS, SCALAR)
-        if budget.over() or (best < np.inf and expected > budget.left()):
-            return Rounds(Status.TIME_LIMIT, cuts, operations, best, stalled)
-        reserve = 2 * budget.expected(proof_operations(current.proof_order))
-        watcher = Watcher(current, bracket, budget, latest=budget.end - reserve)
-        result = solve_rank_two(problem, Options(tolerance=1e-6), watcher, budget=budget)
-        certificate = proved(current, result.y, budget)
-        bracket.improve(certificate)
-        if on_moments is not None and result.X is not None:
-            on_moments(current.relaxation, result.X)
-        if result.status in (Status.TIME_LIMIT, Status.INTERRUPTED) or result.X is None:
-            return Rounds(result.status, cuts, operations, best, stalled)
-        stalled = stalled + 1 if certificate.upper > best * (1 - ROUND_GAIN) else 0
-        best = min(best, certificate.upper)
-        own = slice(problem.rows - len(cuts), None)
-        slack = (problem.rhs - problem.apply(result.X))[own]
-        busy = cuts.kept((result.y[own] > CUT_IDLE * best) | (slack < CUT_NEAR))
-        found = separate(base, result.X, busy, budget=max(200, 2 * problem.size))
-        budget.charge(SEPARATION_OPERATIONS * float(problem.size) ** 2, THIN)
-        if not len(found) or stalled == 2 or bracket.closed():
-            return Rounds(Status.OPTIMAL, busy, operations, best, stalled)
-        affordable = budget.affordable(ROUND_SHARE * budget.left())
-        room = affordable_rows(problem.size, affordable) - base.problem.rows - len(busy)
-        cuts = busy.joined(found.first(max(room, 2 * problem.size)))
-        rows = base.problem.rows + len(cuts)
-        if not budget.holds(interior_numbers(problem.size, CONDENSED * rows)):
-            bracket.out_of_memory("rounds of cuts", budget)
-            return Rounds(Status.OPTIMAL, cuts, operations, best, stalled)
+    def __init__(self) -> None:
+        self.cuts, self.operations = NO_CUTS, 0.0  # of the next solve, and about how much that takes
+        self.best = np.inf  # bound of a solve that came to its end
+        self.stalled = 0  # rounds in turn that gained too little
+
+    def least(self, budget: Budget) -> float | None:
+        """Seconds of the next solve."""
+        if not self.best < np.inf:
+            return None
+        return budget.expected(self.operations) + budget.expected(ROUND_CALLS, SCALAR)
+
+    def advance(self, task: Task, bracket: BracketView, budget: Budget, on_moments: OnMoments | None = None) -> Status:
+        """Rounds until the end of the budget; the first solve is begun whatever it takes."""
+        from lipcert.solver.costs import CONDENSED, affordable_rows, interior_numbers, solve_operations
+        from lipcert.solver.rank_two import Options, solve_rank_two
+
+        base = task.relaxation
+        while True:
+            current, cuts = task.cut(self.cuts), self.cuts
+            problem = current.relaxation.problem
+            self.operations = solve_operations(problem)
+            least = self.least(budget)
+            if budget.over() or (least is not None and least > budget.left()):
+                return Status.TIME_LIMIT
+            reserve = 2 * budget.expected(proof_operations(current.proof_order))
+            watcher = Watcher(current, bracket, budget, latest=budget.end - reserve)
+            result = solve_rank_two(problem, Options(tolerance=1e-6), watcher, budget=budget)
+            certificate = proved(current, result.y, budget)
+            bracket.improve(certificate)
+            if on_moments is not None and result.X is not None:
+                on_moments(current.relaxation, result.X)
+            if result.status in (Status.TIME_LIMIT, Status.INTERRUPTED) or result.X is None:
+                return result.status
+            self.stalled = self.stalled + 1 if certificate.upper > self.best * (1 - ROUND_GAIN) else 0
+            self.best = min(self.best, certificate.upper)
+            own = slice(problem.rows - len(cuts), None)
+            slack = (problem.rhs - problem.apply(result.X))[own]
+            busy = cuts.kept((result.y[own] > CUT_IDLE * self.best) | (slack < CUT_NEAR))
+            found = separate(base, result.X, busy, budget=max(200, 2 * problem.size))
+            budget.charge(SEPARATION_OPERATIONS * float(problem.size) ** 2, THIN)
+            self.cuts = busy
+            if not len(found) or self.stalled == 2 or bracket.closed():
+                return Status.OPTIMAL
+            affordable = budget.affordable(ROUND_SHARE * budget.left())
+            room = affordable_rows(problem.size, affordable) - base.problem.rows - len(busy)
+            self.cuts = busy.joined(found.first(max(room, 2 * problem.size)))
+            rows = base.problem.rows + len(self.cuts)
+            if not budget.holds(interior_numbers(problem.size, CONDENSED * rows)):
+                bracket.out_of_memory("rounds of cuts", budget)
+                return Status.OPTIMAL

@@ -2,56 +2,49 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from lipcert.budget import Budget
-from lipcert.method.bracket import Bracket
-from lipcert.method.cases import Cases, solve_cases
+from lipcert.method.bracket import Bracket, BracketView
+from lipcert.method.cases import CaseSolves
 from lipcert.method.lower import Rounder
 from lipcert.method.relaxed import Relaxed
 from lipcert.method.slopes import Slopes, Work, run_slopes
-from lipcert.method.solving import ROUND_CALLS, OnMoments, Rounds, Task, rounds_fit, rounds_need, solve_on, tighten
+from lipcert.method.solving import CutRounds, OneSolve, OnMoments, Solve, Task, rounds_fit, rounds_need
 from lipcert.problem.problem import Problem
 from lipcert.search.progress import Status
 from lipcert.solver import Status as SolverStatus
-from lipcert.steps import SCALAR
-
-if TYPE_CHECKING:
-    from lipcert.solver.grid import GridStart
-    from lipcert.solver.result import Paused
-    from lipcert.solver.triangles import TriangleStart
 
 SLOPES_BEFORE_TIGHT = 0.3  # share of the budget, at most, for slopes before method tight
 
 
-class Kept:
-    """Where the last run was with a relaxation of the whole network, or with all cases, for the next run on the same
-    problem."""
+class ResumeState:
+    """What method tight keeps between two turns on the same problem: the solves that it has begun, by their class.
+
+    They are those of the relaxation of the whole network, or the one over all its cases. `needs` are the seconds of a
+    turn that does more than the last one could; None where no turn does.
+    """
 
     def __init__(self) -> None:
         self.problem: Problem | None = None
         self.forget()
 
     def forget(self) -> None:
+        """Begin anew."""
         self.rows: tuple[object, ...] = ()
-        self.cases: Cases | None = None
-        self.rounds: Rounds | None = None
-        self.triangles: TriangleStart | None = None
-        self.products: GridStart | None = None
-        self.paused: Paused | None = None
-        self.needs: float | None = None  # seconds of a run that does more than the last one could
+        self.solves: dict[type[Solve], Solve] = {}
+        self.cases: CaseSolves | None = None
+        self.needs: float | None = None
 
-    def cases_of(self, problem: Problem) -> Cases | None:
-        """What is known of the cases of this problem."""
+    def cases_of(self, problem: Problem) -> CaseSolves:
+        """The cases of this problem that are solved already."""
         if problem is not self.problem:
             self.forget()
             self.problem = problem
-        return self.cases
+        return self.cases or CaseSolves()
 
-    def of(self, task: Task) -> Kept:
-        """This, without what was kept of another relaxation."""
-        told = task.specification
-        rows = (told.form, told.values, told.wide, told.exclusions, told.products)
+    def of_task(self, task: Task) -> ResumeState:
+        """This state, without what was kept of another relaxation."""
+        asked = task.specification
+        rows = (asked.form, asked.values, asked.wide, asked.exclusions, asked.products)
         if task.problem is not self.problem or rows != self.rows:
             self.forget()
             self.problem, self.rows = task.problem, rows
@@ -61,11 +54,17 @@ class Kept:
         """Seconds that the next run takes before it has more; None where it begins anew."""
         if self.needs is not None:
             return self.needs
-        if self.cases is not None:
-            return 0.0 if self.cases.solved.any() else None
-        if self.rounds is not None and self.rounds.best < float("inf"):
-            return budget.expected(self.rounds.operations) + budget.expected(ROUND_CALLS, SCALAR)
-        return None if self.triangles is None and self.products is None else 0.0
+        kept = self.solves.values() if self.cases is None else [self.cases]
+        return next((seconds for solve in kept if (seconds := solve.least(budget)) is not None), None)
+
+    def advance(
+        self, kind: type[Solve], task: Task, bracket: BracketView, budget: Budget, look: OnMoments | None
+    ) -> SolverStatus:
+        """Go on with a solve of this class, or begin one."""
+        solve = self.solves.get(kind) or kind()
+        status = solve.advance(task, bracket, budget, look)
+        self.solves[kind] = solve
+        return status
 
 
 class Tight(Relaxed):
@@ -73,10 +72,10 @@ class Tight(Relaxed):
 
     greedy = True
 
-    def __init__(self, slopes: bool = True, kept: Kept | None = None, parts: bool = False) -> None:
+    def __init__(self, slopes: bool = True, state: ResumeState | None = None, parts: bool = False) -> None:
         super().__init__("tight", "hr2 or a lift with rows and cuts that the paper does not have: any network", parts)
         self.slopes = slopes  # whether method slopes comes first, where there is more than one hidden layer
-        self.kept = kept  # whether a run goes on where the last one was
+        self.state = state  # where the last run was, for a method that goes on there
 
     def run(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
         """Slopes first, and on with what is left where they had not ended: a lift may not fit the time."""
@@ -87,34 +86,37 @@ class Tight(Relaxed):
             run_slopes(problem, bracket, budget, late)
 
     def solve_cases(self, problem: Problem, bracket: Bracket, budget: Budget, look: Rounder) -> SolverStatus:
-        if self.kept is None:
+        if self.state is None:
             return super().solve_cases(problem, bracket, budget, look)
         each = Tight(slopes=False, parts=self.parts)  # one case has no cuts of another
-        self.kept.cases = solve_cases(problem, each, bracket, budget, look, self.kept.cases_of(problem))
-        return self.kept.cases.status
+        cases = self.state.cases_of(problem)
+        status = cases.advance(problem, each, bracket, budget, look)
+        self.state.cases = cases
+        return status
 
-    def solve(self, task: Task, bracket: Bracket, budget: Budget, look: OnMoments | None) -> SolverStatus:
-        from lipcert.method.products import products_fit, products_need, solve_products  # so that importing stays fast
-        from lipcert.method.triangles import solve_triangles, triangles_fit
+    def solve(self, task: Task, bracket: BracketView, budget: Budget, look: OnMoments | None) -> SolverStatus:
+        """All triangles, all products, rounds of cuts, or one solve, by what fits the budget."""
+        # Imported here, so that importing lipcert stays fast.
+        from lipcert.method.one_layer import AllProducts, AllTriangles, products_fit, products_need, triangles_fit
 
         solver, whole = bracket.wishes.solver, task.specification.reduction is None
-        kept = self.kept.of(task) if whole and self.kept is not None else Kept()
-        kept.needs = None
+        state = self.state.of_task(task) if whole and self.state is not None else ResumeState()
+        state.needs = None
         if whole and triangles_fit(task, solver, budget):
-            signs = solve_triangles(task, bracket, budget, kept.triangles)
-            kept.triangles = signs.start
-            return signs.status
+            return state.advance(AllTriangles, task, bracket, budget, look)
         if whole and products_fit(task, solver, budget):
-            grid = solve_products(task, bracket, budget, kept.products)
-            kept.products = grid.start
-            return grid.status
-        if kept.rounds is not None or (kept.paused is None and rounds_fit(task, solver, budget)):
-            kept.rounds = tighten(task, bracket, budget, look, kept.rounds)
-            if kept.rounds.status is SolverStatus.OPTIMAL:
-                kept.needs = products_need(task, solver, budget) if whole else None
-            return kept.rounds.status
-        status, kept.paused = solve_on(task, bracket, budget, look, kept.paused)
-        kept.needs = rounds_need(task, solver, budget) if kept.paused is None else kept.paused.least(budget)
+            return state.advance(AllProducts, task, bracket, budget, look)
+        stopped = state.solves.get(OneSolve)
+        if CutRounds in state.solves or (
+            (stopped is None or stopped.least(budget) is None) and rounds_fit(task, solver, budget)
+        ):
+            status = state.advance(CutRounds, task, bracket, budget, look)
+            if status is SolverStatus.OPTIMAL:
+                state.needs = products_need(task, solver, budget) if whole else None
+            return status
+        status = state.advance(OneSolve, task, bracket, budget, look)
+        again = state.solves[OneSolve].least(budget)
+        state.needs = rounds_need(task, solver, budget) if again is None else again
         return status
 
 

@@ -21,7 +21,7 @@ from lipcert.errors import SoundnessError
 from lipcert.jobs import Outcome
 from lipcert.method.bound import bound
 from lipcert.method.bracket import Bracket
-from lipcert.method.solving import Task, solve
+from lipcert.method.solving import OneSolve, Task
 from lipcert.paper.entries import (
     HR1,
     HR2,
@@ -132,7 +132,7 @@ def _relaxed(q: _EntryProblem) -> Estimate:
             upper = prove(relaxation, result.y).upper
         return Estimate(upper, floor=result.primal, ended=_ended(result.status.name))
     bracket = Bracket()
-    status = solve(Task(q.problem, specification, relaxation), bracket, budget)
+    status = OneSolve().advance(Task(q.problem, specification, relaxation), bracket, budget)
     return Estimate(bracket.upper, ended=_ended(status.name))
 
 

@@ -20,8 +20,9 @@ from lipcert.problem.activations import IDENTITY, Activation
 from lipcert.problem.arrays import floats_of
 from lipcert.problem.convolution import Convolution, folded
 from lipcert.problem.maps import Matrix, Operator, entries, numbers, stored, times
-from lipcert.problem.twins import Twins, twins_of
 from lipcert.rounding import Array
+
+_MOST_COMPARED = 1 << 20  # entries of a block whose rows are compared with each other
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,3 +212,42 @@ def _is_frozen(weight: Any) -> bool:
     if not isinstance(weight, np.ndarray) or weight.dtype != np.float64 or weight.ndim != 2:
         return False
     return weight.base is None and weight.flags.c_contiguous and not weight.flags.writeable
+
+
+@dataclass(frozen=True, eq=False)
+class Twins:
+    """Groups of neurons of a block whose pre-activations are equal or opposite functions: they share bounds and signs.
+
+    Neuron k has z_k = sign_k z of its group; `starts` are the places of the groups in `order`. A network that computes
+    |z| or max(a, b) has z and -z side by side. The sign of one fixes the sign of the other exactly, but rounding keeps
+    linear forms from proving it. Rows and biases are compared as floats, so the claim is exact.
+    """
+
+    order: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    group: NDArray[np.int64]
+    sign: Array
+
+    def meet(self, lo: Array, hi: Array) -> tuple[Array, Array]:
+        """Bounds of z by cell and neuron: what all neurons of a group know together."""
+        same = self.sign > 0
+        lo, hi = np.where(same, lo, -hi)[:, self.order], np.where(same, hi, -lo)[:, self.order]
+        low = np.maximum.reduceat(lo, self.starts, axis=1)[:, self.group]
+        high = np.minimum.reduceat(hi, self.starts, axis=1)[:, self.group]
+        return np.where(same, low, -high), np.where(same, high, -low)
+
+
+def twins_of(weights: Sequence[Matrix], bias: Array) -> Twins | None:
+    """The groups of neurons with these rows and biases; None when every neuron is alone, or when they are too many."""
+    dense = [weight for weight in weights if isinstance(weight, np.ndarray)]
+    if len(dense) < len(weights) or sum(weight.size for weight in dense) > _MOST_COMPARED:
+        return None
+    rows = np.concatenate([*dense, bias[:, None]], axis=1)
+    lead = np.take_along_axis(rows, np.argmax(rows != 0, axis=1)[:, None], axis=1)
+    sign = np.where(lead < 0, -1.0, 1.0)[:, 0]
+    _, group = np.unique(rows * sign[:, None] + 0.0, axis=0, return_inverse=True)
+    group = group.reshape(-1)
+    if group.max() + 1 == len(bias):
+        return None
+    order = np.argsort(group, kind="stable")
+    return Twins(order, np.searchsorted(group[order], np.arange(group.max() + 1)), group, sign)

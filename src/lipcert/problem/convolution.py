@@ -26,7 +26,7 @@ from lipcert.problem.maps import Function, Index, Matrix, Operator
 from lipcert.rounding import Array
 
 MAX_TAPS = 1 << 24  # (output, tap) pairs along one axis
-MAX_ENTRIES = 1 << 31  # of the matrix, which no one writes out but whose hash takes time
+MAX_ENTRIES = 1 << 31  # entries of the matrix; no code writes it out, but its hash takes time
 _TILE = 1 << 19  # numbers in the columns that are copied at a time
 
 
@@ -121,7 +121,7 @@ class Convolution(Operator):
 
     @property
     def channels(self) -> int:
-        """Of the input."""
+        """The number of channels of the input."""
         return int(self.groups * self.kernel.shape[1])
 
     @property
@@ -249,7 +249,7 @@ class Convolution(Operator):
 
     @cached_property
     def _padded_sizes(self) -> tuple[int, ...]:
-        """Of the input with its padding."""
+        """The sizes of the input with its padding."""
         return tuple(b + n + a for b, n, a in zip(self.window.before, self.spatial, self.window.after, strict=True))
 
     def _extent(self, axis: int) -> int:

@@ -1,9 +1,9 @@
-"""Linear maps: what is asked of a weight matrix (out, in), however it is kept.
+"""Linear maps: the operations on a weight matrix (out, in), however it is kept.
 
 A weight is a dense array, a scipy CSR array, or an `Operator`, which computes products and keeps no entries (see
-`convolution`). All three have the members of `LinearMap`, so most code need not know which one it has. What differs is
-here: `dense` and `matrix` write the entries out, `numbers` are those that are kept, `entries` counts those that are not
-zero by construction.
+`convolution`). All three have the members of `LinearMap`, so most code need not know which one it has. The functions
+here know: `dense` and `matrix` write the entries out, `numbers` are those that are kept, `entries` counts those that
+are not zero by construction.
 """
 
 from __future__ import annotations
@@ -272,7 +272,7 @@ def dense(weight: Matrix) -> Array:
 
 
 def matrix(weight: Matrix) -> Matrix:
-    """The matrix with its entries, dense or CSR: for whoever needs more than products."""
+    """The matrix with its entries, dense or CSR, for code that needs more than products."""
     return weight.tocsr() if isinstance(weight, Operator) else weight
 
 
@@ -292,7 +292,7 @@ def entries(weight: Matrix) -> int:
 
 
 def summed(weight: Matrix, axis: int = 1) -> int:
-    """How many products a product with a vector adds up at most: those of a row (axis 1) or of a column (axis 0)."""
+    """The most summands of an entry of a product: the longest row (axis 1) or the longest column (axis 0)."""
     if isinstance(weight, Operator):
         return weight.summed(axis)
     if not sparse.issparse(weight):

@@ -11,24 +11,67 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar, cast
+from functools import update_wrapper
+from typing import Any, Generic, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
 
 from lipcert.errors import InputError
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm, parse_norm, parse_norms
 from lipcert.problem.output import Output, OutputChoice, choose_output
 from lipcert.problem.region import Region, check_region
-from lipcert.rounding import Array
+from lipcert.rounding import Array, Interval
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class Preactivations:
+    """Bounds of the pre-activations z_1 .. z_m on the region, and how they compare with those that a checker computes.
+
+    `looser`: a checker computes better ones, because a budget ended the computation of these. `completion`: a checker
+    computes worse ones; it makes a proof that uses these complete, by adding the multipliers that prove them.
+    """
+
+    intervals: tuple[Interval, ...]
+    looser: bool = False
+    completion: Callable[[Any], Any] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """The network that a problem of the open neurons was made of, its pre-activation bounds, and which neurons these
+    are: by block of the problem's network the block of the original and the neurons in it."""
+
+    network: Network
+    preactivations: tuple[Interval, ...]
+    neurons: tuple[tuple[int, NDArray[np.int64]], ...]
+
+
+class Facts:
+    """What is known of a problem: pre-activation bounds, its origin where it has one, and every derived `Fact`."""
+
+    __slots__ = ("derived", "omitted", "origin", "preactivations")
+
+    def __init__(self, preactivations: Preactivations | None = None, origin: Origin | None = None) -> None:
+        self.preactivations, self.origin = preactivations, origin
+        self.derived: dict[Fact[Any], Any] = {}
+        self.omitted: set[Fact[Any]] = set()  # facts that a budget had no room for: whoever asks goes without them
+
+    def complete(self, proof: T) -> T:
+        """The proof with what a checker needs besides to have the pre-activation bounds that it uses."""
+        known = self.preactivations
+        return proof if known is None or known.completion is None else cast(T, known.completion(proof))
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
     """A network, a region, a norm and an output, checked against each other once.
 
-    `coordinate` is that of the input where one partial derivative alone is asked for. What later stages derive from a
-    problem (pre-activation bounds, say) is computed once and kept with it: see `kept`.
+    `coordinate` is that of the input where one partial derivative alone is asked for. What later rooms derive from a
+    problem is computed once and kept in its `facts`.
     """
 
     network: Network
@@ -36,7 +79,7 @@ class Problem:
     norm: Norm
     output: Output
     coordinate: int | None = None
-    _known: dict[str, Any] = field(default_factory=dict, repr=False)
+    facts: Facts = field(default_factory=Facts, repr=False)
 
     def __post_init__(self) -> None:
         check_region(self.region, self.network.inputs)
@@ -75,38 +118,63 @@ class Problem:
         """Whether the constant is the largest of several: see `case`."""
         return self.coordinate is None and (self.norm.p == "1" or self.norm.out == "inf")
 
-    def case(self, output: int | None, coordinate: int | None) -> Problem:
-        """One of the several problems: of one output where each has its own, of one input coordinate in norm 1."""
+    def case(self, output: int | None, coordinate: int | None, *, part: bool = False) -> Problem:
+        """One of the several problems: of one output where each has its own, of one input coordinate in norm 1.
+
+        Pre-activation bounds are shared. Those that a checker cannot compute are shared only with a `part` of a proof
+        about this problem, which contains what proves them: a certificate of a case must verify by itself.
+        """
         chosen = self.output if output is None else choose_output(output, self.network.outputs)
         norm = Norm(self.norm.p) if self.norm.out == "inf" else self.norm
-        known = {name: value for name, value in self._known.items() if name in _OF_NETWORK_AND_REGION}
-        return Problem(self.network, self.region, norm, chosen, coordinate, known)
+        return Problem(self.network, self.region, norm, chosen, coordinate, self._shared_facts(part))
 
-    def along(self, c: Array) -> Problem:
-        """The same question of the one output c'scores."""
-        known = {name: value for name, value in self._known.items() if name in _OF_NETWORK_AND_REGION}
-        chosen = choose_output(c, self.network.outputs)
-        return Problem(self.network, self.region, Norm(self.norm.p), chosen, self.coordinate, known)
+    def along(self, c: Array, *, part: bool = False) -> Problem:
+        """The same question of the one output c'scores; bounds are shared as in `case`."""
+        chosen, facts = choose_output(c, self.network.outputs), self._shared_facts(part)
+        return Problem(self.network, self.region, Norm(self.norm.p), chosen, self.coordinate, facts)
 
-    def on(self, region: Region, **known: Any) -> Problem:
-        """The same question on another region; `known` is what is known of it already, by the name it is kept under."""
-        return replace(self, region=region, _known=known)
+    def _shared_facts(self, part: bool) -> Facts:
+        known = self.facts.preactivations
+        if known is not None and known.completion is not None:
+            known = Preactivations(known.intervals) if part else None
+        return Facts(known)
 
-    def kept(self, name: str, compute: Callable[[], T]) -> T:
-        """What `compute` gives, computed at the first call of this name and kept: for rooms that derive from problems.
+    def on(
+        self,
+        region: Region,
+        preactivations: tuple[Interval, ...] | None = None,
+        *,
+        looser: bool = False,
+        completion: Callable[[Any], Any] | None = None,
+    ) -> Problem:
+        """The same question on another region; the rest is what is known there already, as in `Preactivations`."""
+        known = None if preactivations is None else Preactivations(preactivations, looser, completion)
+        return replace(self, region=region, facts=Facts(known))
 
-        It must be a function of the problem alone.
-        """
-        if name not in self._known:
-            self._known[name] = compute()
-        return cast(T, self._known[name])
 
-    def knows(self, name: str) -> bool:
-        """Whether something is kept under this name."""
-        return name in self._known
+class Fact(Generic[T]):
+    """A function of the problem alone, whose value is computed at the first call and kept with the problem.
 
+    It decorates a function in the room that derives the fact; the type of the fact is what that function returns.
+    """
 
-PREACTIVATIONS = "preactivations"
-CUT_SHORT = "cut_short"  # whether a budget ended before these were the best
-PROVED_WITH = "proved_with"  # where these are better than what a checker computes: what makes a proof complete
-_OF_NETWORK_AND_REGION = (PREACTIVATIONS, CUT_SHORT)
+    def __init__(self, compute: Callable[[Problem], T]) -> None:
+        self._compute = compute
+        update_wrapper(self, compute)
+
+    def __call__(self, problem: Problem) -> T:
+        derived = problem.facts.derived
+        if self not in derived:
+            derived[self] = self._compute(problem)
+        return cast(T, derived[self])
+
+    def __reduce__(self) -> str:
+        return cast(str, vars(self)["__qualname__"])
+
+    def known(self, problem: Problem) -> bool:
+        """Whether it was computed."""
+        return self in problem.facts.derived
+
+    def keep(self, problem: Problem, value: T) -> None:
+        """Keep a value that was computed elsewhere, if none is known."""
+        problem.facts.derived.setdefault(self, value)

@@ -22,7 +22,7 @@ from lipcert.errors import FileFormatError
 from lipcert.problem.blocks import Affine
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Matrix
-from lipcert.problem.problem import Problem
+from lipcert.problem.problem import Fact, Problem
 from lipcert.problem.region import hull
 from lipcert.proof.certificate import Certificate
 from lipcert.relaxation.reduction import gains_of
@@ -139,9 +139,10 @@ def refusal(problem: Problem) -> str | None:
     return None
 
 
+@Fact
 def elimination_terms(problem: Problem) -> Terms | None:
-    """What is eliminated, kept in the problem; None where tables would be too large."""
-    return problem.kept("elimination", lambda: terms(problem.network, slopes(problem)[0], problem.c))
+    """The terms whose slopes are eliminated one by one; None where tables would be too large."""
+    return terms(problem.network, slopes(problem)[0], problem.c)
 
 
 def jacobian_bounds(problem: Problem) -> Array:

@@ -85,8 +85,9 @@ def case_table(problem: Problem) -> Array:
 
 
 def case_of(problem: Problem, row: int, column: int) -> Problem:
-    """The problem of an entry of the table."""
-    return problem.case(row if problem.norm.out == "inf" else None, column if problem.norm.p == "1" else None)
+    """The problem of an entry of the table, as a part of a proof about the largest of all."""
+    output, coordinate = row if problem.norm.out == "inf" else None, column if problem.norm.p == "1" else None
+    return problem.case(output, coordinate, part=True)
 
 
 def prove_cases(problem: Problem, method: str, table: Array, cases: tuple[ProvedCase, ...]) -> Certificate:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -17,7 +16,7 @@ from lipcert.problem.frame import Frame
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
 from lipcert.problem.output import output_of
-from lipcert.problem.problem import PROVED_WITH, Problem
+from lipcert.problem.problem import Problem
 from lipcert.problem.question import Question
 from lipcert.problem.region import Everywhere, Region
 from lipcert.proof.verification import Verification, ball_checker, with_balls, without_balls
@@ -76,9 +75,7 @@ class Certificate:
     def of(cls, problem: Problem, proof: Proof, upper: float) -> Certificate:
         """About this problem. A proof that needs bounds which a checker does not compute is kept with theirs."""
         p = problem
-        complete: Callable[[Proof], Proof] | None = p.kept(PROVED_WITH, lambda: None)
-        whole = proof if complete is None else complete(proof)
-        return cls(p.network, p.region, p.norm, p.c, whole, upper, p.coordinate)
+        return cls(p.network, p.region, p.norm, p.c, p.facts.complete(proof), upper, p.coordinate)
 
     def framed(self, frame: Frame, problem: Problem) -> Certificate:
         """The same proof as one in weighted norms; the problem is the frame's question."""

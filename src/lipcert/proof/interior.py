@@ -22,7 +22,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.bounds.collapse import ORIGIN
 from lipcert.bounds.interval import Interval
 from lipcert.problem.activations import IDENTITY
 from lipcert.problem.maps import dense
@@ -68,14 +67,12 @@ class Rows:
     @classmethod
     def of(cls, problem: Problem, pre: Sequence[Interval]) -> Rows:
         """With pre-activation bounds of the problem that are proved."""
-        net = problem.network
-        if not problem.knows(ORIGIN):
+        net, origin = problem.network, problem.facts.origin
+        if origin is None:
             return cls(net, problem.region, known_signs(pre), np.arange(net.neurons))
-        nothing: tuple[Network, Sequence[Interval], tuple[tuple[int, Index], ...]] = (net, pre, ())
-        whole, own, neurons = problem.kept(ORIGIN, lambda: nothing)
-        starts = np.cumsum([0, *(b.width for b in whole.hidden)])
-        numbers = np.concatenate([starts[i - 1] + some for i, some in neurons])
-        return cls(whole, problem.region, known_signs(own), numbers)
+        starts = np.cumsum([0, *(b.width for b in origin.network.hidden)])
+        numbers = np.concatenate([starts[i - 1] + some for i, some in origin.neurons])
+        return cls(origin.network, problem.region, known_signs(origin.preactivations), numbers)
 
     def named(self, rows: Index, literals: Signs) -> tuple[Signs, Index]:
         """The signs of all neurons of the network, and the numbers that the problem's rows have there."""

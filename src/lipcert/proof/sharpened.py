@@ -26,7 +26,7 @@ from lipcert.bounds.propagation import ForwardPass
 from lipcert.files.numbers import LARGEST_WHOLE, real, whole
 from lipcert.problem.activations import IDENTITY
 from lipcert.problem.network import Network
-from lipcert.problem.problem import PREACTIVATIONS, PROVED_WITH, Problem
+from lipcert.problem.problem import Problem
 from lipcert.problem.region import hull, sides_of
 from lipcert.proof.certificate import Proof
 from lipcert.proof.nogoods import Index, System
@@ -187,8 +187,7 @@ def with_bounds(problem: Problem, found: tuple[Interval, ...], sharper: Sharper)
     for (i, own), z in zip(every if small is None else small.neurons, found, strict=True):
         pre[i - 1].lo[own] = np.fmax(pre[i - 1].lo[own], z.lo)
         pre[i - 1].hi[own] = np.fmin(pre[i - 1].hi[own], z.hi)
-    known = {PREACTIVATIONS: tuple(pre), PROVED_WITH: sharper.around}
-    return problem.on(problem.region, **known)
+    return problem.on(problem.region, tuple(pre), completion=sharper.around)
 
 
 def tops(system: System, targets: Index, y: Array, t: Array) -> tuple[Array, Array]:

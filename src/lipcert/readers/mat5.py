@@ -52,7 +52,7 @@ def read_variables(data: bytes, wanted: frozenset[str]) -> tuple[dict[str, Varia
     for count, element in enumerate(_elements(memoryview(data)[128:], order)):
         if count == MAX_VARIABLES:
             raise FileFormatError(f"more than the limit of {MAX_VARIABLES:,} variables; save the network alone")
-        name = _Header.of(_elements(_body(element, order, _PEEK), order), order).name
+        name = _VariableHeader.read(_elements(_body(element, order, _PEEK), order), order).name
         if name not in wanted:
             others.append(name)
             continue
@@ -61,7 +61,7 @@ def read_variables(data: bytes, wanted: frozenset[str]) -> tuple[dict[str, Varia
         body = _body(element, order, left, whole=True)
         left -= len(body)
         parts = _elements(body, order)
-        found[name] = _contents(_Header.of(parts, order), parts, order, name)
+        found[name] = _contents(_VariableHeader.read(parts, order), parts, order, name)
     return found, others
 
 
@@ -120,8 +120,8 @@ def _body(element: _Element, order: str, limit: int, whole: bool = False) -> mem
 
 
 @dataclass(frozen=True)
-class _Header:
-    """What stands before a variable's contents."""
+class _VariableHeader:
+    """The type, the shape and the name that stand before the contents of a variable."""
 
     kind: int
     is_complex: bool
@@ -129,7 +129,7 @@ class _Header:
     name: str
 
     @classmethod
-    def of(cls, parts: Iterator[_Element], order: str) -> _Header:
+    def read(cls, parts: Iterator[_Element], order: str) -> _VariableHeader:
         flags = _whole_numbers(next(parts, None), order)
         shape = _whole_numbers(next(parts, None), order)
         name = next(parts, None)
@@ -140,7 +140,9 @@ class _Header:
         return cls(word & 0xFF, bool(word & _COMPLEX), tuple(int(n) for n in shape), text)
 
 
-def _contents(header: _Header, parts: Iterator[_Element], order: str, name: str, nested: bool = False) -> Variable:
+def _contents(
+    header: _VariableHeader, parts: Iterator[_Element], order: str, name: str, nested: bool = False
+) -> Variable:
     what = f"variable {quoted(name)}"
     if header.kind == _CELL and not nested:
         return _cells(header, parts, order, name)
@@ -159,7 +161,7 @@ def _contents(header: _Header, parts: Iterator[_Element], order: str, name: str,
     return np.asarray(values.reshape(header.shape, order="F"), dtype=np.float64)
 
 
-def _cells(header: _Header, parts: Iterator[_Element], order: str, name: str) -> list[Any]:
+def _cells(header: _VariableHeader, parts: Iterator[_Element], order: str, name: str) -> list[Any]:
     count = math.prod(header.shape)
     if not 0 <= count <= MAX_CELLS:
         raise FileFormatError(f"variable {quoted(name)} has {count:,} cells, more than the limit of {MAX_CELLS:,}")
@@ -169,13 +171,13 @@ def _cells(header: _Header, parts: Iterator[_Element], order: str, name: str) ->
         if element is None or element.kind != _MATRIX or not element.data:
             raise FileFormatError(f"cell {i} of {quoted(name)} holds no matrix")
         inner = _elements(element.data, order)
-        cells.append(_contents(_Header.of(inner, order), inner, order, f"{name}{{{i}}}", nested=True))
+        cells.append(_contents(_VariableHeader.read(inner, order), inner, order, f"{name}{{{i}}}", nested=True))
         if sum(math.prod(c.shape) for c in cells if isinstance(c, np.ndarray)) > MAX_WEIGHTS:
             raise FileFormatError(f"variable {quoted(name)} holds more than the limit of {MAX_WEIGHTS:,} numbers")
     return cells
 
 
-def _sparse(header: _Header, parts: Iterator[_Element], order: str, what: str) -> Matrix:
+def _sparse(header: _VariableHeader, parts: Iterator[_Element], order: str, what: str) -> Matrix:
     rows, columns = header.shape
     index, starts = (_whole_numbers(next(parts, None), order) for _ in range(2))
     values = _numbers(next(parts, None), order)

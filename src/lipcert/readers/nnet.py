@@ -35,10 +35,10 @@ def read(path: Path, *, normalize: bool = False) -> Network:
     no difference for inputs between them.
     """
     with located(path):
-        return _network(_Lines(contents(path)), normalize)
+        return _network(_NumberLines(contents(path)), normalize)
 
 
-class _Lines:
+class _NumberLines:
     """The lines that carry numbers, each with its number in the file."""
 
     def __init__(self, data: bytes) -> None:
@@ -96,7 +96,7 @@ class _Lines:
         return FileFormatError(f"{what} holds something that is not a number")
 
 
-def _network(lines: _Lines, normalize: bool) -> Network:
+def _network(lines: _NumberLines, normalize: bool) -> Network:
     header = lines.integers("the header (layers, inputs, outputs, largest layer)", 4, 3, 5, 1, positive=3)
     sizes = lines.integers("the layer sizes", header[0] + 1)
     inputs, outputs = header[1:3] or (sizes[0], sizes[-1])
@@ -127,7 +127,7 @@ def _network(lines: _Lines, normalize: bool) -> Network:
     return Network.from_steps(steps, [] if trivial else [note])
 
 
-def _normalisation(lines: _Lines, inputs: int) -> tuple[Array, Array]:
+def _normalisation(lines: _NumberLines, inputs: int) -> tuple[Array, Array]:
     """Means and ranges, one per input and one for the outputs; 0 and 1 where a single 0 says that there are none."""
     means = lines.take("the means", 1, inputs + 1, inputs, 1)[0]
     ranges = lines.take("the ranges", 1, inputs + 1, inputs, 1)[0]

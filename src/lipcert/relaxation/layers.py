@@ -20,7 +20,7 @@ from lipcert.bounds.propagation import preactivations
 from lipcert.problem.activations import Activation
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Matrix
-from lipcert.problem.problem import Problem
+from lipcert.problem.problem import Fact, Problem
 from lipcert.relaxation.ends import pull, reach
 from lipcert.relaxation.model import Index
 from lipcert.rounding import UNIT, Array, add_up, grow, sum_up
@@ -72,12 +72,9 @@ class LiftedLayers:
         return tuple(layer for layer in self.hidden if layer.tied)
 
 
+@Fact
 def layers_of(problem: Problem) -> LiftedLayers:
-    """The blocks under the problem's pre-activation bounds; computed once and kept with the problem."""
-    return problem.kept("layers", lambda: _layers(problem))
-
-
-def _layers(problem: Problem) -> LiftedLayers:
+    """The blocks under the problem's pre-activation bounds."""
     net, pre = problem.network, preactivations(problem)
     slopes = slope_bounds(net, pre)
     g_size, q_size = _sizes(problem, slopes)

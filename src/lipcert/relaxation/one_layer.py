@@ -29,7 +29,7 @@ from lipcert.bounds.propagation import preactivations
 from lipcert.problem.blocks import Affine
 from lipcert.problem.maps import dense
 from lipcert.problem.network import Network
-from lipcert.problem.problem import Problem
+from lipcert.problem.problem import Fact, Problem
 from lipcert.problem.region import Box, hull
 from lipcert.relaxation.exclusions import exclusions
 from lipcert.relaxation.model import AffineForms, Family, Index, Relaxation, Space, assemble, with_families
@@ -130,11 +130,8 @@ def _with_x(data: _Data, box: Box, bounds: Interval | None, chords: bool = False
     return assemble(space, objective, families, offset, {"w": (moving, p0), "v": (data.free, p1)})
 
 
+@Fact
 def _instance(problem: Problem) -> _Data:
-    return problem.kept("one layer", lambda: _numbers(problem))
-
-
-def _numbers(problem: Problem) -> _Data:
     """The numbers of the problem. A neuron that changes no gradient (zero row, or zero weight on the output up to
     `c_error`, which the offset pays) leaves it whatever its sign.
     """

@@ -34,7 +34,7 @@ from lipcert.bounds.gradients import gradient_bounds
 from lipcert.bounds.interval import Interval
 from lipcert.bounds.propagation import preactivations
 from lipcert.problem.network import Network
-from lipcert.problem.problem import Problem
+from lipcert.problem.problem import Fact, Problem
 from lipcert.relaxation.ends import squared
 from lipcert.relaxation.layers import NOTHING, LiftedLayer, LiftedLayers
 from lipcert.relaxation.lifts import bilinear
@@ -219,9 +219,10 @@ def _left(layer: LiftedLayer) -> Mask:
     return mask
 
 
+@Fact
 def gains_of(problem: Problem) -> Gains:
-    """The gains of the problem's network and norm on its region; computed once and kept with the problem."""
-    return problem.kept("gains", lambda: gains(problem.network, preactivations(problem), problem.norm))
+    """The gains of the problem's network and norm on its region."""
+    return gains(problem.network, preactivations(problem), problem.norm)
 
 
 def reduced(problem: Problem, reduction: Reduction) -> Relaxation:

@@ -26,7 +26,7 @@ from lipcert.bounds.propagation import slopes
 from lipcert.files.numbers import LARGEST
 from lipcert.problem.maps import Matrix, dense, matrix
 from lipcert.problem.network import Network
-from lipcert.problem.problem import Problem
+from lipcert.problem.problem import Fact, Problem
 from lipcert.rounding import Array, gamma, grow
 
 SLOPES_PIECE = 6000  # order of the largest matrix that a proof by slopes factors: a few of them take 2 GB
@@ -197,12 +197,9 @@ def _numbers(live: list[Mask]) -> dict[int, int]:
     return ({0: 0} if np.any(live[0]) else {}) | {j: k for k, j in enumerate(blocks, start=1)}
 
 
+@Fact
 def _live(problem: Problem) -> list[Mask]:
     """By source: what depends on the input and is depended on by the scores. All coordinates of the input, or none."""
-    return problem.kept("slopes_live", lambda: _find_live(problem))
-
-
-def _find_live(problem: Problem) -> list[Mask]:
     net = problem.network
     moving = [(s.lo != 0) | (s.hi != 0) for s in slopes(problem)]
     reached = [np.ones(net.inputs, dtype=bool)]

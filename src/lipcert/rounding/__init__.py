@@ -8,6 +8,7 @@ the second term covers underflow, flushed to zero or gradual. We assume a conven
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,31 @@ Array = NDArray[np.float64]
 
 UNIT = 2.0**-53  # unit roundoff of float64
 TINY = float(np.finfo(np.float64).tiny)  # the least normal float64, above every error by underflow
+
+
+class Interval(NamedTuple):
+    """lo <= value <= hi, entry by entry."""
+
+    lo: Array
+    hi: Array
+
+    @property
+    def magnitude(self) -> Array:
+        """The largest |value|."""
+        return np.maximum(np.abs(self.lo), np.abs(self.hi))
+
+    @property
+    def mignitude(self) -> Array:
+        """The smallest |value|."""
+        return np.maximum(np.maximum(self.lo, -self.hi), 0.0)
+
+    def rows(self, k: int | slice | NDArray[np.int64]) -> Interval:
+        """Of some of the cells: `k` indexes the first axis."""
+        return Interval(self.lo[k], self.hi[k])
+
+    def meet(self, other: Interval) -> Interval:
+        """What lies in both."""
+        return Interval(np.maximum(self.lo, other.lo), np.minimum(self.hi, other.hi))
 
 
 def gamma(n: int) -> float:

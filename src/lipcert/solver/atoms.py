@@ -1,27 +1,161 @@
 """Rows written over atoms, so that the Schur complement needs only entries of X and Z^-1.
 
-A row f_a' X f_b with f_a = e_0 + e_i, f_b = r e_0 + q expands into a few *atoms* g' X h whose vectors g, h are unit
-vectors or normalised dense vectors q.  Rows share atoms: the four products (1 +- t)(1 +- w) are combinations of the
-three atoms t, w, tw and the constant X_00, which one equality fixes and which is substituted away here.  Two gains:
+A row f_a' X f_b with f_a = e_0 + e_i, f_b = r e_0 + q expands into a few *atoms* g' X h. The vectors g, h are
+*generators*: unit vectors, or normalised dense vectors q, of which there are few. Rows share atoms: the four products
+(1 +- t)(1 +- w) are combinations of the three atoms t, w, tw and the constant X_00, which one equality fixes and which
+is substituted away here. Two gains:
 
   - the Schur matrix over atoms is entrywise products of slices of X and Z^-1: no row-by-row gathers;
   - four inequalities over three atoms enter the linear system as three unknowns (see `schur.py`).
 
-The scaled problem solved inside has X_ii <= 1, rows of unit norm over their atoms, and an objective of norm one.
+The scaled problem solved inside has X_ii <= 1, rows of unit norm over their atoms, and an objective of norm one. Dense
+generators that have entries in a few rows only are multiplied as short columns (`Columns`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from lipcert.relaxation.rank_two import Floats, Integers, RankTwoProblem, pair_entries
+from lipcert.relaxation.rank_two import Booleans, Floats, Integers, RankTwoProblem, pair_entries
 from lipcert.solver.bordered import Border, Bordered, choose_border
-from lipcert.solver.columns import Columns
-from lipcert.solver.generators import find_anchor, generators, widths
+
+NARROW = 3  # vectors with at most this many entries beside the anchor are expanded into unit vectors
+FEW = 0.4  # atoms for each root, below which the forms of roots are written over unit vectors
+
+
+def widths(problem: RankTwoProblem, vectors: Any, roots: int) -> tuple[Booleans, Booleans]:
+    """Columns of roots that are written over unit vectors, and those that are dense with the anchor in them.
+
+    The forms of roots that share k entries have k (k + 1) / 2 atoms: fewer unknowns than roots where k is small.
+    """
+    mine = np.zeros(vectors.shape[1], dtype=bool)
+    mine[problem.ia[problem.ia.size - roots :]] = mine[problem.ib[problem.ib.size - roots :]] = True
+    entries = np.unique(vectors[:, mine].indices).size
+    few = entries * (entries + 1) // 2 < FEW * roots
+    return mine & few, mine & (not few)
+
+
+def find_anchor(problem: RankTwoProblem) -> int:
+    """The variable that stands for 1: fixed by an equality row e_i, e_i and present in the most vectors."""
+    F = problem.vectors
+    single = np.diff(F.indptr) == 1
+    fixed = problem.equality[problem.owner] & problem.single & (problem.ia == problem.ib) & single[problem.ia]
+    index = F.indices[F.indptr[problem.ia[fixed]]]
+    if index.size == 0:
+        return -1
+    used = np.bincount(F.indices, minlength=problem.size)
+    best = int(index[np.argmax(used[index])])
+    return best if used[best] > 2 else -1
+
+
+def generators(vectors: Any, anchor: int, narrow: Booleans, intact: Booleans) -> tuple[Any, Floats]:
+    """Each vector as a short combination of unit vectors and distinct normalised dense vectors Q."""
+    columns = vectors.shape[1]
+    rest = vectors.tocoo()
+    at_anchor = (rest.row == anchor) & ~intact[rest.col]
+    rest = sp.csc_matrix((rest.data[~at_anchor], (rest.row[~at_anchor], rest.col[~at_anchor])), shape=vectors.shape)
+    wide = np.flatnonzero(((np.diff(rest.indptr) > NARROW) & ~narrow) | intact)
+    block = np.asarray(rest[:, wide].toarray())
+    norm = np.linalg.norm(block, axis=0)
+    peak = block[np.argmax(np.abs(block), axis=0), np.arange(wide.size)] if wide.size else np.zeros(0)
+    factor = np.copysign(norm, peak)
+    block = block / np.where(factor == 0, 1.0, factor)
+    # Rows z, z - lo, z - hi differ in the anchor only: one dense vector serves all of them.
+    keep, place = _distinct(block)
+    Q = block[:, keep]
+    short = np.ones(columns)
+    short[wide] = 0.0
+    units = sp.csc_matrix(rest @ sp.diags(short))
+    if anchor >= 0:
+        units = units + (vectors - rest)
+    dense = sp.csc_matrix((factor, (place, wide)), shape=(Q.shape[1], columns))
+    combined = sp.csc_matrix(sp.vstack([units, dense], format="csc"))
+    combined.eliminate_zeros()
+    return combined, Q
+
+
+def _distinct(columns: Floats) -> tuple[Integers, Integers]:
+    """Indices of the first of each kind of equal columns (up to rounding), and each column's place among them."""
+    if columns.shape[1] == 0:
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    mark = np.random.default_rng(0).standard_normal(columns.shape[0]) @ columns
+    order = np.argsort(mark, kind="stable")
+    near = np.abs(columns[:, order[1:]] - columns[:, order[:-1]]).max(axis=0) < 1e-13
+    group = np.empty(order.size, dtype=np.int64)
+    group[order] = np.r_[0, np.cumsum(~near)]
+    _, keep, place = np.unique(group, return_index=True, return_inverse=True)
+    rank = np.argsort(np.argsort(keep))  # in order of appearance, so that runs of rows stay runs
+    return np.sort(keep), rank[place]
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """Q, N x d; the columns `thin` have entries in `support` only."""
+
+    Q: Floats
+    thin: Integers
+    support: Integers
+
+    @staticmethod
+    def of(Q: Floats, thin: Integers) -> Columns:
+        """With the support of these columns."""
+        return Columns(np.asfortranarray(Q), thin, np.flatnonzero(np.any(Q[:, thin] != 0, axis=1)))
+
+    @cached_property
+    def wide(self) -> Integers:
+        return np.setdiff1d(np.arange(self.Q.shape[1]), self.thin)
+
+    @cached_property
+    def _places(self) -> tuple[Any, Any]:
+        """The wide and the thin columns, as slices where they lie side by side."""
+        return _run(self.wide), _run(self.thin)
+
+    @cached_property
+    def short(self) -> Floats:
+        """The entries of the thin columns."""
+        return np.ascontiguousarray(self.Q[np.ix_(self.support, self.thin)])
+
+    @cached_property
+    def rest(self) -> Floats:
+        return np.asfortranarray(self.Q[:, self.wide])
+
+    def images(self, M: Floats) -> Floats:
+        """M Q."""
+        if not self.thin.size:
+            return np.asarray(M @ self.Q)
+        result, (wide, thin) = np.empty((len(M), self.Q.shape[1])), self._places
+        result[:, wide] = M @ self.rest
+        result[:, thin] = M[:, self.support] @ self.short
+        return result
+
+    def gram(self, M: Floats, images: Floats, memory: Floats | None = None) -> Floats:
+        """[I, Q]' M [I, Q] for a symmetric M with these images, in an array of the right shape where one is given."""
+        n, d = self.Q.shape
+        if d == 0:
+            return M
+        G = np.empty((n + d, n + d)) if memory is None else memory
+        G[:n, :n] = M
+        G[:n, n:] = images
+        G[n:, :n] = images.T
+        wide, thin = self._places
+        corner = G[n:, n:]
+        corner[wide] = self.rest.T @ images
+        if self.thin.size:
+            corner[thin] = self.short.T @ images[self.support]
+        return G
+
+
+def _run(index: Integers) -> Any:
+    """The indices as a slice where they are consecutive."""
+    if index.size and index[-1] - index[0] == index.size - 1:
+        return slice(int(index[0]), int(index[-1]) + 1)
+    return index
+
 
 NONE = np.zeros(0)
 

@@ -10,16 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 from lipcert.budget import Budget
 from lipcert.relaxation.rank_two import RankTwoProblem
 from lipcert.solver.costs import ITERATIONS
 from lipcert.solver.result import Callback, Progress, RankTwoResult, Status
-
-if TYPE_CHECKING:
-    from lipcert.solver.rank_two import RankTwoRun
 
 # Which solver; measured on SDP-NN, ERAN 5_100 at 0.01 and mnist-net_256x2 at 0.05.
 ALTERNATE_FROM = 400  # order from which alternation beats the interior point on problems with two sides
@@ -33,9 +29,8 @@ HOPELESS_AT = 3  # the iteration at which the budget is asked whether the interi
 
 SOLVERS = ("auto", "rank-two", "low-rank")
 Run = Callable[[Callback], RankTwoResult]
-_WORTH_CALIBRATING = (
-    1.0  # seconds that an interior point is expected to take: above them the machine's pace is measured first
-)
+# Seconds that an interior point is expected to take above which the pace of the machine is measured first.
+_WORTH_CALIBRATING = 1.0
 
 
 def choose_solver(name: str, problem: RankTwoProblem, budget: Budget) -> Run:
@@ -43,7 +38,7 @@ def choose_solver(name: str, problem: RankTwoProblem, budget: Budget) -> Run:
     # Imported here, so that importing lipcert stays fast.
     from lipcert.solver.low_rank import solve_low_rank
     from lipcert.solver.rank_two import Options, solve_rank_two
-    from lipcert.solver.sides import solve_two_sided, two_sides
+    from lipcert.solver.unit_vectors import solve_two_sided, two_sides
 
     first_order = name == "low-rank" or (name == "auto" and problem.size >= ALTERNATE_FROM)
     sides = two_sides(problem) if first_order else None
@@ -58,7 +53,7 @@ def choose_solver(name: str, problem: RankTwoProblem, budget: Budget) -> Run:
 
 def no_room_for_interior(name: str, problem: RankTwoProblem, budget: Budget) -> bool:
     """Whether `choose_solver` takes a first-order method because the interior point does not fit the memory."""
-    from lipcert.solver.sides import two_sides  # here, so that importing lipcert stays fast
+    from lipcert.solver.unit_vectors import two_sides  # here, so that importing lipcert stays fast
 
     if name == "low-rank" or not _too_large(problem, budget):
         return False
@@ -96,27 +91,10 @@ def _by_size(problem: RankTwoProblem, budget: Budget, callback: Callback) -> Ran
         last = quick.run(budget)
         found = replace(found if found.dual <= last.dual else last, status=last.status)
     elif found.status is Status.TIME_LIMIT and interior.begun:
-        found = replace(found, paused=_Stopped(interior))
+        found = replace(found, paused=interior)
     if first is None or found.dual <= first.dual:
         return found
     return replace(first, status=found.status, paused=found.paused)
-
-
-@dataclass(frozen=True, eq=False)
-class _Stopped:
-    """An interior point whose budget was over."""
-
-    interior: RankTwoRun
-
-    def least(self, budget: Budget) -> float:
-        """Of an iteration."""
-        return budget.expected(self.interior.iteration())
-
-    def go_on(self, budget: Budget, callback: Callback) -> RankTwoResult:
-        """The callback is called with this run's iterations alone."""
-        self.interior.log.callback = callback
-        found = self.interior.run(budget)
-        return replace(found, paused=self) if found.status is Status.TIME_LIMIT else found
 
 
 class _Hopeless:

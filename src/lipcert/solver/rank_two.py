@@ -9,7 +9,7 @@ the start is dual feasible and every iterate stays so: b'y of any iteration is a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import lapack
@@ -20,12 +20,11 @@ from lipcert.relaxation.rank_two import Floats, RankTwoProblem
 from lipcert.solver.atoms import NONE, AtomForm, atom_form
 from lipcert.solver.bordered import Bordered, Inverse
 from lipcert.solver.costs import iteration_operations, setup_operations
-from lipcert.solver.dense import cholesky, symmetrise, symv
+from lipcert.solver.dense import cholesky, longest_ratio, longest_step, symmetrise, symv
 from lipcert.solver.result import Callback, Log, RankTwoResult, Record, Status
 from lipcert.solver.roots import find_core
 from lipcert.solver.schur import Schur
 from lipcert.solver.start import Iterate, dual_matrix, starting_point
-from lipcert.solver.steps import longest_ratio, longest_step
 
 NEAR = 1e-4  # gap and infeasibility from which on a failure is called nearly optimal
 ROOT_STEP = 0.9  # of the way to zero that the slack or multiplier of a root may go: neither is zero at the optimum
@@ -95,6 +94,16 @@ class RankTwoRun:
         self.budget = self.log.budget = budget
         with budget.threads(max(self.problem.size, self.given.rows // 4)):
             return self._run(y0)
+
+    def advance(self, budget: Budget, callback: Callback) -> RankTwoResult:
+        """From where it was; the callback sees the iterations of this call alone."""
+        self.log.callback = callback
+        found = self.run(budget)
+        return replace(found, paused=self) if found.status is Status.TIME_LIMIT else found
+
+    def least(self, budget: Budget) -> float:
+        """Seconds of the next iteration."""
+        return budget.expected(self.iteration())
 
     def iteration(self) -> float:
         """Operations of the next one."""

@@ -70,17 +70,17 @@ class RankTwoResult:
     iterations: int
     seconds: float
     history: tuple[Record, ...]
-    paused: Paused | None = None  # what goes on from here, where more time would help
+    paused: PausedSolve | None = None  # what goes on from here, where more time would help
 
 
-class Paused(Protocol):
+class PausedSolve(Protocol):
     """A solve that was stopped by its budget."""
 
     def least(self, budget: Budget) -> float:
         """Seconds that it must have to come any further."""
 
-    def go_on(self, budget: Budget, callback: Callback) -> RankTwoResult:
-        """From where it was."""
+    def advance(self, budget: Budget, callback: Callback) -> RankTwoResult:
+        """From where it was; the callback sees the iterations of this call alone."""
 
 
 class Log:

@@ -21,7 +21,7 @@ import scipy.sparse as sp
 
 from lipcert.relaxation.rank_two import Floats, Integers, RankTwoProblem
 from lipcert.rounding.split import apart
-from lipcert.solver.generators import FEW
+from lipcert.solver.atoms import FEW
 
 WORTHWHILE = 0.1  # of the variables that must be roots, or the problem stays as it is
 

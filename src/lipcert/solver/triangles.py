@@ -5,24 +5,156 @@
 Between the climbs over V the multipliers g <- (g + w e)_+ are updated, triangles that the vectors violate most join the
 list and idle ones leave it. At fixed g what is left is a problem over unit vectors without rows: its multipliers d, and
 g with them, are dual feasible after one eigenvalue (`Dual`).
+
+Climbs are limited-memory quasi-Newton in single precision (`climb`): they end far above it, and half the memory to move
+is twice the speed. In a violated triangle the edge of largest |x| pulls down, pq = -sign(x_ab); so the search for
+violated triangles looks at pairs with large |x_ab|, and for each the violation over all c is one row,
+|x_bc - sign x_ac| - (1 - |x_ab|).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 from scipy.linalg import eigh
 
 from lipcert.budget import Budget
 from lipcert.relaxation.rank_two import Floats, Integers
 from lipcert.relaxation.triangles import NO_TRIANGLES, Triangles
 from lipcert.solver.costs import EIGENVALUE, EIGENVALUE_CALLS, THIN_CALLS
-from lipcert.solver.sphere import Singles, Slope, climb, unit
-from lipcert.solver.violated import violated
 from lipcert.steps import THIN
+
+# Entries that one search for violated triangles looks at. Where all pairs have more, a random part of the pairs is
+# taken.
+TRIANGLE_LOOKS = 4e8
+
+_STRONG = 0.4  # |x| of an edge that is looked at; a triangle whose three edges are weaker is violated by at most 0.2
+_BLOCK = 256  # pairs at a time: their rows stay in the cache
+_FROM_BLOCK = 3000  # triangles of one block
+LEAST = 0.02  # a violation that is worth a row
+
+
+def violated(X: Singles, threshold: float, most: int, seed: int) -> tuple[Triangles, Floats, float]:
+    """Triangles violated by more than about `threshold`, `most` at most; their violations; the next threshold."""
+    size = len(X)
+    rng = np.random.default_rng(seed)
+    a, b = np.nonzero(np.triu(np.abs(X) > _STRONG, 1))
+    if len(a) * size > TRIANGLE_LOOKS:
+        some = rng.random(len(a)) < TRIANGLE_LOOKS / (len(a) * size)
+        a, b = a[some], b[some]
+    sign = -np.sign(X[a, b])
+    room = 1.0 - np.abs(X[a, b])
+    pieces = [_of_block(X, a[k], b[k], sign[k], room[k], threshold) for k in _blocks(len(a))]
+    if not pieces:
+        return NO_TRIANGLES, np.zeros(0), max(threshold / 2, LEAST)
+    nodes, signs, size_of = (np.concatenate(part) for part in zip(*pieces, strict=True))
+    following = max(threshold / 2, LEAST)
+    if len(nodes) > most:
+        worst = np.argpartition(-size_of, most)[:most]
+        nodes, signs, size_of = nodes[worst], signs[worst], size_of[worst]
+        following = max(float(size_of.min()), LEAST)
+    return Triangles.of(nodes, signs), size_of, following
+
+
+def _blocks(count: int) -> list[slice]:
+    return [slice(k, k + _BLOCK) for k in range(0, count, _BLOCK)]
+
+
+Found = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def _of_block(
+    X: Singles,
+    a: np.ndarray,
+    b: np.ndarray,
+    sign: np.ndarray,
+    room: np.ndarray,
+    threshold: float,
+) -> Found:
+    """Nodes, signs and violations from these pairs."""
+    pull = X[b]
+    pull *= sign[:, None]
+    pull += X[a]
+    size = np.abs(pull)
+    size -= room[:, None]
+    flat = np.flatnonzero(size > threshold)
+    if len(flat) > _FROM_BLOCK:
+        flat = flat[np.argpartition(-size.ravel()[flat], _FROM_BLOCK)[:_FROM_BLOCK]]
+    pair, c = np.divmod(flat, len(X))
+    second, third = sign[pair].astype(np.int64), -np.sign(pull.ravel()[flat]).astype(np.int64)
+    nodes = np.stack([a[pair], b[pair], c], axis=1)
+    signs = np.stack([np.ones_like(second), second, third], axis=1)
+    return nodes, signs, size.ravel()[flat].astype(np.float64)
+
+
+Singles = NDArray[np.float32]
+Slope = Callable[[Singles], tuple[float, Singles]]  # value and slope at unit rows; only the slope's tangent part counts
+
+_MEMORY = 12
+_SUFFICIENT = 1e-4  # of the slope's promise, in a line search
+_HALVINGS = 12
+
+
+def unit(V: Singles) -> Singles:
+    """Rows of length one; a row of zeros stays."""
+    norm = np.sqrt(np.einsum("ij,ij->i", V, V))
+    return np.asarray(V / np.where(norm > 0, norm, 1.0)[:, None], dtype=np.float32)
+
+
+def climb(f: Slope, V: Singles, steps: int) -> Singles:
+    """A local maximum of f from V on, as far as `steps` steps and single precision go."""
+    value, slope = f(V)
+    slope = _tangent(slope, V)
+    history: list[tuple[Singles, Singles, float]] = []
+    for _ in range(steps):
+        way = _newton(slope, history)
+        promise = float(np.vdot(way, slope))
+        if promise <= 0:
+            history, way, promise = [], slope, float(np.vdot(slope, slope))
+        length = 1.0 if history else 0.3 / max(float(np.sqrt(np.max(np.einsum("ij,ij->i", way, way)))), 1e-30)
+        for _ in range(_HALVINGS):
+            new = unit(V + np.float32(length) * way)
+            value_there, slope_there = f(new)
+            if value_there >= value + _SUFFICIENT * length * promise:
+                break
+            length /= 2 if length > 1e-3 else 10
+        else:
+            if not history:
+                return V  # no way up that single precision can see
+            history = []
+            continue
+        slope_there = _tangent(slope_there, new)
+        s, y = new - V, slope - slope_there
+        curvature = float(np.vdot(s, y))
+        if curvature > 1e-10 * float(np.vdot(s, s)):
+            history = [*history[1 - _MEMORY :], (s, y, 1.0 / curvature)]
+        V, value, slope = new, value_there, slope_there
+    return V
+
+
+def _tangent(slope: Singles, V: Singles) -> Singles:
+    return np.asarray(slope - np.einsum("ij,ij->i", slope, V)[:, None] * V)
+
+
+def _newton(slope: Singles, history: list[tuple[Singles, Singles, float]]) -> Singles:
+    """The two loops: an estimate of the inverse curvature times the slope."""
+    q, weights = slope.copy(), []
+    for s, y, inverse in reversed(history):
+        weight = inverse * float(np.vdot(s, q))
+        q -= np.float32(weight) * y
+        weights.append(weight)
+    if history:
+        s, y, inverse = history[-1]
+        q *= np.float32(1.0 / (inverse * float(np.vdot(y, y))))
+    for (s, y, inverse), weight in zip(history, reversed(weights), strict=True):
+        q += np.float32(weight - inverse * float(np.vdot(y, q))) * s
+    return q
+
 
 TRIANGLE_ENTRY = 20.0  # operations for each triangle of the list, in one evaluation
 TRIANGLE_DRAW = 1.0  # operations of a search for violated triangles, times the order cubed

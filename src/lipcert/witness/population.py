@@ -237,4 +237,4 @@ def _moved(record: WitnessSearch, v: Batch) -> Batch:
 
 def _first_output(problem: Problem) -> Problem:
     """A problem of one output: the screen of a whole map takes its directions from the members."""
-    return problem.along(np.eye(problem.network.outputs)[0]) if problem.whole_map else problem
+    return problem.along(np.eye(problem.network.outputs)[0], part=True) if problem.whole_map else problem

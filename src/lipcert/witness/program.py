@@ -25,7 +25,7 @@ from lipcert.bounds.propagation import cut_short, preactivations
 from lipcert.budget import Budget
 from lipcert.problem.maps import Matrix, dense
 from lipcert.problem.network import Network
-from lipcert.problem.problem import PREACTIVATIONS, Problem
+from lipcert.problem.problem import Problem
 from lipcert.problem.region import sides_of
 from lipcert.rounding import Array
 from lipcert.steps import SCALAR, THIN
@@ -168,11 +168,13 @@ def inmost(
 
 def _bounds(problem: Problem, budget: Budget) -> tuple[Interval, ...]:
     """Of all pre-activations; those that a budget cut short are not kept in the problem, which proofs read too."""
-    if problem.knows(PREACTIVATIONS):
+    if problem.facts.preactivations is not None:
         return preactivations(problem)
     own = problem.on(problem.region)
     found = preactivations(own, budget)
-    return found if cut_short(own) else problem.kept(PREACTIVATIONS, lambda: found)
+    if not cut_short(own):
+        problem.facts.preactivations = own.facts.preactivations
+    return found
 
 
 def _matters(problem: Problem, block: int) -> Patterns:

@@ -99,7 +99,7 @@ def improve(
     """
     record = WitnessSearch(problem, budget, rng=np.random.default_rng(seed), on_witness=on_witness, known=known)
     if problem.whole_map:
-        along = problem.along(leading(problem, relaxation, X, known.point))
+        along = problem.along(leading(problem, relaxation, X, known.point), part=True)
         start = Witness(known.point, evaluate(along, known.point), known.method)
         found = improve(along, start, relaxation, X, budget, seed=seed)
         record.consider(found.point, found.method)
@@ -163,7 +163,7 @@ def _search_directions(record: WitnessSearch, seed: int, starts: Array | None) -
     first, and at what such a search finds, as long as that is better."""
     problem, budget = record.problem, record.budget
     if problem.network.outputs == 1:
-        record.consider(search(problem.along(np.ones(1)), budget, seed=seed, starts=starts).point, "search")
+        record.consider(search(problem.along(np.ones(1), part=True), budget, seed=seed, starts=starts).point, "search")
         return
     deep = anneal_applies(problem.network) and not _constant(record)
     share = ANNEAL_SAMPLING_SHARE if deep else DIRECTION_SAMPLING_SHARE
@@ -190,7 +190,7 @@ def _search_directions(record: WitnessSearch, seed: int, starts: Array | None) -
             return
         tried.append(d)
         part, begin = budget.share(DIRECTION_SHARE), np.vstack([record.best.point, members])
-        one = search(problem.along(d), part, seed=seed + len(tried), samples=DIRECTION_POINTS, starts=begin)
+        one = search(problem.along(d, part=True), part, seed=seed + len(tried), samples=DIRECTION_POINTS, starts=begin)
         before = record.best.value
         record.consider(one.point, one.method)
         if not every and record.best.value > before * (1 + 1e-7):

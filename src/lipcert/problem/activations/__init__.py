@@ -5,10 +5,8 @@ from __future__ import annotations
 from lipcert.errors import InputError
 from lipcert.problem.activations.base import Activation, Lines
 from lipcert.problem.activations.bumped import GELU, HardSwish, Mish, SiLU, TanhGELU
-from lipcert.problem.activations.identity import Identity
-from lipcert.problem.activations.kinked import LeakyReLU, ReLU
-from lipcert.problem.activations.rising import Erf, Softsign
-from lipcert.problem.activations.smooth import ELU, Sigmoid, Softplus, Tanh
+from lipcert.problem.activations.piecewise import Identity, LeakyReLU, ReLU
+from lipcert.problem.activations.smooth import ELU, Erf, Sigmoid, Softplus, Softsign, Tanh
 
 ACTIVATIONS: tuple[type[Activation], ...] = (
     *(Identity, ReLU, LeakyReLU, ELU, Softplus, Sigmoid, Tanh, Softsign, Erf),

@@ -17,9 +17,8 @@ from typing import ClassVar
 import numpy as np
 
 from lipcert.problem.activations.base import SLACK, Activation, Batch, Lines
-from lipcert.problem.activations.secants import closest
+from lipcert.problem.activations.enclosures import between, closest
 from lipcert.problem.activations.smooth import bell, sigmoid
-from lipcert.problem.activations.turning import between
 from lipcert.rounding import Array
 
 

@@ -18,7 +18,7 @@ from lipcert.bounds.propagation import MOST_SIDES, preactivations
 from lipcert.problem.blocks import Block
 from lipcert.problem.maps import dense
 from lipcert.problem.network import Network
-from lipcert.problem.problem import PREACTIVATIONS, Problem
+from lipcert.problem.problem import Problem
 from lipcert.problem.region import Everywhere, Region, ball_of, hull, sides_of
 from lipcert.proof.balls.curves import slope_bounds, value_bounds
 from lipcert.proof.balls.forms import Forms, Index, Sides, Stage, forms_above, no_sides
@@ -41,7 +41,7 @@ class Bounds:
 def proved_problem(problem: Problem) -> Problem:
     """The same problem with pre-activation bounds that the balls have proved."""
     found = region_bounds(problem, preactivations(problem)).pre
-    return problem.on(problem.region, **{PREACTIVATIONS: found})
+    return problem.on(problem.region, tuple(found))
 
 
 def region_bounds(problem: Problem, hint: Hint, known: Hint | None = None, better: Better | None = None) -> Bounds:

@@ -17,7 +17,7 @@ from lipcert.errors import FileFormatError, InputError, MethodError
 from lipcert.problem.activations import IDENTITY
 from lipcert.problem.network import Network
 from lipcert.problem.output import output_of
-from lipcert.problem.problem import PREACTIVATIONS, Problem
+from lipcert.problem.problem import Problem
 from lipcert.problem.region import Everywhere, hull, sides_of
 from lipcert.proof.arithmetic import Arithmetic
 from lipcert.proof.balls.arithmetic import case_table, check_arithmetic
@@ -107,7 +107,7 @@ def check(problem: Problem, proof: Proof) -> float:
     if isinstance(proof, Arithmetic) and proof.method == "product":
         return check_arithmetic(problem, (), proof)  # on any region, so no bounds are needed
     pre = region_bounds(problem, preactivations(problem)).pre
-    return check_on(problem.on(problem.region, **{PREACTIVATIONS: pre}), pre, proof)
+    return check_on(problem.on(problem.region, tuple(pre)), pre, proof)
 
 
 def check_on(problem: Problem, pre: Hint, proof: Proof) -> float:
@@ -197,7 +197,7 @@ def sharpened(problem: Problem, pre: Hint, sharper: Sharper) -> Problem | None:
     for (i, own), z in zip(places, found, strict=True):
         kept[i - 1].lo[own] = np.fmax(kept[i - 1].lo[own], z.lo)
         kept[i - 1].hi[own] = np.fmin(kept[i - 1].hi[own], z.hi)
-    return problem.on(problem.region, **{PREACTIVATIONS: tuple(kept)})
+    return problem.on(problem.region, tuple(kept))
 
 
 def _narrowed(sharper: Sharper, k: int, system: System, z: Interval) -> Interval:

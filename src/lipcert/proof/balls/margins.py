@@ -9,7 +9,7 @@ import numpy as np
 from lipcert.bounds.propagation import preactivation_bounds
 from lipcert.errors import InputError, MethodError
 from lipcert.problem.network import Network
-from lipcert.problem.problem import PREACTIVATIONS, Problem
+from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box
 from lipcert.proof.balls.cells import region_bounds
 from lipcert.proof.balls.numbers import BITS, float_above, load_flint
@@ -47,7 +47,7 @@ def _check(proof: MarginProof, net: Network, box: Box) -> float:
         return float(found[-1].hi[0])
     if not applies(net) or proof.keep < 0:
         return math.inf
-    problem = Problem.of(net, box, proof.c).on(box, **{PREACTIVATIONS: found[: net.depth]})
+    problem = Problem.of(net, box, proof.c).on(box, tuple(found[: net.depth]))
     asked = margin(problem, proof.keep)
     relaxation = asked.relaxation
     if not relaxation.fits(proof.multipliers, proof.shift):

@@ -13,7 +13,7 @@ from lipcert.bounds.cell import Cell, first_cell, whole
 from lipcert.bounds.interval import Interval
 from lipcert.bounds.propagation import bounds_of
 from lipcert.errors import FileFormatError, InputError, MethodError
-from lipcert.problem.problem import PREACTIVATIONS, Problem
+from lipcert.problem.problem import Problem
 from lipcert.problem.region import Everywhere, Region, ball_of, hull
 from lipcert.proof.balls.arithmetic import linear_bound
 from lipcert.proof.balls.cells import Bounds, Hint, cell_bounds, proved_slopes
@@ -140,7 +140,7 @@ def _intervals(problem: Problem, pre: Hint) -> float:
 
 
 def _relaxed(problem: Problem, cell: Cell, pre: Hint, leaf: Multipliers) -> float:
-    own = problem.on(cell.region, **{PREACTIVATIONS: pre})
+    own = problem.on(cell.region, tuple(pre))
     signs = tuple(s.astype(np.int64) for s in cell.signs)
     try:
         return check_multipliers(own, leaf, replace(leaf.specification, signs=signs))

@@ -9,31 +9,38 @@ import numpy as np
 
 from lipcert.errors import InputError, UnsupportedOperator
 from lipcert.readers.graph import rewrites
-from lipcert.readers.graph.choices import Condition, as_tensor, choose
-from lipcert.readers.graph.linear_maps import check_width
-from lipcert.readers.graph.products import product, quotient
+from lipcert.readers.graph.recognised import Condition, as_tensor, choose, product, quotient
 from lipcert.readers.graph.tensors import Graph, Tensor, broadcast
+from lipcert.readers.graph.terms import check_width
 from lipcert.rounding import Array
 
 Operand = Tensor | Array
+Value = Operand | Condition
 
 
-def add(graph: Graph, a: Operand, b: Operand, factor: float = 1.0) -> Operand:
+def add(graph: Graph, a: Value, b: Value, factor: float = 1.0) -> Operand:
     """a + factor b; an array where both are."""
+    a, b = _number(a), _number(b)
     b = graph.scale_and_shift(b, factor, 0.0) if isinstance(b, Tensor) else factor * b
     if isinstance(a, Tensor):
         return graph.add(a, b) if isinstance(b, Tensor) else graph.scale_and_shift(a, 1.0, b)
     return graph.scale_and_shift(b, 1.0, a) if isinstance(b, Tensor) else np.asarray(a + b)
 
 
-def subtract(graph: Graph, a: Operand | Condition, b: Operand | Condition) -> Operand | Condition:
+def subtract(graph: Graph, a: Value, b: Value) -> Value:
     """a - b; 1 minus a comparison is the opposite comparison."""
     if isinstance(b, Condition) and _is_one(a, b.shape):
         return b.inverted()
-    return add(graph, _number(a), _number(b), -1.0)
+    return add(graph, a, b, -1.0)
 
 
-def multiply(graph: Graph, a: Operand | Condition, b: Operand | Condition) -> Tensor | Condition:
+def total(graph: Graph, values: Sequence[Value], *, mean: bool = False) -> Operand:
+    """The sum, or the mean, of any number of values."""
+    found = reduce(lambda a, b: add(graph, a, b), values[1:], _number(values[0]))
+    return graph.scale_and_shift(as_tensor(found), 1.0 / len(values), 0.0) if mean else found
+
+
+def multiply(graph: Graph, a: Value, b: Value) -> Tensor | Condition:
     """a b. Two tensors are multiplied where that is an activation, a comparison where the value does not jump."""
     for mask, other in ((a, b), (b, a)):
         if isinstance(mask, Condition) and _is_one(other, mask.shape):
@@ -47,8 +54,9 @@ def multiply(graph: Graph, a: Operand | Condition, b: Operand | Condition) -> Te
     return graph.scale_and_shift(as_tensor(a), b, 0.0)
 
 
-def divide(graph: Graph, a: Operand, b: Operand) -> Tensor:
+def divide(graph: Graph, a: Value, b: Value) -> Tensor:
     """a / b by a constant, or where the quotient is softsign."""
+    a, b = _number(a), _number(b)
     if isinstance(b, Tensor):
         if not isinstance(a, Tensor):
             raise UnsupportedOperator("divides by the network's tensor, which is not affine")
@@ -63,21 +71,45 @@ def negate(graph: Graph, x: Tensor) -> Tensor:
     return graph.scale_and_shift(x, -1.0, 0.0)
 
 
-def power(graph: Graph, x: Tensor, exponent: Operand) -> Tensor:
+def power(graph: Graph, x: Value, exponent: Value) -> Tensor:
     """x to the first power."""
-    if isinstance(exponent, Tensor) or not np.all(exponent == 1.0):
+    if isinstance(exponent, (Tensor, Condition)) or not np.all(exponent == 1.0):
         raise UnsupportedOperator(
             "only the first power of a tensor is read; the slope of others has no bound, nor has that of a "
             "normalisation that is written with them"
         )
-    return graph.scale_and_shift(x, np.ones(exponent.shape), 0.0)
+    return graph.scale_and_shift(as_tensor(_number(x)), np.ones(exponent.shape), 0.0)
 
 
-def extreme(graph: Graph, values: Sequence[Operand], largest: bool) -> Tensor:
+def compare(graph: Graph, a: Value, b: Value, relation: str) -> Condition:
+    """a > b, a >= b, a < b or a <= b."""
+    more, less = (a, b) if relation[0] == ">" else (b, a)
+    return Condition(graph.subtract(as_tensor(_number(more)), as_tensor(_number(less))))
+
+
+def invert(graph: Graph, value: Value) -> Condition:  # noqa: ARG001 - operations have the same first argument
+    """The opposite of a comparison."""
+    if not isinstance(value, Condition):
+        raise UnsupportedOperator("is for comparisons only")
+    return value.inverted()
+
+
+def combine(graph: Graph, a: Value, b: Value, neutral: bool) -> Condition:  # noqa: ARG001
+    """And (its neutral value is true) and or (false), of a comparison with a constant that changes nothing."""
+    for one, other in ((a, b), (b, a)):
+        if not isinstance(one, Condition) or not isinstance(other, np.ndarray):
+            continue
+        if np.all(other == neutral) and broadcast(one.shape, other.shape) == one.shape:
+            return one
+    raise UnsupportedOperator("combines comparisons of tensors; one at a time is supported, where no value jumps")
+
+
+def extreme(graph: Graph, values: Sequence[Value], largest: bool) -> Tensor:
     """The largest, or smallest, of tensors and constants, of which one at least is a tensor; constants come last."""
     pick, bound = (rewrites.larger, np.maximum) if largest else (rewrites.smaller, np.minimum)
-    tensors = [value for value in values if isinstance(value, Tensor)]
-    constants = [value for value in values if not isinstance(value, Tensor)]
+    numbers = [_number(value) for value in values]
+    tensors = [value for value in numbers if isinstance(value, Tensor)]
+    constants = [value for value in numbers if not isinstance(value, Tensor)]
     best = reduce(lambda a, b: pick(graph, a, b), tensors)
     if not constants:
         return best
@@ -86,7 +118,9 @@ def extreme(graph: Graph, values: Sequence[Operand], largest: bool) -> Tensor:
 
 
 def extreme_along(graph: Graph, x: Tensor, axes: Sequence[int], keep: bool, largest: bool) -> Tensor:
-    """The largest, or smallest, entries along axes."""
+    """The largest, or smallest, entries along axes; the tensor itself where there are none."""
+    if not axes:
+        return x
     return (rewrites.largest if largest else rewrites.smallest)(graph, x, axes, keep)
 
 
@@ -101,13 +135,14 @@ def first_sorted(graph: Graph, x: Tensor, axis: int, count: int, largest: bool) 
     return graph.pick(ordered, np.take(ordered.places, np.arange(count), axis=axis))
 
 
-def _number(value: Operand | Condition) -> Operand:
+def _number(value: Value) -> Operand:
     if isinstance(value, Condition):
         raise UnsupportedOperator("its operand is a comparison of tensors, whose value jumps")
     return value
 
 
-def _is_one(value: object, shape: tuple[int, ...]) -> bool:
+def _is_one(value: Value, shape: tuple[int, ...]) -> bool:
     """Whether a constant is 1 everywhere, and does not enlarge a tensor of this shape."""
-    ones = isinstance(value, np.ndarray) and value.dtype.kind != "b" and bool(np.all(value == 1.0))
-    return ones and broadcast(shape, value.shape) == shape  # type: ignore[attr-defined]
+    if not isinstance(value, np.ndarray) or value.dtype.kind == "b":
+        return False
+    return bool(np.all(value == 1.0)) and broadcast(shape, value.shape) == shape

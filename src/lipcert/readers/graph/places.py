@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lipcert.errors import InputError
-from lipcert.readers.graph.linear_maps import check_width
+from lipcert.problem.maps import Index
+from lipcert.readers.graph.terms import check_width
 
 Entries = NDArray[Any]
 
@@ -63,10 +64,19 @@ def tile(array: Entries, repeats: Sequence[int]) -> Entries:
 def take(array: Entries, index: Any, axis: int) -> Entries:
     """The entries at constant places along an axis."""
     axis, places = axis_of(array, axis), np.asarray(index, dtype=np.int64)
-    size = array.shape[axis]
-    if np.any(places < -size) or np.any(places >= size):
-        raise InputError(f"an axis of {size} has no entries {np.unique(places).tolist()[:8]}")
+    _check_there(array, axis, places)
     return np.take(array, places, axis=axis)
+
+
+def take_elements(array: Entries, index: Index, axis: int) -> Entries:
+    """The entries at constant places along an axis, other places for each line; lines behind the index are left out."""
+    axis = axis_of(array, axis)
+    _check_there(array, axis, index)
+    beyond = [i > n for i, n in zip(index.shape, array.shape, strict=False)]
+    if index.ndim != array.ndim or any(beyond[:axis] + beyond[axis + 1 :]):
+        raise InputError(f"indices of shape {index.shape} do not fit a tensor of shape {array.shape}")
+    within = array[tuple(slice(None) if a == axis else slice(0, n) for a, n in enumerate(index.shape))]
+    return np.take_along_axis(within, index, axis=axis)
 
 
 def split(array: Entries, sizes: Sequence[int], axis: int) -> list[Entries]:
@@ -96,7 +106,7 @@ def space_to_depth(array: Entries, block: int, *, channels_first: bool) -> Entri
     """Blocks of pixels moved into channels: the inverse of `depth_to_space`."""
     n, c, h, w = _image(array)
     if block < 1 or h % block or w % block:
-        raise InputError(f"a tensor of shape {array.shape} has no whole blocks of {block}")
+        raise InputError(f"blocks of {block} pixels do not fit a tensor of shape {array.shape}")
     parts = array.reshape(n, c, h // block, block, w // block, block)
     parts = parts.transpose((0, 1, 3, 5, 2, 4) if channels_first else (0, 3, 5, 1, 2, 4))
     return parts.reshape(n, c * block**2, h // block, w // block)
@@ -123,8 +133,14 @@ def axis_of(array: Entries, axis: int) -> int:
     return axis % array.ndim
 
 
+def _check_there(array: Entries, axis: int, index: Index) -> None:
+    size = array.shape[axis]
+    if np.any(index < -size) or np.any(index >= size):
+        raise InputError(f"the indices {np.unique(index).tolist()[:8]} are out of range for an axis of {size}")
+
+
 def _image(array: Entries) -> tuple[int, int, int, int]:
     if array.ndim != 4:
-        raise InputError(f"a window over 2 axes does not fit a tensor of shape {array.shape}")
+        raise InputError(f"blocks of pixels do not fit a tensor of shape {array.shape}")
     n, c, h, w = array.shape
     return n, c, h, w

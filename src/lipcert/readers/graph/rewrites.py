@@ -17,9 +17,8 @@ from lipcert.errors import InputError
 from lipcert.problem.activations import RELU, Activation
 from lipcert.problem.convolution import Window
 from lipcert.problem.maps import Index
-from lipcert.readers.graph.linear_maps import check_entries, check_width
 from lipcert.readers.graph.tensors import Graph, Tensor, broadcast
-from lipcert.readers.graph.terms import Places
+from lipcert.readers.graph.terms import Picked, check_entries, check_width
 from lipcert.rounding import Array
 
 MAX_SORTED = 256  # values that are sorted together
@@ -192,7 +191,7 @@ def _under_relu(graph: Graph, x: Tensor) -> tuple[Tensor, bool]:
     if not block or x.order is not None or graph.blocks[block - 1][1] != RELU:
         return x, False
     z, term = graph.blocks[block - 1][0], x.terms[block]
-    if not isinstance(term, Places) or not graph.is_light(z) or np.any(term.index < 0):
+    if not isinstance(term, Picked) or not graph.is_light(z) or np.any(term.index < 0):
         return x, False
     return graph.pick(z, term.index.reshape(x.shape)), True
 

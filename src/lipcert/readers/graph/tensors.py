@@ -19,13 +19,14 @@ from lipcert.problem.activations import IDENTITY, Activation
 from lipcert.problem.blocks import Affine, Block, handed_over
 from lipcert.problem.maps import Index, Matrix, Operator, entries
 from lipcert.problem.network import Network
-from lipcert.readers.graph.linear_maps import check_entries, check_width
 from lipcert.readers.graph.terms import (
-    Places,
+    Picked,
     Term,
     added,
     applied,
     as_matrix,
+    check_entries,
+    check_width,
     everything,
     folded_entries,
     image,
@@ -116,7 +117,7 @@ class Graph:
         if len(tensor.terms) != 1 or tensor.bias.any():
             return None
         block, term = next(iter(tensor.terms.items()))
-        return block if isinstance(term, Places) else None
+        return block if isinstance(term, Picked) else None
 
     def is_light(self, tensor: Tensor) -> bool:
         """Whether the expression may be repeated: few entries, and no convolution that would be written out."""
@@ -128,7 +129,7 @@ class Graph:
             raise InputError(f"more than {MAX_BLOCKS:,} groups of neurons are beyond the limit")
         self._charge(tensor.width)
         self.blocks.append((replace(tensor, order=None), activation))
-        picked = everything(tensor.width) if tensor.order is None else Places(tensor.order, tensor.width)
+        picked = everything(tensor.width) if tensor.order is None else Picked(tensor.order, tensor.width)
         return Tensor(tensor.shape, {len(self.blocks): picked}, np.zeros(tensor.width))
 
     # --- what rearranges ------------------------------------------------------------------------------------------
@@ -139,10 +140,11 @@ class Graph:
         Places in their old order are a change of shape only, which may follow a softmax that was left out.
         """
         index = np.ascontiguousarray(places, dtype=np.int64).reshape(-1)
-        self._charge(check_width(index.size) * (1 + len(tensor.terms)))
+        check_width(index.size)
         if index.size == tensor.width and np.array_equal(index, np.arange(index.size)):
             return replace(tensor, shape=places.shape)
         _check_open(tensor)
+        self._charge(index.size * (1 + len(tensor.terms)))
         written_out = any(isinstance(term, Operator) for term in tensor.terms.values())
         if written_out and _is_permutation(index, tensor.width):
             order = index if tensor.order is None else tensor.order[index]
@@ -329,7 +331,7 @@ def _is_permutation(index: Index, width: int) -> bool:
 
 
 def _is_rearranged(tensor: Tensor) -> bool:
-    return any(isinstance(term, Places) and not term.is_identity for term in tensor.terms.values())
+    return any(isinstance(term, Picked) and not term.is_identity for term in tensor.terms.values())
 
 
 def _check_open(tensor: Tensor) -> None:

@@ -1,6 +1,6 @@
 """One term of an affine expression: the matrix that multiplies the values of a block, in the form that costs least.
 
-A term that only picks values is kept as `Places`; a convolution stays one while it is scaled by channel, or follows a
+A term that only picks values is kept as `Picked`; a convolution stays one while it is scaled by channel, or follows a
 picking of whole channels or a padding with zeros; everything else is a dense or a CSR matrix. Sizes are known before
 anything is allocated: `folded_entries` says what a product would hold.
 """
@@ -15,10 +15,9 @@ import numpy as np
 from scipy import sparse
 
 from lipcert.errors import InputError
-from lipcert.files import MAX_WEIGHTS
+from lipcert.files import MAX_WEIGHTS, MAX_WIDTH
 from lipcert.problem.convolution import Convolution, Window, folded
 from lipcert.problem.maps import Index, Matrix, Operator, entries, entrywise, is_sparse, matrix
-from lipcert.readers.graph.linear_maps import check_entries, scaled_rows
 from lipcert.rounding import Array
 
 MAX_PRODUCTS = 1 << 31  # multiplications to fold two sparse maps into one
@@ -26,7 +25,7 @@ MAX_DENSE = 1 << 25  # entries of a matrix that is made dense for speed
 
 
 @dataclass(frozen=True, eq=False)
-class Places:
+class Picked:
     """Value i is entry index[i] of a block of this width, nothing where that is -1."""
 
     index: Index
@@ -47,33 +46,33 @@ class Places:
         return sparse.csr_array((np.ones(ends[-1]), self.index[there], ends), shape=self.shape)
 
 
-Term = Places | Matrix
+Term = Picked | Matrix
 
 
-def everything(width: int) -> Places:
+def everything(width: int) -> Picked:
     """All values of a block, in order."""
-    return Places(np.arange(width), width)
+    return Picked(np.arange(width), width)
 
 
 def as_matrix(term: Term) -> Matrix:
     """The term as a map; small ones are dense."""
-    map_ = term.matrix() if isinstance(term, Places) else term
+    map_ = term.matrix() if isinstance(term, Picked) else term
     return map_.toarray() if is_sparse(map_) and map_.shape[0] * map_.shape[1] <= 4096 else map_
 
 
 def term_entries(term: Term) -> int:
     """The multiplications of a product with one vector."""
-    return len(term.index) if isinstance(term, Places) else entries(term)
+    return len(term.index) if isinstance(term, Picked) else entries(term)
 
 
 def selected(term: Term, index: Index) -> Term:
     """Rows index[i] of the term, zero where that is -1. Convolutions are written out."""
-    if isinstance(term, Places):
-        return Places(np.where(index >= 0, term.index[index], -1), term.width)
+    if isinstance(term, Picked):
+        return Picked(np.where(index >= 0, term.index[index], -1), term.width)
     check_entries(int(_counts(term, 1)[index].sum()))
     if np.all(index >= 0):
         return matrix(term)[index]
-    picked = Places(index, term.shape[0]).matrix()
+    picked = Picked(index, term.shape[0]).matrix()
     return compact(sparse.csr_array(picked @ sparse.csr_array(matrix(term))))
 
 
@@ -81,7 +80,7 @@ def scaled(term: Term, scale: Array) -> Term:
     """The term with its rows multiplied."""
     if np.all(scale == 1.0):
         return term
-    map_ = term.matrix() if isinstance(term, Places) else term
+    map_ = term.matrix() if isinstance(term, Picked) else term
     kept = map_.rows_scaled(scale) if isinstance(map_, Convolution) else None
     return scaled_rows(matrix(map_), scale) if kept is None else kept
 
@@ -90,9 +89,9 @@ def added(a: Term, b: Term) -> Term:
     """The sum of two terms of the same block."""
     if isinstance(a, Convolution) and isinstance(b, Convolution) and same_place(a, b):
         return Convolution(a.kernel + b.kernel, a.spatial, a.window, a.groups)
-    if isinstance(a, Places) and isinstance(b, Places) and not np.any((a.index >= 0) & (b.index >= 0)):
-        return Places(np.maximum(a.index, b.index), a.width)
-    first, second = (matrix(t.matrix() if isinstance(t, Places) else t) for t in (a, b))
+    if isinstance(a, Picked) and isinstance(b, Picked) and not np.any((a.index >= 0) & (b.index >= 0)):
+        return Picked(np.maximum(a.index, b.index), a.width)
+    first, second = (matrix(t.matrix() if isinstance(t, Picked) else t) for t in (a, b))
     if isinstance(first, np.ndarray) or isinstance(second, np.ndarray):
         check_entries(first.shape[0] * first.shape[1])
         return np.asarray(first + second)
@@ -102,7 +101,7 @@ def added(a: Term, b: Term) -> Term:
 
 def folded_entries(map_: Matrix, term: Term) -> int:
     """How many entries map_ after the term would have, at most."""
-    if isinstance(term, Places):
+    if isinstance(term, Picked):
         if term.is_identity or isinstance(map_, np.ndarray):
             return entries(map_)
         return entries(map_) if isinstance(map_, Convolution) and moved(map_, term) is None else _kept(map_)
@@ -116,12 +115,12 @@ def folded_entries(map_: Matrix, term: Term) -> int:
 
 def applied(map_: Matrix, term: Term) -> Matrix:
     """map_ after the term, as one map; refused where that is too large to store or too slow to compute."""
-    if isinstance(term, Places):
+    if isinstance(term, Picked):
         return _after_places(map_, term)
     return compact(_product(map_, term))
 
 
-def moved(map_: Convolution, places: Places) -> Convolution | None:
+def moved(map_: Convolution, places: Picked) -> Convolution | None:
     """A convolution after a picking, where that is one: whole channels are moved, or zeros are put around them."""
     index = places.index.reshape(map_.channels, *map_.spatial)
     there = index >= 0
@@ -168,7 +167,7 @@ def compact(map_: Matrix) -> Matrix:
     return map_
 
 
-def _after_places(map_: Matrix, places: Places) -> Matrix:
+def _after_places(map_: Matrix, places: Picked) -> Matrix:
     if places.is_identity:
         return compact(map_)
     if isinstance(map_, Convolution):
@@ -225,3 +224,26 @@ def _counts(map_: Matrix, axis: int) -> Index:
     if isinstance(map_, np.ndarray):
         return np.full(map_.shape[1 - axis], map_.shape[axis])
     return np.asarray(entrywise(map_, np.ones_like).sum(axis=axis)).astype(np.int64)
+
+
+def scaled_rows(matrix: Matrix, scale: Array) -> Matrix:
+    """A dense or CSR matrix with its rows multiplied."""
+    if isinstance(matrix, np.ndarray):
+        return matrix * scale[:, None]
+    return entrywise(matrix, lambda data: data * np.repeat(scale, np.diff(matrix.indptr)))
+
+
+def check_width(size: int) -> int:
+    """A tensor's size, if a layer may be that wide."""
+    if size > MAX_WIDTH:
+        raise InputError(f"a tensor of {size:,} entries is beyond the limit of {MAX_WIDTH:,}")
+    if size < 1:
+        raise InputError("a tensor has no entries")
+    return size
+
+
+def check_entries(count: int) -> int:
+    """A number of stored weights, if a network may hold that many; asked before they are allocated."""
+    if count > MAX_WEIGHTS:
+        raise InputError(f"a layer of {count:,} stored weights is beyond the limit of {MAX_WEIGHTS:,}")
+    return count

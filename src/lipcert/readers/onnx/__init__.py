@@ -19,8 +19,8 @@ from lipcert.files.boundary import located, parsing, quoted
 from lipcert.problem.network import Network
 from lipcert.readers.graph.tensors import Graph, Tensor
 from lipcert.readers.onnx.external import fetch_external
-from lipcert.readers.onnx.nodes import MAX_NODES, Node, needed, nodes_of
-from lipcert.readers.onnx.operation import Operation, Value, Work, tensor_array
+from lipcert.readers.onnx.nodes import MAX_NODES, OnnxNode, needed, nodes_of
+from lipcert.readers.onnx.operation import FoldingWork, Operation, Value, tensor_array
 from lipcert.readers.onnx.operators import compute
 from lipcert.readers.onnx.outputs import FLOATS, batch_size, choose_output, refused_batch
 from lipcert.readers.onnx.patterns import recognised
@@ -50,7 +50,7 @@ def read(path: Path, *, output: str | None = None, batch: bool = False) -> Netwo
 class _Graph:
     """A graph as names: what is known of each tensor so far, and the nodes that matter."""
 
-    def __init__(self, graph: Any, nodes: list[Node], output: str | None = None) -> None:
+    def __init__(self, graph: Any, nodes: list[OnnxNode], output: str | None = None) -> None:
         self._initializers = {t.name: t for t in graph.initializer}
         inputs = [v for v in graph.input if v.name not in self._initializers]
         if len(inputs) != 1:
@@ -64,7 +64,7 @@ class _Graph:
         self._input = (inputs[0].name, shape)
         self._values: dict[str, Value] = {inputs[0].name: self._graph.input}
         self._stored = 0
-        self._work = Work()
+        self._work = FoldingWork()
 
     def network(self, batch: bool = False) -> Network:
         for node in self._nodes:
@@ -82,9 +82,9 @@ class _Graph:
         note = f"the input {quoted(name)} has a batch of {count}: the network is {count} copies side by side"
         return Network.from_blocks(network.blocks, (*network.notes, note))
 
-    def _step(self, node: Node) -> None:
+    def _step(self, node: OnnxNode) -> None:
         asked = [bool(name) and name in self._used for name in node.outputs]
-        operation = Operation.of(node, [self._value(name, node) for name in node.inputs], asked, self._work)
+        operation = Operation.from_node(node, [self._value(name, node) for name in node.inputs], asked, self._work)
         for name in node.outputs:
             if name and (name in self._values or name in self._initializers):
                 raise FileFormatError(f"tensor {quoted(name)} is computed twice")
@@ -96,7 +96,7 @@ class _Graph:
             if is_asked:
                 self._keep(name, value)
 
-    def _value(self, name: str, node: Node) -> Value:
+    def _value(self, name: str, node: OnnxNode) -> Value:
         if not name:
             return None
         if name not in self._values:

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.readers.onnx.operation import Operation, tensor_array
-from lipcert.readers.onnx.passing import cast_type, triangle
-from lipcert.readers.onnx.shapes import REARRANGED, rearranged
+from lipcert.readers.onnx.operation import Operation, cast_type, tensor_array
+from lipcert.readers.onnx.shapes import REARRANGED, rearranged, triangle
 
 MAX_PRODUCTS = 1 << 30  # multiplications of one product of constants
 
@@ -190,7 +189,6 @@ def _nonzero(op: Operation) -> Any:
 
 
 def _trilu(op: Operation) -> Any:
-    op.check(("upper",), 1, 2)
     value = op.constant(0, "input")
     return np.where(triangle(op, value.shape), value, np.zeros((), dtype=value.dtype))
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from lipcert.readers.graph import layers
+from lipcert.readers.graph import Entry, linear
 from lipcert.readers.graph.tensors import Graph, Tensor
-from lipcert.readers.onnx.operation import Entry, Operation, Value
+from lipcert.readers.onnx.operation import Operation, Value
 from lipcert.readers.onnx.shapes import rearrange
 from lipcert.rounding import Array
 
@@ -56,7 +56,7 @@ def _linear(op: Operation, graph: Graph, outputs: int) -> Tensor:
             f"{weights.size} coefficients and {shift.size} intercepts for {outputs} outputs of a "
             f"tensor of shape {x.shape}"
         )
-    y = layers.times(graph, x, weights.reshape(outputs, -1).T)
+    y = linear.times(graph, x, weights.reshape(outputs, -1).T)
     return graph.scale_and_shift(y, 1.0, shift) if shift.size else y
 
 

@@ -16,7 +16,7 @@ _OPSET = 1  # of a model that names none
 
 
 @dataclass(frozen=True)
-class Node:
+class OnnxNode:
     """A node with the version of its operators; attributes by their names, as the file holds them."""
 
     kind: str
@@ -28,7 +28,7 @@ class Node:
     opset: int
 
 
-def nodes_of(model: Any) -> list[Node]:
+def nodes_of(model: Any) -> list[OnnxNode]:
     """All nodes of a model's graph, functions written out."""
     functions = {(_domain(f.domain), str(f.name)): f for f in model.functions}
     for domain, name in functions:
@@ -39,7 +39,7 @@ def nodes_of(model: Any) -> list[Node]:
     return inlined.nodes
 
 
-def needed(nodes: Sequence[Node], output: str) -> list[Node]:
+def needed(nodes: Sequence[OnnxNode], output: str) -> list[OnnxNode]:
     """The nodes that the output depends on, in the file's order."""
     makers = {name: i for i, node in enumerate(nodes) for name in node.outputs if name}
     wanted: set[int] = set()
@@ -61,9 +61,9 @@ class _Inlined:
     def __init__(self, functions: dict[tuple[str, str], Any]) -> None:
         self._functions = functions
         self._calls = 0
-        self.nodes: list[Node] = []
+        self.nodes: list[OnnxNode] = []
 
-    def add(self, nodes: Iterable[Node], depth: int) -> None:
+    def add(self, nodes: Iterable[OnnxNode], depth: int) -> None:
         for node in nodes:
             function = self._functions.get((node.domain, node.kind))
             if function is not None:
@@ -73,7 +73,7 @@ class _Inlined:
             if len(self.nodes) > MAX_NODES:
                 raise FileFormatError(f"more than {MAX_NODES:,} nodes are beyond the limit")
 
-    def _call(self, call: Node, function: Any, depth: int) -> None:
+    def _call(self, call: OnnxNode, function: Any, depth: int) -> None:
         self._calls += 1
         if depth >= _DEPTH or self._calls > MAX_NODES:
             raise FileFormatError(f"function {quoted(call.kind)} calls functions too often or too deeply")
@@ -89,13 +89,13 @@ class _Inlined:
         self.add((_renamed(node, names, prefix, given) for node in inside), depth + 1)
 
 
-def _renamed(node: Node, names: dict[str, str], prefix: str, given: dict[str, Any]) -> Node:
+def _renamed(node: OnnxNode, names: dict[str, str], prefix: str, given: dict[str, Any]) -> OnnxNode:
     """A node of a function as a call has it: its own names, and the attributes that the call gives."""
 
     def own(name: str) -> str:
         return names.get(name, prefix + name) if name else ""
 
-    return Node(
+    return OnnxNode(
         node.kind,
         node.domain,
         prefix + node.name if node.name else "",
@@ -114,12 +114,12 @@ def _attributes(attributes: Iterable[tuple[str, Any]], given: dict[str, Any]) ->
             yield name, given[attribute.ref_attr_name]
 
 
-def _plain(nodes: Iterable[Any], opsets: dict[str, int]) -> Iterator[Node]:
+def _plain(nodes: Iterable[Any], opsets: dict[str, int]) -> Iterator[OnnxNode]:
     for node in nodes:
         domain = _domain(node.domain)
         opset = opsets.get(domain, _OPSET)
         attributes = tuple((a.name, a) for a in node.attribute)
-        yield Node(node.op_type, domain, node.name, tuple(node.input), tuple(node.output), attributes, opset)
+        yield OnnxNode(node.op_type, domain, node.name, tuple(node.input), tuple(node.output), attributes, opset)
 
 
 def _opsets(imports: Iterable[Any]) -> dict[str, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from lipcert.errors import FileFormatError, InputError, UnsupportedOperator
 from lipcert.files import MAX_WEIGHTS, MAX_WIDTH
 from lipcert.files.boundary import parsing, quoted
-from lipcert.readers.graph.choices import Condition
+from lipcert.readers.graph.recognised import Condition
 from lipcert.readers.graph.tensors import Graph, Tensor, constant_tensor
-from lipcert.readers.onnx.nodes import Node
+from lipcert.readers.onnx.nodes import OnnxNode
 from lipcert.rounding import Array
 
 # TensorProto.DataType -> numpy. Truth values are there for Dropout's switch; weights may not be.
@@ -34,7 +34,7 @@ Value = NDArray[Any] | Tensor | Condition | None
 
 
 @dataclass
-class Work:
+class FoldingWork:
     """What may still be spent on computing constants."""
 
     left: int = MAX_WORK
@@ -57,10 +57,10 @@ class Operation:
     domain: str = ""
     outputs: tuple[str, ...] = ("",)  # the names, "" where one is left out
     needed: tuple[bool, ...] = (True,)
-    work: Work = field(default_factory=Work)
+    work: FoldingWork = field(default_factory=FoldingWork)
 
     @classmethod
-    def of(cls, node: Node, inputs: Sequence[Value], needed: Sequence[bool], work: Work) -> Operation:
+    def from_node(cls, node: OnnxNode, inputs: Sequence[Value], needed: Sequence[bool], work: FoldingWork) -> Operation:
         from onnx import helper
 
         name = node.name or node.outputs[0]
@@ -82,7 +82,7 @@ class Operation:
         return FileFormatError(f"operator {self}: {why}")
 
     @contextmanager
-    def told(self) -> Iterator[None]:
+    def naming_node(self) -> Iterator[None]:
         """Put the node's name in front of every error raised inside; what numpy cannot do is damage."""
         try:
             yield
@@ -128,6 +128,11 @@ class Operation:
         if isinstance(value, Condition):
             raise self.refused(f"its {what} is a comparison of tensors, whose value jumps")
         return value if isinstance(value, Tensor) else real(value)
+
+    def comparable(self, i: int, what: str = "input") -> Tensor | Array | Condition:
+        """Input i as a tensor, numbers or a comparison."""
+        value = self.value(i, what)
+        return real(value) if isinstance(value, np.ndarray) else value
 
     def tensor(self, i: int = 0, what: str = "input") -> Tensor:
         """Input i as a tensor, a constant too."""
@@ -225,26 +230,33 @@ Results = Value | Sequence[Value]
 Apply = Callable[[Operation, Graph], Results]
 
 
-@dataclass(frozen=True)
-class Entry:
-    """How an operator on tensors is treated: the function that does it, and what the documentation says of it."""
+def call(
+    function: Callable[..., Value], *inputs: Callable[[Operation, int], Value], **attributes: float | str
+) -> Apply:
+    """An operator by an operation on tensors: function(graph, x, ..) of its inputs and these attributes, in order.
 
-    apply: Apply
-    how: Literal["read", "rewritten", "left out"] = "read"
-    words: str = ""
-
-
-def call(function: Callable[..., Value], **attributes: float | str) -> Apply:
-    """An operator by an operation on tensors: function(graph, x, ..) of its only input and these attributes, in order.
-
-    Each attribute is given as its default, whose type says what it must be: a number, a whole number or text.
+    inputs: how each is read, a method of `Operation`; one tensor by default. Each attribute is given as its default,
+        whose type says what it must be: a number, a whole number or text.
     """
+    methods = inputs or (Operation.tensor,)
 
     def apply(op: Operation, graph: Graph) -> Value:
-        op.check(tuple(attributes), 1, 1)
-        return function(graph, op.tensor(), *(op.attribute(name, default) for name, default in attributes.items()))
+        op.check(tuple(attributes), len(methods), len(methods))
+        values = [read(op, i) for i, read in enumerate(methods)]
+        return function(graph, *values, *(op.attribute(name, default) for name, default in attributes.items()))
 
     return apply
+
+
+def cast_type(op: Operation) -> Any:
+    """The numpy type that a Cast gives."""
+    op.check(("to", "saturate", "round_mode"), 1, 1)
+    code: object = op.attributes.get("to")
+    if op.opset < 6 and isinstance(code, bytes):  # a name, such as FLOAT
+        code = {"FLOAT": 1, "INT32": 6, "INT64": 7, "BOOL": 9, "FLOAT16": 10, "DOUBLE": 11}.get(code.decode("latin-1"))
+    if code not in TENSOR_TYPES:
+        raise op.refused("casts to float16, float32, float64 and integers only")
+    return TENSOR_TYPES[code]
 
 
 def real(array: NDArray[Any]) -> Array:

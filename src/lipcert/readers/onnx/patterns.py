@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from lipcert.errors import InputError
-from lipcert.readers.onnx.nodes import Node
+from lipcert.readers.onnx.nodes import OnnxNode
 from lipcert.readers.onnx.operation import tensor_array
 
 _GELU = (math.sqrt(2.0 / math.pi), 0.044715)
@@ -22,7 +22,7 @@ _CLOSE = 1e-6  # relative: constants in single precision
 _DEPTH = 8  # operators that a cube is written with
 
 
-def recognised(nodes: Sequence[Node], initializers: Mapping[str, Any]) -> list[Node]:
+def recognised(nodes: Sequence[OnnxNode], initializers: Mapping[str, Any]) -> list[OnnxNode]:
     """The nodes, with the last one of each such activation replaced; those before it are no longer needed."""
     if not {"Sign", "Tanh"} & {node.kind for node in nodes}:
         return list(nodes)
@@ -31,11 +31,11 @@ def recognised(nodes: Sequence[Node], initializers: Mapping[str, Any]) -> list[N
 
 
 class _Finder:
-    def __init__(self, nodes: Sequence[Node], initializers: Mapping[str, Any]) -> None:
+    def __init__(self, nodes: Sequence[OnnxNode], initializers: Mapping[str, Any]) -> None:
         self._makers = {name: node for node in nodes if not node.domain for name in node.outputs[:1]}
         self._initializers = initializers
 
-    def replaced(self, node: Node) -> Node:
+    def replaced(self, node: OnnxNode) -> OnnxNode:
         if not node.outputs:  # a damaged file: refused where the node is read, if it is
             return node
         if node.kind == "Where" and len(node.inputs) == 3:
@@ -44,7 +44,7 @@ class _Finder:
             return self._gelu(node) or node
         return node
 
-    def _softshrink(self, node: Node) -> Node | None:
+    def _softshrink(self, node: OnnxNode) -> OnnxNode | None:
         compared, inside = self._made(node.inputs[0], "Greater"), self._made(node.inputs[1], "Sub")
         size = self._made(compared.inputs[0], "Abs") if compared else None
         sign = self._factors(inside.inputs[1]) if inside else None
@@ -58,7 +58,7 @@ class _Finder:
             return None
         return _one(node, "Shrink", x, lambd=threshold, bias=threshold)
 
-    def _gelu(self, node: Node) -> Node | None:
+    def _gelu(self, node: OnnxNode) -> OnnxNode | None:
         """x/2 (1 + Tanh(..)), with the half at x, at the sum, or around both."""
         whole = self._factors(node.outputs[0])
         product = self._made(whole[0], "Mul") if whole and whole[1] != 1.0 else node
@@ -112,7 +112,7 @@ class _Finder:
     def _is_zero(self, name: str) -> bool:
         return self._number(name) == 0.0 or (self._factors(name) or ("", 1.0))[1] == 0.0
 
-    def _made(self, name: str, kind: str) -> Node | None:
+    def _made(self, name: str, kind: str) -> OnnxNode | None:
         node = self._makers.get(name)
         fits = node is not None and node.kind == kind and len(node.inputs) == (1 if kind in _UNARY else 2)
         return node if fits else None
@@ -141,7 +141,7 @@ def _is_gelu(cubic: Any) -> bool:
     return bool(np.allclose([cubic[1], cubic[3]], [_GELU[0], _GELU[0] * _GELU[1]], rtol=_CLOSE, atol=0.0))
 
 
-def _one(node: Node, kind: str, x: str, **attributes: Any) -> Node:
+def _one(node: OnnxNode, kind: str, x: str, **attributes: Any) -> OnnxNode:
     from onnx import helper
 
     made = tuple((name, helper.make_attribute(name, value)) for name, value in attributes.items())

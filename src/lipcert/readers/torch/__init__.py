@@ -15,7 +15,6 @@ import numpy as np
 from lipcert.errors import InputError, UnsupportedOperator
 from lipcert.problem.network import Network
 from lipcert.readers.graph.tensors import Graph, Tensor
-from lipcert.readers.torch.functions import FUNCTIONS
 from lipcert.readers.torch.layers import LAYERS, SHAPELESS, apply_layer, check_hooks, label
 from lipcert.readers.torch.trace import check_scripted, first_features, has_tracer, in_training, kind_of, trace
 
@@ -53,15 +52,6 @@ def _given_shape(shape: Sequence[int] | int) -> tuple[int, ...]:
     if not sizes or not all(isinstance(n, (int, np.integer)) and n >= 1 for n in sizes):
         raise InputError(f"input_shape={shape!r} must be sizes of at least 1, such as (channels, height, width)")
     return tuple(int(n) for n in sizes)
-
-
-def sections() -> list[tuple[str, list[tuple[str, str, str]]]]:
-    """For the docs: layers, then functions and methods, each with how it is read and a few words."""
-    tables = (("Layers of torch.nn", LAYERS), ("Functions and methods of torch", FUNCTIONS))
-    return [
-        (title, [(name, entry.how, entry.words) for name, entry in table.items() if not name.startswith("_")])
-        for title, table in tables
-    ]
 
 
 def _layers(module: Any, name: str, *, traced: bool) -> Iterator[tuple[str, Any, str]]:

@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from lipcert.errors import InputError, UnsupportedOperator
 from lipcert.files.boundary import quoted
-from lipcert.readers.graph import places
+from lipcert.readers.graph import Entry, places, refused
 from lipcert.readers.graph.tensors import Graph, Tensor
-from lipcert.readers.torch.functions import FUNCTIONS, batch_norm
-from lipcert.readers.torch.products import linear
-from lipcert.readers.torch.values import Entry, parameter, refused
+from lipcert.readers.torch.functions import FUNCTIONS
+from lipcert.readers.torch.values import parameter
 
 Apply = Callable[[Graph, Any, Tensor], Tensor]
 
 
-def _linear(graph: Graph, layer: Any, x: Tensor) -> Tensor:
-    return linear(graph, x, parameter(layer.weight, "weight"), _bias(layer))
+def _batch_norm(*ranks: int) -> Entry:
+    """Batch normalisation with running statistics, of inputs with this many axes where they are named."""
+    entry = _same_as("batch_norm", training=False)
+    normalised = entry.apply
+    assert normalised is not None
 
-
-def _batch_norm(*ranks: int) -> Apply:
-    def apply(graph: Graph, layer: Any, x: Tensor) -> Tensor:
-        if layer.running_mean is None or layer.running_var is None:
-            raise UnsupportedOperator("it keeps no running statistics (track_running_stats=False)")
-        if ranks and len(x.shape) not in ranks:
+    def apply(graph: Graph, layer: Any, x: Tensor) -> Any:
+        if layer.running_mean is not None and ranks and len(x.shape) not in ranks:
             raise InputError(f"it does not fit an input of shape {x.shape[1:]}")
-        mean, variance = parameter(layer.running_mean, "mean"), parameter(layer.running_var, "variance")
-        weight = None if layer.weight is None else parameter(layer.weight, "weight")
-        return batch_norm(graph, x, mean, variance, weight, _bias(layer), eps=layer.eps)
+        return normalised(graph, layer, x)
 
-    return apply
+    return replace(entry, apply=apply)
 
 
 def _unflatten(graph: Graph, layer: Any, x: Tensor) -> Tensor:
@@ -56,14 +54,21 @@ def _pad(mode: str) -> Apply:
     return apply
 
 
-def _by(function: str, *attributes: str, **fixed: Any) -> Apply:
-    """The function of this name with attributes of the layer, by their own names; absent ones have torch's default."""
+def _same_as(function: str, **fixed: Any) -> Entry:
+    """The function's entry, with the layer's attributes for the parameters that are called so.
+
+    An attribute that a layer does not have leaves torch's default of the function.
+    """
+    entry = FUNCTIONS[function]
+    apply_function = _function(function)
+    parameters = list(inspect.signature(apply_function).parameters.values())[2:]
+    needed = {p.name: p.default is p.empty for p in parameters if p.name not in fixed}
 
     def apply(graph: Graph, layer: Any, x: Tensor) -> Tensor:
-        settings = {name: _setting(layer, name) for name in attributes if hasattr(layer, name)}
-        return _function(function)(graph, x, **settings, **fixed)
+        settings = {name: _setting(layer, name, must) for name, must in needed.items() if hasattr(layer, name)}
+        return apply_function(graph, x, **settings, **fixed)
 
-    return apply
+    return replace(entry, apply=apply)
 
 
 def _function(name: str) -> Callable[..., Tensor]:
@@ -72,50 +77,39 @@ def _function(name: str) -> Callable[..., Tensor]:
     return apply
 
 
-def _setting(layer: Any, name: str) -> Any:
-    """An attribute of a layer; weights must be of a floating point type."""
+def _setting(layer: Any, name: str, needed: bool) -> Any:
+    """An attribute of a layer; weights and statistics must be of a floating point type."""
     value = getattr(layer, name)
-    return parameter(value, name) if name in ("weight", "bias") and value is not None else value
+    return parameter(value, name) if name in _NUMBERS and (needed or value is not None) else value
 
 
-def _bias(layer: Any) -> Any:
-    return None if layer.bias is None else parameter(layer.bias, "bias")
+def _each_axis(layer: str, function: str) -> dict[str, Entry]:
+    return {layer.format(axes): _same_as(function.format(axes)) for axes in (1, 2, 3)}
 
 
-def _same_as(function: str, *attributes: str, **fixed: Any) -> Entry:
-    """The entry of the function, with the layer's attributes for its parameters."""
-    entry = FUNCTIONS[function]
-    return Entry(_by(function, *attributes, **fixed), entry.how, entry.words, entry.is_view)
-
-
-def _each_axis(name: str, make: Callable[[int], Entry]) -> dict[str, Entry]:
-    return {name.format(axes): make(axes) for axes in (1, 2, 3)}
-
-
-_CONVOLUTION = ("weight", "bias", "stride", "padding", "dilation", "groups")
-_POOL = ("kernel_size", "stride", "padding")
+_NUMBERS = ("weight", "bias", "running_mean", "running_var")
 _ACTIVATIONS: dict[str, Entry] = {
     "ReLU": _same_as("relu"),
-    "LeakyReLU": _same_as("leaky_relu", "negative_slope"),
-    "PReLU": _same_as("prelu", "weight"),
-    "RReLU": _same_as("rrelu", "lower", "upper"),
-    "ELU": _same_as("elu", "alpha"),
+    "LeakyReLU": _same_as("leaky_relu"),
+    "PReLU": _same_as("prelu"),
+    "RReLU": _same_as("rrelu", training=False),
+    "ELU": _same_as("elu"),
     "SELU": _same_as("selu"),
-    "CELU": _same_as("celu", "alpha"),
-    "GELU": _same_as("gelu", "approximate"),
+    "CELU": _same_as("celu"),
+    "GELU": _same_as("gelu"),
     "SiLU": _same_as("silu"),
     "Mish": _same_as("mish"),
     "Hardswish": _same_as("hardswish"),
-    "Softplus": _same_as("softplus", "beta", "threshold"),
+    "Softplus": _same_as("softplus"),
     "Sigmoid": _same_as("sigmoid"),
     "Tanh": _same_as("tanh"),
     "Softsign": _same_as("softsign"),
     "LogSigmoid": _same_as("logsigmoid"),
-    "Hardtanh": _same_as("hardtanh", "min_val", "max_val"),
+    "Hardtanh": _same_as("hardtanh"),
     "ReLU6": _same_as("relu6"),
     "Hardsigmoid": _same_as("hardsigmoid"),
-    "Threshold": _same_as("threshold", "threshold", "value"),
-    "Softshrink": _same_as("softshrink", "lambd"),
+    "Threshold": _same_as("threshold"),
+    "Softshrink": _same_as("softshrink"),
     "Tanhshrink": _same_as("tanhshrink"),
     "Hardshrink": FUNCTIONS["hardshrink"],
     "GLU": FUNCTIONS["glu"],
@@ -144,29 +138,27 @@ _REFUSED: dict[str, Entry] = {
     **{f"MaxUnpool{axes}d": refused("reads the indices of a maximum, which jump") for axes in (1, 2, 3)},
 }
 LAYERS: dict[str, Entry] = {
-    "Linear": Entry(_linear, "read", "affine"),
-    **_each_axis("Conv{}d", lambda n: _same_as(f"conv{n}d", *_CONVOLUTION, "padding_mode")),
-    **_each_axis("ConvTranspose{}d", lambda n: _same_as(f"conv_transpose{n}d", *_CONVOLUTION, "output_padding")),
-    **_each_axis("AvgPool{}d", lambda n: _same_as(
-        f"avg_pool{n}d", *_POOL, "ceil_mode", "count_include_pad", "divisor_override")),
-    **_each_axis("MaxPool{}d", lambda n: _same_as(
-        f"max_pool{n}d", *_POOL, "dilation", "ceil_mode", "return_indices")),
-    **_each_axis("AdaptiveAvgPool{}d", lambda n: _same_as(f"adaptive_avg_pool{n}d", "output_size")),
-    **_each_axis("AdaptiveMaxPool{}d", lambda n: _same_as(f"adaptive_max_pool{n}d", "output_size", "return_indices")),
-    "BatchNorm1d": Entry(_batch_norm(2, 3), "read", "affine, with running statistics"),
-    "BatchNorm2d": Entry(_batch_norm(4), "read", "affine, with running statistics"),
-    "BatchNorm3d": Entry(_batch_norm(5), "read", "affine, with running statistics"),
-    "SyncBatchNorm": Entry(_batch_norm(), "read", "affine, with running statistics"),
-    "Flatten": _same_as("flatten", "start_dim", "end_dim"),
+    "Linear": _same_as("linear"),
+    **_each_axis("Conv{}d", "conv{}d"),
+    **_each_axis("ConvTranspose{}d", "conv_transpose{}d"),
+    **_each_axis("AvgPool{}d", "avg_pool{}d"),
+    **_each_axis("MaxPool{}d", "max_pool{}d"),
+    **_each_axis("AdaptiveAvgPool{}d", "adaptive_avg_pool{}d"),
+    **_each_axis("AdaptiveMaxPool{}d", "adaptive_max_pool{}d"),
+    "BatchNorm1d": _batch_norm(2, 3),
+    "BatchNorm2d": _batch_norm(4),
+    "BatchNorm3d": _batch_norm(5),
+    "SyncBatchNorm": _batch_norm(),
+    "Flatten": _same_as("flatten"),
     "Unflatten": Entry(_unflatten, "read", "a change of shape", is_view=True),
     "Identity": Entry(_nothing, "read", "nothing to do", is_view=True),
     **dict.fromkeys(DROPOUTS, Entry(_nothing, "left out", "as in evaluation", is_view=True)),
-    "Upsample": _same_as("interpolate", "size", "scale_factor", "mode", "align_corners", "recompute_scale_factor"),
-    "UpsamplingNearest2d": _same_as("interpolate", "size", "scale_factor", mode="nearest"),
-    "UpsamplingBilinear2d": _same_as("interpolate", "size", "scale_factor", mode="bilinear", align_corners=True),
-    "PixelShuffle": _same_as("pixel_shuffle", "upscale_factor"),
-    "PixelUnshuffle": _same_as("pixel_unshuffle", "downscale_factor"),
-    "ChannelShuffle": _same_as("channel_shuffle", "groups"),
+    "Upsample": _same_as("interpolate"),
+    "UpsamplingNearest2d": _same_as("interpolate", mode="nearest"),
+    "UpsamplingBilinear2d": _same_as("interpolate", mode="bilinear", align_corners=True),
+    "PixelShuffle": _same_as("pixel_shuffle"),
+    "PixelUnshuffle": _same_as("pixel_unshuffle"),
+    "ChannelShuffle": _same_as("channel_shuffle"),
     **{f"{name}{n}d": Entry(_pad(mode), "read", "padding") for name, mode in _PADS.items() for n in (1, 2, 3)},
     **_ACTIVATIONS,
     **dict.fromkeys(("Softmax", "LogSoftmax"), Entry(_softmax, "left out", "at the end only")),

@@ -14,11 +14,12 @@ from typing import Any
 
 from lipcert.errors import InputError, UnsupportedOperator
 from lipcert.files.boundary import quoted
-from lipcert.readers.graph.choices import Condition
+from lipcert.readers.graph import Entry
+from lipcert.readers.graph.recognised import Condition
 from lipcert.readers.graph.tensors import Graph
 from lipcert.readers.torch.functions import FUNCTIONS, METHODS, RANDOM
 from lipcert.readers.torch.layers import LAYERS, apply_layer, label
-from lipcert.readers.torch.values import Entry, Unread, constant, is_live, tensor
+from lipcert.readers.torch.values import Unread, constant, is_live, tensor
 
 # Where torch keeps its functions; those of the same name elsewhere may be others.
 _TORCH = {
@@ -40,7 +41,7 @@ _IGNORED = ("inplace", "_stacklevel", "memory_format", "non_blocking", "copy", "
 
 
 @dataclass(eq=False)
-class Box:
+class Slot:
     """A node's value; `memory` is shared by views, and `stale` says that an in-place function has changed it."""
 
     value: Any
@@ -55,8 +56,8 @@ class Nodes:
         self, graph: Graph, attribute: Callable[[str], Any], layer: Callable[[str], tuple[str, Any, str]]
     ) -> None:
         self._graph, self._attribute, self._layer = graph, attribute, layer
-        self._boxes: dict[str, Box] = {}
-        self._attributes: dict[str, Box] = {}
+        self._slots: dict[str, Slot] = {}
+        self._attributes: dict[str, Slot] = {}
         self._inputs = 0
         self.scores: tuple[int, ...] = ()  # the shape of what entered a softmax that was left out
 
@@ -67,24 +68,24 @@ class Nodes:
                 self._inputs += 1
                 if self._inputs > 1:
                     raise UnsupportedOperator("a forward with several inputs is not supported; wrap it in one of one")
-                box = Box(self._graph.input)
+                slot = Slot(self._graph.input)
             case "get_attr":
-                box = self._parameter(node.target)
+                slot = self._parameter(node.target)
             case "call_module":
-                box = self._call_module(node)
+                slot = self._call_module(node)
             case "output":
-                box = Box(self.resolved(node.args[0]))
+                slot = Slot(self.resolved(node.args[0]))
             case _:
-                box = self._call(node, where)
-        self._boxes[node.name] = box
+                slot = self._call(node, where)
+        self._slots[node.name] = slot
         first = next(_nodes_in(node.args), None)
-        if getattr(box.value, "dropped", "") and first and not getattr(self.value(first), "dropped", ""):
-            self.scores = box.value.shape
-        return box.value
+        if getattr(slot.value, "dropped", "") and first and not getattr(self.value(first), "dropped", ""):
+            self.scores = slot.value.shape
+        return slot.value
 
     def value(self, node: Any) -> Any:
         """The value of a node that was run, or of a parameter."""
-        return self._box(node).value
+        return self._slot(node).value
 
     def resolved(self, argument: Any) -> Any:
         """An argument with values in place of nodes."""
@@ -100,28 +101,28 @@ class Nodes:
         return argument
 
     def _usable(self, node: Any) -> Any:
-        box = self._box(node)
-        if box.stale:
+        slot = self._slot(node)
+        if slot.stale:
             raise UnsupportedOperator(
                 f"node {quoted(node.name)} is read after a view of it was changed in place; write that without inplace"
             )
-        if isinstance(box.value, Unread):
-            raise UnsupportedOperator(box.value.why)
-        return box.value
+        if isinstance(slot.value, Unread):
+            raise UnsupportedOperator(slot.value.why)
+        return slot.value
 
-    def _box(self, node: Any) -> Box:
-        if node.name not in self._boxes and node.op == "get_attr":
-            self._boxes[node.name] = self._parameter(node.target)
-        return self._boxes[node.name]
+    def _slot(self, node: Any) -> Slot:
+        if node.name not in self._slots and node.op == "get_attr":
+            self._slots[node.name] = self._parameter(node.target)
+        return self._slots[node.name]
 
-    def _parameter(self, target: str) -> Box:
+    def _parameter(self, target: str) -> Slot:
         if target not in self._attributes:
-            self._attributes[target] = Box(
+            self._attributes[target] = Slot(
                 constant(self._attribute(target), f"parameter {quoted(target.removeprefix('0.'))}")
             )
         return self._attributes[target]
 
-    def _call_module(self, node: Any) -> Box:
+    def _call_module(self, node: Any) -> Slot:
         name, layer, kind = self._layer(node.target)
         args, kwargs = self.resolved(tuple(node.args)), self.resolved(dict(node.kwargs))
         entry = LAYERS[kind]
@@ -133,7 +134,7 @@ class Nodes:
         changes = not entry.is_view and getattr(layer, "inplace", False) is True
         return self._stored(node, result, entry.is_view, changes)
 
-    def _call(self, node: Any, where: str) -> Box:
+    def _call(self, node: Any, where: str) -> Slot:
         name, title = _name(node)
         title = f"{title} (node {quoted(node.name)}{', ' if where else ''}{where})"
         try:
@@ -155,19 +156,19 @@ class Nodes:
         except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
             raise InputError(f"{title}: {shortened(error)}") from None
 
-    def _stored(self, node: Any, result: Any, is_view: bool, changes: bool) -> Box:
-        """The box of a result: its own, one that shares memory, or that of the argument which was changed."""
+    def _stored(self, node: Any, result: Any, is_view: bool, changes: bool) -> Slot:
+        """The slot of a result: its own, one that shares memory, or that of the argument which was changed."""
         first = next(_nodes_in((node.args, node.kwargs)), None)
         if first is None:
-            return Box(result)
-        source = self._box(first)
+            return Slot(result)
+        source = self._slot(first)
         if not changes:
-            return Box(result, source.memory) if is_view else Box(result)
+            return Slot(result, source.memory) if is_view else Slot(result)
         if not is_view:
             if getattr(result, "shape", None) != tuple(getattr(source.value, "shape", ())):
                 raise InputError("changes a tensor in place to another shape")
-            for box in (*self._boxes.values(), *self._attributes.values()):
-                box.stale = box.stale or (box.memory is source.memory and box is not source)
+            for slot in (*self._slots.values(), *self._attributes.values()):
+                slot.stale = slot.stale or (slot.memory is source.memory and slot is not source)
         source.value = result
         return source
 

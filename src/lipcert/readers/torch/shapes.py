@@ -11,12 +11,11 @@ import numpy as np
 
 from lipcert.errors import InputError, UnsupportedOperator
 from lipcert.problem.maps import Index
-from lipcert.readers.graph import places
-from lipcert.readers.graph.choices import Condition
-from lipcert.readers.graph.linear_maps import check_width
+from lipcert.readers.graph import Entry, places
+from lipcert.readers.graph.recognised import Condition
 from lipcert.readers.graph.tensors import Graph, Tensor
+from lipcert.readers.graph.terms import check_width
 from lipcert.readers.torch.values import (
-    Entry,
     Unread,
     as_given,
     axes_of,

@@ -8,31 +8,17 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lipcert.errors import InputError, UnsupportedOperator
-from lipcert.readers.graph.choices import Condition
+from lipcert.readers.graph.recognised import Condition
 from lipcert.readers.graph.tensors import Tensor, constant_tensor
 from lipcert.rounding import Array
 
 Converter = Callable[[Any, str], Any]  # of an argument and its name
-How = Literal["read", "rewritten", "left out", "refused"]
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A layer or a function: how it is read and, in a few words, as what; `apply` is None where it is refused.
-
-    is_view: its result may share the memory of what it is given.
-    """
-
-    apply: Callable[..., Any] | None
-    how: How
-    words: str
-    is_view: bool = False
 
 
 @dataclass(frozen=True)
@@ -42,21 +28,17 @@ class Unread:
     why: str
 
 
-def refused(why: str) -> Entry:
-    """An entry that only says why not."""
-    return Entry(None, "refused", why)
-
-
 def call(function: Callable[..., Any], **parameters: Any) -> Callable[..., Any]:
     """A function of torch by an operation on tensors: apply(graph, input, ..) = function(graph, x, ..).
 
-    parameters: torch's own names and order after `input`. Each is given as torch's default, whose type says what the
-        argument must be (a number, a whole number, a switch or text), or as a converter (value, name) where the
-        argument must be given, or as a pair (converter, default). `spread` takes all further arguments, too.
+    parameters: torch's own names and order. Each is given as torch's default, whose type says what the argument must
+        be (a number, a whole number, a switch or text), or as a converter (value, name) where the argument must be
+        given, or as a pair (converter, default). `spread` takes all further arguments, too. Without `input` the first
+        argument is called so and becomes a tensor.
     """
     converters: dict[str, Converter] = {}
-    declared = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in ("graph", "input")]
-    for name, given in parameters.items():
+    declared = [inspect.Parameter("graph", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
+    for name, given in ({"input": tensor} | parameters).items():
         pair = given if isinstance(given, tuple) else (given, inspect.Parameter.empty)
         converters[name], default = pair if callable(pair[0]) else (_CONVERTERS[type(given)], given)
         declared.append(inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default))
@@ -68,10 +50,10 @@ def call(function: Callable[..., Any], **parameters: Any) -> Callable[..., Any]:
         bound = signature.bind(*args, **named)
         bound.apply_defaults()
         if more := bound.arguments.get("more"):
-            first = declared[2].name
+            first = next(name for name, given in parameters.items() if given is spread)
             bound.arguments[first] = (bound.arguments[first], *more)
         values = [convert(bound.arguments[name], name) for name, convert in converters.items()]
-        return function(bound.arguments["graph"], tensor(bound.arguments["input"]), *values)
+        return function(bound.arguments["graph"], *values)
 
     apply.__signature__ = signature  # type: ignore[attr-defined]
     return apply
@@ -195,6 +177,11 @@ def tensor(value: Any, what: str = "operand") -> Tensor:
     if isinstance(value, Condition):
         raise UnsupportedOperator(f"its {what} is a comparison; only torch.where and products read those")
     return value if isinstance(value, Tensor) else constant_tensor(real(value, what))
+
+
+def operand(value: Any, what: str) -> Tensor | Array | Condition:
+    """A tensor or a comparison of the network, or the numbers of a constant."""
+    return value if isinstance(value, (Tensor, Condition)) else real(value, what)
 
 
 def flag(value: Any, what: str) -> bool:

@@ -3,31 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from lipcert.errors import InputError, UnsupportedOperator
 from lipcert.problem.convolution import Window
-from lipcert.readers.graph import layers, resampling, rewrites
-from lipcert.readers.graph.linear_maps import check_width
+from lipcert.readers.graph import Entry, refused, rewrites, windows
 from lipcert.readers.graph.tensors import Graph, Tensor
-from lipcert.readers.torch.values import (
-    Converter,
-    Entry,
-    as_given,
-    call,
-    number,
-    optional,
-    real,
-    refused,
-    sizes,
-    wholes,
-)
+from lipcert.readers.graph.terms import check_width
+from lipcert.readers.torch.values import Converter, as_given, call, number, optional, real, sizes, whole, wholes
 from lipcert.rounding import Array
 
 MODES = {"constant": "constant", "zeros": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
-Function = Callable[..., Tensor]
 
 
 def _kernel(axes: int) -> Converter:
@@ -47,75 +35,57 @@ def _each(axes: int) -> Converter:
     return lambda value, what: sizes(value, axes)  # noqa: ARG005
 
 
-def _convolution(axes: int) -> Function:
-    def apply(graph: Graph, x: Tensor, kernel: Array, bias: Array | None, *settings: Any) -> Tensor:
-        strides, padding, dilations, groups, mode = settings
-        window = _window(kernel.shape[2:], strides, padding, dilations)
-        if mode != "zeros":
-            x = _surrounded(graph, x, window.before, window.after, mode)
-            window = replace(window, before=(0,) * axes, after=(0,) * axes)
-        return layers.convolve(graph, x, kernel, bias, groups, window)
+def _sizes_to_make(axes: int) -> Converter:
+    """One size for all axes, or one for each, of which some may be None: that of the input."""
 
-    each = _each(axes)
-    return call(
-        apply, weight=_kernel(axes), bias=(optional, None), stride=(each, 1), padding=(as_given, 0), dilation=(each, 1),
-        groups=1, padding_mode="zeros",
-    )  # fmt: skip
+    def convert(value: Any, what: str) -> tuple[int | None, ...]:
+        given = value if isinstance(value, (tuple, list)) else (value,)
+        found = tuple(None if n is None else whole(n, what) for n in given)
+        found = found * axes if len(found) == 1 else found
+        if len(found) != axes:
+            raise InputError(f"{value!r} does not give a size for each of {axes} axes")
+        return found
+
+    return convert
 
 
-def _transposed(axes: int) -> Function:
-    def apply(graph: Graph, x: Tensor, kernel: Array, bias: Array | None, *settings: Any) -> Tensor:
-        strides, padding, extra, groups, dilations = settings
-        window = _window(kernel.shape[2:], strides, padding, dilations)
-        return layers.convolve_transposed(graph, x, kernel, bias, groups, window, extra)
-
-    each = _each(axes)
-    return call(
-        apply, weight=_kernel(axes), bias=(optional, None), stride=(each, 1), padding=(as_given, 0),
-        output_padding=(each, 0), groups=1, dilation=(each, 1),
-    )  # fmt: skip
+def _convolve(graph: Graph, x: Tensor, kernel: Array, bias: Array | None, *settings: Any) -> Tensor:
+    strides, padding, dilations, groups, mode = settings
+    window = _window(kernel.shape[2:], strides, padding, dilations)
+    if mode != "zeros":
+        x = _surrounded(graph, x, window.before, window.after, mode)
+        nothing = (0,) * len(window.kernel)
+        window = replace(window, before=nothing, after=nothing)
+    return windows.convolve(graph, x, kernel, bias, groups, window)
 
 
-def _max_pool(axes: int) -> Function:
-    def apply(graph: Graph, x: Tensor, kernel: tuple[int, ...], stride: Any, *settings: Any) -> Tensor:
-        padding, dilations, ceil_mode, indices = settings
-        _check_values(indices)
-        return rewrites.max_pool(graph, x, _window(kernel, _stride(stride, kernel), padding, dilations, ceil_mode))
-
-    each = _each(axes)
-    return call(
-        apply, kernel_size=each, stride=(as_given, None), padding=(as_given, 0), dilation=(each, 1), ceil_mode=False,
-        return_indices=(as_given, False),
-    )  # fmt: skip
+def _convolve_transposed(graph: Graph, x: Tensor, kernel: Array, bias: Array | None, *settings: Any) -> Tensor:
+    strides, padding, extra, groups, dilations = settings
+    window = _window(kernel.shape[2:], strides, padding, dilations)
+    return windows.convolve_transposed(graph, x, kernel, bias, groups, window, extra)
 
 
-def _average_pool(axes: int) -> Function:
-    def apply(graph: Graph, x: Tensor, kernel: tuple[int, ...], stride: Any, *settings: Any) -> Tensor:
-        padding, ceil_mode, include_padding, divisor = settings
-        window = _window(kernel, _stride(stride, kernel), padding, (1,) * axes, ceil_mode)
-        if divisor is None:
-            return layers.average(graph, x, window, include_padding)
-        return layers.window_sums(graph, x, window, number(divisor, "divisor_override"))
-
-    return call(
-        apply, kernel_size=_each(axes), stride=(as_given, None), padding=(as_given, 0), ceil_mode=False,
-        count_include_pad=True, divisor_override=(as_given, None),
-    )  # fmt: skip
+def _max_pool(graph: Graph, x: Tensor, kernel: tuple[int, ...], stride: Any, *settings: Any) -> Tensor:
+    padding, dilations, ceil_mode, indices = settings
+    _check_values(indices)
+    return rewrites.max_pool(graph, x, _window(kernel, _stride(stride, kernel), padding, dilations, ceil_mode))
 
 
-def _adaptive_average(axes: int) -> Function:
-    def apply(graph: Graph, x: Tensor, output_size: Any) -> Tensor:
-        return layers.adaptive_average(graph, x, _counts(x, output_size, axes))
+def _average_pool(graph: Graph, x: Tensor, kernel: tuple[int, ...], stride: Any, *settings: Any) -> Tensor:
+    padding, ceil_mode, include_padding, divisor = settings
+    window = _window(kernel, _stride(stride, kernel), padding, (1,) * len(kernel), ceil_mode)
+    if divisor is None:
+        return windows.average(graph, x, window, include_padding)
+    return windows.window_sums(graph, x, window, number(divisor, "divisor_override"))
 
-    return call(apply, output_size=as_given)
+
+def _adaptive_average(graph: Graph, x: Tensor, wanted: tuple[int | None, ...]) -> Tensor:
+    return windows.adaptive_average(graph, x, _counts(x, wanted))
 
 
-def _adaptive_max(axes: int) -> Function:
-    def apply(graph: Graph, x: Tensor, output_size: Any, indices: Any) -> Tensor:
-        _check_values(indices)
-        return layers.adaptive_max(graph, x, _counts(x, output_size, axes))
-
-    return call(apply, output_size=as_given, return_indices=(as_given, False))
+def _adaptive_max(graph: Graph, x: Tensor, wanted: tuple[int | None, ...], indices: Any) -> Tensor:
+    _check_values(indices)
+    return windows.adaptive_max(graph, x, _counts(x, wanted))
 
 
 def _check_values(indices: Any) -> None:
@@ -123,12 +93,11 @@ def _check_values(indices: Any) -> None:
         raise UnsupportedOperator("returns indices, which jump; return_indices=False is supported")
 
 
-def _counts(x: Tensor, output_size: Any, axes: int) -> tuple[int, ...]:
+def _counts(x: Tensor, wanted: tuple[int | None, ...]) -> tuple[int, ...]:
     """The sizes that adaptive pooling makes; None keeps that of the input."""
-    if len(x.shape) != axes + 2:
-        raise InputError(f"a window over {axes} axes does not fit a tensor of shape {x.shape}")
-    wanted = output_size if isinstance(output_size, (tuple, list)) else (output_size,) * axes
-    return sizes([n if m is None else m for n, m in zip(x.shape[2:], wanted, strict=True)], axes)
+    if len(x.shape) != len(wanted) + 2:
+        raise InputError(f"a window over {len(wanted)} axes does not fit a tensor of shape {x.shape}")
+    return tuple(n if m is None else m for n, m in zip(x.shape[2:], wanted, strict=True))
 
 
 def _pad(graph: Graph, x: Tensor, pads: tuple[int, ...], mode: str, value: Any) -> Tensor:
@@ -146,7 +115,7 @@ def _surrounded(
     if mode not in MODES:
         raise UnsupportedOperator(f"padding_mode={mode!r} is not supported; known: {', '.join(MODES)}")
     rest = (0,) * (len(x.shape) - len(before))
-    return layers.pad(graph, x, (*rest, *before), (*rest, *after), MODES[mode], value)
+    return windows.pad(graph, x, (*rest, *before), (*rest, *after), MODES[mode], value)
 
 
 def _window(
@@ -187,31 +156,51 @@ def _interpolate(graph: Graph, x: Tensor, size: Any, scale_factor: Any, mode: st
     steps = [1.0 / f if f else n / m for n, m, f in zip(spatial, lengths, exact, strict=True)]
     match mode:
         case "area":
-            return layers.adaptive_average(graph, x, lengths)
+            return windows.adaptive_average(graph, x, lengths)
         case "nearest" | "nearest-exact":
-            return resampling.nearest_in_single_precision(graph, x, lengths, steps, half=mode == "nearest-exact")
+            return windows.resize_nearest_in_single_precision(graph, x, lengths, steps, half=mode == "nearest-exact")
         case "linear" | "bilinear" | "trilinear":
             kind = "align_corners" if align_corners else "half_pixel"
             sized = enumerate(zip(spatial, lengths, steps, strict=True), start=2)
             # torch copies an axis that keeps its length, whatever the factor was.
-            return resampling.linear(
-                graph, x, {a: resampling.coordinates(n, m, 1.0 / s, kind) for a, (n, m, s) in sized if n != m}
+            return windows.resize_linear(
+                graph, x, {a: windows.resized_positions(n, m, 1.0 / s, kind) for a, (n, m, s) in sized if n != m}
             )
     raise UnsupportedOperator(f"mode={mode!r} is not supported; nearest, linear and area are")
 
 
-def _each_axis(name: str, make: Callable[[int], Function], how: Any, words: str) -> dict[str, Entry]:
-    return {name.format(axes): Entry(make(axes), how, words) for axes in (1, 2, 3)}
+def _for_each_rank(axes: int) -> dict[str, Entry]:
+    """The functions with windows over this many axes."""
+    each, kernel, given = _each(axes), _kernel(axes), _sizes_to_make(axes)
+    tournament = "a tournament of ReLUs; indices are refused"
+    return {
+        f"conv{axes}d": Entry(
+            call(_convolve, weight=kernel, bias=(optional, None), stride=(each, 1), padding=(as_given, 0),
+                 dilation=(each, 1), groups=1, padding_mode="zeros"),
+            "read", "affine"),
+        f"conv_transpose{axes}d": Entry(
+            call(_convolve_transposed, weight=kernel, bias=(optional, None), stride=(each, 1), padding=(as_given, 0),
+                 output_padding=(each, 0), groups=1, dilation=(each, 1)),
+            "read", "affine"),
+        f"max_pool{axes}d": Entry(
+            call(_max_pool, kernel_size=each, stride=(as_given, None), padding=(as_given, 0), dilation=(each, 1),
+                 ceil_mode=False, return_indices=(as_given, False)),
+            "rewritten", tournament),
+        f"avg_pool{axes}d": Entry(
+            call(_average_pool, kernel_size=each, stride=(as_given, None), padding=(as_given, 0), ceil_mode=False,
+                 count_include_pad=True, divisor_override=(as_given, None)),
+            "read", "affine"),
+        f"adaptive_avg_pool{axes}d": Entry(call(_adaptive_average, output_size=given), "read", "affine"),
+        f"adaptive_max_pool{axes}d": Entry(
+            call(_adaptive_max, output_size=given, return_indices=(as_given, False)), "rewritten", tournament),
+    }  # fmt: skip
 
 
 _INDICES = [f"{name}{axes}d_with_indices" for name in ("max_pool", "adaptive_max_pool") for axes in (1, 2, 3)]
 WINDOWS: dict[str, Entry] = {
-    **_each_axis("conv{}d", _convolution, "read", "affine"),
-    **_each_axis("conv_transpose{}d", _transposed, "read", "affine"),
-    **_each_axis("max_pool{}d", _max_pool, "rewritten", "a tournament of ReLUs; indices are refused"),
-    **_each_axis("avg_pool{}d", _average_pool, "read", "affine"),
-    **_each_axis("adaptive_avg_pool{}d", _adaptive_average, "read", "affine"),
-    **_each_axis("adaptive_max_pool{}d", _adaptive_max, "rewritten", "a tournament of ReLUs; indices are refused"),
+    **_for_each_rank(1),
+    **_for_each_rank(2),
+    **_for_each_rank(3),
     **dict.fromkeys(_INDICES, refused("returns indices, which jump")),
     "pad": Entry(
         call(_pad, pad=wholes, mode="constant", value=(as_given, None)),

@@ -16,12 +16,11 @@ import numpy as np
 from lipcert.budget import Budget
 from lipcert.relaxation.slopes import SlopeMultipliers, SlopeProgram
 from lipcert.rounding import Array
-from lipcert.solver.slopes.complete import complete
 from lipcert.solver.slopes.first_order import FirstOrder, Point, evaluation_operations
 from lipcert.solver.slopes.greedy import ROOM, START, greedy, greedy_operations
 from lipcert.solver.slopes.interior import Interior, step_operations
 from lipcert.solver.slopes.pencil import Pencil
-from lipcert.solver.slopes.settle import settle
+from lipcert.solver.slopes.settle import complete, settle
 from lipcert.solver.slopes.walk import Walk, estimate, in_units
 
 # Measured on square layers of depth 16 to 100 and width 10 to 64.

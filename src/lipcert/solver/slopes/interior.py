@@ -17,10 +17,8 @@ from scipy.linalg import lapack
 
 from lipcert.budget import Budget
 from lipcert.rounding import Array
-from lipcert.solver.dense import cholesky, symmetrise, symv
-from lipcert.solver.slopes.factor import Factor, factor, factor_operations
-from lipcert.solver.slopes.pencil import Pencil
-from lipcert.solver.steps import longest_ratio, longest_step
+from lipcert.solver.dense import cholesky, longest_ratio, longest_step, symmetrise, symv
+from lipcert.solver.slopes.pencil import Factor, Pencil, factor, factor_operations
 from lipcert.steps import DENSE, RATES, SCALAR
 
 STEPS = 60

@@ -1,5 +1,6 @@
-"""Lines close to smooth functions: shifts of any slope that are proved piece by piece.
+"""Bounds of smooth functions on an interval: between their turning points, and by lines that are close to them.
 
+`between` takes the ends and the turning points inside. Lines have shifts that are proved piece by piece.
 On a piece with middle m and half width w, f(z) - s z differs from f(m) - s m by at most |f' - s| w. So the shifts are
 off by the square of the width of the interval over the number of pieces, whatever the function. The same is done for
 values (with bounds of the derivative) and for derivatives (with bounds of the second one).
@@ -15,8 +16,33 @@ from lipcert.problem.activations.base import Activation, Lines
 from lipcert.rounding import TINY, UNIT, Array
 
 _PIECES = 8
+NEAR = 1e-6  # a turning point this near to an interval counts as inside: that only widens the bounds
 
 Bounds = Callable[[Array, Array], tuple[Array, Array]]
+
+
+def between(
+    f: Callable[[Array], Array],
+    turns: tuple[float, ...],
+    lo: Array,
+    hi: Array,
+    slack: float,
+    floor: Array | float = 1.0,
+) -> tuple[Array, Array]:
+    """Bounds of f for lo <= z <= hi, where f is monotone between `turns` and before and behind them.
+
+    f may take infinite arguments. It is evaluated with an error of at most slack (|f| + floor). The turning points are
+    floats next to the exact ones, where f differs by the square of that distance.
+    """
+    left, right = f(lo), f(hi)
+    low, high = np.minimum(left, right), np.maximum(left, right)
+    for turn in turns:
+        inside, value = (lo <= turn + NEAR) & (hi >= turn - NEAR), f(np.asarray(turn))
+        low = np.where(inside, np.minimum(low, value), low)
+        high = np.where(inside, np.maximum(high, value), high)
+    size = np.maximum(np.abs(low), np.abs(high))
+    off = slack * (np.where(np.isfinite(size), size, 0.0) + floor) + TINY
+    return low - off, high + off
 
 
 def secant(f: Callable[[Array], Array], bounds: Bounds, first: Bounds, lo: Array, hi: Array) -> Lines:
