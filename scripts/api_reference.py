@@ -21,7 +21,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Networks": ("load", "from_torch", "Network", "Affine", "Activation"),
     "Regions": ("Box", "Ball", "Polytope", "Everywhere"),
     "Bounds": ("bound", "METHODS", "Result", "Status", "Progress", "bound_union", "UnionResult"),
-    "Partitions": ("partition", "Partition"),
+    "Cells": ("partition", "Partition"),
     "Jacobians": ("jacobian", "Jacobian"),
     "Certificates": ("verify", "Certificate", "Verification", "verify_union", "UnionVerification"),
     "Closed loops": ("closed_loop", "contraction", "loop_weights", "largest_box", "LargestBox"),

@@ -22,12 +22,12 @@ from benchmarks.paper._again import begin_with
 from benchmarks.paper._pages import pages, quoted, quotes
 from benchmarks.paper._read import Reproduced
 
-PAPER = ROOT / "docs" / "paper"
-QUOTING = ROOT / "docs" / "reproduction.md"
+DOCS = ROOT / "docs"
 ENDINGS = (".csv", ".json", ".svg")  # pages are made from these files
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(arguments: list[str] | None = None, docs: Path = DOCS) -> int:
+    paper, quoting = docs / "paper", docs / "reproduction.md"
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", nargs="?", type=Path, metavar="FOLDER", help="of `lipcert reproduce --out FOLDER`")
     parser.add_argument("--pages", type=Path, metavar="FOLDER", help="where to write the pages")
@@ -35,31 +35,31 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--retry", action="store_true", help="with --begin: what ran out is tried again")
     given = parser.parse_args(arguments)
     if given.begin is not None:
-        count = begin_with(Reproduced(PAPER), given.begin, given.retry)
+        count = begin_with(Reproduced(paper), given.begin, given.retry)
         print(f"{given.begin}: {count:,} entries; go on with lipcert reproduce --out")
         return 0
     if given.folder is not None:
-        take(given.folder)
-    found = Reproduced(PAPER)
+        take(given.folder, paper)
+    found = Reproduced(paper)
     if given.pages is not None:
         given.pages.mkdir(parents=True, exist_ok=True)
         for name, text in pages(found).items():
             (given.pages / name).write_text(text, encoding="utf-8")
         return 0
-    QUOTING.write_text(quoted(QUOTING.read_text(encoding="utf-8"), quotes(found)), encoding="utf-8")
-    print(f"{PAPER.relative_to(ROOT)}, {QUOTING.relative_to(ROOT)}: {len(found.networks):,} entries")
+    quoting.write_text(quoted(quoting.read_text(encoding="utf-8"), quotes(found)), encoding="utf-8")
+    print(f"{paper}, {quoting}: {len(found.networks):,} entries")
     return 0
 
 
-def take(folder: Path) -> None:
-    """The files of a run in place of what was there."""
+def take(folder: Path, paper: Path) -> None:
+    """Put the files of a run in the place of those in `paper`; the page beside them stays."""
     if not (folder / "job.json").is_file():
         raise SystemExit(f"{folder}: not the folder of a reproduction (no job.json); give the one after --out")
-    PAPER.mkdir(parents=True, exist_ok=True)
-    for path in _of_a_run(PAPER):
+    paper.mkdir(parents=True, exist_ok=True)
+    for path in _of_a_run(paper):
         path.unlink()
     for path in _of_a_run(folder):
-        shutil.copyfile(path, PAPER / path.name)
+        shutil.copyfile(path, paper / path.name)
 
 
 def _of_a_run(folder: Path) -> list[Path]:

@@ -1,4 +1,4 @@
-"""Cases that are not one bracket: reading files, a data set, polynomial problems, partitions, the command line."""
+"""Cases that are not one bracket: reading files, a data set, polynomial problems, cells, the command line."""
 
 from __future__ import annotations
 
@@ -151,8 +151,8 @@ def polynomial(named: Named) -> Measured:
     )
 
 
-def partitions(net: Network, name: str) -> Iterable[Measured]:
-    """A grid, the same with a goal, and an adaptive partition, each verified."""
+def cells(net: Network, name: str) -> Iterable[Measured]:
+    """A grid, the same with a goal, and adaptive cells, each verified."""
     hows: tuple[tuple[str, dict[str, float]], ...] = (
         ("grid of 20", {"cells": 20}),
         ("grid of 20, largest 5 %", {"cells": 20, "largest": 0.05}),
@@ -181,13 +181,13 @@ def partitions(net: Network, name: str) -> Iterable[Measured]:
         )
 
 
-def _recipe_partition() -> Iterable[Measured]:
-    yield from partitions(he_normal((3, 32, 32, 1)), "3-32-32-1 He-normal")
+def _recipe_cells() -> Iterable[Measured]:
+    yield from cells(he_normal((3, 32, 32, 1)), "3-32-32-1 He-normal")
 
 
 def _controller() -> Iterable[Measured]:
     net = next(c for c in CASES if c.name == "vdp 1").make()[0]
-    yield from partitions(net, "vdp (van der Pol, 3-32-32-3)")
+    yield from cells(net, "vdp (van der Pol, 3-32-32-3)")
 
 
 def cases() -> list[Case]:
@@ -199,6 +199,6 @@ def cases() -> list[Case]:
         Case("certification/MNIST shor", "certification", partial(mnist, "shor", 60.0), ONLY_FULL, (DATA,)),
         Case("certification/MNIST tight", "certification", partial(mnist, "tight", 130.0), ONLY_FULL, (DATA,)),
         Case("polynomial/library", "polynomial", polynomials),
-        Case("partition/3-32-32-1", "partition", _recipe_partition),
+        Case("partition/3-32-32-1", "partition", _recipe_cells),
         Case("partition/vdp", "partition", _controller, ONLY_FULL, (DATA,)),
     ]

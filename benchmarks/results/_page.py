@@ -112,7 +112,7 @@ SECTIONS = (
         "Problems with known optima (`tests/polynomial_problems.py` names the sources).",
         _tables.polynomial,
     ),
-    Section("partition", "Partitions", "Constants on all cells of a box of radius 1, output 0.", _tables.partition),
+    Section("partition", "Cells", "Constants on all cells of a box of radius 1, output 0.", _tables.partition),
 )
 PICTURES = "images"
 FRONT = "bracket.svg"

@@ -28,8 +28,19 @@ from benchmarks.results._case import Case
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS")
 
 
-def run_cases(cases: Sequence[Case], out: Path, *, resume: bool, say: Callable[[str], None] = print) -> int:
-    """Run what is not there yet, append its rows to `out`; returns how many cases failed."""
+def run_cases(
+    cases: Sequence[Case],
+    out: Path,
+    *,
+    resume: bool,
+    say: Callable[[str], None] = print,
+    measure: Callable[[Case, str | None], list[Row]] | None = None,
+) -> int:
+    """Run the cases without rows, append their rows to `out`; returns how many cases failed.
+
+    `measure` takes a case and the commit of the code; it is `rows_of` unless something else is given.
+    """
+    measure = measure or rows_of
     if not resume:
         out.unlink(missing_ok=True)
     commit, start, failed = commit_of_the_code(), time.perf_counter(), 0
@@ -37,7 +48,7 @@ def run_cases(cases: Sequence[Case], out: Path, *, resume: bool, say: Callable[[
     for number, case in enumerate(cases, 1):
         if case.name in known:
             continue
-        rows = rows_of(case, commit)
+        rows = measure(case, commit)
         append_rows(out, rows)
         failed += any(row.measured.status == FAILED for row in rows)
         for row in rows:
@@ -71,7 +82,7 @@ def as_rows(case: Case, measured: Iterable[Measured], commit: str | None, load: 
 
 
 def run_here(case: Case, commit: str | None) -> list[Row]:
-    """In this process: what the fresh one does."""
+    """The rows of one case, measured in this process."""
     load = os.getloadavg()[0]
     return as_rows(case, case.run(), commit, load)
 

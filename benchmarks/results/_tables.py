@@ -192,7 +192,7 @@ def partition(rows: Sequence[Row]) -> str:
     for m in (r.measured for r in rows):
         largest = f"[{number(m.lower)}, {number(m.upper)}]"
         lines.append((m.network, m.method, f"{int(float(m.facts['cells'])):,}", largest, seconds(m.wall), verified(m)))
-    return table(("network", "partition", "cells", "constant of the box", "wall time", "verified"), lines)
+    return table(("network", "how", "cells", "constant of the box", "wall time", "verified"), lines)
 
 
 def growth(rows: Sequence[Row]) -> str:

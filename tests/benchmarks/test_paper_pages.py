@@ -22,7 +22,7 @@ from lipcert.paper.targets import FIGURES, TARGETS, target_entries
 from lipcert.problem.problem import Problem
 from lipcert.witness import evaluate
 
-DONE = Reproduced(command.PAPER)
+DONE = Reproduced(command.DOCS / "paper")
 COLUMNS = ("network", "size", "sparsity", "seed", "region", "method", "value", "upper", "lower", "floor", "word")
 
 
@@ -71,22 +71,19 @@ def test_tables_are_counted_from_the_files(folder: Path) -> None:
     assert "not computed yet" in text
 
 
-def test_a_run_is_taken_as_a_whole(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_is_taken_as_a_whole(folder: Path, tmp_path: Path) -> None:
     paper, page = tmp_path / "docs" / "paper", tmp_path / "docs" / "reproduction.md"
     paper.mkdir(parents=True)
     (paper / "left over.csv").touch()
     (paper / "index.md").write_text("How to make the pages.\n")
     page.write_text("<!-- paper: verdicts -->\n<!-- end of paper -->\n")
-    monkeypatch.setattr(command, "PAPER", paper)
-    monkeypatch.setattr(command, "QUOTING", page)
-    monkeypatch.setattr(command, "ROOT", tmp_path)
-    assert command.main([str(folder)]) == 0
+    assert command.main([str(folder)], tmp_path / "docs") == 0
     names = {p.name for p in paper.iterdir()}
     taken = {p.name for p in folder.iterdir() if p.suffix in (".csv", ".json", ".svg")}
     assert names == taken | {"index.md"}
     assert "| figure-global-1 | 1 |" in page.read_text()
     with pytest.raises(SystemExit, match="not the folder of a reproduction"):
-        command.main([str(tmp_path / "docs")])
+        command.main([str(tmp_path / "docs")], tmp_path / "docs")
 
 
 def test_every_target_has_a_page_made_from_its_files(tmp_path: Path) -> None:
@@ -110,7 +107,7 @@ def test_every_target_has_a_page_made_from_its_files(tmp_path: Path) -> None:
 
 
 def test_the_quoted_tables_are_those_of_the_committed_files() -> None:
-    text = command.QUOTING.read_text(encoding="utf-8")
+    text = (command.DOCS / "reproduction.md").read_text(encoding="utf-8")
     assert quoted(text, quotes(DONE)) == text
     assert "not computed yet" not in text
 

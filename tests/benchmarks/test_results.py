@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -97,7 +98,7 @@ def test_differences_are_bit_for_bit_and_leave_clocks_alone() -> None:
     assert [line.split(",")[0] for line in differences(one, other)] == ["exact/a"]
 
 
-def test_resuming_runs_what_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resuming_runs_what_is_not_there(tmp_path: Path) -> None:
     ran: list[str] = []
     broken = {"b"}
 
@@ -106,16 +107,16 @@ def test_resuming_runs_what_is_not_there(tmp_path: Path, monkeypatch: pytest.Mon
         status = FAILED if case.name in broken else "finished"
         return _run.as_rows(case, [replace(ONE, status=status)], commit, 0.0)
 
-    monkeypatch.setattr(_run, "rows_of", rows_of)
     cases, out = [Case(name, "exact", lambda: [ONE]) for name in "abc"], tmp_path / "rows.jsonl"
     told: list[str] = []
-    assert _run.run_cases(cases[:2], out, resume=False, say=told.append) == 1
+    run = partial(_run.run_cases, say=told.append, measure=rows_of)
+    assert run(cases[:2], out, resume=False) == 1
     broken.clear()
-    assert _run.run_cases(cases, out, resume=True, say=told.append) == 0
+    assert run(cases, out, resume=True) == 0
     assert ran == ["a", "b", "b", "c"]
     assert len(told) == 4
     assert {r.case for r in latest(read_rows(out)) if r.counts} == {"a", "b", "c"}
-    assert _run.run_cases(cases[:1], out, resume=False, say=told.append) == 0
+    assert run(cases[:1], out, resume=False) == 0
     assert [r.case for r in read_rows(out)] == ["a"]
 
 

@@ -25,6 +25,7 @@ from lipcert import (
     loop_weights,
     verify,
 )
+from lipcert.chart.numbers import rounded_down
 from lipcert.cli import app
 from lipcert.cli.question import parse_list
 from lipcert.errors import FileFormatError
@@ -116,7 +117,7 @@ def test_the_largest_box() -> None:
     assert found.result is not None
     assert found.result.upper == pytest.approx(1.0)
     assert len(tried) < 20
-    assert f"radius    {found.radius:.6g}   proved" in repr(found)
+    assert f"radius    {rounded_down(found.radius, 6)}   proved" in repr(found)
     assert found.to_dict()["refuted"] is True
     nowhere = largest_box(net, [0.0], below=0.5, most=4.0, output=0, method="linear")
     assert (nowhere.radius, nowhere.result) == (0.0, None)

@@ -8,7 +8,7 @@ from lipcert import Box
 from lipcert.budget import Budget
 from lipcert.method.bracket import Bracket, BracketView
 from lipcert.method.cases import CaseSolves
-from lipcert.method.lower import Rounder
+from lipcert.method.lower import MomentRounding
 from lipcert.method.solving import OnMoments, Task
 from lipcert.method.tight import ResumeState, Tight
 from lipcert.problem.norms import Norm
@@ -39,7 +39,7 @@ def problem_of() -> Problem:
 def test_a_case_that_ran_out_of_time_is_not_the_end() -> None:
     """Its cheap bound stands, and everything below it is decided; more time would still change the answer."""
     problem, bracket, budget = problem_of(), Bracket(), Budget.of_work(50.0)
-    cases, look = CaseSolves(), Rounder(problem, bracket, budget)
+    cases, look = CaseSolves(), MomentRounding(problem, bracket, budget)
     assert cases.advance(problem, Counting(0), bracket, budget, look) is Status.TIME_LIMIT
     assert cases.solved is not None
     assert not cases.solved.any()
@@ -47,7 +47,7 @@ def test_a_case_that_ran_out_of_time_is_not_the_end() -> None:
 
 def test_another_run_solves_the_rest() -> None:
     problem, bracket, budget = problem_of(), Bracket(), Budget.of_work(50.0)
-    look = Rounder(problem, bracket, budget)
+    look = MomentRounding(problem, bracket, budget)
     whole = Counting(100)
     assert CaseSolves().advance(problem, whole, Bracket(), budget, look) is Status.OPTIMAL
     assert whole.solved > 1, "or there is nothing to go on with"

@@ -308,7 +308,7 @@ def test_one_alone_has_turns_too_where_it_goes_on() -> None:
 
 def test_looks_that_close_more_of_the_gap_than_turns_become_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     bracket, budget = bracket_of(10.0), Budget.of_work(1000.0)
-    looker, lengths = lower.Looker(PROBLEM, bracket, budget), list[float]()
+    looker, lengths = lower.WitnessTurns(PROBLEM, bracket, budget), list[float]()
 
     def finds(
         problem: Problem,  # noqa: ARG001

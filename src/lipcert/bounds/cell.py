@@ -3,9 +3,9 @@
 A cell is the set of x of a box, perhaps cut by half-spaces, or of the whole space, with z_j >= 0 or z_j <= 0 for the
 neurons whose sign is fixed.
 A split cuts the box at a value of a coordinate, or the cell at the kink of a neuron; both halves are closed, so that
-together they are the cell. Hence whoever starts from the whole region and halves as often as he likes has a cover of
-it, whatever the splits were. Of a ball the first cell is the box around it, and what lies beside the ball is no part of
-the region: cells that do not meet it count as empty.
+together they are the cell. Hence the leaves of any tree of splits that starts with the whole region cover the region.
+For a ball the first cell is the box around it. Points outside the ball are no part of the region, so cells that do not
+meet the ball count as empty.
 
 The gradient: almost every x has no z_j = 0 but where z_j vanishes in a neighbourhood, and there either slope gives the
 same gradient. The slopes that a half allows therefore contain those of the true gradient of almost all of its points.
@@ -54,14 +54,16 @@ def whole(net: Network, region: Region) -> Cell:
 
 
 def first_cell(net: Network, region: Region) -> Cell:
-    """What a tree of cells begins with: the region itself, or the box around a ball."""
+    """The root of a tree of cells: the region itself, or the box around a ball."""
     box = hull(region)
     return whole(net, region if box is None or ball_of(region) is None else restricted(region, box))
 
 
 def beside(region: Region, cells: Sequence[Cell]) -> NDArray[np.bool_]:
-    """Which of the cells, boxes all of them, do not meet the ball that the region is part of; rounded so that yes is a
-    proof. None of them where there is no ball."""
+    """Which of the cells, all of them boxes, are proved not to meet the ball that the region is part of.
+
+    No cell is, where there is no ball.
+    """
     ball = ball_of(region)
     if ball is None:
         return np.zeros(len(cells), dtype=bool)

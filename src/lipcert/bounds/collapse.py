@@ -42,20 +42,20 @@ from lipcert.problem.network import Network
 from lipcert.problem.output import choose_output
 from lipcert.problem.problem import Fact, Facts, Origin, Preactivations, Problem
 from lipcert.problem.region import hull
-from lipcert.rounding import TINY, UNIT, Array, add_up, gamma, grow, worst
+from lipcert.rounding import TINY, UNIT, Array, add_up, gamma, grow, or_infinite, worst
 from lipcert.steps import step
 
 if TYPE_CHECKING:  # a checker has no budget
     from lipcert.budget import Budget
 
 Index = NDArray[np.int64]
-_FEW = 0.5  # of the rows of a matrix: fewer are picked before a product
-_LEAST = 1e-290  # beside any price: what underflows is less
+_FEW = 0.5  # share of a matrix's rows up to which they are picked before a product
+_LEAST = 1e-290  # added to every price: more than an underflow
 
 
 @dataclass(frozen=True, eq=False)
 class OpenBlock:
-    """Of a hidden block: the open neurons, what their v is multiplied with, and what every z is passed on with.
+    """One hidden block: its open neurons, the factors of their v, and the factors of every z.
 
     `sizes_z` and `sizes` bound, in two columns, the magnitudes of z and x (z and v of open kinked neurons are no
     larger) and the norms of their gradients.
@@ -70,7 +70,7 @@ class OpenBlock:
 
 @dataclass(frozen=True, eq=False)
 class PulledRows:
-    """Of one block: by source (0: the input) the coefficients, the constants, and what was paid: of value, gradient."""
+    """The rows of one block: coefficients by source (0: the input), constants, and prices of value and gradient."""
 
     terms: dict[int, Array]
     constant: Array
@@ -78,7 +78,7 @@ class PulledRows:
 
     @property
     def slack(self) -> Array | None:
-        """How far the true values may be, as a block has it."""
+        """The largest distance from the true values, as `Block.slack` states it."""
         return self.paid[:, 0] if self.paid[:, 0].any() else None
 
     @property
@@ -195,21 +195,21 @@ class RowSweep:
         return a + b
 
     def _pay(self, amount: Array, terms: int) -> None:
-        """What is nothing stays nothing."""
+        """Add to the prices of all rows; a price of zero stays zero."""
         self._paid += np.where(amount > 0, grow(amount, terms + 8), amount)
         self._times_paid += 1
 
     def _padded(self, rows: Array) -> Array:
-        """With rows of zeros for those that entered since."""
+        """The rows, with rows of zeros for the rows that were added since."""
         missing = len(self._constant) - len(rows)
         return np.pad(rows, ((0, missing), (0, 0))) if missing else rows
 
 
-# When the network of the open neurons is made; measured on mnist-net_256x2, ERAN 5_100 and ERAN 3_50.
-# Neurons times entries measure the work of a form for each neuron. The collapsed network must have at most this share
-# of the original's work,
+# The work of a form for each neuron is measured by neurons times entries. The collapsed network is used where its work
+# is at most this share of the original's. Measured on mnist-net_256x2, ERAN 5_100 and ERAN 3_50, like the next number.
 COLLAPSE_SHARE = 0.8
-# and is tried where it would have at most this many times that work if every open neuron read all that come before it.
+# The collapsed network is made where its work would be at most this many times the original's if every open neuron read
+# all open neurons before it.
 COLLAPSE_TRIED = 3.0
 COLLAPSE_NUMBERS = 30_000_000  # numbers in one array of all rows, at most
 COLLAPSE_COPIES = 6.0  # arrays of that size that are in memory at once
@@ -241,8 +241,9 @@ class Collapsed:
 def collapse(problem: Problem, budget: Budget | None = None) -> Collapsed | None:
     """The problem of the open neurons; None where it is not worth it or not covered. Kept with the problem.
 
-    Covered are bounded regions whose pre-activation bounds are the best ones, so that a checker finds the same. It is
-    left out where it does not fit the memory of a budget: then a checker may have what we have not (`left_out`).
+    Bounded regions are covered where the pre-activation bounds are the best ones, so that a checker finds the same
+    problem. Where the memory of the budget is too small the problem is left out, although a checker may have it
+    (`left_out`).
     """
     if budget is not None and not left_out(problem) and not _worth_it.known(problem) and _covered(problem):
         numbers = _rows(problem) * max(problem.network.shape)
@@ -252,7 +253,7 @@ def collapse(problem: Problem, budget: Budget | None = None) -> Collapsed | None
 
 
 def left_out(problem: Problem) -> bool:
-    """Whether there was no room to try it."""
+    """Whether the memory of the budget was too small to collapse the problem."""
     return _worth_it in problem.facts.omitted
 
 
@@ -288,7 +289,7 @@ def collapsed(problem: Problem) -> Collapsed | None:
 
 
 def _with_sizes(problem: Problem, *, spectral: bool) -> Collapsed | None:
-    """The same; spectral norms help to bound the norms of gradients or not: the price of deep networks needs them."""
+    """As `collapsed`, with or without spectral norms, which deep networks need for a small price."""
     pre, net = preactivations(problem), problem.network
     with np.errstate(over="ignore", invalid="ignore"):
         states, inputs = _states(problem, pre, gains(net, pre, problem.norm, rows=False, spectral=spectral))
@@ -317,7 +318,10 @@ def _with_sizes(problem: Problem, *, spectral: bool) -> Collapsed | None:
 
 
 def _states(problem: Problem, pre: tuple[Interval, ...], sizes: Gains) -> tuple[list[OpenBlock], Array]:
-    """x = through z + rise v, v = relu(z) of the open neurons; of smooth ones x = v. And the sizes of the input."""
+    """The states of all blocks, x = through z + rise v with v = relu(z) of the open neurons, and the input's sizes.
+
+    A smooth neuron has x = v.
+    """
     net, box = problem.network, hull(problem.region)
     assert box is not None
     states = []
@@ -336,7 +340,7 @@ def _states(problem: Problem, pre: tuple[Interval, ...], sizes: Gains) -> tuple[
 
 
 def open_neurons(f: Activation, slope: Interval) -> NDArray[np.bool_]:
-    """Those that are not linear: of smooth activations, whatever their slope, all."""
+    """Which neurons are not linear on the region; a smooth activation has only such neurons."""
     return slope.lo < slope.hi if f.piecewise_linear else np.ones(len(slope.lo), dtype=bool)
 
 
@@ -345,7 +349,7 @@ def _spectral_work(net: Network) -> float:
 
 
 def _price(net: Network, slopes: Sequence[Interval], prices: list[Array], problem: Problem) -> tuple[float, float]:
-    """What rounding does to the gradient for any slopes within their bounds; and the interval bound of its norm.
+    """The largest change of the gradient by rounding, for any slopes within their bounds, and its interval bound.
 
     The true gradient of z_k is B_k0 + sum_j B_kj u_j (true gradient of z_j) + e_k, and `prices` bound |e_k|. So the
     gradient of a score is that of the rounded coefficients and sum_k s_k e_k, where s_k = u_k h_k is its derivative by
@@ -361,12 +365,8 @@ def _price(net: Network, slopes: Sequence[Interval], prices: list[Array], proble
     for g, s, price in zip(found[1:], wide, prices[:-1], strict=True):
         total = grow(total + (g * s.magnitude) @ price, len(price) + 8)
     if norm.out is None:
-        return float(_number(total)[0]), norm.dual.above(found[0][0])
-    return norm.outputs.above(_number(total)), operator_norm(found[0], norm.p, norm.out)
-
-
-def _number(x: Array) -> Array:
-    return np.where(np.isnan(x), np.inf, x)
+        return float(or_infinite(total)[0]), norm.dual.above(found[0][0])
+    return norm.outputs.above(or_infinite(total)), operator_norm(found[0], norm.p, norm.out)
 
 
 def _open_counts(net: Network, pre: tuple[Interval, ...]) -> list[int]:

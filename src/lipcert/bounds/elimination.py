@@ -29,9 +29,9 @@ from lipcert.problem.norms import INF, Norm
 from lipcert.rounding import TINY, Array, gamma, grow, sum_up
 
 LARGEST = 22  # neurons in one table: 4 million numbers
-_TABLES = 1 << 30  # entries of all of them: what a checker may be asked for
-_NEURONS = 2000  # open ones: an order is looked for in their square
-_ENTRIES = 1 << 22  # of the first map, which is written out
+_TABLES = 1 << 30  # entries of all tables: the most that a checker may be asked for
+_NEURONS = 2000  # open neurons at most: the search for an order takes their square
+_ENTRIES = 1 << 22  # entries of the first map, which is made dense
 
 _WAY = 1 << 28  # entries of all tables whose larger halves are remembered
 
@@ -56,7 +56,7 @@ class Terms:
 
     @property
     def operations(self) -> float:
-        """About how many numbers are added."""
+        """An estimate of the number of additions."""
         return float(sum(4.0 * 2.0 ** len(scope) for scope in (*self.tables, *self.scopes)))
 
 
@@ -100,7 +100,7 @@ def _terms(
 
 
 def _error(A: Array, size: Array, slopes: Interval, skip: Array, outputs: int) -> Array:
-    """What all roundings may do to g_i, whichever slopes: relative ones of every term, and underflow on the way.
+    """A bound of all roundings in g_i for any slopes: relative ones of every term, and underflow.
 
     A term is c_k W_kj A_ji times lo_j or (hi_j - lo_j); with n neurons it is in at most 2 n + outputs + 6 operations.
     """
@@ -119,7 +119,7 @@ def _row(weight: Matrix | None, c: Array, width: int) -> tuple[Array, Array]:
 
 
 def _order(reads: Sequence[Index], count: int) -> tuple[Index, tuple[Scope, ...]] | None:
-    """Where every neuron stands in an order of elimination, least table first, and the tables; None if one is large."""
+    """The place of every neuron in an order of elimination, least table first, and the tables; None if one is large."""
     near: list[set[int]] = [{j} for j in range(count)]
     for row in reads:
         for j in row.tolist():
@@ -140,7 +140,7 @@ def _order(reads: Sequence[Index], count: int) -> tuple[Index, tuple[Scope, ...]
 
 
 def largest_norm(found: Terms, norm: Norm) -> float:
-    """At least the dual norm of every gradient with slopes at the ends of their intervals, and so of all between."""
+    """An upper bound of the dual norm of every gradient whose slopes lie in their intervals."""
     plain = norm.p == INF.p
     with np.errstate(all="ignore"):
         value = largest_sum(found.tables, found.scopes, partial(_size, found, plain))
@@ -153,7 +153,7 @@ def largest_norm(found: Terms, norm: Norm) -> float:
 def best_ends(found: Terms, norm: Norm) -> Ends | None:
     """Which open neurons have their larger slope where the norm is largest; None where keeping the way is too much.
 
-    In plain floating point: a hint for whoever looks for a point.
+    In plain floating point: a hint for the search for a point.
     """
     if sum(1 << len(scope) for scope in found.tables) > _WAY:
         return None
@@ -191,8 +191,8 @@ def largest_sum(
     """The largest sum of terms over all choices of 0 and 1, of floats or of whole numbers.
 
     `tables` are the scopes of what is added up when a variable is eliminated, in order; a term that does not fit into
-    its table is an error. A term is asked for when its table is made, so that few are in memory. `choices` is told
-    which half was larger.
+    its table is an error. A term is asked for when its table is made, so that few are in memory. `choices` receives
+    which half was larger, table by table.
     """
     waiting: list[list[int]] = [[] for _ in tables]
     passed: list[list[tuple[Scope, Numbers]]] = [[] for _ in tables]

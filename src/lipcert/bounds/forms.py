@@ -29,7 +29,7 @@ _EUCLIDEAN = Norm("2")
 
 @dataclass(frozen=True, eq=False)
 class LinearForms:
-    """Of every cell (leading axis) r forms; `longest` sums of that many terms led to a number."""
+    """r forms for every cell (leading axis); `longest` bounds the terms in any sum behind a number."""
 
     rows: Array
     constant: Array
@@ -38,7 +38,7 @@ class LinearForms:
     longest: int
 
     def largest(self, box: Interval, ball: Ball | None = None) -> Array:
-        """At least the maximum of every quantity over the box of its cell, and over the ball that all are in."""
+        """Upper bounds of every quantity over the box of its cell, and over the ball that all are in."""
         m, r = middle_and_radius(box)
         with np.errstate(over="ignore", invalid="ignore"):
             weights = np.abs(self.rows)
@@ -49,7 +49,7 @@ class LinearForms:
         return np.where(np.isnan(top), np.inf, top)
 
     def _top(self, weights: Array, center: Array, reach: Array) -> Array:
-        """At least the quantities where rows x is within `reach` of its value at the center."""
+        """Upper bounds of the quantities where rows x is within `reach` of its value at the center."""
         spread = reach + gamma(self.longest) * (self.size + each(weights, np.abs(center))) + self.error
         return outward(self.constant + each(self.rows, center), grow(spread, 2 * self.longest)).hi
 
@@ -62,7 +62,7 @@ class LinearForms:
 
 @dataclass(frozen=True, eq=False)
 class HalfSpaces:
-    """Half-spaces H x + h >= 0, exact by definition: q of every cell, of which neuron each is (-1: none, H = h = 0)."""
+    """Half-spaces H x + h >= 0, exact by definition: q for every cell, and the neuron of each (-1: none, H = h = 0)."""
 
     H: Array
     h: Array
@@ -76,7 +76,7 @@ class HalfSpaces:
         return HalfSpaces(self.H[k], self.h[k], self.neuron[k])
 
     def with_signs(self, above: LinearForms, signs: NDArray[np.int8], neuron: NDArray[np.int64]) -> HalfSpaces:
-        """Besides these the half-spaces of some neurons: `above` are forms above z (first half) and -z (second half).
+        """These and the half-spaces of some neurons: `above` are forms above z (first half) and -z (second half).
         Signs and neurons are a row for every cell.
 
         s z >= 0 on the cell and s z <= form: so form >= 0.
@@ -168,7 +168,7 @@ def multiples(forms: LinearForms, sides: HalfSpaces, box: Interval) -> Array:
 def _least(a: Array, G: Array, slope: Array) -> Array:
     """The lambda >= 0 with the least lambda slope + sum_i |a_i + lambda G_i|: the breakpoint where the slope turns.
 
-    Most forms fall from 0 on nowhere, and only the others are sorted.
+    Most forms do not fall from lambda = 0 on, and only the others are sorted.
     """
     G = np.broadcast_to(G, a.shape)
     size = np.abs(G)
@@ -181,7 +181,7 @@ def _least(a: Array, G: Array, slope: Array) -> Array:
 
 
 def _turn(a: Array, G: Array, start: Array) -> Array:
-    """Where the slope of sum_i |a_i + lambda G_i|, which is `start` < 0 at 0, turns; one form per row."""
+    """The lambda where the slope of sum_i |a_i + lambda G_i| turns; it is `start` < 0 at 0. One form per row."""
     point = np.where(G != 0, -a / np.where(G != 0, G, 1.0), -1.0)
     ahead = point > 0
     order = np.argsort(np.where(ahead, point, np.inf), axis=1)

@@ -1,4 +1,4 @@
-"""How far a unit change of the input moves each neuron, and how far each neuron moves the output: rigorous, any depth.
+"""Gains: how far a unit change of the input moves each neuron, and how far each neuron moves the output; any depth.
 
 With J_i the Jacobian of x_i, g_i the gradient behind x_i, and t a unit change of the input (|t| <= 1), for every block
 i that all ways from the input to the scores pass (in a chain, every block)
@@ -30,7 +30,7 @@ from lipcert.bounds.substitution import longest_side, work
 from lipcert.problem.maps import Matrix, dense
 from lipcert.problem.network import Network
 from lipcert.problem.norms import INF, Norm
-from lipcert.rounding import Array, grow, sum_up
+from lipcert.rounding import Array, grow, or_infinite, sum_up
 from lipcert.steps import step
 
 _EUCLIDEAN = Norm("2")
@@ -69,13 +69,13 @@ def gains(
             by_norm = [grow(_EUCLIDEAN.rows_above(weight) * reach[j], 2) for j, weight in terms]
             z = np.minimum(_sum(by_rows), _sum(by_norm))
             if all(j == 0 for j, _ in terms):
-                z = np.minimum(z, _number(norm.dual.rows_above(terms[0][1])))
+                z = np.minimum(z, or_infinite(norm.dual.rows_above(terms[0][1])))
             elif rows and _operations(net, i) <= _OPERATIONS:
-                z = np.minimum(z, _number(_dual_norms(net, pre, i + 1, norm)))
+                z = np.minimum(z, or_infinite(_dual_norms(net, pre, i + 1, norm)))
             x = grow(slope * z, 2)
             x[slope == 0] = 0.0
             steepest, active = slope.max(initial=0.0), slope > 0
-            length = float(_number(np.asarray(_EUCLIDEAN.above(x))))
+            length = float(or_infinite(np.asarray(_EUCLIDEAN.above(x))))
             if spectral:
                 steps = [grow(np.asarray(steepest * _spectral(weight, active) * reach[j]), 4) for j, weight in terms]
                 length = min(length, float(_sum(steps)))
@@ -106,8 +106,8 @@ def mixed_map_bound(net: Network, pre: Sequence[Interval], norm: Norm, known: Ga
         spans = _spans(net, pre, norm.outputs, rows)
         for i in (i for i in range(net.depth + 1) if not _missed(net, i)):
             entries = np.stack([row[i][0] for row in rows])
-            by_rows = _number(grow(entries @ known.after[i], entries.shape[1] + 2))
-            values += [norm.outputs.above(by_rows), float(_number(grow(np.asarray(known.reach[i] * spans[i]), 2)))]
+            by_rows = or_infinite(grow(entries @ known.after[i], entries.shape[1] + 2))
+            values += [norm.outputs.above(by_rows), float(or_infinite(grow(np.asarray(known.reach[i] * spans[i]), 2)))]
         first = np.stack([row[0][0] for row in rows])
     if np.all(np.isfinite(first)):
         values.append(operator_norm(first, norm.p, norm.out))
@@ -127,7 +127,9 @@ def _spans(net: Network, pre: Sequence[Interval], out: Norm, rows: list[list[tup
             else:
                 steep = slopes[i - 1].max(initial=0.0)
                 ways.append(grow(np.asarray(steep * _spectral(weight, slopes[i - 1] > 0) * spans[i]), 4))
-        spans[j] = min(float(_sum(ways)), float(_number(np.asarray(out.above(np.array([row[j][1] for row in rows]))))))
+        spans[j] = min(
+            float(_sum(ways)), float(or_infinite(np.asarray(out.above(np.array([row[j][1] for row in rows])))))
+        )
     return [spans[j] for j in range(net.depth + 1)]
 
 
@@ -137,7 +139,7 @@ def _missed(net: Network, i: int) -> bool:
 
 
 def mixed_gradient_bounds(net: Network, pre: Sequence[Interval], c: Array) -> tuple[Interval, ...]:
-    """As `gradient_bounds`, with the help of Euclidean norms; true of the gradient at every point of the region."""
+    """Bounds as from `gradient_bounds`, tightened by Euclidean norms; they hold at every point of the region."""
     intervals = gradient_bounds(net, pre, c)
     entries = [entries for entries, _ in _behind(net, pre, c)]
     return tuple(Interval(np.maximum(g.lo, -e), np.minimum(g.hi, e)) for g, e in zip(intervals, entries, strict=True))
@@ -153,7 +155,7 @@ def _behind(net: Network, pre: Sequence[Interval], c: Array) -> list[tuple[Array
         for i in range(net.depth, -1, -1):
             step()
             ways = [passed[k].down(weight) if k in passed else _last(weight, c) for k, weight in net.readers[i]]
-            entries, size = _number(intervals[i].magnitude), 0.0
+            entries, size = or_infinite(intervals[i].magnitude), 0.0
             if ways:
                 by_norm, by_rows, spectral = (_sum(shares) for shares in zip(*ways, strict=True))
                 entries = np.minimum(entries, np.minimum(by_norm, by_rows))
@@ -179,45 +181,40 @@ class _Passed:
         return cls(s, length, slope > 0)
 
     def down(self, weight: Matrix) -> tuple[Array, Array, Array]:
-        """Of A'(s g): bounds of |entries| by its norm and by its entries, and of the Euclidean norm."""
+        """Bounds of A'(s g): of |entries| by its norm and by its entries, and of its Euclidean norm."""
         by_norm = grow(_EUCLIDEAN.rows_above(weight.T) * self.length, 2)
         by_rows = grow(np.asarray(abs(weight).T @ self.entries, dtype=np.float64), len(self.entries))
         return by_norm, by_rows, grow(np.asarray(_spectral(weight, self.active) * self.length), 2)
 
 
 def _last(weight: Matrix, c: Array) -> tuple[Array, Array, Array]:
-    """The same of A'c for the weight of the scores."""
+    """Bounds as from `down`, of A'c for the weight of the scores."""
     entries = finite_sum([(weight.T, Interval(c, c))]).magnitude
     return entries, entries, np.asarray(_EUCLIDEAN.above(entries))
 
 
 def _meet(known: Gains, i: int, entries: Array, size: float) -> float:
     """The bound that the gains of x_i and the magnitudes of the gradient behind it give."""
-    by_entries = float(_number(np.asarray(sum_up(grow(_number(known.after[i] * entries), 2)))))
-    return min(by_entries, float(_number(grow(np.asarray(known.reach[i] * size), 2))))
+    by_entries = float(or_infinite(np.asarray(sum_up(grow(or_infinite(known.after[i] * entries), 2)))))
+    return min(by_entries, float(or_infinite(grow(np.asarray(known.reach[i] * size), 2))))
 
 
 def _sum(shares: Sequence[Array]) -> Array:
-    """At least the sum of what several ways contribute."""
+    """An upper bound of the sum of several paths' contributions."""
     total = np.asarray(shares[0], dtype=np.float64)
     for share in shares[1:]:
         total = grow(total + share, 1)
-    return _number(total)
-
-
-def _number(x: Array) -> Array:
-    """Where 0 times infinity or a difference of infinities appeared nothing is known."""
-    return np.where(np.isnan(x), np.inf, x)
+    return or_infinite(total)
 
 
 def _operations(net: Network, i: int) -> float:
-    """Of the Jacobians' rows of all blocks up to z_{i+1}."""
+    """The operations for the Jacobians' rows of all blocks up to z_{i+1}."""
     below = np.cumsum([0.0] + [4.0 * b.entries for b in net.blocks])
     return float(sum(net.blocks[k].width * below[k] for k in range(1, i + 1)))
 
 
 def gains_operations(net: Network, *, rows: bool = True) -> float:
-    """About the operations of `gains` and `prove_mixed`: the Jacobians' rows, and each weight's Gram matrix twice."""
+    """The operations of `gains` and `prove_mixed`, about: the Jacobians' rows, and each weight's Gram matrix twice."""
     jacobians = sum(op for op in (_operations(net, i) for i in range(1, net.depth)) if op <= _OPERATIONS)
     spectral = sum(spectral_operations(weight) for b in net.hidden for _, weight in b.terms)
     return (jacobians if rows else 0.0) + 2.0 * spectral
@@ -235,7 +232,7 @@ def rows_work(net: Network) -> Iterator[tuple[float, str]]:
 
 
 def _dual_norms(net: Network, pre: Sequence[Interval], i: int, norm: Norm) -> Array:
-    """Of the gradients of z_i, some rows at a time."""
+    """The dual norms of the gradients of z_i, some rows at a time."""
     return np.concatenate([norm.dual.rows_above(some) for some in rows_in_blocks(net, pre, i)])
 
 
@@ -272,7 +269,7 @@ def _forget(key: int, _: weakref.ref[Any]) -> None:
 
 
 def _spectral(weight: Matrix, active: NDArray[np.bool_]) -> float:
-    """Of the active rows; kept, because every part of a network asks for the same ones again."""
+    """The spectral norm of the active rows; kept, because every part of a network needs the same norms again."""
     key = id(weight)
     if key not in _NORMS:
         _NORMS[key] = weakref.ref(weight, partial(_forget, key)), {}

@@ -76,7 +76,7 @@ class _Affine:
     rest: Array
 
     def reach(self) -> Array:
-        """At least |value|."""
+        """Upper bounds of |value|."""
         n = self.symbols.shape[1] + 4
         return grow(np.abs(self.middle) + np.abs(self.symbols).sum(axis=1) + self.rest, n)
 
@@ -89,7 +89,7 @@ class _Affine:
 
 
 def gradient_magnitudes(net: Network, pre: tuple[Interval, ...], c: Array) -> Array:
-    """At least |entries of the gradient by x_0| on every cell: the better of intervals and affine forms."""
+    """Upper bounds of |entries of the input's gradient| on every cell: the better of intervals and affine forms."""
     count = len(pre[0].lo)
     step = max(1, _CHUNK // max(net.shape) ** 2)
     pieces = [_magnitudes(net, tuple(z.rows(slice(k, k + step)) for z in pre), c) for k in range(0, count, step)]
@@ -122,7 +122,7 @@ def _plain(g: Interval) -> _Affine:
 
 
 def _switch(form: _Affine, slope: Interval, range_: Interval) -> _Affine:
-    """u g with u in [lo, hi]; what intervals know of g bounds the new symbol too."""
+    """u g with u in [lo, hi]; the interval of g bounds the new symbol too."""
     half, spread = slope.lo / 2 + slope.hi / 2, slope.hi / 2 - slope.lo / 2
     reach = form.reach()
     largest = np.minimum(reach, range_.magnitude)
@@ -156,13 +156,13 @@ def _add(a: _Affine, b: _Affine) -> _Affine:
     return _Affine(total.middle, total.symbols, grow(total.rest + 2 * UNIT * total.reach(), 4))
 
 
-OPEN_UP_TO = 7  # slopes, for norms;
-ENTRIES_UP_TO = 4  # for entries, which are split where they are not good enough: more costs more than it saves
+OPEN_UP_TO = 7  # open slopes up to which norms are enumerated
+ENTRIES_UP_TO = 4  # open slopes up to which entries are: entries are split anyway, and more costs more than it saves
 _NUMBERS = 1 << 20  # in one array of the slopes of some patterns
 
 
 def vertex_bounds(net: Network, slopes: Sequence[Interval], norm: Norm, c: Array) -> Array:
-    """The largest norm over the ends of the open slopes of every cell; infinite where these are none, one or many."""
+    """The largest norm over the ends of the open slopes of every cell; infinite where none, one or many are open."""
     lo, hi = (np.concatenate([getattr(s, end) for s in slopes], axis=1) for end in ("lo", "hi"))
     is_open = lo < hi
     count = is_open.sum(axis=1)
@@ -177,8 +177,11 @@ def vertex_bounds(net: Network, slopes: Sequence[Interval], norm: Norm, c: Array
 
 
 def vertex_entries(net: Network, slopes: Sequence[Interval], c: Array) -> Interval:
-    """The least and the largest of every entry of the gradient of c'scores over the ends of the open slopes, a row of c
-    for each cell; infinite where these are one or many, and the gradient itself where there are none."""
+    """The least and the largest of every entry of the gradient of c'scores over the ends of the open slopes.
+
+    c has a row for each cell. The ends are infinite where one slope or many are open; without open slopes they are the
+    gradient itself.
+    """
     lo, hi = (np.concatenate([getattr(s, end) for s in slopes], axis=1) for end in ("lo", "hi"))
     is_open = lo < hi
     count = is_open.sum(axis=1)
@@ -209,7 +212,7 @@ def _ends(lo: Array, hi: Array, is_open: NDArray[np.bool_], k: int) -> Array:
 
 
 def _norms(net: Network, slopes: Array, norm: Norm, c: Array) -> Array:
-    """At least the norms for known slopes, a row for each."""
+    """Upper bounds of the norms for known slopes, which are rows."""
     parts = np.split(slopes, np.cumsum([b.width for b in net.hidden])[:-1], axis=1)
     with np.errstate(all="ignore"):
         if norm.out is None:

@@ -56,7 +56,7 @@ def affine_sum(terms: Terms, bias: Array) -> Interval:
 
 
 def widened(z: Interval, slack: Array | None) -> Interval:
-    """What may lie this far from z; None for nothing."""
+    """z with this slack on both sides; None for no slack."""
     if slack is None:
         return z
     with np.errstate(invalid="ignore"):  # infinite ends stay
@@ -161,7 +161,7 @@ class Rounded:
 
     @property
     def filled(self) -> NDArray[np.bool_]:
-        """Where the entries are not known to be zero."""
+        """Which entries are not known to be zero."""
         return np.asarray((self.middle != 0) | (self.radius != 0))
 
     def scaled(self, s: Interval) -> Rounded:

@@ -40,7 +40,7 @@ from lipcert.bounds.propagation import ForwardPass
 from lipcert.bounds.substitution import Tangent
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
-from lipcert.rounding import TINY, Array, gamma, grow
+from lipcert.rounding import TINY, Array, gamma, grow, or_infinite
 
 Index = NDArray[np.int64]
 
@@ -83,8 +83,8 @@ def map_bounds(
 def _of_rows(
     net: Network, slopes: list[Interval], norm: Norm, rows: Array, values: list[Tangent] | None
 ) -> LinearBounds:
-    """The longest row: by intervals all of them, by forms the one that they say is longest, and any that may be longer
-    than this one then is."""
+    """The longest row. Intervals bound all rows, and forms the row that is longest by intervals; then forms bound every
+    row that may still be longer."""
     cells, entries = len(slopes[0].lo), norm.p != "inf" or values is not None
     lengths = _by_intervals(net, slopes, norm, rows)
     place, first = np.arange(cells), np.argmax(lengths, axis=1)
@@ -97,7 +97,7 @@ def _of_rows(
         lengths[cell, row] = np.fmin(lengths[cell, row], found[1].upper)
         place = np.concatenate([place, cell])
     uppers = np.concatenate([some.upper for some in found])
-    return LinearBounds(_known(lengths.max(axis=1)), *_together(found, uppers, place, cells))
+    return LinearBounds(or_infinite(lengths.max(axis=1)), *_together(found, uppers, place, cells))
 
 
 def _by_intervals(net: Network, slopes: list[Interval], norm: Norm, rows: Array) -> Array:
@@ -105,7 +105,7 @@ def _by_intervals(net: Network, slopes: list[Interval], norm: Norm, rows: Array)
     cells, count = len(slopes[0].lo), len(rows)
     every = [Interval(*(np.repeat(end, count, axis=0) for end in s)) for s in slopes]
     g = gradient_bounds(net, (), np.tile(rows, (cells, 1)), every)[0]
-    return _known(vector_norms(g.magnitude, norm.dual.p)).reshape(cells, count)
+    return or_infinite(vector_norms(g.magnitude, norm.dual.p)).reshape(cells, count)
 
 
 def _forms(
@@ -129,12 +129,12 @@ def _of_matrices(net: Network, slopes: list[Interval], norm: Norm, values: list[
     upper = np.fmin(upper, _by_magnitudes(J, norm))
     if norm.p == norm.out == "2":
         upper = np.fmin(upper, _by_squares(adjoint, M, R))
-    return LinearBounds(_known(upper), *_together([found], found.upper, place, cells))
+    return LinearBounds(or_infinite(upper), *_together([found], found.upper, place, cells))
 
 
 def _by_magnitudes(J: Interval, norm: Norm) -> Array:
     """The norm of the largest |entries|."""
-    size = _known(J.magnitude)
+    size = or_infinite(J.magnitude)
     if norm.p == norm.out == "2":
         return positive_norms(size)
     assert norm.out is not None
@@ -161,8 +161,10 @@ def _by_squares(adjoint: AdjointBounds, M: Array, R: Array) -> Array:
 def _together(
     found: list[LinearBounds], lengths: Array, cell: Index, cells: int
 ) -> tuple[tuple[Interval, ...], tuple[Array, ...]]:
-    """Of the rows of every cell: the gradients' lengths, and what open slopes cost, as far as a row is near the longest
-    of its cell."""
+    """The lengths of the gradients of a cell's rows together, and the costs of open slopes.
+
+    A row counts by the square of its length relative to the longest row of its cell.
+    """
     longest = np.zeros(cells)
     np.maximum.at(longest, cell, np.where(np.isfinite(lengths), lengths, 0.0))
     share = np.nan_to_num(np.square(lengths / np.maximum(longest[cell], TINY)), nan=1.0, posinf=1.0)[:, None]
@@ -180,10 +182,6 @@ def _together(
     return tuple(gradients), tuple(losses)
 
 
-def _known(x: Array) -> Array:
-    return np.where(np.isnan(x), np.inf, x)
-
-
 Mask = NDArray[np.bool_]
 Worth = Callable[[slice, Interval], Array]  # of rows and their entries: about how much each entry matters, with a sign
 
@@ -197,8 +195,8 @@ def entry_bounds(
 ) -> tuple[Interval, LinearBounds | None]:
     """Bounds of the entries that the rows ask for, (rows, inputs), on cells with these slopes; others are looser.
 
-    `rows` are the cells, the scores and which entries are wanted. `worth` asks for hints besides: what the open slopes
-    cost the entries that matter.
+    `rows` are the cells, the scores and the mask of wanted entries. With `worth` there are hints too: the costs of the
+    open slopes for the entries that matter.
     """
     cell, score, wanted = rows
     c = np.eye(net.outputs)[score]
@@ -266,13 +264,13 @@ def signed(net: Network, slopes: Sequence[Interval], c: Array, gradients: Sequen
 
 
 def _meet(a: Interval, b: Interval) -> Interval:
-    """What lies in both; both are proved, so that only rounding could make it empty."""
+    """The intersection; both intervals are proved, so that only rounding could make it empty."""
     lo, hi = np.where(np.isnan(a.lo), -np.inf, a.lo), np.where(np.isnan(a.hi), np.inf, a.hi)
     return Interval(np.maximum(lo, b.lo), np.minimum(hi, b.hi))
 
 
 def _hints(adjoint: AdjointBounds, gradients: tuple[Interval, ...], worth: Array) -> LinearBounds:
-    """What every open slope costs the sum of the entries as they matter."""
+    """How much every open slope costs in the sum of the entries, each weighted by `worth`."""
     top, losses = adjoint.largest(worth[:, None, :])
     if not losses:
         return LinearBounds(top[:, 0], gradients, ())

@@ -40,16 +40,16 @@ from lipcert.bounds.substitution import Tangent, descend, through_lines
 from lipcert.problem.maps import Matrix, dense
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
-from lipcert.rounding import TINY, UNIT, Array, gamma, grow
+from lipcert.rounding import TINY, UNIT, Array, gamma, grow, or_infinite
 
-_GROUP_NUMBERS = 1 << 20  # in one array of the coefficients of some forms
+_GROUP_NUMBERS = 1 << 20  # coefficients in one array of a group of forms
 
 
 @dataclass(frozen=True, eq=False)
 class ProductChords:
-    """Above and below u g: up_slope g + shift, low_slope g - shift, neuron by neuron of every cell.
+    """Lines above and below u g, up_slope g + shift and low_slope g - shift, for every neuron of every cell.
 
-    Both chords are as far from the line through zero: max(a g, b g) + min(a g, b g) is linear.
+    One shift serves both chords, because max(a g, b g) + min(a g, b g) is linear.
     """
 
     up_slope: Array
@@ -62,7 +62,10 @@ class ProductChords:
 
 
 def product_lines(u: Interval, g: Interval) -> ProductChords:
-    """The chords; exact where u is a number, or where g has one sign. Shifts are rounded up: any slope is a bound."""
+    """The chords of u g, exact where u is a number or g has one sign.
+
+    Shifts are rounded up. A slope may be rounded either way, because every slope gives a bound.
+    """
     known, rises, falls = u.lo == u.hi, g.lo >= 0, g.hi <= 0
     with np.errstate(all="ignore"):
         width = g.hi - g.lo
@@ -76,18 +79,15 @@ def product_lines(u: Interval, g: Interval) -> ProductChords:
         slack = 8 * UNIT * np.maximum(np.abs(u.lo), np.abs(u.hi)) * g.magnitude + TINY
         up_shift = np.where(exact, 0.0, np.maximum(up_shift, 0.0) + slack)
         low_shift = np.where(exact, 0.0, np.maximum(low_shift, 0.0) + slack)
-    return ProductChords(up, low, _known(grow(np.maximum(up_shift, low_shift), 2)))
-
-
-def _known(x: Array) -> Array:
-    return np.where(np.isnan(x), np.inf, x)
+    return ProductChords(up, low, or_infinite(grow(np.maximum(up_shift, low_shift), 2)))
 
 
 class AdjointBounds:
-    """The gradients of c'scores on a batch of cells; `slopes` by hidden block, c one for all cells or a row for each.
+    """Bounds of the gradients of c'scores on a batch of cells.
 
-    `values` are the stages of these cells where tangents are wanted. `gradients` holds the bounds found so far, from
-    the last block down to the input.
+    `slopes` are given by hidden block; c is one vector for all cells, or a row for each. `values` are the blocks with
+    secants of these cells, where secants are to be used. `gradients` holds the bounds found so far, from the last block
+    down to the input.
     """
 
     def __init__(
@@ -101,22 +101,22 @@ class AdjointBounds:
         self.gradients: list[Interval | None] = [None] * (net.depth + 1)
         self.lines: list[ProductChords | None] = [None] * (net.depth + 1)
         self.prices: list[Array | None] = [None] * (net.depth + 1)
-        self.middle: dict[int, Array] = {}  # of k_j
-        self.rounding: dict[int, Array] = {}  # what a coefficient of g_j costs
-        self.reach: dict[int, Array] = {}  # the sum of all |g_j| at most: what underflow is multiplied with
-        self.sigma = {net.depth + 1: Interval(weights, weights)}  # of u_i g_i
+        self.middle: dict[int, Array] = {}  # the middles of the intervals k_j
+        self.rounding: dict[int, Array] = {}  # the price of a coefficient of g_j: sizes of constants, and rounding
+        self.reach: dict[int, Array] = {}  # at least the sum of all |g_j|, by which underflow is multiplied
+        self.sigma = {net.depth + 1: Interval(weights, weights)}  # bounds of u_i g_i
 
     def _from_scores(self, j: int, weights: Array) -> Interval:
-        """k_j."""
+        """k_j: the part of g_j that comes from the scores."""
         terms = [(w.T, Interval(weights, weights)) for i, w in self.net.readers[j] if i > self.net.depth]
         nothing = np.zeros((self.cells, self.net.shape[j]))
         return finite_sum(terms) if terms else Interval(nothing, nothing)
 
     def run(self, entries: bool | NDArray[np.bool_] = True) -> tuple[Interval, ...]:
-        """Bounds of the gradients by x_0 .. x_m: of the input's entries and of neurons with open slopes by forms.
+        """Bounds of the gradients with respect to x_0 .. x_m; entries of the input and open neurons get forms.
 
-        Without `entries`, those of the input whose sign intervals know stay as they are; a mask (cells, inputs) says
-        which of them are wanted at all.
+        With `entries=False`, entries of the input whose sign is known from intervals keep their intervals. A mask
+        (cells, inputs) selects the entries that get forms.
         """
         for j in range(self.net.depth, -1, -1):
             self._enter(j, entries)
@@ -142,8 +142,11 @@ class AdjointBounds:
         return self.slopes[j - 1].lo < self.slopes[j - 1].hi
 
     def _price(self, j: int, g: Interval, flow: Array) -> Array:
-        """What a coefficient of u_j g_j costs, in sizes of constants and in rounding: the shift of its line; and of its
-        share of g_j, which is at most the steeper slope, the product, the sums behind it, and k_j."""
+        """The price of a coefficient of u_j g_j in three columns: the shift of its line, sizes of constants, rounding.
+
+        The coefficient that g_j gets is at most the steeper slope times as large. Its rounding comes from the product,
+        from the sums behind it, and from k_j.
+        """
         k, radius = middle_and_radius(self.given[j])
         self.middle[j] = k
         self.reach[j] = g.magnitude.sum(axis=1)
@@ -156,7 +159,7 @@ class AdjointBounds:
         return np.stack([lines.shift, steep * size, steep * paid], axis=2)
 
     def _better(self, j: int, g: Interval, mine: NDArray[np.bool_]) -> Interval:
-        """Entries of g_j by forms, both sides: those that a cell wants."""
+        """Tighten the entries of g_j by forms, from above and from below, where the mask of a cell says so."""
         lo, hi = g.lo.copy(), g.hi.copy()
         for own in self._some(j, mine):
             rows, count = np.broadcast_to(own, (self.cells, own.shape[-1])), own.shape[-1]
@@ -171,7 +174,7 @@ class AdjointBounds:
                     signed = np.concatenate([columns, -columns], axis=-2)
                     pending[i] = np.broadcast_to(signed, (self.cells, *signed.shape[-2:]))
             top = self._least(pending, j + 1, state)
-            # Not where others want them: the bounds of a cell must not depend on the company it is in.
+            # Only where this cell asks for it: its bounds must not depend on the other cells of the batch.
             used = np.take_along_axis(mine, rows, axis=1)
             low, high = np.take_along_axis(lo, rows, axis=1), np.take_along_axis(hi, rows, axis=1)
             np.put_along_axis(hi, rows, np.where(used, np.minimum(high, top[:, :count]), high), axis=1)
@@ -179,7 +182,7 @@ class AdjointBounds:
         return Interval(np.minimum(lo, hi), np.maximum(lo, hi))
 
     def _some(self, j: int, mine: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
-        """Groups of entries whose forms fit into memory: the same of all cells, or a row for each if they are few."""
+        """Groups of entries whose forms fit into memory: the same for all cells, or a row for each cell if few."""
         neurons = np.flatnonzero(np.any(mine, axis=0))
         most = int(mine.sum(axis=1).max(initial=0))
         if 2 * most < len(neurons) and all(isinstance(w, np.ndarray) for _, w in self.net.readers[j]):
@@ -188,13 +191,13 @@ class AdjointBounds:
         return [neurons[..., k : k + step] for k in range(0, neurons.shape[-1], step)]
 
     def largest(self, rows: Array) -> tuple[Array, list[Array]]:
-        """At least the maximum of rows g_0, rows of every cell, and what each neuron's lines added to the first."""
+        """Upper bounds of rows g_0 for the rows of every cell, and how much each neuron's lines added to the first."""
         sums = _Sums(*(np.zeros(rows.shape[:2]) for _ in range(3)))
         losses: list[Array] = []
         return self._least({0: rows}, 0, sums, losses), losses
 
     def _least(self, pending: dict[int, Array], start: int, sums: _Sums, losses: list[Array] | None = None) -> Array:
-        """By chords, and by tangents where there are any."""
+        """The better of chords and, where there are any, secants."""
         if self.values is None:
             return self._up(pending, start, sums, losses)
         curved = self._up(dict(pending), start, sums.copy(), None, self.values)
@@ -228,12 +231,12 @@ class AdjointBounds:
                         pushed = times(flat, weight).reshape(*rows.shape[:2], -1)
                         pending[i] = pending[i] + pushed if i in pending else pushed
             if values is None or not lifted:
-                return _known(sums.above(self.longest))
+                return or_infinite(sums.above(self.longest))
             forms = LinearForms(np.zeros((*sums.size.shape, 0)), sums.constant, sums.size, sums.error, 2 * self.longest)
             return descend(values, {}, lifted, forms).largest(values[0].sources[0])
 
     def _chord(self, j: int, w: Array, sums: _Sums, losses: list[Array] | None) -> Array:
-        """Coefficients of g_j above w (u g); of the input's own gradient they are given."""
+        """Coefficients of g_j in a bound of w (u g) from above; the input has no slope, and w stays."""
         lines, price = self.lines[j], self.prices[j]
         assert price is not None
         paid = np.matmul(np.abs(w), price)
@@ -247,7 +250,7 @@ class AdjointBounds:
         return lines.above(w)
 
     def _tangent(self, j: int, w: Array, stage: Tangent, sums: _Sums) -> tuple[Array, Array]:
-        """Coefficients of g_j and of z_j above w (u g)."""
+        """Coefficients of g_j and of z_j in a bound of w (u g) from above, by secants."""
         g, u = self.gradients[j], self.slopes[j - 1]
         assert g is not None
         known = u.lo == u.hi
@@ -270,7 +273,7 @@ class AdjointBounds:
 
 @dataclass(eq=False)
 class _Sums:
-    """Of every form: the constants added up, their sizes, and what is paid for rounding."""
+    """For every form: the sum of its constants, the sum of their sizes, and the price of rounding so far."""
 
     constant: Array
     size: Array
@@ -280,7 +283,7 @@ class _Sums:
         return _Sums(self.constant.copy(), self.size.copy(), self.error.copy())
 
     def above(self, longest: int) -> Array:
-        """The constants rounded up; no number in them is a sum of more terms."""
+        """The constants rounded up; `longest` bounds the number of terms in any sum behind them."""
         return outward(self.constant, grow(gamma(longest) * self.size + self.error, 2 * longest)).hi
 
 
@@ -289,15 +292,16 @@ def _columns(weight: Matrix, own: NDArray[np.int64]) -> Array:
     return np.ascontiguousarray(weight.T)[own] if isinstance(weight, np.ndarray) else dense(weight.T[own])
 
 
-_NORM_NUMBERS = 1 << 20  # likewise, where few of them are needed: the fewer cells share them the fewer they are,
-_NORM_CELLS = 8  # but so many at least
-_BATCH_NUMBERS = 1 << 21  # in one array of the coefficients of all forms of a batch of cells
+_BATCH_NUMBERS = 1 << 21  # coefficients in one array of all forms of a batch of cells
+# The same for `norm_bounds`, and its least number of cells in a batch. There a form is made for every entry that some
+# cell of the batch needs, so that smaller batches need fewer forms.
+_NORM_NUMBERS, _NORM_CELLS = 1 << 20, 8
 
 
 @dataclass(frozen=True, eq=False)
 class LinearBounds:
-    """Of every cell: a proved bound of the norm, bounds of the gradients by x_0 .. x_m, and by hidden block about what
-    the open slope of every neuron cost (a hint where to split)."""
+    """For every cell: a proved bound of the norm, bounds of the gradients with respect to x_0 .. x_m, and by hidden
+    block about how much every open slope costs (a hint where to split)."""
 
     upper: Array
     gradients: tuple[Interval, ...]
@@ -341,7 +345,7 @@ def joined(pieces: Sequence[LinearBounds]) -> LinearBounds:
 
 
 def norm_bounds(net: Network, slopes: Sequence[Interval], norm: Norm, c: Array) -> Array:
-    """As `linear_bounds(...).upper`, in less time: in the infinity norm an entry whose sign is known needs no form."""
+    """The uppers of `linear_bounds`, in less time: in the infinity norm an entry whose sign is known needs no form."""
     cells = len(slopes[0].lo)
     step = max(_NORM_CELLS, _NORM_NUMBERS // (2 * net.inputs * max(net.shape[1:-1], default=1)))
     pieces = []
@@ -380,7 +384,7 @@ def linear_map_bound(
 
 
 def linear_operations(net: Network, slopes: Sequence[Interval]) -> float:
-    """About the operations for one cell: every entry and every open neuron is carried up to the scores."""
+    """An estimate of the operations for one cell: every entry and every open neuron is carried up to the scores."""
     above, total = 0.0, 0.0
     for j in range(net.depth, -1, -1):
         above += sum(float(np.prod(w.shape)) for i, w in net.readers[j] if i <= net.depth)
@@ -390,32 +394,34 @@ def linear_operations(net: Network, slopes: Sequence[Interval]) -> float:
 
 
 def form_bounds(adjoint: AdjointBounds, norm: Norm, coordinate: int | None, entries: bool = True) -> LinearBounds:
+    """The bounds of one batch of cells: entries by forms, then the norm by one form; `entries` as in `run`."""
     net, slopes = adjoint.net, adjoint.slopes
     with np.errstate(all="ignore"):
         gradients = adjoint.run(entries)
         g = gradients[0]
         nothing = [np.zeros(s.lo.shape) for s in slopes]
         if coordinate is not None:
-            return LinearBounds(_known(g.magnitude[:, coordinate]), gradients, tuple(nothing))
+            return LinearBounds(or_infinite(g.magnitude[:, coordinate]), gradients, tuple(nothing))
         if norm.p == "1":
-            return LinearBounds(_known(g.magnitude.max(axis=1, initial=0.0)), gradients, tuple(nothing))
+            return LinearBounds(or_infinite(g.magnitude.max(axis=1, initial=0.0)), gradients, tuple(nothing))
         slope, shift, per_width = _chords(g, norm)
         top, losses = adjoint.largest(slope[:, None, :])
         n = g.lo.shape[1]
         rounding = grow(gamma(n + 4) * (np.abs(shift).sum(axis=1) + np.abs(top[:, 0])), n + 4)
         total = np.maximum(outward(top[:, 0] + shift.sum(axis=1), rounding).hi, 0.0)
         plain = grow((g.magnitude if norm.p == "inf" else np.square(g.magnitude)).sum(axis=1), n + 4)
-        upper = np.fmin(_known(total), _known(plain))
+        upper = np.fmin(or_infinite(total), or_infinite(plain))
         if norm.p == "2":
             upper = grow(np.sqrt(upper), 4)
         loss = spread_losses(net, slopes, gradients, losses, per_width)
-    return LinearBounds(_known(upper), gradients, tuple(loss))
+    return LinearBounds(or_infinite(upper), gradients, tuple(loss))
 
 
 def _chords(g: Interval, norm: Norm) -> tuple[Array, Array, Array]:
-    """slope g + shift above |g| or g^2 on the interval, and its largest excess over width: what less width would save.
+    """slope g + shift above |g| or g^2 on the interval, and the largest excess of this chord divided by the width.
 
-    At the most: of |g| at zero, of g^2 in the middle.
+    The quotient estimates how much a narrower interval saves. The excess is largest at zero for |g|, and in the middle
+    of the interval for g^2.
     """
     width = g.hi - g.lo
     if norm.p == "inf":
@@ -428,14 +434,14 @@ def _chords(g: Interval, norm: Norm) -> tuple[Array, Array, Array]:
         slope = np.where(np.isfinite(g.lo + g.hi), g.lo + g.hi, 0.0)
         shift = np.maximum(g.lo * (g.lo - slope), g.hi * (g.hi - slope))  # negative where the sign is known
         shift = shift + 8 * UNIT * np.square(g.magnitude) + TINY
-        return slope, _known(shift), width / 4
-    return slope, _known(shift), np.where(width > 0, shift / np.where(width > 0, width, 1.0), 0.0)
+        return slope, or_infinite(shift), width / 4
+    return slope, or_infinite(shift), np.where(width > 0, shift / np.where(width > 0, width, 1.0), 0.0)
 
 
 def spread_losses(
     net: Network, slopes: tuple[Interval, ...], gradients: tuple[Interval, ...], losses: list[Array], share: Array
 ) -> list[Array]:
-    """The losses of the lines, and about what each open neuron widens the intervals of the entries by."""
+    """The cost of every open slope: the loss of its lines, and about how much it widens the entries' intervals."""
     reach, answer = [share], []
     for k, (block, s) in enumerate(zip(net.hidden, slopes, strict=True)):
         moved = np.asarray(sum(times(reach[source], abs(w)) for source, w in block.terms))

@@ -15,7 +15,7 @@ import numpy as np
 
 from lipcert.problem.maps import Matrix, Operator, dense, entries
 from lipcert.problem.norms import Norm
-from lipcert.rounding import TINY, UNIT, Array, add_up, gamma, grow
+from lipcert.rounding import TINY, UNIT, Array, add_up, gamma, grow, or_infinite
 from lipcert.rounding.definite import is_positive
 from lipcert.steps import step
 
@@ -53,7 +53,7 @@ def spectral_norm(weight: Matrix) -> float:
     n, terms = A.shape
     if n > _SPECTRAL_UP_TO or not np.isfinite(cheap) or not 1e-100 < cheap < 1e100:
         return cheap
-    step(spectral_operations(weight))  # nothing below can be left in the middle
+    step(spectral_operations(weight))  # the work below cannot be interrupted
     gram = _gram(A)
     gram = (gram + gram.T) / 2
     magnitude = abs(A)
@@ -68,7 +68,7 @@ def spectral_norm(weight: Matrix) -> float:
 
 
 def spectral_operations(weight: Matrix) -> float:
-    """About the operations of `spectral_norm`: a Gram matrix, its largest eigenvalue, and a few factorisations."""
+    """The operations of `spectral_norm`, about: a Gram matrix, its largest eigenvalue, and a few factorisations."""
     n = int(min(weight.shape))
     if n > _SPECTRAL_UP_TO:
         return 4.0 * entries(weight)
@@ -84,7 +84,7 @@ def _gram(A: Matrix) -> Array:
 
 
 def _largest_eigenvalue(gram: Array) -> float:
-    """A hint only: what it is used for is proved."""
+    """A hint: the norm that is derived from it is proved."""
     from scipy.linalg import LinAlgError, eigh  # here, so that importing lipcert stays fast
 
     n = len(gram)
@@ -103,17 +103,17 @@ SIGNS_UP_TO = 8  # outputs: so many signs are enumerated for a norm to 1
 CORNERS_UP_TO = 12  # inputs: so many signs are enumerated for a norm from inf to 2
 _STEPS = 12  # of the power method
 _LEAST = 1e-6  # of the largest entry of a positive vector
-_CROOKED = 0.1  # the largest |V'V - I| that is worked with
+_CROOKED = 0.1  # the largest |V'V - I| that is accepted
 _NUMBERS = 1 << 22  # in one array of products with corners
 
 
 def matrix_norms(middle: Array, radius: Array, p: str, q: str) -> Array:
-    """At least the norm from p to q of every matrix within `radius` of `middle`, entry by entry.
+    """Upper bounds of the norm from p to q of every matrix within `radius` of `middle`, entry by entry.
 
     Exact, up to rounding and the radius, from 2 to 2, from 1, to inf, to 1 with few rows, and from inf to 2 with few
     columns; else the least of what rows, magnitudes and the spectral norm give.
     """
-    magnitude = _known(grow(np.abs(middle) + radius, 2))
+    magnitude = or_infinite(grow(np.abs(middle) + radius, 2))
     by_rows = vector_norms(vector_norms(magnitude, Norm(p).dual.p), q)
     if p == "1":
         return np.asarray(vector_norms(np.swapaxes(magnitude, -1, -2), q).max(axis=-1, initial=0.0))
@@ -131,7 +131,7 @@ def matrix_norms(middle: Array, radius: Array, p: str, q: str) -> Array:
         more = np.fmin(more, vector_norms(grow(moved + error, 4), Norm(p).dual.p).max(axis=-1))
     if (p, q) == ("inf", "2") and columns <= CORNERS_UP_TO:
         more = np.fmin(more, grow(corner_norms(middle) + vector_norms(vector_norms(radius, "1"), "2"), 2))
-    return np.fmin(by_rows, _known(more))
+    return np.fmin(by_rows, or_infinite(more))
 
 
 def hard(p: str, q: str, rows: int, columns: int) -> str | None:
@@ -144,7 +144,7 @@ def hard(p: str, q: str, rows: int, columns: int) -> str | None:
 
 
 def vector_norms(magnitudes: Array, p: str) -> Array:
-    """At least the norm of all vectors with these largest |entries|, along the last axis."""
+    """Upper bounds of the norm of all vectors with these largest |entries|, along the last axis."""
     n = magnitudes.shape[-1]
     match p:
         case "inf":
@@ -159,12 +159,12 @@ def vector_norms(magnitudes: Array, p: str) -> Array:
 
 
 def spectral_norms(middle: Array, radius: Array) -> Array:
-    """At least the spectral norm: that of the middle, and that of the radius."""
+    """Upper bounds of the spectral norm: the sum of the norms of middle and radius."""
     return grow(middle_norms(middle) + positive_norms(radius), 2)
 
 
 def middle_norms(M: Array) -> Array:
-    """At least the spectral norm of every matrix, by the eigenvalues of the smaller of both Gram matrices."""
+    """Upper bounds of every matrix's spectral norm, by the eigenvalues of the smaller of both Gram matrices."""
     M, unit = _scaled(M)
     empty = unit == 0
     if M.shape[-2] > M.shape[-1]:
@@ -174,11 +174,11 @@ def middle_norms(M: Array) -> Array:
     gram, error = M @ np.swapaxes(M, -1, -2), gamma(n + 2) * (size @ np.swapaxes(size, -1, -2)) + 4 * n * TINY
     top = largest_eigenvalues(gram, grow(error, n + 4))
     with np.errstate(invalid="ignore", over="ignore"):
-        return np.where(empty, TINY, _known(grow(np.sqrt(top) * unit, 6)))
+        return np.where(empty, TINY, or_infinite(grow(np.sqrt(top) * unit, 6)))
 
 
 def positive_norms(R: Array) -> Array:
-    """At least the spectral norm of every matrix with these largest |entries|."""
+    """Upper bounds of the spectral norm of every matrix with these largest |entries|."""
     filled = R != 0
     R, unit = _scaled(R)
     rows, columns = R.shape[-2:]
@@ -190,11 +190,11 @@ def positive_norms(R: Array) -> Array:
         x = y / np.maximum(y.max(axis=-2, keepdims=True), TINY) + _LEAST
     above = grow(across @ (R @ x), 2 * (rows + columns))[..., 0] / x[..., 0]
     with np.errstate(invalid="ignore", over="ignore"):
-        return _known(grow(np.sqrt(grow(above.max(axis=-1, initial=0.0), 4)) * unit, 6))
+        return or_infinite(grow(np.sqrt(grow(above.max(axis=-1, initial=0.0), 4)) * unit, 6))
 
 
 def largest_eigenvalues(S: Array, radius: Array) -> Array:
-    """At least the largest eigenvalue, or zero, of every symmetric matrix within `radius` of S, entry by entry."""
+    """Upper bounds of the largest eigenvalue, or zero, of symmetric matrices within `radius` of S, entry by entry."""
     n = S.shape[-1]
     S = (S + np.swapaxes(S, -1, -2)) / 2
     radius = grow(np.maximum(radius, np.swapaxes(radius, -1, -2)) + 2 * UNIT * np.abs(S) + TINY, 4)
@@ -222,7 +222,7 @@ def _vectors(S: Array) -> Array:
 
 
 def corner_norms(M: Array) -> Array:
-    """At least the largest |M t|_2 over the corners t of the unit box; few columns."""
+    """Upper bounds of the largest |M t|_2 over the corners t of the unit box; few columns."""
     columns = M.shape[-1]
     flat = M.reshape(-1, *M.shape[-2:])
     signs = corners(columns)
@@ -232,7 +232,7 @@ def corner_norms(M: Array) -> Array:
 
 
 def corners(n: int) -> Array:
-    """Of the unit box, one of every opposite pair."""
+    """The corners of the unit box, one of every opposite pair."""
     return np.array(list(itertools.product((1.0,), *[(-1.0, 1.0)] * (n - 1))))
 
 
@@ -250,7 +250,3 @@ def _scaled(A: Array) -> tuple[Array, Array]:
     unit = np.ldexp(1.0, np.clip(np.frexp(np.where(fine, most, 1.0))[1], -1000, 1000))
     scaled = np.where(np.isfinite(A), A, 0.0) / unit[..., None, None]
     return scaled, np.where(fine, unit, np.where(most == 0, 0.0, np.inf))
-
-
-def _known(x: Array) -> Array:
-    return np.where(np.isnan(x), np.inf, x)

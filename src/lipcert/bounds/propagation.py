@@ -49,7 +49,7 @@ Better = Callable[[int, tuple[Interval, ...], Interval], Interval]  # of z of a 
 
 @dataclass(frozen=True, eq=False)
 class Bounds:
-    """Of every cell (leading axis): z_1 .. z_m, half-spaces that contain it, and whether it is proved to be empty.
+    """Bounds of z_1 .. z_m on every cell (leading axis), half-spaces that contain it, and whether it is proved empty.
 
     `cut_short` says that a budget ended before all linear forms were made: some neurons have plain intervals.
     """
@@ -81,7 +81,7 @@ def joined(pieces: Sequence[Bounds]) -> Bounds:
 
 
 def box_bounds(net: Network, boxes: Interval, known: tuple[Interval, ...]) -> tuple[Interval, ...]:
-    """As `bounds_of`, of many boxes without signs, (cells, inputs): the pre-activation bounds alone."""
+    """Pre-activation bounds of many boxes (cells, inputs) without signs; see `bounds_of`."""
     batches = _batches(net, np.zeros(len(boxes.lo), dtype=bool), known)
     pieces = [ForwardPass(net, boxes.rows(own)).run(tuple(z.rows(own) for z in known)) for own in batches]
     back = np.argsort(np.concatenate(batches))
@@ -139,9 +139,9 @@ def _batches(net: Network, fixed: NDArray[np.bool_], known: tuple[Interval, ...]
 
 
 class ForwardPass:
-    """One pass from the input upward over a batch of cells; what is known grows block by block.
+    """One pass from the input upward over a batch of cells, block by block.
 
-    `every`: linear forms of all neurons, not only of those whose sign is open or fixed. `forms=False`: of none.
+    `every` makes linear forms for all neurons, not only where a sign is open or fixed; `forms=False` makes none.
     An interval in place of cells holds boxes without signs, (cells, inputs).
     """
 
@@ -193,7 +193,7 @@ class ForwardPass:
         return widened(z, block.slack)
 
     def _in_order(self, z: Interval, signs: NDArray[np.int8], same: Twins | None) -> Interval:
-        """Cut at zero where a sign is fixed, of all neurons with that kink; of an empty cell, anything in order."""
+        """Cut z at zero where a sign is fixed, for all neurons with that kink; ends of empty cells are put in order."""
         lo, hi = np.where(signs > 0, np.maximum(z.lo, 0), z.lo), np.where(signs < 0, np.minimum(z.hi, 0), z.hi)
         lo, hi = (lo, hi) if same is None else same.meet(lo, hi)
         self.empty |= np.any(lo > hi, axis=1)
@@ -202,8 +202,8 @@ class ForwardPass:
     def _by_forms(self, block: Block, z: Interval, signs: NDArray[np.int8]) -> Interval:
         """Better bounds by linear forms in x, on the region and on the half-spaces known so far, own ones included.
 
-        Of neurons that are stable already nothing better is needed unless `every` is: none is taken where another
-        cell needs it.
+        A stable neuron needs no better bound unless `every` is set: its bound stays, also where another cell needs a
+        form of the same neuron.
         """
         mine = np.ones(z.lo.shape, dtype=bool) if self.every else ((z.lo < 0) & (z.hi > 0)) | (signs != 0)
         lo, hi = z.lo.copy(), z.hi.copy()
@@ -225,7 +225,7 @@ class ForwardPass:
     def _some_neurons(self, block: Block, mine: NDArray[np.bool_], together: bool) -> Iterator[NDArray[np.int64]]:
         """Groups of neurons whose forms fit into memory, until the budget is over; all at once where signs are fixed.
 
-        The groups do not depend on the budget: a checker has none. Of many cells each has a row of its own.
+        The groups do not depend on the budget, because a checker has none. Several cells have a row of neurons each.
         """
         most = int(mine.sum(axis=1).max(initial=0))
         neurons = np.flatnonzero(np.any(mine, axis=0))
@@ -342,7 +342,7 @@ def gradients(problem: Problem) -> tuple[Interval, ...]:
 def preactivation_bounds(
     net: Network, region: Region, *, backward: bool = True, budget: Budget | None = None
 ) -> tuple[Interval, ...]:
-    """As `preactivations`, for a network and a region alone; `backward=False` leaves it at plain intervals."""
+    """Pre-activation bounds of a network on a region; `backward=False` makes plain intervals only."""
     return _on_region(net, region, budget, backward).of(0)
 
 

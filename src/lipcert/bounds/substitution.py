@@ -32,7 +32,7 @@ from lipcert.problem.network import Network
 from lipcert.rounding import TINY, UNIT, Array, gamma
 from lipcert.steps import DENSE, RATES, THIN, step
 
-_PASSES = 50  # operations for what is done to one coefficient besides the products, on one core
+_PASSES = 50  # operations on one coefficient besides the products, on one core
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,13 +51,15 @@ class BoundedBlock:
 
     @cached_property
     def flow(self) -> Array:
-        """sum_j |A_ij| |x_j| at most: what the rounding of the coefficients is multiplied with."""
+        """At least sum_j |A_ij| |x_j|, by which the rounding of the coefficients is multiplied."""
         pairs = zip(self.block.terms, self.sources, strict=True)
         return np.asarray(sum(times(x.magnitude, abs(weight)) for (_, weight), x in pairs))
 
     def prices(self, paid: Array) -> Array:
-        """What a coefficient of x costs, in sizes of constants and in errors, where one of z costs `paid`: it has at
-        most the steeper slope times as much."""
+        """The price of a coefficient of x, in sizes of constants and in errors, where one of z costs `paid`.
+
+        The coefficient that z gets is at most the steeper slope times as large.
+        """
         lines, bias = self.lines, np.abs(self.block.bias)
         steep = np.maximum(np.abs(lines.up_slope), np.abs(lines.low_slope))
         shift = np.maximum(np.abs(lines.up_shift), np.abs(lines.low_shift))
@@ -65,7 +67,7 @@ class BoundedBlock:
 
     @cached_property
     def reach(self) -> Array:
-        """The sum of all |x_j| and |z| at most, cell by cell: what underflow is multiplied with."""
+        """At least the sum of all |x_j| and |z|, cell by cell, by which underflow is multiplied."""
         return np.asarray(sum(x.magnitude.sum(axis=1) for x in (self.z, *self.sources)))
 
 
@@ -131,7 +133,7 @@ def _both(weight: Matrix, neurons: NDArray[np.int64]) -> Array:
 
 
 def through_lines(rows: Array, lines: Lines) -> tuple[Array, Array, Array]:
-    """Coefficients of z above rows x, with the constants that this adds, and |rows|."""
+    """Coefficients of z in a bound of rows x from above, the constants that the lines add, and |rows|."""
     positive = np.maximum(rows, 0.0)
     shift = each(positive, lines.up_shift)
     if lines.low_shift.any():
@@ -151,7 +153,7 @@ def _longest(blocks: Sequence[Block]) -> int:
 
 
 def longest_side(blocks: Iterable[Block]) -> int:
-    """Of their weight matrices."""
+    """The longest side of the blocks' weight matrices."""
     return max(int(max(weight.shape)) for b in blocks for _, weight in b.terms)
 
 
@@ -184,7 +186,7 @@ class Tangent(BoundedBlock):
         return value_lines(self.block.activation, self.z.lo, self.z.hi)
 
     def rows(self, k: slice | NDArray[np.int64]) -> Tangent:
-        """Of some of the cells."""
+        """The blocks of some of the cells."""
         return Tangent(self.block, self.z.rows(k), self.x.rows(k), tuple(x.rows(k) for x in self.sources))
 
     @cached_property

@@ -34,7 +34,7 @@ PRODUCT_RATE = 6.5e10
 
 @dataclass(frozen=True)
 class Work:
-    """What a call has done: counted work in nominal seconds, seconds of all processors, seconds of the wall clock."""
+    """Work of a call so far: counted in nominal seconds, in seconds of all processors, in seconds of the wall clock."""
 
     counted: float
     processor: float
@@ -50,7 +50,7 @@ class Count:
 
 @dataclass(eq=False)
 class Meter:
-    """What all budgets of one call share: the start, the work counted so far, and the pace of every kind of work."""
+    """Shared by all budgets of one call: the start, the work counted so far, and the pace of every kind of work."""
 
     repeatable: bool
     counted: float = 0.0
@@ -61,9 +61,9 @@ class Meter:
     end: float = math.inf  # of the whole call, on its clock
 
     def learn(self, kind: str, nominal: float, real: float) -> None:
-        """Older measurements fade, so that the pace follows a machine that becomes busy or free.
+        """Take in a measurement. Older ones fade, so that the pace follows a machine that becomes busy or free.
 
-        Little work teaches nothing: calls, and libraries that are loaded on the way, take longer than it does.
+        Short work is ignored: the calls around it, and libraries that are loaded on the way, take longer.
         """
         if nominal < PACE_LEAST:
             return
@@ -72,14 +72,17 @@ class Meter:
         self.measured[kind] = (fade * old[0] + nominal, fade * old[1] + real)
 
     def pace(self, kind: str) -> float:
-        """Seconds of the clock that a nominal second of this kind takes; unmeasured, what others leave of it."""
+        """How many real seconds one nominal second of this kind of work takes now.
+
+        If it was not measured yet, the measured share of the processor is used.
+        """
         if self.repeatable:
             return 1.0
         nominal, real = self.measured.get(kind, (0.0, 0.0))
         return real / nominal if nominal > 0 else self.contention()
 
     def contention(self) -> float:
-        """Seconds of the wall clock per second of a processor since the start: above one where others use them."""
+        """Seconds of the wall clock per second of processor time since the start: above one if other programs run."""
         wall, processor = time.monotonic() - self.wall, processor_seconds() - self.processor
         return max(1.0, wall / processor) if processor >= CONTENTION_LEAST else 1.0
 
@@ -111,11 +114,11 @@ class Budget:
         return self.meter.repeatable
 
     def now(self) -> float:
-        """On the clock of this budget, in seconds; only differences mean something."""
+        """Time on the clock of this budget in seconds; only differences mean something."""
         return self.meter.counted if self.meter.repeatable else time.monotonic()
 
     def left(self) -> float:
-        """Seconds of the clock until the end, negative when it is over; none where the memory is full."""
+        """Seconds of the clock until the end, negative when it is over; at most zero when the memory is full."""
         left = self.end - self.now()
         return min(left, 0.0) if self.meter.memory.full() else left
 
@@ -128,7 +131,7 @@ class Budget:
 
     @property
     def memory(self) -> Memory:
-        """What the process may have."""
+        """The memory limit of the call."""
         return self.meter.memory
 
     def holds(self, numbers: float) -> bool:
@@ -173,7 +176,7 @@ class Budget:
         self.meter.counted += operations / RATES[kind]
 
     def add(self, counted: float) -> None:
-        """Count work that another budget counted, in nominal seconds: that of another process, say."""
+        """Count work in nominal seconds that another budget counted, for example in another process."""
         self.meter.counted += counted
 
     @contextmanager
@@ -191,24 +194,24 @@ class Budget:
                 self.meter.learn(kind, count.operations / RATES[kind], time.monotonic() - before)
 
     def expected(self, operations: float, kind: str = DENSE) -> float:
-        """About how many seconds of the clock so much work takes."""
+        """Expected seconds of the clock for this many operations."""
         return operations / RATES[kind] * self.meter.pace(kind)
 
     def affordable(self, seconds: float, kind: str = DENSE) -> float:
-        """About how many operations fit into these seconds of the clock: the inverse of `expected`."""
+        """Expected number of operations within these seconds of the clock: the inverse of `expected`."""
         return seconds * RATES[kind] / self.meter.pace(kind)
 
     def threads(self, order: float) -> AbstractContextManager[None]:
-        """As many BLAS threads inside as help with matrices of this order; one where the answer must be repeatable."""
+        """Set the BLAS threads inside: as many as help with matrices of this order; one if work is counted."""
         return one_thread() if self.meter.repeatable else threads_for(order)
 
     def effort(self) -> float:
-        """A reading of what this process has worked, for ratios: counted work, or seconds of its processor, which other
-        programs do not stretch."""
+        """Work of this process so far, to form ratios: counted work, or processor seconds, which other programs do not
+        stretch."""
         return self.meter.counted if self.meter.repeatable else time.process_time()
 
     def calibrate(self) -> None:
-        """Measure the pace of dense work, where nothing has yet, by products of matrices."""
+        """Measure the pace of dense work by products of matrices, if it was not measured yet."""
         if self.meter.repeatable or DENSE in self.meter.measured:
             return
         with threads_for(RACE_ORDER):
@@ -216,13 +219,13 @@ class Budget:
         self.meter.learn(DENSE, RACE_SECONDS * speed / PRODUCT_RATE, RACE_SECONDS)
 
     def spent(self) -> Work:
-        """Since the meter was started."""
+        """The work since the meter was started."""
         wall, processor = time.monotonic() - self.meter.wall, processor_seconds() - self.meter.processor
         return Work(self.meter.counted, processor, wall)
 
 
 def processor_seconds() -> float:
-    """Of this process and of its children that have ended."""
+    """Processor time of this process and of its children that have ended."""
     try:
         import resource
     except ImportError:  # no such thing on this system: the process alone

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from lipcert.errors import InputError
 from lipcert.steps import Expired, Watch, watched
 
-Tell = Callable[[float, str], None]  # of the seconds that a check expects to take, and why
+Tell = Callable[[float, str], None]  # called with the seconds that a check expects to take, and the reason
 
 
 @contextmanager

@@ -1,8 +1,8 @@
 """Memory: how much a call may take, how much the process has, and sizes as people write them.
 
-Two things keep a limit. What is about to be laid out is forecast where its work is (`Budget.holds`): what does not fit
-is not begun. And the process's own size is looked at where the budget is (`Memory.full`): what no forecast saw ends as
-at a time limit. Nothing is killed, and no limit of the system is set.
+A limit is kept in two ways. Work on large arrays asks before it begins whether they fit (`Budget.holds`), and is left
+out if they do not. And a budget looks at the size of the process (`Memory.full`): near the limit, work ends as at a
+time limit. Nothing is killed, and no limit of the system is set.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NUMBER = 8  # bytes of one number in double precision
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _SIZE = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(%|(?:([KMGT])I?)?B?)")
 _STATM = Path("/proc/self/statm")
-_LOOK = 0.005  # seconds for which a look at the process is good: one takes some millionths
+_LOOK = 0.005  # seconds for which the measured size of the process is used again; measuring takes microseconds
 
 
 @dataclass(eq=False)
@@ -45,7 +45,7 @@ class Memory:
     _when: float = -math.inf
 
     def full(self) -> bool:
-        """Whether the process has come so near to the limit that what is under way has to end."""
+        """Whether the process is so near to the limit that the work under way must end."""
         if math.isinf(self.limit):
             return False
         now = time.monotonic()
@@ -116,12 +116,12 @@ def check_share(each: float, limit: float, workers: int) -> None:
 
 
 def in_words(size: float) -> str:
-    """As 1.5 GB, or 200 MB."""
+    """The size as a person reads it: 1.5 GB, or 200 MB."""
     return f"{size / 2**30:.1f} GB" if size >= 0.95 * 2**30 else f"{size / 2**20:.0f} MB"
 
 
 def unwatched(memory: float | int | str | None) -> str | None:
-    """What a user should know where this system says too little; None where it says all."""
+    """A note for the user if this system does not tell its memory or that of the process; None if it tells both."""
     if memory is None and machine() is None:
         return f"this system does not say how much memory it has; {in_words(MEMORY_UNKNOWN)} are taken for it"
     if resident() is None:

@@ -48,7 +48,7 @@ class Quartiles:
 
     @classmethod
     def one(cls, number: float) -> Quartiles:
-        """Of a single number."""
+        """The quartiles of a single number."""
         return cls(number, number, number)
 
 

@@ -1,4 +1,4 @@
-"""Numbers as people read them. What is proved is rounded outward here too: upper bounds up, certified radii down."""
+"""Numbers as people read them. Proved numbers are rounded outward: upper bounds up, lower bounds and radii down."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ _NONE = "–"
 
 
 def up(value: float | None, digits: int = 4) -> str:
-    """At least `value`."""
+    """`value` rounded up, with all its digits."""
     return _rounded(value, digits, ROUND_CEILING)
 
 
 def down(value: float | None, digits: int = 4) -> str:
-    """At most `value`."""
+    """`value` rounded down, with all its digits."""
     return _rounded(value, digits, ROUND_FLOOR)
 
 
@@ -24,12 +24,12 @@ def near(value: float | None, digits: int = 3) -> str:
 
 
 def rounded_up(value: float, digits: int = 7) -> str:
-    """At least `value`, as text prints numbers: without zeros at the end, and with inf and nan as words."""
+    """`value` rounded up, as text prints numbers: without zeros at the end, and with inf and nan as words."""
     return _trimmed(value, digits, ROUND_CEILING)
 
 
 def rounded_down(value: float, digits: int = 7) -> str:
-    """At most `value`, as text prints numbers."""
+    """`value` rounded down, as text prints numbers."""
     return _trimmed(value, digits, ROUND_FLOOR)
 
 
@@ -47,7 +47,7 @@ def percent(part: int, total: int, *, ceiling: bool = False) -> str:
 
 
 def count(number: int) -> str:
-    """With thin spaces between the thousands."""
+    """A whole number with thin spaces between the thousands."""
     return f"{number:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
 
 

@@ -174,7 +174,7 @@ def _add(axes: Axes, shape: Shape) -> None:
 
 
 def _look(paint: Paint) -> dict[str, Any]:
-    """Where a shape is hatched, matplotlib takes the colour of its edge for the lines, and the edge has no width."""
+    """Matplotlib's keywords. It draws a hatch in the edge's colour, so a hatched shape has an edge of no width."""
     if paint.hatch:
         return {"facecolor": "none", "edgecolor": _colour(paint.hatch), "hatch": "/////", "linewidth": 0}
     dash = [float(n) / max(paint.width, 0.1) for n in paint.dash.split()]

@@ -1,4 +1,4 @@
-"""What a drawing is made of: lines, boxes and texts, in units of about one pixel, y downwards; and axes.
+"""The parts of a drawing: lines, rectangles and texts, in units of about one pixel, y downwards; and axes.
 
 Axes have round numbers on them, linear or logarithmic; a frame lies between two of them.
 """
@@ -142,7 +142,7 @@ class Axis:
     log: bool = False
 
     def share(self, value: float) -> float:
-        """Where a value lies: 0 at the low end, 1 at the high end."""
+        """The place of a value: 0 at the low end, 1 at the high end."""
         v, low, high = (math.log10(max(n, _LEAST)) if self.log else n for n in (value, self.low, self.high))
         return (v - low) / (high - low)
 
@@ -194,7 +194,7 @@ class AxesFrame:
     bottom: float
 
     def at(self, x: float, y: float) -> Point:
-        """Where a pair of values lies on the sheet."""
+        """The place of a pair of values on the sheet."""
         across, up = self.x.share(x), self.y.share(y)
         return self.left + (self.right - self.left) * across, self.bottom - (self.bottom - self.top) * up
 

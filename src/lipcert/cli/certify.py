@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lipcert.chart.numbers import percent
+from lipcert.chart.numbers import percent, rounded_up
 from lipcert.cli.live import StageDisplay
 from lipcert.cli.options import (
     Reading,
@@ -174,7 +174,8 @@ def _show(result: Certification, out: str | None) -> None:
     screen.print(f"{result.classes} classes, {right}")
     if known:
         count = f"{len(known)} of {result.classes * (result.classes - 1) // 2}"
-        screen.print(f"constants: {count} proved ({result.method}), from {min(known):.6g} to {max(known):.6g}")
+        span = f"from {rounded_up(min(known), 6)} to {rounded_up(max(known), 6)}"
+        screen.print(f"constants: {count} proved ({result.method}), {span}")
     table = grid("radius", "certified", "attacked", "undecided")
     for radius in result.radii:
         counts = result.counts(radius)

@@ -8,6 +8,7 @@ from typing import Any
 import click
 import numpy as np
 
+from lipcert.chart.numbers import rounded_up
 from lipcert.cli.brackets import show_result, show_verdict
 from lipcert.cli.options import Reading, json_option, network_argument, reading_options, time_option
 from lipcert.cli.paths import CERTIFICATE, INPUT, NETWORK, OutputFile
@@ -130,7 +131,7 @@ def _largest(loop: Network, region: Region, given: dict[str, Any], wishes: dict[
 
     def tell(radius: float, found: Result) -> None:
         if not as_json:
-            out.print(f"radius {radius:<10.5g} constant <= {found.upper:.6g}")
+            out.print(f"radius {radius:<10.5g} constant <= {rounded_up(found.upper, 6)}")
 
     limits: dict[str, Any] = {"most": float(region.radius[0]), "time_limit": given["time_limit"]}
     answer = largest_box(loop, region.center, given["below"], on_try=tell, **limits, **wishes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from lipcert.chart.numbers import rounded_down, rounded_up
 from lipcert.cli.live import LiveLine
 from lipcert.search.progress import Progress
 from lipcert.solver import Progress as Iteration
@@ -36,8 +37,8 @@ class ProgressDisplay(LiveLine):
 
     def line(self) -> str:
         p = self._last
-        lower = "?" if p.lower is None else f"{p.lower:.6g}"
-        upper = "?" if math.isinf(p.upper) else f"{p.upper:.6g}"
+        lower = "?" if p.lower is None else rounded_down(p.lower, 6)
+        upper = "?" if math.isinf(p.upper) else rounded_up(p.upper, 6)
         gap = "?" if p.gap is None else f"{100 * p.gap:.3g} %"
         return f"{self.seconds:6.1f} s   lower {lower}   upper {upper}   gap {gap}   {p.stage}"
 

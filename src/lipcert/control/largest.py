@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from lipcert.budget import Budget
 from lipcert.chart.facts import Facts, Shown
+from lipcert.chart.numbers import rounded_down, rounded_up
 from lipcert.errors import InputError
 from lipcert.method.bound import bound
 from lipcert.method.result import Result
@@ -45,9 +46,16 @@ class LargestBox(Shown):
 
     def facts(self) -> Facts:
         """What a person wants to read first."""
-        rows = [("radius", f"{self.radius:.6g}   proved" if self.result is not None else "none   nothing was proved")]
+        rows = [
+            (
+                "radius",
+                f"{rounded_down(self.radius, 6)}   proved" if self.result is not None else "none   nothing was proved",
+            )
+        ]
         if self.result is not None:
-            rows.append(("constant", f"{self.result.upper:.6g}   at most, on that box ({self.result.method})"))
+            rows.append(
+                ("constant", f"{rounded_up(self.result.upper, 6)}   at most, on that box ({self.result.method})")
+            )
         if math.isfinite(self.beyond):
             end = "a witness says no" if self.refuted else "nothing was proved in the time"
             rows.append(("beyond", f"{self.beyond:.6g}   {end}"))

@@ -1,4 +1,4 @@
-"""Where pieces run: in this process, in processes of this machine, or on a Dask cluster."""
+"""Executors of pieces: in this process, in processes of this machine, or on a Dask cluster."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PATIENCE_SECONDS = 120.0  # a cluster without workers may be about to get some
 
 
 class Local(Executor):
-    """In this process, one after another, at once."""
+    """Runs a piece in this process as soon as it is submitted."""
 
     workers = 1
     depth = 1  # submitting means doing: the outcome must be kept before the next

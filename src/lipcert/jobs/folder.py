@@ -183,7 +183,7 @@ class JobFolder:
 
 
 def fingerprint(job: Mapping[str, Any]) -> str:
-    """The same for the same kind and question, whatever the order of their keys."""
+    """A hash of kind and question that does not depend on the order of their keys."""
     asked = json.dumps([job["kind"], job["question"]], sort_keys=True)
     return hashlib.sha256(asked.encode()).hexdigest()
 
@@ -215,7 +215,7 @@ def _check(folder: Path, asked: dict[str, Any], resume: bool, may_differ: str | 
 
 
 def read_job_file(path: Path) -> dict[str, Any]:
-    """What job.json says was asked, when its fingerprint agrees."""
+    """The job in job.json, when its fingerprint agrees."""
     try:
         job = an_object(read_json(path), "")
         if not isinstance(job.get("kind"), str) or job.get("fingerprint") != fingerprint(job):

@@ -21,7 +21,7 @@ _LONGEST_ERROR = 500
 
 @dataclass(frozen=True)
 class Answer:
-    """What a piece may return when a JSON value is not enough: extension -> contents of a file kept beside it."""
+    """A return value of a piece with files beside the JSON value: extension -> contents of a file kept beside it."""
 
     value: Mapping[str, Any]
     files: Mapping[str, bytes] = field(default_factory=dict)

@@ -78,7 +78,7 @@ class End(Enum):
 
 @dataclass(frozen=True)
 class Run:
-    """What there is: outcomes in the order of the pieces, how many of them were there before, and how it ended."""
+    """The outcomes in the order of the pieces, how many of them were there before, and how the run ended."""
 
     outcomes: dict[str, Outcome]
     end: End

@@ -7,7 +7,7 @@ from lipcert.method.base import PRELUDE_SHARE, SEARCH_BEFORE_TURNS, Method
 from lipcert.method.bracket import Bracket
 from lipcert.method.elimination import eliminate_many
 from lipcert.method.engines import engines_for
-from lipcert.method.lower import Looker
+from lipcert.method.lower import WitnessTurns
 from lipcert.method.portfolio import stages, take_turns
 from lipcert.method.tight import Tight
 from lipcert.method.workers import workers_of
@@ -37,7 +37,7 @@ class Auto(Method):
             return
         with workers_of(bracket) as executor:
             engines = engines_for(problem, bracket, budget, executor)
-            looker = Looker(problem, bracket, budget)
+            looker = WitnessTurns(problem, bracket, budget)
             for number, stage in enumerate(stages(budget)):
                 if number:  # before the first one `bound` has looked
                     looker.again(stage, self.search * max(stage.left(), 0.0))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from lipcert.budget import Budget
 from lipcert.budget.threads import threads_for
 from lipcert.method.bracket import Bracket, ended_by_memory
-from lipcert.method.lower import Rounder
+from lipcert.method.lower import MomentRounding
 from lipcert.method.planning import LARGEST_ORDER, Step, whole_step
 from lipcert.method.result import CLOSED
 from lipcert.method.solving import BUILD_CALLS, Task, least_numbers, proof_fits
@@ -52,7 +52,9 @@ class CaseSolves:
         """No time at all, once a case is solved."""
         return 0.0 if self.solved is not None and self.solved.any() else None
 
-    def advance(self, problem: Problem, method: Relaxed, bracket: Bracket, budget: Budget, look: Rounder) -> Status:
+    def advance(
+        self, problem: Problem, method: Relaxed, bracket: Bracket, budget: Budget, look: MomentRounding
+    ) -> Status:
         """Bounds within the budget; `method` solves a relaxation of one case."""
         run = _Run(problem, method, bracket, budget, look, self)
         self.solved = run.solved
@@ -63,7 +65,13 @@ class _Run:
     """One call: the bounds of all cases, and which are still open."""
 
     def __init__(
-        self, problem: Problem, method: Relaxed, bracket: Bracket, budget: Budget, look: Rounder, kept: CaseSolves
+        self,
+        problem: Problem,
+        method: Relaxed,
+        bracket: Bracket,
+        budget: Budget,
+        look: MomentRounding,
+        kept: CaseSolves,
     ) -> None:
         self.problem, self.method, self.bracket, self.budget, self.look = problem, method, bracket, budget, look
         self.table, self.proved = case_table(problem), kept.proved
@@ -75,7 +83,7 @@ class _Run:
 
     @property
     def floor(self) -> float:
-        """What the answer cannot fall below: a witness, or a case that is done."""
+        """The answer cannot fall below this: the value of a witness, or the bound of a case that is done."""
         return max(self.bracket.lower, float(self.bounds[~self.open].max(initial=0.0)))
 
     def decided(self, at: tuple[int, int]) -> bool:
@@ -136,7 +144,7 @@ class _Run:
         task = Task(case, specification, relaxation)
         if not proof_fits(task.order if step.whole else task.proof_order, budget):
             return Status.TIME_LIMIT
-        look = OnCase(self.look, case) if step.whole else None
+        look = MomentsOfCase(self.look, case) if step.whole else None
         with threads_for(task.order):
             return self.method.solve(task, _CaseBracket(self, at), budget, look)
 
@@ -151,10 +159,10 @@ class _Run:
         self.bracket.improve(prove_cases(self.problem, self.method.name, self.table, cases))
 
 
-class OnCase:
+class MomentsOfCase:
     """Looks at the moment matrix of one case."""
 
-    def __init__(self, look: Rounder, case: Problem) -> None:
+    def __init__(self, look: MomentRounding, case: Problem) -> None:
         self.look, self.case = look, case
 
     def __call__(self, relaxation: Relaxation, X: Array) -> None:

@@ -43,7 +43,7 @@ class Product(Method):
 
 
 def last_resort(problem: Problem, bracket: Bracket) -> None:
-    """A bound whatever the time and the memory: the product with a few sums over the weights in place of norms."""
+    """A bound for next to no time and memory: the product, with a few sums over the weights in place of norms."""
     bracket.improve(prove_product(problem, False))
 
 
@@ -135,7 +135,7 @@ class Mixed(Method):
         self._prove(problem, bracket, budget, norms, rows=False)
 
     def _prove(self, problem: Problem, bracket: Bracket, budget: Budget, operations: float, *, rows: bool) -> None:
-        """With the rows of all Jacobians or without them."""
+        """The proof, with the rows of all Jacobians or without them."""
         net = problem.network
         with threads_for(net.entries**0.5), budget.measured(operations):
             known = gains(net, preactivations(problem), problem.norm, rows=rows)

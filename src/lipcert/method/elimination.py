@@ -21,7 +21,7 @@ _TIMES = 2  # the bound, and the slopes that attain it
 
 
 class Elimination(Method):
-    """Where tables over the neurons that share inputs are small."""
+    """Exact where the tables over neurons that share inputs are small."""
 
     name = "elimination"
     summary = "the largest gradient over all slopes, exactly: one hidden layer, sparse or with about 20 open neurons"
@@ -33,7 +33,7 @@ class Elimination(Method):
         return refusal(problem)
 
     def cost(self, problem: Problem) -> float:
-        """With tables that are as large as they may be."""
+        """The cost with the largest tables that are allowed."""
         return 4.0 * problem.network.neurons * 2.0**LARGEST / RATES[SPARSE]
 
     def run(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:

@@ -18,7 +18,7 @@ from lipcert.method.branching.search import CELLS_AT_ONCE
 from lipcert.method.cheap import Linear
 from lipcert.method.portfolio import Engine
 from lipcert.method.relaxed import RELAXED, Relaxed
-from lipcert.method.slopes import SLOPES_PROOFS, Slopes, Work, run_slopes
+from lipcert.method.slopes import SLOPES_PROOFS, Slopes, SlopeSolves, run_slopes
 from lipcert.method.tight import ResumeState, Tight
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import hull
@@ -149,23 +149,20 @@ class Signs(Engine):
     def __init__(self, problem: Problem, bracket: Bracket, sharper: Sharpening) -> None:
         super().__init__()
         self.problem, self.bracket, self.sharper = problem, bracket, sharper
-        self.search: SignSearch | None = None
+        self.state: SignSearch | None = None
 
     def advance(self, budget: Budget) -> None:
-        if self.search is None:
+        if self.state is None:
             self.problem = self.sharper(budget)
-            self.search = self._begun()
+            self.state = self._begun()
         self.bracket.enter(self.name)
-        self.search.run(budget)
-        found, small = self.search.certificate(), collapse(self.problem)
+        self.state.run(budget)
+        found, small = self.state.certificate(), collapse(self.problem)
         certificate = found if small is None else prove_within(self.problem, found)
         self.bracket.improve(certificate)
-        self.upper, self.ended = min(self.upper, certificate.upper), self.search.done
-        if self.search.interrupted:
+        self.upper, self.ended = min(self.upper, certificate.upper), self.state.done
+        if self.state.interrupted:
             self.bracket.status = Status.INTERRUPTED
-
-    def release(self) -> None:
-        self.search = None
 
     def _begun(self) -> SignSearch:
         from lipcert.method.signs import SignSearch  # here, so that importing lipcert stays fast
@@ -176,11 +173,11 @@ class Signs(Engine):
         return SignSearch(small.problem, self.bracket, self.problem, small.price)
 
     def conclude(self) -> None:
-        if self.search is not None:
-            state = self.search.state
-            seen, refused = counted(state.nodes, "sign pattern"), counted(state.nogoods, "refused pattern")
-            counts = f"{seen}, {counted(state.programs, 'linear program')}, {refused}"
-            self.bracket.note(f"{counts} over {counted(len(self.search.quick.open), 'open neuron')}")
+        if self.state is not None:
+            found = self.state.state
+            seen, refused = counted(found.nodes, "sign pattern"), counted(found.nogoods, "refused pattern")
+            counts = f"{seen}, {counted(found.programs, 'linear program')}, {refused}"
+            self.bracket.note(f"{counts} over {counted(len(self.state.quick.open), 'open neuron')}")
 
 
 class Cells(Engine):
@@ -192,7 +189,7 @@ class Cells(Engine):
         super().__init__()
         self.problem, self.bracket, self.executor = problem, bracket, executor
         self.share = share  # of the budget: where a batch and a relaxation take longer, others come first
-        self.search: CellSearch | None = None
+        self.state: CellSearch | None = None
         self.outcome: SearchOutcome | None = None
 
     def price(self, budget: Budget) -> float:
@@ -204,11 +201,11 @@ class Cells(Engine):
         return batch + budget.expected(Tight().cost(self.problem) * RATES[DENSE])
 
     def waits(self, budget: Budget) -> bool:
-        return self.search is None and self.price(budget) > self.share * budget.left()
+        return self.state is None and self.price(budget) > self.share * budget.left()
 
     def least(self, budget: Budget) -> float:
         """Seconds of the first cell and its halves; a search that has begun can use any time."""
-        return 0.0 if self.search is not None else budget.expected(3.0 * cell_operations(self.problem))
+        return 0.0 if self.state is not None else budget.expected(3.0 * cell_operations(self.problem))
 
     def prior(self) -> float:
         """Expected bound of the first turn: no better than the current one.
@@ -220,14 +217,14 @@ class Cells(Engine):
     def advance(self, budget: Budget) -> None:
         bracket = self.bracket
         bracket.enter(self.name)
-        if self.search is None:
-            self.search = CellSearch(self.problem, bracket, self.executor, self._watch)
-        self.search.run(budget)
-        outcome = self.outcome = self.search.outcome()
+        if self.state is None:
+            self.state = CellSearch(self.problem, bracket, self.executor, self._watch)
+        self.state.run(budget)
+        outcome = self.outcome = self.state.outcome()
         bracket.promised = math.inf
         bracket.improve(outcome.certificate)
         self.upper = min(self.upper, outcome.certificate.upper)
-        self.ended = self.search.done or math.isinf(self.upper)  # numbers that overflow do so in every cell
+        self.ended = self.state.done or math.isinf(self.upper)  # numbers that overflow do so in every cell
         if outcome.interrupted:
             bracket.status = Status.INTERRUPTED
 
@@ -239,9 +236,6 @@ class Cells(Engine):
         if stuck and not self.bracket.closed():
             left = counted(stuck, "cell is", "cells are")
             self.bracket.note(f"{left} left with a gap that no further split closes")
-
-    def release(self) -> None:
-        self.search = None
 
     def _watch(self, state: SearchState, witness: Witness | None) -> None:
         bracket = self.bracket
@@ -286,7 +280,7 @@ class Tightening(Relaxation):
     """Method tight: a turn goes on with the cuts or the multipliers of the last one."""
 
     def __init__(self, problem: Problem, bracket: Bracket, sharper: Sharpening) -> None:
-        self.state = ResumeState()
+        self.state: ResumeState = ResumeState()
         super().__init__(problem, bracket, Tight(slopes=False, state=self.state, parts=True), TIGHT_LEAVES, sharper)
 
     def least(self, budget: Budget) -> float:
@@ -306,7 +300,7 @@ class BySlopes(Relaxation):
     """Method slopes: a turn goes on from the multipliers of the last one. It ends where it cannot begin."""
 
     continues = True
-    work: Work | None = None
+    state: SlopeSolves | None = None
 
     def price(self, budget: Budget) -> float:
         """Seconds of the first turn.
@@ -320,10 +314,10 @@ class BySlopes(Relaxation):
     def advance(self, budget: Budget) -> None:
         self.problem = self.sharper(budget)
         before = self.bracket.certificate
-        self.work = run_slopes(self.problem, self.bracket, budget, self.work)
+        self.state = run_slopes(self.problem, self.bracket, budget, self.state)
         if self.bracket.certificate is not before:
             self.upper = self.bracket.upper
-        self.short = self.work is None and self.bracket.status in (Status.TIME_LIMIT, Status.WORK_LIMIT)
-        nothing = self.work is None and not self.short
-        done = nothing or (self.bracket.status is Status.DONE and self.work is not None and not self.work.alive)
+        self.short = self.state is None and self.bracket.status in (Status.TIME_LIMIT, Status.WORK_LIMIT)
+        nothing = self.state is None and not self.short
+        done = nothing or (self.bracket.status is Status.DONE and self.state is not None and not self.state.alive)
         self.ended = done or self.bracket.status is Status.MEMORY_LIMIT

@@ -9,7 +9,7 @@ from lipcert.method.bracket import Bracket
 from lipcert.method.branching import refusal
 from lipcert.method.elimination import eliminate_many
 from lipcert.method.engines import searches
-from lipcert.method.lower import Looker
+from lipcert.method.lower import WitnessTurns
 from lipcert.method.portfolio import take_turns
 from lipcert.method.workers import workers_of
 from lipcert.problem.problem import Problem
@@ -31,13 +31,13 @@ class Exact(Method):
 
     @staticmethod
     def _too_hard(problem: Problem) -> str | None:
-        """Norms that are not computed even where the Jacobian is known leave a gap, whatever is split."""
+        """Why the gap cannot be closed by splitting: some operator norms are not computed even of a known Jacobian."""
         net, norm = problem.network, problem.norm
         reason = None if norm.out is None else hard(norm.p, norm.out, net.outputs, net.inputs)
         return None if reason is None else f"method exact cannot close: {reason}; use auto or tight"
 
     def cost(self, problem: Problem) -> float:
-        """Of a hundred cells; how many there will be no one knows."""
+        """The cost of a hundred cells; their number is not known before."""
         net = problem.network
         return 100 * 4.0 * max(net.shape) * net.entries / RATES[DENSE]
 
@@ -47,7 +47,7 @@ class Exact(Method):
             return
         with workers_of(bracket) as executor:
             engines = searches(problem, bracket, budget, executor)
-            looker = Looker(problem, bracket, budget)
+            looker = WitnessTurns(problem, bracket, budget)
             take_turns(engines, bracket, budget, looker)
             looker.last(budget)
         if not engines:

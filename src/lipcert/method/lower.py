@@ -37,7 +37,7 @@ _OVERRUN, _OVERRUN_FIRST = 0.25, 0.6  # the second as long as there is no witnes
 
 
 def look_at_middle(problem: Problem, bracket: Bracket, budget: Budget) -> None:
-    """Before all bounds, which may take the whole time with a network that is not small."""
+    """Look for a witness at the middle of the region, before the bounds of a large network take all of the time."""
     if problem.network.entries <= CHEAP_NETWORK:
         return
     bracket.enter("lower bound")
@@ -74,12 +74,12 @@ def look(problem: Problem, bracket: Bracket, budget: Budget, seconds: float, aga
 
 
 def seconds_beside_arithmetic(budget: Budget) -> float:
-    """How long a method without a solver looks for a witness: as long as its bound took, and not too shortly."""
+    """Seconds of the search for a witness of a method without a solver: as long as its bound took, at least a while."""
     spent = budget.spent()
     return max(SEARCH_CHEAP, spent.counted if budget.repeatable else spent.wall)
 
 
-class Looker:
+class WitnessTurns:
     """Looks again while others work: first as methods without a solver do, then for a share of what the others spend.
 
     The first look comes as soon as a turn leaves a gap, or before all turns where a network is so large that one may
@@ -144,11 +144,11 @@ class Looker:
 
 
 def _gain(small: float, large: float) -> float:
-    """Of the gap, in logarithms; infinite where nothing was known."""
+    """Logarithm of large / small; infinite if there was no value before."""
     return math.log(large / small) if 0 < small <= large < math.inf else math.inf if small < large else 0.0
 
 
-class Rounder:
+class MomentRounding:
     """Better witnesses from moment matrices; half the share of the budget after a matrix that gave none."""
 
     def __init__(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:

@@ -45,7 +45,7 @@ def products_fit(task: Task, solver: str, budget: Budget) -> bool:
 
 
 def products_need(task: Task, solver: str, budget: Budget) -> float | None:
-    """Seconds from which the products are worth it; None where they are not, whatever the time."""
+    """Seconds that a budget must have for the products; None if they are not worth it, whatever the time."""
     from lipcert.solver.costs import solve_numbers, solve_operations
 
     one_layer = task.problem.norm == INF and task.problem.network.depth == 1
@@ -99,7 +99,7 @@ def _variables(task: Task) -> Array:
 
 
 class _WarmStart:
-    """What is kept between turns: multipliers and vectors that the next rounds start from."""
+    """Keeps multipliers and vectors between turns; the next rounds start from them."""
 
     start: object = None
 

@@ -1,10 +1,10 @@
 """Which relaxations of a network to solve, and in which order, within a budget.
 
-A relaxation of the whole network is best when its moment matrix fits. Where it does not, parts of the network take its
-place: the layers behind each cut, the lift without values, and, where even that is too large, the neurons and signs
-that cost most to leave out (`plan`). That is for `auto`: a method that was asked for by name is about the whole
-network, however long it takes (`asked`). Of a whole map the lift without values and signs comes first, which is nearly
-as good and much smaller (`unsigned`). Every step stands by itself, so the best of them is the answer.
+A relaxation of the whole network is best if its moment matrix fits. If it does not, parts of the network take its
+place (`plan`): the layers behind each cut, the lift without values, and, if even that is too large, the neurons and
+signs that cost most to leave out. Parts are for `auto`: a method that is called by its name solves the whole network,
+however long that takes (`plan_by_name`). A whole map begins with the lift without values and signs, which is nearly as
+good and much smaller. Every step stands by itself, and the best bound of all is the answer.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Step:
 
     @property
     def numbers(self) -> float:
-        """In memory, at least: larger solvers are chosen where they fit."""
+        """Least numbers in memory; solvers that need more are chosen where they fit."""
         return least_numbers(self.order)
 
 
@@ -100,7 +100,7 @@ def plan(problem: Problem, budget: Budget, method: str = "tight") -> list[Step]:
     return [*chosen, whole] if ends else chosen
 
 
-def asked(problem: Problem, budget: Budget, method: str) -> list[Step]:
+def plan_by_name(problem: Problem, budget: Budget, method: str) -> list[Step]:
     """The steps of a method that was asked for by name: the whole network, wherever the memory holds it.
 
     Its solver has bounds on the way, so that no time is too short to begin. Of a whole map tight has the lift without
@@ -114,7 +114,7 @@ def asked(problem: Problem, budget: Budget, method: str) -> list[Step]:
 
 
 def whole_step(problem: Problem, method: str = "tight") -> Step:
-    """The relaxation of the whole network that a method means."""
+    """The relaxation of the whole network by this method."""
     order, net = expected_order(problem), problem.network
     *hidden, last = [int(np.sum(s.hi > s.lo)) for s in slopes(problem)] or [0]
     inner = sum(hidden)
@@ -138,7 +138,7 @@ def unsigned_step(problem: Problem) -> Step:
 
 
 def expected_order(problem: Problem) -> int:
-    """About the order of the moment matrix: the inputs, the signs of both ends of the chain rule, and up to three times
+    """Estimated order of the moment matrix: the inputs, the signs of both ends of the chain rule, and up to three times
     the neurons whose slope is open."""
     net = problem.network
     free = [int(np.sum(s.hi > s.lo)) for s in slopes(problem)] or [0]
@@ -149,14 +149,16 @@ def expected_order(problem: Problem) -> int:
 
 
 def interior_operations(inner: int, order: int, ties: int, signs: int = 0) -> float:
-    """Of an interior point: `ties` rows for each of the `inner` neurons besides the diagonal; `signs` of the variables
-    are in no row but their own, so that the matrices inside are smaller (see `solver.roots`)."""
+    """Operations of an interior point with `ties` rows for each of the `inner` neurons besides the diagonal.
+
+    `signs` of the variables are in no row but their own, so that the matrices inside are smaller (`solver.roots`).
+    """
     rows = 0.8 * (order + ties * inner)
     return float(ITERATIONS * (rows**3 / 3 + 6.0 * (order - signs) ** 3))
 
 
 def _gains(problem: Problem) -> Gains | None:
-    """What pays for leaving out parts of a network, where parts are covered and it was computed in time."""
+    """The gains that bound the parts left out; None if parts are not covered or the gains were not computed in time."""
     relu = all(f.kind == "relu" for f in problem.network.activations)
     if not (relu and problem.norm == INF and problem.network.is_chain and gains_of.known(problem)):
         return None
@@ -164,7 +166,7 @@ def _gains(problem: Problem) -> Gains | None:
 
 
 class _Parts:
-    """Parts that fit the time and are not plainly worse than the others."""
+    """Parts of a network that fit the time and are not plainly worse than others."""
 
     def __init__(self, problem: Problem, known: Gains, budget: Budget) -> None:
         self.problem, self.known, self.budget = problem, known, budget

@@ -43,14 +43,15 @@ AGAIN_TIMES = 2.0  # another turn of such an engine is at least so many times it
 class Engine:
     """One way to improve the bracket: `advance` works within a budget, and the next call goes on from there.
 
-    `upper` is the bound that the engine has proved by itself. `ended` says that another turn would change nothing.
-    `release` gives back the state that is kept between turns. The other methods are estimates, by which `take_turns`
+    `upper` is the bound that the engine has proved by itself, `state` what it keeps between turns. `ended` says that
+    another turn would change nothing. The other methods are estimates, by which `take_turns`
     chooses whose turn it is.
     """
 
     name: str
     upper: float = math.inf
     ended: bool = False
+    state: object = None
     continues: bool = True  # whether a turn goes on where the last one ended, so that short turns are not wasted
     short: bool = False  # whether its last turn was too short to begin its work
     tired: bool = False  # whether it ended because its turns gained nothing: with more time it has turns again
@@ -83,6 +84,7 @@ class Engine:
 
     def release(self) -> None:
         """Free the memory of its state; it takes no turn afterwards."""
+        self.state = None
 
     def take_turn(self, budget: Budget) -> None:
         """Take a turn, and record its time and its bound for the forecast."""

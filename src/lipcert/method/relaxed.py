@@ -12,8 +12,8 @@ from lipcert.budget.threads import threads_for
 from lipcert.method.base import Method
 from lipcert.method.bracket import Bracket, BracketView
 from lipcert.method.cases import CaseSolves
-from lipcert.method.lower import Rounder
-from lipcert.method.planning import FIRST_SHARE, LARGEST_ORDER, Step, asked, plan, unsigned_step, whole_step
+from lipcert.method.lower import MomentRounding
+from lipcert.method.planning import FIRST_SHARE, LARGEST_ORDER, Step, plan, plan_by_name, unsigned_step, whole_step
 from lipcert.method.solving import BUILD_CALLS, OneSolve, OnMoments, Task, least_numbers, proof_fits, proof_operations
 from lipcert.problem.problem import Problem
 from lipcert.relaxation.specification import UNSIGNED, Specification, build, plan_specification, refusal
@@ -53,7 +53,7 @@ class Relaxed(Method):
         bracket.enter(self.name)
         if self._first(problem).operations > _WORTH_CALIBRATING:
             budget.calibrate()
-        look = Rounder(problem, bracket, budget)
+        look = MomentRounding(problem, bracket, budget)
         if problem.has_cases:
             ended = _guarded(bracket, budget, lambda: self.solve_cases(problem, bracket, budget, look))
             _conclude(ended, bracket, budget)
@@ -61,11 +61,11 @@ class Relaxed(Method):
             self._steps(problem, bracket, budget, look)
 
     def _first(self, problem: Problem) -> Step:
-        """What the method is about: of a whole map in one piece tight is worth something without signs already."""
+        """The first step. For a whole map in one piece tight begins with the lift without signs, nearly as good."""
         plain = self.name == "tight" and problem.whole_map and not problem.has_cases
         return unsigned_step(problem) if plain else whole_step(problem, self.name)
 
-    def solve_cases(self, problem: Problem, bracket: Bracket, budget: Budget, look: Rounder) -> SolverStatus:
+    def solve_cases(self, problem: Problem, bracket: Bracket, budget: Budget, look: MomentRounding) -> SolverStatus:
         """A relaxation of each case that can decide."""
         return CaseSolves().advance(problem, self, bracket, budget, look)
 
@@ -75,10 +75,10 @@ class Relaxed(Method):
 
     def planned(self, problem: Problem, budget: Budget) -> list[Step]:
         """The steps, in the order in which to take them."""
-        return (plan if self.parts else asked)(problem, budget, self.name)
+        return (plan if self.parts else plan_by_name)(problem, budget, self.name)
 
-    def _steps(self, problem: Problem, bracket: Bracket, budget: Budget, look: Rounder) -> None:
-        """Those planned, each within its share; a bound of a part is only a first one where the whole fits."""
+    def _steps(self, problem: Problem, bracket: Bracket, budget: Budget, look: MomentRounding) -> None:
+        """Take the planned steps, each within its share of the budget; parts before the whole give a first bound."""
         steps = self.planned(problem, budget)
         whole = bool(steps) and steps[-1].whole
         if not whole:
@@ -112,16 +112,16 @@ class Relaxed(Method):
         bracket.note(f"{self.name} of the whole left out: {reason}{instead}")
 
     def share(self, budget: Budget, step: Step, whole: bool) -> Budget:
-        """For a part that other steps follow: little where the whole network comes last, to which the time belongs.
+        """The budget of a step that others follow: a small share if the whole network comes last.
 
-        Of a whole map the lift without signs is nearly as good: its cuts come first.
+        The lift of a whole map without signs gets a large share: it is nearly as good, and its cuts come first.
         """
         if not whole or not step.signs:
             return budget.share(STEP_SHARE)
         return budget.share(FIRST_SHARE).upto(FIRST_TIMES * budget.expected(step.operations))
 
     def _one(
-        self, problem: Problem, bracket: Bracket, budget: Budget, step: Step, look: Rounder
+        self, problem: Problem, bracket: Bracket, budget: Budget, step: Step, look: MomentRounding
     ) -> SolverStatus | None:
         """One relaxation of all or of a part of the network; None where its proof does not fit the budget."""
         least = 1 if step.whole else step.order  # building takes time too

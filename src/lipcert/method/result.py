@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from lipcert.chart.facts import Facts, Shown
+from lipcert.chart.numbers import rounded_down, rounded_up
 from lipcert.errors import InputError, SoundnessError
 from lipcert.files import write_bytes
 from lipcert.problem.frame import Frame
@@ -126,10 +127,15 @@ class Result(Shown):
     def facts(self) -> Facts:
         """What a person wants to read first."""
         rows = [
-            ("upper", f"{self.upper:.7g}   proved ({self.method})" if self.certified else "none   nothing was proved")
+            (
+                "upper",
+                f"{rounded_up(self.upper)}   proved ({self.method})" if self.certified else "none   nothing was proved",
+            )
         ]
         if self.best is not None:
-            rows.append(("lower", f"{self.best.value:.7g}   attained at a point of the region ({self.best.method})"))
+            rows.append(
+                ("lower", f"{rounded_down(self.best.value)}   attained at a point of the region ({self.best.method})")
+            )
         rows.append(("gap", gap_words(self.gap)))
         rows.append(("network", "-".join(map(str, self.network["shape"]))))
         rows += self.certificate.statement.rows

@@ -24,14 +24,14 @@ from lipcert.proof.sharpened import Sharper, gathered, narrowed, rows_of, swept,
 from lipcert.rounding import Array
 from lipcert.steps import SCALAR, SPARSE
 
-_GAIN = 1e-3  # of the distance between both bounds: less is not worth its multipliers
+_GAIN = 1e-3  # share of the distance between both bounds: a smaller gain is not worth its multipliers
 _SURE = 1e-9  # of the size of what is added: a sign that depends on less is left open, another BLAS may add differently
 _DUAL, _PRIMAL = 1, 4  # of HiGHS's strategies; the last point stays feasible, but of many inputs most flip their ends:
 # on 784 of them the dual one took a quarter of the time, on 2 and 5 half as much again to twice as much
 
 
 def sharpen(problem: Problem, budget: Budget) -> Problem | None:
-    """The same problem with sharper bounds, whose certificates prove these too; None where nothing was gained."""
+    """The problem with sharper bounds, whose certificates prove these too; None if nothing was gained."""
     base = None if cut_short(problem) or left_out(problem) else rows_of(problem)
     if base is None or not _fits(base.network, budget):
         return None
@@ -62,7 +62,7 @@ def _fits(net: Network, budget: Budget) -> bool:
 
 
 class _Search:
-    """What was found block by block."""
+    """The multipliers found so far, block by block."""
 
     def __init__(self, base: Problem, budget: Budget) -> None:
         self.budget, self.loss = budget, _loss(base)
@@ -88,7 +88,7 @@ class _Search:
         return self._proved(system, z, found)
 
     def _proved(self, system: System, z: Interval, found: list[tuple[Index, Array, Array]]) -> Interval:
-        """Those that gain something."""
+        """The bounds of the block with those that are proved and gain something."""
         if not found:
             return z
         targets, y, t = (np.array(column) for column in zip(*found, strict=True))
@@ -139,7 +139,7 @@ class _Reach(Program):
 
 
 def _loss(base: Problem) -> tuple[Array, ...]:
-    """About what the open slope of every neuron costs the linear bound; of the whole map nothing is known."""
+    """Estimated cost of the open slope of every neuron to the linear bound; the same for all neurons of a whole map."""
     if base.whole_map or base.coordinate is not None:
         return tuple(np.ones(len(s.lo)) for s in slopes(base))
     cell = tuple(Interval(s.lo[None, :], s.hi[None, :]) for s in slopes(base))

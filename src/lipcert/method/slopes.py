@@ -3,7 +3,7 @@
 A greedy pass gives a first bound in milliseconds. Then a solver improves the multipliers, and what it finds is proved
 whenever it promises enough. On a bounded region the network of the open neurons takes the place of the network where
 its proof is less work. Where the constant is the largest of several, norm 2 bounds all of them at once; then the one
-with the largest bound is looked at by itself, as in `cases`. What is not ended goes on in the next turn of `auto`.
+with the largest bound is looked at by itself, as in `cases`. A solver that has not ended goes on in the next turn.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Slopes(Method):
     greedy = True
 
     def applies(self, problem: Problem) -> str | None:
-        """On a bounded region neurons may be stable; how many nobody knows before `run`."""
+        """Whether a proof can be small enough; on a bounded region stable neurons may make it so, which `run` sees."""
         net = problem.network
         return None if hull(problem.region) is not None else refusal(orders_of_all(net), net.inputs)
 
@@ -81,7 +81,9 @@ class Slopes(Method):
         run_slopes(problem, bracket, budget)
 
 
-def run_slopes(problem: Problem, bracket: Bracket, budget: Budget, before: Work | None = None) -> Work | None:
+def run_slopes(
+    problem: Problem, bracket: Bracket, budget: Budget, before: SlopeSolves | None = None
+) -> SlopeSolves | None:
     """The method; None where it did not begin, because a proof is too large or takes too long.
 
     What it returns can be given to the next call: where that is about the same problem, it goes on.
@@ -90,7 +92,7 @@ def run_slopes(problem: Problem, bracket: Bracket, budget: Budget, before: Work 
     if work is None:
         return None
     bracket.enter(Slopes.name)
-    if not work.go_on(budget) and not bracket.closed():
+    if not work.advance(budget) and not bracket.closed():
         bracket.out_of_budget(budget)
     return work
 
@@ -107,8 +109,8 @@ def first_pass(problem: Problem, bracket: Bracket, budget: Budget) -> None:
         work.solve((WHOLE, WHOLE), share, passes_only=True)
 
 
-def prepared(problem: Problem, bracket: Bracket, budget: Budget, notes: bool = True) -> Work | None:
-    """What is to be done; None where it is too large, where there is no time, or where the bounds are not the best."""
+def prepared(problem: Problem, bracket: Bracket, budget: Budget, notes: bool = True) -> SlopeSolves | None:
+    """The work on this problem. None if a proof is too large or takes too long, or if the bounds were cut short."""
     bracket.enter(Slopes.name)
     preactivations(problem, budget)
     if cut_short(problem):  # a checker has better ones: other neurons
@@ -129,22 +131,22 @@ def prepared(problem: Problem, bracket: Bracket, budget: Budget, notes: bool = T
     if refused is None and bracket.certificate is not None and not _fits(orders, budget, tries):
         refused = "no time"
         bracket.out_of_budget(budget)
-    return None if refused is not None else Work(problem, chosen, bracket, budget)
+    return None if refused is not None else SlopeSolves(problem, chosen, bracket, budget)
 
 
 def proof_operations(orders: tuple[int, ...]) -> float:
-    """Of one proof, or of one greedy pass, the calls around its pieces among them."""
+    """Operations of one proof, or of one greedy pass, with the calls around its pieces."""
     calls = SLOPES_CALLS * len(orders) * RATES[DENSE] / RATES[SCALAR]
     return SLOPES_PROOF * float(np.sum(np.array(orders, dtype=float) ** 3)) + calls
 
 
 def proof_numbers(orders: tuple[int, ...]) -> float:
-    """That a proof, or a greedy pass, has in memory at once: copies of its largest piece."""
+    """Numbers in memory during a proof or a greedy pass: copies of its largest piece."""
     return SLOPES_MATRICES * float(max(orders, default=0)) ** 2
 
 
 def tries_of(problem: Problem) -> float:
-    """Times the work of a proof: where slopes are centred, several shifts are tried."""
+    """Factor on the work of a proof: several shifts are tried where slopes are centred."""
     centred = any(np.any(is_narrow(SlopeBlock((), s.lo, s.hi))) for s in slopes(problem))
     return SLOPES_CENTRED if centred else 1.0
 
@@ -156,7 +158,8 @@ def _fits(orders: tuple[int, ...], budget: Budget, tries: float = 1.0) -> bool:
 
 @dataclass(eq=False)
 class _Question:
-    """One program, of the whole problem or of a case, its solver, and what was proved last: that and its promise."""
+    """One program, of the whole problem or of a case, its solver, the multipliers that were proved last and the bound
+    that they promised."""
 
     problem: Problem
     program: SlopeProgram
@@ -166,8 +169,11 @@ class _Question:
     promised: float = math.inf
 
 
-class Work:
-    """The problem, the one that is proved (`chosen`: itself or collapsed), the best parts and the solvers so far."""
+class SlopeSolves:
+    """Solves of the whole problem and of its cases, kept between turns: solver and best part of a proof of each.
+
+    `chosen` is the problem that is proved: `problem` itself, or the one of the open neurons.
+    """
 
     def __init__(self, problem: Problem, chosen: Problem, bracket: Bracket, budget: Budget) -> None:
         self.problem, self.chosen, self.bracket, self.budget = problem, chosen, bracket, budget
@@ -175,10 +181,10 @@ class Work:
         self.table: Array | None = None
         self.floor = 0.0  # of all cases
         self.questions: dict[Place, _Question] = {}
-        self.alive = False  # whether the last call moved something that a longer one may move further
+        self.alive = False  # whether a solver moved in the last call and may move further
 
-    def go_on(self, budget: Budget) -> bool:
-        """All that is left to do, within a budget; whether it came to its end."""
+    def advance(self, budget: Budget) -> bool:
+        """Go on within a budget; whether nothing is left to do."""
         self.budget, self.alive = budget, False
         if not self.problem.has_cases:
             return self.solve((WHOLE, WHOLE), budget)
@@ -186,7 +192,7 @@ class Work:
         return self.cases()
 
     def _question(self, place: Place) -> _Question:
-        """Begun, or to be continued; of the others only the multipliers are kept."""
+        """The question of a place, new or to be continued. Other solvers give back their memory but the multipliers."""
         for other in self.questions:
             if other != place:
                 self.questions[other].solver.rest()
@@ -197,7 +203,7 @@ class Work:
         return self.questions[place]
 
     def solve(self, place: Place, budget: Budget, passes_only: bool = False) -> bool:
-        """A solver, and proofs of what it finds on the way; whether it ended within its budget."""
+        """Run a solver, and prove what it finds on the way; whether it ended within its budget."""
         question = self._question(place)
         if question.solver.ended:
             return True
@@ -221,7 +227,7 @@ class Work:
         return not within.over()
 
     def prove(self, question: _Question, multipliers: SlopeMultipliers) -> None:
-        """What multipliers prove goes to the bracket, when it is better."""
+        """Prove a bound from multipliers, and hand it to the bracket if it is better."""
         orders = question.program.orders
         operations = tries_of(question.problem) * proof_operations(orders)
         question.proved = multipliers
@@ -235,14 +241,14 @@ class Work:
         self.bracket.improve(found if self.chosen is self.problem else prove_within(self.problem, found))
 
     def decided(self, place: Place) -> bool:
-        """Whether a smaller bound would change nothing: a witness, or a case that is done, keeps the answer there."""
+        """Whether a smaller bound would change nothing, because a witness or a finished case keeps the answer there."""
         if place == (WHOLE, WHOLE):
             return self.bracket.closed()
         known = self.parts.get(place)
         return known is not None and known.upper <= self.floor * (1 + CLOSED)
 
     def cases(self) -> bool:
-        """Each case that decides what the bound is; whether all of them were looked at in time."""
+        """Solve the cases that decide the bound; whether all of them were looked at in time."""
         with self.budget.measured(BUILD_CALLS, SCALAR):
             self.table = case_table(self.chosen)
         whole = self.parts.get((WHOLE, WHOLE))
@@ -269,7 +275,7 @@ class Work:
 class _Watcher:
     """Proves the first multipliers, and later ones that promise enough; says whether the solver should stop."""
 
-    def __init__(self, work: Work, question: _Question, first_only: bool) -> None:
+    def __init__(self, work: SlopeSolves, question: _Question, first_only: bool) -> None:
         self.work, self.question, self.first_only = work, question, first_only
         self.spent, self.start = 0.0, work.budget.now()
 

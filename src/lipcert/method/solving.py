@@ -49,7 +49,7 @@ OnMoments = Callable[[Relaxation, Array], None]  # a relaxation and its moment m
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What is to be proved, by which relaxation; the specification says how that was built."""
+    """A problem, a relaxation of it, and the specification by which that was built."""
 
     problem: Problem
     specification: Specification
@@ -57,31 +57,31 @@ class Task:
 
     @classmethod
     def of(cls, problem: Problem, method: str) -> Task:
-        """With the rows that a method means for this problem."""
+        """The relaxation that a method has for this problem."""
         specification = plan_specification(problem, method)
         return cls(problem, specification, build(problem, specification))
 
     @property
     def order(self) -> int:
-        """Of the moment matrix."""
+        """Order of the moment matrix."""
         return self.relaxation.problem.size
 
     @cached_property
     def proof_order(self) -> int:
-        """Of the matrix that a proof factors."""
+        """Order of the matrix that a proof factors."""
         return factored_order(self.relaxation.problem)
 
     def prove(self, multipliers: Array) -> Certificate:
-        """What any multipliers prove, good or bad."""
+        """The certificate from any multipliers, good or bad."""
         return prove_relaxed(self.problem, self.specification, self.relaxation, multipliers)
 
     def cut(self, cuts: Cuts) -> Task:
-        """The same with these cuts; this one must have none."""
+        """The task with these cuts; this one must have none."""
         return Task(self.problem, self.specification.with_cuts(cuts), with_cuts(self.relaxation, cuts))
 
 
 def proof_operations(order: int) -> float:
-    """Of one proof: eigenvalues and two factorisations."""
+    """Operations of one proof: eigenvalues and two factorisations."""
     return PROOF_OPERATIONS * float(order) ** 3
 
 
@@ -91,7 +91,7 @@ def proof_fits(order: int, budget: Budget) -> bool:
 
 
 def least_numbers(order: int) -> float:
-    """That a first-order method and a proof of what it finds have in memory at once: nothing gets by with less."""
+    """Least numbers in memory for a solve: those of a first-order method and of a proof."""
     return (LOW_RANK_MATRICES + PROOF_MATRICES) * float(order) ** 2
 
 
@@ -149,7 +149,7 @@ class OneSolve:
 
 
 class Prover(Protocol):
-    """Whatever turns multipliers into a certificate."""
+    """A task, as `Watcher` needs it: it turns multipliers into a certificate."""
 
     @property
     def proof_order(self) -> int: ...
@@ -186,7 +186,7 @@ def rounds_fit(task: Task, solver: str, budget: Budget) -> bool:
 
 
 def rounds_need(task: Task, solver: str, budget: Budget) -> float | None:
-    """Seconds from which rounds of cuts are worth it; None where they are not, whatever the time."""
+    """Seconds that a budget must have for rounds of cuts; None if they are not worth it, whatever the time."""
     from lipcert.solver.costs import CONDENSED, interior_numbers, whole_operations
 
     problem = task.relaxation.problem

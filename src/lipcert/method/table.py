@@ -32,7 +32,7 @@ _MOVED = {"mip": "a mixed-integer solver proves nothing; its program is benchmar
 
 
 def names() -> tuple[str, ...]:
-    """As users write them."""
+    """The names as users write them."""
     return tuple(method.name for method in METHODS)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from lipcert.budget import Budget
 from lipcert.method.bracket import Bracket, BracketView
 from lipcert.method.cases import CaseSolves
-from lipcert.method.lower import Rounder
+from lipcert.method.lower import MomentRounding
 from lipcert.method.relaxed import Relaxed
-from lipcert.method.slopes import Slopes, Work, run_slopes
+from lipcert.method.slopes import Slopes, SlopeSolves, run_slopes
 from lipcert.method.solving import CutRounds, OneSolve, OnMoments, Solve, Task, rounds_fit, rounds_need
 from lipcert.problem.problem import Problem
 from lipcert.search.progress import Status
@@ -85,7 +85,7 @@ class Tight(Relaxed):
         if late is not None and not budget.over() and bracket.status is not Status.INTERRUPTED:
             run_slopes(problem, bracket, budget, late)
 
-    def solve_cases(self, problem: Problem, bracket: Bracket, budget: Budget, look: Rounder) -> SolverStatus:
+    def solve_cases(self, problem: Problem, bracket: Bracket, budget: Budget, look: MomentRounding) -> SolverStatus:
         if self.state is None:
             return super().solve_cases(problem, bracket, budget, look)
         each = Tight(slopes=False, parts=self.parts)  # one case has no cuts of another
@@ -120,7 +120,7 @@ class Tight(Relaxed):
         return status
 
 
-def _slopes_late(problem: Problem, bracket: Bracket, budget: Budget) -> Work | None:
+def _slopes_late(problem: Problem, bracket: Bracket, budget: Budget) -> SlopeSolves | None:
     """Method slopes within this budget; None where it came to its end, or could not begin."""
     work = run_slopes(problem, bracket, budget)
     late = bracket.status in (Status.TIME_LIMIT, Status.WORK_LIMIT)

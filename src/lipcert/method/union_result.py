@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lipcert.chart.facts import Facts, Shown
+from lipcert.chart.numbers import rounded_down, rounded_up
 from lipcert.errors import InputError
 from lipcert.files import write_bytes
 from lipcert.method.result import Result, gap_words
@@ -66,17 +67,22 @@ class UnionResult(Shown):
     def facts(self) -> Facts:
         """What a person wants to read first."""
         first = self.parts[0]
-        rows = [("upper", f"{self.upper:.7g}   the largest, proved" if self.certified else "none   nothing was proved")]
+        rows = [
+            (
+                "upper",
+                f"{rounded_up(self.upper)}   the largest, proved" if self.certified else "none   nothing was proved",
+            )
+        ]
         if self.lower is not None:
-            rows.append(("lower", f"{self.lower:.7g}   attained at a point of one of the regions"))
+            rows.append(("lower", f"{rounded_down(self.lower)}   attained at a point of one of the regions"))
         rows.append(("gap", gap_words(self.gap)))
         rows.append(("network", "-".join(map(str, first.network["shape"]))))
         rows += self.certificate.statement.rows
         order = sorted(range(len(self.parts)), key=lambda k: -self.parts[k].upper)
         for k in order[:_SHOWN]:
             part = self.parts[k]
-            lower = "" if part.lower is None else f"{part.lower:.7g} to "
-            rows.append((f"region {k}", f"{lower}{part.upper:.7g} ({part.method})   {part.region.words}"))
+            lower = "" if part.lower is None else f"{rounded_down(part.lower)} to "
+            rows.append((f"region {k}", f"{lower}{rounded_up(part.upper)} ({part.method})   {part.region.words}"))
         if len(order) > _SHOWN:
             rows.append(("", f"and {len(order) - _SHOWN} regions with smaller upper bounds"))
         rows.append(("time", f"{self.seconds:.2f} s   {self.status.value}"))

@@ -41,7 +41,7 @@ class Comparison(Enum):
     NOTHING = ""  # not published, or not run here
 
     def of(self, number: int) -> str:
-        """As 1 agrees, 21 agree."""
+        """The verdict with a number: 1 agrees, 21 agree."""
         several = {Comparison.AGREES: "agree", Comparison.DIFFERS: "differ"}
         return f"{number} {self.value if number == 1 else several.get(self, self.value)}"
 

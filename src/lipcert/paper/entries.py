@@ -166,5 +166,5 @@ class Entry:
 
 
 def shape_words(layers: int, size: int) -> str:
-    """As the paper writes it, without the output."""
+    """The shape as the paper writes it, without the output."""
     return f"({size},{size})" if layers == 1 else f"({size},{size},10)"

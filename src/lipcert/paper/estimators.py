@@ -60,7 +60,7 @@ WITHOUT_X = "without x"  # the end of the note of a program that x is not in
 
 @dataclass(frozen=True)
 class Estimate:
-    """What became of an entry.
+    """The result of an entry.
 
     `upper` is proved, `lower` attained by a gradient. `floor`: no program of this relaxation, solved to the end, can
     give less (its primal value, or a gradient that it allows); a published value below it was not solved to the end.
@@ -247,7 +247,7 @@ class Findings:
         return None if witness is None else witness.value
 
     def witness(self, entry: Entry) -> Attained | None:
-        """Where it was found."""
+        """The largest gradient norm, and the point and method that found it."""
         return self._witness.get((entry.network.name, entry.region))
 
 

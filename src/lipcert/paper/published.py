@@ -1,4 +1,4 @@
-"""What [CLMP20] published, and why a published value differs from ours.
+"""The values that [CLMP20] published, and why one differs from ours.
 
 The bounds of the random networks, network by network, are in `data/published.csv`; the numbers printed in the tables
 are here. A difference is explained by known faults of the publication, or by what our own numbers prove.
@@ -58,7 +58,7 @@ def published(layers: int, region: str, size: int, sparsity: int, method: str) -
 
 
 def published_value(entry: Entry) -> float | None:
-    """Of one random network; None for other networks and where nothing was published."""
+    """The published value of one random network; None for other networks and where nothing was published."""
     n = entry.network
     if not isinstance(n, RandomNetwork):
         return None
@@ -131,7 +131,7 @@ _SLACK = 1e-5  # six decimals were published, of solvers that end a little above
 
 
 def known_fault(entry: Entry) -> str:
-    """What is wrong with the published value whatever we compute; empty when nothing is known."""
+    """The known fault of a published value, whatever we compute; empty when none is known."""
     network = entry.network
     if not isinstance(network, RandomNetwork):
         return ""
@@ -143,8 +143,9 @@ def known_fault(entry: Entry) -> str:
 
 
 def proved_fault(value: float, floor: float | None, lower: float | None) -> str:
-    """What our numbers prove against a published upper bound: the floor of its relaxation, and the largest gradient
-    norm that is known there.
+    """The fault that our numbers prove of a published upper bound.
+
+    They are the floor of its relaxation, and the largest gradient norm that is known there.
     """
     if lower is not None and value < lower - _SLACK:
         return BELOW_LOWER

@@ -71,7 +71,7 @@ def figure_report(target: str, entries: Sequence[Entry], findings: Findings) -> 
 
 
 def _lowest(rows: Sequence[ComparisonRow]) -> str:
-    """Where ours is not the lowest valid upper bound."""
+    """A sentence about the entries where ours is not the lowest valid upper bound."""
     own = [r for r in rows if r.method == OURS and r.values is not None]
     if not own:
         return "ours finished no entry"
@@ -213,7 +213,7 @@ def _drawn(entries: Sequence[Entry], findings: Findings) -> set[int]:
 
 
 def _series(values: Mapping[int, Sequence[float | None]]) -> tuple[tuple[float, Quartiles], ...]:
-    """Where all values of a sparsity are known, their quartiles."""
+    """The quartiles of each sparsity whose values are all known."""
     points = []
     for s, own in values.items():
         known = [v for v in own if v is not None]
@@ -294,7 +294,7 @@ def _printed_verdict(
     found: list[Estimate],
     findings: Findings,
 ) -> Comparison:
-    """Of a printed number against the statistic that it turned out to be."""
+    """The verdict on a printed number, against the statistic that it turned out to be."""
     one = statistic != "mean"
     if not isinstance(printed, float) or any(f.ended == NOT_RUN for f in (found[:1] if one else found)):
         return Comparison.NOTHING

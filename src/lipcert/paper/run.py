@@ -63,7 +63,7 @@ class RunOptions:
             raise InputError(f"the memory limit must be at least {_LEAST_MEMORY:g} GiB, not {self.memory:g}")
 
     def question(self) -> dict[str, Any]:
-        """What every entry of the folder depends on; which entries there are, their names say."""
+        """Everything that all entries of the folder depend on; the rest is in the entries' names."""
         limits = {"time_limit": self.seconds, "memory_limit": self.memory, "ours_seconds": list(OURS_SECONDS)}
         return {**limits, "version": __version__}
 
@@ -79,7 +79,7 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What was written, what could not run, and how the entries of one hidden layer compare."""
+    """The files written, the targets that could not run, and how the entries of one hidden layer compare."""
 
     folder: Path
     files: tuple[Path, ...]
@@ -184,7 +184,7 @@ class _Reproduction:
     def _pieces(
         self, stage: str, pieces: list[Piece], *, timed: bool = False, settle: KnownOutcomes | None = None
     ) -> Run:
-        """What is there already counts also after Ctrl-C. Only an entry that ran out of its limits stays so."""
+        """Outcomes in the folder count also after Ctrl-C. Only entries that ran out of their limits are not retried."""
         if not self.interrupted:
             see = None if self.on_progress is None else partial(self.on_progress, stage)
             with self.options.executor(timed=timed) as executor:
@@ -203,7 +203,7 @@ class _Reproduction:
         return run
 
     def _report(self, target: str, entries: list[Entry], findings: Findings) -> Report | None:
-        """None when what the target needs is missing."""
+        """The report of a target; None when an outcome that it needs is missing."""
         if target in FIGURES:
             return figure_report(target, entries, findings)
         if target == "table1":

@@ -132,7 +132,7 @@ def _published(entry: Entry, network: RandomNetwork) -> bool:
 
 
 class KnownOutcomes:
-    """Asked before an entry is computed: its outcome where it is that of another entry, or not worth the time."""
+    """Called before an entry is computed: its outcome where another entry has the same, or it is not worth the time."""
 
     def __init__(self, entries: Iterable[Entry]) -> None:
         self._entries = {entry.name: entry for entry in entries}
@@ -158,7 +158,7 @@ def _outcome_of_hr1(entry: Entry, outcomes: Mapping[str, Outcome]) -> Outcome | 
 
 
 class GivenUp:
-    """Asked before an entry is computed: its outcome where smaller ones of the same method ran out of their limits.
+    """Called before an entry is computed: its outcome where smaller ones of the same method ran out of their limits.
 
     An entry is given up when `TRIES` entries of the method, region and depth with no more neurons and no larger
     sparsity ran out, and none at least as large as the smallest of them ended well.

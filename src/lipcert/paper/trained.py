@@ -38,7 +38,7 @@ _TABLE2 = (LBS, SHOR, HR2, LIPOPT3, OURS)
 
 @dataclass(frozen=True, eq=False)
 class Files:
-    """What the user gave: at most one network with one output (Table 2), one with several, and images for it."""
+    """The user's files: at most one network with one output (Table 2), one with several, and images for it."""
 
     single: Network | None = None
     center: Array | None = None
@@ -46,7 +46,7 @@ class Files:
     data: DataSet | None = None
 
     def says(self, target: str) -> str | None:
-        """What a target does without the paper's files, for someone about to wait for it; None when all is there."""
+        """A warning about a target that runs without the paper's files; None when all files are there."""
         if target in NEEDS_IMAGES and not self.covers(target) and not training.available():
             return f"{training.MISSING}, or a network of yours (--weights); without them it is not done"
         if target == "table2" and not (self.single is not None and self.single.sha256 == TABLE2_NETWORK):

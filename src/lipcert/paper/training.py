@@ -40,7 +40,7 @@ class Adam:
         self._step = 0
 
     def steps(self, slopes: Sequence[Array]) -> Iterator[tuple[Array, float, Array]]:
-        """For each parameter the mean gradient, what it is to be divided by as long as it is young, and its size."""
+        """For each parameter: Adam's first moment, its bias correction, and the root of the second moment."""
         self._step += 1
         for slope, (mean, square) in zip(slopes, self._moments, strict=True):
             mean += 0.1 * (slope - mean)
@@ -118,14 +118,14 @@ def digit_images() -> tuple[Array, Labels]:
 
 
 def split(images: Array, labels: Labels) -> tuple[tuple[Array, Labels], tuple[Array, Labels]]:
-    """Those to train on, and those that are held out."""
+    """The images to train on, and the held-out ones, each with their labels."""
     return (images[:-HELD_OUT], labels[:-HELD_OUT]), (images[-HELD_OUT:], labels[-HELD_OUT:])
 
 
 def train_digit_classifier(
     images: Array, labels: Labels, seed: int = 0, epochs: int = 20, width: int = WIDTH
 ) -> Network:
-    """By Adam on the cross entropy, in batches of 100."""
+    """The classifier, trained by Adam on the cross entropy in batches of 100."""
     rng = np.random.default_rng(seed)
     inputs = images.shape[1]
     first, second = rng.standard_normal((width, inputs)), rng.standard_normal((CLASSES, width))

@@ -164,7 +164,7 @@ class Equation:
 
 @dataclass(frozen=True)
 class SolveStatement:
-    """What the solve statement says: the variable, min or max, the model, and whether binary variables are relaxed."""
+    """The solve statement: the variable, min or max, the model, and whether binary variables are relaxed."""
 
     variable: str
     sense: str

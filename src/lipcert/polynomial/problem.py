@@ -347,7 +347,7 @@ class _Growth:
         return c * r**degree >= sum((b * r**k for k, b in self.bad.items()), room)
 
     def largest(self, lead: tuple[int, Fraction]) -> Fraction | None:
-        """At least b(r) - c r^d for every r >= 0."""
+        """An upper bound of b(r) - c r^d for every r >= 0."""
         r = self.radius(lead, Fraction(0))
         return None if r is None else sum((b * r**k for k, b in self.bad.items()), Fraction(0))
 
@@ -398,7 +398,7 @@ def _split(g: Polynomial, lower: Array, upper: Array) -> tuple[Fraction, dict[in
 
 
 def _largest(c: Fraction, monomial: tuple[int, ...], lower: Array, upper: Array) -> Fraction:
-    """At least c x^a for all x between the bounds, which are finite where x^a has variables."""
+    """An upper bound of c x^a for all x between the bounds, which are finite where x^a has variables."""
     low = high = c
     for i in sorted(set(monomial)):
         power = monomial.count(i)

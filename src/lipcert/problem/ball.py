@@ -59,7 +59,7 @@ class Ball:
 
     @property
     def words(self) -> str:
-        """As a phrase."""
+        """The ball as a phrase."""
         clip = "" if self.clip is None else f", values in [{self.clip[0]:g}, {self.clip[1]:g}]"
         return f"a Euclidean ball of radius {self.radius:g}{clip}"
 

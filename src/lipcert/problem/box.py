@@ -91,7 +91,7 @@ class Box:
 
     @property
     def words(self) -> str:
-        """As a phrase, from `lo` and `hi` alone: a clipped box reads the same before and after it was in a file."""
+        """The box as a phrase, from `lo` and `hi` alone: a clipped box reads the same after it was in a file."""
         half = self.hi / 2 - self.lo / 2
         return f"a box of radius {show(half, ' to ')}, values in [{self.lo.min():.6g}, {self.hi.max():.6g}]"
 

@@ -141,7 +141,7 @@ class Frame:
         return Polytope(place, A, b, inside=inside)
 
     def places(self, lo: Array, hi: Array) -> tuple[Array, Array]:
-        """Where boxes lo <= x <= hi lie in the ordinary question, one or a row for each, rounded outward."""
+        """The boxes lo <= x <= hi (one, or a row for each) in the ordinary question, rounded outward."""
         if self.scale.ndim == 1:
             return _divided(lo, self.scale, down), _divided(hi, self.scale, up)
         zero, small = np.zeros((*lo.shape[:-1], self.scale.shape[1])), np.asarray(self._small)
@@ -149,7 +149,7 @@ class Frame:
         return np.concatenate([ends[0], zero], axis=-1), np.concatenate([ends[1], zero], axis=-1)
 
     def point(self, y: Array) -> Array:
-        """About where a point of the ordinary question lies."""
+        """The place of a point of the ordinary question, in floating point."""
         if self.scale.ndim == 1:
             return np.asarray(self.scale * y)
         return np.asarray((self.scale if len(y) == self.scale.shape[1] else self._both) @ y)
@@ -202,7 +202,7 @@ class Frame:
         }
 
     def words(self, norm: Norm) -> str:
-        """What the constant L means, in one sentence."""
+        """The meaning of the constant L in one sentence."""
         left, right, names = "|f(x) - f(x')|", f"|x - x'|_{norm.p}", []
         if norm.out is not None:
             left += f"_{norm.out}"

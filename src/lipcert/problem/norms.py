@@ -41,7 +41,7 @@ class Norm:
 
     @property
     def dual(self) -> Norm:
-        """Of the input norm."""
+        """The dual norm of the input's norm."""
         return Norm(_DUAL[self.p])
 
     @property

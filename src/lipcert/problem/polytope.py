@@ -109,7 +109,7 @@ class Polytope:
 
     @property
     def words(self) -> str:
-        """As a phrase."""
+        """The region as a phrase."""
         return f"{self.base.words}, cut by {self.count} half-space{'' if self.count == 1 else 's'}"
 
     def empty_by(self, y: Array) -> bool:
@@ -141,7 +141,7 @@ class Polytope:
         return answer.reshape(np.shape(found))
 
     def _satisfied(self, rows: Array) -> NDArray[np.bool_]:
-        """Of every point whether A x <= b is proved: by rounding outward, and where that is too close exactly."""
+        """Whether A x <= b is proved of every point: by rounding outward, and exactly where that is too close."""
         n = self.size + 8
         with np.errstate(over="ignore", invalid="ignore"):
             value = rows @ self.A.T
@@ -167,7 +167,7 @@ _EXACT = 64  # points in one call that are decided in rational numbers
 
 
 def tops(base: Box | Ball, box: Box, rows: Array, sides: tuple[Array, Array], y: Array) -> Array:
-    """At least the largest rows x over the points of the region, by multipliers y >= 0, a row of both for each."""
+    """Upper bounds of rows x over the points of the region, by multipliers y >= 0: one row of both for each."""
     A, b = sides
     longest = A.shape[0] + A.shape[1] + 16
     middle = box.lo / 2 + box.hi / 2

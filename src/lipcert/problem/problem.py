@@ -51,7 +51,7 @@ class Origin:
 
 
 class Facts:
-    """What is known of a problem: pre-activation bounds, its origin where it has one, and every derived `Fact`."""
+    """Facts about a problem: its pre-activation bounds, its origin if it has one, and every `Fact` derived so far."""
 
     __slots__ = ("derived", "omitted", "origin", "preactivations")
 
@@ -93,7 +93,7 @@ class Problem:
         norm: str | Norm = "inf",
         output_norm: str | None = None,
     ) -> Problem:
-        """From what a user says; a norm of outputs belongs to the whole map alone."""
+        """The problem in the words of a user; a norm of outputs belongs to the whole map alone."""
         chosen = choose_output(output, network.outputs)
         if chosen.c.ndim == 2:
             p = parse_norm(norm)
@@ -129,7 +129,7 @@ class Problem:
         return Problem(self.network, self.region, norm, chosen, coordinate, self._shared_facts(part))
 
     def along(self, c: Array, *, part: bool = False) -> Problem:
-        """The same question of the one output c'scores; bounds are shared as in `case`."""
+        """This question about the one output c'scores; bounds are shared as in `case`."""
         chosen, facts = choose_output(c, self.network.outputs), self._shared_facts(part)
         return Problem(self.network, self.region, Norm(self.norm.p), chosen, self.coordinate, facts)
 
@@ -147,7 +147,7 @@ class Problem:
         looser: bool = False,
         completion: Callable[[Any], Any] | None = None,
     ) -> Problem:
-        """The same question on another region; the rest is what is known there already, as in `Preactivations`."""
+        """This question on another region; the other arguments are known there already, as in `Preactivations`."""
         known = None if preactivations is None else Preactivations(preactivations, looser, completion)
         return replace(self, region=region, facts=Facts(known))
 

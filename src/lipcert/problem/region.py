@@ -1,4 +1,4 @@
-"""Where the inputs live: a box, a Euclidean ball, one of them cut by half-spaces, or everywhere."""
+"""Regions of inputs: a box, a Euclidean ball, one of them cut by half-spaces, or everywhere."""
 
 from __future__ import annotations
 
@@ -87,6 +87,6 @@ def check_region(region: object, inputs: int) -> None:
 
 
 def _of_a_batch(region: Box | Ball | Polytope, inputs: int) -> str:
-    """What to do where the center is several inputs."""
+    """Advice where the center is several inputs."""
     shape = region.shape
     return f"; it is a batch of {shape[0]}: give one of them, center[i]" if region.size == shape[0] * inputs else ""

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from lipcert.chart.numbers import rounded_up
 from lipcert.errors import FileFormatError, InputError, MethodError
 from lipcert.files import write_npz
 from lipcert.problem.frame import Frame
@@ -69,7 +70,7 @@ class Certificate:
         return vars(self) | {"network": self.network_sha256}
 
     def __repr__(self) -> str:
-        return f"Certificate(upper {self.upper:.9g} by {self.method}, {self.region!r})"
+        return f"Certificate(upper {rounded_up(self.upper, 9)} by {self.method}, {self.region!r})"
 
     @classmethod
     def of(cls, problem: Problem, proof: Proof, upper: float) -> Certificate:
@@ -116,7 +117,7 @@ class Certificate:
         if math.isinf(upper):
             return self._found(False, upper, f"{self.method} proves no bound here")
         if not upper <= self.claim:
-            return self._found(False, upper, f"{self.method} proves {upper:.9g} only")
+            return self._found(False, upper, f"{self.method} proves {rounded_up(upper, 9)} only")
         return self._found(True, upper, "proved")
 
     def _found(self, proved: bool, upper: float, reason: str) -> Verification:

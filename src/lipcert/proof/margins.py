@@ -13,6 +13,7 @@ import numpy as np
 
 from lipcert.bounds.interval import Interval
 from lipcert.bounds.propagation import preactivation_bounds
+from lipcert.chart.numbers import rounded_up
 from lipcert.errors import FileFormatError, InputError
 from lipcert.files import check_readable
 from lipcert.files.archive import Archive
@@ -116,7 +117,10 @@ class MarginVerification(Verification):
         """Names and values, without the verdict."""
         pairs = zip(self.outputs, self.uppers, self.claims, strict=True)
         how = "recomputed now, also in balls" if self.exact is not None else "recomputed now"
-        found = [(str(output), f"<= {upper:.6g}   {how}; {claim:.6g} as stored") for output, upper, claim in pairs]
+        found = [
+            (str(output), f"<= {rounded_up(upper, 6)}   {how}; {rounded_up(claim, 6)} as stored")
+            for output, upper, claim in pairs
+        ]
         return [*found, *self.about()]
 
     def to_dict(self) -> dict[str, Any]:

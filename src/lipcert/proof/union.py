@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lipcert.chart.numbers import rounded_up
 from lipcert.errors import FileFormatError, InputError
 from lipcert.files import MAX_WEIGHTS, check_readable, write_npz
 from lipcert.files.archive import Archive, members_of
@@ -81,7 +82,7 @@ class UnionCertificate:
         return found
 
     def __repr__(self) -> str:
-        return f"UnionCertificate(upper {self.upper:.9g} on {len(self.parts):,} regions)"
+        return f"UnionCertificate(upper {rounded_up(self.upper, 9)} on {len(self.parts):,} regions)"
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it to an .npz that `lipcert verify` checks without any solver."""
@@ -96,7 +97,10 @@ class UnionVerification(Verification):
 
     def rows(self) -> list[tuple[str, str]]:
         """Names and values, without the verdict."""
-        parts = [(f"region {k}", f"{part.upper:.9g}   {part.reason}") for k, part in enumerate(self.parts[:_SHOWN])]
+        parts = [
+            (f"region {k}", f"{rounded_up(part.upper, 9)}   {part.reason}")
+            for k, part in enumerate(self.parts[:_SHOWN])
+        ]
         return [*super().rows(), *parts]
 
     def to_dict(self) -> dict[str, Any]:

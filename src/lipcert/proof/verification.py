@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 from lipcert.chart.facts import Shown
+from lipcert.chart.numbers import rounded_up
 from lipcert.problem.question import Statement
 from lipcert.rounding import worst
 
@@ -48,11 +49,13 @@ class Verification(Shown):
     def rows(self) -> list[tuple[str, str]]:
         """Names and values, without the verdict."""
         how = "" if self.method is None else f" ({self.method})"
-        found = [("upper", f"{self.upper:.9g}   recomputed now{how}" if math.isfinite(self.upper) else "none")]
+        found = [
+            ("upper", f"{rounded_up(self.upper, 9)}   recomputed now{how}" if math.isfinite(self.upper) else "none")
+        ]
         if self.exact is not None:
-            balls = f"{self.exact.upper:.9g}" if math.isfinite(self.exact.upper) else "none"
+            balls = rounded_up(self.exact.upper, 9) if math.isfinite(self.exact.upper) else "none"
             found.append(("in balls", f"{balls}   {self.exact.checked}"))
-        return [*found, ("claim", f"{self.claim:.9g}   as stored"), *self.about()]
+        return [*found, ("claim", f"{rounded_up(self.claim, 9)}   as stored"), *self.about()]
 
     def about(self) -> list[tuple[str, str]]:
         """Names and values of what the certificate states."""
@@ -97,7 +100,11 @@ def with_balls(answer: V, balls: float, checked: str) -> V:
     second = Exact(balls, checked)
     if balls <= answer.claim:
         return replace(answer, exact=second)
-    reason = "ball arithmetic proves no bound" if math.isinf(balls) else f"ball arithmetic proves {balls:.9g} only"
+    reason = (
+        "ball arithmetic proves no bound"
+        if math.isinf(balls)
+        else f"ball arithmetic proves {rounded_up(balls, 9)} only"
+    )
     return replace(answer, proved=False, upper=worst(answer.upper, balls), reason=reason, exact=second)
 
 

@@ -69,14 +69,14 @@ class Pairs:
         return cls(stack(a), stack(b), np.concatenate(own))
 
     def ranks(self, entries: Index, size: int) -> Index:
-        """Where entries of y are among the members, -1 where they are none."""
+        """The places of entries of y among the members, -1 for entries that are no members."""
         rank = np.full(size + 1, -1, dtype=np.int64)
         rank[self.own] = np.arange(len(self.own))
         return rank[entries]
 
 
 def crosses_apply(relaxation: Relaxation) -> bool:
-    """For whole maps of moderate size."""
+    """Whether crosses are looked for: in whole maps of moderate size."""
     return relaxation.space.size <= CROSSES_UP_TO and any(name in relaxation.space.slices for name in ("o", "ob"))
 
 
@@ -158,7 +158,8 @@ FAMILY = "cuts"
 COLUMNS = 9  # block, place, sign of a, of b, of c; block -1 where there is no c
 _FACTOR = -2  # in place of c's block: b is the variable of a factor, its "sign" says which of its four, from 1
 _CROSS = -3  # in place of c's block: a and b are variables of switched quantities, the "signs" are code and step
-_TURNS = {"pairs": 4.0, "factors": 1.0, "triples": 1.0, "crosses": 2.0}  # of a kind, where not all can be had
+# How many cuts of each kind are taken in turn, where not all cuts can be added.
+_TURNS = {"pairs": 4.0, "factors": 1.0, "triples": 1.0, "crosses": 2.0}
 _TRIPLES_UP_TO = 300  # signs, for the search over all triples
 
 
@@ -189,7 +190,7 @@ NO_CUTS = Cuts(np.zeros((0, COLUMNS), dtype=np.int64))
 
 
 def valid_table(table: NDArray[np.int64]) -> bool:
-    """Whether a table read from a file has the form of cuts; which entries it names is up to it."""
+    """Whether a table that was read from a file has the form of cuts; the entries that it names are not checked."""
     if table.ndim != 2 or table.shape[1] != COLUMNS:
         return False
     signs = table[:, 2::3]
@@ -261,7 +262,7 @@ def _pair(space: Space, where: Index, signs: Array, side: int) -> Any:
 
 
 def _triple(space: Space, where: Index, signs: Array) -> Any:
-    """p a + q b + r c, whatever stands for c where there is none."""
+    """p a + q b + r c; the entry for c has no meaning in cuts without c."""
     k = np.repeat(np.arange(len(where)), 3)
     entries = (signs.ravel(), (k, np.maximum(where, 0).ravel()))
     return sparse.csr_array(sparse.coo_array(entries, (len(where), space.size)))
@@ -330,7 +331,7 @@ def separate(
 ) -> Cuts:
     """The most violated cuts at the moment matrix X that are not known yet, at most `budget` of a kind.
 
-    The kinds take turns, the worst of each first: whoever takes the first few has some of all.
+    The kinds take turns, the most violated of each first, so that the first few have some of every kind.
     """
     names = _names(relaxation)
     found: dict[str, Found] = {}

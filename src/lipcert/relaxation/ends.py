@@ -1,4 +1,4 @@
-"""The two ends of the chain rule: what the input's change t may be, and what the outputs are weighted with.
+"""The two ends of the chain rule: the set of the input's change t, and the weights d of the outputs.
 
     L = max d'J t       t in the unit ball of the norm p,  d the given weights c, or any in the ball dual to the norm q
 
@@ -50,7 +50,7 @@ def source(problem: Problem, space: Space) -> Tracked | None:
 
 
 def weights(problem: Problem, space: Space) -> Tracked | None:
-    """The outputs' weights, one form for each: the given ones, or d; None where d has no variables."""
+    """The weights of the outputs, one form for each: given numbers, or d; None where d has no variables."""
     if not problem.whole_map:
         return constants(space, problem.c)
     name = next((name for name in ("o", "ob") if name in space.slices), None)

@@ -5,8 +5,8 @@
     (1 +- v) s z >= 0           v the open signs
     (s z)(s' z') >= 0           pairs of half-spaces
 
-Pre-activation bounds of the cell already make the neuron stable for the builders; without these rows the relaxation
-would forget for which x it is.
+Pre-activation bounds of the cell already make the neuron stable for the builders. Without these rows the relaxation
+would not know that x lies in the cell.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The hidden blocks as the lifts see them: which slopes are open, and proved bounds of everything a lift names.
+"""The hidden blocks as the lifts need them: the open slopes, and proved bounds of every quantity in a lift.
 
     u = base + delta u',     u' in {0, 1} for ReLU and leaky ReLU (u' = 1 where z > 0), u' in [0, 1] for the others
 
-(the base may be negative), so that every row of ReLU serves all: what is switched by u' is a variable, what the base
-lets through is linear.
-Neurons through which no derivative passes are pruned: the lift speaks of the network without them, and `lost` pays.
+(the base may be negative), so that every row of ReLU serves all activations: the part that u' switches is a variable,
+and the part that the base lets through is linear. Neurons through which no derivative passes are pruned: the lift is
+about the network without them, and `lost` pays for the difference.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ class LiftedLayer:
 
 @dataclass(frozen=True, eq=False)
 class LiftedLayers:
-    """All of them, first block first, and what pruning may have taken from the derivative."""
+    """All hidden blocks, the first one first, and a bound of the derivative that pruning left out."""
 
     hidden: tuple[LiftedLayer, ...]
     lost: float
 
     @property
     def tied(self) -> tuple[LiftedLayer, ...]:
-        """Those whose z is tied to x."""
+        """The blocks whose z is tied to x."""
         return tuple(layer for layer in self.hidden if layer.tied)
 
 
@@ -143,7 +143,7 @@ def _slopes(f: Activation, slope: Interval, pruned: NDArray[np.bool_]) -> tuple[
 
 
 def _sizes(problem: Problem, slopes: tuple[Interval, ...]) -> tuple[list[Array], list[Array]]:
-    """Bounds of |g_i| and of |q_i| by absolute values alone: they hold in every network with neurons taken out."""
+    """Bounds of |g_i| and of |q_i| by absolute values alone, which hold in every network with neurons left out."""
     net = problem.network
     g: dict[int, Array] = {}
     q: dict[int, Array] = {}

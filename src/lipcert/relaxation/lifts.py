@@ -70,7 +70,7 @@ from lipcert.rounding import UNIT, Array, gamma, grow, sum_up
 
 @dataclass(frozen=True, eq=False)
 class Derivative:
-    """The objective and what it may be off; `scale` as in `Finish`; the passes, and the rows that tie them."""
+    """The objective and a bound of its error; `scale` as in `Finish`; the passes, and the rows that tie them."""
 
     objective: sparse.csr_array
     offset: float
@@ -103,7 +103,7 @@ def derivative(problem: Problem, space: Space, layers: LiftedLayers, form: str, 
 def _at_scores(
     problem: Problem, space: Space, layers: LiftedLayers, up: PassRows
 ) -> tuple[sparse.csr_array, float, float]:
-    """d'(what the directions do to the scores)."""
+    """d'(J t): the weights of the outputs times the derivative of the scores along the direction."""
     scores = problem.network.scores
     if problem.whole_map:
         return meets(space, weights(problem, space), total(space, scores.terms, up.passed, scores.width))
@@ -139,7 +139,7 @@ def ties(gradient: PassRows, direction: PassRows) -> list[Family]:
 
 
 def corners(space: Space, gradient: PassRows, direction: PassRows) -> list[Family]:
-    """(s - l u)(y - l' u) >= 0 and its three sisters: what s and y are between, multiplied."""
+    """(s - l u)(y - l' u) >= 0 and three more: products of the bounds of s with those of y."""
     families: list[Family] = []
     for s, y in zip(gradient.items, direction.items, strict=True):
         place, i = (s.layer.free, s.layer.width), s.layer.index
@@ -151,7 +151,7 @@ def corners(space: Space, gradient: PassRows, direction: PassRows) -> list[Famil
 
 
 def bilinear(a: Tracked, b: Tracked) -> tuple[sparse.csr_array, float]:
-    """C with y'Cy = sum_k a_k b_k, and what errors and rounding may take from it."""
+    """C with y'Cy = sum_k a_k b_k, and a bound of the errors and of the rounding."""
     half = sparse.csr_array((sparse.csr_array(a.matrix).T @ sparse.csr_array(b.matrix)) / 2)
     sizes = (a.magnitude, b.magnitude)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -195,9 +195,9 @@ def wide_fits(problem: Problem, form: str, with_values: bool) -> bool:
 
 
 def needs_values(problem: Problem) -> bool:
-    """Whether values carry much: not where the box brings every sign pattern of the first block within easy reach.
+    """Whether the values x tighten the lift; not where the box holds nearly every sign pattern of the first block.
 
-    A guess, as `needs_x` of one hidden layer: leaving x out is a relaxation, and lets cuts do more in the time.
+    This is a guess, as `needs_x` for one hidden layer. Leaving x out is a relaxation, and leaves more time for cuts.
     """
     box, (_, A), b = hull(problem.region), problem.network.blocks[0].terms[0], problem.network.blocks[0].bias
     if box is None or len(b) > RANK_UP_TO:
@@ -236,7 +236,7 @@ def _space(problem: Problem, layers: LiftedLayers, form: str, moving: Index | No
 def _blocks(
     problem: Problem, space: Space, layers: LiftedLayers, form: str, moving: Index | None
 ) -> dict[str, tuple[Index, int]]:
-    """By block of y: the places of its entries, and among how many."""
+    """For every block of y the places of its entries, and the number of places."""
     blocks = {name: (np.arange(size), size) for name, size in end_blocks(problem, form).items()}
     blocks |= {layer.name(letter): (layer.free, layer.width) for layer in layers.hidden for letter in "vdxsy"}
     if moving is not None:

@@ -117,8 +117,8 @@ class Family:
 
 @dataclass(frozen=True)
 class Finish:
-    """From the bound that the matrix proves to the bound of what is asked: sqrt(scale * bound), or the bound itself
-    where scale is 0; plus a price."""
+    """From the bound that the matrix proves to the bound of the constant: sqrt(scale * bound), or the bound itself
+    where the scale is 0; plus a price."""
 
     scale: float = 0.0
     price: float = 0.0
@@ -133,8 +133,10 @@ class Finish:
 
 @dataclass(frozen=True, eq=False)
 class NonnegativeForms:
-    """Batches of forms of quantities that are >= 0, k x N each, for the members of a block; a form is off by at most
-    its error. Cuts multiply them with 1 +- any entry of y."""
+    """Batches of forms of quantities that are >= 0, k x N each, for the members of a block, with errors of the forms.
+
+    Cuts multiply them with 1 +- any entry of y.
+    """
 
     forms: tuple[Any, ...]
     errors: tuple[Array, ...]
@@ -145,8 +147,8 @@ class NonnegativeForms:
 class Relaxation:
     """A rank-two problem with the names of its rows and blocks.
 
-    For every true point y: y'Cy >= (what is bounded) - offset, every row holds, and y_i^2 <= diagonal_i. Hence any
-    multipliers prove a bound (see `proof`); `finish` makes it one of what is asked.
+    For every true point y: y'Cy >= (the bounded quantity) - offset, every row holds, and y_i^2 <= diagonal_i. Hence any
+    multipliers prove a bound (see `proof`), and `finish` turns it into a bound of the constant.
     """
 
     problem: RankTwoProblem
@@ -159,7 +161,7 @@ class Relaxation:
 
     @property
     def tolerance(self) -> Array:
-        """Of all rows; zero on inequalities, whose right-hand sides have it already."""
+        """The tolerances of all rows; zero for inequalities, whose right-hand sides include them."""
         return np.concatenate([np.zeros(len(f.members)) if f.tolerance is None else f.tolerance for f in self.families])
 
     def pack(self, y: Array) -> dict[str, Array]:
@@ -285,14 +287,14 @@ class Tracked:
 
     @property
     def magnitude(self) -> Array:
-        """At least |f_k(y)| for all |y_i| <= 1."""
+        """Upper bounds of |f_k(y)| for all |y_i| <= 1."""
         counts = np.diff(self.matrix.indptr)
         total = np.bincount(np.repeat(np.arange(len(self)), counts), np.abs(self.matrix.data), minlength=len(self))
         return grow(total.astype(np.float64), self.matrix.shape[1])
 
     @property
     def reach(self) -> Array:
-        """At least |a_k| at every true point."""
+        """Upper bounds of |a_k| at every true point."""
         return grow(self.magnitude + self.error, 2)
 
     def __getitem__(self, rows: Index) -> Tracked:

@@ -232,7 +232,7 @@ def row_scales(A: Array, b: Array, m: Array, r: Array) -> Array:
 
 
 def _in_range(data: _Data, m: Array, r: Array, bounds: Interval | None) -> bool:
-    """Whether no number of the rows with z overflows; without x the bound is looser and still one."""
+    """Whether no number of the rows with z overflows; otherwise x is left out, which gives a looser bound."""
     with np.errstate(over="ignore", invalid="ignore"):
         reach = np.abs(data.A) @ (np.abs(m) + r) + np.abs(data.b)
     ends = [reach] if bounds is None else [reach, bounds.lo[data.free], bounds.hi[data.free]]
@@ -242,7 +242,7 @@ def _in_range(data: _Data, m: Array, r: Array, bounds: Interval | None) -> bool:
 def _sign_and_reach(
     space: Space, data: _Data, z: AffineForms, error: Array, scale: Array, bounds: Interval
 ) -> list[Family]:
-    """(1+v) z >= 0 at a true point, and |z - form| <= error, 1+v <= 2: so (1+v)(-form) <= 2 error. So do the rest."""
+    """(1+v) z >= 0 at a true point, |z - form| <= error and 1+v <= 2: so (1+v)(-form) <= 2 error; others likewise."""
     p1, _ = data.shape
     free, k = data.free, len(data.free)
     plus, minus = space.constant(np.ones(k)) + space["v"], space.constant(np.ones(k)) - space["v"]

@@ -135,7 +135,7 @@ def stored(space: Space, item: SwitchedQuantity) -> NonnegativeForms:
 
 
 def through(space: Space, layer: LiftedLayer, source: Tracked, own: Tracked | None) -> Tracked:
-    """u source of the whole layer, where own = u' source of the free neurons (None when there are none)."""
+    """u times the source for the whole layer; `own` is u' times the source for free neurons, None without any."""
     fixed = layer.base.copy()
     fixed[layer.free] = 0.0
     same, other = np.flatnonzero(fixed == 1.0), np.flatnonzero((fixed != 1.0) & (fixed != 0.0))
@@ -179,7 +179,7 @@ def inputs_of(space: Space, box: Box, moving: Index) -> Tracked:
 def preactivation_forms(
     net: Network, space: Space, layers: LiftedLayers, x: Tracked
 ) -> Iterator[tuple[LiftedLayer, Tracked, Tracked | None]]:
-    """Of every tied block: z as forms in x_0 and the x of blocks before, and u' z of its free neurons.
+    """For every tied block: z as forms in x_0 and the x of blocks before, and u' z of its free neurons.
 
     The latter are variables; None where no tied block reads them.
     """
@@ -231,7 +231,7 @@ def _with_pruned(space: Space, layer: LiftedLayer, x: Tracked) -> Tracked:
 
 
 def _sign_and_reach(space: Space, layer: LiftedLayer, z: Tracked, wide: bool) -> list[Family]:
-    """A block whose x nobody needs has none."""
+    """Rows of a block whose x no tied block reads, so that x is no variable."""
     plus, minus = open_and_shut(space, layer)
     hi, lo = (constants(space, end[layer.free]) for end in (layer.z.hi, layer.z.lo))
     where, count, i = layer.free, layer.width, layer.index
@@ -250,7 +250,7 @@ def _sign_and_reach(space: Space, layer: LiftedLayer, z: Tracked, wide: bool) ->
 def gradients(net: Network, space: Space, layers: LiftedLayers, wide: bool, weights: Tracked | None = None) -> PassRows:
     """g_m .. g_0, and the rows that tie every s_i to g_i and u_i; `weights` are those of the outputs.
 
-    They are not looked at where no lifted block and no input is read by the scores.
+    The weights are not used where the scores read neither a lifted block nor the input.
     """
     families: list[Family] = []
     items: list[SwitchedQuantity] = []

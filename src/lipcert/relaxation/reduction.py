@@ -60,7 +60,7 @@ class Reduction:
 
     @property
     def table(self) -> NDArray[np.int64]:
-        """As one array of whole numbers, for a file."""
+        """The reduction as one array of whole numbers, for a file."""
         masks = np.concatenate([self.inputs, *self.neurons]).astype(np.int64)
         return np.concatenate([np.array([self.cut, self.euclid], dtype=np.int64), masks])
 
@@ -84,7 +84,7 @@ def reduction_from(table: NDArray[np.int64], shape: tuple[int, ...]) -> Reductio
 
 @dataclass(frozen=True, eq=False)
 class PricedReduction:
-    """What the matrix keeps of a (cut) network, with the proved numbers that pay for the rest.
+    """The part of a (cut) network that the matrix keeps, with the proved numbers that pay for the rest.
 
     `weights` are Y of its inputs; `prices` bound the L_1 norms of the gradients of z_1, z_2, .. with respect to the
     whole network's input; `gradients` as from `gradient_bounds`. `reach` is r of a Euclidean reduction, else 0.
@@ -116,14 +116,14 @@ def chords(g: Interval, weights: Array) -> tuple[Array, Array]:
 
 
 def without_signs(space: Space, gradient: Tracked, g: Interval, weights: Array) -> tuple[Tracked, float]:
-    """One form that bounds sum_i weights_i |gradient_i|, and what is to be added to it."""
+    """One form that bounds sum_i weights_i |gradient_i|, and the constant to add to it."""
     a, b = chords(g, weights)
     total = affine(space, np.ones((1, len(a))), gradient.scaled(a))
     return total, sum_up(b)
 
 
 def losses(share: PricedReduction, free: tuple[Mask, ...]) -> tuple[Array, tuple[Array, ...]]:
-    """What it costs at most to leave out each input's sign and each free neuron; zero for the others."""
+    """The largest cost of leaving out each input's sign and each free neuron; zero for the others."""
     inputs = chords(share.gradients[0], share.weights)[1]
     neurons = []
     for mask, g, price in zip(free, share.gradients[1:], share.prices, strict=True):
@@ -237,7 +237,7 @@ def behind(net: Network, cut: int) -> Network:
 
 
 def share_of(problem: Problem, reduction: Reduction) -> PricedReduction:
-    """The numbers that pay. With neurons left out the vectors kept are not the gradient, only intervals hold them.
+    """The proved numbers that pay for the rest. With neurons left out only intervals hold for the vectors kept.
 
     Neurons leave by the reduction's choice, or because their gradient is next to nothing.
     """

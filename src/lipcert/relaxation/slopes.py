@@ -1,4 +1,4 @@
-"""Slopes: what the intervals of all slopes say of the differences of two inputs, with one multiplier per neuron.
+"""Slopes: the constraints of all slopes' intervals on the differences of two inputs, with one multiplier per neuron.
 
     dz_i = sum_j A_ij dx_j,    (dx - a dz)(b dz - dx) >= 0        for every neuron, its slope in [a, b]
 
@@ -51,9 +51,9 @@ class SlopeBlock:
 
 @dataclass(frozen=True, eq=False)
 class SlopeProgram:
-    """The input, blocks 1..m, and what is bounded: sum of matrix x_source over the terms of `head`, in norm 2.
+    """The input, blocks 1..m, and the bounded sum of matrix x_source over the terms of `head`, in norm 2.
 
-    Matrices are dense. Of the network those neurons are left out whose slope is zero, or that nobody reads. Sources
+    Matrices are dense. Neurons whose slope is zero, or that no block reads, are left out. Sources
     come in increasing order; every block reads something and is read. `doubt` bounds what rounding did to the entries
     of the head. `weighted` says that Lambda is free: norm inf at the input. `origin` names by block that of the network
     and which of its neurons are left; where the head is a sum of scores, `summed` has its weights and their rows.
@@ -69,7 +69,7 @@ class SlopeProgram:
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Of the input and of all blocks."""
+        """The widths of the input and of all blocks."""
         return (self.inputs, *(block.width for block in self.blocks))
 
     @property
@@ -80,12 +80,12 @@ class SlopeProgram:
 
     @cached_property
     def states(self) -> tuple[tuple[int, ...], ...]:
-        """By i = 0..m: the sources up to i that blocks after i, or the head, read."""
+        """For every i = 0..m: the sources up to i that blocks after i, or the head, read."""
         return states([*([j for j, _ in block.terms] for block in self.blocks), [j for j, _ in self.head]])
 
     @cached_property
     def orders(self) -> tuple[int, ...]:
-        """Of the matrices that a proof factors, one for each block, and one at the end (`piece_orders`)."""
+        """The orders of the matrices that a proof factors, one for each block and one at the end (`piece_orders`)."""
         plain = bool(self.blocks) and bool(np.all(self.blocks[0].a * self.blocks[0].b == 0))
         return piece_orders(self.widths, self.states, plain)
 
@@ -94,7 +94,7 @@ class SlopeProgram:
         return self.over_state(self.head if i > len(self.blocks) else self.blocks[i - 1].terms, i - 1)
 
     def over_state(self, given: tuple[Term, ...], i: int) -> Array:
-        """Terms side by side, zeros for those of state i that they do not name."""
+        """Terms side by side, with zeros for the sources of state i that they do not name."""
         terms, state = dict(given), self.states[i]
         height = len(next(iter(terms.values())))
         if len(state) == 1:
@@ -178,7 +178,7 @@ def orders_of(problem: Problem) -> tuple[int, ...]:
 
 
 def orders_of_all(net: Network) -> tuple[int, ...]:
-    """The same where every neuron counts: at most this large, whatever the region."""
+    """The orders where every neuron counts: an upper limit for any region."""
     plain = bool(net.depth) and 0.0 in net.activations[0].slopes
     return piece_orders(net.shape[:-1], states([[j for j, _ in block.terms] for block in net.blocks]), plain)
 
@@ -199,7 +199,10 @@ def _numbers(live: list[Mask]) -> dict[int, int]:
 
 @Fact
 def _live(problem: Problem) -> list[Mask]:
-    """By source: what depends on the input and is depended on by the scores. All coordinates of the input, or none."""
+    """By source, the neurons between input and scores: they depend on the input, and the scores depend on them.
+
+    All coordinates of the input count, or none.
+    """
     net = problem.network
     moving = [(s.lo != 0) | (s.hi != 0) for s in slopes(problem)]
     reached = [np.ones(net.inputs, dtype=bool)]
@@ -248,7 +251,7 @@ def _terms(
 def _head(
     problem: Problem, live: list[Mask], number: dict[int, int], own: list[int] | None
 ) -> tuple[tuple[Term, ...], tuple[Array, ...], tuple[Array, tuple[Term, ...]] | None]:
-    """The rows of what is bounded, what rounding may have done to them, and what they are sums of where they are."""
+    """The rows of the bounded sum, bounds of their rounding, and the weights and rows of a sum of scores."""
     block, c = problem.network.scores, np.atleast_2d(problem.c)
     terms = _terms(block.terms, live, np.any(c != 0, axis=0), number, own)
     c = c[:, np.any(c != 0, axis=0)]

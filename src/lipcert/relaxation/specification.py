@@ -35,7 +35,7 @@ TIGHT = "backward"  # the lift behind tight, chosen by measurement: docs/experim
 class Specification:
     """The rows of a relaxation.
 
-    `method` is the name it was asked for by, `form` one of FORMS. `values`: whether the values x are in the matrix
+    `method` is the name that the caller gave, `form` one of FORMS. `values`: whether the values x are in the matrix
     (where the region is bounded and a sign is open). `wide`: the chords that couple everything. `exclusions`: pairs of
     signs that the box does not allow. `signs`: those that are fixed on a cell, whose half-spaces are rows; `products`:
     whether these half-spaces and the region's are multiplied with each other and with the open signs. `cuts` are rows
@@ -89,14 +89,14 @@ def form_of(problem: Problem, method: str) -> str:
 
 
 def check_case(problem: Problem) -> None:
-    """Refuse a problem that is the largest of several."""
+    """Refuse a problem that is the maximum of several problems."""
     if problem.has_cases:
         words = problem.norm.words
         raise MethodError(f"the norm {words} is the largest of several problems; ask for one of them")
 
 
 def check_relaxation(problem: Problem, method: str) -> None:
-    """Refuse a network, norm or region that the relaxation does not cover, by name; of several cases, each."""
+    """Refuse a network, norm or region that the relaxation does not cover; of several cases, each."""
     if method == UNSIGNED:
         if not (problem.whole_map and problem.network.depth):
             raise MethodError("the lift without signs is for whole maps with a hidden layer; use tight")
@@ -135,7 +135,7 @@ def refusal(problem: Problem, method: str) -> str | None:
 
 
 def check_reduction(problem: Problem, method: str) -> None:
-    """Refuse what reductions do not cover, by name."""
+    """Refuse problems that reductions do not cover."""
     other = next((f for f in problem.network.activations if f.kind != "relu"), None)
     if problem.norm != INF or other is not None or not problem.network.is_chain:
         raise MethodError(f"method {method} takes parts of chains of ReLU layers in the infinity norm only; use mixed")
@@ -157,7 +157,8 @@ def _norm_of_cases(problem: Problem) -> Norm:
 def build(problem: Problem, specification: Specification) -> Relaxation:
     """The relaxation with exactly the rows of the specification; pre-activation bounds are those of the problem.
 
-    A specification that is none, of this network, is an InputError; a method that does not cover it a MethodError.
+    A specification that no relaxation of this network has is an InputError; a method that does not cover it is a
+    MethodError.
     """
     s = specification
     if s.form not in FORMS or not valid_table(s.cuts.table) or repeated(s.cuts.table):

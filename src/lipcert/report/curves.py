@@ -47,7 +47,7 @@ class Shares:
 
 
 def shares(job: StoredJob) -> Shares | None:
-    """Of every radius when the results of single inputs are here, of the asked radii otherwise."""
+    """The shares at every radius when the results of single inputs are here, else at the radii of the question."""
     if job.has_inputs:
         return _by_input(job.result)
     tallies = [t for t in job.tallies if t.radius > 0]
@@ -193,7 +193,7 @@ class Histogram:
 
 
 def certified_radii(result: Certification) -> Histogram | None:
-    """Of the correctly classified inputs; None when there are none."""
+    """The radii of the correctly classified inputs; None when there are none."""
     radii = result.certified_radius[~result.wrong]
     if not radii.size:
         return None
@@ -202,7 +202,7 @@ def certified_radii(result: Certification) -> Histogram | None:
 
 
 def counterexample_radii(result: Certification) -> Histogram | None:
-    """Of the correctly classified inputs that have a counterexample; hatched, so that no colour is needed."""
+    """The counterexamples of correctly classified inputs; hatched, so that no colour is needed."""
     radii = result.attack_radius[~result.wrong & np.isfinite(result.attack_radius)]
     if not radii.size:
         return None

@@ -129,7 +129,7 @@ def _main(job: StoredJob) -> Markup:
 
 
 def notices(job: StoredJob) -> list[str]:
-    """What a reader must know before any number."""
+    """The warnings that a reader needs before any number."""
     result = job.result
     found = [] if result.complete else ["The job has not finished. This page shows what there is so far."]
     if PREDICTED in result.notes:

@@ -235,7 +235,7 @@ def inputs_section(job: StoredJob) -> Markup:
 
 
 def verify_section(job: StoredJob) -> Markup:
-    """What a reader who trusts nobody runs."""
+    """The commands with which a reader checks everything."""
     file = job.result.network["file"]
     network = "NETWORK" if file is None else shlex.quote(file)
     kept = [p.certificate for p in job.result.pairs if p.certificate is not None]
@@ -262,5 +262,5 @@ def verify_section(job: StoredJob) -> Markup:
 
 
 def failures(job: StoredJob) -> Markup:
-    """What went wrong, piece by piece."""
+    """The failures, piece by piece."""
     return tag("ul", *(tag("li", tag("code", name), f": {error}") for name, error in job.result.failed))

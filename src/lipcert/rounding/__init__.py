@@ -92,6 +92,11 @@ def best(*bounds: float) -> float:
     return float(min((b for b in bounds if not math.isnan(b)), default=math.inf))
 
 
+def or_infinite(bounds: Array) -> Array:
+    """Upper bounds with infinity in place of NaN, which a difference of infinities or 0 times infinity leaves."""
+    return np.where(np.isnan(bounds), math.inf, bounds)
+
+
 def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
     """Sum and exact error of the sum [Knuth]; both operands finite."""
     s = np.asarray(a + b, dtype=np.float64)

@@ -103,7 +103,7 @@ class Columns:
 
     @staticmethod
     def of(Q: Floats, thin: Integers) -> Columns:
-        """With the support of these columns."""
+        """Columns of Q, with the support of the thin ones."""
         return Columns(np.asfortranarray(Q), thin, np.flatnonzero(np.any(Q[:, thin] != 0, axis=1)))
 
     @cached_property
@@ -173,7 +173,7 @@ class Roots:
         return np.asarray((self.gain / y[self.rows]) ** 2 - mu / y[self.rows])
 
     def price(self, y: Floats) -> float:
-        """What the multipliers add to the dual value."""
+        """The part of the dual value that the multipliers of roots add."""
         return float(np.sum(self.gain**2 / y[self.rows]))
 
 

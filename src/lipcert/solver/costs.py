@@ -1,4 +1,4 @@
-"""What an interior point costs, in operations: expected before it is begun, charged while it runs."""
+"""Operations of an interior point: expected before it is begun, charged while it runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CONDENSED = 0.8  # unknowns of the linear system for each row, before condensing
 
 
 def solve_operations(problem: RankTwoProblem) -> float:
-    """About the operations of an interior point to a bound within a percent of the optimum."""
+    """Estimated operations of an interior point to a bound within a percent of the optimum."""
     from lipcert.solver.roots import find_roots  # here, so that importing lipcert stays fast
 
     roots = find_roots(problem)
@@ -30,12 +30,12 @@ def solve_operations(problem: RankTwoProblem) -> float:
 
 
 def whole_operations(problem: RankTwoProblem) -> float:
-    """The same where no variable is a root any more, as after a few rounds of cuts."""
+    """As `solve_operations`, without roots: after a few rounds of cuts no variable is one any more."""
     return _to_a_percent(problem.size, CONDENSED * problem.rows)
 
 
 def solve_numbers(problem: RankTwoProblem) -> float:
-    """About how many numbers an interior point has in memory at once."""
+    """Estimated numbers in memory during an interior point."""
     from lipcert.solver.roots import find_roots  # here, so that importing lipcert stays fast
 
     roots = find_roots(problem)
@@ -52,18 +52,18 @@ def _to_a_percent(size: int, unknowns: float) -> float:
 
 
 def iteration_operations(size: int, unknowns: float) -> float:
-    """Of one iteration: the linear system is factored, about six products of matrices, tables are filled."""
+    """Operations of one iteration: a factorisation of the linear system, about six products of matrices, tables."""
     cubes, entries = unknowns**3 / 3 + 6.0 * size**3, unknowns**2 + size**2
     return float(cubes + INTERIOR_ENTRY * entries + INTERIOR_CALLS)
 
 
 def setup_operations(problem: RankTwoProblem) -> float:
-    """Of scaling the problem, writing its rows over atoms, and finding a starting point."""
+    """Operations to scale the problem, to write its rows over atoms, and to find a starting point."""
     return float(2.0 * problem.size**3 + INTERIOR_ROW * problem.rows + 2.0 * INTERIOR_CALLS)
 
 
 def affordable_rows(size: int, operations: float) -> int:
-    """About how many rows an interior point has that takes so many operations, with a matrix of this order."""
+    """Estimated number of rows with which an interior point of this order takes so many operations."""
     left = operations / ITERATIONS - iteration_operations(size, 0.0)
     if left <= 0:
         return 0

@@ -55,7 +55,7 @@ class Watched:
 
     @staticmethod
     def near(moments: Moments, L: Floats, margin: float) -> tuple[Watched, float]:
-        """Those with a positive multiplier or within `margin` of their bound; and the largest violation of all."""
+        """Products with a positive multiplier or within `margin` of their bound; and the largest violation of all."""
         p, q = moments[0].shape
         found, worst = [], 0.0
         for kind in range(4):
@@ -106,7 +106,7 @@ class GridOptions:
 
 @dataclass(frozen=True, eq=False)
 class GridStart:
-    """What a run hands to the next one on a similar problem: multipliers of rows and products, and the vectors."""
+    """A start for another run on a similar problem: multipliers of rows and products, and the vectors."""
 
     y: Floats
     L: Floats
@@ -187,7 +187,7 @@ class GridRun:
         self.pressed = self.L.ravel()[self.watched.flat]
 
     def state(self) -> GridState:
-        """Where the rounds are, in the units of the given problem."""
+        """The current values, multipliers and vectors in the units of the given problem."""
         form = self.factors.form
         primal = float(np.vdot(form.objective.times(self.R), self.R)) * form.value_scale
         back = self.R[np.argsort(form.permutation)]
@@ -250,7 +250,7 @@ class GridRun:
         return result
 
     def _operations(self) -> float:
-        """Of one evaluation: moments and pull of all pairs, a few looks at each watched product, and the rows."""
+        """Operations of one evaluation: moments and pull of all pairs, a few looks at watched products, the rows."""
         pairs, rank = len(self.left) * len(self.right), self.R.shape[1]
         rows = self.factors.operations(rank) if self.factors.free.any() else 12.0 * self.R.size
         return float(6 * pairs * rank + GRID_ENTRY * (pairs + len(self.pressed)) + rows)

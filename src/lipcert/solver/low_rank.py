@@ -33,7 +33,7 @@ Lagrangian = Callable[[Floats], tuple[float, Floats]]  # value and slope at rows
 
 
 class Factors:
-    """What does not change while R and y do."""
+    """The problem as the low-rank methods need it, without R and y, which change."""
 
     def __init__(self, problem: RankTwoProblem, outside: Integers | None = None) -> None:
         self.form: AtomForm = atom_form(problem, outside)
@@ -49,7 +49,7 @@ class Factors:
         self.weight = balance(form.objective)
 
     def operations(self, rank: int) -> float:
-        """About those of one evaluation: the objective and all rows, on R and back."""
+        """Estimated operations of one evaluation: the objective and all rows, on R and back."""
         form, border = self.form, self.form.border
         rows = form.size * form.dense.shape[1] + 4 * form.first.size
         objective = 2 * border.inner * border.outer + border.outer**2
@@ -249,7 +249,7 @@ class LowRankRun:
         return factors.climb(self.R, lagrangian, in_time, factors.operations(self.R.shape[1]), options)
 
     def _bound_operations(self) -> float:
-        """Of making multipliers feasible."""
+        """Operations to make multipliers feasible."""
         products, columns = _SWEEPS + sum(_LANCZOS), _SWEEPS * self.R.shape[1] + sum(_LANCZOS)
         return float(self.factors.operations(1) * columns + THIN_CALLS * products)
 

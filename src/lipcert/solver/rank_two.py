@@ -96,7 +96,7 @@ class RankTwoRun:
             return self._run(y0)
 
     def advance(self, budget: Budget, callback: Callback) -> RankTwoResult:
-        """From where it was; the callback sees the iterations of this call alone."""
+        """Go on from the last iterate; the callback sees the iterations of this call alone."""
         self.log.callback = callback
         found = self.run(budget)
         return replace(found, paused=self) if found.status is Status.TIME_LIMIT else found
@@ -200,7 +200,7 @@ class RankTwoRun:
         return None
 
     def _worn_out(self) -> bool:
-        """At the floor of rounding: the multipliers no longer improve, or X drifts away from feasibility."""
+        """Whether rounding stops the progress: the multipliers no longer improve, or X drifts away from feasibility."""
         history = self.log.history
         if min(r.error for r in history) > NEAR:
             return False

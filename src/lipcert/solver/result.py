@@ -1,4 +1,4 @@
-"""What a solver of a RankTwoProblem hands back: multipliers first, everything else is commentary."""
+"""The result of a solver of a RankTwoProblem: multipliers first, everything else is commentary."""
 
 from __future__ import annotations
 
@@ -77,14 +77,14 @@ class PausedSolve(Protocol):
     """A solve that was stopped by its budget."""
 
     def least(self, budget: Budget) -> float:
-        """Seconds that it must have to come any further."""
+        """Seconds that it needs to come any further."""
 
     def advance(self, budget: Budget, callback: Callback) -> RankTwoResult:
-        """From where it was; the callback sees the iterations of this call alone."""
+        """Go on from the last iterate; the callback sees the iterations of this call alone."""
 
 
 class Log:
-    """What a run has reached: its history, and the best multipliers among those that were dual feasible.
+    """The history of a run, and the best multipliers among those that were dual feasible.
 
     Before there are any, the multipliers are zero, or the last ones where no iterate was ever feasible.
     """
@@ -124,7 +124,7 @@ class Log:
         return bool(self.callback(Progress(**vars(replace(last, dual=dual)), y=self.y)))
 
     def result(self, status: Status, X: Floats | None = None) -> RankTwoResult:
-        """What is handed back."""
+        """The result of the run so far."""
         seconds = self.budget.now() - self.begin
         last = self.history[-1] if self.history else Record(0, seconds, -np.inf, np.inf, np.inf, 0.0, np.inf)
         dual = self.dual if np.isfinite(self.dual) else last.dual

@@ -28,7 +28,7 @@ WORTHWHILE = 0.1  # of the variables that must be roots, or the problem stays as
 
 @dataclass(frozen=True, eq=False)
 class Core:
-    """What is left of a problem, with a row for every root behind its own; and the way back."""
+    """A problem without its roots, with a row for every root behind its own rows; and the way back."""
 
     whole: RankTwoProblem
     problem: RankTwoProblem
@@ -46,7 +46,7 @@ class Core:
         return np.asarray(self.whole.rhs[self.own] / self.unit)
 
     def multipliers(self, y: Floats) -> Floats:
-        """Of the whole problem from those of the core."""
+        """Multipliers of the whole problem from those of the core."""
         given = np.zeros(self.whole.rows)
         given[self.rows] = y[: self.rows.size]
         rho = np.maximum(y[self.rows.size :], np.finfo(float).tiny ** 0.25)
@@ -91,14 +91,14 @@ class Found:
 
     @property
     def unknowns(self) -> int:
-        """Of the linear system."""
+        """Number of unknowns of the linear system that the roots take."""
         entries = np.unique(self.forms.indices).size
         atoms = entries * (entries + 1) // 2
         return atoms if atoms < FEW * self.size else self.size
 
 
 def find_roots(problem: RankTwoProblem) -> Found:
-    """None of them where there are too few."""
+    """The roots of a problem; none if there are too few to be worth it."""
     own, unit = _own_rows(problem)
     objective = sp.csc_matrix(problem.objective)
     roots = apart(objective, (own >= 0) & (objective.diagonal() == 0))

@@ -45,7 +45,7 @@ class Batch:
     place: Integers  # (groups, s): positions among the unknowns
 
     def prepare(self, weight: Floats) -> Floats:
-        """What is added to H for rows with these D, (groups, s, s)."""
+        """The matrix that is added to H for rows with these D, (groups, s, s)."""
         raise NotImplementedError
 
     def reduce(self, rhs: Floats) -> Floats:
@@ -67,7 +67,7 @@ class Batch:
 
 @dataclass(eq=False)
 class Inequalities(Batch):
-    """With the null space of P'."""
+    """Groups of inequalities, condensed with the null space of P'."""
 
     lift: Floats  # T = P (P'P)^-1, (groups, n, s)
     null: Floats  # N, (groups, n, n - s)

@@ -1,4 +1,4 @@
-"""Where the interior point begins."""
+"""The starting point of the interior point, warm or cold."""
 
 from __future__ import annotations
 

@@ -178,7 +178,7 @@ class TriangleOptions:
 
 @dataclass(frozen=True, eq=False)
 class TriangleStart:
-    """What a run hands to the next one on a similar problem."""
+    """A start for another run on a similar problem: triangles, their multipliers, and the vectors."""
 
     triangles: Triangles
     g: Floats
@@ -254,7 +254,7 @@ class TriangleRun:
         return float(np.einsum("ij,ij->", image, V, dtype=np.float64)), 2 * image
 
     def _step_operations(self, triangles: int) -> float:
-        """Of one evaluation: moments and slope of all pairs, and a few looks at every triangle of the list."""
+        """Operations of one evaluation: moments and slope of all pairs, a few looks at every triangle of the list."""
         return 4.0 * self.size * self.V.size + TRIANGLE_ENTRY * triangles + THIN_CALLS
 
     def _counted(self, f: Slope, operations: float) -> Slope:

@@ -64,7 +64,7 @@ class Chart:
         return np.where(self.scale > 0, (x - self.origin) / width, 0.0)
 
     def confine(self, v: Batch) -> Batch:
-        """Coordinates of the region's nearest points; with half-spaces of those towards its inner point."""
+        """Coordinates of the region's nearest points; beyond half-spaces, towards its inner point."""
         found = self._in_base(v)
         share = self._room(found)
         if share is None:
@@ -80,7 +80,7 @@ class Chart:
         return None if cut is None or cut.inside is None else self.coordinates(cut.inside)
 
     def _room(self, v: Batch) -> Array | None:
-        """How far from the inner point towards v all half-spaces hold, at most 1; None where there are none."""
+        """The share of the way from the inner point to v on which all half-spaces hold; None without half-spaces."""
         cut, inner = sides_of(self.region), self.inner
         if cut is None or cut.inside is None or inner is None:
             return None
@@ -116,7 +116,7 @@ class Chart:
 
     def draw(self, rng: np.random.Generator, rows: int, dtype: Any) -> Batch:
         """Uniform in a box or ball; everywhere, normal at lengths of 1, 10, 100 and 1000 times the typical one, or
-        on the sphere. What half-spaces cut off is moved in, by a random part of the way."""
+        on the sphere. Points that half-spaces cut off are moved in, by a random part of the way."""
         v = self._draw(rng, rows, dtype)
         share = self._room(v)
         if share is None:
@@ -143,7 +143,7 @@ class Chart:
 
 
 def _homogeneous(net: Network) -> bool:
-    """Whether slopes at x and at 2 x are the same."""
+    """Whether the slopes at x and at 2 x are the same for every x."""
     return all(f.kinked or f.kind == "identity" for f in net.activations) and not any(b.bias.any() for b in net.hidden)
 
 

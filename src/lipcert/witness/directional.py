@@ -32,14 +32,14 @@ from lipcert.problem.maps import Matrix, summed, times
 from lipcert.problem.network import Network
 from lipcert.rounding import TINY, UNIT, Array, add_up, gamma, grow
 
-_EVERY = 4  # blocks: in between |A| costs digits, about two a block with 200 neurons, of the ten that can be spared
-_MOST_NUMBERS = 1 << 26  # in the rows of all blocks: 0.5 GB of them
+_EVERY = 4  # blocks between two with rows; in between |A| costs about two of ten spare digits a block of 200 neurons
+_MOST_NUMBERS = 1 << 26  # numbers in the rows of all blocks: 0.5 GB
 _MOST_WORK = 2e10  # multiplications of all rows with all weights: about a second on one core
 
 
 @dataclass(frozen=True, eq=False)
 class Approximate:
-    """An exact vector: the floats `value`, plus some of each of the `rows`, plus at most `rest`."""
+    """An exact vector: the floats `value`, plus a combination of the `rows`, plus at most `rest`."""
 
     value: Array
     rows: Array
@@ -51,17 +51,17 @@ class Approximate:
 
     @cached_property
     def spread(self) -> Array:
-        """At least what the rows make together."""
+        """Upper bounds of the rows' combination."""
         return grow(np.abs(self.rows).sum(axis=0), len(self.rows)) if len(self.rows) else np.zeros(self.value.size)
 
     @property
     def error(self) -> Array:
-        """At least the distance of the exact vector from its floats."""
+        """Upper bounds of the distance of the exact vector from its floats."""
         return grow(self.spread + self.rest, 2)
 
     @property
     def size(self) -> Array:
-        """At least the magnitude of the exact vector."""
+        """Upper bounds of the magnitude of the exact vector."""
         return grow(np.abs(self.value) + self.error, 2)
 
     @property
@@ -69,14 +69,14 @@ class Approximate:
         return outward(self.value, self.error)
 
     def scaled(self, value: Array, slope: Array, doubt: Array, more: Array) -> Approximate:
-        """What a slope within `doubt` of this one makes of the distance from the floats; `more` is a rounding."""
+        """The vector times a slope within `doubt` of this one; `value` is the product, `more` its rounding."""
         share = np.abs(slope) + 4 * UNIT * (np.abs(slope) + TINY)
         rest = share * self.rest + (doubt + 4 * UNIT * share) * self.error + more
         return Approximate(value, self.rows * slope, grow(rest, 12) + (len(self.rows) + 8) * TINY)
 
 
 class ErrorRows:
-    """Which blocks of a pass get rows of their own, and how many rows there are; without `kept` none does."""
+    """Which blocks of a pass get error rows, and how many rows there are; without `kept` no block gets any."""
 
     def __init__(self, kept: bool) -> None:
         self.kept, self.count, self.blocks = kept, 0, 0
@@ -92,7 +92,7 @@ class ErrorRows:
         return net.neurons / _EVERY * net.neurons / 2 <= _MOST_NUMBERS and cls.work(net) <= _MOST_WORK
 
     def of(self, x: Approximate) -> Approximate:
-        """The values of the next block, its rest as rows behind all others where it is its turn."""
+        """The values of the next block; every few blocks its rest becomes rows behind all others."""
         self.blocks += 1
         if not self.kept or self.blocks % _EVERY:
             return x
@@ -130,12 +130,12 @@ def preactivations(net: Network, point: Array, *, rows: bool) -> tuple[Interval,
 
 
 def slope_doubt(slope: Array, bounds: Interval) -> Array:
-    """How far the exact slope may lie from this one."""
+    """The largest distance of the exact slope from this one."""
     return np.maximum(np.maximum(add_up(bounds.hi, -slope), add_up(slope, -bounds.lo)), 0.0)
 
 
 def product_above(a: Array, b: Array) -> float:
-    """At least a'b for vectors that are not negative."""
+    """An upper bound of a'b for vectors that are not negative."""
     return float(grow(np.asarray(a @ b), a.size))
 
 
@@ -156,7 +156,7 @@ PASSES = 6  # products with every weight
 
 @dataclass(frozen=True, eq=False)
 class _Backward:
-    """G of every block with its error, and what s G - h is at most."""
+    """G of the input with its error, and bounds of |s G - h| for every block."""
 
     first: Approximate
     residuals: list[Array]
@@ -213,7 +213,7 @@ def _lost(
     gain: float,
     rows: bool,
 ) -> float:
-    """At least what the sum of the residuals times the tangents may be; infinite as soon as it exceeds the gain."""
+    """An upper bound of the sum of residuals times tangents; infinite as soon as it exceeds the gain."""
     us, lost, every = [Approximate.exact(v)], 0.0, ErrorRows(rows)
     for i, block in enumerate(net.hidden):
         t = affine([(weight, us[j]) for j, weight in block.terms])

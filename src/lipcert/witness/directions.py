@@ -23,7 +23,7 @@ _SETTLING = 30  # alternations
 
 
 def jacobian(problem: Problem, point: Array) -> Array:
-    """In plain floating point; other columns than the coordinate that is asked for are zero."""
+    """The Jacobian at a point, in plain floating point; for a problem of one coordinate other columns are zero."""
     net = problem.network
     zs = net.preactivations(point)
     with np.errstate(all="ignore"):
@@ -34,14 +34,14 @@ def jacobian(problem: Problem, point: Array) -> Array:
 
 
 def jacobians(net: Network, slopes: Sequence[Array]) -> Array:
-    """For a batch of slope vectors: (batch, outputs, inputs), in plain floating point."""
+    """The Jacobians for a batch of slope vectors, (batch, outputs, inputs), in plain floating point."""
     with np.errstate(all="ignore"):
         rows = [net.chain_rule(slopes, e) for e in np.eye(net.outputs)]
     return np.nan_to_num(np.stack(rows, axis=1), nan=0.0, posinf=0.0, neginf=0.0)
 
 
 def steepness(problem: Problem, points: Array) -> Array:
-    """About the constant next to every point: the dual norm of the gradient, or the norm of the Jacobian."""
+    """An estimate of the constant next to every point: the dual norm of the gradient, or the norm of the Jacobian."""
     net, norm = problem.network, problem.norm
     if not problem.whole_map:
         return norm.dual.of(net.gradient(points, problem.c))
@@ -50,7 +50,7 @@ def steepness(problem: Problem, points: Array) -> Array:
 
 
 def operator_norms(J: Array, norm: Norm) -> Array:
-    """Of a stack of matrices, in plain floating point; not more where it is hard."""
+    """Operator norms of a stack of matrices, in plain floating point; from below where the norm is hard."""
     if norm.out == "inf":
         return np.asarray(norm.dual.of(J).max(axis=1))
     if norm.p == "1":

@@ -22,7 +22,7 @@ from lipcert.witness.program import Patterns
 MOMENT_SAMPLES = 192  # normal samples with the moments of a matrix
 MOMENT_LEADING = 24  # leading eigenvectors that are taken as points
 
-_WHOLE = 300  # the order up to which all eigenvectors are computed
+_WHOLE = 300  # order of a matrix up to which all eigenvectors are computed
 _SPARE = 8  # more columns than eigenvectors in the iteration of larger matrices
 _ITERATIONS = 8
 
@@ -40,7 +40,7 @@ class Candidates:
 
 
 def candidates(net: Network, relaxation: Relaxation, X: Array, rng: np.random.Generator, budget: Budget) -> Candidates:
-    """The mean, leading eigenvectors with both signs, and normal samples; nothing where X is no such matrix."""
+    """The mean, leading eigenvectors with both signs, and normal samples; nothing where X is not a moment matrix."""
     y = np.zeros((0, relaxation.space.size))
     if X.shape == (relaxation.space.size,) * 2 and budget.expected(2 * _operations(len(X))) <= budget.left():
         budget.charge(2 * _operations(len(X)))
@@ -105,7 +105,7 @@ def _leading(X: Array, rng: np.random.Generator) -> tuple[Array, Array]:
 
 
 def _operations(order: int) -> float:
-    """Of `_leading`."""
+    """The operations of `_leading`."""
     if order <= _WHOLE:
         return 10.0 * order**3
     return 2.0 * (_ITERATIONS + 1) * (MOMENT_LEADING + _SPARE) * order**2

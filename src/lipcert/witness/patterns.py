@@ -29,7 +29,7 @@ from lipcert.witness.record import WitnessSearch
 from lipcert.witness.screen import Screen, direction
 
 # Counts and patience were chosen on the networks that `witness/search.py` names.
-REALISING_SHARE = 0.3  # share of what is left for linear programs of patterns: one on 784 inputs may take seconds
+REALISING_SHARE = 0.3  # share of the remaining budget for linear programs: one on 784 inputs may take seconds
 HUNT_STARTS = 512  # random patterns
 HUNT_POPULATION = 64  # patterns that are disturbed
 HUNT_PATIENCE = 15  # disturbances without improvement after which the hunt ends
@@ -37,8 +37,8 @@ SETTLING = 60  # alternations at most
 HUNT_CHASED = 32  # patterns of the hunt that points are chased to
 PURSUED = 256  # patterns of a moment matrix that points are chased to
 CHASE_STEPS = 200  # steps of a chase
-REALISED = 40  # linear programs at most,
-REALISED_ENTRIES = 400_000  # which have at most this many entries together; one is always tried
+REALISED = 40  # linear programs at most
+REALISED_ENTRIES = 400_000  # entries of all these linear programs together; one program is always tried
 
 
 def patterns_apply(net: Network) -> bool:
@@ -62,7 +62,7 @@ def hunt(
 
 
 def pursue(record: WitnessSearch, screen: Screen, program: PatternProgram, found: Candidates, budget: Budget) -> Batch:
-    """Points for the candidates of a moment matrix: as they are, chased to their patterns, asked for. Best first."""
+    """Points for the candidates of a moment matrix, best first: the points themselves, and points with the patterns."""
     own = found.points[: screen.chunk].astype(screen.dtype)
     zs = screen.forward(own)
     signs = np.where(program.free, np.concatenate(zs, axis=1) > 0, program.fixed)
@@ -96,7 +96,7 @@ def realise(record: WitnessSearch, program: PatternProgram, patterns: Patterns, 
 
 @dataclass(frozen=True, eq=False)
 class AllowedPatterns:
-    """The patterns that bounds of the hidden layer allow: `free` neurons choose, the others are as in `fixed`."""
+    """The patterns that bounds of the hidden layer allow: `free` neurons have either sign, others that of `fixed`."""
 
     screen: Screen
     free: Patterns
@@ -150,8 +150,8 @@ def _best_patterns(record: WitnessSearch, family: AllowedPatterns, known: Patter
 # Chosen on the networks that `witness/search.py` names. An expansion values the neighbours of one pattern.
 WALK_CHASED = 256  # neighbours that points are chased to in one expansion, fewer where a pass is expensive
 WALK_STEPS = 60  # steps of that chase
-WALK_NEIGHBOURS = 4096  # patterns that are valued in one expansion,
-WALK_NEIGHBOUR_ENTRIES = 8_000_000  # which have at most this many entries together
+WALK_NEIGHBOURS = 4096  # patterns that are valued in one expansion
+WALK_NEIGHBOUR_ENTRIES = 8_000_000  # entries of all these patterns and their gradients together
 WALK_PROGRAMS = 8  # linear programs of one expansion
 WALK_PROGRAM_SHARE = 0.5  # share of a walk's effort for linear programs
 WALK_PATIENCE = 8  # expansions without improvement after which a walk ends; three times as many on cheap networks
@@ -167,7 +167,7 @@ class _Piece:
 
 @dataclass(eq=False)
 class _OpenPieces:
-    """Linear pieces still to be expanded, by pattern, and the patterns that were seen or tried."""
+    """Linear pieces that are not expanded yet, by pattern, and the patterns that were seen or tried."""
 
     screen: Screen
     program: PatternProgram

@@ -103,13 +103,13 @@ _ANNEAL_MOVE = 60  # operations for every entry of a move
 
 
 def anneal_applies(net: Network) -> bool:
-    """Where annealing gets a share of the search."""
+    """Whether annealing gets a share of the search."""
     return net.depth >= ANNEAL_DEPTH
 
 
 @dataclass(eq=False)
 class Members:
-    """Points in chart coordinates, their directions of the outputs (None where one output is asked for), and norms."""
+    """Points in chart coordinates, their directions of the outputs (None for a problem of one output), and norms."""
 
     v: Batch
     d: Batch | None
@@ -157,7 +157,7 @@ class Annealer:
         return np.where(np.isfinite(norms), norms, 0.0)
 
     def offer(self, members: Members, rows: int) -> None:
-        """The best rows in double precision, where a sign may differ, to the record."""
+        """Offer the best rows to the record, after a renewal in double precision, where a sign may differ."""
         best = members.keep(np.argsort(-members.values, kind="stable")[:rows])
         v = best.v.astype(np.float64)
         exact = self.renewed(v, None if best.d is None else best.d.astype(np.float64), 2, self.double)

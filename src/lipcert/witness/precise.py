@@ -29,7 +29,7 @@ MOST_DIGITS = 64
 _SLICED = 4  # slices that most weights have: three of float32, five of random float64
 _SPLITTING = 10  # operations on every weight and slice to make them
 _STATEMENTS, _STATEMENTS_DIGIT = 12, 2  # for every block, and for every block and digit: 0.3 ms of 16 neurons
-_LATE = 0.5  # seconds after the end of a call that a point may still be looked at: it was begun before
+_LATE = 0.5  # seconds after the end of a call within which a point that was begun before may be finished
 _ENOUGH = 1e-9  # the radius of a gradient's entry against the largest
 
 
@@ -66,7 +66,7 @@ def applies(net: Network) -> bool:
 
 
 def digits_for(pre: Sequence[Interval], zs: Sequence[Array]) -> int:
-    """About how many digits are needed, from how wide intervals of floats are at the point."""
+    """An estimate of the digits needed, from the widths of the intervals of floats at the point."""
     with np.errstate(all="ignore"):
         wide = max(
             float(np.max((z.hi - z.lo) / np.maximum(np.abs(own), 1e-10 * np.abs(own).max(initial=0.0))))
@@ -160,5 +160,5 @@ def _as_term(x: Long) -> Term:
 
 
 def _exact(radius: Array, x: Long) -> Array:
-    """Products of exact numbers are exact; `grow` does not know."""
+    """The radius of a product: zero where x is exact, which `grow` would not give."""
     return radius if x.radius.any() else np.zeros(radius.shape)

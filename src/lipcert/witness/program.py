@@ -32,7 +32,7 @@ from lipcert.steps import SCALAR, THIN
 from lipcert.witness.chart import Batch, Chart
 from lipcert.witness.screen import Screen
 
-BOUNDS_SHARE = 0.3  # share of what is left for pre-activation bounds that nobody has computed yet
+BOUNDS_SHARE = 0.3  # share of the remaining budget for pre-activation bounds that the problem does not have yet
 # Affine forms of all neurons are made where they take at most this share of what is left and have at most this many
 # numbers.
 FORMS_SHARE = 0.2
@@ -41,22 +41,22 @@ FORMS_COPIES = 3.0  # copies of all affine forms in memory while they are made
 
 Patterns = NDArray[np.bool_]  # (..., neurons), all blocks side by side
 
-_MARGIN = 0.05  # enough, in units of the length of a row on the unit box
+_MARGIN = 0.05  # a margin beyond this is not looked for; in units of the length of a row on the unit box
 _PIVOT = 12  # operations on every entry of a linear program in one iteration
-_SETUP = 1000  # and before the first
+_SETUP = 1000  # operations on every entry before the first iteration
 _FORM = 500  # operations on every entry of `forms` beside the products
 _CALLS = 200  # statements around a linear program
 
 
 @dataclass(frozen=True, eq=False)
 class PatternProgram:
-    """The neurons of a network of ReLUs and leaky ReLUs on a region: `free` ones choose, the others are `fixed`."""
+    """The neurons of a network of ReLUs and leaky ReLUs on a region: `free` ones have either sign."""
 
     net: Network
     chart: Chart
     free: Patterns
     fixed: Patterns
-    needed: Patterns  # the sign of the others decides nothing
+    needed: Patterns  # free neurons whose value some weight reads
 
     @classmethod
     def of(cls, problem: Problem, budget: Budget) -> PatternProgram:
@@ -167,7 +167,7 @@ def inmost(
 
 
 def _bounds(problem: Problem, budget: Budget) -> tuple[Interval, ...]:
-    """Of all pre-activations; those that a budget cut short are not kept in the problem, which proofs read too."""
+    """Bounds of all pre-activations. Bounds that a budget cut short are not kept in the problem, which proofs read."""
     if problem.facts.preactivations is not None:
         return preactivations(problem)
     own = problem.on(problem.region)
@@ -178,7 +178,7 @@ def _bounds(problem: Problem, budget: Budget) -> tuple[Interval, ...]:
 
 
 def _matters(problem: Problem, block: int) -> Patterns:
-    """The neurons of a block whose values somebody reads: only of the scores it is known which they need."""
+    """The neurons of a block that another block reads, or that have a weight in c'scores."""
     net = problem.network
     read = np.zeros(net.blocks[block - 1].width, dtype=bool)
     for reader, weight in net.readers[block]:
@@ -192,7 +192,7 @@ _LOOK = 10  # steps between two looks at the true gradient
 
 @dataclass(frozen=True, eq=False)
 class ChaseResult:
-    """One row per pattern: the best point on the way, its true gradient norm, and the violation that was left."""
+    """One row per pattern: the best point on the way, its true gradient norm, and the least violation."""
 
     points: Batch
     values: Batch
@@ -201,7 +201,7 @@ class ChaseResult:
 
 @dataclass(frozen=True, eq=False)
 class _PatternTargets:
-    """The patterns that are wanted, block by block: their slopes, the inequalities as (signs / lengths) z >= leeway."""
+    """The wanted patterns, block by block: their slopes, and their inequalities (signs / lengths) z >= leeway."""
 
     slopes: list[Batch]
     rows: list[Batch]
@@ -217,7 +217,7 @@ class _PatternTargets:
         return cls(slopes, screen.split(rows), screen.split(leeway))
 
     def lacking(self, screen: Screen, v: Batch) -> list[Batch]:
-        """What every inequality lacks, in units of its row."""
+        """The violation of every inequality, in units of its row."""
         found: list[Batch] = []
 
         def through(i: int, z: Batch) -> Batch:

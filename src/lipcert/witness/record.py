@@ -26,12 +26,12 @@ OnWitness = Callable[[Witness], None]
 
 _NUDGES = np.repeat(10.0 ** np.arange(-8, -1), 3)  # in chart coordinates, smallest first
 _BESIDE = 10.0 ** np.arange(-6, 0)  # in chart coordinates: how far from the middle neurons leave their kinks
-_PROVED = 0.95  # of the norm in plain floating point: the middle is seen well enough
+_PROVED = 0.95  # share of the norm in plain floating point; where so much is proved the middle is good enough
 _EVALUATION = (20, 15)  # operations on every weight, and statements for every block, of one `evaluate`
 
 
 class WitnessSearch:
-    """The mutable side of a search: problem, budget, random numbers and the best witness."""
+    """The state of a search: problem, budget, random numbers and the best witness so far."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class WitnessSearch:
         return value
 
     def _nudge(self, point: Array, estimate: float, method: str) -> None:
-        """Some neuron is on its kink: look at points nearby until one has the value that the screen promised."""
+        """Move a point off the kink of a neuron: try points nearby until one has the screen's estimate."""
         length = self.chart.scale * self.chart.reach(self.chart.coordinates(point)[None, :])[0]
         for size in _NUDGES:
             shift = size * length * self.rng.uniform(-1.0, 1.0, point.size)
@@ -109,7 +109,7 @@ class WitnessSearch:
 
 ELITE = 16  # sampled points that a search starts from
 
-_ROWS = 4096  # of given points that are looked at together
+_ROWS = 4096  # given points that are valued together
 
 
 def sampling(

@@ -25,7 +25,7 @@ from lipcert.problem.problem import Problem
 from lipcert.steps import DENSE, RATES, SCALAR, THIN
 from lipcert.witness.chart import Batch, Chart
 
-# Nominal seconds of one batch through the network: how late a search may notice that its budget is over.
+# Nominal seconds of one batch through the network. A search notices that its budget is over this late at most.
 PASS_SECONDS = 0.1
 
 CHUNK_BYTES = 64 << 20
@@ -35,7 +35,7 @@ _COPY = 50  # operations on every weight before the first pass
 _STATEMENTS = 2  # for every block
 _SPARSE = 50  # products of a dense matrix in the time of one of a sparse matrix
 
-Rows = list[Batch | None]  # one for the input and one for every hidden block; None where nothing leads there
+Rows = list[Batch | None]  # one for the input and one for every hidden block; None where no path leads there
 
 
 class Screen:

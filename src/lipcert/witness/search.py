@@ -1,7 +1,7 @@
-"""Everything in turn: sampling, smoothed ascent, and patterns and linear pieces where they apply.
+"""The search for a witness: sampling, smoothed ascent, and patterns and linear pieces where they apply, in turn.
 
-The whole map is searched along directions d of the outputs: each is the search for one output, c = d, and at the point
-that it finds d is renewed.
+The whole map is searched along directions d of the outputs: each search is one for a single output, c = d, and the
+point that it finds gives the next d.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from lipcert.witness.smooth import climb
 from lipcert.witness.witness import Witness, evaluate
 
 # Shares were chosen on ERAN 3_50, ACAS Xu 1_1, a convolution of MNIST, and (80,80), (40,40,10) and SDP-NN of the paper
-# with seed 0, and compared with other seeds: docs/experiments/lower-bounds.md. Each is a share of what is left at that
-# point.
+# with seed 0, and compared with other seeds: docs/experiments/lower-bounds.md. Each is a share of the budget that
+# remains at that point.
 SAMPLING_SHARE = 0.4  # random points
 HUNTING_SHARE = 0.2  # patterns of one hidden layer
 DRIFTING_SHARE = 0.3  # random moves, in every round
@@ -76,7 +76,7 @@ def search(
 
 
 def glance(problem: Problem, budget: Budget, *, seed: int = 0, on_witness: OnWitness | None = None) -> Witness:
-    """What the middle of the region shows, or a point beside it: the time of some passes through the network."""
+    """A witness at the middle of the region, or beside it, in the time of some passes through the network."""
     record = WitnessSearch(problem, budget, rng=np.random.default_rng(seed), on_witness=on_witness)
     record.begin()
     return record.best
@@ -92,10 +92,10 @@ def improve(
     seed: int = 0,
     on_witness: OnWitness | None = None,
 ) -> Witness:
-    """The better of a known witness and what the moment matrix of a relaxation leads to within the budget.
+    """The better of a known witness and the best one from the moment matrix of a relaxation within the budget.
 
-    Its points are valued as they are, its patterns are chased and asked for points, and the best of all are climbed
-    and walked from. A matrix that means nothing costs the budget, no more.
+    The matrix gives points and patterns. Points with these patterns are looked for, and the best points are the start
+    of ascents and walks. A meaningless matrix costs the budget, no more.
     """
     record = WitnessSearch(problem, budget, rng=np.random.default_rng(seed), on_witness=on_witness, known=known)
     if problem.whole_map:
@@ -110,7 +110,7 @@ def improve(
 
 
 def _constant(record: WitnessSearch) -> bool:
-    """One gradient everywhere, or one point."""
+    """Whether the gradient is the same everywhere, or the region is a point."""
     return record.problem.network.depth == 0 or not record.chart.scale.any()
 
 
@@ -159,8 +159,10 @@ def _ascend(record: WitnessSearch, screen: Screen, starts: Batch) -> None:
 
 
 def _search_directions(record: WitnessSearch, seed: int, starts: Array | None) -> None:
-    """Searches for one output along the directions that Jacobians have: at the starts and at samples, the largest
-    first, and at what such a search finds, as long as that is better."""
+    """Searches for one output along directions of Jacobians: at the starts and at samples, the largest first.
+
+    The direction at a point that such a search finds is next, as long as the point is better.
+    """
     problem, budget = record.problem, record.budget
     if problem.network.outputs == 1:
         record.consider(search(problem.along(np.ones(1), part=True), budget, seed=seed, starts=starts).point, "search")
@@ -198,7 +200,7 @@ def _search_directions(record: WitnessSearch, seed: int, starts: Array | None) -
 
 
 def _cosine(a: Array, b: Array) -> float:
-    """Of the angle between two lines; zero where one is none."""
+    """The |cosine| of the angle between two vectors; zero where one of them is zero."""
     size = float(np.linalg.norm(a) * np.linalg.norm(b))
     return abs(float(a @ b)) / size if size > 0 else 0.0
 

@@ -27,7 +27,7 @@ _LAST_STEP = 0.02
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """Where every row begins (columns): sharpness and step. Both run geometrically to their common ends."""
+    """Sharpness and step with which every row begins (columns). Both run geometrically to their common ends."""
 
     sharpness: Batch
     step: Batch

@@ -32,16 +32,16 @@ from lipcert.witness.screen import direction
 # signs.
 PRECISE_DEPTH = 8
 
-_ENOUGH = 1.0 - 1e-6  # of the norm in plain floating point: no further step is tried
+_ENOUGH = 1.0 - 1e-6  # share of the norm in plain floating point from which no further step is tried
 # Digits of long numbers beyond those that intervals of floats ask for, at first and where that was too few: on random
 # networks of 17 to 100 blocks the first were enough.
 _SPARE, _SPARE_BACKWARD = (1, 5), (3, 7)
-_LITTLE = 0.5  # seconds: a step that takes no longer is done also where the call has no time left
-_OPEN = 0.5  # of the slopes that an activation can have: a bound of a slope that is so wide says nothing
+_LITTLE = 0.5  # seconds; a step that takes no longer is done even where the call has no time left
+_OPEN = 0.5  # share of an activation's range of slopes; a bound of a slope that is so wide counts as none
 
 
 def hopeless(net: Network, pre: Sequence[Interval]) -> bool:
-    """Whether bounds of z say nothing of any slope of some block: then nothing of a gradient is left."""
+    """Whether some block has no slope that the bounds of z restrict: then they prove nothing of a gradient."""
     for f, slope in zip(net.activations, slope_bounds(net, pre), strict=True):
         least, most = f.slopes
         if most > least and np.all(slope.hi - slope.lo >= _OPEN * (most - least)):
@@ -98,7 +98,7 @@ class GradientAtPoint:
         return value
 
     def _pulled(self, pre: Sequence[Interval], needed: int) -> float:
-        """By the chain rule in long numbers, where every sign is certain."""
+        """The bound by the chain rule in long numbers, where every sign is certain."""
         for spare in _SPARE_BACKWARD:
             if not self._charged(*precise.work(self.net, needed + spare)):
                 return 0.0
@@ -144,7 +144,7 @@ _LOSS = 1e-6  # of the norm of a gradient: more than rounding costs where every 
 
 @dataclass(frozen=True, eq=False)
 class Witness:
-    """A point of the region, what `evaluate` proves there, and which search found it."""
+    """A point of the region, the lower bound that `evaluate` proves there, and the search that found it."""
 
     point: Array
     value: float
@@ -178,7 +178,7 @@ def evaluate(problem: Problem, point: Array, budget: Budget | None = None) -> fl
 
 
 def evaluate_framed(frame: Frame, problem: Problem, point: Array) -> float:
-    """As `evaluate`, in the weighted norms of a frame; the problem and the point are those of the frame's question."""
+    """`evaluate` in the weighted norms of a frame; problem and point are those of the frame's question."""
     net, changes = frame.beside(problem.network)
     whole = np.concatenate([point, np.zeros(changes)])
     d = problem.c

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lipcert.chart.numbers import rounded_down, rounded_up
 from lipcert.errors import FileFormatError, InputError
 from lipcert.files import check_readable, write_npz
 from lipcert.files.archive import Archive
@@ -86,6 +87,11 @@ _TEXTS = frozenset({"problem", "sense"})
 _ADVICE = "write it again with lipcert pop --certificate"
 
 
+def _outward(bound: float, sense: str) -> str:
+    """A bound in nine digits, rounded to its safe side: down where it is one from below."""
+    return rounded_down(bound, 9) if sense == "min" else rounded_up(bound, 9)
+
+
 @dataclass(frozen=True, eq=False)
 class PolynomialCertificate:
     """`bound` <= f (or >= f, for a maximum) on all feasible points of the problem with this hash.
@@ -100,7 +106,8 @@ class PolynomialCertificate:
     cut: float | None = None
 
     def __repr__(self) -> str:
-        return f"PolynomialCertificate({'lower' if self.sense == 'min' else 'upper'} bound {self.bound:.9g})"
+        side = "lower" if self.sense == "min" else "upper"
+        return f"PolynomialCertificate({side} bound {_outward(self.bound, self.sense)})"
 
     @property
     def statement(self) -> PolynomialQuestion:
@@ -122,7 +129,7 @@ class PolynomialCertificate:
         if not np.isfinite(bound):
             return self._found(False, nothing, "it proves no bound here")
         if not supported or not np.isfinite(self.bound) or self.sense != problem.sense:
-            return self._found(False, bound, f"it proves {bound:.9g} only")
+            return self._found(False, bound, f"it proves {_outward(bound, problem.sense)} only")
         return self._found(True, bound, "proved")
 
     def _found(self, proved: bool, bound: float, reason: str) -> PolynomialVerification:
@@ -165,8 +172,8 @@ class PolynomialVerification(Verification):
     def rows(self) -> list[tuple[str, str]]:
         """Names and values, without the verdict."""
         side = "lower bound" if self.sense == "min" else "upper bound"
-        found = f"{self.bound:.9g}   recomputed now" if np.isfinite(self.bound) else "none"
-        return [(side, found), ("claim", f"{self.claim:.9g}   as stored"), *self.about()]
+        found = f"{_outward(self.bound, self.sense)}   recomputed now" if np.isfinite(self.bound) else "none"
+        return [(side, found), ("claim", f"{_outward(self.claim, self.sense)}   as stored"), *self.about()]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; an infinite number is null."""

@@ -247,7 +247,7 @@ def polynomial_terms(polynomials: Sequence[Polynomial]) -> Terms:
 
 
 def _mixed_block(block: MomentBlock, start: int) -> Terms:
-    """The same where the basis consists of polynomials, rows of `mix`."""
+    """The terms of a block whose basis consists of polynomials, rows of `mix`."""
     assert block.mix is not None
     basis = rows_of(block.basis)
     j, i = np.tril_indices(block.order)
@@ -343,7 +343,7 @@ def _of_products(family: FactorProducts) -> int:
 
 
 def _of_product(digits: Sequence[int]) -> int:
-    """At most as many digits as all factors have; powers of two add none."""
+    """The digits of a product at most: the sum of the factors' digits; powers of two add none."""
     return max(1, sum(d for d in digits if d > 1))
 
 

@@ -67,7 +67,7 @@ class Scaled:
 
     @cached_property
     def endless(self) -> tuple[bool, ...]:
-        """By Gram matrix: whether shifts of it cannot all be paid for."""
+        """For every Gram matrix, whether some of its shifts cannot be paid for."""
         return tuple(not np.all(np.isfinite(caps)) for caps in self.identity.caps)
 
     @cached_property
@@ -85,7 +85,7 @@ class Attempt:
 
     @property
     def claim(self) -> float:
-        """What the solver says the bound is, in units of the scaled objective; nan where it says nothing."""
+        """The bound that the solver claims, in units of the scaled objective; nan where it claims none."""
         known = self.solution.status.has_solution
         return float(self.scaled.conic.objective[0] + self.solution.primal) if known else np.nan
 
@@ -191,7 +191,7 @@ def _answers(moved: ConicProblem, start: ConicSolution, run: Solve, small: bool)
 
 
 def identity_of(conic: MomentConic, lower: Array, upper: Array, exact: bool = False) -> Identity:
-    """What the certificate needs of a relaxation; `exact` when `is_exact` says so."""
+    """The part of a relaxation that a certificate needs; `exact` where `is_exact` holds."""
     if np.abs(conic.coefficients).min(initial=1.0) < LEAST:
         raise InputError("coefficients of the relaxation underflow: rescale the problem")
     return Identity(

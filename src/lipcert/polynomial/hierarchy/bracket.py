@@ -160,7 +160,7 @@ class _Bracket:
             self.best = replace(proof, sense=self.problem.sense, status="certified")
 
     def enough(self, found: FoundPoint) -> bool:
-        """Asked of the best point after every descent: it is kept, should the work be interrupted."""
+        """Whether the best point is good enough. It is kept after every descent, in case of an interrupt."""
         if found is not self.found:
             self.found = better(self.local, self.found, found)
             self.say("looking for points")
@@ -231,7 +231,7 @@ class _Bracket:
         return replace(best, advice=tuple(self.advise(best)))
 
     def advise(self, result: PolynomialResult) -> list[str]:
-        """What to try, by how it ended."""
+        """Advice on what to try next."""
         said: list[str] = []
         free = [n for n, a, b in zip(result.names, self.local.lower, self.local.upper, strict=True) if b - a == inf]
         few = f"{', '.join(free[:6])}{', ...' if len(free) > 6 else ''}"
@@ -249,7 +249,7 @@ class _Bracket:
         return said
 
     def higher(self, following: Forecast) -> str:
-        """What to say of the next order."""
+        """The advice about the next order."""
         sparser = "--relaxation sparse has smaller matrices, if the problem is sparse"
         if following.largest > MAX_ORDER:
             return f"order {following.order} is out of reach ({following.words()}); {sparser}"

@@ -98,7 +98,7 @@ NEAR = 1e-9  # relative: sums that are looked at in exact arithmetic
 
 @dataclass(frozen=True, eq=False)
 class Forced:
-    """By vertex b: the limit q^2 / p, and the vertex a, p and q that give it (-1 and zeros where there is none)."""
+    """For every vertex b the limit q^2 / p, and the vertex a, p and q that give it (-1 and zeros without any)."""
 
     limit: Array
     partner: Index
@@ -271,7 +271,7 @@ def _at_infinity(conic: MomentConic, where: Sequence[bool]) -> ConicProblem:
 
 
 def _sizes(block: MomentBlock, scale: Array) -> Array:
-    """What an entry of a null vector is divided by when the variables are given back their own units."""
+    """The divisors of a null vector's entries when the variables get their own units back."""
     if block.mix is None:
         return np.asarray(np.prod(np.concatenate([scale, [1.0]])[rows_of(block.basis)], axis=1))
     mixed = block.mix * _sizes(MomentBlock(block.basis), scale)

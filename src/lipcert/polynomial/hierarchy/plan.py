@@ -1,4 +1,4 @@
-"""What an order of a hierarchy costs, before anything is solved.
+"""The cost of an order of a hierarchy, before anything is solved.
 
 `plan` builds and counts small relaxations. For large ones it computes the size before any splitting, an upper limit,
 from binomial coefficients: the number of monomials of degree at most d in k variables, r of which occur at most once,
@@ -287,6 +287,6 @@ def forecast(problem: PolynomialProblem, options: PolynomialOptions, budget: Bud
 
 
 def _seconds(stage: OrderSize, budget: Budget) -> float:
-    """By an interior point, or by a first-order method where that is sooner."""
+    """The time of an interior point, or of a first-order method where it is sooner."""
     cubes = sum(25.0 * float(n) ** 3 * k for n, k in stage.blocks)
     return min(stage.seconds, budget.expected(_SCS_ITERATIONS * cubes, THIN))

@@ -1,4 +1,4 @@
-"""What `minimize` and `maximize` return.
+"""The result of `minimize` and `maximize`.
 
 The result also shows the sum-of-squares identity behind the bound,
 
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lipcert.chart.facts import Facts, Shown
-from lipcert.chart.numbers import counted
+from lipcert.chart.numbers import counted, rounded_down, rounded_up
 from lipcert.errors import SoundnessError
 from lipcert.polynomial.hierarchy.assembly import MomentConic
 from lipcert.polynomial.hierarchy.model import MomentModel
@@ -33,7 +33,7 @@ from lipcert.solver.conic.conic import ConicStatus
 
 
 class PolynomialOutcome(Enum):
-    """What is known now. Whether something is proved is part of every sentence."""
+    """How a problem ended. Every sentence says whether something is proved."""
 
     CLOSED = "solved: the proved bound and the value of a point agree"
     GAP = "a bound is proved; the best point found leaves a gap"
@@ -215,7 +215,7 @@ class PolynomialResult(Shown):
             rows.append(("proof", self.empty))
         else:
             side = "lower bound" if self.sense == "min" else "upper bound"
-            rows.append((side, f"{self.bound:.9g}   proved" if self.certified else f"none   {self.status}"))
+            rows.append((side, f"{self._outward(self.bound)}   proved" if self.certified else f"none   {self.status}"))
             rows += self._point()
         rows.append(("outcome", self.outcome.value))
         if self.about is not None:
@@ -228,6 +228,14 @@ class PolynomialResult(Shown):
         rows += [("note", note) for note in self.notes]
         return Facts(self.title, rows)
 
+    def _outward(self, bound: float) -> str:
+        """A proved bound, rounded to its safe side."""
+        return rounded_down(bound, 9) if self.sense == "min" else rounded_up(bound, 9)
+
+    def _inward(self, value: float) -> str:
+        """The value of a point, rounded away from the bound: the optimum is no worse than the printed number."""
+        return rounded_up(value, 9) if self.sense == "min" else rounded_down(value, 9)
+
     def _point(self) -> list[tuple[str, str]]:
         if self.value is None or self.minimizer is None:
             return []
@@ -238,7 +246,7 @@ class PolynomialResult(Shown):
             words = f"evidence: the point is feasible up to {TOLERANCE:g}{off}"
         names = self.names or tuple(f"x{i + 1}" for i in range(len(self.minimizer)))
         few = ", ".join(f"{name} = {v:.6g}" for name, v in list(zip(names, self.minimizer, strict=True))[:12])
-        rows = [("value", f"{self.value:.9g}   {words}")]
+        rows = [("value", f"{self._inward(self.value)}   {words}")]
         if self.gap is not None:
             rows.append(("gap", f"{self.gap:.2g}   |value - bound| / max(1, |value|)"))
         return [*rows, ("point", f"{few}{', ...' if len(self.minimizer) > 12 else ''}")]

@@ -115,7 +115,7 @@ def conic(program: KrivineProgram) -> ConicProblem:
 
 
 def multipliers(program: KrivineProgram, solution: ConicSolution) -> Array:
-    """What the solver suggests for the proof."""
+    """The multipliers that the solver suggests for the proof."""
     return np.asarray(solution.z * program.unit)
 
 
@@ -215,5 +215,5 @@ class _CornerDerivatives:
 
 
 def _padded(x: Mask) -> Mask:
-    """With a last column that index -1 finds: the factor 1."""
+    """The points with a last column of ones, which index -1 finds."""
     return np.concatenate([x, np.ones((len(x), 1), dtype=bool)], axis=1)

@@ -200,7 +200,7 @@ class MomentProof:
 
     @cached_property
     def relaxation(self) -> Stored:
-        """What a file keeps; written in terms of the problem when it is asked for."""
+        """The stored relaxation; it is written in terms of the problem on first use."""
         return self.make()
 
     @property

@@ -117,7 +117,7 @@ class ProductSums:
         return (self.sets << 20) | (self.first << 10) | (self.second + 1)
 
     def coefficients(self, size: int) -> Array:
-        """Of the monomial of each subset's mask."""
+        """The coefficient of each subset's monomial, by mask."""
         signs = np.concatenate([expansion(size), np.zeros((1, 1 << size))])  # the last row is no pattern
         return np.asarray(signs[self.first] + signs[self.second])
 
@@ -135,7 +135,7 @@ class Selection:
 
     @classmethod
     def of(cls, lattice: Lattice, f: Multilinear, further: Sequence[ProductSums]) -> Selection:
-        """With the moments of f's monomials and of what the further rows have."""
+        """The program with the moments of f's monomials and of the further rows."""
         place = _objective_places(lattice, f)
         present = lattice.masks()
         for size, at, _ in place:
@@ -244,7 +244,7 @@ class Weighted:
         return Weighted(sets, patterns, np.concatenate([self.weights, other.weights]))
 
     def lifted(self, above: Index, column: Index) -> Weighted:
-        """In supersets that have one more variable in this column, as x and as 1 - x."""
+        """The products in supersets that have one more variable in this column, as x and as 1 - x."""
         below = (1 << column[self.sets]) - 1
         spread = ((self.patterns & ~below) << 1) | (self.patterns & below)
         patterns = np.concatenate([spread, spread | (below + 1)])
@@ -314,7 +314,7 @@ def _matrix(
 
 
 def _intervals(lattice: Lattice, size: int, values: list[Array], sets: Index) -> tuple[Array, Array, ProductSums]:
-    """What the smaller moments leave to those of these sets, and the two products of each that say so."""
+    """The intervals that smaller moments leave to the moments of these sets, and the two products at their ends."""
     signs, whole = expansion(size), (1 << size) - 1
     odd = (size - set_sizes(size)) % 2 == 1  # how many factors are 1 - x
     lower, upper = np.flatnonzero(~odd), np.flatnonzero(odd)

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lipcert._version import __version__
 from lipcert.chart.facts import Facts, Shown
-from lipcert.chart.numbers import counted
+from lipcert.chart.numbers import counted, rounded_down, rounded_up
 from lipcert.errors import InputError, SoundnessError
 from lipcert.files import write_bytes, write_json, write_npz
 from lipcert.problem.arrays import floats_of
@@ -194,18 +194,22 @@ class Partition(Shown):
         gap = "unknown gap" if self.gap is None else f"gap {100 * self.gap:.3g} %"
         shape = " x ".join(map(str, self._along)) if self.of_grid else "adaptive"
         finite = self.upper[np.isfinite(self.upper)]
-        spread = (
-            "none" if not len(finite) else f"{finite.min():.6g} to {finite.max():.6g}, median {np.median(finite):.6g}"
+        ends = (
+            [rounded_up(float(end), 6) for end in (finite.min(), finite.max(), np.median(finite))]
+            if len(finite)
+            else []
         )
+        spread = "{} to {}, median {}".format(*ends) if ends else "none"
         rows = [
             ("cells", f"{len(self):,} ({shape}), {counted(self.splits, 'split')}"),
             ("upper", f"{spread}   proved, by cell"),
-            ("largest", f"{lower:.7g} <= L <= {upper:.7g}   of the region, {gap}"),
+            ("largest", f"{rounded_down(lower)} <= L <= {rounded_up(upper)}   of the region, {gap}"),
         ]
         if not self.goal.none or not self.certified:
             rows.append(("good", f"{counted(int(self.good.sum()), 'cell')} as good as asked for"))
         about = self.certificate.statement
-        return Facts(about.sentence, [*rows, *about.rows, ("time", f"{self.seconds:.2f} s   {self.status.value}")])
+        rows += [*about.rows, ("time", f"{self.seconds:.2f} s   {self.status.value}")]
+        return Facts(about.sentence, [*rows, *(("note", note) for note in self.notes)])
 
 
 def _finite(value: float) -> float | None:

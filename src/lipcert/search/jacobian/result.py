@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from lipcert._version import __version__
 from lipcert.bounds.interval import Interval
 from lipcert.chart.facts import Facts, Shown
+from lipcert.chart.numbers import rounded_down, rounded_up
 from lipcert.errors import InputError, SoundnessError
 from lipcert.files import write_bytes, write_npz
 from lipcert.problem.region import Region
@@ -182,7 +183,8 @@ class Jacobian(Shown):
     def words(self, i: int, j: int) -> str:
         """What is known of one entry, by its place."""
         seen = f"seen {self.seen_least[i, j]:.6g} to {self.seen_most[i, j]:.6g}"
-        return f"[{_low(self.lower[i, j])}, {_high(self.upper[i, j])}]   {seen}   {self.verdicts[i, j]}"
+        low, high = rounded_down(float(self.lower[i, j])), rounded_up(float(self.upper[i, j]))
+        return f"[{low}, {high}]   {seen}   {self.verdicts[i, j]}"
 
     def facts(self) -> Facts:
         """A short table."""
@@ -197,6 +199,7 @@ class Jacobian(Shown):
             ("cells", f"{self.cells:,}"),
             *self.certificate.statement.rows,
             ("time", f"{self.seconds:.2f} s   {_ENDS.get(self.status, self.status.value)}"),
+            *(("note", note) for note in self.notes),
         ]
         return Facts(self.certificate.statement.sentence, table)
 
@@ -214,22 +217,3 @@ def _plain(table: Any) -> Any:
     if np.ndim(table) == 0:
         return float(table) if math.isfinite(table) else None
     return [_plain(row) for row in table]
-
-
-def _low(value: float) -> str:
-    return _outward(value, -np.inf)
-
-
-def _high(value: float) -> str:
-    return _outward(value, np.inf)
-
-
-def _outward(value: float, end: float) -> str:
-    """Seven digits, rounded outward."""
-    if not math.isfinite(value) or value == 0:
-        return f"{value:.7g}"
-    text = f"{value:.7g}"
-    if (float(text) < value) if end > 0 else (float(text) > value):
-        step = 10.0 ** (math.floor(math.log10(abs(value))) - 6)
-        text = f"{float(text) + math.copysign(step, end):.7g}"
-    return text

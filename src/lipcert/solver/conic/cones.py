@@ -118,7 +118,7 @@ class ConicProblem:
 
 @dataclass(frozen=True, eq=False)
 class ConicSolution:
-    """What a back end says; arrays hold NaN where it said nothing.
+    """The answer of a back end; arrays hold NaN where it said nothing.
 
     x, s, z solve both problems when `status.has_solution`; for INFEASIBLE z is a ray (A'z = 0, b'z < 0), for UNBOUNDED
     x is one (c'x < 0, Ax + s = 0), where the solver gives it. `message` is the solver's own word for its status.
@@ -142,7 +142,7 @@ NOTHING: Vectors = (None, None, None)
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """What a back end hands back: its status, its vectors, its iterations, and its own word for the status."""
+    """Status, vectors and iterations of a back end, and its own word for the status."""
 
     status: ConicStatus
     vectors: Vectors
@@ -152,7 +152,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Limits:
-    """What every back end is told besides the problem: seconds, iterations (None: its own limit), whether to print.
+    """Limits that every back end gets besides the problem: seconds, iterations (None: its own limit), whether to print.
 
     `tolerance` is for methods that pay for every digit (SCS); None: their own.
     """
@@ -219,7 +219,7 @@ def lower_by_columns(order: int) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """Where the rows of all semidefinite blocks lie: row of the problem; block, row <= column in it, scale of svec."""
+    """Places of the rows of all semidefinite blocks: row of the problem; block, row <= column in it, scale of svec."""
 
     rows: NDArray[np.int64]
     block: NDArray[np.int64]

@@ -48,7 +48,7 @@ CONIC_SOLVERS = ("auto", "clarabel", "scs", "highs", "highs-simplex", "highs-pdl
 
 @dataclass(frozen=True)
 class _Backend:
-    """Where a solver is, and about how many operations of which kind one of its iterations takes.
+    """A back end: its module, and about how many operations of which kind one of its iterations takes.
 
     `unwatched` iterations go by before it looks at the clock again: their time is kept back.
     """
@@ -61,7 +61,7 @@ class _Backend:
 
 
 def interior_operations(orders: Iterable[int], entries: float) -> float:
-    """Of an iteration of Clarabel: a block of order n is a dense one of order n(n+1)/2 in its system."""
+    """Operations of an iteration of Clarabel: a block of order n is a dense one of order n(n+1)/2 in its system."""
     return float(sum(triangle(order) ** 3 / 3 for order in orders) + 100.0 * entries)
 
 
@@ -76,7 +76,7 @@ def _of_columns(problem: ConicProblem) -> float:
 
 
 def _of_eigenvalues(problem: ConicProblem) -> float:
-    """All eigenvalues and vectors of every block, and a sparse solve."""
+    """Operations for all eigenvalues and eigenvectors of every block, and a sparse solve."""
     return float(sum(25.0 * order**3 for order in problem.orders) + 20.0 * problem.A.nnz)
 
 
@@ -174,7 +174,7 @@ def choose_conic(problem: ConicProblem, budget: Budget | None = None) -> str:
 
 
 def _expected_interior(problem: ConicProblem, budget: Budget) -> float:
-    """Seconds of Clarabel."""
+    """Expected seconds of Clarabel."""
     return budget.expected(CLARABEL_ITERATIONS * _of_blocks(problem), FACTOR)
 
 

@@ -31,7 +31,7 @@ def slope_solver(program: SlopeProgram) -> SlopeSolver:
 
 
 def estimate(program: SlopeProgram, multipliers: SlopeMultipliers) -> float:
-    """What the multipliers prove, in plain floating point: infinite where they are not feasible."""
+    """The bound by these multipliers in plain floating point; infinite if they are not feasible."""
     from lipcert.solver.slopes.walk import estimate as walked
 
     return walked(program, multipliers)

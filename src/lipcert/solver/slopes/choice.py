@@ -153,7 +153,7 @@ class SlopeSolver:
         self.ended = not self.attempts  # a longer budget may hold an interior point
 
     def _too_late(self) -> bool:
-        """Whether not even two values with their gradients are expected to end within the budget."""
+        """Whether the budget is too short for two values with their gradients."""
         return self.budget.expected(2 * evaluation_operations(self.program)) > self.budget.left()
 
     def _descend(self, level: int, steps: int) -> Point | None:
@@ -193,7 +193,7 @@ class SlopeSolver:
         return self._inside(self.inner)
 
     def _inside(self, inner: _Inner) -> bool:
-        """The same of one that has begun."""
+        """Go on with an interior point that has begun; whether it came to its end, by itself or that of the budget."""
         method, at = inner.method, inner.start
         form, method.budget = method.pencil, self.budget
         cuts = np.cumsum(self.program.widths[1:])[:-1]

@@ -93,7 +93,7 @@ class FirstOrder:
         return np.concatenate([*parts, *([] if weights is None else [np.log(weights)])])
 
     def _evaluate(self, x: Array) -> Point | None:
-        """None where the point is not feasible."""
+        """Value and gradient; None if the point is not feasible."""
         with self.budget.measured(self.operations) as count:
             try:
                 with np.errstate(over="ignore", invalid="ignore"):
@@ -163,7 +163,7 @@ def _two_loops(gradient: Array, pairs: list[tuple[Array, Array]]) -> Array:
 
 
 def evaluation_operations(program: SlopeProgram) -> float:
-    """Of one value with its gradient: the sweep there and back, and the calls around it."""
+    """Operations of one value with its gradient: the sweep there and back, and the calls around it."""
     orders = np.array([sum(program.widths[j] for j in state) for state in program.states[:-1]], dtype=float)
     widths = np.array(program.widths[1:], dtype=float)
     return float(np.sum(4 * orders**2 * widths + 4 * orders * widths**2 + 5 * widths**3) + CALLS * len(widths))

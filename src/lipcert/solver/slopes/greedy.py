@@ -53,14 +53,14 @@ def greedy(program: SlopeProgram, rounds: int, room: float = ROOM) -> tuple[Walk
 
 
 def input_weights(program: SlopeProgram) -> Array:
-    """Of sum 1: those that minimise the trace of G Lambda^-1."""
+    """The input weights of sum 1 that minimise the trace of G Lambda^-1."""
     weights = np.sqrt(np.diagonal(gram_of_readers(program, 0)))
     weights = np.maximum(weights, LEAST_WEIGHT * np.max(weights, initial=1e-300))
     return np.asarray(weights / weights.sum())
 
 
 def greedy_operations(program: SlopeProgram, rounds: int) -> float:
-    """Of the pass."""
+    """Operations of the greedy pass."""
     orders = [sum(program.widths[j] for j in state) for state in program.states]
     widths = np.array(program.widths[1:], dtype=float)
     before = np.array(orders[: len(widths)], dtype=float)

@@ -197,7 +197,7 @@ class Interior:
         return min(1.0, part * primal), min(1.0, part * dual)
 
     def _move(self, step: _Direction, primal: float, dual: float) -> bool:
-        """To the next iterate, shortened until M is positive; False where nothing moves any more."""
+        """Take the step, shortened until M is positive; False if nothing moves any more."""
         for _ in range(12):
             y = self.y + dual * step.y
             try:
@@ -225,7 +225,7 @@ class Interior:
 
 
 def step_operations(pencil: Pencil) -> float:
-    """Of one step: the system and X are factored, some twenty products with the blocks, a few with M^-1, tables."""
+    """Operations of one step: two factorisations, some twenty products with the blocks, a few with M^-1, tables."""
     n, unknowns = float(pencil.n), float(len(pencil.cost))
     small = 1 + SMALL / max(pencil.widths)
     products = sum(float(matrix.size) for _, _, matrix, _ in pencil.terms) * 2 * n

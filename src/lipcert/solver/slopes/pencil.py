@@ -124,7 +124,7 @@ class Pencil:
 
 
 class Factor(Protocol):
-    """Of a positive definite M."""
+    """A factorisation of a positive definite M."""
 
     def solve(self, R: Array) -> Array:
         """M^-1 R."""
@@ -139,7 +139,7 @@ def factor(pencil: Pencil, y: Array) -> Factor:
 
 
 def factor_operations(pencil: Pencil) -> tuple[float, float]:
-    """Of the inverse, and of solving for as many columns as there are coordinates."""
+    """Operations of the inverse, and of solving for as many columns as there are coordinates."""
     n = float(pencil.n)
     if not pencil.program.is_chain:
         return n**3 + 2 * n**2 * max(pencil.widths), 2 * n**3
@@ -155,7 +155,7 @@ def _cholesky(D: Array) -> Array:
 
 
 class DenseFactor:
-    """For graphs with branches."""
+    """A dense factor, for graphs with branches."""
 
     def __init__(self, pencil: Pencil, y: Array) -> None:
         M = pencil.times(y, np.eye(pencil.n))
@@ -170,7 +170,7 @@ class DenseFactor:
 
 
 class ChainFactor:
-    """For chains: M is block tridiagonal, with blocks D on the diagonal and O below it."""
+    """A factor for chains: M is block tridiagonal, with blocks D on the diagonal and O below it."""
 
     def __init__(self, pencil: Pencil, y: Array) -> None:
         self.ends, k = pencil.ends, pencil.inputs

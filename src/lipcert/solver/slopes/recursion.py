@@ -59,7 +59,7 @@ class Stage:
 
 
 def stages(program: SlopeProgram) -> tuple[Stage, ...]:
-    """Of all blocks, and of the head at the end."""
+    """The stages of all blocks, and of the head at the end."""
     found, widths = [], program.widths
     ends = np.zeros(0)
     reads = [*((block.terms, block.a, block.b) for block in program.blocks), (program.head, ends, ends)]
@@ -76,7 +76,7 @@ def stages(program: SlopeProgram) -> tuple[Stage, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """What one block did, as the sweep back needs it: N = I - rho Z rho, rho^2 = 1/v, and the columns that stay."""
+    """A step through one block, for the sweep back: N = I - rho Z rho, rho^2 = 1/v, and the columns that stay."""
 
     v: Array
     inverse: Array  # N^-1
@@ -105,7 +105,7 @@ def advance(stage: Stage, K: Array, WK: Array, Z: Array, v: Array) -> tuple[Arra
 
 
 def retreat(stage: Stage, step: Step, G: Array, barrier: float) -> tuple[Array, Array]:
-    """From the derivative in the covariance after a block to those in log v and in the covariance before it.
+    """Turn the derivative in the covariance after a block into those in log v and in the covariance before it.
 
     v is thought of as a multiple of the trace of Z, so that it follows a change of the covariance before. The value
     contains -barrier log det N.
@@ -151,7 +151,7 @@ def start(program: SlopeProgram, inputs: Array | None) -> Array:
 
 
 def largest(Z: Array) -> float:
-    """About the largest eigenvalue of a positive semidefinite matrix: exactly up to order 150, else from below."""
+    """Largest eigenvalue of a positive semidefinite matrix: exact up to order 150, else estimated from below."""
     if len(Z) <= 150:
         return max(float(np.linalg.eigvalsh(Z)[-1]), 0.0)
     x = np.random.default_rng(0).standard_normal(len(Z))

@@ -41,7 +41,7 @@ class Settled:
 
 
 def settle(program: SlopeProgram) -> Settled:
-    """See the module."""
+    """The program without what needs no search, as the head of this module says."""
     rows, free, idle = _substituted(program)
     _drop_unread(rows, free)
     number = np.cumsum([0, *(bool(np.any(mask)) for mask in free)])
@@ -119,7 +119,7 @@ def _drop_unread(rows: list[Rows], free: list[Mask]) -> None:
 
 
 def narrowed(program: SlopeProgram) -> SlopeProgram:
-    """The same with the input in an orthonormal basis of the rows that read it, where these are fewer."""
+    """The program with its input in an orthonormal basis of the rows that read it, if these are fewer."""
     reads = [matrix for block in program.blocks for j, matrix in block.terms if j == 0]
     reads += [matrix for j, matrix in program.head if j == 0]
     if not reads or sum(len(matrix) for matrix in reads) >= program.inputs:

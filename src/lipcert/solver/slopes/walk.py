@@ -20,7 +20,7 @@ Choose = Callable[[int, Array, int], Array]  # the block, from 0 on, Z, and the 
 
 @dataclass(frozen=True, eq=False)
 class Walk:
-    """Where a pass ended: exponents of all sources, multipliers in their units, and the square of the bound."""
+    """The end of a pass: exponents of all sources, multipliers in their units, and the square of the bound."""
 
     exponents: tuple[int, ...]
     t: tuple[Array, ...]
@@ -107,7 +107,7 @@ def in_units(program: SlopeProgram, exponents: tuple[int, ...], last: int) -> Sl
 
 
 def estimate(program: SlopeProgram, multipliers: SlopeMultipliers) -> float:
-    """What the multipliers prove, in plain floating point: infinite where they are not feasible."""
+    """The bound by these multipliers in plain floating point; infinite if they are not feasible."""
 
     def given(i: int, _: Array, exponent: int) -> Array:
         return np.ldexp(multipliers.neurons[i], 2 * exponent)

@@ -1,12 +1,12 @@
-"""Constants on cells against samples and enumeration on random networks: python -m benchmarks.partition
+"""Constants on cells against samples and enumeration on random networks: python -m benchmarks.cells
 
-    python -m benchmarks.partition [--cells 10000] [--every 10] [--network FILE]
+    python -m benchmarks.cells [--cells 10000] [--every 10] [--network FILE]
 
 Random networks as in `benchmarks.mixed_integer` (depths 1 to 3, ReLU and leaky ReLU), and as many with smooth
-activations; grids and adaptive partitions in all three norms, one output and the whole map. Every cell is compared with
+activations; grids and adaptive cells in all three norms, one output and the whole map. Every cell is compared with
 40 points of it, one cell in `--every` of a piecewise linear network with the exact constant by enumeration. Every
 certificate is verified.
-With `--network` the partitions of docs/cells.md are timed, in seconds of the processor and of the clock.
+With `--network` the examples of docs/cells.md are timed, in seconds of the processor and of the clock.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def main() -> None:
     while tally.cells < given.cells:
         compare(tally, seed, given.every)
         seed += 1
-    print(f"{tally.cells:,} cells of {seed} partitions, {tally.enumerated:,} enumerated, {tally.wrong} violations,")
+    print(f"{tally.cells:,} cells of {seed} boxes, {tally.enumerated:,} enumerated, {tally.wrong} violations,")
     print(f"{tally.unproved} certificates not proved, {time.process_time() - start:.0f} s of the processor")
 
 
