@@ -19,15 +19,15 @@ FILE = Path(__file__).resolve().parent.parent / "docs" / "operators.md"
 
 HEAD = """# Operators
 
-What becomes of an operator or a layer that a reader meets. This file is generated from the tables of the readers:
-`python -m scripts.operators_table` writes it, a test says when it is out of date.
+How the readers treat every operator of ONNX and every layer and function of torch. This page is generated from their tables
+(`make tables`); a test says when it is out of date.
 
 | | |
 |---|---|
 | read | as it is, up to the rounding of floating point numbers |
 | rewritten | exactly, with other operators: a maximum is a sum and a ReLU |
 | left out | with a note in `Network.notes` |
-| computed | while reading, where nothing depends on the network's input |
+| computed | while reading, where it does not depend on the network's input |
 | refused | with one line that says why; an attribute that is not known is refused too |
 """
 
@@ -46,8 +46,8 @@ def sections() -> list[Section]:
     return [
         Section(
             "ONNX",
-            "Any opset: what is an attribute in one and an input in another is understood as either. Functions of the "
-            "model itself are written out. What depends on constants only is computed while reading.",
+            "Any opset: a setting may be an attribute or an input. Functions of the model itself are written out. Nodes "
+            "that depend on constants alone are computed while reading.",
             _rows(OPERATORS, sorted({*OPERATORS, *FOLDED}), folded=FOLDED),
         ),
         Section(

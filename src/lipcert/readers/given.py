@@ -34,7 +34,7 @@ def network_of(given: Network | str | os.PathLike[str] | TorchModule, shape: Seq
     if isinstance(given, str | os.PathLike):
         return load(given)
     if isinstance(given, TorchModule) and not isinstance(given, type):
-        return _of_module(given, tuple(shape or ()))
+        return _read_module(given, tuple(shape or ()))
     kind = f"the class {given.__name__}" if isinstance(given, type) else f"{type(given).__name__}"
     raise InputError(
         f"net={kind}: a network is a lipcert.Network, the path of a network file or a torch module; "
@@ -42,10 +42,10 @@ def network_of(given: Network | str | os.PathLike[str] | TorchModule, shape: Seq
     )
 
 
-def _of_module(module: TorchModule, shape: tuple[int, ...]) -> Network:
+def _read_module(module: TorchModule, shape: tuple[int, ...]) -> Network:
     """By what the module itself tells about its inputs where that fits, else by the shape."""
     if len(shape) < 2:
-        return _of_flat(module, shape)
+        return _read_with_flat_inputs(module, shape)
     network = _network_or_none(module, None)
     if network is not None and network.inputs == math.prod(shape):
         return network
@@ -60,7 +60,7 @@ def _of_module(module: TorchModule, shape: tuple[int, ...]) -> Network:
         raise
 
 
-def _of_flat(module: TorchModule, shape: tuple[int, ...]) -> Network:
+def _read_with_flat_inputs(module: TorchModule, shape: tuple[int, ...]) -> Network:
     """By what the module tells about its inputs; where it tells nothing, by how many numbers there are."""
     try:
         return from_torch(module)

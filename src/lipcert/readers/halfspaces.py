@@ -20,7 +20,7 @@ def read_halfspaces(path: str | os.PathLike[str], inputs: int) -> tuple[Array, A
     """A, (m, inputs), and b, (m,); raises FileFormatError, one line with the file's name."""
     file = check_readable(path)
     if file.suffix.lower() == ".npz":
-        A, b = _of_archive(path)
+        A, b = _read_archive(path)
     else:
         table = np.atleast_2d(read_table(file))
         if table.shape[1] == 1 and table.shape[0] == inputs + 1:
@@ -33,7 +33,7 @@ def read_halfspaces(path: str | os.PathLike[str], inputs: int) -> tuple[Array, A
     return A, b
 
 
-def _of_archive(path: str | os.PathLike[str]) -> tuple[Array, Array]:
+def _read_archive(path: str | os.PathLike[str]) -> tuple[Array, Array]:
     file = check_readable(path)
     try:
         arrays = Archive(file, _NAMES, content="half-spaces, the arrays A and b", advice="save it again")

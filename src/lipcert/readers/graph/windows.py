@@ -70,20 +70,21 @@ def same_padding(
     spatial: Sequence[int], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int], upper: bool = True
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Pads before and after that give ceil(size / stride) outputs; an odd one goes to the end if `upper`."""
-    less, more = [], []
-    for size, k, stride, dilation in zip(spatial, kernel, strides, dilations, strict=True):
-        total = max((-(-size // stride) - 1) * stride + dilation * (k - 1) + 1 - size, 0)
-        less.append(total // 2)
-        more.append(total - total // 2)
-    return (tuple(less), tuple(more)) if upper else (tuple(more), tuple(less))
+    sizes = zip(spatial, kernel, strides, dilations, strict=True)
+    return halves([max((-(-n // s) - 1) * s + d * (k - 1) + 1 - n, 0) for n, k, s, d in sizes], upper)
+
+
+def halves(totals: Sequence[int], upper: bool = True) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Pads before and after with these sums; an odd one goes to the end if `upper`."""
+    less = tuple(total // 2 for total in totals)
+    more = tuple(total - total // 2 for total in totals)
+    return (less, more) if upper else (more, less)
 
 
 def average(graph: Graph, x: Tensor, window: Window | None, include_padding: bool = False) -> Tensor:
     """Average pooling over the axes after batch and channel; over all of them without a window."""
     if window is None:
-        spatial = _sizes(x, len(x.shape) - 2)
-        ones, zeros = (1,) * len(spatial), (0,) * len(spatial)
-        window = Window(spatial, ones, ones, zeros, zeros)
+        window = _tiles(_sizes(x, len(x.shape) - 2))
     spatial = _sizes(x, len(window.kernel))
     outputs = (*x.shape[:2], *window.outputs(spatial))
     check_width(math.prod(outputs))
@@ -250,9 +251,13 @@ def _even_window(x: Tensor, counts: tuple[int, ...]) -> Window | None:
     check_width(math.prod(x.shape[:2]) * math.prod(counts))
     if any(n % m for n, m in zip(spatial, counts, strict=True)):
         return None
-    steps = tuple(n // m for n, m in zip(spatial, counts, strict=True))
-    ones, zeros = (1,) * len(counts), (0,) * len(counts)
-    return Window(steps, steps, ones, zeros, zeros)
+    return _tiles(tuple(n // m for n, m in zip(spatial, counts, strict=True)))
+
+
+def _tiles(sizes: tuple[int, ...]) -> Window:
+    """Windows of these sizes side by side."""
+    ones, zeros = (1,) * len(sizes), (0,) * len(sizes)
+    return Window(sizes, sizes, ones, zeros, zeros)
 
 
 def _uneven_windows(x: Tensor, counts: tuple[int, ...]) -> Iterator[tuple[int, tuple[Index, Index]]]:

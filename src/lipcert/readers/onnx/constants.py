@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lipcert.errors import InputError
 from lipcert.readers.onnx.operation import Operation, cast_type, tensor_array
 from lipcert.readers.onnx.shapes import REARRANGED, rearranged, triangle
 
@@ -86,28 +87,27 @@ def _concat(op: Operation) -> Any:
     return np.concatenate(parts, axis=op.integer("axis", 1))
 
 
-def _unary(op: Operation) -> Any:
-    op.check((), 1, 1)
-    return _UNARY[op.kind](op.constant(0, "input"))
+def _entrywise(function: Callable[..., Any], fewest: int, most: int = 0) -> Callable[[Operation], Any]:
+    """An operator entry by entry, with numpy's broadcasting, of `fewest` constants or of up to `most`."""
+
+    def apply(op: Operation) -> Any:
+        op.check((), fewest, max(fewest, most))
+        values = [op.constant(i, "input") for i in range(len(op.inputs))]
+        _limited_together(op, values)
+        return function(*values)
+
+    return apply
 
 
-def _binary(op: Operation) -> Any:
-    """With numpy's broadcasting; two inputs, or any number for Max, Min, Sum."""
-    several = op.kind in ("Max", "Min", "Sum")
-    op.check((), 1 if several else 2, 1000 if several else 2)
-    values = [op.constant(i, "input") for i in range(len(op.inputs))]
-    _limited_together(op, values)
-    return reduce(_BINARY[op.kind], values)
+def _several(function: Callable[[Any, Any], Any]) -> Callable[[Operation], Any]:
+    """An operator of any number of constants, one pair after the other."""
+    return _entrywise(lambda *values: reduce(function, values), 1, 1000)
 
 
-def _divide(op: Operation) -> Any:
-    op.check((), 2, 2)
-    a, b = op.constant(0, "first input"), op.constant(1, "second input")
-    _limited_together(op, [a, b])
+def _quotient(a: NDArray[Any], b: NDArray[Any]) -> Any:
     if a.dtype.kind not in "iu":
         return np.divide(a, b)
-    if np.any(b == 0):
-        raise op.damaged("divides by zero")
+    _check_divisor(b)
     # ONNX divides integers towards zero, numpy towards minus infinity.
     quotient = a // b
     return quotient + ((a % b != 0) & ((a < 0) != (b < 0)))
@@ -117,23 +117,14 @@ def _mod(op: Operation) -> Any:
     op.check(("fmod",), 2, 2)
     a, b = op.constant(0, "first input"), op.constant(1, "second input")
     _limited_together(op, [a, b])
-    if a.dtype.kind in "iu" and np.any(b == 0):
-        raise op.damaged("divides by zero")
+    if a.dtype.kind in "iu":
+        _check_divisor(b)
     return (np.fmod if op.integer("fmod", 0) else np.mod)(a, b)
 
 
-def _power(op: Operation) -> Any:
-    op.check((), 2, 2)
-    a, b = op.constant(0, "base"), op.constant(1, "exponent")
-    _limited_together(op, [a, b])
-    return np.power(a, b).astype(a.dtype)
-
-
-def _where(op: Operation) -> Any:
-    op.check((), 3, 3)
-    values = [op.constant(i, "input") for i in range(3)]
-    _limited_together(op, values)
-    return np.where(*values)
+def _check_divisor(b: NDArray[Any]) -> None:
+    if np.any(b == 0):
+        raise InputError("divides by zero")
 
 
 def _cast(op: Operation) -> Any:
@@ -213,10 +204,9 @@ _UNARY: dict[str, Callable[[Any], Any]] = {
     "Sin": np.sin, "Sqrt": np.sqrt, "Tanh": np.tanh,
 }  # fmt: skip
 _BINARY: dict[str, Callable[[Any, Any], Any]] = {
-    "Add": np.add, "And": np.logical_and, "Equal": np.equal, "Greater": np.greater,
-    "GreaterOrEqual": np.greater_equal, "Less": np.less, "LessOrEqual": np.less_equal, "Max": np.maximum,
-    "Min": np.minimum, "Mul": np.multiply, "Or": np.logical_or, "Sub": np.subtract, "Sum": np.add,
-    "Xor": np.logical_xor,
+    "Add": np.add, "And": np.logical_and, "Div": _quotient, "Equal": np.equal, "Greater": np.greater,
+    "GreaterOrEqual": np.greater_equal, "Less": np.less, "LessOrEqual": np.less_equal, "Mul": np.multiply,
+    "Or": np.logical_or, "Pow": lambda a, b: np.power(a, b).astype(a.dtype), "Sub": np.subtract, "Xor": np.logical_xor,
 }  # fmt: skip
 _REDUCE: dict[str, Callable[..., Any]] = {
     "ReduceL1": lambda v, **how: np.sum(np.abs(v), **how),
@@ -232,19 +222,20 @@ FOLDED: dict[str, Callable[[Operation], Any]] = {
     "Constant": _constant,
     "ConstantOfShape": _constant_of_shape,
     "CumSum": _cumulative,
-    "Div": _divide,
     "Einsum": _einsum,
     "MatMul": _matmul,
     "Mod": _mod,
     "NonZero": _nonzero,
-    "Pow": _power,
     "Range": _range,
     "Shape": _shape,
     "Size": _size,
     "Trilu": _trilu,
-    "Where": _where,
-    **dict.fromkeys(_UNARY, _unary),
-    **dict.fromkeys(_BINARY, _binary),
+    "Max": _several(np.maximum),
+    "Min": _several(np.minimum),
+    "Sum": _several(np.add),
+    "Where": _entrywise(np.where, 3),
+    **{kind: _entrywise(function, 1) for kind, function in _UNARY.items()},
+    **{kind: _entrywise(function, 2) for kind, function in _BINARY.items()},
     **dict.fromkeys(_REDUCE, _reduce),
 }
 ALWAYS = ("Shape", "Size")  # constants even of a tensor that depends on the input

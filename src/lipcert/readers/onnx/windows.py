@@ -53,9 +53,7 @@ def _fitted(
     totals = [(n - 1) * s + d * (k - 1) + 1 + e - size for n, s, d, k, e, size in parts]
     if min(totals) < 0:
         raise op.refused(f"its output_shape {list(sizes)} is larger than its windows reach")
-    halves = tuple(total // 2 for total in totals)
-    rest = tuple(total - half for total, half in zip(totals, halves, strict=True))
-    before, after = (halves, rest) if upper else (rest, halves)
+    before, after = windows.halves(totals, upper)
     return replace(window, before=before, after=after)
 
 

@@ -125,8 +125,8 @@ def _window(
     if isinstance(padding, str):
         if padding not in ("same", "valid"):
             raise UnsupportedOperator(f"padding={padding!r} is not supported")
-        totals = [d * (k - 1) if padding == "same" else 0 for d, k in zip(dilations, kernel, strict=True)]
-        before, after = tuple(t // 2 for t in totals), tuple(t - t // 2 for t in totals)
+        sums = [d * (k - 1) if padding == "same" else 0 for d, k in zip(dilations, kernel, strict=True)]
+        before, after = windows.halves(sums)
     else:
         before = after = sizes(padding, axes)
     return Window(kernel, sizes(strides, axes), dilations, before, after, ceil_mode)
