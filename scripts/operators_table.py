@@ -19,8 +19,8 @@ FILE = Path(__file__).resolve().parent.parent / "docs" / "operators.md"
 
 HEAD = """# Operators
 
-How the readers treat every operator of ONNX and every layer and function of torch. This page is generated from their tables
-(`make tables`); a test says when it is out of date.
+How the readers treat every operator of ONNX and every layer and function of torch. This page is generated from their
+tables (`make tables`); a test says when it is out of date.
 
 | | |
 |---|---|
@@ -46,8 +46,8 @@ def sections() -> list[Section]:
     return [
         Section(
             "ONNX",
-            "Any opset: a setting may be an attribute or an input. Functions of the model itself are written out. Nodes "
-            "that depend on constants alone are computed while reading.",
+            "Any opset: a setting may be an attribute or an input. Functions of the model itself are written out. "
+            "Nodes that depend on constants alone are computed while reading.",
             _rows(OPERATORS, sorted({*OPERATORS, *FOLDED}), folded=FOLDED),
         ),
         Section(
