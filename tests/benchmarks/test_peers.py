@@ -22,7 +22,7 @@ from lipcert.budget import Budget
 from lipcert.problem.problem import Problem
 from lipcert.relaxation.slopes import SlopeMultipliers
 from lipcert.relaxation.specification import build
-from lipcert.solver.slopes import solve_slopes
+from lipcert.solver.slopes.choice import solve_slopes
 from tests.enumeration import exact_constant
 from tests.problems import net_of
 

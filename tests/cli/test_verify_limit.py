@@ -15,8 +15,7 @@ import pytest
 import lipcert
 from lipcert import Box, Certificate, InputError
 from lipcert.bounds import Split
-from lipcert.budget import limit
-from lipcert.budget.limit import within
+from lipcert.budget.budget import within
 from lipcert.cli.app import run
 from lipcert.errors import FileFormatError
 from lipcert.problem.norms import INF
@@ -81,7 +80,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 
     def over_after(looks: int) -> None:
         seconds = itertools.chain(itertools.repeat(0.0, looks + 1), itertools.repeat(1e9))
-        monkeypatch.setattr(limit, "time", type("Clock", (), {"monotonic": staticmethod(lambda: next(seconds))}))
+        monkeypatch.setattr(
+            "lipcert.budget.budget.time", type("Clock", (), {"monotonic": staticmethod(lambda: next(seconds))})
+        )
 
     return over_after
 

@@ -45,7 +45,8 @@ from lipcert.proof.verify import load_certificate
 from lipcert.relaxation.slopes import SlopeBlock, SlopeMultipliers, SlopeProgram, orders_of, slope_program
 from lipcert.rounding import Array
 from lipcert.search.progress import Progress
-from lipcert.solver.slopes import choice, solve_slopes
+from lipcert.solver.slopes import choice
+from lipcert.solver.slopes.choice import solve_slopes
 from lipcert.solver.slopes.greedy import scalar_multipliers
 from tests.constants import set_constant
 from tests.enumeration import exact_constant

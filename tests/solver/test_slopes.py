@@ -8,11 +8,12 @@ import pytest
 from lipcert.budget import Budget
 from lipcert.relaxation.slopes import SlopeBlock, SlopeMultipliers, SlopeProgram
 from lipcert.rounding import Array
-from lipcert.solver.slopes import choice, estimate, slope_solver, solve_slopes
+from lipcert.solver.slopes import choice
+from lipcert.solver.slopes.choice import SlopeSolver, solve_slopes
 from lipcert.solver.slopes.first_order import FirstOrder
 from lipcert.solver.slopes.greedy import greedy
 from lipcert.solver.slopes.settle import settle
-from lipcert.solver.slopes.walk import Walk, in_units
+from lipcert.solver.slopes.walk import Walk, estimate, in_units
 from tests.constants import set_constant
 from tests.slope_programs import branched, chain, form, optimum, random_weights, recipe
 
@@ -156,7 +157,7 @@ def test_goes_on_where_the_last_budget_ended(shares: tuple[float, ...], monkeypa
     whole = Budget.of_work(20.0)
     value = estimate(program, solve_slopes(program, whole, lambda *_: False))
     passes = len(calls)
-    solver = slope_solver(program)
+    solver = SlopeSolver(program)
     for share in shares:
         budget = Budget.of_work(share)
         multipliers = solver.run(budget, better)

@@ -10,19 +10,21 @@ Work is counted in nominal seconds: operations of a kind over the rate of that k
 many seconds of the clock a nominal second takes: 1 on the counted clock, and on the wall clock what the run measured,
 so that plans made on a slow or busy machine are plans for that machine.
 
-A budget may have a limit of memory (`memory`): near it, it is over.
+A budget may have a limit of memory (`memory`): near it, it is over. Work that has no budget, such as a check, gets a
+time limit by `within`.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 
 from lipcert.budget.memory import MEMORY_STARTED, NUMBER, Memory
 from lipcert.budget.threads import RACE_ORDER, RACE_SECONDS, one_thread, product_speed, threads_for
+from lipcert.errors import InputError
 from lipcert.steps import DENSE, RATES, Expired, Watch, watched
 
 PACE_MEMORY = 4.0  # seconds after which a measurement of the pace has half its weight
@@ -232,3 +234,22 @@ def processor_seconds() -> float:
         return time.process_time()
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + children.ru_utime + children.ru_stime
+
+
+Tell = Callable[[float, str], None]  # called with the seconds that a check expects to take, and the reason
+
+
+@contextmanager
+def within(seconds: float | None, tell: Tell | None = None) -> Iterator[None]:
+    """Raise `Expired` at the first step after so many seconds; None is no limit."""
+    limit = math.inf if seconds is None else seconds
+    if not (isinstance(limit, int | float) and limit > 0):
+        raise InputError.about("time_limit", f"must be a positive number of seconds, not {seconds!r}")
+    end = time.monotonic() + limit
+
+    def look(_operations: float, _kind: str) -> None:
+        if time.monotonic() > end:
+            raise Expired(f"not proved within the limit of {limit:g} s")
+
+    with watched(Watch(look) if tell is None else Watch(look, tell)):
+        yield

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from lipcert.budget.limit import within
+from lipcert.budget.budget import within
 from lipcert.cli.show import console, print_json
 from lipcert.steps import Expired
 

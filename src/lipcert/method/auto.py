@@ -1,17 +1,24 @@
-"""Method auto: it proves nothing itself; cheap bounds and a witness first, then turns of all engines that apply."""
+"""Methods auto and exact: they prove nothing themselves, but give turns to the engines that apply.
+
+Cheap bounds and a witness come first. `auto` tries every engine, in stages, and goes on with one as long as it promises
+more than the others (`portfolio`). `exact` has the searches alone: branch and bound until the gap is closed.
+"""
 
 from __future__ import annotations
 
+from lipcert.bounds.operator_norms import hard
 from lipcert.budget import Budget
 from lipcert.method.base import PRELUDE_SHARE, SEARCH_BEFORE_TURNS, Method
 from lipcert.method.bracket import Bracket
-from lipcert.method.elimination import eliminate_many
-from lipcert.method.engines import engines_for
+from lipcert.method.branching import refusal
+from lipcert.method.cheap import eliminate_many
+from lipcert.method.engines import engines_for, searches
 from lipcert.method.lower import WitnessTurns
 from lipcert.method.portfolio import stages, take_turns
 from lipcert.method.tight import Tight
 from lipcert.method.workers import workers_of
 from lipcert.problem.problem import Problem
+from lipcert.steps import DENSE, RATES
 
 
 class Auto(Method):
@@ -37,15 +44,57 @@ class Auto(Method):
             return
         with workers_of(bracket) as executor:
             engines = engines_for(problem, bracket, budget, executor)
-            looker = WitnessTurns(problem, bracket, budget)
+            witnesses = WitnessTurns(problem, bracket, budget)
             for number, stage in enumerate(stages(budget)):
-                if number:  # before the first one `bound` has looked
-                    looker.again(stage, self.search * max(stage.left(), 0.0))
+                if number:  # before the first stage `bound` has searched
+                    witnesses.again(stage, self.search * max(stage.left(), 0.0))
                 else:
-                    looker.before(stage)
-                take_turns(engines, bracket, stage, looker)
-                looker.last(stage, patient=bracket.wishes.lower)
+                    witnesses.before(stage)
+                take_turns(engines, bracket, stage, witnesses)
+                witnesses.last(stage, patient=bracket.wishes.lower)
         for engine in engines:
             engine.conclude()
         if not bracket.closed() and (budget.over() or any(not engine.ended for engine in engines)):
             bracket.out_of_budget(budget)  # of engines that did not end, none could use what is left
+
+
+class Exact(Method):
+    """The searches over signs and over cells alone, and witnesses between their turns."""
+
+    name = "exact"
+    summary = "branch and bound over signs and cells until the gap is closed: few inputs or few open signs"
+    needs_witness = True
+    search = SEARCH_BEFORE_TURNS
+    for_many = False
+    closes = True
+
+    def applies(self, problem: Problem) -> str | None:
+        return self._too_hard(problem) or refusal(problem)
+
+    @staticmethod
+    def _too_hard(problem: Problem) -> str | None:
+        """Why the gap cannot be closed by splitting: some operator norms are not computed even of a known Jacobian."""
+        net, norm = problem.network, problem.norm
+        reason = None if norm.out is None else hard(norm.p, norm.out, net.outputs, net.inputs)
+        return None if reason is None else f"method exact cannot close: {reason}; use auto or tight"
+
+    def cost(self, problem: Problem) -> float:
+        """The cost of a hundred cells; their number is not known before."""
+        net = problem.network
+        return 100 * 4.0 * max(net.shape) * net.entries / RATES[DENSE]
+
+    def run(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
+        eliminate_many(problem, bracket, budget.share(PRELUDE_SHARE))
+        if bracket.closed():
+            return
+        with workers_of(bracket) as executor:
+            engines = searches(problem, bracket, budget, executor)
+            witnesses = WitnessTurns(problem, bracket, budget)
+            take_turns(engines, bracket, budget, witnesses)
+            witnesses.last(budget)
+        if not engines:
+            bracket.note("too many open neurons and inputs for branch and bound; use tight")
+        for engine in engines:
+            engine.conclude()
+        if not bracket.closed() and budget.over():
+            bracket.out_of_budget(budget)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -39,12 +38,9 @@ from lipcert.relaxation.slopes import (
     slope_program,
 )
 from lipcert.rounding import Array
-from lipcert.solver.slopes import slope_solver
+from lipcert.solver.slopes.choice import SlopeSolver
 from lipcert.solver.slopes.greedy import scalar_multipliers
 from lipcert.steps import DENSE, RATES, SCALAR
-
-if TYPE_CHECKING:
-    from lipcert.solver.slopes.choice import SlopeSolver
 
 # Measured on random networks of depth 16 to 64, ERAN 3_50 and cifar_base_kw.
 SLOPES_MATRICES = 6.0  # times the order squared of the largest piece: numbers in memory during a proof
@@ -199,7 +195,7 @@ class SlopeSolves:
         if place not in self.questions:
             problem = self.chosen if place == (WHOLE, WHOLE) else case_of(self.chosen, *place)
             program = slope_program(problem)
-            self.questions[place] = _Question(problem, program, place, slope_solver(program))
+            self.questions[place] = _Question(problem, program, place, SlopeSolver(program))
         return self.questions[place]
 
     def solve(self, place: Place, budget: Budget, passes_only: bool = False) -> bool:

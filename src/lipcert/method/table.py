@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from lipcert.errors import MethodError
-from lipcert.method.auto import Auto
+from lipcert.method.auto import Auto, Exact
 from lipcert.method.base import Method
-from lipcert.method.cheap import Interval, Linear, Mixed, Product
-from lipcert.method.elimination import Elimination
-from lipcert.method.exact import Exact
+from lipcert.method.cheap import Elimination, Interval, Linear, Mixed, Product
 from lipcert.method.literal import LITERAL, Literal
 from lipcert.method.relaxed import RELAXED
 from lipcert.method.slopes import Slopes
