@@ -25,7 +25,8 @@ from benchmarks.mixed_integer import random_case
 from lipcert import Box, Network, Partition, load, partition
 from lipcert.problem.activations import Activation
 from lipcert.problem.norms import Norm
-from lipcert.proof.partition import load_partition, verify_partition
+from lipcert.proof.file import load_certificate
+from lipcert.proof.partition import PartitionCertificate
 from lipcert.rounding import Array
 
 SMOOTH = ("tanh", "sigmoid", "gelu", "softplus", "elu", "mish")
@@ -73,7 +74,7 @@ def compare(tally: Tally, seed: int, every: int) -> None:
     weights = np.eye(net.outputs) if norm.out else c
     tally.cells += len(found)
     tally.wrong += int(np.sum(sampled(net, found, norm, weights, seed) > found.upper * ROOM))
-    tally.unproved += not verify_partition(found.certificate, net).proved
+    tally.unproved += not found.certificate.verify(net).proved
     if smooth:
         return
     for k in range(0, len(found), every):
@@ -113,7 +114,7 @@ def timed(net: Network) -> None:
             place = Path(folder) / "cells.npz"
             found.certificate.save(place)
             size, before = place.stat().st_size / 1e6, time.process_time()
-            answer = verify_partition(load_partition(place), net)
+            answer = load_certificate(place, PartitionCertificate).verify(net)
         cost = f"{spent:.1f} s CPU, {wall:.1f} s, {size:.2f} MB, verified in {time.process_time() - before:.1f} s CPU"
         print(f"{question}: {len(found):,} cells, {int(found.good.sum()):,} good, largest {found.largest}, {cost}, "
               f"{answer.reason}", flush=True)  # fmt: skip

@@ -16,7 +16,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +26,8 @@ from benchmarks.fuzz._oracle import ROUNDING, SLACK, enumerable, jacobians, poin
 from benchmarks.fuzz._problems import Case, random_case
 from lipcert import Box, Jacobian, Network, Status, jacobian, load
 from lipcert.bounds.interval import Interval
-from lipcert.proof.jacobian import JacobianCertificate, load_jacobian, verify_jacobian
+from lipcert.proof.file import load_certificate
+from lipcert.proof.jacobian import JacobianCertificate
 from lipcert.readers.vnnlib import read_property
 from lipcert.rounding import Array
 
@@ -100,13 +101,11 @@ def compare(tally: Tally, seed: int, enumerate_: bool) -> None:
         assert isinstance(case.region, Box)
         tally.enumerated += 1
         tally.violations += _beyond(found, *exact_ranges(case.network, case.region, samples=100))
-    tally.unproved += (
-        bool(np.all(np.isfinite(found.upper))) and not verify_jacobian(found.certificate, case.network).proved
-    )
+    tally.unproved += bool(np.all(np.isfinite(found.upper))) and not found.certificate.verify(case.network).proved
     forged = _forged(found, rng) if seed % 3 == 0 else None
     if forged is not None:
         tally.forged += 1
-        tally.believed += verify_jacobian(forged, case.network).proved
+        tally.believed += forged.verify(case.network).proved
 
 
 def _outside(case: Case, found: Jacobian, points: Array) -> int:
@@ -135,17 +134,7 @@ def _forged(found: Jacobian, rng: np.random.Generator) -> JacobianCertificate | 
     kept = found.certificate
     upper = kept.claims.hi.copy()
     upper[i, j] = seen - 1e-6 * max(abs(seen), size) - 1e-300
-    return JacobianCertificate(
-        kept.network_sha256,
-        kept.region,
-        kept.scores,
-        kept.inputs,
-        kept.splits,
-        Interval(kept.claims.lo, upper),
-        kept.points,
-        kept.seen,
-        kept.at,
-    )
+    return replace(kept, claims=Interval(kept.claims.lo, upper))
 
 
 def timed(net: Network, box: Box, gap: float | None, limit: float) -> None:
@@ -157,7 +146,7 @@ def timed(net: Network, box: Box, gap: float | None, limit: float) -> None:
         place = Path(folder) / "jacobian.npz"
         found.certificate.save(place)
         size, before = place.stat().st_size / 1e6, time.process_time()
-        answer = verify_jacobian(load_jacobian(place), net)
+        answer = load_certificate(place, JacobianCertificate).verify(net)
     print(found)
     gaps = f"gaps: median {np.median(found.gaps):.3g}, largest {found.gaps.max():.3g}"
     cost = f"{spent:.1f} s CPU, {wall:.1f} s, {size:.3f} MB, verified in {time.process_time() - before:.1f} s CPU"

@@ -17,10 +17,10 @@ from lipcert.problem.region import Region
 from lipcert.proof.arithmetic import prove_interval, prove_linear, prove_mixed, prove_product
 from lipcert.proof.cases import ProvedCase, case_of, case_table, prove_cases
 from lipcert.proof.collapsed import prove_within
+from lipcert.proof.file import read_constant
 from lipcert.proof.leaves import BY_INTERVALS, BY_LINES, problem_on, prove_leaf
 from lipcert.proof.relaxed import prove_multipliers, prove_relaxed
 from lipcert.proof.slopes import Slopes, prove_part
-from lipcert.proof.verify import _parse
 from lipcert.relaxation.slopes import SlopeMultipliers, SlopeProgram, slope_program
 from lipcert.relaxation.specification import Specification, build
 from tests.trees import mended, signs_of, tree_of
@@ -215,4 +215,4 @@ def forged(entry: Entry, rng: np.random.Generator) -> Certificate | None:
     at = int(rng.integers(values.size))
     values[at] = rng.choice([-values[at], 0.0, 0.9 * values[at], 1.1 * values[at], np.nan])
     arrays |= {name: values}
-    return _parse(mended(arrays))
+    return read_constant(mended(arrays))

@@ -19,8 +19,8 @@ from lipcert.problem.blocks import Block
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region
 from lipcert.proof.arithmetic import prove_interval, prove_linear, prove_mixed, prove_product
-from lipcert.proof.margins import MarginProof, certificate_of, linear_margins, verify_margins
-from lipcert.proof.verify import load_certificate
+from lipcert.proof.file import load_certificate
+from lipcert.proof.margins import MarginProof, certificate_of, linear_margins
 from lipcert.relaxation.layers import layers_of
 from lipcert.relaxation.model import Space, exactly
 from lipcert.relaxation.passes import through
@@ -131,7 +131,7 @@ def test_margins_of_branches() -> None:
         points = _points(rng, box, net.inputs)
         assert np.all(net.forward(points) @ rows.T <= tops)
         proofs = tuple(MarginProof(row, float(top)) for row, top in zip(rows, tops, strict=True))
-        again = verify_margins(certificate_of(net, box, proofs), net)
+        again = certificate_of(net, box, proofs).verify(net).found.hi.tolist()
         assert np.all(np.array(again) >= (net.forward(points) @ rows.T).max(axis=0))
         assert np.all(np.isfinite(again))
 

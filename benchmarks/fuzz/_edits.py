@@ -32,7 +32,7 @@ WORDS = (
 
 def forged(rng: Random, honest: Arrays, other: Arrays) -> Arrays:
     """One to three arrays changed, or the claim alone; digests are mended, so that they are not what stops it."""
-    if "union" in honest and rng.random() < 0.7:
+    if "part_0" in honest and rng.random() < 0.7:
         return _in_a_part(rng, honest)
     arrays = dict(honest)
     if rng.random() < 0.7:

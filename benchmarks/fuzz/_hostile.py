@@ -32,6 +32,7 @@ QUESTION = frozenset(  # what a file is about, and what tells which kind it is: 
     {
         *(
             "certificate",
+            "kind",
             "proof",
             "method",
             "network",

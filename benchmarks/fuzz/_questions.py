@@ -24,23 +24,23 @@ from benchmarks.fuzz._problems import NORMS, Case, Random, random_network
 from benchmarks.polynomial_attack import best_value, exceeds
 from benchmarks.polynomial_attack import random_case as random_polynomial_case
 from lipcert import Box, Network, PolynomialProblem, verify_polynomial
-from lipcert.polynomial.certificates.certificate import load_polynomial
+from lipcert.polynomial.certificates.certificate import PolynomialCertificate
 from lipcert.polynomial.hierarchy.solve import solve_problem
 from lipcert.problem.frame import Frame
 from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate
-from lipcert.proof.jacobian import load_jacobian, verify_jacobian
+from lipcert.proof.file import load_certificate
+from lipcert.proof.jacobian import JacobianCertificate
 from lipcert.proof.margins import (
+    MarginCertificate,
     MarginProof,
     certificate_of,
     linear_margins,
-    load_margins,
     prove_margin,
-    verify_margins,
 )
-from lipcert.proof.partition import load_partition, verify_partition
+from lipcert.proof.partition import PartitionCertificate
 from lipcert.proof.tree import Tree
-from lipcert.proof.union import load_union, verify_union
+from lipcert.proof.union import UnionCertificate
 from lipcert.relaxation.margin import applies, margin
 from lipcert.rounding import Array
 from lipcert.solver.rank_two import Options, solve_rank_two
@@ -99,8 +99,8 @@ def make_jacobian(rng: Random, case: Case) -> Arrays:
 
 
 def judge_jacobian(path: Path, case: Case) -> Answer:
-    kept = load_jacobian(path)
-    if not verify_jacobian(kept, case.network).proved:
+    kept = load_certificate(path, JacobianCertificate)
+    if not kept.verify(case.network).proved:
         return Answer(False)
     rng, entries = np.random.default_rng(case.seed), np.ix_(kept.scores, kept.inputs)
     J, off, size = jacobians(case, points_of(rng, kept.region, case.network.inputs))
@@ -134,15 +134,15 @@ def make_partition(rng: Random, case: Case) -> Arrays:
 
 
 def judge_partition(path: Path, case: Case) -> Answer:
-    kept = load_partition(path)
-    if not verify_partition(kept, case.network).proved:
+    kept = load_certificate(path, PartitionCertificate)
+    if not kept.verify(case.network).proved:
         return Answer(False)
     if not _reaches(kept.cover, kept.region):
         return Answer(True, "the cells do not cover the region")
-    if kept.frame is not None:
+    if kept.question.frame is not None:
         return Answer(True)
-    rng, c = np.random.default_rng(case.seed), None if kept.norm.out is not None else kept.c
-    asked = replace(case, region=kept.region, c=c, p=kept.norm.p, q=kept.norm.out)
+    rng, c = np.random.default_rng(case.seed), None if kept.question.norm.out is not None else kept.question.c
+    asked = replace(case, region=kept.region, c=c, p=kept.question.norm.p, q=kept.question.norm.out)
     for _ in range(LEAVES):
         root, leaf, box = _some_leaf(rng, kept.cover)
         if box is None:
@@ -192,8 +192,8 @@ def make_union(rng: Random, case: Case) -> Arrays:
 
 
 def judge_union(path: Path, case: Case) -> Answer:
-    kept = load_union(path)
-    if not verify_union(kept, case.network).proved:
+    kept = load_certificate(path, UnionCertificate)
+    if not kept.verify(case.network).proved:
         return Answer(False)
     first = kept.parts[0]
     for k, part in enumerate(kept.parts):
@@ -225,8 +225,8 @@ def make_margins(rng: Random, case: Case) -> Arrays:
 
 
 def judge_margins(path: Path, case: Case) -> Answer:
-    kept = load_margins(path)
-    uppers = np.array(verify_margins(kept, case.network))
+    kept = load_certificate(path, MarginCertificate)
+    uppers = np.array(kept.verify(case.network).found.hi)
     if not np.all((uppers <= np.array(kept.claims)) & np.isfinite(uppers)):
         return Answer(False)
     values, size = forward(case.network, points_of(np.random.default_rng(case.seed), kept.box, kept.box.size))
@@ -258,7 +258,7 @@ def make_polynomial(_: Random, case: Case) -> Arrays:
 
 def judge_polynomial(path: Path, case: Case) -> Answer:
     problem, best = polynomial(case.seed)
-    kept = load_polynomial(path)
+    kept = load_certificate(path, PolynomialCertificate)
     answer = verify_polynomial(kept, problem)
     if answer.proved and (exceeds(kept.bound, problem, best) or exceeds(answer.bound, problem, best)):
         return Answer(True, f"{kept.bound!r} ({answer.bound!r}), but {float(best or 0)!r} is attained")
@@ -272,7 +272,7 @@ MAKERS: dict[str, Callable[[Random, Case], Arrays]] = {
     "margins": make_margins,
     "polynomial": make_polynomial,
 }
-JUDGES: dict[str, Callable[[Path, Case], Answer]] = {  # by the array that only such files have
+JUDGES: dict[str, Callable[[Path, Case], Answer]] = {  # by the kind that a file says
     "jacobian": judge_jacobian,
     "cells": judge_partition,
     "union": judge_union,

@@ -30,13 +30,8 @@ from benchmarks.fuzz._harness import Verdict
 from benchmarks.fuzz._problems import Random
 from benchmarks.fuzz._sources import graphs, sources
 from lipcert.budget.memory import resident
-from lipcert.polynomial.certificates.certificate import load_polynomial
 from lipcert.polynomial.files import load_problem
-from lipcert.proof.jacobian import load_jacobian
-from lipcert.proof.margins import load_margins
-from lipcert.proof.partition import load_partition
-from lipcert.proof.union import load_union
-from lipcert.proof.verify import load_certificate
+from lipcert.proof.file import load_proof
 from lipcert.readers.halfspaces import read_halfspaces
 from lipcert.readers.vnnlib import read_property
 from lipcert.robustness.data import read_data
@@ -57,12 +52,12 @@ READERS: dict[str, Callable[[str], Any]] = {
     ".in": load_problem,
     ".sides.csv": partial(read_halfspaces, inputs=3),
     ".sides.npz": partial(read_halfspaces, inputs=3),
-    ".proof.npz": load_certificate,
-    ".jacobian.npz": load_jacobian,
-    ".cells.npz": load_partition,
-    ".union.npz": load_union,
-    ".margins.npz": load_margins,
-    ".polynomial.npz": load_polynomial,
+    ".proof.npz": load_proof,
+    ".jacobian.npz": load_proof,
+    ".cells.npz": load_proof,
+    ".union.npz": load_proof,
+    ".margins.npz": load_proof,
+    ".polynomial.npz": load_proof,
 }
 
 

@@ -45,8 +45,9 @@ from lipcert.proof import Certificate, Multipliers
 from lipcert.proof.arithmetic import prove_elimination, prove_interval, prove_linear, prove_mixed, prove_product
 from lipcert.proof.cases import ProvedCase, case_of, case_table, prove_cases
 from lipcert.proof.collapsed import prove_within
+from lipcert.proof.file import load_certificate
 from lipcert.proof.slopes import prove_slopes
-from lipcert.proof.verify import load_certificate, verify
+from lipcert.proof.verify import verify
 from lipcert.relaxation.slopes import slope_program
 from lipcert.solver.rank_two import Options, solve_rank_two
 
@@ -230,7 +231,7 @@ class Forged:
             except lipcert.LipcertError as error:
                 many = "\n" in str(error)
                 verdict = Verdict(["refused"], fault="many lines" * many, detail=str(error)[:200])
-            if case.number % COMMAND == 0 and not verdict.fault and "polynomial" not in case.arrays:
+            if case.number % COMMAND == 0 and not verdict.fault and str(case.arrays.get("kind")) != "polynomial":
                 verdict.fault = "command line"
                 verdict.detail = _commanded(path, case, verdict.counts[0])
                 verdict.fault *= bool(verdict.detail)
@@ -239,7 +240,7 @@ class Forged:
     def _checked(self, path: Path, case: Forgery) -> Verdict:
         """The proved number beside the attained one."""
         own, verdict = case.base, Verdict()
-        judge = next((JUDGES[name] for name in JUDGES if name in case.arrays), None)
+        judge = JUDGES.get(str(case.arrays.get("kind", "")))
         if judge is not None:
             return _judged(judge(path, own.case), judge.__name__.removeprefix("judge_"))
         certificate = load_certificate(path)

@@ -29,7 +29,7 @@ EXACT = 3  # every so many that go to the command line are checked with --exact 
 def _edits(index: int) -> tuple[Arrays, list[Edit]]:
     """The part of a base that is forged: the first of several regions."""
     own = forged.base(index).arrays
-    arrays = next(parts(own))[1] if "union" in own else own
+    arrays = next(parts(own))[1] if "part_0" in own else own
     return arrays, edits(arrays)
 
 
@@ -50,7 +50,7 @@ class Hostile(Forged):
         index, edit = _nth(number % len(forged.KINDS), number // len(forged.KINDS))
         own = forged.base(index)
         found = edited(_edits(index)[0], edit)
-        if "union" in own.arrays:
+        if "part_0" in own.arrays:
             name = next(parts(own.arrays))[0]
             found = own.arrays | {name: np.frombuffer(packed(found), dtype=np.uint8)}
         return Forgery(own, found, number // len(forged.KINDS))

@@ -22,7 +22,6 @@ from benchmarks.results._case import DATA, ONLY_FULL, Case, Stopwatch, gigabytes
 from lipcert import Box, Network
 from lipcert.cli.demo import digits
 from lipcert.polynomial.hierarchy.solve import PolynomialOptions, solve_problem
-from lipcert.proof.partition import verify_partition
 
 DIGITS = ROOT / "src" / "lipcert" / "data" / "digits_net.npz"
 RADII = (0.01, 0.02, 0.05, 0.1)
@@ -163,7 +162,7 @@ def cells(net: Network, name: str) -> Iterable[Measured]:
         found = lipcert.partition(net, Box(np.zeros(net.inputs), 1.0), output=0, work=120.0, **how)  # type: ignore[arg-type]
         wall, cpu = watch.wall, watch.cpu
         watch = Stopwatch()
-        proved = verify_partition(found.certificate, net).proved
+        proved = found.certificate.verify(net).proved
         yield Measured(
             name,
             method,

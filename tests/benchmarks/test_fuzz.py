@@ -26,6 +26,10 @@ from lipcert.polynomial.certificates.stored import Stored
 from lipcert.problem import polytope
 from lipcert.problem.activations import KINDS
 from lipcert.proof.arithmetic import prove_product
+from lipcert.proof.jacobian import JacobianCertificate
+from lipcert.proof.margins import MarginCertificate
+from lipcert.proof.partition import PartitionCertificate
+from lipcert.proof.union import UnionCertificate
 from tests.problems import net_of
 
 CUT = (18, 34, 51, 53)  # numbers of seed 1 whose regions have half-spaces
@@ -147,12 +151,12 @@ def test_edits_of_a_proof_leave_nothing_out() -> None:
     assert max(claims) < float(own["upper"]) / 100
 
 
-BELIEVED: dict[str, tuple[str, Any]] = {
-    "jacobian": ("verify_jacobian", lambda *_: SimpleNamespace(proved=True)),
-    "partition": ("verify_partition", lambda *_: SimpleNamespace(proved=True)),
-    "union": ("verify_union", lambda *_: SimpleNamespace(proved=True)),
-    "margins": ("verify_margins", lambda kept, _: list(kept.claims)),
-    "polynomial": ("verify_polynomial", lambda kept, _: SimpleNamespace(proved=True, bound=kept.bound)),
+BELIEVED: dict[str, tuple[Any, str, Any]] = {
+    "jacobian": (JacobianCertificate, "verify", lambda *_: SimpleNamespace(proved=True)),
+    "partition": (PartitionCertificate, "verify", lambda *_: SimpleNamespace(proved=True)),
+    "union": (UnionCertificate, "verify", lambda *_: SimpleNamespace(proved=True)),
+    "margins": (MarginCertificate, "verify", lambda kept, _: SimpleNamespace(found=kept.claimed)),
+    "polynomial": (_questions, "verify_polynomial", lambda kept, _: SimpleNamespace(proved=True, bound=kept.bound)),
 }
 BOASTS: dict[str, Any] = {  # what no honest checker proves
     "jacobian": lambda a: {"upper": a["lower"] - 1.0},
@@ -177,14 +181,14 @@ def test_a_boast_about_any_question_is_found_when_it_is_believed(name: str, monk
     assert judged(kind, forged.Forgery(own, own.arrays)).counts == [f"proved {name}"]
     boast = forged.Forgery(own, own.arrays | BOASTS[name](own.arrays))
     assert judged(kind, boast).counts == [f"not proved {name}"]
-    monkeypatch.setattr(_questions, *BELIEVED[name])
+    monkeypatch.setattr(*BELIEVED[name])
     assert judged(kind, boast).fault == "proves too much"
 
 
 def test_a_value_that_is_not_seen_is_found_when_it_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
     kind, own = forged.Forged(), forged.base(forged.KINDS.index("jacobian"))
     boast = forged.Forgery(own, own.arrays | {"seen_most": own.arrays["seen_most"] + 1.0})
-    monkeypatch.setattr(_questions, *BELIEVED["jacobian"])
+    monkeypatch.setattr(*BELIEVED["jacobian"])
     assert judged(kind, boast).detail == "a value is not seen at its point"
 
 

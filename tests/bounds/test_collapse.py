@@ -26,8 +26,8 @@ from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region
 from lipcert.proof import Certificate, Multipliers, Within, prove_interval, prove_product, prove_within
 from lipcert.proof.balls import check_with_balls
+from lipcert.proof.file import load_certificate
 from lipcert.proof.leaves import BY_INTERVALS
-from lipcert.proof.verify import load_certificate
 from lipcert.relaxation.margin import margin
 from lipcert.relaxation.specification import LIFTS
 from lipcert.rounding import Array

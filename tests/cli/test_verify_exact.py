@@ -95,7 +95,7 @@ def test_too_large(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch
 def test_without_flint(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """One line, before anything is computed."""
 
-    monkeypatch.setattr(Certificate, "_check", None)
+    monkeypatch.setattr(Certificate, "check", None)
     monkeypatch.setitem(sys.modules, "flint", None)
     assert run([*command(folder, "hr2"), "--exact"]) == 2
     error = capsys.readouterr().err.strip()

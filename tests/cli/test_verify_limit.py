@@ -19,6 +19,7 @@ from lipcert.budget.budget import within
 from lipcert.cli.app import run
 from lipcert.errors import FileFormatError
 from lipcert.problem.norms import INF
+from lipcert.problem.question import Question
 from lipcert.proof import cost, relaxed
 from lipcert.proof.leaves import BY_LINES, Empty
 from lipcert.proof.relaxed import Multipliers
@@ -41,7 +42,8 @@ def tree_of(leaf: Any, levels: int) -> Certificate:
         return [Split(0, 0, middle), *splits(lo, middle, level - 1), *splits(middle, hi, level - 1)]
 
     own = splits(-1.0, 1.0, levels)
-    return Certificate(NET.sha256, Box([0.0, 0.0], 1.0), INF, np.ones(1), in_order(NET, own, (leaf,) * 2**levels), 1e6)
+    question = Question(NET, (Box([0.0, 0.0], 1.0),), INF, np.ones(1))
+    return Certificate(question, in_order(NET, own, (leaf,) * 2**levels), 1e6)
 
 
 @pytest.mark.parametrize(
@@ -139,10 +141,10 @@ def test_other_checks_have_steps_too(kind: str) -> None:
     """A listener that raises at once stops them."""
     if kind == "cells":
         own = lipcert.partition(NET, Box([0.0, 0.0], 1.0), cells=2, output=0).certificate
-        check: Callable[[], Any] = lambda: lipcert.proof.partition.verify_partition(own, NET)  # noqa: E731
+        check: Callable[[], Any] = lambda: own.verify(NET)  # noqa: E731
     elif kind == "jacobian":
         entries = lipcert.jacobian(NET, Box([0.0, 0.0], 1.0), work=0.01).certificate
-        check = lambda: lipcert.proof.jacobian.verify_jacobian(entries, NET)  # noqa: E731
+        check = lambda: entries.verify(NET)  # noqa: E731
     else:
         found = lipcert.bound(net_of(2, 3, 1), Box([0.0, 0.0], 1.0), output=0, method="shor", literal=True, work=1.0)
         check = lambda: lipcert.verify(found.certificate, net_of(2, 3, 1))  # noqa: E731

@@ -18,9 +18,7 @@ import scipy.io
 from lipcert.errors import FileFormatError
 from lipcert.files.boundary import located
 from lipcert.files.tables import read_table, read_vector
-from lipcert.proof.margins import load_margins
-from lipcert.proof.partition import load_partition
-from lipcert.proof.verify import load_certificate
+from lipcert.proof.file import load_certificate, load_proof
 from lipcert.readers import load, mat5
 from lipcert.robustness.data import read_data
 from lipcert.robustness.stored import read_arrays
@@ -40,8 +38,8 @@ def _job(path: Path) -> object:
 READERS: dict[str, tuple[Reader, str]] = {
     "network": (load, "W1"),
     "certificate": (load_certificate, "lo"),
-    "cells": (load_partition, "lo"),
-    "margins": (load_margins, "lo"),
+    "cells": (load_proof, "lo"),
+    "margins": (load_proof, "lo"),
     "data": (lambda path: read_data(str(path)), "images"),
     "job": (_job, "radii"),
 }

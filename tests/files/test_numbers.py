@@ -15,11 +15,12 @@ import lipcert
 from lipcert.cli.app import run
 from lipcert.errors import FileFormatError
 from lipcert.files.numbers import LARGEST, LARGEST_WHOLE, one_real, one_whole, real, whole, within, word
-from lipcert.polynomial.certificates.certificate import load_polynomial
+from lipcert.polynomial.certificates.certificate import PolynomialCertificate
 from lipcert.polynomial.certificates.stored import Stored
 from lipcert.polynomial.polynomial import Polynomial
 from lipcert.polynomial.problem import PolynomialProblem
 from lipcert.problem.frame import Frame
+from lipcert.proof.file import load_certificate
 from lipcert.relaxation.cuts import valid_table
 from lipcert.relaxation.slopes import SlopeBlock, SlopeMultipliers, SlopeProgram
 from tests.polynomial_problems import solved
@@ -125,7 +126,7 @@ def test_a_polynomial_bound_whose_scale_vanishes_is_refused(tmp_path: Path) -> N
     problem.write_text("variables x y\nminimize x^2 + y^2 - x*y + x\n-1 <= x <= 1\n-1 <= y <= 1\n")
     proof, forged = tmp_path / "proof.npz", tmp_path / "forged.npz"
     assert run(["pop", str(problem), "--certificate", str(proof)]) == 0
-    own = load_polynomial(proof).arrays()
+    own = load_certificate(proof, PolynomialCertificate).arrays()
     np.savez(forged, allow_pickle=False, **vanishing(own, np.int64(LEAST)) | {"bound": own["bound"] + 100.0})
     assert run(["verify", str(proof), "--problem", str(problem)]) == 0
     assert run(["verify", str(forged), "--problem", str(problem)]) == 2

@@ -25,9 +25,10 @@ from lipcert.method.result import CLOSED
 from lipcert.problem.norms import INF, Norm
 from lipcert.problem.problem import Problem
 from lipcert.proof import Multipliers
+from lipcert.proof.file import load_certificate
 from lipcert.proof.leaves import BY_INTERVALS, SIDES, Empty, check_relaxed, prove_empty
 from lipcert.proof.tree import NO_TREE, Tree
-from lipcert.proof.verify import load_certificate, verify
+from lipcert.proof.verify import verify
 from lipcert.relaxation.cuts import NO_CUTS
 from lipcert.relaxation.passes import inputs_of
 from lipcert.relaxation.specification import Specification

@@ -21,10 +21,11 @@ from lipcert.method.branching.judge import judge, judge_together
 from lipcert.method.branching.refute import refute
 from lipcert.problem.norms import Norm
 from lipcert.problem.problem import Problem
+from lipcert.proof.file import load_certificate
 from lipcert.proof.leaves import BASIS, BY_INTERVALS, BY_LINES, COEFFICIENTS, Empty, check_leaves, prove_nowhere
 from lipcert.proof.nowhere import covers, no_interior
 from lipcert.proof.tree import Tree
-from lipcert.proof.verify import load_certificate, verify
+from lipcert.proof.verify import verify
 from lipcert.rounding import Array
 from tests.enumeration import exact_constant
 from tests.lift_tools import deep_net

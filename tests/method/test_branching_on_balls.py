@@ -23,9 +23,9 @@ from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region
 from lipcert.proof.balls import check_with_balls
 from lipcert.proof.balls.trees import is_beside
+from lipcert.proof.file import load_certificate
 from lipcert.proof.leaves import BY_LINES, split_at
 from lipcert.proof.tree import Tree
-from lipcert.proof.verify import load_certificate
 from lipcert.rounding import Array
 from lipcert.search.loop import SearchOutcome
 from lipcert.witness import search, steepness

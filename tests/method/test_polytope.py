@@ -26,13 +26,13 @@ from lipcert.method.sharpen import sharpen
 from lipcert.problem.problem import Problem
 from lipcert.proof import Proof, Sharpened
 from lipcert.proof.balls import check_with_balls
-from lipcert.proof.balls.boxes import box_is_proved
+from lipcert.proof.balls.cells import box_is_proved
 from lipcert.proof.balls.check import innermost
 from lipcert.proof.collapsed import Within
+from lipcert.proof.file import load_certificate
 from lipcert.proof.nogoods import Nogoods, System
 from lipcert.proof.sharpened import Sharper
 from lipcert.proof.tree import Tree
-from lipcert.proof.verify import load_certificate
 from lipcert.relaxation.specification import build, plan_specification
 from lipcert.rounding import Array
 from tests.enumeration import exact_constant

@@ -17,8 +17,8 @@ from lipcert.method.solving import Task
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region
 from lipcert.proof import Certificate
+from lipcert.proof.file import load_certificate
 from lipcert.proof.multipliers import prove
-from lipcert.proof.verify import load_certificate
 from lipcert.relaxation.cuts import with_cuts
 from lipcert.relaxation.model import Relaxation
 from lipcert.relaxation.specification import plan_specification

@@ -28,8 +28,9 @@ from lipcert.proof import Certificate, Multipliers, Proof, Sharpened, prove_with
 from lipcert.proof.arithmetic import prove_linear
 from lipcert.proof.balls import check_with_balls
 from lipcert.proof.cases import Cases
+from lipcert.proof.file import load_certificate
 from lipcert.proof.sharpened import Sharper
-from lipcert.proof.verify import load_certificate, verify
+from lipcert.proof.verify import verify
 from lipcert.rounding import Array
 from tests.constants import set_constant
 from tests.enumeration import exact_constant

@@ -27,10 +27,11 @@ from lipcert.problem.blocks import Block
 from lipcert.problem.norms import Norm
 from lipcert.problem.problem import Problem
 from lipcert.proof import tree as proof_tree
+from lipcert.proof.file import load_certificate
 from lipcert.proof.leaves import Kind, Leaves, leaf_bounds, leaf_slopes
 from lipcert.proof.nogoods import Nogoods, Signs, System, gathered
 from lipcert.proof.tree import LEAF, NO_TREE, Tree
-from lipcert.proof.verify import load_certificate, verify
+from lipcert.proof.verify import verify
 from lipcert.rounding import Array
 from lipcert.search.loop import SearchOutcome
 from lipcert.witness import Witness

@@ -17,8 +17,9 @@ from lipcert.method.solving import CutRounds, Task
 from lipcert.method.tight import ResumeState, Tight
 from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate
+from lipcert.proof.file import load_certificate
 from lipcert.proof.multipliers import prove
-from lipcert.proof.verify import load_certificate, verify
+from lipcert.proof.verify import verify
 from lipcert.relaxation.cuts import NO_CUTS, Cuts, separate, valid_table, with_cuts
 from lipcert.relaxation.exclusions import excluded_pairs
 from lipcert.relaxation.specification import LIFTS

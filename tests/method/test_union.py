@@ -14,8 +14,8 @@ from lipcert import Box, FileFormatError, InputError, Network, Polytope, bound, 
 from lipcert.cli.app import run
 from lipcert.method.bound import Call
 from lipcert.problem.region import hull
-from lipcert.proof.union import UnionCertificate, load_union
-from lipcert.proof.verify import kind_of
+from lipcert.proof.file import load_certificate, load_proof
+from lipcert.proof.union import UnionCertificate
 from lipcert.search.progress import Status
 from tests.enumeration import exact_constant
 from tests.lift_tools import deep_net
@@ -66,7 +66,7 @@ def test_the_budget_goes_where_the_upper_bound_is_largest(monkeypatch: pytest.Mo
 def test_files(tmp_path: Path) -> None:
     found = bound_union(NET, regions(), work=0.5, method="linear")
     found.save(tmp_path / "all.npz")
-    assert kind_of(tmp_path / "all.npz") == "union"
+    assert isinstance(load_proof(tmp_path / "all.npz"), UnionCertificate)
     answer = verify_union(tmp_path / "all.npz", NET)
     assert answer.proved
     assert len(answer.parts) == 3
@@ -87,14 +87,14 @@ def test_files(tmp_path: Path) -> None:
 
     for changes in (
         {"part_2": None},
-        {"union": np.array([1, 2])},
-        {"union": np.array([2, 3])},
+        {"regions": np.array(2)},
+        {"certificate": np.array(9)},
         {"part_1": np.zeros(8)},
         {"part_1": arrays["part_1"][:-40]},
         {"part_7": arrays["part_1"]},
     ):
         with pytest.raises(FileFormatError):
-            load_union(forged(**changes))
+            load_certificate(forged(**changes), UnionCertificate)
 
 
 def test_parts_together_hold_what_one_file_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,9 +104,9 @@ def test_parts_together_hold_what_one_file_may(tmp_path: Path, monkeypatch: pyte
     numbers = max(sum(a.nbytes for a in part.certificate.arrays().values()) for part in found.parts) // 8
     monkeypatch.setattr("lipcert.proof.union.MAX_WEIGHTS", 2 * numbers)
     with pytest.raises(FileFormatError, match="together"):
-        load_union(tmp_path / "all.npz")
+        load_certificate(tmp_path / "all.npz", UnionCertificate)
     monkeypatch.setattr("lipcert.proof.union.MAX_WEIGHTS", 20 * numbers)
-    assert len(load_union(tmp_path / "all.npz").parts) == 3
+    assert len(load_certificate(tmp_path / "all.npz", UnionCertificate).parts) == 3
 
 
 def test_parts_must_be_about_one_question() -> None:

@@ -30,9 +30,10 @@ from lipcert import (
 )
 from lipcert.cli.app import run
 from lipcert.files import write_npz
-from lipcert.polynomial.certificates.certificate import PolynomialCertificate, load_polynomial, problem_hash
+from lipcert.polynomial.certificates.certificate import PolynomialCertificate, problem_hash
 from lipcert.polynomial.certificates.stored import Stored
 from lipcert.proof.balls.numbers import load_flint
+from lipcert.proof.file import load_certificate
 from tests.enumeration import exact_constant
 from tests.polynomial_problems import CYCLE5, max_cut, solved
 
@@ -157,7 +158,8 @@ def test_damaged_files(tmp_path: Path) -> None:
     certificate, problem = _certificate("a cut")
     path = tmp_path / "proof.npz"
     for change, words in (
-        ({"polynomial": np.array(9)}, "version"),
+        ({"certificate": np.array(9)}, "version"),
+        ({"polynomial": np.array(1)}, "twice"),
         ({"sense": np.array("up")}, "min or max"),
         ({"cut": np.array(np.nan)}, "finite"),
         ({"bound": np.zeros(2)}, "one number"),
@@ -166,14 +168,14 @@ def test_damaged_files(tmp_path: Path) -> None:
     ):
         write_npz(path, certificate.arrays() | change)
         with pytest.raises(FileFormatError, match=words):
-            load_polynomial(path)
+            load_certificate(path, PolynomialCertificate)
     for missing in ("sos_blocks", "bound", "sos_numbers"):
         write_npz(path, {k: v for k, v in certificate.arrays().items() if k != missing})
         with pytest.raises(FileFormatError, match="missing"):
             verify_polynomial(path, problem)
     path.write_bytes(path.read_bytes()[:200])
     with pytest.raises(FileFormatError):
-        load_polynomial(path)
+        load_certificate(path, PolynomialCertificate)
 
 
 def test_maximum_with_a_cut() -> None:
@@ -202,7 +204,7 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     for arguments, words in (
         (["verify", proof], "--problem FILE"),
         (["verify", proof, "--problem", str(problem), "--network", "net.npz"], "alone"),
-        (["verify", str(problem), "--problem", str(problem)], "archive"),
+        (["verify", str(problem), "--problem", str(problem)], "certificates are .npz files"),
         (["pop", str(problem), "--certificate", "proof.txt"], "ending"),
         (["pop", str(problem), "--certificate", str(tmp_path / "no" / "proof.npz")], "no such folder"),
     ):

@@ -18,6 +18,7 @@ from lipcert.problem.norms import Norm, parse_norms
 from lipcert.problem.rewriting import followed, led, scaled_inputs
 from lipcert.problem.weights import cover_share, covering, covers, ranges, span_share, spanning, spans
 from lipcert.rounding import Array
+from tests.forging import asking
 
 DUAL: dict[str, Any] = {"inf": 1, "2": 2, "1": np.inf}
 
@@ -133,19 +134,19 @@ def test_a_forged_frame_proves_nothing() -> None:
     assert full.frame is not None
     assert some.frame is not None
     forged = [
-        replace(plain, frame=replace(plain.frame, scale=plain.frame.scale * 0.99)),
-        replace(plain, frame=replace(plain.frame, scale=plain.frame.scale * np.nan)),
-        replace(plain, frame=replace(plain.frame, scale=-plain.frame.scale)),
-        replace(plain, frame=replace(plain.frame, outcome=np.array([1.0, 2.9]))),
-        replace(plain, frame=replace(plain.frame, outcome=None)),
-        replace(plain, frame=replace(plain.frame, input_weights=w * 0.99)),
-        replace(plain, frame=replace(plain.frame, input_weights=w[:2])),
-        replace(plain, frame=replace(plain.frame, inputs=np.array([0, 7]))),
-        replace(full, frame=replace(full.frame, scale=full.frame.scale * 0.999)),
-        replace(full, frame=replace(full.frame, outcome=np.asarray(full.frame.outcome) * 0.999)),
-        replace(full, frame=replace(full.frame, input_weights=-P)),
-        replace(full, frame=replace(full.frame, scale=np.ones(3))),
-        replace(some, frame=replace(some.frame, scale=some.frame.scale + 0.01)),
+        asking(plain, frame=replace(plain.frame, scale=plain.frame.scale * 0.99)),
+        asking(plain, frame=replace(plain.frame, scale=plain.frame.scale * np.nan)),
+        asking(plain, frame=replace(plain.frame, scale=-plain.frame.scale)),
+        asking(plain, frame=replace(plain.frame, outcome=np.array([1.0, 2.9]))),
+        asking(plain, frame=replace(plain.frame, outcome=None)),
+        asking(plain, frame=replace(plain.frame, input_weights=w * 0.99)),
+        asking(plain, frame=replace(plain.frame, input_weights=w[:2])),
+        asking(plain, frame=replace(plain.frame, inputs=np.array([0, 7]))),
+        asking(full, frame=replace(full.frame, scale=full.frame.scale * 0.999)),
+        asking(full, frame=replace(full.frame, outcome=np.asarray(full.frame.outcome) * 0.999)),
+        asking(full, frame=replace(full.frame, input_weights=-P)),
+        asking(full, frame=replace(full.frame, scale=np.ones(3))),
+        asking(some, frame=replace(some.frame, scale=some.frame.scale + 0.01)),
     ]
     for certificate in (plain, full, some):
         assert verify(certificate, net).proved

@@ -43,7 +43,7 @@ from lipcert.proof.balls.trees import check_tree, is_empty
 from lipcert.proof.cases import Cases, ProvedCase
 from lipcert.proof.collapsed import Within
 from lipcert.proof.leaves import BY_LINES, SIDES, Empty
-from lipcert.proof.margins import MarginProof, certificate_of, linear_margins, prove_margin, verify_margins
+from lipcert.proof.margins import MarginProof, certificate_of, linear_margins, prove_margin
 from lipcert.proof.nogoods import Nogoods
 from lipcert.proof.nogoods import System as FloatSystem
 from lipcert.proof.relaxed import Multipliers
@@ -53,6 +53,7 @@ from lipcert.relaxation.margin import margin
 from lipcert.relaxation.slopes import slope_program
 from lipcert.relaxation.specification import Specification, build
 from tests.ball_corpus import even, problem_of, small_net
+from tests.forging import asking
 from tests.trees import signs_of, tree_of
 
 flint = pytest.importorskip("flint", reason="python-flint is not here: pip install 'lipcert[exact]'")
@@ -488,17 +489,17 @@ def test_what_a_certificate_is_about() -> None:
     assert math.isfinite(check_with_balls(good, net))
     whole_map = Certificate.of(problem_of(net, BOX, "2", "2"), Arithmetic("interval"), 9.0)
     for wrong in (
-        replace(good, network="0" * 64),
-        replace(good, c=np.ones(3)),
-        replace(good, region=Box(np.zeros(3), 1.0)),
-        replace(good, coordinate=0),
-        replace(whole_map, c=np.zeros((2, 2))),
+        asking(good, network="0" * 64),
+        asking(good, c=np.ones(3)),
+        asking(good, region=Box(np.zeros(3), 1.0)),
+        asking(good, coordinate=0),
+        asking(whole_map, c=np.zeros((2, 2))),
         replace(good, proof=Cases("tight", ())),
     ):
         assert math.isinf(check_with_balls(wrong, net))
     one = Certificate.of(problem_of(net, BOX, "1"), Arithmetic("interval"), 9.0)
-    assert math.isfinite(check_with_balls(replace(one, coordinate=1), net))
-    assert math.isinf(check_with_balls(replace(one, coordinate=2), net))
+    assert math.isfinite(check_with_balls(asking(one, coordinate=1), net))
+    assert math.isinf(check_with_balls(asking(one, coordinate=2), net))
     with pytest.raises(MethodError, match="does not know"):
         check_with_balls(replace(good, proof=Arithmetic("hope")), net)
 
@@ -516,7 +517,7 @@ def test_weights_of_norms_are_respected(weights: Any) -> None:
     assert check_with_balls(honest, net) <= honest.claim
     assert check_with_balls(honest, net) == pytest.approx(verify(honest, net).upper, rel=1e-6)
     lighter = replace(honest.frame, input_weights=0.5 * weights)
-    assert math.isinf(check_with_balls(replace(honest, frame=lighter), net))
+    assert math.isinf(check_with_balls(asking(honest, frame=lighter), net))
 
 
 def test_margins_are_checked() -> None:
@@ -530,7 +531,7 @@ def test_margins_are_checked() -> None:
     assert margins_with_balls(kept, small_net(3, 6, 3, seed=5)) == [math.inf]
     assert margins_with_balls(replace(kept, box=Box(np.zeros(2), 0.2)), net) == [math.inf]
     nothing = {"w": np.zeros(3)}
-    for wrong in (replace(proof, c=np.ones(2)), replace(proof, multipliers=nothing), replace(proof, keep=9)):
+    for wrong in (asking(proof, c=np.ones(2)), replace(proof, multipliers=nothing), replace(proof, keep=9)):
         if wrong.keep == 9:
             wrong = replace(wrong, multipliers={"no such row": np.zeros(3)})
         assert margins_with_balls(replace(kept, proofs=(wrong,)), net) == [math.inf]
@@ -544,7 +545,7 @@ def test_margins_by_a_relaxation() -> None:
     proof = prove_margin(asked, c, 9, np.full(len(asked.relaxation.problem.rhs), 0.01))
     kept = certificate_of(net, box, (proof,))
     (found,) = margins_with_balls(kept, net)
-    assert found == pytest.approx(verify_margins(kept, net)[0], rel=1e-9)
+    assert found == pytest.approx(kept.verify(net).found.hi.tolist()[0], rel=1e-9)
     true = float((net.forward(np.random.default_rng(0).uniform(box.lo, box.hi, (500, 3))) @ c).max())
     assert true <= found <= kept.claims[0]
     other = replace(proof, multipliers={**proof.multipliers, "no such row": np.zeros(3)})

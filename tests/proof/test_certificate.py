@@ -20,12 +20,14 @@ from lipcert.method.solving import Task
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region
 from lipcert.proof import Arithmetic, Certificate, Multipliers, prove_interval, prove_product
+from lipcert.proof.file import load_certificate
 from lipcert.proof.multipliers import check, prove, slack_matrix
 from lipcert.proof.verification import Verification
-from lipcert.proof.verify import load_certificate, verify
+from lipcert.proof.verify import verify
 from lipcert.relaxation.rank_two import RankTwoProblem
 from lipcert.rounding import Array
 from lipcert.rounding.definite import find_shift, is_positive
+from tests.forging import asking
 from tests.lift_tools import built
 from tests.one_layer_tools import (
     Case,
@@ -266,18 +268,18 @@ def test_certificates_do_not_travel(tmp_path: Path) -> None:
     net, box, c = random_case(5, 3, 4, 0.3)
     kept = solved(net, box, c, "hr2")
     larger = Box(box.center, 3.0)
-    assert not verify(dataclasses.replace(kept, region=larger), net).proved
-    assert not verify(dataclasses.replace(kept, region=Everywhere()), net).proved
-    assert not verify(dataclasses.replace(kept, c=10 * c), net).proved
-    assert not verify(dataclasses.replace(kept, c=np.ones(2)), net).proved
-    assert not verify(dataclasses.replace(kept, region=Box(np.zeros(2), 1.0)), net).proved
+    assert not verify(asking(kept, region=larger), net).proved
+    assert not verify(asking(kept, region=Everywhere()), net).proved
+    assert not verify(asking(kept, c=10 * c), net).proved
+    assert not verify(asking(kept, c=np.ones(2)), net).proved
+    assert not verify(asking(kept, region=Box(np.zeros(2), 1.0)), net).proved
     assert not verify(with_specification(kept, form="shor"), net).proved
     with pytest.raises(FileFormatError, match="unknown method"):
         verify(dataclasses.replace(kept, proof=Arithmetic("hr7")), net)
     assert not verify(with_specification(kept, form="hr7"), net).proved
     deep = Network.from_weights([np.ones((2, 3)), np.ones((2, 2)), np.ones((1, 2))])
     with pytest.raises(MethodError, match="one hidden layer"):
-        verify(dataclasses.replace(kept, network=deep.sha256), deep)
+        verify(asking(kept, network=deep.sha256), deep)
     for name in ("a.txt", "b.npz"):
         (tmp_path / name).write_bytes(b"not an archive")
         with pytest.raises(FileFormatError):

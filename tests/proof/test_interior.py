@@ -28,11 +28,11 @@ from lipcert.problem.region import Region
 from lipcert.proof.balls.check import check_with_balls
 from lipcert.proof.balls.interior import no_interior as flat_in_fractions
 from lipcert.proof.collapsed import Within
+from lipcert.proof.file import load_certificate
 from lipcert.proof.interior import has_interior, known_signs, no_interior, row_count
 from lipcert.proof.leaves import BY_LINES, ROWS, Empty
 from lipcert.proof.nogoods import Signs, System
 from lipcert.proof.tree import Tree
-from lipcert.proof.verify import load_certificate
 from lipcert.rounding import Array
 from tests.enumeration import exact_constant
 from tests.trees import leaves_of, tree_of

@@ -28,12 +28,12 @@ from lipcert.proof import encoding, leaves, nogoods, tree
 from lipcert.proof.cases import ProvedCase, case_of, case_table, prove_cases
 from lipcert.proof.cells import Grid
 from lipcert.proof.certificate import Certificate
+from lipcert.proof.file import load_certificate
 from lipcert.proof.leaves import BY_LINES, are_places
 from lipcert.proof.margins import MarginProof, certificate_of, linear_margins
-from lipcert.proof.partition import PartitionCertificate, verify_partition
+from lipcert.proof.partition import PartitionCertificate
 from lipcert.proof.relaxed import Multipliers
 from lipcert.proof.tree import Tree
-from lipcert.proof.verify import load_certificate
 from lipcert.relaxation.cuts import Cuts
 from lipcert.relaxation.specification import build
 from lipcert.search.cells.door import partition
@@ -325,7 +325,7 @@ def test_cells_are_checked_in_little_memory(monkeypatch: pytest.MonkeyPatch) -> 
     net, region = network(), Box([0.0, 0.0], 1.0)
     found = partition(net, region, cells=5, output=0, gap=0.1, max_cells=60)
     kept: PartitionCertificate = found.certificate
-    whole = verify_partition(kept, net)
+    whole = kept.verify(net)
     assert whole.proved
     groups: list[int] = []
     on = boxes.preactivations_on
@@ -334,9 +334,9 @@ def test_cells_are_checked_in_little_memory(monkeypatch: pytest.MonkeyPatch) -> 
         groups.append(len(signs))
         return on(asked, places, signs)
 
-    monkeypatch.setattr("lipcert.proof.partition.preactivations_on", counted)
+    monkeypatch.setattr("lipcert.proof.boxes.preactivations_on", counted)
     monkeypatch.setattr("lipcert.proof.cells._NUMBERS", 7 * net.neurons)
-    again = verify_partition(kept, net)
+    again = kept.verify(net)
     assert max(groups) <= 7
     assert again.proved
-    np.testing.assert_allclose(again.uppers, whole.uppers, rtol=1e-9)
+    np.testing.assert_allclose(again.found.hi, whole.found.hi, rtol=1e-9)

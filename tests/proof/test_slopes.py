@@ -38,10 +38,10 @@ from lipcert.proof import pieces
 from lipcert.proof.arithmetic import prove_product
 from lipcert.proof.balls import check_with_balls
 from lipcert.proof.collapsed import Within
+from lipcert.proof.file import load_certificate
 from lipcert.proof.piece import what_is_left
 from lipcert.proof.pieces import Steps, check_program, prove_program
 from lipcert.proof.slopes import WHOLE, Part, Slopes, prove_slopes
-from lipcert.proof.verify import load_certificate
 from lipcert.relaxation.slopes import SlopeBlock, SlopeMultipliers, SlopeProgram, orders_of, slope_program
 from lipcert.rounding import Array
 from lipcert.search.progress import Progress
@@ -50,6 +50,7 @@ from lipcert.solver.slopes.choice import solve_slopes
 from lipcert.solver.slopes.greedy import scalar_multipliers
 from tests.constants import set_constant
 from tests.enumeration import exact_constant
+from tests.forging import asking
 from tests.strategies import branched_networks, convolutional_networks, small_cases
 
 Case = tuple[Network, Box, Array]
@@ -287,7 +288,8 @@ def test_forged_files(tmp_path: Path) -> None:
     ]
     for forged in forgeries:
         assert not verify(replace(kept, proof=Slopes(forged)), net).proved
-    one = replace(kept, norm=Problem.of(net, Everywhere(), 0, "2").norm, c=np.eye(2)[0], claim=kept.claim / 10)
+    asked = asking(kept, norm=Problem.of(net, Everywhere(), 0, "2").norm, c=np.eye(2)[0])
+    one = replace(asked, claim=kept.claim / 10)
     assert not verify(one, net).proved
     arrays = kept.arrays()
     broken: list[dict[str, NDArray[Any]]] = [

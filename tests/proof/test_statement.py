@@ -21,7 +21,7 @@ from lipcert.problem.frame import Frame
 from lipcert.problem.norms import Norm
 from lipcert.problem.question import LargestNorm, Question, Statement, read_entries
 from lipcert.problem.region import Region
-from lipcert.proof.verify import kind_of, load_proof
+from lipcert.proof.file import load_proof
 from tests.conftest import ROOT
 from tests.problems import net_of
 
@@ -255,7 +255,7 @@ def test_words_that_say_something_else_are_refused(tmp_path: Path) -> None:
 def test_verify_takes_results_certificates_and_paths(tmp_path: Path) -> None:
     net, box = net_of(2, 3, 1), Box([0.1, 0.2], 0.5)
     found: dict[str, Any] = {
-        "certificate": lipcert.bound(net, box, method="linear"),
+        "constant": lipcert.bound(net, box, method="linear"),
         "cells": lipcert.partition(net, box, cells=2),
         "jacobian": lipcert.jacobian(net, box, work=0.1),
         "union": lipcert.bound_union(net, [box, Box([2.0, 2.0], 0.1)], method="linear"),
@@ -263,7 +263,7 @@ def test_verify_takes_results_certificates_and_paths(tmp_path: Path) -> None:
     for kind, result in found.items():
         certificate = result.certificate
         certificate.save(tmp_path / f"{kind}.npz")
-        assert kind_of(tmp_path / f"{kind}.npz") == kind
+        assert load_proof(tmp_path / f"{kind}.npz").kind == kind
         for form in (result, certificate, tmp_path / f"{kind}.npz", str(tmp_path / f"{kind}.npz")):
             answer = lipcert.verify(form, net)
             assert answer.proved, answer.reason

@@ -19,13 +19,13 @@ from lipcert.cli.app import run
 from lipcert.errors import FileFormatError
 from lipcert.problem.problem import Problem
 from lipcert.proof import Multipliers
+from lipcert.proof.file import load_certificate
 from lipcert.proof.margins import (
+    MarginCertificate,
     MarginProof,
     certificate_of,
     linear_margins,
-    load_margins,
     prove_margin,
-    verify_margins,
 )
 from lipcert.proof.multipliers import prove
 from lipcert.relaxation.margin import Margin, margin
@@ -104,7 +104,7 @@ def test_bounds_are_above_the_exact_maximum(seed: int) -> None:
     assert proof is not None
     assert proof.upper >= exact - 1e-9  # it stops at the first proof below zero
     assert (proof.upper < 0) == (solved < -1e-4) or abs(solved) < 1e-3
-    recomputed = verify_margins(certificate_of(net, box, (proof,)), net)[0]
+    recomputed = certificate_of(net, box, (proof,)).verify(net).found.hi.tolist()[0]
     assert exact - 1e-9 <= recomputed <= proof.claim
     rng = np.random.default_rng(1)
     for scale in (0.0, 1e-3, 1.0, 1e6):
@@ -156,7 +156,7 @@ def test_an_overflow_proves_nothing() -> None:
     box, c = Box(np.zeros(2), 1e100), np.array([1.0, -1.0])
     rows = {"x": np.zeros(1)}
     certificate = certificate_of(net, box, (MarginProof(c, -1.0, 5, rows, rows),))
-    assert verify_margins(certificate, net) == [np.inf]
+    assert certificate.verify(net).found.hi.tolist() == [np.inf]
     for form in (*ONE_LAYER, *LIFTED):
         proof = Multipliers(Specification("tight", form), rows, rows)
         answer = lipcert.verify(Certificate.of(Problem.of(net, box, c), proof, 1.0), net)
@@ -177,18 +177,18 @@ def test_certificates_of_margins(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert all(row["upper"] <= row["claim"] < 0 for row in answer["margins"])
     small_net(3, 3, (12,)).save(tmp_path / "net.npz")
     assert run(command) == 1  # another network
-    certificate = load_margins(tmp_path / "proof.npz")
+    certificate = load_certificate(tmp_path / "proof.npz", MarginCertificate)
     cloud = np.random.default_rng(0).uniform(certificate.box.lo, certificate.box.hi, (2000, 3))
     true = [float((net.forward(cloud) @ p.c).max()) for p in certificate.proofs]
     for forged in _forgeries(certificate.proofs):
-        upper = verify_margins(certificate_of(net, certificate.box, forged), net)
+        upper = certificate_of(net, certificate.box, forged).verify(net).found.hi.tolist()
         assert all(u >= t for u, t in zip(upper, true, strict=True))
     with np.load(tmp_path / "proof.npz") as file:
-        kept = {name: file[name] for name in ("margins", "network", "lo", "hi")}
+        kept = {name: file[name] for name in ("certificate", "kind", "network", "lo", "hi")}
         none = {name: file[name][:0] for name in ("c", "keep", "claim")}
     np.savez(tmp_path / "proof.npz", allow_pickle=False, **kept, **none)
     with pytest.raises(FileFormatError, match="no margins"):
-        load_margins(tmp_path / "proof.npz")
+        load_certificate(tmp_path / "proof.npz", MarginCertificate)
     (tmp_path / "proof.npz").write_bytes(contents[: len(contents) // 2])
     assert run(command) == 2
     assert "\n" not in capsys.readouterr().err.strip()

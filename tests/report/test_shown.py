@@ -26,7 +26,6 @@ from lipcert import (
     verify_folder,
     verify_union,
 )
-from lipcert.proof.partition import verify_partition
 from tests.lift_tools import deep_net
 
 NET = deep_net(2, 4, 3, seed=0)
@@ -65,7 +64,7 @@ RESULTS: dict[str, Callable[[Path], Any]] = {
     "cells": lambda _: partition(NET, BOX, cells=2, output=0),
     "polynomial": lambda _: _polynomial(),
     "verify": lambda _: verify(_bound().certificate, NET),
-    "verify cells": lambda _: verify_partition(partition(NET, BOX, cells=2, output=0).certificate, NET),
+    "verify cells": lambda _: partition(NET, BOX, cells=2, output=0).certificate.verify(NET),
     "verify union": lambda _: verify_union(_union().certificate, NET),
     "verify folder": _folder,
     "largest box": lambda _: largest_box(NET, np.zeros(2), 1.0, output=0, most=1.0, accuracy=0.5, time_limit=2.0),

@@ -22,7 +22,8 @@ from lipcert.files.archive import Archive
 from lipcert.jobs import Answer
 from lipcert.jobs.folder import fingerprint
 from lipcert.problem.norms import INF, parse_norm
-from lipcert.proof.margins import MarginProof, certificate_of, linear_margins, load_margins
+from lipcert.proof.file import load_certificate
+from lipcert.proof.margins import MarginCertificate, MarginProof, certificate_of, linear_margins
 from lipcert.robustness import pairs, proving, refine
 from lipcert.robustness.attack import Counterexamples
 from lipcert.robustness.check import (
@@ -36,6 +37,7 @@ from lipcert.robustness.check import (
 from lipcert.robustness.decision import classify
 from lipcert.robustness.pairs import PairOptions
 from lipcert.robustness.refine import Ball
+from tests.forging import asking
 from tests.robustness.test_certify import small_net
 
 NET = small_net(7)
@@ -283,7 +285,7 @@ def test_a_constant_needs_a_certificate_about_itself(tmp_path: Path) -> None:
     assert "another network" in str(reason(net=small_net(8)))
     assert "proves" in str(reason(upper=1e-6))
     certificate = bound(NET, box, output=(0, 1), method="interval", lower=False).certificate
-    replace(certificate, coordinate=0).save(file)  # one partial derivative only
+    asking(certificate, coordinate=0).save(file)  # one partial derivative only
     assert "something else" in str(check_upper(NET, box, INF, 0, 1, 1e6, file))
     assert "something else" in str(reason(input_weights=np.array([1.0, 1.0, 10.0])))  # in another unit
     certificate.save(file)
@@ -349,7 +351,7 @@ def test_a_refined_radius_needs_all_its_margins(tmp_path: Path) -> None:
     covered = replace(ball, rivals=np.where(np.arange(3) == rivals[1], 0.015, nothing))
     assert proved_radius(NET, covered, file) == (0.01, None)
     proofs(Box(INPUTS[k], 5.0), good)  # margins that are not below zero, and a claim that says they are
-    kept = load_margins(file)
+    kept = load_certificate(file, MarginCertificate)
     file.write_bytes(replace(kept, claims=(-1.0, -1.0)).to_bytes())
     assert proved_radius(NET, replace(ball, radii=(5.0,)), file)[0] == 0.0
 

@@ -15,8 +15,11 @@ from lipcert.cli.show import print_json, print_rows
 from lipcert.cli.verify_folder import GivenData, folder_options, verify_folder_command
 from lipcert.cli.verify_limit import time_limited
 from lipcert.errors import InputError
-from lipcert.proof.verification import Provable, Verification
-from lipcert.proof.verify import kind_of, load_proof, verify
+from lipcert.problem.question import Question
+from lipcert.proof.certificate import Envelope
+from lipcert.proof.file import load_proof
+from lipcert.proof.verification import Verification
+from lipcert.proof.verify import verify
 
 
 @click.command("verify", short_help="Check a proof, or all proofs of a certify job, against a network.")
@@ -72,12 +75,13 @@ def verify_command(
     if not os.path.exists(certificate):
         raise InputError(f"{certificate}: no such file or folder; give a certificate, or the folder of a certify job")
     start = time.monotonic()
-    if problem is not None or kind_of(certificate) == "polynomial":
-        answer, about = _verified_problem(certificate, problem, exact or network is not None)
+    kept = load_proof(certificate)
+    if problem is not None or not isinstance(kept.statement, Question):
+        answer, about = _verified_problem(kept, problem, exact or network is not None)
     elif network is None:
         raise InputError("no network: give --network NETWORK, the one that the certificate is about")
     else:
-        answer, about = _verified(load_proof(certificate), network, reading, exact)
+        answer, about = _verified(kept, network, reading, exact)
     seconds = time.monotonic() - start
     if as_json:
         print_json(answer.to_dict() | about | {"seconds": round(seconds, 4)})
@@ -86,21 +90,22 @@ def verify_command(
     return 0 if answer.proved else 1
 
 
-def _verified(kept: Provable, network: str, reading: Reading, exact: bool) -> tuple[Verification, dict[str, Any]]:
+def _verified(kept: Envelope, network: str, reading: Reading, exact: bool) -> tuple[Verification, dict[str, Any]]:
     net = reading.network(network)
     return verify(kept, net, exact=exact), {"network": {"sha256": net.sha256, "shape": list(net.shape)}}
 
 
-def _verified_problem(certificate: str, problem: str | None, more: bool) -> tuple[Verification, dict[str, Any]]:
+def _verified_problem(kept: Envelope, problem: str | None, more: bool) -> tuple[Verification, dict[str, Any]]:
     """Verify a bound on a polynomial problem; `more` says whether options that only networks have were given."""
     if more:
         raise InputError("a proof about a polynomial problem is checked with --problem FILE alone")
     if problem is None:
         raise InputError("no problem: give --problem FILE, the polynomial problem that the certificate is about")
-    from lipcert.polynomial.certificates.certificate import load_polynomial  # here, so that networks do not need it
-    from lipcert.polynomial.files import load_problem
+    if isinstance(kept.statement, Question):
+        raise InputError("the certificate is about a network; give --network NETWORK instead of --problem")
+    from lipcert.polynomial.files import load_problem  # here, so that networks do not need it
 
-    kept, asked = load_polynomial(certificate), load_problem(problem).problem
+    asked = load_problem(problem).problem
     return kept.verify(asked), {"variables": asked.n}
 
 

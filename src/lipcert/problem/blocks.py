@@ -1,4 +1,4 @@
-"""What a network is made of: affine maps, and blocks of neurons that read those before them.
+"""Affine maps, and blocks of neurons that read the blocks before them: the parts of a network.
 
 Weights are checked once, frozen, and shared from then on: a dense array, a CSR array, or a convolution.
 """

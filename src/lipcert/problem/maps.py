@@ -74,12 +74,12 @@ class Operator(ABC):
     @property
     @abstractmethod
     def entries(self) -> int:
-        """How many entries the matrix has, those not counted that are zero whatever the numbers are."""
+        """The number of entries of the matrix that are not zero by construction."""
 
     @property
     @abstractmethod
     def copied(self) -> int:
-        """How many numbers a product with one vector copies beside its multiplications."""
+        """The numbers that a product with one vector copies, beside its multiplications."""
 
     @abstractmethod
     def summed(self, axis: int) -> int:
@@ -230,7 +230,7 @@ class Selected(Operator):
 
     def __post_init__(self) -> None:
         if len(np.unique(self.index)) < len(self.index):
-            raise IndexError("a row of a convolution is asked for twice; write the matrix out first")
+            raise IndexError("a row of a convolution is selected twice; write the matrix out first")
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -282,7 +282,7 @@ def numbers(weight: Matrix) -> NDArray[Any]:
 
 
 def stored(weight: Matrix) -> int:
-    """How many numbers are kept for the matrix."""
+    """The number of numbers that are kept for the matrix."""
     return numbers(weight).size
 
 

@@ -127,7 +127,7 @@ class Network:
 
     @cached_property
     def affines(self) -> tuple[Affine, ...]:
-        """A_1..A_{m+1} of a chain; a network with branches has none, and whoever needs them says so."""
+        """A_1..A_{m+1} of a chain; a network with branches has none: MethodError."""
         if not self.is_chain:
             raise MethodError("this network has branches, and the method is for chains of layers only; use tight")
         if any(b.slack is not None for b in self.blocks):  # an affine map cannot say so
@@ -252,7 +252,7 @@ class Network:
         behind: list[Array | None] = [None] * len(self.blocks)  # g_0 .. g_m
         for i in range(len(self.blocks), 0, -1):
             g = np.atleast_2d(c) if i > self.depth else behind[i]
-            if g is None:  # nobody reads this block
+            if g is None:  # no other block reads this one
                 continue
             if i <= self.depth:
                 g = g * slopes[i - 1]

@@ -72,6 +72,11 @@ class Statement(ABC):
         return None
 
     @property
+    def hints(self) -> Arrays:
+        """The numbers that a file keeps beside the question: they help to prove something and change no meaning."""
+        return {}
+
+    @property
     def arrays(self) -> Mapping[str, NDArray[Any]]:
         """The numbers of the question in full."""
         return self.asked if self.network is None else {**self.asked, "network": text_array(self.network_sha256)}
@@ -184,6 +189,11 @@ class Question(Statement):
         """Upper bounds of the rows times the scores."""
         return cls(network, (region,), c=rows, objective=UpperBounds())
 
+    @classmethod
+    def of_problem(cls, problem: Problem) -> Question:
+        """The question of an ordinary problem."""
+        return cls(problem.network, (problem.region,), problem.norm, problem.c, problem.coordinate)
+
     @property
     def region(self) -> Region:
         """The region, the first of several."""
@@ -192,6 +202,35 @@ class Question(Statement):
     def about(self, network: Network | str) -> Question:
         """The same question about another network, or about the network of this hash."""
         return replace(self, network=network)
+
+    def unfit(self, net: Network) -> str | None:
+        """Why a certificate that states this cannot be about this network, in words; None where it can."""
+        if self.network_sha256 != net.sha256:
+            return "the certificate is about another network (the hashes differ)"
+        if any(not isinstance(region, Everywhere) and region.size != net.inputs for region in self.regions):
+            return "the certificate is about another number of inputs"
+        match self.objective:
+            case EveryEntry(scores, inputs):
+                return _unfit_places(scores, net.outputs) or _unfit_places(inputs, net.inputs)
+            case UpperBounds():
+                return None if self.c.shape[-1] == net.outputs else self._other_scores(net)
+            case _:
+                return self._unfit_norm(net)
+
+    def _unfit_norm(self, net: Network) -> str | None:
+        norm, c, place = self.norm, self.c, self.coordinate
+        if c.shape[-1:] != (net.outputs,):
+            return self._other_scores(net)
+        if (c.ndim == 2) != (norm.out is not None) or (c.ndim == 2 and not np.array_equal(c, np.eye(net.outputs))):
+            return "the certificate is about several outputs, but not all of them"
+        if place is not None and not (norm.p == "1" and 0 <= place < net.inputs and self.frame is None):
+            return "the certificate is about one input in another norm than 1, or about one that there is not"
+        if self.frame is not None and not self.frame.covers(net, norm):
+            return "the weights are not those that the bounds were made with"
+        return None
+
+    def _other_scores(self, net: Network) -> str:
+        return f"the certificate is about {self.c.shape[-1]} scores, not {net.outputs}"
 
     def problem(self) -> Problem:
         """The ordinary question on the (first) region: in norms without weights, about a network that has them."""
@@ -296,6 +335,15 @@ class Question(Statement):
         c = real(arrays, "c", (None,) if out is None else (None, None))
         coordinate = one_whole(arrays, "coordinate", 0, LARGEST_WHOLE) if "coordinate" in arrays else None
         return cls(network, places, norm, c, coordinate, read_frame(arrays), objective)
+
+
+def _unfit_places(chosen: Index, count: int) -> str | None:
+    """Why these are no numbers of scores, or of inputs, of which there are so many."""
+    if np.any((chosen < 0) | (chosen >= count)):
+        return "the certificate is about scores or inputs that the network does not have"
+    if len(np.unique(chosen)) < len(chosen):  # a small file could ask for one of them a million times
+        return "the certificate is about a score or an input twice"
+    return None
 
 
 def read_entries(arrays: Mapping[str, Any]) -> EveryEntry:

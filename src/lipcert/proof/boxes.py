@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,7 +19,7 @@ from lipcert.problem.norms import Norm
 from lipcert.problem.output import output_of
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box
-from lipcert.proof.cells import Signs, batch_size, found_signs, known_values, sign_columns
+from lipcert.proof.cells import Index, Signs, batch_size, found_signs, known_values, sign_columns
 from lipcert.proof.leaves import gradient_lines
 from lipcert.rounding import Array
 
@@ -59,6 +60,9 @@ class Asked:
         return np.zeros((count, self.columns), dtype=np.int8)
 
 
+BoundBoxes = Callable[[Asked, Interval, Signs, Index], tuple[Signs, Array]]
+
+
 def preactivations_on(asked: Asked, boxes: Interval, signs: Signs) -> tuple[tuple[Interval, ...], Signs]:
     """Pre-activation bounds of boxes of the ordinary question, and their signs; `signs` hold on the boxes already."""
     net = asked.problem.network
@@ -84,6 +88,14 @@ def uppers_on(asked: Asked, boxes: Interval, pre: tuple[Interval, ...]) -> Array
         else:
             upper = norm_bounds(problem.network, slope_bounds(problem.network, pre), problem.norm, problem.c)
     return _at_vertices(problem, pre, upper)
+
+
+def bounded_boxes(asked: Asked, boxes: Interval, signs: Signs, leaves: Index) -> tuple[Signs, Array]:
+    """The signs that boxes of the ordinary question show, and the proved uppers of some of them (their numbers)."""
+    pre, found = preactivations_on(asked, boxes, signs)
+    if not len(leaves):
+        return found, np.zeros(0)
+    return found, uppers_on(asked, boxes.rows(leaves), tuple(z.rows(leaves) for z in pre))
 
 
 def _at_vertices(problem: Problem, pre: tuple[Interval, ...], upper: Array) -> Array:

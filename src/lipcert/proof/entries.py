@@ -90,7 +90,7 @@ def bounded(asked: Asked, cells: Cells, known: Interval, wanted: Mask, worth: Wo
     with its entries.
     """
     net = asked.network
-    pre, signs, empty = _preactivations(asked, cells)
+    pre, signs, empty = preactivations_of(asked, cells)
     wanted = wanted & ~empty[:, None, None]
     place, score = np.nonzero(wanted.any(axis=2))
     mask = np.zeros((len(place), net.inputs), dtype=bool)
@@ -115,6 +115,9 @@ def bounded(asked: Asked, cells: Cells, known: Interval, wanted: Mask, worth: Wo
     return Bounded(signs, empty, Interval(lo, hi), pre, place, linear)
 
 
+BoundCells = Callable[[Asked, Cells, Interval, Mask], Bounded]
+
+
 @dataclass(frozen=True, eq=False)
 class Enclosed:
     """Cells with enclosures of the entries that hold on them."""
@@ -126,14 +129,15 @@ class Enclosed:
         return Enclosed(self.cells.rows(k), self.entries.rows(k))
 
 
-def enclosure(asked: Asked, tree: Tree, claims: Interval) -> Interval | None:
+def enclosure(asked: Asked, tree: Tree, claims: Interval, bound: BoundCells | None = None) -> Interval | None:
     """What is proved of the entries on the whole region, (scores, inputs), entries within their claims not looked at
-    again; None where the splits do not fit."""
+    again; None where the splits do not fit. `bound` says in which arithmetic."""
+    bound = bounded if bound is None else bound
     low, high = np.full(asked.shape, np.inf), np.full(asked.shape, -np.inf)
 
     def visit(nodes: Index, group: Enclosed) -> Enclosed:
         known = group.entries
-        found = bounded(asked, group.cells, known, (known.lo < claims.lo) | (known.hi > claims.hi))
+        found = bound(asked, group.cells, known, (known.lo < claims.lo) | (known.hi > claims.hi))
         leaf = tree.where[nodes] < 0
         np.minimum(low, found.entries.lo[leaf].min(axis=0, initial=np.inf), out=low)
         np.maximum(high, found.entries.hi[leaf].max(axis=0, initial=-np.inf), out=high)
@@ -154,7 +158,7 @@ def halved(group: Enclosed, where: Index, value: Array) -> Enclosed | None:
     return None if both is None else Enclosed(both, group.entries.rows(np.repeat(np.arange(len(where)), 2)))
 
 
-def _preactivations(asked: Asked, cells: Cells) -> tuple[tuple[Interval, ...], Signs, Mask]:
+def preactivations_of(asked: Asked, cells: Cells) -> tuple[tuple[Interval, ...], Signs, Mask]:
     """Bounds of the pre-activations, the signs that they show, and which cells are empty."""
     net, count = asked.network, len(cells)
     empty = np.zeros(count, dtype=bool)
@@ -171,7 +175,7 @@ def _preactivations(asked: Asked, cells: Cells) -> tuple[tuple[Interval, ...], S
         else:
             rest = np.arange(count)
         if len(rest):
-            some = [_cell(asked, cells, int(k)) for k in rest]
+            some = [cell_of(asked, cells, int(k)) for k in rest]
             bounds = bounds_of(net, some, tuple(z.rows(rest) for z in known))
             _put(pre, rest, bounds.pre)
             empty[rest] = bounds.empty
@@ -183,7 +187,7 @@ def _put(pre: tuple[Interval, ...], rows: Index, found: tuple[Interval, ...]) ->
         own.lo[rows], own.hi[rows] = new
 
 
-def _cell(asked: Asked, cells: Cells, k: int) -> Cell:
+def cell_of(asked: Asked, cells: Cells, k: int) -> Cell:
     """One cell as the engine takes it: the signs of splits are half-spaces."""
     net = asked.network
     own = np.sign(cells.signs[k]) * (np.abs(cells.signs[k]) == 2)

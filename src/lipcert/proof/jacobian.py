@@ -1,7 +1,6 @@
 """Certificates of the entries of a Jacobian: one file for all of them, no multipliers, everything is computed again.
 
-jacobian     the version            scores, inputs   which entries
-splits       of every cell where it is split, or -1 (`splits`)        values   of those that are split at a coordinate
+splits       of every cell where it is split, or -1 (`tree`)        values   of those that are split at a coordinate
 lower, upper                        what is claimed of every entry on the region
 points       inputs of the region   seen_least, seen_most    what is claimed to be seen at one of them,
 least_at, most_at                   which one, of every entry; -1 for none
@@ -11,52 +10,43 @@ The cells follow from the splits, so that none can be missing or lie elsewhere.
 
 from __future__ import annotations
 
-import os
-import re
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lipcert.bounds.interval import Interval
 from lipcert.bounds.jacobian import entries_at
-from lipcert.errors import FileFormatError, InputError
-from lipcert.files import check_readable, write_npz
-from lipcert.files.archive import Archive
-from lipcert.files.boundary import located
-from lipcert.files.numbers import LARGEST_WHOLE, one_whole, real, whole
-from lipcert.problem import question
+from lipcert.files.numbers import real, whole
 from lipcert.problem.network import Network
-from lipcert.problem.question import Question, read_entries
-from lipcert.problem.region import Box, Everywhere, Region
+from lipcert.problem.question import EveryEntry, Question, read_entries
+from lipcert.problem.region import Box, Region
 from lipcert.proof.cells import Index
+from lipcert.proof.certificate import Found, Mask, NetworkCertificate
 from lipcert.proof.cost import cell_seconds
 from lipcert.proof.entries import Asked, enclosure
 from lipcert.proof.tree import Tree, read_tree
 from lipcert.proof.verification import Verification
 from lipcert.rounding import Array
-from lipcert.steps import expect, step
+from lipcert.steps import step
 
-VERSION = 1
-_OF_ENTRIES = ("lower", "upper", "seen_least", "seen_most")
-_NUMBERS_AT = ("least_at", "most_at")
-_NAMES = re.compile(
-    "|".join(("jacobian|splits|values|points", *_OF_ENTRIES, *_NUMBERS_AT, question.NAMES, question.WORDS))
-)
+ENDS = ("lower", "upper", "seen_least", "seen_most")
+PLACES = ("least_at", "most_at")
+NAMES = "|".join(("points", *ENDS, *PLACES))  # besides those of the tree
 _ROOM = 1e-9  # of the larger end of a claim, for the order in which another BLAS adds
 _POINTS = 256  # that are evaluated together
 
 
 @dataclass(frozen=True, eq=False)
-class JacobianCertificate:
-    """Every entry d score / d input lies in [lower, upper] on the region, for the network with this hash; next to
-    points[least_at] it is at most seen_least, next to points[most_at] at least seen_most."""
+class JacobianCertificate(NetworkCertificate):
+    """Every entry d score / d input lies in [lower, upper] on the region; next to points[least_at] it is at most
+    seen_least, next to points[most_at] at least seen_most."""
 
-    network_sha256: str
-    region: Region
-    scores: Index
-    inputs: Index
+    kind: ClassVar[str] = "jacobian"
+
+    question: Question  # whose objective is `EveryEntry`
     splits: Tree
     claims: Interval
     points: Array
@@ -69,79 +59,124 @@ class JacobianCertificate:
     @property
     def statement(self) -> Question:
         """The question that it answers, in full."""
-        return Question.of_entries(self.network_sha256, self.region, self.scores, self.inputs)
-
-    def verify(self, net: Network, exact: bool = False) -> JacobianVerification:
-        """What it proves about this network just now; ball arithmetic does not know Jacobians."""
-        if exact:
-            raise InputError("--exact is for proofs of one constant and of margins, not for a Jacobian; leave it out")
-        return verify_jacobian(self, net)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it to an .npz that `lipcert verify` checks without any solver."""
-        write_npz(path, self.arrays())
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """What `save` writes, by name."""
-        return {
-            "jacobian": np.array(VERSION),
-            **self.splits.arrays(),
-            "lower": self.claims.lo,
-            "upper": self.claims.hi,
-            "points": self.points,
-            "seen_least": self.seen.lo,
-            "seen_most": self.seen.hi,
-            "least_at": self.at[0],
-            "most_at": self.at[1],
-            **self.statement.arrays,
-            **self.statement.hints,
-            **self.statement.words(),
-        }
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class JacobianVerification(Verification):
-    """`entries` are what was proved of the entries just now, `claims` what the file says of them, `failed` how many
-    have a claim that is not proved; `upper` and `claim` are the largest magnitudes of each."""
-
-    entries: Interval = field(default_factory=lambda: Interval(np.zeros((0, 0)), np.zeros((0, 0))))
-    claims: Interval = field(default_factory=lambda: Interval(np.zeros((0, 0)), np.zeros((0, 0))))
-    seen: Interval = field(default_factory=lambda: Interval(np.zeros((0, 0)), np.zeros((0, 0))))
-    failed: int = 0
-    cells: int = 0
-    points: int = 0
+        return self.question
 
     @property
-    def counts(self) -> dict[str, int]:
-        """How many entries are claimed to have each sign."""
-        low, high = self.claims
+    def entries(self) -> EveryEntry:
+        """Which entries it is about."""
+        assert isinstance(self.question.objective, EveryEntry)
+        return self.question.objective
+
+    @property
+    def scores(self) -> Index:
+        """The numbers of the scores."""
+        return self.entries.scores
+
+    @property
+    def inputs(self) -> Index:
+        """The numbers of the inputs."""
+        return self.entries.inputs
+
+    @property
+    def region(self) -> Region:
+        """Where the claims hold."""
+        return self.question.region
+
+    @property
+    def claimed(self) -> Interval:
+        """The claims about all entries."""
+        return self.claims
+
+    def content(self) -> dict[str, NDArray[Any]]:
+        """The cells, the claims, and the points where values are seen."""
         return {
-            "increasing": int(np.sum((low >= 0) & (high > 0))),
-            "decreasing": int(np.sum((high <= 0) & (low < 0))),
-            "zero": int(np.sum((low == 0) & (high == 0))),
-            "both": int(np.sum((self.seen.lo < 0) & (self.seen.hi > 0))),
-        }
-
-    def rows(self) -> list[tuple[str, str]]:
-        """Names and values, without the verdict."""
-        rows, columns = self.claims.lo.shape
-        words = ", ".join(f"{count:,} {word}" for word, count in self.counts.items() if count)
-        return [
-            ("entries", f"{rows} x {columns}{f': {words}' if self.proved and words else ''}"),
-            ("cells", f"{self.cells:,}, which cover the region" if self.proved else ""),
-            ("points", f"{self.points:,}"),
-            *self.about(),
-        ]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; an infinite number is null."""
-        return super().to_dict() | {
-            "entries": int(self.claims.lo.size),
-            "failed": self.failed,
-            "counts": self.counts if self.proved else None,
-            "cells": self.cells,
+            **self.splits.arrays(),
             "points": self.points,
+            **dict(zip(ENDS, (*self.claims, *self.seen), strict=True)),
+            **dict(zip(PLACES, self.at, strict=True)),
         }
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """How many cells and points the proof has."""
+        return {"cells": self.splits.count, "points": len(self.points)}
+
+    def cost(self, net: Network) -> tuple[float, str]:
+        """Seconds that the check will take, and in words why."""
+        nodes = len(self.splits.where) * len(self.scores)
+        return nodes * cell_seconds(net), f"{self.splits.count:,} cells, {len(self.scores):,} scores"
+
+    def refused(self, net: Network) -> str | None:
+        """Why it proves nothing about this network: another question, cells that leave gaps, points elsewhere."""
+        unfit = self.question.unfit(net)
+        if unfit is not None:
+            return unfit
+        if len(self.points) > 2 * self.claims.lo.size:
+            return "the certificate has more points than its entries name"
+        outside = len(self.points) and not self.region.contains(self.points)
+        if self.points.shape[1] != net.inputs or outside:
+            return "a point of the certificate is not in the region"
+        tree = self.splits
+        if tree.grid is not None or tree.leaves is not None:
+            return "the splits are those of another kind of certificate"
+        if not isinstance(self.region, Box) and np.any((tree.where >= 0) & (tree.where < net.inputs)):
+            return "a split of a coordinate, but the region is no box"
+        return tree.fault(net, self.region)
+
+    def check(self, net: Network) -> Found:
+        """What is proved of every entry, computed again, and which values are not seen at their points."""
+        found = enclosure(Asked(net, self.region, self.scores, self.inputs), self.splits, self.claims)
+        if found is None:
+            return self._nothing("a split that is not inside its cell")
+        return Found(found, unseen=self.unseen(lambda points: entries_at(net, points, self.scores)))
+
+    def check_with_balls(self, net: Network, balls: Any) -> Found:
+        """The same in ball arithmetic."""
+        found: Found = balls.entries_with_balls(self, net)
+        return found
+
+    @property
+    def checked(self) -> str:
+        """What ball arithmetic looks at, in words."""
+        return "pre-activation bounds and every entry on every cell, and the values at all points"
+
+    def unseen(self, entries: Callable[[Array], Interval]) -> Mask:
+        """Which entries have a claim of a value at a point that is not there; `entries` encloses all entries of some
+        points. An entry without a point claims nothing."""
+        missing = np.zeros(self.claims.lo.shape, dtype=bool)
+        ends = ((self.at[0], self.seen.lo, np.inf), (self.at[1], self.seen.hi, -np.inf))
+        for at, value, none in ends:
+            missing |= (at < 0) & (value != none)
+        for start in range(0, len(self.points), _POINTS):
+            step()
+            g = entries(self.points[start : start + _POINTS])
+            for (at, value, _), end, sign in zip(ends, (g.hi, g.lo), (-1.0, 1.0), strict=True):
+                row, column = np.nonzero((at >= start) & (at < start + _POINTS))
+                own = end[at[row, column] - start, row, self.inputs[column]]
+                missing[row, column] |= ~(sign * own >= sign * value[row, column])
+        return missing
+
+    def wrong(self, found: Found) -> Mask:
+        """Which claims do not follow; a claim without an end on either side claims nothing."""
+        return super().wrong(found) | ~np.isfinite(self.claims.lo)
+
+    def unproved(self, found: Found, who: str) -> str | None:
+        """Why the claims do not follow, in words."""
+        by = " by ball arithmetic" * (who != "it")
+        wrong, unseen = self.wrong(Found(found.bounds)), found.unseen
+        if wrong.any():
+            return f"{int(wrong.sum()):,} of {wrong.size:,} entries: the claimed bounds are not proved{by}"
+        if unseen is not None and unseen.any():
+            return f"{int(unseen.sum()):,} of {wrong.size:,} entries: the claimed values are not seen there"
+        return None
+
+    def verify(self, subject: Network, exact: bool = False) -> Verification:
+        """What it proves about this network just now; with `exact` in ball arithmetic as well."""
+        return replace(super().verify(subject, exact), seen=self.seen)
+
+    def largest(self, bounds: Interval) -> float:
+        """The largest magnitude of an entry."""
+        return float(bounds.magnitude.max(initial=0.0))
 
 
 def with_room(entries: Interval) -> Interval:
@@ -168,106 +203,11 @@ def _signed(moved: Array, value: Array) -> Array:
     return np.where(np.sign(moved) == np.sign(value), moved, np.where(value == 0, 0.0, value / 2))
 
 
-def verify_jacobian(certificate: JacobianCertificate, net: Network) -> JacobianVerification:
-    """What is proved of every entry, computed again; nothing that the file says is believed."""
-    claims = certificate.claims
-    reason, found, failed = refused(certificate, net), None, int(claims.lo.size)
-    if reason is None:
-        nodes = len(certificate.splits.where) * len(certificate.scores)
-        expect(nodes * cell_seconds(net), f"{certificate.splits.count:,} cells, {len(certificate.scores):,} scores")
-        asked = Asked(net, certificate.region, certificate.scores, certificate.inputs)
-        found = enclosure(asked, certificate.splits, claims)
-        reason, failed = _unproved(certificate, net, found)
-    entries = Interval(np.full(claims.lo.shape, -np.inf), np.full(claims.hi.shape, np.inf)) if found is None else found
-    return JacobianVerification(
-        reason is None,
-        float(entries.magnitude.max(initial=0.0)),
-        float(claims.magnitude.max(initial=0.0)),
-        reason or "proved",
-        certificate.statement,
-        entries=entries,
-        claims=claims,
-        seen=certificate.seen,
-        failed=failed,
-        cells=certificate.splits.count,
-        points=len(certificate.points),
-    )
-
-
-def _unproved(certificate: JacobianCertificate, net: Network, found: Interval | None) -> tuple[str | None, int]:
-    """Why some claims do not follow from these enclosures, None where all do; and how many entries have such claims."""
-    claims = certificate.claims
-    if found is None:
-        return "a split that is not inside its cell", int(claims.lo.size)
-    wrong = ~((claims.lo <= found.lo) & (found.hi <= claims.hi) & np.isfinite(claims.lo) & np.isfinite(claims.hi))
-    unseen = ~_seen(certificate, net)
-    for bad, words in ((wrong, "the claimed bounds are not proved"), (unseen, "the claimed values are not seen there")):
-        if bad.any():
-            return f"{int(bad.sum()):,} of {bad.size:,} entries: {words}", int((wrong | unseen).sum())
-    return None, 0
-
-
-def refused(certificate: JacobianCertificate, net: Network) -> str | None:
-    """Why a certificate cannot be about this network, in words; None where it can."""
-    region = certificate.region
-    if certificate.network_sha256 != net.sha256:
-        return "the certificate is about another network (the hashes differ)"
-    if not isinstance(region, Everywhere) and region.size != net.inputs:
-        return "the certificate is about another number of inputs"
-    for chosen, count in ((certificate.scores, net.outputs), (certificate.inputs, net.inputs)):
-        if np.any((chosen < 0) | (chosen >= count)):
-            return "the certificate is about scores or inputs that the network does not have"
-        if len(np.unique(chosen)) < len(chosen):  # a small file could ask for one of them a million times
-            return "the certificate is about a score or an input twice"
-    if len(certificate.points) > 2 * certificate.claims.lo.size:
-        return "the certificate has more points than its entries name"
-    if certificate.points.shape[1] != net.inputs or not (
-        len(certificate.points) == 0 or region.contains(certificate.points)
-    ):
-        return "a point of the certificate is not in the region"
-    tree = certificate.splits
-    if tree.grid is not None or tree.leaves is not None:
-        return "the splits are those of another kind of certificate"
-    if not isinstance(region, Box) and np.any((tree.where >= 0) & (tree.where < net.inputs)):
-        return "a split of a coordinate, but the region is no box"
-    return tree.fault(net, region)
-
-
-def _seen(certificate: JacobianCertificate, net: Network) -> NDArray[np.bool_]:
-    """Of which entries what is claimed to be seen at a point is there. No point, no claim."""
-    points, shape = certificate.points, certificate.claims.lo.shape
-    fine = np.ones(shape, dtype=bool)
-    ends = ((certificate.at[0], certificate.seen.lo, np.inf), (certificate.at[1], certificate.seen.hi, -np.inf))
-    for at, value, none in ends:
-        fine &= (at >= 0) | (value == none)
-    for start in range(0, len(points), _POINTS):
-        step()
-        g = entries_at(net, points[start : start + _POINTS], certificate.scores)
-        for (at, value, _), end, sign in zip(ends, (g.hi, g.lo), (-1.0, 1.0), strict=True):
-            row, column = np.nonzero((at >= start) & (at < start + _POINTS))
-            own = end[at[row, column] - start, row, certificate.inputs[column]]
-            fine[row, column] &= sign * own >= sign * value[row, column]
-    return fine
-
-
-def load_jacobian(path: str | os.PathLike[str]) -> JacobianCertificate:
-    """Read a certificate; nothing in it is believed before `verify_jacobian`."""
-    file = check_readable(path)
-    with located(file):
-        advice = "write it again with lipcert jacobian --certificate"
-        return _parse(Archive(file, _NAMES, content="a certificate of a Jacobian", texts=question.TEXTS, advice=advice))
-
-
-def _parse(arrays: Archive) -> JacobianCertificate:
-    if one_whole(arrays, "jacobian", 0, LARGEST_WHOLE) != VERSION:
-        raise FileFormatError(f"not a Jacobian of version {VERSION}, which this lipcert reads")
+def read_jacobian(arrays: Mapping[str, Any]) -> JacobianCertificate:
+    """The certificate of a file."""
     every = read_entries(arrays)
     shape, points = (len(every.scores), len(every.inputs)), real(arrays, "points", (None, None))
-    lower, upper, least, most = (real(arrays, name, shape, -np.inf, np.inf) for name in _OF_ENTRIES)
-    at = tuple(whole(arrays, name, shape, -1, len(points) - 1) for name in _NUMBERS_AT)  # -1: at no point
-    asked = Question.read(arrays, every)
-    splits, about = read_tree(arrays), (asked.network_sha256, asked.region, every.scores, every.inputs)
+    lower, upper, least, most = (real(arrays, name, shape, -np.inf, np.inf) for name in ENDS)
+    least_at, most_at = (whole(arrays, name, shape, -1, len(points) - 1) for name in PLACES)  # -1: at no point
     ends = (Interval(lower, upper), points, Interval(least, most))
-    found = JacobianCertificate(*about, splits, *ends, (at[0], at[1]))
-    found.statement.compare(arrays)
-    return found
+    return JacobianCertificate(Question.read(arrays, every), read_tree(arrays), *ends, (least_at, most_at))

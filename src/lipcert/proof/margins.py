@@ -2,44 +2,32 @@
 
 from __future__ import annotations
 
-import io
-import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from lipcert.bounds.interval import Interval
 from lipcert.bounds.propagation import preactivation_bounds
-from lipcert.chart.numbers import rounded_up
 from lipcert.errors import FileFormatError, InputError
-from lipcert.files import check_readable
-from lipcert.files.archive import Archive
-from lipcert.files.boundary import located
-from lipcert.files.numbers import LARGEST_WHOLE, one_whole, real, whole, word
-from lipcert.problem import question
+from lipcert.files.numbers import LARGEST_WHOLE, real, whole
 from lipcert.problem.activations import IDENTITY
 from lipcert.problem.blocks import Block
 from lipcert.problem.network import Network
-from lipcert.problem.output import Output, output_of
 from lipcert.problem.problem import Problem
-from lipcert.problem.question import Question
+from lipcert.problem.question import Arrays, Question, UpperBounds
 from lipcert.problem.region import Box
+from lipcert.proof.certificate import Found, NetworkCertificate
+from lipcert.proof.cost import cell_seconds
 from lipcert.proof.encoding import decode_numbers, encode_numbers
 from lipcert.proof.multipliers import check, prove
-from lipcert.proof.verification import Exact, Verification, ball_checker, finite
 from lipcert.relaxation.margin import Margin, applies, margin
 from lipcert.rounding import Array, worst
 from lipcert.steps import step
 
-MARGINS_VERSION = 2
 MAX_ROWS = 1000
-_NAMES = re.compile(rf"margins|network|lo|hi|c|keep|claim|names|segments|index|numbers|{question.WORDS}")
-
-
-_TEXTS = frozenset({"network", "names"})
+NAMES = "keep|claim"
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,81 +48,64 @@ class MarginProof:
 
 
 @dataclass(frozen=True, eq=False)
-class MarginCertificate:
-    """Margins of one network on one box."""
+class MarginCertificate(NetworkCertificate):
+    """Margins of one network on one box: a proof and a claim for each row of scores."""
 
-    network_sha256: str
+    kind: ClassVar[str] = "margins"
+
+    network: Network | str
     box: Box
     proofs: tuple[MarginProof, ...]
     claims: tuple[float, ...]
 
+    def __repr__(self) -> str:
+        return f"MarginCertificate({len(self.proofs)} rows of scores, {self.box!r})"
+
     @property
     def statement(self) -> Question:
         """The question that it answers, in full."""
-        return Question.of_scores(self.network_sha256, self.box, np.array([proof.c for proof in self.proofs]))
+        return Question.of_scores(self.network, self.box, np.array([proof.c for proof in self.proofs]))
 
-    def verify(self, net: Network, exact: bool = False) -> MarginVerification:
-        """What every row proves just now; with `exact` the larger of what both checkers prove."""
-        balls = ball_checker() if exact else None
-        uppers = verify_margins(self, net)
-        if balls is not None:
-            uppers = [worst(*pair) for pair in zip(uppers, balls.margins_with_balls(self, net), strict=True)]
-        return MarginVerification.of(self, tuple(uppers), exact)
+    @property
+    def claimed(self) -> Interval:
+        """The claims of all rows."""
+        return Interval(np.full(len(self.claims), -np.inf), np.array(self.claims))
 
-    def to_bytes(self) -> bytes:
-        """An .npz that `lipcert verify` checks without any solver."""
-        arrays: dict[str, Any] = {
-            "margins": np.array(MARGINS_VERSION),
-            "keep": np.array([p.keep for p in self.proofs], dtype=np.int64),
-            "claim": np.array(self.claims),
-        }
-        arrays |= encode_numbers(self.proofs) | dict(self.statement.arrays) | self.statement.words()
-        stream = io.BytesIO()
-        np.savez(stream, allow_pickle=False, **arrays)
-        return stream.getvalue()
+    @property
+    def checked(self) -> str:
+        """What ball arithmetic looks at, in words."""
+        return "every row, linear forms or semidefiniteness"
 
+    def content(self) -> Arrays:
+        """The proofs and the claims; the rows of scores belong to the question."""
+        keep = np.array([p.keep for p in self.proofs], dtype=np.int64)
+        return {**encode_numbers(self.proofs), "keep": keep, "claim": np.array(self.claims)}
 
-@dataclass(frozen=True, repr=False)
-class MarginVerification(Verification):
-    """`uppers` are what was proved of the combinations of scores just now, `claims` what the file says of them; `upper`
-    and `claim` are the largest of each."""
+    def cost(self, net: Network) -> tuple[float, str]:
+        """Seconds that the check will take, and in words why."""
+        return cell_seconds(net) * (1 + len(self.proofs)), f"{len(self.proofs):,} rows of scores"
 
-    outputs: tuple[Output, ...] = ()
-    uppers: tuple[float, ...] = ()
-    claims: tuple[float, ...] = ()
+    def check(self, net: Network) -> Found:
+        """What each row proves, infinite where it proves nothing; everything but the multipliers is rebuilt."""
+        try:  # all rows at once: bounds of the layers before them are the same for all
+            pre, linear = linear_margins(net, self.box, self.statement.c)
+        except InputError as error:  # rows that overflow
+            return self._nothing(str(error))
+        pairs = zip(self.proofs, linear, strict=True)
+        return Found.below(np.array([_rechecked(proof, net, self.box, pre, float(top)) for proof, top in pairs]))
 
-    @classmethod
-    def of(cls, kept: MarginCertificate, uppers: tuple[float, ...], exact: bool) -> MarginVerification:
-        """The verdict, from what every row proves."""
-        failed = sum(not upper <= claim < np.inf for upper, claim in zip(uppers, kept.claims, strict=True))
-        reason = f"{failed} of {len(uppers)} claims are not proved" if failed else "proved"
-        largest, outputs = worst(*uppers), tuple(output_of(proof.c) for proof in kept.proofs)
-        looked = Exact(largest, "every row, linear forms or semidefiniteness") if exact else None
-        numbers = (largest, max(kept.claims))
-        return cls(not failed, *numbers, reason, kept.statement, None, looked, outputs, uppers, kept.claims)
+    def check_with_balls(self, net: Network, balls: Any) -> Found:
+        """The same in ball arithmetic."""
+        return Found.below(np.array(balls.margins_with_balls(self, net)))
 
-    def rows(self) -> list[tuple[str, str]]:
-        """Names and values, without the verdict."""
-        pairs = zip(self.outputs, self.uppers, self.claims, strict=True)
-        how = "recomputed now, also in balls" if self.exact is not None else "recomputed now"
-        found = [
-            (str(output), f"<= {rounded_up(upper, 6)}   {how}; {rounded_up(claim, 6)} as stored")
-            for output, upper, claim in pairs
-        ]
-        return [*found, *self.about()]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; an infinite number is null."""
-        pairs = zip(self.outputs, self.uppers, self.claims, strict=True)
-        margins = [
-            {"output": output.description, "upper": finite(upper), "claim": finite(claim)}
-            for output, upper, claim in pairs
-        ]
-        return super().to_dict() | {"margins": margins, "exact": self.exact is not None}
+    def unproved(self, found: Found, who: str) -> str | None:
+        """Why the claims do not follow, in words."""
+        failed, by = int(self.wrong(found).sum()), " by ball arithmetic" * (who != "it")
+        return f"{failed} of {len(self.claims)} claims are not proved{by}" if failed else None
 
 
 def certificate_of(net: Network, box: Box, proofs: tuple[MarginProof, ...]) -> MarginCertificate:
-    return MarginCertificate(net.sha256, box, proofs, tuple(p.claim for p in proofs))
+    return MarginCertificate(net, box, proofs, tuple(p.claim for p in proofs))
 
 
 def linear_margins(net: Network, box: Box, rows: Array) -> tuple[tuple[Interval, ...], Array]:
@@ -156,22 +127,6 @@ def prove_margin(problem: Margin, c: Array, keep: int, multipliers: Array) -> Ma
     relaxation = problem.relaxation
     rows, shift = relaxation.pack(proof.multipliers), relaxation.spread(proof.shift)
     return MarginProof(c, _unlifted(proof.upper, problem.lift), keep, rows, shift)
-
-
-def verify_margins(certificate: MarginCertificate, net: Network) -> list[float]:
-    """What each row proves just now, infinite where it proves nothing; everything but the multipliers is rebuilt."""
-    box = certificate.box
-    if certificate.network_sha256 != net.sha256 or box.size != net.inputs:
-        return [np.inf] * len(certificate.proofs)
-    if any(proof.c.shape != (net.outputs,) for proof in certificate.proofs):
-        return [np.inf] * len(certificate.proofs)
-    with np.errstate(all="ignore"):  # an overflow proves nothing; it is no message
-        try:  # all rows at once: bounds of the layers before them are the same for all
-            pre, linear = linear_margins(net, box, np.array([proof.c for proof in certificate.proofs]))
-        except InputError:  # rows that overflow
-            return [np.inf] * len(certificate.proofs)
-        pairs = zip(certificate.proofs, linear, strict=True)
-        return [_rechecked(proof, net, box, pre, float(upper)) for proof, upper in pairs]
 
 
 def _rechecked(proof: MarginProof, net: Network, box: Box, pre: tuple[Interval, ...], linear: float) -> float:
@@ -199,25 +154,16 @@ def _unlifted(upper: float, lift: float) -> float:
     return worst(float(np.nextafter(upper - lift, np.inf)))
 
 
-def load_margins(path: str | os.PathLike[str]) -> MarginCertificate:
-    """Read a certificate; nothing in it is believed before `verify_margins`."""
-    file = check_readable(path)
-    with located(file):
-        return _parse(Archive(file, _NAMES, content="a certificate of margins", texts=_TEXTS))
-
-
-def _parse(arrays: Archive) -> MarginCertificate:
-    version = one_whole(arrays, "margins", 0, LARGEST_WHOLE)
-    if version != MARGINS_VERSION:
-        raise FileFormatError(f"margins of version {version}; this lipcert reads version {MARGINS_VERSION}")
-    c = real(arrays, "c", (None, None))
-    if not 1 <= len(c) <= MAX_ROWS:  # of none at all "proved" would be true, and say nothing
-        raise FileFormatError(f"{len(c) or 'no'} margins; a file has 1 to {MAX_ROWS:,}")
-    keep = whole(arrays, "keep", (len(c),), -1, LARGEST_WHOLE)
-    claim = real(arrays, "claim", (len(c),), -np.inf, np.inf)
-    box = Box.from_bounds(real(arrays, "lo", (None,)), real(arrays, "hi", (None,)))
-    numbers = decode_numbers(arrays, len(c))
-    proofs = tuple(MarginProof(row, np.inf, int(size), *both) for row, size, both in zip(c, keep, numbers, strict=True))
-    found = MarginCertificate(word(arrays, "network"), box, proofs, tuple(float(e) for e in claim))
-    found.statement.compare(arrays)
-    return found
+def read_margins(arrays: Mapping[str, Any]) -> MarginCertificate:
+    """The certificate of a file."""
+    asked = Question.read(arrays, UpperBounds())
+    count = len(asked.c)
+    if not 1 <= count <= MAX_ROWS:  # of none at all "proved" would be true, and say nothing
+        raise FileFormatError(f"{count or 'no'} margins; a file has 1 to {MAX_ROWS:,}")
+    if not isinstance(asked.region, Box):
+        raise FileFormatError("margins hold on a box, and the file has none")
+    keep = whole(arrays, "keep", (count,), -1, LARGEST_WHOLE)
+    claims = real(arrays, "claim", (count,), -np.inf, np.inf)
+    rows = zip(asked.c, keep, decode_numbers(arrays, count), strict=True)
+    proofs = tuple(MarginProof(row, np.inf, int(size), *both) for row, size, both in rows)
+    return MarginCertificate(asked.network_sha256, asked.region, proofs, tuple(claims.tolist()))

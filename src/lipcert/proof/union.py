@@ -4,41 +4,40 @@ from __future__ import annotations
 
 import io
 import os
-import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lipcert.chart.numbers import rounded_up
 from lipcert.errors import FileFormatError, InputError
-from lipcert.files import MAX_WEIGHTS, check_readable, write_npz
-from lipcert.files.archive import Archive, members_of
-from lipcert.files.boundary import located
-from lipcert.files.numbers import LARGEST_WHOLE, whole
-from lipcert.problem import question
+from lipcert.files import MAX_WEIGHTS
+from lipcert.files.archive import members_of
+from lipcert.files.numbers import LARGEST_WHOLE, one_whole, whole
 from lipcert.problem.network import Network
-from lipcert.problem.question import Question
-from lipcert.proof.certificate import Certificate
-from lipcert.proof.cost import seconds
+from lipcert.problem.question import Arrays, Question, text_array
+from lipcert.proof.certificate import VERSION, Certificate, Envelope
+from lipcert.proof.file import load_certificate, read_certificate
 from lipcert.proof.verification import Exact, Verification
-from lipcert.proof.verify import read_certificate
 from lipcert.readers.given import TorchModule, network_of
 from lipcert.rounding import worst
 from lipcert.steps import expect
 
 MOST_PARTS = 1000  # regions
-_VERSION = 1
-_SHOWN = 5  # regions that a person reads first
-_NAMES = re.compile(rf"union|part_\d{{1,4}}|{question.WORDS}")
 
 
 @dataclass(frozen=True, eq=False)
-class UnionCertificate:
+class UnionCertificate(Envelope):
     """One certificate for each of several regions: the constant on each of them is at most `upper`."""
 
+    kind: ClassVar[str] = "union"
+
     parts: tuple[Certificate, ...]
+
+    def __repr__(self) -> str:
+        return f"UnionCertificate(upper {rounded_up(self.upper, 9)} on {len(self.parts):,} regions)"
 
     @property
     def upper(self) -> float:
@@ -52,65 +51,39 @@ class UnionCertificate:
 
     @property
     def statement(self) -> Question:
-        """What it is about, in full: the question of its first part, on the regions of all."""
-        first = self.parts[0]
-        regions = [part.region for part in self.parts]
-        return replace(first.statement, regions=tuple(regions))
+        """The question of its first part, on the regions of all."""
+        return replace(self.parts[0].statement, regions=tuple(part.region for part in self.parts))
 
-    def verify(self, net: Network, exact: bool = False) -> UnionVerification:
+    def arrays(self) -> Arrays:
+        """What `save` writes, by name: the file of every part as bytes, which has its part of the question."""
+        own = {"certificate": np.array(VERSION), "kind": text_array(self.kind), **self.content()}
+        return {**own, **self.statement.words()}
+
+    def content(self) -> Arrays:
+        """The file of every part as bytes."""
+        files = {f"part_{k}": np.frombuffer(part.to_bytes(), dtype=np.uint8) for k, part in enumerate(self.parts)}
+        return {"regions": np.array(len(self.parts)), **files}
+
+    def verify(self, subject: Network, exact: bool = False) -> Verification:
         """What it proves about this network just now; all parts must be about one question."""
-        expect(sum(seconds(net, part.proof) for part in self.parts), f"{len(self.parts):,} regions")
-        answers = tuple(part.verify(net, exact) for part in self.parts)
+        expect(sum(part.cost(subject)[0] for part in self.parts), f"{len(self.parts):,} regions")
+        answers = tuple(part.verify(subject, exact) for part in self.parts)
         failed = [k for k, answer in enumerate(answers) if not answer.proved]
         reason = f"region {failed[0]}: {answers[failed[0]].reason}" if failed else "proved"
         upper = worst(*(answer.upper for answer in answers))
         if not all(_same_question(part, self.parts[0]) for part in self.parts):
             upper, reason = np.inf, "the parts are about different questions"
         looked = Exact(worst(*(a.exact.upper for a in answers if a.exact)), "every region") if exact else None
-        return UnionVerification(
-            reason == "proved", upper, self.claim, reason, self.statement, None, looked, parts=answers
-        )
-
-    def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """What `save` writes, by name: the file of every part as bytes."""
-        found: dict[str, NDArray[np.generic]] = {"union": np.array([_VERSION, len(self.parts)])}
-        found |= self.statement.words()
-        for k, part in enumerate(self.parts):
-            file = io.BytesIO()
-            np.savez(file, allow_pickle=False, **part.arrays())
-            found[f"part_{k}"] = np.frombuffer(file.getvalue(), dtype=np.uint8)
-        return found
-
-    def __repr__(self) -> str:
-        return f"UnionCertificate(upper {rounded_up(self.upper, 9)} on {len(self.parts):,} regions)"
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it to an .npz that `lipcert verify` checks without any solver."""
-        write_npz(path, self.arrays())
+        proved = reason == "proved"
+        return Verification(proved, upper, self.claim, reason, self.statement, exact=looked, parts=answers)
 
 
-@dataclass(frozen=True, repr=False)
-class UnionVerification(Verification):
-    """`upper` is the largest of what was proved of the regions just now, `parts` what each of them proves."""
-
-    parts: tuple[Verification, ...] = ()
-
-    def rows(self) -> list[tuple[str, str]]:
-        """Names and values, without the verdict."""
-        parts = [
-            (f"region {k}", f"{rounded_up(part.upper, 9)}   {part.reason}")
-            for k, part in enumerate(self.parts[:_SHOWN])
-        ]
-        return [*super().rows(), *parts]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; an infinite number is null."""
-        return super().to_dict() | {"regions": [part.to_dict() for part in self.parts]}
+UnionVerification = Verification  # the name that several regions had for the answer
 
 
 def verify_union(
     certificate: UnionCertificate | str | os.PathLike[str], net: Network | str | os.PathLike[str] | TorchModule
-) -> UnionVerification:
+) -> Verification:
     """Check the certificates of several regions without any solver; all of them must be about one question.
 
     certificate: as in `UnionResult.certificate`, or the path of a file that its `save` wrote.
@@ -118,26 +91,22 @@ def verify_union(
 
     The same as `verify`, which takes every kind of certificate.
     """
-    kept = certificate if isinstance(certificate, UnionCertificate) else load_union(certificate)
+    kept = certificate if isinstance(certificate, UnionCertificate) else load_certificate(certificate, UnionCertificate)
     return kept.verify(network_of(net, None))
 
 
-def load_union(path: str | os.PathLike[str]) -> UnionCertificate:
-    """Read the certificates of several regions; nothing in them is believed before `verify_union`."""
-    file = check_readable(path)
-    with located(file):
-        arrays = Archive(file, _NAMES, content="certificates of several regions")
-        version, parts = (int(n) for n in whole(arrays, "union", (2,), 0, LARGEST_WHOLE))
-        if version != _VERSION:
-            raise FileFormatError("the certificates have another version; upgrade lipcert")
-        if not 1 <= parts <= MOST_PARTS or sum(name.startswith("part_") for name in arrays) != parts:
-            raise FileFormatError(f"the file must hold one certificate for each of 1 to {MOST_PARTS:,} regions")
-        files = [_file(arrays[f"part_{k}"], k) for k in range(parts)]
-        if sum(_declared(file, k) for k, file in enumerate(files)) > 8 * MAX_WEIGHTS:
-            raise FileFormatError(f"the parts declare more than {MAX_WEIGHTS:,} numbers together")
-        found = UnionCertificate(tuple(_part(file, k) for k, file in enumerate(files)))
-        found.statement.compare(arrays)
-        return found
+def read_union(arrays: Mapping[str, Any]) -> UnionCertificate:
+    """The certificates of a file, one for each region."""
+    old = "union" in arrays  # in version 1.0.0 it had the version and the count
+    parts = (
+        int(whole(arrays, "union", (2,), 0, LARGEST_WHOLE)[1]) if old else one_whole(arrays, "regions", 0, MOST_PARTS)
+    )
+    if not 1 <= parts <= MOST_PARTS or sum(name.startswith("part_") for name in arrays) != parts:
+        raise FileFormatError(f"the file must hold one certificate for each of 1 to {MOST_PARTS:,} regions")
+    files = [_file(arrays[f"part_{k}"], k) for k in range(parts)]
+    if sum(_declared(file, k) for k, file in enumerate(files)) > 8 * MAX_WEIGHTS:
+        raise FileFormatError(f"the parts declare more than {MAX_WEIGHTS:,} numbers together")
+    return UnionCertificate(tuple(_part(file, k) for k, file in enumerate(files)))
 
 
 def _file(data: NDArray[np.generic], k: int) -> io.BytesIO:
@@ -153,17 +122,12 @@ def _declared(file: io.BytesIO, k: int) -> int:
 
 def _part(file: io.BytesIO, k: int) -> Certificate:
     try:
-        return read_certificate(file)
+        found: Certificate = read_certificate(file, Certificate)
+        return found
     except InputError as error:
         raise FileFormatError(f"part {k}: {error}") from None
 
 
 def _same_question(one: Certificate, other: Certificate) -> bool:
-    """Whether both are about the same network, norms, output and weights."""
-    if one.network_sha256 != other.network_sha256 or one.norm != other.norm or one.coordinate != other.coordinate:
-        return False
-    return np.array_equal(one.c, other.c) and _weights(one) == _weights(other)
-
-
-def _weights(certificate: Certificate) -> dict[str, object] | None:
-    return None if certificate.frame is None else certificate.frame.to_dict(certificate.norm)
+    """Whether both are about the same network, norms, output and weights, whatever their regions are."""
+    return replace(one.statement, regions=()).sha256 == replace(other.statement, regions=()).sha256

@@ -35,7 +35,7 @@ def load(
         side. The default refuses such a file.
 
     An .onnx file may keep its weights in another file in the same folder, as exporters write them.
-    Anything that had to be left out (a softmax at the end, say) is told in `Network.notes`.
+    `Network.notes` name everything that was left out, such as a softmax at the end.
     Raises FileFormatError, or InputError for an option that does not fit the format; the message is one line.
     """
     if not isinstance(path, str | os.PathLike):

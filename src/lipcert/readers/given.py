@@ -1,4 +1,4 @@
-"""What a caller gives as a network: a `Network`, the path of a file, or a torch module."""
+"""The network that a caller gives: a `Network`, the path of a file, or a torch module."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _batch_words(shape: tuple[int, ...]) -> str:
 
 
 def from_torch(module: TorchModule, input_shape: Sequence[int] | None = None) -> Network:
-    """As `lipcert.from_torch`, which is loaded for modules only: whoever checks a certificate of a file needs none."""
+    """As `lipcert.from_torch`. It is imported here, because checking a certificate of a file needs no torch reader."""
     from lipcert.readers.torch import from_torch as read_module
 
     return read_module(module, input_shape)

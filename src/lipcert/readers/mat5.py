@@ -1,4 +1,4 @@
-"""MATLAB 5 to 7 files: real matrices, sparse matrices and cell arrays of them, from bytes that nobody vouches for.
+"""MATLAB 5 to 7 files: real matrices, sparse matrices and cell arrays of them, from bytes that are not trusted.
 
 scipy.io reads the same files, but it trusts what they say of themselves: a few flipped bytes in a cell array crash the
 interpreter. Here every length is checked against the bytes that are there before it is used.

@@ -3,7 +3,7 @@
 // comments
 layers, inputs, outputs, largest layer,                 or the number of layers alone
 sizes of all layers, the input first,
-a flag that nobody uses,
+a flag that has no use,
 smallest inputs,  largest inputs,  means and  ranges (one per input, one for all outputs)
 then for every layer: one line per row of the weight, one line per entry of the bias.
 

@@ -88,7 +88,7 @@ def _property(text: str) -> Property:
 
 
 class _Assertions:
-    """What is said about inputs, while it is collected: the ways to satisfy all of it, each a list of inequalities."""
+    """The assertions about inputs so far: the ways to satisfy all of them, each a list of inequalities."""
 
     def __init__(self) -> None:
         self.declared: dict[Index, int] = {}  # with the line

@@ -23,10 +23,11 @@ from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
 from lipcert.problem.output import choose_output
 from lipcert.problem.problem import Problem
+from lipcert.problem.question import Question
 from lipcert.problem.region import Box, Everywhere, Region
 from lipcert.proof.certificate import Certificate
-from lipcert.proof.margins import load_margins, verify_margins
-from lipcert.proof.verify import load_certificate, verify
+from lipcert.proof.file import load_certificate
+from lipcert.proof.margins import MarginCertificate
 from lipcert.robustness.attack import Counterexamples, another_class_wins, distance
 from lipcert.robustness.data import Labels
 from lipcert.robustness.pairs import PairOptions
@@ -60,7 +61,8 @@ def check_upper(net: Network, region: Region, norm: Norm, i: int, j: int, upper:
     if not same or not _covers(certificate.region, region):
         return SOMETHING_ELSE
     # Asked anew: the proof and its region are the file's, the question is ours, whatever else a file may say.
-    answer = verify(Certificate(net.sha256, certificate.region, norm, c, certificate.proof, upper, claim=upper), net)
+    question = Question(net, (certificate.region,), norm, c)
+    answer = Certificate(question, certificate.proof, upper, claim=upper).verify(net)
     if np.isinf(answer.upper):
         return answer.reason
     return None if answer.upper <= upper else f"its certificate proves {answer.upper:.9g}, not {upper:.9g}"
@@ -93,7 +95,7 @@ def proved_radius(net: Network, ball: Ball, file: Path) -> tuple[float, Reason]:
     A rival that the shared constants leave open there must have a margin, proved below zero just now.
     """
     try:
-        kept = load_margins(file)
+        kept = load_certificate(file, MarginCertificate)
     except InputError as error:
         return 0.0, str(error)
     if kept.network_sha256 != net.sha256 or kept.box.size != net.inputs:
@@ -103,7 +105,7 @@ def proved_radius(net: Network, ball: Ball, file: Path) -> tuple[float, Reason]:
     if not inside:
         return 0.0, "its margins are about another box"
     radius = max(inside)
-    uppers = verify_margins(kept, net)
+    uppers = kept.verify(net).found.hi.tolist()
     margins = np.full(len(ball.rivals), np.inf)
     rows = {against(net, ball.label, k).tobytes(): k for k in range(len(ball.rivals)) if k != ball.label}
     for proof, upper, claim in zip(kept.proofs, uppers, kept.claims, strict=True):

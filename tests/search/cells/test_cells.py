@@ -23,7 +23,6 @@ from lipcert.cli.app import run
 from lipcert.jobs import JobFolder
 from lipcert.problem.norms import Norm
 from lipcert.proof.cells import Grid
-from lipcert.proof.partition import verify_partition
 from lipcert.proof.tree import LEAF, Tree
 from lipcert.report.heatmap import cell_map
 from lipcert.rounding import Array
@@ -63,7 +62,7 @@ def test_a_grid_against_enumeration() -> None:
             assert found.lower[k] <= exact * (1 + 1e-9)
             assert exact <= found.upper[k] * (1 + 1e-9)
         assert np.all(found.good)
-        assert verify_partition(found.certificate, net).proved
+        assert found.certificate.verify(net).proved
 
 
 @settings(max_examples=15)
@@ -74,7 +73,7 @@ def test_cells_of_random_networks(case: tuple[Network, Box, Array], norm: str, a
     found = partition(net, box, output=c, norm=norm, **how)
     assert np.all(found.lower <= found.upper)
     assert np.all(sampled(net, found, Norm(norm), c) <= found.upper * (1 + 1e-9))
-    answer = verify_partition(found.certificate, net)
+    answer = found.certificate.verify(net)
     assert answer.proved or not np.all(np.isfinite(found.upper)), answer.reason
 
 
@@ -84,7 +83,7 @@ def test_whole_maps_with_branches(case: tuple[Network, Box, Array], p: str, q: s
     net, box, _ = case
     found = partition(net, box, cells=2, largest=0.1, max_cells=24, output="all", norm=p, output_norm=q)
     assert np.all(sampled(net, found, Norm(p, q), np.eye(net.outputs)) <= found.upper * (1 + 1e-9))
-    assert verify_partition(found.certificate, net).proved
+    assert found.certificate.verify(net).proved
 
 
 def test_weights_and_changed_inputs() -> None:
@@ -96,25 +95,25 @@ def test_weights_and_changed_inputs() -> None:
     sizes = np.linalg.norm(net.gradient(points, np.eye(2)[0]) / w, axis=1)
     assert np.all(sizes <= found.upper)
     assert np.all(found.lower > 0)
-    assert verify_partition(found.certificate, net).proved
+    assert found.certificate.verify(net).proved
     assert found.to_dict()["weights"]["input_weights"] == w.tolist()
     some = partition(net, box, cells=3, output="all", norm="2", inputs=[1], output_weights=[1.0, 3.0])
     columns = np.stack([net.gradient(points, e)[:, 1] for e in np.eye(2)], axis=1) * [1.0, 3.0]
     assert np.all(np.linalg.norm(columns, axis=1) <= some.upper)
-    assert verify_partition(some.certificate, net).proved
+    assert some.certificate.verify(net).proved
     P = np.array([[2.0, 0.3, 0.0], [0.3, 1.0, 0.1], [0.0, 0.1, 0.5]])
     full = partition(net, box, gap=0.3, output=0, norm="2", input_weights=P, max_cells=200)
     g = net.gradient(points, np.eye(2)[0])
     assert np.all(np.sqrt(np.sum(g * np.linalg.solve(P, g.T).T, axis=1)) <= full.constant_at(points) * (1 + 1e-9))
     assert np.all(full.lower <= full.upper)
-    assert verify_partition(full.certificate, net).proved
+    assert full.certificate.verify(net).proved
 
 
 def test_a_network_without_neurons() -> None:
     net = Network.from_weights([np.array([[1.0, -2.0], [0.0, 3.0]])])
     found = partition(net, Box([0.0, 0.0], 1.0), cells=2, output=0)
     assert found.upper == pytest.approx([3.0] * 4)
-    assert verify_partition(found.certificate, net).proved
+    assert found.certificate.verify(net).proved
 
 
 @settings(max_examples=25)
@@ -216,7 +215,7 @@ def test_counted_work_repeats_and_covers() -> None:
     assert len(first) > 1
     assert np.array_equal(first.upper, second.upper)
     assert np.array_equal(first.lo, second.lo)
-    assert verify_partition(first.certificate, net).proved
+    assert first.certificate.verify(net).proved
     assert np.prod(first.hi - first.lo, axis=1).sum() == pytest.approx(4.0)
 
 
@@ -232,7 +231,7 @@ def test_interrupted_with_what_is_proved() -> None:
     assert found.status is Status.INTERRUPTED
     assert len(found) > 1
     assert found.certified
-    assert verify_partition(found.certificate, net).proved
+    assert found.certificate.verify(net).proved
 
 
 def test_where_points_lie_and_what_is_written(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from lipcert import Box, FileFormatError, InputError, Network, partition
 from lipcert.cli.app import run
-from lipcert.proof.partition import load_partition, verify_partition
+from lipcert.proof.file import load_certificate
+from lipcert.proof.partition import PartitionCertificate
 from lipcert.search.cells.result import Partition
 from tests.forging import wordless
 from tests.problems import net_of
@@ -82,7 +83,7 @@ FORGED: dict[str, tuple[Callable[[Arrays], None], str]] = {
     "splits left out": (_leaf_that_is_split, "do not fit together"),
     "another network": (changed("network", lambda _: np.array("0" * 64)), "another network"),
     "another output": (changed("c", lambda _: np.array([0.0, 50.0])), "cells: the claim"),
-    "more scores": (changed("c", lambda _: np.ones(3)), "another number of inputs or scores"),
+    "more scores": (changed("c", lambda _: np.ones(3)), "about 3 scores, not 2"),
 }
 
 
@@ -93,7 +94,7 @@ def test_forged_files_prove_nothing(name: str, tmp_path: Path) -> None:
     arrays = wordless(grid.certificate.arrays())
     forge(arrays)
     np.savez(tmp_path / "forged.npz", allow_pickle=False, **arrays)
-    answer = verify_partition(load_partition(tmp_path / "forged.npz"), net)
+    answer = load_certificate(tmp_path / "forged.npz", PartitionCertificate).verify(net)
     assert not answer.proved
     assert words in answer.reason
 
@@ -102,9 +103,9 @@ def test_true_files_are_proved(tmp_path: Path) -> None:
     net, grid, weighted = proved()
     for found in (grid, weighted):
         found.certificate.save(tmp_path / "cells.npz")
-        answer = verify_partition(load_partition(tmp_path / "cells.npz"), net)
+        answer = load_certificate(tmp_path / "cells.npz", PartitionCertificate).verify(net)
         assert answer.proved, answer.reason
-        assert answer.uppers == pytest.approx(found.upper, rel=1e-9)
+        assert answer.found.hi == pytest.approx(found.upper, rel=1e-9)
 
 
 def test_forged_weights(tmp_path: Path) -> None:
@@ -113,7 +114,7 @@ def test_forged_weights(tmp_path: Path) -> None:
         arrays = wordless(weighted.certificate.arrays())
         arrays[name] = arrays[name] * factor
         np.savez(tmp_path / "forged.npz", allow_pickle=False, **arrays)
-        answer = verify_partition(load_partition(tmp_path / "forged.npz"), net)
+        answer = load_certificate(tmp_path / "forged.npz", PartitionCertificate).verify(net)
         assert not answer.proved
         assert "weights" in answer.reason
 
@@ -126,7 +127,7 @@ DAMAGED: dict[str, Callable[[Arrays], None]] = {
     "counts of no edges": changed("edge_counts", lambda n: n + 1),
     "huge counts": changed("edge_counts", lambda n: n * 2**40),
     "values of no splits": changed("values", _dropped),
-    "a version to come": changed("cells", lambda v: v + 1),
+    "a version to come": changed("certificate", lambda v: v + 1),
     "text for numbers": changed("claims", lambda c: np.array(["a"] * len(c))),
     "a matrix of claims": changed("claims", lambda c: c[None]),
     "an unknown flag": changed("of_grid", lambda f: f + 2),
@@ -144,7 +145,7 @@ def test_damaged_files_are_refused(name: str, tmp_path: Path, capsys: pytest.Cap
     place = tmp_path / "damaged.npz"
     np.savez(place, allow_pickle=False, **arrays)
     with pytest.raises(FileFormatError):
-        load_partition(place)
+        load_certificate(place, PartitionCertificate)
     net.save(tmp_path / "net.npz")
     assert run(["verify", str(place), "--network", str(tmp_path / "net.npz")]) == 2
     assert capsys.readouterr().err.count("\n") == 1
@@ -155,18 +156,16 @@ def test_cut_and_flipped_files(tmp_path: Path) -> None:
     grid.certificate.save(tmp_path / "cells.npz")
 
     def read(path: Path) -> object:
-        answer = verify_partition(load_partition(path), net)
-        wrong = answer.proved and not np.all(answer.claims >= answer.uppers)
+        answer = load_certificate(path, PartitionCertificate).verify(net)
+        wrong = answer.proved and not np.all(answer.claimed.hi >= answer.found.hi)
         assert not wrong
         return answer
 
     survive(tmp_path / "damaged.npz", (tmp_path / "cells.npz").read_bytes(), cuts=10, flips=30, reader=read)
 
 
-def test_exact_is_for_relaxations(tmp_path: Path) -> None:
-    net, grid, _ = proved()
-    grid.certificate.save(tmp_path / "cells.npz")
+def test_a_network_is_no_certificate(tmp_path: Path) -> None:
+    net, _, _ = proved()
     net.save(tmp_path / "net.npz")
-    assert run(["verify", str(tmp_path / "cells.npz"), "--network", str(tmp_path / "net.npz"), "--exact"]) == 2
     with pytest.raises(InputError):
-        load_partition(tmp_path / "net.npz")
+        load_certificate(tmp_path / "net.npz", PartitionCertificate)

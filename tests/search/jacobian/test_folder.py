@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from lipcert import Ball, Box, Everywhere, InputError, Jacobian, Network, Status, jacobian
 from lipcert.cli.app import run
 from lipcert.proof.cells import Cells, halves
-from lipcert.proof.jacobian import JacobianCertificate, load_jacobian, verify_jacobian
+from lipcert.proof.file import load_certificate
+from lipcert.proof.jacobian import JacobianCertificate
 from lipcert.search.jacobian import search
 from tests.enumeration import exact_ranges
 from tests.problems import net_of
@@ -73,7 +74,7 @@ def true(found: Jacobian) -> bool:
         and np.all(high - ROOM <= found.upper)
         and np.all(found.seen_most <= high + ROOM)
         and np.all(low - ROOM <= found.seen_least)
-        and verify_jacobian(found.certificate, NET).proved
+        and found.certificate.verify(NET).proved
     )
 
 
@@ -101,7 +102,7 @@ def test_other_regions_and_signs(region: Box | Ball | Everywhere, gap: float | N
     first = jacobian(net, region, gap=gap, folder=tmp_path / "job", on_progress=Rounds(6))
     again = jacobian(net, region, gap=gap, folder=tmp_path / "job", resume=True, max_cells=1)
     assert not_worse(first, again)
-    assert verify_jacobian(again.certificate, net).proved
+    assert again.certificate.verify(net).proved
 
 
 class Killed(BaseException):
@@ -126,10 +127,10 @@ def test_killed_at_any_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setattr(JacobianCertificate, "save", save)
         assert (place / "certificate.npz").exists() == (moment > 0)
         assert not (place / "result.json").exists()
-        kept = load_jacobian(place / "certificate.npz") if moment else None
+        kept = load_certificate(place / "certificate.npz", JacobianCertificate) if moment else None
         again = jacobian(NET, BOX, gap=GAP, folder=place, resume=True)
         assert (again.resumed > 0) == (moment > 0)
-        assert kept is None or (verify_jacobian(kept, NET).proved and not_worse(kept, again))
+        assert kept is None or (kept.verify(NET).proved and not_worse(kept, again))
         assert again.status is Status.DONE
         assert true(again)
         assert {p.name for p in place.iterdir()} >= {"certificate.npz", "entries.csv", "result.json"}
@@ -154,8 +155,8 @@ def test_kill_9(tmp_path: Path) -> None:
     words = [sys.executable, "-c", KILLED, str(tmp_path / "net.npz"), str(tmp_path / "job")]
     ended = subprocess.run(words, check=False)
     assert ended.returncode == -signal.SIGKILL
-    kept = load_jacobian(tmp_path / "job" / "certificate.npz")
-    assert verify_jacobian(kept, NET).proved
+    kept = load_certificate(tmp_path / "job" / "certificate.npz", JacobianCertificate)
+    assert kept.verify(NET).proved
     (tmp_path / "job" / ".entries.csv.half").write_text("what a kill leaves behind")
     again = jacobian(NET, BOX, gap=GAP, folder=tmp_path / "job", resume=True)
     assert again.resumed == kept.splits.count > 1
@@ -211,7 +212,7 @@ def test_nothing_in_a_folder_is_believed(name: str, tmp_path: Path) -> None:
     place = put(tmp_path / "job", CHANGED[name])
     found = jacobian(NET, BOX, gap=GAP, folder=place, resume=True, work=0.002)
     assert true(found)
-    assert verify_jacobian(load_jacobian(place / "certificate.npz"), NET).proved
+    assert load_certificate(place / "certificate.npz", JacobianCertificate).verify(NET).proved
     if name in DAMAGED:
         assert any("all of it is done again" in note for note in found.notes)
 
@@ -234,7 +235,8 @@ def test_interrupted_before_all_is_proved_again(tmp_path: Path, monkeypatch: pyt
     stop = Rounds(4)
     found = jacobian(NET, BOX, gap=GAP, folder=place, resume=True, on_progress=stop)
     assert found.status is Status.INTERRUPTED
-    assert 1 < found.cells == stop.seen[-1].cells < load_jacobian(place / "certificate.npz").splits.count
+    kept = load_certificate(place / "certificate.npz", JacobianCertificate)
+    assert 1 < found.cells == stop.seen[-1].cells < kept.splits.count
     assert any("left as it was" in note for note in found.notes)
     assert true(found)
     assert (place / "certificate.npz").read_bytes() == before

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lipcert.chart.numbers import rounded_down, rounded_up
 from lipcert.errors import FileFormatError, InputError
-from lipcert.files import check_readable, write_npz
-from lipcert.files.archive import Archive
-from lipcert.files.numbers import LARGEST_WHOLE, one_real, one_whole, word
+from lipcert.files.numbers import one_real, word
 from lipcert.polynomial.certificates import stored
 from lipcert.polynomial.certificates.stored import Stored
 from lipcert.polynomial.problem import PolynomialProblem, extended
-from lipcert.problem.question import WORDS, Arrays, Statement, text_array
+from lipcert.problem.question import Arrays, Statement, text_array
+from lipcert.proof.certificate import Envelope
+from lipcert.proof.file import load_certificate
 from lipcert.proof.verification import Verification
 
 
@@ -81,23 +79,19 @@ class About:
         return certify(self.problem, relaxation, self.cut)
 
 
-VERSION = 1
-_NAMES = re.compile(f"polynomial|problem|sense|bound|cut|{stored.NAMES}|{WORDS}")
-_TEXTS = frozenset({"problem", "sense"})
-_ADVICE = "write it again with lipcert pop --certificate"
-
-
 def _outward(bound: float, sense: str) -> str:
     """A bound in nine digits, rounded to its safe side: down where it is one from below."""
     return rounded_down(bound, 9) if sense == "min" else rounded_up(bound, 9)
 
 
 @dataclass(frozen=True, eq=False)
-class PolynomialCertificate:
+class PolynomialCertificate(Envelope):
     """`bound` <= f (or >= f, for a maximum) on all feasible points of the problem with this hash.
 
     With a `cut` v the relaxation is that of the points with f <= v (>= v), see `polynomial.problem.extended`.
     """
+
+    kind: ClassVar[str] = "polynomial"
 
     problem_sha256: str
     sense: str
@@ -114,10 +108,11 @@ class PolynomialCertificate:
         """The question that it answers."""
         return PolynomialQuestion(self.problem_sha256, self.sense)
 
-    def verify(self, problem: Any, exact: bool = False) -> PolynomialVerification:
+    def verify(self, subject: Any, exact: bool = False) -> PolynomialVerification:
         """What it proves about this problem just now; ball arithmetic does not know polynomial problems."""
         if exact:
             raise InputError("--exact is for proofs about networks, not about polynomial problems; leave it out")
+        problem = subject
         if not isinstance(problem, PolynomialProblem):
             raise InputError("this certificate is about a polynomial problem; give the problem, not a network")
         nothing = -np.inf if problem.sense == "min" else np.inf
@@ -135,18 +130,10 @@ class PolynomialCertificate:
     def _found(self, proved: bool, bound: float, reason: str) -> PolynomialVerification:
         return PolynomialVerification(proved, bound, self.bound, reason, self.statement, sense=self.sense)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it to an .npz that `lipcert verify --problem` checks without any solver."""
-        write_npz(path, self.arrays())
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """What `save` writes, by name."""
-        about: dict[str, NDArray[Any]] = {
-            "polynomial": np.array(VERSION),
-            "bound": np.array(self.bound),
-        }
+    def content(self) -> Arrays:
+        """The proof and the claim, by the names of a file."""
         cut = {} if self.cut is None else {"cut": np.array(self.cut)}
-        return about | cut | self.relaxation.arrays | self.statement.asked | self.statement.words()
+        return {"bound": np.array(self.bound), **cut, **self.relaxation.arrays}
 
     def check(self, problem: PolynomialProblem) -> float:
         """The bound that it proves of this problem, infinite when none; nothing that it says is believed."""
@@ -201,7 +188,7 @@ def verify_polynomial(
     rounding. What has to be trusted for that is listed in docs/trust.md.
     """
     if not isinstance(certificate, PolynomialCertificate):
-        certificate = load_polynomial(certificate)
+        certificate = load_certificate(certificate, PolynomialCertificate)
     return certificate.verify(problem)
 
 
@@ -218,26 +205,11 @@ def problem_hash(problem: PolynomialProblem) -> str:
     return digest.hexdigest()
 
 
-def load_polynomial(path: str | os.PathLike[str]) -> PolynomialCertificate:
-    """Read a certificate; nothing in it is believed before `verify_polynomial`."""
-    file = check_readable(path)
-    try:
-        return _parse(Archive(file, _NAMES, content="a polynomial certificate", texts=_TEXTS, advice=_ADVICE))
-    except InputError as error:
-        raise FileFormatError(f"{file}: {error}") from None
-
-
-def _parse(arrays: Mapping[str, Any]) -> PolynomialCertificate:
-    if "polynomial" not in arrays:
-        raise FileFormatError(f"not a certificate of a polynomial problem; {_ADVICE}")
-    version = one_whole(arrays, "polynomial", 0, LARGEST_WHOLE)
-    if version != VERSION:
-        raise FileFormatError(f"polynomial certificate version {version}; this lipcert reads version {VERSION}")
+def read_polynomial(arrays: Mapping[str, Any]) -> PolynomialCertificate:
+    """The certificate of a file."""
     sense = word(arrays, "sense")
     if sense not in ("min", "max"):
         raise FileFormatError("the sense of the certificate must be min or max")
     cut = one_real(arrays, "cut") if "cut" in arrays else None
     bound = one_real(arrays, "bound", -np.inf, np.inf)
-    found = PolynomialCertificate(word(arrays, "problem"), sense, stored.only(arrays), bound, cut)
-    found.statement.compare(arrays)
-    return found
+    return PolynomialCertificate(word(arrays, "problem"), sense, stored.only(arrays), bound, cut)

@@ -1,8 +1,9 @@
-"""What every activation must say of itself: values, derivatives, and proved bounds of both on intervals.
+"""The interface of every activation: values, derivatives, and proved bounds of both on intervals.
 
 An activation is a frozen value with a `kind` (its name in files) and a number `alpha` that most ignore. Derivatives lie
-in a slope interval [a, b]; a may be negative, so whoever uses slopes takes their magnitudes. The derivative of a kinked
-one at its kink is any number between its one-sided derivatives; `derivative` returns the left one, bounds contain both.
+in a slope interval [a, b]; a may be negative, so users of slopes take their magnitudes. The derivative of a kinked
+activation at its kink is any number between its one-sided derivatives; `derivative` returns the left one, and bounds
+contain both.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Lines(NamedTuple):
 
 
 class Activation:
-    """What a block of neurons applies to each of them.
+    """The function that a block of neurons applies to each of them.
 
     `Activation(kind, alpha)` with `kind` one of "identity", "relu", "leaky_relu", "elu", "softplus", "sigmoid", "tanh",
     "softsign", "erf", "gelu", "gelu_tanh", "silu", "mish" or "hardswish". `alpha` is the slope of a leaky ReLU below

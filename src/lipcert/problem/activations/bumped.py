@@ -193,7 +193,7 @@ class HardSwish(Bumped):
         return np.where(z <= -3, 0.0, np.where(z <= 3, self._inside(z), 1.0))
 
     def derivative_bounds(self, lo: Array, hi: Array) -> tuple[Array, Array]:
-        """Of the three pieces that the interval meets, ends included."""
+        """Bounds over the pieces, of three, that the interval meets, ends included."""
         nothing = np.where(lo <= -3, 0.0, np.nan), np.where(hi >= 3, 1.0, np.nan)
         meets = (lo <= 3) & (hi >= -3)
         first, last = np.where(meets, self._inside(lo), np.nan), np.where(meets, self._inside(hi), np.nan)

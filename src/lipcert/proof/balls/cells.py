@@ -19,7 +19,7 @@ from lipcert.problem.blocks import Block
 from lipcert.problem.maps import dense
 from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
-from lipcert.problem.region import Everywhere, Region, ball_of, hull, sides_of
+from lipcert.problem.region import Ball, Everywhere, Region, ball_of, hull, sides_of
 from lipcert.proof.balls.curves import slope_bounds, value_bounds
 from lipcert.proof.balls.forms import Forms, Index, Sides, Stage, forms_above, no_sides
 from lipcert.proof.balls.numbers import Balls, above, balls, below, lengths, product, zeros
@@ -57,7 +57,7 @@ def cell_bounds(
     box = hull(region)
     values = [_everywhere(net) if box is None else Interval(box.lo, box.hi)]
     for k, block in enumerate(net.hidden):
-        z = _intervals(block, values, region)
+        z = intervals(block, values, region)
         if known is not None:
             z = z.meet(known[k])
         signs, wished = cell.signs[k], hint[k]
@@ -110,8 +110,8 @@ def _everywhere(net: Network) -> Interval:
     return Interval(np.full(net.inputs, -np.inf), np.full(net.inputs, np.inf))
 
 
-def _intervals(block: Block, values: list[Interval], region: Region) -> Interval:
-    """Floats around bias + sum of weight x + slack; infinite ends of x are allowed."""
+def intervals(block: Block, values: list[Interval], region: Region) -> Interval:
+    """Floats around z = bias + sum of weight x + slack; infinite ends of x are allowed."""
     low, high = zeros(block.width), zeros(block.width)
     infinite = np.zeros((2, block.width), dtype=bool)
     for j, weight in block.terms:
@@ -144,3 +144,17 @@ def weighted(A: Balls, x: Interval) -> tuple[Balls, Balls]:
 def proved_slopes(net: Network, pre: Hint) -> Hint:
     """Floats around the derivatives under these bounds."""
     return tuple(slope_bounds(f, z) for f, z in zip(net.activations, pre, strict=True))
+
+
+def box_is_proved(region: Region) -> bool:
+    """Whether no point of the region is outside of its box."""
+    cut = sides_of(region)
+    if cut is None or cut.multipliers is None:
+        return True
+    base, n = cut.base, cut.size
+    around = base.box if isinstance(base, Ball) else base
+    own, before = (np.concatenate([box.hi, -box.lo]) for box in (cut.box, around))
+    used = np.flatnonzero(own < before)
+    y, signs = balls(cut.multipliers[used]), np.concatenate([np.eye(n), -np.eye(n)])[used]
+    forms = Forms(balls(signs) - product(y, balls(cut.A)), product(y, balls(cut.b)))
+    return bool(np.all(above(forms.largest(base)) <= own[used]))

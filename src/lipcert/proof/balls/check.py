@@ -16,13 +16,11 @@ from lipcert.bounds.propagation import preactivations
 from lipcert.errors import FileFormatError, InputError, MethodError
 from lipcert.problem.activations import IDENTITY
 from lipcert.problem.network import Network
-from lipcert.problem.output import output_of
 from lipcert.problem.problem import Problem
-from lipcert.problem.region import Everywhere, hull, sides_of
+from lipcert.problem.region import hull, sides_of
 from lipcert.proof.arithmetic import Arithmetic
 from lipcert.proof.balls.arithmetic import case_table, check_arithmetic
-from lipcert.proof.balls.boxes import box_is_proved
-from lipcert.proof.balls.cells import Hint, region_bounds
+from lipcert.proof.balls.cells import Hint, box_is_proved, region_bounds
 from lipcert.proof.balls.collapsed import proved_collapse
 from lipcert.proof.balls.numbers import BITS, above, load_flint
 from lipcert.proof.balls.rows import check_multipliers
@@ -44,24 +42,14 @@ from lipcert.rounding import Array, best, worst
 
 def check_with_balls(certificate: Certificate, net: Network) -> float:
     """The bound that the certificate proves of this network, rounded up; infinite when it proves none."""
-    flint, region, c = load_flint(), certificate.region, certificate.c
-    fits = certificate.network_sha256 == net.sha256 and c.shape[-1:] == (net.outputs,)
-    if not fits or not (isinstance(region, Everywhere) or region.size == net.inputs):
+    flint, question = load_flint(), certificate.question.about(net)
+    if certificate.refused(net) is not None:
         return math.inf
-    if c.ndim != 1 and not (certificate.norm.out and np.array_equal(c, np.eye(net.outputs))):
-        return math.inf
-    place = certificate.coordinate
-    if place is not None and not (certificate.norm.p == "1" and 0 <= place < net.inputs):
-        return math.inf
-    problem = Problem(net, region, certificate.norm, output_of(c), place)
     with flint.ctx.workprec(BITS), np.errstate(all="ignore"):
         try:
-            if not box_is_proved(region):
+            if not box_is_proved(question.region):
                 return math.inf
-            if certificate.frame is not None:
-                if place is not None or not certificate.frame.covers(net, problem.norm):
-                    return math.inf
-                problem = certificate.frame.problem(net, region, problem.norm, problem.c)
+            problem = question.problem()
             check_work(problem, innermost(certificate.proof))
             return check(problem, certificate.proof)
         except (MethodError, FileFormatError):

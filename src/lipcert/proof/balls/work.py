@@ -20,7 +20,12 @@ _CELL = 1e5  # for a cell besides
 
 def check_work(problem: Problem, proof: Any) -> None:
     """Refuse what would take longer than a few minutes."""
-    work = cell_work(problem.network) * _cells(proof) * (1 + problem.network.outputs * problem.whole_map)
+    check_cells(problem.network, _cells(proof), 1 + problem.network.outputs * problem.whole_map)
+
+
+def check_cells(net: Network, cells: int, gradients: int) -> None:
+    """The same for so many cells, with so many gradients on each."""
+    work = cell_work(net) * cells * gradients
     if work > MOST_WORK:
         raise MethodError(
             f"too large for the exact check: about {work:.1e} operations in balls, more than {MOST_WORK:.0e}; "

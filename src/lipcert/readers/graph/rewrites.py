@@ -35,7 +35,7 @@ def smaller(graph: Graph, a: Tensor, b: Tensor) -> Tensor:
 
 
 def pair(graph: Graph, a: Tensor, b: Tensor) -> tuple[Tensor, ...]:
-    """max(a, b) and min(a, b) by one neuron for each entry, the same ones whoever asks again."""
+    """max(a, b) and min(a, b) by one neuron for each entry; a second call gives the same neurons."""
     key = (min(id(a), id(b)), max(id(a), id(b)))
     if key not in graph.pairs:
         first, second = (graph.expand(_read_twice(graph, x), broadcast(a.shape, b.shape)) for x in (a, b))

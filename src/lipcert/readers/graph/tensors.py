@@ -8,7 +8,7 @@ would cost more than both of them, the values between them become a block of the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -311,14 +311,8 @@ def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     try:
         return np.broadcast_shapes(*shapes)
     except ValueError:
-        told = " and ".join(str(s) for s in shapes if s)
-        raise InputError(f"shapes {told} do not broadcast") from None
-
-
-def on_constant(function: Callable[[Tensor], Tensor], values: Array) -> Array:
-    """What a function of tensors makes of a constant."""
-    result = function(constant_tensor(values))
-    return result.bias.reshape(result.shape)
+        named = " and ".join(str(s) for s in shapes if s)
+        raise InputError(f"shapes {named} do not broadcast") from None
 
 
 def _flat(values: Array, shape: tuple[int, ...], back: Index | None) -> Array:

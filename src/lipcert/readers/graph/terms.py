@@ -100,7 +100,7 @@ def added(a: Term, b: Term) -> Term:
 
 
 def folded_entries(map_: Matrix, term: Term) -> int:
-    """How many entries map_ after the term would have, at most."""
+    """The most entries that map_ after the term would have."""
     if isinstance(term, Picked):
         if term.is_identity or isinstance(map_, np.ndarray):
             return entries(map_)

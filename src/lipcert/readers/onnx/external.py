@@ -61,7 +61,7 @@ def _what(tensor: Any) -> str:
 
 
 def _declared_bytes(tensor: Any) -> int:
-    """How many bytes the shape and the type ask for."""
+    """The number of bytes that follows from the shape and the type."""
     what = _what(tensor)
     sizes = [int(n) for n in tensor.dims]
     if len(sizes) > 64 or min(sizes, default=0) < 0 or math.prod(sizes) > MAX_WEIGHTS:
@@ -123,7 +123,7 @@ def _slice(folder: Path, name: str, offset: int, size: int, what: str) -> bytes:
 
 
 def _opened(path: Path, name: str) -> int:
-    """A descriptor of a plain file; links are not followed, and nothing that waits for a writer is waited for."""
+    """Open a regular file. Refuse symbolic links, and do not block on a FIFO."""
     _check_file(os.lstat(path), name)
     flags = os.O_RDONLY
     for flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"):

@@ -79,7 +79,7 @@ class _Inlined:
             raise FileFormatError(f"function {quoted(call.kind)} calls functions too often or too deeply")
         if len(call.inputs) > len(function.input) or len(call.outputs) > len(function.output):
             raise FileFormatError(f"function {quoted(call.kind)} is called with too many inputs or outputs")
-        # Inputs that are left out have an empty name, and so do outputs that nobody asks for.
+        # Inputs that are left out have an empty name, and so do outputs that are not used.
         names = dict.fromkeys(function.input, "")
         names |= dict(zip(function.input, call.inputs, strict=False))
         names |= {made: name for made, name in zip(function.output, call.outputs, strict=False) if name}

@@ -35,7 +35,7 @@ Value = NDArray[Any] | Tensor | Condition | None
 
 @dataclass
 class FoldingWork:
-    """What may still be spent on computing constants."""
+    """A budget for computing constants: how many more numbers may be read or made."""
 
     left: int = MAX_WORK
 

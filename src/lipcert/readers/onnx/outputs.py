@@ -66,7 +66,7 @@ def _taken(name: str, names: Sequence[str], zipped: dict[str, str]) -> tuple[str
 
 
 def batch_size(shape: Sequence[int], output: Sequence[int], network: Network) -> int:
-    """How many inputs the input is: as many as its first axis has where the output has as many, and each of its rows
+    """The number of inputs in a batch: the length of the first axis where the output has as many rows, and each of them
     depends on the same row of the input alone; 1 elsewhere.
     """
     count = shape[0] if len(shape) > 1 else 1
@@ -95,7 +95,7 @@ def _may_be_floats(value: Any) -> bool:
 
 
 def _zipped(graph: Any, names: Sequence[str]) -> dict[str, str]:
-    """Of these outputs, those that a ZipMap node makes: the name of its input."""
+    """The outputs among these that a ZipMap node makes, each with the name of the input of its node."""
     found = {}
     for node in graph.node:
         if node.op_type == "ZipMap" and node.domain == "ai.onnx.ml" and len(node.input) == len(node.output) == 1:

@@ -1,4 +1,4 @@
-"""How many fields an ONNX file has, counted before a parser makes objects of them.
+"""The fields of an ONNX file are counted before a parser makes objects of them.
 
 An empty message takes two bytes in a file and a hundred times as many in memory: a small file of nothing else would
 fill the machine. So the messages of the file are walked first, along their lengths and without looking at numbers.

@@ -1,4 +1,4 @@
-"""The layers of torch.nn by class name: which attributes each reads, and the function that it stands for."""
+"""The layers of torch.nn by class name: each stands for a function, and its attributes for the arguments."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ SHAPELESS = frozenset(_ACTIVATIONS) | {"Flatten", "Identity", "Softmax", "LogSof
 
 
 def apply_layer(graph: Graph, name: str, layer: Any, kind: str, x: Tensor) -> Tensor:
-    """What a layer makes of a tensor; `kind` is its class in the table. Whatever does not fit is told with its name."""
+    """The output of a layer; `kind` is its class in the table. Errors name the layer."""
     entry = LAYERS[kind]
     if entry.apply is None:
         raise UnsupportedOperator(f"{label(name, layer)}: {entry.words}")

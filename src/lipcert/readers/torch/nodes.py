@@ -196,7 +196,7 @@ def _applied(graph: Graph, entry: Entry | None, args: tuple[Any, ...], kwargs: d
 
 
 def _native(node: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The function of constants, by whoever made it."""
+    """Call a function of constants as it is."""
     if node.op == "call_method":
         return getattr(args[0], node.target)(*args[1:], **kwargs)
     return node.target(*args, **kwargs)

@@ -75,7 +75,7 @@ def trace(module: Any, graph: Graph) -> Network:
 
 
 def first_features(module: Any) -> int | None:
-    """How many inputs the first linear layer or batch norm reads, if it is the first thing of any size; else None."""
+    """The inputs of the first linear layer or batch norm, if no layer with a size comes before it; else None."""
     with _evaluation(module) as root:
         seen = _guarded(module, lambda: _tracer_class()(None).trace(root))
         stack, layers = [next(iter(seen.nodes))], dict(root.named_modules())

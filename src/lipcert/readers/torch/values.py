@@ -1,6 +1,6 @@
-"""What the readers of torch modules share: constants as numpy arrays, sizes, and the entries of their tables.
+"""Converters of arguments of torch: constants as numpy arrays, sizes, switches; and `call`, which applies them.
 
-Nothing here needs torch: a parameter is asked for its numbers, and a look-alike made of numpy arrays is one as well.
+Nothing here needs torch: a look-alike made of numpy arrays is a parameter, too.
 """
 
 from __future__ import annotations

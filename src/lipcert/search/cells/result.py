@@ -22,8 +22,10 @@ from lipcert.problem.arrays import floats_of
 from lipcert.problem.frame import Frame
 from lipcert.problem.norms import Norm
 from lipcert.problem.output import Output
+from lipcert.problem.question import Question
 from lipcert.problem.region import Box
-from lipcert.proof.partition import PartitionCertificate, with_room
+from lipcert.proof.certificate import with_room
+from lipcert.proof.partition import PartitionCertificate
 from lipcert.proof.tree import Tree
 from lipcert.rounding import Array
 from lipcert.search.boxes import CellGoal
@@ -100,8 +102,8 @@ class Partition(Shown):
     @cached_property
     def certificate(self) -> PartitionCertificate:
         """The proof of all cells, for `save` and `lipcert verify`."""
-        about = (self.network["sha256"], self.region, self.norm, self.output.c, self.frame)
-        return PartitionCertificate(*about, self.cover, self.of_grid, with_room(self.upper))
+        question = Question(self.network["sha256"], (self.region,), self.norm, self.output.c, frame=self.frame)
+        return PartitionCertificate(question, self.cover, self.of_grid, with_room(self.upper))
 
     @property
     def _along(self) -> tuple[int, ...]:

@@ -20,6 +20,7 @@ from lipcert.chart.facts import Facts, Shown
 from lipcert.chart.numbers import rounded_down, rounded_up
 from lipcert.errors import InputError, SoundnessError
 from lipcert.files import write_bytes, write_npz
+from lipcert.problem.question import Question
 from lipcert.problem.region import Region
 from lipcert.proof.cells import Index
 from lipcert.proof.jacobian import JacobianCertificate, seen_with_room, with_room
@@ -112,9 +113,9 @@ class Jacobian(Shown):
     @cached_property
     def certificate(self) -> JacobianCertificate:
         """The proof of all entries, for `save` and `lipcert verify`."""
-        about = (self.network["sha256"], self.region, self.scores, self.inputs, self.splits)
-        at = (self.least_at, self.most_at)
-        return JacobianCertificate(*about, with_room(self.entries), self.points, seen_with_room(self.seen), at)
+        question = Question.of_entries(self.network["sha256"], self.region, self.scores, self.inputs)
+        claims, seen, at = with_room(self.entries), seen_with_room(self.seen), (self.least_at, self.most_at)
+        return JacobianCertificate(question, self.splits, claims, self.points, seen, at)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """All values by name, as they are saved."""

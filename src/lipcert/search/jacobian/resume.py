@@ -21,7 +21,8 @@ from lipcert.jobs import JobFolder
 from lipcert.problem.question import region_arrays
 from lipcert.proof.cells import Cells, Index
 from lipcert.proof.entries import Asked, Bounded, Mask
-from lipcert.proof.jacobian import JacobianCertificate, load_jacobian, refused, without_room
+from lipcert.proof.file import load_certificate
+from lipcert.proof.jacobian import JacobianCertificate, without_room
 from lipcert.proof.tree import Tree
 from lipcert.rounding import Array
 from lipcert.search.jacobian.leaves import EntryLeaves
@@ -50,10 +51,10 @@ def found_before(job: JobFolder, asked: Asked) -> JacobianCertificate | None:
     if not job.resumed or not path.exists():
         return None
     try:
-        found = load_jacobian(path)
+        found = load_certificate(path, JacobianCertificate)
     except (FileFormatError, OSError, MemoryError):
         found = None
-    if found is not None and refused(found, asked.network) is None:
+    if found is not None and found.refused(asked.network) is None:
         here = (asked.region, asked.scores.tolist(), asked.inputs.tolist())
         if (found.region, found.scores.tolist(), found.inputs.tolist()) == here:
             return found

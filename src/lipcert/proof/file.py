@@ -1,0 +1,183 @@
+"""Files of certificates: one format for every kind, and the names of the files that version 1.0.0 wrote.
+
+Sizes, kinds and ranges of all arrays are checked before anything is computed from them (`files.archive`,
+`files.numbers`); nothing in a file is believed before its certificate is verified.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any, TypeVar, overload
+
+import numpy as np
+
+from lipcert.errors import FileFormatError, InputError
+from lipcert.files import check_readable
+from lipcert.files.archive import Archive, holds
+from lipcert.files.boundary import located
+from lipcert.files.numbers import LARGEST_WHOLE, one_real, one_whole, whole, word
+from lipcert.problem import question
+from lipcert.problem.question import LargestNorm, Question
+from lipcert.proof import collapsed, encoding, jacobian, margins, partition, preorder, sharpened, slopes, stated, tree
+from lipcert.proof.arithmetic import Arithmetic
+from lipcert.proof.cases import read_cases
+from lipcert.proof.certificate import VERSION, Certificate, Envelope, Proof
+from lipcert.proof.relaxed import Multipliers
+from lipcert.relaxation.specification import RELAXATIONS
+
+E = TypeVar("E", bound=Envelope)
+
+# The function that reads each kind, loaded when such a file is there.
+KINDS = {
+    "constant": "lipcert.proof.file:read_constant",
+    "margins": "lipcert.proof.margins:read_margins",
+    "cells": "lipcert.proof.partition:read_cells",
+    "jacobian": "lipcert.proof.jacobian:read_jacobian",
+    "union": "lipcert.proof.union:read_union",
+    "polynomial": "lipcert.polynomial.certificates.certificate:read_polynomial",
+}
+WORDS = {
+    "constant": "a constant",
+    "margins": "margins",
+    "cells": "cells",
+    "jacobian": "a Jacobian",
+    "union": "several regions",
+    "polynomial": "a polynomial problem",
+}
+# Version 1.0.0 had a format for each kind: the array that told the kind, the version in it, and the kind today. The
+# arrays of proofs and claims have kept their names.
+OF_1_0_0 = {
+    "certificate": (2, "constant"),
+    "margins": (2, "margins"),
+    "cells": (1, "cells"),
+    "jacobian": (1, "jacobian"),
+    "union": (1, "union"),
+    "polynomial": (1, "polynomial"),
+}
+POLYNOMIAL = "problem|sense|bound|cut"  # besides those of its proof, which are the same as of a literal relaxation
+UNION = r"part_\d{1,4}"
+_PARTS = (tree, preorder, slopes, stated)
+_OWN = ("kind|regions|proof|method|upper|cases", *OF_1_0_0, collapsed.NAME, sharpened.NAMES)
+_STATED = (question.NAMES, question.WORDS)
+_OTHERS = (*(part.NAMES for part in (*_PARTS, jacobian, margins, partition)), POLYNOMIAL, UNION)
+_NAMES = re.compile("|".join((*_STATED, *_OWN, *_OTHERS)))
+_TEXTS = frozenset({"kind", "proof", "method", "problem", "sense"}).union(
+    question.TEXTS, *(part.TEXTS for part in _PARTS)
+)
+_ADVICE = "write the certificate again"
+
+
+def load_proof(path: str | os.PathLike[str]) -> Envelope:
+    """Read a certificate of any kind; nothing in it is believed before `verify`."""
+    found: Envelope = _load(path, Envelope)
+    return found
+
+
+@overload
+def load_certificate(path: str | os.PathLike[str]) -> Certificate: ...
+
+
+@overload
+def load_certificate(path: str | os.PathLike[str], kind: type[E]) -> E: ...
+
+
+def load_certificate(path: str | os.PathLike[str], kind: type[Any] = Certificate) -> Any:
+    """Read a certificate of one kind, by its class; a file of another kind is refused."""
+    return _load(path, kind)
+
+
+def _load(path: str | os.PathLike[str], kind: type[Any]) -> Any:
+    file = check_readable(path)
+    with located(file):
+        if file.suffix.lower() != ".npz":
+            raise FileFormatError("certificates are .npz files, as written by --certificate")
+        try:
+            return read_certificate(file, kind)
+        except InputError:
+            if any(holds(path, name) for name in ("W1", "W1_data", "W1_kernel")):
+                words = "a network, not a certificate; give the file that --certificate wrote"
+                raise FileFormatError(words) from None
+            raise
+
+
+def read_certificate(file: Path | IO[bytes], wanted: type[Any]) -> Any:
+    """A certificate from a file; the kind is compared before anything else is read."""
+    arrays = Archive(file, _NAMES, content="a certificate", texts=_TEXTS, advice=_ADVICE)
+    kind = kind_of(arrays)
+    if kind != getattr(wanted, "kind", kind):
+        raise FileFormatError(f"a certificate of {WORDS[kind]}; a certificate of {WORDS[wanted.kind]} is needed")
+    module, _, function = KINDS[kind].partition(":")
+    found: Envelope = getattr(importlib.import_module(module), function)(arrays)
+    found.statement.compare(arrays)
+    return found
+
+
+def kind_of(arrays: Mapping[str, Any]) -> str:
+    """Which kind of certificate these arrays are; refused where they are none, or of an unknown version."""
+    if "kind" in arrays:
+        kind, version = word(arrays, "kind"), one_whole(arrays, "certificate", 0, LARGEST_WHOLE)
+        if version != VERSION:
+            raise FileFormatError(f"certificate version {version}; this lipcert reads version {VERSION}")
+        if kind not in KINDS:
+            raise FileFormatError(f"an unknown kind of certificate, {kind!r}; upgrade lipcert")
+        if any(name in arrays for name in OF_1_0_0 if name != "certificate"):
+            raise FileFormatError("the file says twice which kind of certificate it is")
+        return kind
+    name = next((name for name in OF_1_0_0 if name in arrays), None)
+    if name is None:
+        raise FileFormatError("not a certificate; write one with lipcert bound --certificate")
+    version, kind = OF_1_0_0[name]
+    shape = (2,) if kind == "union" else ()  # of several regions the version, and how many regions there are
+    found = int(whole(arrays, name, shape, 0, LARGEST_WHOLE).reshape(-1)[0])
+    if found != version:
+        raise FileFormatError(f"{name} of version {found}; this lipcert reads version {version} of it, and {VERSION}")
+    return kind
+
+
+def read_constant(arrays: Mapping[str, Any]) -> Certificate:
+    """A certificate of one constant on one region."""
+    asked, upper = Question.read(arrays, LargestNorm()), one_real(arrays, "upper", -np.inf, np.inf)
+    return Certificate(asked, _sharpened(arrays, word(arrays, "method")), upper, upper)
+
+
+def _sharpened(arrays: Mapping[str, Any], method: str) -> Proof:
+    if not any(re.fullmatch(sharpened.NAMES, name) for name in arrays):
+        return _proof(arrays, method)
+    return sharpened.Sharpened(_proof(arrays, method), sharpened.read_sharper(arrays))
+
+
+def _proof(arrays: Mapping[str, Any], method: str) -> Proof:
+    if collapsed.NAME not in arrays:
+        return _plain_proof(arrays, method)
+    one_whole(arrays, collapsed.NAME, 1, 1)  # it says that the proof is about the collapsed problem
+    return collapsed.Within(_plain_proof(arrays, method))
+
+
+def _plain_proof(arrays: Mapping[str, Any], method: str) -> Proof:
+    kind = word(arrays, "proof")
+    if kind in ("multipliers", "cases") and method not in RELAXATIONS:
+        raise FileFormatError(f"the certificate names an unknown method {method!r}; upgrade lipcert")
+    match kind:
+        case "arithmetic":
+            return Arithmetic(method)
+        case "multipliers":
+            specifications = encoding.decode_specifications(arrays, method)
+            if len(specifications) != 1 or specifications[0] is None:
+                raise FileFormatError("the proof must say what was built, once")
+            return Multipliers(specifications[0], *encoding.decode_numbers(arrays, 1)[0])
+        case "cases":
+            return read_cases(arrays, method)
+        case "tree" if "tree" not in arrays:
+            return tree.read_tree(arrays)
+        case "tree" | "patterns":
+            return preorder.read_preorder(arrays)
+        case "slopes":
+            return slopes.read_slopes(arrays)
+        case "literal" | "lipopt":
+            return stated.read_stated(kind, arrays, method)
+        case _:
+            raise FileFormatError(f"an unknown kind of proof, {kind!r}; upgrade lipcert")
